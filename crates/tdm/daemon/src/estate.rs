@@ -133,14 +133,14 @@ impl Files {
         Ok(ring)
     }
 
-    /// A place for a file of so many bytes, in the cache as well.
+    /// A place for a file of so many bytes, that soon has so many more, in the cache as well.
     pub(crate) fn take_home(
         &mut self,
         slice: &dyn DeviceRegion,
-        least_bytes: u64,
+        (least_bytes, ahead_bytes): (u64, u64),
         identity: u64,
     ) -> Result<RingPlace, Why> {
-        let place = self.rings.take_run(least_bytes, identity).ok_or(Why::NoRoom)?;
+        let place = self.rings.take_run(least_bytes, ahead_bytes, identity).ok_or(Why::NoRoom)?;
         self.resident.admit(slice, place).inspect_err(|_| self.rings.give_back(place))?;
         Ok(place)
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use byway_sys::lease;
-use byway_sys::time::file_time_ms;
+use byway_sys::time::{file_time_ms, monotonic_ns};
 use byway_tdm_board::{Entry, EntryIndex, Level, Terms, Why};
 use byway_tdm_client::{go_below, leave};
 use byway_tdm_home::{Home, HomePlace};
@@ -39,6 +39,15 @@ pub(crate) struct HousedFile {
     open: File,
     /// The program that asked.
     program: OwnedFd,
+    came: Came,
+}
+
+/// How a file was when it came.
+#[derive(Debug, Clone, Copy)]
+struct Came {
+    size_bytes: u64,
+    /// On the monotonic clock.
+    at_ns: u64,
 }
 
 /// What a file has to be brought home with.
@@ -127,6 +136,10 @@ impl HousedFile {
             path,
             open: coming.handed.try_clone_to_owned()?.into(),
             program: pidfd_open(program, PidfdFlags::empty())?,
+            came: Came {
+                size_bytes: rustix::fs::fstat(coming.handed)?.st_size as u64,
+                at_ns: monotonic_ns(),
+            },
         })
     }
 
@@ -144,6 +157,13 @@ impl HousedFile {
         }
         let path = std::fs::read_link(format!("/proc/self/fd/{}", self.open.as_raw_fd()));
         path.is_ok_and(|path| path != self.path).then_some(Why::Renamed)
+    }
+
+    /// By how much it would grow in so many nanoseconds, as it did since it came.
+    pub(crate) fn growth_in(&self, ns: u64, size_bytes: u64) -> u64 {
+        let grew_bytes = u128::from(size_bytes.saturating_sub(self.came.size_bytes));
+        let in_ns = u128::from(monotonic_ns().saturating_sub(self.came.at_ns).max(1));
+        u64::try_from(grew_bytes * u128::from(ns) / in_ns).unwrap_or(u64::MAX)
     }
 
     /// Whether it is at home here still; its program may have brought it below.

@@ -1,5 +1,6 @@
 //! The files of a user that have device memory as their home: brought there, watched, brought below.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -24,6 +25,10 @@ use crate::recovery::{Outcome, Terms};
 use crate::shares::users;
 use crate::table::{Assignment, BootId, Kind, SlotNumber, Table};
 
+/// One that outgrew its home has room for so long in the next one, if it goes on to grow as it did: what it writes until then is not written below for want
+/// of room.
+const AHEAD_NS: u64 = 8_000_000_000;
+
 /// Which files.
 #[derive(Debug, Default)]
 pub(crate) struct Homes(Mutex<Listed>);
@@ -31,6 +36,8 @@ pub(crate) struct Homes(Mutex<Listed>);
 #[derive(Debug, Default)]
 struct Listed {
     housed: Vec<Arc<HousedFile>>,
+    /// How much room ahead those want that outgrew their homes: in bytes, until they come again.
+    growing: BTreeMap<EntryIndex, u64>,
     orphans: Vec<Orphan>,
     /// When these were looked at, on the monotonic clock, in nanoseconds.
     looked_ns: u64,
@@ -123,7 +130,8 @@ impl Estate {
         (key, flags): (FileKey, OFlags),
         asker: Asker,
     ) -> Result<(), Why> {
-        let (slot, assignment) = self.assign(table, key, handed, asker.boot)?;
+        let ahead_bytes = self.homes.listed().growing.remove(&entry.index()).unwrap_or(0);
+        let (slot, assignment) = self.assign(table, (key, handed), ahead_bytes, asker.boot)?;
         let place = assignment.ring;
         let coming = Coming { entry, handed: handed.as_fd(), place, flags, reign: asker.reign };
         let may_return = self.judge().may_return(entry.index(), place.len_bytes);
@@ -157,8 +165,8 @@ impl Estate {
     fn assign<M: Memory>(
         &self,
         table: &Table<'_, M>,
-        key: FileKey,
-        handed: &OwnedFd,
+        (key, handed): (FileKey, &OwnedFd),
+        ahead_bytes: u64,
         boot: BootId,
     ) -> Result<(SlotNumber, Assignment), Why> {
         let lower = Lower::again(handed.as_fd()).map_err(|_| Why::OtherOwner)?;
@@ -167,7 +175,7 @@ impl Estate {
         let identity = getrandom::u64().map_err(|_| Why::NoRoom)?;
         let mut files = self.files();
         let least = size_bytes + byway_tdm_home::FRONT_BYTES;
-        let ring = files.take_home(self.slice.as_ref(), least, identity)?;
+        let ring = files.take_home(self.slice.as_ref(), (least, ahead_bytes), identity)?;
         let assignment = Assignment { key, ring, uid: self.uid, path, boot, kind: Kind::Home };
         match take_slot(table, &assignment, users()) {
             Some(slot) => Ok((slot, assignment)),
@@ -229,6 +237,12 @@ impl Estate {
             return;
         }
         housed.let_in();
+        if let Some(entry) =
+            self.board.entry(housed.entry).filter(|entry| entry.standing().why == Why::Outgrown)
+        {
+            let ahead_bytes = housed.growth_in(AHEAD_NS, entry.home_words().size_bytes());
+            listed.growing.insert(housed.entry, ahead_bytes);
+        }
         drop(listed);
         self.tell_of_leaving(housed.entry);
         if table.free(housed.slot).is_ok() {

@@ -27,14 +27,25 @@ impl Rings {
         Some(RingPlace { at: free as u64 * self.ring_bytes, len_bytes: self.ring_bytes, identity })
     }
 
-    /// Takes places one behind the other, for a file of so many bytes: twice as many if that can be, and no more than half of all but for one that needs
-    /// them.
-    pub(crate) fn take_run(&mut self, least_bytes: u64, identity: u64) -> Option<RingPlace> {
-        let wanted = least_bytes.saturating_mul(2).div_ceil(self.ring_bytes).max(1) as usize;
+    /// Takes places one behind the other, for a file of so many bytes that is about to have `ahead_bytes` more: for these or twice as many if that can be, and
+    /// no more than half of all but for one that needs them.
+    pub(crate) fn take_run(
+        &mut self,
+        least_bytes: u64,
+        ahead_bytes: u64,
+        identity: u64,
+    ) -> Option<RingPlace> {
+        let places = |bytes: u64| bytes.div_ceil(self.ring_bytes).max(1) as usize;
+        let least = places(least_bytes);
+        let twice = places(least_bytes.saturating_mul(2));
         let most = (self.taken.len() / 2).max(1);
-        let least = least_bytes.div_ceil(self.ring_bytes).max(1) as usize;
-        let count = wanted.min(most).max(least);
-        let first = self.taken.windows(count).position(|run| run.iter().all(|taken| *taken == 0))?;
+        let ahead = places(least_bytes.saturating_add(ahead_bytes)).clamp(twice, most.max(twice));
+        let count = |wanted: usize| wanted.min(most).max(least);
+        let free = |count: usize| {
+            let run = self.taken.windows(count).position(|run| run.iter().all(|taken| *taken == 0));
+            run.map(|first| (first, count))
+        };
+        let (first, count) = free(count(ahead)).or_else(|| free(count(twice)))?;
         self.taken[first..first + count].fill(1);
         let (at, len_bytes) = (first as u64 * self.ring_bytes, count as u64 * self.ring_bytes);
         Some(RingPlace { at, len_bytes, identity })
@@ -90,12 +101,26 @@ mod tests {
     fn a_long_file_has_places_one_behind_the_other_and_gives_all_of_them_back() {
         let mut rings = Rings::new(1 << 20, 1 << 30);
         let short = rings.take(1).unwrap();
-        let long = rings.take_run(200 << 10, 2).unwrap();
+        let long = rings.take_run(200 << 10, 0, 2).unwrap();
         assert_eq!((long.at, long.len_bytes), (128 << 10, 512 << 10));
-        assert_eq!(rings.take_run(512 << 10, 3), None);
+        assert_eq!(rings.take_run(512 << 10, 0, 3), None);
         rings.give_back(long);
         rings.give_back(short);
         assert_eq!(rings.places(), (8, 0));
+    }
+
+    #[test]
+    fn a_file_that_grows_fast_has_room_ahead_as_far_as_half_of_all_is_free() {
+        let mut rings = Rings::new(1 << 20, 1 << 30);
+        let fast = rings.take_run(64 << 10, 100 << 10, 1).unwrap();
+        assert_eq!(fast.len_bytes, 256 << 10);
+        rings.give_back(fast);
+        let faster = rings.take_run(64 << 10, u64::MAX, 1).unwrap();
+        assert_eq!(faster.len_bytes, 512 << 10);
+        // Where the rest lies apart it has twice its size.
+        let between = rings.take(2).unwrap();
+        assert_eq!(between.at, 512 << 10);
+        assert_eq!(rings.take_run(64 << 10, 400 << 10, 3).unwrap().len_bytes, 128 << 10);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -141,8 +141,26 @@ pub fn receive_all(stream: &UnixStream, bytes: &mut [u8]) -> io::Result<Vec<Owne
 /// # Errors
 /// What the system says.
 pub fn is_allowed(stream: &UnixStream) -> io::Result<bool> {
-    let peer = rustix::net::sockopt::socket_peercred(stream)?;
-    Ok(peer.uid.is_root() || peer.uid == rustix::process::geteuid())
+    let (uid, _) = peer(stream)?;
+    Ok(uid == 0 || uid == rustix::process::geteuid().as_raw())
+}
+
+/// The user of the process at the other end and its number, zero for one of a PID namespace that is not seen from here.
+///
+/// # Errors
+/// What the system says.
+pub fn peer(stream: &UnixStream) -> io::Result<(u32, i32)> {
+    let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    let into = (&raw mut found).cast();
+    // SAFETY: the system stores so many bytes there at most, and any bytes are such a structure.
+    let answer = unsafe {
+        libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, into, &raw mut len)
+    };
+    if answer != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((found.uid, found.pid))
 }
 
 #[cfg(test)]

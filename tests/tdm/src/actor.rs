@@ -116,6 +116,17 @@ impl Actor {
         Self::of(command)
     }
 
+    /// One in namespaces of its own (unshare(1)), in a folder that is the place's files there.
+    #[must_use]
+    pub fn apart(place: &Place, namespaces: &[&str]) -> Self {
+        let mut command = Command::new("unshare");
+        let begin = "case $1 in --mount) mount --bind files plain; cd plain;; *) cd files;; esac && LD_PRELOAD=$2 exec \"$0\"";
+        command.args(namespaces).args(["sh", "-c", begin]).arg(built::actor());
+        command.args([namespaces[0].as_ref(), built::library().as_os_str()]);
+        command.current_dir(place.path()).env("BYWAY_TDM_SOCKET", &place.options.socket);
+        Self::of(command)
+    }
+
     /// One whose standard output is a file: its answers are in it too.
     #[must_use]
     pub fn with_output(place: &Place, file: &Path) -> Self {

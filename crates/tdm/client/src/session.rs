@@ -47,6 +47,8 @@ pub enum SessionError {
 pub struct Session {
     board: Board,
     memory: Window,
+    /// Whose it is: a program may be another user's since.
+    uid: u32,
     /// No connection is kept: a program closes descriptors that it did not open, and uses their numbers for its own.
     socket: PathBuf,
 }
@@ -81,7 +83,14 @@ impl Session {
         }
         let board = Mapping::file(&board, 0, BOARD_BYTES, Sharing::Shared).map_err(system)?;
         let memory = Window::of_export(&memory, files.next().as_ref(), &export).map_err(system)?;
-        Ok(Self { board: Board::open(board)?, memory, socket: socket.to_owned() })
+        let uid = rustix::process::geteuid().as_raw();
+        Ok(Self { board: Board::open(board)?, memory, uid, socket: socket.to_owned() })
+    }
+
+    /// Whose files it serves: who the program was when it began.
+    #[must_use]
+    pub const fn uid(&self) -> u32 {
+        self.uid
     }
 
     /// The board.
@@ -164,6 +173,10 @@ impl Session {
 
     /// One request; `None` where nobody answers.
     fn ask(&self, request: Request, files: &[BorrowedFd<'_>]) -> Option<Reply> {
+        if rustix::process::geteuid().as_raw() != self.uid {
+            // It would be another user's board that the daemon looked at.
+            return None;
+        }
         let channel = match self.is_gone(monotonic_ns()) {
             false => Channel::connect(&self.socket, PATIENCE),
             true => Channel::connect_unless_still(&self.socket, PATIENCE, STILL_GONE),

@@ -28,7 +28,7 @@ pub struct Channel {
 pub struct Peer {
     /// Its user.
     pub uid: u32,
-    /// Its process when it connected.
+    /// Its process when it connected, zero for one of a PID namespace that is not seen from here.
     pub pid: i32,
 }
 
@@ -69,8 +69,8 @@ impl Channel {
     /// # Errors
     /// What the system says.
     pub fn peer(&self) -> io::Result<Peer> {
-        let peer = rustix::net::sockopt::socket_peercred(&self.stream)?;
-        Ok(Peer { uid: peer.uid.as_raw(), pid: peer.pid.as_raw_nonzero().get() })
+        let (uid, pid) = handover::peer(&self.stream)?;
+        Ok(Peer { uid, pid })
     }
 
     /// Asks, with the files that belong to it; waits for the reply and those that belong to that.

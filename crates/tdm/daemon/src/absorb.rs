@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 
 use crate::estate::Estate;
 use crate::held::{HeldFile, locked};
-use crate::lower::Lower;
+use crate::lower::{Lower, Sought};
 use crate::shares::{free_slot, users};
 use crate::table::{Assignment, BootId, Kind, SlotNumber, Table};
 
@@ -35,7 +35,8 @@ impl Estate {
             // It would go below by being opened here.
             return Err(Why::LevelIsHome);
         }
-        let found = self.may_be_absorbed(entry, handed.as_fd()).and_then(|key| Ok((key, lower_of(handed)?)));
+        let found = self.may_be_absorbed(entry, handed.as_fd());
+        let found = found.and_then(|key| Ok((key, lower_of(handed, key)?)));
         let result = found.and_then(|(key, (path, lower))| {
             self.judge().asked(self.now_ns(), &entry, &path)?;
             self.take_in(table, (entry, key), (path, lower), boot)
@@ -110,10 +111,13 @@ impl Estate {
     }
 }
 
-fn lower_of(handed: &OwnedFd) -> Result<(PathBuf, Lower), Why> {
+fn lower_of(handed: &OwnedFd, key: FileKey) -> Result<(PathBuf, Lower), Why> {
     let lower = Lower::again(handed.as_fd()).map_err(|_| Why::OtherOwner)?;
     let path = lower.path().map_err(|_| Why::Unlinked)?;
-    Ok((path, lower))
+    match Lower::at(&path, Sought::to_sync(key)) {
+        Ok(Some(_)) => Ok((path, lower)),
+        _ => Err(Why::OtherPaths),
+    }
 }
 
 /// From here on its writers log, after the next real sync; not if somebody who may write it unseen said so meanwhile.

@@ -14,6 +14,7 @@ mod home;
 mod homes;
 mod judge;
 mod lower;
+mod namespace;
 mod open_files;
 mod options;
 mod orders;

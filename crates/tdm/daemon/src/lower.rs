@@ -94,7 +94,7 @@ impl Lower {
     }
 
     /// The file at a path, if it is the one. What is not a file, or another's, is not opened at all.
-    fn at(path: &Path, sought: Sought) -> io::Result<Option<Self>> {
+    pub(crate) fn at(path: &Path, sought: Sought) -> io::Result<Option<Self>> {
         let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { return Ok(None) };
         let is_it = |found: Option<Identified>| found.is_some_and(|found| sought.is(found.key));
         if !is_it(FileKey::at(&name).unwrap_or(None)) {

@@ -16,6 +16,8 @@ pub struct Report {
     pub region: RegionReport,
     /// Users that came.
     pub users: Vec<UserReport>,
+    /// Times that a program of another PID namespace came, which is not served.
+    pub turned_away: u64,
 }
 
 /// The memory that a daemon owns.

@@ -6,19 +6,20 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use byway_sys::time::monotonic_ns;
 use byway_tdm_board::{EntryIndex, Why};
-use byway_tdm_control::{Channel, Reply, Request};
+use byway_tdm_control::{Channel, Peer, Reply, Request};
 use byway_tdm_region::{Description, DeviceRegion, Place, open_described};
 
 use crate::error::DaemonError;
 use crate::estate::{Estate, board_path};
 use crate::homes::Asker;
+use crate::namespace::has_our_numbers;
 use crate::options::Options;
 use crate::recovery::{Outcome, Purpose, RecoveredFile, Terms, left_by_all};
 use crate::report::{CacheReport, RegionReport, Report};
@@ -53,6 +54,8 @@ struct Shared {
     /// Held while a user's part is opened, by the user: whoever's takes long holds up his own programs.
     openings: Mutex<BTreeMap<u32, Arc<Mutex<()>>>>,
     clients: Mutex<Vec<Client>>,
+    /// Programs of other PID namespaces that came.
+    turned_away: AtomicU64,
     stops: AtomicBool,
     /// Which daemon this is, to those whose files came home to it.
     reign: u32,
@@ -171,6 +174,7 @@ impl Shared {
             estates: Mutex::default(),
             openings: Mutex::default(),
             clients: Mutex::default(),
+            turned_away: AtomicU64::new(0),
             stops,
             reign: getrandom::u32().unwrap_or_default() | 1,
         };
@@ -354,7 +358,7 @@ impl Shared {
             }
             let answered = match Request::decode(&message) {
                 Err(_) => channel.reply(Reply::NotUnderstood, &[], &[]),
-                Ok(Request::Hello) => self.welcome(channel, peer.uid),
+                Ok(Request::Hello) => self.welcome(channel, peer),
                 Ok(Request::Report) => self.tell(channel, peer.uid),
                 Ok(request) => {
                     let done = self.estate_for(peer.uid, request).map_err(|_| Why::NoRoom);
@@ -368,8 +372,12 @@ impl Shared {
         }
     }
 
-    fn welcome(&self, channel: &Channel, uid: u32) -> std::io::Result<()> {
-        match self.estate(uid).and_then(|estate| estate.export()) {
+    fn welcome(&self, channel: &Channel, peer: Peer) -> std::io::Result<()> {
+        if !has_our_numbers(peer) {
+            self.turned_away.fetch_add(1, Ordering::Relaxed);
+            return channel.reply(Reply::Refused(Why::OtherProcesses), &[], &[]);
+        }
+        match self.estate(peer.uid).and_then(|estate| estate.export()) {
             Ok((export, board)) => {
                 let model = export.board.as_ref().map(|model| model.as_fd());
                 let files: Vec<_> = [board.as_fd(), export.file.as_fd()].into_iter().chain(model).collect();
@@ -471,7 +479,8 @@ impl Shared {
             is_emulated: self.region.is_emulated(),
             cache: CacheReport::of(self.region.as_ref()),
         };
-        Report { region, users: self.all_estates().iter().map(|estate| estate.report()).collect() }
+        let users = self.all_estates().iter().map(|estate| estate.report()).collect();
+        Report { region, users, turned_away: self.turned_away.load(Ordering::Relaxed) }
     }
 }
 

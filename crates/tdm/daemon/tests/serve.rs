@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use byway_tdm_board::{Counted, EntryIndex, FileKey, Level, Why};
+use byway_tdm_board::{Counted, ENTRIES, EntryIndex, FileKey, Level, Why};
 use byway_tdm_client::{Extent, Listed, OpenFile, Session, Wrote};
 use byway_tdm_control::{Channel, Reply, Request};
 use byway_tdm_daemon::{
@@ -514,9 +514,9 @@ fn a_daemon_that_has_seen_many_more_files_than_its_board_holds_serves_the_next_o
     let served = open_file(&session, &absorbed_file);
     absorbed(&served, &absorbed_file);
     for round in 0..4 {
-        once_open(&session, round * 6000 + 1..round * 6000 + 6000);
+        once_open(&session, round * 3000 + 1..round * 3000 + 3000);
         for _ in 0..2000 {
-            if session.board().entries().count() == 2 {
+            if session.board().entries().count() <= ENTRIES / 4 {
                 break;
             }
             std::thread::sleep(Duration::from_millis(10));

@@ -62,8 +62,7 @@ impl Node {
 
     #[cold]
     fn ask(&self, session: &Session) -> Option<EntryIndex> {
-        let me = rustix::process::geteuid().as_raw();
-        let mine = FileKey::of(&self.fd).ok().flatten().filter(|found| found.owner_uid == me);
+        let mine = FileKey::of(&self.fd).ok().flatten().filter(|found| found.owner_uid == session.uid());
         let made = mine.and_then(|found| session.board().find_or_make(found.key).ok().flatten());
         let entry = made.map(|entry| entry.index());
         self.entry.store(entry.map_or(NONE, |entry| entry.0 + 2), Ordering::Relaxed);

@@ -224,7 +224,7 @@ fn entry_of(session: &'static Session, fd: c_int) -> Option<Entry<'static>> {
     // SAFETY: as in `file`.
     let file = unsafe { BorrowedFd::borrow_raw(fd) };
     let found = FileKey::of(file).ok()??;
-    if found.owner_uid != rustix::process::geteuid().as_raw() {
+    if found.owner_uid != session.uid() {
         return None;
     }
     session.board().find_or_make(found.key).ok()?

@@ -12,7 +12,7 @@ use std::time::Duration;
 use byway_conformance::skips::skip;
 use byway_sys::Mapping;
 use byway_sys::map::Sharing;
-use byway_tdm_board::{FileKey, Level, Why};
+use byway_tdm_board::{Counted, FileKey, Level, Why};
 use byway_tdm_client::Session;
 use byway_tdm_control::{Channel, Order, Reply, Request};
 use byway_tdm_region::Memory;
@@ -157,6 +157,56 @@ fn a_user_all_of_whose_programs_are_stuck_is_answered_by_the_next_daemon_all_the
     let mut mine = place.actor();
     mine.does("open a log wcae");
     place.absorb(&place.session(), &mut mine, 'a', "log");
+}
+
+#[test]
+fn a_server_that_becomes_another_user_goes_on_with_what_it_had_open_and_has_no_say_over_his_files() {
+    let test =
+        "a_server_that_becomes_another_user_goes_on_with_what_it_had_open_and_has_no_say_over_his_files";
+    let Some(place) = place_of_two(test) else { return };
+    let _daemon = place.daemon();
+    std::fs::set_permissions(place.path().join("files"), Permissions::from_mode(0o777)).unwrap();
+    let mut server = Actor::unwitnessed(&place);
+    server.does("open a log wcae; write a 100 1");
+    let session = place.session();
+    place.absorb(&session, &mut server, 'a', "log");
+    let entry = session.board().find(place.key("log")).unwrap();
+    let before = entry.counters().get(Counted::SavedSyncs);
+    server.does(&format!("become {NOBODY}; write a 100 2; fdatasync a"));
+    assert_eq!(entry.counters().get(Counted::SavedSyncs), before + 1);
+    assert_eq!(level(&place, &session, "log"), Some(Level::Absorb));
+    server.does("open b his wce; write b 10 1; fdatasync b; fdatasync b; fdatasync b");
+    assert_eq!(level(&place, &session, "his"), None, "another user's file is on root's board");
+    server.does("write a 100 3; mkdir other; rename log other/log; fdatasync a");
+    assert_eq!(entry.cursor().kept_bytes(), 0);
+}
+
+/// The actor syncs a file as often as it takes for it to be absorbed.
+fn sync_often(actor: &mut Actor) {
+    actor.does("open a log wce");
+    for _ in 0..8 {
+        actor.does("write a 40 1; fdatasync a");
+    }
+}
+
+#[test]
+fn a_program_of_another_pid_namespace_is_turned_away_and_counted() {
+    let test = "a_program_of_another_pid_namespace_is_turned_away_and_counted";
+    let Some(place) = place_of_two(test) else { return };
+    let daemon = place.daemon();
+    sync_often(&mut Actor::apart(&place, &["--pid", "--fork"]));
+    assert_eq!(level(&place, &place.session(), "log"), None);
+    assert_eq!(daemon.report().turned_away, 1);
+}
+
+#[test]
+fn a_file_whose_path_leads_elsewhere_where_the_daemon_is_is_left_to_the_kernel() {
+    let test = "a_file_whose_path_leads_elsewhere_where_the_daemon_is_is_left_to_the_kernel";
+    let Some(place) = place_of_two(test) else { return };
+    let _daemon = place.daemon();
+    sync_often(&mut Actor::apart(&place, &["--mount"]));
+    let standing = place.standing(&place.session(), "log").unwrap();
+    assert_eq!((standing.level, standing.why), (Level::Pass, Why::OtherPaths));
 }
 
 /// Files of a folder that can be read or written, but for sockets.

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use byway_tdm_board::Why;
 use byway_tdm_daemon::{FileReport, Report, UserReport};
 
 use super::{ask, foreign, words};
@@ -104,6 +105,10 @@ struct Shown<'r>(&'r Report);
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "region  {}", words::region(&self.0.region))?;
+        if self.0.turned_away > 0 {
+            let programs = counted(self.0.turned_away, "program");
+            writeln!(f, "{programs} not served: {}", Why::OtherProcesses)?;
+        }
         if let Some(cache) = &self.0.region.cache {
             writeln!(f, "cache   {}", words::cache(cache))?;
         }

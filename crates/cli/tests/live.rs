@@ -170,6 +170,29 @@ fn hosts_that_are_let_in_are_told_what_to_show_who_they_are_by() {
 }
 
 #[test]
+fn a_host_that_was_sent_away_comes_back_by_no_secret_that_it_had_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = by_file(folder.path(), &[]);
+    let (address, socket) = (served.place("tcp"), text(&served.socket));
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, said(&["key", "new"])).unwrap();
+    let by_secret = format!("tcp://{address}/{SECOND}?hostnqn={HOST}&dhchap-secret-file={}", text(&secret));
+    let allow = ["host", "allow", socket, HOST, "--subsystem", SECOND];
+    let with_secret = [&allow[..], &["--dhchap-secret-file", text(&secret)]].concat();
+    said(&with_secret);
+    said(&["info", &by_secret]);
+    said(&["host", "disallow", socket, HOST, "--subsystem", SECOND]);
+    refused(2, &["info", &by_secret]);
+    // Nor does he come by none: others are still to show who they are.
+    said(&allow);
+    refused(2, &["info", &by_secret]);
+    refused(2, &["info", &format!("tcp://{address}/{SECOND}?hostnqn={HOST}")]);
+    said(&with_secret);
+    said(&["info", &by_secret]);
+    served.server.end("-TERM");
+}
+
+#[test]
 fn a_hangup_has_the_hosts_of_the_file_read_anew() {
     let folder = tempfile::tempdir().unwrap();
     let served = by_file(folder.path(), &[]);

@@ -216,6 +216,22 @@ impl ServeControl {
         target.set_allowed(&nqn, Some(hosts)).map_err(from_control)
     }
 
+    /// Has a host connect to a subsystem no more, sends it away, and forgets what it showed who it is by: let in again, it comes by what
+    /// is said then.
+    ///
+    /// # Errors
+    /// There is no such subsystem; a name that is none; every host may connect.
+    pub fn disallow_host(&self, nqn: Option<&str>, host: &str) -> Result<()> {
+        let (nqn, host, target) = (self.house()?.name(nqn)?, tcp::name(host)?, self.target()?);
+        let Some(mut hosts) = target.allowed(&nqn).map_err(from_control)? else {
+            let said = "every host may connect: allow those that are to go on, and no other may";
+            return Err(Error::host(ErrorKind::InvalidArgument, said));
+        };
+        hosts.retain(|other| *other != host);
+        target.set_allowed(&nqn, Some(hosts)).map_err(from_control)?;
+        target.forget_keys(&nqn, &host).map_err(from_control)
+    }
+
     /// Has a subsystem be found by these ports, or by every one where there is nothing, and sends those away who came by others.
     ///
     /// # Errors

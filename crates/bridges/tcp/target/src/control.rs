@@ -272,6 +272,20 @@ impl TargetControl {
         })
     }
 
+    /// Has a host show who it is by nothing that it was given before. What is asked of hosts stays.
+    ///
+    /// # Errors
+    /// As [`Self::set_keys`].
+    pub fn forget_keys(&self, nqn: &Nqn, host: &Nqn) -> Result<(), ControlError> {
+        let crew = self.crew()?;
+        let _alone = crew.changing();
+        let site = self.site(nqn)?;
+        crew.change(|listing| {
+            site.forget(host);
+            Ok(listing.gather_keys()?)
+        })
+    }
+
     /// Changes how a subsystem's namespaces are reached by a port.
     ///
     /// # Errors

@@ -34,6 +34,14 @@ impl Keys {
         Self { dhchap, tls }
     }
 
+    /// These without what a host shows who it is by. What is asked of hosts stays, also where none is left that has it.
+    #[must_use]
+    pub(crate) fn without(mut self, host: &Nqn) -> Self {
+        self.dhchap.iter_mut().for_each(|dhchap| dhchap.hosts.retain(|(name, _)| name != host));
+        self.tls = self.tls.map(|tls| tls.without(host));
+        self
+    }
+
     /// Whether a host has what is asked of it.
     #[must_use]
     pub fn admit(&self, host: &Nqn) -> bool {

@@ -128,6 +128,13 @@ impl Tls {
         self.psks.extend(more.psks);
         self
     }
+
+    /// The same policy, without the keys of a host.
+    pub(crate) fn without(mut self, host: &Nqn) -> Self {
+        self.hosts.retain(|other| other != host);
+        self.psks.retain(|psk| psk.parties().host != *host);
+        self
+    }
 }
 
 /// Authentication by DH-HMAC-CHAP: of every queue, of every host. The discovery service is left out of it.

@@ -118,6 +118,14 @@ impl Site {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 
+    /// Forgets by what a host shows who it is, and what was made of that. Others are not touched.
+    pub fn forget(&self, host: &Nqn) {
+        let mut generated = self.generated.lock().unwrap_or_else(PoisonError::into_inner);
+        generated.retain(|psk| psk.parties().host != *host);
+        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        *keys = Arc::new(Keys::clone(&keys).without(host));
+    }
+
     /// Works with the device in hand, and every queue in where it `is_alone`; nothing where the device failed before.
     #[inline]
     pub fn work<R>(

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use byway_core::{Error, ErrorKind, Result};
+use byway_core::Result;
 use byway_tcp_target::{AnaSetting, AnaState, PortId};
 
 use super::line::{Fields, Line};
@@ -204,7 +204,7 @@ impl Request {
                 control.allow_host(subsystem.as_deref(), &host.host, keys)?;
             }
             Self::DisallowHost { subsystem, host } => {
-                disallow(control, subsystem.as_deref(), &host)?;
+                control.disallow_host(subsystem.as_deref(), &host)?;
             }
             Self::AllowAll { subsystem } => control.set_hosts(subsystem.as_deref(), None)?,
             Self::Paths { subsystem } => reply.paths = control.paths(subsystem.as_deref())?,
@@ -212,16 +212,6 @@ impl Request {
         }
         Ok(reply)
     }
-}
-
-/// Takes a host off the list. Where every host may connect there is none.
-fn disallow(control: &ServeControl, subsystem: Option<&str>, host: &str) -> Result<()> {
-    let Some(mut hosts) = control.hosts(subsystem)? else {
-        let said = "every host may connect: allow those that are to go on, and no other may";
-        return Err(Error::host(ErrorKind::InvalidArgument, said));
-    };
-    hosts.retain(|other| other != host);
-    control.set_hosts(subsystem, Some(&hosts))
 }
 
 #[cfg(test)]

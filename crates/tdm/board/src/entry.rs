@@ -27,11 +27,16 @@ pub struct EntryIndex(pub u32);
 /// Uses of an entry that are told from each other.
 const USES: u32 = 1 << 15;
 
+/// Below the use in an index: every call looks its file's entry up, and parts the two by a mask.
+const NUMBER_BITS: u32 = 14;
+
+const _: () = assert!(ENTRIES <= 1 << NUMBER_BITS);
+
 impl EntryIndex {
     /// Which of all entries.
     #[inline]
     pub(crate) const fn number(self) -> u32 {
-        self.0 % ENTRIES as u32
+        self.0 & ((1 << NUMBER_BITS) - 1)
     }
 }
 
@@ -72,7 +77,7 @@ impl<'b> Entry<'b> {
     #[must_use]
     #[inline]
     pub const fn index(&self) -> EntryIndex {
-        EntryIndex(self.uses * ENTRIES as u32 + self.number)
+        EntryIndex(self.uses << NUMBER_BITS | self.number)
     }
 
     /// Which file; `None` for an entry of no file.
@@ -127,6 +132,13 @@ impl<'b> Entry<'b> {
     #[must_use]
     pub fn standing(&self) -> Standing {
         Standing::from_word(self.part::<1>(entry::STANDING)[0].load(Ordering::SeqCst))
+    }
+
+    /// Its level alone.
+    #[inline]
+    #[must_use]
+    pub fn level(&self) -> Level {
+        Standing::level_of(self.part::<1>(entry::STANDING)[0].load(Ordering::SeqCst))
     }
 
     /// Moves it to a level: by whoever holds the lock. One that was barred goes no higher than PASS, and keeps its reason; says

@@ -110,13 +110,22 @@ impl Standing {
         level | (self.why as u64) << 8 | (self.is_barred as u64) << 16
     }
 
-    pub(crate) const fn from_word(word: u64) -> Self {
-        let level = match word & 0xff {
+    /// All that most calls are to know.
+    #[inline]
+    pub(crate) const fn level_of(word: u64) -> Level {
+        match word & 0xff {
             1 => Level::Absorb,
             2 => Level::Dax,
             _ => Level::Pass,
-        };
-        Self { level, why: Why::from_number((word >> 8) as u8), is_barred: word >> 16 & 1 == 1 }
+        }
+    }
+
+    pub(crate) const fn from_word(word: u64) -> Self {
+        Self {
+            level: Self::level_of(word),
+            why: Why::from_number((word >> 8) as u8),
+            is_barred: word >> 16 & 1 == 1,
+        }
     }
 }
 

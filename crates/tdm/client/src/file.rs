@@ -94,7 +94,7 @@ impl<'s> OpenFile<'s> {
     #[inline]
     #[must_use]
     pub fn is_at_pass(&self) -> bool {
-        self.entry.standing().level == Level::Pass
+        self.entry.level() == Level::Pass
     }
 
     /// Writes by `real`, which returns what the system's call does: bytes, or less than zero. `whereto` is asked where these

@@ -95,7 +95,7 @@ impl<'s> OpenFile<'s> {
     #[inline]
     #[must_use]
     pub fn is_home(&self) -> bool {
-        self.entry().standing().level == Level::Dax
+        self.entry().level() == Level::Dax
     }
 
     /// Begins a call of the kernel, unless the file is at home: it does not come there before [`OpenFile::end`].
@@ -171,9 +171,13 @@ impl<'s> OpenFile<'s> {
         done
     }
 
-    /// Reads by `real`, which returns what the system's call does, of a file that the kernel serves.
+    /// Reads by `real`, which returns what the system's call does, of a file that is not at home. Counted of one that is absorbed, which may come
+    /// there.
     #[inline]
     pub fn read_below(&self, real: impl FnOnce() -> isize) -> isize {
+        if self.is_at_pass() {
+            return real();
+        }
         let mut watch = Watch::of_read(self.entry().counters());
         let read = real();
         if read > 0 {

@@ -119,6 +119,15 @@ pub(crate) fn served(file: OpenFile<'static>) -> Served {
     Served { file, _calm: Calm::new() }
 }
 
+/// Whether the kernel alone serves what a descriptor is of: all that most reads are to know.
+#[inline]
+pub(crate) fn is_at_pass(fd: c_int) -> bool {
+    let Some(listed) = FDS.get(fd) else { return true };
+    let is_known = !HAVE_STRAYED.load(Ordering::Relaxed);
+    let entry = SESSION.get().and_then(|session| session.as_ref()?.board().entry(listed.entry));
+    is_known && entry.is_some_and(|entry| entry.level() == Level::Pass)
+}
+
 /// A child of vfork closed or made descriptors, which its parent's list does not have: what a number is of is not known.
 #[cold]
 fn file_of_stray(fd: c_int, listed: Listed) -> Option<OpenFile<'static>> {

@@ -19,12 +19,16 @@ fn read_from(
     parts: impl Fn() -> Option<Parts>,
     real: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
+    // A read at an offset moves nothing: one that was under way when its file came home has read what was there before.
+    let stays = matches!(spot, Some(Spot::At(_)));
+    if stays && state::is_at_pass(fd) {
+        return real();
+    }
     let Some(file) = state::seen(fd) else { return real() };
     // What the kernel refuses it refuses by itself.
     let (Some(spot), Some(mut into)) = (spot, parts()) else { return real() };
     loop {
-        // A read at an offset moves nothing: one that was under way when its file came home has read what was there before.
-        if matches!(spot, Spot::At(_)) && !file.is_home() {
+        if stays && !file.is_home() {
             return file.read_below(real);
         }
         if file.begin() {

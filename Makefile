@@ -49,7 +49,9 @@ bench-tcp:
 bench-tdm:
 	cargo build --release -p byway-tdm-preload
 	cargo build --release -p byway-benches --bin under_tdm
-	target/release/under_tdm --only calls-,writes-,valkey-,redis-,rocksdb,sqlite --json benches/results/tdm.json
+	target/release/under_tdm --only calls-,writes- --json benches/results/tdm-calls.json \
+		--region 'emu:byway-bench-calls?size=1G' --log-bytes 16777216
+	target/release/under_tdm --only valkey-,redis-,rocksdb,sqlite --json benches/results/tdm.json
 	target/release/under_tdm --only read-,scan-,mixed- --json benches/results/tdm-loads.json \
 		--region 'emu:byway-bench-loads?size=256M&profile=cmm-h&cache=64M&clock=paced'
 

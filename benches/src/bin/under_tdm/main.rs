@@ -7,6 +7,7 @@
 
 mod calls;
 mod databases;
+mod device;
 mod in_mount;
 mod loads;
 mod program;
@@ -19,10 +20,11 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use byway_benches::paired::quantile;
 use byway_benches::results;
-use byway_tdm_daemon::{Daemon, Options};
+use byway_tdm_daemon::Daemon;
 use clap::Parser;
 use serde::Serialize;
 
+use device::Device;
 use program::{Program, Setting};
 
 #[derive(Parser)]
@@ -111,8 +113,8 @@ fn main() -> Result<()> {
         return talk::run(&arguments);
     }
     let scratch = tempfile::tempdir_in(&arguments.folder).context("make a folder for the programs' files")?;
-    let mut options = Options::new(&arguments.region, scratch.path().join("socket"));
-    options.opening.emulate_persistence = true;
+    let device = Device::named(&arguments.region)?;
+    let mut options = device.options(scratch.path().join("socket"));
     options.ring_bytes = arguments.log_bytes;
     let daemon = Daemon::start(options).context("own the device")?;
     let report = daemon.report();

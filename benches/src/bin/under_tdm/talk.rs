@@ -13,10 +13,11 @@ use byway_benches::paired::quantile;
 use byway_benches::results;
 use byway_link::HybridProfile;
 use byway_tdm_control::SOCKET_VARIABLE;
-use byway_tdm_daemon::{Daemon, Options};
+use byway_tdm_daemon::Daemon;
 use serde::Serialize;
 
 use crate::Arguments;
+use crate::device::Device;
 use crate::program::{Place, Role, Setting};
 use crate::valkey::{Running, VALKEY, rates};
 
@@ -136,11 +137,12 @@ fn one(
     height(&rates(driver.args(["-d", "64", "-r", "100000", "-t", COMMANDS]))?)
 }
 
-fn daemon(hit_ns: u64, socket: &Path) -> Result<Daemon> {
-    let region = format!("emu:byway-bench-talk?size=1G&profile=cmm-h&clock=paced&hit={hit_ns}");
-    let mut options = Options::new(&region, socket.to_owned());
-    options.opening.emulate_persistence = true;
-    Daemon::start(options).context("own the device")
+/// A daemon, and behind it the memory that it serves from.
+fn daemon(hit_ns: u64, socket: &Path) -> Result<(Daemon, Device)> {
+    let device =
+        Device::named(&format!("emu:byway-bench-talk?size=1G&profile=cmm-h&clock=paced&hit={hit_ns}"))?;
+    let daemon = Daemon::start(device.options(socket.to_owned())).context("own the device")?;
+    Ok((daemon, device))
 }
 
 fn height(rates: &[(String, f64)]) -> Result<Height> {

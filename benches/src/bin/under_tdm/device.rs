@@ -1,0 +1,34 @@
+//! Memory that stands for a device: gigabytes of the host's, which are given back.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use byway_tdm_daemon::Options;
+use tempfile::{TempDir, tempdir_in};
+
+/// One that was named without a folder is in one that goes when this does.
+pub struct Device {
+    region: String,
+    folder: TempDir,
+}
+
+impl Device {
+    /// By a region's description.
+    pub fn named(region: &str) -> Result<Self> {
+        let folder = tempdir_in("/dev/shm").context("make a folder for the device's memory")?;
+        let is_bare = |name: &&str| !name.split('?').next().unwrap_or_default().contains('/');
+        let region = match region.strip_prefix("emu:").filter(is_bare) {
+            Some(name) => format!("emu:{}/{name}", folder.path().display()),
+            None => region.to_owned(),
+        };
+        Ok(Self { region, folder })
+    }
+
+    /// What a daemon that serves from it is started with.
+    pub fn options(&self, socket: PathBuf) -> Options {
+        let mut options = Options::new(&self.region, socket);
+        options.opening.emulate_persistence = true;
+        options.boards = self.folder.path().into();
+        options
+    }
+}

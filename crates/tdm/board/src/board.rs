@@ -173,10 +173,15 @@ impl Board {
         Entry::at(&self.map, index.number()).ok().filter(|entry| entry.index() == index)
     }
 
+    /// How many entries were ever some file's: no fewer than are now.
+    #[must_use]
+    pub fn made(&self) -> usize {
+        self.word(front::USED).map_or(0, |used| used.load(Ordering::SeqCst).min(ENTRIES as u64) as usize)
+    }
+
     /// Every entry that is some file's.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        let used = self.word(front::USED).map_or(0, |used| used.load(Ordering::SeqCst));
-        (0..used.min(ENTRIES as u64))
+        (0..self.made() as u64)
             .filter_map(|place| Entry::at(&self.map, self.listed(place)?).ok())
             .filter(|entry| entry.key().is_some())
     }

@@ -131,6 +131,21 @@ impl Estate {
         asker: Asker,
     ) -> Result<(), Why> {
         let ahead_bytes = self.homes.listed().growing.remove(&entry.index()).unwrap_or(0);
+        let take = |ahead_bytes| self.take_place(table, (entry, handed), (key, flags), ahead_bytes, asker);
+        match take(ahead_bytes) {
+            Err(Why::NoRoom) if ahead_bytes > 0 => take(0),
+            taken => taken,
+        }
+    }
+
+    fn take_place<M: Memory>(
+        &self,
+        table: &Table<'_, M>,
+        (entry, handed): (Entry<'_>, &OwnedFd),
+        (key, flags): (FileKey, OFlags),
+        ahead_bytes: u64,
+        asker: Asker,
+    ) -> Result<(), Why> {
         let (slot, assignment) = self.assign(table, (key, handed), ahead_bytes, asker.boot)?;
         let place = assignment.ring;
         let coming = Coming { entry, handed: handed.as_fd(), place, flags, reign: asker.reign };

@@ -24,10 +24,12 @@ impl Estate {
     pub(crate) fn sweep(&self) {
         let mut again_ns = self.swept_again_ns();
         let began_ns = monotonic_ns();
-        if began_ns < *again_ns || self.board.entries().count() < CROWDED {
+        if began_ns < *again_ns || self.board.made() < CROWDED {
             return;
         }
-        self.give_back_closed();
+        if self.board.entries().count() >= CROWDED {
+            self.give_back_closed();
+        }
         let took = Duration::from_nanos(monotonic_ns() - began_ns);
         *again_ns = monotonic_ns() + (took * RARELY).max(LEAST).as_nanos() as u64;
     }

@@ -263,13 +263,7 @@ impl TargetControl {
     /// # Errors
     /// There is no such subsystem; there is no OpenSSL.
     pub fn set_keys(&self, nqn: &Nqn, keys: Keys) -> Result<(), ControlError> {
-        let crew = self.crew()?;
-        let _alone = crew.changing();
-        let site = self.site(nqn)?;
-        crew.change(|listing| {
-            site.set_keys(keys);
-            Ok(listing.gather_keys()?)
-        })
+        self.change_keys(nqn, |site| site.set_keys(keys))
     }
 
     /// Has a host show who it is by nothing that it was given before. What is asked of hosts stays.
@@ -277,11 +271,15 @@ impl TargetControl {
     /// # Errors
     /// As [`Self::set_keys`].
     pub fn forget_keys(&self, nqn: &Nqn, host: &Nqn) -> Result<(), ControlError> {
+        self.change_keys(nqn, |site| site.forget(host))
+    }
+
+    fn change_keys(&self, nqn: &Nqn, change: impl FnOnce(&Site)) -> Result<(), ControlError> {
         let crew = self.crew()?;
         let _alone = crew.changing();
         let site = self.site(nqn)?;
         crew.change(|listing| {
-            site.forget(host);
+            change(&site);
             Ok(listing.gather_keys()?)
         })
     }

@@ -18,6 +18,8 @@ use byway_spec::{Command, Completion, Status};
 use byway_tcp_codec::*;
 use zerocopy::{FromZeros, IntoBytes};
 
+use crate::silence::Silence;
+
 pub const NAME: &str = "nqn.2026-01.org.example:test";
 pub const LBA_BYTES: usize = 512;
 pub const BLOCKS: usize = 4096;
@@ -111,7 +113,7 @@ struct Shared {
     identified: AtomicBool,
     keep_alives: AtomicU32,
     open: Mutex<Vec<TcpStream>>,
-    silent: Mutex<Option<(TcpStream, Vec<u8>)>>,
+    silence: Silence,
     aborts: AtomicU32,
 }
 
@@ -129,7 +131,7 @@ impl TestController {
             identified: AtomicBool::new(false),
             keep_alives: AtomicU32::new(0),
             open: Mutex::default(),
-            silent: Mutex::default(),
+            silence: Silence::default(),
             aborts: AtomicU32::new(0),
         });
         let theirs = Arc::clone(&shared);
@@ -342,11 +344,9 @@ impl Served<'_> {
             }
             AdminOpcode::ABORT => {
                 self.shared.aborts.fetch_add(1, SeqCst);
-                let mut silent = self.shared.silent.lock().unwrap().take();
-                if let Some((stream, answer)) = &mut silent {
-                    stream.write_all(answer)?;
-                }
-                self.respond(command, Status::SUCCESS, silent.is_none().into())
+                let is_silent = self.shared.habits.fault == Fault::Silence;
+                let is_aborted = is_silent && self.shared.silence.end()?;
+                self.respond(command, Status::SUCCESS, (!is_aborted).into())
             }
             AdminOpcode::KEEP_ALIVE => {
                 self.shared.keep_alives.fetch_add(1, SeqCst);
@@ -382,7 +382,7 @@ impl Served<'_> {
                 let completion = Completion::new(0, 0, command.cdw0.cid(), Status::ABORT_REQUESTED);
                 let mut out = Vec::new();
                 self.writer.response(&completion).append_to(&mut out);
-                *self.shared.silent.lock().unwrap() = Some((self.stream.try_clone()?, out));
+                self.shared.silence.keep(self.stream.try_clone()?, out);
                 return Ok(());
             }
             _ => {}

@@ -5,6 +5,7 @@
 mod connection;
 mod controller;
 mod faults;
+mod silence;
 mod transfers;
 
 use std::time::Duration;

@@ -1,0 +1,43 @@
+//! The one command that a controller says nothing to until it is aborted.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::sync::{Condvar, Mutex};
+
+use crate::LONG;
+
+#[derive(Default)]
+pub struct Silence {
+    held: Mutex<Held>,
+    came: Condvar,
+}
+
+#[derive(Default)]
+enum Held {
+    #[default]
+    Nothing,
+    Answer(TcpStream, Vec<u8>),
+    Told,
+}
+
+impl Silence {
+    /// Keeps the command's answer back.
+    pub fn keep(&self, stream: TcpStream, answer: Vec<u8>) {
+        *self.held.lock().unwrap() = Held::Answer(stream, answer);
+        self.came.notify_all();
+    }
+
+    /// Gives the answer, once; whether it was still to be given.
+    ///
+    /// An Abort can overtake its command, which comes by another connection: here it waits for that.
+    pub fn end(&self) -> std::io::Result<bool> {
+        let held = self.held.lock().unwrap();
+        let is_to_come = |held: &mut Held| matches!(held, Held::Nothing);
+        let (mut held, _) = self.came.wait_timeout_while(held, LONG, is_to_come).unwrap();
+        let Held::Answer(mut stream, answer) = std::mem::replace(&mut *held, Held::Told) else {
+            return Ok(false);
+        };
+        stream.write_all(&answer)?;
+        Ok(true)
+    }
+}

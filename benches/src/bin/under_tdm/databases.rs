@@ -22,15 +22,16 @@ impl Program for RocksDb {
     }
 
     fn settings(&self) -> Vec<Setting> {
-        vec![Setting::Always, Setting::AlwaysAbsorbed]
+        vec![Setting::Unsynced, Setting::Always, Setting::AlwaysAbsorbed]
     }
 
     fn run(&mut self, setting: Setting, place: &Place) -> Result<f64> {
         let folder = place.fresh()?;
-        let writes = if setting.is_served() { 300_000 } else { 3_000 };
+        let writes = if setting == Setting::Always { 3_000 } else { 300_000 };
+        let sync = if setting == Setting::Unsynced { "--sync=0" } else { "--sync=1" };
         let mut command = place.command("db_bench", Role::Program, setting)?;
         command.arg(format!("--db={}", folder.path().display()));
-        command.args(["--benchmarks=fillseq", "--sync=1", "--value_size=100", &format!("--num={writes}")]);
+        command.args(["--benchmarks=fillseq", sync, "--value_size=100", &format!("--num={writes}")]);
         let said = command.stderr(Stdio::null()).output()?;
         let said = String::from_utf8_lossy(&said.stdout).into_owned();
         let line =
@@ -55,14 +56,15 @@ impl Program for Sqlite {
     }
 
     fn settings(&self) -> Vec<Setting> {
-        vec![Setting::Always, Setting::AlwaysAbsorbed]
+        vec![Setting::Unsynced, Setting::Always, Setting::AlwaysAbsorbed]
     }
 
     fn run(&mut self, setting: Setting, place: &Place) -> Result<f64> {
         let folder = place.fresh()?;
-        let rows = if setting.is_served() { 50_000 } else { 1_000 };
+        let rows = if setting == Setting::Always { 1_000 } else { 50_000 };
+        let synced = if setting == Setting::Unsynced { "OFF" } else { "FULL" };
         let mut script =
-            String::from("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE t(k, v);\n");
+            format!("PRAGMA journal_mode=WAL; PRAGMA synchronous={synced}; CREATE TABLE t(k, v);\n");
         for row in 0..rows {
             writeln!(script, "INSERT INTO t VALUES({row}, '{row:0100}');")?;
         }

@@ -222,7 +222,7 @@ impl Load {
             best: quantile(&rates, 1.0),
             worst: quantile(&rates, 0.0),
             beside_file_system: Some(quantile(&ratios, 0.5)),
-            beside_no_log: None,
+            beside_most: None,
         }
     }
 }

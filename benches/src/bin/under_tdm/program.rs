@@ -13,6 +13,8 @@ use crate::in_mount::InMount;
 pub enum Setting {
     /// It keeps nothing: the most that it can do.
     NoLog,
+    /// It syncs nothing, on the file system alone.
+    Unsynced,
     /// It syncs each write, on the file system alone.
     Always,
     /// The same with its files absorbed.
@@ -38,6 +40,7 @@ impl Setting {
     pub const fn name(self) -> &'static str {
         match self {
             Self::NoLog => "no log",
+            Self::Unsynced => "never synced",
             Self::Always => "file system",
             Self::AlwaysAbsorbed => "absorbed",
             Self::AlwaysAtHome => "at home",

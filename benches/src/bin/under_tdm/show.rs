@@ -15,7 +15,7 @@ pub fn show(rows: &[Row]) {
             row.worst,
             row.best,
             ratio(row.beside_file_system, "the file system alone"),
-            ratio(row.beside_no_log, "no log"),
+            ratio(row.beside_most, "the most"),
         );
     }
 }

@@ -3,6 +3,8 @@
 
 guest=''
 server=''
+# Who has a thread of the server stand still, or had.
+holder=''
 # The group and the hash that hosts authenticate by, once a guest has asked for some.
 suite=''
 # Whether hosts may come in the clear where they have keys for TLS, once a guest has said so.
@@ -158,7 +160,10 @@ plug() {
 # a whole would have the guest's processors stand still with it.
 hold_syncs() {
     local tries
+    # The one before may have begun late: a thread that waits for its disk stands still once that has answered.
+    [ -z "$holder" ] || wait "$holder"
     python3 tests/vm/hold.py "$server" byway-sync "$1" > "$work/held" 2>&1 &
+    holder=$!
     for tries in $(seq 100); do
         if grep -q held "$work/held"; then return; fi
         sleep 0.05

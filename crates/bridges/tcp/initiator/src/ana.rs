@@ -13,8 +13,8 @@ use byway_spec::base::identify::Controller;
 use byway_spec::base::log::LogPage;
 
 use crate::association::plain;
-use crate::attach::Bare;
 use crate::connection::Order;
+use crate::facts::Bare;
 
 /// Most of a log page that is read: some ten thousand namespaces.
 const LOG_BYTES_MAX: usize = 64 << 10;

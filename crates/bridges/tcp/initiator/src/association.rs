@@ -25,8 +25,9 @@ use byway_spec::Command as Entry;
 use byway_spec::base::admin::{AbortCdw10, AdminOpcode};
 use byway_sys::Wakeup;
 
-use crate::attach::{Facts, connect_of, connect_queue, order_of_admin};
+use crate::attach::{connect_of, connect_queue, order_of_admin};
 use crate::connection::{Order, Way};
+use crate::facts::Facts;
 use crate::line::Line;
 use crate::paths::PathPlace;
 use crate::peer::Peer;

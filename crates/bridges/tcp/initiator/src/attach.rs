@@ -1,29 +1,25 @@
 //! From no connection to a controller that takes commands.
 
-use std::cell::RefCell;
 use std::time::Duration;
 
 use byway_core::encode::{Data, Encoded};
-use byway_core::identify::{self, Identifies};
 use byway_core::{
-    AdminCommand, Answer, Buffer, Capabilities, Deadline, Error, ErrorKind, Failed, Identity, Limits, Method,
-    Methods, Outcome, Payload, Result, encode_admin,
+    AdminCommand, Answer, Buffer, Deadline, Error, ErrorKind, Failed, Outcome, Payload, Result, encode_admin,
 };
 use byway_fabrics::{
     Accepted, Connect, ConnectData, ConnectRefusal, ControllerChoice, ControllerId, FabricsCommand,
     Parameter, Property, PropertyAccess, RefusalKind,
 };
-use byway_spec::base::feature::{FeatureId, NumberOfQueues};
-use byway_spec::base::identify::Controller;
 use byway_spec::base::register::{Cap, Cc, Csts};
 use byway_spec::tcp::FatalStatus;
-use byway_spec::{Command as Entry, Completion, Status};
+use byway_spec::{Command as Entry, Completion, Status, fabrics};
 use byway_tcp_codec::{IcReq, Incoming, Opening, Reader, TermReq};
 
-use crate::ana::{AnaFacts, States};
+use crate::ana::States;
 use crate::authenticate;
 use crate::channel::Channel;
 use crate::connection::{Connection, Ended, Order, Way};
+use crate::facts::{Bare, Facts};
 use crate::line::{Line, ended};
 use crate::peer::Peer;
 use crate::stream::WaitFor;
@@ -33,9 +29,6 @@ const ADMIN_CAPSULE_BYTES: usize = 8192;
 
 /// Admin commands at once; a controller's admin queue has 32 entries at least.
 pub(crate) const ADMIN_DEPTH: u32 = 31;
-
-/// Most in-capsule data that a controller is believed to take.
-const CAPSULE_BYTES_MAX: u64 = 1 << 20;
 
 /// A controller that there is no connection to.
 #[derive(Debug)]
@@ -48,28 +41,6 @@ pub(crate) struct NotAttached {
 impl From<Error> for NotAttached {
     fn from(error: Error) -> Self {
         Self { error, is_final: false }
-    }
-}
-
-/// What a controller said of itself.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Facts {
-    /// It tells how each namespace is reached by it.
-    pub ana: Option<AnaFacts>,
-    /// In this time its commands are over once nothing reaches it from its host any more; none if it waits for ever.
-    pub ends_within: Option<Duration>,
-    pub identity: Identity,
-    pub capabilities: Capabilities,
-    /// In-capsule data of I/O commands, in bytes.
-    pub capsule_bytes: usize,
-    /// Namespaces tell which command set they take.
-    pub command_sets: bool,
-}
-
-impl Facts {
-    /// Its I/O queues, numbered from 1.
-    pub fn queues(&self) -> u16 {
-        self.capabilities.limits.queues
     }
 }
 
@@ -102,7 +73,7 @@ pub(crate) fn attach(peer: &Peer) -> Result<Attached, NotAttached> {
     }
     let (mut line, controller) = connect_admin(peer, deadline)?;
     let cap = start(&mut line, deadline)?;
-    let facts = ask(&mut line, peer, cap)?;
+    let facts = Facts::ask(&mut line, peer, cap)?;
     Ok(Attached { line, controller, facts })
 }
 
@@ -298,9 +269,12 @@ fn refused(peer: &Peer, qid: u16, refusal: &ConnectRefusal) -> NotAttached {
         RefusalKind::AuthenticationRequired => {
             (ErrorKind::Denied, format!("{subsystem} asks {host} to authenticate first"))
         }
-        _ => (ErrorKind::Device, format!("{subsystem} refuses Connect")),
+        _ => {
+            let said = fabrics::status::name(refusal.status()).unwrap_or("a status that is not known");
+            (ErrorKind::Device, format!("{subsystem} refuses Connect: {said}"))
+        }
     };
-    let error = Error::device(kind, why).with_source(Error::status(refusal.status()));
+    let error = Error::device(kind, why).with_source(Error::status(refusal.status())).covering_source();
     NotAttached { error, is_final: refusal.is_final }
 }
 
@@ -360,47 +334,6 @@ pub(crate) fn order_of(entry: Entry, way: Way) -> Order {
     Order { tag: 0, is_call: false, entry, way, is_whole: true, repeats: false, is_pair: false }
 }
 
-/// A controller that nobody else uses yet.
-pub(crate) struct Bare<'l> {
-    line: RefCell<&'l mut Line>,
-    timeout: Duration,
-}
-
-impl<'l> Bare<'l> {
-    pub fn new(line: &'l mut Line, timeout: Duration) -> Self {
-        Self { line: RefCell::new(line), timeout }
-    }
-
-    /// Sends an admin command, and waits for it.
-    pub fn admin(&self, command: AdminCommand) -> Result<Outcome> {
-        let order = order_of_admin(&command, 0);
-        let deadline = Deadline::after(self.timeout);
-        let (completion, memory) = self.line.borrow_mut().call(order, command.into_payload(), deadline)?;
-        Ok(outcome(Ended {
-            tag: 0,
-            is_call: false,
-            memory,
-            result: Ok(completion),
-            lost: None,
-            commands: 1,
-        })?)
-    }
-}
-
-impl Identifies for Bare<'_> {
-    fn identify(&self, command: AdminCommand) -> Result<Outcome> {
-        self.admin(command)
-    }
-
-    fn identify_buffer(&self, len: usize) -> Result<Buffer> {
-        Buffer::zeroed(len)
-    }
-
-    fn tells_command_sets(&self) -> bool {
-        false
-    }
-}
-
 /// An admin command as an order. What it asks is asked again on another connection.
 pub(crate) fn order_of_admin(command: &AdminCommand, tag: u64) -> Order {
     let Encoded { entry, data } = encode_admin(command);
@@ -432,78 +365,4 @@ pub(crate) fn outcome(ended: Ended) -> Result<Outcome, Failed> {
         Ok(completion) => Err(Failed::with_memory(Error::status(completion.status()), memory)),
         Err(error) => Err(Failed::with_memory(error, memory)),
     }
-}
-
-/// Asks a started controller what it is and can do.
-fn ask(line: &mut Line, peer: &Peer, cap: Cap) -> Result<Facts> {
-    let bare = Bare::new(line, peer.options.admin_timeout);
-    let controller = identify::controller(&bare)?;
-    let queues = match controller.cntrltype {
-        DISCOVERY_CONTROLLER => 0,
-        _ => grant_queues(&bare, peer.options.queues)?,
-    };
-    let capsule_bytes = (u64::from(controller.ioccsz) * 16).saturating_sub(64).min(CAPSULE_BYTES_MAX);
-    let ring_entries = u32::from(cap.mqes_z()) + 1;
-    let nvm = identify::nvm_commands(&controller);
-    let limits = Limits {
-        transfer_bytes: identify::transfer_max_bytes(controller.mdts, cap.mpsmin()).min(u32::MAX.into()),
-        queues,
-        ring_entries,
-        inline_bytes: capsule_bytes as u32,
-        ..Limits::default()
-    };
-    let capabilities = Capabilities {
-        methods: Methods::NONE.with(Method::Prp),
-        limits,
-        raw_commands: true,
-        admin_commands: true,
-        bulk_store: false,
-        nvm,
-        memory_align_bytes: 1,
-        event: true,
-        overlaps: true,
-        cancel: true,
-    };
-    let command_sets = cap.css() & Cap::CSS_IO_SETS != 0;
-    Ok(Facts {
-        ana: AnaFacts::of(&controller),
-        ends_within: ends_within(peer.options.keep_alive, &controller),
-        identity: identify::identity(&controller),
-        capabilities,
-        capsule_bytes: capsule_bytes as usize,
-        command_sets,
-    })
-}
-
-/// How long a controller may go on once nothing reaches it: where any command is a sign of life it may look for one at every
-/// second end of the time alone, and then its commands have their own time to end (CQT), or another of these where it says none.
-fn ends_within(keep_alive: Duration, controller: &Controller) -> Option<Duration> {
-    let unit = Duration::from_millis(100 * u64::from(controller.kas.max(1)));
-    let units = keep_alive.as_millis().div_ceil(unit.as_millis());
-    let keep_alive = unit * u32::try_from(units).unwrap_or(u32::MAX);
-    let quiesce = match controller.cqt {
-        0 => keep_alive,
-        ms => Duration::from_millis(ms.into()),
-    };
-    (!keep_alive.is_zero()).then(|| 2 * keep_alive + quiesce)
-}
-
-/// CNTRLTYPE of a discovery controller.
-const DISCOVERY_CONTROLLER: u8 = 2;
-
-/// Asks for so many I/O queues; how many there are.
-fn grant_queues(bare: &Bare<'_>, queues: u16) -> Result<u16> {
-    let asked_z = queues.max(1) - 1;
-    let asked = NumberOfQueues::new().with_nsq_z(asked_z).with_ncq_z(asked_z);
-    let outcome = bare.admin(AdminCommand::SetFeature {
-        feature: FeatureId::NUMBER_OF_QUEUES.0,
-        save: false,
-        nsid: None,
-        cdw11: asked.into_bits(),
-        cdw12: 0,
-        data: Payload::Empty,
-    });
-    let outcome = outcome.map_err(|error| error.doing("ask for queues"))?;
-    let granted = NumberOfQueues::from_bits(outcome.dw0());
-    Ok(granted.nsq_z().min(granted.ncq_z()).min(asked_z).saturating_add(1))
 }

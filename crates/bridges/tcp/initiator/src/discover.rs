@@ -4,7 +4,8 @@ use byway_core::{AdminCommand, Buffer, Deadline, Error, ErrorKind, Result};
 use byway_fabrics::{Entry, EntryError, LogReading, Step};
 use byway_spec::base::log::LogPage;
 
-use crate::attach::{Bare, connect_admin, shut_down, start};
+use crate::attach::{connect_admin, shut_down, start};
+use crate::facts::Bare;
 use crate::peer::{Peer, TcpOptions, TcpPlace};
 
 /// How much of the log is read at a time: what every controller gives in one command.

@@ -5,6 +5,7 @@
 //! | `connection/` | one queue on one connection, sans-I/O |
 //! | `stream.rs`, `channel.rs`, `line.rs` | a socket, TLS over it where there is any, and a connection with both |
 //! | `attach.rs` | from no connection to a controller that takes commands |
+//! | `facts.rs` | what a controller says of itself |
 //! | `authenticate.rs` | who this host is, and who the controller |
 //! | `association.rs`, `keeper.rs` | what queues share; the thread that keeps the controller, and finds it again |
 //! | `device.rs`, `queue.rs` | the `Backend` and its `BackendQueue` |
@@ -22,6 +23,7 @@ pub mod connection;
 mod desk;
 mod device;
 mod discover;
+mod facts;
 mod keeper;
 mod line;
 mod order;

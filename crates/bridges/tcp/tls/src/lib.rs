@@ -7,7 +7,7 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `library.rs` | OpenSSL's functions, and what is unsafe about them |
+//! | `library/` | OpenSSL's functions, contexts and sessions, and what is unsafe about them |
 //! | `endpoint.rs` | [`TlsHost`] and [`TlsSubsystem`]: who begins, who answers, and by which keys |
 //! | `session.rs` | [`TlsSession`]: one connection |
 //! | `hello.rs` | identities that a ClientHello names |

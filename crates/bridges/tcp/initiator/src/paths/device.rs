@@ -18,9 +18,10 @@ use byway_spec::base::ana::AnaState;
 use super::queue::{LANES_MAX, TcpPathsQueue};
 use super::standing::{PathPlace, PathTold, Paths};
 use crate::association::Association;
-use crate::attach::{Attached, Facts, NotAttached, attach, order_of_admin};
+use crate::attach::{Attached, NotAttached, attach, order_of_admin};
 use crate::connection::{Order, Way};
 use crate::device::{Owner, check_queue};
+use crate::facts::Facts;
 use crate::peer::{Peer, TcpOptions, TcpPlace};
 
 /// A subsystem at several TCP addresses: commands go by the best that there is now.

@@ -17,7 +17,7 @@ use byway_sys::Wakeup;
 use super::fence::{Fence, acquaint};
 use crate::ana::States;
 use crate::association::gone;
-use crate::attach::Facts;
+use crate::facts::Facts;
 use crate::peer::Peer;
 
 /// A path, and how it is.

@@ -5,7 +5,7 @@ use byway_spec::Status;
 use byway_tcp_initiator::{Digests, TcpOptions};
 
 use super::*;
-use crate::controller::Fault;
+use crate::habits::Fault;
 
 fn faulty(fault_at: u32, fault: Fault) -> TestController {
     TestController::start(Habits { fault_at, fault, ..Habits::default() })

@@ -5,6 +5,7 @@
 mod connection;
 mod controller;
 mod faults;
+mod habits;
 mod silence;
 mod transfers;
 
@@ -17,7 +18,8 @@ use byway_tcp_initiator::{
     AuthSecrets, DhchapSecret, Digests, Idle, NvmeTcp, TcpOptions, TcpPlace, TcpQueue, discover,
 };
 
-use controller::{Asks, Habits, LBA_BYTES, NAME, TestController};
+use controller::{LBA_BYTES, NAME, TestController};
+use habits::{Asks, Habits};
 
 /// Ends of waits that nothing should reach.
 const LONG: Duration = Duration::from_secs(30);

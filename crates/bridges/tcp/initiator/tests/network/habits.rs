@@ -1,0 +1,76 @@
+//! How the tests' controller behaves, and what it does wrong once.
+
+use byway_tcp_codec::Digests;
+
+/// How the controller behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Habits {
+    pub digests: Digests,
+    /// In-capsule data of I/O commands, in bytes.
+    pub capsule_bytes: u32,
+    /// Most bytes that one R2T asks for.
+    pub r2t_bytes: u32,
+    /// Most bytes of one data PDU to the host.
+    pub data_bytes: usize,
+    /// Reads end with SUCCESS in the last data.
+    pub success: bool,
+    /// What is asked of hosts before anything else.
+    pub asks: Asks,
+    /// So many times Connect of an I/O queue is refused first: the queue of that name has not ended yet.
+    pub busy_connects: u32,
+    /// The first question for a namespace ends its connection.
+    pub drops_identify: bool,
+    /// I/O command of this number, from 1, meets the fault.
+    pub fault_at: u32,
+    pub fault: Fault,
+}
+
+/// What hosts are asked for by Connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// Nothing.
+    Nothing,
+    /// To authenticate, and then nothing is said.
+    AndIsSilent,
+    /// To authenticate, and then every message is of zeroes.
+    AndTalksNonsense,
+}
+
+/// What happens once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    None,
+    /// The connection is closed instead of an answer.
+    Drop,
+    /// The command is done, and then the connection is closed.
+    DropAfterwards,
+    /// Data whose digest is not its own.
+    WrongDigest,
+    /// A termination request.
+    Terminate,
+    /// Data for a command that nobody sent.
+    UnknownCommand,
+    /// Nothing, until the command is aborted; then it ends as aborted.
+    Silence,
+    /// Nothing, whether it is aborted or not.
+    Deafness,
+    /// Success, and only a part of the data.
+    ShortRead,
+}
+
+impl Default for Habits {
+    fn default() -> Self {
+        Self {
+            digests: Digests::BOTH,
+            capsule_bytes: 8192,
+            r2t_bytes: 1 << 20,
+            data_bytes: 1 << 20,
+            success: true,
+            asks: Asks::Nothing,
+            busy_connects: 0,
+            drops_identify: false,
+            fault_at: 0,
+            fault: Fault::None,
+        }
+    }
+}

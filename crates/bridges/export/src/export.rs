@@ -257,6 +257,8 @@ impl<B: Backend> BlockEngine for Export<B> {
         let Some((_, command)) =
             waits.filter(|_| !self.slots.at(place).is_half_done).and_then(|at| self.waiting.remove(at))
         else {
+            // What the backend can still take back finishes as cancelled, later.
+            let _ = self.queue.cancel(self.slots.tag(place));
             return false;
         };
         let slot = self.slots.at(place);

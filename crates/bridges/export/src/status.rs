@@ -24,11 +24,10 @@ fn of_kind(kind: ErrorKind, doing: Doing) -> CommandError {
         ErrorKind::InvalidArgument | ErrorKind::TooLarge => {
             (Status::INVALID_FIELD, "what is exported does not take this command")
         }
-        ErrorKind::DeviceLost
-        | ErrorKind::NotFound
-        | ErrorKind::TimedOut
-        | ErrorKind::Busy
-        | ErrorKind::Cancelled => (Status::NAMESPACE_NOT_READY, "what is exported does not answer"),
+        ErrorKind::Cancelled => (Status::ABORT_REQUESTED, "what is exported took the command back"),
+        ErrorKind::DeviceLost | ErrorKind::NotFound | ErrorKind::TimedOut | ErrorKind::Busy => {
+            (Status::NAMESPACE_NOT_READY, "what is exported does not answer")
+        }
         _ if doing == Doing::Writing => (Status::WRITE_FAULT, "what is exported failed to write"),
         _ => (Status::UNRECOVERED_READ_ERROR, "what is exported failed to read"),
     };
@@ -48,5 +47,7 @@ mod tests {
         assert_eq!(of_error(&failed, Doing::Writing).status, Status::WRITE_FAULT);
         let lost = Error::device(ErrorKind::DeviceLost, "gone");
         assert_eq!(of_error(&lost, Doing::Writing).status, Status::NAMESPACE_NOT_READY);
+        let aborted = Error::host(ErrorKind::Cancelled, "taken back");
+        assert_eq!(of_error(&aborted, Doing::Writing).status, Status::ABORT_REQUESTED);
     }
 }

@@ -29,6 +29,8 @@ struct Script {
     let_go: usize,
     fails: Option<ErrorKind>,
     queue_fails: bool,
+    /// Tags of commands that were to be given up.
+    cancelled: Vec<u64>,
     dropped: bool,
 }
 
@@ -145,7 +147,8 @@ impl BackendQueue for LedQueue {
         let Some((tag, command)) = script.under_way.pop_front() else { return Ok(None) };
         script.let_go -= 1;
         let mut buffer = command.into_buffer();
-        let result = match script.fails {
+        let fails = if script.cancelled.contains(&tag) { Some(ErrorKind::Cancelled) } else { script.fails };
+        let result = match fails {
             Some(kind) => {
                 Err(Failed { error: Error::device(kind, "as the test wants"), ..failed_with(buffer) })
             }
@@ -161,8 +164,9 @@ impl BackendQueue for LedQueue {
         Ok(false)
     }
 
-    fn cancel(&mut self, _: u64) -> Result<()> {
-        Err(Error::host(ErrorKind::Unsupported, "none"))
+    fn cancel(&mut self, tag: u64) -> Result<()> {
+        self.0.lock().unwrap().cancelled.push(tag);
+        Ok(())
     }
 
     fn outstanding(&self) -> u32 {
@@ -229,7 +233,7 @@ fn commands_that_the_queue_has_no_room_for_wait_for_it_in_order() {
 }
 
 #[test]
-fn what_the_queue_has_no_room_for_can_be_taken_back_and_nothing_else() {
+fn what_the_queue_has_no_room_for_can_be_taken_back_at_once_and_nothing_else() {
     let led = Led::new();
     let mut export = led.export().unwrap();
     let places: Vec<Place> = (0..10).map(|_| begin_read(&mut export)).collect();
@@ -242,6 +246,20 @@ fn what_the_queue_has_no_room_for_can_be_taken_back_and_nothing_else() {
     let done: Vec<Place> = std::iter::from_fn(|| export.next_finished()).map(|done| done.place).collect();
     let others = begun.iter().chain(&waiting[1..]).copied().collect::<Vec<_>>();
     assert_eq!((done, export.outstanding()), (others, 0));
+}
+
+#[test]
+fn what_the_queue_has_is_given_up_there_and_finishes_as_aborted_or_done() {
+    let led = Led::new();
+    let mut export = led.export().unwrap();
+    let places: Vec<Place> = (0..2).map(|_| begin_read(&mut export)).collect();
+    assert!(!export.cancel(places[1]), "it may be done all the same");
+    led.script().let_go = 2;
+    let [done, aborted] = [0, 1].map(|_| export.next_finished().unwrap());
+    assert_eq!([done.place, aborted.place], places[..]);
+    assert!(done.result.is_ok());
+    assert_eq!(aborted.result.unwrap_err().status, Status::ABORT_REQUESTED);
+    assert_eq!(export.outstanding(), 0);
 }
 
 #[test]

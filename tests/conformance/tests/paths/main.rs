@@ -5,6 +5,7 @@
 
 mod aborting;
 mod choosing;
+mod handed_on;
 mod losing;
 mod ordering;
 mod proving;

@@ -63,21 +63,26 @@ pub fn open_to_read(uri: &str) -> Result<Device> {
 
 fn open_with(uri: &Uri, events: Option<Arc<dyn FileEvents>>) -> Result<Device> {
     let begun = Instant::now();
-    let subsystem = subsystem_of(uri, events, SubsystemOptions::default())?;
+    let subsystem = subsystem_of(uri, Some(RAM_UUID), events, SubsystemOptions::default())?;
     start(subsystem, &uri.options, begun)
 }
 
-/// The subsystem that `uri` names, without a controller; its engine is as the URI says.
+/// What a device in memory that only this process knows is known by: one run is as the next.
+const RAM_UUID: [u8; 16] = [0x42; 16];
+
+/// The subsystem that `uri` names, without a controller; its engine is as the URI says. One in memory is known by `ram_uuid`, or
+/// by one that no other has.
 pub(crate) fn subsystem_of(
     uri: &Uri,
+    ram_uuid: Option<[u8; 16]>,
     events: Option<Arc<dyn FileEvents>>,
     announced: SubsystemOptions,
 ) -> Result<Subsystem> {
     let options = &uri.options;
     let mut flash = match &uri.place {
         Place::Image(path) => open_image(path, options, events)?,
-        Place::Ram(size_bytes) => make_in_memory(MediaKind::Ram, *size_bytes, options)?,
-        Place::Null(size_bytes) => make_in_memory(MediaKind::Null, *size_bytes, options)?,
+        Place::Ram(size_bytes) => make_in_memory(MediaKind::Ram, *size_bytes, ram_uuid, options)?,
+        Place::Null(size_bytes) => make_in_memory(MediaKind::Null, *size_bytes, ram_uuid, options)?,
     };
     flash.set_gc_policy(options.gc);
     let profile = profile_of(&flash, options)?;
@@ -117,18 +122,23 @@ fn run_options(options: &Options) -> byway_flash::RunOptions {
 }
 
 /// A device in memory has a key-value namespace, number 1, and one of blocks, number 2.
-fn in_memory(size_bytes: u64, options: &Options) -> CreateOptions {
+fn in_memory(size_bytes: u64, uuid: Option<[u8; 16]>, options: &Options) -> CreateOptions {
     CreateOptions {
         profile: options.profile.clone().unwrap_or_else(|| DEFAULT_PROFILE.into()),
         namespaces: vec![NewNamespace::KV, NewNamespace::NVM],
         media: Media::Ram,
-        uuid: Some([0x42; 16]),
+        uuid,
         ..CreateOptions::new(size_bytes)
     }
 }
 
-fn make_in_memory(media: MediaKind, size_bytes: u64, options: &Options) -> Result<Flash> {
-    make(media, &in_memory(size_bytes, options), options.flash_timing, run_options(options))
+fn make_in_memory(
+    media: MediaKind,
+    size_bytes: u64,
+    uuid: Option<[u8; 16]>,
+    options: &Options,
+) -> Result<Flash> {
+    make(media, &in_memory(size_bytes, uuid, options), options.flash_timing, run_options(options))
 }
 
 fn start(subsystem: Subsystem, options: &Options, begun: Instant) -> Result<Device> {

@@ -99,7 +99,8 @@ impl Housed {
         }
         let watched_by = (watches || !opened.is_empty()).then_some(manner.watched_by);
         let mut subsystem = match &uri {
-            Some(uri) => subsystem_of(uri, None, manner.announced.clone())?,
+            // Hosts tell devices apart by their names, and take two of one name for one.
+            Some(uri) => subsystem_of(uri, None, None, manner.announced.clone())?,
             None => exports::bare_subsystem(&opened, spec.nqn.as_deref(), manner)?,
         };
         if let Some(nqn) = &spec.nqn {

@@ -214,6 +214,24 @@ fn each_namespace_of_a_server_is_its_own() {
 }
 
 #[test]
+fn devices_in_memory_that_are_served_are_known_by_names_that_no_other_has() {
+    let of_tcp = || ServeOptions::over_tcp(TcpOptions::at("127.0.0.1:0".parse().unwrap()));
+    let servers = [0, 1].map(|_| Server::start(Some("ram:64M"), &[], of_tcp()));
+    let known = servers.each_ref().map(|server| {
+        let device = server.open("");
+        let name = server.uri.rsplit('/').next().unwrap().to_owned();
+        let namespaces = device.namespaces().unwrap().into_iter().map(|found| found.nguid);
+        (name, device.identity().serial.clone(), namespaces.collect::<Vec<_>>())
+    });
+    let [(name, serial, namespaces), (other_name, other_serial, others)] = known;
+    assert!(name != other_name && serial != other_serial);
+    assert!(namespaces.iter().all(|nguid| !others.contains(nguid)));
+    // One that this process alone knows is as it was the last time.
+    let [one, other] = [0, 1].map(|_| byway::open("ram:64M").unwrap());
+    assert_eq!(one.identity().serial, other.identity().serial);
+}
+
+#[test]
 fn what_is_exported_stands_behind_the_namespaces_of_an_image() {
     let options = ServeOptions::over_tcp(TcpOptions::at("127.0.0.1:0".parse().unwrap()));
     let server = Server::start(Some("ram:64M"), &["blocks:4M"], options);

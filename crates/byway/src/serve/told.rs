@@ -31,6 +31,17 @@ pub enum Told {
         /// Where it is.
         from: SocketAddr,
     },
+    /// An NVMe/TCP host was not connected: it may not be, or came in another way than it must.
+    HostRefused {
+        /// Its name, as it says.
+        host: String,
+        /// The subsystem's name, as it says.
+        subsystem: String,
+        /// Where it is.
+        from: SocketAddr,
+        /// Why.
+        why: &'static str,
+    },
     /// Its controller is gone.
     HostLeft {
         /// Its name.
@@ -84,6 +95,10 @@ impl From<byway_tcp_target::Told> for Told {
                 let (host, subsystem) = (host.to_string(), subsystem.to_string());
                 Self::HostCame { host, subsystem, controller, from }
             }
+            Tcp::HostRefused { host, subsystem, from, why } => {
+                let (host, subsystem) = (host.to_string(), subsystem.to_string());
+                Self::HostRefused { host, subsystem, from, why }
+            }
             Tcp::HostLeft { host, subsystem, controller, why } => {
                 let (host, subsystem) = (host.to_string(), subsystem.to_string());
                 Self::HostLeft { host, subsystem, controller, why }
@@ -115,7 +130,8 @@ impl Events {
     /// Adds one.
     pub fn put(&self, told: Told) {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        if list.len() < KEPT {
+        // The last one ends the server, and comes in any case.
+        if list.len() < KEPT || told == Told::DeviceFailed {
             list.push(told);
         }
         drop(list);
@@ -167,5 +183,21 @@ impl StopServing {
     pub fn stop(&self) {
         self.events.stop();
         self.clients.iter().for_each(|clients| clients.raise());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn that_the_device_failed_is_told_behind_however_much_else() {
+        let events = Events::new().unwrap();
+        (0..2 * KEPT).for_each(|_| events.put(Told::ClientRefused));
+        events.put(Told::DeviceFailed);
+        let mut told = 0;
+        assert!(events.drain(&mut |_| told += 1));
+        assert_eq!(told, KEPT + 1);
     }
 }

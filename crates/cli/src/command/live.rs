@@ -328,6 +328,7 @@ fn list_hosts(of: &AskedOfOne, out: &mut impl Write) -> Result<()> {
     }
     match subsystem.hosts {
         None => eprintln!("every host may connect to {}", subsystem.nqn),
+        Some(hosts) if hosts.is_empty() => eprintln!("no host may connect to {}", subsystem.nqn),
         Some(hosts) => hosts.iter().try_for_each(|host| writeln!(out, "{host}"))?,
     }
     Ok(())

@@ -207,6 +207,12 @@ enum Event<'a> {
         controller: u16,
         from: String,
     },
+    HostRefused {
+        host: String,
+        subsystem: String,
+        from: String,
+        why: &'static str,
+    },
     HostLeft {
         host: String,
         subsystem: String,
@@ -266,6 +272,9 @@ impl fmt::Display for Event<'_> {
             Self::HostCame { host, subsystem, controller, from } => {
                 write!(f, "{host} came from {from} and has controller {controller} of {subsystem}")
             }
+            Self::HostRefused { host, subsystem, from, why } => {
+                write!(f, "{host} came from {from} for {subsystem} and was refused: {why}")
+            }
             Self::HostLeft { host, subsystem, controller, why: None } => {
                 write!(f, "{host} left: controller {controller} of {subsystem} is gone")
             }
@@ -292,6 +301,9 @@ fn tell(told: Told, json: bool, out: &mut impl Write) {
         Told::ClientRefused => Event::ClientRefused,
         Told::HostCame { host, subsystem, controller, from } => {
             Event::HostCame { host, subsystem, controller, from: from.to_string() }
+        }
+        Told::HostRefused { host, subsystem, from, why } => {
+            Event::HostRefused { host, subsystem, from: from.to_string(), why }
         }
         Told::HostLeft { host, subsystem, controller, why } => {
             Event::HostLeft { host, subsystem, controller, why }

@@ -16,10 +16,10 @@ use byway_spec::{Command, Status};
 use crate::association::Association;
 use crate::authentication::Lock;
 use crate::discovery::DiscoveryController;
-use crate::options::ADMIN_ENTRIES_MAX;
+use crate::options::{ADMIN_ENTRIES_MAX, Told};
 use crate::outbox::Outbox;
 use crate::queue::{ConnectedQueue, Discovery, Queue};
-use crate::session::Open;
+use crate::session::{Open, Secured};
 use crate::site::Site;
 
 /// A Connect to a subsystem that is there, of a host that may connect to it.
@@ -72,15 +72,18 @@ impl Open {
             return Err(ConnectRefusal::for_good(RefusalKind::Other(Status::COMMAND_SEQUENCE_ERROR)));
         }
         let data = ConnectData::parse(data)?;
-        if let Some(secured) = &self.secured {
-            check_parties(&secured.parties, &data)?;
-        }
+        self.check_parties(&data)?;
         if data.subsystem.is_discovery() {
             return self.connect_discovery(&connect, data, now_ns).map(Some);
         }
         let listing = self.premises.directory.listing();
-        let found = listing.site_at(&data.subsystem, self.place.port);
-        let (site, port) = found.ok_or(ConnectRefusal::invalid(Parameter::SUBNQN))?;
+        let (site, port) = listing.site_at(&data.subsystem, self.place.port).ok_or_else(|| {
+            self.turn_away(
+                &data,
+                "there is no such subsystem here",
+                ConnectRefusal::invalid(Parameter::SUBNQN),
+            )
+        })?;
         self.check_host(site, connect.qid, &data)?;
         if site.device.check().is_err() {
             return Err(ConnectRefusal::for_now(RefusalKind::Other(Status::INTERNAL_ERROR)));
@@ -90,12 +93,45 @@ impl Open {
     }
 
     /// Whether a subsystem lets a host in, as it came.
-    fn check_host(&self, site: &Site, qid: u16, data: &ConnectData) -> Result<(), ConnectRefusal> {
-        let is_clear = self.secured.is_none() && !site.keys().admit_in_clear(qid);
-        if is_clear || !site.admits(&data.host) {
-            return Err(ConnectRefusal::for_good(RefusalKind::InvalidHost));
+    fn check_host(&mut self, site: &Site, qid: u16, data: &ConnectData) -> Result<(), ConnectRefusal> {
+        let invalid_host = ConnectRefusal::for_good(RefusalKind::InvalidHost);
+        if !site.admits(&data.host) {
+            return Err(self.turn_away(data, "it is not among those that may connect", invalid_host));
+        }
+        if self.secured.is_none() && !site.keys().admit_in_clear(qid) {
+            return Err(self.turn_away(data, "it came in the clear", invalid_host));
         }
         Ok(())
+    }
+
+    /// A key is one host's, and for one subsystem: nobody else is connected by it.
+    fn check_parties(&mut self, data: &ConnectData) -> Result<(), ConnectRefusal> {
+        let (why, refusal) = match &self.secured {
+            Some(Secured { parties, .. }) if parties.host != data.host => {
+                ("it came by another host's key", ConnectRefusal::for_good(RefusalKind::InvalidHost))
+            }
+            Some(Secured { parties, .. }) if parties.subsystem != data.subsystem => {
+                ("it came by a key for another subsystem", ConnectRefusal::invalid(Parameter::SUBNQN))
+            }
+            _ => return Ok(()),
+        };
+        Err(self.turn_away(data, why, refusal))
+    }
+
+    /// Tells of a host that is not to be connected, once for each connection.
+    #[cold]
+    fn turn_away(
+        &mut self,
+        data: &ConnectData,
+        why: &'static str,
+        refusal: ConnectRefusal,
+    ) -> ConnectRefusal {
+        if std::mem::replace(&mut self.is_refused, true) {
+            return refusal;
+        }
+        let (host, subsystem, from) = (data.host.clone(), data.subsystem.clone(), self.place.from);
+        (self.premises.tell)(Told::HostRefused { host, subsystem, from, why });
+        refusal
     }
 
     fn connect_discovery(
@@ -251,15 +287,4 @@ fn connect_io(
         }
     })?;
     Ok(ConnectedQueue { association, qid: connect.qid, resets })
-}
-
-/// A key is one host's, and for one subsystem: nobody else is connected by it.
-fn check_parties(parties: &Parties, data: &ConnectData) -> Result<(), ConnectRefusal> {
-    if parties.host != data.host {
-        return Err(ConnectRefusal::for_good(RefusalKind::InvalidHost));
-    }
-    if parties.subsystem != data.subsystem {
-        return Err(ConnectRefusal::invalid(Parameter::SUBNQN));
-    }
-    Ok(())
 }

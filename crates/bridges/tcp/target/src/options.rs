@@ -168,6 +168,17 @@ pub enum Told {
         /// Where it is.
         from: SocketAddr,
     },
+    /// A host was not connected: it may not be, or came in another way than it must.
+    HostRefused {
+        /// Its name, as it says.
+        host: Nqn,
+        /// The subsystem's name, as it says.
+        subsystem: Nqn,
+        /// Where it is.
+        from: SocketAddr,
+        /// Why.
+        why: &'static str,
+    },
     /// Its controller is gone.
     HostLeft {
         /// Its name.

@@ -98,6 +98,8 @@ pub(crate) struct Open {
     pub place: Place,
     /// Whose connection it is, where TLS says so.
     pub secured: Option<Secured>,
+    /// That its host was not connected was told.
+    pub is_refused: bool,
     /// Completions that came before the one that was looked for.
     pub late: Vec<Posted>,
 }
@@ -197,6 +199,7 @@ impl Session {
             premises: self.premises.clone(),
             place: self.place,
             secured: self.secured.take(),
+            is_refused: false,
             late: Vec::new(),
         };
         self.phase = Phase::Open(Box::new(open));

@@ -80,6 +80,26 @@ fn a_host_that_is_not_allowed_gets_nothing_and_another_does() {
 }
 
 #[test]
+fn a_host_that_is_not_connected_is_told_of_once_by_its_connection_with_the_reason() {
+    let served = Served::with(|options| options.first().hosts = vec![Nqn::new(HOST).unwrap()]);
+    let mut stranger = served.greet(Proposal::default());
+    stranger.name = Nqn::new("nqn.2026-01.example:stranger").unwrap();
+    for _ in 0..3 {
+        stranger.connect_admin(0).unwrap_err();
+    }
+    let lost = served.greet(Proposal::default()).connect_to("nqn.2026-01.example:nowhere");
+    assert_eq!(lost, Err(ConnectRefusal::invalid(Parameter::SUBNQN)));
+    let refused = || match served.await_told(|told| matches!(told, Told::HostRefused { .. })) {
+        Told::HostRefused { host, subsystem, why, .. } => (host.to_string(), subsystem.to_string(), why),
+        _ => unreachable!(),
+    };
+    let not_among = "it is not among those that may connect";
+    assert_eq!(refused(), (stranger.name.to_string(), SUBSYSTEM.to_owned(), not_among));
+    let nowhere = "nqn.2026-01.example:nowhere".to_owned();
+    assert_eq!(refused(), (HOST.to_owned(), nowhere, "there is no such subsystem here"));
+}
+
+#[test]
 fn a_queue_that_disconnects_can_be_connected_again() {
     let served = Served::new();
     let (admin, mut io) = served.host(Proposal::default());

@@ -65,14 +65,14 @@ pub fn data_of(
     data: Option<&Bound<'_, PyAny>>,
     into: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(RawData, Receives)> {
-    let room = |len| held.with(py, |device| device.buffer(len));
     let Some(into) = into else {
-        let data = data.map(|data| sent(data, room)).transpose()?;
-        return Ok((data.map_or(RawData::None, RawData::ToDevice), Receives::Nothing));
+        let sent = sent(py, held, data)?;
+        return Ok((data.map_or(RawData::None, |_| RawData::ToDevice(sent)), Receives::Nothing));
     };
     if data.is_some() {
         return Err(invalid("a command sends or receives, not both"));
     }
+    let room = |len| held.with(py, |device| device.buffer(len));
     if let Ok(len) = into.extract::<usize>() {
         return Ok((RawData::FromDevice(room(len)?), Receives::Bytes));
     }
@@ -95,8 +95,10 @@ impl Receives {
     }
 }
 
-fn sent(data: &Bound<'_, PyAny>, room: impl Fn(usize) -> PyResult<byway::Buffer>) -> PyResult<Payload> {
-    let copy = gather(data, room)?;
+/// Memory to send, in one piece or several, copied.
+pub fn sent(py: Python<'_>, held: &Held, data: Option<&Bound<'_, PyAny>>) -> PyResult<Payload> {
+    let Some(data) = data else { return Ok(Payload::Empty) };
+    let copy = gather(data, |len| held.with(py, |device| device.buffer(len)))?;
     Ok(if copy.is_empty() { Payload::Empty } else { Payload::Buffer(copy) })
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use byway::spec::Command as Entry;
-use byway::{AdminCommand, Backend, ErrorKind, Payload};
+use byway::{AdminCommand, Backend, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -16,7 +16,6 @@ use crate::held::Held;
 use crate::image;
 use crate::kv::Kv;
 use crate::ledger::Ledger;
-use crate::memory::with_bytes;
 use crate::nvm::Nvm;
 use crate::queue::Queue;
 
@@ -201,7 +200,7 @@ impl Device {
         })
     }
 
-    /// Sets a feature; the device's answer.
+    /// Sets a feature, with its data, where it has some, in one piece or a list of several; the device's answer.
     #[pyo3(signature = (feature, value, *, cdw12=0, save=false, nsid=None, data=None))]
     #[expect(clippy::too_many_arguments, reason = "the fields of the command")]
     fn set_feature(
@@ -215,10 +214,7 @@ impl Device {
         data: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<u32> {
         let nsid = nsid_of(nsid)?;
-        let data = match data {
-            Some(data) => with_bytes(data, Payload::copy_of)?.map_err(Fault::from)?,
-            None => Payload::Empty,
-        };
+        let data = admin::sent(py, &self.held, data)?;
         let answer = admin::execute(py, &self.held, |_| {
             Ok(AdminCommand::SetFeature { feature, save, nsid, cdw11: value, cdw12, data })
         })?;

@@ -75,6 +75,20 @@ def test_an_admin_command_sends_memory_in_one_piece_or_several(ram):
     assert identifier() == b"onetwothreefour!"
 
 
+def test_a_feature_is_set_with_data_in_one_piece_or_several(ram):
+    def set_identifier(data):
+        ram.set_feature(HOST_IDENTIFIER, LONG_IDENTIFIER, data=data)
+        return ram.get_feature(HOST_IDENTIFIER, cdw11=LONG_IDENTIFIER, len=16).data
+
+    assert set_identifier(b"0123456789abcdef") == b"0123456789abcdef"
+    buffer = ram.buffer(3)
+    buffer[:] = b"two"
+    parts = [b"one", buffer, bytearray(b"three"), numpy.frombuffer(b"four!", dtype="u1")]
+    assert set_identifier(parts) == set_identifier(tuple(parts)) == b"onetwothreefour!"
+    with pytest.raises(TypeError, match="holds bytes"):
+        set_identifier([b"12345678", "text"])
+
+
 def test_an_admin_queue_moves_memory_in_one_piece_or_several(ram):
     whole, parts = bytearray(4096), pieces(ram)
     with ram.admin_queue() as admin:

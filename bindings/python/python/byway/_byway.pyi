@@ -560,7 +560,7 @@ class Device:
         cdw12: int = 0,
         save: bool = False,
         nsid: int | None = None,
-        data: ReadableBuffer | None = None,
+        data: ReadableBuffer | list[ReadableBuffer] | tuple[ReadableBuffer, ...] | None = None,
     ) -> int: ...
     def format(self, nsid: int, *, format: int = 0, erase: bool = False) -> None: ...
     def sanitize(

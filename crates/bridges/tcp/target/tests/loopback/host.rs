@@ -60,7 +60,7 @@ pub struct Host {
     proposal: Proposal,
     pub identity: HostId,
     pub name: Nqn,
-    controller: Option<ControllerId>,
+    accepted: Option<Accepted>,
     next_cid: u16,
     sent: HashMap<u16, Sent>,
     done: HashMap<u16, (Completion, Vec<u8>)>,
@@ -100,7 +100,7 @@ impl Host {
             proposal,
             identity: "12345678-9abc-def0-0123-456789abcdef".parse().unwrap(),
             name: Nqn::new(HOST).unwrap(),
-            controller: None,
+            accepted: None,
             next_cid: 0,
             sent: HashMap::new(),
             done: HashMap::new(),
@@ -110,7 +110,12 @@ impl Host {
     }
 
     pub fn controller(&self) -> ControllerId {
-        self.controller.unwrap()
+        self.accepted().controller
+    }
+
+    /// What its Connect was answered.
+    pub fn accepted(&self) -> Accepted {
+        self.accepted.unwrap()
     }
 
     pub fn connect_admin(&mut self, keep_alive_ms: u32) -> Result<(), ConnectRefusal> {
@@ -143,7 +148,7 @@ impl Host {
         let subsystem = Nqn::new(subsystem).unwrap();
         let data = ConnectData { host_id: self.identity, controller, subsystem, host: self.name.clone() };
         let (completion, _) = self.fabrics(&FabricsCommand::Connect(connect), &data.encode());
-        self.controller = Some(Accepted::parse(&completion)?.controller);
+        self.accepted = Some(Accepted::parse(&completion)?);
         Ok(())
     }
 

@@ -19,6 +19,7 @@ mod host;
 mod keys;
 mod live;
 mod paths;
+mod policies;
 mod served;
 mod subsystems;
 mod tls;

@@ -1,6 +1,7 @@
 //! A daemon in a process of its own, which can be killed.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use byway_tdm_daemon::Options;
 use rustix::process::{Pid, Signal};
 
 use crate::built;
-use crate::place::Place;
+use crate::place::{Place, come_to};
 
 /// A running one.
 #[derive(Debug)]
@@ -23,38 +24,40 @@ impl Keeper {
     /// The program `program` with the options of a place. It serves when this returns.
     #[must_use]
     pub fn start(program: &str, place: &Place) -> Self {
-        for _ in 0..50 {
+        come_to(|| {
             let mut command = command(program, place);
             command.env("LD_PRELOAD", built::witness()).env("BYWAY_WITNESS", place.path().join("witness"));
-            if let Ok(keeper) = Self::of(command) {
-                return keeper;
-            }
-            // A child of another test may have what this process had open of the region until it is the program it is to be.
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        panic!("the daemon does not serve");
+            Self::of(command)
+        })
     }
 
     /// The same, killed before its call of that number, from one on, that writes, cuts or syncs a file; `None` where it was.
     #[must_use]
     pub fn mortal(program: &str, place: &Place, call: u64) -> Option<Self> {
-        let mut command = command(program, place);
-        command.env("LD_PRELOAD", built::mortal()).env("BYWAY_MORTAL", call.to_string());
-        Self::of(command).ok()
+        come_to(|| {
+            let mut command = command(program, place);
+            command.env("LD_PRELOAD", built::mortal()).env("BYWAY_MORTAL", call.to_string());
+            match Self::of(command) {
+                Err(ended) if ended.signal().is_some() => Ok(None),
+                begun => begun.map(Some),
+            }
+        })
     }
 
     /// The same, whose files fail while the place says so.
     #[must_use]
     pub fn breakable(program: &str, place: &Place) -> Self {
-        let mut command = command(program, place);
-        command.env("LD_PRELOAD", built::broken()).env("BYWAY_BROKEN", place.broken());
-        Self::of(command).unwrap()
+        come_to(|| {
+            let mut command = command(program, place);
+            command.env("LD_PRELOAD", built::broken()).env("BYWAY_BROKEN", place.broken());
+            Self::of(command)
+        })
     }
 
     /// The same, without anything behind the library.
     #[must_use]
     pub fn unwitnessed(program: &str, place: &Place) -> Self {
-        Self::of(command(program, place)).unwrap()
+        come_to(|| Self::of(command(program, place)))
     }
 
     /// One that is killed so soon that it may not serve yet.

@@ -1,10 +1,11 @@
 //! A folder with a region, a daemon's socket, and files, on a file system that syncs.
 
 use std::ffi::CString;
+use std::fmt::Debug;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use byway_tdm_board::{Counted, Entry, FileKey, Level, Standing};
 use byway_tdm_client::Session;
@@ -13,6 +14,9 @@ use byway_tdm_daemon::{Daemon, Options};
 
 use crate::actor::Actor;
 use crate::keeper::Keeper;
+
+/// Ends of waits that nothing should reach.
+const LONG: Duration = Duration::from_secs(30);
 
 /// Such a folder.
 #[derive(Debug)]
@@ -59,7 +63,7 @@ impl Place {
     /// A daemon in this process.
     #[must_use]
     pub fn daemon(&self) -> Daemon {
-        Daemon::start(self.options.clone()).unwrap()
+        come_to(|| Daemon::start(self.options.clone()))
     }
 
     /// A daemon that can be killed.
@@ -94,7 +98,7 @@ impl Place {
     /// What any program has of the daemon.
     #[must_use]
     pub fn session(&self) -> Session {
-        Session::begin(&self.options.socket).unwrap()
+        come_to(|| Session::begin(&self.options.socket))
     }
 
     /// Which file a name is of.
@@ -168,29 +172,66 @@ impl Place {
     /// Has an actor sync a file until device memory is its home.
     pub fn house(&self, session: &Session, actor: &mut Actor, slot: char, name: &str) {
         assert!(self.order(Order::House, name));
-        for _ in 0..100 {
-            if self.standing(session, name).unwrap().level == Level::Dax {
-                return;
-            }
+        self.await_home(session, actor, slot, name);
+    }
+
+    /// The same of one that is to come there. A child of another test may keep it below until it is the program it is to be: it has what
+    /// a daemon in this process had open of the file.
+    pub fn await_home(&self, session: &Session, actor: &mut Actor, slot: char, name: &str) {
+        let end = Instant::now() + LONG;
+        while self.standing(session, name).unwrap().level != Level::Dax {
+            assert!(Instant::now() < end, "{name} is not at home: {:?}", self.standing(session, name));
             ask_again(session.board().find(self.key(name)).unwrap());
             actor.does(&format!("fdatasync {slot}"));
         }
-        panic!("{name} is not at home: {:?}", self.standing(session, name));
     }
 
     /// Has an actor sync a file until that is spared.
     pub fn absorb(&self, session: &Session, actor: &mut Actor, slot: char, name: &str) {
-        for _ in 0..100 {
-            let found = session.board().find(self.key(name));
-            let entry = found.unwrap_or_else(|| panic!("{name} is not on the board"));
+        absorb(session, actor, slot, self.key(name));
+    }
+
+    /// Has a program work until its syncs of a file are spared: where the disk is slow they are no burst, and it takes some seconds of them.
+    pub fn await_absorbed(&self, session: &Session, name: &str, mut work: impl FnMut()) {
+        let end = Instant::now() + LONG;
+        while self.standing(session, name).is_none_or(|standing| standing.level != Level::Absorb) {
+            assert!(Instant::now() < end, "{name} is not absorbed: {:?}", self.standing(session, name));
+            session.board().find(self.key(name)).into_iter().for_each(ask_again);
+            work();
+        }
+    }
+}
+
+/// Has an actor sync a file until that is spared.
+pub fn absorb(session: &Session, actor: &mut Actor, slot: char, key: FileKey) {
+    let standing = || session.board().find(key).map(|entry| entry.standing());
+    let end = Instant::now() + LONG;
+    while Instant::now() < end {
+        if let Some(entry) = session.board().find(key) {
             if entry.standing().level == Level::Absorb {
                 settle_down(actor, slot, entry);
                 return;
             }
             ask_again(entry);
-            actor.does(&format!("fdatasync {slot}"));
         }
-        panic!("{name} is not absorbed: {:?}", self.standing(session, name));
+        actor.does(&format!("fdatasync {slot}"));
+    }
+    panic!("it is not absorbed: {:?}", standing());
+}
+
+/// Does what is done before long: a child of another test may have what this process had open of a region until it is the program it is
+/// to be, and a daemon may be given no processor for a while.
+///
+/// # Panics
+/// If it does not come to that.
+pub fn come_to<D, E: Debug>(start: impl Fn() -> Result<D, E>) -> D {
+    let end = Instant::now() + LONG;
+    loop {
+        match start() {
+            Ok(daemon) => return daemon,
+            Err(error) => assert!(Instant::now() < end, "{error:?}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -10,12 +10,24 @@ use byway_sys::time::monotonic_ns;
 #[derive(Debug, Clone, Default)]
 pub struct Clock {
     ahead_ns: Arc<AtomicU64>,
+    rounds: Arc<AtomicU64>,
 }
 
 impl Clock {
     /// Puts it on.
     pub fn advance(&self, by: Duration) {
         self.ahead_ns.fetch_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// How often a daemon has judged all files by it.
+    #[must_use]
+    pub fn rounds(&self) -> u64 {
+        self.rounds.load(Ordering::Acquire)
+    }
+
+    /// It has once more.
+    pub(crate) fn note_round(&self) {
+        self.rounds.fetch_add(1, Ordering::Release);
     }
 
     pub(crate) fn now_ns(&self) -> u64 {

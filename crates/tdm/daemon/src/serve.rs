@@ -428,6 +428,7 @@ impl Shared {
                 estate.retire(&self.table());
                 estate.judge_all(&self.table());
             }
+            self.options.clock.note_round();
             thread::sleep(ROUND);
         }
     }

@@ -12,7 +12,7 @@ use byway_tdm_board::Why;
 use byway_tdm_control::{Channel, Order, Reply, Request};
 use byway_tdm_tests::{Keeper, Place, assert_survives};
 
-use crate::{KEEPER, cannot, mount, place};
+use crate::{KEEPER, await_listed, cannot, mount, place};
 
 const ENOSPC: &str = "-1 errno 28";
 const EIO: &str = "-1 errno 5";
@@ -128,8 +128,7 @@ fn programs_in_a_mount_are_not_held_up_by_a_daemon_that_stands_still() {
     assert_eq!(std::fs::read(place.file("200")).unwrap(), b"200\n");
     keeper.go_on();
     let session = place.session();
-    std::thread::sleep(Duration::from_millis(1100));
-    actor.does("open b other wce; fdatasync a");
+    await_listed(&place, &session, &mut actor);
     place.absorb(&session, &mut actor, 'a', "log");
     actor.does("write a 100 2; fdatasync a");
     assert_survives(&place, &session, &place.file("log"));

@@ -24,7 +24,7 @@ fn keeps_every_key(test: &str, program: &str, checker: &str) {
         let log = log_in(&below);
         if round == 0 {
             let name = log.strip_prefix(&below).unwrap().to_str().unwrap();
-            assert_eq!(place.standing(&session, name).unwrap().level, Level::Absorb);
+            place.await_absorbed(&session, name, || server.set_many(&mut next, 50));
         }
         assert_survives(&place, &session, &log);
         match round % 3 {

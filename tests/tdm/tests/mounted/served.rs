@@ -9,7 +9,7 @@ use byway_tdm_client::Session;
 use byway_tdm_control::Order;
 use byway_tdm_tests::{ATTRIBUTE_CHANGES, Actor, Mount, Place, assert_survives};
 
-use crate::{KEEPER, mount, place};
+use crate::{KEEPER, await_listed, mount, place};
 
 /// A static program in the mount with `log` open as `a`, and absorbed.
 fn writer(place: &Place, session: &Session, mount: &Mount) -> Actor {
@@ -207,8 +207,8 @@ fn a_daemon_that_comes_later_serves_files_that_are_open_already() {
     actor.does("open a log wcae; write a 100 1; fdatasync a");
     let _keeper = place.keeper(KEEPER);
     let session = place.session();
-    std::thread::sleep(std::time::Duration::from_millis(1100));
-    actor.does("open b other wce; write a 100 2; fdatasync a");
+    await_listed(&place, &session, &mut actor);
+    actor.does("write a 100 2; fdatasync a");
     place.absorb(&session, &mut actor, 'a', "log");
     actor.does("write a 100 3; fdatasync a");
     assert_survives(&place, &session, &place.file("log"));

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::{Image, said};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Interrupts a command once it has a file open, and gives what it said. It has to end with 130.
 fn interrupted(args: &[&str], file: &Path) -> String {
@@ -19,12 +20,14 @@ fn interrupted(args: &[&str], file: &Path) -> String {
 /// The same with whatever code.
 fn ended(args: &[&str], file: &Path) -> (Option<i32>, String) {
     let program = assert_cmd::cargo::cargo_bin("byway");
-    let child =
+    let mut child =
         Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     while !has_open(child.id(), file) {
+        assert_eq!(child.try_wait().unwrap(), None, "{args:?} has ended before anybody could interrupt it");
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    // By no other process, which takes a while to begin.
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }

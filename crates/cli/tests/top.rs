@@ -104,12 +104,14 @@ fn reports_follow_each_other_until_a_signal_comes() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
-    for line in lines.take(3) {
+    // Open until it has ended: it may say more before the signal comes.
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    for line in lines.by_ref().take(3) {
         assert!(json_lines(&line.unwrap())[0]["interval_s"].as_f64().unwrap() > 0.0);
     }
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     assert!(child.wait().unwrap().success());
+    drop(lines);
     server.end("-TERM");
 }
 

@@ -223,8 +223,7 @@ fn a_controller_that_still_has_an_ended_queue_is_asked_for_it_again() {
     queue(&device, 4).execute(read(0, 1)).unwrap();
     assert_eq!(controller.io_connects(), 4);
     let controller = TestController::start(Habits { busy_connects: u32::MAX, ..Habits::default() });
-    let connect_timeout = Duration::from_millis(100);
-    let device = open(&controller, TcpOptions { connect_timeout, ..TcpOptions::default() });
+    let device = open(&controller, TcpOptions::default());
     let error = device.queue(QueueOptions::default()).err().unwrap();
     assert!(error.kind() == ErrorKind::Busy && error.to_string().contains("has queue 1 still"), "{error}");
 }

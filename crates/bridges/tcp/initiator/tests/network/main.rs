@@ -151,12 +151,11 @@ fn a_controller_hears_that_its_host_is_alive_without_a_command() {
 fn a_controller_that_asks_for_authentication_and_then_talks_nonsense_or_not_at_all_is_left() {
     let host: DhchapSecret = "DHHC-1:01:OQmBqENm7JeUZcaf95IgU6vDcimlMupTz9ZK2y86loTjQ9PD:".parse().unwrap();
     let dhchap = Some(AuthSecrets { host, controller: None });
-    for (asks, kind, said) in [
-        (Asks::AndIsSilent, ErrorKind::TimedOut, "does not answer"),
-        (Asks::AndTalksNonsense, ErrorKind::Denied, "cannot authenticate to"),
+    for (asks, connect_timeout, kind, said) in [
+        (Asks::AndIsSilent, Duration::from_secs(1), ErrorKind::TimedOut, "does not answer"),
+        (Asks::AndTalksNonsense, LONG, ErrorKind::Denied, "cannot authenticate to"),
     ] {
         let controller = TestController::start(Habits { asks, ..Habits::default() });
-        let connect_timeout = Duration::from_secs(1);
         let options = TcpOptions { dhchap: dhchap.clone(), connect_timeout, ..TcpOptions::default() };
         let error = NvmeTcp::open(place(&controller, NAME), options).unwrap_err();
         assert!(error.kind() == kind && error.to_string().contains(said), "{asks:?}: {error}");

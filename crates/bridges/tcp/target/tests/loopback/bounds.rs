@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use byway_fabrics::ControllerChoice;
 use byway_spec::base::sgl::{SglDescriptor, SglKind};
@@ -13,7 +13,7 @@ use byway_tcp_target::Told;
 
 use crate::caller::{Caller, DISCOVERY, NS_PER_S, connected};
 use crate::host::{By, Proposal, blocks, pattern};
-use crate::served::Served;
+use crate::served::{PATIENCE, Served};
 
 fn write_when_asked(cid: u16, bytes: usize) -> Command {
     let mut command = blocks(NvmOpcode::WRITE, 0, bytes);
@@ -143,10 +143,18 @@ fn the_kernel_looks_whether_a_silent_host_is_still_there() {
     let host = served.greet(Proposal::default());
     let port = |address: std::net::SocketAddr| format!("{:04X}", address.port());
     let (target, from) = (port(served.address()), port(host.stream.local_addr().unwrap()));
-    let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
-    let mut rows = sockets.lines().map(|row| row.split_whitespace().collect::<Vec<_>>());
-    let row = rows.find(|row| row[1].ends_with(&target) && row[2].ends_with(&from)).unwrap();
-    assert!(row[5].starts_with("02:"), "a timer for keep alive: {row:?}");
+    // The fields of its row of the kernel's table, which may leave one out while others change.
+    let row = || {
+        let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let mut rows = sockets.lines().map(|row| row.split_whitespace().map(str::to_owned).collect());
+        rows.find(|row: &Vec<String>| row[1].ends_with(&target) && row[2].ends_with(&from))
+    };
+    // What was sent to the host is acknowledged first: one timer is told of at a time.
+    let end = Instant::now() + PATIENCE;
+    while !row().is_some_and(|row| row[5].starts_with("02:")) {
+        assert!(Instant::now() < end, "no timer for keep alive: {:?}", row());
+        std::thread::yield_now();
+    }
 }
 
 #[test]
@@ -214,7 +222,15 @@ fn what_is_asked_for_while_the_last_data_of_another_command_comes_is_not_mixed_u
         wire
     };
     let wire = sent_data(100, &asked, &one);
+    let received = || served.target.watch().snapshot().unwrap().received_bytes;
+    let before = received();
     io.stream.write_all(&wire[..BYTES / 2]).unwrap();
+    // The target has the header by then, which may be told of late.
+    let end = Instant::now() + PATIENCE;
+    while received() < before + BYTES as u64 / 4 {
+        assert!(Instant::now() < end, "the data is not received");
+        std::thread::yield_now();
+    }
     // There is room for the other's data as soon as this host has gone, which who comes and asks makes known.
     drop((greedy, _greedy));
     for _ in 0..8 {

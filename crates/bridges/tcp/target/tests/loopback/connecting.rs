@@ -137,7 +137,7 @@ fn a_host_that_falls_silent_loses_its_controller_and_another_does_not() {
     let served = Served::new();
     let (mut other, _io) = served.host(Proposal::default());
     let mut silent = served.greet(Proposal::default());
-    silent.connect_admin(1000).unwrap();
+    silent.connect_admin(4000).unwrap();
     silent.enable();
     let mut io = served.queue(&silent, 1, Proposal::default());
     let told = served.await_told(|told| matches!(told, Told::HostLeft { why: Some(_), .. }));

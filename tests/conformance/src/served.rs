@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use byway::serve::{ServeOptions, TargetPaths};
 use byway::{Device, ErrorKind};
@@ -38,7 +39,7 @@ impl Serving {
 
     /// Serves the device that `uri` names as `options` say.
     pub fn start_with(uri: &str, options: &ServeOptions) -> Self {
-        Self::run(byway::serve::serve(uri, options).unwrap())
+        Self::run(come_to_serve(|| byway::serve::serve(uri, options)))
     }
 
     /// Serves what `options` export, and nothing else.
@@ -102,6 +103,18 @@ impl Serving {
             assert!(!said.contains(secret), "{said}");
         }
         said
+    }
+}
+
+/// Has something be served. Where it was before, a child of another test may have its socket until it is the program it is to be.
+fn come_to_serve(serve: impl Fn() -> Result<byway::serve::Served>) -> byway::serve::Served {
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        match serve() {
+            Ok(served) => return served,
+            Err(error) => assert!(Instant::now() < end, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

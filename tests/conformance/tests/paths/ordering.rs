@@ -6,6 +6,9 @@ use byway_core::encode;
 
 use super::*;
 
+/// A host that its controllers miss before long, and not where the machine has something else to do for a second.
+const SOON_MISSED: &str = "keep-alive=3";
+
 /// Has the first port's relay keep what is submitted, and the host lose that port. Its controller does not hear of it.
 fn stray(served: &Served, (device, queue): (&Device, &mut Queue), commands: Vec<Command>) {
     let [first, _] = &served.relays;
@@ -39,7 +42,7 @@ fn prepared(served: &Served, options: &str) -> (Device, Queue, Nsid) {
 #[test]
 fn a_newer_write_waits_until_the_old_ones_controller_has_ended_and_what_is_kept_back_does_nothing_then() {
     let served = Served::new();
-    let (device, mut queue, nsid) = prepared(&served, "keep-alive=1");
+    let (device, mut queue, nsid) = prepared(&served, SOON_MISSED);
     stray(&served, (&device, &mut queue), vec![write(nsid, 0, 1, 2)]);
     queue.submit(write(nsid, 0, 1, 3), 7).unwrap();
     let finished = [next(&mut queue), next(&mut queue)];
@@ -122,7 +125,7 @@ fn a_write_by_a_better_path_waits_for_an_older_one_of_the_same_blocks_that_is_un
 #[test]
 fn without_a_witness_the_old_ones_controller_is_given_the_time_to_miss_its_host() {
     let served = Served::new();
-    let (device, mut queue, nsid) = prepared(&served, "keep-alive=1");
+    let (device, mut queue, nsid) = prepared(&served, SOON_MISSED);
     let [first, second] = &served.relays;
     stray(&served, (&device, &mut queue), vec![write(nsid, 0, 1, 2)]);
     queue.submit(write(nsid, 0, 1, 3), 7).unwrap();
@@ -165,7 +168,7 @@ fn a_port_that_never_knew_a_lost_controller_does_not_free_a_write() {
 #[test]
 fn what_would_be_another_command_the_second_time_fails_and_only_once_it_can_land_no_more() {
     let served = Served::new();
-    let (device, mut queue, _) = prepared(&served, "keep-alive=1");
+    let (device, mut queue, _) = prepared(&served, SOON_MISSED);
     let nsid = device.kv_namespace(None).unwrap().nsid;
     let key = |text: &str| Key::new(text.as_bytes()).unwrap();
     let store = |text, value: &[u8]| -> Command {
@@ -192,7 +195,7 @@ fn what_would_be_another_command_the_second_time_fails_and_only_once_it_can_land
 #[test]
 fn a_write_that_is_given_up_while_it_is_on_its_way_is_reported_once_it_can_land_no_more() {
     let served = Served::new();
-    let (device, mut queue, nsid) = prepared(&served, "keep-alive=1");
+    let (device, mut queue, nsid) = prepared(&served, SOON_MISSED);
     stray(&served, (&device, &mut queue), vec![write(nsid, 0, 1, 2)]);
     until(|| {
         assert!(queue.next_finished().unwrap().is_none());

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crate::common::{MIB, create, extent, kv, nvm, open, page_of, read_unit, unit_of};
@@ -74,8 +75,8 @@ fn write_until_killed(path: &Path) {
     }
 }
 
-/// Runs the writer for some time, kills it, and says the last step it said.
-fn run_and_kill(path: &Path, first_step: u64, life: Duration) -> Option<u64> {
+/// Runs the writer for some time from its beginning on, or from its first step on, kills it, and says the last step it said.
+fn run_and_kill(path: &Path, first_step: u64, life: Duration, from_first_step: bool) -> Option<u64> {
     let mut writer = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kill::a_killed_writer_loses_and_tears_nothing", "--nocapture"])
         .env(IMAGE, path)
@@ -84,10 +85,16 @@ fn run_and_kill(path: &Path, first_step: u64, life: Duration) -> Option<u64> {
         .spawn()
         .unwrap();
     let said = BufReader::new(writer.stdout.take().unwrap());
+    let (begun, begins) = channel();
     let last = std::thread::spawn(move || {
-        let steps = said.lines().map_while(Result::ok);
-        steps.filter_map(|line| line.strip_prefix("step ")?.parse().ok()).last()
+        let lines = said.lines().map_while(Result::ok);
+        let steps = lines.filter_map(|line| line.strip_prefix("step ")?.parse().ok());
+        // Whoever does not wait for it does not listen.
+        steps.inspect(|_| _ = begun.send(())).last()
     });
+    if from_first_step {
+        begins.recv().expect("it comes to write");
+    }
     std::thread::sleep(life);
     writer.kill().unwrap();
     writer.wait().unwrap();
@@ -104,8 +111,9 @@ fn a_killed_writer_loses_and_tears_nothing() {
     drop(create(MediaKind::File(path.clone()), SIZE, &[nvm(SIZE / 2), kv(SIZE / 2)]));
     let (mut last_of, mut next) = (HashMap::new(), 1);
     for kill in 0..KILLS {
-        let life = Duration::from_micros(40_000 + kill * 7_919 % 60_000);
-        if let Some(last) = run_and_kill(&path, next, life) {
+        let life = Duration::from_micros(5_000 + kill * 7_919 % 60_000);
+        // A few may be killed before their first step: a busy machine takes long to begin.
+        if let Some(last) = run_and_kill(&path, next, life, kill % 4 > 0) {
             last_of.extend((next..=last).map(|step| (target_of(step), step)));
             next = last + 1;
         }

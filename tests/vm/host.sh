@@ -56,7 +56,7 @@ start_server() {
         $(served_with --sgl "$(of_boot sgl)") $(served_with --idle "$(of_boot idle)") $(served_with --threads "$(of_boot threads)") \
         > "$work/server.said" 2>> "$work/server.log" &
     server=$!
-    for tries in $(seq 400); do
+    for tries in $(seq 1200); do
         if grep -q listening "$work/server.said"; then
             sed -n 's|.*tcp://127.0.0.1:\([0-9]*\)/\([^,]*\).*|\1 \2|p' "$work/server.said" > "$work/share/tcp"
             sed -n 's|.*tcp://127.0.0.1:\([0-9]*\) for discovery.*|\1|p' "$work/server.said" > "$work/share/discovery"

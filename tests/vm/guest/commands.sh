@@ -1,6 +1,7 @@
 # The command `byway` on the nodes of a stock driver: QEMU's own device, by every backend.
 # devices: nvme
 # quick: 7.2
+# seconds: 900
 
 modprobe nvme
 name=$(controller other)

@@ -2,7 +2,7 @@
 # devices: nvme
 # kernels: 6.12 7.2
 # quick: 7.2
-# seconds: 600
+# seconds: 1200
 
 modprobe nvme poll_queues=2
 modprobe null_blk nr_devices=1 memory_backed=1 bs=512 gb=1

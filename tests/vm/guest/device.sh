@@ -1,6 +1,7 @@
 # Our device under a stock driver: what nvme-cli and the driver see of it, and commands of blocks by every backend.
 # devices: byway
 # quick: 7.2 6.12
+# seconds: 900
 # image: --size 512M --ns nvm:256M
 
 modprobe nvme

@@ -1,6 +1,7 @@
 # A namespace of keys behind a stock driver: by nvme-cli's pass-through, by our backends, by the library's calls.
 # devices: byway
 # quick: 6.12
+# seconds: 900
 # image: --size 512M --ns kv:128M --ns nvm:128M
 
 modprobe nvme

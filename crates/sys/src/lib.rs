@@ -35,6 +35,7 @@ pub mod plain;
 pub mod posix_aio;
 pub mod robust;
 pub mod signal;
+pub mod signal_stack;
 pub mod time;
 pub mod transfer;
 mod trouble;

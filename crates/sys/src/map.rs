@@ -362,6 +362,16 @@ impl Mapping {
         Ok(())
     }
 
+    /// Stores an aligned little-endian word if it is `from` until then, in order with everything before and behind it; whether it was.
+    ///
+    /// # Errors
+    /// [`MapError`] when the word is not inside the mapping or not aligned.
+    pub fn exchange_u64(&self, at: usize, from: u64, to: u64) -> Result<bool, MapError> {
+        let word = atomic_u64(self.check(at, 8, 8)?);
+        let exchanged = word.compare_exchange(from.to_le(), to.to_le(), Ordering::SeqCst, Ordering::SeqCst);
+        Ok(exchanged.is_ok())
+    }
+
     /// Has the system write the pages that hold the range to where the file is kept, and waits for it (`msync`).
     ///
     /// # Errors

@@ -79,7 +79,7 @@ impl<'m> RobustLock<'m> {
     /// What the system says; EDEADLK to a thread that holds it.
     #[inline]
     pub fn lock(self) -> io::Result<Held<'m>> {
-        self.take(Duration::MAX)
+        self.take(|| Duration::MAX)
     }
 
     /// Waits for the lock, but only so long: for who shares it with somebody who may never let go.
@@ -87,17 +87,26 @@ impl<'m> RobustLock<'m> {
     /// # Errors
     /// `TimedOut`, or what [`RobustLock::lock`] fails with.
     pub fn lock_within(self, patience: Duration) -> io::Result<Held<'m>> {
+        self.take(|| patience)
+    }
+
+    /// The same, for who asks how long only where it is to be waited for.
+    ///
+    /// # Errors
+    /// As [`RobustLock::lock_within`].
+    #[inline]
+    pub fn lock_as_long_as(self, patience: impl FnOnce() -> Duration) -> io::Result<Held<'m>> {
         self.take(patience)
     }
 
     #[inline]
-    fn take(self, patience: Duration) -> io::Result<Held<'m>> {
+    fn take(self, patience: impl FnOnce() -> Duration) -> io::Result<Held<'m>> {
         let me = Thread::current()?;
         // Before the word says so: a thread that ends in between is found with it.
         let _pending = me.is_about(self.word);
         let locked = match self.word.compare_exchange(0, me.number, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Locked::Clean,
-            Err(_) => self.wait(me.number, Deadline::after(patience))?,
+            Err(_) => self.wait(me.number, Deadline::after(patience()))?,
         };
         Ok(Held { word: self.word, locked, _pending, _thread: PhantomData })
     }

@@ -143,6 +143,14 @@ impl Memory for ForgetfulMemory {
         self.write(at, &value.to_le_bytes())
     }
 
+    fn exchange(&self, at: u64, from: u64, to: u64) -> Result<bool, MemoryError> {
+        let is_it = self.load(at)? == from;
+        if is_it {
+            self.store(at, to)?;
+        }
+        Ok(is_it)
+    }
+
     fn flush(&self, at: u64, len_bytes: u64, point: Point) -> Result<(), MemoryError> {
         self.range(at, len_bytes)?;
         if !self.power.event() || self.left_out == Some(LeftOut::Flush(point)) {

@@ -27,6 +27,9 @@ const char *bytes(long len, long seed);
 /* Writes by a ring of its own. */
 long ring_write(int fd, const char *from, long len, long at);
 
+/* Writes, and is interrupted in it. */
+long interrupted(const struct line *line);
+
 /* Does what a line says; the result, with errno set where it is below zero. */
 long act(struct line *line);
 

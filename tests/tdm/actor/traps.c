@@ -271,6 +271,8 @@ static int processes(struct line *l, long *r) {
         *r = use_again(slot(l, 1), l->word[2], number(l, 3));
     else if (!strcmp(name, "handler"))
         *r = with_handler(*slot(l, 1), number(l, 2));
+    else if (!strcmp(name, "inside"))
+        *r = interrupted(l);
     else if (!strcmp(name, "threads"))
         *r = by_threads(*slot(l, 1), number(l, 2), (int)number(l, 3));
     else if (!strcmp(name, "commits"))

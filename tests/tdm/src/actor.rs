@@ -6,8 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal};
 
 use crate::built;
 use crate::place::Place;
@@ -97,6 +99,18 @@ impl Actor {
             [built::library(), built::broken(), built::witness()].map(|it| it.display().to_string());
         command.current_dir(place.path().join("files")).env("LD_PRELOAD", libraries.join(":"));
         command.env("BYWAY_TDM_SOCKET", &place.options.socket).env("BYWAY_BROKEN", place.broken());
+        command.env("BYWAY_WITNESS", place.path().join("witness"));
+        Self::of(command)
+    }
+
+    /// One under the library that may be interrupted inside of a write.
+    #[must_use]
+    pub fn interruptible(place: &Place) -> Self {
+        let mut command = Command::new(built::actor());
+        let libraries =
+            [built::library(), built::inside(), built::witness()].map(|it| it.display().to_string());
+        command.current_dir(place.path().join("files")).env("LD_PRELOAD", libraries.join(":"));
+        command.env("BYWAY_TDM_SOCKET", &place.options.socket);
         command.env("BYWAY_WITNESS", place.path().join("witness"));
         Self::of(command)
     }
@@ -199,6 +213,19 @@ impl Actor {
     /// Tells it a call and does not wait for the answer.
     pub fn tell(&mut self, line: &str) {
         writeln!(self.lines.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// Waits until it stands still by itself.
+    pub fn stands_still(&self) {
+        let stat = format!("/proc/{}/stat", self.child.id());
+        while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Has it go on.
+    pub fn goes_on(&self) {
+        rustix::process::kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap();
     }
 
     /// Its number.

@@ -16,7 +16,7 @@ pub fn library() -> &'static Path {
     })
 }
 
-const ACTOR: &[&str] = &["actor.c", "calls.c", "ring.c", "traps.c"];
+const ACTOR: &[&str] = &["actor.c", "calls.c", "interrupted.c", "ring.c", "traps.c"];
 
 /// The program that makes the calls it is told.
 pub fn actor() -> &'static Path {
@@ -46,6 +46,12 @@ pub fn below() -> &'static Path {
 pub fn mortal() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| compiled("mortal.so", &["mortal.c"], &["-shared", "-fPIC"]))
+}
+
+/// The library by which a program does something inside of a write.
+pub fn inside() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| compiled("inside.so", &["inside.c"], &["-shared", "-fPIC"]))
 }
 
 /// The library by which files fail.

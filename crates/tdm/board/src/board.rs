@@ -19,6 +19,9 @@ pub const ENTRIES: usize = 10240;
 /// How long a daemon waits for the board's lock, which a program may keep for ever.
 const PATIENCE: Duration = Duration::from_millis(50);
 
+/// How long a program waits for it that opens a file.
+const OPENING: Duration = Duration::from_secs(1);
+
 /// Why a board cannot be used.
 #[derive(Debug, Error)]
 pub enum BoardError {
@@ -85,12 +88,12 @@ impl Board {
     /// The entry of a file that was just opened, made if there is none; `None` where there is no room, which is counted.
     ///
     /// # Errors
-    /// [`BoardError::Lock`].
+    /// [`BoardError::Lock`], which is counted too.
     pub fn find_or_make(&self, key: FileKey) -> Result<Option<Entry<'_>>, BoardError> {
         if let Some(entry) = self.find(key).filter(|entry| entry.open_as(key)) {
             return Ok(Some(entry));
         }
-        let _held = self.lock()?.lock()?;
+        let _held = self.lock()?.lock_within(OPENING).inspect_err(|_| self.leave_out())?;
         let free = || self.probe(key).find(|entry| entry.key().is_none());
         let entry = match (self.find(key), free()) {
             (Some(found), _) => found,

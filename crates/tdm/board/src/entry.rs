@@ -7,6 +7,7 @@ use std::time::Duration;
 use byway_sys::Mapping;
 use byway_sys::map::MapError;
 use byway_sys::robust::{Held, Locked, RobustLock};
+use byway_sys::time::monotonic_ns;
 use byway_tdm_home::HomeWords;
 use byway_tdm_log::{Cursor, Position, RingPlace};
 use byway_tdm_policy::Level;
@@ -31,6 +32,15 @@ const USES: u32 = 1 << 15;
 const NUMBER_BITS: u32 = 14;
 
 const _: () = assert!(ENTRIES <= 1 << NUMBER_BITS);
+
+/// Whoever keeps a file's lock for longer may stand still (SIGSTOP, a debugger), or have left it by a jump out of a signal handler.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Of those who come while somebody has waited in vain not long ago.
+const IMPATIENCE: Duration = Duration::from_millis(1);
+
+/// So long that is not long ago.
+const REMEMBERED_NS: u64 = 10_000_000_000;
 
 impl EntryIndex {
     /// Which of all entries.
@@ -243,6 +253,37 @@ impl<'b> Entry<'b> {
         self.found(self.robust_lock().map_err(io::Error::other)?.lock()?)
     }
 
+    /// The same for a program that goes past it where its holder stands still.
+    ///
+    /// # Errors
+    /// `TimedOut`, EDEADLK to the thread that holds it, or what the system says.
+    #[inline]
+    pub fn lock_or_pass(&self) -> io::Result<Held<'b>> {
+        let lock = self.robust_lock().map_err(io::Error::other)?;
+        match lock.lock_as_long_as(|| self.patience()) {
+            Ok(held) => self.found(held),
+            Err(error) => Err(self.gave_up(error)),
+        }
+    }
+
+    #[cold]
+    fn patience(&self) -> Duration {
+        let since_ns = monotonic_ns().saturating_sub(self.given_up_ns().load(Ordering::Relaxed));
+        if since_ns < REMEMBERED_NS { IMPATIENCE } else { PATIENCE }
+    }
+
+    #[cold]
+    fn gave_up(&self, error: io::Error) -> io::Error {
+        if error.kind() == io::ErrorKind::TimedOut {
+            self.given_up_ns().store(monotonic_ns(), Ordering::Relaxed);
+        }
+        error
+    }
+
+    fn given_up_ns(&self) -> &'b AtomicU64 {
+        &self.part::<1>(entry::GIVEN_UP_NS)[0]
+    }
+
     /// The same for a daemon, which cannot wait for a program that never lets go.
     ///
     /// # Errors
@@ -278,6 +319,7 @@ impl<'b> Entry<'b> {
         for counter in self.counters().0 {
             counter.store(0, Ordering::Relaxed);
         }
+        self.given_up_ns().store(0, Ordering::Relaxed);
         self.attributes().clear();
         self.times().clear();
         self.housed().clear();

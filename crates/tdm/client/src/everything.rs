@@ -6,27 +6,31 @@ use byway_tdm_home::{Home, Resident};
 use byway_tdm_log::SyncStep;
 
 use crate::file::Errno;
+use crate::past::hold;
 use crate::session::Session;
-use crate::turn::Turn;
 
 impl Session {
     /// Keeps what was written to every file that is served. `sync_all` syncs all that there is.
     pub fn keep_everything(&self, sync_all: impl Fn() -> Result<(), Errno>) {
         let is_served = |entry: &Entry<'_>| entry.standing().level != Level::Pass;
         for entry in self.board().entries().filter(is_served) {
-            // Not inside of what a signal handler interrupted: that is not over, and promises nothing.
-            let Some(turn) = Turn::take() else { return };
-            let is_kept = self.keep_here(entry);
-            drop(turn);
-            if !is_kept && !self.drain(entry) {
-                self.take_down(entry, &sync_all);
+            match hold(entry) {
+                Some((turn, held)) => {
+                    let is_kept = self.keep_here(entry);
+                    drop((held, turn));
+                    if !is_kept && !self.drain(entry) {
+                        self.take_down(entry, &sync_all);
+                    }
+                }
+                // What its log has would undo what the kernel keeps. What fails is on the board.
+                None if entry.level() == Level::Absorb => drop(self.sync_past(entry, &sync_all)),
+                None => {}
             }
         }
     }
 
-    /// Keeps what device memory has of a file; whether that is all.
+    /// Keeps what device memory has of a file; whether that is all. With its lock held.
     fn keep_here(&self, entry: Entry<'_>) -> bool {
-        let Ok(_held) = entry.lock() else { return false };
         match entry.standing().level {
             Level::Pass => true,
             // Of one that failed every sync says so.

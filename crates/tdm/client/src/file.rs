@@ -1,7 +1,7 @@
 //! What is done with an open file at its level.
 //!
 //! At PASS a call is the real one, with a look at the level before and one after: a file that was promoted meanwhile has its log
-//! suspended, so that the next sync is a real one. At ABSORB the real call and its record are made under the file's lock.
+//! suspended, so that the next sync is a real one. At ABSORB the real call and its record are made under the file's lock, or past it.
 
 use std::os::fd::BorrowedFd;
 
@@ -11,6 +11,7 @@ use byway_tdm_log::{Absorber, Begun, RingPlace, Source, SyncStep};
 use byway_tdm_region::Window;
 
 use crate::fds::Listed;
+use crate::past::hold;
 use crate::session::Session;
 use crate::timed::{Shadow, Watch};
 use crate::turn::Turn;
@@ -110,9 +111,7 @@ impl<'s> OpenFile<'s> {
             return self.pass(real);
         }
         let mut watch = Watch::of_write(self.entry.counters());
-        let Some((_turn, _held)) = Turn::take().and_then(|turn| Some((turn, self.entry.lock().ok()?))) else {
-            return self.suspended(real);
-        };
+        let Some((_turn, _held)) = hold(self.entry) else { return self.past(real) };
         let standing = self.entry.standing();
         let before = watch.lap();
         let absorber = self.announced(standing);
@@ -144,9 +143,9 @@ impl<'s> OpenFile<'s> {
 
     /// Moves the open file's position by `real`: not between a write and the question where it went.
     pub fn seek<R>(&self, real: impl FnOnce() -> R) -> R {
-        match Turn::take().and_then(|turn| Some((turn, self.entry.lock().ok()?))) {
+        match hold(self.entry) {
             Some(_alone) => real(),
-            None => self.suspended(real),
+            None => self.past(real),
         }
     }
 
@@ -156,9 +155,10 @@ impl<'s> OpenFile<'s> {
         if self.is_at_pass() {
             return self.pass_any(real);
         }
-        self.session.settle_here(self.entry, below);
-        self.entry.cursor().suspend();
-        self.suspended(real)
+        self.past(|| {
+            self.session.settle_here(self.entry, below);
+            real()
+        })
     }
 
     /// Syncs; `below` is the system's call, of as much.
@@ -172,7 +172,7 @@ impl<'s> OpenFile<'s> {
         if self.is_at_pass() {
             return self.sync_at_pass(now, since_third, below);
         }
-        let Some(_turn) = Turn::take() else { return below() };
+        let Some(_turn) = Turn::take() else { return self.sync_past(below) };
         let changes = self.unkept(extent);
         let shadow = Shadow::due(self.entry.counters(), now);
         let result = self.sync_absorbed(shadow, changes.is_some(), below);
@@ -204,8 +204,11 @@ impl<'s> OpenFile<'s> {
         has_changes: bool,
         below: impl Fn() -> Result<(), Errno>,
     ) -> Result<(), Errno> {
+        let Ok(held) = self.entry.lock_or_pass() else { return self.sync_past(below) };
         let ring = self.entry.ring();
-        match self.step(has_changes || shadow.goes_below()) {
+        let step = self.step(has_changes || shadow.goes_below());
+        drop(held);
+        match step {
             None => below(),
             Some(SyncStep::Done) => {
                 self.entry.counters().add(Counted::SavedSyncs, 1);
@@ -227,10 +230,8 @@ impl<'s> OpenFile<'s> {
         if self.is_at_pass() {
             return self.pass_any(real);
         }
-        let Some((_turn, _held)) = Turn::take().and_then(|turn| Some((turn, self.entry.lock().ok()?))) else {
-            return self.suspended(real);
-        };
-        let Some(absorber) = self.announced(self.entry.standing()) else { return self.suspended(real) };
+        let Some((_turn, _held)) = hold(self.entry) else { return self.unseen(below, real) };
+        let Some(absorber) = self.announced(self.entry.standing()) else { return self.past(real) };
         if absorber.cutting(size_bytes).is_err() {
             let _ = settle_held(&absorber, &below);
             self.entry.cursor().suspend();
@@ -250,14 +251,6 @@ impl<'s> OpenFile<'s> {
         // Where that fails, who knows of it alone is told: every sync goes on at home.
         let _ = self.leave_home(why, &below);
         self.session.settle_here(self.entry, below);
-    }
-
-    /// Does it, and has the next sync be a real one.
-    fn suspended<R>(&self, real: impl FnOnce() -> R) -> R {
-        let result = real();
-        self.entry.cursor().suspend();
-        self.entry.counters().add(Counted::Suspended, 1);
-        result
     }
 
     fn pass_any<R>(&self, real: impl FnOnce() -> R) -> R {
@@ -307,9 +300,9 @@ impl<'s> OpenFile<'s> {
         }
     }
 
-    /// What a sync has to do, by the file's log or because it has to be a real one; `None` where only the system's own call will do.
+    /// What a sync has to do, by the file's log or because it has to be a real one; `None` where only the system's own call will do. With the
+    /// lock held.
     fn step(&self, goes_below: bool) -> Option<SyncStep> {
-        let _held = self.entry.lock().ok()?;
         let standing = self.entry.standing();
         if standing.level != Level::Absorb {
             return None;
@@ -332,7 +325,9 @@ impl<'s> OpenFile<'s> {
         below: impl Fn() -> Result<(), Errno>,
     ) -> Result<(), Errno> {
         let result = self.timed(shadow == Shadow::Second, below);
-        let Ok(_held) = self.entry.lock() else { return result };
+        let Ok(_held) = self.entry.lock_or_pass() else {
+            return self.session.synced_past(self.entry, (begun, ring), result);
+        };
         if self.entry.ring() != ring {
             // It was let go and absorbed anew meanwhile: what began before knows nothing of that log.
             return result;
@@ -357,6 +352,10 @@ impl<'s> OpenFile<'s> {
             self.ask_to_absorb(now);
         }
         result
+    }
+
+    fn sync_past(&self, below: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+        self.session.sync_past(self.entry, || self.timed(false, &below))
     }
 
     /// A real sync. One that has the bytes of its own commit alone to bring down says what a sync costs below.

@@ -322,8 +322,8 @@ impl<'s> OpenFile<'s> {
         };
         let is_inside = match &held {
             Ok(_) => false,
-            // A signal handler interrupted whoever holds it.
-            Err(error) if turn.is_none() && error.raw_os_error() == Some(EDEADLK) => true,
+            // A signal handler interrupted whoever holds it, or jumped out of there.
+            Err(error) if error.raw_os_error() == Some(EDEADLK) => true,
             Err(_) => return AtHome::Failed(EIO),
         };
         if entry.standing().level != Level::Dax {

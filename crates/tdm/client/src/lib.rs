@@ -7,6 +7,7 @@ mod fds;
 mod file;
 mod home;
 mod names;
+mod past;
 mod session;
 mod timed;
 mod turn;

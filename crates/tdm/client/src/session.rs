@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use crate::fds::Listed;
 use crate::file::{Errno, OpenFile, settle_held};
-use crate::turn::Turn;
+use crate::past::hold;
 
 /// How long the daemon has for an answer. It may have to sync a file.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -154,21 +154,32 @@ impl Session {
 
     /// Syncs a file below and ends its log here, where it is about to be changed in a way that no record tells of.
     pub fn settle_here(&self, entry: Entry<'_>, below: impl Fn() -> Result<(), Errno>) {
-        if entry.cursor().kept_bytes() == 0 {
+        if entry.standing().level != Level::Absorb {
             return;
         }
-        let Some((_turn, _held)) = Turn::take().and_then(|turn| Some((turn, entry.lock().ok()?))) else {
+        // What fails is on the board: every later sync of the file says so.
+        let Some((_turn, _held)) = hold(entry) else {
+            let _ = self.sync_past(entry, below);
             return;
         };
-        if let Some(absorber) = self.absorber(entry).filter(|_| entry.standing().level == Level::Absorb) {
-            // What fails is on the board: every later sync of the file says so.
+        // Whoever was about to append has: what is logged now is all of it.
+        let is_settled = entry.cursor().kept_bytes() == 0 || entry.standing().level != Level::Absorb;
+        if let Some(absorber) = self.absorber(entry).filter(|_| !is_settled) {
             let _ = settle_held(&absorber, &below);
         }
     }
 
     pub(crate) fn absorber<'a>(&'a self, entry: Entry<'a>) -> Option<Absorber<'a, Window>> {
-        let ring = Ring::new(&self.memory, entry.ring()).ok()?;
-        Some(Absorber::new(ring, entry.cursor()))
+        self.absorber_in(entry, entry.ring())
+    }
+
+    /// The same of a file that has or had its ring there.
+    pub(crate) fn absorber_in<'a>(
+        &'a self,
+        entry: Entry<'a>,
+        ring: RingPlace,
+    ) -> Option<Absorber<'a, Window>> {
+        Some(Absorber::new(Ring::new(&self.memory, ring).ok()?, entry.cursor()))
     }
 
     /// One request; `None` where nobody answers.

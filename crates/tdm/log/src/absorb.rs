@@ -1,10 +1,12 @@
 //! What a write, a truncation and a sync of an absorbed file do.
 //!
-//! Whoever calls holds the file's lock, but for real syncs below: these may take long, and others go on meanwhile.
+//! Whoever calls holds the file's lock, but for real syncs below: these may take long, and others go on meanwhile. Who cannot have it
+//! goes past it.
 
 use byway_tdm_region::Memory;
 
 use crate::cursor::Cursor;
+use crate::front::held;
 use crate::point;
 use crate::record::Kind;
 use crate::ring::{Appended, Position, Ring, RingError, Source};
@@ -12,8 +14,8 @@ use crate::ring::{Appended, Position, Ring, RingError, Source};
 /// An absorbed file: its log, and where that stands.
 #[derive(Debug)]
 pub struct Absorber<'a, M> {
-    ring: Ring<'a, M>,
-    cursor: Cursor<'a>,
+    pub(crate) ring: Ring<'a, M>,
+    pub(crate) cursor: Cursor<'a>,
 }
 
 /// How a sync goes on.
@@ -30,8 +32,10 @@ pub enum SyncStep {
 /// What a real sync will have covered, as of when it was begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Begun {
-    tail: Position,
-    unlogged: u64,
+    /// Up to where its records are retired.
+    pub(crate) tail: Position,
+    /// Changes that no record tells of, whose log goes on; none for who goes past the lock.
+    pub(crate) unlogged: u64,
 }
 
 impl<'a, M: Memory> Absorber<'a, M> {
@@ -48,7 +52,7 @@ impl<'a, M: Memory> Absorber<'a, M> {
             return;
         }
         let until_ms = now_ms.saturating_add(LEASE_MS);
-        match self.ring.announce(until_ms) {
+        match self.ring.announce(until_ms, held) {
             Ok(()) => self.cursor.set_until_ms(until_ms),
             Err(_) => self.cursor.suspend(),
         }
@@ -128,25 +132,40 @@ impl<'a, M: Memory> Absorber<'a, M> {
     /// # Errors
     /// That number or the one of an earlier sync, or EIO where the log's own memory failed.
     pub fn synced_below(&self, begun: Begun, result: Result<(), i32>) -> Result<(), i32> {
+        self.heard(result)?;
+        let extent = self.cursor.extent();
+        if begun.tail > extent.head {
+            let tail = begun.tail.min(extent.tail);
+            self.ring.retire(tail, held).map_err(|_| EIO)?;
+            self.cursor.set_head(tail);
+            self.cursor.set_synced(extent.synced.max(tail));
+        }
+        match self.cursor.cover(begun.unlogged) {
+            Some(beyond) => self.go_on(beyond),
+            None => Ok(()),
+        }
+    }
+
+    /// Has the log go on beyond all that somebody may have begun to append while others went past the lock.
+    fn go_on(&self, beyond: Position) -> Result<(), i32> {
+        if self.ring.retire(beyond, held).is_err() {
+            self.cursor.suspend();
+            return Err(EIO);
+        }
+        self.cursor.restart(beyond);
+        Ok(())
+    }
+
+    /// What came of a real sync, or of one before it that failed for all.
+    pub(crate) fn heard(&self, result: Result<(), i32>) -> Result<(), i32> {
         if let Err(error) = result {
             if !is_callers_own(error) {
                 self.cursor.fail(error);
             }
             return Err(error);
         }
-        if let Some(error) = self.cursor.error() {
-            // What was lost then is in these records alone, and the system does not tell twice.
-            return Err(error);
-        }
-        let extent = self.cursor.extent();
-        if begun.tail > extent.head {
-            let tail = begun.tail.min(extent.tail);
-            self.ring.retire(tail).map_err(|_| EIO)?;
-            self.cursor.set_head(tail);
-            self.cursor.set_synced(extent.synced.max(tail));
-        }
-        self.cursor.cover(begun.unlogged);
-        Ok(())
+        // What was lost then is in these records alone, and the system does not tell twice.
+        self.cursor.error().map_or(Ok(()), Err)
     }
 
     /// The words that are shared.
@@ -157,10 +176,10 @@ impl<'a, M: Memory> Absorber<'a, M> {
 }
 
 /// For so long is said ahead that a file may be written, and again when half of it is over.
-const LEASE_MS: u64 = 10_000;
+pub(crate) const LEASE_MS: u64 = 10_000;
 
 /// Input/output error, on every Linux.
-const EIO: i32 = 5;
+pub(crate) const EIO: i32 = 5;
 
 /// Whether a sync that failed by this error number was none: a descriptor that is closed or of something else, a call that was interrupted, or one that is forbidden
 /// to its program. Any other may mean that bytes are lost.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::ring::{Extent, Position};
 
 /// Words of a cursor.
-pub const CURSOR_WORDS: usize = 8;
+pub const CURSOR_WORDS: usize = 9;
 
 /// Bytes of a cursor.
 pub const CURSOR_BYTES: usize = CURSOR_WORDS * 8;
@@ -17,8 +17,15 @@ const UNLOGGED: usize = 3;
 const COVERED: usize = 4;
 const ERROR: usize = 5;
 const UNTIL: usize = 6;
+/// Up to where whoever synced below without the lock may have ended the log.
+const PASSED: usize = 7;
+/// Changes that are under way without the lock, and in its upper half how often the log began anew.
+const PASSING: usize = 8;
 
-/// Where a log stands, and whether it may go on. All but [`Cursor::suspend`] and the questions is done under the file's lock.
+const PASSING_BITS: u32 = 32;
+
+/// Where a log stands, and whether it may go on. All but [`Cursor::suspend`], [`Cursor::pass`] and the questions is done under the
+/// file's lock.
 #[derive(Debug, Clone, Copy)]
 pub struct Cursor<'w>(&'w [AtomicU64; CURSOR_WORDS]);
 
@@ -31,18 +38,54 @@ impl<'w> Cursor<'w> {
 
     /// Begins anew with an empty log, suspended: what was written before is kept by no record, so the first sync is a real one.
     pub fn begin(&self, head: Position) {
-        for word in [HEAD, TAIL, SYNCED] {
-            self.set(word, head.0);
+        self.restart(head);
+        for word in [ERROR, UNTIL, PASSED] {
+            self.set(word, 0);
         }
-        self.set(ERROR, 0);
-        self.set(UNTIL, 0);
+        self.set(PASSING, ((self.get(PASSING) >> PASSING_BITS) + 1) << PASSING_BITS);
         self.suspend();
     }
 
     /// Something was changed that no record tells of: nothing more is logged until a real sync has covered it. By anyone, at any
     /// time, in a signal handler too.
     pub fn suspend(&self) {
-        self.0[UNLOGGED].fetch_add(1, Ordering::SeqCst);
+        let _ = self.suspended();
+    }
+
+    /// The same; says which change it is.
+    fn suspended(&self) -> u64 {
+        self.0[UNLOGGED].fetch_add(1, Ordering::SeqCst).wrapping_add(1)
+    }
+
+    /// Something is changed without the lock from here on, until what this returns is dropped: nothing is logged meanwhile, and nothing before a real
+    /// sync that begins after that.
+    #[must_use]
+    pub fn pass(&self) -> Passing<'w> {
+        let was = self.0[PASSING].fetch_add(1, Ordering::SeqCst);
+        self.suspend();
+        Passing { cursor: *self, beginning: was >> PASSING_BITS }
+    }
+
+    fn passed(&self, beginning: u64) {
+        self.suspend();
+        // One that began before the log did is not counted any more.
+        let counted = |word: u64| word >> PASSING_BITS == beginning && word as u32 > 0;
+        let _ = self.0[PASSING]
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |word| counted(word).then(|| word - 1));
+    }
+
+    /// Where a log of so much room has to begin anew for whoever syncs below from now on without the lock: beyond all records that were begun until now, and
+    /// whoever has it go on later knows of that.
+    pub(crate) fn end_beyond(&self, room_bytes: u64) -> Position {
+        loop {
+            let unlogged = self.suspended();
+            let beyond = self.extent().tail.0.saturating_add(room_bytes);
+            self.0[PASSED].fetch_max(beyond, Ordering::SeqCst);
+            if self.0[COVERED].load(Ordering::SeqCst) < unlogged {
+                return Position(beyond);
+            }
+            // Somebody had it go on in between, and may have appended behind that.
+        }
     }
 
     /// Whether nothing is logged until a real sync.
@@ -98,8 +141,24 @@ impl<'w> Cursor<'w> {
         self.get(UNLOGGED)
     }
 
-    pub(crate) fn cover(&self, unlogged: u64) {
+    /// A real sync covered so many changes; where the log goes on, if that is not where it ended.
+    pub(crate) fn cover(&self, unlogged: u64) -> Option<Position> {
+        let is_passing = self.0[PASSING].load(Ordering::SeqCst) as u32 > 0;
+        if is_passing || self.get(COVERED) >= unlogged {
+            return None;
+        }
         self.0[COVERED].fetch_max(unlogged, Ordering::SeqCst);
+        let beyond = Position(self.0[PASSED].load(Ordering::SeqCst));
+        let extent = self.extent();
+        // Nothing was logged since that sync began: there is no record that it does not cover.
+        (beyond > extent.head).then_some(beyond.max(extent.tail))
+    }
+
+    /// The log is empty, and goes on from there.
+    pub(crate) fn restart(&self, at: Position) {
+        for word in [HEAD, TAIL, SYNCED] {
+            self.set(word, at.0);
+        }
     }
 
     pub(crate) fn set_head(&self, head: Position) {
@@ -120,5 +179,19 @@ impl<'w> Cursor<'w> {
 
     fn set(&self, word: usize, value: u64) {
         self.0[word].store(value, Ordering::Release);
+    }
+}
+
+/// A change that is under way without the lock.
+#[derive(Debug)]
+pub struct Passing<'w> {
+    cursor: Cursor<'w>,
+    /// Of which log.
+    beginning: u64,
+}
+
+impl Drop for Passing<'_> {
+    fn drop(&mut self) {
+        self.cursor.passed(self.beginning);
     }
 }

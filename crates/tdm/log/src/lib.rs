@@ -5,6 +5,8 @@
 
 mod absorb;
 mod cursor;
+mod front;
+mod past;
 mod point;
 mod record;
 mod recovery;
@@ -12,7 +14,7 @@ mod replay;
 mod ring;
 
 pub use absorb::{Absorber, Begun, SyncStep};
-pub use cursor::{CURSOR_BYTES, CURSOR_WORDS, Cursor};
+pub use cursor::{CURSOR_BYTES, CURSOR_WORDS, Cursor, Passing};
 pub use point::POINTS;
 pub use record::{Entry, HEADER_BYTES, LEN_MAX_BYTES};
 pub use recovery::{LowerFile, Recovered, RecoveryError, recover};

@@ -5,6 +5,7 @@ use std::io;
 use byway_tdm_region::Memory;
 use thiserror::Error;
 
+use crate::front::held;
 use crate::record::Entry;
 use crate::replay::Replayed;
 use crate::ring::{Ring, RingError};
@@ -58,7 +59,7 @@ pub fn recover<M: Memory>(ring: Ring<'_, M>, file: &impl LowerFile) -> Result<Re
     })?;
     if found.records > 0 {
         file.sync()?;
-        ring.retire(found.end)?;
+        ring.retire(found.end, held)?;
     }
     Ok(found)
 }

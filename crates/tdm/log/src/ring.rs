@@ -1,21 +1,16 @@
 //! Records of one file, one behind the other, in a part of device memory that is used round and round.
 //!
-//! The first line holds the head: where the log begins, in 48 bits, and 16 bits that say the word is one; behind that, in the same way, until
-//! when the file may be written by this log, in milliseconds since 1970. Then come the records.
+//! The first line says where the log begins; then come the records.
 //! Positions count up for ever; a record lies at its position modulo the room.
 
-use byway_sys::checksum::{crc32c, crc32c_append};
+use byway_sys::checksum::crc32c_append;
 use byway_tdm_region::{Memory, MemoryError, Point};
 use thiserror::Error;
 
-use crate::point;
 use crate::record::{HEADER_BYTES, Header, Kind, LEN_MAX_BYTES, record_bytes};
 
 /// Bytes before the records.
 const FRONT_BYTES: u64 = 64;
-
-/// Where in front the word is that says until when the file may be written.
-const UNTIL_AT: u64 = 8;
 
 /// Bytes that are copied and summed at a time: what is summed is what is stored, whatever the program does to its memory meanwhile.
 const PIECE_BYTES: usize = 1024;
@@ -90,10 +85,10 @@ pub(crate) struct Extent {
     pub(crate) synced: Position,
 }
 
-/// One file's log. Whoever appends, retires or moves its head holds the file's lock.
+/// One file's log. Whoever appends holds the file's lock.
 #[derive(Debug)]
 pub struct Ring<'m, M> {
-    memory: &'m M,
+    pub(crate) memory: &'m M,
     place: RingPlace,
 }
 
@@ -130,51 +125,6 @@ impl<'m, M: Memory> Ring<'m, M> {
     #[must_use]
     pub const fn place(&self) -> RingPlace {
         self.place
-    }
-
-    /// Makes it empty, beginning at `head`: kept when this returns.
-    ///
-    /// # Errors
-    /// [`RingError::Memory`].
-    pub fn format(&self, head: Position) -> Result<(), RingError> {
-        self.put_head(head, point::FORMATTED)
-    }
-
-    /// Where the log begins.
-    ///
-    /// # Errors
-    /// [`RingError::Head`] for a word that nobody wrote.
-    pub fn head(&self) -> Result<Position, RingError> {
-        let word = self.memory.load(self.place.at)?;
-        let position = (word >> 16) * HEADER_BYTES;
-        if self.head_word(Position(position)) != word {
-            return Err(RingError::Head(word));
-        }
-        Ok(Position(position))
-    }
-
-    /// Until when the file may be written by this log, in milliseconds since 1970, if anybody said so.
-    ///
-    /// # Errors
-    /// [`RingError::Memory`].
-    pub fn written_until_ms(&self) -> Result<Option<u64>, RingError> {
-        let word = self.memory.load(self.place.at + UNTIL_AT)?;
-        let until_ms = word >> 16;
-        Ok((self.until_word(until_ms) == word).then_some(until_ms))
-    }
-
-    /// Says so: kept when this returns.
-    pub(crate) fn announce(&self, until_ms: u64) -> Result<(), RingError> {
-        let at = self.place.at + UNTIL_AT;
-        self.memory.store(at, self.until_word(until_ms))?;
-        self.memory.flush(at, 8, point::ANNOUNCED)?;
-        self.memory.fence(point::ANNOUNCED);
-        Ok(())
-    }
-
-    /// Has the log begin at `head`: all before may be written over once this returns.
-    pub(crate) fn retire(&self, head: Position) -> Result<(), RingError> {
-        self.put_head(head, point::RETIRED)
     }
 
     /// Puts a record behind `extent.tail`; says where the next one goes. Nothing is kept for certain yet.
@@ -271,29 +221,6 @@ impl<'m, M: Memory> Ring<'m, M> {
     fn at(&self, position: u64) -> u64 {
         self.place.at + FRONT_BYTES + position % self.room_bytes()
     }
-
-    fn put_head(&self, head: Position, point: Point) -> Result<(), RingError> {
-        self.memory.store(self.place.at, self.head_word(head))?;
-        self.memory.flush(self.place.at, 8, point)?;
-        self.memory.fence(point);
-        Ok(())
-    }
-
-    /// One word, so that it is old or new whatever happens.
-    fn head_word(&self, head: Position) -> u64 {
-        Self::word(self.place.identity, head.0 / HEADER_BYTES)
-    }
-
-    fn until_word(&self, until_ms: u64) -> u64 {
-        Self::word(!self.place.identity, until_ms)
-    }
-
-    /// A number of 48 bits, and 16 that say that it was put there.
-    fn word(seed: u64, number: u64) -> u64 {
-        let number = number << 16 >> 16;
-        let sum = crc32c_append(crc32c(&seed.to_le_bytes()), &number.to_le_bytes());
-        number << 16 | u64::from(sum & 0xffff)
-    }
 }
 
 #[cfg(test)]
@@ -309,29 +236,6 @@ mod tests {
 
     fn memory() -> Window {
         Window::new(Mapping::anonymous(4096).unwrap(), Domain::LineFlush)
-    }
-
-    #[test]
-    fn the_beginning_is_what_was_put_there_and_only_by_this_use_of_the_place() {
-        let memory = memory();
-        let ring = Ring::new(&memory, PLACE).unwrap();
-        ring.format(Position(96)).unwrap();
-        assert_eq!(ring.head().unwrap(), Position(96));
-        let other = Ring::new(&memory, RingPlace { identity: 4, ..PLACE }).unwrap();
-        assert!(matches!(other.head(), Err(RingError::Head(_))));
-    }
-
-    #[test]
-    fn until_when_a_file_is_written_is_what_was_announced_by_this_use_of_the_place() {
-        let memory = memory();
-        let ring = Ring::new(&memory, PLACE).unwrap();
-        ring.format(Position(0)).unwrap();
-        assert_eq!(ring.written_until_ms().unwrap(), None);
-        ring.announce(1_700_000_000_000).unwrap();
-        assert_eq!(ring.written_until_ms().unwrap(), Some(1_700_000_000_000));
-        assert_eq!(ring.head().unwrap(), Position(0));
-        let other = Ring::new(&memory, RingPlace { identity: 4, ..PLACE }).unwrap();
-        assert_eq!(other.written_until_ms().unwrap(), None);
     }
 
     #[test]

@@ -70,6 +70,13 @@ pub trait Memory {
     /// [`MemoryError::Outside`].
     fn store(&self, at: u64, value: u64) -> Result<(), MemoryError>;
 
+    /// Stores an aligned little-endian word as [`Memory::store`] does, if it is `from` until then; whether it was. Others may store there at the same
+    /// time.
+    ///
+    /// # Errors
+    /// [`MemoryError::Outside`].
+    fn exchange(&self, at: u64, from: u64, to: u64) -> Result<bool, MemoryError>;
+
     /// Starts the range's lines on their way to where they are kept. Whoever stored them may be another thread or process,
     /// if its stores happened before this call.
     ///

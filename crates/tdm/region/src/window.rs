@@ -107,6 +107,12 @@ impl Memory for Window {
         Ok(self.map.store_u64(place(at), value)?)
     }
 
+    fn exchange(&self, at: u64, from: u64, to: u64) -> Result<bool, MemoryError> {
+        self.check_writable()?;
+        self.touch(at, 8, true);
+        Ok(self.map.exchange_u64(place(at), from, to)?)
+    }
+
     #[inline]
     fn flush(&self, at: u64, len_bytes: u64, _point: Point) -> Result<(), MemoryError> {
         let since_ps = self.model.as_ref().map_or(0, Model::now_ps);
@@ -163,7 +169,8 @@ mod tests {
             let map = Mapping::file(&file, 0, 8192, byway_sys::map::Sharing::Shared).unwrap();
             let window = Window::new(map, domain);
             window.write(4090, b"over two pages").unwrap();
-            window.store(0, 7).unwrap();
+            window.store(0, 6).unwrap();
+            assert!(window.exchange(0, 6, 7).unwrap() && !window.exchange(0, 6, 8).unwrap(), "{domain}");
             window.flush(4090, 14, HERE).unwrap();
             window.flush(0, 8, HERE).unwrap();
             window.fence(HERE);

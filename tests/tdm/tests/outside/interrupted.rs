@@ -1,0 +1,143 @@
+//! Programs that are interrupted inside of a write, and those that write the same file meanwhile.
+
+use byway_tdm_board::Level;
+use byway_tdm_client::Session;
+use byway_tdm_tests::{Actor, Keeper, Place, assert_survives};
+
+use crate::{KEEPER, place};
+
+/// Where in a write that is absorbed: between the system's call and the record of it, and in the midst of the record.
+const WHEN: [&str; 2] = ["written", "begun"];
+
+/// A file `log` with acknowledged records, open as `a` by a program that may be interrupted, and by another one.
+struct Interrupted {
+    first: Actor,
+    other: Actor,
+    keeper: Keeper,
+    session: Session,
+    place: Place,
+}
+
+impl Interrupted {
+    fn new() -> Self {
+        let place = place();
+        let keeper = place.keeper(KEEPER);
+        let session = place.session();
+        let (mut first, mut other) = (Actor::interruptible(&place), place.actor());
+        first.does("open a log wce; write a 5000 1");
+        place.absorb(&session, &mut first, 'a', "log");
+        other.does("open a log w");
+        let mut this = Self { first, other, keeper, session, place };
+        this.first.does("pwrite a 4000 2 0; fdatasync a");
+        assert!(this.is_logged());
+        this
+    }
+
+    /// Whether syncs are spared.
+    fn is_logged(&self) -> bool {
+        let entry = self.session.board().find(self.place.key("log")).unwrap();
+        entry.standing().level == Level::Absorb && !entry.cursor().is_suspended()
+    }
+
+    /// Both programs write over what the other wrote, with every sync acknowledged.
+    fn write_in_turns(&mut self) {
+        for round in 0..3 {
+            self.first.does(&format!("pwrite a 300 {round} 550; fdatasync a"));
+            self.other.does(&format!("pwrite a 200 {round} 600; fdatasync a"));
+        }
+        self.first.does("fdatasync a");
+        assert!(self.is_logged(), "the log does not go on");
+        self.other.does("pwrite a 100 9 650; fdatasync a; pwrite a 100 8 700; fdatasync a");
+        assert_survives(&self.place, &self.session, &self.place.file("log"));
+    }
+
+    /// Panics unless every byte of the file is there after a loss of power. All were synced.
+    fn survives(mut self) {
+        let had = std::fs::read(self.place.file("log")).unwrap();
+        self.first.kill();
+        self.other.kill();
+        self.keeper.kill();
+        self.place.lose_power();
+        let keeper = self.place.keeper(KEEPER);
+        let left = std::fs::read(self.place.file("log")).unwrap();
+        let at = left.iter().zip(&had).position(|(left, had)| left != had);
+        assert_eq!((left.len(), at), (had.len(), None), "{:?}", keeper.recovered);
+        keeper.end();
+    }
+}
+
+#[test]
+fn a_write_that_a_signal_handler_jumped_out_of_keeps_nobody_else_waiting_and_undoes_nothing() {
+    for when in WHEN {
+        let mut file = Interrupted::new();
+        file.first.does(&format!("inside {when} jump a 3000 3 500"));
+        file.other.does("pwrite a 700 4 600; fdatasync a");
+        file.survives();
+    }
+}
+
+#[test]
+fn a_program_that_jumped_out_of_a_write_goes_on_and_nothing_of_it_is_lost() {
+    for when in WHEN {
+        let mut file = Interrupted::new();
+        file.first.does(&format!("inside {when} jump a 3000 3 500; pwrite a 200 5 550; fdatasync a"));
+        file.other.does("pwrite a 100 6 600; fdatasync a");
+        file.first.does("thread pwrite a 100 7 650; ftruncate a 4500; pwrite a 10 8 4600; fdatasync a");
+        file.survives();
+    }
+}
+
+#[test]
+fn a_program_that_stands_still_inside_of_a_write_keeps_nobody_waiting_and_undoes_nothing() {
+    for when in WHEN {
+        let mut file = Interrupted::new();
+        file.first.tell(&format!("inside {when} stop a 3000 3 500"));
+        file.first.stands_still();
+        file.other.does("pwrite a 700 4 600; fdatasync a; ftruncate a 4500; pwrite a 10 5 4600; fdatasync a");
+        file.survives();
+    }
+}
+
+#[test]
+fn what_others_synced_while_a_program_stood_still_is_kept_once_it_goes_on() {
+    for when in WHEN {
+        let mut file = Interrupted::new();
+        file.first.tell(&format!("inside {when} stop a 3000 3 500"));
+        file.first.stands_still();
+        file.other.does("pwrite a 700 4 600; fdatasync a");
+        file.first.goes_on();
+        assert_eq!(file.first.answer(), "3000");
+        assert_survives(&file.place, &file.session, &file.place.file("log"));
+        file.write_in_turns();
+        file.survives();
+    }
+}
+
+#[test]
+fn a_sync_of_everything_is_done_while_a_program_stands_still_inside_of_a_write() {
+    let mut file = Interrupted::new();
+    file.first.tell("inside written stop a 3000 3 500");
+    file.first.stands_still();
+    file.other.does("pwrite a 700 4 600; sync");
+    file.place.keep_all("log");
+    file.survives();
+}
+
+#[test]
+fn what_a_signal_handler_synced_inside_of_a_write_is_not_undone_by_older_records() {
+    for when in WHEN {
+        let mut file = Interrupted::new();
+        file.first.does(&format!("inside {when} sync a 3000 3 500"));
+        file.survives();
+    }
+}
+
+#[test]
+fn a_log_goes_on_behind_a_signal_handler_that_synced_inside_of_a_write() {
+    for when in WHEN {
+        let mut file = Interrupted::new();
+        file.first.does(&format!("inside {when} sync a 3000 3 500"));
+        file.write_in_turns();
+        file.survives();
+    }
+}

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use common::server::Server;
-use common::{Image, json_lines, refused, said};
+use common::{Image, byway, json_lines, refused, said};
 
 fn socket(image: &Image) -> PathBuf {
     image.dir.path().join("socket")
@@ -161,6 +161,78 @@ fn what_a_discovery_service_tells_of_is_opened_by_what_it_is_told_as() {
     server.end("-TERM");
     assert!(refused(2, &["info", &uri]).contains("nobody listens at"));
     assert!(refused(2, &["discover", &service]).contains("nobody listens at"));
+}
+
+/// Commands of keys, of blocks, and of either: what is told of a device, but for times, is the same wherever it is.
+const COMMANDS: &[&str] = &[
+    "kv put KEYS a 1",
+    "kv put KEYS b 22 --if-absent",
+    "kv put KEYS b 3 --if-absent",
+    "kv put KEYS c 3 --if-present",
+    "kv get KEYS b",
+    "kv get KEYS b --json",
+    "kv get KEYS c",
+    "kv exists KEYS a",
+    "kv exists KEYS c",
+    "kv delete KEYS a",
+    "kv delete KEYS a",
+    "kv list KEYS",
+    "kv import KEYS FILE --compare",
+    "kv list KEYS --from 0042 --limit 2 --json",
+    "kv export KEYS",
+    "nvm write BLOCKS --offset 4K --file FILE",
+    "nvm read BLOCKS --offset 4K --length 1K",
+    "nvm compare BLOCKS --offset 4K --file FILE",
+    "nvm compare BLOCKS --offset 8K --file FILE",
+    "nvm copy BLOCKS --offset 4K --to 64K --length 512",
+    "nvm read BLOCKS --offset 64K --length 512",
+    "nvm verify BLOCKS --offset 64K --length 512",
+    "nvm zero BLOCKS --offset 64K --length 512",
+    "nvm trim BLOCKS --offset 4K --length 4K",
+    "nvm read BLOCKS --offset 4K --length 64K",
+    "nvm flush BLOCKS",
+    "nvm read BLOCKS --offset 1M --length 1K",
+];
+
+#[test]
+fn every_command_of_keys_and_blocks_says_of_a_device_over_the_network_what_it_says_of_an_image() {
+    let [local, served] = [(); 2].map(|()| Image::new(&["nvm:16M", "kv"]));
+    let nqn = "nqn.2026-11.example:disk";
+    let (image, args) = (served.path(), ["--tcp", "127.0.0.1:0", "--nqn", nqn, "--json"]);
+    let (server, line) = Server::begin(&[&[text(&image)], &args[..]].concat());
+    let place = json_lines(&line).remove(0)["tcp"].as_str().unwrap().to_owned();
+    let file = local.file("UnicodeData.txt", b"0041;LATIN A;Lu\n0042;LATIN B;Lu\n0043;LATIN C;Lu\n");
+    let run = |command: &str, of: &dyn Fn(&str) -> String| {
+        let put_in = |word: &str| match word {
+            "BLOCKS" => of("ns=1"),
+            "KEYS" => of("ns=2"),
+            "FILE" => file.clone(),
+            word => word.to_owned(),
+        };
+        let output = byway().args(command.split(' ').map(put_in)).output().unwrap();
+        (output.status.code(), [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()))
+    };
+    let here = |options: &str| local.uri(options);
+    let there = |options: &str| format!("tcp://{place}/{nqn}?{options}");
+    // They tell of times.
+    let timed = [
+        ("kv import KEYS FILE", "3 records "),
+        ("kv load KEYS FILE", "3 records "),
+        ("dd FILE BLOCKS --seek 1M", "48 bytes "),
+    ];
+    for (command, begin) in timed {
+        for of in [&here as &dyn Fn(&str) -> String, &there] {
+            let (code, [told, _]) = run(command, of);
+            assert_eq!((code, told.starts_with(begin)), (Some(0), true), "{command}: {told}");
+        }
+    }
+    for command in COMMANDS {
+        let told = run(command, &here);
+        // Other errors would be of what was asked for.
+        assert!(matches!(told.0, Some(0 | 1)) || command.contains("--if-"), "{command}: {told:?}");
+        assert_eq!(run(command, &there), told, "{command}");
+    }
+    server.end("-TERM");
 }
 
 #[test]

@@ -14,6 +14,12 @@ pub enum Slot {
 /// Bytes of a logical block.
 pub const BLOCK_BYTES: usize = 512;
 
+/// Bytes of a long value: more than goes with its command over any fabric.
+pub const LONG_BYTES: usize = 300 << 10;
+
+/// Keys that have long values.
+pub const LONG_KEYS: u16 = 8;
+
 /// The key of a number: one to sixteen bytes, no two alike.
 #[must_use]
 pub fn key_of(number: u16) -> Vec<u8> {

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use byway::serve::{Idle, ServeOptions};
+use byway::serve::{Idle, ServeOptions, TcpOptions};
+use byway_crash_tests::content::{LONG_BYTES, LONG_KEYS, key_of, value_of};
 use byway_crash_tests::fault::{Fault, On, Script};
 use byway_crash_tests::kill::Run;
 use byway_crash_tests::life::Life;
@@ -17,6 +18,7 @@ fn main() -> ExitCode {
     let ended = match args.split_first() {
         Some((first, rest)) if first == "live" => live(rest),
         Some((first, rest)) if first == "serve" => serve(rest),
+        Some((first, rest)) if first == "put" => put(rest),
         Some((first, rest)) if first == "flips" => flips(rest),
         Some((first, _)) if first == "faults" => faults(),
         _ => kill(&args),
@@ -36,14 +38,34 @@ fn live(args: &[String]) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A server, in a process of its own: of the device that a URI names, at a socket, asleep or polling while idle.
+/// A server, in a process of its own: of the device that a URI names, at a socket or an address, asleep or polling while idle. It says
+/// what opens it.
 fn serve(args: &[String]) -> Result<ExitCode, String> {
-    let [uri, socket, idle] = args else { return Err(USAGE.to_owned()) };
+    let [uri, place, idle] = args else { return Err(USAGE.to_owned()) };
     let idle = if idle == "poll" { Idle::Poll } else { Idle::Sleep };
-    let options = ServeOptions { idle, ..ServeOptions::at(socket) };
-    let served = byway::serve::serve(uri, &options).map_err(|error| error.to_string())?;
-    println!("open");
+    let at = match place.parse() {
+        Ok(address) => ServeOptions::over_tcp(TcpOptions::at(address)),
+        Err(_) => ServeOptions::at(place),
+    };
+    let served = byway::serve::serve(uri, &ServeOptions { idle, ..at }).map_err(|error| error.to_string())?;
+    match served.tcp_address() {
+        Some(address) => println!("tcp://{address}/{}", served.nqn()),
+        None => println!("vfio-user:{place}"),
+    }
     served.run(|_| {}).map_err(|error| error.to_string())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A host, in a process of its own: it stores long values to the device that a URI names, without end.
+fn put(args: &[String]) -> Result<ExitCode, String> {
+    let [uri] = args else { return Err(USAGE.to_owned()) };
+    let said = |error: byway::Error| error.to_string();
+    let mut pairs = byway::open(uri).and_then(|device| device.kv(None)).map_err(said)?;
+    println!("open");
+    for step in 0.. {
+        let key = (step % u64::from(LONG_KEYS)) as u16;
+        pairs.put(&key_of(key), &value_of(step, key, LONG_BYTES)).map_err(said)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

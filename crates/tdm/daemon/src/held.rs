@@ -36,6 +36,8 @@ pub(crate) struct HeldFile {
     pub(crate) lower: Lower,
     /// When it was last synced below, on the monotonic clock.
     retired_ns: AtomicU64,
+    /// Since when it was being changed past its lock whenever somebody looked; zero where it was not.
+    passing_ns: AtomicU64,
 }
 
 impl HeldFile {
@@ -46,12 +48,23 @@ impl HeldFile {
         (path, lower): (PathBuf, Lower),
     ) -> Self {
         let retired_ns = AtomicU64::new(monotonic_ns());
-        Self { entry, slot, ring, path, lower, retired_ns }
+        Self { entry, slot, ring, path, lower, retired_ns, passing_ns: AtomicU64::new(0) }
     }
 
     /// How long ago it was synced below.
     pub(crate) fn retired_ago_ns(&self) -> u64 {
         monotonic_ns().saturating_sub(self.retired_ns.load(Ordering::Relaxed))
+    }
+
+    /// Looks whether it is being changed past its lock; for how long that was so at each look.
+    pub(crate) fn passing_for_ns(&self, entry: Entry<'_>) -> u64 {
+        let (since_ns, now_ns) = (self.passing_ns.load(Ordering::Relaxed), monotonic_ns());
+        match (entry.cursor().is_passing(), since_ns) {
+            (false, _) => self.passing_ns.store(0, Ordering::Relaxed),
+            (true, 0) => self.passing_ns.store(now_ns, Ordering::Relaxed),
+            (true, _) => return now_ns.saturating_sub(since_ns),
+        }
+        0
     }
 
     /// Syncs it below, and lets go of the records that are covered by that.

@@ -7,7 +7,7 @@ use byway_tdm_board::{Entry, Why};
 use byway_tdm_region::Memory;
 
 use crate::estate::Estate;
-use crate::held::{EIO, HeldFile};
+use crate::held::{EIO, HeldFile, locked};
 use crate::judge::Leave;
 use crate::table::Table;
 
@@ -16,6 +16,9 @@ const FULL_PART: u64 = 2;
 
 /// Records are retired after so long in any case, so that there is little to recover.
 const AGE_NS: u64 = 2_000_000_000;
+
+/// Whoever has changed a file past its lock for so long was killed in the midst of that perhaps, and its log goes on no more: only a new one does.
+const PASSING_NS: u64 = 2_000_000_000;
 
 impl Estate {
     /// One round over all files; says how many were synced below.
@@ -107,6 +110,9 @@ fn lets_go(held: &HeldFile, entry: Entry<'_>) -> Option<Why> {
     }
     if held.lower.links().is_ok_and(|links| links == 0) {
         return Some(Why::Unlinked);
+    }
+    if held.passing_for_ns(entry) > PASSING_NS && locked(entry).is_ok() {
+        return Some(Why::Busy);
     }
     // The table says where it was.
     if held.lower.path().is_ok_and(|path| path != held.path) {

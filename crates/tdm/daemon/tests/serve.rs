@@ -156,6 +156,31 @@ fn a_daemon_that_ends_leaves_its_files_to_the_kernel_and_writers_go_on() {
 }
 
 #[test]
+fn a_file_whose_writer_was_killed_past_its_lock_is_let_go_and_absorbed_anew() {
+    let place = Place::new();
+    let _daemon = place.start();
+    let session = place.session();
+    let (_, file) = place.file("log");
+    let opened = open_file(&session, &file);
+    absorbed(&opened, &file);
+    std::mem::forget(opened.entry().cursor().pass());
+    write(&opened, &file, 0, b"more");
+    sync(&opened, &file);
+    assert!(opened.entry().cursor().is_suspended());
+    while opened.entry().standing().level != Level::Pass {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(opened.entry().standing().why, Why::Busy);
+    while opened.entry().standing().level != Level::Absorb {
+        opened.entry().counters().set(Counted::AskAgainNs, 0);
+        write(&opened, &file, 0, b"more");
+        sync(&opened, &file);
+    }
+    sync(&opened, &file);
+    assert!(!opened.entry().cursor().is_suspended());
+}
+
+#[test]
 fn what_two_programs_write_is_covered_by_either_s_sync() {
     let place = Place::new();
     let _daemon = place.start();

@@ -66,6 +66,12 @@ impl<'w> Cursor<'w> {
         Passing { cursor: *self, beginning: was >> PASSING_BITS }
     }
 
+    /// Whether such a change is under way, or somebody was killed in the midst of one.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        self.0[PASSING].load(Ordering::SeqCst) as u32 > 0
+    }
+
     fn passed(&self, beginning: u64) {
         self.suspend();
         // One that began before the log did is not counted any more.
@@ -143,8 +149,7 @@ impl<'w> Cursor<'w> {
 
     /// A real sync covered so many changes; where the log goes on, if that is not where it ended.
     pub(crate) fn cover(&self, unlogged: u64) -> Option<Position> {
-        let is_passing = self.0[PASSING].load(Ordering::SeqCst) as u32 > 0;
-        if is_passing || self.get(COVERED) >= unlogged {
+        if self.is_passing() || self.get(COVERED) >= unlogged {
             return None;
         }
         self.0[COVERED].fetch_max(unlogged, Ordering::SeqCst);

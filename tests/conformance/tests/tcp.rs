@@ -139,6 +139,21 @@ fn keys_and_values_are_over_the_network_what_they_are_in_this_process() {
 }
 
 #[test]
+fn values_of_sixty_four_bytes_to_sixteen_mebibytes_go_over_the_network_by_one_command_each() {
+    let serving = serving("ram:1G", ANYWHERE.parse().unwrap());
+    for options in ["", "?digests=both"] {
+        let device = serving.open(options).unwrap();
+        assert_eq!(device.capabilities().limits.transfer_bytes, 16 << 20);
+        let mut pairs = device.kv(None).unwrap();
+        for len in [64, 4096, 16 << 10, 1 << 20, 16 << 20] {
+            let value: Vec<u8> = (0..len).map(|at| (at / 7) as u8 ^ (at >> 16) as u8).collect();
+            pairs.put(b"key", &value).unwrap();
+            assert!(pairs.get(b"key").unwrap().unwrap() == value, "{len} bytes{options}");
+        }
+    }
+}
+
+#[test]
 fn a_namespace_that_is_not_there_is_told_of_when_the_device_is_opened() {
     let serving = serving("ram:64M", ANYWHERE.parse().unwrap());
     let error = byway::open(&format!("{}?ns=7", serving.tcp_uri())).unwrap_err();

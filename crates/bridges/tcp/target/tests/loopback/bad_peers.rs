@@ -253,7 +253,7 @@ fn a_host_that_reads_nothing_gets_everything_once_it_does_and_others_do_not_wait
 #[test]
 fn those_who_only_look_in_leave_nothing_behind() {
     let mut scene = Scene::new();
-    for round in 0..500 {
+    for round in 0..1000 {
         let stream = TcpStream::connect(scene.served.address()).unwrap();
         match round % 3 {
             0 => drop(stream),

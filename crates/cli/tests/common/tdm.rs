@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use byway_tdm_client::Session;
 use tempfile::TempDir;
@@ -41,8 +42,15 @@ impl Place {
         Server::begin_with(&args)
     }
 
+    /// A program's, once the daemon answers it: one that is given no processor for a second counts as standing still.
     pub fn session(&self) -> Session {
-        Session::begin(&self.path("socket")).unwrap()
+        let end = Instant::now() + Duration::from_secs(30);
+        loop {
+            match Session::begin(&self.path("socket")) {
+                Ok(session) => return session,
+                Err(error) => assert!(Instant::now() < end, "{error}"),
+            }
+        }
     }
 
     pub fn file(&self, name: &str) -> File {

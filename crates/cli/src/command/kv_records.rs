@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use byway::{ErrorKind, Key, Kv, Uri};
+use byway::{Address, ErrorKind, Key, Kv};
 use serde::{Serialize, Serializer};
 
 use super::kv::{open, open_to_read};
@@ -81,7 +81,7 @@ impl Import<'_> {
         let progress = Progress::new("import", records.len() as u64);
         let run =
             Run { count: records.len() as u64, seed: 0, interrupt: self.interrupt, progress: &progress };
-        if self.device.uri.parse::<Uri>().is_err() {
+        if !matches!(self.device.uri.parse()?, Address::Embedded(_)) {
             // What a record costs is counted by devices of this process alone.
             let stored = self.store_elsewhere(&records, &run).with_context(|| self.what())?;
             drop(progress);

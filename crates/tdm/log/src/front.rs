@@ -129,17 +129,9 @@ impl<M: Memory> Ring<'_, M> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use byway_sys::Mapping;
-    use byway_tdm_region::{Domain, Window};
-
     use super::*;
     use crate::ring::RingPlace;
-
-    const PLACE: RingPlace = RingPlace { at: 64, len_bytes: 512, identity: 3 };
-
-    fn memory() -> Window {
-        Window::new(Mapping::anonymous(4096).unwrap(), Domain::LineFlush)
-    }
+    use crate::ring::tests::{PLACE, memory};
 
     #[test]
     fn the_beginning_is_what_was_put_there_and_only_by_this_use_of_the_place() {

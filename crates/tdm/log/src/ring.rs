@@ -224,7 +224,7 @@ impl<'m, M: Memory> Ring<'m, M> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     #![allow(clippy::unwrap_used)]
 
     use byway_sys::Mapping;
@@ -232,9 +232,9 @@ mod tests {
 
     use super::*;
 
-    const PLACE: RingPlace = RingPlace { at: 64, len_bytes: 512, identity: 3 };
+    pub(crate) const PLACE: RingPlace = RingPlace { at: 64, len_bytes: 512, identity: 3 };
 
-    fn memory() -> Window {
+    pub(crate) fn memory() -> Window {
         Window::new(Mapping::anonymous(4096).unwrap(), Domain::LineFlush)
     }
 

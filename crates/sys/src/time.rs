@@ -1,4 +1,4 @@
-//! The monotonic clock, and the one that files are dated by.
+//! The monotonic clock, the one that files are dated by, and what a thread used of a processor.
 
 /// Nanoseconds since some fixed point before this process started; never goes back.
 #[must_use]
@@ -9,6 +9,15 @@ pub fn monotonic_ns() -> u64 {
     // SAFETY: room for a time, of a clock that every kernel has: the call cannot fail.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
+/// Nanoseconds that this thread has run on a processor: on a machine that is busy with other things, waits for one are not its own.
+#[must_use]
+pub fn thread_ns() -> u64 {
+    let mut used = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: as above.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut used) };
+    used.tv_sec.unsigned_abs() * 1_000_000_000 + used.tv_nsec.unsigned_abs()
 }
 
 /// Milliseconds since 1970, by the clock that the kernel dates files by.

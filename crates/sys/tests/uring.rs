@@ -316,11 +316,7 @@ fn a_file_that_takes_no_commands_fails_each_with_the_kernels_word() {
 
 #[test]
 fn a_ring_that_sleeps_burns_no_core_however_eager_it_was_before() {
-    use rustix::time::{ClockId, clock_gettime};
-    let cpu = || {
-        let now = clock_gettime(ClockId::ThreadCPUTime);
-        Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
-    };
+    let cpu = || Duration::from_nanos(byway_sys::time::thread_ns());
     let (mut ring, mut writer) = pipe(options(8));
     // What is there at once makes it eager.
     for tag in 0..200 {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec};
 use byway_kv::{Key, KvEngine, KvError, KvFormat, KvOptions, StoreHow};
+use byway_sys::time::thread_ns;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -42,12 +43,6 @@ impl Times {
         }
         ((8 + at % 8 + 1) as u64).wrapping_shl((at / 8) as u32) as f64 / 1000.0
     }
-}
-
-/// Time that this thread has run: on a machine that is busy with other things, waits for it are not the engine's.
-fn thread_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 struct Bench {

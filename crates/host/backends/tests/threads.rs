@@ -10,6 +10,7 @@ use byway_core::{
     AdminCommand, Backend, BackendQueue, Buffer, Capabilities, Command, Error, ErrorKind, Failed, Identity,
     Memory, Methods, Namespace, Nsid, NvmCommand, Outcome, QueueOptions, Result,
 };
+use byway_sys::time::thread_ns;
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -108,10 +109,7 @@ fn results(queue: &mut impl BackendQueue) -> Vec<(u64, Option<ErrorKind>)> {
 
 #[test]
 fn whoever_waits_for_a_thread_burns_no_core() {
-    let cpu = || {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
-    };
+    let cpu = || Duration::from_nanos(thread_ns());
     let (gate, threads) = gate(1);
     let mut queue = threads.queue(QueueOptions::default()).unwrap();
     queue.submit(read(), 0).unwrap();

@@ -19,6 +19,7 @@ use crate::judge::{Judge, Rooms};
 use crate::options::{Homing, Options};
 use crate::resident::{CacheRoom, Resident};
 use crate::rings::Rings;
+use crate::sweep::Looks;
 
 /// One user's part.
 #[derive(Debug)]
@@ -32,8 +33,7 @@ pub(crate) struct Estate {
     pub(crate) homes: Homes,
     judge: Mutex<Judge>,
     clock: Clock,
-    /// When it is looked again which entries can be given back, on the monotonic clock.
-    swept_again_ns: Mutex<u64>,
+    looks: Mutex<Looks>,
 }
 
 /// The files that are absorbed, and the places for more.
@@ -78,7 +78,7 @@ impl Estate {
             homes: Homes::default(),
             judge,
             clock,
-            swept_again_ns: Mutex::default(),
+            looks: Mutex::default(),
         })
     }
 
@@ -93,8 +93,8 @@ impl Estate {
     }
 
     /// When it is looked again which entries can be given back.
-    pub(crate) fn swept_again_ns(&self) -> MutexGuard<'_, u64> {
-        self.swept_again_ns.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn looks(&self) -> MutexGuard<'_, Looks> {
+        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The time that files are judged by.

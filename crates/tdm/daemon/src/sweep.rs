@@ -6,7 +6,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-use byway_sys::time::monotonic_ns;
+use byway_sys::time::{monotonic_ns, thread_ns};
 use byway_tdm_board::{Counted, ENTRIES, Entry, Level, Why};
 
 use crate::estate::Estate;
@@ -15,23 +15,43 @@ use crate::open_files::OpenFiles;
 /// Up to so many entries nobody looks who has their files open. From half of all on some file finds no place near where it is looked for.
 const CROWDED: usize = ENTRIES / 4;
 
-/// The next look is not before so many times what the last one took, nor before [`LEAST`].
+/// The next look is not before so many times what the last one took of the processor, nor before [`LEAST`].
 const RARELY: u32 = 100;
 const LEAST: Duration = Duration::from_secs(1);
+
+/// When it is looked again.
+#[derive(Debug, Default)]
+pub(crate) struct Looks {
+    /// On the monotonic clock.
+    again_ns: u64,
+}
+
+impl Looks {
+    fn are_due(&self) -> bool {
+        monotonic_ns() >= self.again_ns
+    }
+
+    /// Looks, and sees what that costs. What the thread waits for a processor is not its cost: where that is long the board may be filling.
+    fn look(&mut self, look: impl FnOnce()) {
+        let began_ns = thread_ns();
+        look();
+        let cost = Duration::from_nanos(thread_ns() - began_ns);
+        self.again_ns = monotonic_ns() + (cost * RARELY).max(LEAST).as_nanos() as u64;
+    }
+}
 
 impl Estate {
     /// Gives entries back if the board is crowded. Whoever opens one of these files meanwhile keeps its entry, or gets a new one.
     pub(crate) fn sweep(&self) {
-        let mut again_ns = self.swept_again_ns();
-        let began_ns = monotonic_ns();
-        if began_ns < *again_ns || self.board.made() < CROWDED {
+        let mut looks = self.looks();
+        if !looks.are_due() || self.board.made() < CROWDED {
             return;
         }
-        if self.board.entries().count() >= CROWDED {
-            self.give_back_closed();
-        }
-        let took = Duration::from_nanos(monotonic_ns() - began_ns);
-        *again_ns = monotonic_ns() + (took * RARELY).max(LEAST).as_nanos() as u64;
+        looks.look(|| {
+            if self.board.entries().count() >= CROWDED {
+                self.give_back_closed();
+            }
+        });
     }
 
     fn give_back_closed(&self) {
@@ -69,3 +89,25 @@ impl Estate {
 
 /// Files are barred so that may be written by a program which has no descriptor of them that is told of.
 const HIDDEN: [Why; 3] = [Why::Ring, Why::KernelAio, Why::Parted];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_waits_for_long_and_does_little_puts_the_next_one_off_no_longer_than_a_short_one() {
+        let mut looks = Looks::default();
+        looks.look(|| std::thread::sleep(LEAST / 10));
+        assert!(looks.again_ns <= monotonic_ns() + LEAST.as_nanos() as u64);
+    }
+
+    #[test]
+    fn a_look_that_works_for_long_puts_the_next_one_off_by_a_hundred_times_that() {
+        let (mut looks, began_ns) = (Looks::default(), monotonic_ns());
+        looks.look(|| {
+            let end_ns = thread_ns() + 2 * LEAST.as_nanos() as u64 / u64::from(RARELY);
+            while thread_ns() < end_ns {}
+        });
+        assert!(looks.again_ns >= began_ns + 2 * LEAST.as_nanos() as u64);
+    }
+}

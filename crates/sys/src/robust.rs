@@ -73,6 +73,18 @@ impl<'m> RobustLock<'m> {
         self.word.store(0, Ordering::Release);
     }
 
+    /// Whether somebody holds it who lives.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.word.load(Ordering::SeqCst) & HOLDER != 0
+    }
+
+    /// Whether this thread holds it: below a signal handler that it is in, or it has jumped out of there.
+    #[must_use]
+    pub fn is_mine(&self) -> bool {
+        Thread::current().is_ok_and(|me| self.word.load(Ordering::SeqCst) & HOLDER == me.number)
+    }
+
     /// Waits for the lock.
     ///
     /// # Errors
@@ -359,9 +371,12 @@ mod tests {
     fn who_waits_only_so_long_goes_without_and_whoever_holds_it_again_is_refused() {
         let map = Mapping::anonymous(4096).unwrap();
         let lock = RobustLock::at(&map, 8).unwrap();
+        assert!(!lock.is_held() && !lock.is_mine());
         let held = lock.lock().unwrap();
+        assert!(lock.is_held() && lock.is_mine());
         assert_eq!(lock.lock().unwrap_err().raw_os_error(), Some(EDEADLK));
         std::thread::scope(|threads| {
+            assert!(threads.spawn(|| !lock.is_mine()).join().unwrap());
             let other = threads
                 .spawn(|| RobustLock::at(&map, 8).unwrap().lock_within(Duration::from_millis(1)).map(drop));
             assert_eq!(other.join().unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);

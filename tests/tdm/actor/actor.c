@@ -20,7 +20,8 @@ int *slot(const struct line *line, int word) {
 }
 
 const char *bytes(long len, long seed) {
-    static char buffer[1 << 22];
+    /* A thread that stands still inside of a write has its own. */
+    static __thread char buffer[1 << 22];
     unsigned long state = (unsigned long)seed * 2654435761u + 1;
     for (long i = 0; i < len && i < (long)sizeof buffer; i++) {
         state = state * 6364136223846793005ul + 1442695040888963407ul;
@@ -40,7 +41,7 @@ static void split(char *text, struct line *line) {
 long act(struct line *line) {
     long result;
     errno = 0;
-    if (call(line, &result) || trap(line, &result))
+    if (call(line, &result) || trap(line, &result) || stood_still(line, &result))
         return result;
     fprintf(stderr, "not understood: %s\n", line->word[0]);
     exit(3);

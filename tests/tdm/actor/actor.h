@@ -30,6 +30,9 @@ long ring_write(int fd, const char *from, long len, long at);
 /* Writes, and is interrupted in it. */
 long interrupted(const struct line *line);
 
+/* Makes a call in which a thread stands still, or that it jumps out of; 0 for a word that is neither. */
+int stood_still(struct line *line, long *result);
+
 /* Does what a line says; the result, with errno set where it is below zero. */
 long act(struct line *line);
 

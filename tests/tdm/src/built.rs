@@ -16,7 +16,7 @@ pub fn library() -> &'static Path {
     })
 }
 
-const ACTOR: &[&str] = &["actor.c", "calls.c", "interrupted.c", "ring.c", "traps.c"];
+const ACTOR: &[&str] = &["actor.c", "calls.c", "interrupted.c", "ring.c", "still.c", "traps.c"];
 
 /// The program that makes the calls it is told.
 pub fn actor() -> &'static Path {

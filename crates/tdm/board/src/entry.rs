@@ -266,6 +266,38 @@ impl<'b> Entry<'b> {
         }
     }
 
+    /// The same for a program whose file is at home: nobody goes past that lock, but the file goes below where its holder stands still.
+    ///
+    /// # Errors
+    /// As [`Entry::lock_or_pass`].
+    #[inline]
+    pub fn lock_at_home(&self) -> io::Result<Held<'b>> {
+        self.lock_within(PATIENCE)
+    }
+
+    /// Whether this thread has the lock.
+    #[must_use]
+    pub fn is_locked_by_me(&self) -> bool {
+        self.robust_lock().is_ok_and(|lock| lock.is_mine())
+    }
+
+    /// Somebody has waited in vain for whoever holds the lock.
+    #[cold]
+    pub fn give_up(&self) {
+        self.given_up_ns().store(monotonic_ns(), Ordering::Relaxed);
+    }
+
+    /// Nobody does any more.
+    pub fn forget_given_up(&self) {
+        self.given_up_ns().store(0, Ordering::Relaxed);
+    }
+
+    /// When somebody did last, on the monotonic clock; zero if nobody did.
+    #[must_use]
+    pub fn gave_up_ns(&self) -> u64 {
+        self.given_up_ns().load(Ordering::Relaxed)
+    }
+
     #[cold]
     fn patience(&self) -> Duration {
         let since_ns = monotonic_ns().saturating_sub(self.given_up_ns().load(Ordering::Relaxed));
@@ -275,7 +307,7 @@ impl<'b> Entry<'b> {
     #[cold]
     fn gave_up(&self, error: io::Error) -> io::Error {
         if error.kind() == io::ErrorKind::TimedOut {
-            self.given_up_ns().store(monotonic_ns(), Ordering::Relaxed);
+            self.give_up();
         }
         error
     }
@@ -290,6 +322,30 @@ impl<'b> Entry<'b> {
     /// `TimedOut`, or what the system says.
     pub fn lock_within(&self, patience: Duration) -> io::Result<Held<'b>> {
         self.found(self.robust_lock().map_err(io::Error::other)?.lock_within(patience)?)
+    }
+
+    /// Waits for the lock of who brings the file below from its home. It is another one: whoever stands still with the file's is not waited for.
+    ///
+    /// # Errors
+    /// `TimedOut`, EDEADLK to the thread that holds it, or what the system says.
+    pub fn lock_to_leave(&self, patience: Duration) -> io::Result<Held<'b>> {
+        self.leaving().map_err(io::Error::other)?.lock_within(patience)
+    }
+
+    /// Whether somebody brings it below just now.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.leaving().is_ok_and(|lock| lock.is_held())
+    }
+
+    /// Whether it is this thread that does, below the signal handler that it is in.
+    #[must_use]
+    pub fn is_leaving_by_me(&self) -> bool {
+        self.leaving().is_ok_and(|lock| lock.is_mine())
+    }
+
+    fn leaving(&self) -> Result<RobustLock<'b>, MapError> {
+        RobustLock::at(self.map, start_of(self.number) + entry::LEAVING)
     }
 
     #[inline]
@@ -314,6 +370,7 @@ impl<'b> Entry<'b> {
     /// Makes it an entry of `key`, under the board's lock.
     pub(crate) fn become_of(&self, key: FileKey) -> io::Result<()> {
         self.robust_lock().map_err(io::Error::other)?.make();
+        self.leaving().map_err(io::Error::other)?.make();
         self.part::<1>(entry::STANDING)[0].store(Standing::NEW.to_word(), Ordering::SeqCst);
         self.set_ring(RingPlace::NOWHERE);
         for counter in self.counters().0 {

@@ -17,6 +17,9 @@ const TERMS: usize = 3;
 
 const WISHED: u64 = 1;
 
+/// In a position: whoever brings the file below has set it there, and it is moved there alone. No position is as large.
+const TAKEN: u64 = 1 << 63;
+
 /// A file's words.
 #[derive(Debug, Clone, Copy)]
 pub struct Housed<'b>(pub(crate) &'b [AtomicU64; HOUSED_WORDS]);
@@ -40,7 +43,7 @@ impl Housed<'_> {
     #[inline]
     #[must_use]
     pub fn position(&self) -> u64 {
-        self.0[POSITION].load(Ordering::Acquire)
+        self.0[POSITION].load(Ordering::Acquire) & !TAKEN
     }
 
     /// Moves its open file's position.
@@ -49,30 +52,46 @@ impl Housed<'_> {
         self.0[POSITION].store(position, Ordering::Release);
     }
 
-    /// Moves it on; says where it was.
+    /// Moves it on; says where it was. `None` where it was taken before.
     #[inline]
     #[must_use]
-    pub fn advance(&self, len_bytes: u64) -> u64 {
-        self.0[POSITION].fetch_add(len_bytes, Ordering::AcqRel)
+    pub fn advance(&self, len_bytes: u64) -> Option<u64> {
+        let on = |was: u64| (was & TAKEN == 0).then(|| was.wrapping_add(len_bytes) & !TAKEN);
+        self.0[POSITION].fetch_update(Ordering::AcqRel, Ordering::Acquire, on).ok()
     }
 
-    /// Takes that back.
-    pub fn retreat(&self, len_bytes: u64) {
-        self.0[POSITION].fetch_sub(len_bytes, Ordering::AcqRel);
+    /// Takes that back; whether it did, as it was not taken before.
+    #[must_use]
+    pub fn retreat(&self, len_bytes: u64) -> bool {
+        let back = |was: u64| (was & TAKEN == 0).then(|| was.wrapping_sub(len_bytes) & !TAKEN);
+        self.0[POSITION].fetch_update(Ordering::AcqRel, Ordering::Acquire, back).is_ok()
     }
 
-    /// Moves it to where `to` says, by where it is; says where that is.
+    /// Moves it to where `to` says, by where it is; says where that is. `None` where it was taken before.
     ///
     /// # Errors
     /// What `to` says: it stays.
-    pub fn seek<E>(&self, to: impl Fn(u64) -> Result<u64, E>) -> Result<u64, E> {
+    pub fn seek<E>(&self, to: impl Fn(u64) -> Result<u64, E>) -> Result<Option<u64>, E> {
         loop {
-            let was = self.position();
+            let was = self.0[POSITION].load(Ordering::Acquire);
+            if was & TAKEN != 0 {
+                return Ok(None);
+            }
             let to = to(was)?;
             if self.0[POSITION].compare_exchange(was, to, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-                return Ok(to);
+                return Ok(Some(to));
             }
         }
+    }
+
+    /// Takes it, for who brings the file below: nobody moves it here any more. Where it is.
+    pub fn take_position(&self) -> u64 {
+        self.0[POSITION].fetch_or(TAKEN, Ordering::AcqRel) & !TAKEN
+    }
+
+    /// It is moved here again: the file stays.
+    pub fn give_position_back(&self) {
+        self.0[POSITION].fetch_and(!TAKEN, Ordering::AcqRel);
     }
 
     /// A call of the kernel begins that writes the file, or moves or asks for its position: it does not come home meanwhile. Whoever begins

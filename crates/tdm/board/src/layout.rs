@@ -6,7 +6,7 @@ use byway_tdm_log::CURSOR_BYTES;
 use crate::board::ENTRIES;
 
 /// "BYWTDMB" and the version: whoever meets another one maps nothing.
-pub(crate) const MAGIC: u64 = 0x0642_4d44_5457_5942;
+pub(crate) const MAGIC: u64 = 0x0742_4d44_5457_5942;
 
 /// Behind the front's own page, the number of each entry that was made, a word each: who looks at all of them touches no others.
 pub(crate) const LIST: usize = 4096;
@@ -59,13 +59,15 @@ pub(crate) mod entry {
     pub(crate) const OPENED: usize = ATTRIBUTES + ATTRIBUTE_WORDS * 8;
     /// When somebody waited for the lock in vain last, on the monotonic clock, in nanoseconds.
     pub(crate) const GIVEN_UP_NS: usize = OPENED + 8;
+    /// Held by whoever brings its file below from its home.
+    pub(crate) const LEAVING: usize = GIVEN_UP_NS + 8;
     pub(crate) const COUNTERS: usize = 192;
     /// Of a file at home: what it is now, then where its open file stands.
     pub(crate) const HOME: usize = 384;
     pub(crate) const HOUSED: usize = HOME + HOME_WORDS * 8;
     pub(crate) const TIMES: usize = 448;
 
-    const _: () = assert!(GIVEN_UP_NS + 8 <= COUNTERS);
+    const _: () = assert!(LEAVING + LOCK_BYTES <= COUNTERS);
     const _: () = assert!(COUNTERS + COUNTER_WORDS * 8 <= HOME);
     const _: () = assert!(HOUSED + HOUSED_WORDS * 8 <= TIMES);
     const _: () = assert!(TIMES + TIME_WORDS * 8 <= ENTRY_BYTES);

@@ -78,6 +78,7 @@ whys! {
     CannotOverwrite = 46, "it is open to append, and this system writes such a file nowhere else";
     WentBelow = 47, "a program did something with it that only the kernel can";
     LevelIsHome = 48, "device memory is its home";
+    StandsStill = 49, "somebody stands still inside of a call of it";
 }
 
 impl fmt::Display for Why {

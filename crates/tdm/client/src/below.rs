@@ -1,4 +1,8 @@
 //! A file at home brought below by its one open file: by whoever has it, the program or the daemon.
+//!
+//! He has a lock of his own for that, and waits for nobody who is inside of a call: first the size is closed and the position taken, in one step each. A
+//! call that came to its end before is in what is brought below; one that did not finds that out at its end, and is done again by the kernel. So a home's
+//! place is nobody else's for as long as somebody may store there who has the file's lock.
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -49,7 +53,8 @@ impl<S: Fn() -> io::Result<()>> LowerFile for Shared<'_, S> {
 }
 
 /// Brings a file below from its home, syncs it there by `sync`, and leaves it to the kernel: whoever waits to open it goes on. The caller holds
-/// its lock, and its level is DAX. Done again from the start, it comes to the same.
+/// the lock of who does that ([`Entry::lock_to_leave`]), and its level is DAX; one without terms is the caller's to leave. Done again from the
+/// start, it comes to the same.
 ///
 /// # Errors
 /// What the system says: it is at home as before.
@@ -61,21 +66,40 @@ pub fn go_below(
     sync: impl Fn() -> io::Result<()>,
 ) -> io::Result<()> {
     let terms = entry.housed().terms();
-    if terms.is_some() {
-        let home = Home::new(memory, entry.ring()).map_err(io::Error::other)?;
-        let appends = rustix::fs::fcntl_getfl(file)?.contains(OFlags::APPEND);
-        let size_bytes = entry.home_words().size_bytes();
-        home.announce(file_time_ms()).map_err(system)?;
-        write_back(home, size_bytes, &Shared { file, appends, sync }).map_err(system)?;
-        rustix::fs::seek(file, SeekFrom::Start(entry.housed().position()))?;
+    let moved = match terms {
+        Some(_) => move_below(memory, entry, file, sync),
+        None => Ok(()),
+    };
+    if let Err(error) = moved.and_then(|()| leave(memory, entry, why)) {
+        entry.housed().set_terms(terms);
+        entry.housed().give_position_back();
+        entry.home_words().reopen();
+        return Err(error);
     }
-    leave(memory, entry, why).inspect_err(|_| entry.housed().set_terms(terms))?;
     // Whoever has no lease any more was waited for long enough.
     let _ = lease::give_back(file);
     Ok(())
 }
 
-/// Has a home count no more whose file has all of it below, and the board say that it is the kernel's. By whoever holds its lock.
+/// All of it, and where it stands. Its size is closed first: whoever could not move the position any more has not written either.
+fn move_below(
+    memory: &Window,
+    entry: Entry<'_>,
+    file: BorrowedFd<'_>,
+    sync: impl Fn() -> io::Result<()>,
+) -> io::Result<()> {
+    let home = Home::new(memory, entry.ring()).map_err(io::Error::other)?;
+    let appends = rustix::fs::fcntl_getfl(file)?.contains(OFlags::APPEND);
+    let size_bytes = entry.home_words().close().min(home.room_bytes());
+    let position = entry.housed().take_position();
+    home.announce(file_time_ms()).map_err(system)?;
+    write_back(home, size_bytes, &Shared { file, appends, sync }).map_err(system)?;
+    rustix::fs::seek(file, SeekFrom::Start(position))?;
+    Ok(())
+}
+
+/// Has a home count no more whose file has all of it below, and the board say that it is the kernel's. By whoever holds one of its two locks
+/// and sees to it that it does not come home meanwhile.
 ///
 /// # Errors
 /// What the memory says: its level is as before.

@@ -8,6 +8,7 @@ use byway_tdm_log::SyncStep;
 use crate::file::Errno;
 use crate::past::hold;
 use crate::session::Session;
+use crate::turn::Turn;
 
 impl Session {
     /// Keeps what was written to every file that is served. `sync_all` syncs all that there is.
@@ -24,7 +25,8 @@ impl Session {
                 }
                 // What its log has would undo what the kernel keeps. What fails is on the board.
                 None if entry.level() == Level::Absorb => drop(self.sync_past(entry, &sync_all)),
-                None => {}
+                // The daemon waits for nobody who stands still in there.
+                None => drop(Turn::take().is_some_and(|_turn| self.drain(entry))),
             }
         }
     }
@@ -38,12 +40,12 @@ impl Session {
                 let step = self.absorber(entry).map(|absorber| absorber.sync());
                 matches!(step, Some(SyncStep::Done | SyncStep::Failed(_)))
             }
-            // Without terms the file below has every byte.
-            Level::Dax if entry.housed().terms().is_none() => true,
-            Level::Dax => match Home::new(self.memory(), entry.ring()) {
-                Ok(home) => Resident::new(home, entry.home_words()).sync().is_ok(),
-                Err(_) => false,
-            },
+            // Without terms the file below has every byte; looked at behind where it is, as whoever brings it below takes them away first.
+            Level::Dax => {
+                let home = Home::new(self.memory(), entry.ring());
+                let is_below = entry.housed().terms().is_none();
+                is_below || home.is_ok_and(|home| Resident::new(home, entry.home_words()).sync().is_ok())
+            }
         }
     }
 }

@@ -2,20 +2,18 @@
 //!
 //! A file is at home while its one open file is the only one there is, which the kernel's lease sees to. Everything is done under the
 //! file's lock; a signal handler that interrupted whoever holds it does it inside. What only the kernel can do has the file brought below
-//! first.
+//! first, and so has a holder who stands still: whoever brings it below waits for nobody.
 
-use std::time::Duration;
+use std::io::{self, ErrorKind};
 
 use byway_sys::lease;
 use byway_sys::time::monotonic_ns;
-use byway_tdm_board::{Counted, FileKey, Housed, Level, Timed, Why};
+use byway_tdm_board::{Counted, Housed, Level, Timed, Why};
 use byway_tdm_home::{Home, HomeError, Resident};
 use byway_tdm_log::Source;
 use byway_tdm_region::Window;
 
-use crate::below::{go_below, leave};
 use crate::file::{Errno, Extent, OpenFile};
-use crate::session::Session;
 use crate::timed::Watch;
 use crate::turn::Turn;
 
@@ -33,12 +31,6 @@ const WRITES_ONLY: u32 = 1;
 /// After a refusal the daemon is not asked again for so long: a file that was absorbed was synced below to be looked at.
 const HOME_AGAIN_NS: u64 = 30_000_000_000;
 
-/// A signal handler that interrupted something else waits only so long for a file's lock: two of them may wait for each other.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// A daemon that was not seen for so long looks no more who opens a file.
-const GONE_NS: u64 = 3_000_000_000;
-
 /// Where in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spot {
@@ -46,6 +38,8 @@ pub enum Spot {
     Here,
     /// At an offset.
     At(u64),
+    /// At an offset that it was given before, when the file was at home: however it was opened, and its position has moved on.
+    Claimed(u64),
 }
 
 /// Where a position is moved to.
@@ -70,7 +64,7 @@ pub enum AtHome<T> {
     Done(T),
     /// It fails with this error number.
     Failed(Errno),
-    /// The file is not at home any more: the kernel does it.
+    /// It is not done: it is to be tried again by whoever has the file then, mostly the kernel.
     Left,
 }
 
@@ -126,26 +120,18 @@ impl<'s> OpenFile<'s> {
         }
     }
 
-    /// Writes so many bytes of `source`; says how many were written.
-    pub fn write_home<S: Source>(&self, spot: Spot, len_bytes: u64, mut source: S) -> AtHome<u64> {
+    /// Writes so many bytes of `source`; says how many were written. Where the file leaves meanwhile, `spot` is where they are to be written then.
+    pub fn write_home<S: Source>(&self, spot: &mut Spot, len_bytes: u64, mut source: S) -> AtHome<u64> {
         let counters = self.entry().counters();
         let mut watch = Watch::of_write(counters);
         let done = self.at_home(|file, housed| {
             if len_bytes == 0 {
                 return Ok(0);
             }
-            match spot {
-                _ if appends(housed) => {
-                    let at = file.claim(len_bytes)?;
-                    if spot == Spot::Here {
-                        housed.set_position(at + len_bytes);
-                    }
-                    file.write_claimed(at, len_bytes, &mut source)?;
-                }
-                Spot::Here => {
-                    let at = housed.advance(len_bytes);
-                    file.write(at, len_bytes, &mut source).inspect_err(|_| housed.retreat(len_bytes))?;
-                }
+            match *spot {
+                Spot::Claimed(at) => file.write(at, len_bytes, &mut source)?,
+                _ if appends(housed) => append(file, housed, spot, (len_bytes, &mut source))?,
+                Spot::Here => write_here(file, housed, spot, (len_bytes, &mut source))?,
                 Spot::At(at) => file.write(at, len_bytes, &mut source)?,
             }
             Ok(len_bytes)
@@ -202,12 +188,12 @@ impl<'s> OpenFile<'s> {
             }
             let at = match spot {
                 Spot::Here => housed.position(),
-                Spot::At(at) => at,
+                Spot::At(at) | Spot::Claimed(at) => at,
             };
             let there = file.size_bytes().saturating_sub(at).min(len_bytes);
             copy_out(file, at, there, sink)?;
             if spot == Spot::Here {
-                let _ = housed.advance(there);
+                housed.advance(there).ok_or(HomeError::Leaving)?;
             }
             Ok(Ok(there))
         })
@@ -216,8 +202,13 @@ impl<'s> OpenFile<'s> {
 
     /// Moves the open file's position; says where it is then.
     pub fn seek_home(&self, by: i64, from: Seek) -> AtHome<u64> {
-        self.at_home(|file, housed| Ok(housed.seek(|position| sought(file.size_bytes(), position, by, from))))
-            .flattened()
+        self.at_home(|file, housed| {
+            match housed.seek(|position| sought(file.size_bytes(), position, by, from)) {
+                Ok(to) => to.ok_or(HomeError::Leaving).map(Ok),
+                Err(error) => Ok(Err(error)),
+            }
+        })
+        .flattened()
     }
 
     /// Cuts it to a size, or has it grow to it.
@@ -225,9 +216,11 @@ impl<'s> OpenFile<'s> {
         self.at_home(|file, _| file.cut(size_bytes))
     }
 
-    /// Its size.
-    pub fn size_home(&self) -> AtHome<u64> {
-        self.at_home(|file, _| Ok(file.size_bytes()))
+    /// Its size, if it is at home: whoever is inside of a call is not waited for.
+    #[must_use]
+    pub fn size_home(&self) -> Option<u64> {
+        let is_there = self.is_home() && self.entry().housed().terms().is_some();
+        is_there.then(|| self.entry().home_words().size_bytes())
     }
 
     /// Keeps all that was written to it. `below` is the system's sync of as much: for what no home has, and for a file whose daemon is gone: it
@@ -261,30 +254,6 @@ impl<'s> OpenFile<'s> {
         done
     }
 
-    /// Has it brought below if it is at home; `below` is the system's sync.
-    ///
-    /// # Errors
-    /// An error number: it is at home still.
-    pub fn leave_home(&self, why: Why, below: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
-        if !self.is_home() {
-            return Ok(());
-        }
-        let Some(_turn) = Turn::take() else { return Err(EDEADLK) };
-        let is_it =
-            FileKey::of(self.fd()).ok().flatten().is_some_and(|it| Some(it.key) == self.entry().key());
-        if !is_it {
-            // A number that is another file's by now.
-            return if self.session().settle(*self.entry()) { Ok(()) } else { Err(EIO) };
-        }
-        let _held = self.entry().lock().map_err(|_| EIO)?;
-        if !self.is_home() {
-            return Ok(());
-        }
-        let sync = || below().map_err(std::io::Error::from_raw_os_error);
-        go_below(self.session().memory(), *self.entry(), self.fd(), why, sync)
-            .map_err(|error| error.raw_os_error().unwrap_or(EIO))
-    }
-
     /// Asks the daemon to bring it home, if somebody wants it there.
     #[inline]
     pub fn come_home(&self) {
@@ -310,31 +279,40 @@ impl<'s> OpenFile<'s> {
 
     /// Does something with it under its lock.
     #[inline]
-    fn at_home<R>(
+    pub(crate) fn at_home<R>(
         &self,
         act: impl FnOnce(&Resident<'_, Window>, Housed<'s>) -> Result<R, HomeError>,
     ) -> AtHome<R> {
         let entry = *self.entry();
         let turn = Turn::take();
-        let held = match turn {
-            Some(_) => entry.lock(),
-            None => entry.lock_within(PATIENCE),
-        };
+        let held = entry.lock_at_home();
         let is_inside = match &held {
             Ok(_) => false,
-            // A signal handler interrupted whoever holds it, or jumped out of there.
-            Err(error) if error.raw_os_error() == Some(EDEADLK) => true,
+            // A signal handler interrupted whoever holds it.
+            Err(error) if error.raw_os_error() == Some(EDEADLK) && turn.is_none() => true,
+            Err(error) if is_still(error) => {
+                drop((held, turn));
+                return self.stands_still();
+            }
             Err(_) => return AtHome::Failed(EIO),
         };
         if entry.standing().level != Level::Dax {
             return AtHome::Left;
         }
-        let found = entry.housed().terms().zip(Home::new(self.session().memory(), entry.ring()).ok());
-        let (file, terms) = match found {
+        // Where it is, and only then whether: whoever brings it below says first that it is not.
+        let home = Home::new(self.session().memory(), entry.ring());
+        let (file, terms) = match entry.housed().terms().zip(home.ok()) {
             Some((terms, home)) => (Resident::new(home, entry.home_words()), terms),
-            None if is_inside => return AtHome::Failed(EDEADLK),
+            None if is_inside || entry.is_leaving() => {
+                drop((held, turn));
+                return self.comes_below();
+            }
             None => return self.left_behind(),
         };
+        if file.words().is_closed() {
+            drop((held, turn));
+            return self.comes_below();
+        }
         if !is_inside {
             if terms.reign != self.session().board().reign() {
                 drop((held, turn));
@@ -347,39 +325,51 @@ impl<'s> OpenFile<'s> {
         match done {
             Ok(done) => AtHome::Done(done),
             Err(HomeError::Outgrown(_)) => self.went_below(Why::Outgrown),
+            Err(HomeError::Leaving) => self.comes_below(),
             Err(_) => AtHome::Failed(EIO),
-        }
-    }
-
-    /// Whoever brought it home, or below, died in the midst of it, and the file below has every byte. With its lock held.
-    #[cold]
-    fn left_behind<R>(&self) -> AtHome<R> {
-        match leave(self.session().memory(), *self.entry(), Why::Busy) {
-            Ok(()) => {
-                let _ = lease::give_back(self.fd());
-                AtHome::Left
-            }
-            Err(_) => AtHome::Failed(EIO),
-        }
-    }
-
-    /// What cannot be done at home the kernel does, with all of the file below.
-    #[cold]
-    fn went_below<R>(&self, why: Why) -> AtHome<R> {
-        let sync = || sync_raw(self.fd());
-        match self.leave_home(why, sync) {
-            Ok(()) => AtHome::Left,
-            Err(error) => AtHome::Failed(error),
         }
     }
 }
 
-impl Session {
-    /// Whether there is no daemon that looks who opens a file.
-    #[inline]
-    pub(crate) fn is_gone(&self, now_ns: u64) -> bool {
-        now_ns.saturating_sub(self.board().seen_ns()) > GONE_NS
+/// Whether whoever has the lock was waited for in vain, or is this thread.
+fn is_still(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::TimedOut || error.raw_os_error() == Some(EDEADLK)
+}
+
+/// Writes to the end, as the file was opened for.
+#[inline]
+fn append(
+    file: &Resident<'_, Window>,
+    housed: Housed<'_>,
+    spot: &mut Spot,
+    (len_bytes, source): (u64, &mut impl Source),
+) -> Result<(), HomeError> {
+    let at = file.claim(len_bytes)?;
+    if *spot == Spot::Here {
+        housed.set_position(at + len_bytes);
     }
+    file.write_claimed(at, len_bytes, source).inspect_err(|_| {
+        // A signal handler that wrote behind it has made its place part of the file.
+        if file.size_bytes() > at {
+            *spot = Spot::Claimed(at);
+        }
+    })
+}
+
+/// Writes at the position, which moves on first: a signal handler's write lies behind.
+#[inline]
+fn write_here(
+    file: &Resident<'_, Window>,
+    housed: Housed<'_>,
+    spot: &mut Spot,
+    (len_bytes, source): (u64, &mut impl Source),
+) -> Result<(), HomeError> {
+    let at = housed.advance(len_bytes).ok_or(HomeError::Leaving)?;
+    file.write(at, len_bytes, source).inspect_err(|_| {
+        if !housed.retreat(len_bytes) {
+            *spot = Spot::Claimed(at);
+        }
+    })
 }
 
 #[inline]
@@ -416,12 +406,4 @@ fn sought(size_bytes: u64, position: u64, by: i64, from: Seek) -> Result<u64, Er
         }
     };
     base.checked_add_signed(by).filter(|to| i64::try_from(*to).is_ok()).ok_or(EINVAL)
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the file below of a home that is full: its bytes are kept there before it ends"
-)]
-fn sync_raw(file: std::os::fd::BorrowedFd<'_>) -> Result<(), Errno> {
-    rustix::fs::fdatasync(file).map_err(rustix::io::Errno::raw_os_error)
 }

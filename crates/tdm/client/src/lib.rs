@@ -6,6 +6,7 @@ mod everything;
 mod fds;
 mod file;
 mod home;
+mod leaving;
 mod names;
 mod past;
 mod session;

@@ -17,7 +17,7 @@ use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom, inotify, open};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::held::locked;
+use crate::held::{PATIENCE, locked};
 use crate::resident::bring;
 use crate::table::SlotNumber;
 
@@ -74,6 +74,11 @@ impl Coming<'_> {
                 // Somebody else brought it home meanwhile, or has it absorbed.
                 return Err(Why::Busy);
             }
+            if self.entry.is_leaving() {
+                // Whoever brought it below is not done with it.
+                return Err(Why::Busy);
+            }
+            self.entry.home_words().reopen();
             // Who dies from here on leaves a place that does not count, and the file below as it is.
             self.entry.set_ring(self.place);
             let is_barred = !self.entry.move_to(Level::Dax, Why::LevelIsHome);
@@ -149,6 +154,9 @@ impl HousedFile {
         if standing.is_barred {
             return Some(standing.why);
         }
+        if entry.gave_up_ns() > self.came.at_ns && stands_still(entry) {
+            return Some(Why::StandsStill);
+        }
         if !lease::is_whole(&self.open).unwrap_or(false) {
             return Some(Why::OpenElsewhere);
         }
@@ -171,9 +179,9 @@ impl HousedFile {
         entry.standing().level == Level::Dax && entry.ring() == self.place
     }
 
-    /// Brings it below.
+    /// Brings it below, whoever is inside of a call of it.
     pub(crate) fn go_below(&self, entry: Entry<'_>, memory: &Window, why: Why) -> io::Result<()> {
-        let _held = locked(entry).map_err(io::Error::from_raw_os_error)?;
+        let _held = entry.lock_to_leave(PATIENCE)?;
         if !self.is_home(entry) {
             return Ok(());
         }
@@ -192,6 +200,15 @@ impl HousedFile {
 )]
 fn sync(file: &File) -> io::Result<()> {
     file.sync_data()
+}
+
+/// Whether the file's lock is kept as it was when somebody waited for it in vain.
+fn stands_still(entry: Entry<'_>) -> bool {
+    let is_kept = locked(entry).is_err();
+    if !is_kept {
+        entry.forget_given_up();
+    }
+    is_kept
 }
 
 fn has_ended(program: &OwnedFd) -> bool {

@@ -11,14 +11,14 @@ use byway_sys::lease;
 use byway_sys::time::{file_time_ms, monotonic_ns};
 use byway_tdm_board::{Entry, EntryIndex, FileKey, Level, Why};
 use byway_tdm_client::leave;
-use byway_tdm_home::{Home, HomeError, WrittenBack, recover, write_back};
+use byway_tdm_home::{Home, HomeError, HomePlace, WrittenBack, recover, write_back};
 use byway_tdm_region::Memory;
 use rustix::fs::OFlags;
 
 use crate::absorb::take_slot;
 use crate::attempt::{Attempt, Slot};
 use crate::estate::Estate;
-use crate::held::{HeldFile, locked};
+use crate::held::{HeldFile, PATIENCE};
 use crate::home::{Coming, HousedFile, can_overwrite};
 use crate::lower::{Lower, Sought};
 use crate::recovery::{Outcome, Terms};
@@ -39,8 +39,18 @@ struct Listed {
     /// How much room ahead those want that outgrew their homes: in bytes, until they come again.
     growing: BTreeMap<EntryIndex, u64>,
     orphans: Vec<Orphan>,
+    /// Places of files that are below, while somebody may still store there who stood still when they went.
+    left: Vec<Left>,
     /// When these were looked at, on the monotonic clock, in nanoseconds.
     looked_ns: u64,
+}
+
+/// Where a home was.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    entry: EntryIndex,
+    slot: SlotNumber,
+    place: HomePlace,
 }
 
 /// A home of an earlier daemon whose program has its file open still, and brings it below as soon as it does anything with it.
@@ -240,6 +250,7 @@ impl Estate {
                 let _ = self.send_below(table, (&housed, entry), why);
             }
         }
+        self.vacate_left(table);
         self.look_after_orphans(table);
     }
 
@@ -260,9 +271,21 @@ impl Estate {
         }
         drop(listed);
         self.tell_of_leaving(housed.entry);
-        if table.free(housed.slot).is_ok() {
-            self.files().give_back(housed.place);
+        self.vacate(table, Left { entry: housed.entry, slot: housed.slot, place: housed.place });
+    }
+
+    /// Has a home's place back, once nobody stores there any more: whoever has the file's lock from when it was at home.
+    fn vacate<M: Memory>(&self, table: &Table<'_, M>, left: Left) {
+        if self.board.entry(left.entry).is_some_and(is_inside) {
+            self.homes.listed().left.push(left);
+        } else if table.free(left.slot).is_ok() {
+            self.files().give_back(left.place);
         }
+    }
+
+    fn vacate_left<M: Memory>(&self, table: &Table<'_, M>) {
+        let left = std::mem::take(&mut self.homes.listed().left);
+        left.into_iter().for_each(|left| self.vacate(table, left));
     }
 
     fn tell_of_leaving(&self, index: EntryIndex) {
@@ -326,7 +349,12 @@ impl Estate {
     fn settle_orphan(&self, was: &Assignment, is_below: bool) -> io::Result<Settled> {
         let over = |outcome| Ok(Settled::Over(was.path.clone(), outcome));
         let home = Home::new(self.slice.window(), was.ring).map_err(io::Error::other)?;
-        let entry = self.board.find(was.key).filter(|entry| is_at(*entry, was));
+        let entry = self.board.find(was.key);
+        if entry.is_some_and(is_inside) {
+            // He has seen no other daemon yet, or the file went below past him.
+            return Ok(Settled::Open { is_below });
+        }
+        let entry = entry.filter(|entry| is_at(*entry, was));
         if entry.is_none() && !home.is_live().map_err(io::Error::other)? {
             return over(Outcome::Synced);
         }
@@ -348,7 +376,7 @@ impl Estate {
             recover(home, &lower).map_err(io_error)?;
             return over(Outcome::Synced);
         };
-        let _held = locked(entry).map_err(io::Error::from_raw_os_error)?;
+        let _held = entry.lock_to_leave(PATIENCE)?;
         if !is_at(entry, was) {
             return over(Outcome::Synced);
         }
@@ -399,6 +427,11 @@ fn wait_until_closed(held: Arc<HeldFile>) -> Result<(), Why> {
         std::thread::sleep(BETWEEN);
     }
     Err(Why::Busy)
+}
+
+/// Whether somebody has the file's lock: who comes to it from here on sees what the board says now.
+fn is_inside(entry: Entry<'_>) -> bool {
+    entry.lock_within(Duration::ZERO).is_err()
 }
 
 fn is_at(entry: Entry<'_>, was: &Assignment) -> bool {

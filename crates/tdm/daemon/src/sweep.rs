@@ -83,7 +83,8 @@ impl Estate {
         let is_ordered = standing.why == Why::ByHand
             || entry.housed().is_wished()
             || entry.counters().get(Counted::Pinned) != 0;
-        standing.level == Level::Pass && !is_ordered
+        // Whoever stands still in a call from when it was served stores into it when he goes on.
+        standing.level == Level::Pass && !is_ordered && entry.lock_within(Duration::ZERO).is_ok()
     }
 }
 

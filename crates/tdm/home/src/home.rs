@@ -50,6 +50,9 @@ pub enum HomeError {
     /// What the memory says.
     #[error(transparent)]
     Memory(#[from] MemoryError),
+    /// Somebody brings the file below meanwhile, as it was before: nothing of this is in it.
+    #[error("the file leaves its home")]
+    Leaving,
     /// The file below does not take its bytes.
     #[error("the file below does not take what its home has for it")]
     Lower(#[source] io::Error),
@@ -119,15 +122,22 @@ impl<'m, M: Memory> Home<'m, M> {
         self.memory.store(self.place.at + SIZE_AT, self.size_word(size_bytes))?;
         self.memory.flush(self.place.at, FRONT_BYTES, point::FILLED)?;
         self.memory.fence(point::FILLED);
-        Ok(self.put_state(self.live_word(), point::LIVE)?)
+        self.memory.store(self.place.at, self.live_word())?;
+        self.memory.flush(self.place.at, 8, point::LIVE)?;
+        self.memory.fence(point::LIVE);
+        Ok(())
     }
 
-    /// Has it not count any more: kept when this returns. The file below has all that it had.
+    /// Has it not count any more: kept when this returns. The file below has all that it had. What another use of the place has put there
+    /// stays.
     ///
     /// # Errors
     /// [`HomeError::Memory`].
     pub fn end(&self) -> Result<(), HomeError> {
-        Ok(self.put_state(0, point::ENDED)?)
+        self.memory.exchange(self.place.at, self.live_word(), 0)?;
+        self.memory.flush(self.place.at, 8, point::ENDED)?;
+        self.memory.fence(point::ENDED);
+        Ok(())
     }
 
     /// Whether it counts.
@@ -237,13 +247,6 @@ impl<'m, M: Memory> Home<'m, M> {
         self.place.at + FRONT_BYTES + offset
     }
 
-    fn put_state(&self, state: u64, point: Point) -> Result<(), MemoryError> {
-        self.memory.store(self.place.at, state)?;
-        self.memory.flush(self.place.at, 8, point)?;
-        self.memory.fence(point);
-        Ok(())
-    }
-
     fn live_word(&self) -> u64 {
         LIVE | u64::from(self.sum_of(LIVE)) << 32
     }
@@ -299,6 +302,8 @@ mod tests {
         assert_eq!(home.kept_size().unwrap(), 5);
         let other = Home::new(&memory, HomePlace { identity: 4, ..PLACE }).unwrap();
         assert!(!other.is_live().unwrap());
+        other.end().unwrap();
+        assert!(home.is_live().unwrap());
         assert!(matches!(other.kept_size(), Err(HomeError::Size(_))));
         home.end().unwrap();
         assert!(!home.is_live().unwrap());

@@ -1,7 +1,8 @@
 //! What a write, a read, a truncation and a sync of a file at home do.
 //!
 //! Whoever calls holds the file's lock. A signal handler may interrupt whoever holds it and come here in its midst: what it writes lies
-//! behind what is being written.
+//! behind what is being written. Whoever brings the file below waits for neither: what is under way then fails as [`HomeError::Leaving`], and is done
+//! again by the kernel.
 
 use byway_tdm_log::Source;
 use byway_tdm_region::Memory;
@@ -68,7 +69,7 @@ impl<'a, M: Memory> Resident<'a, M> {
     /// Writes where it was claimed.
     ///
     /// # Errors
-    /// [`HomeError::Memory`].
+    /// [`HomeError::Leaving`], [`HomeError::Memory`].
     #[inline]
     pub fn write_claimed(&self, at: u64, len_bytes: u64, source: &mut impl Source) -> Result<(), HomeError> {
         self.put(at, (at, len_bytes), source)
@@ -77,7 +78,7 @@ impl<'a, M: Memory> Resident<'a, M> {
     /// Writes behind its end; says where that was.
     ///
     /// # Errors
-    /// [`HomeError::Outgrown`] changes nothing; [`HomeError::Memory`].
+    /// [`HomeError::Outgrown`] changes nothing; [`HomeError::Leaving`], [`HomeError::Memory`].
     #[inline]
     pub fn append(&self, len_bytes: u64, source: &mut impl Source) -> Result<u64, HomeError> {
         let at = self.claim(len_bytes)?;
@@ -108,8 +109,7 @@ impl<'a, M: Memory> Resident<'a, M> {
         self.home.put_zeroes(from, at)?;
         self.home.put(at, len_bytes, source)?;
         self.words.soil(from, end);
-        self.words.grow();
-        Ok(())
+        if self.words.grow() { Ok(()) } else { Err(HomeError::Leaving) }
     }
 
     /// Copies bytes from an offset on, as far as there are any; says how many.
@@ -139,8 +139,7 @@ impl<'a, M: Memory> Resident<'a, M> {
             self.home.keep_size(size_bytes, point::CUT)?;
             self.words.set_kept(size_bytes);
         }
-        self.words.shrink(size_bytes);
-        Ok(())
+        if self.words.shrink(size_bytes) { Ok(()) } else { Err(HomeError::Leaving) }
     }
 
     /// Keeps all that was written, whoever wrote it.

@@ -15,8 +15,11 @@ const DIRTY: usize = 3;
 /// From the first line of a file to its last, however long it is.
 const ALL: u64 = u32::MAX as u64;
 
+/// In a size: somebody brings the file below, of that size, and what is written from here on is not in it.
+const LEAVES: u64 = 1 << 63;
+
 /// What a file is now, and what of that is kept. Changed under the file's lock; by a signal handler that interrupted whoever holds it too,
-/// so that each word is changed in one step and none is read twice.
+/// so that each word is changed in one step and none is read twice. Who brings it below has another lock: a size that is closed is changed no more.
 #[derive(Debug, Clone, Copy)]
 pub struct HomeWords<'w>(&'w [AtomicU64; HOME_WORDS]);
 
@@ -44,25 +47,43 @@ impl<'w> HomeWords<'w> {
     #[inline]
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        self.get(SIZE)
+        self.get(SIZE) & !LEAVES
+    }
+
+    /// Closes it at the size that it has, for who brings it below; that size. Whatever was written before is in it, whoever is still inside of a
+    /// call: his write is over where it has grown, and not otherwise.
+    pub fn close(&self) -> u64 {
+        self.0[SIZE].fetch_or(LEAVES, Ordering::AcqRel) & !LEAVES
+    }
+
+    /// It stays at home after all.
+    pub fn reopen(&self) {
+        self.0[SIZE].fetch_and(!LEAVES, Ordering::AcqRel);
+    }
+
+    /// Whether it is closed.
+    #[inline]
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.get(SIZE) & LEAVES != 0
     }
 
     /// Whether a sync has something to do.
     #[must_use]
     pub fn is_kept(&self) -> bool {
-        self.get(DIRTY) == 0 && self.get(SIZE) == self.get(KEPT)
+        self.get(DIRTY) == 0 && self.size_bytes() == self.get(KEPT)
     }
 
     /// Forgets what somebody reserved and died.
     #[inline]
     pub(crate) fn forget_reserved(&self) {
-        self.set(RESERVED, self.get(SIZE));
+        self.set(RESERVED, self.size_bytes());
     }
 
     /// Where the file ends, with what is being written behind it.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
-        self.get(SIZE).max(self.get(RESERVED))
+        self.size_bytes().max(self.get(RESERVED))
     }
 
     /// Somebody writes up to there; where the file ended before, with what others write.
@@ -78,16 +99,22 @@ impl<'w> HomeWords<'w> {
         self.0[RESERVED].fetch_update(Ordering::AcqRel, Ordering::Acquire, behind)
     }
 
-    /// What was reserved is written.
+    /// What was reserved is written; whether it is part of the file, which was not closed before.
     #[inline]
-    pub(crate) fn grow(&self) {
-        self.0[SIZE].fetch_max(self.get(RESERVED), Ordering::AcqRel);
+    #[must_use]
+    pub(crate) fn grow(&self) -> bool {
+        self.0[SIZE].fetch_max(self.get(RESERVED), Ordering::AcqRel) & LEAVES == 0
     }
 
-    /// The file was cut.
-    pub(crate) fn shrink(&self, size_bytes: u64) {
-        self.set(SIZE, size_bytes);
-        self.set(RESERVED, size_bytes);
+    /// The file was cut; whether it was, as it was not closed before.
+    #[must_use]
+    pub(crate) fn shrink(&self, size_bytes: u64) -> bool {
+        let cut = |was: u64| (was & LEAVES == 0).then_some(size_bytes);
+        let is_cut = self.0[SIZE].fetch_update(Ordering::AcqRel, Ordering::Acquire, cut).is_ok();
+        if is_cut {
+            self.set(RESERVED, size_bytes);
+        }
+        is_cut
     }
 
     #[inline]
@@ -142,6 +169,20 @@ impl<'w> HomeWords<'w> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_size_that_is_closed_neither_grows_nor_shrinks_until_the_file_stays() {
+        let words: [AtomicU64; HOME_WORDS] = Default::default();
+        let words = HomeWords::new(&words);
+        words.begin(5);
+        assert_eq!(words.reserve(9), 5);
+        assert_eq!(words.close(), 5);
+        assert!(words.is_closed() && !words.grow() && !words.shrink(1));
+        assert_eq!((words.size_bytes(), words.close()), (5, 5));
+        words.reopen();
+        assert!(!words.is_closed() && words.grow() && words.size_bytes() == 9);
+        assert!(words.shrink(1) && words.size_bytes() == 1);
+    }
 
     #[test]
     fn what_is_dirty_is_in_whole_lines_and_grows_until_it_is_taken() {

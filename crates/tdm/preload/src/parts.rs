@@ -1,13 +1,18 @@
 //! A program's buffers, read once more after the kernel has had them.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 
 use byway_tdm_client::Sink;
 use byway_tdm_log::Source;
-use libc::{iovec, size_t};
+use libc::{iovec, off_t, size_t, ssize_t};
+
+use crate::real;
 
 /// Parts of a vector that the kernel takes at most.
 const IOV_MAX: i32 = 1024;
+
+/// Not to the end (linux/fs.h).
+const RWF_NOAPPEND: c_int = 0x20;
 
 /// What a call was given to write, part by part.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +57,18 @@ impl Parts {
         }
         // SAFETY: as many parts as the program says there are.
         (0..self.left).map(|i| unsafe { (*self.next.add(i)).iov_len } as u64).fold(0, u64::saturating_add)
+    }
+
+    /// Writes all of it at an offset by the kernel, however the file was opened.
+    pub(crate) fn write_in_place(self, fd: c_int, at: u64, appends: bool) -> ssize_t {
+        let (parts, count) = match self.next.is_null() {
+            true => (&raw const self.only, 1),
+            // No more than IOV_MAX.
+            false => (self.next, self.left as c_int),
+        };
+        let flags = if appends { RWF_NOAPPEND } else { 0 };
+        // SAFETY: the parts that the program gave to its own call, which it is in.
+        unsafe { real::pwritev2(fd, parts, count, at as off_t, flags) }
     }
 
     /// Bytes that can be read or stored at once, and where.

@@ -14,16 +14,16 @@ use byway_tdm_tests::{Actor, Place, ask_again};
 use crate::{place, rounds};
 
 /// A place with a daemon, and a program with `log` open as `a` and at home.
-struct House {
-    actor: Actor,
-    session: Session,
+pub(crate) struct House {
+    pub(crate) actor: Actor,
+    pub(crate) session: Session,
     // Before the place, which has its socket.
     _daemon: Daemon,
-    place: Place,
+    pub(crate) place: Place,
 }
 
 impl House {
-    fn with(flags: &str) -> Self {
+    pub(crate) fn with(flags: &str) -> Self {
         Self::of(place(), flags)
     }
 
@@ -36,16 +36,16 @@ impl House {
         Self { actor, session, _daemon: daemon, place }
     }
 
-    fn level(&self) -> Level {
+    pub(crate) fn level(&self) -> Level {
         self.place.standing(&self.session, "log").unwrap().level
     }
 
-    fn why(&self) -> Why {
+    pub(crate) fn why(&self) -> Why {
         self.place.standing(&self.session, "log").unwrap().why
     }
 
     /// As whoever has no library finds it.
-    fn found(&self) -> Vec<u8> {
+    pub(crate) fn found(&self) -> Vec<u8> {
         std::fs::read(self.place.file("log")).unwrap()
     }
 }

@@ -8,6 +8,7 @@ mod escapes;
 mod faults;
 mod home_kills;
 mod homes;
+mod homes_still;
 mod interrupted;
 mod judged;
 mod kills;

@@ -26,7 +26,7 @@ fn read_from(
     }
     let Some(file) = state::seen(fd) else { return real() };
     // What the kernel refuses it refuses by itself.
-    let (Some(spot), Some(mut into)) = (spot, parts()) else { return real() };
+    let (Some(spot), Some(whole)) = (spot, parts()) else { return real() };
     loop {
         if stays && !file.is_home() {
             return file.read_below(real);
@@ -37,8 +37,9 @@ fn read_from(
             return read;
         }
         let _calm = Calm::new();
-        let len_bytes = into.len_bytes();
-        if let Some(read) = answer(file.read_home(spot, len_bytes, &mut into), |read| read as ssize_t) {
+        let mut into = whole;
+        if let Some(read) = answer(file.read_home(spot, whole.len_bytes(), &mut into), |read| read as ssize_t)
+        {
             return read;
         }
     }

@@ -3,7 +3,6 @@
 use std::ffi::{c_char, c_int, c_uint};
 
 use byway_tdm_board::Level;
-use byway_tdm_client::AtHome;
 use libc::stat as Stat;
 use rustix::fs::AtFlags;
 
@@ -11,12 +10,7 @@ use crate::{path, real, state};
 
 /// The size of an open file that is at home.
 fn size_of(fd: c_int) -> Option<i64> {
-    let file = state::seen(fd).filter(|file| file.is_home())?;
-    let _calm = crate::calm::Calm::new();
-    match file.size_home() {
-        AtHome::Done(size) => i64::try_from(size).ok(),
-        _ => None,
-    }
+    i64::try_from(state::seen(fd)?.size_home()?).ok()
 }
 
 /// The size of a file that is at home, by its name; an empty one is the folder's.

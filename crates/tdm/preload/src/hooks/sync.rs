@@ -36,7 +36,7 @@ fn sync_at_level(
     extent: Extent,
     below: impl Fn() -> Result<(), c_int>,
 ) -> Result<(), c_int> {
-    if file.is_home() {
+    while file.is_home() {
         match file.sync_home(extent, &below) {
             AtHome::Done(()) => return Ok(()),
             AtHome::Failed(error) => return Err(error),

@@ -47,14 +47,18 @@ fn wrote(
 ) -> ssize_t {
     let Some(file) = state::seen(fd) else { return real() };
     // What the kernel refuses it refuses by itself.
-    let (Some(spot), Some(from)) = (spot, parts()) else { return real() };
+    let (Some(mut spot), Some(from)) = (spot, parts()) else { return real() };
     loop {
         if file.begin() {
-            return by_kernel(file, fd, spot, from, real);
+            let appends = file.appends();
+            return match spot {
+                Spot::Claimed(at) => by_kernel(file, fd, spot, from, || from.write_in_place(fd, at, appends)),
+                _ => by_kernel(file, fd, spot, from, real),
+            };
         }
         cancellation_point();
         let _calm = Calm::new();
-        let done = file.write_home(spot, from.len_bytes(), from);
+        let done = file.write_home(&mut spot, from.len_bytes(), from);
         if let Some(wrote) = answer(done, |wrote| wrote as ssize_t) {
             return wrote;
         }
@@ -86,6 +90,7 @@ fn by_kernel(
 fn whereto(file: &OpenFile<'_>, fd: c_int, spot: Spot, wrote: ssize_t) -> Wrote {
     match spot {
         Spot::Here => behind(file, fd, wrote),
+        Spot::Claimed(at) => Wrote::At(at),
         Spot::At(at) if !file.appends() => Wrote::At(at),
         Spot::At(_) => at_end(fd, wrote),
     }

@@ -68,6 +68,7 @@ whys! {
     Parted = 29, "threads of a program that writes it have descriptors of their own, whose numbers say nothing to the others";
     OtherProcesses = 30, "its programs are in another PID namespace than the daemon, where a lock's holder goes by another number";
     OtherPaths = 31, "its path leads somewhere else where the daemon is, as in another mount namespace, so its log would not be found";
+    Sandboxed = 32, "a program that writes it has its system calls filtered, which may leave this library none of its own";
     Mounted = 28, "it is in a FUSE mount, whose own process serves it, or nobody does";
     Outgrown = 40, "it outgrew the room that it had in device memory";
     OpenElsewhere = 41, "it is open more than once, or was opened by somebody else";

@@ -1,6 +1,6 @@
 //! The functions that the program would have called: the next of their name.
 
-use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
@@ -151,7 +151,7 @@ real! {
     fn sendfile64(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t;
     fn splice(from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, len: size_t, flags: c_uint) -> ssize_t;
     fn copy_file_range(from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, len: size_t, flags: c_uint) -> ssize_t;
-    fn ioctl(fd: c_int, request: std::ffi::c_ulong, argument: *mut c_void) -> c_int;
+    fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int;
     fn sendmsg(socket: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
     fn sendmmsg(socket: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int;
     fn io_uring_setup(entries: c_uint, parameters: *mut c_void) -> c_int;
@@ -162,6 +162,7 @@ real! {
     fn aio_fsync64(operation: c_int, request: *mut c_void) -> c_int;
     fn backtrace_symbols_fd(addresses: *const *mut c_void, count: c_int, fd: c_int) -> ();
     fn unshare(flags: c_int) -> c_int;
+    fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int;
     fn aio_write(request: *mut c_void) -> c_int;
     fn aio_write64(request: *mut c_void) -> c_int;
     fn lio_listio(mode: c_int, list: *const *mut c_void, count: c_int, event: *mut c_void) -> c_int;

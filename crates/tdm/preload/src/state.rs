@@ -41,6 +41,9 @@ static HAVE_STRAYED: AtomicBool = AtomicBool::new(false);
 
 static IS_LOADED: AtomicBool = AtomicBool::new(false);
 
+/// The program has told the kernel which calls it makes: from then on each is the one that it would have been without this library, and no other.
+static IS_CONFINED: AtomicBool = AtomicBool::new(false);
+
 /// Settings, at load.
 pub(crate) fn load(socket: PathBuf) {
     own();
@@ -60,6 +63,9 @@ pub(crate) fn is_borrowed() -> bool {
 
 /// The session, begun if need be; none where the program is not to be served, or nobody serves it.
 pub(crate) fn session() -> Option<&'static Session> {
+    if IS_CONFINED.load(Ordering::Acquire) {
+        return None;
+    }
     if let Some(session) = SESSION.get() {
         return session.as_ref();
     }
@@ -184,7 +190,8 @@ fn stray() {
 /// An open file that is not listed, as it was opened to be read or out of sight, and is served all the same.
 #[cold]
 pub(crate) fn found(fd: c_int) -> Option<Served> {
-    let session = SESSION.get()?.as_ref().filter(|_| fd >= 0 && !is_borrowed())?;
+    let is_asked = !IS_CONFINED.load(Ordering::Acquire) && fd >= 0 && !is_borrowed();
+    let session = SESSION.get()?.as_ref().filter(|_| is_asked)?;
     // SAFETY: as above.
     let key = FileKey::of(unsafe { BorrowedFd::borrow_raw(fd) }).ok()??.key;
     let entry = session.board().find(key).filter(|entry| entry.standing().level != Level::Pass)?;
@@ -258,6 +265,15 @@ pub(crate) fn bar_all(why: Why) {
     BARRED.store(why as u32, Ordering::Relaxed);
     for (fd, _) in FDS.all() {
         bar(fd, why);
+    }
+}
+
+/// Leaves every file of this process to the kernel, before it lets the program make no calls but its own.
+pub(crate) fn confine() {
+    bar_all(Why::Sandboxed);
+    IS_CONFINED.store(true, Ordering::Release);
+    for (fd, _) in FDS.all() {
+        FDS.forget(fd);
     }
 }
 

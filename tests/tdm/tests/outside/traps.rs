@@ -247,6 +247,31 @@ fn a_signal_handler_that_writes_and_syncs_inside_of_a_write_harms_nothing() {
 }
 
 #[test]
+fn a_program_that_lets_itself_make_its_own_calls_alone_is_not_ended_by_any_of_ours() {
+    let filtered = "fdatasync a; pwrite a 10 3 0; fsync a; dup a c; ftruncate a 100; rename log moved; \
+                    open b other wc; write b 10 1; fdatasync b; fdatasync b; fdatasync b; close b; close a";
+    for (how, lines) in [("filtered", filtered), ("by_number", filtered), ("strictly", "write a 10 3")] {
+        let mut served = Served::new("+ce");
+        served.actor = Actor::unwitnessed(&served.place);
+        served.actor.does("open a log +ea; write a 10 1; fdatasync a");
+        let entry = served.session.board().find(served.place.key("log")).unwrap();
+        assert_eq!(entry.standing().level, Level::Absorb);
+        served.actor.does(&format!("confine {how}; write a 10 2; {lines}"));
+        assert_eq!(entry.standing().why, Why::Sandboxed, "{how}");
+    }
+}
+
+#[test]
+fn a_program_that_only_asks_whether_it_could_be_confined_is_served_as_before() {
+    const EFAULT: &str = "-1 errno 14";
+    let mut served = Served::new("+ce");
+    assert_eq!(served.actor.asked("confine not_at_all"), EFAULT);
+    served.actor.does("write a 10 2; fdatasync a");
+    assert_eq!(served.standing("log").level, Level::Absorb);
+    served.survives("log");
+}
+
+#[test]
 fn a_program_that_was_written_as_an_absorbed_file_can_be_started() {
     let mut served = Served::new("wce");
     served.actor.does("close a");

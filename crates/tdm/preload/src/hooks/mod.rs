@@ -61,6 +61,7 @@ use in_front;
 mod aliases;
 mod attributes;
 mod close;
+mod confine;
 mod home;
 mod names;
 mod open;

@@ -8,7 +8,7 @@ use libc::{mmsghdr, msghdr, off_t, size_t, ssize_t};
 
 use super::attributes::{of_name, of_open};
 use super::home::{Failing, below_home, both_below_home, keep_all_below, keep_below};
-use super::{below, close, open, process, read, seek, size, sync, write};
+use super::{below, close, confine, open, process, read, seek, size, sync, write};
 use crate::{real, state};
 
 pub(super) fn once<R: Failing>(fd: c_int, real: impl FnOnce() -> R) -> R {
@@ -339,6 +339,13 @@ pub unsafe extern "C-unwind" fn syscall(
             state::bar_all(Why::Ring);
             real()
         }
+        libc::SYS_seccomp => {
+            confine::before_seccomp(a, b, c);
+            real()
+        }
+        libc::SYS_prctl => c_long::from(unsafe {
+            confine::prctl(a as c_int, b as c_ulong, c as c_ulong, d as c_ulong, e as c_ulong)
+        }),
         libc::SYS_unshare => c_long::from(unsafe { close::unshare(fd) }),
         libc::SYS_io_setup => {
             state::bar_all(Why::KernelAio);

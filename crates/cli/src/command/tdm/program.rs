@@ -16,6 +16,12 @@ const SCRIPTS_MAX: usize = 4;
 /// The program header that names a dynamic loader (elf(5)).
 const PT_INTERP: u32 = 3;
 
+/// Loaders of other C libraries, to which symbols are missing that this one's libraries need: the program would not begin.
+const OTHER_LOADERS: [&str; 3] = ["ld-musl-", "ld-uClibc", "linker"];
+
+/// The longest name of a loader (PATH_MAX).
+const LOADER_MAX_BYTES: u64 = 4096;
+
 const SETUID: u32 = 0o4000;
 const SETGID: u32 = 0o2000;
 const GROUP_RUNS: u32 = 0o010;
@@ -45,8 +51,14 @@ pub fn unserved(program: &Path, library: &Path) -> Option<String> {
         return Some(format!("{name} runs as another user or group, so the loader takes no library for it"));
     }
     let (program, library) = (Elf::read(&path)?, Elf::read(library));
-    if !program.has_loader {
+    let Some(loader) = &program.loader else {
         return Some(format!("{name} is statically linked, so no library can be loaded into it"));
+    };
+    if is_other_loader(loader) {
+        return Some(format!(
+            "{name} is linked with another C library than this one's ({})",
+            loader.display()
+        ));
     }
     let is_other = library.is_some_and(|library| library.kind != program.kind);
     is_other.then(|| format!("{name} is for another kind of processor than the library"))
@@ -77,11 +89,17 @@ fn runs_as_another(path: &Path) -> bool {
     other_user || other_group || (is_capable && user != 0)
 }
 
+fn is_other_loader(loader: &Path) -> bool {
+    let name = loader.file_name().unwrap_or_default().as_bytes();
+    OTHER_LOADERS.iter().any(|other| name.starts_with(other.as_bytes()))
+}
+
 /// What is asked of a program's file.
 struct Elf {
     /// Class, order of bytes and machine.
     kind: (u8, u8, u16),
-    has_loader: bool,
+    /// What loads its libraries; nothing of one that is linked statically.
+    loader: Option<PathBuf>,
 }
 
 impl Elf {
@@ -97,19 +115,31 @@ impl Elf {
         let (headers_at, sizes_at) = if is_wide { (number.at(32, 8)?, 54) } else { (number.at(28, 4)?, 42) };
         let (size, count) = (number.at(sizes_at, 2)?, number.at(sizes_at + 2, 2)?);
         let file = File::open(path).ok()?;
-        let kind_of = |index: u64| {
-            let mut kind = [0; 4];
-            let at = headers_at.checked_add(index * size)?;
-            file.read_exact_at(&mut kind, at).ok()?;
-            Some(if order == 1 { u32::from_le_bytes(kind) } else { u32::from_be_bytes(kind) })
-        };
-        let kinds: Vec<u32> = (0..count).map(kind_of).collect::<Option<_>>()?;
-        let has_loader = kinds.contains(&PT_INTERP);
-        Some(Self { kind: (class, order, u16::try_from(number.at(18, 2)?).ok()?), has_loader })
+        let mut loader = None;
+        for index in 0..count {
+            let mut header = vec![0; usize::try_from(size).ok()?];
+            file.read_exact_at(&mut header, headers_at.checked_add(index * size)?).ok()?;
+            let header = Numbers { head: &header, is_little: order == 1 };
+            if header.at(0, 4)? == u64::from(PT_INTERP) {
+                loader = Some(loader_of(&file, header, is_wide)?);
+            }
+        }
+        Some(Self { kind: (class, order, u16::try_from(number.at(18, 2)?).ok()?), loader })
     }
 }
 
+/// The name that a program header is about.
+fn loader_of(file: &File, header: Numbers<'_>, is_wide: bool) -> Option<PathBuf> {
+    let (at, len) =
+        if is_wide { (header.at(8, 8)?, header.at(32, 8)?) } else { (header.at(4, 4)?, header.at(16, 4)?) };
+    let mut name = vec![0; usize::try_from(len.min(LOADER_MAX_BYTES)).ok()?];
+    file.read_exact_at(&mut name, at).ok()?;
+    let name = name.split(|byte| *byte == 0).next()?;
+    Some(PathBuf::from(OsStr::from_bytes(name)))
+}
+
 /// Numbers of a header, in its file's order of bytes.
+#[derive(Clone, Copy)]
 struct Numbers<'h> {
     head: &'h [u8],
     is_little: bool,
@@ -128,9 +158,16 @@ impl Numbers<'_> {
 mod tests {
     use super::*;
 
-    /// A 64-bit little-endian program of x86-64 with one program header of a type.
+    /// A 64-bit little-endian program of x86-64 with one program header of a type, about a name.
     fn elf(header: u32) -> Vec<u8> {
+        elf_loaded_by(header, "/lib64/ld-linux-x86-64.so.2")
+    }
+
+    fn elf_loaded_by(header: u32, loader: &str) -> Vec<u8> {
         let mut file = vec![0; 120];
+        file[72] = 120;
+        file[96] = loader.len() as u8 + 1;
+        file.extend([loader.as_bytes(), &[0]].concat());
         file[..6].copy_from_slice(b"\x7fELF\x02\x01");
         file[18] = 62;
         file[32] = 64;
@@ -157,6 +194,17 @@ mod tests {
         assert!(unserved(&place("arm", &other), &library).unwrap().contains("another kind of processor"));
         let script = place("script", format!("#! {} -x\n", fixed.display()).as_bytes());
         assert!(unserved(&script, &library).unwrap().contains("static is statically linked"));
+    }
+
+    #[test]
+    fn a_program_that_is_linked_with_another_c_library_is_said_to_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let [program, library] = ["musl", "library"].map(|name| folder.path().join(name));
+        std::fs::write(&program, elf_loaded_by(3, "/lib/ld-musl-x86_64.so.1")).unwrap();
+        std::fs::write(&library, elf(2)).unwrap();
+        assert!(
+            unserved(&program, &library).unwrap().contains("another C library than this one's (/lib/ld-musl")
+        );
     }
 
     #[test]

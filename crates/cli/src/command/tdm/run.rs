@@ -25,7 +25,10 @@ pub fn run(args: &TdmRun) -> Result<()> {
         Some(why) => eprintln!("byway: {why}: it runs unserved; only a mount can serve such a program"),
         None => {
             if let Err(error) = ask::connect(&socket) {
-                eprintln!("byway: {error:#}: {} runs unserved until one does", path.display());
+                eprintln!(
+                    "byway: {error:#}: {} runs unserved, unless one does by the time it first opens a file to write it",
+                    path.display()
+                );
             }
             library::serve_by(&mut command, &library, &socket);
         }

@@ -79,6 +79,27 @@ fn memory_that_was_not_asked_to_count_as_persistent_is_volatile() {
 }
 
 #[test]
+fn a_user_who_cannot_be_served_is_told_with_the_reason() {
+    let place = Place::new();
+    let (region, socket, boards) = (place.region(), place.text("socket"), place.text("boards"));
+    let args = ["tdm", "serve", "--socket", &socket, &region[0], &region[1], "--boards", &boards, &region[4]];
+    let error = refused(2, &args);
+    assert!(error.contains("boards: could not look for users' boards there: No such file"), "{error}");
+    std::fs::create_dir(&boards).unwrap();
+    let (_server, _) = Server::begin_with(&args);
+    std::fs::remove_dir(&boards).unwrap();
+    assert!(Session::begin(&place.path("socket")).is_err());
+    let told = place.tdm(&["status", "--once"]);
+    assert!(told.contains("WARNING 1 program not served") && told.contains("No such file"), "{told}");
+    let _file = place.file("log");
+    let told = place.tdm(&["explain", &place.text("log")]);
+    assert!(told.contains("no program of whom can be served") && told.contains("No such file"), "{told}");
+    std::fs::create_dir(&boards).unwrap();
+    let _session = place.session();
+    assert!(!place.tdm(&["status", "--once"]).contains("WARNING"));
+}
+
+#[test]
 fn status_shows_each_file_with_its_level_the_reason_and_what_was_spared() {
     let place = Place::new();
     let _server = place.serve(&[]);

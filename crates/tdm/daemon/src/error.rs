@@ -1,5 +1,6 @@
 //! Why a daemon does not serve.
 
+use std::error::Error as _;
 use std::io;
 use std::path::PathBuf;
 
@@ -53,6 +54,17 @@ pub enum DaemonError {
 }
 
 impl DaemonError {
+    /// With what the system said.
+    pub(crate) fn in_full(&self) -> String {
+        let mut said = self.to_string();
+        let mut next = self.source();
+        while let Some(source) = next {
+            said = format!("{said}: {source}");
+            next = source.source();
+        }
+        said
+    }
+
     pub(crate) fn system(path: impl Into<PathBuf>, doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::System { path, doing, source }

@@ -27,12 +27,13 @@ mod serve;
 mod shares;
 mod sweep;
 mod table;
+mod unserved;
 
 pub use byway_tdm_policy::Rules;
 pub use clock::Clock;
 pub use error::DaemonError;
 pub use options::{Homing, Options};
 pub use recovery::{Outcome, RecoveredFile, forget, recover};
-pub use report::{CacheReport, FileReport, RegionReport, Report, UserReport};
+pub use report::{CacheReport, FileReport, RegionReport, Report, UnservedReport, UserReport};
 pub use serve::{Daemon, EndedFile};
 pub use table::{Assignment, BootId, Found, Kind, POINTS, SLOTS, SlotNumber, TABLE_BYTES, Table};

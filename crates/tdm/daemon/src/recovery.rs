@@ -264,7 +264,7 @@ pub(crate) fn left_by_all<M: Memory>(
     let slots = table.slots()?.into_iter();
     let files = slots.filter_map(|(_, found)| match found {
         Found::Used(was) if was.uid == uid => {
-            Some(RecoveredFile { path: was.path, uid, outcome: Outcome::Failed { why: error.to_string() } })
+            Some(RecoveredFile { path: was.path, uid, outcome: Outcome::Failed { why: error.in_full() } })
         }
         _ => None,
     });

@@ -18,6 +18,19 @@ pub struct Report {
     pub users: Vec<UserReport>,
     /// Times that a program of another PID namespace came, which is not served.
     pub turned_away: u64,
+    /// Users who cannot be served, whose programs the kernel serves alone.
+    pub unserved: Vec<UnservedReport>,
+}
+
+/// A user who cannot be served.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct UnservedReport {
+    /// Who.
+    pub uid: u32,
+    /// Times that a program of his came.
+    pub programs: u64,
+    /// Why the last one was not served.
+    pub why: String,
 }
 
 /// The memory that a daemon owns.

@@ -26,6 +26,7 @@ use crate::report::{CacheReport, RegionReport, Report};
 use crate::resident::{CacheRoom, bring};
 use crate::shares::users;
 use crate::table::{BootId, Found, SlotNumber, TABLE_BYTES, Table};
+use crate::unserved::Unserved;
 
 /// Between two rounds over all files.
 const ROUND: Duration = Duration::from_millis(20);
@@ -56,6 +57,7 @@ struct Shared {
     clients: Mutex<Vec<Client>>,
     /// Programs of other PID namespaces that came.
     turned_away: AtomicU64,
+    unserved: Unserved,
     stops: AtomicBool,
     /// Which daemon this is, to those whose files came home to it.
     reign: u32,
@@ -74,6 +76,9 @@ impl Daemon {
     /// # Errors
     /// [`DaemonError`].
     pub fn start(options: Options) -> Result<Self, DaemonError> {
+        // Found now, or nobody would ever be served.
+        std::fs::read_dir(&options.boards)
+            .map_err(DaemonError::system(&options.boards, "look for users' boards there"))?;
         let (shared, recovered) = Shared::open(options, Purpose::Serve)?;
         let shared = Arc::new(shared);
         let listener = Arc::new(listen(&shared.options.socket)?);
@@ -175,6 +180,7 @@ impl Shared {
             openings: Mutex::default(),
             clients: Mutex::default(),
             turned_away: AtomicU64::new(0),
+            unserved: Unserved::default(),
             stops,
             reign: getrandom::u32().unwrap_or_default() | 1,
         };
@@ -383,7 +389,10 @@ impl Shared {
                 let files: Vec<_> = [board.as_fd(), export.file.as_fd()].into_iter().chain(model).collect();
                 channel.reply(Reply::Welcome(export.description), &files, &[])
             }
-            Err(_) => channel.reply(Reply::Refused(Why::NoRoom), &[], &[]),
+            Err(error) => {
+                self.unserved.count(peer.uid, &error);
+                channel.reply(Reply::Refused(Why::NoRoom), &[], &[])
+            }
         }
     }
 
@@ -392,6 +401,7 @@ impl Shared {
         let mut report = self.report();
         let sees_all = uid == 0 || uid == rustix::process::geteuid().as_raw();
         report.users.retain(|user| sees_all || user.uid == uid);
+        report.unserved.retain(|user| sees_all || user.uid == uid);
         let text = serde_json::to_vec(&report)?;
         channel.reply(Reply::Text(text.len() as u32), &[], &text)
     }
@@ -481,7 +491,9 @@ impl Shared {
             cache: CacheReport::of(self.region.as_ref()),
         };
         let users = self.all_estates().iter().map(|estate| estate.report()).collect();
-        Report { region, users, turned_away: self.turned_away.load(Ordering::Relaxed) }
+        let unserved = self.unserved.report(|uid| self.opened(uid).is_some());
+        let turned_away = self.turned_away.load(Ordering::Relaxed);
+        Report { region, users, turned_away, unserved }
     }
 }
 

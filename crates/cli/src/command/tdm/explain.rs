@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use byway_tdm_board::{Why, is_in_mount};
-use byway_tdm_daemon::{FileReport, Report};
+use byway_tdm_daemon::{FileReport, Report, UnservedReport};
 use rustix::fs::statfs;
 use serde::Serialize;
 
@@ -83,7 +83,10 @@ fn never_seen(file: &NamedFile, report: &Report, opened_by: &[Holder]) -> Vec<St
         return said;
     };
     let users: Vec<u32> = report.users.iter().map(|user| user.uid).collect();
-    if !users.contains(&identified.owner_uid) {
+    let unserved = report.unserved.iter().find(|user| user.uid == identified.owner_uid);
+    if let Some(UnservedReport { uid, why, .. }) = unserved {
+        said.push(format!("It belongs to user {uid}, no program of whom can be served: {why}."));
+    } else if !users.contains(&identified.owner_uid) {
         said.push(format!("It belongs to user {}, no program of whom has come.", identified.owner_uid));
     }
     if statfs(&file.path).is_ok_and(|found| MEMORY_FILE_SYSTEMS.contains(&found.f_type)) {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use byway_tdm_board::Why;
-use byway_tdm_daemon::{FileReport, Report, UserReport};
+use byway_tdm_daemon::{FileReport, Report, UnservedReport, UserReport};
 
 use super::{ask, foreign, words};
 use crate::args::TdmStatus;
@@ -115,7 +115,10 @@ impl fmt::Display for Shown<'_> {
         for user in &self.0.users {
             write_user(user, f)?;
         }
-        if self.0.users.is_empty() {
+        for UnservedReport { uid, programs, why } in &self.0.unserved {
+            writeln!(f, "user {uid}  WARNING {} not served: {why}", counted(*programs, "program"))?;
+        }
+        if self.0.users.is_empty() && self.0.unserved.is_empty() {
             writeln!(f, "no program has come yet")?;
         }
         Ok(())

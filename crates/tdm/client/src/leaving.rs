@@ -52,6 +52,10 @@ impl OpenFile<'_> {
             // A number that is another file's by now.
             return if self.session().settle(*self.entry()) { Ok(true) } else { Err(EIO) };
         }
+        // Who stands still in the midst of this writes the file below when he goes on, and nobody can go past that: mostly it is the daemon, whom nobody stops.
+        if self.session().bring_below(*self.entry(), why) && !self.is_home() {
+            return Ok(true);
+        }
         let _held = self.entry().lock_to_leave(Duration::MAX).map_err(|_| EIO)?;
         if !self.is_home() || self.entry().housed().terms().is_none() {
             return Ok(!self.is_home());
@@ -147,7 +151,7 @@ impl Session {
     }
 
     /// Whether a file came home to an earlier daemon.
-    fn is_another_s(&self, entry: Entry<'_>) -> bool {
+    pub(crate) fn is_another_s(&self, entry: Entry<'_>) -> bool {
         entry.housed().terms().is_some_and(|terms| terms.reign != self.board().reign())
     }
 

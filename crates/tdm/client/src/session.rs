@@ -146,6 +146,12 @@ impl Session {
         self.ask(Request::Settle(entry.index()), &[]) == Some(Reply::Done)
     }
 
+    /// Has the daemon bring a file below that came home to it. Says whether that is done.
+    pub(crate) fn bring_below(&self, entry: Entry<'_>, why: Why) -> bool {
+        let is_asked = !self.is_gone(monotonic_ns()) && !self.is_another_s(entry);
+        is_asked && self.ask(Request::Leave(entry.index(), why), &[]) == Some(Reply::Done)
+    }
+
     /// Has the daemon sync an absorbed file below. Says whether that is done.
     pub(crate) fn drain(&self, entry: Entry<'_>) -> bool {
         let drain = |key| self.ask(Request::Order(Order::Drain, key), &[]) == Some(Reply::Done);

@@ -18,7 +18,7 @@ pub const MESSAGE_BYTES: usize = 128;
 pub type Message = [u8; MESSAGE_BYTES];
 
 /// Changes whenever a message, the board or the log does.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 const EXPORT_AT: usize = MESSAGE_BYTES - EXPORT_BYTES;
 
@@ -35,6 +35,8 @@ pub enum Request {
     Order(Order, FileKey),
     /// To make device memory the home of the file of an entry, which is handed over by the open file that writes it.
     House(EntryIndex),
+    /// To bring a file below that is at home, for this reason: who is asked stands still less often than who asks.
+    Leave(EntryIndex, Why),
     /// All that there is to tell, as JSON: its length comes in the reply, the text behind it.
     Report,
 }
@@ -98,6 +100,7 @@ impl Request {
             Self::Order(order, key) => message(4, [order as u64, key.device, key.inode, key.born_ns]),
             Self::Report => message(5, [0; 4]),
             Self::House(index) => message(6, [index.0.into(), 0, 0, 0]),
+            Self::Leave(index, why) => message(7, [index.0.into(), why as u64, 0, 0]),
         }
     }
 
@@ -120,6 +123,7 @@ impl Request {
             }
             5 => Self::Report,
             6 => Self::House(index()?),
+            7 => Self::Leave(index()?, Why::from_number(words[1] as u8)),
             _ => return Err(unknown),
         })
     }
@@ -196,6 +200,7 @@ mod tests {
             Request::Settle(EntryIndex(u32::MAX)),
             Request::Report,
             Request::House(EntryIndex(7)),
+            Request::Leave(EntryIndex(7), Why::Outgrown),
         ];
         requests.extend(Order::ALL.map(|order| Request::Order(order, KEY)));
         for request in requests {

@@ -419,6 +419,9 @@ impl Shared {
             }
             (Request::Absorb(index), [file]) => estate.absorb(&self.table(), index, file, self.boot),
             (Request::Settle(index), _) => self.settle(estate, index, Why::TooFewSyncs),
+            (Request::Leave(index, why), _) => {
+                estate.unhouse(&self.table(), index, why).map_err(|_| Why::SyncFailed)
+            }
             (Request::Order(order, key), _) => estate.order(&self.table(), order, key),
             _ => Err(Why::Unknown),
         }

@@ -128,7 +128,10 @@ enum Phase {
     /// It is to go there.
     Wanted,
     /// Its size is closed, and it is below up to there.
-    Closed { size: u64, at: u64 },
+    Closed {
+        size: u64,
+        at: u64,
+    },
     Cut,
     Synced,
     /// It is the kernel's, and others write it there.

@@ -8,9 +8,15 @@ use crate::{KEEPER, place};
 
 /// A file at home, with bytes in it that only its home has, in which a thread stands still.
 fn standing(flags: &str, call: &str) -> House {
+    let mut house = with_unsynced(flags);
+    house.actor.does(&format!("still {call}"));
+    house
+}
+
+/// The same without anybody who does.
+fn with_unsynced(flags: &str) -> House {
     let mut house = House::with(flags);
     house.actor.does("write a 60 2; fdatasync a; write a 40 3");
-    house.actor.does(&format!("still {call}"));
     house
 }
 
@@ -140,8 +146,7 @@ fn a_program_that_jumped_out_of_a_call_at_home_goes_on_with_its_file_below() {
         "touch sum_at a 50 0",
         "store ftruncate a 20",
     ] {
-        let mut house = House::with("+c");
-        house.actor.does("write a 60 2; fdatasync a; write a 40 3");
+        let mut house = with_unsynced("+c");
         house.actor.does(&format!(
             "jump {call}; pwrite a 7 6 10; fdatasync a; thread pwrite a 8 7 20; thread fdatasync a"
         ));
@@ -154,6 +159,24 @@ fn a_program_that_jumped_out_of_a_call_at_home_goes_on_with_its_file_below() {
         all.truncate(180);
         all.extend(bytes(5, 9));
         assert!(house.found() == all, "{call}");
+    }
+}
+
+#[test]
+fn an_append_that_a_program_jumped_out_of_leaves_nothing_before_the_next_one() {
+    let mut house = with_unsynced("+ca");
+    house.actor.does("jump store write a 300 5; write a 7 6; fdatasync a; write a 8 7");
+    assert!(house.found() == [before(), bytes(7, 6), bytes(8, 7)].concat());
+}
+
+#[test]
+fn a_program_that_does_what_only_the_kernel_can_has_its_file_brought_below_and_does_not_do_it_itself() {
+    for call in ["fallocate a 0 200 100", "close a", "write a 600000 5"] {
+        let mut house = with_unsynced("+c");
+        // It would be jumped out of where it touched its home.
+        let done = house.actor.asked(&format!("jump touch {call}"));
+        assert!(done.starts_with("-1"), "{call}: {done}");
+        assert_eq!(house.level(), Level::Pass, "{call}");
     }
 }
 

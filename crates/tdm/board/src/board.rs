@@ -1,7 +1,7 @@
 //! The mapping that all of a user's programs share with the daemon.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use byway_sys::Mapping;
@@ -11,7 +11,9 @@ use thiserror::Error;
 
 use crate::entry::{Entry, EntryIndex};
 use crate::key::FileKey;
-use crate::layout::{BOARD_BYTES, LIST, MAGIC, front};
+use crate::layout::{BOARD_BYTES, HALF_BYTES, LIST, MAGIC, UNLISTED, front};
+use crate::level::Why;
+use crate::unlisted::{Half, Unlisted};
 
 /// Files of a board. Its memory is all taken when it is made: none that programs touch later could be missing.
 pub const ENTRIES: usize = 10240;
@@ -85,24 +87,24 @@ impl Board {
         self.probe(key).take_while(Entry::is_or_was_used).find(|entry| entry.key() == Some(key))
     }
 
-    /// The entry of a file that was just opened, made if there is none; `None` where there is no room, which is counted.
+    /// The entry of a file that was just opened, made if there is none; `None` where there is no room: it is left out then.
     ///
     /// # Errors
-    /// [`BoardError::Lock`], which is counted too.
+    /// [`BoardError::Lock`]: it is left out too.
     pub fn find_or_make(&self, key: FileKey) -> Result<Option<Entry<'_>>, BoardError> {
         if let Some(entry) = self.find(key).filter(|entry| entry.open_as(key)) {
             return Ok(Some(entry));
         }
-        let _held = self.lock()?.lock_within(OPENING).inspect_err(|_| self.leave_out())?;
+        let _held = self.lock()?.lock_within(OPENING).inspect_err(|_| self.leave_out(key))?;
         let free = || self.probe(key).find(|entry| entry.key().is_none());
         let entry = match (self.find(key), free()) {
             (Some(found), _) => found,
             (None, Some(free)) => {
                 MAKING.iter().try_for_each(|step| step(self, free, key))?;
-                free
+                Entry::at(&self.map, free.index().number())?
             }
             (None, None) => {
-                self.leave_out();
+                self.leave_out(key);
                 return Ok(None);
             }
         };
@@ -116,25 +118,21 @@ impl Board {
     pub fn give_back(&self, entry: Entry<'_>, opened: u64) -> bool {
         let Ok(lock) = self.lock() else { return false };
         let Ok(_held) = lock.lock_within(PATIENCE) else { return false };
-        let Ok(giving) = self.word(front::GIVING) else { return false };
-        giving.store(1, Ordering::SeqCst);
+        let (Ok(giving), Some(key)) = (self.word(front::GIVING), entry.key()) else { return false };
+        giving.store(key.inode, Ordering::SeqCst);
         let is_done = self.entry(entry.index()).is_some_and(|entry| entry.give_back(opened));
         giving.store(0, Ordering::SeqCst);
         is_done
     }
 
-    /// Sees whether a daemon before this one was killed while it gave an entry back: somebody may have that file open without an entry then.
+    /// Sees whether a daemon before this one was killed while it gave an entry back: of that file somebody may have found none, or another one.
     pub fn see_what_was_left(&self) {
-        if self.word(front::GIVING).is_ok_and(|giving| giving.swap(0, Ordering::SeqCst) != 0) {
-            self.leave_out();
+        let (Ok(giving), Ok(unlisted)) = (self.word(front::GIVING), self.files_unlisted()) else { return };
+        match giving.load(Ordering::SeqCst) {
+            0 => {}
+            inode => unlisted.add(inode),
         }
-    }
-
-    /// So many of the files that were opened without an entry are not open any more.
-    pub fn forget_unlisted(&self, count: u64) {
-        if let Ok(unlisted) = self.word(front::UNLISTED) {
-            unlisted.fetch_sub(count, Ordering::SeqCst);
-        }
+        giving.store(0, Ordering::SeqCst);
     }
 
     /// Puts an entry into the list, if whoever made it before did not get that far: under the board's lock.
@@ -162,10 +160,49 @@ impl Board {
         u32::try_from(word).ok().filter(|number| (*number as usize) < ENTRIES)
     }
 
-    /// A file is opened for writing that gets no entry: no file is absorbed anew from here on, as it may be that one.
-    pub fn leave_out(&self) {
-        if let Ok(unlisted) = self.word(front::UNLISTED) {
-            unlisted.fetch_add(1, Ordering::SeqCst);
+    /// A file was opened for writing that gets no entry: it is not absorbed until nobody has it open. Nothing is waited for.
+    pub fn leave_out(&self, key: FileKey) {
+        if let Ok(unlisted) = self.files_unlisted() {
+            unlisted.add(key.inode);
+        }
+        // Behind that: whoever makes an entry for it later asks in the other order.
+        fence(Ordering::SeqCst);
+        if let Some(entry) = self.find(key) {
+            entry.bar(Why::BoardFull);
+        }
+    }
+
+    /// Whether a file may be one of those that were left out.
+    #[must_use]
+    pub fn is_left_out(&self, key: FileKey) -> bool {
+        self.files_unlisted().is_ok_and(|unlisted| unlisted.has(key.inode))
+    }
+
+    /// Forgets files that were left out, but those that have one of these inodes: all that is open, as a look found that began since this
+    /// was called last.
+    pub fn forget_closed(&self, open: impl Iterator<Item = u64>) {
+        if let Ok(unlisted) = self.files_unlisted() {
+            unlisted.keep(open);
+        }
+    }
+
+    /// A program has files open which the system does not tell of: none that was left out is forgotten.
+    pub fn hide(&self) {
+        if let Ok(hiding) = self.word(front::HIDING) {
+            hiding.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// How often programs said so that may be there.
+    #[must_use]
+    pub fn hiding(&self) -> u64 {
+        self.word(front::HIDING).map_or(u64::MAX, |hiding| hiding.load(Ordering::SeqCst))
+    }
+
+    /// So many times it was said by programs that are gone.
+    pub fn forget_hiding(&self, times: u64) {
+        if let Ok(hiding) = self.word(front::HIDING) {
+            hiding.fetch_sub(times, Ordering::SeqCst);
         }
     }
 
@@ -189,10 +226,10 @@ impl Board {
             .filter(|entry| entry.key().is_some())
     }
 
-    /// Files that were opened and have no entry: while there are any, no file is absorbed anew, as one of them may be it.
+    /// How many files were left out and may be open, about; none where there is none.
     #[must_use]
     pub fn unlisted(&self) -> u64 {
-        self.word(front::UNLISTED).map_or(u64::MAX, |word| word.load(Ordering::SeqCst))
+        self.files_unlisted().map_or(0, |unlisted| unlisted.count())
     }
 
     /// A file may have device memory as its home from here on.
@@ -251,6 +288,14 @@ impl Board {
         RobustLock::at(&self.map, front::LOCK)
     }
 
+    fn files_unlisted(&self) -> Result<Unlisted<'_>, MapError> {
+        let half = |i: usize| {
+            let bits = self.map.words_at(UNLISTED + i * HALF_BYTES)?;
+            Ok(Half { count: self.word(front::COUNTS + i * 8)?, bits })
+        };
+        Ok(Unlisted::new(self.word(front::TURNS)?, [half(0)?, half(1)?]))
+    }
+
     fn word(&self, at: usize) -> Result<&AtomicU64, MapError> {
         self.map.words_at::<1>(at).map(|[word]| word)
     }
@@ -262,7 +307,7 @@ mod tests {
 
     use super::*;
     use crate::Level;
-    use crate::level::{Standing, Why};
+    use crate::level::Standing;
 
     fn board() -> Board {
         Board::make(Mapping::anonymous(BOARD_BYTES).unwrap()).unwrap()
@@ -291,13 +336,26 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_finds_no_room_is_counted() {
+    fn a_file_that_finds_no_room_is_left_out_and_counted() {
         let board = board();
-        let made =
-            (1..=ENTRIES as u64 + 1).filter(|inode| board.find_or_make(key(*inode)).unwrap().is_some());
-        let made = made.count() as u64;
-        assert!(made <= ENTRIES as u64 && made > ENTRIES as u64 / 2);
-        assert_eq!(board.unlisted(), ENTRIES as u64 + 1 - made);
+        let files = 1..=ENTRIES as u64 + 1;
+        let (made, others): (Vec<_>, Vec<_>) =
+            files.partition(|inode| board.find_or_make(key(*inode)).unwrap().is_some());
+        assert!(made.len() <= ENTRIES && made.len() > ENTRIES / 2);
+        assert_eq!(board.unlisted(), others.len() as u64);
+        assert!(others.iter().all(|inode| board.is_left_out(key(*inode))));
+        let taken_for_them = made.iter().filter(|inode| board.is_left_out(key(**inode))).count();
+        assert!(taken_for_them < made.len() / 500, "{taken_for_them} of {}", made.len());
+    }
+
+    #[test]
+    fn a_file_that_is_left_out_while_it_is_served_is_taken_down() {
+        let board = board();
+        let entry = board.find_or_make(key(5)).unwrap().unwrap();
+        assert!(entry.move_to(Level::Absorb, Why::Earned));
+        board.leave_out(key(5));
+        let standing = Standing { level: Level::Absorb, why: Why::BoardFull, is_barred: true };
+        assert_eq!((entry.standing(), entry.cursor().is_suspended()), (standing, true));
     }
 
     #[test]
@@ -327,14 +385,29 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_was_killed_while_it_gave_an_entry_back_leaves_a_board_on_which_nothing_is_absorbed_anew()
-    {
+    fn a_daemon_that_was_killed_while_it_gave_an_entry_back_leaves_that_file_out_and_no_other() {
         let board = board();
         board.see_what_was_left();
         assert_eq!(board.unlisted(), 0);
-        board.word(front::GIVING).unwrap().store(1, Ordering::SeqCst);
+        board.word(front::GIVING).unwrap().store(5, Ordering::SeqCst);
         board.see_what_was_left();
         assert_eq!(board.unlisted(), 1);
+        assert!(board.is_left_out(key(5)) && !board.is_left_out(key(6)));
+        board.see_what_was_left();
+        assert_eq!(board.unlisted(), 1);
+    }
+
+    #[test]
+    fn an_index_leads_nowhere_once_its_entry_is_another_file_s_though_a_daemon_was_killed_in_between() {
+        let board = board();
+        let entry = board.find_or_make(key(5)).unwrap().unwrap();
+        entry.lose_file();
+        let is_its = |other: &FileKey| board.probe(*other).next().unwrap().index() == entry.index();
+        let other = (6..).map(key).find(is_its).unwrap();
+        let others = board.find_or_make(other).unwrap().unwrap();
+        assert_eq!(others.index().number(), entry.index().number());
+        assert!(board.entry(entry.index()).is_none());
+        assert_eq!(board.entry(others.index()).unwrap().key(), Some(other));
     }
 
     #[test]

@@ -126,15 +126,24 @@ impl<'b> Entry<'b> {
         if was == 0 || was == entry::GONE {
             return false;
         }
-        inode.store(entry::GONE, Ordering::SeqCst);
+        self.lose_file();
         fence(Ordering::SeqCst);
         let is_idle = self.opened() == opened && self.standing().level == Level::Pass;
         if is_idle {
-            self.part::<1>(entry::PLACE)[0].fetch_add(1 << 32, Ordering::SeqCst);
+            self.end_use();
         } else {
             inode.store(was, Ordering::SeqCst);
         }
         is_idle
+    }
+
+    pub(crate) fn lose_file(&self) {
+        self.part::<3>(entry::KEY)[1].store(entry::GONE, Ordering::SeqCst);
+    }
+
+    /// Whoever has its index has none from here on.
+    fn end_use(&self) {
+        self.part::<1>(entry::PLACE)[0].fetch_add(1 << 32, Ordering::SeqCst);
     }
 
     /// Its level, and why.
@@ -369,6 +378,10 @@ impl<'b> Entry<'b> {
 
     /// Makes it an entry of `key`, under the board's lock.
     pub(crate) fn become_of(&self, key: FileKey) -> io::Result<()> {
+        if self.is_or_was_used() {
+            // A daemon that was killed while it gave it back may not have come to that.
+            self.end_use();
+        }
         self.robust_lock().map_err(io::Error::other)?.make();
         self.leaving().map_err(io::Error::other)?.make();
         self.part::<1>(entry::STANDING)[0].store(Standing::NEW.to_word(), Ordering::SeqCst);

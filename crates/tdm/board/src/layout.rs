@@ -1,16 +1,20 @@
-//! Where each word of a board is. A front of one page, a list of the entries that are some file's, then the entries, 3072 bytes each.
+//! Where each word of a board is. A front of one page, a list of the entries that are some file's, bits of the files that have none, then the entries, 3072 bytes each.
 
 use byway_sys::robust::LOCK_BYTES;
 use byway_tdm_log::CURSOR_BYTES;
 
 use crate::board::ENTRIES;
+use crate::unlisted::HALF_WORDS;
 
 /// "BYWTDMB" and the version: whoever meets another one maps nothing.
 pub(crate) const MAGIC: u64 = 0x0742_4d44_5457_5942;
 
 /// Behind the front's own page, the number of each entry that was made, a word each: who looks at all of them touches no others.
 pub(crate) const LIST: usize = 4096;
-pub(crate) const FRONT_BYTES: usize = LIST + ENTRIES * 8;
+/// Behind it, two halves.
+pub(crate) const UNLISTED: usize = LIST + ENTRIES * 8;
+pub(crate) const HALF_BYTES: usize = HALF_WORDS * 8;
+pub(crate) const FRONT_BYTES: usize = UNLISTED + 2 * HALF_BYTES;
 pub(crate) const ENTRY_BYTES: usize = 3072;
 
 /// Bytes of a board.
@@ -19,8 +23,8 @@ pub const BOARD_BYTES: usize = FRONT_BYTES + ENTRIES * ENTRY_BYTES;
 /// In the front.
 pub(crate) mod front {
     pub(crate) const MAGIC: usize = 0;
-    /// Files that were opened while there was no entry for them.
-    pub(crate) const UNLISTED: usize = 8;
+    /// How often a look at what is open made the halves of the files that have no entry change places.
+    pub(crate) const TURNS: usize = 8;
     /// Entries that were made.
     pub(crate) const USED: usize = 16;
     /// Not zero once a file may have device memory as its home: until then nobody looks whether one has.
@@ -28,10 +32,14 @@ pub(crate) mod front {
     /// Which daemon it is, and when it was last seen, on the monotonic clock, in nanoseconds.
     pub(crate) const REIGN: usize = 32;
     pub(crate) const SEEN_NS: usize = 40;
-    /// Not zero while an entry is given back.
+    /// The inode of the file whose entry is given back just now.
     pub(crate) const GIVING: usize = 48;
+    /// How often a program said that it has files open which the system does not tell of.
+    pub(crate) const HIDING: usize = 56;
     /// Guards making and giving back entries.
     pub(crate) const LOCK: usize = 64;
+    /// How many files each half was given: two words.
+    pub(crate) const COUNTS: usize = 128;
 }
 
 /// In an entry.

@@ -24,6 +24,12 @@ macro_rules! whys {
                 }
             }
 
+            /// Whether a program may write it that has no descriptor of it which the system tells of.
+            #[must_use]
+            pub const fn is_out_of_sight(self) -> bool {
+                matches!(self, Self::Ring | Self::KernelAio | Self::Parted)
+            }
+
             /// By its number on the board; none that we know is [`Why::Unknown`].
             #[must_use]
             pub const fn from_number(number: u8) -> Self {
@@ -49,7 +55,7 @@ whys! {
     Ring = 9, "a program that writes it uses io_uring, whose writes are not seen";
     KernelAio = 10, "a program that writes it uses asynchronous I/O of the kernel or the C library, which is not seen";
     HandedOn = 11, "it was handed to another program, which may write it unseen";
-    BoardFull = 12, "the board has no entry left for it";
+    BoardFull = 12, "a program may have it open that found no entry for it on the board";
     NoRoom = 13, "device memory has no room for its log";
     VolatileMemory = 14, "the device's memory does not outlive its power";
     SyncIsCheap = 15, "syncing it below costs no more than absorbing it";

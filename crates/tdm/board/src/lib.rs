@@ -10,6 +10,7 @@ mod layout;
 mod level;
 mod lower;
 mod times;
+mod unlisted;
 
 pub use attributes::Attributes;
 pub use board::{Board, BoardError, ENTRIES};

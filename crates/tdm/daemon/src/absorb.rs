@@ -102,7 +102,7 @@ impl Estate {
             (flags.contains(OFlags::DIRECT), Why::Direct),
             (flags.intersects(OFlags::DSYNC | OFlags::SYNC), Why::SyncOnWrite),
             (magic == TMPFS_MAGIC, Why::SyncIsCheap),
-            (self.board.unlisted() > 0, Why::BoardFull),
+            (self.board.is_left_out(file.key), Why::BoardFull),
         ];
         match refusals.into_iter().find(|(is_so, _)| *is_so) {
             Some((_, why)) => Err(why),

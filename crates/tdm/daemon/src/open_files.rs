@@ -40,6 +40,11 @@ impl OpenFiles {
         self.inodes.contains(&inode)
     }
 
+    /// All that may be.
+    pub(crate) fn inodes(&self) -> impl Iterator<Item = u64> {
+        self.inodes.iter().copied()
+    }
+
     /// Whether another process maps a file.
     pub(crate) fn is_mapped_elsewhere(&self, inode: u64) -> bool {
         self.mapped_elsewhere.contains(&inode)

@@ -1,7 +1,9 @@
-//! Entries of the board whose files nobody has open any more are given back, so that a board is never full of what once was.
+//! Entries of the board whose files nobody has open any more are given back, so that a board is never full of what once was; and files that were
+//! opened without one are forgotten.
 //!
 //! A program that had one of them open all the same, unknown to the system, finds that its index leads nowhere and lists its file anew. So
-//! what has to be known for certain is only that nobody has a file open who was barred from being served for what is not seen of him.
+//! what has to be known for certain is only that nobody has a file open who was barred from being served for what is not seen of him, or that has no
+//! entry.
 
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
@@ -41,22 +43,24 @@ impl Looks {
 }
 
 impl Estate {
-    /// Gives entries back if the board is crowded. Whoever opens one of these files meanwhile keeps its entry, or gets a new one.
+    /// Looks who has which files open if the board is crowded, or files were left out: gives entries back, and forgets who was left out. Whoever opens a file meanwhile keeps its
+    /// entry, or gets a new one.
     pub(crate) fn sweep(&self) {
         let mut looks = self.looks();
-        if !looks.are_due() || self.board.made() < CROWDED {
+        if !looks.are_due() || self.board.made() < CROWDED && self.board.unlisted() == 0 {
             return;
         }
         looks.look(|| {
-            if self.board.entries().count() >= CROWDED {
-                self.give_back_closed();
+            let is_crowded = self.board.entries().count() >= CROWDED;
+            if is_crowded || self.board.unlisted() > 0 {
+                self.look_who_has_what(is_crowded);
             }
         });
     }
 
-    fn give_back_closed(&self) {
-        let unlisted = self.board.unlisted();
-        let idle = self.board.entries().filter(|entry| self.is_idle(*entry));
+    fn look_who_has_what(&self, is_crowded: bool) {
+        let hiding = self.board.hiding();
+        let idle = self.board.entries().filter(|entry| is_crowded && self.is_idle(*entry));
         // How often each was opened, from before it is looked who has it open.
         let idle: Vec<_> = idle.map(|entry| (entry, entry.opened())).collect();
         let (Ok(open), Ok(board)) = (OpenFiles::of_user(self.uid), self.board_file().metadata()) else {
@@ -67,13 +71,17 @@ impl Estate {
             let standing = entry.standing();
             let is_open = entry.key().is_none_or(|key| open.has(key.inode));
             let is_hidden =
-                standing.is_barred && (open.is_partial() || is_used && HIDDEN.contains(&standing.why));
+                standing.is_barred && (open.is_partial() || is_used && standing.why.is_out_of_sight());
             if !is_open && !is_hidden && self.board.give_back(entry, opened) {
                 self.judge().forget(entry.index());
             }
         }
         if !is_used {
-            self.board.forget_unlisted(unlisted);
+            self.board.forget_hiding(hiding);
+        }
+        // Asked behind the look: what is out of sight now was not, or was said to be, when its process was looked at.
+        if !open.is_partial() && self.board.hiding() == 0 {
+            self.board.forget_closed(open.inodes());
         }
     }
 
@@ -87,9 +95,6 @@ impl Estate {
         standing.level == Level::Pass && !is_ordered && entry.lock_within(Duration::ZERO).is_ok()
     }
 }
-
-/// Files are barred so that may be written by a program which has no descriptor of them that is told of.
-const HIDDEN: [Why; 3] = [Why::Ring, Why::KernelAio, Why::Parted];
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
 use byway_tdm_board::{Entry, EntryIndex, FileKey, Level, Why};
 use byway_tdm_client::{FdTable, Listed, OpenFile, Session, Turn};
@@ -73,7 +73,13 @@ pub(crate) fn session() -> Option<&'static Session> {
         return None;
     }
     let socket = SOCKET.get()?;
-    SESSION.get_or_init(|| Session::begin(socket).ok()).as_ref()
+    let session = SESSION.get_or_init(|| Session::begin(socket).ok()).as_ref();
+    // Behind that: whoever bars all files looks for a session in the other order.
+    fence(Ordering::SeqCst);
+    if BARRED.load(Ordering::SeqCst) != 0 {
+        session.inspect(|session| session.board().hide());
+    }
+    session
 }
 
 /// Whether any file may have device memory as its home.
@@ -166,7 +172,7 @@ fn listed_anew(
     was: Listed,
 ) -> Option<OpenFile<'static>> {
     let Some(_turn) = Turn::take() else {
-        session.board().leave_out();
+        leave_out(session, file.as_raw_fd());
         return None;
     };
     let listed = Listed { entry: entry_of(session, file.as_raw_fd())?.index(), ..was };
@@ -213,14 +219,14 @@ pub(crate) fn attach(fd: c_int, flags: c_int) {
 fn listed(fd: c_int, flags: c_int) -> Option<(Listed, Why)> {
     // A signal handler that interrupted us may find the board locked by its own thread.
     let Some(_turn) = Turn::take() else {
-        SESSION.get()?.as_ref()?.board().leave_out();
+        leave_out(SESSION.get()?.as_ref()?, fd);
         return None;
     };
     let session = session()?;
     if is_borrowed() {
         // What this child opens is the program's that it becomes.
         stray();
-        session.board().leave_out();
+        leave_out(session, fd);
         return None;
     }
     let entry = entry_of(session, fd)?;
@@ -237,13 +243,22 @@ fn listed(fd: c_int, flags: c_int) -> Option<(Listed, Why)> {
 
 /// The entry of an open file that is the user's own.
 fn entry_of(session: &'static Session, fd: c_int) -> Option<Entry<'static>> {
-    // SAFETY: as in `file`.
+    session.board().find_or_make(key_of(session, fd)?).ok()?
+}
+
+/// An open file gets no entry, as the board cannot be locked here.
+fn leave_out(session: &Session, fd: c_int) {
+    if let Some(key) = key_of(session, fd) {
+        session.board().leave_out(key);
+    }
+}
+
+/// Which file is open, if it is the user's own.
+fn key_of(session: &Session, fd: c_int) -> Option<FileKey> {
+    // SAFETY: as in `open_file`.
     let file = unsafe { BorrowedFd::borrow_raw(fd) };
     let found = FileKey::of(file).ok()??;
-    if found.owner_uid != session.uid() {
-        return None;
-    }
-    session.board().find_or_make(found.key).ok()?
+    (found.owner_uid == session.uid()).then_some(found.key)
 }
 
 fn why_barred(fd: c_int, flags: c_int) -> Option<Why> {
@@ -260,9 +275,12 @@ fn why_barred(fd: c_int, flags: c_int) -> Option<Why> {
     is_standard(fd).then_some(Why::Stdio)
 }
 
-/// Bars every file of this process, and those that it opens from now on.
+/// Bars every file of this process, and those that it opens from now on: they may be written by what is no descriptor of it.
 pub(crate) fn bar_all(why: Why) {
-    BARRED.store(why as u32, Ordering::Relaxed);
+    if BARRED.swap(why as u32, Ordering::SeqCst) == 0 {
+        fence(Ordering::SeqCst);
+        SESSION.get().and_then(Option::as_ref).inspect(|session| session.board().hide());
+    }
     for (fd, _) in FDS.all() {
         bar(fd, why);
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod attributes;
+mod crowded;
 mod differential;
 mod escapes;
 mod faults;

@@ -22,10 +22,10 @@ use rustix::process::Uid;
 use crate::KEEPER;
 
 /// Nobody's number, on every Linux.
-const NOBODY: u32 = 65534;
+pub(crate) const NOBODY: u32 = 65534;
 
 /// A place that another user may come to; `None` where there is no other user to be.
-fn place_of_two(test: &str) -> Option<Place> {
+pub(crate) fn place_of_two(test: &str) -> Option<Place> {
     if !rustix::process::geteuid().is_root() {
         skip(test, "it is not root");
         return None;
@@ -37,7 +37,7 @@ fn place_of_two(test: &str) -> Option<Place> {
 }
 
 /// Does something as the other user: a thread has an identity of its own.
-fn as_nobody<R: Send>(act: impl FnOnce() -> R + Send) -> R {
+pub(crate) fn as_nobody<R: Send>(act: impl FnOnce() -> R + Send) -> R {
     thread::scope(|threads| {
         let other = threads.spawn(|| {
             let nobody = Some(Uid::from_raw(NOBODY));

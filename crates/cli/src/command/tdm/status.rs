@@ -131,7 +131,10 @@ fn write_user(user: &UserReport, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "syncs   {}", spared(user))?;
     if user.unlisted > 0 {
         let files = counted(user.unlisted, "file");
-        writeln!(f, "WARNING {files} found no entry on the board, so that nothing is absorbed anew")?;
+        writeln!(
+            f,
+            "WARNING {files} found no entry on the board, and stay with the kernel until nobody has them open"
+        )?;
     }
     let (mut shown, gone): (Vec<&FileReport>, Vec<&FileReport>) = user.files.iter().partition(is_of_interest);
     // Whoever is served best and syncs most goes first.

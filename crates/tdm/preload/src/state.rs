@@ -76,7 +76,7 @@ pub(crate) fn session() -> Option<&'static Session> {
     let session = SESSION.get_or_init(|| Session::begin(socket).ok()).as_ref();
     // Behind that: whoever bars all files looks for a session in the other order.
     fence(Ordering::SeqCst);
-    if BARRED.load(Ordering::SeqCst) != 0 {
+    if barred().is_some_and(Why::is_out_of_sight) {
         session.inspect(|session| session.board().hide());
     }
     session
@@ -248,6 +248,9 @@ fn entry_of(session: &'static Session, fd: c_int) -> Option<Entry<'static>> {
 
 /// An open file gets no entry, as the board cannot be locked here.
 fn leave_out(session: &Session, fd: c_int) {
+    if IS_CONFINED.load(Ordering::Acquire) {
+        return;
+    }
     if let Some(key) = key_of(session, fd) {
         session.board().leave_out(key);
     }
@@ -262,9 +265,9 @@ fn key_of(session: &Session, fd: c_int) -> Option<FileKey> {
 }
 
 fn why_barred(fd: c_int, flags: c_int) -> Option<Why> {
-    let process = BARRED.load(Ordering::Relaxed);
-    if process != 0 {
-        return Some(Why::from_number(process as u8));
+    let process = barred();
+    if process.is_some() {
+        return process;
     }
     if flags & libc::O_DIRECT != 0 {
         return Some(Why::Direct);
@@ -275,9 +278,18 @@ fn why_barred(fd: c_int, flags: c_int) -> Option<Why> {
     is_standard(fd).then_some(Why::Stdio)
 }
 
-/// Bars every file of this process, and those that it opens from now on: they may be written by what is no descriptor of it.
+/// Why all files of this process are barred, if they are.
+fn barred() -> Option<Why> {
+    match BARRED.load(Ordering::SeqCst) {
+        0 => None,
+        why => Some(Why::from_number(why as u8)),
+    }
+}
+
+/// Bars every file of this process, and those that it opens from now on.
 pub(crate) fn bar_all(why: Why) {
-    if BARRED.swap(why as u32, Ordering::SeqCst) == 0 {
+    let was = BARRED.swap(why as u32, Ordering::SeqCst);
+    if was != why as u32 && why.is_out_of_sight() {
         fence(Ordering::SeqCst);
         SESSION.get().and_then(Option::as_ref).inspect(|session| session.board().hide());
     }

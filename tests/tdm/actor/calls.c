@@ -219,6 +219,8 @@ static int sizes_and_syncs(struct line *l, long *r) {
         *r = ftruncate(fd, a);
     else if (!strcmp(name, "truncate"))
         *r = truncate(l->word[1], a);
+    else if (!strcmp(name, "sys_truncate"))
+        *r = syscall(SYS_truncate, l->word[1], a);
     else if (!strcmp(name, "fallocate"))
         *r = fallocate(fd, (int)a, b, c);
     else if (!strcmp(name, "posix_fallocate"))
@@ -326,6 +328,16 @@ static int names(struct line *l, long *r) {
     const char *name = l->word[0];
     if (!strcmp(name, "rename"))
         *r = rename(l->word[1], l->word[2]);
+    else if (!strcmp(name, "sys_rename"))
+        *r = syscall(SYS_rename, l->word[1], l->word[2]);
+    else if (!strcmp(name, "sys_renameat"))
+        *r = syscall(SYS_renameat, AT_FDCWD, l->word[1], AT_FDCWD, l->word[2]);
+    else if (!strcmp(name, "sys_renameat2"))
+        *r = syscall(SYS_renameat2, AT_FDCWD, l->word[1], AT_FDCWD, l->word[2], 0);
+    else if (!strcmp(name, "sys_unlink"))
+        *r = syscall(SYS_unlink, l->word[1]);
+    else if (!strcmp(name, "sys_unlinkat"))
+        *r = syscall(SYS_unlinkat, AT_FDCWD, l->word[1], 0);
     else if (!strcmp(name, "link"))
         *r = link(l->word[1], l->word[2]);
     else if (!strcmp(name, "name")) {

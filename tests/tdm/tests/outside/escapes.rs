@@ -222,6 +222,7 @@ fn a_cut_that_fails_cuts_nothing_later() {
 fn cuts_of_every_kind_are_kept() {
     let mut alone = Alone::new("+ce");
     alone.survives("truncate log 300; pwrite a 5 9 310");
+    alone.survives("pwrite a 900 10 0; sys_truncate log 300; pwrite a 5 9 10");
     alone.survives("open b log wt; pwrite a 5 9 10; close b");
     alone.survives("pwrite a 900 10 0; creat b log; pwrite a 5 9 10; close b");
     alone.survives("pwrite a 900 10 0; open b log rt; pwrite a 5 9 10; close b");
@@ -369,17 +370,21 @@ fn a_number_that_a_stream_gave_back_is_another_file_s() {
 
 #[test]
 fn a_file_that_gets_another_name_while_nobody_serves_is_kept_below() {
-    let mut alone = Alone::new("+ce");
-    alone.actor.does("mkdir other; write a 40 9; fdatasync a; rename log other/log");
-    for _ in 0..2 {
-        alone.actor.does("write a 40 10; fdatasync a");
-        alone.check_is_below("other/log");
+    for rename in ["rename", "sys_rename", "sys_renameat", "sys_renameat2"] {
+        let mut alone = Alone::new("+ce");
+        alone.actor.does(&format!("mkdir other; write a 40 9; fdatasync a; {rename} log other/log"));
+        for _ in 0..2 {
+            alone.actor.does("write a 40 10; fdatasync a");
+            alone.check_is_below("other/log");
+        }
     }
 }
 
 #[test]
 fn a_file_that_loses_the_name_in_its_log_and_has_another_is_kept_below() {
-    for unname in ["unlink log", "remove log", "open b new wc; rename new log"] {
+    for unname in
+        ["unlink log", "remove log", "open b new wc; rename new log", "sys_unlink log", "sys_unlinkat log"]
+    {
         let mut alone = Alone::new("+ce");
         alone.actor.does(&format!("mkdir other; link log other/log; {unname}"));
         alone.actor.does("write a 40 10; fdatasync a");

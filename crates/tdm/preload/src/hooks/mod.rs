@@ -60,6 +60,7 @@ use in_front;
 
 mod aliases;
 mod attributes;
+mod bare;
 mod close;
 mod confine;
 mod home;

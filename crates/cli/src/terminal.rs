@@ -50,6 +50,14 @@ impl Interrupt {
         if self.0.load(Ordering::Relaxed) { Err(Interrupted(KEPT.into())) } else { Ok(()) }
     }
 
+    /// The same for work that puts nothing.
+    ///
+    /// # Errors
+    /// [`Interrupted`] once a signal came, with what is `left`.
+    pub fn checked(&self, left: &'static str) -> Result<(), Interrupted> {
+        self.check().map_err(|_| Interrupted(left.into()))
+    }
+
     /// The same for whoever watches long work of the library, and may end it.
     pub fn flow(&self) -> ControlFlow<()> {
         match self.check() {

@@ -7,6 +7,9 @@ mod common;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use byway_tdm_board::{EntryIndex, FileKey, Level, RingWords};
 use byway_tdm_client::{Extent, Listed, OpenFile, Session, Wrote};
@@ -14,6 +17,7 @@ use byway_tdm_daemon::{Assignment, Kind, SlotNumber, Table};
 use common::server::Server;
 use common::tdm::Place;
 use common::{byway, json_lines, refused};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 fn open_file<'s>(session: &'s Session, file: &'s File) -> OpenFile<'s> {
     let key = FileKey::of(file).unwrap().unwrap().key;
@@ -395,4 +399,28 @@ fn the_bench_tells_how_each_way_was_served() {
     assert!(rows.iter().all(|row| row["count"] == 6 && row["level"] == "PASS"), "{rows:?}");
     let left = std::fs::read_dir(folder).unwrap().flatten();
     assert!(left.into_iter().all(|entry| !entry.file_name().to_string_lossy().contains("bench")));
+}
+
+#[test]
+fn an_interrupted_bench_ends_with_130_and_leaves_no_file() {
+    let place = Place::new();
+    let _server = place.serve(&[]);
+    let (library, folder, socket) =
+        (place.text("libbyway_tdm.so"), place.path("folder"), place.text("socket"));
+    std::fs::write(&library, "").unwrap();
+    std::fs::create_dir(&folder).unwrap();
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("byway"));
+    command.args(["tdm", "bench", "--count", "10000000", "--socket", &socket, "--library", &library]);
+    // As a terminal has them: the rounds are of its group.
+    let child =
+        command.arg(&folder).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0).spawn().unwrap();
+    let files = || std::fs::read_dir(&folder).unwrap().count();
+    while files() == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    kill_process_group(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), files()), (Some(130), 0), "{said}");
+    assert!(said.contains("interrupted; nothing is told") && !said.contains("put"), "{said}");
 }

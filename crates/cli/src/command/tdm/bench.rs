@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
 use super::library::PRELOAD;
-use super::round::Round;
+use super::round::{CUT_SHORT, Round};
 use super::{ask, library, words};
 use crate::args::TdmBench;
 use crate::rows::percentiles;
@@ -29,8 +29,11 @@ pub fn run(args: &TdmBench, out: &mut impl Write, interrupt: &Interrupt) -> Resu
         let mut all: [Vec<Round>; 2] = Default::default();
         for _ in 0..args.rounds {
             for (way, rounds) in ways.iter().zip(&mut all) {
-                interrupt.check()?;
-                rounds.push(way.round(args, size)?);
+                interrupt.checked(CUT_SHORT)?;
+                let round = way.round(args, size);
+                // A terminal interrupts the round as well, whose end says less.
+                interrupt.checked(CUT_SHORT)?;
+                rounds.push(round?);
                 progress.advance(1);
             }
         }

@@ -19,6 +19,9 @@ const WARM_UP: u32 = 10;
 /// Looks, at most: one that is not absorbed by then is measured as it is, and says why it is not.
 const LOOKS: u32 = 20;
 
+/// What an interruption leaves.
+pub const CUT_SHORT: &str = "nothing is told of what was measured so far, and its file is gone";
+
 /// What a round took.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Round {
@@ -52,7 +55,7 @@ pub fn run(args: &TdmBench, out: &mut impl Write, interrupt: &Interrupt) -> Resu
     }
     let mut round = Round::default();
     for _ in 0..args.count {
-        interrupt.check()?;
+        interrupt.checked(CUT_SHORT)?;
         let (write_ns, sync_ns) = write_and_sync(&mut file, &data)?;
         round.write_ns.push(write_ns);
         round.sync_ns.push(sync_ns);

@@ -99,7 +99,7 @@ fn never_seen(file: &NamedFile, report: &Report, opened_by: &[Holder]) -> Vec<St
         0 => said.push("No program that can be seen from here has it open for writing.".to_owned()),
         _ if opened_by.iter().any(|holder| holder.is_served) => {
             said.push(
-                "A program under the library has it open that was writing files before the daemon was there: it is served once it is started again."
+                "A program under the library has it open that began before the daemon did: it is served once it is started again."
                     .to_owned(),
             );
         }

@@ -26,7 +26,7 @@ pub fn run(args: &TdmRun) -> Result<()> {
         None => {
             if let Err(error) = ask::connect(&socket) {
                 eprintln!(
-                    "byway: {error:#}: {} runs unserved, unless one does by the time it first opens a file to write it",
+                    "byway: {error:#}: {} runs unserved until it is started again when one does",
                     path.display()
                 );
             }

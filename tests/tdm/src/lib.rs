@@ -17,7 +17,7 @@ pub use actor::{ATTRIBUTE_CHANGES, Actor, Answer};
 pub use built::{actor, library, witness};
 pub use keeper::Keeper;
 pub use mount::{Mount, cannot_mount};
-pub use place::{Place, absorb, ask_again};
+pub use place::{Place, absorb, ask_again, come_to};
 pub use run::Run;
 pub use survivor::assert_survives;
 

@@ -48,6 +48,9 @@ pub enum DaemonError {
     /// Slots of the region's table are broken: which logs they were of is not known.
     #[error("what the region says of {} of its logs is damaged: `byway tdm recover` tells more", .0.len())]
     Damaged(Vec<u32>),
+    /// Every slice of the region is some user's who uses it.
+    #[error("the region has room for {0} users, all of whom use theirs")]
+    NoSlice(usize),
     /// The region is too small.
     #[error("a region of {0} bytes has no room for logs: at least {1} are needed")]
     TooSmall(u64, u64),

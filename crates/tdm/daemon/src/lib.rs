@@ -18,6 +18,7 @@ mod namespace;
 mod open_files;
 mod options;
 mod orders;
+mod parts;
 mod recovery;
 mod report;
 mod resident;

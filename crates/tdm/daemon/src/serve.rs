@@ -17,22 +17,20 @@ use byway_tdm_control::{Channel, Peer, Reply, Request};
 use byway_tdm_region::{Description, DeviceRegion, Place, open_described};
 
 use crate::error::DaemonError;
-use crate::estate::{Estate, board_path};
+use crate::estate::Estate;
 use crate::homes::Asker;
 use crate::namespace::has_our_numbers;
 use crate::options::Options;
-use crate::recovery::{Outcome, Purpose, RecoveredFile, Terms, left_by_all};
+use crate::parts::SLICE_MIN_BYTES;
+use crate::recovery::{Outcome, Purpose, RecoveredFile, Terms};
 use crate::report::{CacheReport, RegionReport, Report};
 use crate::resident::{CacheRoom, bring};
-use crate::shares::users;
-use crate::table::{BootId, Found, SlotNumber, TABLE_BYTES, Table};
+use crate::sweep::Looks;
+use crate::table::{BootId, Found, SlotNumber, TABLE_BYTES};
 use crate::unserved::Unserved;
 
 /// Between two rounds over all files.
 const ROUND: Duration = Duration::from_millis(20);
-
-/// The shortest slice: eight short logs.
-const SLICE_MIN_BYTES: u64 = 2 << 20;
 
 /// A daemon that serves until it is dropped.
 #[derive(Debug)]
@@ -44,28 +42,31 @@ pub struct Daemon {
 }
 
 #[derive(Debug)]
-struct Shared {
-    options: Options,
+pub(crate) struct Shared {
+    pub(crate) options: Options,
     /// The region's file or node, however it was named.
-    place: PathBuf,
-    region: Box<dyn DeviceRegion>,
-    cache_room: CacheRoom,
-    boot: BootId,
-    estates: Mutex<Vec<Arc<Estate>>>,
-    /// Held while a user's part is opened, by the user: whoever's takes long holds up his own programs.
-    openings: Mutex<BTreeMap<u32, Arc<Mutex<()>>>>,
+    pub(crate) place: PathBuf,
+    pub(crate) region: Box<dyn DeviceRegion>,
+    pub(crate) cache_room: CacheRoom,
+    pub(crate) boot: BootId,
+    pub(crate) estates: Mutex<Vec<Arc<Estate>>>,
+    /// Held while a user's part is opened or given back, by the user: whoever's takes long holds up his own programs.
+    pub(crate) openings: Mutex<BTreeMap<u32, Arc<Mutex<()>>>>,
+    /// For parts that can be given back.
+    pub(crate) looks: Mutex<Looks>,
     clients: Mutex<Vec<Client>>,
     /// Programs of other PID namespaces that came.
     turned_away: AtomicU64,
     unserved: Unserved,
     stops: AtomicBool,
     /// Which daemon this is, to those whose files came home to it.
-    reign: u32,
+    pub(crate) reign: u32,
 }
 
 /// A connection, and the thread that serves it.
 #[derive(Debug)]
 struct Client {
+    uid: Option<u32>,
     stream: UnixStream,
     thread: JoinHandle<()>,
 }
@@ -178,6 +179,7 @@ impl Shared {
             boot,
             estates: Mutex::default(),
             openings: Mutex::default(),
+            looks: Mutex::default(),
             clients: Mutex::default(),
             turned_away: AtomicU64::new(0),
             unserved: Unserved::default(),
@@ -218,18 +220,6 @@ impl Shared {
         damaged.into_iter().map(tell).collect()
     }
 
-    fn recover_user(&self, uid: u32, terms: Terms) -> Result<Vec<RecoveredFile>, DaemonError> {
-        let estate = match self.open_estate(uid) {
-            Ok(estate) => estate,
-            // Others are served: his logs stay as they are, with the programs that use them.
-            Err(error @ DaemonError::OtherBoard { .. }) => return left_by_all(&self.table(), uid, &error),
-            Err(error) => return Err(error),
-        };
-        let recovered = estate.recover(&self.table(), terms)?;
-        locked(&self.estates).push(Arc::new(estate));
-        Ok(recovered)
-    }
-
     fn spawn(
         self: &Arc<Self>,
         name: &str,
@@ -238,86 +228,6 @@ impl Shared {
         let shared = Arc::clone(self);
         let spawned = thread::Builder::new().name(name.into()).spawn(move || run(&shared));
         spawned.map_err(DaemonError::system(&self.options.socket, "start a thread"))
-    }
-
-    fn table(&self) -> Table<'_, byway_tdm_region::Window> {
-        Table::new(self.region.window())
-    }
-
-    fn users_of_table(&self) -> Result<Vec<u32>, DaemonError> {
-        let mut users: Vec<u32> = self
-            .table()
-            .slots()?
-            .into_iter()
-            .filter_map(|(_, found)| match found {
-                Found::Used(was) => Some(was.uid),
-                _ => None,
-            })
-            .collect();
-        users.sort_unstable();
-        users.dedup();
-        Ok(users)
-    }
-
-    /// A user's part, made when he comes for the first time.
-    fn estate(&self, uid: u32) -> Result<Arc<Estate>, DaemonError> {
-        if let Some(estate) = self.opened(uid) {
-            return Ok(estate);
-        }
-        let opening = Arc::clone(locked(&self.openings).entry(uid).or_default());
-        let _alone = locked(&opening);
-        if let Some(estate) = self.opened(uid) {
-            return Ok(estate);
-        }
-        let estate = Arc::new(self.open_estate(uid)?);
-        // There is something to recover where he could not be served when all others were.
-        let terms = Terms { boot: self.boot, is_forced: false, forgets: false };
-        estate.recover(&self.table(), terms)?;
-        locked(&self.estates).push(Arc::clone(&estate));
-        Ok(estate)
-    }
-
-    fn opened(&self, uid: u32) -> Option<Arc<Estate>> {
-        locked(&self.estates).iter().find(|estate| estate.uid == uid).map(Arc::clone)
-    }
-
-    fn open_estate(&self, uid: u32) -> Result<Estate, DaemonError> {
-        let slice = self.slice_of(uid)?;
-        let board = board_path(&self.options.boards, &self.place, uid);
-        let is_logged =
-            |found: &Found| matches!(found, Found::Used(was) if was.uid == uid && was.boot == self.boot);
-        let has_logs = self.table().slots()?.iter().any(|(_, found)| is_logged(found));
-        let estate = Estate::open((uid, has_logs), slice, &board, &self.options, &self.cache_room)?;
-        estate.board.set_reign(self.reign);
-        estate.board.set_seen(monotonic_ns());
-        Ok(estate)
-    }
-
-    /// The part that a request is about: root has orders for any user's files.
-    fn estate_for(&self, uid: u32, request: Request) -> Result<Arc<Estate>, DaemonError> {
-        if let (0, Request::Order(_, key)) = (uid, request)
-            && let Some(estate) =
-                self.all_estates().into_iter().find(|estate| estate.board.find(key).is_some())
-        {
-            return Ok(estate);
-        }
-        self.estate(uid)
-    }
-
-    /// The slice that a user had, or the next one that is free: all of the region where only one user is served.
-    fn slice_of(&self, uid: u32) -> Result<Box<dyn DeviceRegion>, DaemonError> {
-        // Two users who come at once do not have the same one.
-        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-        let _alone = locked(&ONE_AT_A_TIME);
-        let (align, end) = (self.region.align_bytes().max(4096), self.region.len_bytes());
-        let first = TABLE_BYTES.next_multiple_of(align);
-        let taken = self.region.slices()?;
-        if let Some(mine) = taken.iter().find(|slice| slice.uid == uid) {
-            return Ok(self.region.slice(mine.range.clone(), uid)?);
-        }
-        let len = ((end - first) / u64::from(users()) / align * align).max(SLICE_MIN_BYTES);
-        let start = taken.iter().map(|slice| slice.range.end).max().unwrap_or(first);
-        Ok(self.region.slice(start..start + len, uid)?)
     }
 
     fn accept(self: &Arc<Self>, listener: &UnixListener) {
@@ -335,11 +245,20 @@ impl Shared {
     fn begin(self: &Arc<Self>, stream: UnixStream) -> Result<(), DaemonError> {
         let again =
             stream.try_clone().map_err(DaemonError::system(&self.options.socket, "take a connection"))?;
-        let thread = self.spawn("byway-tdm-client", move |shared| shared.serve(&Channel::accepted(again)))?;
+        let channel = Channel::accepted(again);
+        let uid = channel.peer().ok().map(|peer| peer.uid);
+        // Held from before it runs: who is not among them has no connection.
         let mut clients = locked(&self.clients);
+        let thread = self.spawn("byway-tdm-client", move |shared| shared.serve(&channel))?;
         clients.retain(|client| !client.thread.is_finished());
-        clients.push(Client { stream, thread });
+        clients.push(Client { uid, stream, thread });
         Ok(())
+    }
+
+    /// Whether a program of a user has a connection.
+    pub(crate) fn is_connected(&self, uid: u32) -> bool {
+        let clients = locked(&self.clients);
+        clients.iter().any(|client| client.uid == Some(uid) && !client.thread.is_finished())
     }
 
     fn end_clients(&self) {
@@ -480,10 +399,6 @@ impl Shared {
         ended
     }
 
-    fn all_estates(&self) -> Vec<Arc<Estate>> {
-        locked(&self.estates).clone()
-    }
-
     fn report(&self) -> Report {
         let region = RegionReport {
             description: self.options.region.clone(),
@@ -501,7 +416,7 @@ impl Shared {
 }
 
 /// A mutex, whoever panicked with it.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -29,12 +29,12 @@ pub(crate) struct Looks {
 }
 
 impl Looks {
-    fn are_due(&self) -> bool {
+    pub(crate) fn are_due(&self) -> bool {
         monotonic_ns() >= self.again_ns
     }
 
     /// Looks, and sees what that costs. What the thread waits for a processor is not its cost: where that is long the board may be filling.
-    fn look(&mut self, look: impl FnOnce()) {
+    pub(crate) fn look(&mut self, look: impl FnOnce()) {
         let began_ns = thread_ns();
         look();
         let cost = Duration::from_nanos(thread_ns() - began_ns);

@@ -280,6 +280,11 @@ impl DeviceRegion for Mapped {
         slice::beside(&self.path).map_err(RegionError::system(&self.path, "look for its slices"))
     }
 
+    fn give_back(&self, slice: &SliceName) -> Result<(), RegionError> {
+        let path = slice.path_beside(&self.path);
+        std::fs::remove_file(&path).map_err(RegionError::system(&path, "take it away"))
+    }
+
     fn stats(&self) -> RegionStats {
         RegionStats { resident_bytes: self.len_bytes(), ..RegionStats::default() }
     }

@@ -198,6 +198,10 @@ impl DeviceRegion for Modelled {
         self.memory.slices()
     }
 
+    fn give_back(&self, slice: &SliceName) -> Result<(), RegionError> {
+        self.memory.give_back(slice)
+    }
+
     fn stats(&self) -> RegionStats {
         self.device.cache.stats(self.now_ps())
     }

@@ -91,6 +91,12 @@ pub trait DeviceRegion: fmt::Debug + Send + Sync {
     /// [`RegionError::System`].
     fn slices(&self) -> Result<Vec<SliceName>, RegionError>;
 
+    /// Takes a slice away with all that is in it: its range is free, and whoever maps it still has memory that is nobody's.
+    ///
+    /// # Errors
+    /// [`RegionError::System`].
+    fn give_back(&self, slice: &SliceName) -> Result<(), RegionError>;
+
     /// What happened so far.
     fn stats(&self) -> RegionStats;
 }

@@ -2,6 +2,7 @@
 //!
 //! Needs root, who starts a daemon for all users and programs as another one.
 
+use std::collections::BTreeSet;
 use std::fs::{File, Permissions};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -13,10 +14,10 @@ use byway_conformance::skips::skip;
 use byway_sys::Mapping;
 use byway_sys::map::Sharing;
 use byway_tdm_board::{Counted, FileKey, Level, Why};
-use byway_tdm_client::Session;
+use byway_tdm_client::{Session, SessionError};
 use byway_tdm_control::{Channel, Order, Reply, Request};
 use byway_tdm_region::Memory;
-use byway_tdm_tests::{Actor, Place};
+use byway_tdm_tests::{Actor, Place, absorb, come_to};
 use rustix::process::Uid;
 
 use crate::KEEPER;
@@ -36,12 +37,17 @@ pub(crate) fn place_of_two(test: &str) -> Option<Place> {
     Some(place)
 }
 
-/// Does something as the other user: a thread has an identity of its own.
+/// Does something as the other user.
 pub(crate) fn as_nobody<R: Send>(act: impl FnOnce() -> R + Send) -> R {
+    as_user(NOBODY, act)
+}
+
+/// Does something as another user: a thread has an identity of its own.
+fn as_user<R: Send>(uid: u32, act: impl FnOnce() -> R + Send) -> R {
     thread::scope(|threads| {
         let other = threads.spawn(|| {
-            let nobody = Some(Uid::from_raw(NOBODY));
-            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            let user = Some(Uid::from_raw(uid));
+            rustix::thread::set_thread_res_uid(user, user, user).unwrap();
             act()
         });
         other.join().unwrap()
@@ -133,6 +139,45 @@ fn a_user_has_no_say_over_anothers_files_and_opens_no_part_but_his_own() {
     let mut opened = as_nobody(|| files_that_open(place.path()));
     opened.retain(|name| !name.contains(&NOBODY.to_string()));
     assert_eq!(opened, Vec::<String>::new());
+}
+
+/// What a daemon says to a user's program that begins.
+fn welcome(place: &Place, uid: u32) -> Result<(), SessionError> {
+    as_user(uid, || Session::begin(&place.options.socket).map(drop))
+}
+
+#[test]
+fn one_user_more_than_there_are_slices_is_served_once_another_s_programs_are_gone_and_not_before() {
+    const FIRST: u32 = 60_001;
+    let test =
+        "one_user_more_than_there_are_slices_is_served_once_another_s_programs_are_gone_and_not_before";
+    let Some(place) = place_of_two(test) else { return };
+    std::fs::set_permissions(place.path().join("plain"), Permissions::from_mode(0o777)).unwrap();
+    let daemon = place.daemon();
+    let users = FIRST..FIRST + 8;
+    let mut programs: Vec<Actor> = users.clone().map(|uid| Actor::of_user(&place, "plain", uid)).collect();
+    for (program, uid) in programs.iter_mut().zip(users.clone()) {
+        program.does(&format!("open a log-{uid} wce; write a 100 1"));
+    }
+    let served = || daemon.report().users.iter().map(|user| user.uid).collect::<BTreeSet<_>>();
+    assert_eq!(served(), users.clone().collect());
+    let ninth = users.end;
+    for _ in 0..2 {
+        come_to(|| match welcome(&place, ninth) {
+            Err(SessionError::Refused(_)) => Ok(()),
+            other => Err(format!("{other:?}")),
+        });
+    }
+    programs[3].kill();
+    come_to(|| welcome(&place, ninth));
+    assert_eq!(served(), users.clone().filter(|uid| *uid != FIRST + 3).chain([ninth]).collect());
+    // He who had it is one more than there is room for, and the others have lost nothing.
+    let log = place.path().join(format!("plain/log-{FIRST}"));
+    let session = as_user(FIRST, || place.session());
+    absorb(&session, &mut programs[0], 'a', place.key(log.to_str().unwrap()));
+    // The ninth has no program there.
+    come_to(|| welcome(&place, FIRST + 3));
+    assert_eq!(served(), users.collect());
 }
 
 /// Has so many files of a board be absorbed by nobody, each with its lock held by this thread for ever.

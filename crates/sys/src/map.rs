@@ -366,6 +366,7 @@ impl Mapping {
     ///
     /// # Errors
     /// [`MapError`] when the word is not inside the mapping or not aligned.
+    #[inline]
     pub fn exchange_u64(&self, at: usize, from: u64, to: u64) -> Result<bool, MapError> {
         let word = atomic_u64(self.check(at, 8, 8)?);
         let exchanged = word.compare_exchange(from.to_le(), to.to_le(), Ordering::SeqCst, Ordering::SeqCst);

@@ -98,6 +98,7 @@ impl<'m> RobustLock<'m> {
     ///
     /// # Errors
     /// `TimedOut`, or what [`RobustLock::lock`] fails with.
+    #[inline]
     pub fn lock_within(self, patience: Duration) -> io::Result<Held<'m>> {
         self.take(|| patience)
     }

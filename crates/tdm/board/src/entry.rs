@@ -329,6 +329,7 @@ impl<'b> Entry<'b> {
     ///
     /// # Errors
     /// `TimedOut`, or what the system says.
+    #[inline]
     pub fn lock_within(&self, patience: Duration) -> io::Result<Held<'b>> {
         self.found(self.robust_lock().map_err(io::Error::other)?.lock_within(patience)?)
     }

@@ -296,7 +296,7 @@ impl<'s> OpenFile<'s> {
             }
             Err(_) => return AtHome::Failed(EIO),
         };
-        if entry.standing().level != Level::Dax {
+        if entry.level() != Level::Dax {
             return AtHome::Left;
         }
         // Where it is, and only then whether: whoever brings it below says first that it is not.

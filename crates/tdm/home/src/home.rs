@@ -176,7 +176,7 @@ impl<'m, M: Memory> Home<'m, M> {
     /// # Errors
     /// [`HomeError::Size`] for a word that nobody wrote, [`HomeError::Memory`].
     pub fn kept_size(&self) -> Result<u64, HomeError> {
-        let word = self.memory.load(self.place.at + SIZE_AT)?;
+        let word = self.kept_word()?;
         let size_bytes = word >> 16;
         if self.size_word(size_bytes) != word || size_bytes > self.room_bytes() {
             return Err(HomeError::Size(word));
@@ -193,13 +193,29 @@ impl<'m, M: Memory> Home<'m, M> {
         Ok(self.memory.read(self.at(at), into)?)
     }
 
-    /// Keeps a size.
-    #[inline]
-    pub(crate) fn keep_size(&self, size_bytes: u64, point: Point) -> Result<(), MemoryError> {
+    /// Keeps a size that shrank.
+    pub(crate) fn keep_cut(&self, size_bytes: u64) -> Result<(), MemoryError> {
         self.memory.store(self.place.at + SIZE_AT, self.size_word(size_bytes))?;
-        self.memory.flush(self.place.at, FRONT_BYTES, point)?;
-        self.memory.fence(point);
+        self.memory.flush(self.place.at, FRONT_BYTES, point::CUT)?;
+        self.memory.fence(point::CUT);
         Ok(())
+    }
+
+    /// The word for the size that is kept.
+    #[inline]
+    pub(crate) fn kept_word(&self) -> Result<u64, MemoryError> {
+        self.memory.load(self.place.at + SIZE_AT)
+    }
+
+    /// Keeps a size that grew, if that word is the one still; whether it was.
+    #[inline]
+    pub(crate) fn keep_grown(&self, was: u64, size_bytes: u64) -> Result<bool, MemoryError> {
+        let is_kept = self.memory.exchange(self.place.at + SIZE_AT, was, self.size_word(size_bytes))?;
+        if is_kept {
+            self.memory.flush(self.place.at, FRONT_BYTES, point::SIZE)?;
+            self.memory.fence(point::SIZE);
+        }
+        Ok(is_kept)
     }
 
     /// Puts bytes at an offset; nothing is kept for certain yet.

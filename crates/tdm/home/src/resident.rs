@@ -136,8 +136,8 @@ impl<'a, M: Memory> Resident<'a, M> {
         }
         if size_bytes < self.words.kept_bytes() {
             // What comes behind it from here on is not to be found under the old size.
-            self.home.keep_size(size_bytes, point::CUT)?;
-            self.words.set_kept(size_bytes);
+            self.home.keep_cut(size_bytes)?;
+            self.words.set_cut(size_bytes);
         }
         if self.words.shrink(size_bytes) { Ok(()) } else { Err(HomeError::Leaving) }
     }
@@ -148,27 +148,44 @@ impl<'a, M: Memory> Resident<'a, M> {
     /// [`HomeError::Memory`]: the next sync tries again.
     #[inline]
     pub fn sync(&self) -> Result<(), HomeError> {
-        let size = self.size_bytes();
-        let grew = size != self.words.kept_bytes();
-        let dirty = self.words.take_dirty();
-        if let Some((from, to)) = dirty {
-            self.persist(from, to.min(size))?;
+        loop {
+            // Before the size: a signal handler that wrote in between, and synced that, has kept another one, which stays.
+            let kept = self.home.kept_word()?;
+            let size = self.size_bytes();
+            let kept_bytes = self.words.kept_bytes();
+            if self.words.begin_flush() {
+                self.words.suspect();
+            }
+            if let Some((from, to)) = self.words.take_dirty() {
+                self.persist(from, to.min(self.words.end()))?;
+            }
+            let is_kept = size == kept_bytes
+                || self.home.keep_grown(kept, size).inspect_err(|_| self.words.suspect())?;
+            if is_kept {
+                self.words.set_kept(size);
+            }
+            if self.size_bytes() == size {
+                return Ok(());
+            }
         }
-        if grew {
-            self.home.keep_size(size, point::SIZE).inspect_err(|_| self.words.suspect())?;
-            self.words.set_kept(size);
-        }
-        Ok(())
     }
 
     /// Has what is dirty kept first if a range that is about to be written lies apart from it.
     #[inline]
     fn part(&self, from: u64, to: u64) -> Result<(), HomeError> {
-        if let Some((dirty_from, dirty_to)) = self.words.dirty()
-            && (from > dirty_to + APART_BYTES || dirty_from > to + APART_BYTES)
-            && let Some((from, to)) = self.words.take_dirty()
-        {
+        let is_apart = |dirty: (u64, u64)| from > dirty.1 + APART_BYTES || dirty.0 > to + APART_BYTES;
+        if self.words.dirty().is_some_and(is_apart) { self.clean() } else { Ok(()) }
+    }
+
+    /// Has what is dirty kept, and no size.
+    #[cold]
+    fn clean(&self) -> Result<(), HomeError> {
+        let is_inside = self.words.begin_flush();
+        if let Some((from, to)) = self.words.take_dirty() {
             self.persist(from, to.min(self.words.end()))?;
+        }
+        if !is_inside {
+            self.words.end_flush();
         }
         Ok(())
     }

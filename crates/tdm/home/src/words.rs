@@ -18,6 +18,9 @@ const ALL: u64 = u32::MAX as u64;
 /// In a size: somebody brings the file below, of that size, and what is written from here on is not in it.
 const LEAVES: u64 = 1 << 63;
 
+/// In what is kept: somebody has taken what is dirty, and it is not kept yet.
+const FLUSHES: u64 = 1 << 63;
+
 /// What a file is now, and what of that is kept. Changed under the file's lock; by a signal handler that interrupted whoever holds it too,
 /// so that each word is changed in one step and none is read twice. Who brings it below has another lock: a size that is closed is changed no more.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +74,7 @@ impl<'w> HomeWords<'w> {
     /// Whether a sync has something to do.
     #[must_use]
     pub fn is_kept(&self) -> bool {
-        self.get(DIRTY) == 0 && self.size_bytes() == self.get(KEPT)
+        self.get(DIRTY) == 0 && self.size_bytes() == self.kept_bytes()
     }
 
     /// Forgets what somebody reserved and died.
@@ -119,12 +122,33 @@ impl<'w> HomeWords<'w> {
 
     #[inline]
     pub(crate) fn kept_bytes(&self) -> u64 {
-        self.get(KEPT)
+        self.get(KEPT) & !FLUSHES
     }
 
+    /// A size was kept, and all that was dirty below it.
     #[inline]
     pub(crate) fn set_kept(&self, size_bytes: u64) {
         self.set(KEPT, size_bytes);
+    }
+
+    /// A size was kept by a cut, which flushes nothing.
+    pub(crate) fn set_cut(&self, size_bytes: u64) {
+        self.set(KEPT, size_bytes | self.get(KEPT) & FLUSHES);
+    }
+
+    /// What is dirty is about to be taken. Whether somebody is in the midst of that already: below the signal handler that asks, or dead. What he took is nowhere
+    /// to be found.
+    #[inline]
+    #[must_use]
+    pub(crate) fn begin_flush(&self) -> bool {
+        let was = self.get(KEPT);
+        self.set(KEPT, was | FLUSHES);
+        was & FLUSHES != 0
+    }
+
+    /// What was taken is kept.
+    pub(crate) fn end_flush(&self) {
+        self.0[KEPT].fetch_and(!FLUSHES, Ordering::AcqRel);
     }
 
     /// What is dirty: from where up to where.

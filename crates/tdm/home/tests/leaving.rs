@@ -145,17 +145,46 @@ struct Leaver<'f> {
     phase: Cell<Phase>,
     /// Accesses of the other before the next step.
     wait: Cell<u64>,
+    /// The other is inside of a sync, and a signal handler of his comes after so many accesses.
+    handler: Cell<Option<u64>>,
 }
 
 impl Leaver<'_> {
     /// The other comes to his next access, or has made it.
     fn reached(&self) {
+        self.handle();
         while self.wait.get() == 0 {
             self.step();
             let mut random = self.random.borrow_mut();
             self.wait.set(if random.one_in(2) { 0 } else { random.below(6) });
         }
         self.wait.set(self.wait.get() - 1);
+    }
+
+    /// A signal handler of the other writes inside of his sync, and mostly syncs that: it is over before he goes on.
+    fn handle(&self) {
+        let file = self.file;
+        let may = self.handler.get().filter(|_| file.is_home.get() && !file.words().is_closed());
+        self.handler.set(may.and_then(|accesses| accesses.checked_sub(1)));
+        if may != Some(0) {
+            return;
+        }
+        let mut random = self.random.borrow_mut();
+        let (at, data) = some_bytes(&mut random);
+        let call = if random.one_in(2) || file.now().len() > 400 {
+            Call::Write { at, data }
+        } else {
+            Call::Append { data }
+        };
+        let behind = call.behind(file.now());
+        file.states.borrow_mut().push(behind);
+        let resident = Resident::new(file.home(), file.words());
+        call.at_home(&resident, |data| data).unwrap();
+        file.under_way.set(Some((file.last(), file.last())));
+        if !random.one_in(3) {
+            resident.sync().unwrap();
+            file.acknowledge(file.last());
+        }
     }
 
     fn is_begun(&self) -> bool {
@@ -301,6 +330,19 @@ impl Call {
         }
     }
 
+    fn at_home<'d, M: Memory, S: Source>(
+        &'d self,
+        resident: &Resident<'_, M>,
+        source: impl Fn(&'d [u8]) -> S,
+    ) -> Result<(), HomeError> {
+        match self {
+            Self::Write { at, data } => resident.write(*at, data.len() as u64, &mut source(data)),
+            Self::Append { data } => resident.append(data.len() as u64, &mut source(data)).map(drop),
+            Self::Cut { size } => resident.cut(*size),
+            Self::Sync => resident.sync(),
+        }
+    }
+
     /// What a file is once it is made.
     fn behind(&self, mut file: Vec<u8>) -> Vec<u8> {
         match self {
@@ -338,6 +380,7 @@ impl Holder<'_, '_> {
             match self.at_home(call) {
                 Ok(()) => {
                     if matches!(call, Call::Sync) {
+                        // What a signal handler wrote inside of it came later.
                         self.file.acknowledge(before + 1);
                     }
                     return self.file.under_way.set(None);
@@ -352,14 +395,12 @@ impl Holder<'_, '_> {
         let home = Home::new(self.memory, self.file.place.get()).unwrap();
         let resident = Resident::new(home, self.file.words());
         resident.enter();
-        match call {
-            Call::Write { at, data } => resident.write(*at, data.len() as u64, &mut Bytes(self.leaver, data)),
-            Call::Append { data } => {
-                resident.append(data.len() as u64, &mut Bytes(self.leaver, data)).map(drop)
-            }
-            Call::Cut { size } => resident.cut(*size),
-            Call::Sync => resident.sync(),
+        if matches!(call, Call::Sync) {
+            self.leaver.handler.set(Some(self.leaver.random.borrow_mut().below(30)));
         }
+        let done = call.at_home(&resident, |data| Bytes(self.leaver, data));
+        self.leaver.handler.set(None);
+        done
     }
 
     /// It was not done: nothing of it counts but what it has stored over bytes of the file.
@@ -401,16 +442,40 @@ impl Source for Bytes<'_, '_, '_> {
     }
 }
 
+impl<'f> Leaver<'f> {
+    /// One who does nothing yet.
+    fn idle(file: &'f File, random: Random) -> Self {
+        let wait = Cell::new(u64::MAX);
+        Self {
+            file,
+            random: RefCell::new(random),
+            phase: Cell::new(Phase::Over),
+            wait,
+            handler: Cell::new(None),
+        }
+    }
+}
+
+#[test]
+fn a_file_is_cut_for_certain_to_a_size_below_what_a_signal_handler_kept_inside_of_a_sync() {
+    for seed in 0..300 {
+        let file = File::new(Rc::new(Power::stays()));
+        let leaver = Leaver::idle(&file, Random::new(seed));
+        let memory = Watched(&leaver);
+        let mut holder = Holder { file: &file, leaver: &leaver, memory: &memory, again: 0 };
+        file.come_home();
+        let calls = [Call::Append { data: vec![1; 10] }, Call::Sync, Call::Cut { size: 10 }];
+        calls.iter().for_each(|call| holder.call(call));
+        Resident::new(file.home(), file.words()).sync().unwrap();
+        assert_eq!(file.home().kept_size().unwrap(), 10, "seed {seed}");
+    }
+}
+
 /// Runs a history up to the loss of power; whether it came to that, and how many calls were made again.
 fn run(seed: u64, event: u64) -> Result<(bool, u64), String> {
     let mut random = Random::new(seed);
     let file = File::new(Rc::new(Power::until(event)));
-    let leaver = Leaver {
-        file: &file,
-        random: RefCell::new(Random::new(seed + 1_000_000)),
-        phase: Cell::new(Phase::Over),
-        wait: Cell::new(u64::MAX),
-    };
+    let leaver = Leaver::idle(&file, Random::new(seed + 1_000_000));
     let memory = Watched(&leaver);
     let mut holder = Holder { file: &file, leaver: &leaver, memory: &memory, again: 0 };
     for _ in 0..40 {

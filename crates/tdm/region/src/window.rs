@@ -107,6 +107,7 @@ impl Memory for Window {
         Ok(self.map.store_u64(place(at), value)?)
     }
 
+    #[inline]
     fn exchange(&self, at: u64, from: u64, to: u64) -> Result<bool, MemoryError> {
         self.check_writable()?;
         self.touch(at, 8, true);

@@ -234,6 +234,11 @@ impl Judge {
         matches!(self.policy.ordered(id(entry)), Some(Order::Pin(_)))
     }
 
+    /// Whether somebody said that a file is not to be served at all.
+    pub(crate) fn is_kept_out(&self, entry: EntryIndex) -> bool {
+        self.policy.ordered(id(entry)) == Some(Order::Never)
+    }
+
     /// Whether device memory is to be its home: by hand it is wished for at once, by a rule as soon as its path is known.
     pub(crate) fn is_home_ordered(&self, entry: EntryIndex) -> bool {
         self.policy.ordered(id(entry)) == Some(Order::Pin(Level::Dax))

@@ -36,7 +36,12 @@ impl Estate {
         if is_by_merit {
             self.judge().order(self.now_ns(), &entry, Some(Ordered::Pin(Level::Dax)));
         }
-        self.wish_home(entry)
+        self.wish_home(entry)?;
+        if self.judge().is_kept_out(entry.index()) {
+            // While it is below it is served as any other.
+            self.judge().order(self.now_ns(), &entry, None);
+        }
+        Ok(())
     }
 
     /// Its program asks for it with its next sync.

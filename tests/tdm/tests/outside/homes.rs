@@ -18,7 +18,7 @@ pub(crate) struct House {
     pub(crate) actor: Actor,
     pub(crate) session: Session,
     // Before the place, which has its socket.
-    _daemon: Daemon,
+    daemon: Daemon,
     pub(crate) place: Place,
 }
 
@@ -33,7 +33,7 @@ impl House {
         let mut actor = Actor::unwitnessed(&place);
         actor.does(&format!("open a log {flags}; write a 100 1"));
         place.house(&session, &mut actor, 'a', "log");
-        Self { actor, session, _daemon: daemon, place }
+        Self { actor, session, daemon, place }
     }
 
     pub(crate) fn level(&self) -> Level {
@@ -86,6 +86,22 @@ fn whoever_opens_a_file_that_is_at_home_finds_every_byte_and_the_file_comes_home
         assert_eq!(house.why(), Why::OpenElsewhere);
         house.place.house(&house.session, &mut house.actor, 'a', "log");
     }
+}
+
+#[test]
+fn a_file_that_was_evicted_and_is_pinned_home_is_kept_out_no_more() {
+    let mut house = House::with("+ce");
+    assert!(house.place.order(Order::Evict, "log"));
+    assert_eq!(house.level(), Level::Pass);
+    house.place.house(&house.session, &mut house.actor, 'a', "log");
+    let clock = &house.place.options.clock;
+    let seen = clock.rounds() + 2;
+    while clock.rounds() < seen {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let report = house.daemon.report();
+    let file = &report.users[0].files[0];
+    assert!(!format!("{file:?}").contains("kept out"), "{file:?}");
 }
 
 #[test]

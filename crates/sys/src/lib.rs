@@ -34,6 +34,7 @@ pub mod nvme;
 pub mod plain;
 pub mod posix_aio;
 pub mod robust;
+mod sharing;
 pub mod signal;
 pub mod signal_stack;
 pub mod time;

@@ -12,10 +12,12 @@ use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::MapFlags;
 use thiserror::Error;
 
 use crate::guard::Guard;
+use crate::sharing::READ_WRITE;
+pub use crate::sharing::Sharing;
 
 /// Bytes in a page of memory.
 pub const PAGE_BYTES: usize = 4096;
@@ -32,38 +34,6 @@ pub struct MapError {
     pub len_bytes: usize,
     /// Length of the mapping.
     pub mapped_bytes: usize,
-}
-
-/// How a file range is mapped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sharing {
-    /// Stores reach the file.
-    Shared,
-    /// Stores stay in this process: the file is read-only to us.
-    CopyOnWrite,
-    /// There are no stores: one would end the process, so its holder must do none. For files that are open for reading alone
-    /// and cannot be mapped to be copied (device nodes).
-    ReadOnly,
-    /// Stores reach the file, and before a page can be stored to, the file system has on its disk what it takes to find it
-    /// (`MAP_SYNC`): lines that are written back are kept. Refused by any file that is not mapped past the page cache.
-    Synchronous,
-}
-
-impl Sharing {
-    const fn flags(self) -> MapFlags {
-        match self {
-            Self::Shared | Self::ReadOnly => MapFlags::SHARED,
-            Self::CopyOnWrite => MapFlags::PRIVATE.union(MapFlags::NORESERVE),
-            Self::Synchronous => MapFlags::SHARED_VALIDATE.union(MapFlags::SYNC),
-        }
-    }
-
-    const fn protection(self) -> ProtFlags {
-        match self {
-            Self::ReadOnly => ProtFlags::READ,
-            Self::Shared | Self::CopyOnWrite | Self::Synchronous => READ_WRITE,
-        }
-    }
 }
 
 /// Memory that others may read and write while we do.
@@ -413,8 +383,6 @@ impl Drop for Mapping {
         debug_assert!(gone.is_ok(), "unmapping our own range: {gone:?}");
     }
 }
-
-const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
 fn refuse_empty(len_bytes: usize) -> io::Result<()> {
     if len_bytes == 0 {

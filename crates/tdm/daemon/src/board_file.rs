@@ -11,6 +11,7 @@ use byway_tdm_board::{BOARD_BYTES, Board};
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchown, major, minor, open as open_file};
 
 use crate::error::DaemonError;
+use crate::maps::mapped_files;
 
 /// The board of a user that is at a path, or a new one there; `memory` is what his logs of this boot lie in, if there are any.
 ///
@@ -87,16 +88,13 @@ fn map(file: &File) -> io::Result<Mapping> {
 /// Processes that map a file, but this one.
 fn users_of(device: u64, inode: u64) -> Vec<u32> {
     let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let file = (format!("{:02x}:{:02x}", major(device), minor(device)), inode.to_string());
+    let file = ((major(device), minor(device)), inode);
     let numbers = processes.flatten().filter_map(|process| process.file_name().to_str()?.parse().ok());
-    numbers.filter(|process| *process != std::process::id() && maps(*process, &file)).collect()
+    numbers.filter(|process| *process != std::process::id() && maps(*process, file)).collect()
 }
 
 /// Whether a process maps a file, by its device and inode as proc(5) has them; one whose mappings are not told does not.
-fn maps(process: u32, (device, inode): &(String, String)) -> bool {
-    let Ok(mappings) = std::fs::read_to_string(format!("/proc/{process}/maps")) else { return false };
-    mappings.lines().any(|mapping| {
-        let mut words = mapping.split_ascii_whitespace().skip(3);
-        words.next() == Some(device) && words.next() == Some(inode)
-    })
+fn maps(process: u32, file: ((u32, u32), u64)) -> bool {
+    let mapped = mapped_files(process).unwrap_or_default();
+    mapped.iter().any(|mapped| (mapped.device, mapped.inode) == file)
 }

@@ -6,6 +6,8 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
+use crate::maps::mapped_files;
+
 /// What is open.
 #[derive(Debug, Default)]
 pub(crate) struct OpenFiles {
@@ -61,19 +63,13 @@ impl OpenFiles {
             let inode = inode.ok_or(ErrorKind::Unsupported)?;
             self.inodes.extend(inode.trim().parse::<u64>());
         }
-        let maps = fs::read_to_string(folder.join("maps"))?;
-        let mapped: Vec<u64> = maps.lines().filter_map(mapped_inode).collect();
+        let mapped: Vec<u64> = mapped_files(process)?.iter().map(|file| file.inode).collect();
         self.inodes.extend(&mapped);
         if process != std::process::id() {
             self.mapped_elsewhere.extend(mapped);
         }
         Ok(())
     }
-}
-
-/// The file of a mapping.
-fn mapped_inode(line: &str) -> Option<u64> {
-    line.split_ascii_whitespace().nth(4)?.parse().ok().filter(|inode| *inode != 0)
 }
 
 /// Whether that is of a process that has ended.

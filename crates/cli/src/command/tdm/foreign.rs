@@ -5,6 +5,7 @@ use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 
 use byway_tdm_board::FileKey;
+use byway_tdm_daemon::mapped_files;
 use rustix::fs::{Mode, OFlags, open};
 use serde::Serialize;
 
@@ -31,7 +32,12 @@ pub fn holders(file: FileKey, daemon: i32) -> Vec<Holder> {
         let modes: Vec<bool> = open.map(|descriptor| may_write(&process, &descriptor)).collect();
         if !modes.is_empty() {
             let name = fs::read_to_string(process.join("comm")).unwrap_or_default().trim_end().to_owned();
-            holders.push(Holder { pid, name, writes: modes.contains(&true), is_served: is_served(&process) });
+            holders.push(Holder {
+                pid,
+                name,
+                writes: modes.contains(&true),
+                is_served: is_served(pid, &process),
+            });
         }
     }
     holders.sort_by_key(|holder| holder.pid);
@@ -80,9 +86,9 @@ fn may_write(process: &Path, descriptor: &DirEntry) -> bool {
     flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).is_some_and(|flags| flags & 3 != 0)
 }
 
-fn is_served(process: &Path) -> bool {
-    let maps = fs::read_to_string(process.join("maps")).unwrap_or_default();
-    let maps = |end: &str| maps.lines().any(|line| line.ends_with(end));
+fn is_served(pid: u32, process: &Path) -> bool {
+    let mapped = mapped_files(pid).unwrap_or_default();
+    let maps = |end: &str| mapped.iter().any(|file| file.name.ends_with(end));
     maps("/libbyway_tdm.so") || (maps(".board") && answers_fuse(process))
 }
 

@@ -1,6 +1,7 @@
 //! Programs of other PID namespaces.
 
 use std::fs;
+use std::path::Path;
 
 use byway_tdm_control::Peer;
 
@@ -12,6 +13,11 @@ pub(crate) fn has_our_numbers(peer: Peer) -> bool {
     has_one_number(&status)
 }
 
+/// Whether a program that had a number here has ended: nobody is turned away by that.
+pub(crate) fn is_gone(peer: Peer) -> bool {
+    peer.pid != 0 && !Path::new(&format!("/proc/{}", peer.pid)).exists()
+}
+
 /// A program of a namespace below has a number in each on the way (proc(5)). A system that does not tell has none below.
 fn has_one_number(status: &str) -> bool {
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
@@ -19,7 +25,10 @@ fn has_one_number(status: &str) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -33,5 +42,14 @@ mod tests {
         let me = Peer { uid: 0, pid: std::process::id() as i32 };
         assert!(has_our_numbers(me));
         assert!(!has_our_numbers(Peer { pid: 0, ..me }));
+    }
+
+    #[test]
+    fn a_program_that_has_ended_is_not_taken_for_one_of_another_namespace() {
+        let mut ended = Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        let peer = |pid: u32| Peer { uid: 0, pid: pid as i32 };
+        assert!(is_gone(peer(ended.id())));
+        assert!(!is_gone(peer(0)) && !is_gone(peer(std::process::id())));
     }
 }

@@ -19,7 +19,7 @@ use byway_tdm_region::{Description, DeviceRegion, Place, open_described};
 use crate::error::DaemonError;
 use crate::estate::Estate;
 use crate::homes::Asker;
-use crate::namespace::has_our_numbers;
+use crate::namespace::{has_our_numbers, is_gone};
 use crate::options::Options;
 use crate::parts::SLICE_MIN_BYTES;
 use crate::recovery::{Outcome, Purpose, RecoveredFile, Terms};
@@ -299,7 +299,9 @@ impl Shared {
 
     fn welcome(&self, channel: &Channel, peer: Peer) -> std::io::Result<()> {
         if !has_our_numbers(peer) {
-            self.turned_away.fetch_add(1, Ordering::Relaxed);
+            if !is_gone(peer) {
+                self.turned_away.fetch_add(1, Ordering::Relaxed);
+            }
             return channel.reply(Reply::Refused(Why::OtherProcesses), &[], &[]);
         }
         match self.estate(peer.uid).and_then(|estate| estate.export()) {

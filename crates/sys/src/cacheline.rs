@@ -57,6 +57,27 @@ pub fn store_line(map: &Mapping, at: usize, line: &[u8; LINE_BYTES]) -> Result<(
     stream_line(map, at, line)
 }
 
+/// Whether [`stream_range`] goes past the caches on this processor.
+pub const STREAMS: bool = cfg!(all(target_arch = "x86_64", not(miri)));
+
+/// Bytes that are streamed at a time: what a range begins with and is long is a multiple of.
+pub const STREAM_BYTES: usize = 16;
+
+/// Stores a range past the caches, lines that it covers in part too: what stands beside it in them stays. Weakly ordered, and in this
+/// processor's hands until a [`store_fence`] of the same thread: another one's does not wait for it.
+///
+/// # Errors
+/// [`MapError`] when the range is not inside the mapping, or not made of whole 16 bytes.
+#[inline]
+pub fn stream_range(map: &Mapping, at: usize, bytes: &[u8]) -> Result<(), MapError> {
+    check(map, at, bytes.len())?;
+    let (pieces, rest) = bytes.as_chunks::<STREAM_BYTES>();
+    if !at.is_multiple_of(STREAM_BYTES) || !rest.is_empty() {
+        return Err(MapError { at, len_bytes: bytes.len(), mapped_bytes: map.len() });
+    }
+    stream_pieces(map, at, pieces)
+}
+
 /// Stores bytes past the caches: whole lines are streamed, ragged ends go through the caches and are then flushed, as a line
 /// that is written in part cannot be streamed without tearing what stands beside it. Weakly ordered: [`store_fence`] comes
 /// after.
@@ -247,6 +268,31 @@ fn stream_line(map: &Mapping, at: usize, line: &[u8; LINE_BYTES]) -> Result<(), 
     Ok(())
 }
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+#[expect(clippy::unnecessary_wraps, reason = "other processors copy, which can be refused")]
+fn stream_pieces(map: &Mapping, at: usize, pieces: &[[u8; STREAM_BYTES]]) -> Result<(), MapError> {
+    let mut to = map.as_mut_ptr().wrapping_add(at);
+    for piece in pieces {
+        // SAFETY: the pieces are inside the mapping, which begins with a page, and aligned to 16 (checked by the caller). A race with other
+        // accesses is the hardware's alone, as above.
+        unsafe {
+            std::arch::asm!(
+                "movdqu {a}, [{from}]", "movntdq [{to}], {a}",
+                a = out(xmm_reg) _, from = in(reg) piece.as_ptr(), to = in(reg) to,
+                options(nostack, preserves_flags),
+            );
+        }
+        to = to.wrapping_add(STREAM_BYTES);
+    }
+    Ok(())
+}
+
+#[cfg(any(not(target_arch = "x86_64"), miri))]
+fn stream_pieces(map: &Mapping, at: usize, pieces: &[[u8; STREAM_BYTES]]) -> Result<(), MapError> {
+    map.write_at(at, pieces.as_flattened())
+}
+
 #[cfg(not(target_arch = "x86_64"))]
 fn flush_line(_map: &Mapping, _at: usize) {}
 
@@ -277,6 +323,19 @@ mod tests {
     }
 
     #[test]
+    fn a_streamed_range_leaves_what_stands_beside_it() {
+        let map = Mapping::anonymous(4096).unwrap();
+        map.fill_at(0, 256, 9).unwrap();
+        stream_range(&map, 48, &[7; 96]).unwrap();
+        store_fence();
+        let mut back = [0; 256];
+        map.read_at(0, &mut back).unwrap();
+        assert!(
+            back.iter().enumerate().all(|(at, byte)| *byte == if (48..144).contains(&at) { 7 } else { 9 })
+        );
+    }
+
+    #[test]
     fn asking_for_lines_to_write_changes_no_byte() {
         let bytes: [u8; 300] = std::array::from_fn(|i| i as u8);
         prefetch_to_write(&bytes);
@@ -303,5 +362,8 @@ mod tests {
         assert!(flush_range(&map, 4090, 7).is_err());
         assert!(store_line(&map, 32, &[0; LINE_BYTES]).is_err());
         assert!(store_line(&map, 4096, &[0; LINE_BYTES]).is_err());
+        assert!(stream_range(&map, 8, &[0; 16]).is_err());
+        assert!(stream_range(&map, 0, &[0; 24]).is_err());
+        assert!(stream_range(&map, 4080, &[0; 32]).is_err());
     }
 }

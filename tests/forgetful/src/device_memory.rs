@@ -15,7 +15,7 @@ const LINE_WORDS: u64 = 8;
 /// What a test takes out of the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeftOut {
-    /// Flushes at this place.
+    /// Flushes at this place, and drains.
     Flush(Point),
     /// Fences at this place.
     Fence(Point),
@@ -33,6 +33,8 @@ struct State {
     now: Vec<u64>,
     kept: Vec<u64>,
     unsettled: BTreeMap<usize, Unsettled>,
+    /// Words that were streamed and are not drained.
+    streamed: Vec<usize>,
 }
 
 /// The memory.
@@ -41,14 +43,23 @@ pub struct ForgetfulMemory {
     state: RefCell<State>,
     power: Rc<Power>,
     left_out: Option<LeftOut>,
+    streams: bool,
 }
 
 impl ForgetfulMemory {
     /// Memory that holds `words` for certain, as long as there is power.
     #[must_use]
     pub fn new(words: Vec<u64>, power: Rc<Power>, left_out: Option<LeftOut>) -> Self {
-        let state = State { now: words.clone(), kept: words, unsettled: BTreeMap::new() };
-        Self { state: RefCell::new(state), power, left_out }
+        let state =
+            State { now: words.clone(), kept: words, unsettled: BTreeMap::new(), streamed: Vec::new() };
+        Self { state: RefCell::new(state), power, left_out, streams: false }
+    }
+
+    /// With stores that go past the caches, for those that ask for it.
+    #[must_use]
+    pub const fn streaming(mut self) -> Self {
+        self.streams = true;
+        self
     }
 
     /// What a loss of power leaves.
@@ -83,6 +94,12 @@ impl State {
     fn flush(&mut self, words: std::ops::Range<usize>) {
         for (_, unsettled) in self.unsettled.range_mut(words) {
             unsettled.flushed = unsettled.stored.len();
+        }
+    }
+
+    fn drain(&mut self) {
+        for word in std::mem::take(&mut self.streamed) {
+            self.flush(word..word + 1);
         }
     }
 
@@ -131,6 +148,26 @@ impl Memory for ForgetfulMemory {
             state.put(word, u64::from_le_bytes(bytes));
         }
         Ok(())
+    }
+
+    fn stream(&self, at: u64, from: &[u8]) -> Result<(), MemoryError> {
+        assert!(at.is_multiple_of(16) && from.len().is_multiple_of(16), "{} bytes at {at}", from.len());
+        self.write(at, from)?;
+        if self.streams {
+            let words = (at / 8) as usize..(at as usize + from.len()) / 8;
+            self.state.borrow_mut().streamed.extend(words);
+        }
+        Ok(())
+    }
+
+    fn streams(&self) -> bool {
+        self.streams
+    }
+
+    fn drain(&self, point: Point) {
+        if self.streams && self.power.event() && self.left_out != Some(LeftOut::Flush(point)) {
+            self.state.borrow_mut().drain();
+        }
     }
 
     fn load(&self, at: u64) -> Result<u64, MemoryError> {
@@ -210,6 +247,17 @@ mod tests {
         memory.flush(0, 1, HERE).unwrap();
         memory.fence(HERE);
         assert_eq!((found(&memory, 7).len(), found(&memory, 8).len()), (1, 2));
+    }
+
+    #[test]
+    fn what_was_streamed_is_kept_by_a_fence_once_it_was_drained() {
+        let memory = memory(None).streaming();
+        memory.stream(16, &[1; 16]).unwrap();
+        memory.fence(HERE);
+        assert_eq!(found(&memory, 2).len(), 2);
+        memory.drain(HERE);
+        memory.fence(HERE);
+        assert_eq!((found(&memory, 2).len(), found(&memory, 3).len()), (1, 1));
     }
 
     #[test]

@@ -289,6 +289,18 @@ impl Memory for Watched<'_, '_> {
         self.around(|memory| memory.write(at, from))
     }
 
+    fn stream(&self, at: u64, from: &[u8]) -> Result<(), MemoryError> {
+        self.around(|memory| memory.stream(at, from))
+    }
+
+    fn streams(&self) -> bool {
+        self.0.file.memory.streams()
+    }
+
+    fn drain(&self, point: Point) {
+        self.around(|memory| memory.drain(point));
+    }
+
     fn load(&self, at: u64) -> Result<u64, MemoryError> {
         self.around(|memory| memory.load(at))
     }

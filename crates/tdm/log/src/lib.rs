@@ -15,7 +15,7 @@ mod ring;
 
 pub use absorb::{Absorber, Begun, SyncStep};
 pub use cursor::{CURSOR_BYTES, CURSOR_WORDS, Cursor, Passing};
-pub use point::POINTS;
+pub use point::{POINTS, STREAMED_POINTS};
 pub use record::{Entry, HEADER_BYTES, LEN_MAX_BYTES};
 pub use recovery::{LowerFile, Recovered, RecoveryError, recover};
 pub use replay::{ReplayEnd, Replayed};

@@ -7,13 +7,14 @@ use byway_sys::checksum::crc32c_append;
 use byway_tdm_region::{Memory, MemoryError, Point};
 use thiserror::Error;
 
+use crate::point;
 use crate::record::{HEADER_BYTES, Header, Kind, LEN_MAX_BYTES, record_bytes};
 
 /// Bytes before the records.
 const FRONT_BYTES: u64 = 64;
 
-/// Bytes that are copied and summed at a time: what is summed is what is stored, whatever the program does to its memory meanwhile.
-const PIECE_BYTES: usize = 1024;
+/// Bytes that are copied, summed and stored at a time: what is summed is what is stored, whatever the program does to its memory meanwhile.
+const ROOM_BYTES: usize = 1024;
 
 /// Where in a log, in bytes since its first use; a multiple of 32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -146,16 +147,19 @@ impl<'m, M: Memory> Ring<'m, M> {
             kind: what.kind,
             synced_before: u32::try_from(unsynced).unwrap_or(u32::MAX),
         };
-        let (mut bytes, sum) = header.encode(self.place.identity);
-        let sum = self.put_data(extent.tail.0 + HEADER_BYTES, what.len_bytes, sum, source)?;
-        bytes[28..].copy_from_slice(&sum.to_le_bytes());
-        self.put(extent.tail.0, &bytes)?;
+        match header.record_bytes() <= ROOM_BYTES as u64 {
+            true => self.put_whole(&header, source)?,
+            false => self.put_in_pieces(&header, source)?,
+        }
+        self.memory.drain(point::STREAMED);
         Ok(next)
     }
 
     /// Has all from `from` up to `to` kept when this returns, whoever stored it.
     pub(crate) fn persist(&self, from: Position, to: Position, point: Point) -> Result<(), RingError> {
-        self.in_parts(from.0, to.0 - from.0, |at, len, _| self.memory.flush(at, len, point))?;
+        if !self.memory.streams() {
+            self.in_parts(from.0, to.0 - from.0, |at, len, _| self.memory.flush(at, len, point))?;
+        }
         self.memory.fence(point);
         Ok(())
     }
@@ -175,29 +179,39 @@ impl<'m, M: Memory> Ring<'m, M> {
         })
     }
 
-    fn put_data(
-        &self,
-        position: u64,
-        len_bytes: u64,
-        mut sum: u32,
-        source: &mut impl Source,
-    ) -> Result<u32, RingError> {
-        let mut piece = [0; PIECE_BYTES];
-        let mut done = 0;
-        while done < len_bytes {
-            let len = (len_bytes - done).min(PIECE_BYTES as u64);
-            let piece = &mut piece[..len as usize];
-            source.fill(piece);
-            sum = crc32c_append(sum, piece);
-            self.put(position + done, piece)?;
-            done += len;
+    /// A record by one store.
+    #[inline]
+    fn put_whole(&self, header: &Header, source: &mut impl Source) -> Result<(), RingError> {
+        let mut room = [0; ROOM_BYTES];
+        let (front, data) = room.split_at_mut(HEADER_BYTES as usize);
+        let data = &mut data[..header.len_bytes as usize];
+        source.fill(data);
+        let (bytes, sum) = header.encode(self.place.identity);
+        front.copy_from_slice(&with_sum(bytes, crc32c_append(sum, data)));
+        self.put(header.position, &room[..header.record_bytes() as usize])
+    }
+
+    /// One whose data is summed and stored piece by piece, the header behind it.
+    fn put_in_pieces(&self, header: &Header, source: &mut impl Source) -> Result<(), RingError> {
+        let (bytes, mut sum) = header.encode(self.place.identity);
+        let end = header.position + header.record_bytes();
+        let mut left_bytes = header.len_bytes as usize;
+        let mut room = [0; ROOM_BYTES];
+        for position in (header.position + HEADER_BYTES..end).step_by(ROOM_BYTES) {
+            let len = left_bytes.min(ROOM_BYTES);
+            source.fill(&mut room[..len]);
+            sum = crc32c_append(sum, &room[..len]);
+            let padded = len.next_multiple_of(HEADER_BYTES as usize);
+            room[len..padded].fill(0);
+            self.put(position, &room[..padded])?;
+            left_bytes -= len;
         }
-        Ok(sum)
+        self.put(header.position, &with_sum(bytes, sum))
     }
 
     fn put(&self, position: u64, bytes: &[u8]) -> Result<(), RingError> {
         self.in_parts(position, bytes.len() as u64, |at, len, from| {
-            self.memory.write(at, &bytes[from as usize..(from + len) as usize])
+            self.memory.stream(at, &bytes[from as usize..(from + len) as usize])
         })
     }
 
@@ -221,6 +235,12 @@ impl<'m, M: Memory> Ring<'m, M> {
     fn at(&self, position: u64) -> u64 {
         self.place.at + FRONT_BYTES + position % self.room_bytes()
     }
+}
+
+/// A header's bytes with what the checksum came to.
+fn with_sum(mut bytes: [u8; HEADER_BYTES as usize], sum: u32) -> [u8; HEADER_BYTES as usize] {
+    bytes[28..].copy_from_slice(&sum.to_le_bytes());
+    bytes
 }
 
 #[cfg(test)]

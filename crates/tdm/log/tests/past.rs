@@ -38,7 +38,8 @@ struct File {
 impl File {
     fn new(power: Rc<Power>) -> Self {
         Self {
-            memory: ForgetfulMemory::new(vec![0xdead_beef; MEMORY_WORDS], Rc::clone(&power), None),
+            memory: ForgetfulMemory::new(vec![0xdead_beef; MEMORY_WORDS], Rc::clone(&power), None)
+                .streaming(),
             lower: Lower::new(Rc::clone(&power)),
             words: Default::default(),
             states: RefCell::new(vec![Vec::new()]),
@@ -203,6 +204,18 @@ impl Memory for Watched<'_, '_> {
 
     fn write(&self, at: u64, from: &[u8]) -> Result<(), MemoryError> {
         self.memory().write(at, from)
+    }
+
+    fn stream(&self, at: u64, from: &[u8]) -> Result<(), MemoryError> {
+        self.memory().stream(at, from)
+    }
+
+    fn streams(&self) -> bool {
+        self.0.file.memory.streams()
+    }
+
+    fn drain(&self, point: Point) {
+        self.memory().drain(point);
     }
 
     fn load(&self, at: u64) -> Result<u64, MemoryError> {

@@ -11,9 +11,9 @@ use std::sync::atomic::AtomicU64;
 use byway_forgetful::{ForgetfulMemory, LeftOut, Power, Random};
 use byway_tdm_log::{
     Absorber, Begun, CURSOR_WORDS, Cursor, LowerFile, POINTS, Position, ReplayEnd, Ring, RingError,
-    RingPlace, SyncStep, recover,
+    RingPlace, STREAMED_POINTS, SyncStep, recover,
 };
-use byway_tdm_region::Memory;
+use byway_tdm_region::{Memory, Point};
 use lower::Lower;
 
 const PLACE: RingPlace = RingPlace { at: 128, len_bytes: 1024, identity: 0x1122_3344 };
@@ -135,11 +135,40 @@ impl Run<'_> {
     }
 }
 
+/// How a memory is stored to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stores {
+    /// Through the processor's caches.
+    Cached,
+    /// Past them, where they are asked to.
+    Streamed,
+}
+
+impl Stores {
+    const ALL: [Self; 2] = [Self::Cached, Self::Streamed];
+
+    /// Where flushes, or what stands for them, are missed.
+    const fn flushes(self) -> &'static [Point] {
+        match self {
+            Self::Cached => &POINTS,
+            Self::Streamed => &STREAMED_POINTS,
+        }
+    }
+
+    fn memory(self, power: &Rc<Power>, left_out: Option<LeftOut>) -> ForgetfulMemory {
+        let memory = ForgetfulMemory::new(vec![0xdead_beef; MEMORY_WORDS], Rc::clone(power), left_out);
+        match self {
+            Self::Cached => memory,
+            Self::Streamed => memory.streaming(),
+        }
+    }
+}
+
 /// Runs a history up to the loss of power; says what came of it, or how it broke the contract.
-fn run(seed: u64, event: u64, left_out: Option<LeftOut>) -> Result<bool, String> {
+fn run(seed: u64, event: u64, stores: Stores, left_out: Option<LeftOut>) -> Result<bool, String> {
     let mut random = Random::new(seed);
     let power = Rc::new(Power::until(event));
-    let memory = ForgetfulMemory::new(vec![0xdead_beef; MEMORY_WORDS], Rc::clone(&power), left_out);
+    let memory = stores.memory(&power, left_out);
     let lower = Lower::new(Rc::clone(&power));
     let words: [AtomicU64; CURSOR_WORDS] = Default::default();
     let cursor = Cursor::new(&words);
@@ -202,11 +231,11 @@ fn check(file: &[u8], states: &[Vec<u8>]) -> Result<(), String> {
 }
 
 /// Losses of power at every event of so many histories.
-fn every_cut(seeds: std::ops::Range<u64>, left_out: Option<LeftOut>) -> Result<u64, String> {
+fn every_cut(seeds: std::ops::Range<u64>, stores: Stores, left_out: Option<LeftOut>) -> Result<u64, String> {
     let mut cuts = 0;
     for seed in seeds {
         let mut event = 0;
-        while run(seed, event, left_out)? {
+        while run(seed, event, stores, left_out)? {
             cuts += 1;
             event += 1;
         }
@@ -216,16 +245,19 @@ fn every_cut(seeds: std::ops::Range<u64>, left_out: Option<LeftOut>) -> Result<u
 
 #[test]
 fn what_was_acknowledged_is_there_after_power_goes_at_any_moment() {
-    let cuts = every_cut(0..1000, None).unwrap();
-    assert!(cuts > 50_000, "{cuts} cuts");
+    for stores in Stores::ALL {
+        let cuts = every_cut(0..1000, stores, None).unwrap();
+        assert!(cuts > 50_000, "{cuts} cuts, {stores:?}");
+    }
 }
 
 #[test]
 fn each_flush_and_each_fence_is_missed_when_it_is_left_out() {
-    for point in POINTS {
-        for left_out in [LeftOut::Flush(point), LeftOut::Fence(point)] {
-            let missed = every_cut(0..400, Some(left_out));
-            assert!(missed.is_err(), "nothing was lost without {left_out:?}");
+    for stores in Stores::ALL {
+        let flushes = stores.flushes().iter().map(|point| LeftOut::Flush(*point));
+        for left_out in flushes.chain(POINTS.map(LeftOut::Fence)) {
+            let missed = every_cut(0..400, stores, Some(left_out));
+            assert!(missed.is_err(), "nothing was lost without {left_out:?}, {stores:?}");
         }
     }
 }

@@ -58,6 +58,19 @@ pub trait Memory {
     /// [`MemoryError::Outside`].
     fn write(&self, at: u64, from: &[u8]) -> Result<(), MemoryError>;
 
+    /// Copies into it past the processor's caches, if it [streams](Memory::streams); else as [`Memory::write`] does. For bytes that
+    /// are kept soon and not read. The offset and the length are multiples of 16.
+    ///
+    /// # Errors
+    /// [`MemoryError::Outside`].
+    fn stream(&self, at: u64, from: &[u8]) -> Result<(), MemoryError>;
+
+    /// Whether what is streamed needs no flush, but a [`Memory::drain`].
+    fn streams(&self) -> bool;
+
+    /// Has all that this thread has streamed be as if flushed: what is under way from one processor no fence of another waits for.
+    fn drain(&self, point: Point);
+
     /// The aligned little-endian word at `at`, with acquire order.
     ///
     /// # Errors
@@ -84,6 +97,6 @@ pub trait Memory {
     /// [`MemoryError`]: where pages are synced by the system, this is where that fails.
     fn flush(&self, at: u64, len_bytes: u64, point: Point) -> Result<(), MemoryError>;
 
-    /// Waits until all that this thread has flushed is kept.
+    /// Waits until all that was flushed before is kept.
     fn fence(&self, point: Point);
 }

@@ -1,7 +1,7 @@
 //! A mapped part of a device's memory.
 
 use byway_sys::Mapping;
-use byway_sys::cacheline::{store_fence, write_back_range};
+use byway_sys::cacheline::{STREAMS, store_fence, stream_range, write_back_range};
 use byway_sys::map::MapError;
 
 use crate::domain::Domain;
@@ -95,6 +95,33 @@ impl Memory for Window {
     }
 
     #[inline]
+    fn stream(&self, at: u64, from: &[u8]) -> Result<(), MemoryError> {
+        if !self.streams() {
+            return self.write(at, from);
+        }
+        self.check_writable()?;
+        self.touch(at, from.len() as u64, true);
+        let since_ps = self.model.as_ref().map_or(0, Model::now_ps);
+        stream_range(&self.map, place(at), from)?;
+        if let Some(model) = &self.model {
+            model.pay(since_ps, model.terms.toll.write_back_ps(at, from.len() as u64));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn streams(&self) -> bool {
+        STREAMS && self.domain == Domain::LineFlush
+    }
+
+    #[inline]
+    fn drain(&self, _point: Point) {
+        if self.streams() {
+            store_fence();
+        }
+    }
+
+    #[inline]
     fn load(&self, at: u64) -> Result<u64, MemoryError> {
         self.touch(at, 8, false);
         Ok(self.map.load_u64(place(at))?)
@@ -175,6 +202,11 @@ mod tests {
             window.flush(4090, 14, HERE).unwrap();
             window.flush(0, 8, HERE).unwrap();
             window.fence(HERE);
+            window.stream(4064, b"in front of that").unwrap();
+            window.drain(HERE);
+            let mut front = [0; 16];
+            window.read(4064, &mut front).unwrap();
+            assert_eq!(&front, b"in front of that", "{domain}");
             let mut back = [0; 14];
             window.read(4090, &mut back).unwrap();
             assert_eq!((&back, window.load(0).unwrap()), (b"over two pages", 7), "{domain}");

@@ -1,5 +1,5 @@
-//! Entries of the board whose files nobody has open any more are given back, so that a board is never full of what once was; and files that were
-//! opened without one are forgotten.
+//! Entries of the board whose files nobody has open any more are given back: all of them once the board is crowded, so that it is never full of what
+//! once was, and those of barred files a minute later at the latest, which begin anew. Files that were opened without an entry are forgotten.
 //!
 //! A program that had one of them open all the same, unknown to the system, finds that its index leads nowhere and lists its file anew. So
 //! what has to be known for certain is only that nobody has a file open who was barred from being served for what is not seen of him, or that has no
@@ -21,11 +21,34 @@ const CROWDED: usize = ENTRIES / 4;
 const RARELY: u32 = 100;
 const LEAST: Duration = Duration::from_secs(1);
 
+/// So long a barred file may be the kernel's when everybody has closed it: on the clock that files are judged by.
+const SELDOM: Duration = Duration::from_secs(60);
+
 /// When it is looked again.
 #[derive(Debug, Default)]
 pub(crate) struct Looks {
     /// On the monotonic clock.
     again_ns: u64,
+    /// For barred files alone.
+    barred_again_ns: u64,
+}
+
+/// Whose entries a look gives back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    None,
+    Barred,
+    All,
+}
+
+impl Which {
+    fn has(self, entry: Entry<'_>) -> bool {
+        match self {
+            Self::None => false,
+            Self::Barred => entry.standing().is_barred,
+            Self::All => true,
+        }
+    }
 }
 
 impl Looks {
@@ -43,26 +66,37 @@ impl Looks {
 }
 
 impl Estate {
-    /// Looks who has which files open if the board is crowded, or files were left out: gives entries back, and forgets who was left out. Whoever opens a file meanwhile keeps its
-    /// entry, or gets a new one.
+    /// Looks who has which files open if the board is crowded, files were left out, or some are barred: gives entries back, and forgets who was left
+    /// out. Whoever opens a file meanwhile keeps its entry, or gets a new one.
     pub(crate) fn sweep(&self) {
         let mut looks = self.looks();
-        if !looks.are_due() || self.board.made() < CROWDED && self.board.unlisted() == 0 {
+        if !looks.are_due() {
             return;
         }
-        looks.look(|| {
-            let is_crowded = self.board.entries().count() >= CROWDED;
-            if is_crowded || self.board.unlisted() > 0 {
-                self.look_who_has_what(is_crowded);
-            }
-        });
+        let which = self.due(&mut looks);
+        if which != Which::None || self.board.unlisted() > 0 {
+            looks.look(|| self.look_who_has_what(which));
+        }
     }
 
-    fn look_who_has_what(&self, is_crowded: bool) {
+    fn due(&self, looks: &mut Looks) -> Which {
+        // Those that were made are counted; going through all of them is for a board that may be crowded.
+        if self.board.made() >= CROWDED && self.board.entries().count() >= CROWDED {
+            return Which::All;
+        }
+        let now_ns = self.now_ns();
+        if now_ns < looks.barred_again_ns {
+            return Which::None;
+        }
+        looks.barred_again_ns = now_ns + SELDOM.as_nanos() as u64;
+        let has_barred = self.idle(Which::Barred).next().is_some();
+        if has_barred { Which::Barred } else { Which::None }
+    }
+
+    fn look_who_has_what(&self, which: Which) {
         let hiding = self.board.hiding();
-        let idle = self.board.entries().filter(|entry| is_crowded && self.is_idle(*entry));
         // How often each was opened, from before it is looked who has it open.
-        let idle: Vec<_> = idle.map(|entry| (entry, entry.opened())).collect();
+        let idle: Vec<_> = self.idle(which).map(|entry| (entry, entry.opened())).collect();
         let (Ok(open), Ok(board)) = (OpenFiles::of_user(self.uid), self.board_file().metadata()) else {
             return;
         };
@@ -83,6 +117,10 @@ impl Estate {
         if !open.is_partial() && self.board.hiding() == 0 {
             self.board.forget_closed(open.inodes());
         }
+    }
+
+    fn idle(&self, which: Which) -> impl Iterator<Item = Entry<'_>> {
+        self.board.entries().filter(move |entry| which.has(*entry) && self.is_idle(*entry))
     }
 
     /// Whether nothing would be lost with an entry but what was counted.

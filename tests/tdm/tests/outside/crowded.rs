@@ -1,4 +1,5 @@
-//! A board with no place left: a file that finds none there is the kernel's while anybody has it open, and all others go on being absorbed.
+//! Entries that are given back. A board may have no place left: a file that finds none there is the kernel's while anybody has it open, and all
+//! others go on being absorbed. One that was written unseen is the kernel's for as long.
 //!
 //! Needs root, who starts a daemon for all users and programs as another one.
 
@@ -93,6 +94,14 @@ impl Crowded {
         absorb(&self.session, &mut self.other, slot, key);
     }
 
+    /// Looks at barred files are a minute apart, on the daemon's clock: this has one made, and says by a barred file that nobody has open when it is over.
+    fn look_at_barred(&mut self, closed: &str) {
+        self.other.does(&format!("open h {closed} +ce; write h 600 1; mapped h 10 4 0; close h"));
+        assert!(self.standing(closed).is_none_or(|standing| standing.is_barred));
+        self.place.options.clock.advance(Duration::from_secs(61));
+        comes_to("a barred file that nobody has open stays barred", || self.standing(closed).is_none());
+    }
+
     fn await_forgotten(&self) {
         comes_to("it is left out for ever", || self.board().unlisted() == 0);
     }
@@ -137,4 +146,28 @@ fn a_file_without_an_entry_is_not_forgotten_while_a_program_is_there_that_may_wr
     assert!(crowded.board().is_left_out(crowded.key("late")));
     [&mut crowded.first, &mut crowded.other].into_iter().for_each(Actor::kill);
     crowded.await_forgotten();
+}
+
+#[test]
+fn a_file_that_was_written_unseen_is_absorbed_again_once_nobody_has_it_open() {
+    let test = "a_file_that_was_written_unseen_is_absorbed_again_once_nobody_has_it_open";
+    let Some(mut crowded) = Crowded::new(test) else { return };
+    // Mapped, and closed: it is open for as long as it is mapped.
+    crowded.first.does("open a log +ce; write a 600 1; map a 600; close a");
+    crowded.look_at_barred("once");
+    assert_eq!(crowded.standing("log").unwrap().why, Why::Mapped);
+    crowded.first.kill();
+    crowded.look_at_barred("twice");
+    assert_eq!(crowded.standing("log"), None);
+    crowded.other.does("open a log w; write a 100 3");
+    crowded.absorb('a', "log");
+}
+
+#[test]
+fn a_file_that_a_ring_may_write_is_not_absorbed_again_before_its_program_has_ended() {
+    let test = "a_file_that_a_ring_may_write_is_not_absorbed_again_before_its_program_has_ended";
+    let Some(mut crowded) = Crowded::new(test) else { return };
+    crowded.first.does("open c rung wce; write c 10 1; ring c; close c");
+    crowded.look_at_barred("once");
+    assert_eq!(crowded.standing("rung").unwrap().why, Why::Ring);
 }

@@ -19,7 +19,7 @@ mod versions;
 pub use device_memory::{ForgetfulMemory, LeftOut};
 pub use file::Forgetful;
 pub use page::Sector;
-pub use power::Power;
+pub use power::{Power, every_cut};
 pub use random::Random;
 pub use small_disk::on_small_disk;
 pub use sparse::copy_sparse;

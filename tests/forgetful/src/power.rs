@@ -1,6 +1,7 @@
 //! Power that goes at a chosen event, for everything that hangs on it at once.
 
 use std::cell::Cell;
+use std::ops::Range;
 
 /// Counts events down to the one at which the power goes. What happens from there on does not.
 #[derive(Debug)]
@@ -41,4 +42,28 @@ impl Power {
     pub fn events(&self) -> u64 {
         self.events.get()
     }
+}
+
+/// Runs each history by its seed with the power lost at each of its events, up to the one that it does not come to; `history` says whether it was lost.
+/// Returns how often it was.
+///
+/// # Errors
+///
+/// The first thing that was broken, with the seed and the event that break it again.
+pub fn every_cut(
+    seeds: Range<u64>,
+    mut history: impl FnMut(u64, u64) -> Result<bool, String>,
+) -> Result<u64, String> {
+    let mut cuts = 0;
+    for seed in seeds {
+        for event in 0.. {
+            let was_cut =
+                history(seed, event).map_err(|broken| format!("seed {seed}, event {event}: {broken}"))?;
+            if !was_cut {
+                break;
+            }
+            cuts += 1;
+        }
+    }
+    Ok(cuts)
 }

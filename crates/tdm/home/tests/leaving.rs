@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 
-use byway_forgetful::{ForgetfulMemory, Power, Random};
+use byway_forgetful::{ForgetfulMemory, Power, Random, every_cut};
 use byway_tdm_home::{HOME_WORDS, Home, HomeError, HomePlace, HomeWords, Resident, recover};
 use byway_tdm_log::{LowerFile, Source};
 use byway_tdm_region::{Memory, MemoryError, Point};
@@ -502,23 +502,19 @@ fn run(seed: u64, event: u64) -> Result<(bool, u64), String> {
             break;
         }
     }
-    file.check(&mut random).map_err(|broken| format!("seed {seed}, event {event}: {broken}"))?;
+    file.check(&mut random)?;
     Ok((file.power.is_off(), holder.again))
 }
 
 #[test]
 fn what_anybody_was_told_is_there_whoever_brought_the_file_below_meanwhile() {
-    let (mut cuts, mut again) = (0, 0);
-    for seed in 0..400 {
-        for event in 0.. {
-            let (was_cut, again_then) = run(seed, event).unwrap();
-            if !was_cut {
-                again += again_then;
-                break;
-            }
-            cuts += 1;
-        }
-    }
+    let mut again = 0;
+    let cuts = every_cut(0..400, |seed, event| {
+        let (was_cut, again_then) = run(seed, event)?;
+        again += if was_cut { 0 } else { again_then };
+        Ok(was_cut)
+    })
+    .unwrap();
     assert!(cuts > 20_000, "{cuts} cuts");
     assert!(again > 100, "{again} calls were made again");
 }

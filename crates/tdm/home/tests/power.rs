@@ -10,7 +10,7 @@ mod lower;
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 
-use byway_forgetful::{ForgetfulMemory, LeftOut, Power, Random};
+use byway_forgetful::{ForgetfulMemory, LeftOut, Power, Random, every_cut};
 use byway_tdm_home::{HOME_WORDS, Home, HomePlace, HomeWords, POINTS, Resident, recover, write_back};
 use byway_tdm_log::LowerFile;
 use lower::Lower;
@@ -175,8 +175,7 @@ fn run(seed: u64, event: u64, left_out: Option<LeftOut>) -> Result<bool, String>
         }
     }
     let file = recovered(run.home(), &memory, &lower, &mut random)?;
-    check(&file, &run.states, (run.acknowledged, run.sized))
-        .map_err(|broken| format!("seed {seed}, event {event}: {broken}"))?;
+    check(&file, &run.states, (run.acknowledged, run.sized))?;
     Ok(power.is_off())
 }
 
@@ -217,22 +216,9 @@ fn check(file: &[u8], states: &[Vec<u8>], (acknowledged, sized): (usize, usize))
     Ok(())
 }
 
-/// Losses of power at every event of so many histories.
-fn every_cut(seeds: std::ops::Range<u64>, left_out: Option<LeftOut>) -> Result<u64, String> {
-    let mut cuts = 0;
-    for seed in seeds {
-        let mut event = 0;
-        while run(seed, event, left_out)? {
-            cuts += 1;
-            event += 1;
-        }
-    }
-    Ok(cuts)
-}
-
 #[test]
 fn what_was_acknowledged_is_there_after_power_goes_at_any_moment() {
-    let cuts = every_cut(0..600, None).unwrap();
+    let cuts = every_cut(0..600, |seed, event| run(seed, event, None)).unwrap();
     assert!(cuts > 30_000, "{cuts} cuts");
 }
 
@@ -240,7 +226,7 @@ fn what_was_acknowledged_is_there_after_power_goes_at_any_moment() {
 fn each_flush_and_each_fence_is_missed_when_it_is_left_out() {
     for point in POINTS {
         for left_out in [LeftOut::Flush(point), LeftOut::Fence(point)] {
-            let missed = every_cut(0..400, Some(left_out));
+            let missed = every_cut(0..400, |seed, event| run(seed, event, Some(left_out)));
             assert!(missed.is_err(), "nothing was lost without {left_out:?}");
         }
     }

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 
-use byway_forgetful::{ForgetfulMemory, Power, Random};
+use byway_forgetful::{ForgetfulMemory, Power, Random, every_cut};
 use byway_tdm_log::{
     Absorber, Begun, CURSOR_WORDS, Cursor, LowerFile, Passing, Position, Ring, RingError, RingPlace,
     SyncStep, recover,
@@ -327,7 +327,7 @@ fn run(seed: u64, event: u64) -> Result<(bool, u64), String> {
             break;
         }
     }
-    file.check(&mut random).map_err(|broken| format!("seed {seed}, event {event}: {broken}"))?;
+    file.check(&mut random)?;
     Ok((file.power.is_off(), spared))
 }
 
@@ -351,17 +351,13 @@ fn a_record_that_somebody_was_in_the_midst_of_is_void_once_another_has_synced_pa
 
 #[test]
 fn what_anybody_was_told_is_kept_is_there_whoever_went_past_the_lock() {
-    let (mut cuts, mut spared) = (0, 0);
-    for seed in 0..300 {
-        for event in 0.. {
-            let (was_cut, spared_then) = run(seed, event).unwrap();
-            if !was_cut {
-                spared += spared_then;
-                break;
-            }
-            cuts += 1;
-        }
-    }
+    let mut spared = 0;
+    let cuts = every_cut(0..300, |seed, event| {
+        let (was_cut, spared_then) = run(seed, event)?;
+        spared += if was_cut { 0 } else { spared_then };
+        Ok(was_cut)
+    })
+    .unwrap();
     assert!(cuts > 30_000, "{cuts} cuts");
     assert!(spared > 300, "{spared} syncs were spared behind all that");
 }

@@ -8,7 +8,7 @@ mod lower;
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 
-use byway_forgetful::{ForgetfulMemory, LeftOut, Power, Random};
+use byway_forgetful::{ForgetfulMemory, LeftOut, Power, Random, every_cut};
 use byway_tdm_log::{
     Absorber, Begun, CURSOR_WORDS, Cursor, LowerFile, POINTS, Position, ReplayEnd, Ring, RingError,
     RingPlace, STREAMED_POINTS, SyncStep, recover,
@@ -194,8 +194,7 @@ fn run(seed: u64, event: u64, stores: Stores, left_out: Option<LeftOut>) -> Resu
     }
     let was_cut = power.is_off();
     let file = recovered(&memory, &lower, &mut random)?;
-    check(&file, &run.states[run.acknowledged..])
-        .map_err(|broken| format!("seed {seed}, event {event}: {broken}"))?;
+    check(&file, &run.states[run.acknowledged..])?;
     Ok(was_cut)
 }
 
@@ -230,23 +229,10 @@ fn check(file: &[u8], states: &[Vec<u8>]) -> Result<(), String> {
     Ok(())
 }
 
-/// Losses of power at every event of so many histories.
-fn every_cut(seeds: std::ops::Range<u64>, stores: Stores, left_out: Option<LeftOut>) -> Result<u64, String> {
-    let mut cuts = 0;
-    for seed in seeds {
-        let mut event = 0;
-        while run(seed, event, stores, left_out)? {
-            cuts += 1;
-            event += 1;
-        }
-    }
-    Ok(cuts)
-}
-
 #[test]
 fn what_was_acknowledged_is_there_after_power_goes_at_any_moment() {
     for stores in Stores::ALL {
-        let cuts = every_cut(0..1000, stores, None).unwrap();
+        let cuts = every_cut(0..1000, |seed, event| run(seed, event, stores, None)).unwrap();
         assert!(cuts > 50_000, "{cuts} cuts, {stores:?}");
     }
 }
@@ -256,7 +242,7 @@ fn each_flush_and_each_fence_is_missed_when_it_is_left_out() {
     for stores in Stores::ALL {
         let flushes = stores.flushes().iter().map(|point| LeftOut::Flush(*point));
         for left_out in flushes.chain(POINTS.map(LeftOut::Fence)) {
-            let missed = every_cut(0..400, stores, Some(left_out));
+            let missed = every_cut(0..400, |seed, event| run(seed, event, stores, Some(left_out)));
             assert!(missed.is_err(), "nothing was lost without {left_out:?}, {stores:?}");
         }
     }

@@ -104,6 +104,25 @@ fn a_user_who_cannot_be_served_is_told_with_the_reason() {
 }
 
 #[test]
+fn what_no_daemon_can_begin_with_is_refused_in_a_sentence() {
+    let place = Place::new();
+    let (long, short, region) = (place.text(&"s".repeat(108)), place.text("socket"), place.region());
+    let serve = |socket: &str, more: &[&str]| {
+        let region: Vec<&str> = region.iter().map(String::as_str).collect();
+        refused(2, &[&["tdm", "serve", "--socket", socket], &region[..], more].concat())
+    };
+    let error = serve(&long, &[]);
+    assert!(error.contains("a socket's path has 107 bytes at most"), "{error}");
+    let error = refused(2, &["tdm", "status", "--once", "--socket", &long]);
+    assert!(error.contains("a socket's path has 107 bytes at most"), "{error}");
+    let error = serve(&short, &["--log-size", "63K"]);
+    assert!(error.contains("a log has 64 KiB at least"), "{error}");
+    let (server, _) = place.serve(&[]);
+    let error = serve(&place.text("other"), &[]);
+    assert!(error.contains(&format!("process {} owns it", server.child.id())), "{error}");
+}
+
+#[test]
 fn status_shows_each_file_with_its_level_the_reason_and_what_was_spared() {
     let place = Place::new();
     let _server = place.serve(&[]);

@@ -3,7 +3,7 @@
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::{
@@ -43,6 +43,22 @@ pub fn try_lock(file: &File) -> io::Result<bool> {
         Err(Errno::WOULDBLOCK) => Ok(false),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The process that has locked a file, if it is to be seen from here: by its device and inode, as proc(5) tells of locks.
+#[must_use]
+pub fn who_locked(file: &File) -> Option<u32> {
+    let told = file.metadata().ok()?;
+    let (major, minor) = (rustix::fs::major(told.dev()), rustix::fs::minor(told.dev()));
+    let named = format!("{major:02x}:{minor:02x}:{}", told.ino());
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    let mut of_file = locks.lines().filter_map(|line| {
+        // 1: FLOCK  ADVISORY  WRITE 4711 fd:00:1234 0 EOF
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let is_its = words.get(1) == Some(&"FLOCK") && words.get(5) == Some(&named.as_str());
+        is_its.then(|| words[4].parse().ok()).flatten()
+    });
+    of_file.find(|process| *process != 0)
 }
 
 /// Has a file be `len_bytes` long at least, with room for all of it.

@@ -2,10 +2,10 @@
 
 use std::ffi::c_int;
 use std::fs::File;
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -54,8 +54,29 @@ pub fn connect(socket: &Path, patience: Duration) -> io::Result<UnixStream> {
     let (unix, stream) = (AddressFamily::UNIX, SocketType::STREAM);
     let made = UnixStream::from(rustix::net::socket_with(unix, stream, SocketFlags::CLOEXEC, None)?);
     made.set_write_timeout(Some(patience))?;
-    rustix::net::connect(&made, &SocketAddrUnix::new(socket)?)?;
+    rustix::net::connect(&made, &address(socket)?)?;
     Ok(made)
+}
+
+/// Listens at a path.
+///
+/// # Errors
+/// What the system says; `InvalidInput` for a path that no socket can have.
+pub fn listen(socket: &Path) -> io::Result<UnixListener> {
+    address(socket)?;
+    UnixListener::bind(socket)
+}
+
+/// What a socket's address has room for, with a zero behind it (unix(7)).
+const PATH_MOST_BYTES: usize = 107;
+
+fn address(socket: &Path) -> io::Result<SocketAddrUnix> {
+    let len = socket.as_os_str().len();
+    if len > PATH_MOST_BYTES {
+        let why = format!("a socket's path has {PATH_MOST_BYTES} bytes at most, and this one has {len}");
+        return Err(io::Error::new(ErrorKind::InvalidInput, why));
+    }
+    Ok(SocketAddrUnix::new(socket)?)
 }
 
 /// Between two looks whether the other end has read.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use byway_tdm_control::{SOCKET_VARIABLE, default_socket};
-use byway_tdm_daemon::Homing;
+use byway_tdm_daemon::{Homing, RING_MIN_BYTES};
 use byway_tdm_region::Domain;
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -154,6 +154,13 @@ fn domain(text: &str) -> Result<Domain, String> {
     found.ok_or_else(|| format!("expected one of {}", names()))
 }
 
+fn log_size(text: &str) -> Result<u64, String> {
+    match size::parse(text).map_err(|not| not.to_string())? {
+        short if short < RING_MIN_BYTES => Err(format!("a log has {} at least", size::human(RING_MIN_BYTES))),
+        bytes => Ok(bytes),
+    }
+}
+
 /// `byway tdm serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -171,8 +178,8 @@ pub struct TdmServe {
     pub region: TdmRegion,
     #[command(flatten)]
     pub socket: TdmSocket,
-    /// Room of each file's log; at most an eighth of its user's part of the region.
-    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size::parse)]
+    /// Room of each file's log, 64K or more. No more than an eighth of its user's part of the region, which `byway tdm status` tells.
+    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = log_size)]
     pub log_size: u64,
     /// A file of rules, one a line, the first that fits a path holds: `never PATTERN`, `absorb PATTERN` or `dax PATTERN`. `*` stands for any number of
     /// bytes within a folder, `**` across folders, `?` for one byte.

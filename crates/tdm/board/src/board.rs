@@ -296,7 +296,7 @@ impl Board {
         Ok(Unlisted::new(self.word(front::TURNS)?, [half(0)?, half(1)?]))
     }
 
-    fn word(&self, at: usize) -> Result<&AtomicU64, MapError> {
+    pub(crate) fn word(&self, at: usize) -> Result<&AtomicU64, MapError> {
         self.map.words_at::<1>(at).map(|[word]| word)
     }
 }

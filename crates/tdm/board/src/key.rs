@@ -40,6 +40,13 @@ impl FileKey {
         Ok(Self::from_statx(&found))
     }
 
+    /// Whether an open file is a regular one that [`FileKey::of`] cannot tell from a later one.
+    #[must_use]
+    pub fn is_unborn(file: impl AsFd) -> bool {
+        let found = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::TYPE | StatxFlags::BTIME);
+        found.is_ok_and(|found| is_file(&found) && !has_birth(&found))
+    }
+
     /// Which file a path leads to, not through a link at its end; otherwise as [`FileKey::of`].
     ///
     /// # Errors
@@ -70,9 +77,7 @@ impl FileKey {
     }
 
     fn from_statx(found: &rustix::fs::Statx) -> Option<Identified> {
-        let is_file = FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile;
-        let has_birth = found.stx_mask & StatxFlags::BTIME.bits() != 0;
-        if !is_file || !has_birth || found.stx_ino == 0 {
+        if !is_file(found) || !has_birth(found) || found.stx_ino == 0 {
             return None;
         }
         let device = device(found);
@@ -88,6 +93,14 @@ impl FileKey {
         let mixed = mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         mixed ^ mixed >> 29
     }
+}
+
+fn is_file(found: &rustix::fs::Statx) -> bool {
+    FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile
+}
+
+const fn has_birth(found: &rustix::fs::Statx) -> bool {
+    found.stx_mask & StatxFlags::BTIME.bits() != 0
 }
 
 fn device(found: &rustix::fs::Statx) -> u64 {

@@ -40,6 +40,8 @@ pub(crate) mod front {
     pub(crate) const LOCK: usize = 64;
     /// How many files each half was given: two words.
     pub(crate) const COUNTS: usize = 128;
+    /// How often files were opened that can have no entry: a word for each reason.
+    pub(crate) const UNSERVED: usize = 144;
 }
 
 /// In an entry.

@@ -11,6 +11,7 @@ mod level;
 mod lower;
 mod times;
 mod unlisted;
+mod unserved;
 
 pub use attributes::Attributes;
 pub use board::{Board, BoardError, ENTRIES};

@@ -37,6 +37,7 @@ pub use error::DaemonError;
 pub use maps::{MappedFile, mapped_files};
 pub use options::{Homing, Options};
 pub use recovery::{Outcome, RecoveredFile, forget, recover};
-pub use report::{CacheReport, FileReport, RegionReport, Report, UnservedReport, UserReport};
+pub use report::{CacheReport, FileReport, RegionReport, Report, UnservedOpens, UnservedReport, UserReport};
+pub use rings::RING_MIN_BYTES;
 pub use serve::{Daemon, EndedFile};
 pub use table::{Assignment, BootId, Found, Kind, POINTS, SLOTS, SlotNumber, TABLE_BYTES, Table};

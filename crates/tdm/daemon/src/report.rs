@@ -95,8 +95,19 @@ pub struct UserReport {
     pub ring_bytes: u64,
     /// Files that were opened and have no entry.
     pub unlisted: u64,
+    /// How often files were opened for writing that can have no entry.
+    pub unserved: Vec<UnservedOpens>,
     /// Files that were opened for writing.
     pub files: Vec<FileReport>,
+}
+
+/// Files that cannot be served, for one reason.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct UnservedOpens {
+    /// How often one was opened for writing.
+    pub opens: u64,
+    /// Why it cannot be.
+    pub why: String,
 }
 
 /// One file.
@@ -157,8 +168,15 @@ impl Estate {
             rings_taken: taken,
             ring_bytes: rings.ring_bytes(),
             unlisted: self.board.unlisted(),
+            unserved: self.board.unserved().map(UnservedOpens::of).collect(),
             files,
         }
+    }
+}
+
+impl UnservedOpens {
+    fn of((why, opens): (Why, u64)) -> Self {
+        Self { opens, why: why.sentence().to_owned() }
     }
 }
 

@@ -3,7 +3,7 @@
 use byway_tdm_log::RingPlace;
 
 /// The shortest ring that is worth it.
-const RING_MIN_BYTES: u64 = 64 << 10;
+pub const RING_MIN_BYTES: u64 = 64 << 10;
 
 /// Which places of a slice are taken.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use byway_sys::handover;
 use byway_sys::time::monotonic_ns;
 use byway_tdm_board::{EntryIndex, Why};
 use byway_tdm_control::{Channel, Peer, Reply, Request};
@@ -437,7 +438,7 @@ fn listen(socket: &Path) -> Result<UnixListener, DaemonError> {
     if std::fs::symlink_metadata(socket).is_ok_and(|found| found.file_type().is_socket()) {
         let _ = std::fs::remove_file(socket);
     }
-    let listener = UnixListener::bind(socket).map_err(DaemonError::system(socket, "listen there"))?;
+    let listener = handover::listen(socket).map_err(DaemonError::system(socket, "listen there"))?;
     if rustix::process::geteuid().is_root() {
         // Every user's programs come; who they are the system says.
         let all = std::fs::Permissions::from_mode(0o666);

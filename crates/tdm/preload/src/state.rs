@@ -256,12 +256,18 @@ fn leave_out(session: &Session, fd: c_int) {
     }
 }
 
-/// Which file is open, if it is the user's own.
+/// Which file is open, if it is the user's own; counts one that cannot be served.
 fn key_of(session: &Session, fd: c_int) -> Option<FileKey> {
     // SAFETY: as in `open_file`.
     let file = unsafe { BorrowedFd::borrow_raw(fd) };
-    let found = FileKey::of(file).ok()??;
-    (found.owner_uid == session.uid()).then_some(found.key)
+    let why = match FileKey::of(file).ok()? {
+        Some(found) if found.owner_uid == session.uid() => return Some(found.key),
+        Some(_) => Why::OtherOwner,
+        None if FileKey::is_unborn(file) => Why::NoBirthTime,
+        None => return None,
+    };
+    session.board().count_unserved(why);
+    None
 }
 
 fn why_barred(fd: c_int, flags: c_int) -> Option<Why> {

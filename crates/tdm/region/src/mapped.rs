@@ -176,7 +176,8 @@ fn open_locked(kind: Kind, path: &Path, user: Option<u32>) -> Result<File, Regio
     if dax::try_lock(&file).map_err(RegionError::system(path, "lock it"))? {
         return Ok(file);
     }
-    Err(RegionError::refused(path, "another process owns it"))
+    let who = dax::who_locked(&file).map_or("another process".to_owned(), |it| format!("process {it}"));
+    Err(RegionError::refused(path, format!("{who} owns it")))
 }
 
 /// Maps a file from `file_at` on; one that others may cut short is guarded.

@@ -265,3 +265,21 @@ fn files_that_open(folder: &Path) -> Vec<String> {
         .map(|file| file.file_name().to_string_lossy().into_owned())
         .collect()
 }
+
+#[test]
+fn files_that_cannot_be_served_are_counted_by_the_reason_each_time_one_is_opened_for_writing() {
+    let test = "files_that_cannot_be_served_are_counted_by_the_reason_each_time_one_is_opened_for_writing";
+    let Some(place) = place_of_two(test) else { return };
+    let daemon = place.daemon();
+    let theirs = place.path().join("theirs");
+    std::fs::write(&theirs, "").unwrap();
+    chown(&theirs, Some(NOBODY), None).unwrap();
+    let mut mine = place.actor();
+    let to_theirs = theirs.to_str().unwrap();
+    mine.does(&format!("open a {to_theirs} w; open b {to_theirs} w; open c {to_theirs} r; open d log wc"));
+    // No file of the kernel's own says when it was made.
+    mine.does("open e /proc/self/comm w; open f /dev/null w");
+    let users = daemon.report().users;
+    let counted: Vec<_> = users[0].unserved.iter().map(|file| (file.opens, file.why.as_str())).collect();
+    assert_eq!(counted, [(2, Why::OtherOwner.sentence()), (1, Why::NoBirthTime.sentence())]);
+}

@@ -93,7 +93,7 @@ fn never_seen(file: &NamedFile, report: &Report, opened_by: &[Holder]) -> Vec<St
         said.push("Its file system is memory, where a sync costs nothing that could be spared.".to_owned());
     }
     if report.users.iter().any(|user| user.unlisted > 0) {
-        said.push("The board may have had no entry left for it.".to_owned());
+        said.push("The board may have had no entry left for it, or it was opened where none can be made: by a signal handler or a child of vfork.".to_owned());
     }
     match opened_by.iter().filter(|holder| holder.writes).count() {
         0 => said.push("No program that can be seen from here has it open for writing.".to_owned()),

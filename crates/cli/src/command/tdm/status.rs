@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use byway_tdm_board::Why;
-use byway_tdm_daemon::{FileReport, Report, UnservedReport, UserReport};
+use byway_tdm_daemon::{FileReport, Report, UnservedOpens, UnservedReport, UserReport};
 
 use super::{ask, foreign, words};
 use crate::args::TdmStatus;
@@ -135,6 +135,10 @@ fn write_user(user: &UserReport, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f,
             "WARNING {files} found no entry on the board, and stay with the kernel until nobody has them open"
         )?;
+    }
+    for UnservedOpens { opens, why } in &user.unserved {
+        let times = counted(*opens, "time");
+        writeln!(f, "not served, opened for writing {times}: {why}")?;
     }
     let (mut shown, gone): (Vec<&FileReport>, Vec<&FileReport>) = user.files.iter().partition(is_of_interest);
     // Whoever is served best and syncs most goes first.

@@ -1,8 +1,11 @@
-//! A barrier in every thread of this process, by the one that needs it: the others order their accesses by the compiler alone.
+//! A barrier in every thread of this process, or of all processes that want it, by the one that needs it: the others order their accesses by the
+//! compiler alone.
 
 use std::io;
 use std::sync::OnceLock;
+use std::sync::atomic::{Ordering, fence};
 
+use rustix::io::Errno;
 use rustix::thread::{MembarrierCommand, membarrier};
 
 /// Has every thread of the process that runs now pass a full memory barrier, and passes one itself (`membarrier(2)`, private
@@ -19,6 +22,27 @@ pub fn everywhere() -> io::Result<()> {
         return Err(io::ErrorKind::Unsupported.into());
     }
     Ok(membarrier(MembarrierCommand::PrivateExpedited)?)
+}
+
+/// Has this process, and its children, be among those whose threads [`for_registered`] has pass a barrier, whichever process calls that.
+///
+/// # Errors
+/// The system has none (Linux has had it since 4.16), or a filter of system calls keeps it away.
+pub fn register() -> io::Result<()> {
+    Ok(membarrier(MembarrierCommand::RegisterGlobalExpedited)?)
+}
+
+/// Has every thread of each registered process that runs now pass a full memory barrier, and passes one itself (`membarrier(2)`, global
+/// expedited). Where the system has none, nobody is registered.
+///
+/// # Errors
+/// A filter of system calls keeps it away: nothing is known of the others.
+pub fn for_registered() -> io::Result<()> {
+    fence(Ordering::SeqCst);
+    match membarrier(MembarrierCommand::GlobalExpedited) {
+        Ok(()) | Err(Errno::NOSYS | Errno::INVAL) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 #[cfg(test)]

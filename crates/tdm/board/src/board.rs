@@ -11,8 +11,9 @@ use thiserror::Error;
 
 use crate::entry::{Entry, EntryIndex};
 use crate::key::FileKey;
-use crate::layout::{BOARD_BYTES, HALF_BYTES, LIST, MAGIC, UNLISTED, front};
+use crate::layout::{BOARD_BYTES, HALF_BYTES, LIST, MAGIC, MARKED, UNLISTED, front};
 use crate::level::Why;
+use crate::marks::{MARK_BYTES, MARKS, Mark, MarkPlace, Marks};
 use crate::unlisted::{Half, Unlisted};
 
 /// Files of a board. Its memory is all taken when it is made: none that programs touch later could be missing.
@@ -232,6 +233,31 @@ impl Board {
         self.files_unlisted().map_or(0, |unlisted| unlisted.count())
     }
 
+    /// A place where the calling thread says which call it has under way; `None` where there is none.
+    #[must_use]
+    pub fn claim_mark(&self, thread: u32) -> Option<MarkPlace> {
+        self.marks().claim(thread, is_there)
+    }
+
+    /// That place.
+    #[inline]
+    #[must_use]
+    pub fn mark(&self, place: MarkPlace) -> Option<Mark<'_>> {
+        let at = MARKED + (place.0 as usize % MARKS) * MARK_BYTES;
+        self.map.words_at(at).map(Mark).ok()
+    }
+
+    /// Whether a call of the kernel is under way that may write a file, or move or ask for its position: asked behind a barrier for all
+    /// ([`byway_sys::barrier::for_registered`]), behind moving its level.
+    #[must_use]
+    pub fn is_under_way(&self, entry: Entry<'_>) -> bool {
+        entry.housed().is_counted() || self.marks().has(entry.index(), is_there)
+    }
+
+    fn marks<'b>(&'b self) -> Marks<impl Fn(usize) -> Option<Mark<'b>>> {
+        Marks(|place| self.mark(MarkPlace(place as u32)))
+    }
+
     /// A file may have device memory as its home from here on.
     pub fn open_house(&self) {
         if let Ok(houses) = self.word(front::HOUSES) {
@@ -299,6 +325,10 @@ impl Board {
     pub(crate) fn word(&self, at: usize) -> Result<&AtomicU64, MapError> {
         self.map.words_at::<1>(at).map(|[word]| word)
     }
+}
+
+fn is_there(thread: u32) -> bool {
+    byway_sys::thread::is_there(thread)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::level::Why;
 pub(crate) const HOUSED_WORDS: usize = 4;
 
 const POSITION: usize = 0;
-const UNDER_WAY: usize = 1;
+const COUNTED: usize = 1;
 const WISH: usize = 2;
 const TERMS: usize = 3;
 
@@ -95,28 +95,28 @@ impl Housed<'_> {
     }
 
     /// A call of the kernel begins that writes the file, or moves or asks for its position: it does not come home meanwhile. Whoever begins
-    /// looks at the level behind this. Who is killed inside of it keeps the file from home until it is opened by nobody else
-    /// ([`Housed::forget_calls`]).
+    /// looks at the level behind this. For threads that have no [`Mark`](crate::Mark) to set. Who is killed inside of it keeps the file from home until
+    /// it is opened by nobody else ([`Housed::forget_calls`]).
     #[inline]
     pub fn begin(&self) {
-        self.0[UNDER_WAY].fetch_add(1, Ordering::SeqCst);
+        self.0[COUNTED].fetch_add(1, Ordering::SeqCst);
     }
 
     /// It ends.
     #[inline]
     pub fn end(&self) {
-        self.0[UNDER_WAY].fetch_sub(1, Ordering::SeqCst);
+        self.0[COUNTED].fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether there are such calls.
+    /// Whether there are such calls, beside those of threads that mark theirs.
     #[must_use]
-    pub fn is_under_way(&self) -> bool {
-        self.0[UNDER_WAY].load(Ordering::SeqCst) != 0
+    pub fn is_counted(&self) -> bool {
+        self.0[COUNTED].load(Ordering::SeqCst) != 0
     }
 
     /// There are none: nobody has it open who could be in one.
     pub fn forget_calls(&self) {
-        self.0[UNDER_WAY].store(0, Ordering::SeqCst);
+        self.0[COUNTED].store(0, Ordering::SeqCst);
     }
 
     /// Somebody wants it at home, or does not any more: whoever syncs it next asks the daemon.

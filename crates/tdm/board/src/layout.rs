@@ -1,20 +1,27 @@
-//! Where each word of a board is. A front of one page, a list of the entries that are some file's, bits of the files that have none, then the entries, 3072 bytes each.
+//! Where each word of a board is. A front of one page, a list of the entries that are some file's, bits of the files that have none, places of threads,
+//! then the entries, 3072 bytes each.
 
 use byway_sys::robust::LOCK_BYTES;
 use byway_tdm_log::CURSOR_BYTES;
 
 use crate::board::ENTRIES;
+use crate::marks::{MARK_BYTES, MARKS};
 use crate::unlisted::HALF_WORDS;
 
 /// "BYWTDMB" and the version: whoever meets another one maps nothing.
-pub(crate) const MAGIC: u64 = 0x0742_4d44_5457_5942;
+pub(crate) const MAGIC: u64 = 0x0842_4d44_5457_5942;
 
 /// Behind the front's own page, the number of each entry that was made, a word each: who looks at all of them touches no others.
 pub(crate) const LIST: usize = 4096;
 /// Behind it, two halves.
 pub(crate) const UNLISTED: usize = LIST + ENTRIES * 8;
 pub(crate) const HALF_BYTES: usize = HALF_WORDS * 8;
-pub(crate) const FRONT_BYTES: usize = UNLISTED + 2 * HALF_BYTES;
+/// Behind them, what threads say of their calls.
+pub(crate) const MARKED: usize = UNLISTED + 2 * HALF_BYTES;
+pub(crate) const FRONT_BYTES: usize = MARKED + MARKS * MARK_BYTES;
+
+const _: () = assert!(MARKED.is_multiple_of(MARK_BYTES));
+
 pub(crate) const ENTRY_BYTES: usize = 3072;
 
 /// Bytes of a board.

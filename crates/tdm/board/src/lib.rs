@@ -1,5 +1,6 @@
 //! What the programs of one user and the daemon know of files together, in memory that all of them map.
 
+mod atomic;
 mod attributes;
 mod board;
 mod counters;
@@ -9,6 +10,7 @@ mod key;
 mod layout;
 mod level;
 mod lower;
+mod marks;
 mod times;
 mod unlisted;
 mod unserved;
@@ -23,4 +25,5 @@ pub use key::{FileKey, Identified};
 pub use layout::BOARD_BYTES;
 pub use level::{Standing, Why};
 pub use lower::{FUSE_MAGIC, LOWER_ATTRIBUTE, is_in_mount, lower_of};
+pub use marks::{Mark, MarkPlace};
 pub use times::{Timed, Times};

@@ -118,7 +118,7 @@ impl<'s> OpenFile<'s> {
         let wrote = real();
         let below = watch.lap();
         if wrote > 0 {
-            self.count_write(wrote);
+            count_write(self.entry, wrote);
             self.log(absorber.filter(|_| !standing.is_barred), wrote, whereto, source);
             watch.record(self.entry.times(), Timed::LowerWrite, below);
             let added = watch.lap().zip(before).map(|(behind, before)| before + behind);
@@ -130,15 +130,7 @@ impl<'s> OpenFile<'s> {
     /// Writes by `real` at PASS. Nothing is held meanwhile: a thread may be cancelled in it.
     #[inline]
     pub fn pass(&self, real: impl FnOnce() -> isize) -> isize {
-        let mut watch = Watch::of_write(self.entry.counters());
-        let wrote = real();
-        if wrote > 0 {
-            let below = watch.lap();
-            watch.record(self.entry.times(), Timed::LowerWrite, below);
-            self.count_write(wrote);
-        }
-        self.look_again();
-        wrote
+        write_at_pass(self.entry, real)
     }
 
     /// Moves the open file's position by `real`: not between a write and the question where it went.
@@ -255,23 +247,8 @@ impl<'s> OpenFile<'s> {
 
     fn pass_any<R>(&self, real: impl FnOnce() -> R) -> R {
         let result = real();
-        self.look_again();
+        look_again(self.entry);
         result
-    }
-
-    /// What was done at PASS is in no log: one that has begun since is suspended.
-    #[inline]
-    fn look_again(&self) {
-        if self.entry.standing().level != Level::Pass {
-            self.entry.cursor().suspend();
-        }
-    }
-
-    #[inline]
-    fn count_write(&self, wrote: isize) {
-        let counters = self.entry.counters();
-        counters.add(Counted::Writes, 1);
-        counters.add(Counted::WrittenBytes, wrote.unsigned_abs() as u64);
     }
 
     /// The file's log, if it has one, which says until when the file may be written: before it is.
@@ -387,6 +364,35 @@ impl<'s> OpenFile<'s> {
             None => self.session.map_ahead(self.entry.ring()),
         }
     }
+}
+
+/// Writes by `real` a file that the kernel alone serves.
+#[inline(always)]
+pub(crate) fn write_at_pass(entry: Entry<'_>, real: impl FnOnce() -> isize) -> isize {
+    let mut watch = Watch::of_write(entry.counters());
+    let wrote = real();
+    if wrote > 0 {
+        let below = watch.lap();
+        watch.record(entry.times(), Timed::LowerWrite, below);
+        count_write(entry, wrote);
+    }
+    look_again(entry);
+    wrote
+}
+
+/// What was done at PASS is in no log: one that has begun since is suspended.
+#[inline]
+fn look_again(entry: Entry<'_>) {
+    if entry.level() != Level::Pass {
+        entry.cursor().suspend();
+    }
+}
+
+#[inline]
+fn count_write(entry: Entry<'_>, wrote: isize) {
+    let counters = entry.counters();
+    counters.add(Counted::Writes, 1);
+    counters.add(Counted::WrittenBytes, wrote.unsigned_abs() as u64);
 }
 
 /// A real sync and the end of every record before it, with the lock held.

@@ -13,6 +13,7 @@ use byway_tdm_home::{Home, HomeError, Resident};
 use byway_tdm_log::Source;
 use byway_tdm_region::Window;
 
+use crate::calls::{Call, ThreadPlace};
 use crate::file::{Errno, Extent, OpenFile};
 use crate::timed::Watch;
 use crate::turn::Turn;
@@ -95,26 +96,26 @@ impl<'s> OpenFile<'s> {
     /// Begins a call of the kernel, unless the file is at home: it does not come there before [`OpenFile::end`].
     #[inline]
     #[must_use]
-    pub fn begin(&self) -> bool {
-        let housed = self.entry().housed();
-        housed.begin();
-        let is_below = !self.is_home();
-        if !is_below {
-            housed.end();
+    pub fn begin(&self, own: &ThreadPlace) -> Option<Call<'s>> {
+        let call = self.session().calls().begin(self.session().board(), *self.entry(), own);
+        // Behind that: who brings it home looks in the other order.
+        if self.is_home() {
+            self.end(call);
+            return None;
         }
-        is_below
+        Some(call)
     }
 
     /// Such a call ends.
     #[inline]
-    pub fn end(&self) {
-        self.entry().housed().end();
+    pub fn end(&self, call: Call<'_>) {
+        self.session().calls().end(*self.entry(), call);
     }
 
     /// It was just opened, and nothing was done with it. Calls that seem to be under way are those of the dead, if nobody else has it open.
     pub fn opened(&self) {
         let housed = self.entry().housed();
-        if housed.is_under_way() && lease::take(self.fd()).is_ok() {
+        if housed.is_counted() && lease::take(self.fd()).is_ok() {
             housed.forget_calls();
             let _ = lease::give_back(self.fd());
         }

@@ -2,12 +2,14 @@
 #![forbid(unsafe_code)]
 
 mod below;
+mod calls;
 mod everything;
 mod fds;
 mod file;
 mod home;
 mod leaving;
 mod names;
+mod passing;
 mod past;
 mod session;
 mod timed;
@@ -15,9 +17,11 @@ mod turn;
 
 pub use below::{go_below, leave};
 pub use byway_sys::robust::forget_thread;
+pub use calls::{Call, ThreadPlace};
 pub use fds::{FdTable, Listed};
 pub use file::{Errno, Extent, OpenFile, Wrote};
 pub use home::{AtHome, Seek, Sink, Spot};
 pub use names::Name;
+pub use passing::Passing;
 pub use session::{Session, SessionError};
 pub use turn::Turn;

@@ -15,6 +15,7 @@ use byway_tdm_log::{Absorber, Ring, RingPlace};
 use byway_tdm_region::{Domain, Window};
 use thiserror::Error;
 
+use crate::calls::Calls;
 use crate::fds::Listed;
 use crate::file::{Errno, OpenFile, settle_held};
 use crate::past::hold;
@@ -47,6 +48,7 @@ pub enum SessionError {
 pub struct Session {
     board: Board,
     memory: Window,
+    calls: Calls,
     /// Whose it is: a program may be another user's since.
     uid: u32,
     /// No connection is kept: a program closes descriptors that it did not open, and uses their numbers for its own.
@@ -84,7 +86,7 @@ impl Session {
         let board = Mapping::file(&board, 0, BOARD_BYTES, Sharing::Shared).map_err(system)?;
         let memory = Window::of_export(&memory, files.next().as_ref(), &export).map_err(system)?;
         let uid = rustix::process::geteuid().as_raw();
-        Ok(Self { board: Board::open(board)?, memory, uid, socket: socket.to_owned() })
+        Ok(Self { board: Board::open(board)?, memory, calls: Calls::new(), uid, socket: socket.to_owned() })
     }
 
     /// Whose files it serves: who the program was when it began.
@@ -97,6 +99,12 @@ impl Session {
     #[must_use]
     pub const fn board(&self) -> &Board {
         &self.board
+    }
+
+    /// How threads say which calls they have under way.
+    #[inline]
+    pub(crate) const fn calls(&self) -> &Calls {
+        &self.calls
     }
 
     /// The memory that logs lie in.

@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use byway_sys::lease;
 use byway_sys::time::{file_time_ms, monotonic_ns};
-use byway_tdm_board::{Entry, EntryIndex, Level, Terms, Why};
+use byway_sys::{barrier, lease};
+use byway_tdm_board::{Board, Entry, EntryIndex, Level, Terms, Why};
 use byway_tdm_client::{go_below, leave};
 use byway_tdm_home::{Home, HomePlace};
 use byway_tdm_region::{DeviceRegion, Window};
@@ -53,6 +53,7 @@ struct Came {
 /// What a file has to be brought home with.
 #[derive(Debug)]
 pub(crate) struct Coming<'e> {
+    pub(crate) board: &'e Board,
     pub(crate) entry: Entry<'e>,
     pub(crate) handed: BorrowedFd<'e>,
     pub(crate) place: HomePlace,
@@ -82,7 +83,7 @@ impl Coming<'_> {
             // Who dies from here on leaves a place that does not count, and the file below as it is.
             self.entry.set_ring(self.place);
             let is_barred = !self.entry.move_to(Level::Dax, Why::LevelIsHome);
-            if !is_barred && !self.entry.housed().is_under_way() {
+            if !is_barred && !self.is_under_way() {
                 return self.settle_in(&home, slice.window());
             }
             leave(slice.window(), self.entry, Why::Busy).map_err(|_| Why::NoRoom)?;
@@ -93,6 +94,11 @@ impl Coming<'_> {
             std::thread::sleep(BETWEEN);
         }
         Err(Why::Busy)
+    }
+
+    /// Whether a call is under way that began before the file was said to be at home.
+    fn is_under_way(&self) -> bool {
+        barrier::for_registered().is_err() || self.board.is_under_way(self.entry)
     }
 
     /// With the lock held, no call under way, and everybody waiting for it to be at home.

@@ -158,7 +158,8 @@ impl Estate {
     ) -> Result<(), Why> {
         let (slot, assignment) = self.assign(table, (key, handed), ahead_bytes, asker.boot)?;
         let place = assignment.ring;
-        let coming = Coming { entry, handed: handed.as_fd(), place, flags, reign: asker.reign };
+        let coming =
+            Coming { board: &self.board, entry, handed: handed.as_fd(), place, flags, reign: asker.reign };
         let may_return = self.judge().may_return(entry.index(), place.len_bytes);
         let came = if may_return {
             self.bring_home(&coming, (slot, assignment.path), asker)

@@ -15,6 +15,7 @@ mod calm;
 mod hooks;
 mod parts;
 mod path;
+mod place;
 mod real;
 mod start;
 mod state;

@@ -9,11 +9,12 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
 use byway_tdm_board::{Entry, EntryIndex, FileKey, Level, Why};
-use byway_tdm_client::{FdTable, Listed, OpenFile, Session, Turn};
+use byway_tdm_client::{FdTable, Listed, OpenFile, Passing, Session, Turn};
 
 use crate::calm::Calm;
 use crate::hooks::below;
 use crate::path::sync_all;
+use crate::place;
 
 /// Descriptors of files that somebody may serve.
 pub(crate) static FDS: FdTable = FdTable::new();
@@ -109,6 +110,15 @@ impl Deref for Served {
     }
 }
 
+/// A call of an open file that is listed, and that the kernel alone serves.
+#[inline(always)]
+pub(crate) fn passing(listed: Listed) -> Option<Passing<'static>> {
+    if HAVE_STRAYED.load(Ordering::Relaxed) {
+        return None;
+    }
+    SESSION.get()?.as_ref()?.passing(listed, place::own())
+}
+
 /// An open file that is listed.
 #[inline]
 pub(crate) fn file(fd: c_int) -> Option<Served> {
@@ -131,10 +141,9 @@ pub(crate) fn served(file: OpenFile<'static>) -> Served {
     Served { file, _calm: Calm::new() }
 }
 
-/// Whether the kernel alone serves what a descriptor is of: all that most reads are to know.
+/// Whether the kernel alone serves an open file: all that most reads are to know.
 #[inline]
-pub(crate) fn is_at_pass(fd: c_int) -> bool {
-    let Some(listed) = FDS.get(fd) else { return true };
+pub(crate) fn is_at_pass(listed: Listed) -> bool {
     let is_known = !HAVE_STRAYED.load(Ordering::Relaxed);
     let entry = SESSION.get().and_then(|session| session.as_ref()?.board().entry(listed.entry));
     is_known && entry.is_some_and(|entry| entry.level() == Level::Pass)

@@ -135,6 +135,39 @@ fn a_file_that_a_program_was_started_with_does_not_come_home_as_its_starter_may_
 }
 
 #[test]
+fn a_file_does_not_come_home_inside_of_a_write_and_does_behind_it() {
+    let place = place();
+    let _daemon = place.daemon();
+    let session = place.session();
+    let mut actor = Actor::interruptible(&place);
+    actor.does("open a log +c; write a 100 1");
+    assert!(place.order(Order::House, "log"));
+    // The handler's sync is one that brings it home.
+    actor.does("inside written sync a 80 2 0");
+    let standing = place.standing(&session, "log").unwrap();
+    assert_eq!((standing.level, standing.why), (Level::Pass, Why::Busy));
+    place.house(&session, &mut actor, 'a', "log");
+}
+
+#[test]
+fn a_file_comes_home_though_another_of_its_writers_was_killed_inside_of_a_write() {
+    let place = place();
+    let _daemon = place.daemon();
+    let session = place.session();
+    let mut killed = Actor::interruptible(&place);
+    killed.does("open a log +c; write a 100 1");
+    killed.tell("inside written stop a 80 2 0");
+    killed.stands_still();
+    let entry = session.board().find(place.key("log")).unwrap();
+    assert!(session.board().is_under_way(entry));
+    killed.kill();
+    assert!(!session.board().is_under_way(entry));
+    let mut actor = Actor::unwitnessed(&place);
+    actor.does("open a log w");
+    place.house(&session, &mut actor, 'a', "log");
+}
+
+#[test]
 fn a_file_whose_writer_is_inside_of_a_write_stays_below_and_comes_home_to_the_next_one_if_he_was_killed() {
     let place = place();
     let _daemon = place.daemon();

@@ -6,7 +6,7 @@ use byway_tdm_board::Why;
 use byway_tdm_client::{AtHome, OpenFile};
 
 use super::below;
-use crate::state;
+use crate::{place, state};
 
 /// What a call that fails returns.
 pub(super) trait Failing {
@@ -32,15 +32,17 @@ impl Failing for *mut std::ffi::c_void {
 /// Does it by the kernel, with the file below.
 pub(super) fn below_home<R: Failing>(fd: c_int, why: Why, by_kernel: impl FnOnce() -> R) -> R {
     let Some(file) = state::seen(fd) else { return by_kernel() };
-    while !file.begin() {
+    loop {
+        if let Some(call) = file.begin(place::own()) {
+            let done = by_kernel();
+            file.end(call);
+            return done;
+        }
         if let Err(error) = leave(&file, fd, why) {
             state::set_errno(error);
             return R::FAILED;
         }
     }
-    let done = by_kernel();
-    file.end();
-    done
 }
 
 /// The same for two files, of which one is read.

@@ -9,21 +9,37 @@ use libc::{iovec, off_t, size_t, ssize_t};
 use super::home::{answer, below_home};
 use crate::calm::Calm;
 use crate::parts::Parts;
-use crate::{real, state};
+use crate::{place, real, state};
 
 /// Reads by `real`, or at home.
-#[inline]
+#[inline(always)]
 fn read_from(
     fd: c_int,
     spot: Option<Spot>,
     parts: impl Fn() -> Option<Parts>,
     real: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
+    let Some(listed) = state::FDS.get(fd) else { return real() };
     // A read at an offset moves nothing: one that was under way when its file came home has read what was there before.
-    let stays = matches!(spot, Some(Spot::At(_)));
-    if stays && state::is_at_pass(fd) {
-        return real();
+    if matches!(spot, Some(Spot::At(_))) {
+        let is_the_kernel_s = state::is_at_pass(listed);
+        return if is_the_kernel_s { real() } else { read_at_level(fd, spot, parts, real) };
     }
+    match state::passing(listed) {
+        Some(call) => call.read(real),
+        None => read_at_level(fd, spot, parts, real),
+    }
+}
+
+/// The same at a level that may be another one.
+#[inline(never)]
+fn read_at_level(
+    fd: c_int,
+    spot: Option<Spot>,
+    parts: impl Fn() -> Option<Parts>,
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    let stays = matches!(spot, Some(Spot::At(_)));
     let Some(file) = state::seen(fd) else { return real() };
     // What the kernel refuses it refuses by itself.
     let (Some(spot), Some(whole)) = (spot, parts()) else { return real() };
@@ -31,9 +47,9 @@ fn read_from(
         if stays && !file.is_home() {
             return file.read_below(real);
         }
-        if file.begin() {
+        if let Some(call) = file.begin(place::own()) {
             let read = file.read_below(real);
-            file.end();
+            file.end(call);
             return read;
         }
         let _calm = Calm::new();

@@ -2,21 +2,30 @@
 
 use std::ffi::c_int;
 
-use byway_tdm_client::{OpenFile, Seek};
+use byway_tdm_client::{Call, OpenFile, Seek};
 use libc::off_t;
 
 use super::home::answer;
 use crate::calm::Calm;
-use crate::{real, state};
+use crate::{place, real, state};
 
 /// Seeks by `real`, or at home.
-#[inline]
+#[inline(always)]
 fn seek(fd: c_int, by: off_t, from: c_int, real: impl FnOnce() -> off_t) -> off_t {
+    let Some(listed) = state::FDS.get(fd) else { return real() };
+    match state::passing(listed) {
+        Some(call) => call.read(real),
+        None => seek_at_level(fd, by, from, real),
+    }
+}
+
+#[inline(never)]
+fn seek_at_level(fd: c_int, by: off_t, from: c_int, real: impl FnOnce() -> off_t) -> off_t {
     let Some(file) = state::seen(fd) else { return real() };
     let Some(whence) = whence(from) else { return real() };
     loop {
-        if file.begin() {
-            return by_kernel(file, real);
+        if let Some(call) = file.begin(place::own()) {
+            return by_kernel(file, call, real);
         }
         let _calm = Calm::new();
         if let Some(to) = answer(file.seek_home(by, whence), |to| to as off_t) {
@@ -25,15 +34,15 @@ fn seek(fd: c_int, by: off_t, from: c_int, real: impl FnOnce() -> off_t) -> off_
     }
 }
 
-fn by_kernel(file: OpenFile<'static>, real: impl FnOnce() -> off_t) -> off_t {
+fn by_kernel(file: OpenFile<'static>, call: Call<'static>, real: impl FnOnce() -> off_t) -> off_t {
     if !file.appends_alone() || file.is_at_pass() {
         let to = real();
-        file.end();
+        file.end(call);
         return to;
     }
     let file = state::served(file);
     let to = file.seek(real);
-    file.end();
+    file.end(call);
     to
 }
 

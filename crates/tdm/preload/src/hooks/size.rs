@@ -9,15 +9,15 @@ use rustix::fs::AtFlags;
 use super::attributes::of_open;
 use super::below;
 use super::home::{answer, below_home};
-use crate::{path, real, state};
+use crate::{path, place, real, state};
 
 /// Cuts an open file by `real`.
 pub(super) unsafe fn cut(fd: c_int, size: off_t, real: impl Fn(off_t) -> c_int) -> c_int {
     let (Some(file), Ok(bytes)) = (state::file(fd), u64::try_from(size)) else { return real(size) };
     loop {
-        if file.begin() {
+        if let Some(call) = file.begin(place::own()) {
             let cut = file.cut(bytes, below(fd), || real(size));
-            file.end();
+            file.end(call);
             return cut;
         }
         if let Some(cut) = answer(file.cut_home(bytes), |()| 0) {

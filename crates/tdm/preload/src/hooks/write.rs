@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::os::fd::BorrowedFd;
 
-use byway_tdm_client::{OpenFile, Spot, Wrote};
+use byway_tdm_client::{Call, OpenFile, Spot, Wrote};
 use libc::{iovec, off_t, size_t, ssize_t};
 use rustix::fs::{AtFlags, SeekFrom, StatxFlags};
 
@@ -11,7 +11,7 @@ use super::home::answer;
 use super::unseen::once;
 use crate::calm::{Calm, cancellation_point};
 use crate::parts::Parts;
-use crate::{real, state};
+use crate::{place, real, state};
 
 /// Where bytes went that were written at the open file's own position, which is behind them now; but others may move that of a file
 /// which is opened to append and to be read.
@@ -38,8 +38,23 @@ fn before(end: rustix::io::Result<u64>, wrote: ssize_t) -> Wrote {
 }
 
 /// Writes by `real`, or at home; at PASS nothing is in between but looks at the level.
-#[inline]
+#[inline(always)]
 fn wrote(
+    fd: c_int,
+    spot: Option<Spot>,
+    parts: impl Fn() -> Option<Parts>,
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    let Some(listed) = state::FDS.get(fd) else { return real() };
+    match state::passing(listed) {
+        Some(call) => call.write(real),
+        None => wrote_at_level(fd, spot, parts, real),
+    }
+}
+
+/// The same at a level that may be another one. By itself: what it takes to keep is not to be paid for by writes at PASS.
+#[inline(never)]
+fn wrote_at_level(
     fd: c_int,
     spot: Option<Spot>,
     parts: impl Fn() -> Option<Parts>,
@@ -49,11 +64,13 @@ fn wrote(
     // What the kernel refuses it refuses by itself.
     let (Some(mut spot), Some(from)) = (spot, parts()) else { return real() };
     loop {
-        if file.begin() {
+        if let Some(call) = file.begin(place::own()) {
             let appends = file.appends();
             return match spot {
-                Spot::Claimed(at) => by_kernel(file, fd, spot, from, || from.write_in_place(fd, at, appends)),
-                _ => by_kernel(file, fd, spot, from, real),
+                Spot::Claimed(at) => {
+                    by_kernel((file, call), fd, spot, from, || from.write_in_place(fd, at, appends))
+                }
+                _ => by_kernel((file, call), fd, spot, from, real),
             };
         }
         cancellation_point();
@@ -68,7 +85,7 @@ fn wrote(
 /// Writes by `real`, which is under way.
 #[inline]
 fn by_kernel(
-    file: OpenFile<'static>,
+    (file, call): (OpenFile<'static>, Call<'static>),
     fd: c_int,
     spot: Spot,
     from: Parts,
@@ -76,13 +93,13 @@ fn by_kernel(
 ) -> ssize_t {
     if file.is_at_pass() {
         let wrote = file.pass(real);
-        file.end();
+        file.end(call);
         return wrote;
     }
     cancellation_point();
     let file = state::served(file);
     let wrote = file.write(real, |wrote| whereto(&file, fd, spot, wrote), || from);
-    file.end();
+    file.end(call);
     wrote
 }
 
@@ -97,13 +114,13 @@ fn whereto(file: &OpenFile<'_>, fd: c_int, spot: Spot, wrote: ssize_t) -> Wrote 
 }
 
 /// Writes at the open file's position.
-#[inline]
+#[inline(always)]
 fn here(fd: c_int, parts: impl Fn() -> Option<Parts>, real: impl FnOnce() -> ssize_t) -> ssize_t {
     wrote(fd, Some(Spot::Here), parts, real)
 }
 
 /// Writes at an offset.
-#[inline]
+#[inline(always)]
 fn there(fd: c_int, at: off_t, parts: impl Fn() -> Option<Parts>, real: impl FnOnce() -> ssize_t) -> ssize_t {
     wrote(fd, u64::try_from(at).ok().map(Spot::At), parts, real)
 }

@@ -1,0 +1,16 @@
+//! The atomics that words of a board are: the machine's, or those of the model checker.
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One side of a barrier of which another process has the whole weight ([`byway_sys::barrier::for_registered`]): the compiler keeps the order
+/// here, and that one has each processor keep it.
+#[inline]
+pub(crate) fn light_fence() {
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
+    #[cfg(not(loom))]
+    std::sync::atomic::compiler_fence(Ordering::SeqCst);
+}

@@ -1,0 +1,121 @@
+//! Calls of the kernel that are under way, as the board says: a file does not come home meanwhile.
+//!
+//! A thread marks its call in a place of its own, without a locked instruction; what it looks at behind that is ordered by the daemon's barrier. Where
+//! it has no place, or another call is under way that a signal handler interrupted, the call is counted.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use byway_sys::{WipedWord, barrier, thread};
+use byway_tdm_board::{Board, Entry, Mark, MarkPlace};
+
+/// A call that is under way: it ends once.
+#[derive(Debug)]
+#[must_use]
+pub struct Call<'s> {
+    /// `None` for one that is counted.
+    marked: Option<Mark<'s>>,
+    /// Who it is under way for: a child has its parent's calls on its stack, but not to end.
+    family: u64,
+}
+
+/// How the threads of a process say which calls they have under way.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    /// A number of this process alone, zero in a child: what its threads remember of places is its parent's.
+    family: Option<WipedWord>,
+}
+
+/// The last number that a process of this one's line took.
+static FAMILIES: AtomicU64 = AtomicU64::new(0);
+
+/// Below the family, and one more, in what a thread remembers.
+const PLACE_BITS: u32 = 32;
+
+/// Where a thread is that has none.
+const NOWHERE: u64 = u32::MAX as u64;
+
+/// What a thread remembers of its place, in words of its own: zeroes at first.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct ThreadPlace(Cell<u64>);
+
+impl ThreadPlace {
+    /// Of a thread that has none.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(Cell::new(0))
+    }
+}
+
+impl Calls {
+    pub(crate) fn new() -> Self {
+        Self { family: barrier::register().and_then(|()| WipedWord::new()).ok() }
+    }
+
+    /// Says that a call of that file's begins.
+    #[inline]
+    pub(crate) fn begin<'s>(&self, board: &'s Board, entry: Entry<'_>, own: &ThreadPlace) -> Call<'s> {
+        let mut family = self.family();
+        let mut mine = own.0.get();
+        if mine >> PLACE_BITS != remembered(family) {
+            mine = self.settle(board, own);
+            family = self.family();
+        }
+        match mark_at(board, mine) {
+            Some(mark) if mark.set(entry.index()) => Call { marked: Some(mark), family },
+            _ => {
+                entry.housed().begin();
+                Call { marked: None, family }
+            }
+        }
+    }
+
+    /// Says that it ended.
+    #[inline]
+    pub(crate) fn end(&self, entry: Entry<'_>, call: Call<'_>) {
+        if call.family != self.family() {
+            return;
+        }
+        match call.marked {
+            Some(mark) => mark.clear(),
+            None => entry.housed().end(),
+        }
+    }
+
+    #[inline]
+    fn family(&self) -> u64 {
+        self.family.as_ref().map_or(0, |family| family.get().load(Ordering::Relaxed))
+    }
+
+    /// Looks for a place for the calling thread, which has none, or its parent's.
+    #[cold]
+    fn settle(&self, board: &Board, own: &ThreadPlace) -> u64 {
+        let Some(family) = self.family.as_ref().map(WipedWord::get) else { return NOWHERE };
+        if family.load(Ordering::Relaxed) == 0 {
+            // In a child, whether it has that from its parent or not.
+            let is_registered = barrier::register().is_ok();
+            let next = FAMILIES.fetch_add(1, Ordering::Relaxed) + 1;
+            if is_registered {
+                let _ = family.compare_exchange(0, next, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
+        let family = family.load(Ordering::Relaxed);
+        let place = board.claim_mark(thread::number()).filter(|_| family != 0);
+        let mine = remembered(family) << PLACE_BITS | place.map_or(NOWHERE, |place| place.0.into());
+        own.0.set(mine);
+        mine
+    }
+}
+
+/// The place that a thread remembers.
+#[inline]
+fn mark_at(board: &Board, mine: u64) -> Option<Mark<'_>> {
+    let place = MarkPlace(mine as u32);
+    if u64::from(place.0) == NOWHERE { None } else { board.mark(place) }
+}
+
+/// Never what a thread has at first.
+const fn remembered(family: u64) -> u64 {
+    family + 1
+}

@@ -54,6 +54,11 @@ pub enum Reason {
         /// As many are wanted.
         of: u32,
     },
+    /// It would pay if it went on as it did.
+    Idle {
+        /// It was not used for so long.
+        for_ns: u64,
+    },
     /// It saves less than its moves would cost.
     TooLittle {
         /// By the lower of both averages.
@@ -200,6 +205,7 @@ impl fmt::Display for Reason {
                 )
             }
             Settling { windows, of } => write!(f, "it paid in {windows} of {of} windows in a row"),
+            Idle { for_ns } => write!(f, "nobody has used it for {}", Ns(for_ns as f64)),
             TooLittle { saves_ns, needs_ns } => {
                 write!(f, "it would save {} a second, and its moves cost {}", Ns(saves_ns), Ns(needs_ns))
             }

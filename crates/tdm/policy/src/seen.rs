@@ -32,6 +32,8 @@ pub(crate) struct Seen {
     pub(crate) served: [Recent; 3],
     pub(crate) burst: Option<Burst>,
     at_ns: Option<u64>,
+    /// When it was last found to have been used.
+    used_ns: u64,
     burst_from: (u64, Counts),
     /// The level changed since the last sample: whose times the next one brings is not known.
     moved: bool,
@@ -48,7 +50,8 @@ pub(crate) struct Learning<'a> {
 impl Seen {
     /// A file that was opened just now: its counters begin with nothing.
     pub(crate) fn opened(now_ns: u64) -> Self {
-        Self { at_ns: Some(now_ns), burst_from: (now_ns, Counts::default()), ..Self::default() }
+        let burst_from = (now_ns, Counts::default());
+        Self { at_ns: Some(now_ns), used_ns: now_ns, burst_from, ..Self::default() }
     }
 
     /// Takes in a sample.
@@ -56,6 +59,7 @@ impl Seen {
         let before = std::mem::replace(&mut self.sample, *new);
         let Some(at_ns) = self.at_ns else {
             self.at_ns = Some(now_ns);
+            self.used_ns = now_ns;
             self.burst_from = (now_ns, new.counts);
             self.burst = self.asked_for();
             // Its rates are not known from before, but what its calls took below is.
@@ -69,6 +73,9 @@ impl Seen {
         };
         self.at_ns = Some(now_ns);
         let counts = new.counts.since(&before.counts);
+        if counts != Counts::default() {
+            self.used_ns = now_ns;
+        }
         self.averages.add(counts, in_ns);
         self.burst = self.look_for_burst(now_ns, (at_ns, before.counts));
         if std::mem::take(&mut self.moved) {
@@ -76,6 +83,11 @@ impl Seen {
         }
         self.scales.fade(in_ns);
         self.learn_all(&mut learning, &before, counts);
+    }
+
+    /// For how long it was not used, as of the last sample; none if it was since the one before.
+    pub(crate) fn idle_ns(&self) -> u64 {
+        self.at_ns.map_or(0, |at_ns| at_ns.saturating_sub(self.used_ns))
     }
 
     /// The file is at another level from here on.

@@ -206,10 +206,13 @@ impl View<'_> {
             return Wish::Stay(Reason::TooLarge { room: Room::Log, needs_bytes, most_bytes });
         }
         let prospect = self.outlook.of(to);
-        if let Some(why) = self.reason_to_enter(to) {
-            return Wish::Enter { to, why, score: prospect.score() };
+        let for_ns = self.file.seen.idle_ns();
+        match self.reason_to_enter(to) {
+            // It may be closed, and room would be kept for nobody: if it is not, it is let in when it is used again.
+            Some(_) if for_ns > 0 => Wish::Stay(Reason::Idle { for_ns }),
+            Some(why) => Wish::Enter { to, why, score: prospect.score() },
+            None => Wish::Stay(self.reason_not_to_enter(to)),
         }
-        Wish::Stay(self.reason_not_to_enter(to))
     }
 
     fn reason_to_enter(&self, to: Level) -> Option<Reason> {

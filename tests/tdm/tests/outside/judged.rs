@@ -107,8 +107,12 @@ impl Court {
     }
 
     fn commits(&mut self, times: u32) {
+        self.commits_to('a', times);
+    }
+
+    fn commits_to(&mut self, slot: char, times: u32) {
         for _ in 0..times {
-            self.actor.does("write a 100 1; fdatasync a");
+            self.actor.does(&format!("write {slot} 100 1; fdatasync {slot}"));
         }
     }
 
@@ -271,6 +275,22 @@ fn files_of_one_program_are_judged_each_by_what_is_done_with_it() {
     let level = |name| court.standing_of(name).level;
     assert_eq!(level("log"), Level::Absorb);
     assert_eq!(["data", "once", "read"].map(level), [Level::Pass; 3]);
+}
+
+#[test]
+fn no_room_is_kept_for_busy_logs_that_were_closed_and_taken_away_and_one_that_begins_has_it() {
+    let mut court = Court::above(QUICK_NS, "");
+    court.commits(1);
+    for _ in 0..court.daemon.report().users[0].rings {
+        court.actor.does("open b gone +ce");
+        court.commits_to('b', 50);
+        court.actor.does("close b; unlink gone");
+    }
+    (0..4).for_each(|_| court.pass(1));
+    let files = court.daemon.report().users.swap_remove(0).files;
+    let awaited = files.iter().filter(|file| file.judged.iter().any(|line| line.contains("on its way")));
+    assert_eq!(awaited.count(), 0, "{files:#?}");
+    court.absorbed();
 }
 
 #[test]

@@ -184,6 +184,19 @@ fn a_file_that_nobody_hands_over_is_not_wanted_for_ever_and_wanted_again_later()
 }
 
 #[test]
+fn a_log_that_was_closed_is_wanted_no_more_however_busy_it_was() {
+    let mut court = Court::new("");
+    court.work(1, Load { syncs: 100, ..LOG }, 5);
+    assert_eq!(court.level(1), Level::Absorb);
+    court.goes_below(1, Why::Unlinked);
+    for _ in 0..600 {
+        court.now_ns += 100 * MS;
+        court.look();
+        assert!(!court.is_wanted(1));
+    }
+}
+
+#[test]
 fn a_file_that_is_synced_no_more_is_let_go_in_some_minutes_and_absorbed_again_when_it_is() {
     let mut court = Court::new("");
     court.work(1, LOG, 30);

@@ -14,6 +14,7 @@ fn reasons_are_sentences_with_their_numbers() {
             "it saves 90 ms a second, 89 ms more than its moves cost",
         ),
         (Reason::Settling { windows: 1, of: 2 }, "it paid in 1 of 2 windows in a row"),
+        (Reason::Idle { for_ns: 3_000_000_000 }, "nobody has used it for 3 s"),
         (
             Reason::TooLittle { saves_ns: 5e4, needs_ns: 1e5 },
             "it would save 50 µs a second, and its moves cost 100 µs",

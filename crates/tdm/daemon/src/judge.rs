@@ -8,7 +8,7 @@ use std::path::Path;
 
 use byway_tdm_board::{Board, Counted, Counters, Entry, EntryIndex, Timed, Why};
 use byway_tdm_policy::{
-    Call, Ceiling, Config, Counts, Decision, Explanation, FileId, Level, Order, Policy, Reason, Rules,
+    Call, Ceiling, Config, Counts, Decision, Explanation, FileId, Level, Order, Policy, Reason, Room, Rules,
     Sample, Traits,
 };
 
@@ -54,6 +54,8 @@ pub(crate) struct Judge {
     is_persistent: bool,
     /// It may be a file's home by merit.
     has_homes: bool,
+    /// Of each log.
+    log_bytes: u64,
     files: BTreeMap<EntryIndex, Known>,
     /// What was decided and not begun.
     decided: Vec<Decision>,
@@ -72,6 +74,8 @@ struct Known {
     is_named: bool,
     /// It is to be absorbed, or to come home, as soon as it is handed over.
     due: Option<Level>,
+    /// It was, and is being absorbed.
+    is_handed_over: bool,
     /// Its size, once it is absorbed.
     size_bytes: u64,
     /// Since when the board says so.
@@ -102,6 +106,7 @@ impl Judge {
             rules,
             is_persistent,
             has_homes: rooms.homes_bytes > 0,
+            log_bytes: rooms.log_bytes,
             files: BTreeMap::new(),
             decided: Vec::new(),
             looked_ns: None,
@@ -146,12 +151,14 @@ impl Judge {
         self.policy.rule(file, self.rules.order(path));
         let sample = Sample { traits: Traits::ASKED, ..self.sample(entry) };
         self.policy.observe(now_ns, file, &sample);
+        self.make_room(entry.index());
         self.decide(now_ns);
         self.decided.retain(|decision| decision.file != file || decision.to != Level::Absorb);
         let why = self.why_not(now_ns, entry);
         let known = self.files.entry(entry.index()).or_default();
         known.is_named = true;
         if known.due == Some(Level::Absorb) {
+            known.is_handed_over = true;
             return Ok(());
         }
         unwant(known, entry);
@@ -162,6 +169,7 @@ impl Judge {
     pub(crate) fn answered(&mut self, now_ns: u64, entry: &Entry<'_>, to: Level, result: Result<(), Why>) {
         let Some(known) = self.files.get_mut(&entry.index()) else { return };
         unwant(known, entry);
+        known.is_handed_over = false;
         known.refused = result.err();
         let was_due = known.due.take_if(|due| *due == to).is_some();
         let is_outgrown = to == Level::Dax && self.is_home_by_merit(entry.index());
@@ -339,6 +347,29 @@ impl Judge {
             known.is_judged = false;
             self.policy.forget(id(entry.index()));
         }
+    }
+
+    /// Takes room back that is kept for files which were not handed over, where one that is has none: those that were wanted first, as nobody
+    /// has them open any more perhaps. Whoever hands one over all the same is judged then.
+    fn make_room(&mut self, asks: EntryIndex) {
+        if self.files.get(&asks).is_some_and(|known| known.due == Some(Level::Absorb)) {
+            return;
+        }
+        while self.policy.usage(Room::Log).free_bytes() < self.log_bytes {
+            let Some(longest) = self.longest_wanted() else { return };
+            self.policy.withdraw(id(longest));
+            self.forget_due(longest);
+        }
+    }
+
+    /// Of the files that have room for a log and were not handed over, the one that is wanted for the longest time; none that is by order.
+    fn longest_wanted(&self) -> Option<EntryIndex> {
+        let is_awaited = |known: &Known| known.due == Some(Level::Absorb) && !known.is_handed_over;
+        let awaited = self.files.iter().filter(|(_, known)| is_awaited(known));
+        let by_merit = awaited.filter(|(index, _)| self.policy.ordered(id(**index)).is_none());
+        // One that the board does not say so of yet was decided last.
+        let longest = by_merit.min_by_key(|(_, known)| known.wanted_ns.unwrap_or(u64::MAX));
+        longest.map(|(index, _)| *index)
     }
 
     fn decide(&mut self, now_ns: u64) {

@@ -51,7 +51,9 @@ pub struct Usage {
 }
 
 impl Usage {
-    pub(crate) const fn free_bytes(&self) -> u64 {
+    /// What is left of it.
+    #[must_use]
+    pub const fn free_bytes(&self) -> u64 {
         self.budget_bytes.saturating_sub(self.used_bytes)
     }
 }

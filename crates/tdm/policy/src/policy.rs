@@ -11,7 +11,7 @@ use crate::level::{FileId, Level};
 use crate::order::Order;
 use crate::outlook::{self, Outlook};
 use crate::reason::Reason;
-use crate::sample::Sample;
+use crate::sample::{Sample, Traits};
 use crate::scales::{Scaled, Scales};
 use crate::seen::{Learning, Seen};
 use crate::wish::{View, Wish};
@@ -49,6 +49,8 @@ struct Newcomer {
     to: Level,
     why: Reason,
     score: f64,
+    /// Its writer has handed it over, or somebody ordered it: it is sure to come.
+    is_sure: bool,
 }
 
 /// Room that is missing, and what is offered for it.
@@ -116,7 +118,10 @@ impl Policy {
         let mut newcomers = Vec::new();
         for id in self.files.keys().copied().collect::<Vec<_>>() {
             match self.wish(now_ns, id) {
-                Some(Wish::Enter { to, why, score }) => newcomers.push(Newcomer { file: id, to, why, score }),
+                Some(Wish::Enter { to, why, score }) => {
+                    let is_sure = score.is_infinite() || self.is_asked_for(id);
+                    newcomers.push(Newcomer { file: id, to, why, score, is_sure });
+                }
                 Some(Wish::Leave { to, why, must }) => {
                     decisions.extend(self.leave(now_ns, &mut floor, id, (to, why), must));
                 }
@@ -124,7 +129,10 @@ impl Policy {
                 None => {}
             }
         }
-        newcomers.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.file.cmp(&b.file)));
+        newcomers.sort_by(|a, b| {
+            let by_score = b.score.total_cmp(&a.score).then(a.file.cmp(&b.file));
+            b.is_sure.cmp(&a.is_sure).then(by_score)
+        });
         for newcomer in newcomers {
             self.admit(now_ns, &mut floor, &newcomer, &mut decisions);
         }
@@ -142,6 +150,13 @@ impl Policy {
     pub fn failed(&mut self, now_ns: u64, file: FileId) {
         if let Some(file) = self.files.get_mut(&file) {
             file.fail(now_ns);
+        }
+    }
+
+    /// A move has not begun and is not to: the file is where it was, its room is another's to take, and nothing has failed.
+    pub fn withdraw(&mut self, file: FileId) {
+        if let Some(file) = self.files.get_mut(&file) {
+            file.moving = None;
         }
     }
 
@@ -204,6 +219,10 @@ impl Policy {
         let outlook = outlook(&self.config, &self.scales, file);
         let costs = scaled(&self.config, &self.scales, file);
         Some(Explanation::new(now_ns, id, file, &outlook, &costs))
+    }
+
+    fn is_asked_for(&self, id: FileId) -> bool {
+        self.files.get(&id).is_some_and(|file| file.seen.sample.traits.contains(Traits::ASKED))
     }
 
     fn wish(&self, now_ns: u64, id: FileId) -> Option<Wish> {

@@ -12,6 +12,9 @@ const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
 const LOG_BYTES: u64 = 1 << 20;
 
+/// Logs that have room.
+const ROOMS: u64 = 8;
+
 /// What a program does with a file in a tenth of a second, and what that takes.
 #[derive(Debug, Clone, Copy)]
 struct Load {
@@ -51,7 +54,7 @@ impl Court {
     /// With room for homes by merit.
     fn with_homes(homes_bytes: u64, rules: &str) -> Self {
         let board = Board::make(Mapping::anonymous(BOARD_BYTES).unwrap()).unwrap();
-        let rooms = Rooms { logs_bytes: 8 * LOG_BYTES, log_bytes: LOG_BYTES, homes_bytes };
+        let rooms = Rooms { logs_bytes: ROOMS * LOG_BYTES, log_bytes: LOG_BYTES, homes_bytes };
         let judge = Judge::new(rooms, Rules::parse(rules).unwrap(), true);
         Self { board, judge, now_ns: 100 * SECOND, size_bytes: 1000, left: Vec::new() }
     }
@@ -181,6 +184,44 @@ fn a_file_that_nobody_hands_over_is_not_wanted_for_ever_and_wanted_again_later()
     }
     assert!((2..6).contains(&times), "{times}");
     assert_eq!(court.level(1), Level::Pass);
+}
+
+#[test]
+fn a_log_that_begins_has_the_room_that_is_kept_for_files_which_nobody_hands_over() {
+    let mut court = Court::new("");
+    let awaited = 1..=ROOMS;
+    for _ in 0..30 {
+        court.now_ns += 100 * MS;
+        awaited.clone().for_each(|inode| court.count(inode, LOG));
+        court.look();
+    }
+    assert!(awaited.clone().all(|inode| court.is_wanted(inode)));
+    let first = ROOMS + 1;
+    court.now_ns += 20 * MS;
+    court.count(first, Load { syncs: 3, writes: 3, ..LOG });
+    assert_eq!(court.ask(first), Ok(()));
+    // Those that are handed over all the same have what is left.
+    court.now_ns += 20 * MS;
+    let came = awaited.filter(|inode| court.ask(*inode).is_ok()).count() as u64;
+    assert_eq!(came, ROOMS - 1);
+}
+
+#[test]
+fn room_that_is_kept_for_a_file_by_order_or_that_is_being_absorbed_is_no_other_s() {
+    let mut court = Court::new("absorb /files/1");
+    for _ in 0..30 {
+        court.now_ns += 100 * MS;
+        (1..=ROOMS).for_each(|inode| court.count(inode, LOG));
+        court.look();
+    }
+    let hand_over = |court: &mut Court, inode: u64| {
+        let entry = court.board.find(FileKey { device: 1, inode, born_ns: 1 }).unwrap();
+        court.judge.asked(court.now_ns, &entry, &PathBuf::from(format!("/files/{inode}")))
+    };
+    assert!((1..=ROOMS).all(|inode| hand_over(&mut court, inode).is_ok()));
+    court.now_ns += 20 * MS;
+    court.count(ROOMS + 1, Load { syncs: 3, writes: 3, ..LOG });
+    assert_eq!(court.ask(ROOMS + 1), Err(Why::NoRoom));
 }
 
 #[test]

@@ -1,7 +1,16 @@
 //! The words that all who write an absorbed file share: in memory of the host, gone with its power.
+//!
+//! Whoever has the file's lock finds them as its last holder left them. Others meet him at four words, each changed in one step:
+//!
+//! * *unlogged* is counted up behind a change, when the kernel has it, and loaded before a real sync begins, which covers no more than that. Release and Acquire: who
+//!   covers a change sees what was stored before it;
+//! * *passing* is such a thing: it is counted up before *unlogged*, so who covers a change that is under way sees that it is;
+//! * *passed* and *covered* are stored by one each, who then looks at the other's: how far somebody syncs past the lock, and that the log goes on. SeqCst, as with less
+//!   both could see what was there before.
+//!
+//! `src/model` has the model checker try them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
+use crate::atomic::{AtomicU64, Ordering};
 use crate::ring::{Extent, Position};
 
 /// Words of a cursor.

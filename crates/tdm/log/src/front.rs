@@ -125,7 +125,7 @@ impl<M: Memory> Ring<'_, M> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     #![allow(clippy::unwrap_used)]
 

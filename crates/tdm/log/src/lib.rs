@@ -4,6 +4,7 @@
 //! (arXiv 2408.04238).
 
 mod absorb;
+mod atomic;
 mod cursor;
 mod front;
 mod past;
@@ -12,6 +13,9 @@ mod record;
 mod recovery;
 mod replay;
 mod ring;
+
+#[cfg(all(test, loom))]
+mod model;
 
 pub use absorb::{Absorber, Begun, SyncStep};
 pub use cursor::{CURSOR_BYTES, CURSOR_WORDS, Cursor, Passing};

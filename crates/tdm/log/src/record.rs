@@ -111,7 +111,7 @@ fn sum_of(identity: u64, header: &[u8; HEADER_BYTES as usize]) -> u32 {
     crc32c_append(crc32c(&identity.to_le_bytes()), &header[..28])
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     #![allow(clippy::unwrap_used)]
 

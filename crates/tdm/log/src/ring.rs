@@ -243,7 +243,7 @@ fn with_sum(mut bytes: [u8; HEADER_BYTES as usize], sum: u32) -> [u8; HEADER_BYT
     bytes
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 pub(crate) mod tests {
     #![allow(clippy::unwrap_used)]
 

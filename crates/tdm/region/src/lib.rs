@@ -18,6 +18,8 @@ mod emu;
 mod error;
 mod export;
 mod fsdax;
+#[cfg(loom)]
+mod interleaved;
 mod mapped;
 mod memory;
 mod model;
@@ -34,6 +36,8 @@ pub use description::{Description, Place};
 pub use domain::Domain;
 pub use error::{RegionError, Unsupported};
 pub use export::{Access, EXPORT_BYTES, Export, ExportDescription};
+#[cfg(loom)]
+pub use interleaved::Interleaved;
 pub use memory::{Memory, MemoryError, Point};
 pub use model::ModelTerms;
 pub use open::{Opening, open, open_described};

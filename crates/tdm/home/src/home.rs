@@ -292,7 +292,7 @@ impl Source for Zeroes {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     #![allow(clippy::unwrap_used)]
 

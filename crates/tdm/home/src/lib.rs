@@ -3,11 +3,15 @@
 //! Source: the study of transparent DAX mappings, sections 3 and 5 (data, fence, size, fence).
 #![forbid(unsafe_code)]
 
+mod atomic;
 mod home;
 mod point;
 mod recovery;
 mod resident;
 mod words;
+
+#[cfg(all(test, loom))]
+mod model;
 
 pub use byway_tdm_log::RingPlace as HomePlace;
 pub use home::{FRONT_BYTES, Home, HomeError};

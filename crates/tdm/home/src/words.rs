@@ -1,8 +1,12 @@
 //! The words that all who write a file at home share: in memory of the host, gone with its power.
-
-use std::sync::atomic::{AtomicU64, Ordering};
+//!
+//! Whoever brings the file below meets those who are inside of calls at one word, its size. Every change ends by a step there, and closing it is a step there, so one
+//! of the two comes first. Release and Acquire: whoever closes it reads from the home what was stored before the steps that came first. `src/model` has the model
+//! checker try that.
 
 use byway_sys::cacheline::LINE_BYTES;
+
+use crate::atomic::{AtomicU64, Ordering};
 
 /// Words that a file has while device memory is its home.
 pub const HOME_WORDS: usize = 4;
@@ -190,7 +194,7 @@ impl<'w> HomeWords<'w> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

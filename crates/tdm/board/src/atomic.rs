@@ -1,9 +1,9 @@
-//! The atomics that words of a board are: the machine's, or those of the model checker.
+//! The atomics that shared words are: the machine's, or those of the model checker.
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};
+pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+pub use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// One side of a barrier of which another process has the whole weight ([`byway_sys::barrier::for_registered`]): the compiler keeps the order
 /// here, and that one has each processor keep it.

@@ -1,7 +1,7 @@
 //! What a file has beside its bytes and its size: owner, mode, times, extended attributes. No log tells of these, so whoever changes one says so here,
-//! and a sync of all of the file is a real one then.
+//! and a sync of all of the file is a real one then. They are counted up behind a change, and loaded before a real sync begins, which covers no more than that.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::atomic::{AtomicU64, Ordering};
 
 /// Words of this.
 pub(crate) const ATTRIBUTE_WORDS: usize = 2;
@@ -38,7 +38,7 @@ impl Attributes<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

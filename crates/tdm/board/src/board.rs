@@ -1,7 +1,6 @@
 //! The mapping that all of a user's programs share with the daemon.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use byway_sys::Mapping;
@@ -9,6 +8,7 @@ use byway_sys::map::MapError;
 use byway_sys::robust::RobustLock;
 use thiserror::Error;
 
+use crate::atomic::{AtomicU64, Ordering};
 use crate::entry::{Entry, EntryIndex};
 use crate::key::FileKey;
 use crate::layout::{BOARD_BYTES, HALF_BYTES, LIST, MAGIC, MARKED, UNLISTED, front};
@@ -163,13 +163,14 @@ impl Board {
 
     /// A file was opened for writing that gets no entry: it is not absorbed until nobody has it open. Nothing is waited for.
     pub fn leave_out(&self, key: FileKey) {
-        if let Ok(unlisted) = self.files_unlisted() {
-            unlisted.add(key.inode);
-        }
-        // Behind that: whoever makes an entry for it later asks in the other order.
-        fence(Ordering::SeqCst);
-        if let Some(entry) = self.find(key) {
-            entry.bar(Why::BoardFull);
+        let bar = || {
+            if let Some(entry) = self.find(key) {
+                entry.bar(Why::BoardFull);
+            }
+        };
+        match self.files_unlisted() {
+            Ok(unlisted) => unlisted.leave_out(key.inode, bar),
+            Err(_) => bar(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What is counted of a file. Whoever does it counts, by a load and a store: two at once may count one, which no policy minds and
 //! no write pays for.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::atomic::{AtomicU64, Ordering};
 
 /// Words of counters.
 pub(crate) const COUNTERS: usize = 18;

@@ -1,7 +1,6 @@
 //! One file on the board.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use byway_sys::Mapping;
@@ -12,6 +11,7 @@ use byway_tdm_home::HomeWords;
 use byway_tdm_log::{Cursor, Position, RingPlace};
 use byway_tdm_policy::Level;
 
+use crate::atomic::{AtomicU64, Ordering};
 use crate::attributes::Attributes;
 use crate::board::ENTRIES;
 use crate::counters::Counters;
@@ -19,14 +19,13 @@ use crate::housed::Housed;
 use crate::key::FileKey;
 use crate::layout::{ENTRY_BYTES, FRONT_BYTES, entry};
 use crate::level::{Standing, Why};
+use crate::served::Served;
 use crate::times::Times;
+use crate::whose::Whose;
 
 /// Which entry of a board, and of which use: one that was given back and is another file's since has another index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EntryIndex(pub u32);
-
-/// Uses of an entry that are told from each other.
-const USES: u32 = 1 << 15;
 
 /// Below the use in an index: every call looks its file's entry up, and parts the two by a mask.
 const NUMBER_BITS: u32 = 14;
@@ -66,8 +65,8 @@ impl<'b> Entry<'b> {
     #[inline]
     pub(crate) fn at(map: &'b Mapping, number: u32) -> Result<Self, MapError> {
         let words: &[AtomicU64; ENTRY_BYTES / 8] = map.words_at(start_of(number))?;
-        let uses = (words[entry::PLACE / 8].load(Ordering::Acquire) >> 32) as u32 % USES;
-        Ok(Self { number, uses, words, map })
+        let entry = Self { number, uses: 0, words, map };
+        Ok(Self { uses: entry.whose().uses(), ..entry })
     }
 
     /// The words at `at` bytes of the entry: a place of the layout, so that nothing is left to be checked when it runs.
@@ -77,6 +76,20 @@ impl<'b> Entry<'b> {
             unreachable!("parts are inside of an entry")
         };
         part
+    }
+
+    #[inline]
+    fn whose(&self) -> Whose<'b> {
+        let [opened] = self.part(entry::OPENED);
+        let [place] = self.part(entry::PLACE);
+        Whose { key: self.part(entry::KEY), opened, place }
+    }
+
+    #[inline]
+    fn served(&self) -> Served<'b> {
+        let [standing] = self.part(entry::STANDING);
+        let (ring, cursor, attributes) = (self.part(entry::RING), self.cursor(), self.attributes());
+        Served { standing, ring, cursor, attributes }
     }
 
     fn robust_lock(&self) -> Result<RobustLock<'b>, MapError> {
@@ -93,64 +106,40 @@ impl<'b> Entry<'b> {
     /// Which file; `None` for an entry of no file.
     #[must_use]
     pub fn key(&self) -> Option<FileKey> {
-        // The inode is stored last and taken away first.
-        let words = self.part::<3>(entry::KEY);
-        let inode = words[1].load(Ordering::Acquire);
-        let [device, born_ns] = [0, 2].map(|word: usize| words[word].load(Ordering::Relaxed));
-        (inode != 0 && inode != entry::GONE).then_some(FileKey { device, inode, born_ns })
+        self.whose().key()
     }
 
     /// Whether it is or was some file's: what is looked for may be behind it.
     pub(crate) fn is_or_was_used(&self) -> bool {
-        self.part::<3>(entry::KEY)[1].load(Ordering::Acquire) != 0
+        self.whose().is_or_was_used()
     }
 
     /// Its file was opened once more: says so, and whether it is this file's still.
     pub(crate) fn open_as(&self, key: FileKey) -> bool {
-        self.part::<1>(entry::OPENED)[0].fetch_add(1, Ordering::SeqCst);
-        // Behind that: whoever takes the file away looks at it in the other order.
-        fence(Ordering::SeqCst);
-        self.key() == Some(key) && Self::at(self.map, self.number).is_ok_and(|now| now.uses == self.uses)
+        self.whose().open_as(key, self.uses)
     }
 
     /// How often its file was opened.
     #[must_use]
     pub fn opened(&self) -> u64 {
-        self.part::<1>(entry::OPENED)[0].load(Ordering::SeqCst)
+        self.whose().opened()
     }
 
     /// Takes its file away, under the board's lock; not if it is no file's, is served, or was opened more often than that.
     pub(crate) fn give_back(&self, opened: u64) -> bool {
-        let inode = &self.part::<3>(entry::KEY)[1];
-        let was = inode.load(Ordering::SeqCst);
-        if was == 0 || was == entry::GONE {
-            return false;
-        }
-        self.lose_file();
-        fence(Ordering::SeqCst);
-        let is_idle = self.opened() == opened && self.standing().level == Level::Pass;
-        if is_idle {
-            self.end_use();
-        } else {
-            inode.store(was, Ordering::SeqCst);
-        }
-        is_idle
+        self.whose().give_back(opened, || self.level() == Level::Pass)
     }
 
+    #[cfg(test)]
     pub(crate) fn lose_file(&self) {
-        self.part::<3>(entry::KEY)[1].store(entry::GONE, Ordering::SeqCst);
-    }
-
-    /// Whoever has its index has none from here on.
-    fn end_use(&self) {
-        self.part::<1>(entry::PLACE)[0].fetch_add(1 << 32, Ordering::SeqCst);
+        self.whose().lose_file();
     }
 
     /// Its level, and why.
     #[inline]
     #[must_use]
     pub fn standing(&self) -> Standing {
-        Standing::from_word(self.part::<1>(entry::STANDING)[0].load(Ordering::SeqCst))
+        self.served().standing()
     }
 
     /// Its level alone.
@@ -163,51 +152,51 @@ impl<'b> Entry<'b> {
     /// Moves it to a level: by whoever holds the lock. One that was barred goes no higher than PASS, and keeps its reason; says
     /// whether it went.
     pub fn move_to(&self, level: Level, why: Why) -> bool {
-        // Nobody has said what was changed of it while the kernel alone served it.
-        self.attributes().change();
-        self.change(|standing| match standing.is_barred {
-            false => Some(Standing { level, why, is_barred: false }),
-            true => (level == Level::Pass).then_some(Standing { level, ..standing }),
-        })
+        self.served().move_to(level, why)
     }
 
     /// Says why it is not served, if it is at PASS and nothing else was said for good.
     pub fn explain(&self, why: Why) {
-        self.change(|standing| {
-            let is_open = standing.level == Level::Pass && !standing.is_barred;
-            is_open.then_some(Standing { why, ..standing })
-        });
+        self.served().explain(why);
     }
 
     /// Something unseen may write it from now on: nothing more is logged before a real sync, and the daemon takes it down to PASS.
     pub fn bar(&self, why: Why) {
-        self.cursor().suspend();
-        self.change(|standing| Some(Standing { why, is_barred: true, ..standing }));
+        self.served().bar(why);
     }
 
     /// Whoever barred it takes that back: it may be promoted again.
     pub fn unbar(&self) {
-        self.change(|standing| Some(Standing { is_barred: false, ..standing }));
+        self.served().unbar();
     }
 
-    fn change(&self, change: impl Fn(Standing) -> Option<Standing>) -> bool {
-        let change = |word| change(Standing::from_word(word)).map(Standing::to_word);
-        self.part::<1>(entry::STANDING)[0].fetch_update(Ordering::SeqCst, Ordering::SeqCst, change).is_ok()
+    /// What was done to it at PASS is done, and is in no log: one that has begun since is suspended.
+    #[inline]
+    pub fn look_again(&self) {
+        self.served().look_again();
+    }
+
+    /// Its writers log in that ring from here on, after the next real sync: by whoever holds the lock. Not if it was barred, as somebody may write it unseen; says
+    /// whether they do.
+    pub fn begin_log(&self, ring: RingWords, why: Why) -> bool {
+        self.served().begin_log(ring, why)
+    }
+
+    /// Whether it is absorbed, with that ring for its log.
+    #[must_use]
+    pub fn is_logged_in(&self, ring: RingWords) -> bool {
+        self.served().is_logged_in(ring)
     }
 
     /// Where its ring is, if it has one.
     #[must_use]
     pub fn ring(&self) -> RingWords {
-        let words = self.part::<3>(entry::RING);
-        let [at, len_bytes, identity] = [0, 1, 2].map(|word: usize| words[word].load(Ordering::Acquire));
-        RingPlace { at, len_bytes, identity }
+        self.served().ring()
     }
 
     /// Gives it a ring: by whoever holds the lock.
     pub fn set_ring(&self, ring: RingWords) {
-        for (word, value) in [ring.at, ring.len_bytes, ring.identity].into_iter().enumerate() {
-            self.part::<3>(entry::RING)[word].store(value, Ordering::Release);
-        }
+        self.served().set_ring(ring);
     }
 
     /// Where its log stands.
@@ -369,23 +358,22 @@ impl<'b> Entry<'b> {
 
     /// Where in the board's list it is, or was to be when somebody was killed.
     pub(crate) fn place(&self) -> u64 {
-        self.part::<1>(entry::PLACE)[0].load(Ordering::SeqCst) & u64::from(u32::MAX)
+        self.whose().place()
     }
 
     pub(crate) fn set_place(&self, place: u64) {
-        let word = &self.part::<1>(entry::PLACE)[0];
-        word.store(word.load(Ordering::SeqCst) >> 32 << 32 | place, Ordering::SeqCst);
+        self.whose().set_place(place);
     }
 
     /// Makes it an entry of `key`, under the board's lock.
     pub(crate) fn become_of(&self, key: FileKey) -> io::Result<()> {
         if self.is_or_was_used() {
             // A daemon that was killed while it gave it back may not have come to that.
-            self.end_use();
+            self.whose().end_use();
         }
         self.robust_lock().map_err(io::Error::other)?.make();
         self.leaving().map_err(io::Error::other)?.make();
-        self.part::<1>(entry::STANDING)[0].store(Standing::NEW.to_word(), Ordering::SeqCst);
+        self.served().standing.store(Standing::NEW.to_word(), Ordering::SeqCst);
         self.set_ring(RingPlace::NOWHERE);
         for counter in self.counters().0 {
             counter.store(0, Ordering::Relaxed);
@@ -395,10 +383,7 @@ impl<'b> Entry<'b> {
         self.times().clear();
         self.housed().clear();
         self.cursor().begin(Position(0));
-        let words = self.part::<3>(entry::KEY);
-        words[0].store(key.device, Ordering::Relaxed);
-        words[2].store(key.born_ns, Ordering::Relaxed);
-        words[1].store(key.inode, Ordering::Release);
+        self.whose().become_of(key);
         Ok(())
     }
 }

@@ -3,8 +3,7 @@
 //! A file is at home only while there is one open file of it in the whole system: so its position and its flags are words here too, and a read
 //! or a write at the position calls nobody.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
+use crate::atomic::{AtomicU64, Ordering};
 use crate::level::Why;
 
 /// Words beside those of the home itself.
@@ -21,6 +20,9 @@ const WISHED: u64 = 1;
 const TAKEN: u64 = 1 << 63;
 
 /// A file's words.
+///
+/// Who brings the file below meets those who move its position at that word alone: each changes it in one step, and takes or is told that it is taken. It is taken
+/// behind the size, and moved before it is written there: a write that is over has moved it before it was taken.
 #[derive(Debug, Clone, Copy)]
 pub struct Housed<'b>(pub(crate) &'b [AtomicU64; HOUSED_WORDS]);
 

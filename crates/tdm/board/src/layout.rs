@@ -61,9 +61,8 @@ pub(crate) mod entry {
     use crate::housed::HOUSED_WORDS;
     use crate::times::TIMES as TIME_WORDS;
 
-    /// Device, inode, birth time: three words. The inode is stored last; zero is no entry, and [`GONE`] one that was given back.
+    /// Device, inode, birth time: three words. An inode of zero is no entry.
     pub(crate) const KEY: usize = 0;
-    pub(crate) const GONE: u64 = u64::MAX;
     pub(crate) const STANDING: usize = 24;
     /// Place, length and identity of the ring: three words.
     pub(crate) const RING: usize = 32;

@@ -1,9 +1,8 @@
 //! How long calls of a file took, of those that were timed: counted as counters are, in the buckets that the policy compares.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use byway_tdm_policy::{BUCKETS, Histogram, bucket_of};
 
+use crate::atomic::{AtomicU64, Ordering};
 use crate::counters::add;
 
 /// The buckets of one kind of call, and how long all of them took together.
@@ -57,7 +56,7 @@ impl Times<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -247,7 +247,7 @@ impl<'s> OpenFile<'s> {
 
     fn pass_any<R>(&self, real: impl FnOnce() -> R) -> R {
         let result = real();
-        look_again(self.entry);
+        self.entry.look_again();
         result
     }
 
@@ -376,16 +376,8 @@ pub(crate) fn write_at_pass(entry: Entry<'_>, real: impl FnOnce() -> isize) -> i
         watch.record(entry.times(), Timed::LowerWrite, below);
         count_write(entry, wrote);
     }
-    look_again(entry);
+    entry.look_again();
     wrote
-}
-
-/// What was done at PASS is in no log: one that has begun since is suspended.
-#[inline]
-fn look_again(entry: Entry<'_>) {
-    if entry.level() != Level::Pass {
-        entry.cursor().suspend();
-    }
 }
 
 #[inline]

@@ -3,7 +3,7 @@
 
 use byway_sys::robust::Held;
 use byway_sys::time::file_time_ms;
-use byway_tdm_board::{Counted, Entry, Level};
+use byway_tdm_board::{Counted, Entry};
 use byway_tdm_log::{Begun, RingPlace};
 
 use crate::file::{Errno, OpenFile};
@@ -32,7 +32,7 @@ impl OpenFile<'_> {
 impl Session {
     fn announce_past(&self, entry: Entry<'_>) {
         let ring = entry.ring();
-        let is_its = || is_logged_in(entry, ring);
+        let is_its = || entry.is_logged_in(ring);
         if let Some(absorber) = self.absorber_in(entry, ring).filter(|_| is_its()) {
             absorber.announce_past(file_time_ms(), is_its);
         }
@@ -45,7 +45,7 @@ impl Session {
         below: impl FnOnce() -> Result<(), Errno>,
     ) -> Result<(), Errno> {
         let ring = entry.ring();
-        match self.absorber_in(entry, ring).filter(|_| is_logged_in(entry, ring)) {
+        match self.absorber_in(entry, ring).filter(|_| entry.is_logged_in(ring)) {
             Some(absorber) => {
                 let begun = absorber.begin_past();
                 self.synced_past(entry, (begun, ring), below())
@@ -61,15 +61,10 @@ impl Session {
         (begun, ring): (Begun, RingPlace),
         result: Result<(), Errno>,
     ) -> Result<(), Errno> {
-        let is_its = || is_logged_in(entry, ring);
+        let is_its = || entry.is_logged_in(ring);
         match self.absorber_in(entry, ring).filter(|_| is_its()) {
             Some(absorber) => absorber.synced_past(begun, result, is_its),
             None => result,
         }
     }
-}
-
-/// Whether a file is absorbed, with that ring for its log.
-fn is_logged_in(entry: Entry<'_>, ring: RingPlace) -> bool {
-    entry.standing().level == Level::Absorb && entry.ring() == ring
 }

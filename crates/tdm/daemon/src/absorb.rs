@@ -127,9 +127,7 @@ fn begin(entry: Entry<'_>, held: &HeldFile) -> bool {
         // It came home meanwhile.
         return false;
     }
-    entry.set_ring(held.ring);
-    entry.cursor().begin(Position(0));
-    entry.move_to(Level::Absorb, Why::Earned)
+    entry.begin_log(held.ring, Why::Earned)
 }
 
 /// Puts a file into a slot that its user may take, who is one of so many. Users have their files by themselves and the table together: one looks and takes at a time.

@@ -81,6 +81,33 @@ impl File {
         }
     }
 
+    /// A program writes to the end.
+    fn append(&self) {
+        let told = self.append_at_home();
+        self.told.lock().expect("a lock").push(told);
+    }
+
+    fn append_at_home(&self) -> Told {
+        let _held = self.lock.lock().expect("a lock");
+        if self.home_words().is_closed() {
+            return Told::Here;
+        }
+        self.resident().enter();
+        let at = self.resident().claim(8).expect("room");
+        self.housed().set_position(at + 8);
+        match self.resident().write_claimed(at, 8, &mut &WORD.to_le_bytes()[..]) {
+            Ok(()) => Told::Done,
+            Err(_) => Told::Here,
+        }
+    }
+
+    /// A program reads at the position.
+    fn read(&self) {
+        let _held = self.lock.lock().expect("a lock");
+        let told = self.housed().advance(8).map_or(Told::Here, |_| Told::Done);
+        self.told.lock().expect("a lock").push(told);
+    }
+
     /// Its program moves the position.
     fn seek(&self) {
         let _held = self.lock.lock().expect("a lock");
@@ -131,6 +158,23 @@ impl File {
 fn a_write_at_the_position_is_made_once_and_where_it_was_to_be() {
     parties(4, File::begin, [File::leave, File::write], File::check_writes);
     parties(3, File::begin, [File::leave, File::write, File::write], File::check_writes);
+}
+
+#[test]
+fn an_append_that_is_over_has_moved_the_position_that_is_taken() {
+    parties(4, File::begin, [File::leave, File::append], |file| match file.told()[..] {
+        // The kernel's append moves it from wherever it is.
+        [Told::Here] => assert_eq!(file.taken()[0], 0),
+        _ => assert_eq!(file.taken(), [8, 8]),
+    });
+}
+
+#[test]
+fn a_read_is_in_the_position_that_is_taken_or_is_told_that_it_is_not() {
+    parties(4, File::begin, [File::leave, File::read], |file| {
+        let is_done = file.told() == [Told::Done];
+        assert_eq!(file.taken()[1], if is_done { 8 } else { 0 });
+    });
 }
 
 #[test]

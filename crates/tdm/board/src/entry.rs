@@ -16,19 +16,13 @@ use crate::attributes::Attributes;
 use crate::board::ENTRIES;
 use crate::counters::Counters;
 use crate::housed::Housed;
+use crate::index::{EntryIndex, NUMBER_BITS};
 use crate::key::FileKey;
 use crate::layout::{ENTRY_BYTES, FRONT_BYTES, entry};
 use crate::level::{Standing, Why};
 use crate::served::Served;
 use crate::times::Times;
 use crate::whose::Whose;
-
-/// Which entry of a board, and of which use: one that was given back and is another file's since has another index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct EntryIndex(pub u32);
-
-/// Below the use in an index: every call looks its file's entry up, and parts the two by a mask.
-const NUMBER_BITS: u32 = 14;
 
 const _: () = assert!(ENTRIES <= 1 << NUMBER_BITS);
 
@@ -40,14 +34,6 @@ const IMPATIENCE: Duration = Duration::from_millis(1);
 
 /// So long that is not long ago.
 const REMEMBERED_NS: u64 = 10_000_000_000;
-
-impl EntryIndex {
-    /// Which of all entries.
-    #[inline]
-    pub(crate) const fn number(self) -> u32 {
-        self.0 & ((1 << NUMBER_BITS) - 1)
-    }
-}
 
 /// The words that say where a file's ring is.
 pub type RingWords = RingPlace;
@@ -146,7 +132,7 @@ impl<'b> Entry<'b> {
     #[inline]
     #[must_use]
     pub fn level(&self) -> Level {
-        Standing::level_of(self.part::<1>(entry::STANDING)[0].load(Ordering::SeqCst))
+        self.served().level()
     }
 
     /// Moves it to a level: by whoever holds the lock. One that was barred goes no higher than PASS, and keeps its reason; says
@@ -189,6 +175,7 @@ impl<'b> Entry<'b> {
     }
 
     /// Where its ring is, if it has one.
+    #[inline]
     #[must_use]
     pub fn ring(&self) -> RingWords {
         self.served().ring()

@@ -31,13 +31,18 @@ macro_rules! whys {
             }
 
             /// By its number on the board; none that we know is [`Why::Unknown`].
+            #[inline]
             #[must_use]
             pub const fn from_number(number: u8) -> Self {
-                match number {
-                    $($number => Self::$name,)*
-                    _ => Self::Unknown,
-                }
+                Self::BY_NUMBER[number as usize]
             }
+
+            /// Calls of absorbed files look at it: one load.
+            const BY_NUMBER: [Self; 256] = {
+                let mut all = [Self::Unknown; 256];
+                $(all[$number] = Self::$name;)*
+                all
+            };
         }
     };
 }
@@ -128,6 +133,7 @@ impl Standing {
         }
     }
 
+    #[inline]
     pub(crate) const fn from_word(word: u64) -> Self {
         Self {
             level: Self::level_of(word),

@@ -11,6 +11,7 @@ mod counters;
 #[cfg(not(loom))]
 mod entry;
 mod housed;
+mod index;
 mod key;
 #[cfg(not(loom))]
 mod layout;
@@ -33,8 +34,9 @@ pub use board::{Board, BoardError, ENTRIES};
 pub use byway_tdm_policy::Level;
 pub use counters::{Counted, Counters};
 #[cfg(not(loom))]
-pub use entry::{Entry, EntryIndex, RingWords};
+pub use entry::{Entry, RingWords};
 pub use housed::{Housed, Terms};
+pub use index::EntryIndex;
 pub use key::{FileKey, Identified};
 #[cfg(not(loom))]
 pub use layout::BOARD_BYTES;

@@ -6,7 +6,7 @@
 //! the daemon sees the mark.
 
 use crate::atomic::{AtomicU64, Ordering, light_fence};
-use crate::entry::EntryIndex;
+use crate::index::EntryIndex;
 
 /// Threads of a user that have a place at a time: the others count.
 pub(crate) const MARKS: usize = 2048;

@@ -57,6 +57,7 @@ impl Served<'_> {
         self.standing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, change).is_ok()
     }
 
+    #[inline]
     pub(crate) fn ring(&self) -> RingPlace {
         let [at, len_bytes, identity] = [0, 1, 2].map(|word: usize| self.ring[word].load(Ordering::Acquire));
         RingPlace { at, len_bytes, identity }
@@ -72,8 +73,14 @@ impl Served<'_> {
         self.standing().level == Level::Absorb && self.ring() == ring
     }
 
+    #[inline]
+    pub(crate) fn level(&self) -> Level {
+        Standing::level_of(self.standing.load(Ordering::SeqCst))
+    }
+
+    #[inline]
     pub(crate) fn look_again(&self) {
-        if self.standing().level != Level::Pass {
+        if self.level() != Level::Pass {
             self.cursor.suspend();
         }
     }

@@ -5,6 +5,7 @@
 mod attributes;
 mod file;
 mod housed;
+mod marks;
 mod served;
 mod unlisted;
 mod whose;

@@ -67,29 +67,44 @@ fn at(at: off_t) -> Option<Spot> {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn read(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
-    read_from(fd, Some(Spot::Here), || Parts::whole(into, len), || unsafe { real::read(fd, into, len) })
+    read_from(
+        fd,
+        Some(Spot::Here),
+        move || Parts::whole(into, len),
+        move || unsafe { real::read(fd, into, len) },
+    )
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pread(fd: c_int, into: *mut c_void, len: size_t, from: off_t) -> ssize_t {
-    read_from(fd, at(from), || Parts::whole(into, len), || unsafe { real::pread(fd, into, len, from) })
+    read_from(
+        fd,
+        at(from),
+        move || Parts::whole(into, len),
+        move || unsafe { real::pread(fd, into, len, from) },
+    )
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pread64(fd: c_int, into: *mut c_void, len: size_t, from: off_t) -> ssize_t {
-    read_from(fd, at(from), || Parts::whole(into, len), || unsafe { real::pread64(fd, into, len, from) })
+    read_from(
+        fd,
+        at(from),
+        move || Parts::whole(into, len),
+        move || unsafe { real::pread64(fd, into, len, from) },
+    )
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    let real = || unsafe { real::readv(fd, parts, count) };
-    read_from(fd, Some(Spot::Here), || Parts::vector(parts, count), real)
+    let real = move || unsafe { real::readv(fd, parts, count) };
+    read_from(fd, Some(Spot::Here), move || Parts::vector(parts, count), real)
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn preadv(fd: c_int, parts: *const iovec, count: c_int, from: off_t) -> ssize_t {
-    let real = || unsafe { real::preadv(fd, parts, count, from) };
-    read_from(fd, at(from), || Parts::vector(parts, count), real)
+    let real = move || unsafe { real::preadv(fd, parts, count, from) };
+    read_from(fd, at(from), move || Parts::vector(parts, count), real)
 }
 
 #[unsafe(no_mangle)]
@@ -99,8 +114,8 @@ pub unsafe extern "C-unwind" fn preadv64(
     count: c_int,
     from: off_t,
 ) -> ssize_t {
-    let real = || unsafe { real::preadv64(fd, parts, count, from) };
-    read_from(fd, at(from), || Parts::vector(parts, count), real)
+    let real = move || unsafe { real::preadv64(fd, parts, count, from) };
+    read_from(fd, at(from), move || Parts::vector(parts, count), real)
 }
 
 #[unsafe(no_mangle)]
@@ -111,7 +126,7 @@ pub unsafe extern "C-unwind" fn preadv2(
     from: off_t,
     flags: c_int,
 ) -> ssize_t {
-    below_home(fd, Why::WentBelow, || unsafe { real::preadv2(fd, parts, count, from, flags) })
+    below_home(fd, Why::WentBelow, move || unsafe { real::preadv2(fd, parts, count, from, flags) })
 }
 
 #[unsafe(no_mangle)]
@@ -122,7 +137,7 @@ pub unsafe extern "C-unwind" fn preadv64v2(
     from: off_t,
     flags: c_int,
 ) -> ssize_t {
-    below_home(fd, Why::WentBelow, || unsafe { real::preadv64v2(fd, parts, count, from, flags) })
+    below_home(fd, Why::WentBelow, move || unsafe { real::preadv64v2(fd, parts, count, from, flags) })
 }
 
 // What programs that were compiled with checks of the C library call.

@@ -127,27 +127,37 @@ fn there(fd: c_int, at: off_t, parts: impl Fn() -> Option<Parts>, real: impl FnO
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
-    here(fd, || Parts::whole(from.cast_mut(), len), || unsafe { real::write(fd, from, len) })
+    here(fd, move || Parts::whole(from.cast_mut(), len), move || unsafe { real::write(fd, from, len) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    here(fd, || Parts::vector(parts, count), || unsafe { real::writev(fd, parts, count) })
+    here(fd, move || Parts::vector(parts, count), move || unsafe { real::writev(fd, parts, count) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pwrite(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t {
-    there(fd, at, || Parts::whole(from.cast_mut(), len), || unsafe { real::pwrite(fd, from, len, at) })
+    there(
+        fd,
+        at,
+        move || Parts::whole(from.cast_mut(), len),
+        move || unsafe { real::pwrite(fd, from, len, at) },
+    )
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pwrite64(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t {
-    there(fd, at, || Parts::whole(from.cast_mut(), len), || unsafe { real::pwrite64(fd, from, len, at) })
+    there(
+        fd,
+        at,
+        move || Parts::whole(from.cast_mut(), len),
+        move || unsafe { real::pwrite64(fd, from, len, at) },
+    )
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pwritev(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
-    there(fd, at, || Parts::vector(parts, count), || unsafe { real::pwritev(fd, parts, count, at) })
+    there(fd, at, move || Parts::vector(parts, count), move || unsafe { real::pwritev(fd, parts, count, at) })
 }
 
 #[unsafe(no_mangle)]
@@ -157,7 +167,12 @@ pub unsafe extern "C-unwind" fn pwritev64(
     count: c_int,
     at: off_t,
 ) -> ssize_t {
-    there(fd, at, || Parts::vector(parts, count), || unsafe { real::pwritev64(fd, parts, count, at) })
+    there(
+        fd,
+        at,
+        move || Parts::vector(parts, count),
+        move || unsafe { real::pwritev64(fd, parts, count, at) },
+    )
 }
 
 /// Flags change what a write means, but for none.
@@ -168,8 +183,8 @@ fn flagged(
     real: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     match flags {
-        0 if at == -1 => here(fd, || Parts::vector(parts, count), real),
-        0 => there(fd, at, || Parts::vector(parts, count), real),
+        0 if at == -1 => here(fd, move || Parts::vector(parts, count), real),
+        0 => there(fd, at, move || Parts::vector(parts, count), real),
         _ => once(fd, real),
     }
 }
@@ -182,7 +197,7 @@ pub unsafe extern "C-unwind" fn pwritev2(
     at: off_t,
     flags: c_int,
 ) -> ssize_t {
-    flagged(fd, (parts, count), (at, flags), || unsafe { real::pwritev2(fd, parts, count, at, flags) })
+    flagged(fd, (parts, count), (at, flags), move || unsafe { real::pwritev2(fd, parts, count, at, flags) })
 }
 
 #[unsafe(no_mangle)]
@@ -193,5 +208,7 @@ pub unsafe extern "C-unwind" fn pwritev64v2(
     at: off_t,
     flags: c_int,
 ) -> ssize_t {
-    flagged(fd, (parts, count), (at, flags), || unsafe { real::pwritev64v2(fd, parts, count, at, flags) })
+    flagged(fd, (parts, count), (at, flags), move || unsafe {
+        real::pwritev64v2(fd, parts, count, at, flags)
+    })
 }

@@ -186,8 +186,8 @@ impl Load {
             println!("  {:16} {}", self.name(), how_served(daemon, &files[1])?);
         }
         Ok(vec![
-            self.row("file system, beside itself", rounds, &control),
-            self.row(Setting::Served.name(), rounds, &served),
+            self.row("file system, beside itself", (place, rounds), &control),
+            self.row(Setting::Served.name(), (place, rounds), &served),
         ])
     }
 
@@ -210,12 +210,13 @@ impl Load {
         alternate(PAIRS, &mut turn)
     }
 
-    fn row(self, setting: &'static str, rounds: usize, pairs: &[(f64, f64)]) -> Row {
+    fn row(self, setting: &'static str, (place, rounds): (&Place, usize), pairs: &[(f64, f64)]) -> Row {
         let rates: Vec<f64> = pairs.iter().map(|(_, ns)| 1e9 / ns).collect();
         let ratios: Vec<f64> = pairs.iter().map(|(alone, ns)| alone / ns).collect();
         Row {
             case: self.name(),
             setting,
+            sync_us: place.sync_us(),
             unit: "calls per second",
             rounds,
             median: quantile(&rates, 0.5),

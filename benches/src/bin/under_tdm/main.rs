@@ -36,6 +36,7 @@ Examples:
   under_tdm --only calls --rounds 15
   under_tdm --only valkey-64-c50 --folder /mnt/ext4
   under_tdm --region 'emu:bench?size=1G&profile=cmm-h&clock=paced&hit=800'
+  under_tdm --only valkey-64-c50 --sync-us 3000
   under_tdm --json benches/results/tdm.json
   under_tdm --only read-,scan-,mixed- --region 'emu:bench?size=256M&profile=cmm-h&cache=64M&clock=paced'
   under_tdm --talk --rounds 5 --folder /mnt/ext4-in-memory --json benches/results/tdm-talk.json
@@ -63,6 +64,9 @@ struct Arguments {
     /// Processors: the program's, and that of who drives it.
     #[arg(long, value_delimiter = ',', default_value = "0,1")]
     cpus: Vec<usize>,
+    /// Microseconds that each sync of a program takes longer below: a slower disk, by its time alone.
+    #[arg(long, default_value_t = 0)]
+    sync_us: u64,
     /// The talk's comparison instead: an NVMe drive, the hybrid device, the same with mappings, all modelled. `benches/talk.sh` makes a
     /// file system in memory for it.
     #[arg(long)]
@@ -90,6 +94,8 @@ struct Arguments {
 pub struct Row {
     case: String,
     setting: &'static str,
+    /// What each sync below takes longer than this machine's disk.
+    sync_us: u64,
     unit: &'static str,
     rounds: usize,
     median: f64,
@@ -119,7 +125,10 @@ fn main() -> Result<()> {
     let daemon = Daemon::start(options).context("own the device")?;
     let report = daemon.report();
     println!("{}, {}: {}", arguments.region, report.region.domain, report.region.why);
-    let place = program::Place::new(scratch.path(), &arguments.cpus)?;
+    let mut place = program::Place::new(scratch.path(), &arguments.cpus)?;
+    if arguments.sync_us > 0 {
+        place = place.above(arguments.sync_us)?;
+    }
     let mut rows = Vec::new();
     for mut program in programs(&arguments) {
         match program.version() {
@@ -186,6 +195,7 @@ fn measure(program: &mut dyn Program, place: &program::Place, rounds: usize) -> 
     let row = |which: usize| Row {
         case: program.name(),
         setting: settings[which].name(),
+        sync_us: place.sync_us(),
         unit: "per second",
         rounds,
         median: quantile(&taken[which], 0.5),

@@ -17,6 +17,8 @@ pub enum Setting {
     Unsynced,
     /// It syncs each write, on the file system alone.
     Always,
+    /// The same once more: what this differs by is noise.
+    AlwaysAgain,
     /// The same with its files absorbed.
     AlwaysAbsorbed,
     /// The same with device memory as its file's home.
@@ -42,6 +44,7 @@ impl Setting {
             Self::NoLog => "no log",
             Self::Unsynced => "never synced",
             Self::Always => "file system",
+            Self::AlwaysAgain => "file system, again",
             Self::AlwaysAbsorbed => "absorbed",
             Self::AlwaysAtHome => "at home",
             Self::AlwaysMounted => "absorbed in a mount",
@@ -56,7 +59,8 @@ impl Setting {
     /// The same on the file system alone.
     pub const fn alone(self) -> Option<Self> {
         match self {
-            Self::AlwaysAbsorbed
+            Self::AlwaysAgain
+            | Self::AlwaysAbsorbed
             | Self::AlwaysAtHome
             | Self::AlwaysMounted
             | Self::MountedAlone
@@ -106,6 +110,8 @@ pub struct Place {
     folder: PathBuf,
     library: PathBuf,
     cpus: [usize; 2],
+    /// Loaded behind the library: has each sync below take longer by so much.
+    slow: Option<(PathBuf, u64)>,
 }
 
 /// The program, or who drives it.
@@ -124,7 +130,18 @@ impl Place {
             bail!("{} is not there: cargo build --release -p byway-tdm-preload", library.display());
         }
         let cpus = cpus.try_into().ok().context("--cpus takes two processors")?;
-        Ok(Self { folder: folder.canonicalize()?, library, cpus })
+        Ok(Self { folder: folder.canonicalize()?, library, cpus, slow: None })
+    }
+
+    /// The same above a disk that takes so much longer for each sync of a program, whether the library has it or not.
+    pub fn above(self, sync_us: u64) -> Result<Self> {
+        let slow = Some((below(&self.folder)?, sync_us));
+        Ok(Self { slow, ..self })
+    }
+
+    /// By how much.
+    pub fn sync_us(&self) -> u64 {
+        self.slow.as_ref().map_or(0, |(_, sync_us)| *sync_us)
     }
 
     /// The library that absorbs.
@@ -167,12 +184,34 @@ impl Place {
     ) -> Result<Command> {
         self.pin(role)?;
         let mut command = Command::new(program);
+        let mut libraries = Vec::new();
         if setting.loads_library() {
-            command.env("LD_PRELOAD", &self.library);
+            libraries.push(&self.library);
             command.env(byway_tdm_control::SOCKET_VARIABLE, self.socket());
+        }
+        if let (Some((library, sync_us)), Role::Program) = (&self.slow, role) {
+            libraries.push(library);
+            // In three steps one after the other, each a third of it.
+            command.env("BYWAY_BELOW", format!("{},0", sync_us * 1000 / 3));
+        }
+        if !libraries.is_empty() {
+            let names: Vec<_> = libraries.iter().map(|library| library.display().to_string()).collect();
+            command.env("LD_PRELOAD", names.join(":"));
         }
         Ok(command)
     }
+}
+
+/// The library by which syncs below take longer, made in a folder.
+pub fn below(folder: &Path) -> Result<PathBuf> {
+    let source = folder.join("below.c");
+    std::fs::write(&source, include_str!("below.c"))?;
+    let made = folder.join("below.so");
+    let status = Command::new("cc").args(["-O2", "-shared", "-fPIC", "-o"]).args([&made, &source]).status();
+    if !status.context("run cc")?.success() {
+        bail!("below.c does not compile");
+    }
+    Ok(made)
 }
 
 /// The first line of what a program says when it is asked what it is.

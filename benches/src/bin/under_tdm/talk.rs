@@ -5,8 +5,7 @@
 //! to each sync below by a library behind the program's (`below.c`), and to the log in device memory by the region's own model.
 //! Parameters are those of `crates/wire/link/src/hybrid.rs`, where their sources are; the time of a hit is swept.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use byway_benches::paired::quantile;
@@ -18,7 +17,7 @@ use serde::Serialize;
 
 use crate::Arguments;
 use crate::device::Device;
-use crate::program::{Place, Role, Setting};
+use crate::program::{Place, Role, Setting, below};
 use crate::valkey::{Running, VALKEY, rates};
 
 /// Of the benchmark's own, those that write and those that read.
@@ -88,7 +87,7 @@ struct Height([f64; 3]);
 /// Runs the comparison.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let scratch = tempfile::tempdir_in(&arguments.folder).context("make a folder for the programs' files")?;
-    let below = compiled(scratch.path())?;
+    let below = below(scratch.path())?;
     let profile = HybridProfile::by_name("cmm-h").context("the profile of the hybrid device")?;
     let mut rows = Vec::new();
     for fsync in ["always", "no"] {
@@ -189,16 +188,4 @@ fn show(row: &Row) {
         "fsync {:6} {:14} {:11} {:>9.0}/s  writes {:>9.0}  reads {:>9.0}{beside}{reads}",
         row.fsync, row.bar, hit, row.all, row.writes, row.reads
     );
-}
-
-/// The library behind the library.
-fn compiled(folder: &Path) -> Result<PathBuf> {
-    let source = folder.join("below.c");
-    std::fs::write(&source, include_str!("below.c"))?;
-    let made = folder.join("below.so");
-    let status = Command::new("cc").args(["-O2", "-shared", "-fPIC", "-o"]).args([&made, &source]).status();
-    if !status.context("run cc")?.success() {
-        bail!("below.c does not compile");
-    }
-    Ok(made)
 }

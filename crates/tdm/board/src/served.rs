@@ -81,7 +81,7 @@ impl Served<'_> {
     #[inline]
     pub(crate) fn look_again(&self) {
         if self.level() != Level::Pass {
-            self.cursor.suspend();
+            begun_meanwhile(self.cursor);
         }
     }
 
@@ -90,4 +90,10 @@ impl Served<'_> {
         self.cursor.begin(Position(0));
         self.move_to(Level::Absorb, why)
     }
+}
+
+#[cold]
+#[inline(never)]
+fn begun_meanwhile(cursor: Cursor<'_>) {
+    cursor.suspend();
 }

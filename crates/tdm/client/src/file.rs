@@ -369,12 +369,11 @@ impl<'s> OpenFile<'s> {
 /// Writes by `real` a file that the kernel alone serves.
 #[inline(always)]
 pub(crate) fn write_at_pass(entry: Entry<'_>, real: impl FnOnce() -> isize) -> isize {
-    let mut watch = Watch::of_write(entry.counters());
+    let watch = Watch::of_write(entry.counters());
     let wrote = real();
     if wrote > 0 {
-        let below = watch.lap();
-        watch.record(entry.times(), Timed::LowerWrite, below);
         count_write(entry, wrote);
+        watch.over(entry.times(), Timed::LowerWrite);
     }
     entry.look_again();
     wrote

@@ -25,7 +25,7 @@ impl Watch {
     #[inline]
     pub(crate) fn of_write(counters: Counters<'_>) -> Self {
         let is_timed = counters.get(Counted::Writes).is_multiple_of(WRITES_ONE_IN);
-        Self(is_timed.then(monotonic_ns))
+        Self(is_timed.then(now_ns))
     }
 
     /// For the read that comes next.
@@ -51,6 +51,14 @@ impl Watch {
         Some(now.saturating_sub(since))
     }
 
+    /// Counts how long it was until now, if it is timed.
+    #[inline]
+    pub(crate) fn over(self, times: Times<'_>, what: Timed) {
+        if let Some(since) = self.0 {
+            record_since(times, what, since);
+        }
+    }
+
     /// Counts a time, if there is one.
     #[inline]
     pub(crate) fn record(&self, times: Times<'_>, what: Timed, ns: Option<u64>) {
@@ -58,6 +66,19 @@ impl Watch {
             times.record(what, ns);
         }
     }
+}
+
+/// By itself, as is what follows: the kernel's part of a call leaves little of ours in the processor's caches, so what most calls do is to lie together.
+#[cold]
+#[inline(never)]
+fn now_ns() -> u64 {
+    monotonic_ns()
+}
+
+#[cold]
+#[inline(never)]
+fn record_since(times: Times<'_>, what: Timed, since: u64) {
+    times.record(what, monotonic_ns().saturating_sub(since));
 }
 
 /// A sync of an absorbed file that goes below all the same: two in a row, so that the second has its own bytes alone to bring down.

@@ -9,6 +9,8 @@ use libc::{
 };
 
 /// Looks a symbol up behind this library. A program that has none has nothing to call: it ends as its loader would have ended it.
+#[cold]
+#[inline(never)]
 pub(crate) fn next(name: &CStr) -> *mut c_void {
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     if found.is_null() {

@@ -92,8 +92,8 @@ pub(crate) enum Shadow {
     Second,
 }
 
-/// A first one was, and no second yet.
-const HALF_WAY: u64 = u64::MAX;
+/// A first one was, and no second yet; below that bit is what it took.
+const HALF_WAY: u64 = 1 << 63;
 
 impl Shadow {
     /// Of a sync that is counted already.
@@ -101,8 +101,8 @@ impl Shadow {
     pub(crate) fn due(counters: Counters<'_>, now_ns: u64) -> Self {
         let again_ns = || counters.get(Counted::ShadowAgainNs);
         match counters.get(Counted::Syncs) % SHADOW_ONE_IN {
-            0 if again_ns() == HALF_WAY || now_ns >= again_ns() => Self::First,
-            1 if again_ns() == HALF_WAY => Self::Second,
+            0 if again_ns() & HALF_WAY != 0 || now_ns >= again_ns() => Self::First,
+            1 if again_ns() & HALF_WAY != 0 => Self::Second,
             _ => Self::No,
         }
     }
@@ -124,11 +124,44 @@ impl Shadow {
         let took_ns = now_ns.saturating_sub(began_ns);
         match self {
             Self::No => entry.times().record(Timed::LevelSync, took_ns),
-            Self::First => counters.set(Counted::ShadowAgainNs, HALF_WAY),
+            Self::First => counters.set(Counted::ShadowAgainNs, HALF_WAY | took_ns),
             Self::Second => {
-                let again_ns = now_ns.saturating_add(took_ns.saturating_mul(2 * SHADOWS_ONE_PART_IN));
-                counters.set(Counted::ShadowAgainNs, again_ns);
+                // The first is the longer one by far where a thousand syncs leave much to bring down.
+                let first_ns = counters.get(Counted::ShadowAgainNs) & !HALF_WAY;
+                let both_ns = took_ns.saturating_add(first_ns);
+                let again_ns = now_ns.saturating_add(both_ns.saturating_mul(SHADOWS_ONE_PART_IN));
+                counters.set(Counted::ShadowAgainNs, again_ns & !HALF_WAY);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use byway_sys::Mapping;
+    use byway_tdm_board::{BOARD_BYTES, Board, FileKey};
+
+    use super::*;
+
+    const SLOW_NS: u64 = 10_000_000;
+
+    #[test]
+    fn no_pair_follows_sooner_than_both_of_the_last_one_are_paid_for() {
+        let board = Board::make(Mapping::anonymous(BOARD_BYTES).unwrap()).unwrap();
+        let file = tempfile::tempfile().unwrap();
+        let entry = board.find_or_make(FileKey::of(&file).unwrap().unwrap().key).unwrap().unwrap();
+        let counters = entry.counters();
+        counters.set(Counted::Syncs, SHADOW_ONE_IN);
+        assert_eq!(Shadow::due(counters, monotonic_ns()), Shadow::First);
+        Shadow::First.over(&entry, monotonic_ns() - SLOW_NS);
+        counters.set(Counted::Syncs, SHADOW_ONE_IN + 1);
+        assert_eq!(Shadow::due(counters, monotonic_ns()), Shadow::Second);
+        Shadow::Second.over(&entry, monotonic_ns());
+        counters.set(Counted::Syncs, 2 * SHADOW_ONE_IN);
+        let paid_ns = monotonic_ns() + SLOW_NS * (SHADOWS_ONE_PART_IN - 20);
+        assert_eq!(Shadow::due(counters, paid_ns), Shadow::No);
+        assert_eq!(Shadow::due(counters, paid_ns + 1_000 * SLOW_NS), Shadow::First);
     }
 }

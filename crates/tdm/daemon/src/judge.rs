@@ -210,6 +210,18 @@ impl Judge {
         }
         self.forget_due(entry.index());
         self.policy.left(now_ns, id(entry.index()), why.sentence());
+        if why == Why::Unlinked {
+            self.forget_gone(entry);
+        }
+    }
+
+    /// A file has no name any more: what it did would have room kept for it that nobody hands it over for. If it is synced again it is judged anew.
+    fn forget_gone(&mut self, entry: &Entry<'_>) {
+        let is_ordered = self.policy.ordered(id(entry.index())).is_some();
+        let Some(known) = self.files.get_mut(&entry.index()).filter(|_| !is_ordered) else { return };
+        known.is_judged = false;
+        known.syncs = entry.counters().get(Counted::Syncs);
+        self.policy.forget(id(entry.index()));
     }
 
     /// A file that was to leave could not.

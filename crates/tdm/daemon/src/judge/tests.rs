@@ -398,3 +398,19 @@ fn a_file_that_could_not_come_home_is_wished_there_again_later_and_absorbed_mean
     court.work(1, BUSY, 10);
     assert_eq!(court.level(1), Level::Dax);
 }
+
+#[test]
+fn logs_whose_names_are_gone_hold_no_room_against_those_that_begin() {
+    let mut court = Court::new("");
+    court.look();
+    for inode in 1..=40 {
+        court.now_ns += 100 * MS;
+        court.count(inode, Load { syncs: 50, writes: 50, ..LOG });
+        assert_eq!(court.ask(inode), Ok(()), "log {inode}");
+        court.now_ns += 100 * MS;
+        court.count(inode, Load { syncs: 50, writes: 50, ..LOG });
+        court.look();
+        court.goes_below(inode, Why::Unlinked);
+        assert!((1..=inode).all(|gone| !court.is_wanted(gone)), "by log {inode}");
+    }
+}

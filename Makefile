@@ -52,6 +52,7 @@ bench-tdm:
 	target/release/under_tdm --only calls-,writes- --json benches/results/tdm-calls.json \
 		--region 'emu:byway-bench-calls?size=1G' --log-bytes 16777216
 	target/release/under_tdm --only valkey-,redis-,rocksdb,sqlite --json benches/results/tdm.json
+	target/release/under_tdm --only valkey-64-c50,valkey-1024-c50 --sync-us 1000,3000 --rounds 3 --json benches/results/tdm-disks.json
 	target/release/under_tdm --only read-,scan-,mixed- --json benches/results/tdm-loads.json \
 		--region 'emu:byway-bench-loads?size=256M&profile=cmm-h&cache=64M&clock=paced'
 

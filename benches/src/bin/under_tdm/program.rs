@@ -122,24 +122,19 @@ pub enum Role {
 }
 
 impl Place {
-    /// In a folder that has the daemon's socket.
-    pub fn new(folder: &Path, cpus: &[usize]) -> Result<Self> {
+    /// In a folder that has the daemon's socket, above a disk whose syncs take so much longer for programs, whether the library has their files or not.
+    pub fn new(folder: &Path, cpus: &[usize], sync_us: u64) -> Result<Self> {
         let me = std::env::current_exe()?;
         let library = me.with_file_name("libbyway_tdm.so");
         if !library.is_file() {
             bail!("{} is not there: cargo build --release -p byway-tdm-preload", library.display());
         }
         let cpus = cpus.try_into().ok().context("--cpus takes two processors")?;
-        Ok(Self { folder: folder.canonicalize()?, library, cpus, slow: None })
+        let slow = if sync_us > 0 { Some((below(folder)?, sync_us)) } else { None };
+        Ok(Self { folder: folder.canonicalize()?, library, cpus, slow })
     }
 
-    /// The same above a disk that takes so much longer for each sync of a program, whether the library has it or not.
-    pub fn above(self, sync_us: u64) -> Result<Self> {
-        let slow = Some((below(&self.folder)?, sync_us));
-        Ok(Self { slow, ..self })
-    }
-
-    /// By how much.
+    /// By how much syncs of programs take longer below.
     pub fn sync_us(&self) -> u64 {
         self.slow.as_ref().map_or(0, |(_, sync_us)| *sync_us)
     }

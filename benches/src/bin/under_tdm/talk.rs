@@ -116,7 +116,7 @@ fn one(
     fsync: &str,
 ) -> Result<Height> {
     let folder = tempfile::tempdir_in(scratch)?;
-    let place = Place::new(folder.path(), &arguments.cpus)?;
+    let place = Place::new(folder.path(), &arguments.cpus, 0)?;
     let (write_ns, page_ns) = bar.below(profile);
     let mut server = place.command(VALKEY.server, Role::Program, Setting::NoLog)?;
     server.env("BYWAY_BELOW", format!("{write_ns},{page_ns}")).env("LD_PRELOAD", below);

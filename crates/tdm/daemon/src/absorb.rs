@@ -1,7 +1,7 @@
 //! A file taken into absorption.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use byway_tdm_board::{Entry, EntryIndex, FUSE_MAGIC, FileKey, Level, Why};
@@ -38,7 +38,7 @@ impl Estate {
         let found = self.may_be_absorbed(entry, handed.as_fd());
         let found = found.and_then(|key| Ok((key, lower_of(handed, key)?)));
         let result = found.and_then(|(key, (path, lower))| {
-            self.judge().asked(self.now_ns(), &entry, &path)?;
+            self.judged(table, entry, &path)?;
             self.take_in(table, (entry, key), (path, lower), boot)
         });
         self.judge().answered(self.now_ns(), &entry, Level::Absorb, result);
@@ -47,6 +47,21 @@ impl Estate {
             let _ = self.wish_home(entry);
         }
         result
+    }
+
+    /// Asks whether it is to be absorbed. Where others are to leave for it they do, as its program waits and its burst may be over soon.
+    fn judged<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>, path: &Path) -> Result<(), Why> {
+        let ask = || self.judge().asked(self.now_ns(), &self.board, &entry, path);
+        let asked = ask();
+        if asked != Err(Why::NoRoom) {
+            return asked;
+        }
+        let leaving = self.judge().begin_decided(self.now_ns(), &self.board);
+        if leaving.is_empty() {
+            return asked;
+        }
+        self.all_leave(table, leaving);
+        ask()
     }
 
     fn take_in<M: Memory>(

@@ -145,13 +145,20 @@ impl Judge {
     ///
     /// # Errors
     /// Why not.
-    pub(crate) fn asked(&mut self, now_ns: u64, entry: &Entry<'_>, path: &Path) -> Result<(), Why> {
+    pub(crate) fn asked(
+        &mut self,
+        now_ns: u64,
+        board: &Board,
+        entry: &Entry<'_>,
+        path: &Path,
+    ) -> Result<(), Why> {
         self.track(now_ns, entry);
         let file = id(entry.index());
         self.policy.rule(file, self.rules.order(path));
         let sample = Sample { traits: Traits::ASKED, ..self.sample(entry) };
         self.policy.observe(now_ns, file, &sample);
         self.make_room(entry.index());
+        self.look_at_absorbed(now_ns, board);
         self.decide(now_ns);
         self.decided.retain(|decision| decision.file != file || decision.to != Level::Absorb);
         let why = self.why_not(now_ns, entry);
@@ -374,6 +381,19 @@ impl Judge {
         }
     }
 
+    /// Who has stopped is known by who was used since, which the last look may be too old to say.
+    fn look_at_absorbed(&mut self, now_ns: u64, board: &Board) {
+        if self.policy.usage(Room::Log).free_bytes() >= self.log_bytes {
+            return;
+        }
+        let absorbed: Vec<_> =
+            self.policy.files().filter(|(_, level)| *level == Level::Absorb).map(|(file, _)| file).collect();
+        for entry in absorbed.into_iter().filter_map(|file| board.entry(entry_of(file))) {
+            let sample = self.sample(&entry);
+            self.policy.observe(now_ns, id(entry.index()), &sample);
+        }
+    }
+
     /// Of the files that have room for a log and were not handed over, the one that is wanted for the longest time; none that is by order.
     fn longest_wanted(&self) -> Option<EntryIndex> {
         let is_awaited = |known: &Known| known.due == Some(Level::Absorb) && !known.is_handed_over;
@@ -394,7 +414,7 @@ impl Judge {
     }
 
     /// Has the board say which files are wanted; the others are to leave.
-    fn begin_decided(&mut self, now_ns: u64, board: &Board) -> Vec<Leave> {
+    pub(crate) fn begin_decided(&mut self, now_ns: u64, board: &Board) -> Vec<Leave> {
         let mut leave = Vec::new();
         for decision in std::mem::take(&mut self.decided) {
             let index = entry_of(decision.file);
@@ -516,7 +536,7 @@ const fn why_of(reason: Reason) -> Why {
     match reason {
         Reason::CostsMore { .. } | Reason::SlowTail { .. } => Why::Slower,
         Reason::LongBetweenSyncs { .. } => Why::LongWrites,
-        Reason::Displaced { .. } => Why::Displaced,
+        Reason::Displaced { .. } | Reason::Stopped { .. } => Why::Displaced,
         Reason::Ordered(_) => Why::ByHand,
         Reason::Ruled(_) => Why::Excluded,
         Reason::NoRoom { .. }

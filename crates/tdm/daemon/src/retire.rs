@@ -48,6 +48,11 @@ impl Estate {
             held.lower.size_bytes().ok()
         };
         let leaving = self.judge().look(self.now_ns(), &self.board, size_of);
+        self.all_leave(table, leaving);
+    }
+
+    /// Takes files down that are to leave.
+    pub(crate) fn all_leave<M: Memory>(&self, table: &Table<'_, M>, leaving: Vec<Leave>) {
         for Leave { entry: index, why } in leaving {
             let Some(entry) = self.board.entry(index) else { continue };
             if self.take_down(table, entry, why).is_err() {

@@ -11,6 +11,8 @@ use crate::scales::Scaled;
 /// What is not even a ten-thousandth of the time is not worth a move.
 const LEAST_NS: f64 = 100_000.0;
 
+const SECOND_NS: f64 = 1e9;
+
 /// What a level would do for a file. Times are nanoseconds in each second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prospect {
@@ -78,8 +80,10 @@ impl Prospect {
     }
 }
 
+/// What counts against others is a second of each at most: nobody waits for longer, and one that is absorbed syncs far more often than the
+/// kernel would have let it.
 fn a_mib(ns: f64, room_bytes: u64) -> f64 {
-    ns * 1048576.0 / room_bytes.max(1) as f64
+    ns.min(SECOND_NS) * 1048576.0 / room_bytes.max(1) as f64
 }
 
 /// What there is to say of a file at this moment.

@@ -348,11 +348,15 @@ impl Policy {
         Some(Decision { file: new.file, from, to: new.to, room_bytes, why: new.why })
     }
 
-    /// Who could leave that room, the worst first; or what the score would have to be.
+    /// Who could leave that room, logs that have stopped first and then the worst; or what the score would have to be.
     fn victims(&self, now_ns: u64, wanted: &Wanted) -> Result<Vec<(FileId, f64)>, f64> {
         let mut residents: Vec<_> =
             self.files.iter().filter(|(_, file)| may_leave(now_ns, wanted.room, file)).collect();
         let score_of = |file: &File| {
+            // A home is filled and drained by every move: there pauses are part of the score.
+            if wanted.room == Room::Log && file.seen.has_stopped() {
+                return f64::NEG_INFINITY;
+            }
             outlook(&self.config, &self.scales, file).of(file.level).score_of_resident(file.room_bytes)
         };
         residents.sort_by(|(a_id, a), (b_id, b)| score_of(a).total_cmp(&score_of(b)).then(a_id.cmp(b_id)));
@@ -384,7 +388,10 @@ impl Policy {
         for (victim, score) in victims {
             let Some(file) = self.files.get(&victim) else { continue };
             let to = self.view(now_ns, file, |view| view.fallback());
-            let why = Reason::Displaced { by: new.file, score, by_score: new.score };
+            let why = match score {
+                f64::NEG_INFINITY => Reason::Stopped { by: new.file, for_ns: file.seen.idle_ns() },
+                score => Reason::Displaced { by: new.file, score, by_score: new.score },
+            };
             decisions.extend(self.leave(now_ns, floor, victim, (to, why), false));
         }
     }

@@ -165,6 +165,13 @@ pub enum Reason {
         /// What that saves.
         by_score: f64,
     },
+    /// Its room went to another, as nobody used it any more.
+    Stopped {
+        /// To that one.
+        by: FileId,
+        /// It was not used for so long.
+        for_ns: u64,
+    },
     /// It needs more room than it could be given.
     Outgrown {
         /// What it needs.
@@ -262,6 +269,9 @@ impl fmt::Display for Reason {
             }
             Displaced { by, score, by_score } => {
                 write!(f, "{by} saves {} a second for each MiB, and this saved {}", Ns(by_score), Ns(score))
+            }
+            Stopped { by, for_ns } => {
+                write!(f, "nobody had used it for {}, and {by} wants its room", Ns(for_ns as f64))
             }
             Outgrown { needs_bytes, has_bytes } => write!(
                 f,

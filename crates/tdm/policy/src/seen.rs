@@ -1,6 +1,6 @@
 //! What was seen of a file.
 
-use crate::averages::Averages;
+use crate::averages::{Averages, FAST_NS};
 use crate::cost::Costs;
 use crate::histogram::{Histogram, Recent};
 use crate::level::Level;
@@ -12,6 +12,9 @@ const BURST_NS: u64 = 100_000_000;
 
 /// syncs so many times.
 const BURST_SYNCS: u64 = 3;
+
+/// Who was not used for so many of its usual pauses has stopped.
+const STOPPED_GAPS: f64 = 10.0;
 
 /// A file that begins to sync.
 #[derive(Debug, Clone, Copy)]
@@ -88,6 +91,13 @@ impl Seen {
     /// For how long it was not used, as of the last sample; none if it was since the one before.
     pub(crate) fn idle_ns(&self) -> u64 {
         self.at_ns.map_or(0, |at_ns| at_ns.saturating_sub(self.used_ns))
+    }
+
+    /// Whether it is not used any more, as far as can be said: not for a second, nor for ten times as long as there is between two of its
+    /// syncs.
+    pub(crate) fn has_stopped(&self) -> bool {
+        let usual_ns = 1e9 / self.averages.slow.syncs;
+        self.idle_ns() as f64 >= (STOPPED_GAPS * usual_ns).max(FAST_NS as f64)
     }
 
     /// The file is at another level from here on.

@@ -107,14 +107,24 @@ impl Court {
 
     /// A program asks, and the daemon does what is said.
     fn ask(&mut self, inode: u64) -> Result<(), Why> {
-        let path = PathBuf::from(format!("/files/{inode}"));
+        let mut result = self.asked(inode);
+        if result == Err(Why::NoRoom) {
+            let leaving = self.judge.begin_decided(self.now_ns, &self.board);
+            self.all_leave(leaving);
+            result = self.asked(inode);
+        }
         let entry = self.board.find(FileKey { device: 1, inode, born_ns: 1 }).unwrap();
-        let result = self.judge.asked(self.now_ns, &entry, &path);
         self.judge.answered(self.now_ns, &entry, Level::Absorb, result);
         if result.is_ok() {
             entry.move_to(Level::Absorb, Why::Earned);
         }
         result
+    }
+
+    fn asked(&mut self, inode: u64) -> Result<(), Why> {
+        let path = PathBuf::from(format!("/files/{inode}"));
+        let entry = self.board.find(FileKey { device: 1, inode, born_ns: 1 }).unwrap();
+        self.judge.asked(self.now_ns, &self.board, &entry, &path)
     }
 
     /// A program asks for its file to come home, which comes to that.
@@ -139,7 +149,12 @@ impl Court {
 
     fn look(&mut self) {
         let size_bytes = self.size_bytes;
-        for leave in self.judge.look(self.now_ns, &self.board, |_| Some(size_bytes)) {
+        let leaving = self.judge.look(self.now_ns, &self.board, |_| Some(size_bytes));
+        self.all_leave(leaving);
+    }
+
+    fn all_leave(&mut self, leaving: Vec<Leave>) {
+        for leave in leaving {
             let entry = self.board.entry(leave.entry).unwrap();
             entry.move_to(Level::Pass, leave.why);
             self.judge.left(self.now_ns, &entry, leave.why);
@@ -214,14 +229,47 @@ fn room_that_is_kept_for_a_file_by_order_or_that_is_being_absorbed_is_no_other_s
         (1..=ROOMS).for_each(|inode| court.count(inode, LOG));
         court.look();
     }
-    let hand_over = |court: &mut Court, inode: u64| {
-        let entry = court.board.find(FileKey { device: 1, inode, born_ns: 1 }).unwrap();
-        court.judge.asked(court.now_ns, &entry, &PathBuf::from(format!("/files/{inode}")))
-    };
-    assert!((1..=ROOMS).all(|inode| hand_over(&mut court, inode).is_ok()));
+    assert!((1..=ROOMS).all(|inode| court.asked(inode).is_ok()));
     court.now_ns += 20 * MS;
     court.count(ROOMS + 1, Load { syncs: 3, writes: 3, ..LOG });
     assert_eq!(court.ask(ROOMS + 1), Err(Why::NoRoom));
+}
+
+#[test]
+fn a_log_that_begins_has_the_room_of_one_that_has_stopped_at_once_however_busy_that_was() {
+    let mut court = Court::new("");
+    (1..=ROOMS).for_each(|inode| court.work(inode, Load { syncs: 6000, writes: 6000, ..LOG }, 3));
+    assert!((1..=ROOMS).all(|inode| court.level(inode) == Level::Absorb));
+    let late = ROOMS + 1;
+    court.now_ns += 20 * MS;
+    court.count(late, Load { syncs: 3, writes: 3, ..LOG });
+    assert_eq!(court.ask(late), Ok(()));
+    assert_eq!(court.whys(), [Why::Displaced]);
+    let told = court.judge.explain(court.now_ns, court.left[0].entry).unwrap().to_string();
+    assert!(told.contains("nobody had used it for"), "{told}");
+}
+
+#[test]
+fn logs_that_are_written_keep_their_room_from_one_that_begins_as_busy() {
+    let mut court = Court::new("");
+    let all_work = |court: &mut Court, seconds: u64| {
+        for _ in 0..10 * seconds {
+            court.now_ns += 100 * MS;
+            for inode in 1..=ROOMS {
+                court.count(inode, LOG);
+                let _ = court.is_wanted(inode).then(|| court.ask(inode));
+            }
+            court.look();
+        }
+    };
+    all_work(&mut court, 10);
+    for _ in 0..100 {
+        all_work(&mut court, 1);
+        court.now_ns += 20 * MS;
+        court.count(ROOMS + 1, LOG);
+        assert_eq!(court.ask(ROOMS + 1), Err(Why::NoRoom));
+    }
+    assert_eq!(court.whys(), []);
 }
 
 #[test]

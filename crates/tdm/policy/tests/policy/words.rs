@@ -45,6 +45,10 @@ fn reasons_are_sentences_with_their_numbers() {
             Reason::Displaced { by: FileId(7), score: 1e6, by_score: 4e6 },
             "file 7 saves 4 ms a second for each MiB, and this saved 1 ms",
         ),
+        (
+            Reason::Stopped { by: FileId(7), for_ns: 2_000_000_000 },
+            "nobody had used it for 2 s, and file 7 wants its room",
+        ),
         (Reason::InFlight { to: Level::Pass }, "it goes to PASS once no write is in flight"),
         (Reason::Ordered(Order::Pin(Level::Dax)), "it was pinned to DAX by hand"),
         (Reason::Ruled(Order::Never), "files of its path are kept out"),

@@ -9,12 +9,17 @@ use std::time::Duration;
 use byway_sys::handover;
 
 use crate::message::{MESSAGE_BYTES, Message, Reply, Request};
+use crate::stopped::is_stopped;
 
 /// The longest text that a reply announces.
 const TEXT_MAX_BYTES: u32 = 64 << 20;
 
 /// A daemon that has not read a question after so long stands still (SIGSTOP). One that has read it may take longer: it may have to sync a file.
 const STILL: Duration = Duration::from_secs(1);
+
+fn stands_still() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "whoever listens there stands still")
+}
 
 /// One end of a connection.
 #[derive(Debug)]
@@ -36,7 +41,8 @@ impl Channel {
     /// Connects to a daemon. It answers within `patience`, or is taken for gone.
     ///
     /// # Errors
-    /// What the system says; `PermissionDenied` where another user listens there, who would be handed our files.
+    /// What the system says; `PermissionDenied` where another user listens there, who would be handed our files; `TimedOut` where who listens
+    /// was stopped.
     pub fn connect(socket: &Path, patience: Duration) -> io::Result<Self> {
         Self::connect_unless_still(socket, patience, STILL)
     }
@@ -49,13 +55,13 @@ impl Channel {
         let stream = handover::connect(socket, still)?;
         stream.set_read_timeout(Some(patience))?;
         let channel = Self { stream, still };
-        match channel.peer()?.uid {
-            uid if uid == 0 || uid == rustix::process::geteuid().as_raw() => Ok(channel),
-            uid => {
-                let why = format!("user {uid} listens there, who is neither root nor this program's");
-                Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
-            }
+        let Peer { uid, pid } = channel.peer()?;
+        if uid != 0 && uid != rustix::process::geteuid().as_raw() {
+            let why = format!("user {uid} listens there, who is neither root nor this program's");
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
+        // Each program would wait for it to read the first question.
+        if is_stopped(pid) { Err(stands_still()) } else { Ok(channel) }
     }
 
     /// The daemon's end of a connection.
@@ -80,7 +86,7 @@ impl Channel {
     pub fn ask(&self, request: Request, files: &[BorrowedFd<'_>]) -> io::Result<(Reply, Vec<OwnedFd>)> {
         handover::send_all(&self.stream, &request.encode(), files)?;
         if handover::is_left_unread(&self.stream, self.still)? {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "whoever listens there stands still"));
+            return Err(stands_still());
         }
         let mut bytes = [0; MESSAGE_BYTES];
         let files = handover::receive_all(&self.stream, &mut bytes)?;

@@ -4,6 +4,7 @@
 mod channel;
 mod message;
 mod socket;
+mod stopped;
 
 pub use channel::{Channel, Peer};
 pub use message::{MESSAGE_BYTES, Message, NotUnderstood, Order, Reply, Request};

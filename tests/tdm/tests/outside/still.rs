@@ -2,6 +2,7 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
 
 use byway_tdm_board::Level;
 use byway_tdm_tests::{ask_again, assert_survives};
@@ -24,6 +25,23 @@ fn programs_that_begin_while_their_daemon_stands_still_are_not_held_up_by_it() {
     // The actor has a minute for it.
     actor.does("system ./script");
     assert_eq!(std::fs::read(place.file("d")).unwrap(), b"d\n");
+    keeper.go_on();
+    keeper.end();
+}
+
+#[test]
+fn many_programs_that_begin_while_their_daemon_is_stopped_wait_for_nothing_each() {
+    let place = place();
+    let keeper = place.keeper(KEEPER);
+    let mut actor = place.actor();
+    keeper.stop();
+    let script = place.file("script");
+    std::fs::write(&script, "#!/bin/sh\nfor n in 1 2 3 4 5 6 7 8 9 10 11 12; do /bin/true; done\n").unwrap();
+    std::fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    let began = Instant::now();
+    actor.does("system ./script");
+    // They waited for a second each.
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     keeper.go_on();
     keeper.end();
 }

@@ -96,6 +96,24 @@ fn a_program_in_a_mount_is_served_and_a_signal_leaves_the_folder_as_it_was_with_
 }
 
 #[test]
+fn a_folder_that_the_kernel_makes_up_or_that_the_daemon_needs_is_refused_before_anything_is_mounted() {
+    let test =
+        "a_folder_that_the_kernel_makes_up_or_that_the_daemon_needs_is_refused_before_anything_is_mounted";
+    let Some(place) = place(test) else { return };
+    let (_server, _) = place.serve(&[]);
+    let socket = place.text("socket");
+    let mount = |folder: &str| refused(2, &["tdm", "mount", folder, "--socket", &socket]);
+    // The error is of the folder below the mount as well as of where it is seen.
+    let error = mount("/sys/kernel/mm");
+    assert!(error.contains("/sys/kernel/mm is of sysfs, which the kernel makes up"), "{error}");
+    let at = place.text("files");
+    let error = refused(2, &["tdm", "mount", "/sys/kernel/mm", "--at", &at, "--socket", &socket]);
+    assert!(error.contains("is of sysfs"), "{error}");
+    let error = mount(&place.text(""));
+    assert!(error.contains("socket is in ") && error.contains("would wait for itself"), "{error}");
+}
+
+#[test]
 fn what_a_killed_mount_leaves_is_taken_away_by_the_next() {
     let Some(place) = place("what_a_killed_mount_leaves_is_taken_away_by_the_next") else { return };
     let (_server, _) = place.serve(&[]);

@@ -20,6 +20,14 @@ pub enum MountError {
     /// A mount of ours or another's.
     #[error("{0} is in a FUSE mount already: its files are served there, or not at all")]
     InMount(PathBuf),
+    /// What the kernel tells of itself.
+    #[error(
+        "{0} is of {1}, which the kernel makes up: nothing there is synced, and this process may wait for itself"
+    )]
+    Pseudo(PathBuf, &'static str),
+    /// What it needs would be asked of itself.
+    #[error("{1} is in {0}: this process, or the daemon, would wait for itself")]
+    HoldsItsOwn(PathBuf, PathBuf),
     /// Other users' programs would be served with our rights.
     #[error("only root can let other users into a mount")]
     OthersNeedRoot,

@@ -17,6 +17,7 @@ mod names;
 mod node;
 mod nodes;
 mod open_file;
+mod pseudo;
 mod service;
 mod shared;
 mod xattr;

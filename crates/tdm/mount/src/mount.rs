@@ -19,6 +19,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::error::MountError;
 use crate::front::Front;
 use crate::nodes::Nodes;
+use crate::pseudo;
 use crate::service::Service;
 use crate::shared::Shared;
 
@@ -79,10 +80,16 @@ impl Mounted {
             .map_err(MountError::system("find", &options.folder))?;
         clear(&at)?;
         let at = at.canonicalize().map_err(MountError::system("find", &at))?;
+        if let Some(of) = pseudo::kind(&at) {
+            return Err(MountError::Pseudo(at, of));
+        }
         let root = open_folder(&options.folder)?;
         let nodes = Nodes::new(root).map_err(MountError::system("look at", &options.folder))?;
         let service = Service::new(options.socket.clone());
         let unserved = service.begin().err();
+        if let Some(own) = own_file_in(&at, &options.socket) {
+            return Err(MountError::HoldsItsOwn(at, own));
+        }
         let shared = Arc::new(Shared::new(nodes, service));
         prepare();
         let session = Session::new(Front(Arc::clone(&shared)), &at, &config(options))
@@ -143,11 +150,33 @@ fn open_folder(folder: &Path) -> Result<OwnedFd, MountError> {
     if is_in_mount(folder) {
         return Err(MountError::InMount(folder.to_owned()));
     }
+    if let Some(of) = pseudo::kind(folder) {
+        return Err(MountError::Pseudo(folder.to_owned(), of));
+    }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     open(folder, flags, Mode::empty()).map_err(|error| match error {
         rustix::io::Errno::NOTDIR => MountError::NotAFolder(folder.to_owned()),
         error => MountError::system("open", folder)(error.into()),
     })
+}
+
+/// What would be behind the mount that the daemon or its library has to come to: the socket, or what is mapped of it to be written, which is the
+/// board and the memory.
+fn own_file_in(at: &Path, socket: &Path) -> Option<PathBuf> {
+    let socket = socket.canonicalize().ok().filter(|socket| socket.starts_with(at));
+    socket.or_else(|| {
+        let maps = std::fs::read("/proc/self/maps").ok()?;
+        let shared = String::from_utf8_lossy(&maps).lines().filter_map(shared_file).collect::<Vec<_>>();
+        shared.into_iter().find(|mapped| mapped.starts_with(at))
+    })
+}
+
+/// A line of a process's mappings (proc(5)): the file, if what is stored there is written to it.
+fn shared_file(line: &str) -> Option<PathBuf> {
+    let mut words = line.splitn(6, ' ');
+    let is_shared = words.nth(1)? == "rw-s";
+    let name = words.nth(3)?.trim_start();
+    (is_shared && name.starts_with('/')).then(|| name.into())
 }
 
 /// Modes are the kernel's to mask, and every file that it knows of is an open file here.
@@ -194,5 +223,19 @@ fn unmount_for_user(at: &Path, is_lazy: bool) -> io::Result<()> {
     match status.success() {
         true => Ok(()),
         false => Err(Errno::EBUSY.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapping_that_others_share_is_the_file_that_it_is_of() {
+        let line = "7f00-7f01 rw-s 00000000 00:16 77                       /dev/shm/a board";
+        assert_eq!(shared_file(line), Some("/dev/shm/a board".into()));
+        for private in ["7f00-7f01 rw-p 00000000 00:16 77 /usr/lib/a", "7f00-7f01 rw-s 00000000 00:01 77"] {
+            assert_eq!(shared_file(private), None);
+        }
     }
 }

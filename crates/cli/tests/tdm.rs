@@ -117,7 +117,14 @@ fn what_no_daemon_can_begin_with_is_refused_in_a_sentence() {
     assert!(error.contains("a socket's path has 107 bytes at most"), "{error}");
     let error = serve(&short, &["--log-size", "63K"]);
     assert!(error.contains("a log has 64 KiB at least"), "{error}");
+    let error = serve(&place.text("no/socket"), &[]);
+    assert!(error.contains("could not listen there: No such file"), "{error}");
+    // Nothing of a daemon that did not begin is left.
+    assert!(!place.path("region").exists());
     let (server, _) = place.serve(&[]);
+    let another = format!("emu:{}?size=32M", place.text("another"));
+    let error = refused(2, &["tdm", "serve", "--socket", &short, "--region", &another]);
+    assert!(error.contains("socket") && !place.path("another").exists(), "{error}");
     let error = serve(&place.text("other"), &[]);
     assert!(error.contains(&format!("process {} owns it", server.child.id())), "{error}");
 }

@@ -58,6 +58,14 @@ pub fn connect(socket: &Path, patience: Duration) -> io::Result<UnixStream> {
     Ok(made)
 }
 
+/// Whether a socket can have that path at all.
+///
+/// # Errors
+/// `InvalidInput` for one that it cannot.
+pub fn is_nameable(socket: &Path) -> io::Result<()> {
+    address(socket).map(drop)
+}
+
 /// Listens at a path.
 ///
 /// # Errors

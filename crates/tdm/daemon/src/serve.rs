@@ -16,6 +16,7 @@ use byway_sys::time::monotonic_ns;
 use byway_tdm_board::{EntryIndex, Why};
 use byway_tdm_control::{Channel, Peer, Reply, Request};
 use byway_tdm_region::{Description, DeviceRegion, Place, open_described};
+use rustix::fs::Access;
 
 use crate::error::DaemonError;
 use crate::estate::Estate;
@@ -81,6 +82,7 @@ impl Daemon {
         // Found now, or nobody would ever be served.
         std::fs::read_dir(&options.boards)
             .map_err(DaemonError::system(&options.boards, "look for users' boards there"))?;
+        look_for_room_at(&options.socket)?;
         let (shared, recovered) = Shared::open(options, Purpose::Serve)?;
         let shared = Arc::new(shared);
         let listener = Arc::new(listen(&shared.options.socket)?);
@@ -427,6 +429,18 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn place_of(described: &Description) -> PathBuf {
     let (Place::Emu(path) | Place::FsDax(path) | Place::DevDax(path)) = &described.place;
     std::fs::canonicalize(path).unwrap_or_else(|_| path.clone())
+}
+
+/// Whether somebody can listen there: found before a region is made, which would be left behind, and be all of the memory perhaps. Nobody is let
+/// in before that is recovered, so nobody listens yet.
+fn look_for_room_at(socket: &Path) -> Result<(), DaemonError> {
+    if UnixStream::connect(socket).is_ok() {
+        return Err(DaemonError::InUse(socket.to_owned()));
+    }
+    handover::is_nameable(socket).map_err(DaemonError::system(socket, "listen there"))?;
+    let folder = socket.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)
+        .map_err(|error| DaemonError::system(socket, "listen there")(error.into()))
 }
 
 /// Listens at a path where nobody else does. A socket file whose daemon is gone is taken away.

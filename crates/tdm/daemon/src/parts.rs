@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex};
 
 use byway_sys::time::monotonic_ns;
+use byway_tdm_board::Why;
 use byway_tdm_control::Request;
 use byway_tdm_region::{DeviceRegion, SliceName, Window};
 
@@ -75,15 +76,30 @@ impl Shared {
         Ok(estate)
     }
 
-    /// The part that a request is about: root has orders for any user's files.
-    pub(crate) fn estate_for(&self, uid: u32, request: Request) -> Result<Arc<Estate>, DaemonError> {
-        if let (0, Request::Order(_, key)) = (uid, request)
-            && let Some(estate) =
-                self.all_estates().into_iter().find(|estate| estate.board.find(key).is_some())
-        {
-            return Ok(estate);
+    /// The part that a request is about: root has orders for any user's files. An order makes nobody a part, as it is about files of a board; a
+    /// program that was served by a daemon before this one asks without a Hello.
+    ///
+    /// # Errors
+    /// There is none, or none that has the file.
+    pub(crate) fn estate_for(&self, uid: u32, request: Request) -> Result<Arc<Estate>, Why> {
+        let Request::Order(_, key) = request else { return self.estate(uid).map_err(|_| Why::NoRoom) };
+        let has_it = |estate: &Arc<Estate>| estate.board.find(key).is_some();
+        if let Some(mine) = self.estate_before(uid).filter(has_it) {
+            return Ok(mine);
         }
-        self.estate(uid)
+        match self.all_estates().into_iter().find(has_it) {
+            Some(estate) if uid == 0 => Ok(estate),
+            Some(_) => Err(Why::OtherOwner),
+            None => Err(Why::Unknown),
+        }
+    }
+
+    /// A user's part, if he had one before.
+    fn estate_before(&self, uid: u32) -> Option<Arc<Estate>> {
+        self.opened(uid).or_else(|| {
+            let had_one = self.region.slices().ok()?.iter().any(|slice| slice.uid == uid);
+            had_one.then(|| self.estate(uid).ok()).flatten()
+        })
     }
 
     pub(crate) fn recover_user(&self, uid: u32, terms: Terms) -> Result<Vec<RecoveredFile>, DaemonError> {

@@ -289,8 +289,8 @@ impl Shared {
                 Ok(Request::Hello) => self.welcome(channel, peer),
                 Ok(Request::Report) => self.tell(channel, peer.uid),
                 Ok(request) => {
-                    let done = self.estate_for(peer.uid, request).map_err(|_| Why::NoRoom);
-                    let done = done.and_then(|estate| self.act(&estate, (peer.pid, request), &files));
+                    let estate = self.estate_for(peer.uid, request);
+                    let done = estate.and_then(|estate| self.act(&estate, (peer.pid, request), &files));
                     channel.reply(done.map_or_else(Reply::Refused, |()| Reply::Done), &[], &[])
                 }
             };

@@ -283,3 +283,24 @@ fn files_that_cannot_be_served_are_counted_by_the_reason_each_time_one_is_opened
     let counted: Vec<_> = users[0].unserved.iter().map(|file| (file.opens, file.why.as_str())).collect();
     assert_eq!(counted, [(2, Why::OtherOwner.sentence()), (1, Why::NoBirthTime.sentence())]);
 }
+
+#[test]
+fn who_asks_and_orders_without_a_program_that_is_served_is_given_no_part() {
+    let Some(place) = place_of_two("who_asks_and_orders_without_a_program_that_is_served_is_given_no_part")
+    else {
+        return;
+    };
+    let daemon = place.daemon();
+    let theirs = place.path().join("plain/log");
+    std::fs::write(&theirs, b"x").unwrap();
+    chown(&theirs, Some(NOBODY), None).unwrap();
+    let key = FileKey::of(File::open(&theirs).unwrap()).unwrap().unwrap().key;
+    for order in [Order::Pin, Order::Evict, Order::Drain] {
+        let asked = as_nobody(|| {
+            let channel = Channel::connect(&place.options.socket, Duration::from_secs(20)).unwrap();
+            channel.ask(Request::Order(order, key), &[]).unwrap().0
+        });
+        assert_eq!(asked, Reply::Refused(Why::Unknown));
+    }
+    assert!(daemon.report().users.is_empty(), "{:?}", daemon.report());
+}

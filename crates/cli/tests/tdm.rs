@@ -354,7 +354,13 @@ fn an_order_that_cannot_be_done_says_why_and_ends_with_1() {
     let (session, file, _unseen) = (place.session(), place.file("log"), place.file("unseen"));
     let socket = place.text("socket");
     let order = |order: &str, name: &str| refused(1, &["tdm", order, &place.text(name), "--socket", &socket]);
-    assert!(order("pin", "unseen").contains("no program that is served has opened it"));
+    let error = order("pin", "unseen");
+    assert!(
+        error.contains("no program that is served has opened it") && error.contains("--rules"),
+        "{error}"
+    );
+    let error = order("pin", "");
+    assert!(error.contains("it is a folder; for the files in it there are rules"), "{error}");
     let opened = open_file(&session, &file);
     opened.bar(byway_tdm_board::Why::Mapped, || Ok(()));
     let error = order("pin", "log");

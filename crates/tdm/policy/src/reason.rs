@@ -213,6 +213,9 @@ impl fmt::Display for Reason {
             }
             Settling { windows, of } => write!(f, "it paid in {windows} of {of} windows in a row"),
             Idle { for_ns } => write!(f, "nobody has used it for {}", Ns(for_ns as f64)),
+            TooLittle { saves_ns, .. } if saves_ns < 0.0 => {
+                write!(f, "it would take {} a second more", Ns(-saves_ns))
+            }
             TooLittle { saves_ns, needs_ns } => {
                 write!(f, "it would save {} a second, and its moves cost {}", Ns(saves_ns), Ns(needs_ns))
             }

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use byway_tdm_board::{FileKey, Why, is_in_mount, lower_of};
+use byway_tdm_board::{FileKey, Identified, Why, is_in_mount, lower_of};
 use byway_tdm_client::Session;
 use byway_tdm_control::{Channel, Order, Reply, Request};
 use serde::Serialize;
@@ -26,13 +26,12 @@ pub fn run(order: Order, args: &TdmFile, out: &mut impl Write) -> Result<()> {
     let file = NamedFile::find(&args.file)?;
     let path = file.path.display();
     let Some(identified) = file.identified else {
-        let why = if is_in_mount(&file.path) { Why::Mounted } else { Why::NoBirthTime };
-        return Err(No(format!("{path} can have no log: {why}")).into());
+        return Err(No(format!("{path} can have no log: {}", no_log(&file.path))).into());
     };
     let socket = args.socket.path();
     let channel = ask::connect(&socket)?;
     let done = match order {
-        Order::Pin => pin(&channel, &socket, &file.path, identified.key)?,
+        Order::Pin => pin(&channel, &socket, &file, identified.key)?,
         _ => ask(&channel, Request::Order(order, identified.key), None)?,
     };
     match done {
@@ -40,19 +39,40 @@ pub fn run(order: Order, args: &TdmFile, out: &mut impl Write) -> Result<()> {
             let has_cache = order == Order::Prefetch && ask::report(&channel)?.region.cache.is_some();
             Ok(print_done(out, args.json, &Done { order: name(order), path: file.path, has_cache })?)
         }
-        Err(Why::Unknown) => {
-            let why = "no program that is served has opened it, or none has synced it yet";
-            Err(No(format!("{path} is not absorbed: {why}")).into())
-        }
+        Err(Why::Unknown) => Err(No(format!("{path} is not absorbed: {}", unknown(&identified))).into()),
         Err(why) => Err(No(format!("{path} is not absorbed: {why}")).into()),
     }
 }
 
+/// Why nobody knows a file.
+fn unknown(file: &Identified) -> String {
+    let me = rustix::process::geteuid();
+    if !me.is_root() && file.owner_uid != me.as_raw() {
+        return Why::OtherOwner.to_string();
+    }
+    "no program that is served has opened it, or none has synced it yet; \
+     for files that are to come there are rules (`byway tdm serve --rules`)"
+        .to_owned()
+}
+
+/// Why there can be no log of what has that name.
+fn no_log(path: &Path) -> String {
+    match path.metadata() {
+        _ if is_in_mount(path) => Why::Mounted.to_string(),
+        Ok(found) if found.is_dir() => {
+            "it is a folder; for the files in it there are rules (`byway tdm serve --rules`)".to_owned()
+        }
+        Ok(found) if !found.is_file() => "it is no file".to_owned(),
+        _ => Why::NoBirthTime.to_string(),
+    }
+}
+
 /// Pins a file; one that is not absorbed yet is absorbed before.
-fn pin(channel: &Channel, socket: &Path, path: &Path, key: FileKey) -> Result<Result<(), Why>> {
+fn pin(channel: &Channel, socket: &Path, file: &NamedFile, key: FileKey) -> Result<Result<(), Why>> {
     let order = |order| ask(channel, Request::Order(order, key), None);
-    let first = order(Order::Pin)?;
-    if first.is_ok() {
+    let (first, path) = (order(Order::Pin)?, file.path.as_path());
+    // A session would make a part of the region for who has none.
+    if first.is_ok() || !is_on_our_board(channel, file)? {
         return Ok(first);
     }
     let session = Session::begin(socket)?;
@@ -66,6 +86,12 @@ fn pin(channel: &Channel, socket: &Path, path: &Path, key: FileKey) -> Result<Re
         Ok(()) => order(Order::Pin),
         refused => Ok(refused),
     }
+}
+
+fn is_on_our_board(channel: &Channel, file: &NamedFile) -> Result<bool> {
+    let mut report = ask::report(channel)?;
+    report.users.retain(|user| user.uid == rustix::process::geteuid().as_raw());
+    Ok(file.told_in(&report).is_some())
 }
 
 fn ask(channel: &Channel, request: Request, file: Option<&File>) -> Result<Result<(), Why>> {

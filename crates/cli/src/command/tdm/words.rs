@@ -30,7 +30,7 @@ pub fn recovered(file: &RecoveredFile) -> String {
         Outcome::Adopted => format!("{path}: programs may still write it, and it goes on being absorbed"),
         Outcome::Synced => format!("{path}: it was synced below, and nothing of it is left in the region"),
         Outcome::Replayed { records, data_bytes } => {
-            format!("{path}: {} were written back, {}", counted(*records, "record"), human(*data_bytes))
+            format!("{path}: {}, {}", written_back(*records), human(*data_bytes))
         }
         Outcome::Returned { data_bytes } => {
             format!(
@@ -39,8 +39,8 @@ pub fn recovered(file: &RecoveredFile) -> String {
             )
         }
         Outcome::Damaged { records } => format!(
-            "{path}: DAMAGED: {} were written back up to a broken one, and what was acknowledged behind it is gone; its log is left",
-            counted(*records, "record")
+            "{path}: DAMAGED: {} up to a broken one, and what was acknowledged behind it is gone; its log is left",
+            written_back(*records)
         ),
         Outcome::DamagedSlot { slot, is_freed: false } => format!(
             "{path}: DAMAGED: what slot {slot} of its table says cannot be read, so that nobody knows whose log it was; it is left, and \
@@ -66,6 +66,11 @@ pub fn recovered(file: &RecoveredFile) -> String {
             format!("{path}: its records could not be written back, and its log is left: {why}")
         }
     }
+}
+
+fn written_back(records: u64) -> String {
+    let verb = if records == 1 { "was" } else { "were" };
+    format!("{} {verb} written back", counted(records, "record"))
 }
 
 /// A file's name; one that nobody has told of goes by its number.

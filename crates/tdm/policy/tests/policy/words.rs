@@ -19,6 +19,7 @@ fn reasons_are_sentences_with_their_numbers() {
             Reason::TooLittle { saves_ns: 5e4, needs_ns: 1e5 },
             "it would save 50 µs a second, and its moves cost 100 µs",
         ),
+        (Reason::TooLittle { saves_ns: -996.0, needs_ns: 1e5 }, "it would take 996 ns a second more"),
         (
             Reason::LongBetweenSyncs { bytes: 6e7, log_ns: 1.5e7, sync_ns: 9e6 },
             "57.2 MiB are written between two syncs, and logging them costs 15 ms, a sync 9 ms",

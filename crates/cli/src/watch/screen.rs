@@ -8,6 +8,8 @@ use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr,
 };
 
+use crate::size::counted;
+
 /// The other screen, without a cursor; and back.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
@@ -65,7 +67,7 @@ impl Screen {
     pub fn show(&self, text: &str) -> io::Result<()> {
         let (rows, columns) = size();
         let mut out = HOME.to_owned();
-        for line in text.lines().take(rows.saturating_sub(1)) {
+        for line in fitted(text, rows.saturating_sub(1)) {
             out.extend(line.chars().filter(|letter| !letter.is_control()).take(columns));
             out.push_str(CLEAR_LINE);
         }
@@ -73,6 +75,11 @@ impl Screen {
         let mut output = io::stdout();
         output.write_all(out.as_bytes())?;
         output.flush()
+    }
+
+    /// How many letters a line has room for.
+    pub fn columns(&self) -> usize {
+        size().1
     }
 
     /// Waits so long for something to be typed.
@@ -99,6 +106,17 @@ impl Screen {
     }
 }
 
+/// So many lines of a text; where there are more, the last one says how many.
+fn fitted(text: &str, rows: usize) -> Vec<String> {
+    let all = text.lines().count();
+    if all <= rows {
+        return text.lines().map(str::to_owned).collect();
+    }
+    let shown = rows.saturating_sub(1);
+    let more = format!("{} more below", counted((all - shown) as u64, "line"));
+    text.lines().take(shown).map(str::to_owned).chain(std::iter::once(more)).collect()
+}
+
 fn size() -> (usize, usize) {
     match tcgetwinsize(io::stdout()) {
         Ok(size) if size.ws_row > 0 && size.ws_col > 0 => (size.ws_row.into(), size.ws_col.into()),
@@ -113,5 +131,17 @@ impl Drop for Screen {
         if let Some(before) = &self.before {
             let _ = tcsetattr(&self.input, OptionalActions::Now, before);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_too_long_says_how_much_of_it_is_below() {
+        assert_eq!(fitted("a\nb\n", 2), ["a", "b"]);
+        assert_eq!(fitted("a\nb\nc\nd\n", 3), ["a", "b", "2 lines more below"]);
+        assert_eq!(fitted("a\nb\n", 1), ["2 lines more below"]);
     }
 }

@@ -135,6 +135,8 @@ pub struct FileReport {
     pub written_bytes: u64,
     /// Calls that synced.
     pub syncs: u64,
+    /// How many there are a second now, by the average over one; none of a file that is not judged.
+    pub syncs_a_second: f64,
     /// Those that a fence answered.
     pub saved_syncs: u64,
     /// Those that went below.
@@ -194,6 +196,7 @@ fn file_report(entry: Entry<'_>, path: Option<PathBuf>, told: Option<Explanation
                 .then(|| "nobody has synced it".to_owned()),
         },
         judged: judged.lines().map(str::to_owned).collect(),
+        syncs_a_second: told.as_ref().map_or(0.0, |told| told.fast.syncs),
         is_barred: standing.is_barred,
         is_pinned: entry.housed().is_wished()
             || told.is_some_and(|told| matches!(told.order, Some(Order::Pin(_)))),

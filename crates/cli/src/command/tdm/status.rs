@@ -13,9 +13,12 @@ use byway_tdm_daemon::{FileReport, Report, UnservedOpens, UnservedReport, UserRe
 use super::{ask, foreign, words};
 use crate::args::TdmStatus;
 use crate::size::{counted, human};
-use crate::table::{Table, time};
+use crate::table::{Table, rate, time};
 use crate::terminal::{Interrupt, print_json};
 use crate::watch::{Screen, wait};
+
+/// A line of all that there is to tell of a file, with some of its reason.
+const WIDE_COLUMNS: usize = 150;
 
 /// Shows what the daemon has, until it is told to end.
 ///
@@ -47,7 +50,7 @@ fn print(
         if args.json {
             print_json(out, &report)?;
         } else {
-            write!(out, "{}", Shown(&report))?;
+            write!(out, "{}", Shown(&report, None))?;
         }
         out.flush()?;
         if args.once || !wait(args.interval, interrupt, None) {
@@ -68,10 +71,11 @@ fn show(
     screen: &Screen,
     interrupt: &Interrupt,
 ) -> Result<()> {
-    screen.show(&Shown(&first).to_string())?;
+    let show = |report: &Report| screen.show(&Shown(report, Some(screen.columns())).to_string());
+    show(&first)?;
     while wait(args.interval, interrupt, Some(screen)) {
         match look() {
-            Ok(report) => screen.show(&Shown(&report).to_string())?,
+            Ok(report) => show(&report)?,
             Err(error) => screen.show(&format!("{error:#}\n\nq to end"))?,
         }
     }
@@ -99,8 +103,8 @@ impl Names {
     }
 }
 
-/// A report for people.
-struct Shown<'r>(&'r Report);
+/// A report for people, in lines of so many letters where that is known.
+struct Shown<'r>(&'r Report, Option<usize>);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -113,7 +117,7 @@ impl fmt::Display for Shown<'_> {
             writeln!(f, "cache   {}", words::cache(cache))?;
         }
         for user in &self.0.users {
-            write_user(user, f)?;
+            write_user(user, self.1, f)?;
         }
         for UnservedReport { uid, programs, why } in &self.0.unserved {
             writeln!(f, "user {uid}  WARNING {} not served: {why}", counted(*programs, "program"))?;
@@ -125,7 +129,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-fn write_user(user: &UserReport, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_user(user: &UserReport, columns: Option<usize>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let room = human(user.ring_bytes);
     writeln!(f, "user {}  {} of {} logs of {room} taken", user.uid, user.rings_taken, user.rings)?;
     writeln!(f, "syncs   {}", spared(user))?;
@@ -141,15 +145,24 @@ fn write_user(user: &UserReport, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "not served, opened for writing {times}: {why}")?;
     }
     let (mut shown, gone): (Vec<&FileReport>, Vec<&FileReport>) = user.files.iter().partition(is_of_interest);
-    // Whoever is served best and syncs most goes first.
-    shown.sort_by_key(|file| (file.level == "PASS", Reverse(file.syncs)));
-    if !shown.is_empty() {
-        write!(f, "\n{}", table(user, &shown))?;
+    sort(&mut shown);
+    match columns.filter(|columns| *columns < WIDE_COLUMNS) {
+        _ if shown.is_empty() => {}
+        Some(columns) => write!(f, "\n{}", narrow_table(&shown, columns))?,
+        None => write!(f, "\n{}", table(user, &shown))?,
     }
     match gone.len() as u64 {
         0 => Ok(()),
         count => writeln!(f, "\n{} that nobody has open now", counted(count, "more file")),
     }
+}
+
+/// Whoever syncs most now goes first, then who is served best and did.
+fn sort(files: &mut [&FileReport]) {
+    files.sort_by_key(|file| {
+        let now = file.syncs_a_second.round() as u64;
+        (Reverse(now), file.level == "PASS", Reverse(file.syncs))
+    });
 }
 
 /// One that is served, or has a name that is known.
@@ -160,28 +173,59 @@ fn is_of_interest(file: &&FileReport) -> bool {
 fn spared(user: &UserReport) -> String {
     let sum = |of: fn(&FileReport) -> u64| user.files.iter().map(of).sum::<u64>();
     let (all, saved) = (sum(|file| file.syncs), sum(|file| file.saved_syncs));
-    let ns: f64 = user.files.iter().filter_map(words::spared_ns).sum();
+    // The sum of nothing would be -0.
+    let ns = user.files.iter().filter_map(words::spared_ns).fold(0.0, |sum, ns| sum + ns);
     let share = if all == 0 { 0.0 } else { saved as f64 * 100.0 / all as f64 };
     format!("{saved} of {all} saved ({share:.0} %), about {} of waiting spared", words::duration(ns))
 }
 
 fn table(user: &UserReport, files: &[&FileReport]) -> Table {
-    let headings = ["file", "level", "writes", "bytes", "syncs", "saved", "sync below", "log", "why"];
+    let headings = ["file", "level", "now", "syncs", "saved", "sync below", "log", "writes", "bytes", "why"];
     let mut table = Table::new(&headings);
     for file in files {
         table.push(vec![
             words::name(file),
-            if file.is_pinned { format!("{}, pinned", file.level) } else { file.level.clone() },
-            file.writes.to_string(),
-            human(file.written_bytes),
+            level(file),
+            rate(file.syncs_a_second),
             file.syncs.to_string(),
             file.saved_syncs.to_string(),
             time(words::lower_sync_ns(file)),
             fill(file, user),
+            file.writes.to_string(),
+            human(file.written_bytes),
             words::reason(file).to_owned(),
         ]);
     }
     table
+}
+
+/// Where not all has room: what is going on now, and why.
+fn narrow_table(files: &[&FileReport], columns: usize) -> Table {
+    let mut table = Table::new(&["file", "level", "now", "saved", "why"]);
+    for file in files {
+        table.push(vec![
+            shortened(&words::name(file), columns * 3 / 10),
+            level(file),
+            rate(file.syncs_a_second),
+            file.saved_syncs.to_string(),
+            words::reason(file).to_owned(),
+        ]);
+    }
+    table
+}
+
+fn level(file: &FileReport) -> String {
+    if file.is_pinned { format!("{}, pinned", file.level) } else { file.level.clone() }
+}
+
+/// The end of a path says more than its beginning.
+fn shortened(name: &str, letters: usize) -> String {
+    let len = name.chars().count();
+    if len <= letters {
+        return name.to_owned();
+    }
+    let end: String = name.chars().skip(len + 1 - letters.max(1)).collect();
+    format!("…{end}")
 }
 
 /// How full a file's log is.
@@ -190,4 +234,44 @@ fn fill(file: &FileReport, user: &UserReport) -> String {
         return "-".to_owned();
     }
     format!("{:.0} %", file.kept_bytes as f64 * 100.0 / user.ring_bytes as f64)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn file(name: &str, level: &str, syncs: u64, syncs_a_second: f64) -> FileReport {
+        serde_json::from_value(json!({
+            "path": name, "key": [0, 0, 0], "level": level, "why": "why", "reason": null, "judged": [],
+            "is_barred": false, "is_pinned": false, "writes": 0, "written_bytes": 0, "syncs": syncs,
+            "syncs_a_second": syncs_a_second, "saved_syncs": 7, "lower_syncs": 0, "lower_sync_ns": 0,
+            "kept_bytes": 0, "suspended": 0, "error": null,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn who_syncs_now_stands_above_who_did_more_often_before() {
+        let all = [
+            file("/over", "ABSORB", 1_000_000, 0.2),
+            file("/seen", "PASS", 2_000_000, 0.0),
+            file("/busy", "PASS", 900, 300.0),
+            file("/busier", "ABSORB", 500, 90_000.0),
+        ];
+        let mut files: Vec<&FileReport> = all.iter().collect();
+        sort(&mut files);
+        let names: Vec<String> = files.into_iter().map(words::name).collect();
+        assert_eq!(names, ["/busier", "/busy", "/over", "/seen"]);
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_the_end_of_the_path_and_the_reason() {
+        let long = file("/srv/some/where/far/below/this/folder/appendonly.aof", "ABSORB", 9, 90_000.0);
+        let told = narrow_table(&[&long], 80).to_string();
+        let line: String = told.lines().last().unwrap().chars().take(80).collect();
+        assert_eq!(line, "…s/folder/appendonly.aof  ABSORB  90 k/s      7  why");
+    }
 }

@@ -3,6 +3,9 @@
 //! A file that is to be absorbed has to be handed over by a program that has it open. One that asks by itself, in a burst of syncs,
 //! is judged there and then; of others the board says that they are wanted, and the next sync asks.
 
+mod known;
+mod why;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -11,6 +14,9 @@ use byway_tdm_policy::{
     Call, Ceiling, Config, Counts, Decision, Explanation, FileId, Level, Order, Policy, Reason, Room, Rules,
     Sample, Traits,
 };
+
+use known::Known;
+use why::why_of;
 
 #[cfg(test)]
 mod tests;
@@ -61,27 +67,6 @@ pub(crate) struct Judge {
     decided: Vec<Decision>,
     looked_ns: Option<u64>,
     is_new: bool,
-}
-
-/// A file that was synced.
-#[derive(Debug, Clone, Copy, Default)]
-struct Known {
-    syncs: u64,
-    synced_ns: u64,
-    /// The policy has it.
-    is_judged: bool,
-    /// Its path was told, and the rule for it.
-    is_named: bool,
-    /// It is to be absorbed, or to come home, as soon as it is handed over.
-    due: Option<Level>,
-    /// It was, and is being absorbed.
-    is_handed_over: bool,
-    /// Its size, once it is absorbed.
-    size_bytes: u64,
-    /// Since when the board says so.
-    wanted_ns: Option<u64>,
-    /// Why it could not be absorbed.
-    refused: Option<Why>,
 }
 
 /// What the daemon is to do.
@@ -168,14 +153,14 @@ impl Judge {
             known.is_handed_over = true;
             return Ok(());
         }
-        unwant(known, entry);
+        known.unwant(entry);
         Err(why)
     }
 
     /// What became of a file that was handed over to go to that level.
     pub(crate) fn answered(&mut self, now_ns: u64, entry: &Entry<'_>, to: Level, result: Result<(), Why>) {
         let Some(known) = self.files.get_mut(&entry.index()) else { return };
-        unwant(known, entry);
+        known.unwant(entry);
         known.is_handed_over = false;
         known.refused = result.err();
         let was_due = known.due.take_if(|due| *due == to).is_some();
@@ -207,11 +192,11 @@ impl Judge {
             (Why::LevelIsHome, Some(Level::Dax)) => return,
             // With its next sync it comes to a larger one.
             (Why::Outgrown, _) if self.policy.level(id(entry.index())) == Some(Level::Dax) => {
-                return want(known, now_ns, entry, Level::Dax);
+                return known.want(now_ns, entry, Level::Dax);
             }
             _ => {}
         }
-        unwant(known, entry);
+        known.unwant(entry);
         if self.has_homes && (due == Some(Level::Dax) || self.is_home_by_merit(entry.index())) {
             entry.housed().wish(false);
         }
@@ -329,7 +314,7 @@ impl Judge {
             self.is_new |= is_at_pass;
         }
         if !known.is_named && !self.rules.is_empty() {
-            want(known, now_ns, entry, Level::Absorb);
+            known.want(now_ns, entry, Level::Absorb);
         }
         self.end_waiting(now_ns, entry, is_at_pass);
     }
@@ -350,7 +335,7 @@ impl Judge {
     fn end_waiting(&mut self, now_ns: u64, entry: &Entry<'_>, is_at_pass: bool) {
         let Some(known) = self.files.get_mut(&entry.index()) else { return };
         if known.wanted_ns.is_some_and(|since| now_ns.saturating_sub(since) > HANDOVER_NS) {
-            unwant(known, entry);
+            known.unwant(entry);
             match known.due.take() {
                 Some(to) => self.fail(now_ns, entry, to),
                 // It did not come to a larger home.
@@ -422,7 +407,7 @@ impl Judge {
             if decision.to < decision.from {
                 leave.push(Leave { entry: index, why: why_of(decision.why) });
             } else if let (Some(known), Some(entry)) = (self.files.get_mut(&index), board.entry(index)) {
-                want(known, now_ns, &entry, decision.to);
+                known.want(now_ns, &entry, decision.to);
             }
         }
         leave
@@ -503,46 +488,8 @@ const fn entry_of(file: FileId) -> EntryIndex {
     EntryIndex(file.0 as u32)
 }
 
-/// Has the next sync of a file hand it over, to go to that level.
-fn want(known: &mut Known, now_ns: u64, entry: &Entry<'_>, to: Level) {
-    if known.wanted_ns.is_some() {
-        return;
-    }
-    known.wanted_ns = Some(now_ns);
-    let counters = entry.counters();
-    if to == Level::Dax {
-        counters.set(Counted::HomeAgainNs, 0);
-        entry.housed().wish(true);
-    } else {
-        counters.set(Counted::AskAgainNs, 0);
-        counters.set(Counted::Wanted, 1);
-    }
-}
-
-fn unwant(known: &mut Known, entry: &Entry<'_>) {
-    if known.wanted_ns.take().is_some() {
-        entry.counters().set(Counted::Wanted, 0);
-    }
-}
-
 /// The time in which the last three syncs began, once there were as many.
 fn three_syncs_in_ns(counters: Counters<'_>) -> Option<u64> {
     let first = counters.get(Counted::ThirdLastSyncNs);
     (first != 0).then(|| counters.get(Counted::LastSyncNs).saturating_sub(first))
-}
-
-/// The reason as a number of the board.
-const fn why_of(reason: Reason) -> Why {
-    match reason {
-        Reason::CostsMore { .. } | Reason::SlowTail { .. } => Why::Slower,
-        Reason::LongBetweenSyncs { .. } => Why::LongWrites,
-        Reason::Displaced { .. } | Reason::Stopped { .. } => Why::Displaced,
-        Reason::Ordered(_) => Why::ByHand,
-        Reason::Ruled(_) => Why::Excluded,
-        Reason::NoRoom { .. }
-        | Reason::TooLarge { .. }
-        | Reason::WaitsForRoom { .. }
-        | Reason::Outgrown { .. } => Why::NoRoom,
-        _ => Why::TooFewSyncs,
-    }
 }

@@ -44,9 +44,11 @@ bench-tcp:
 	cargo build --release -p byway-benches --bin over_tcp
 	target/release/over_tcp --json benches/results/tcp.json
 
-# Unmodified programs with their files absorbed into device memory, beside the file system alone. Needs valkey or redis,
-# RocksDB's db_bench and sqlite3: what is not installed is left out.
+# Unmodified programs with their files absorbed into device memory, beside the file system alone: Valkey, Redis, RocksDB and SQLite,
+# which are fetched where they can be had and left out where not.
+bench-tdm: export PATH := $(CURDIR)/target/programs/bin:$(PATH)
 bench-tdm:
+	bash -c '. tools/need.sh && . tools/programs.sh && have_programs'
 	cargo build --release -p byway-tdm-preload
 	cargo build --release -p byway-benches --bin under_tdm
 	target/release/under_tdm --only calls-,writes- --json benches/results/tdm-calls.json \

@@ -23,3 +23,10 @@ apt_get() {
     DEBIAN_FRONTEND=noninteractive apt-get "$@" 2>/dev/null ||
         { apt-get update -qq >/dev/null 2>&1 && DEBIAN_FRONTEND=noninteractive apt-get "$@"; }
 }
+
+# The mirror of Debian that this machine's apt uses.
+mirror() {
+    if [ -n "${BYWAY_VM_MIRROR:-}" ]; then echo "$BYWAY_VM_MIRROR"; return; fi
+    apt-get indextargets --format '$(COMPONENT) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
+        sed -n 's,^main \(.*/debian\)/*$,\1,p' | sed -n 1p
+}

@@ -5,6 +5,7 @@ cd "$(dirname "$0")/.."
 . tools/need.sh
 . tools/fuzz.sh
 . tools/python.sh
+. tools/programs.sh
 
 # The kind of machine decides which skips are allowed: tests/skips/KIND.txt.
 kind=${BYWAY_MACHINE:-$(uname -s | tr '[:upper:]' '[:lower:]')-$(uname -m)}
@@ -21,6 +22,7 @@ need unicode-data /usr/share/unicode/UnicodeData.txt || true
 need chromium chromium || true
 # What TLS is spoken by comes with it.
 need openssl openssl || true
+have_programs
 
 # What is fetched rather than computed comes while others compile: Python's tools, then the tree that guests boot from.
 fetch_ahead() {
@@ -164,7 +166,7 @@ fuzz
 wait "$fetching"
 python_module
 guests
-check scripts bash -n tests/vm/*.sh tests/vm/guest/*.sh tools/demo.sh tools/test.sh tools/fuzz.sh tools/need.sh tools/python.sh .ci/run
+check scripts bash -n tests/vm/*.sh tests/vm/guest/*.sh tools/demo.sh tools/test.sh tools/fuzz.sh tools/need.sh tools/python.sh tools/programs.sh .ci/run
 judge_skips
 
 echo "took $((SECONDS / 60)) min $((SECONDS % 60)) s"

@@ -53,13 +53,6 @@ can_build() {
     answers "$(mirror)" || { echo "$(mirror) does not answer"; return 1; }
 }
 
-# The mirror of Debian that this machine's apt uses.
-mirror() {
-    if [ -n "${BYWAY_VM_MIRROR:-}" ]; then echo "$BYWAY_VM_MIRROR"; return; fi
-    apt-get indextargets --format '$(COMPONENT) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
-        sed -n 's,^main \(.*/debian\)/*$,\1,p' | sed -n 1p
-}
-
 # Whether a mirror can be reached, by the way that apt reaches it.
 answers() {
     local there code=0

@@ -1,8 +1,8 @@
 //! SQLite's own program, as it is.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// The program on `base` in a folder.
 #[must_use]
@@ -38,4 +38,40 @@ pub fn count(mut command: Command) -> usize {
     let (verdict, count) = said.trim().split_once('\n').unwrap();
     assert_eq!(verdict, "ok");
     count.parse().unwrap()
+}
+
+/// The program, which inserts rows as it is told to.
+#[derive(Debug)]
+pub struct Shell {
+    child: Child,
+    lines: ChildStdin,
+    told: BufReader<ChildStdout>,
+}
+
+impl Shell {
+    /// With a table of rows that are kept before it says so, and a checkpoint for every few pages of its log.
+    #[must_use]
+    pub fn start(mut command: Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (lines, told) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut shell = Self { child, lines, told: BufReader::new(told) };
+        let begin = "PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=8; PRAGMA synchronous=FULL; CREATE TABLE t(a);";
+        writeln!(shell.lines, "{begin}").unwrap();
+        shell
+    }
+
+    /// So many more, all of which it has said were kept.
+    pub fn insert(&mut self, rows: usize) {
+        for _ in 0..rows {
+            writeln!(self.lines, "INSERT INTO t VALUES(randomblob(300)); SELECT 'row';").unwrap();
+        }
+        let told = self.told.by_ref().lines().map_while(Result::ok);
+        assert_eq!(told.filter(|line| line == "row").take(rows).count(), rows);
+    }
+
+    /// In the midst of its work.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
 }

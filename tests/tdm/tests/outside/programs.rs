@@ -3,6 +3,8 @@
 use std::process::{Command, Stdio};
 
 use byway_conformance::skips::has;
+use byway_tdm_board::Level;
+use byway_tdm_control::Order;
 use byway_tdm_tests::server::{Server, is_sound, log_in};
 use byway_tdm_tests::{Place, assert_survives, library, sqlite, witness};
 
@@ -95,6 +97,28 @@ fn sqlite_has_every_row_that_it_said_was_kept() {
         assert!(count >= rows, "{count} of {rows} in round {round}");
         rows = count;
     }
+}
+
+#[test]
+fn sqlite_s_log_stays_at_home_through_its_checkpoints_and_no_row_is_lost_with_its_program() {
+    if !has("sqlite3", "sqlite_s_log_stays_at_home_through_its_checkpoints_and_no_row_is_lost_with_its_program") {
+        return;
+    }
+    let place = place();
+    let _daemon = place.daemon();
+    let session = place.session();
+    let mut command = sqlite::command(&place.path().join("files"));
+    command.env("LD_PRELOAD", library()).env("BYWAY_TDM_SOCKET", &place.options.socket);
+    let mut shell = sqlite::Shell::start(command);
+    shell.insert(20);
+    assert!(place.order(Order::House, "base-wal"));
+    for round in 0..5 {
+        shell.insert(40);
+        let standing = place.standing(&session, "base-wal").unwrap();
+        assert_eq!(standing.level, Level::Dax, "{} in round {round}", standing.why);
+    }
+    shell.kill();
+    assert_eq!(sqlite::count(sqlite::command(&place.path().join("files"))), 220);
 }
 
 fn sqlite(place: &Place, is_served: bool) -> Command {

@@ -1,7 +1,7 @@
 //! Which calls of the kernel are under way, as the threads that make them say: a place on the board for each.
 //!
-//! A file does not come home while one is. A word that all threads count in and out costs each call two locked instructions, a twelfth of a
-//! small write; here a thread stores into a line of its own. What orders that store before the thread's look at the level is the barrier that
+//! A file does not come home while one is. A word that all threads count in and out costs each call two locked instructions;
+//! here a thread stores into a line of its own. What orders that store before the thread's look at the level is the barrier that
 //! the daemon has every processor pass, between moving the level and looking at the marks: either the thread sees that the file comes home, or
 //! the daemon sees the mark.
 

@@ -101,7 +101,10 @@ fn sqlite_has_every_row_that_it_said_was_kept() {
 
 #[test]
 fn sqlite_s_log_stays_at_home_through_its_checkpoints_and_no_row_is_lost_with_its_program() {
-    if !has("sqlite3", "sqlite_s_log_stays_at_home_through_its_checkpoints_and_no_row_is_lost_with_its_program") {
+    if !has(
+        "sqlite3",
+        "sqlite_s_log_stays_at_home_through_its_checkpoints_and_no_row_is_lost_with_its_program",
+    ) {
         return;
     }
     let place = place();

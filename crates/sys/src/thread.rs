@@ -9,6 +9,12 @@ pub fn number() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
+/// The number of the calling process, asked of the system: a child of vfork has its own.
+#[must_use]
+pub fn process() -> u32 {
+    rustix::process::getpid().as_raw_nonzero().get().unsigned_abs()
+}
+
 /// Whether there is a thread of that number; one that has ended, and everything that it did, is none. Zero is none.
 #[must_use]
 pub fn is_there(number: u32) -> bool {

@@ -81,6 +81,15 @@ static long by_vfork(const char *path, int taken) {
     return ended(child);
 }
 
+/* A child of vfork that writes by its parent's descriptor, before its parent does anything with it. */
+static long vfork_writes(int fd, long len, long seed) {
+    const char *from = bytes(len, seed);
+    pid_t child = vfork();
+    if (child == 0)
+        _exit(write(fd, from, (size_t)len) != len);
+    return ended(child);
+}
+
 /* A child of vfork that has a program write into a file that is closed on the way under its own number. */
 static long vfork_with_output(int fd) {
     pid_t child = vfork();
@@ -285,6 +294,8 @@ static int processes(struct line *l, long *r) {
         *r = by_thread(l);
     else if (!strcmp(name, "vfork"))
         *r = by_vfork(l->word[2], *slot(l, 1));
+    else if (!strcmp(name, "vfork_writes"))
+        *r = vfork_writes(*slot(l, 1), number(l, 2), number(l, 3));
     else if (!strcmp(name, "vfork_output"))
         *r = vfork_with_output(*slot(l, 1));
     else if (!strcmp(name, "spawn_output"))

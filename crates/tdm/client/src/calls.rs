@@ -4,7 +4,7 @@
 //! it has no place, or another call is under way that a signal handler interrupted, the call is counted.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use byway_sys::{WipedWord, barrier, thread};
 use byway_tdm_board::{Board, Entry, Housed, Mark, MarkPlace};
@@ -24,6 +24,8 @@ pub struct Call<'s> {
 pub(crate) struct Calls {
     /// A number of this process alone, zero in a child: what its threads remember of places is its parent's.
     family: Option<WipedWord>,
+    /// The process that this memory is of. A child of vfork is another one, in its parent's memory and on its words, and ends before it.
+    process: AtomicU32,
 }
 
 /// The last number that a process of this one's line took.
@@ -50,7 +52,13 @@ impl ThreadPlace {
 
 impl Calls {
     pub(crate) fn new() -> Self {
-        Self { family: barrier::register().and_then(|()| WipedWord::new()).ok() }
+        let family = barrier::register().and_then(|()| WipedWord::new()).ok();
+        Self { family, process: AtomicU32::new(thread::process()) }
+    }
+
+    /// This is a child of fork, which has this memory for itself.
+    pub(crate) fn own(&self) {
+        self.process.store(thread::process(), Ordering::Relaxed);
     }
 
     /// Says that a call of that file's begins.
@@ -84,10 +92,14 @@ impl Calls {
         self.family.as_ref().map_or(0, |family| family.get().load(Ordering::Relaxed))
     }
 
-    /// Looks for a place for the calling thread, which has none, or its parent's.
+    /// Looks for a place for the calling thread, which has none, or its parent's. None for a child of vfork: a place of its own would be its parent's
+    /// as soon as it has ended, and its parent's calls those of the dead.
     #[cold]
     fn settle(&self, board: &Board, own: &ThreadPlace) -> u64 {
         let Some(family) = self.family.as_ref().map(WipedWord::get) else { return NOWHERE };
+        if thread::process() != self.process.load(Ordering::Relaxed) {
+            return NOWHERE;
+        }
         if family.load(Ordering::Relaxed) == 0 {
             // In a child, whether it has that from its parent or not.
             let is_registered = barrier::register().is_ok();

@@ -101,6 +101,11 @@ impl Session {
         &self.board
     }
 
+    /// This is a child of fork: what it does is its own.
+    pub fn own(&self) {
+        self.calls.own();
+    }
+
     /// How threads say which calls they have under way.
     #[inline]
     pub(crate) const fn calls(&self) -> &Calls {

@@ -55,6 +55,7 @@ pub(crate) fn load(socket: PathBuf) {
 /// This memory is this process's own: at load, and in a child of fork.
 pub(crate) fn own() {
     OWNER.store(rustix::process::getpid().as_raw_nonzero().get().unsigned_abs(), Ordering::Relaxed);
+    SESSION.get().and_then(Option::as_ref).inspect(|session| session.own());
 }
 
 /// Whether this is a child of vfork, whose memory is its parent's.

@@ -150,6 +150,19 @@ fn a_file_does_not_come_home_inside_of_a_write_and_does_behind_it() {
 }
 
 #[test]
+fn a_write_behind_one_of_a_vfork_child_keeps_a_file_from_home_though_that_child_has_ended() {
+    let place = place();
+    let _daemon = place.daemon();
+    let session = place.session();
+    let mut actor = Actor::interruptible(&place);
+    actor.does("open a log +c; vfork_writes a 100 1");
+    assert!(place.order(Order::House, "log"));
+    actor.does("inside written sync a 80 2 0");
+    let standing = place.standing(&session, "log").unwrap();
+    assert_eq!((standing.level, standing.why), (Level::Pass, Why::Busy));
+}
+
+#[test]
 fn a_file_comes_home_though_another_of_its_writers_was_killed_inside_of_a_write() {
     let place = place();
     let _daemon = place.daemon();

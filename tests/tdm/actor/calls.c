@@ -287,6 +287,8 @@ static int descriptors(struct line *l, long *r) {
         *r = *to = __fcntl(*fd, F_DUPFD, (int)number(l, 3));
     else if (!strcmp(name, "unshare_and_close"))
         *r = unshare(CLONE_FILES) == 0 ? close(*fd) : -1;
+    else if (!strcmp(name, "unshare_numbers"))
+        *r = unshare(CLONE_NEWPID);
     else if (!strcmp(name, "inherit"))
         *r = *fd = (int)number(l, 2);
     else if (!strcmp(name, "creat"))

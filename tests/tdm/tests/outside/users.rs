@@ -246,6 +246,20 @@ fn a_program_of_another_pid_namespace_is_turned_away_and_counted() {
 }
 
 #[test]
+fn files_of_a_program_whose_children_will_have_numbers_of_their_own_are_left_to_the_kernel() {
+    let test = "files_of_a_program_whose_children_will_have_numbers_of_their_own_are_left_to_the_kernel";
+    let Some(place) = place_of_two(test) else { return };
+    let _daemon = place.daemon();
+    let session = place.session();
+    let mut actor = place.actor();
+    actor.does("open a log wce; write a 100 1");
+    place.absorb(&session, &mut actor, 'a', "log");
+    actor.does("unshare_numbers a; child write a 50 2; fdatasync a");
+    let standing = place.standing(&session, "log").unwrap();
+    assert_eq!((standing.is_barred, standing.why), (true, Why::OtherProcesses));
+}
+
+#[test]
 fn a_file_whose_path_leads_elsewhere_where_the_daemon_is_is_left_to_the_kernel() {
     let test = "a_file_whose_path_leads_elsewhere_where_the_daemon_is_is_left_to_the_kernel";
     let Some(place) = place_of_two(test) else { return };

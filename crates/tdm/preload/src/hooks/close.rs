@@ -68,6 +68,10 @@ pub unsafe extern "C-unwind" fn unshare(flags: c_int) -> c_int {
     if flags & libc::CLONE_FILES != 0 && has_threads() {
         state::bar_all(Why::Parted);
     }
+    if flags & libc::CLONE_NEWPID != 0 {
+        // Its children have numbers of their own there, and what is locked or marked on the board goes by numbers.
+        state::bar_all(Why::OtherProcesses);
+    }
     unsafe { real::unshare(flags) }
 }
 

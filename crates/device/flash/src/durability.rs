@@ -3,7 +3,8 @@
 //! Stores to protected state and page writes reach the medium in any order, in pieces of a sector, until a sync. So
 //! wherever room is used again, or a word is stored that others will be believed by, what it stands on is synced
 //! first: the [`SyncPoint`]s. Room that was given up before the last sync may be used without another
-//! one: who gives it up keeps the [`Epoch`]. Which point guards what: `docs/decisions/0007-order-of-syncs.md`.
+//! one: who gives it up keeps the [`Epoch`]. Which point guards what:
+//! `docs/decisions/0007-sync-order-and-power-loss-recovery.md`.
 
 use crate::error::FlashError;
 use crate::flash::Flash;

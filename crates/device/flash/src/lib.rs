@@ -7,7 +7,7 @@
 //! the map, the block table, unit buffers, namespace records, and areas that other rooms ask for. It is mapped shared
 //! from preallocated ranges, so every executed store survives the death of the process; what must be last is one
 //! aligned word. *Flash pages* are written with their spare records and verified when read. The decision and its
-//! reasons: `docs/decisions/0001-image-layout.md`.
+//! reasons: `docs/decisions/0001-image-file-layout-and-crash-consistency.md`.
 //!
 //! A NVM extent is mapped by 4 KiB units: full pages go straight to flash, single units gather in a protected buffer.
 //! A KV extent is mapped by whole pages that its owner fills.

@@ -2,9 +2,9 @@
 //!
 //! A process that died left everything it stored, in order: one flip may be half counted, and one page programmed
 //! that nothing points to. A loss of real power left what was synced last, and of everything stored since any version
-//! of any sector. By the order of syncs (`docs/decisions/0007-order-of-syncs.md`) the data that an entry of the map
-//! had at the last sync is still there, and an entry that moved says whether it had any. So each entry is looked
-//! at once: where its new place did not reach the medium, it goes back. Only what was programmed since the last sync
+//! of any sector. By the order of syncs (`docs/decisions/0007-sync-order-and-power-loss-recovery.md`) the data that an
+//! entry of the map had at the last sync is still there, and an entry that moved says whether it had any. So each entry
+//! is looked at once: where its new place did not reach the medium, it goes back. Only what was programmed since the last sync
 //! is read; block counts follow from the map.
 
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! TLS 1.3 with pre-shared keys between a host and a subsystem, sans-I/O: bytes of a socket in, bytes of NVMe/TCP out, and back.
 //!
 //! What is computed and what is said is OpenSSL's, which is loaded when the first key is used: who uses none needs none
-//! ([decision 31](../../../../../docs/decisions/0031-a-channel-that-nobody-reads.md)). Nothing but what the NVMe/TCP Transport
+//! ([decision 31](../../../../../docs/decisions/0031-tls-1-3-with-pre-shared-keys.md)). Nothing but what the NVMe/TCP Transport
 //! Specification 1.1, section 3.6.1, has is spoken: TLS 1.3, a pre-shared key with a Diffie-Hellman exchange (psk_dhe_ke), no
 //! certificates, no resumption, no early data.
 //!

@@ -11,7 +11,7 @@
 //! **What may be sent where.** A command that never left, and one that changes nothing, goes by another path at once. One
 //! that changes something, and whose answer was lost, may be in a socket's memory, in the network, or in the hands of a
 //! controller: it *waits* until that controller is known to have ended, so that it is done or never will be. Until it is
-//! answered, what came later and changes the same waits behind it. `docs/decisions/0032-when-an-old-write-is-over.md` says why.
+//! answered, what came later and changes the same waits behind it. `docs/decisions/0032-multipath-write-fencing.md` says why.
 
 mod device;
 mod fence;

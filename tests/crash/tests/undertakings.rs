@@ -136,10 +136,21 @@ fn damage(image: &Path) {
 fn judge(what: &str, image: &Path, model: &Model, told: &str) {
     let checked = byway::check(image, &mut |_, _, _| {}).unwrap();
     assert_eq!(checked.findings, [], "{told}");
-    let hands = open(image);
     let mut model = model.clone();
     changes(what).iter().for_each(|op| model.begin(*op, STEP));
+    let reader = Hands::open(&format!("{}&readonly=1", uri(image)), WORKLOAD, SEED, None);
+    let reader = reader.unwrap_or_else(|refused| panic!("{told}, read-only: {refused}"));
+    model.clone().check(&reader.device).unwrap_or_else(|said| panic!("{told}, read-only: {said}"));
+    drop(reader);
+    let hands = open(image);
     model.check(&hands.device).unwrap_or_else(|said| panic!("{told}: {said}"));
+}
+
+/// What has a temporary name: nothing, or a new image that was killed just before it took the name of the old one.
+fn temporary(dir: &Path) -> Vec<PathBuf> {
+    let paths = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let known = ["made", "base", "image", "image.copy"];
+    paths.filter(|path| !known.iter().any(|known| path.ends_with(known))).collect()
 }
 
 fn killed(what: &str) {
@@ -153,7 +164,7 @@ fn killed(what: &str) {
         damage(&base);
     }
     let fresh = || {
-        for left in ["image", "image.copy", "image.copy.partial", "image.resized"] {
+        for left in ["image", "image.copy"] {
             let _ = std::fs::remove_file(dir.path().join(left));
         }
         sparse::copy(&base, &image).unwrap();
@@ -172,6 +183,10 @@ fn killed(what: &str) {
         if copy.exists() {
             judge(what, &copy, &model, &format!("{told}, the copy"));
             std::fs::remove_file(&copy).unwrap();
+        }
+        for left in temporary(dir.path()) {
+            judge(what, &left, &model, &format!("{told}, {}", left.display()));
+            std::fs::remove_file(left).unwrap();
         }
         if what != "repair" {
             judge(what, &image, &model, &told);

@@ -171,7 +171,7 @@ fn a_namespace_without_an_engine_is_empty_in_an_image_opened_to_be_read() {
                 .unwrap();
         let mut engine =
             KvEngine::create(&mut flash, &namespace, &KvFormat::default(), options(Packing::All)).unwrap();
-        assert_eq!(get(&mut engine, &mut flash, &numbered(1)), None);
+        assert!(matches!(get(&mut engine, &mut flash, &numbered(1)), Err(KvError::NotFound)));
         assert_eq!(engine.keys(), 0);
         let put = engine.put(&mut flash, &numbered(1), b"no", StoreHow::default(), &mut 0);
         assert!(matches!(put, Err(KvError::Flash(byway_flash::FlashError::ReadOnly))));

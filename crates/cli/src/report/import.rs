@@ -13,9 +13,9 @@ use crate::records::{Format, Record, Records};
 use crate::subject::Subject;
 use crate::terminal::{Interrupt, Progress};
 
-/// Identifier of the image of a report (RFC 9562, version 8), and how it ends the NQN of the device in it.
+/// Identifier of the image of a report (RFC 9562, version 8), and the serial number that follows from it.
 const UUID: [u8; 16] = *b"byway \x80repo\x80rt 1";
-const NQN_END: &str = "uuid:62797761-7920-8072-6570-6f8072742031";
+const SERIAL: &str = "62797761792080726570";
 
 /// Imports the records of a file by each method into a namespace of its own in one image, `records.img` in `dir`.
 ///
@@ -57,7 +57,7 @@ fn remove_earlier(image: &Path) -> Result<()> {
         return Ok(());
     }
     let opened = byway::embedded::open(&format!("embedded:{}?readonly=1", image.display()));
-    let is_ours = opened.is_ok_and(|device| device.identity().nqn.ends_with(NQN_END));
+    let is_ours = opened.is_ok_and(|device| device.identity().serial == SERIAL);
     ensure!(
         is_ours,
         "{} is no image of an earlier report and is left as it is: move it first",

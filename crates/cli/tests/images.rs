@@ -21,11 +21,11 @@ fn is_done(output: &Output) -> bool {
     output.status.success()
 }
 
-/// Puts, each by a process of its own, until `is_over`; the keys of those that were acknowledged.
-fn put_until(uri: &str, is_over: &AtomicBool, acknowledged: &AtomicU64) -> Vec<String> {
+/// Puts of one writer, each by a process of its own, until `is_over`; the keys of those that were acknowledged.
+fn put_until(uri: &str, writer: u32, is_over: &AtomicBool, acknowledged: &AtomicU64) -> Vec<String> {
     let mut keys = Vec::new();
     while !is_over.load(Ordering::Relaxed) {
-        let key = format!("key-{:06}", keys.len());
+        let key = format!("key-{writer}-{:06}", keys.len());
         if is_done(&byway().args(["kv", "put", uri, &key, "value"]).output().unwrap()) {
             keys.push(key);
             acknowledged.fetch_add(1, Ordering::Relaxed);
@@ -51,11 +51,13 @@ fn puts_of_commands_beside_resizes_are_kept() {
     let image = Image::sized("8M", &[]);
     let (path, uri) = (image.path(), image.uri(""));
     let (is_over, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
-    let keys = std::thread::scope(|scope| {
-        let writer = scope.spawn(|| put_until(&uri, &is_over, &acknowledged));
-        resize_beside_puts(path.to_str().unwrap(), &acknowledged);
+    let keys: Vec<String> = std::thread::scope(|scope| {
+        let (uri, is_over, acknowledged) = (&uri, &is_over, &acknowledged);
+        let writer = |writer| scope.spawn(move || put_until(uri, writer, is_over, acknowledged));
+        let writers: Vec<_> = (0..3).map(writer).collect();
+        resize_beside_puts(path.to_str().unwrap(), acknowledged);
         is_over.store(true, Ordering::Relaxed);
-        writer.join().unwrap()
+        writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect()
     });
     println!("{} resizes, {} puts", rounds(), keys.len());
     let kept = said(&["kv", "list", &uri]);

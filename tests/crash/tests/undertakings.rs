@@ -25,7 +25,11 @@ const SEED: u64 = 3;
 const STEPS: u64 = 1000;
 /// The step that an undertaking counts as.
 const STEP: u64 = STEPS + 1;
-const KILLS: u64 = 12;
+
+/// Kills of each undertaking; `BYWAY_TEST_ROUNDS` sets more.
+fn kills() -> u64 {
+    std::env::var("BYWAY_TEST_ROUNDS").map_or(12, |rounds| rounds.parse().unwrap())
+}
 
 /// How a process is told what to undertake, and of which image.
 const TOLD: &str = "BYWAY_TEST_UNDERTAKING";
@@ -174,7 +178,7 @@ fn killed(what: &str) {
     undertake(what, &image);
     let whole_us = begun.elapsed().as_micros() as u64;
     let mut random = Random::new(mix(SEED, what.len() as u64));
-    for kill in 0..KILLS {
+    for kill in 0..kills() {
         fresh();
         let instant = Duration::from_micros(random.below(whole_us + whole_us / 4));
         let told = format!("{what}, kill {kill}, after {instant:?} of {whole_us} us");

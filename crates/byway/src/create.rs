@@ -111,11 +111,11 @@ pub(crate) fn make(
     };
     let specs = sizes(&options.namespaces, options.size_bytes)?;
     let flash = Flash::create(flash_options, &specs).map_err(from_flash)?;
-    let path = flash.path();
+    let file = flash.image_file();
     let settled = settle(flash, profile);
-    if let (Err(_), Some(path)) = (&settled, path) {
-        // The file is ours and new. What made this fail is the better error.
-        let _ = std::fs::remove_file(path);
+    if let (Err(_), Some(file)) = (&settled, file) {
+        // It is new, and locked until here.
+        file.remove_name();
     }
     settled
 }

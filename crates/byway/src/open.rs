@@ -194,13 +194,19 @@ pub(crate) fn from_flash(error: FlashError) -> Error {
     Error::host(kind, error.to_string())
 }
 
+pub(crate) fn from_file(error: FileError) -> Error {
+    from_flash(ImageError::from(error).into())
+}
+
 fn kind_of(error: &FileError) -> ErrorKind {
     match error {
         FileError::Missing { .. } => ErrorKind::NotFound,
         FileError::DiskFull { .. } => ErrorKind::CapacityExceeded,
-        FileError::ReadOnly { .. } | FileError::Denied { .. } | FileError::Stopped { .. } => {
-            ErrorKind::Denied
-        }
+        FileError::ReadOnly { .. }
+        | FileError::Denied { .. }
+        | FileError::OwnerNotKept { .. }
+        | FileError::Stopped { .. } => ErrorKind::Denied,
+        FileError::HardLinked { .. } => ErrorKind::InvalidArgument,
         FileError::InUse { .. } => ErrorKind::Busy,
         _ => ErrorKind::System,
     }

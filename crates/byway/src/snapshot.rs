@@ -4,21 +4,22 @@
 //! [control socket](crate::control). The copy is what a power cut at one instant would leave: everything acknowledged
 //! before is in it, whole.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
+use std::io;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use byway_core::{Error, ErrorKind, Result};
 use byway_flash::{Flash, Snapshot};
 use byway_in_process::Handle;
 use byway_sys::copy::copy_sparse_until;
-use byway_sys::names::{NamePoint, rename, sync_name};
-use byway_sys::{CopyFile, FileError, ImageFile};
+use byway_sys::names::{NamePoint, sync_name};
+use byway_sys::{Access, CopyFile, FileError, ImageFile, UnnamedFile};
 
 use crate::control;
 use crate::device::Device;
-use crate::open::from_flash;
+use crate::open::{from_file, from_flash};
 
 /// What a snapshot took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,17 +32,22 @@ pub struct SnapshotReport {
 
 impl Device {
     /// Copies the image to `out`, which must not exist, as it is at one instant; commands go on meanwhile, but for a pause
-    /// that the report tells.
+    /// that the report tells. The copy may be opened by whom the image may; see [`snapshot`].
     ///
     /// # Errors
     /// A device without an image, a file that is there already, what the file system says.
     pub fn snapshot(&self, out: impl AsRef<Path>) -> Result<SnapshotReport> {
         let handle = self.handle();
-        into_file(out.as_ref(), |to| copy_in_use(&handle, to, &mut |_| ControlFlow::Continue(())))
+        let access = handle.with_subsystem(|subsystem| subsystem.flash.access());
+        let access = access.ok_or_else(closed_meanwhile)?.map_err(from_flash)?;
+        into_file(out.as_ref(), &access, |to| copy_in_use(&handle, to, &mut |_| ControlFlow::Continue(())))
     }
 }
 
 /// Copies the image at `image` to `out`, which must not exist: by itself, or by the process that has it open.
+///
+/// The copy has mode, ACL, owner and group of the image where this user may give them to it, as with `cp -p`. Otherwise it
+/// is this user's, and never open to a group or user that the image is not open to. Until it is complete it has no name.
 ///
 /// # Errors
 /// No such image; one that is open in a process that takes no requests; what the file system says.
@@ -58,15 +64,20 @@ pub fn snapshot_watched(
     out: impl AsRef<Path>,
     watch: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<SnapshotReport> {
-    let image = image.as_ref();
-    into_file(out.as_ref(), |to| match ImageFile::open_read_only(image) {
+    let (image, out) = (image.as_ref(), out.as_ref());
+    match ImageFile::open_read_only(image) {
         Ok(file) => {
             Flash::recognise(&file).map_err(from_flash)?;
-            copy_closed(&file, &to, watch)
+            let access = file.access().map_err(from_file)?;
+            into_file(out, &access, |to| copy_closed(&file, &to, watch))
         }
-        Err(FileError::InUse { .. }) => control::ask_for_snapshot(image, to.file(), watch),
-        Err(error) => Err(from_flash(byway_flash::ImageError::from(error).into())),
-    })
+        Err(FileError::InUse { .. }) => {
+            let access = File::open(image).and_then(|file| Access::of(&file));
+            let access = access.map_err(|e| Error::kernel(format!("open {}", image.display()), e))?;
+            into_file(out, &access, |to| control::ask_for_snapshot(image, to.file(), watch))
+        }
+        Err(error) => Err(from_file(error)),
+    }
 }
 
 fn copy_closed(
@@ -92,45 +103,35 @@ pub(crate) fn given_up() -> Error {
     Error::host(ErrorKind::Cancelled, "the copy was given up; nothing is left of it")
 }
 
-/// Makes a file under another name and gives it its own once it is complete.
-fn into_file(out: &Path, fill: impl FnOnce(CopyFile) -> Result<SnapshotReport>) -> Result<SnapshotReport> {
-    if out.exists() {
-        let said = format!("{} exists already and is left as it is", out.display());
-        return Err(Error::host(ErrorKind::InvalidArgument, said));
+/// Fills a file without a name, open to whom `access` says, and gives it its name once it is complete.
+fn into_file(
+    out: &Path,
+    access: &Access,
+    fill: impl FnOnce(CopyFile) -> Result<SnapshotReport>,
+) -> Result<SnapshotReport> {
+    // Now rather than after gigabytes; whatever gets the name later is left as it is too.
+    if out.symlink_metadata().is_ok() {
+        return Err(exists(out));
     }
-    let mut partial = PathBuf::from(out).into_os_string();
-    partial.push(".partial");
-    let file = begin(Path::new(&partial))?;
-    let lock = file.try_clone().map_err(|e| Error::kernel("make the copy", e))?;
-    let filled = fill(CopyFile::new(file, Path::new(&partial))).and_then(|report| {
-        // Whoever made it for us may have it open for a moment still.
-        let _ = lock.unlock();
-        let named = rename(Path::new(&partial), out).and_then(|()| sync_name(out, NamePoint::CopyName));
-        named.map_err(|e| Error::kernel("name the copy", e))?;
-        Ok(report)
-    });
-    if filled.is_err() {
-        // The file is ours and new. What made this fail is the better error.
-        let _ = std::fs::remove_file(&partial);
-    }
-    filled
+    let failed = |e| Error::kernel(format!("make {}", out.display()), e);
+    let unnamed = UnnamedFile::new(out).map_err(failed)?;
+    access.give_as_far_as_allowed(unnamed.file()).map_err(failed)?;
+    let file = unnamed.file().try_clone().map_err(failed)?;
+    let report = fill(CopyFile::new(file, &unnamed.path()))?;
+    let named = unnamed.link().and_then(|()| sync_name(out, NamePoint::CopyName));
+    named.map_err(|e| match e.kind() {
+        io::ErrorKind::AlreadyExists => exists(out),
+        _ => Error::kernel("name the copy", e),
+    })?;
+    Ok(report)
 }
 
-/// An empty file. What a copy that was killed left of it goes; another copy that is being made stays.
-fn begin(partial: &Path) -> Result<File> {
-    let failed = |e| Error::kernel(format!("make {}", partial.display()), e);
-    let file = File::options().read(true).write(true).create(true).truncate(false).open(partial);
-    let file = file.map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let said = format!("{} is being made by another copy", partial.display());
-            return Err(Error::host(ErrorKind::Busy, said));
-        }
-        Err(TryLockError::Error(e)) => return Err(failed(e)),
-    }
-    file.set_len(0).map_err(failed)?;
-    Ok(file)
+fn exists(out: &Path) -> Error {
+    Error::host(ErrorKind::InvalidArgument, FileError::Exists { path: out.into() }.to_string())
+}
+
+fn closed_meanwhile() -> Error {
+    Error::host(ErrorKind::NotFound, "the device was closed, or failed, meanwhile")
 }
 
 /// Copies the image of a running device into an empty file.
@@ -140,10 +141,9 @@ pub(crate) fn copy_in_use(
     to: CopyFile,
     watch: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<SnapshotReport> {
-    let gone = || Error::host(ErrorKind::NotFound, "the device was closed, or failed, meanwhile");
     let system = |e| Error::kernel("copy the image", e);
     let prepared = handle.with_subsystem(|subsystem| subsystem.flash.prepare_snapshot(to));
-    let snapshot = prepared.ok_or_else(gone)?.map_err(from_flash)?;
+    let snapshot = prepared.ok_or_else(closed_meanwhile)?.map_err(from_flash)?;
     let shared = handle.with_subsystem(|_| (Instant::now(), snapshot.share_blocks()));
     if let Some((begun, true)) = shared {
         let report = SnapshotReport { pause_ns: begun.elapsed().as_nanos() as u64, copied_bytes: 0 };
@@ -154,7 +154,7 @@ pub(crate) fn copy_in_use(
         let begun = Instant::now();
         subsystem.flash.begin_snapshot(&snapshot).map(|()| begun.elapsed())
     });
-    let pause = begun.ok_or_else(gone)?.map_err(from_flash)?;
+    let pause = begun.ok_or_else(closed_meanwhile)?.map_err(from_flash)?;
     let copied_bytes = copy_blocks(&snapshot, watch);
     handle.with_subsystem(|subsystem| subsystem.flash.end_snapshot());
     let copied_bytes = copied_bytes.ok_or_else(given_up)?;

@@ -1,7 +1,8 @@
 //! Files that commands read and make, with a sentence for each way in which that fails.
 
-use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::fs::{File, Permissions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Error, Result};
@@ -51,6 +52,22 @@ pub fn for_each_line_of_words(path: &Path, mut take: impl FnMut(&[&str]) -> Resu
 /// When there is such a file already, or no folder for it, or it may not be made.
 pub fn create_new(path: &Path) -> Result<File> {
     File::create_new(path).map_err(|cause| refused("make", path, cause))
+}
+
+/// Writes a file anew in one step: a reader finds the old one or the new one, whole. A symbolic link of that name is replaced, not
+/// followed, and no other file is touched.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let failed = |cause| refused("write", path, cause);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // As any new file: the umask takes from it.
+    let mode = Permissions::from_mode(0o666);
+    let mut new = tempfile::Builder::new().permissions(mode).tempfile_in(folder).map_err(failed)?;
+    new.write_all(bytes).map_err(failed)?;
+    new.persist(path).map_err(|kept| failed(kept.error))?;
+    Ok(())
 }
 
 /// Why a file cannot be had.

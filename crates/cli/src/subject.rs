@@ -71,11 +71,12 @@ impl Subject {
     ///
     /// # Errors
     /// When the file cannot be made.
-    pub fn create_image(path: &Path, profile: &Profile, namespaces: usize) -> Result<()> {
+    pub fn create_image(path: &Path, profile: &Profile, namespaces: usize, uuid: [u8; 16]) -> Result<()> {
         let namespace = NewNamespace { size_bytes: Some(IMAGE_NAMESPACE_BYTES), ..NewNamespace::KV };
         let options = CreateOptions {
             profile: profile.name.to_owned(),
             namespaces: vec![namespace; namespaces],
+            uuid: Some(uuid),
             ..CreateOptions::new(IMAGE_NAMESPACE_BYTES * (namespaces as u64 + 1))
         };
         Ok(byway::create(path, &options)?)

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
+use crate::files;
 use crate::report::measured::Threshold;
 
 /// Everything that was calibrated on this machine, by profile and fine-grained method.
@@ -40,7 +41,7 @@ impl Thresholds {
         self.thresholds.iter().find(|kept| kept.setting == profile && kept.below == below)
     }
 
-    /// Writes the file anew, whole or not at all.
+    /// Writes the file anew, whole or not at all. A symbolic link in its place stays.
     ///
     /// # Errors
     /// When there is nowhere to write.
@@ -48,10 +49,8 @@ impl Thresholds {
         let path = path()?;
         let dir = path.parent().context("a calibration has a folder")?;
         std::fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
-        let new = path.with_extension("json.new");
         let text = serde_json::to_string_pretty(self)?;
-        std::fs::write(&new, text).with_context(|| format!("write {}", new.display()))?;
-        std::fs::rename(&new, &path).with_context(|| format!("write {}", path.display()))?;
+        files::replace(&path.canonicalize().unwrap_or_else(|_| path.clone()), text.as_bytes())?;
         Ok(path)
     }
 }

@@ -24,13 +24,24 @@ pub fn is_dax(file: &File) -> io::Result<Option<bool>> {
     Ok(says.then(|| told.stx_attributes.contains(StatxAttributes::DAX)))
 }
 
-/// Opens a file for reading and writing, made for its owner alone if it is not there.
+/// Opens a file for reading and writing, made for its owner alone if it is not there; whether it was made. No symbolic link is
+/// followed.
 ///
 /// # Errors
 /// The system's answer.
-pub fn open_or_make(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    Ok(File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?))
+pub fn open_or_make(path: &Path) -> io::Result<(File, bool)> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    loop {
+        match rustix::fs::open(path, flags, Mode::empty()) {
+            Err(Errno::NOENT) => {}
+            opened => return Ok((File::from(opened?), false)),
+        }
+        match rustix::fs::open(path, flags | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR) {
+            // Another process made it meanwhile.
+            Err(Errno::EXIST) => {}
+            made => return Ok((File::from(made?), true)),
+        }
+    }
 }
 
 /// Locks a file for this process, until it is dropped; `false` where another has it.
@@ -174,12 +185,13 @@ mod tests {
     #[test]
     fn a_locked_file_is_not_locked_twice_and_whoever_was_given_it_holds_no_lock() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let ours = open_or_make(file.path()).unwrap();
+        let (ours, is_new) = open_or_make(file.path()).unwrap();
+        assert!(!is_new);
         assert!(try_lock(&ours).unwrap());
-        assert!(!try_lock(&open_or_make(file.path()).unwrap()).unwrap());
+        assert!(!try_lock(&open_or_make(file.path()).unwrap().0).unwrap());
         let given = reopen(&ours, true).unwrap();
         drop(ours);
-        assert!(try_lock(&open_or_make(file.path()).unwrap()).unwrap());
+        assert!(try_lock(&open_or_make(file.path()).unwrap().0).unwrap());
         drop(given);
     }
 

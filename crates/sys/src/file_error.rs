@@ -40,6 +40,33 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
     },
+    /// The file has several names, of which replacing it would change one.
+    #[error(
+        "{} has {links} names (hard links), and replacing it would leave the others with the old file: remove them first",
+        path.display()
+    )]
+    HardLinked {
+        /// The file.
+        path: PathBuf,
+        /// Its names.
+        links: u64,
+    },
+    /// The file's owner cannot be kept by the file that is to replace it.
+    #[error("{} belongs to user {uid} and group {gid}, and this user cannot give them the file that replaces it", path.display())]
+    OwnerNotKept {
+        /// The file.
+        path: PathBuf,
+        /// Its user.
+        uid: u32,
+        /// Its group.
+        gid: u32,
+    },
+    /// Another file has the name of the one that was to be replaced.
+    #[error("{} was replaced by another file meanwhile, which is left as it is", path.display())]
+    Replaced {
+        /// The file.
+        path: PathBuf,
+    },
     /// This user may not do that, whether or not the file is there.
     #[error("{} may not be {done} by this user", path.display())]
     Denied {

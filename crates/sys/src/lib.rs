@@ -5,6 +5,7 @@
 //! atomic words, memory that is exclusive is a slice.
 #![expect(unsafe_code, reason = "wraps mmap and cache-control instructions behind safe types")]
 
+mod access;
 pub mod affinity;
 pub mod aio;
 pub mod alarm;
@@ -41,6 +42,7 @@ pub mod thread;
 pub mod time;
 pub mod transfer;
 mod trouble;
+mod unnamed;
 pub mod uring;
 pub mod vfio;
 pub mod view;
@@ -48,13 +50,14 @@ pub mod wakeup;
 mod watch;
 mod wiped;
 
+pub use access::Access;
 pub use aio::{Aio, AioCompleted};
 pub use alarm::Alarm;
 pub use copy::CopyFile;
 pub use deadline::Deadline;
 pub use events::{FileEvents, FolderEvents, watching};
 pub use exclusive::ExclusiveMapping;
-pub use file::ImageFile;
+pub use file::{ImageFile, Successor};
 pub use file_error::FileError;
 pub use idle::{Idle, Patience};
 pub use inflight::{Extent, Inflight};
@@ -68,6 +71,7 @@ pub use robust::RobustLock;
 pub use signal::EventSignal;
 pub use transfer::Transfer;
 pub use trouble::Trouble;
+pub use unnamed::UnnamedFile;
 pub use view::ReadMapping;
 pub use wakeup::{Wakeup, wait_readable};
 pub use watch::Watch;

@@ -3,9 +3,13 @@
 //! After a loss of power a file that was just made may have no name, one that was renamed its old one, and one whose name is on
 //! the disk no content. So each name is given by these functions, and each sync has a name itself: the [`NamePoint`]s.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, RenameFlags};
+use rustix::io::Errno;
 
 use crate::events::of_folder;
 
@@ -30,6 +34,13 @@ impl NamePoint {
 /// Something done to a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameStep<'a> {
+    /// A file gets a name that nothing has.
+    Link {
+        /// A path by which it can be opened now.
+        from: &'a Path,
+        /// The name it gets.
+        to: &'a Path,
+    },
     /// A file gets another name, and whatever had that loses it.
     Rename {
         /// The name it had.
@@ -46,6 +57,22 @@ pub enum NameStep<'a> {
     },
 }
 
+/// Gives the file that `from` opens the name `to`, which nothing may have. It may keep the name it had.
+///
+/// # Errors
+/// `AlreadyExists`, and what the system says.
+pub fn link(from: &Path, to: &Path) -> io::Result<()> {
+    told(NameStep::Link { from, to }, || {
+        match rustix::fs::linkat(CWD, from, CWD, to, AtFlags::SYMLINK_FOLLOW) {
+            // File systems without hard links.
+            Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => {
+                Ok(rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
+            }
+            linked => Ok(linked?),
+        }
+    })
+}
+
 /// Gives a file another name.
 ///
 /// # Errors
@@ -60,6 +87,34 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
 /// What the system says.
 pub fn sync_name(path: &Path, point: NamePoint) -> io::Result<()> {
     told(NameStep::Sync { point, path }, || put_on_disk(&File::open(folder_of(path))?))
+}
+
+/// Whether `path` leads to this open file, and not to another one or nowhere.
+///
+/// # Errors
+/// What the system says.
+pub fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    is_same(file, std::fs::metadata(path))
+}
+
+/// Removes a name if it is still this open file's.
+///
+/// # Errors
+/// What the system says.
+pub fn remove_if_at(file: &File, path: &Path) -> io::Result<()> {
+    match is_same(file, std::fs::symlink_metadata(path))? {
+        true => std::fs::remove_file(path),
+        false => Ok(()),
+    }
+}
+
+fn is_same(file: &File, found: io::Result<Metadata>) -> io::Result<bool> {
+    let id = |about: &Metadata| (about.dev(), about.ino());
+    match found {
+        Ok(found) => Ok(id(&found) == id(&file.metadata()?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Where a name stands.

@@ -129,10 +129,11 @@ fn judge(what: &str, image: &Path, done: &byway::Result<()>, told: &str) {
     if let Err(error) = done {
         let said = error.to_string();
         assert!(!said.is_empty() && !said.contains('\n'), "{told}: {said:?}");
-        for left in ["partial", "resized"] {
-            let mut half = image.as_os_str().to_owned();
-            half.push(format!(".{left}"));
-            assert!(what == "repair" || !Path::new(&half).exists(), "{told}: {left}");
+        for entry in std::fs::read_dir(image.parent().unwrap()).unwrap() {
+            let name = entry.unwrap().file_name();
+            let is_known =
+                ["made", "base", "image", "image.new", "image.copy"].iter().any(|known| name == *known);
+            assert!(is_known, "{told}: {name:?}");
         }
         // A name that is there and may not outlive a loss of power is no half of anything.
         let _ = std::fs::remove_file(image.with_extension("new"));

@@ -25,7 +25,11 @@ const SEED: u64 = 3;
 const STEPS: u64 = 1000;
 /// The step that an undertaking counts as.
 const STEP: u64 = STEPS + 1;
-const KILLS: u64 = 12;
+
+/// Kills of each undertaking; `BYWAY_TEST_ROUNDS` sets more.
+fn kills() -> u64 {
+    std::env::var("BYWAY_TEST_ROUNDS").map_or(12, |rounds| rounds.parse().unwrap())
+}
 
 /// How a process is told what to undertake, and of which image.
 const TOLD: &str = "BYWAY_TEST_UNDERTAKING";
@@ -136,10 +140,21 @@ fn damage(image: &Path) {
 fn judge(what: &str, image: &Path, model: &Model, told: &str) {
     let checked = byway::check(image, &mut |_, _, _| {}).unwrap();
     assert_eq!(checked.findings, [], "{told}");
-    let hands = open(image);
     let mut model = model.clone();
     changes(what).iter().for_each(|op| model.begin(*op, STEP));
+    let reader = Hands::open(&format!("{}&readonly=1", uri(image)), WORKLOAD, SEED, None);
+    let reader = reader.unwrap_or_else(|refused| panic!("{told}, read-only: {refused}"));
+    model.clone().check(&reader.device).unwrap_or_else(|said| panic!("{told}, read-only: {said}"));
+    drop(reader);
+    let hands = open(image);
     model.check(&hands.device).unwrap_or_else(|said| panic!("{told}: {said}"));
+}
+
+/// What has a temporary name: nothing, or a new image that was killed just before it took the name of the old one.
+fn temporary(dir: &Path) -> Vec<PathBuf> {
+    let paths = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let known = ["made", "base", "image", "image.copy"];
+    paths.filter(|path| !known.iter().any(|known| path.ends_with(known))).collect()
 }
 
 fn killed(what: &str) {
@@ -153,7 +168,7 @@ fn killed(what: &str) {
         damage(&base);
     }
     let fresh = || {
-        for left in ["image", "image.copy", "image.copy.partial", "image.resized"] {
+        for left in ["image", "image.copy"] {
             let _ = std::fs::remove_file(dir.path().join(left));
         }
         sparse::copy(&base, &image).unwrap();
@@ -163,7 +178,7 @@ fn killed(what: &str) {
     undertake(what, &image);
     let whole_us = begun.elapsed().as_micros() as u64;
     let mut random = Random::new(mix(SEED, what.len() as u64));
-    for kill in 0..KILLS {
+    for kill in 0..kills() {
         fresh();
         let instant = Duration::from_micros(random.below(whole_us + whole_us / 4));
         let told = format!("{what}, kill {kill}, after {instant:?} of {whole_us} us");
@@ -172,6 +187,10 @@ fn killed(what: &str) {
         if copy.exists() {
             judge(what, &copy, &model, &format!("{told}, the copy"));
             std::fs::remove_file(&copy).unwrap();
+        }
+        for left in temporary(dir.path()) {
+            judge(what, &left, &model, &format!("{told}, {}", left.display()));
+            std::fs::remove_file(left).unwrap();
         }
         if what != "repair" {
             judge(what, &image, &model, &told);

@@ -1,10 +1,14 @@
 //! Images of another size: everything is there, by its names; what does not fit is refused and nothing changes.
 
 use std::ops::ControlFlow;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use byway::embedded::Device;
 use byway::{CreateOptions, ErrorKind, MediaNamespaceKind, NewNamespace, Nsid};
+
+use crate::refusals::as_nobody;
 
 fn open(path: &Path) -> Device {
     byway::embedded::open(&format!("embedded:{}", path.display())).unwrap()
@@ -70,7 +74,7 @@ fn a_grown_image_holds_everything_and_keeps_who_it_is() {
     assert!(device.details().power.power_cycles > was.power.power_cycles);
     assert!(device.details().counters.accepted_bytes >= was.counters.accepted_bytes);
     device.nvm(None).unwrap().write(10_000, &[7; 4096]).unwrap();
-    assert!(!dir.path().join("disk.img.resized").exists());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
 }
 
 #[test]
@@ -112,8 +116,162 @@ fn a_resize_that_is_ended_leaves_the_image_as_it_was_and_closed() {
     image(&path);
     let ended = byway::resize(&path, 96 << 20, &[], &mut |_, _| ControlFlow::Break(())).unwrap_err();
     assert_eq!(ended.kind(), ErrorKind::Cancelled);
-    assert!(!dir.path().join("disk.img.resized").exists());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
     let details = open(&path).details();
     assert_eq!((details.power.unsafe_shutdowns, details.capacity_bytes), (0, 32 << 20));
+    holds_everything(&path);
+}
+
+/// Rounds of a loop; `BYWAY_TEST_ROUNDS` sets more.
+fn rounds() -> u64 {
+    std::env::var("BYWAY_TEST_ROUNDS").map_or(25, |rounds| rounds.parse().unwrap())
+}
+
+/// Puts of one writer, each by an opening of its own, until `is_over`; how many were acknowledged. One that finds the image
+/// in use tries again.
+fn put_until(path: &Path, writer: u8, is_over: &AtomicBool, acknowledged: &AtomicU64) -> u64 {
+    let uri = format!("embedded:{}", path.display());
+    let mut done = 0_u64;
+    while !is_over.load(Ordering::Relaxed) {
+        match byway::embedded::open(&uri) {
+            Ok(device) => {
+                let mut key = [writer; 9];
+                key[1..].copy_from_slice(&done.to_be_bytes());
+                device.kv(None).unwrap().put(&key, &done.to_le_bytes()).unwrap();
+                done += 1;
+                acknowledged.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Busy, "{error}"),
+        }
+    }
+    done
+}
+
+/// Resizes as often as there are rounds, with a put between each two.
+fn resize_beside_puts(path: &Path, acknowledged: &AtomicU64) {
+    for round in 0..rounds() {
+        let before = acknowledged.load(Ordering::Relaxed);
+        while let Err(error) = resize(path, (8 + round % 2) << 20, &[]) {
+            assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+        }
+        while acknowledged.load(Ordering::Relaxed) == before {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn puts_acknowledged_beside_resizes_are_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    byway::create(&path, &CreateOptions::new(8 << 20)).unwrap();
+    let (is_over, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
+    let done: Vec<u64> = std::thread::scope(|scope| {
+        let (path, is_over, acknowledged) = (&path, &is_over, &acknowledged);
+        let writer = |writer| scope.spawn(move || put_until(path, writer, is_over, acknowledged));
+        let writers: Vec<_> = [0, 1].into_iter().map(writer).collect();
+        resize_beside_puts(path, acknowledged);
+        is_over.store(true, Ordering::Relaxed);
+        writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+    });
+    println!("{} resizes, {done:?} puts", rounds());
+    let device = open(&path);
+    let mut kv = device.kv(None).unwrap();
+    for (writer, done) in done.into_iter().enumerate() {
+        for nth in 0..done {
+            let mut key = [writer as u8; 9];
+            key[1..].copy_from_slice(&nth.to_be_bytes());
+            assert_eq!(
+                kv.get(&key).unwrap().as_deref(),
+                Some(&nth.to_le_bytes()[..]),
+                "put {nth} of {writer}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_resized_image_keeps_its_mode_and_its_owner() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    image(&path);
+    for mode in [0o600, 0o640] {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&path, Some(4711), Some(4712)).unwrap();
+        }
+        let of = || path.metadata().map(|found| (found.mode(), found.uid(), found.gid())).unwrap();
+        let before = of();
+        resize(&path, 64 << 20, &[]).unwrap();
+        assert_eq!(of(), before);
+    }
+    holds_everything(&path);
+}
+
+#[test]
+fn a_resize_that_cannot_keep_the_owner_is_refused_before_any_work() {
+    if !rustix::process::geteuid().is_root() {
+        // Only root makes files of others.
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    image(&path);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let before = path.metadata().unwrap();
+    let refused = as_nobody(|| resize(&path, 64 << 20, &[]).unwrap_err());
+    assert_eq!(refused.kind(), ErrorKind::Denied, "{refused}");
+    assert!(refused.to_string().contains("belongs to user 0"), "{refused}");
+    let after = path.metadata().unwrap();
+    assert_eq!((after.ino(), after.mtime_nsec()), (before.ino(), before.mtime_nsec()));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_resize_of_a_symbolic_link_replaces_the_image_behind_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, folder) = (dir.path().join("disk.img"), dir.path().join("links"));
+    image(&path);
+    std::fs::create_dir(&folder).unwrap();
+    let link = folder.join("link.img");
+    symlink("../disk.img", &link).unwrap();
+    resize(&link, 64 << 20, &[]).unwrap();
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+    assert_eq!(open(&path).details().capacity_bytes, 64 << 20);
+    holds_everything(&link);
+}
+
+#[test]
+fn a_resize_of_an_image_with_hard_links_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, other) = (dir.path().join("disk.img"), dir.path().join("other.img"));
+    image(&path);
+    std::fs::hard_link(&path, &other).unwrap();
+    let refused = resize(&path, 64 << 20, &[]).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+    assert!(refused.to_string().contains("2 names (hard links)"), "{refused}");
+    assert_eq!(path.metadata().unwrap().ino(), other.metadata().unwrap().ino());
+    std::fs::remove_file(&other).unwrap();
+    resize(&path, 64 << 20, &[]).unwrap();
+    holds_everything(&path);
+}
+
+#[test]
+fn a_resize_leaves_files_beside_the_image_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, victim) = (dir.path().join("disk.img"), dir.path().join("victim"));
+    let (beside, link) = (dir.path().join("disk.img.resized"), dir.path().join("disk.img.resized.link"));
+    image(&path);
+    std::fs::write(&victim, "victim").unwrap();
+    std::fs::write(&beside, "mine").unwrap();
+    symlink(&victim, &link).unwrap();
+    resize(&path, 64 << 20, &[]).unwrap();
+    assert_eq!(std::fs::read(&beside).unwrap(), b"mine");
+    std::fs::remove_file(&beside).unwrap();
+    std::fs::rename(&link, &beside).unwrap();
+    resize(&path, 96 << 20, &[]).unwrap();
+    assert!(beside.symlink_metadata().unwrap().is_symlink());
+    assert_eq!(std::fs::read(&victim).unwrap(), b"victim");
     holds_everything(&path);
 }

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use byway::embedded::Device;
 use byway::{CreateOptions, ErrorKind, NewNamespace};
+
+use crate::refusals::as_nobody;
 
 fn open(path: &Path) -> Device {
     byway::embedded::open(&format!("embedded:{}", path.display())).unwrap()
@@ -146,7 +148,7 @@ fn a_process_that_has_the_image_open_and_says_nothing_is_given_up() {
     let _device = open(&path);
     let refused = byway::snapshot(&path, &copy).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::TimedOut, "{refused}");
-    assert!(!copy.exists() && !dir.path().join("copy.img.partial").exists());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside the image");
 }
 
 #[test]
@@ -163,7 +165,7 @@ fn a_copy_that_is_ended_leaves_nothing_and_the_device_goes_on() {
     // Where the file system shares blocks, there is nothing to be ended.
     if let Err(ended) = end(&path) {
         assert_eq!(ended.kind(), ErrorKind::Cancelled);
-        assert!(!copy.exists() && !dir.path().join("copy.img.partial").exists());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside the image");
     }
     let _ = std::fs::remove_file(&copy);
     byway::snapshot(&path, &copy).unwrap();
@@ -194,4 +196,98 @@ fn a_file_that_is_no_image_is_not_copied() {
     let error = byway::snapshot(&file, &out).unwrap_err();
     assert!(error.to_string().contains("is not a Byway image"), "{error}");
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1, "nothing is left behind");
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Mode, user and group.
+fn access_of(path: &Path) -> (u32, u32, u32) {
+    let found = path.metadata().unwrap();
+    (found.mode() & 0o7777, found.uid(), found.gid())
+}
+
+#[test]
+fn a_copy_may_be_opened_by_whom_the_image_may() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    byway::create(&path, &CreateOptions::new(32 << 20)).unwrap();
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&path, Some(4711), Some(4712)).unwrap();
+    }
+    for mode in [0o600, 0o660] {
+        set_mode(&path, mode);
+        let copy = |name| dir.path().join(format!("{name}-{mode:o}"));
+        byway::snapshot(&path, copy("closed")).unwrap();
+        let device = open(&path);
+        device.snapshot(copy("own")).unwrap();
+        byway::snapshot(&path, copy("asked")).unwrap();
+        for name in ["closed", "own", "asked"] {
+            assert_eq!(access_of(&copy(name)), access_of(&path), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_copy_by_another_user_is_his_and_open_to_no_other_group() {
+    if !rustix::process::geteuid().is_root() {
+        // Only root makes files of others.
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    set_mode(dir.path(), 0o777);
+    let path = dir.path().join("disk.img");
+    byway::create(&path, &CreateOptions::new(32 << 20)).unwrap();
+    std::os::unix::fs::chown(&path, Some(4711), Some(65_534)).unwrap();
+    for (group, mode, left) in [(4712, 0o644, 0o644), (4712, 0o664, 0o644), (4712, 0o606, 0o606)] {
+        std::os::unix::fs::chown(&path, None, Some(group)).unwrap();
+        set_mode(&path, mode);
+        let copy = dir.path().join(format!("{group}-{mode:o}"));
+        as_nobody(|| byway::snapshot(&path, &copy).unwrap());
+        let (is, uid, _) = access_of(&copy);
+        assert_eq!((is, uid), (left, 65_534), "{mode:o} of {group}");
+    }
+}
+
+#[test]
+fn a_snapshot_leaves_files_beside_the_copy_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, copy) = (dir.path().join("disk.img"), dir.path().join("copy.img"));
+    byway::create(&path, &CreateOptions::new(32 << 20)).unwrap();
+    let (victim, beside) = (dir.path().join("victim"), dir.path().join("copy.img.partial"));
+    std::fs::write(&victim, "victim").unwrap();
+    std::fs::write(&beside, "mine").unwrap();
+    byway::snapshot(&path, &copy).unwrap();
+    assert_eq!(std::fs::read(&beside).unwrap(), b"mine");
+    std::fs::remove_file(&copy).unwrap();
+    std::fs::remove_file(&beside).unwrap();
+    symlink(&victim, &beside).unwrap();
+    byway::snapshot(&path, &copy).unwrap();
+    assert!(beside.symlink_metadata().unwrap().is_symlink());
+    assert_eq!(std::fs::read(&victim).unwrap(), b"victim");
+}
+
+#[test]
+fn a_name_that_is_taken_while_a_copy_is_made_is_not_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, copy) = (dir.path().join("disk.img"), dir.path().join("copy.img"));
+    byway::create(&path, &CreateOptions::new(32 << 20)).unwrap();
+    let mut kv = open(&path).kv(None).unwrap();
+    (0..200).for_each(|n| kv.put(&key(n), &vec![n as u8; 60_000]).unwrap());
+    drop(kv);
+    let take = |_| {
+        std::fs::write(&copy, "mine").unwrap();
+        ControlFlow::Continue(())
+    };
+    // Where the file system shares blocks, a copy is made before its name can be taken.
+    if let Err(refused) = byway::snapshot_watched(&path, &copy, &mut |bytes| take(bytes)) {
+        assert!(refused.to_string().contains("exists already"), "{refused}");
+        assert_eq!(std::fs::read(&copy).unwrap(), b"mine");
+    }
+    let link = dir.path().join("link.img");
+    symlink(dir.path().join("nowhere"), &link).unwrap();
+    let refused = byway::snapshot(&path, &link).unwrap_err();
+    assert!(refused.to_string().contains("exists already"), "{refused}");
+    assert!(!dir.path().join("nowhere").exists());
 }

@@ -55,10 +55,11 @@ impl FolderEvents for Disk {
 
     fn before(&self, step: &NameStep<'_>) -> io::Result<()> {
         // The name may be on the disk before the content is, and whatever was not synced is lost.
-        if let NameStep::Rename { from, .. } = step {
-            let left = self.folder.join("left");
-            self.files.borrow()[*from].disk.cut_by(&left, |_| false);
-        }
+        let (NameStep::Link { from, to } | NameStep::Rename { from, to }) = step else { return Ok(()) };
+        let mut files = self.files.borrow_mut();
+        let file = files[*from].clone();
+        file.disk.cut_by(&self.folder.join("left"), |_| false);
+        files.insert(to.to_path_buf(), file);
         Ok(())
     }
 

@@ -93,7 +93,8 @@ Examples:
   byway resize disk.img 4G
 
 Everything is copied into a new image beside the old one, which then takes its name: until then the old one is the \
-image, whatever happens. Namespaces keep numbers, identifiers and content. The disk needs room for both.")]
+image, whatever happens. Namespaces keep numbers, identifiers and content, the file keeps owner, mode and ACL. A symbolic \
+link is followed; an image with hard links is refused. The disk needs room for both.")]
 pub struct Resize {
     /// The image; nobody may have it open.
     pub image: PathBuf,
@@ -117,7 +118,7 @@ Examples:
 
 The copy is the image as it is at one instant: every put that was acknowledged before is in it, whole. If a process has \
 the image open, that process makes the copy; its commands wait only while protected state is copied, for the time that \
-is printed.")]
+is printed. The copy has mode, ACL, owner and group of the image as with cp -p; what exists is never overwritten.")]
 pub struct Snapshot {
     /// The image.
     pub image: PathBuf,

@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::args::Report;
+use crate::files;
 use crate::report::claims::{Claim, Verdict};
 use crate::report::figures;
 use crate::report::html;
@@ -35,18 +35,14 @@ pub fn run(args: &Report, out: &mut impl Write, interrupt: &Interrupt) -> Result
     measured.imports = imports;
     let tables = tables(&measured);
     let page = html::page(&measured, &figures::sections(&measured)?, &tables);
-    write_file(&args.dir.join("report.html"), page.as_bytes())?;
-    write_file(&args.dir.join("report.json"), &serde_json::to_vec(&measured)?)?;
+    files::replace(&args.dir.join("report.html"), page.as_bytes())?;
+    files::replace(&args.dir.join("report.json"), &serde_json::to_vec(&measured)?)?;
     for (title, table) in &tables {
         write!(out, "\n{title}\n\n{table}")?;
     }
     write_verdicts(&measured, out)?;
     writeln!(out, "\nwritten: {}", args.dir.join("report.html").display())?;
     Ok(())
-}
-
-fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
-    fs::write(path, bytes).with_context(|| format!("write {}", path.display()))
 }
 
 const HEADINGS: [&str; 6] = ["method", "payload B", "wire B", "flash pages", "model latency", "wall puts"];

@@ -13,6 +13,10 @@ use crate::records::{Format, Record, Records};
 use crate::subject::Subject;
 use crate::terminal::{Interrupt, Progress};
 
+/// Identifier of the image of a report (RFC 9562, version 8), and the serial number that follows from it.
+const UUID: [u8; 16] = *b"byway \x80repo\x80rt 1";
+const SERIAL: &str = "62797761792080726570";
+
 /// Imports the records of a file by each method into a namespace of its own in one image, `records.img` in `dir`.
 ///
 /// # Errors
@@ -20,11 +24,9 @@ use crate::terminal::{Interrupt, Progress};
 pub fn run(dir: &Path, file: &Path, interrupt: &Interrupt) -> Result<Vec<ImportPoint>> {
     let records = read(file)?;
     let image = dir.join("records.img");
-    if image.exists() {
-        std::fs::remove_file(&image).with_context(|| format!("make {} anew", image.display()))?;
-    }
+    remove_earlier(&image)?;
     let profile = experiment::profile(COSMOS)?;
-    Subject::create_image(&image, &profile, Method::ALL.len())?;
+    Subject::create_image(&image, &profile, Method::ALL.len(), UUID)?;
     let progress = Progress::new("records", 2 * (Method::ALL.len() * records.len()) as u64);
     let run = Run { count: records.len() as u64, seed: 0, interrupt, progress: &progress };
     let mut points = Vec::new();
@@ -47,6 +49,21 @@ pub fn run(dir: &Path, file: &Path, interrupt: &Interrupt) -> Result<Vec<ImportP
         );
     }
     Ok(points)
+}
+
+/// Removes the image of an earlier report, and no other file.
+fn remove_earlier(image: &Path) -> Result<()> {
+    if image.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let opened = byway::embedded::open(&format!("embedded:{}?readonly=1", image.display()));
+    let is_ours = opened.is_ok_and(|device| device.identity().serial == SERIAL);
+    ensure!(
+        is_ours,
+        "{} is no image of an earlier report and is left as it is: move it first",
+        image.display()
+    );
+    std::fs::remove_file(image).with_context(|| format!("make {} anew", image.display()))
 }
 
 fn read(file: &Path) -> Result<Vec<Record>> {

@@ -83,8 +83,14 @@ impl AreaTable {
         self.areas.iter().position(named).map(|slot| AreaRef(slot as u16))
     }
 
-    /// Adds an area of zeroes.
-    pub(crate) fn add(&mut self, nsid: u32, id: AreaId, len_bytes: usize) -> Result<AreaRef, FlashError> {
+    /// Adds an area of zeroes, in the file or for as long as the device is open.
+    fn add(
+        &mut self,
+        nsid: u32,
+        id: AreaId,
+        len_bytes: usize,
+        backing: &Backing,
+    ) -> Result<AreaRef, FlashError> {
         if self.find(nsid, id).is_some() {
             return Err(FlashError::AreaExists { nsid, id: id.0 });
         }
@@ -95,8 +101,8 @@ impl AreaTable {
         let slot = slot.ok_or(FlashError::TableFull("protected areas"))?;
         let at = self.place_for(len_bytes as u64).ok_or(FlashError::TableFull("bytes of protected areas"))?;
         let entry = Entry { nsid, id, at, len: len_bytes as u64 };
-        self.backing.allocate(entry.range(self.region))?;
-        self.areas[slot] = Some(entry.map(&self.backing, self.region)?);
+        backing.allocate(entry.range(self.region))?;
+        self.areas[slot] = Some(entry.map(backing, self.region)?);
         entry.store(&mut self.table, slot);
         Ok(AreaRef(slot as u16))
     }
@@ -237,7 +243,25 @@ impl Flash {
         if nsid != 0 && self.namespaces.find(nsid).is_none() {
             return Err(FlashError::NoNamespace(nsid));
         }
-        self.areas.add(nsid, id, len_bytes)
+        let backing = self.areas.backing.clone();
+        self.areas.add(nsid, id, len_bytes, &backing)
+    }
+
+    /// Adds an area of zeroes to a namespace of a device that was opened read-only. It is in this process's memory alone.
+    ///
+    /// # Errors
+    /// [`FlashError::Misuse`] for a device that can be written; [`FlashError::AreaExists`], [`FlashError::TableFull`],
+    /// [`FlashError::Memory`].
+    pub fn add_area_in_memory(
+        &mut self,
+        nsid: u32,
+        id: AreaId,
+        len_bytes: usize,
+    ) -> Result<AreaRef, FlashError> {
+        if !self.is_read_only() {
+            return Err(FlashError::Misuse("areas of an image that can be written are in the image"));
+        }
+        self.areas.add(nsid, id, len_bytes, &Backing::Memory)
     }
 
     /// The area of that name.

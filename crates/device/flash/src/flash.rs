@@ -184,8 +184,9 @@ impl Flash {
         self.layout.total_bytes()
     }
 
-    /// The image's file, if there is one.
-    pub(crate) fn image_file(&self) -> Option<Arc<ImageFile>> {
+    /// The image's file, if there is one; it is locked as long as anything has it.
+    #[must_use]
+    pub fn image_file(&self) -> Option<Arc<ImageFile>> {
         match &self.backing {
             Backing::File(file) => Some(Arc::clone(file)),
             Backing::Memory => None,

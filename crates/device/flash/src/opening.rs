@@ -42,20 +42,9 @@ impl Flash {
         namespaces: &[NamespaceSpec],
         promises: Promises,
     ) -> Result<Self, FlashError> {
-        let how = How { timing: options.timing, run: options.run, factory_bad: options.factory_bad };
-        let over_provisioning_percent = options.over_provisioning_percent;
-        let profile = FlashProfile { over_provisioning_percent, ..options.profile };
-        let superblock = |keeps| -> Result<Superblock, ImageError> {
-            Ok(Superblock {
-                keeps,
-                geometry: Geometry::for_promises(options.size_bytes, &profile, promises)?,
-                profile,
-                profile_name: options.profile_name,
-                uuid: options.uuid,
-                features: Features::default(),
-            })
-        };
-        match options.media {
+        let (how, media) = (options.how(), options.media.clone());
+        let superblock = |keeps| superblock_of(options, promises, keeps);
+        match media {
             MediaKind::File(path) => Self::create_file(&path, superblock(Keeps::File)?, how, namespaces),
             MediaKind::Ram => Self::create_in_memory(superblock(Keeps::Ram)?, how, namespaces),
             MediaKind::Null => Self::create_in_memory(superblock(Keeps::Null)?, how, namespaces),
@@ -70,6 +59,16 @@ impl Flash {
                 Self::describe(&path, superblock(Keeps::Null)?, how, namespaces)
             }
         }
+    }
+
+    /// Makes a device without namespaces in an empty file, which gets its name later.
+    pub(crate) fn create_in(
+        file: ImageFile,
+        options: FlashOptions,
+        promises: Promises,
+    ) -> Result<Self, FlashError> {
+        let how = options.how();
+        Self::fill_file(&Arc::new(file), superblock_of(options, promises, Keeps::File)?, how, &[])
     }
 
     fn create_in_memory(
@@ -124,10 +123,11 @@ impl Flash {
     ) -> Result<Self, FlashError> {
         let file = ImageFile::create(path).map_err(ImageError::from)?;
         let file = Arc::new(file.watched_by(how.run.events.clone()));
-        let made = Self::fill_file(&file, superblock, how, namespaces);
+        let made = Self::fill_file(&file, superblock, how, namespaces)
+            .and_then(|flash| file.sync_name().map(|()| flash).map_err(FlashError::from));
         if made.is_err() {
             // The file is ours and new. What made this fail is the better error.
-            let _ = std::fs::remove_file(path);
+            file.remove_name();
         }
         made
     }
@@ -144,10 +144,9 @@ impl Flash {
         backing.allocate(layout.fixed())?;
         let media = FileMedia::open(Arc::clone(file), superblock.geometry, &layout, &how.run)?;
         let mut flash = Self::create_on(backing, Box::new(media), superblock, how, namespaces)?;
-        // What makes it an image comes last, and its name with it. Whatever is promised of it is promised by a later sync.
+        // What makes it an image comes last. Whatever is promised of it is promised by a later sync.
         flash.ftl.sync(SyncPoint::Made)?;
         flash.superblock.write(file)?;
-        file.sync_name()?;
         Ok(flash)
     }
 
@@ -174,13 +173,22 @@ impl Flash {
     /// [`FlashError::Image`]: what is wrong with it, in one sentence.
     pub fn open(path: &Path, options: OpenOptions) -> Result<Self, FlashError> {
         let opened = if options.read_only { ImageFile::open_read_only(path) } else { ImageFile::open(path) };
-        let file = opened.map_err(ImageError::from)?;
+        Self::open_in(opened.map_err(ImageError::from)?, options)
+    }
+
+    /// As [`Flash::open`], of a file that is open and locked. `options.read_only` counts for nothing: it is as the file was
+    /// opened.
+    ///
+    /// # Errors
+    /// As [`Flash::open`].
+    pub fn open_in(file: ImageFile, options: OpenOptions) -> Result<Self, FlashError> {
         let file = Arc::new(file.watched_by(options.run.events.clone()));
         let superblock = Superblock::read(&file)?;
+        let path = file.path().to_path_buf();
         if superblock.keeps != Keeps::File {
-            return Self::open_described(file, superblock, options, path);
+            return Self::open_described(file, superblock, options, &path);
         }
-        Self::open_file(file, superblock, options, path, None)
+        Self::open_file(file, superblock, options, &path, None)
     }
 
     /// Opens the device that an image holds. With a mender, what of its tables is damaged is set right or left out.
@@ -391,4 +399,18 @@ impl Flash {
         self.ftl.state.close();
         self.ftl.sync(SyncPoint::Closed)
     }
+}
+
+/// The superblock of a device that is to be made.
+fn superblock_of(options: FlashOptions, promises: Promises, keeps: Keeps) -> Result<Superblock, ImageError> {
+    let over_provisioning_percent = options.over_provisioning_percent;
+    let profile = FlashProfile { over_provisioning_percent, ..options.profile };
+    Ok(Superblock {
+        keeps,
+        geometry: Geometry::for_promises(options.size_bytes, &profile, promises)?,
+        profile,
+        profile_name: options.profile_name,
+        uuid: options.uuid,
+        features: Features::default(),
+    })
 }

@@ -55,6 +55,10 @@ impl FlashOptions {
             factory_bad: FactoryBad { ppm: 0, seed: 0 },
         }
     }
+
+    pub(crate) fn how(&self) -> How {
+        How { timing: self.timing, run: self.run.clone(), factory_bad: self.factory_bad }
+    }
 }
 
 /// How a device is run, whether made or opened. Nothing of it is kept in the image.

@@ -1,10 +1,11 @@
-//! A device of another size with the same namespaces: everything is copied into a new image beside the old one.
+//! A device of another size with the same namespaces: everything is copied into a new image.
 //!
 //! The shape of the array follows from the size, and with it the place of everything, so an image is not resized in place.
 //! Until the new one takes the name of the old, the old one is the image.
 
 use std::ops::ControlFlow;
-use std::path::Path;
+
+use byway_sys::ImageFile;
 
 use crate::counters::Cause;
 use crate::error::FlashError;
@@ -16,21 +17,35 @@ use crate::options::FlashOptions;
 use crate::spare::PageKind;
 
 impl Flash {
-    /// Copies the device into a new image at `path` with room for `size_bytes`. Namespaces keep numbers, identifiers and
-    /// content; `sizes` may give one of blocks another size. `watch` is told how many of how many entries are copied, and
-    /// may end it.
+    /// Copies the device into a new image with room for `size_bytes` in the empty file `into`. Namespaces keep numbers,
+    /// identifiers and content; `sizes` may give one of blocks another size. `watch` is told how many of how many entries
+    /// are copied, and may end it. The new device is closed, and its file locked as long as the value is there.
     ///
     /// # Errors
     /// [`FlashError::TooSmall`] when the namespaces do not fit, [`FlashError::Misuse`] for a namespace that cannot have
-    /// the size asked for, [`FlashError::Ended`] where `watch` ended it, and what reading, writing and the file say. The
-    /// new file is removed then.
+    /// the size asked for, [`FlashError::Ended`] where `watch` ended it, and what reading, writing and the file say. Then
+    /// `into` is of no use.
     pub fn resized(
         &mut self,
-        path: &Path,
+        into: ImageFile,
         size_bytes: u64,
         sizes: &[(u32, u64)],
         watch: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
-    ) -> Result<(), FlashError> {
+    ) -> Result<Self, FlashError> {
+        let (entries, planned) = self.plan(size_bytes, sizes)?;
+        let media = MediaKind::File(into.path().to_path_buf());
+        let mut options = FlashOptions::new(size_bytes, *self.profile(), media);
+        self.profile_name().clone_into(&mut options.profile_name);
+        (options.timing, options.uuid) = (false, self.uuid());
+        options.over_provisioning_percent = self.profile().over_provisioning_percent;
+        let mut new = Self::create_in(into, options, self.promises())?;
+        self.copy_into(&mut new, &entries, planned, watch)?;
+        new.close_unnamed()?;
+        Ok(new)
+    }
+
+    /// The namespaces as they are and as they shall be, if they fit.
+    fn plan(&self, size_bytes: u64, sizes: &[(u32, u64)]) -> Result<(Vec<Entry>, Vec<Entry>), FlashError> {
         let entries: Vec<Entry> = self.namespaces.iter().cloned().collect();
         let planned =
             entries.iter().map(|entry| self.planned(entry, sizes)).collect::<Result<Vec<_>, _>>()?;
@@ -42,17 +57,7 @@ impl Flash {
         if asked_bytes > size_bytes {
             return Err(FlashError::TooSmall { namespaces_bytes: asked_bytes, size_bytes });
         }
-        let mut options = FlashOptions::new(size_bytes, *self.profile(), MediaKind::File(path.into()));
-        self.profile_name().clone_into(&mut options.profile_name);
-        (options.timing, options.uuid) = (false, self.uuid());
-        options.over_provisioning_percent = self.profile().over_provisioning_percent;
-        let mut new = Self::create_for(options, &[], self.promises())?;
-        let copied = self.copy_into(&mut new, &entries, planned, watch).and_then(|()| new.close_unnamed());
-        if copied.is_err() {
-            // The file is ours and new. What made this fail is the better error.
-            let _ = std::fs::remove_file(path);
-        }
-        copied
+        Ok((entries, planned))
     }
 
     /// A namespace as it shall be.

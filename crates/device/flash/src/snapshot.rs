@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use byway_sys::copy::{DataRanges, copy_range, reflink};
-use byway_sys::{CopyFile, ImageFile};
+use byway_sys::{Access, CopyFile, ImageFile};
 
 use crate::error::FlashError;
 use crate::flash::Flash;
@@ -143,6 +143,15 @@ impl Flash {
             pieces: Mutex::default(),
             failed: AtomicBool::new(false),
         }))
+    }
+
+    /// Who may open the image: owner, mode and ACL of its file.
+    ///
+    /// # Errors
+    /// [`FlashError::Misuse`] for a device without an image; what the file says.
+    pub fn access(&self) -> Result<Access, FlashError> {
+        let file = self.image_file().ok_or(FlashError::Misuse("only an image can be copied"))?;
+        Ok(file.access()?)
     }
 
     /// The instant: what the image is now, it will be in the copy. Until [`end_snapshot`](Self::end_snapshot), blocks are

@@ -66,7 +66,8 @@ pub struct KvEngine {
 }
 
 impl KvEngine {
-    /// Makes an empty engine in a namespace. One that is there already is forgotten.
+    /// Makes an empty engine in a namespace. One that is there already is forgotten. In an image that was opened read-only it is
+    /// made in private memory: a kill within a format leaves a namespace without an engine, which is empty to a reader too.
     ///
     /// # Errors
     /// [`KvError::TooSmall`]; a flash that cannot give the protected areas.
@@ -86,7 +87,9 @@ impl KvEngine {
         state[..HEADER_BYTES].fill(0);
         store.order(SyncPoint::EngineEnd)?;
         store.state(&home).fill(0);
-        store.trim_pages(&home, 0, layout.segments as u64 * layout.pages_per_segment())?;
+        if !store.is_read_only() {
+            store.trim_pages(&home, 0, layout.segments as u64 * layout.pages_per_segment())?;
+        }
         ValueLog::create(store, &home, &layout);
         let log = ValueLog::open(store, &home, &layout, options.packing)?;
         let replay_from = log.replay_positions();

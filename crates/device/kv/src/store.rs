@@ -224,11 +224,14 @@ impl PageStore for Flash {
         state_bytes: usize,
         windows_bytes: usize,
     ) -> Result<Home, FlashError> {
-        if self.find_area(namespace.nsid, STATE_AREA).is_none() {
-            self.add_area(namespace.nsid, STATE_AREA, state_bytes)?;
-        }
-        if windows_bytes > 0 && self.find_area(namespace.nsid, WINDOWS_AREA).is_none() {
-            self.add_area(namespace.nsid, WINDOWS_AREA, windows_bytes)?;
+        for (area, len_bytes) in [(STATE_AREA, state_bytes), (WINDOWS_AREA, windows_bytes)] {
+            if len_bytes == 0 || self.find_area(namespace.nsid, area).is_some() {
+                continue;
+            }
+            match Self::is_read_only(self) {
+                true => self.add_area_in_memory(namespace.nsid, area, len_bytes)?,
+                false => self.add_area(namespace.nsid, area, len_bytes)?,
+            };
         }
         self.find_home(namespace).ok_or(FlashError::Misuse("an area that was just added is not there"))
     }

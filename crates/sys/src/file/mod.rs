@@ -1,6 +1,7 @@
 //! The file that holds a device: locked, preallocated where it is mapped, and full disks said as such.
 
 mod open;
+mod successor;
 
 use std::fs::File;
 use std::io;
@@ -10,14 +11,17 @@ use std::sync::Arc;
 
 use rustix::fs::FallocateFlags;
 
+use crate::access::Access;
 use crate::copy::DataRanges;
 use crate::events::FileEvents;
 use crate::exclusive::ExclusiveMapping;
 use crate::file_error::{ALLOCATING, FileError, PUNCHING, READING, SYNCING, WRITING, refusal};
 use crate::map::Sharing;
-use crate::names::{NamePoint, sync_name};
+use crate::names::{NamePoint, remove_if_at, sync_name};
 use crate::trouble::{Trouble, TroubleByte};
 use crate::view::ReadMapping;
+
+pub use successor::Successor;
 
 /// A file opened under a lock, so that it has one writer.
 #[derive(Debug)]
@@ -74,6 +78,14 @@ impl ImageFile {
     /// What the system says.
     pub fn len_bytes(&self) -> Result<u64, FileError> {
         self.file.metadata().map(|found| found.len()).map_err(|source| self.failed("measuring", source))
+    }
+
+    /// Who may open it: owner, mode and ACL.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn access(&self) -> Result<Access, FileError> {
+        Access::of(&self.file).map_err(|source| self.failed("reading the access rights of", source))
     }
 
     /// Bytes the file takes on its disk, holes not counted.
@@ -213,6 +225,12 @@ impl ImageFile {
             events.after_sync();
         }
         Ok(())
+    }
+
+    /// Removes the file's name, if it is still this file's: after it was made in vain.
+    pub fn remove_name(&self) {
+        // What made this necessary is the better error.
+        let _ = remove_if_at(&self.file, &self.path);
     }
 
     /// Waits until the file's name is on the disk: a file that was just made may be nameless after a loss of power.

@@ -2,15 +2,16 @@
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
 use super::ImageFile;
-use crate::events::of_file;
+use crate::events::{FileEvents, of_file};
 use crate::file_error::{FileError, refusal};
-use crate::names::folder_of;
+use crate::names::{folder_of, is_at, remove_if_at};
 use crate::trouble::TroubleByte;
 
 /// How long a lock is asked for before it counts as somebody's.
@@ -32,7 +33,14 @@ impl ImageFile {
                     refused => refused.denied("made"),
                 }
             })?;
-        Self::locked(file, path, false)
+        match lock(&file, FlockOperation::NonBlockingLockExclusive, path, Instant::now()) {
+            Ok(()) => Ok(Self::of(file, path, false, of_file(path))),
+            Err(refused) => {
+                // The file is ours and new.
+                let _ = remove_if_at(&file, path);
+                Err(refused)
+            }
+        }
     }
 
     /// Opens an existing file for reading and writing, alone. A file that nobody may write by its mode is left alone
@@ -42,17 +50,20 @@ impl ImageFile {
     /// [`FileError::Missing`], [`FileError::ReadOnly`], [`FileError::Denied`] where it may not even be read,
     /// [`FileError::InUse`] and what the system says.
     pub fn open(path: &Path) -> Result<Self, FileError> {
-        let file = OpenOptions::new().read(true).write(true).open(path).map_err(|source| {
-            match refusal(path, "opening", source) {
-                refused if File::open(path).is_err() => refused.denied("read and written"),
-                refused => refused,
+        Self::open_locked(path, false, || {
+            let file =
+                OpenOptions::new().read(true).write(true).open(path).map_err(|source| {
+                    match refusal(path, "opening", source) {
+                        refused if File::open(path).is_err() => refused.denied("read and written"),
+                        refused => refused,
+                    }
+                })?;
+            let found = file.metadata().map_err(|source| refusal(path, "opening", source))?;
+            if found.permissions().readonly() {
+                return Err(FileError::ReadOnly { path: path.to_path_buf() });
             }
-        })?;
-        let found = file.metadata().map_err(|source| refusal(path, "opening", source))?;
-        if found.permissions().readonly() {
-            return Err(FileError::ReadOnly { path: path.to_path_buf() });
-        }
-        Self::locked(file, path, false)
+            Ok(file)
+        })
     }
 
     /// Opens an existing file for reading. Other readers may have it open too; a writer may not.
@@ -60,28 +71,50 @@ impl ImageFile {
     /// # Errors
     /// [`FileError::Missing`], [`FileError::Denied`], [`FileError::InUse`] and what the system says.
     pub fn open_read_only(path: &Path) -> Result<Self, FileError> {
-        let file = File::open(path).map_err(|source| refusal(path, "opening", source).denied("read"))?;
-        Self::locked(file, path, true)
+        Self::open_locked(path, true, || {
+            File::open(path).map_err(|source| refusal(path, "opening", source).denied("read"))
+        })
     }
 
+    /// Opens a file and locks it. The file may be replaced while its lock is waited for, by a resize: then the lock is of a file
+    /// that has lost its name, and the one that has the name now is opened.
+    ///
     /// `flock` belongs to the open file, so it also keeps out a second opener in this process, and it is gone with
     /// the process however that ends.
-    fn locked(file: File, path: &Path, read_only: bool) -> Result<Self, FileError> {
+    fn open_locked(
+        path: &Path,
+        read_only: bool,
+        open: impl Fn() -> Result<File, FileError>,
+    ) -> Result<Self, FileError> {
         let how = match read_only {
             true => FlockOperation::NonBlockingLockShared,
             false => FlockOperation::NonBlockingLockExclusive,
         };
-        match lock(&file, how) {
-            Ok(()) => Ok(Self {
-                file,
-                path: path.to_path_buf(),
-                read_only,
-                events: of_file(path),
-                trouble: TroubleByte::default(),
-            }),
-            Err(Errno::WOULDBLOCK) => Err(FileError::InUse { path: path.to_path_buf() }),
-            Err(error) => Err(refusal(path, "locking", error.into())),
+        let begun = Instant::now();
+        loop {
+            let file = open()?;
+            lock(&file, how, path, begun)?;
+            if is_at(&file, path).map_err(|source| refusal(path, "opening", source))? {
+                return Ok(Self::of(file, path, read_only, of_file(path)));
+            }
+            if begun.elapsed() >= LOCK_PATIENCE {
+                return Err(FileError::InUse { path: path.to_path_buf() });
+            }
         }
+    }
+
+    /// A new file without data, locked, that is at `path` in messages.
+    pub(super) fn new_locked(
+        file: File,
+        path: &Path,
+        events: Option<Arc<dyn FileEvents>>,
+    ) -> Result<Self, FileError> {
+        lock(&file, FlockOperation::NonBlockingLockExclusive, path, Instant::now())?;
+        Ok(Self::of(file, path, false, events))
+    }
+
+    fn of(file: File, path: &Path, read_only: bool, events: Option<Arc<dyn FileEvents>>) -> Self {
+        Self { file, path: path.to_path_buf(), read_only, events, trouble: TroubleByte::default() }
     }
 }
 
@@ -94,15 +127,16 @@ impl Drop for ImageFile {
 }
 
 /// Locks a file, if need be after a moment: a process that is just being started from one that ended meanwhile holds its locks
-/// until it runs its own program.
-fn lock(file: &File, how: FlockOperation) -> Result<(), Errno> {
-    let begun = Instant::now();
+/// until it runs its own program. The moment began at `begun`.
+fn lock(file: &File, how: FlockOperation, path: &Path, begun: Instant) -> Result<(), FileError> {
     loop {
         match rustix::fs::flock(file, how) {
+            Ok(()) => return Ok(()),
             Err(Errno::WOULDBLOCK) if begun.elapsed() < LOCK_PATIENCE => {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            done => return done,
+            Err(Errno::WOULDBLOCK) => return Err(FileError::InUse { path: path.to_path_buf() }),
+            Err(error) => return Err(refusal(path, "locking", error.into())),
         }
     }
 }
@@ -174,5 +208,63 @@ mod tests {
             is_open
         };
         assert!((0..100).any(|_| is_waited_for()));
+    }
+    fn same(one: &File, other: &File) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        one.metadata().unwrap().ino() == other.metadata().unwrap().ino()
+    }
+
+    /// Replaces a file while `open` waits for its lock: what `open` gets, and a handle of the file that has the name then.
+    fn replaced_meanwhile(open: fn(&Path) -> Result<ImageFile, FileError>) -> (ImageFile, File) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        // Again where a busy machine has made more than a moment of it.
+        for _ in 0..100 {
+            std::fs::write(&path, "old").unwrap();
+            let held = File::options().read(true).write(true).open(&path).unwrap();
+            rustix::fs::flock(&held, FlockOperation::LockExclusive).unwrap();
+            let waits = {
+                let path = path.clone();
+                std::thread::spawn(move || open(&path))
+            };
+            // In vain for a while, or not begun: the lock is given up only once the file is replaced.
+            std::thread::sleep(Duration::from_millis(5));
+            let next = dir.path().join("next");
+            std::fs::write(&next, "new").unwrap();
+            let new = File::open(&next).unwrap();
+            std::fs::rename(&next, &path).unwrap();
+            drop(held);
+            match waits.join().unwrap() {
+                Ok(opened) => return (opened, new),
+                Err(FileError::InUse { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        panic!("never opened");
+    }
+
+    #[test]
+    fn an_opener_that_waited_for_a_replaced_file_gets_the_new_one() {
+        for open in [ImageFile::open, ImageFile::open_read_only] {
+            let (opened, new) = replaced_meanwhile(open);
+            assert!(same(opened.file(), &new));
+            let lock = rustix::fs::flock(&new, FlockOperation::NonBlockingLockExclusive);
+            assert_eq!(lock, Err(Errno::WOULDBLOCK), "the lock is of the new one");
+        }
+    }
+
+    #[test]
+    fn an_opener_that_waited_for_a_removed_file_is_told_that_it_is_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        let held = ImageFile::create(&path).unwrap();
+        let opener = {
+            let path = path.clone();
+            std::thread::spawn(move || ImageFile::open(&path))
+        };
+        std::fs::remove_file(&path).unwrap();
+        drop(held);
+        let refused = opener.join().unwrap().unwrap_err();
+        assert!(matches!(refused, FileError::Missing { .. } | FileError::InUse { .. }), "{refused}");
     }
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use byway_sys::map::Sharing;
+use byway_sys::names::{is_at, remove_if_at};
 use byway_sys::{Mapping, dax};
 
 use crate::domain::Domain;
@@ -61,11 +62,12 @@ impl Mapped {
         how: &Opening,
         user: Option<u32>,
     ) -> Result<Self, RegionError> {
-        let is_new = kind != Kind::DevDax && !path.exists();
-        let opened = Self::open_file(kind, path, size_bytes, how, user);
+        let (file, is_new) = open_locked(kind, path, user)?;
+        let made = file.try_clone().map_err(RegionError::system(path, "open it"))?;
+        let opened = Self::open_file(kind, path, file, size_bytes, how, user);
         if is_new && opened.is_err() {
-            // What made this fail is the better error, and the file is ours and empty.
-            let _ = std::fs::remove_file(path);
+            // What made this fail is the better error. The file is ours and empty, and locked until here.
+            let _ = remove_if_at(&made, path);
         }
         opened
     }
@@ -73,11 +75,11 @@ impl Mapped {
     fn open_file(
         kind: Kind,
         path: &Path,
+        file: File,
         size_bytes: Option<u64>,
         how: &Opening,
         user: Option<u32>,
     ) -> Result<Self, RegionError> {
-        let file = open_locked(kind, path, user)?;
         let terms = match kind {
             Kind::Emu => emu::terms(path, &file, size_bytes, how)?,
             Kind::FsDax => fsdax::terms(path, &file, size_bytes, how)?,
@@ -163,21 +165,28 @@ impl Mapped {
     }
 }
 
-fn open_locked(kind: Kind, path: &Path, user: Option<u32>) -> Result<File, RegionError> {
-    let opened = match kind {
-        Kind::DevDax => std::fs::OpenOptions::new().read(true).write(true).open(path),
-        Kind::Emu | Kind::FsDax => dax::open_or_make(path),
-    };
-    let file = opened.map_err(RegionError::system(path, "open it"))?;
-    let is_ours = dax::is_ours_or(&file, user).map_err(RegionError::system(path, "ask whose it is"))?;
-    if kind != Kind::DevDax && !is_ours {
-        return Err(RegionError::refused(path, "it belongs to another user, who may have it open"));
+/// Opens the file at a path and locks it; whether it was made. The file may be removed or replaced before it is locked: then the
+/// one that is there now is opened.
+fn open_locked(kind: Kind, path: &Path, user: Option<u32>) -> Result<(File, bool), RegionError> {
+    loop {
+        let opened = match kind {
+            Kind::DevDax => File::options().read(true).write(true).open(path).map(|file| (file, false)),
+            Kind::Emu | Kind::FsDax => dax::open_or_make(path),
+        };
+        let (file, is_new) = opened.map_err(RegionError::system(path, "open it"))?;
+        let is_ours = dax::is_ours_or(&file, user).map_err(RegionError::system(path, "ask whose it is"))?;
+        if kind != Kind::DevDax && !is_ours {
+            return Err(RegionError::refused(path, "it belongs to another user, who may have it open"));
+        }
+        if !dax::try_lock(&file).map_err(RegionError::system(path, "lock it"))? {
+            let who = dax::who_locked(&file);
+            let who = who.map_or("another process".to_owned(), |it| format!("process {it}"));
+            return Err(RegionError::refused(path, format!("{who} owns it")));
+        }
+        if is_at(&file, path).map_err(RegionError::system(path, "look for it"))? {
+            return Ok((file, is_new));
+        }
     }
-    if dax::try_lock(&file).map_err(RegionError::system(path, "lock it"))? {
-        return Ok(file);
-    }
-    let who = dax::who_locked(&file).map_or("another process".to_owned(), |it| format!("process {it}"));
-    Err(RegionError::refused(path, format!("{who} owns it")))
 }
 
 /// Maps a file from `file_at` on; one that others may cut short is guarded.

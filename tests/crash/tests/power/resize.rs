@@ -67,11 +67,13 @@ impl Stage {
     fn judge(&self, left: &Path, to: To) -> Result<(), String> {
         start_anew(left, &self.structures);
         self.is_whole(left)?;
-        // Half of another attempt.
+        // A file of a name that looks like an attempt's.
         let mut beside = left.as_os_str().to_owned();
         beside.push(".resized");
-        File::create(beside).and_then(|file| file.set_len(1 << 20)).unwrap();
+        File::create(&beside).and_then(|file| file.set_len(1 << 20)).unwrap();
         resize(left, to).map_err(|error| format!("resized again: {error}"))?;
+        assert_eq!(std::fs::metadata(&beside).unwrap().len(), 1 << 20);
+        std::fs::remove_file(beside).unwrap();
         self.is_whole(left).map_err(|said| format!("resized again: {said}"))
     }
 

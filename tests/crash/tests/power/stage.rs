@@ -99,12 +99,14 @@ impl FolderEvents for Folder {
     }
 
     fn before(&self, step: &NameStep<'_>) -> io::Result<()> {
-        let NameStep::Rename { from, .. } = step else { return Ok(()) };
-        let files = self.0.files.lock().unwrap();
-        let (_, file) = files.iter().find(|(path, _)| path == from).unwrap();
+        let (NameStep::Link { from, to } | NameStep::Rename { from, to }) = step else { return Ok(()) };
+        let mut files = self.0.files.lock().unwrap();
+        let (_, file) = files.iter().rfind(|(path, _)| path == from).unwrap();
+        let file = file.clone();
         // Where its structures are is another question: all of it has to be there.
         let successors =
-            self.0.cut(file, "successor", &[Fate::Nothing, Fate::Everything, Fate::Scattered(1)]);
+            self.0.cut(&file, "successor", &[Fate::Nothing, Fate::Everything, Fate::Scattered(1)]);
+        files.push((to.to_path_buf(), file));
         self.0.left.lock().unwrap().successors.extend(successors);
         Ok(())
     }

@@ -151,6 +151,36 @@ fn an_image_that_is_opened_to_be_read_is_read_and_not_written() {
 }
 
 #[test]
+fn a_namespace_without_an_engine_is_empty_in_an_image_opened_to_be_read() {
+    // As a kill leaves it: within the making of a namespace, and within a format.
+    for is_formatted in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image");
+        let (mut flash, namespace) = device(MediaKind::File(path.clone()));
+        if is_formatted {
+            let mut engine =
+                KvEngine::create(&mut flash, &namespace, &KvFormat::default(), options(Packing::All))
+                    .unwrap();
+            fill(&mut engine, &mut flash, &mut 0);
+            flash.wipe_areas(1).unwrap();
+        }
+        drop(flash);
+        let before = std::fs::read(&path).unwrap();
+        let mut flash =
+            Flash::open(&path, OpenOptions { read_only: true, timing: false, ..OpenOptions::default() })
+                .unwrap();
+        let mut engine =
+            KvEngine::create(&mut flash, &namespace, &KvFormat::default(), options(Packing::All)).unwrap();
+        assert!(matches!(get(&mut engine, &mut flash, &numbered(1)), Err(KvError::NotFound)));
+        assert_eq!(engine.keys(), 0);
+        let put = engine.put(&mut flash, &numbered(1), b"no", StoreHow::default(), &mut 0);
+        assert!(matches!(put, Err(KvError::Flash(byway_flash::FlashError::ReadOnly))));
+        drop((engine, flash));
+        assert!(std::fs::read(&path).unwrap() == before);
+    }
+}
+
+#[test]
 fn a_window_is_memory_that_a_host_can_map() {
     let (mut flash, namespace) = device(MediaKind::Ram);
     let mut engine =

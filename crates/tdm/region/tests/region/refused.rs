@@ -65,3 +65,23 @@ fn a_disk_without_room_is_an_error_and_no_signal() {
     let error = open(&format!("{path}?size=1000T"), &persistent()).unwrap_err();
     assert!(error.to_string().contains("take room for all of it"), "{error}");
 }
+
+#[test]
+fn a_new_region_that_many_open_at_once_has_one_owner_and_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..50 {
+        let path = folder.path().join(format!("region-{round}"));
+        let description = format!("emu:{}?size=1M", path.display());
+        let begin = std::sync::Barrier::new(4);
+        let opened: Vec<_> = std::thread::scope(|scope| {
+            let open = || {
+                begin.wait();
+                open(&description, &persistent())
+            };
+            let openers: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
+            openers.into_iter().map(|opener| opener.join().unwrap()).collect()
+        });
+        assert_eq!(opened.iter().filter(|opened| opened.is_ok()).count(), 1, "{opened:?}");
+        assert!(path.exists(), "an opener that was refused has removed the file of the owner");
+    }
+}

@@ -1,0 +1,105 @@
+//! Images and files that commands replace: beside other commands that use them, and beside files of others.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::os::unix::fs::symlink;
+use std::process::Output;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use common::{Image, byway, refused, said};
+
+/// Rounds of a loop; `BYWAY_TEST_ROUNDS` sets more.
+fn rounds() -> u64 {
+    std::env::var("BYWAY_TEST_ROUNDS").map_or(10, |rounds| rounds.parse().unwrap())
+}
+
+/// Whether a command was done; otherwise it has to say that the image is in use.
+fn is_done(output: &Output) -> bool {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() || said.contains("in use"), "{said}");
+    output.status.success()
+}
+
+/// Puts of one writer, each by a process of its own, until `is_over`; the keys of those that were acknowledged.
+fn put_until(uri: &str, writer: u32, is_over: &AtomicBool, acknowledged: &AtomicU64) -> Vec<String> {
+    let mut keys = Vec::new();
+    while !is_over.load(Ordering::Relaxed) {
+        let key = format!("key-{writer}-{:06}", keys.len());
+        if is_done(&byway().args(["kv", "put", uri, &key, "value"]).output().unwrap()) {
+            keys.push(key);
+            acknowledged.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    keys
+}
+
+/// Resizes as often as there are rounds, with a put between each two.
+fn resize_beside_puts(path: &str, acknowledged: &AtomicU64) {
+    for round in 0..rounds() {
+        let before = acknowledged.load(Ordering::Relaxed);
+        let size = if round % 2 == 0 { "9M" } else { "8M" };
+        while !is_done(&byway().args(["resize", path, size]).output().unwrap()) {}
+        while acknowledged.load(Ordering::Relaxed) == before {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn puts_of_commands_beside_resizes_are_kept() {
+    let image = Image::sized("8M", &[]);
+    let (path, uri) = (image.path(), image.uri(""));
+    let (is_over, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
+    let keys: Vec<String> = std::thread::scope(|scope| {
+        let (uri, is_over, acknowledged) = (&uri, &is_over, &acknowledged);
+        let writer = |writer| scope.spawn(move || put_until(uri, writer, is_over, acknowledged));
+        let writers: Vec<_> = (0..3).map(writer).collect();
+        resize_beside_puts(path.to_str().unwrap(), acknowledged);
+        is_over.store(true, Ordering::Relaxed);
+        writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect()
+    });
+    println!("{} resizes, {} puts", rounds(), keys.len());
+    let kept = said(&["kv", "list", &uri]);
+    let lost: Vec<&String> = keys.iter().filter(|key| !kept.lines().any(|line| line == **key)).collect();
+    assert!(lost.is_empty(), "{} of {} lost: {lost:?}", lost.len(), keys.len());
+}
+
+#[test]
+fn a_report_replaces_its_own_files_and_no_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let victim = dir.path().join("victim");
+    std::fs::write(&victim, "victim").unwrap();
+    let report = dir.path().join("report");
+    std::fs::create_dir(&report).unwrap();
+    symlink(&victim, report.join("report.html")).unwrap();
+    std::fs::write(report.join("records.img"), "mine").unwrap();
+    let records = dir.path().join("UnicodeData.txt");
+    std::fs::write(&records, "0041;LATIN CAPITAL LETTER A;Lu;0;L;;;;;N;;;;0061;\n").unwrap();
+    let args = ["report", report.to_str().unwrap(), "--count", "20", "--records", records.to_str().unwrap()];
+    let error = refused(2, &args);
+    assert!(error.contains("records.img is no image of an earlier report"), "{error}");
+    assert_eq!(std::fs::read(report.join("records.img")).unwrap(), b"mine");
+    std::fs::remove_file(report.join("records.img")).unwrap();
+    for _ in 0..2 {
+        said(&args);
+        assert!(std::fs::read_to_string(report.join("report.html")).unwrap().contains("<html"));
+        assert_eq!(std::fs::read(&victim).unwrap(), b"victim");
+    }
+}
+
+#[test]
+fn a_calibration_is_kept_behind_a_symbolic_link_and_beside_other_files() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("byway");
+    std::fs::create_dir(&folder).unwrap();
+    let (kept, beside) = (home.path().join("dotfile.json"), folder.join("thresholds.json.new"));
+    std::fs::write(&kept, r#"{"thresholds":[]}"#).unwrap();
+    symlink(&kept, folder.join("thresholds.json")).unwrap();
+    std::fs::write(&beside, "mine").unwrap();
+    let args = ["bench", "calibrate", "--profile", "cosmos", "--count", "3"];
+    byway().env("XDG_CONFIG_HOME", home.path()).args(args).assert().success();
+    assert_eq!(std::fs::read(&beside).unwrap(), b"mine");
+    assert!(folder.join("thresholds.json").symlink_metadata().unwrap().is_symlink());
+    assert!(std::fs::read_to_string(&kept).unwrap().contains("cosmos"));
+}

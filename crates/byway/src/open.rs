@@ -12,7 +12,8 @@ use byway_in_process::{Embedded, RunOptions};
 use byway_kv::KvOptions;
 use byway_link::Profile;
 
-use crate::control::Control;
+use crate::control;
+use crate::control_folder::OpenImage;
 use crate::create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, identity_of, make, profile_named};
 use crate::device::Device;
 use crate::serve::from_start;
@@ -143,14 +144,12 @@ fn make_in_memory(
 
 fn start(subsystem: Subsystem, options: &Options, begun: Instant) -> Result<Device> {
     let run = RunOptions { run_by: options.run_by, clock: options.clock, ledger: options.ledger };
-    let path = subsystem.flash.path();
+    let image = OpenImage::of(&subsystem.flash);
     let embedded = Embedded::start(subsystem, run);
     let mut embedded = embedded.map_err(from_start)?;
-    if let Some(control) = path.and_then(|path| Control::start(&path, embedded.handle())) {
-        embedded.keep(control);
-    }
+    let control = control::start(image.as_ref(), &mut embedded);
     let driver = Driver::attach(Arc::new(embedded.bus()), AttachOptions::default())?;
-    Device::new(embedded, driver, options, begun)
+    Device::new(embedded, driver, options, (begun, control))
 }
 
 /// The profile the device runs by: the one asked for, or the image's own, with the link as asked for.

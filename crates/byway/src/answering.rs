@@ -16,6 +16,8 @@ use rustix::event::{PollFd, Timespec, poll};
 pub(crate) struct Answering {
     talk: Arc<Talk>,
     thread: Option<JoinHandle<()>>,
+    /// The process that has the thread. In a forked child there is none to end.
+    process: u32,
 }
 
 /// What the thread shares with its owner.
@@ -52,12 +54,15 @@ impl Answering {
         let shared = Arc::clone(&talk);
         let answer_all = move || answer_all(&door, &answer, &shared);
         let thread = std::thread::Builder::new().name(name.into()).spawn(answer_all)?;
-        Ok(Self { talk, thread: Some(thread) })
+        Ok(Self { talk, thread: Some(thread), process: std::process::id() })
     }
 }
 
 impl Drop for Answering {
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
         self.talk.stop.store(true, Ordering::SeqCst);
         // Nothing more is read of a client that has not made its request yet. The answer to one that has is sent.
         if let Some(client) = &*self.talk.client() {

@@ -28,7 +28,7 @@ pub fn send(stream: &UnixStream, file: &File) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(&files));
-    rustix::net::sendmsg(stream, &[IoSlice::new(b"F")], &mut control, SendFlags::empty())?;
+    rustix::net::sendmsg(stream, &[IoSlice::new(b"F")], &mut control, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 

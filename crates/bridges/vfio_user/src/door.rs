@@ -49,6 +49,8 @@ pub struct Door {
     path: PathBuf,
     /// Of the file, which may have been replaced since.
     inode: u64,
+    /// The process that made it. A forked child that ends leaves the file to its parent.
+    process: u32,
     /// A descriptor that is given up for one who comes when none is left, so that he can be turned away.
     spare: RefCell<Option<File>>,
     /// Nobody is let in until then.
@@ -113,6 +115,7 @@ impl Door {
             listener,
             path: path.to_owned(),
             inode,
+            process: std::process::id(),
             spare: RefCell::new(spare()),
             rests_until: Cell::new(None),
         })
@@ -168,7 +171,8 @@ impl AsFd for Door {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
+        let is_there = || fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode);
+        if self.process == std::process::id() && is_there() {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -221,6 +225,34 @@ mod tests {
         let door = Door::open(&dead).unwrap();
         drop(door);
         assert!(!dead.exists());
+    }
+
+    #[test]
+    fn door_lets_no_other_users_in_whatever_the_umask() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let mode = || path.metadata().unwrap().permissions().mode() & 0o777;
+        let door = Door::open(&path).unwrap();
+        assert_eq!(mode() & 0o007, 0);
+        drop(door);
+        let _door = Door::open_for_owner(&path).unwrap();
+        assert_eq!(mode() & 0o077, 0);
+    }
+
+    #[test]
+    fn door_that_takes_over_replaces_live_sockets_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let inherited = UnixListener::bind(&path).unwrap();
+        let door = Door::take_over(&path).unwrap();
+        let _client = UnixStream::connect(&path).unwrap();
+        assert!(door.accept().is_some());
+        drop((inherited, door));
+        assert!(!path.exists());
+        fs::write(&path, "data").unwrap();
+        assert!(matches!(Door::take_over(&path), Err(DoorError::NoSocket(_))));
+        assert_eq!(fs::read(&path).unwrap(), b"data");
     }
 
     /// Runs in a process of its own, whose descriptors it uses up.

@@ -117,7 +117,7 @@ Examples:
 
 The copy is the image as it is at one instant: every put that was acknowledged before is in it, whole. If a process has \
 the image open, that process makes the copy; its commands wait only while protected state is copied, for the time that \
-is printed.")]
+is printed. It is asked only if it is of this user or of root; root asks one of the image's owner too.")]
 pub struct Snapshot {
     /// The image.
     pub image: PathBuf,

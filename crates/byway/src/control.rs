@@ -1,8 +1,9 @@
 //! Requests from other processes to the one that has an image open.
 //!
-//! The socket has no file: its name in Linux's abstract name space follows from the image's device and inode, so it is there
-//! as long as the image is open, and whoever names the image finds it. Requests are taken from the same user and from
-//! root. The file that a snapshot goes to is made by who asks for it and handed over.
+//! The socket is in the [folder of the user](crate::control_folder) whose process it is, under a name that follows from the
+//! image's device and inode: it is there as long as the image is open, and every name of the image leads to it. Requests are
+//! taken from the same user and from root. The file that a snapshot goes to is made by the client and handed over, once the
+//! client knows that the listener is of its own user, of the image's owner or of root.
 //!
 //! While a copy is made the asked process says so five times a second. So neither end waits for one that was stopped or
 //! says nothing, and a copy that nobody waits for any more is given up. A device that closes waits for a copy that is
@@ -10,21 +11,19 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::net::Shutdown;
 use std::ops::ControlFlow;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::thread::JoinHandle;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use byway_core::{Error, ErrorKind, Result};
-use byway_in_process::Handle;
+use byway_in_process::{Embedded, Handle};
 use byway_sys::{CopyFile, handover};
 
+use crate::answering::Answering;
+use crate::control_folder::{ControlSocket, OpenImage, Purpose, connect};
 use crate::snapshot::{SnapshotReport, copy_in_use, given_up};
 
 /// A client sends its request, and takes its answer, within this time.
@@ -36,77 +35,26 @@ const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often it says that it is still at it.
 const SIGN_OF_LIFE: Duration = Duration::from_millis(200);
 
-/// The thread that takes requests for one device. It ends with the device.
-#[derive(Debug)]
-pub(crate) struct Control {
-    talk: Arc<Talk>,
-    address: SocketAddr,
-    thread: Option<JoinHandle<()>>,
-}
-
-/// What the thread shares with whoever ends it.
-#[derive(Debug, Default)]
-struct Talk {
-    stop: AtomicBool,
-    /// Who is served now.
-    client: Mutex<Option<UnixStream>>,
-}
-
-impl Control {
-    /// Takes requests for the image at `path` from here on; `None` where the system allows no socket or thread.
-    pub(crate) fn start(path: &Path, handle: Handle) -> Option<Self> {
-        let address = address_of(path).ok()?;
-        let listener = UnixListener::bind_addr(&address).ok()?;
-        let talk = Arc::new(Talk::default());
-        let shared = Arc::clone(&talk);
-        let serve = move || serve(&listener, &handle, &shared);
-        let thread = std::thread::Builder::new().name("byway-control".into()).spawn(serve).ok()?;
-        Some(Self { talk, address, thread: Some(thread) })
+/// Takes requests for copies of a device's image until the device is closed; where, or why not.
+pub(crate) fn start(image: Option<&OpenImage>, device: &mut Embedded) -> ControlSocket {
+    let Some(image) = image else {
+        return ControlSocket::Missing("a device in memory has no image".to_owned());
+    };
+    if image.is_shared() {
+        let why = "an image that is open to be read is copied without its process";
+        return ControlSocket::Missing(why.to_owned());
     }
-}
-
-impl Drop for Control {
-    fn drop(&mut self) {
-        self.talk.stop.store(true, Ordering::SeqCst);
-        // Nothing more is heard of a client that has not made its request yet. The answer to one that has goes out.
-        if let Some(client) = &*self.talk.client() {
-            let _ = client.shutdown(Shutdown::Read);
+    let handle = device.handle();
+    let started = image.listen(Purpose::Snapshot).and_then(|(door, path)| {
+        let started = Answering::start(door, "byway-control", move |stream| answer(stream, &handle));
+        started.map(|answering| (answering, path)).map_err(|error| error.to_string())
+    });
+    match started {
+        Ok((answering, path)) => {
+            device.keep(answering);
+            ControlSocket::At(path)
         }
-        // A connection wakes the thread; where none can be made, it is gone already.
-        let _ = UnixStream::connect_addr(&self.address);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Talk {
-    fn client(&self) -> std::sync::MutexGuard<'_, Option<UnixStream>> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has `stream` served from here on, unless all is to end.
-    fn begins(&self, stream: &UnixStream) -> bool {
-        *self.client() = stream.try_clone().ok();
-        // Looked at after the client is known: whoever stops the thread sees the client, or the thread sees the stop.
-        !self.stop.load(Ordering::SeqCst)
-    }
-}
-
-fn address_of(path: &Path) -> std::io::Result<SocketAddr> {
-    let found = std::fs::metadata(path)?;
-    SocketAddr::from_abstract_name(format!("byway-{:x}-{:x}", found.dev(), found.ino()))
-}
-
-fn serve(listener: &UnixListener, handle: &Handle, talk: &Talk) {
-    for stream in listener.incoming() {
-        let Ok(stream) = stream else { continue };
-        if !talk.begins(&stream) {
-            return;
-        }
-        // Who asked and went away needs no answer.
-        let _ = answer(&stream, handle);
-        *talk.client() = None;
+        Err(why) => ControlSocket::Missing(why),
     }
 }
 
@@ -158,11 +106,11 @@ pub(crate) fn ask_for_snapshot(
     to: &File,
     watch: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<SnapshotReport> {
-    let nobody = |_| {
-        let said = format!("{} is open in a process that takes no requests", image.display());
+    let unreachable = |why| {
+        let said = format!("{} is open in a process that cannot be asked for a copy: {why}", image.display());
         Error::host(ErrorKind::Busy, said)
     };
-    let stream = address_of(image).and_then(|at| UnixStream::connect_addr(&at)).map_err(nobody)?;
+    let stream = connect(image, Purpose::Snapshot, SERVER_TIMEOUT).map_err(unreachable)?;
     let system = |e| Error::kernel("ask for a snapshot", e);
     stream.set_read_timeout(Some(SERVER_TIMEOUT)).map_err(system)?;
     stream.set_write_timeout(Some(SERVER_TIMEOUT)).map_err(system)?;

@@ -11,6 +11,7 @@ use byway_kv::KvStats;
 use byway_link::{ClockMode, Ledger, Profile};
 
 use crate::any::Nvm;
+use crate::control_folder::ControlSocket;
 use crate::kv::Kv;
 use crate::open::from_flash;
 use crate::pick;
@@ -29,6 +30,7 @@ pub struct Device {
     ns: Option<Nsid>,
     flush: FlushMode,
     never_waits: bool,
+    control: ControlSocket,
     /// Time that the opening took.
     pub(crate) opened_in_ns: u64,
 }
@@ -51,12 +53,12 @@ pub struct FlashReport {
 }
 
 impl Device {
-    /// A device that began to be opened at `begun`.
+    /// A device that began to be opened at `begun`, with its control socket.
     pub(crate) fn new(
         embedded: Embedded,
         driver: Driver<InProcessBus>,
         options: &Options,
-        begun: Instant,
+        (begun, control): (Instant, ControlSocket),
     ) -> Result<Self> {
         let queue = QueueOptions {
             depth: options.depth,
@@ -68,7 +70,7 @@ impl Device {
         let (ns, flush) = (options.ns, options.flush);
         let never_waits = options.run_by == RunBy::Caller && options.clock != ClockMode::Paced;
         let opened_in_ns = begun.elapsed().as_nanos() as u64;
-        let device = Self { driver, embedded, queue, ns, flush, never_waits, opened_in_ns };
+        let device = Self { driver, embedded, queue, ns, flush, never_waits, control, opened_in_ns };
         if let Some(nsid) = options.ns {
             device.namespace(nsid)?;
         }
@@ -82,6 +84,11 @@ impl Device {
     /// A way to the device that does not keep it open.
     pub(crate) fn handle(&self) -> Handle {
         self.embedded.handle()
+    }
+
+    /// Where other processes of this user, and root, ask this one for snapshots of the image, or why nowhere.
+    pub fn control_socket(&self) -> &ControlSocket {
+        &self.control
     }
 
     /// Who the device says it is.

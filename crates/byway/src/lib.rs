@@ -24,9 +24,11 @@
 
 #![forbid(unsafe_code)]
 
+mod answering;
 mod any;
 mod check;
 mod control;
+mod control_folder;
 mod create;
 mod details;
 mod device;
@@ -69,6 +71,7 @@ pub use byway_link::{Class, ClockMode, Cost, Ledger, Method, Profile, cost};
 pub use byway_spec as spec;
 pub use byway_tcp_initiator as tcp;
 pub use check::{Checked, check, repair};
+pub use control_folder::ControlSocket;
 pub use create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, create};
 pub use details::{Details, EngineDetails, NamespaceDetails};
 pub use forget::Wipe;

@@ -7,12 +7,17 @@ use std::time::Instant;
 use byway_controller::{Subsystem, SubsystemError, SubsystemOptions};
 use byway_core::{Error, ErrorKind, Result};
 use byway_driver::{AttachOptions, Driver};
-use byway_flash::{Durability, FileError, FileEvents, Flash, FlashError, ImageError, MediaKind, OpenOptions};
+use byway_flash::{
+    Bytes, Durability, FileError, FileEvents, Flash, FlashError, ImageError, MediaKind, NamespaceKind,
+    OpenOptions,
+};
 use byway_in_process::{Embedded, RunOptions};
 use byway_kv::KvOptions;
 use byway_link::Profile;
+use byway_sys::{Shortage, check_headroom, check_machine};
 
-use crate::control::Control;
+use crate::control;
+use crate::control_folder::OpenImage;
 use crate::create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, identity_of, make, profile_named};
 use crate::device::Device;
 use crate::serve::from_start;
@@ -79,6 +84,13 @@ pub(crate) fn subsystem_of(
     announced: SubsystemOptions,
 ) -> Result<Subsystem> {
     let options = &uri.options;
+    let kv = KvOptions {
+        packing: options.packing,
+        memtable_bytes: options.memtable_bytes,
+        cache_bytes: options.cache_bytes,
+        ..KvOptions::default()
+    };
+    check_memory(&kv)?;
     let mut flash = match &uri.place {
         Place::Image(path) => open_image(path, options, events)?,
         Place::Ram(size_bytes) => make_in_memory(MediaKind::Ram, *size_bytes, ram_uuid, options)?,
@@ -87,14 +99,40 @@ pub(crate) fn subsystem_of(
     flash.set_gc_policy(options.gc);
     let profile = profile_of(&flash, options)?;
     let identity = identity_of(&flash);
-    let kv = KvOptions {
-        packing: options.packing,
-        memtable_bytes: options.memtable_bytes,
-        cache_bytes: options.cache_bytes,
-        ..KvOptions::default()
-    };
+    check_memory_for(&flash, &kv)?;
     let subsystem_options = SubsystemOptions { kv, sgls: options.sgls, ..announced };
     Subsystem::new(identity, profile, flash, subsystem_options).map_err(from_subsystem)
+}
+
+/// What opening takes beside what options say: tables of blocks, rings, buffers, stacks.
+const OPENING_BYTES: u64 = 64 << 20;
+
+/// Refuses options for which there is no memory, before the image is opened: later a failed allocation would end the process.
+fn check_memory(kv: &KvOptions) -> Result<()> {
+    // A small machine may open a device by default: what is not used is not taken.
+    if kv.most_bytes() > KvOptions::default().most_bytes() {
+        check_machine(kv.most_bytes()).map_err(from_shortage)?;
+    }
+    check_headroom(kv.most_bytes().saturating_add(OPENING_BYTES)).map_err(from_shortage)
+}
+
+/// The same for each namespace of keys that a device has, each with memory of its own.
+fn check_memory_for(flash: &Flash, kv: &KvOptions) -> Result<()> {
+    let engines = flash.namespaces().filter(|record| record.kind == NamespaceKind::Kv).count() as u64;
+    let wanted_bytes = kv.most_bytes().saturating_mul(engines);
+    check_headroom(wanted_bytes.saturating_add(OPENING_BYTES)).map_err(from_shortage)
+}
+
+fn from_shortage(shortage: Shortage) -> Error {
+    let said = match shortage {
+        Shortage::Machine { wanted_bytes, total_bytes } => format!(
+            "the device may take {} of memory (cache=, memtable=), and this machine has {}",
+            Bytes(wanted_bytes),
+            Bytes(total_bytes)
+        ),
+        shortage => format!("{shortage}; less is taken with a smaller cache= and memtable="),
+    };
+    Error::host(ErrorKind::CapacityExceeded, said)
 }
 
 fn open_image(path: &Path, options: &Options, events: Option<Arc<dyn FileEvents>>) -> Result<Flash> {
@@ -143,14 +181,12 @@ fn make_in_memory(
 
 fn start(subsystem: Subsystem, options: &Options, begun: Instant) -> Result<Device> {
     let run = RunOptions { run_by: options.run_by, clock: options.clock, ledger: options.ledger };
-    let path = subsystem.flash.path();
+    let image = OpenImage::of(&subsystem.flash);
     let embedded = Embedded::start(subsystem, run);
     let mut embedded = embedded.map_err(from_start)?;
-    if let Some(control) = path.and_then(|path| Control::start(&path, embedded.handle())) {
-        embedded.keep(control);
-    }
+    let control = control::start(image.as_ref(), &mut embedded);
     let driver = Driver::attach(Arc::new(embedded.bus()), AttachOptions::default())?;
-    Device::new(embedded, driver, options, begun)
+    Device::new(embedded, driver, options, (begun, control))
 }
 
 /// The profile the device runs by: the one asked for, or the image's own, with the link as asked for.

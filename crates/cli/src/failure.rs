@@ -1,10 +1,12 @@
 //! How a command that did not succeed ends: what it says, and its exit code.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
 use crate::terminal::{INTERRUPTED, Interrupted};
+use crate::visible;
 
 /// Exit code of a key that is not there, or of a difference that was looked for and found.
 const NO: u8 = 1;
@@ -56,7 +58,7 @@ pub fn end(error: &anyhow::Error) -> ExitCode {
     if error.downcast_ref::<Silent>().is_some() {
         return ExitCode::from(NO);
     }
-    eprintln!("byway: {}", sentence(error));
+    tell!("byway: {}", sentence(error));
     if error.downcast_ref::<Interrupted>().is_some() {
         return ExitCode::from(INTERRUPTED);
     }
@@ -64,6 +66,19 @@ pub fn end(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(not_started.code);
     }
     ExitCode::from(if error.downcast_ref::<No>().is_some() { NO } else { ERROR })
+}
+
+/// Says what is wrong with the arguments, or the help that was asked for, and gives the exit code.
+pub fn end_of_usage(error: &clap::Error) -> ExitCode {
+    let plain = error.render().to_string();
+    match visible::lines(&plain) {
+        // Colours and all, as the parser has it.
+        Cow::Borrowed(_) => {
+            let _ = error.print();
+        }
+        Cow::Owned(shown) => eprint!("{shown}"),
+    }
+    u8::try_from(error.exit_code()).map_or(ExitCode::from(ERROR), ExitCode::from)
 }
 
 /// The error and its causes in one line. A cause that its error names already is not said twice.

@@ -2,10 +2,13 @@
 
 use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Context, Error, Result, ensure};
+use rustix::fs::OFlags;
+
+use crate::size;
 
 /// Opens a file to read it; `-` is standard input.
 ///
@@ -17,26 +20,61 @@ pub fn open(path: &Path) -> Result<Box<dyn Read>> {
     }
     let file = File::open(path).map_err(|cause| refused("open", path, cause))?;
     let is_directory = file.metadata().is_ok_and(|about| about.is_dir());
-    anyhow::ensure!(!is_directory, "{} is a directory; expected is a file", path.display());
+    ensure!(!is_directory, "{} is a directory; expected is a file", path.display());
     Ok(Box::new(file))
 }
 
-/// All bytes of a file; `-` is standard input.
+/// Longest file of settings: configurations, rules, secrets and keys.
+const SETTINGS_MAX_BYTES: u64 = 1 << 20;
+
+/// Longest file of data for one command, which is in memory whole.
+pub const DATA_MAX_BYTES: u64 = 1 << 30;
+
+/// All bytes of a file that one command sends; `-` is standard input.
 ///
 /// # Errors
-/// As [`open`], and when it cannot be read.
+/// As [`open`], when it cannot be read, and over [`DATA_MAX_BYTES`].
 pub fn read(path: &Path) -> Result<Vec<u8>> {
+    read_most(&mut open(path)?, path, DATA_MAX_BYTES)
+}
+
+/// All of a file that says how something is done, keys and secrets among it; `-` is standard input. A pipe is read to its end.
+///
+/// # Errors
+/// As [`open`], when it cannot be read, and over [`SETTINGS_MAX_BYTES`].
+pub fn read_settings(path: &Path) -> Result<Vec<u8>> {
+    read_most(&mut open(path)?, path, SETTINGS_MAX_BYTES)
+}
+
+/// The same of a file that is read again later: a regular file.
+///
+/// # Errors
+/// As [`read_settings`]; for a device, a pipe or a socket.
+pub fn read_regular(path: &Path) -> Result<Vec<u8>> {
+    // A pipe that nothing writes to is refused too, and not waited for.
+    let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path);
+    let mut file = file.map_err(|cause| refused("open", path, cause))?;
+    let found = file.metadata().map_err(|cause| refused("read", path, cause))?;
+    let shown = path.display();
+    ensure!(!found.is_dir(), "{shown} is a directory; expected is a file");
+    ensure!(found.is_file(), "{shown} is a device, a pipe or a socket; expected is a regular file");
+    read_most(&mut file, path, SETTINGS_MAX_BYTES)
+}
+
+fn read_most(from: &mut dyn Read, path: &Path, most: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open(path)?.read_to_end(&mut bytes).with_context(|| format!("read {}", path.display()))?;
+    from.take(most + 1).read_to_end(&mut bytes).with_context(|| format!("read {}", path.display()))?;
+    let shown = path.display();
+    ensure!(bytes.len() as u64 <= most, "{shown} is longer than {}, which is the most", size::human(most));
     Ok(bytes)
 }
 
 /// Has the words of each line of a file taken; empty lines and those that begin with `#` say nothing.
 ///
 /// # Errors
-/// As [`read`]; what `take` says of a line, with its number.
+/// As [`read_settings`]; what `take` says of a line, with its number.
 pub fn for_each_line_of_words(path: &Path, mut take: impl FnMut(&[&str]) -> Result<()>) -> Result<()> {
-    let bytes = read(path)?;
+    let bytes = read_settings(path)?;
     for (at, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
         let words: Vec<&str> = line.split_whitespace().collect();
         if words.first().is_some_and(|first| !first.starts_with('#')) {
@@ -80,5 +118,38 @@ pub fn refused(doing: &str, path: &Path, cause: io::Error) -> Error {
         ErrorKind::NotFound => anyhow::anyhow!("{shown} does not exist"),
         ErrorKind::IsADirectory => anyhow::anyhow!("{shown} is a directory; expected is a file"),
         _ => Error::new(cause).context(format!("{doing} {shown}")),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn said(read: Result<Vec<u8>>) -> String {
+        format!("{:#}", read.unwrap_err())
+    }
+
+    #[test]
+    fn settings_without_end_are_refused_at_the_limit() {
+        assert!(said(read_settings(Path::new("/dev/zero"))).contains("longer than 1 MiB"));
+    }
+
+    #[test]
+    fn settings_that_are_read_again_are_a_regular_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link, pipe) = (folder.path().join("a"), folder.path().join("b"), folder.path().join("c"));
+        std::fs::write(&file, "text").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert_eq!(read_regular(&link).unwrap(), b"text");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        for other in [Path::new("/dev/zero"), &pipe] {
+            assert!(said(read_regular(other)).contains("expected is a regular file"), "{other:?}");
+        }
+        assert!(said(read_regular(folder.path())).contains("is a directory"));
+        std::fs::write(&file, vec![b' '; (SETTINGS_MAX_BYTES + 1) as usize]).unwrap();
+        assert!(said(read_regular(&file)).contains("longer than 1 MiB"));
+        std::fs::write(&file, vec![b' '; SETTINGS_MAX_BYTES as usize]).unwrap();
+        assert_eq!(read_regular(&file).unwrap().len() as u64, SETTINGS_MAX_BYTES);
     }
 }

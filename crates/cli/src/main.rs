@@ -1,5 +1,8 @@
 //! The `byway` command.
 
+#[macro_use]
+mod visible;
+
 mod args;
 mod command;
 mod contest;
@@ -38,7 +41,10 @@ use crate::args::{Cli, Command};
 use crate::terminal::Interrupt;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return failure::end_of_usage(&error),
+    };
     match run(&cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failure::end(&error),

@@ -1,6 +1,9 @@
 //! Aligned text tables: words to the left, numbers to the right.
 
+use std::borrow::Cow;
 use std::fmt;
+
+use crate::visible;
 
 /// A table.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +21,11 @@ impl Table {
     /// Adds a row; cells beyond the headings are not shown.
     pub fn push(&mut self, mut cells: Vec<String>) {
         cells.resize(self.headings.len(), String::new());
+        for cell in &mut cells {
+            if let Cow::Owned(shown) = visible::line(cell) {
+                *cell = shown;
+            }
+        }
         self.rows.push(cells);
     }
 

@@ -12,6 +12,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::visible;
+
 /// Exit code of a command that was interrupted: 128 and the number of the signal, as shells have it.
 pub const INTERRUPTED: u8 = 130;
 
@@ -85,7 +87,7 @@ impl Interrupt {
     /// When the system refuses a signal handler or a thread.
     pub fn ends_at_once(&self, left: &'static str) -> io::Result<()> {
         on_signal(move || {
-            eprintln!("byway: {}", Interrupted(left.into()));
+            tell!("byway: {}", Interrupted(left.into()));
             std::process::exit(INTERRUPTED.into());
         })
     }
@@ -95,7 +97,7 @@ impl Interrupt {
     /// # Errors
     /// As [`ends_at_once`](Self::ends_at_once).
     pub fn has_to_wait(&self, why: &'static str) -> io::Result<()> {
-        on_signal(move || eprintln!("byway: {why}; a second Ctrl-C ends the program all the same"))
+        on_signal(move || tell!("byway: {why}; a second Ctrl-C ends the program all the same"))
     }
 }
 
@@ -142,7 +144,7 @@ impl Progress {
         {
             bar.set_style(style);
         }
-        bar.set_message(what.to_owned());
+        bar.set_message(visible::line(what).into_owned());
         Self(bar)
     }
 
@@ -170,7 +172,7 @@ impl Progress {
 
     /// What is being done now.
     pub fn say(&self, what: &str) {
-        self.0.set_message(what.to_owned());
+        self.0.set_message(visible::line(what).into_owned());
     }
 
     /// So many of so many steps of a named work are done.
@@ -197,7 +199,8 @@ impl Drop for Progress {
 /// # Errors
 /// Those of standard output.
 pub fn print_json(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, value).map_err(io::Error::from)?;
+    let text = serde_json::to_string(value).map_err(io::Error::from)?;
+    out.write_all(visible::json(&text).as_bytes())?;
     out.write_all(b"\n")
 }
 
@@ -210,7 +213,7 @@ pub fn print_done(
     json: bool,
     done: &(impl serde::Serialize + fmt::Display),
 ) -> io::Result<()> {
-    if json { print_json(out, done) } else { writeln!(out, "{done}") }
+    if json { print_json(out, done) } else { put!(out, "{done}\n") }
 }
 
 /// Tells what was done as one JSON object, where that was asked for: without it the exit code says all of it.

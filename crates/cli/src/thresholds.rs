@@ -21,13 +21,11 @@ impl Thresholds {
     /// When the file is there and cannot be read.
     pub fn load() -> Result<Self> {
         let path = path()?;
-        match std::fs::read_to_string(&path) {
-            Ok(text) => {
-                serde_json::from_str(&text).with_context(|| format!("{} is no calibration", path.display()))
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(error).with_context(|| format!("read {}", path.display())),
+        if !path.try_exists().unwrap_or(true) {
+            return Ok(Self::default());
         }
+        let text = files::read_settings(&path)?;
+        serde_json::from_slice(&text).with_context(|| format!("{} is no calibration", path.display()))
     }
 
     /// Adds a threshold, in place of an older one of the same profile and method.

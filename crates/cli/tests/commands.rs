@@ -468,3 +468,102 @@ fn a_key_of_tls_is_made_and_what_it_is_called_is_told() {
     let told = refused(2, &[&["key", "identity", &wrong], &names[..]].concat());
     assert!(told.contains("32 or 48 bytes") && !told.contains("VRL"), "{told}");
 }
+
+#[test]
+fn memory_that_the_machine_does_not_have_is_refused() {
+    let image = Image::new(&["kv", "nvm"]);
+    said(&["kv", "put", &image.uri(""), "key", "value"]);
+    for uri in [image.uri("cache=900T"), image.uri("memtable=900T"), "ram:64M?cache=900T".to_owned()] {
+        let error = refused(2, &["kv", "get", &uri, "key"]);
+        assert!(error.contains("this machine has") && error.lines().count() == 1, "{error}");
+    }
+    assert_eq!(said(&["kv", "get", &image.uri(""), "key"]), "value");
+}
+
+#[test]
+fn sizes_beyond_any_memory_are_refused_in_a_sentence() {
+    let image = Image::new(&["nvm"]);
+    let uri = image.uri("");
+    let beyond: [&[&str]; 7] = [
+        &["info", "ram:4000000T"],
+        &["info", "null:4000000T"],
+        &["info", "blocks:4000000T"],
+        &["info", "nil:8000000T?depth=99999"],
+        &["pass", "io", "--opcode", "0x02", "--read", "--data-len", "4294967295", &uri],
+        &["perf", "--rw", "read", "--bs", "4000000T", "blocks:64M"],
+        &["create", "beyond.img", "--size", "4000000T"],
+    ];
+    for args in beyond {
+        let output = byway().args(args).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+        assert!(error.starts_with("byway: ") || error.starts_with("error: "), "{args:?}: {error}");
+    }
+}
+
+/// Runs a command in so little address space; its exit code, none where a signal ended it, and what it said.
+fn in_address_space(kib: u32, args: &[&str]) -> (Option<i32>, String) {
+    let program = assert_cmd::cargo::cargo_bin("byway");
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &format!("ulimit -v {kib}; exec \"$@\""), "sh"]).arg(program).args(args);
+    let output = command.output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn address_space_that_is_short_is_an_error_and_loses_nothing() {
+    let image = Image::new(&["kv", "nvm"]);
+    said(&["kv", "put", &image.uri(""), "key", "value"]);
+    let (mut refusals, mut stored) = (0, 0);
+    // The program itself needs the first 100 MB, symbols and all.
+    for mib in (100..700).step_by(25) {
+        let (code, error) = in_address_space(mib << 10, &["kv", "put", &image.uri(""), "key", "value"]);
+        match code {
+            Some(0) => stored += 1,
+            Some(2) => refusals += u32::from(error.contains("address space") || error.contains("memory")),
+            other => panic!("{mib} MiB: {other:?}: {error}"),
+        }
+    }
+    assert!(refusals > 0 && stored > 0, "{refusals} refused, {stored} stored");
+    let (code, error) =
+        in_address_space(300 << 10, &["kv", "get", &image.uri("cache=1M&memtable=1M"), "key"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert_eq!(said(&["kv", "get", &image.uri(""), "key"]), "value");
+}
+
+/// Ends the terminal's title, clears its screen, and writes upwards.
+const HOSTILE: &str = "a\u{1b}]0;title\u{7}\u{1b}[2J\r\u{9b}1A\u{7f}";
+
+fn assert_shown(args: &[&str]) {
+    let output = byway().args(args).output().unwrap();
+    for bytes in [&output.stdout, &output.stderr] {
+        let text = String::from_utf8_lossy(bytes);
+        let sent = text.chars().find(|letter| letter.is_control() && *letter != '\n');
+        assert_eq!(sent, None, "{args:?}: {text:?}");
+    }
+}
+
+#[test]
+fn control_characters_of_names_are_shown_and_not_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (image, missing) = (path(&format!("{HOSTILE}.img")), path(&format!("{HOSTILE}.not")));
+    let commands: [&[&str]; 11] = [
+        &["create", &image, "--size", "64M"],
+        &["info", &image],
+        &["check", &image],
+        &["snapshot", &image, &path(&format!("{HOSTILE}.copy"))],
+        &["snapshot", &image, &image],
+        &["info", &missing],
+        &["kv", "get", &image, HOSTILE],
+        &["kv", "put", &image, "key", "--file", &missing],
+        &["kv", HOSTILE],
+        &["list", &format!("ram:64M?{HOSTILE}=1")],
+        &["host", "list", &missing],
+    ];
+    for args in commands {
+        assert_shown(args);
+    }
+    assert_shown(&["info", &image, "--json"]);
+    assert!(refused(2, &["info", &missing]).contains("\\u{1b}[2J"));
+}

@@ -415,3 +415,31 @@ fn what_cannot_be_exported_is_refused_by_its_uri() {
     let error = refused(2, &[&["serve", "blocks:1M"], &tcp[..]].concat());
     assert!(error.contains("--ns exports it"), "{error}");
 }
+
+#[test]
+fn config_that_is_no_regular_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for config in [Path::new("/dev/zero"), &pipe] {
+        let error = refused(2, &["serve", "--config", text(config), "--tcp", "127.0.0.1:0"]);
+        assert!(error.contains("expected is a regular file"), "{error}");
+    }
+    let error = refused(2, &["host", "allow", text(&pipe), "nqn.a:b", "--dhchap-secret-file", "/dev/zero"]);
+    assert!(error.contains("longer than 1 MiB"), "{error}");
+}
+
+#[test]
+fn server_says_where_it_takes_requests_or_why_it_does_not() {
+    let image = Image::new(&["kv"]);
+    let (server, line) =
+        Server::begin(&[text(&image.path()), "--vfio-user", text(&socket(&image)), "--json"]);
+    let control = json_lines(&line)[0]["control"][0].as_str().unwrap().to_owned();
+    assert!(Path::new(&control).exists() && json_lines(&line)[0].get("no_control").is_none(), "{line}");
+    server.end("-TERM");
+    assert!(!Path::new(&control).exists());
+    let (server, line) = Server::begin(&["ram:64M", "--vfio-user", text(&socket(&image)), "--json"]);
+    let why = json_lines(&line)[0]["no_control"][0].as_str().unwrap().to_owned();
+    assert!(why.contains("no image") && why.contains("--control"), "{why}");
+    server.end("-TERM");
+}

@@ -5,11 +5,13 @@ use std::fs::File;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::Mode;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::ioctl::{Getter, Opcode, ioctl};
 use rustix::net::{
@@ -26,7 +28,7 @@ pub fn send(stream: &UnixStream, file: &File) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(&files));
-    rustix::net::sendmsg(stream, &[IoSlice::new(b"F")], &mut control, SendFlags::empty())?;
+    rustix::net::sendmsg(stream, &[IoSlice::new(b"F")], &mut control, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
@@ -74,6 +76,23 @@ pub fn listen(socket: &Path) -> io::Result<UnixListener> {
     address(socket)?;
     UnixListener::bind(socket)
 }
+
+/// Listens at a path, with these permission bits of its file from the first instant on; the umask takes some of them away.
+///
+/// # Errors
+/// As [`listen`].
+pub fn listen_with_mode(socket: &Path, mode: u32) -> io::Result<UnixListener> {
+    let (unix, stream) = (AddressFamily::UNIX, SocketType::STREAM);
+    let made = rustix::net::socket_with(unix, stream, SocketFlags::CLOEXEC, None)?;
+    // `bind` gives the file the mode that the socket has by then: no instant passes with a wider one.
+    rustix::fs::fchmod(&made, Mode::from_raw_mode(mode))?;
+    rustix::net::bind(&made, &address(socket)?)?;
+    rustix::net::listen(&made, BACKLOG)?;
+    Ok(UnixListener::from(made))
+}
+
+/// Connections that may wait to be accepted, as the standard library has it.
+const BACKLOG: i32 = 128;
 
 /// What a socket's address has room for, with a zero behind it (unix(7)).
 const PATH_MOST_BYTES: usize = 107;
@@ -173,6 +192,39 @@ pub fn is_allowed(stream: &UnixStream) -> io::Result<bool> {
     let (uid, _) = peer(stream)?;
     Ok(uid == 0 || uid == rustix::process::geteuid().as_raw())
 }
+
+/// Refuses a listener that the caller has no reason to trust, before a byte or a descriptor is sent to it. Trusted are
+/// processes of root and of this process's user; another user's only where nobody but that user and root can make files in
+/// the socket's folder, so that a name in a folder that all may write is not enough.
+///
+/// # Errors
+/// `PermissionDenied` with a sentence; what the system says.
+pub fn check_listener(stream: &UnixStream, socket: &Path) -> io::Result<()> {
+    let (uid, _) = peer(stream)?;
+    if uid == 0 || uid == rustix::process::geteuid().as_raw() || is_folder_of(socket, uid)? {
+        return Ok(());
+    }
+    let why = format!(
+        "user {uid} listens at {}, who is neither root nor this user, in a folder where others can make files too",
+        socket.display()
+    );
+    Err(io::Error::new(ErrorKind::PermissionDenied, why))
+}
+
+/// Whether only `uid` and root can make files in the folder that a socket is in.
+fn is_folder_of(socket: &Path, uid: u32) -> io::Result<bool> {
+    let socket = socket.canonicalize()?;
+    let Some(folder) = socket.parent() else { return Ok(false) };
+    let found = folder.metadata()?;
+    let is_owners = found.uid() == 0 || (found.uid() == uid && uid != UNMAPPED_UID);
+    Ok(is_owners && found.mode() & OTHERS_MAY_WRITE == 0)
+}
+
+/// As whom a user namespace shows every user that it does not know.
+pub const UNMAPPED_UID: u32 = 65_534;
+
+/// Permission bits by which the group or all others may make files in a folder.
+pub const OTHERS_MAY_WRITE: u32 = 0o022;
 
 /// The user of the process at the other end and its number, zero for one of a PID namespace that is not seen from here.
 ///

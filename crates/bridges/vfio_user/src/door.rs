@@ -9,11 +9,18 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use byway_sys::handover;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 /// How long nobody is let in once the system had no descriptor for who came.
 const REST: Duration = Duration::from_millis(100);
+
+/// Permission bits of a socket that other users have no business with.
+const NOT_FOR_OTHERS: u32 = 0o770;
+
+/// Permission bits of a socket for its owner.
+const FOR_OWNER: u32 = 0o600;
 
 /// Why there is no socket to listen at.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +49,8 @@ pub struct Door {
     path: PathBuf,
     /// Of the file, which may have been replaced since.
     inode: u64,
+    /// The process that made it. A forked child that ends leaves the file to its parent.
+    process: u32,
     /// A descriptor that is given up for one who comes when none is left, so that he can be turned away.
     spare: RefCell<Option<File>>,
     /// Nobody is let in until then.
@@ -60,16 +69,42 @@ impl Door {
         }
     }
 
-    /// Listens at `path`. A socket that a dead server left there is replaced.
+    /// Listens at `path`. A socket that a dead server left there is replaced. Users who are neither the owner nor of its
+    /// group may not connect, whatever the umask.
     ///
     /// # Errors
     /// As [`DoorError`] says.
     pub fn open(path: &Path) -> Result<Self, DoorError> {
+        Self::bind(path, NOT_FOR_OTHERS, clear)
+    }
+
+    /// Listens at `path` for the owner alone. Whatever socket is there is replaced without a look whether anything listens
+    /// at it: the caller holds a lock without which none could be made there.
+    ///
+    /// # Errors
+    /// As [`Door::open`], except [`DoorError::Live`].
+    pub fn take_over(path: &Path) -> Result<Self, DoorError> {
+        Self::bind(path, FOR_OWNER, remove_socket)
+    }
+
+    /// The same for a name that other processes may have taken before, and keep.
+    ///
+    /// # Errors
+    /// As [`Door::open`].
+    pub fn open_for_owner(path: &Path) -> Result<Self, DoorError> {
+        Self::bind(path, FOR_OWNER, clear)
+    }
+
+    fn bind(
+        path: &Path,
+        mode: u32,
+        make_room: impl FnOnce(&Path) -> Result<(), DoorError>,
+    ) -> Result<Self, DoorError> {
         let system = |source| DoorError::System { path: path.to_owned(), source };
-        let listener = match UnixListener::bind(path) {
+        let listener = match handover::listen_with_mode(path, mode) {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
-                clear(path)?;
-                UnixListener::bind(path)
+                make_room(path)?;
+                handover::listen_with_mode(path, mode)
             }
             bound => bound,
         };
@@ -80,6 +115,7 @@ impl Door {
             listener,
             path: path.to_owned(),
             inode,
+            process: std::process::id(),
             spare: RefCell::new(spare()),
             rests_until: Cell::new(None),
         })
@@ -135,18 +171,31 @@ impl AsFd for Door {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
+        let is_there = || fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode);
+        if self.process == std::process::id() && is_there() {
             let _ = fs::remove_file(&self.path);
         }
+    }
+}
+
+/// Removes a socket, and nothing else.
+fn remove_socket(path: &Path) -> Result<(), DoorError> {
+    check_socket(path)?;
+    fs::remove_file(path).map_err(|source| DoorError::System { path: path.to_owned(), source })
+}
+
+fn check_socket(path: &Path) -> Result<(), DoorError> {
+    let system = |source| DoorError::System { path: path.to_owned(), source };
+    match fs::symlink_metadata(path).map_err(system)?.file_type().is_socket() {
+        true => Ok(()),
+        false => Err(DoorError::NoSocket(path.to_owned())),
     }
 }
 
 /// Removes a socket that nobody listens at.
 fn clear(path: &Path) -> Result<(), DoorError> {
     let system = |source| DoorError::System { path: path.to_owned(), source };
-    if !fs::symlink_metadata(path).map_err(system)?.file_type().is_socket() {
-        return Err(DoorError::NoSocket(path.to_owned()));
-    }
+    check_socket(path)?;
     match UnixStream::connect(path) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path).map_err(system),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -176,6 +225,34 @@ mod tests {
         let door = Door::open(&dead).unwrap();
         drop(door);
         assert!(!dead.exists());
+    }
+
+    #[test]
+    fn door_lets_no_other_users_in_whatever_the_umask() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let mode = || path.metadata().unwrap().permissions().mode() & 0o777;
+        let door = Door::open(&path).unwrap();
+        assert_eq!(mode() & 0o007, 0);
+        drop(door);
+        let _door = Door::open_for_owner(&path).unwrap();
+        assert_eq!(mode() & 0o077, 0);
+    }
+
+    #[test]
+    fn door_that_takes_over_replaces_live_sockets_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let inherited = UnixListener::bind(&path).unwrap();
+        let door = Door::take_over(&path).unwrap();
+        let _client = UnixStream::connect(&path).unwrap();
+        assert!(door.accept().is_some());
+        drop((inherited, door));
+        assert!(!path.exists());
+        fs::write(&path, "data").unwrap();
+        assert!(matches!(Door::take_over(&path), Err(DoorError::NoSocket(_))));
+        assert_eq!(fs::read(&path).unwrap(), b"data");
     }
 
     /// Runs in a process of its own, whose descriptors it uses up.

@@ -1,5 +1,6 @@
 //! Controllers at TCP addresses: NVMe over Fabrics by this library's own initiator.
 
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -223,7 +224,7 @@ fn tls_form(text: &str) -> Result<PskForm> {
 }
 
 fn read(path: &str) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|e| Error::kernel("it cannot be read", e))
+    byway_sys::text::read_settings(Path::new(path)).map_err(|e| Error::kernel("it cannot be read", e))
 }
 
 fn secret(text: &str) -> Result<DhchapSecret> {

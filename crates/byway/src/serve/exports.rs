@@ -157,7 +157,7 @@ fn identifier_of(address: &Address, uri: &str, alike: usize) -> Result<[u8; 16]>
 
 /// What this machine is called, so that two that export a path of one name do not seem to export one thing.
 fn machine() -> String {
-    let named = std::fs::read_to_string("/etc/machine-id");
+    let named = byway_sys::text::read_settings(Path::new("/etc/machine-id"));
     named.or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname")).unwrap_or_default()
 }
 

@@ -20,6 +20,7 @@ use byway_in_process::{Hosts, StartError, WatchedBy};
 use byway_tcp_target::{Doors, Port, SubsystemTerms, Target};
 use byway_vfio_user::{Door, DoorError, DoorbellPage, Function, ServeError, Server, Vectors};
 
+use crate::control_folder::ControlSocket;
 use crate::uri::Options;
 
 pub use byway_sys::Idle;
@@ -93,7 +94,8 @@ impl Default for ServeOptions {
 #[derive(Debug)]
 pub struct Served {
     // Declared before the devices, whose images are closed with the last of all.
-    requests: Vec<Requests>,
+    requests: Requests,
+    snapshots: Vec<ControlSocket>,
     server: Option<Server>,
     target: Option<Target>,
     metrics: Option<MetricsServer>,
@@ -184,6 +186,8 @@ fn serve_specs(specs: &[SubsystemSpec], options: &ServeOptions) -> Result<Served
     let first = housed.first().map(|first| (first.nqn.clone(), first.exported.clone()));
     let (nqn, exported) = first.unwrap_or_default();
     let exporter = housed.first().and_then(|first| first.exporter.clone()).filter(|_| !exported.is_empty());
+    let snapshots = housed.iter().filter(|housed| is_asked_for_copies(housed));
+    let snapshots = snapshots.map(|housed| housed.control.clone()).collect();
     let house = Arc::new(House::new(manner, housed));
     let clients = Arc::new(ClientCounters::default());
     let watch = Watch {
@@ -195,7 +199,24 @@ fn serve_specs(specs: &[SubsystemSpec], options: &ServeOptions) -> Result<Served
     let metrics = metrics.transpose().map_err(|error| Error::kernel("tell figures", error))?;
     let control = ServeControl::new(&house, target.as_ref().map(Target::control));
     let requests = Requests::start_all(options.control.as_deref(), &house, &control)?;
-    Ok(Served { requests, server, target, metrics, clients, events, nqn, exported, exporter, house })
+    Ok(Served {
+        requests,
+        snapshots,
+        server,
+        target,
+        metrics,
+        clients,
+        events,
+        nqn,
+        exported,
+        exporter,
+        house,
+    })
+}
+
+/// Whether an image is served that its process must copy.
+fn is_asked_for_copies(housed: &Housed) -> bool {
+    housed.image.as_ref().is_some_and(|image| !image.is_shared())
 }
 
 /// How subsystems are opened, those that come later too.
@@ -316,6 +337,19 @@ impl Served {
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics.as_ref().map(MetricsServer::address)
+    }
+
+    /// Where other processes ask for changes of what is served: the socket of [`ServeOptions::control`] and one by each image, in
+    /// the place of which stands why there is none where it could not be had. Empty where there is neither.
+    #[must_use]
+    pub fn control_sockets(&self) -> &[ControlSocket] {
+        self.requests.sockets()
+    }
+
+    /// Where other processes ask for snapshots of images that are served and may be written, and why not where they cannot.
+    #[must_use]
+    pub fn snapshot_sockets(&self) -> &[ControlSocket] {
+        &self.snapshots
     }
 
     /// What is served, to be changed while it is.

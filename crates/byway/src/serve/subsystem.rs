@@ -1,6 +1,5 @@
 //! A subsystem that is served: what it is made of, opened, and kept for as long as hosts find it.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use byway_controller::SubsystemOptions;
@@ -9,7 +8,8 @@ use byway_in_process::{Embedded, Hosts, WatchedBy};
 use byway_link::ClockMode;
 use byway_tcp_target::{AnaSetting, Dhchap, Nqn, PortId, SubsystemTerms};
 
-use crate::control::Control;
+use crate::control;
+use crate::control_folder::{ControlSocket, OpenImage};
 use crate::open::subsystem_of;
 use crate::serve::exports::{self, Exported, Exporter};
 use crate::serve::tcp::{self, TcpOptions, TlsKeys};
@@ -73,7 +73,9 @@ pub(super) struct Housed {
     pub nqn: String,
     /// What its device was said to be.
     pub said: Option<String>,
-    pub image: Option<PathBuf>,
+    pub image: Option<OpenImage>,
+    /// Where it is asked for copies of its image.
+    pub control: ControlSocket,
     pub device: Embedded,
     /// What was exported when it began.
     pub exported: Vec<Exported>,
@@ -110,15 +112,13 @@ impl Housed {
             subsystem.count_commands();
         }
         let (exported, engines) = exports::attach(&mut subsystem, opened, watched_by)?;
-        let (image, nqn) = (subsystem.flash.path(), subsystem.identity.nqn.clone());
+        let (image, nqn) = (OpenImage::of(&subsystem.flash), subsystem.identity.nqn.clone());
         let may_export = engines.is_some();
         let device = Embedded::serve(subsystem, clock, ledger, Hosts { engines, ..hosts });
         let mut device = device.map_err(from_start)?;
-        if let Some(control) = image.as_ref().and_then(|path| Control::start(path, device.handle())) {
-            device.keep(control);
-        }
+        let control = control::start(image.as_ref(), &mut device);
         let exporter = may_export.then(|| Exporter::new(device.handle(), exported.clone()));
-        Ok(Self { nqn, said: spec.device.clone(), image, device, exported, exporter })
+        Ok(Self { nqn, said: spec.device.clone(), image, control, device, exported, exporter })
     }
 }
 

@@ -19,6 +19,7 @@ mod recording;
 mod refusals;
 mod resize;
 mod snapshot;
+mod squatter;
 mod table;
 mod trip;
 mod windows;

@@ -1,15 +1,14 @@
 //! Copies of images that are in use: everything acknowledged before is in them, and they are sound.
 
 use std::ops::ControlFlow;
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::path::Path;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use byway::embedded::Device;
-use byway::{CreateOptions, ErrorKind, NewNamespace};
+use byway::{ControlSocket, CreateOptions, ErrorKind, NewNamespace};
 
 use crate::refusals::as_nobody;
 
@@ -120,8 +119,8 @@ fn a_client_that_says_nothing_keeps_no_device_from_closing() {
     let path = dir.path().join("disk.img");
     byway::create(&path, &CreateOptions::new(32 << 20)).unwrap();
     let device = open(&path);
-    let silent: Vec<UnixStream> =
-        (0..3).map(|_| UnixStream::connect_addr(&address_of(&path)).unwrap()).collect();
+    let socket = socket_of(&device);
+    let silent: Vec<UnixStream> = (0..3).map(|_| UnixStream::connect(&socket).unwrap()).collect();
     let closed = std::thread::spawn(move || drop(device));
     // Less than the device would wait for a request.
     let until = Instant::now() + Duration::from_millis(4500);
@@ -129,14 +128,45 @@ fn a_client_that_says_nothing_keeps_no_device_from_closing() {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(closed.is_finished());
+    assert!(!socket.exists(), "the socket goes with the device");
     drop(open(&path));
     drop(silent);
 }
 
 /// Where the process that has an image open takes requests.
-fn address_of(image: &Path) -> SocketAddr {
-    let found = image.metadata().unwrap();
-    SocketAddr::from_abstract_name(format!("byway-{:x}-{:x}", found.dev(), found.ino())).unwrap()
+fn socket_of(device: &Device) -> PathBuf {
+    match device.control_socket() {
+        ControlSocket::At(path) => path.clone(),
+        none => panic!("{none}"),
+    }
+}
+
+#[test]
+fn control_socket_left_by_a_killed_process_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    byway::create(&path, &CreateOptions::new(32 << 20)).unwrap();
+    let socket = socket_of(&open(&path));
+    // As a forked child keeps it whose parent was killed.
+    let _inherited = UnixListener::bind(&socket).unwrap();
+    let device = open(&path);
+    assert_eq!(socket_of(&device), socket);
+    assert!(byway::snapshot(&path, dir.path().join("copy.img")).unwrap().pause_ns > 0);
+}
+
+#[test]
+fn snapshot_without_control_socket_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, copy) = (dir.path().join("disk.img"), dir.path().join("copy.img"));
+    byway::create(&path, &CreateOptions::new(32 << 20)).unwrap();
+    let device = open(&path);
+    let socket = socket_of(&device);
+    std::fs::remove_file(&socket).unwrap();
+    let refused = byway::snapshot(&path, &copy).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Busy);
+    let folder = socket.parent().unwrap().display().to_string();
+    assert!(refused.to_string().contains(&folder), "{refused}");
+    assert!(byway::embedded::open("ram:64M").unwrap().control_socket().missing().is_some());
 }
 
 #[test]
@@ -144,11 +174,14 @@ fn a_process_that_has_the_image_open_and_says_nothing_is_given_up() {
     let dir = tempfile::tempdir().unwrap();
     let (path, copy) = (dir.path().join("disk.img"), dir.path().join("copy.img"));
     byway::create(&path, &CreateOptions::new(32 << 20)).unwrap();
-    let _deaf = UnixListener::bind_addr(&address_of(&path)).unwrap();
-    let _device = open(&path);
+    let device = open(&path);
+    let socket = socket_of(&device);
+    std::fs::remove_file(&socket).unwrap();
+    let _deaf = UnixListener::bind(&socket).unwrap();
     let refused = byway::snapshot(&path, &copy).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::TimedOut, "{refused}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside the image");
+    std::fs::remove_file(&socket).unwrap();
 }
 
 #[test]

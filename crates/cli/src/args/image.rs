@@ -118,7 +118,8 @@ Examples:
 
 The copy is the image as it is at one instant: every put that was acknowledged before is in it, whole. If a process has \
 the image open, that process makes the copy; its commands wait only while protected state is copied, for the time that \
-is printed. The copy has mode, ACL, owner and group of the image as with cp -p; what exists is never overwritten.")]
+is printed. It is asked only if it is of this user or of root; root asks one of the image's owner too. The copy has mode, \
+ACL, owner and group of the image as with cp -p; what exists is never overwritten.")]
 pub struct Snapshot {
     /// The image.
     pub image: PathBuf,

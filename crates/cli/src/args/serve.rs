@@ -86,14 +86,15 @@ pub struct Serve {
     #[command(flatten)]
     pub tls: ServeTls,
     /// Serve what a file says: several subsystems, each with its namespaces, the hosts that may connect with their keys, and
-    /// states of paths; and ports, beside those of --tcp. JSON, with the names that nvmetcli has.
+    /// states of paths; and ports, beside those of --tcp. JSON, with the names that nvmetcli has; a regular file of at most 1 MiB.
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "device", "exports", "vfio_user", "nqn", "allow_host", "ana", "dhchap_secret", "dhchap_ctrl_secret", "dhchap_secrets",
         "dhchap_hash", "dhchap_group", "tls_key", "tls_keys",
     ])]
     pub config: Option<PathBuf>,
     /// Take requests of this user and of root at this socket: `byway subsystem`, `ns`, `ana`, `port` and `host` change what is served
-    /// while hosts are there. The server of an image takes them by the image as well. A socket that a dead server left is replaced.
+    /// while hosts are there. The server of an image takes them by the image as well. A socket that a dead server left is replaced. Where there is neither, standard
+    /// error says why.
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
     /// What the server does while no command comes.

@@ -105,7 +105,7 @@ fn transfer(args: &Transfer, out: &mut impl Write, interrupt: &Interrupt) -> Res
         }
     }
     drop(progress);
-    write!(out, "{}", if args.common.json { String::new() } else { table.to_string() })?;
+    put!(out, "{}", if args.common.json { String::new() } else { table.to_string() })?;
     Ok(())
 }
 
@@ -147,7 +147,7 @@ fn workload(args: &WorkloadBench, out: &mut impl Write, interrupt: &Interrupt) -
         }
     }
     drop(progress);
-    write!(out, "{}", if args.common.json { String::new() } else { table.to_string() })?;
+    put!(out, "{}", if args.common.json { String::new() } else { table.to_string() })?;
     Ok(())
 }
 
@@ -201,7 +201,7 @@ fn calibrate(args: &Calibrate, out: &mut impl Write, interrupt: &Interrupt) -> R
     drop(progress);
     let path = kept.save()?;
     if !args.json {
-        writeln!(out, "{table}kept in {}", path.display())?;
+        put!(out, "{table}kept in {}\n", path.display())?;
     }
     Ok(())
 }

@@ -56,7 +56,7 @@ fn plan(args: &KvBench) -> Result<Plan> {
     engines.retain(|engine| {
         let there = engine.is_there();
         if !there {
-            eprintln!("byway: the library of {} is not there: its rows are left out", engine.name());
+            tell!("byway: the library of {} is not there: its rows are left out", engine.name());
         }
         there
     });

@@ -85,22 +85,22 @@ fn verdict(args: &Check, checked: &Checked) -> Result<()> {
 
 fn print(args: &Check, checked: &Checked, out: &mut impl Write) -> Result<()> {
     for finding in &checked.findings {
-        writeln!(out, "{:9} {finding}", done(finding.remedy, args.repair))?;
+        put!(out, "{:9} {finding}\n", done(finding.remedy, args.repair))?;
     }
     if checked.is_clean() {
-        write!(out, "clean: ")?;
+        put!(out, "clean: ")?;
     }
     let live = size::human(checked.live_bytes);
     let namespaces = size::counted(checked.namespaces, "namespace");
     let keys = size::counted(checked.keys, "key");
-    writeln!(out, "{namespaces}, {keys}, {live} of live data read")?;
+    put!(out, "{namespaces}, {keys}, {live} of live data read\n")?;
     if checked.known_lost > 0 {
         let (units, are, they) = match checked.known_lost {
             1 => ("unit", "is", "it is"),
             _ => ("units", "are", "they are"),
         };
         let lost = checked.known_lost;
-        writeln!(out, "{lost} {units} {are} known as lost: reads say so until {they} written")?;
+        put!(out, "{lost} {units} {are} known as lost: reads say so until {they} written\n")?;
     }
     Ok(())
 }

@@ -33,13 +33,7 @@ pub fn run(args: &Create, out: &mut impl Write) -> Result<()> {
         return Ok(print_json(out, &described)?);
     }
     let namespaces: Vec<String> = described.namespaces.iter().map(ToString::to_string).collect();
-    writeln!(
-        out,
-        "{uri}: {} of profile {}: {}",
-        size::human(args.size),
-        args.profile,
-        namespaces.join(", ")
-    )?;
+    put!(out, "{uri}: {} of profile {}: {}\n", size::human(args.size), args.profile, namespaces.join(", "))?;
     Ok(())
 }
 

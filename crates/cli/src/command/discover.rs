@@ -35,14 +35,14 @@ struct Found {
 pub fn run(args: &Discover, out: &mut impl Write) -> Result<()> {
     let found = byway::discover(&args.address)?;
     for skipped in &found.skipped {
-        eprintln!("an entry is left out: {skipped}");
+        tell!("an entry is left out: {skipped}");
     }
     let entries: Vec<Found> = found.entries.iter().map(Found::from).collect();
     if args.json {
         return Ok(print_json(out, &entries)?);
     }
     if entries.is_empty() {
-        eprintln!("{} knows of no subsystem", args.address);
+        tell!("{} knows of no subsystem", args.address);
         return Ok(());
     }
     let mut table = Table::new(&["kind", "transport", "address", "service", "security", "subsystem"]);
@@ -50,9 +50,9 @@ pub fn run(args: &Discover, out: &mut impl Write) -> Result<()> {
         let cells = [kind, transport, address, service, security, subsystem];
         table.push(cells.into_iter().cloned().collect());
     }
-    write!(out, "{table}")?;
+    put!(out, "{table}")?;
     for uri in entries.iter().filter_map(|found| found.uri.as_deref()) {
-        writeln!(out, "{uri}")?;
+        put!(out, "{uri}\n")?;
     }
     Ok(())
 }

@@ -32,7 +32,7 @@ pub fn run(args: &Enumerate, out: &mut impl Write) -> Result<()> {
         return Ok(print_json(out, &found.into_iter().map(Device::from).collect::<Vec<_>>())?);
     }
     if found.is_empty() {
-        eprintln!("the kernel tells of no block device and no NVMe controller");
+        tell!("the kernel tells of no block device and no NVMe controller");
         return Ok(());
     }
     let mut table = Table::new(&["uri", "kind", "size", "model"]);
@@ -41,10 +41,10 @@ pub fn run(args: &Enumerate, out: &mut impl Write) -> Result<()> {
         let size = device.size_bytes.map_or_else(|| "-".into(), size::human);
         table.push(vec![device.uri.clone(), kind, size, device.model.clone().unwrap_or_default()]);
     }
-    write!(out, "{table}")?;
+    put!(out, "{table}")?;
     for Found { uri, missing, .. } in &found {
         if let Some(missing) = missing {
-            writeln!(out, "{uri} cannot be opened yet: {missing}")?;
+            put!(out, "{uri} cannot be opened yet: {missing}\n")?;
         }
     }
     Ok(())

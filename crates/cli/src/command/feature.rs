@@ -115,7 +115,7 @@ fn set(command: &FeatureCommand, out: &mut impl Write) -> Result<()> {
     let answered = answered.map_err(|error| answer::unless_missing(named(feature), error))?;
     device.close()?;
     let answer = decode::feature(feature, *value, &data).hex("dw0", answered.dw0(), "the device's answer");
-    if *json { Ok(print_json(out, &answer)?) } else { Ok(write!(out, "{answer}")?) }
+    if *json { Ok(print_json(out, &answer)?) } else { Ok(put!(out, "{answer}")?) }
 }
 
 /// A feature's number and which of its values.

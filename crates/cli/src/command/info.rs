@@ -127,7 +127,7 @@ fn print(described: &(impl Serialize + fmt::Display), json: bool, out: &mut impl
     if json {
         return Ok(print_json(out, described)?);
     }
-    write!(out, "{described}")?;
+    put!(out, "{described}")?;
     Ok(())
 }
 

@@ -44,7 +44,7 @@ fn hash_of_key(hash: KeyHash) -> Result<Option<PskHash>> {
 }
 
 fn identify(asked: &KeyIdentity, out: &mut impl Write) -> Result<()> {
-    let text = files::read(&asked.file)?;
+    let text = files::read_settings(&asked.file)?;
     let key: TlsKey =
         String::from_utf8_lossy(&text).trim().parse().with_context(|| asked.file.display().to_string())?;
     let parties = Parties { host: asked.host.clone(), subsystem: asked.subsystem.clone() };

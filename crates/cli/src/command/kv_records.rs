@@ -113,7 +113,7 @@ impl Import<'_> {
         match compared.verdict() {
             Some(no) => Err(no.into()),
             None if json => Ok(()),
-            None => Ok(writeln!(out, "{} records, all the same", compared.count)?),
+            None => Ok(put!(out, "{} records, all the same\n", compared.count)?),
         }
     }
 
@@ -233,9 +233,9 @@ fn write_stored(stored: &Stored, out: &mut impl Write) -> Result<()> {
         row.count, row.method
     )?;
     if row.model_ns_mean.is_some() {
-        write!(out, " in {} of modelled time", table::time(row.model_ns_mean))?;
+        put!(out, " in {} of modelled time", table::time(row.model_ns_mean))?;
     }
-    writeln!(out, ", {nand_pages} flash pages, {}", table::rate(1e9 / row.wall_ns_mean.max(1.0)))?;
+    put!(out, ", {nand_pages} flash pages, {}\n", table::rate(1e9 / row.wall_ns_mean.max(1.0)))?;
     Ok(())
 }
 
@@ -283,7 +283,7 @@ impl Export<'_> {
         // The keys first: taking them and reading values use one queue.
         let keys = kv.listable_keys(|unlisted| {
             exported.unlisted_stretches += 1;
-            eprintln!("byway: {unlisted}");
+            tell!("byway: {unlisted}");
         })?;
         for key in keys {
             self.interrupt.check()?;
@@ -291,7 +291,7 @@ impl Export<'_> {
             match kv.get(key) {
                 Err(error) if error.kind() == ErrorKind::Media => {
                     exported.unread_keys += 1;
-                    eprintln!("byway: {error}");
+                    tell!("byway: {error}");
                 }
                 got => {
                     let value = got?.with_context(|| format!("key {} vanished", key.escape_ascii()))?;

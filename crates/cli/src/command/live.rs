@@ -292,7 +292,7 @@ fn list_subsystems(asked: &Asked, out: &mut impl Write) -> Result<()> {
         let ports = ports.map_or_else(|| "all".to_owned(), |ports| ports.join(","));
         table.push(vec![nqn.clone(), hosts, ports, namespaces.len().to_string()]);
     }
-    Ok(write!(out, "{table}")?)
+    Ok(put!(out, "{table}")?)
 }
 
 /// The subsystem that is meant, of those that a server has.
@@ -318,7 +318,7 @@ fn list_namespaces(of: &AskedOfOne, out: &mut impl Write) -> Result<()> {
     }
     let mut table = Table::new(&["nsid", "kind", "bytes", "what", "backend"]);
     rows.iter().for_each(|row| table.push(row.cells()));
-    Ok(write!(out, "{table}")?)
+    Ok(put!(out, "{table}")?)
 }
 
 fn list_hosts(of: &AskedOfOne, out: &mut impl Write) -> Result<()> {
@@ -327,9 +327,9 @@ fn list_hosts(of: &AskedOfOne, out: &mut impl Write) -> Result<()> {
         return Ok(print_json(out, &subsystem.hosts)?);
     }
     match subsystem.hosts {
-        None => eprintln!("every host may connect to {}", subsystem.nqn),
-        Some(hosts) if hosts.is_empty() => eprintln!("no host may connect to {}", subsystem.nqn),
-        Some(hosts) => hosts.iter().try_for_each(|host| writeln!(out, "{host}"))?,
+        None => tell!("every host may connect to {}", subsystem.nqn),
+        Some(hosts) if hosts.is_empty() => tell!("no host may connect to {}", subsystem.nqn),
+        Some(hosts) => hosts.iter().try_for_each(|host| put!(out, "{host}\n"))?,
     }
     Ok(())
 }
@@ -349,7 +349,7 @@ fn list_ports(asked: &Asked, out: &mut impl Write) -> Result<()> {
     }
     let mut table = Table::new(&["port", "address"]);
     rows.into_iter().for_each(|Row { port, address }| table.push(vec![port.to_string(), address]));
-    Ok(write!(out, "{table}")?)
+    Ok(put!(out, "{table}")?)
 }
 
 fn list_paths(of: &AskedOfOne, out: &mut impl Write) -> Result<()> {
@@ -370,11 +370,11 @@ fn list_paths(of: &AskedOfOne, out: &mut impl Write) -> Result<()> {
         return Ok(print_json(out, &rows)?);
     }
     if rows.is_empty() {
-        eprintln!("hosts are told of no states: the server has one port, and began without --ana");
+        tell!("hosts are told of no states: the server has one port, and began without --ana");
     }
     let mut table = Table::new(&["port", "nsid", "state"]);
     rows.into_iter().for_each(|row| {
         table.push(vec![row.port.to_string(), row.nsid.to_string(), row.state]);
     });
-    Ok(write!(out, "{table}")?)
+    Ok(put!(out, "{table}")?)
 }

@@ -11,9 +11,10 @@ use serde::Serialize;
 use super::answer;
 use crate::args::{PassCommand, PassIo, PassQueue};
 use crate::event::wait_for_any;
-use crate::files;
+use crate::files::{self, DATA_MAX_BYTES};
 use crate::hexdump;
 use crate::records::to_hex;
+use crate::size;
 use crate::terminal::print_json;
 
 /// How long an admin command is waited for before it is looked at.
@@ -130,6 +131,7 @@ impl Sent {
             "--data-len says {len} bytes, and --input has {}",
             bytes.len()
         );
+        ensure!(len as u64 <= DATA_MAX_BYTES, "a command moves {} at most here", size::human(DATA_MAX_BYTES));
         let is_read = match Direction::of(args.opcode) {
             _ if args.read => true,
             _ if args.write || args.input.is_some() || len == 0 => false,

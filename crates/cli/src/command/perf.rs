@@ -68,7 +68,7 @@ pub fn run(args: &Perf, out: &mut impl Write, interrupt: &Interrupt) -> Result<(
     if args.json {
         print_json(out, &report)?
     } else {
-        write!(out, "{report}")?
+        put!(out, "{report}")?
     }
     plan.device.close()?;
     if measured.was_interrupted {

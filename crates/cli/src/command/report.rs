@@ -38,10 +38,10 @@ pub fn run(args: &Report, out: &mut impl Write, interrupt: &Interrupt) -> Result
     files::replace(&args.dir.join("report.html"), page.as_bytes())?;
     files::replace(&args.dir.join("report.json"), &serde_json::to_vec(&measured)?)?;
     for (title, table) in &tables {
-        write!(out, "\n{title}\n\n{table}")?;
+        put!(out, "\n{title}\n\n{table}")?;
     }
     write_verdicts(&measured, out)?;
-    writeln!(out, "\nwritten: {}", args.dir.join("report.html").display())?;
+    put!(out, "\nwritten: {}\n", args.dir.join("report.html").display())?;
     Ok(())
 }
 
@@ -106,6 +106,6 @@ fn write_verdicts(measured: &Measured, out: &mut impl Write) -> Result<()> {
         };
         table.push(vec![claim.id.to_owned(), claim.figure.text(), ours, residual, verdict]);
     }
-    write!(out, "\nThe papers' claims\n\n{table}")?;
+    put!(out, "\nThe papers' claims\n\n{table}")?;
     Ok(())
 }

@@ -76,6 +76,6 @@ pub fn of_host(args: &AllowHost) -> Result<HostSecrets> {
 }
 
 fn words_of(path: &Path) -> Result<Vec<String>> {
-    let text = String::from_utf8(files::read(path)?).with_context(|| path.display().to_string())?;
+    let text = String::from_utf8(files::read_settings(path)?).with_context(|| path.display().to_string())?;
     Ok(text.split_whitespace().map(str::to_owned).collect())
 }

@@ -1,12 +1,13 @@
 //! `byway serve`: a device for hosts in other processes.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, ensure};
+use byway::ControlSocket;
 use byway::serve::{
     Exported, HostKeys, ServeOptions, Served, TcpDigests, TcpOptions, Told, export, serve, serve_all,
 };
@@ -61,8 +62,12 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
     })?;
     renew_at_hangup(args, &served)?;
     let device = name_of(args);
-    print_done(out, args.json, &listening(args, &served))?;
+    let unreachable = unreachable(args, &served);
+    print_done(out, args.json, &listening(args, &served, &unreachable))?;
     out.flush()?;
+    if !args.json {
+        unreachable.iter().for_each(|why| tell!("byway: no control socket: {why}"));
+    }
     served.run(|told| tell(told, args.json, out))?;
     print_done(out, args.json, &Event::Closed { device })?;
     Ok(())
@@ -137,7 +142,25 @@ fn name_of(args: &Serve) -> &str {
     args.device.as_deref().or(several).unwrap_or("exports")
 }
 
-fn listening<'a>(args: &'a Serve, served: &'a Served) -> Event<'a> {
+/// Why commands such as `byway host` and `byway snapshot` do not reach this server, where they do not.
+fn unreachable(args: &Serve, served: &Served) -> Vec<String> {
+    if served.control_sockets().is_empty() {
+        let why = "has no image by which it could be found; --control PATH makes one";
+        return vec![format!("{} {why}", name_of(args))];
+    }
+    let sockets = served.control_sockets().iter().chain(served.snapshot_sockets());
+    let mut why: Vec<String> = sockets.filter_map(ControlSocket::missing).map(str::to_owned).collect();
+    why.dedup();
+    why
+}
+
+/// Where requests are taken.
+fn control_of(served: &Served) -> Vec<String> {
+    let sockets = served.control_sockets().iter().filter(|socket| socket.missing().is_none());
+    sockets.map(ToString::to_string).collect()
+}
+
+fn listening<'a>(args: &'a Serve, served: &'a Served, unreachable: &'a [String]) -> Event<'a> {
     let tcp = served.tcp_address();
     Event::Listening {
         device: name_of(args),
@@ -149,6 +172,8 @@ fn listening<'a>(args: &'a Serve, served: &'a Served) -> Event<'a> {
         subsystems: if args.config.is_some() { names_of(served) } else { Vec::new() },
         discovery: served.discovery_address().map(|address| address.to_string()),
         metrics: served.metrics_address().map(|address| address.to_string()),
+        control: control_of(served),
+        no_control: unreachable,
     }
 }
 
@@ -194,6 +219,12 @@ enum Event<'a> {
         discovery: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
         metrics: Option<String>,
+        /// Sockets at which requests are taken.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        control: Vec<String>,
+        /// Why there is no such socket, where one is missing.
+        #[serde(skip_serializing_if = "<[String]>::is_empty")]
+        no_control: &'a [String],
     },
     ClientCame,
     ClientLeft,
@@ -249,6 +280,7 @@ impl fmt::Display for Event<'_> {
                 subsystems,
                 discovery,
                 metrics,
+                ..
             } => {
                 let ports = tcp.iter().chain(more_ports).map(String::as_str).collect::<Vec<_>>().join(",");
                 let nqn = nqn.map(|nqn| format!("/{nqn}")).unwrap_or_default();
@@ -317,7 +349,10 @@ fn tell(told: Told, json: bool, out: &mut impl Write) {
     // Service goes on where nobody listens any more.
     let _ = match json {
         true => print_json(out, &event).and_then(|()| out.flush()),
-        false => writeln!(io::stderr(), "byway: {event}"),
+        false => {
+            tell!("byway: {event}");
+            Ok(())
+        }
     };
 }
 

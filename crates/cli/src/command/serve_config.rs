@@ -103,7 +103,7 @@ impl Config {
     /// # Errors
     /// One that cannot be read, or says something else.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = files::read(path)?;
+        let text = files::read_regular(path)?;
         serde_json::from_slice(&text).with_context(|| path.display().to_string())
     }
 

@@ -34,10 +34,10 @@ pub fn run(args: &Snapshot, out: &mut impl Write, interrupt: &Interrupt) -> Resu
         0 => "its blocks are shared".to_owned(),
         bytes => format!("{} of data copied", size::human(bytes)),
     };
-    write!(out, "{to}: a copy of {image}, {copied}")?;
+    put!(out, "{to}: a copy of {image}, {copied}")?;
     match taken.pause_ns {
         0 => writeln!(out)?,
-        pause_ns => writeln!(out, "; writing paused for {:.1} ms", pause_ns as f64 / 1e6)?,
+        pause_ns => put!(out, "; writing paused for {:.1} ms\n", pause_ns as f64 / 1e6)?,
     }
     Ok(())
 }

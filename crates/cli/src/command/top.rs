@@ -40,7 +40,7 @@ fn print(
             print_json(out, &report)?;
         } else {
             let gap = if is_first { "" } else { "\n" };
-            write!(out, "{gap}{}{report}", heading(args, &report))?;
+            put!(out, "{gap}{}{report}", heading(args, &report))?;
         }
         out.flush()?;
         is_first = false;

@@ -38,19 +38,19 @@ impl Decoded {
     /// Those of `out`.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         match self {
-            Self::Fields(fields) => write!(out, "{fields}"),
+            Self::Fields(fields) => put!(out, "{fields}"),
             Self::Entries(entries) => write_entries(entries, out),
         }
     }
 }
 
 fn write_entries(entries: &[Fields], out: &mut impl Write) -> io::Result<()> {
-    let Some(first) = entries.first() else { return writeln!(out, "no entries") };
+    let Some(first) = entries.first() else { return put!(out, "no entries\n") };
     let mut table = Table::new(&first.names().collect::<Vec<_>>());
     for entry in entries {
         table.push(entry.shown().map(str::to_owned).collect());
     }
-    write!(out, "{table}")
+    put!(out, "{table}")
 }
 
 /// The beginning of an answer as a structure; nothing where the answer is shorter.

@@ -1,5 +1,6 @@
 //! The face of the flash: a device that is open, what it is and what is known of it.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -143,6 +144,19 @@ impl Flash {
             Backing::File(file) => Some(file.path().to_path_buf()),
             Backing::Memory => None,
         }
+    }
+
+    /// Device and inode of the image that is open, whatever has its path by now; none in memory.
+    #[must_use]
+    pub fn image_id(&self) -> Option<(u64, u64)> {
+        let Backing::File(file) = &self.backing else { return None };
+        file.file().metadata().ok().map(|found| (found.dev(), found.ino()))
+    }
+
+    /// Whether the image was opened to read it, as other processes may at the same time.
+    #[must_use]
+    pub fn is_opened_to_read(&self) -> bool {
+        self.backing.is_read_only()
     }
 
     /// Bytes namespaces may hold, all together.

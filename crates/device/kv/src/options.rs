@@ -40,6 +40,12 @@ impl KvOptions {
         }
     }
 
+    /// RAM that an engine may take with these: two memtables, the cache and what is noted beside it.
+    #[must_use]
+    pub const fn most_bytes(&self) -> u64 {
+        (self.memtable_bytes as u64).saturating_mul(2).saturating_add(self.cache_bytes as u64)
+    }
+
     /// RAM for notes of which records are dead, of that for the index: they spare looking there.
     pub(crate) fn notes_bytes(&self) -> usize {
         self.cache_bytes / NOTES_SHARE

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,6 +39,8 @@ const ROUND: Duration = Duration::from_millis(20);
 pub struct Daemon {
     shared: Arc<Shared>,
     listener: Arc<UnixListener>,
+    /// Device and inode of the socket's file, which may have been replaced since.
+    socket_id: Option<(u64, u64)>,
     threads: Vec<JoinHandle<()>>,
     recovered: Vec<RecoveredFile>,
 }
@@ -86,6 +88,7 @@ impl Daemon {
         let (shared, recovered) = Shared::open(options, Purpose::Serve)?;
         let shared = Arc::new(shared);
         let listener = Arc::new(listen(&shared.options.socket)?);
+        let socket_id = id_of(&shared.options.socket);
         let accepts = Arc::clone(&listener);
         let threads = vec![
             shared.spawn("byway-tdm-retire", |shared| shared.retire_rounds())?,
@@ -93,7 +96,7 @@ impl Daemon {
             shared.spawn("byway-tdm-sweep", |shared| shared.sweep_rounds())?,
             shared.spawn("byway-tdm-accept", move |shared| shared.accept(&accepts))?,
         ];
-        Ok(Self { shared, listener, threads, recovered })
+        Ok(Self { shared, listener, socket_id, threads, recovered })
     }
 
     /// What became of the files that were absorbed before.
@@ -126,7 +129,10 @@ impl Daemon {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        let _ = std::fs::remove_file(&self.shared.options.socket);
+        let socket = &self.shared.options.socket;
+        if self.socket_id.is_some() && id_of(socket) == self.socket_id {
+            let _ = std::fs::remove_file(socket);
+        }
         self.shared.end_clients();
         self.shared.settle_all()
     }
@@ -429,6 +435,12 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn place_of(described: &Description) -> PathBuf {
     let (Place::Emu(path) | Place::FsDax(path) | Place::DevDax(path)) = &described.place;
     std::fs::canonicalize(path).unwrap_or_else(|_| path.clone())
+}
+
+/// Device and inode of what has that path.
+fn id_of(path: &Path) -> Option<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 /// Whether somebody can listen there: found before a region is made, which would be left behind, and be all of the memory perhaps. Nobody is let

@@ -1,5 +1,6 @@
 //! Who is connected to, by whom, and how.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -180,7 +181,7 @@ const UUID_PREFIX: &str = "nqn.2014-08.org.nvmexpress:uuid:";
 /// # Errors
 /// For a file that holds no name.
 pub fn default_host() -> Result<Nqn> {
-    let (name, from) = match std::fs::read_to_string("/etc/nvme/hostnqn") {
+    let (name, from) = match byway_sys::text::read_settings(Path::new("/etc/nvme/hostnqn")) {
         Ok(text) => (text.trim().to_owned(), "/etc/nvme/hostnqn"),
         Err(_) => (format!("{UUID_PREFIX}{}", boot()), "this boot's identifier"),
     };

@@ -6,16 +6,18 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use byway_core::{Error, ErrorKind, Result};
+use byway_sys::handover;
 
-use super::listener::address_of_image;
 use super::reply::{Part, Reply};
 use super::request::Request;
 use super::{CLIENT_TIMEOUT, SERVER_TIMEOUT};
+use crate::control_folder::{self, Purpose};
 
 /// Asks the server that takes requests at the socket `server`, or that serves the image `server`.
 ///
 /// # Errors
-/// Nobody takes requests there; what the server says.
+/// Nobody takes requests there, or only a process that may not be trusted with them: neither this user's, nor root's, nor that of the
+/// owner of the image or of the socket's folder. What the server says.
 pub fn ask(server: &Path, request: &Request) -> Result<Reply> {
     let doing = |error: std::io::Error| Error::kernel(format!("ask {}", server.display()), error);
     let stream = connect(server)?;
@@ -48,20 +50,27 @@ pub fn absolute(uri: &str, folder: &Path) -> String {
     format!("{scheme}{}{options}", folder.join(path).display())
 }
 
+/// Connects to a listener that may be trusted with the request.
 fn connect(server: &Path) -> Result<UnixStream> {
     let missing = |error| Error::kernel(format!("look for {}", server.display()), error);
-    let is_socket = std::fs::metadata(server).map_err(missing)?.file_type().is_socket();
-    let stream = match is_socket {
-        true => UnixStream::connect(server),
-        false => address_of_image(server).and_then(|at| UnixStream::connect_addr(&at)),
-    };
-    stream.map_err(|_| {
-        let said = match is_socket {
-            true => format!("nobody takes requests at {}", server.display()),
-            false => format!("no server has {} open and takes requests", server.display()),
-        };
-        Error::host(ErrorKind::NotFound, said)
-    })
+    let shown = server.display();
+    if !std::fs::metadata(server).map_err(missing)?.file_type().is_socket() {
+        return control_folder::connect(server, Purpose::Serve, CLIENT_TIMEOUT).map_err(|why| {
+            let said = format!("no server has {shown} open and takes requests: {why}");
+            Error::host(ErrorKind::NotFound, said)
+        });
+    }
+    let stream = handover::connect(server, CLIENT_TIMEOUT).map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidInput | std::io::ErrorKind::PermissionDenied => {
+            Error::kernel(format!("connect to {shown}"), error)
+        }
+        _ => Error::host(ErrorKind::NotFound, format!("nobody takes requests at {shown}")),
+    })?;
+    handover::check_listener(&stream, server).map_err(|error| match error.kind() {
+        std::io::ErrorKind::PermissionDenied => Error::host(ErrorKind::Denied, error.to_string()),
+        _ => Error::kernel(format!("ask {shown}"), error),
+    })?;
+    Ok(stream)
 }
 
 fn silent(server: &Path, what: &str) -> Error {

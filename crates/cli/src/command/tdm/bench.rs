@@ -43,8 +43,8 @@ pub fn run(args: &TdmBench, out: &mut impl Write, interrupt: &Interrupt) -> Resu
     if args.json {
         return Ok(rows.iter().try_for_each(|row| print_json(out, row))?);
     }
-    write!(out, "{}\n{}\n{}", words::region(&region), args.folder.display(), table(&rows))?;
-    rows.chunks(2).try_for_each(|pair| writeln!(out, "{}", compared(pair)))?;
+    put!(out, "{}\n{}\n{}", words::region(&region), args.folder.display(), table(&rows))?;
+    rows.chunks(2).try_for_each(|pair| put!(out, "{}\n", compared(pair)))?;
     Ok(())
 }
 

@@ -48,7 +48,7 @@ pub fn run(args: &TdmServe, out: &mut impl Write) -> Result<()> {
 }
 
 fn rules(file: &Path) -> Result<Rules> {
-    let text = std::fs::read_to_string(file).map_err(|cause| files::refused("read", file, cause))?;
+    let text = String::from_utf8(files::read_settings(file)?).with_context(|| file.display().to_string())?;
     Rules::parse(&text).with_context(|| file.display().to_string())
 }
 

@@ -50,7 +50,7 @@ fn print(
         if args.json {
             print_json(out, &report)?;
         } else {
-            write!(out, "{}", Shown(&report, None))?;
+            put!(out, "{}", Shown(&report, None))?;
         }
         out.flush()?;
         if args.once || !wait(args.interval, interrupt, None) {

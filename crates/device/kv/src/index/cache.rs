@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use byway_flash::Cause;
+use byway_sys::check_headroom;
 use byway_sys::huge::prefer_huge_pages;
 
 use crate::error::KvError;
@@ -264,23 +265,37 @@ impl PageCache {
         } else {
             victim(&mut self.frames, &mut self.hand)
         };
-        if place_of(frame, self.shape.page_bytes).0 == self.memory.len() {
-            self.take_memory();
-        }
+        let frame = match place_of(frame, self.shape.page_bytes).0 == self.memory.len() {
+            true if !self.take_memory() => self.do_without(),
+            _ => frame,
+        };
         self.by_page.remove(&self.frames[frame].page);
         self.frames[frame].page = u64::MAX;
         frame
     }
 
     /// Takes memory for the frames that follow, in huge pages where there are any: every look into a page of keys is at
-    /// another place.
+    /// another place. Whether there was some: a cache is as right when it is smaller.
     #[cold]
-    fn take_memory(&mut self) {
+    fn take_memory(&mut self) -> bool {
         let first = self.memory.len() * frames_of_piece(self.shape.page_bytes);
         let frames = frames_of_piece(self.shape.page_bytes).min(self.most_frames - first);
-        let piece = vec![0; frames * self.shape.page_bytes];
+        let bytes = frames * self.shape.page_bytes;
+        if first > 0 && check_headroom(bytes as u64).is_err() {
+            return false;
+        }
+        let piece = vec![0; bytes];
         prefer_huge_pages(&piece);
         self.memory.push(piece);
+        true
+    }
+
+    /// Keeps to the frames that have memory; one of these.
+    #[cold]
+    fn do_without(&mut self) -> usize {
+        self.frames.pop();
+        self.most_frames = self.frames.len();
+        victim(&mut self.frames, &mut self.hand)
     }
 }
 

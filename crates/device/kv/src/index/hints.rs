@@ -65,7 +65,7 @@ impl Hints {
             (true, true) => self.begin(),
             (true, false) => {}
         }
-        if is_worth { self.most_buckets * size_of::<Bucket>() } else { 0 }
+        if self.are_there() { self.most_buckets * size_of::<Bucket>() } else { 0 }
     }
 
     /// Whether any key may have one.
@@ -127,8 +127,11 @@ impl Hints {
     }
 
     fn begin(&mut self) {
-        self.hints = 0;
-        self.buckets = Vec::with_capacity(self.most_buckets);
+        (self.buckets, self.hints) = (Vec::new(), 0);
+        // Lookups are right without hints: where there is no memory, there are none.
+        if self.buckets.try_reserve_exact(self.most_buckets).is_err() {
+            return;
+        }
         prefer_huge_pages(self.buckets.spare_capacity_mut());
         self.buckets.resize(1 << self.least_bits, EMPTY);
     }

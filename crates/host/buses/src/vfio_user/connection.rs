@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use byway_driver::BusError;
+use byway_sys::handover;
 use byway_vfio_user_wire::{
     Capabilities, Errno, Header, Incoming, Kind, Limits, MessageId, Reader, Reply, Request, TwinSocket,
     Version, WireError, encode_error,
@@ -109,6 +110,11 @@ impl Connection {
     pub(crate) fn open(path: &Path) -> Result<Self, BusError> {
         let socket = UnixStream::connect(path);
         let socket = socket.map_err(|cause| no_server(path, &cause))?;
+        // What is sent first is memory of this process, for the server to map.
+        handover::check_listener(&socket, path).map_err(|cause| match cause.kind() {
+            io::ErrorKind::PermissionDenied => BusError::Unready(cause.to_string()),
+            _ => no_server(path, &cause),
+        })?;
         let setup = || {
             socket.set_nonblocking(false)?;
             socket.set_write_timeout(Some(ANSWER))

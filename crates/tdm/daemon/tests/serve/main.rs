@@ -392,6 +392,16 @@ fn a_daemon_whose_socket_lost_its_name_ends_all_the_same() {
 }
 
 #[test]
+fn daemon_that_ends_leaves_what_has_its_socket_s_path_by_then() {
+    let place = Place::new();
+    let daemon = place.start();
+    std::fs::remove_file(&place.options.socket).unwrap();
+    std::fs::write(&place.options.socket, b"somebody's").unwrap();
+    drop(daemon);
+    assert_eq!(std::fs::read(&place.options.socket).unwrap(), b"somebody's");
+}
+
+#[test]
 fn a_file_that_is_no_socket_is_not_taken_away_for_one() {
     let place = Place::new();
     std::fs::write(&place.options.socket, b"somebody's").unwrap();

@@ -1,0 +1,101 @@
+//! A thread that answers the clients of a socket, one after the other, until it is ended.
+
+use std::io;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use byway_sys::Wakeup;
+use byway_vfio_user::Door;
+use rustix::event::{PollFd, Timespec, poll};
+
+/// Answers who comes to a socket for as long as this is kept.
+#[derive(Debug)]
+pub(crate) struct Answering {
+    talk: Arc<Talk>,
+    thread: Option<JoinHandle<()>>,
+    /// The process that has the thread. In a forked child there is none to end.
+    process: u32,
+}
+
+/// What the thread shares with its owner.
+#[derive(Debug)]
+struct Talk {
+    stop: AtomicBool,
+    wakeup: Wakeup,
+    /// The client that is answered now.
+    client: Mutex<Option<UnixStream>>,
+}
+
+impl Talk {
+    fn client(&self) -> MutexGuard<'_, Option<UnixStream>> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+}
+
+impl Answering {
+    /// Starts a thread of that name, which has `answer` answer each client.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn start(
+        door: Door,
+        name: &str,
+        answer: impl Fn(&UnixStream) -> io::Result<()> + Send + 'static,
+    ) -> io::Result<Self> {
+        let (stop, wakeup) = (AtomicBool::new(false), Wakeup::new()?);
+        let talk = Arc::new(Talk { stop, wakeup, client: Mutex::default() });
+        let shared = Arc::clone(&talk);
+        let answer_all = move || answer_all(&door, &answer, &shared);
+        let thread = std::thread::Builder::new().name(name.into()).spawn(answer_all)?;
+        Ok(Self { talk, thread: Some(thread), process: std::process::id() })
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
+        self.talk.stop.store(true, Ordering::SeqCst);
+        // Nothing more is read of a client that has not made its request yet. The answer to one that has is sent.
+        if let Some(client) = &*self.talk.client() {
+            let _ = client.shutdown(Shutdown::Read);
+        }
+        self.talk.wakeup.raise();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn answer_all(door: &Door, answer: &impl Fn(&UnixStream) -> io::Result<()>, talk: &Talk) {
+    while !talk.is_stopping() {
+        let Some(stream) = door.accept().filter(|stream| stream.set_nonblocking(false).is_ok()) else {
+            wait(door, &talk.wakeup);
+            continue;
+        };
+        *talk.client() = stream.try_clone().ok();
+        // Read after the client is stored: `drop` sees the client, or this thread sees the stop.
+        if !talk.is_stopping() {
+            // A client that has gone needs no answer.
+            let _ = answer(&stream);
+        }
+        *talk.client() = None;
+    }
+}
+
+/// Waits until a client may have come, or `wakeup` is raised.
+fn wait(door: &Door, wakeup: &Wakeup) {
+    let (wanted, rests) = door.wanted();
+    let rests = rests.and_then(|rests| Timespec::try_from(rests).ok());
+    let mut waited = [PollFd::new(door, wanted), PollFd::new(wakeup, rustix::event::PollFlags::IN)];
+    // Interrupted or not: the loop looks for clients.
+    let _ = poll(&mut waited, rests.as_ref());
+}

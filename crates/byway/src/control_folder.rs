@@ -1,0 +1,244 @@
+//! The folder of a user's control sockets: where a process that has an image open listens, and where others look for it.
+//!
+//! A socket is named after its image's device and inode, so that every name of the image leads to it. Its folder belongs to
+//! the user of the process, and only that user and root can make files there. Both ends check each other: the listener
+//! takes requests of its own user and of root; a client sends nothing before it has found, by the folder, the socket and
+//! `SO_PEERCRED`, that the listener is of its own user, of the image's owner or of root (decision 57).
+
+use std::fmt;
+use std::fs::{DirBuilder, Metadata};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use byway_flash::Flash;
+use byway_sys::handover::{self, OTHERS_MAY_WRITE, UNMAPPED_UID};
+use byway_vfio_user::Door;
+
+/// What is asked at a control socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// For copies of the image.
+    Snapshot,
+    /// For changes of what is served.
+    Serve,
+}
+
+impl Purpose {
+    fn name_of(self, (device, inode): (u64, u64)) -> String {
+        let ending = match self {
+            Self::Snapshot => "snapshot",
+            Self::Serve => "serve",
+        };
+        format!("{device:x}-{inode:x}.{ending}")
+    }
+}
+
+/// Where other processes of this user, and root, reach the process that has an image open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ControlSocket {
+    /// At this socket.
+    At(PathBuf),
+    /// Nowhere, for this reason.
+    Missing(String),
+}
+
+impl ControlSocket {
+    /// Why there is none.
+    #[must_use]
+    pub fn missing(&self) -> Option<&str> {
+        match self {
+            Self::At(_) => None,
+            Self::Missing(why) => Some(why),
+        }
+    }
+}
+
+impl fmt::Display for ControlSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At(path) => write!(f, "{}", path.display()),
+            Self::Missing(why) => write!(f, "none: {why}"),
+        }
+    }
+}
+
+/// An image that this process has open.
+#[derive(Debug, Clone)]
+pub(crate) struct OpenImage {
+    id: (u64, u64),
+    /// Other processes may have it open too: it is open for reading.
+    is_shared: bool,
+}
+
+impl OpenImage {
+    /// That of a device, if it has one.
+    pub fn of(flash: &Flash) -> Option<Self> {
+        Some(Self { id: flash.image_id()?, is_shared: flash.is_opened_to_read() })
+    }
+
+    /// Whether other processes may have it open for reading too.
+    pub const fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
+    /// Listens for requests about it; where, or why not.
+    pub fn listen(&self, purpose: Purpose) -> Result<(Door, PathBuf), String> {
+        let path = own_folder()?.join(purpose.name_of(self.id));
+        let door = match self.is_shared {
+            true => Door::open_for_owner(&path),
+            // What is there was left by a process that had the image before: this one has its lock.
+            false => Door::take_over(&path),
+        };
+        door.map(|door| (door, path)).map_err(|error| error.to_string())
+    }
+}
+
+/// Connects to the process that has an image open, if it may be trusted with what is to be sent.
+///
+/// # Errors
+/// A sentence: there is none, or it is another user's.
+pub(crate) fn connect(image: &Path, purpose: Purpose, patience: Duration) -> Result<UnixStream, String> {
+    let found = image.metadata().map_err(|error| error.to_string())?;
+    let name = purpose.name_of((found.dev(), found.ino()));
+    let (mut looked, mut refused) = (Vec::new(), Vec::new());
+    for uid in trusted(&found) {
+        for folder in folders_of(uid) {
+            match connect_in(&folder, &name, uid, patience) {
+                Ok(Some(stream)) => return Ok(stream),
+                Ok(None) => looked.push(folder.display().to_string()),
+                Err(why) => refused.push(why),
+            }
+        }
+    }
+    match refused.is_empty() {
+        true => Err(format!("there is no socket of it in {}", looked.join(" or "))),
+        false => Err(refused.join("; ")),
+    }
+}
+
+/// The users whose processes may be sent something about an image: this one and, where root asks, the image's owner. Root's
+/// processes may be too; their folder is closed to other users.
+fn trusted(image: &Metadata) -> Vec<u32> {
+    let me = rustix::process::geteuid();
+    let owner = Some(image.uid()).filter(|owner| me.is_root() && *owner != 0 && *owner != UNMAPPED_UID);
+    std::iter::once(me.as_raw()).chain(owner).collect()
+}
+
+/// Where a user's control sockets are, whatever the environment says: the first that can be used is. That of `/run` is made
+/// by root at each login of the user, and nothing of another user can be in its way.
+fn folders_of(uid: u32) -> [PathBuf; 2] {
+    let of_run = match uid {
+        0 => PathBuf::from("/run/byway"),
+        _ => PathBuf::from(format!("/run/user/{uid}/byway")),
+    };
+    [of_run, PathBuf::from(format!("/tmp/byway-{uid}"))]
+}
+
+/// This user's folder, made where it is not there.
+fn own_folder() -> Result<PathBuf, String> {
+    let uid = rustix::process::geteuid().as_raw();
+    let mut refused = Vec::new();
+    for folder in folders_of(uid) {
+        match make(&folder).and_then(|()| folder.symlink_metadata()) {
+            Ok(found) => match check_folder(&folder, &found, uid) {
+                Ok(()) => return Ok(folder),
+                Err(why) => refused.push(why),
+            },
+            Err(error) => refused.push(format!("{} cannot be made: {error}", folder.display())),
+        }
+    }
+    Err(refused.join("; "))
+}
+
+fn make(folder: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+/// Whether only `uid` and root can make files there.
+fn check_folder(folder: &Path, found: &Metadata, uid: u32) -> Result<(), String> {
+    let shown = folder.display();
+    if !found.is_dir() {
+        return Err(format!("{shown} is no folder"));
+    }
+    if found.uid() != uid {
+        return Err(format!("{shown} belongs to user {}, not to user {uid}", found.uid()));
+    }
+    match found.mode() & OTHERS_MAY_WRITE {
+        0 => Ok(()),
+        _ => Err(format!("other users may write in {shown}")),
+    }
+}
+
+/// Connects to a user's socket; `None` where there is none.
+fn connect_in(folder: &Path, name: &str, uid: u32, patience: Duration) -> Result<Option<UnixStream>, String> {
+    let socket = folder.join(name);
+    let (Some(found), Some(named)) = (look(folder)?, look(&socket)?) else { return Ok(None) };
+    check_folder(folder, &found, uid)?;
+    let shown = socket.display();
+    if !named.file_type().is_socket() {
+        return Err(format!("{shown} is no socket"));
+    }
+    let stream = match handover::connect(&socket, patience) {
+        Ok(stream) => stream,
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            return Err(format!("the process that listened at {shown} has ended"));
+        }
+        Err(error) => return Err(format!("{shown}: {error}")),
+    };
+    let (peer, _) = handover::peer(&stream).map_err(|error| format!("{shown}: {error}"))?;
+    match peer == uid || peer == 0 {
+        true => Ok(Some(stream)),
+        false => Err(format!("user {peer} listens at {shown}, who is neither user {uid} nor root")),
+    }
+}
+
+fn look(path: &Path) -> Result<Option<Metadata>, String> {
+    match path.symlink_metadata() {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn checked(folder: &Path, uid: u32) -> Result<(), String> {
+        check_folder(folder, &folder.symlink_metadata().unwrap(), uid)
+    }
+
+    #[test]
+    fn folder_of_another_user_or_open_to_others_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, me) = (folder.path().join("own"), rustix::process::geteuid().as_raw());
+        make(&path).unwrap();
+        assert_eq!(path.metadata().unwrap().mode() & 0o077, 0);
+        assert_eq!(checked(&path, me), Ok(()));
+        assert!(checked(&path, me + 1).unwrap_err().contains("belongs to user"));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o770)).unwrap();
+        assert!(checked(&path, me).unwrap_err().contains("may write"));
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(folder.path(), &link).unwrap();
+        assert!(checked(&link, me).unwrap_err().contains("no folder"));
+    }
+
+    #[test]
+    fn names_differ_by_image_and_purpose_and_fit_an_address() {
+        let most = (u64::MAX, u64::MAX);
+        let of = |purpose: Purpose, id| folders_of(u32::MAX)[0].join(purpose.name_of(id));
+        assert!(of(Purpose::Snapshot, most).as_os_str().len() <= 107);
+        assert_ne!(of(Purpose::Snapshot, most), of(Purpose::Serve, most));
+        assert_ne!(of(Purpose::Serve, (1, 23)), of(Purpose::Serve, (12, 3)));
+    }
+}

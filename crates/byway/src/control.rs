@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use byway_core::{Error, ErrorKind, Result};
 use byway_in_process::Handle;
-use byway_sys::{CopyFile, handover};
+use byway_sys::{CopyFile, OwnerProcess, handover};
 
 use crate::snapshot::{SnapshotReport, copy_in_use, given_up};
 
@@ -39,6 +39,7 @@ const SIGN_OF_LIFE: Duration = Duration::from_millis(200);
 /// The thread that takes requests for one device. It ends with the device.
 #[derive(Debug)]
 pub(crate) struct Control {
+    owner: OwnerProcess,
     talk: Arc<Talk>,
     address: SocketAddr,
     thread: Option<JoinHandle<()>>,
@@ -61,12 +62,16 @@ impl Control {
         let shared = Arc::clone(&talk);
         let serve = move || serve(&listener, &handle, &shared);
         let thread = std::thread::Builder::new().name("byway-control".into()).spawn(serve).ok()?;
-        Some(Self { talk, address, thread: Some(thread) })
+        Some(Self { owner: OwnerProcess::current(), talk, address, thread: Some(thread) })
     }
 }
 
 impl Drop for Control {
+    /// A forked child has no such thread, and its parent goes on answering.
     fn drop(&mut self) {
+        if !self.owner.is_current() {
+            return std::mem::forget(self.thread.take());
+        }
         self.talk.stop.store(true, Ordering::SeqCst);
         // Nothing more is heard of a client that has not made its request yet. The answer to one that has goes out.
         if let Some(client) = &*self.talk.client() {

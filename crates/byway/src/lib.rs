@@ -46,8 +46,8 @@ pub mod uri;
 
 pub use any::{
     Address, BLOCK_OPTIONS, BlockOptions, BlockPlace, BlockUri, Chosen, Device, Found, FoundKind, Nvm,
-    PCIE_OPTIONS, PassedOver, PciePlace, PcieUri, Queue, TCP_OPTIONS, TcpUri, VfioQueue, VfioUserQueue,
-    discover, open, open_address, open_to_read, scan,
+    PCIE_OPTIONS, PassedOver, PciePlace, PcieUri, Queue, QueueKind, TCP_OPTIONS, TcpUri, VfioQueue,
+    VfioUserQueue, discover, open, open_address, open_to_read, scan,
 };
 pub use byway_backends as backends;
 pub use byway_core::future;

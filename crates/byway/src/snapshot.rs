@@ -36,6 +36,7 @@ impl Device {
     /// # Errors
     /// A device without an image, a file that is there already, what the file system says.
     pub fn snapshot(&self, out: impl AsRef<Path>) -> Result<SnapshotReport> {
+        self.check_owner()?;
         let handle = self.handle();
         into_file(out.as_ref(), |to| copy_in_use(&handle, to, &mut |_| ControlFlow::Continue(())))
     }

@@ -30,6 +30,19 @@ impl ExclusiveMapping {
         Mapping::file(file, offset_bytes, len_bytes, sharing).map(Self)
     }
 
+    /// The same of an image: a forked child finds zeroed memory of its own in the mapping's place.
+    ///
+    /// # Errors
+    /// As [`Mapping::file`].
+    pub(crate) fn image(
+        file: &File,
+        offset_bytes: u64,
+        len_bytes: usize,
+        sharing: Sharing,
+    ) -> io::Result<Self> {
+        Ok(Self(Mapping::file(file, offset_bytes, len_bytes, sharing)?.not_inherited()))
+    }
+
     /// Gives up being the only one: the memory may now be shared with a device.
     #[must_use]
     pub fn into_shared(self) -> Mapping {

@@ -34,6 +34,14 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
     },
+    /// A forked child used what its parent had opened.
+    #[error("{} was opened by process {process}; a forked child must open its own", path.display())]
+    OtherProcess {
+        /// The file.
+        path: PathBuf,
+        /// The process that opened it.
+        process: u32,
+    },
     /// The file, its folder or its file system may not be written.
     #[error("{} cannot be written here: it is read-only to this user or on this file system", path.display())]
     ReadOnly {

@@ -16,6 +16,7 @@ use rustix::mm::MapFlags;
 use thiserror::Error;
 
 use crate::guard::Guard;
+use crate::inherited::NotInherited;
 use crate::sharing::READ_WRITE;
 pub use crate::sharing::Sharing;
 
@@ -45,6 +46,8 @@ pub struct Mapping {
     start: NonNull<u8>,
     len_bytes: usize,
     guard: Option<Guard>,
+    /// Where children of fork are not to have it.
+    not_inherited: Option<NotInherited>,
     /// Whose memory it is, if it was not mapped here.
     keeper: Option<Box<dyn fmt::Debug + Send + Sync>>,
 }
@@ -137,7 +140,15 @@ impl Mapping {
         if !start.addr().get().is_multiple_of(PAGE_BYTES) || !len_bytes.is_multiple_of(PAGE_BYTES) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Ok(Self { start, len_bytes, guard: None, keeper: Some(keeper) })
+        Ok(Self { start, len_bytes, guard: None, not_inherited: None, keeper: Some(keeper) })
+    }
+
+    /// The same mapping, which a forked child finds zeroed memory of its own in the place of.
+    #[must_use]
+    pub(crate) fn not_inherited(mut self) -> Self {
+        let start = self.start.as_ptr().expose_provenance();
+        self.not_inherited = Some(NotInherited::mapping(start, self.len_bytes));
+        self
     }
 
     /// Whether it is [guarded](Mapping::guarded_file) and was touched where its file had no bytes: it is zeroed memory of
@@ -149,7 +160,7 @@ impl Mapping {
 
     fn from_raw(start: *mut c_void, len_bytes: usize) -> io::Result<Self> {
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        Ok(Self { start, len_bytes, guard: None, keeper: None })
+        Ok(Self { start, len_bytes, guard: None, not_inherited: None, keeper: None })
     }
 
     /// Length in bytes, never zero.
@@ -375,6 +386,7 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // What is mapped there afterwards is somebody else's.
         self.guard = None;
+        self.not_inherited = None;
         if self.keeper.is_some() {
             return;
         }

@@ -8,6 +8,7 @@ use std::ptr::{self, NonNull};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::cacheline::prefetch_all;
+use crate::inherited::NotInherited;
 
 /// A file range that can be read and not written.
 ///
@@ -18,6 +19,7 @@ use crate::cacheline::prefetch_all;
 pub struct ReadMapping {
     start: NonNull<u8>,
     len_bytes: usize,
+    not_inherited: Option<NotInherited>,
 }
 
 // SAFETY: the mapping is owned (unmapped once, on drop) and is not tied to the thread that made it.
@@ -39,8 +41,9 @@ impl ReadMapping {
         let start = unsafe {
             rustix::mm::mmap(ptr::null_mut(), len_bytes, ProtFlags::READ, flags, file, offset_bytes)?
         };
-        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        let mapping = Self { start, len_bytes };
+        let start: NonNull<u8> = NonNull::new(start.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let not_inherited = Some(NotInherited::mapping(start.as_ptr().expose_provenance(), len_bytes));
+        let mapping = Self { start, len_bytes, not_inherited };
         mapping.expect_random();
         Ok(mapping)
     }
@@ -74,6 +77,8 @@ impl ReadMapping {
 
 impl Drop for ReadMapping {
     fn drop(&mut self) {
+        // What is mapped there afterwards is not this value's.
+        self.not_inherited = None;
         // SAFETY: the range was mapped by this value and no reference into it outlives it.
         let gone = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len_bytes) };
         debug_assert!(gone.is_ok(), "unmapping our own range: {gone:?}");

@@ -9,6 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use byway_sys::OwnerProcess;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
@@ -38,6 +39,7 @@ pub enum DoorError {
 /// A socket that is listened at. Its file is removed with it.
 #[derive(Debug)]
 pub struct Door {
+    owner: OwnerProcess,
     listener: UnixListener,
     path: PathBuf,
     /// Of the file, which may have been replaced since.
@@ -77,6 +79,7 @@ impl Door {
         listener.set_nonblocking(true).map_err(system)?;
         let inode = fs::symlink_metadata(path).map_err(system)?.ino();
         Ok(Self {
+            owner: OwnerProcess::current(),
             listener,
             path: path.to_owned(),
             inode,
@@ -134,7 +137,11 @@ impl AsFd for Door {
 }
 
 impl Drop for Door {
+    /// A forked child leaves the socket to its parent, which goes on listening.
     fn drop(&mut self) {
+        if !self.owner.is_current() {
+            return;
+        }
         if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
             let _ = fs::remove_file(&self.path);
         }

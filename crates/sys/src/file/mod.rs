@@ -14,14 +14,19 @@ use crate::copy::DataRanges;
 use crate::events::FileEvents;
 use crate::exclusive::ExclusiveMapping;
 use crate::file_error::{ALLOCATING, FileError, PUNCHING, READING, SYNCING, WRITING, refusal};
+use crate::inherited::NotInherited;
 use crate::map::Sharing;
 use crate::names::{NamePoint, sync_name};
+use crate::owner::OwnerProcess;
 use crate::trouble::{Trouble, TroubleByte};
 use crate::view::ReadMapping;
 
 /// A file opened under a lock, so that it has one writer.
 #[derive(Debug)]
 pub struct ImageFile {
+    owner: OwnerProcess,
+    // Before the file, which it names.
+    _not_inherited: NotInherited,
     file: File,
     path: PathBuf,
     read_only: bool,
@@ -186,7 +191,7 @@ impl ImageFile {
         if let Some(events) = self.events.as_ref().filter(|_| !self.read_only) {
             events.mapped(at, len_bytes as u64);
         }
-        ExclusiveMapping::file(&self.file, at, len_bytes, sharing)
+        ExclusiveMapping::image(&self.file, at, len_bytes, sharing)
             .map_err(|source| self.failed("mapping", source))
     }
 
@@ -226,6 +231,10 @@ impl ImageFile {
 
     #[inline]
     fn check_stopped(&self) -> Result<(), FileError> {
+        if !self.owner.is_current() {
+            let process = self.owner.number();
+            return Err(FileError::OtherProcess { path: self.path.clone(), process });
+        }
         match self.trouble() {
             Some(Trouble::Failed { doing }) => Err(FileError::Stopped { path: self.path.clone(), doing }),
             _ => Ok(()),

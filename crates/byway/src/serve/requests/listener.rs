@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use byway_core::{Error, Result};
-use byway_sys::{Wakeup, handover};
+use byway_sys::{OwnerProcess, Wakeup, handover};
 use byway_vfio_user::Door;
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -29,6 +29,7 @@ const REQUEST_BYTES_MAX: u64 = 1 << 20;
 /// A socket that requests come to, for as long as this is kept.
 #[derive(Debug)]
 pub(in crate::serve) struct Requests {
+    owner: OwnerProcess,
     talk: Arc<Talk>,
     thread: Option<JoinHandle<()>>,
 }
@@ -109,12 +110,16 @@ impl Requests {
         let shared = Arc::clone(&talk);
         let answer_all = move || answer_all(&entry, &control, &shared);
         let thread = std::thread::Builder::new().name("byway-requests".into()).spawn(answer_all)?;
-        Ok(Self { talk, thread: Some(thread) })
+        Ok(Self { owner: OwnerProcess::current(), talk, thread: Some(thread) })
     }
 }
 
 impl Drop for Requests {
+    /// A forked child has no such thread, and its parent goes on answering.
     fn drop(&mut self) {
+        if !self.owner.is_current() {
+            return std::mem::forget(self.thread.take());
+        }
         self.talk.stop.store(true, Ordering::SeqCst);
         // Nothing more is heard of a client that has not made its request yet. The answer to one that has goes out.
         if let Some(client) = &*self.talk.client.lock().unwrap_or_else(PoisonError::into_inner) {

@@ -4,8 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
 use byway::{
-    BackendQueue, Deadline, Error, Failed, Finished, Outcome, Queue, QueueKind, Result,
-    others_are_outstanding,
+    BackendQueue, Deadline, Error, Failed, Finished, Outcome, QueueKind, Result, others_are_outstanding,
 };
 
 use crate::arg::{handle, invalid, want};

@@ -176,7 +176,7 @@ pub(crate) fn from_flash(error: FlashError) -> Error {
         FlashError::Full | FlashError::NoCapacity { .. } => ErrorKind::CapacityExceeded,
         FlashError::TooSmall { .. } => ErrorKind::InvalidArgument,
         FlashError::Ended => ErrorKind::Cancelled,
-        FlashError::Media { .. } | FlashError::Lost { .. } => ErrorKind::Media,
+        FlashError::Media { .. } | FlashError::Lost { .. } | FlashError::CutShort => ErrorKind::Media,
         FlashError::ReadOnly
         | FlashError::Unsynced
         | FlashError::Stopped { .. }
@@ -198,10 +198,12 @@ fn kind_of(error: &FileError) -> ErrorKind {
     match error {
         FileError::Missing { .. } => ErrorKind::NotFound,
         FileError::DiskFull { .. } => ErrorKind::CapacityExceeded,
-        FileError::ReadOnly { .. } | FileError::Denied { .. } | FileError::Stopped { .. } => {
-            ErrorKind::Denied
-        }
+        FileError::ReadOnly { .. }
+        | FileError::Denied { .. }
+        | FileError::OtherProcess { .. }
+        | FileError::Stopped { .. } => ErrorKind::Denied,
         FileError::InUse { .. } => ErrorKind::Busy,
+        FileError::CutShort { .. } => ErrorKind::Media,
         _ => ErrorKind::System,
     }
 }

@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::map::{MapError, Mapping, PAGE_BYTES, Sharing};
 
@@ -30,7 +32,9 @@ impl ExclusiveMapping {
         Mapping::file(file, offset_bytes, len_bytes, sharing).map(Self)
     }
 
-    /// The same of an image: a forked child finds zeroed memory of its own in the mapping's place.
+    /// The same of an image. A forked child finds zeroed memory of its own in the mapping's place, and so does this process,
+    /// with `lost` set, once it touches a part that the file does not have any more: whoever relies on the bytes looks at `lost`
+    /// afterwards.
     ///
     /// # Errors
     /// As [`Mapping::file`].
@@ -39,8 +43,10 @@ impl ExclusiveMapping {
         offset_bytes: u64,
         len_bytes: usize,
         sharing: Sharing,
+        lost: &Arc<AtomicBool>,
     ) -> io::Result<Self> {
-        Ok(Self(Mapping::file(file, offset_bytes, len_bytes, sharing)?.not_inherited()))
+        let mapping = Mapping::file(file, offset_bytes, len_bytes, sharing)?;
+        Ok(Self(mapping.guarded(Some(Arc::clone(lost)))?.not_inherited()))
     }
 
     /// Gives up being the only one: the memory may now be shared with a device.

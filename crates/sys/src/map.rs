@@ -10,7 +10,8 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use rustix::mm::MapFlags;
 use thiserror::Error;
@@ -99,10 +100,7 @@ impl Mapping {
         len_bytes: usize,
         sharing: Sharing,
     ) -> io::Result<Self> {
-        let mut mapping = Self::file(file, offset_bytes, len_bytes, sharing)?;
-        // SAFETY: the range is the mapping's own, and its guard goes before it is unmapped.
-        mapping.guard = Some(unsafe { Guard::new(mapping.start.as_ptr().expose_provenance(), len_bytes)? });
-        Ok(mapping)
+        Self::file(file, offset_bytes, len_bytes, sharing)?.guarded(None)
     }
 
     /// Has the same addresses show `file` from `offset_bytes` on (a multiple of 4096) instead of what they showed: whoever
@@ -141,6 +139,17 @@ impl Mapping {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         Ok(Self { start, len_bytes, guard: None, not_inherited: None, keeper: Some(keeper) })
+    }
+
+    /// The same mapping, guarded; `shared` is set when it is lost.
+    ///
+    /// # Errors
+    /// `StorageFull` where [`MAX_GUARDS`](crate::guard::MAX_GUARDS) mappings of this process are guarded.
+    pub(crate) fn guarded(mut self, shared: Option<Arc<AtomicBool>>) -> io::Result<Self> {
+        let start = self.start.as_ptr().expose_provenance();
+        // SAFETY: the range is the mapping's own, and its guard goes before it is unmapped.
+        self.guard = Some(unsafe { Guard::new(start, self.len_bytes, shared)? });
+        Ok(self)
     }
 
     /// The same mapping, which a forked child finds zeroed memory of its own in the place of.

@@ -118,8 +118,11 @@ impl Queue {
     }
 
     /// Refuses a call in a forked child.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Denied`](byway_core::ErrorKind::Denied).
     #[inline(always)]
-    fn check(&self) -> Result<()> {
+    pub fn check_owner(&self) -> Result<()> {
         check_owner(self.0.owner())
     }
 
@@ -140,7 +143,7 @@ impl Queue {
     /// As [`BackendQueue::submit`].
     #[inline(always)]
     pub fn submit_with(&mut self, tag: u64, command: impl FnOnce() -> Command) -> Result<(), Refused> {
-        if let Err(error) = self.check() {
+        if let Err(error) = self.check_owner() {
             return Err(Refused { command: command(), error });
         }
         match self.kind_mut() {
@@ -157,7 +160,7 @@ impl Queue {
     /// As [`BackendQueue::alone`].
     #[inline(always)]
     pub fn alone_with(&mut self, command: impl FnOnce() -> Command) -> Result<Outcome, Failed> {
-        if let Err(error) = self.check() {
+        if let Err(error) = self.check_owner() {
             return Err(Refused { command: command(), error }.into());
         }
         match self.kind_mut() {
@@ -292,7 +295,7 @@ impl From<PosixAioQueue> for QueueKind {
 impl BackendQueue for Queue {
     #[inline]
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
-        if let Err(error) = self.check() {
+        if let Err(error) = self.check_owner() {
             return Err(Refused { command, error });
         }
         match self.kind_mut() {
@@ -302,24 +305,24 @@ impl BackendQueue for Queue {
     }
 
     fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
-        if let Err(error) = self.check() {
+        if let Err(error) = self.check_owner() {
             return Err(Refused { command, error });
         }
         each!(self.kind_mut(), queue => queue.submit_within(command, tag, timeout))
     }
 
     fn start(&mut self) -> Result<()> {
-        self.check()?;
+        self.check_owner()?;
         each!(self.kind_mut(), queue => queue.start())
     }
 
     fn event(&mut self) -> Result<BorrowedFd<'_>> {
-        self.check()?;
+        self.check_owner()?;
         each!(self.kind_mut(), queue => queue.event())
     }
 
     fn submit_all(&mut self, commands: &mut impl Iterator<Item = (Command, u64)>) -> Result<(), Refused> {
-        if let Err(error) = self.check() {
+        if let Err(error) = self.check_owner() {
             return commands.next().map_or(Ok(()), |(command, _)| Err(Refused { command, error }));
         }
         each!(self.kind_mut(), queue => queue.submit_all(commands))
@@ -327,7 +330,7 @@ impl BackendQueue for Queue {
 
     #[inline(always)]
     fn next_finished(&mut self) -> Result<Option<Finished>> {
-        self.check()?;
+        self.check_owner()?;
         match self.kind_mut() {
             // What there is to do is less than a call costs.
             QueueKind::Nil(queue) => queue.next_finished(),
@@ -337,7 +340,7 @@ impl BackendQueue for Queue {
 
     #[inline]
     fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
-        self.check()?;
+        self.check_owner()?;
         match self.kind_mut() {
             // Without a device there is nothing to sleep for.
             QueueKind::Nil(queue) => queue.next_finished(),
@@ -349,12 +352,12 @@ impl BackendQueue for Queue {
     }
 
     fn sleep(&mut self, timeout: Duration) -> Result<bool> {
-        self.check()?;
+        self.check_owner()?;
         each!(self.kind_mut(), queue => queue.sleep(timeout))
     }
 
     fn cancel(&mut self, tag: u64) -> Result<()> {
-        self.check()?;
+        self.check_owner()?;
         each!(self.kind_mut(), queue => queue.cancel(tag))
     }
 
@@ -369,19 +372,19 @@ impl BackendQueue for Queue {
     }
 
     fn explained(&self, error: Error) -> Error {
-        if self.check().is_err() {
+        if self.check_owner().is_err() {
             return error;
         }
         each!(self.kind(), queue => queue.explained(error))
     }
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
-        self.check()?;
+        self.check_owner()?;
         each!(self.kind_mut(), queue => queue.execute(command))
     }
 
     fn alone(&mut self, command: Command) -> Result<Outcome, Failed> {
-        if let Err(error) = self.check() {
+        if let Err(error) = self.check_owner() {
             return Err(Refused { command, error }.into());
         }
         match self.kind_mut() {
@@ -391,24 +394,24 @@ impl BackendQueue for Queue {
     }
 
     fn alone_within(&mut self, command: Command, timeout: Duration) -> Result<Outcome, Failed> {
-        if let Err(error) = self.check() {
+        if let Err(error) = self.check_owner() {
             return Err(Refused { command, error }.into());
         }
         each!(self.kind_mut(), queue => queue.alone_within(command, timeout))
     }
 
     fn poll(&mut self, max: usize, on: &mut impl FnMut(Finished)) -> Result<usize> {
-        self.check()?;
+        self.check_owner()?;
         each!(self.kind_mut(), queue => queue.poll(max, on))
     }
 
     fn wait(&mut self, min: usize, timeout: Duration, on: &mut impl FnMut(Finished)) -> Result<usize> {
-        self.check()?;
+        self.check_owner()?;
         each!(self.kind_mut(), queue => queue.wait(min, timeout, on))
     }
 
     fn drain(&mut self, on: &mut impl FnMut(Finished)) -> Result<usize> {
-        self.check()?;
+        self.check_owner()?;
         each!(self.kind_mut(), queue => queue.drain(on))
     }
 }

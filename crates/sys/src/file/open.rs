@@ -3,6 +3,8 @@
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
@@ -78,6 +80,8 @@ impl ImageFile {
             Ok(()) => Ok(Self {
                 owner: OwnerProcess::current(),
                 _not_inherited: NotInherited::fd(file.as_fd()),
+                len_bytes: AtomicU64::new(file.metadata().map_or(0, |found| found.len())),
+                lost: Arc::default(),
                 file,
                 path: path.to_path_buf(),
                 read_only,

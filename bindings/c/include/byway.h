@@ -15,7 +15,10 @@
  *   the device that they are of.
  * - Threads. A byway_device may be used by any number of threads at once. Every other handle is
  *   used by one thread at a time, whichever; a queue and the buffers of its commands by the same.
- *   byway_last_error() is each thread's own. After fork() a child leaves all handles alone.
+ *   byway_last_error() is each thread's own.
+ * - Forks. Handles are of the process that opened them. In a child of fork() every call on one that can
+ *   fail is refused with BYWAY_ERROR_KIND_DENIED, and closing or freeing one changes nothing for the
+ *   parent, whose image stays locked and open. A child opens devices of its own.
  * - Structures. Each begins with its size, which the program sets to sizeof it; so a program and a
  *   library of different versions understand each other. What a program leaves as zero stands for
  *   "not given"; what it sets behind the end that the library knows is refused.
@@ -1424,7 +1427,8 @@ int byway_open(const char *uri,
 /**
  * Closes a device; NULL is none. What an image holds is synced and marked as closed; the handle is gone even if that
  * fails. Close its queues first: of a device in this process, the image stays in use until its last queue is closed.
- * While a byway_admin of it is open it is refused, and stays open.
+ * While a byway_admin of it is open it is refused, and stays open. In a forked child of the process that opened it the
+ * handle goes, the device stays as it is, and the call is refused with BYWAY_ERROR_KIND_DENIED.
  */
 int byway_close(struct byway_device *device);
 

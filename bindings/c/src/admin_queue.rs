@@ -80,7 +80,7 @@ pub unsafe extern "C" fn byway_admin_close(admin: *mut byway_admin) -> c_int {
         }
         // SAFETY: `byway_admin_open` made it, and nobody names it again.
         let mut closing = unsafe { Box::from_raw(admin) };
-        let settled = closing.settle_all();
+        let settled = closing.device.check_owner().and_then(|()| closing.settle_all());
         closing.places.lose_all();
         settled.map(|()| 0)
     })

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
 use byway::{
-    BackendQueue, Deadline, Error, Failed, Finished, Outcome, Queue, Result, others_are_outstanding,
+    BackendQueue, Deadline, Error, Failed, Finished, Outcome, QueueKind, Result, others_are_outstanding,
 };
 
 use crate::arg::{handle, invalid, want};
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn byway_queue_reap(
         let timeout = Duration::from_nanos(timeout_ns);
         // For one completion no clock is asked, which would cost as much as all else that is done here for a command of `psync`.
         // Nor is one without a device: there is nothing to sleep for.
-        let asks = min > 1 && !matches!(queue.queue, Queue::Nil(_));
+        let asks = min > 1 && !matches!(queue.queue.kind(), QueueKind::Nil(_));
         let end = asks.then(|| Deadline::after(timeout));
         let Some(first) = queue.queue.next_within(timeout)? else { return Ok(0) };
         queue.push(&mut into, first);

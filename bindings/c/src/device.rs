@@ -136,7 +136,8 @@ pub unsafe extern "C" fn byway_open(
 
 /// Closes a device; NULL is none. What an image holds is synced and marked as closed; the handle is gone even if that
 /// fails. Close its queues first: of a device in this process, the image stays in use until its last queue is closed.
-/// While a byway_admin of it is open it is refused, and stays open.
+/// While a byway_admin of it is open it is refused, and stays open. In a forked child of the process that opened it the
+/// handle goes, the device stays as it is, and the call is refused with BYWAY_ERROR_KIND_DENIED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_close(device: *mut byway_device) -> c_int {
     border(|| {
@@ -144,11 +145,14 @@ pub unsafe extern "C" fn byway_close(device: *mut byway_device) -> c_int {
             return Ok(0);
         }
         // SAFETY: by the contract.
-        if Arc::strong_count(unsafe { &(*device).device }) > 1 {
+        let is_here = unsafe { &(*device).device }.check_owner().is_ok();
+        // SAFETY: by the contract.
+        if is_here && Arc::strong_count(unsafe { &(*device).device }) > 1 {
             return Err(Error::host(ErrorKind::Busy, "admin commands of the device are open"));
         }
         // SAFETY: `byway_open` made it, and nobody names it again.
         let closed = unsafe { Box::from_raw(device) };
+        closed.device.check_owner()?;
         Arc::into_inner(closed.device).map_or(Ok(0), |device| device.close().map(|()| 0))
     })
 }
@@ -161,7 +165,7 @@ pub unsafe extern "C" fn byway_device_get_info(
 ) -> c_int {
     border(|| {
         // SAFETY: by the contract.
-        let device = unsafe { shared(device, "device") }?;
+        let device = unsafe { device_of(device) }?;
         // SAFETY: by the contract.
         unsafe { sized::write(info, &device.info()) }?;
         Ok(0)
@@ -179,7 +183,7 @@ pub unsafe extern "C" fn byway_device_passed_over(
 ) -> c_int {
     border(|| {
         // SAFETY: by the contract.
-        let device = unsafe { shared(device, "device") }?;
+        let device = unsafe { device_of(device) }?;
         let all = device.passed_over.len();
         let one = device.passed_over.get(index as usize);
         let (name, reason) = one.ok_or_else(|| invalid(format!("{index} of {all} backends passed over")))?;
@@ -266,6 +270,17 @@ fn with_options(uri: &str, more: &str) -> String {
     }
 }
 
+/// The device, in the process that opened it.
+///
+/// # Safety
+/// As [`shared`].
+unsafe fn device_of<'a>(device: *const byway_device) -> Result<&'a byway_device> {
+    // SAFETY: the caller's word.
+    let device = unsafe { shared(device, "device") }?;
+    device.device.check_owner()?;
+    Ok(device)
+}
+
 impl byway_device {
     fn new(device: Device) -> Self {
         let (chosen, identity) = (device.chosen(), device.identity());
@@ -289,7 +304,7 @@ impl byway_device {
     /// NULL, or a handle that is not closed for as long as `'a`.
     pub(crate) unsafe fn shared<'a>(device: *const Self) -> Result<&'a Device> {
         // SAFETY: the caller's word.
-        unsafe { shared(device, "device") }.map(|device| &*device.device)
+        unsafe { device_of(device) }.map(|device| &*device.device)
     }
 
     /// The device behind a handle, and the names of its transfer methods.
@@ -298,7 +313,7 @@ impl byway_device {
     /// As [`byway_device::shared`].
     pub(crate) unsafe fn with_methods<'a>(device: *const Self) -> Result<(&'a Device, &'a CStr)> {
         // SAFETY: the caller's word.
-        unsafe { shared(device, "device") }.map(|device| (&*device.device, &*device.words.methods))
+        unsafe { device_of(device) }.map(|device| (&*device.device, &*device.words.methods))
     }
 
     /// The device behind a handle, if it is one in this process.
@@ -318,7 +333,7 @@ impl byway_device {
     /// NULL, or a handle that is not closed meanwhile.
     pub(crate) unsafe fn kept(device: *const Self) -> Result<Arc<Device>> {
         // SAFETY: the caller's word.
-        unsafe { shared(device, "device") }.map(|device| Arc::clone(&device.device))
+        unsafe { device_of(device) }.map(|device| Arc::clone(&device.device))
     }
 
     fn info(&self) -> byway_device_info {

@@ -91,7 +91,7 @@ pub unsafe extern "C" fn byway_queue_close(queue: *mut byway_queue) -> c_int {
         if closing.callbacks > 0 {
             return Err(Error::host(ErrorKind::Busy, "a callback of this queue has not returned"));
         }
-        let settled = closing.settle_all();
+        let settled = closing.queue.check_owner().and_then(|()| closing.settle_all());
         // SAFETY: `byway_queue_open` made it, and nobody names it again.
         drop(unsafe { Box::from_raw(queue) });
         settled.map(|()| 0)

@@ -17,6 +17,13 @@ fn what_a_program_gets_wrong_is_refused_with_a_sentence() {
 }
 
 #[test]
+fn image_after_a_forked_child_exited_keeps_every_put() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(&here().join("tests/forked.c"), "forked", &[]);
+    says(&program, &[folder.path().join("disk.img").to_str().unwrap()]);
+}
+
+#[test]
 fn the_shared_library_has_a_soname_and_shows_versioned_names_of_its_own_alone() {
     let library = libraries().join("libbyway.so.0");
     let said = run(Command::new("objdump").arg("-p").arg(&library)).stdout;

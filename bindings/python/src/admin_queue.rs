@@ -76,6 +76,7 @@ impl AdminQueue {
         py: Python<'_>,
         what: impl FnOnce(&mut Seat) -> Result<R, Fault> + Send,
     ) -> PyResult<R> {
+        self.calls.held.check_owner()?;
         let seat = &self.calls.seat;
         Ok(py.detach(|| what(seat.enter().as_mut().ok_or(Fault::Closed("admin queue"))?))?)
     }
@@ -172,12 +173,14 @@ impl AdminQueue {
     /// Whether it was closed, or its device.
     #[getter]
     fn closed(&self) -> bool {
-        without_gil(|| self.calls.seat.enter().is_none())
+        self.calls.held.is_here() && without_gil(|| self.calls.seat.enter().is_none())
     }
 
     /// Ends it: what is under way goes on in the device, and nobody is told of it.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| self.calls.close());
+        if self.calls.held.is_here() {
+            py.detach(|| self.calls.close());
+        }
     }
 
     const fn __enter__(slf: Py<Self>) -> Py<Self> {
@@ -202,6 +205,9 @@ impl Part for AdminCalls {
 
 impl Drop for AdminCalls {
     fn drop(&mut self) {
+        if !self.held.is_here() {
+            return;
+        }
         without_gil(|| self.close());
     }
 }

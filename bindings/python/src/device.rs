@@ -319,7 +319,8 @@ impl Device {
 
     #[pyo3(signature = (*_raised))]
     fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
-        self.close(py)
+        // A child that leaves its parent's block closes nothing.
+        if self.held.is_here() { self.close(py) } else { Ok(()) }
     }
 
     fn __repr__(&self) -> String {

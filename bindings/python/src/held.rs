@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
-use byway::Device;
+use byway::{Device, OwnerProcess};
 use pyo3::prelude::*;
 
 use crate::errors::Fault;
@@ -18,6 +18,9 @@ pub trait Part: Send + Sync {
 
 /// An open device.
 pub struct Held {
+    /// The process that opened it: in a forked child nothing is asked of the device, and no lock is taken that another
+    /// thread may have held at the fork.
+    owner: OwnerProcess,
     device: RwLock<Option<Device>>,
     parts: Mutex<Vec<Weak<dyn Part>>>,
 }
@@ -25,7 +28,11 @@ pub struct Held {
 impl Held {
     /// A device that was just opened.
     pub fn new(device: Device) -> Arc<Self> {
-        Arc::new(Self { device: RwLock::new(Some(device)), parts: Mutex::new(Vec::new()) })
+        Arc::new(Self {
+            owner: OwnerProcess::current(),
+            device: RwLock::new(Some(device)),
+            parts: Mutex::new(Vec::new()),
+        })
     }
 
     /// Looks at the device, or asks it something, with the GIL released.
@@ -39,6 +46,7 @@ impl Held {
 
     /// As [`Held::with`], for whoever has released the GIL.
     pub fn look<R>(&self, look: impl FnOnce(&Device) -> byway::Result<R>) -> Result<R, Fault> {
+        self.check_owner()?;
         let device = self.device.read().unwrap_or_else(PoisonError::into_inner);
         Ok(look(device.as_ref().ok_or(Fault::Closed("device"))?)?)
     }
@@ -51,8 +59,19 @@ impl Held {
         parts.push(part);
     }
 
+    /// Whether the calling process opened it.
+    pub fn is_here(&self) -> bool {
+        self.owner.is_current()
+    }
+
+    /// Refuses a call in a forked child.
+    pub fn check_owner(&self) -> Result<(), Fault> {
+        Ok(byway::check_owner(&self.owner)?)
+    }
+
     /// Closes the parts, then the device. Called without the GIL.
     pub fn close(&self) -> Result<(), Fault> {
+        self.check_owner()?;
         let parts = std::mem::take(&mut *self.parts());
         parts.iter().filter_map(Weak::upgrade).for_each(|part| part.close());
         let device = self.device.write().unwrap_or_else(PoisonError::into_inner).take();
@@ -61,7 +80,7 @@ impl Held {
 
     /// Whether it was closed.
     pub fn is_closed(&self) -> bool {
-        self.device.read().unwrap_or_else(PoisonError::into_inner).is_none()
+        self.is_here() && self.device.read().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
     fn parts(&self) -> std::sync::MutexGuard<'_, Vec<Weak<dyn Part>>> {
@@ -72,6 +91,9 @@ impl Held {
 impl Drop for Held {
     /// A device that was forgotten is closed as well, and nobody is left to be told if that fails.
     fn drop(&mut self) {
+        if !self.is_here() {
+            return;
+        }
         without_gil(|| drop(self.close()));
     }
 }

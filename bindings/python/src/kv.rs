@@ -42,6 +42,7 @@ impl Calls {
         py: Python<'_>,
         what: impl FnOnce(&mut byway::Kv) -> byway::Result<R> + Send,
     ) -> PyResult<R> {
+        self.held.check_owner()?;
         let done = py.detach(|| -> Result<R, Fault> {
             let mut kv = self.kv.enter();
             Ok(what(kv.as_mut().ok_or(Fault::Closed("device"))?)?)
@@ -74,6 +75,9 @@ impl Part for Calls {
 
 impl Drop for Calls {
     fn drop(&mut self) {
+        if !self.held.is_here() {
+            return;
+        }
         without_gil(|| self.close());
     }
 }

@@ -103,6 +103,7 @@ impl Lane {
         py: Python<'_>,
         what: impl FnOnce(&mut Seat) -> Result<R, Fault> + Send,
     ) -> PyResult<R> {
+        self.held.check_owner()?;
         Ok(py.detach(|| what(self.seat.enter().as_mut().ok_or(Fault::Closed("queue"))?))?)
     }
 
@@ -218,7 +219,7 @@ impl Lane {
 
     /// Whether it has ended.
     pub fn is_closed(&self) -> bool {
-        without_gil(|| self.seat.enter().is_none())
+        self.held.is_here() && without_gil(|| self.seat.enter().is_none())
     }
 }
 
@@ -239,6 +240,9 @@ impl Part for Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
+        if !self.held.is_here() {
+            return;
+        }
         without_gil(|| self.close());
     }
 }

@@ -173,7 +173,9 @@ impl Queue {
 
     /// Ends it once what is under way has finished; completions that nobody took are dropped.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| self.lane.close());
+        if self.lane.held.is_here() {
+            py.detach(|| self.lane.close());
+        }
     }
 
     const fn __enter__(slf: Py<Self>) -> Py<Self> {

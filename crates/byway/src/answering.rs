@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use byway_sys::Wakeup;
+use byway_sys::{OwnerProcess, Wakeup};
 use byway_vfio_user::Door;
 use rustix::event::{PollFd, Timespec, poll};
 
@@ -17,7 +17,7 @@ pub(crate) struct Answering {
     talk: Arc<Talk>,
     thread: Option<JoinHandle<()>>,
     /// The process that has the thread. In a forked child there is none to end.
-    process: u32,
+    owner: OwnerProcess,
 }
 
 /// What the thread shares with its owner.
@@ -54,14 +54,14 @@ impl Answering {
         let shared = Arc::clone(&talk);
         let answer_all = move || answer_all(&door, &answer, &shared);
         let thread = std::thread::Builder::new().name(name.into()).spawn(answer_all)?;
-        Ok(Self { talk, thread: Some(thread), process: std::process::id() })
+        Ok(Self { talk, thread: Some(thread), owner: OwnerProcess::current() })
     }
 }
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        if self.process != std::process::id() {
-            return;
+        if !self.owner.is_current() {
+            return std::mem::forget(self.thread.take());
         }
         self.talk.stop.store(true, Ordering::SeqCst);
         // Nothing more is read of a client that has not made its request yet. The answer to one that has is sent.

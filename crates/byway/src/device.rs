@@ -3,12 +3,15 @@
 use std::time::Instant;
 
 use byway_controller::Subsystem;
-use byway_core::{Backend, Capabilities, Error, ErrorKind, Identity, Namespace, Nsid, QueueOptions, Result};
+use byway_core::{
+    Backend, Capabilities, Error, ErrorKind, Identity, Namespace, Nsid, QueueOptions, Result, check_owner,
+};
 use byway_driver::{Driver, Queue};
 use byway_flash::{FlashCounters, FlashHealth, Geometry};
 use byway_in_process::{Embedded, Failed, Handle, InProcessBus, RunBy};
 use byway_kv::KvStats;
 use byway_link::{ClockMode, Ledger, Profile};
+use byway_sys::OwnerProcess;
 
 use crate::any::Nvm;
 use crate::control_folder::ControlSocket;
@@ -22,7 +25,11 @@ pub type EmbeddedQueue = Queue<InProcessBus>;
 
 /// An open device. Queues outlive it: the device closes when the last of both is dropped, and takes requests of other
 /// processes until then.
+///
+/// It is of the process that opened it. In a forked child every call that gives a [`Result`] is refused with
+/// [`ErrorKind::Denied`], those that look inside without one panic, and dropping it changes nothing (decision 58).
 pub struct Device {
+    owner: OwnerProcess,
     // Declared before the device it speaks to, so that it shuts the device down first.
     driver: Driver<InProcessBus>,
     embedded: Embedded,
@@ -70,7 +77,8 @@ impl Device {
         let (ns, flush) = (options.ns, options.flush);
         let never_waits = options.run_by == RunBy::Caller && options.clock != ClockMode::Paced;
         let opened_in_ns = begun.elapsed().as_nanos() as u64;
-        let device = Self { driver, embedded, queue, ns, flush, never_waits, control, opened_in_ns };
+        let owner = OwnerProcess::current();
+        let device = Self { owner, driver, embedded, queue, ns, flush, never_waits, control, opened_in_ns };
         if let Some(nsid) = options.ns {
             device.namespace(nsid)?;
         }
@@ -89,6 +97,14 @@ impl Device {
     /// Where other processes of this user, and root, ask this one for snapshots of the image, or why nowhere.
     pub fn control_socket(&self) -> &ControlSocket {
         &self.control
+    }
+
+    /// Refuses a call in a forked child.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Denied`].
+    pub(crate) fn check_owner(&self) -> Result<()> {
+        check_owner(&self.owner)
     }
 
     /// Who the device says it is.
@@ -219,8 +235,10 @@ impl Device {
     /// Syncs the image and marks it as closed in order. Queues that are still open go on, and unmark it.
     ///
     /// # Errors
-    /// When the file system refuses; [`ErrorKind::DeviceLost`] where the device has failed.
+    /// When the file system refuses; [`ErrorKind::DeviceLost`] where the device has failed; [`ErrorKind::Denied`] in a forked
+    /// child, which leaves the image to its parent.
     pub fn close(self) -> Result<()> {
+        self.check_owner()?;
         let closed = self.embedded.try_with_subsystem(|subsystem| subsystem.close());
         let failed = |failed: Failed| Error::device(ErrorKind::DeviceLost, failed.to_string());
         closed.map_err(failed)?.map_err(from_flash)

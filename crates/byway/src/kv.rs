@@ -137,7 +137,7 @@ impl Kv {
     #[inline]
     pub fn put_if(&mut self, key: &[u8], value: &[u8], options: StoreOptions) -> Result<()> {
         let key = Key::new(key)?;
-        let stored = by_driver!(&mut self.queue,
+        let stored = by_driver!(self.queue.kind_mut(),
             queue => queue.execute_store(self.nsid, &key, value, options).map(drop),
             _ => self.store_copy(&key, value, options));
         match stored {
@@ -176,7 +176,7 @@ impl Kv {
     #[inline]
     pub fn get_into(&mut self, key: &[u8], into: &mut [u8]) -> Result<Option<usize>> {
         let key = Key::new(key)?;
-        let read = by_driver!(&mut self.queue,
+        let read = by_driver!(self.queue.kind_mut(),
             queue => queue.execute_retrieve(self.nsid, &key, into),
             _ => self.retrieve_copy(&key, into));
         match read {
@@ -192,9 +192,9 @@ impl Kv {
     /// A key of a wrong length, or what the device says.
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
         let key = Key::new(key)?;
-        let deleted = by_driver!(&mut self.queue,
+        let deleted = by_driver!(self.queue.kind_mut(),
             queue => queue.execute_delete(self.nsid, &key).map(drop),
-            queue => queue.execute(KvCommand::Delete { nsid: self.nsid, key }.into()).map(drop));
+            _ => self.queue.execute(KvCommand::Delete { nsid: self.nsid, key }.into()).map(drop));
         match deleted {
             // A namespace may be set to say so.
             Err(error) if error.kind() == ErrorKind::KeyNotFound => Ok(()),
@@ -208,9 +208,9 @@ impl Kv {
     /// A key of a wrong length, or what the device says.
     pub fn exists(&mut self, key: &[u8]) -> Result<bool> {
         let key = Key::new(key)?;
-        let found = by_driver!(&mut self.queue,
+        let found = by_driver!(self.queue.kind_mut(),
         queue => queue.execute_exist(self.nsid, &key),
-        queue => match queue.execute(KvCommand::Exist { nsid: self.nsid, key }.into()) {
+        _ => match self.queue.execute(KvCommand::Exist { nsid: self.nsid, key }.into()) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == ErrorKind::KeyNotFound => Ok(false),
             Err(error) => Err(error),
@@ -224,7 +224,7 @@ impl Kv {
     /// # Errors
     /// As [`Kv::put`]; over this library's own driver, more pairs than the device takes at once.
     pub fn put_bulk(&mut self, pairs: &[(Key, &[u8])]) -> Result<()> {
-        let stored = by_driver!(&mut self.queue,
+        let stored = by_driver!(self.queue.kind_mut(),
             queue => queue.execute_bulk_store(self.nsid, pairs),
             _ => return self.load(pairs.iter().copied()).map(drop));
         stored.map(drop).map_err(|error| self.explained(error))
@@ -236,7 +236,7 @@ impl Kv {
     /// As [`Kv::put`]; a device without such a buffer.
     pub fn put_by_bytes(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let key = Key::new(key)?;
-        let stored = by_driver!(&mut self.queue,
+        let stored = by_driver!(self.queue.kind_mut(),
         queue => queue.execute_byte_store(self.nsid, &key, value, StoreOptions::NONE),
         _ => {
             let said = "this interface reaches no memory of the device's that can be stored into";

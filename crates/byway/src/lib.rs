@@ -48,8 +48,8 @@ pub mod uri;
 
 pub use any::{
     Address, BLOCK_OPTIONS, BlockOptions, BlockPlace, BlockUri, Chosen, Device, Found, FoundKind, Nvm,
-    PCIE_OPTIONS, PassedOver, PciePlace, PcieUri, Queue, TCP_OPTIONS, TcpUri, VfioQueue, VfioUserQueue,
-    discover, open, open_address, open_to_read, scan,
+    PCIE_OPTIONS, PassedOver, PciePlace, PcieUri, Queue, QueueKind, TCP_OPTIONS, TcpUri, VfioQueue,
+    VfioUserQueue, discover, open, open_address, open_to_read, scan,
 };
 pub use byway_backends as backends;
 pub use byway_core::future;
@@ -59,7 +59,7 @@ pub use byway_core::{
     LbaRanges, Limits, Memory, Methods, Namespace, NamespaceKind, Nsid, NvmCommand, NvmCommands, Origin,
     Outcome, Payload, Persist, QueueOptions, RawCommand, RawData, Refused, RefusedAdmin, Registrant,
     ReservationCommand, ReservationReport, ReservationType, Result, Retry, SmallBytes, StoreOptions,
-    Unprepared, others_are_outstanding,
+    Unprepared, check_owner, others_are_outstanding,
 };
 pub use byway_flash::{
     Cause, CauseCounters, DEFAULT_OVER_PROVISIONING_PERCENT, FileEvents, Finding, FlashCounters, FlashHealth,
@@ -69,6 +69,7 @@ pub use byway_kv::{KvStats, Packing, Work};
 pub use byway_link::{Class, ClockMode, Cost, Ledger, Method, Profile, cost};
 /// The structures of commands, logs and features as they stand on the wire: for [`RawCommand`]s, and for what they answer.
 pub use byway_spec as spec;
+pub use byway_sys::OwnerProcess;
 pub use byway_tcp_initiator as tcp;
 pub use check::{Checked, check, repair};
 pub use control_folder::ControlSocket;

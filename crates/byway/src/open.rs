@@ -212,7 +212,7 @@ pub(crate) fn from_flash(error: FlashError) -> Error {
         FlashError::Full | FlashError::NoCapacity { .. } => ErrorKind::CapacityExceeded,
         FlashError::TooSmall { .. } => ErrorKind::InvalidArgument,
         FlashError::Ended => ErrorKind::Cancelled,
-        FlashError::Media { .. } | FlashError::Lost { .. } => ErrorKind::Media,
+        FlashError::Media { .. } | FlashError::Lost { .. } | FlashError::CutShort => ErrorKind::Media,
         FlashError::ReadOnly
         | FlashError::Unsynced
         | FlashError::Stopped { .. }
@@ -241,9 +241,11 @@ fn kind_of(error: &FileError) -> ErrorKind {
         FileError::ReadOnly { .. }
         | FileError::Denied { .. }
         | FileError::OwnerNotKept { .. }
+        | FileError::OtherProcess { .. }
         | FileError::Stopped { .. } => ErrorKind::Denied,
         FileError::HardLinked { .. } => ErrorKind::InvalidArgument,
         FileError::InUse { .. } => ErrorKind::Busy,
+        FileError::CutShort { .. } => ErrorKind::Media,
         _ => ErrorKind::System,
     }
 }

@@ -37,6 +37,7 @@ impl Device {
     /// # Errors
     /// A device without an image, a file that is there already, what the file system says.
     pub fn snapshot(&self, out: impl AsRef<Path>) -> Result<SnapshotReport> {
+        self.check_owner()?;
         let handle = self.handle();
         let access = handle.with_subsystem(|subsystem| subsystem.flash.access());
         let access = access.ok_or_else(closed_meanwhile)?.map_err(from_flash)?;

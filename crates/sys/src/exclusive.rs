@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::map::{MapError, Mapping, PAGE_BYTES, Sharing};
 
@@ -28,6 +30,23 @@ impl ExclusiveMapping {
     /// As there.
     pub fn file(file: &File, offset_bytes: u64, len_bytes: usize, sharing: Sharing) -> io::Result<Self> {
         Mapping::file(file, offset_bytes, len_bytes, sharing).map(Self)
+    }
+
+    /// The same of an image. A forked child finds zeroed memory of its own in the mapping's place, and so does this process,
+    /// with `lost` set, once it touches a part that the file does not have any more: whoever relies on the bytes looks at `lost`
+    /// afterwards.
+    ///
+    /// # Errors
+    /// As [`Mapping::file`].
+    pub(crate) fn image(
+        file: &File,
+        offset_bytes: u64,
+        len_bytes: usize,
+        sharing: Sharing,
+        lost: &Arc<AtomicBool>,
+    ) -> io::Result<Self> {
+        let mapping = Mapping::file(file, offset_bytes, len_bytes, sharing)?;
+        Ok(Self(mapping.guarded(Some(Arc::clone(lost)))?.not_inherited()))
     }
 
     /// Gives up being the only one: the memory may now be shared with a device.

@@ -34,6 +34,14 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
     },
+    /// A forked child used what its parent had opened.
+    #[error("{} was opened by process {process}; a forked child must open its own", path.display())]
+    OtherProcess {
+        /// The file.
+        path: PathBuf,
+        /// The process that opened it.
+        process: u32,
+    },
     /// The file, its folder or its file system may not be written.
     #[error("{} cannot be written here: it is read-only to this user or on this file system", path.display())]
     ReadOnly {
@@ -91,6 +99,14 @@ pub enum FileError {
         /// End of the range that was asked for.
         end: u64,
     },
+    /// Another program cut it short while it was open.
+    #[error("{} was cut short by another program while it was open: it ends before byte {end}", path.display())]
+    CutShort {
+        /// The file.
+        path: PathBuf,
+        /// Where it should end.
+        end: u64,
+    },
     /// Writing it failed before, so nothing more is written.
     #[error("{} takes no writes since {doing} it failed; open it again once its file system is well", path.display())]
     Stopped {
@@ -115,7 +131,7 @@ impl FileError {
     /// Whether the bytes that are there could not be read, or were not there to be read.
     #[must_use]
     pub fn is_of_reading(&self) -> bool {
-        matches!(self, Self::Short { .. } | Self::Io { doing: READING, .. })
+        matches!(self, Self::Short { .. } | Self::CutShort { .. } | Self::Io { doing: READING, .. })
     }
 
     /// The same, where it is no matter of writing that the file may not be `done` so.

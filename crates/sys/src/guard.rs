@@ -10,8 +10,8 @@
 //! that is being touched does not change, as who touches a mapping keeps it alive, so a slot that changes is another's.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use libc::{c_int, c_void, sigaction, siginfo_t};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
@@ -25,6 +25,8 @@ struct Slot {
     start: AtomicUsize,
     len_bytes: AtomicUsize,
     is_lost: AtomicBool,
+    /// Set as well when the mapping is lost, for an owner of several; null for none.
+    shared: AtomicPtr<AtomicBool>,
 }
 
 static SLOTS: [Slot; MAX_GUARDS] = [const { Slot::new() }; MAX_GUARDS];
@@ -54,17 +56,19 @@ impl Slot {
             start: AtomicUsize::new(0),
             len_bytes: AtomicUsize::new(0),
             is_lost: AtomicBool::new(false),
+            shared: AtomicPtr::new(std::ptr::null_mut()),
         }
     }
 
     /// Called with [`FREED`] locked, so by one at a time.
-    fn set(&self, start: usize, len_bytes: usize) {
+    fn set(&self, start: usize, len_bytes: usize, shared: *mut AtomicBool) {
         let version = self.version.load(Ordering::Relaxed);
         self.version.store(version.wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
         self.start.store(start, Ordering::Relaxed);
         self.len_bytes.store(len_bytes, Ordering::Relaxed);
         self.is_lost.store(false, Ordering::Relaxed);
+        self.shared.store(shared, Ordering::Relaxed);
         self.version.store(version.wrapping_add(2), Ordering::Release);
     }
 
@@ -82,18 +86,20 @@ impl Slot {
 #[derive(Debug)]
 pub(crate) struct Guard {
     slot: usize,
+    /// Kept for the slot, which points to it.
+    _shared: Option<Arc<AtomicBool>>,
 }
 
 impl Guard {
-    /// Guards the `len_bytes` at `start`.
+    /// Guards the `len_bytes` at `start`. `shared` is set when the mapping is lost.
     ///
     /// # Errors
     /// `StorageFull` where [`MAX_GUARDS`] mappings are guarded; the system's answer.
     ///
     /// # Safety
     /// The range is a mapping of which the caller may do what it likes, readable, writable and without references into
-    /// it, for as long as the guard lives.
-    pub unsafe fn new(start: usize, len_bytes: usize) -> io::Result<Self> {
+    /// it that are relied on once it is lost, for as long as the guard lives.
+    pub unsafe fn new(start: usize, len_bytes: usize, shared: Option<Arc<AtomicBool>>) -> io::Result<Self> {
         install()?;
         let mut freed = lock();
         let slot = match freed.pop() {
@@ -101,10 +107,11 @@ impl Guard {
             None => USED.load(Ordering::Relaxed),
         };
         let place = SLOTS.get(slot).ok_or(io::ErrorKind::StorageFull)?;
-        place.set(start, len_bytes);
+        let flag = shared.as_ref().map_or(std::ptr::null_mut(), |shared| Arc::as_ptr(shared).cast_mut());
+        place.set(start, len_bytes, flag);
         USED.fetch_max(slot + 1, Ordering::Release);
         drop(freed);
-        Ok(Self { slot })
+        Ok(Self { slot, _shared: shared })
     }
 
     /// Whether zeroes were put in the mapping's place.
@@ -116,7 +123,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let mut freed = lock();
-        SLOTS.get(self.slot).into_iter().for_each(|slot| slot.set(0, 0));
+        SLOTS.get(self.slot).into_iter().for_each(|slot| slot.set(0, 0, std::ptr::null_mut()));
         freed.push(self.slot);
     }
 }
@@ -173,6 +180,10 @@ fn replace(address: usize) -> bool {
             return false;
         }
         slot.is_lost.store(true, Ordering::Release);
+        // SAFETY: null, or the flag that the slot's guard keeps, as the mapping is kept by the thread that touches it.
+        if let Some(shared) = unsafe { slot.shared.load(Ordering::Relaxed).as_ref() } {
+            shared.store(true, Ordering::Release);
+        }
         LOSSES.fetch_add(1, Ordering::AcqRel);
         return true;
     }

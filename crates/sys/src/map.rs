@@ -10,12 +10,14 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use rustix::mm::MapFlags;
 use thiserror::Error;
 
 use crate::guard::Guard;
+use crate::inherited::NotInherited;
 use crate::sharing::READ_WRITE;
 pub use crate::sharing::Sharing;
 
@@ -45,6 +47,8 @@ pub struct Mapping {
     start: NonNull<u8>,
     len_bytes: usize,
     guard: Option<Guard>,
+    /// Where children of fork are not to have it.
+    not_inherited: Option<NotInherited>,
     /// Whose memory it is, if it was not mapped here.
     keeper: Option<Box<dyn fmt::Debug + Send + Sync>>,
 }
@@ -96,10 +100,7 @@ impl Mapping {
         len_bytes: usize,
         sharing: Sharing,
     ) -> io::Result<Self> {
-        let mut mapping = Self::file(file, offset_bytes, len_bytes, sharing)?;
-        // SAFETY: the range is the mapping's own, and its guard goes before it is unmapped.
-        mapping.guard = Some(unsafe { Guard::new(mapping.start.as_ptr().expose_provenance(), len_bytes)? });
-        Ok(mapping)
+        Self::file(file, offset_bytes, len_bytes, sharing)?.guarded(None)
     }
 
     /// Has the same addresses show `file` from `offset_bytes` on (a multiple of 4096) instead of what they showed: whoever
@@ -137,7 +138,26 @@ impl Mapping {
         if !start.addr().get().is_multiple_of(PAGE_BYTES) || !len_bytes.is_multiple_of(PAGE_BYTES) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Ok(Self { start, len_bytes, guard: None, keeper: Some(keeper) })
+        Ok(Self { start, len_bytes, guard: None, not_inherited: None, keeper: Some(keeper) })
+    }
+
+    /// The same mapping, guarded; `shared` is set when it is lost.
+    ///
+    /// # Errors
+    /// `StorageFull` where [`MAX_GUARDS`](crate::guard::MAX_GUARDS) mappings of this process are guarded.
+    pub(crate) fn guarded(mut self, shared: Option<Arc<AtomicBool>>) -> io::Result<Self> {
+        let start = self.start.as_ptr().expose_provenance();
+        // SAFETY: the range is the mapping's own, and its guard goes before it is unmapped.
+        self.guard = Some(unsafe { Guard::new(start, self.len_bytes, shared)? });
+        Ok(self)
+    }
+
+    /// The same mapping, which a forked child finds zeroed memory of its own in the place of.
+    #[must_use]
+    pub(crate) fn not_inherited(mut self) -> Self {
+        let start = self.start.as_ptr().expose_provenance();
+        self.not_inherited = Some(NotInherited::mapping(start, self.len_bytes));
+        self
     }
 
     /// Whether it is [guarded](Mapping::guarded_file) and was touched where its file had no bytes: it is zeroed memory of
@@ -149,7 +169,7 @@ impl Mapping {
 
     fn from_raw(start: *mut c_void, len_bytes: usize) -> io::Result<Self> {
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        Ok(Self { start, len_bytes, guard: None, keeper: None })
+        Ok(Self { start, len_bytes, guard: None, not_inherited: None, keeper: None })
     }
 
     /// Length in bytes, never zero.
@@ -375,6 +395,7 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // What is mapped there afterwards is somebody else's.
         self.guard = None;
+        self.not_inherited = None;
         if self.keeper.is_some() {
             return;
         }

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use crate::eager::Eager;
 use crate::inflight::{Extent, Inflight};
 use crate::lent::KernelMemory;
+use crate::owner::OwnerProcess;
 use crate::transfer::Transfer;
 
 /// From so many seconds on the C library is asked to wait for ever.
@@ -60,6 +61,7 @@ pub struct PosixAioCompleted<H, T> {
 
 /// Operations on one file. `H` is what they hold, `T` is the caller's word for one.
 pub struct PosixAio<H: KernelMemory, T: Copy> {
+    owner: OwnerProcess,
     /// What was pushed, each with its control block.
     table: ManuallyDrop<Inflight<H, Control>>,
     /// By place in the table.
@@ -115,6 +117,7 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
     pub fn new(file: Arc<dyn AsFd + Send + Sync>, depth: u32) -> Self {
         let job = Job { ticket: None, operation: Transfer::Sync, wanted: 0, done: 0 };
         Self {
+            owner: OwnerProcess::current(),
             table: ManuallyDrop::new(Inflight::new(depth)),
             jobs: vec![job; depth as usize].into(),
             gathered: VecDeque::with_capacity(depth as usize),
@@ -436,8 +439,9 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
 }
 
 impl<H: KernelMemory, T: Copy> Drop for PosixAio<H, T> {
+    /// The C library's threads are the parent's; a forked child has none to wait for.
     fn drop(&mut self) {
-        if self.wait_for_all() {
+        if self.owner.is_current() && self.wait_for_all() {
             // SAFETY: the C library is done with every operation in the table, and nobody uses it after this.
             unsafe { ManuallyDrop::drop(&mut self.table) };
         }

@@ -9,6 +9,8 @@ use crate::file_error::{ALLOCATING, FileError, SYNCING, WRITING};
 pub enum Trouble {
     /// Its disk had no room. Writes are tried all the same: there may be room again.
     DiskFull,
+    /// Another program cut it short while it was open. What is left of it is read, and nothing is written any more.
+    CutShort,
     /// A write, or taking room, or a sync failed otherwise. What the system dropped then is not known, so nothing more
     /// is written until the file is opened again.
     Failed {
@@ -23,7 +25,10 @@ const DOINGS: [&str; 4] = ["", WRITING, ALLOCATING, SYNCING];
 /// Value of the byte for a full disk.
 const IS_FULL: u8 = 0xff;
 
-/// The trouble that a file is in: nothing (0), an index of [`DOINGS`], or [`IS_FULL`].
+/// Value of the byte for a file that was cut short.
+const IS_CUT: u8 = 0xfe;
+
+/// The trouble that a file is in: nothing (0), an index of [`DOINGS`], [`IS_FULL`] or [`IS_CUT`].
 ///
 /// Relaxed: whoever writes the file hears of a failure by its own error first.
 #[derive(Debug, Default)]
@@ -35,16 +40,28 @@ impl TroubleByte {
         match self.0.load(Relaxed) {
             0 => None,
             IS_FULL => Some(Trouble::DiskFull),
+            IS_CUT => Some(Trouble::CutShort),
             doing => Some(Trouble::Failed { doing: DOINGS.get(usize::from(doing)).unwrap_or(&WRITING) }),
         }
     }
 
     /// Keeps in mind how an operation failed.
     pub(crate) fn note(&self, doing: &'static str, error: &FileError) {
+        if matches!(error, FileError::CutShort { .. }) {
+            return self.note_cut();
+        }
+        if self.get() == Some(Trouble::CutShort) {
+            return;
+        }
         let failed = DOINGS.iter().position(|known| *known == doing).unwrap_or(1) as u8;
         // A sync that finds no room has dropped what it was to write.
         let can_go_on = matches!(error, FileError::DiskFull { .. }) && doing != SYNCING;
         self.0.store(if can_go_on { IS_FULL } else { failed }, Relaxed);
+    }
+
+    /// Keeps in mind that the file was cut short: nothing else is worth telling then.
+    pub(crate) fn note_cut(&self) {
+        self.0.store(IS_CUT, Relaxed);
     }
 
     /// There was room again.

@@ -4,20 +4,26 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::cacheline::prefetch_all;
+use crate::guard::Guard;
+use crate::inherited::NotInherited;
 
 /// A file range that can be read and not written.
 ///
 /// It relies on the file being locked, and on its owner not writing a part of the file that it holds a slice of. A
-/// touch beyond the end of the file, or of a page the disk cannot give, kills the process (SIGBUS): who cannot bear
-/// that reads by [`crate::ImageFile::read_at`].
+/// touch beyond the end of the file, or of a page the disk cannot give, finds zeroes in place of the whole mapping, which is
+/// [lost](Self::is_lost) from then on.
 #[derive(Debug)]
 pub struct ReadMapping {
     start: NonNull<u8>,
     len_bytes: usize,
+    guard: Option<Guard>,
+    not_inherited: Option<NotInherited>,
 }
 
 // SAFETY: the mapping is owned (unmapped once, on drop) and is not tied to the thread that made it.
@@ -32,6 +38,16 @@ impl ReadMapping {
     /// # Errors
     /// The system's answer, and `InvalidInput` for a length of zero or over what an address can tell.
     pub fn file(file: &File, offset_bytes: u64, len_bytes: u64) -> io::Result<Self> {
+        Self::file_or_lost(file, offset_bytes, len_bytes, None)
+    }
+
+    /// The same; `lost` is set when the mapping is lost.
+    pub(crate) fn file_or_lost(
+        file: &File,
+        offset_bytes: u64,
+        len_bytes: u64,
+        lost: Option<Arc<AtomicBool>>,
+    ) -> io::Result<Self> {
         let len_bytes = usize::try_from(len_bytes).ok().filter(|len| (1..=isize::MAX as usize).contains(len));
         let len_bytes = len_bytes.ok_or(io::ErrorKind::InvalidInput)?;
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
@@ -39,10 +55,21 @@ impl ReadMapping {
         let start = unsafe {
             rustix::mm::mmap(ptr::null_mut(), len_bytes, ProtFlags::READ, flags, file, offset_bytes)?
         };
-        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        let mapping = Self { start, len_bytes };
+        let start: NonNull<u8> = NonNull::new(start.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let mut mapping = Self { start, len_bytes, guard: None, not_inherited: None };
+        let address = start.as_ptr().expose_provenance();
+        mapping.not_inherited = Some(NotInherited::mapping(address, len_bytes));
+        // SAFETY: the range is the mapping's own, and its guard goes before it is unmapped.
+        mapping.guard = Some(unsafe { Guard::new(address, len_bytes, lost)? });
         mapping.expect_random();
         Ok(mapping)
+    }
+
+    /// Whether it was touched where its file had no bytes: it shows zeroes since then.
+    #[inline]
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.guard.as_ref().is_some_and(Guard::is_lost)
     }
 
     /// Bytes of the range; `None` where it is not inside the mapping.
@@ -74,6 +101,9 @@ impl ReadMapping {
 
 impl Drop for ReadMapping {
     fn drop(&mut self) {
+        // What is mapped there afterwards is not this value's.
+        self.guard = None;
+        self.not_inherited = None;
         // SAFETY: the range was mapped by this value and no reference into it outlives it.
         let gone = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len_bytes) };
         debug_assert!(gone.is_ok(), "unmapping our own range: {gone:?}");

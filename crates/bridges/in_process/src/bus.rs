@@ -121,7 +121,7 @@ impl Bus for InProcessBus {
     fn wait(&self, vector: u16, timeout: Duration) -> Result<bool, BusError> {
         let shared = &*self.shared;
         if shared.has_failed() {
-            return Err(Failed.into());
+            return Err(Failed::Panicked.into());
         }
         if shared.run_by == RunBy::Thread {
             return Ok(shared.vectors.sleep(vector, timeout));
@@ -134,7 +134,7 @@ impl Bus for InProcessBus {
                 return Ok(true);
             }
             if shared.has_failed() {
-                return Err(Failed.into());
+                return Err(Failed::Panicked.into());
             }
             if until.is_over() {
                 return Ok(false);

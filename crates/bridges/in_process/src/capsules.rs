@@ -145,7 +145,7 @@ impl Capsules {
         let shared = &*self.shared;
         let since_ns = shared.counting_since_ns();
         let work = |core: &mut Core| core.counting(shared, since_ns, |core| with(shared, core, work));
-        contain(|| shared.core.run(work, |core| core.run_now(shared)).ok_or(Failed))
+        contain(|| shared.core.run(work, |core| core.run_now(shared)).ok_or(Failed::Panicked))
     }
 
     /// The same with every queue in.
@@ -163,7 +163,7 @@ impl Capsules {
     /// # Errors
     /// The device has failed.
     pub fn check(&self) -> Result<(), Failed> {
-        if self.shared.has_failed() { Err(Failed) } else { Ok(()) }
+        if self.shared.has_failed() { Err(Failed::Panicked) } else { Ok(()) }
     }
 
     /// Has `bell` raised whenever completions came by themselves. It is, until it is dropped.
@@ -191,7 +191,9 @@ impl Capsules {
     /// As [`Self::run`].
     pub fn advance(&self) -> Result<usize, Failed> {
         let shared = &*self.shared;
-        contain(|| shared.core.run(|core| core.advance(shared), |core| core.run_now(shared)).ok_or(Failed))
+        contain(|| {
+            shared.core.run(|core| core.advance(shared), |core| core.run_now(shared)).ok_or(Failed::Panicked)
+        })
     }
 
     /// Descriptors that can be read when other engines may have done something.
@@ -217,7 +219,7 @@ impl Capsules {
 /// A panic of the device's code is its failure. Nobody reaches again what it left half done: the turn is nobody's any more.
 #[inline]
 fn contain<R>(work: impl FnOnce() -> Result<R, Failed>) -> Result<R, Failed> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Failed))
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Failed::Panicked))
 }
 
 fn with<R>(shared: &Shared, core: &mut Core, work: impl FnOnce(&mut CapsuleDevice<'_>) -> R) -> R {

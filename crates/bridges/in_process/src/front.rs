@@ -58,7 +58,7 @@ impl Front {
     /// # Errors
     /// The device has failed.
     pub fn check(&self) -> Result<(), Failed> {
-        if self.shared.has_failed() { Err(Failed) } else { Ok(()) }
+        if self.shared.has_failed() { Err(Failed::Panicked) } else { Ok(()) }
     }
 
     /// Can be read once a thread of the device's own has left it with something due, or failed.

@@ -7,6 +7,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use byway_link::ClockMode;
+use byway_sys::OwnerProcess;
 
 use crate::shared::Shared;
 
@@ -19,6 +20,7 @@ pub(crate) const NAP: Duration = Duration::from_millis(100);
 /// The thread of one device. Dropping it stops and joins the thread.
 #[derive(Debug)]
 pub(crate) struct Runner {
+    owner: OwnerProcess,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -81,7 +83,7 @@ impl Runner {
             }
         };
         let thread = std::thread::Builder::new().name(name.into()).spawn(steps)?;
-        Ok(Self { stop, thread: Some(thread) })
+        Ok(Self { owner: OwnerProcess::current(), stop, thread: Some(thread) })
     }
 }
 
@@ -97,7 +99,11 @@ impl Drop for Failing {
 }
 
 impl Drop for Runner {
+    /// A forked child has no such thread.
     fn drop(&mut self) {
+        if !self.owner.is_current() {
+            return std::mem::forget(self.thread.take());
+        }
         self.stop.store(true, SeqCst);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();

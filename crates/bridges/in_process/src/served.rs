@@ -291,7 +291,7 @@ impl Shared {
                 }
             },
         );
-        if self.has_failed() { Err(Failed) } else { Ok(()) }
+        if self.has_failed() { Err(Failed::Panicked) } else { Ok(()) }
     }
 
     /// Returns once no access is under way to memory that the device may not reach any more.

@@ -8,7 +8,7 @@ use byway_controller::{Carried, CmbRegisters, Controller, ControllerId, DeviceMe
 use byway_dma::{DmaMemory, DmaSpace};
 use byway_link::{ClockMode, HostMeter, Meter, Profile};
 use byway_queue::{DoorbellIndex, Doorbells, SharedDoorbells};
-use byway_sys::{Mapping, Wakeup};
+use byway_sys::{Mapping, OwnerProcess, Wakeup};
 
 use crate::capsules::CapsuleSide;
 use crate::cell::Guarded;
@@ -29,6 +29,8 @@ pub(crate) const NEVER: u64 = u64::MAX;
 /// What every handle of one device shares.
 #[derive(Debug)]
 pub struct Shared {
+    /// The process that opened the device.
+    pub(crate) owner: OwnerProcess,
     pub(crate) core: Guarded<Core>,
     pub(crate) space: Arc<DmaSpace>,
     pub(crate) doorbells: Doorbells,
@@ -67,18 +69,32 @@ pub struct Shared {
 impl Drop for Shared {
     /// Marks the image as closed in order. A failure leaves it marked as open, which the next opener handles as it
     /// handles a crash; a device that panicked is left so too.
+    ///
+    /// A forked child leaves the image to its parent, which goes on with it.
     fn drop(&mut self) {
+        if !self.owner.is_current() {
+            return;
+        }
         if let Some(core) = self.core.get_mut() {
             let _ = core.subsystem.close();
         }
     }
 }
 
-/// The device's code panicked. What it had begun is as a death of the process leaves it: nothing more is done with
-/// the image, which the next opening recovers.
+/// Why a device does nothing any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the device failed: its code panicked; the image has to be opened anew")]
-pub struct Failed;
+pub enum Failed {
+    /// The device's code panicked. What it had begun is as a death of the process leaves it: nothing more is done with
+    /// the image, which the next opening recovers.
+    #[error("the device failed: its code panicked; the image has to be opened anew")]
+    Panicked,
+    /// A forked child used its parent's device.
+    #[error("the device was opened by process {process}; a forked child must open its own")]
+    Child {
+        /// The process that opened it.
+        process: u32,
+    },
+}
 
 /// Doorbells in memory shared with hosts.
 #[derive(Debug)]
@@ -133,6 +149,7 @@ impl Shared {
         let capsules = CapsuleSide::new(&profile);
         let core = Core { subsystem, controller, memory: space.view(), meter, device_memory: None, capsules };
         Ok(Self {
+            owner: OwnerProcess::current(),
             core: Guarded::new(core),
             space,
             doorbells,
@@ -241,6 +258,10 @@ impl Shared {
 
     /// Has the whole device to itself for `work`: every queue is in the controller.
     pub(crate) fn with_core<R>(&self, work: impl FnOnce(&mut Core) -> R) -> Result<R, Failed> {
+        // In a forked child the turn may be that of a thread which is not there.
+        if !self.owner.is_current() {
+            return Err(Failed::Child { process: self.owner.number() });
+        }
         let mut work = Some(work);
         loop {
             let try_it = |core: &mut Core| {
@@ -254,7 +275,7 @@ impl Shared {
                 work.take().map(|work| work(core))
             };
             let done = self.core.run(try_it, |core| core.run_now(self));
-            if let Some(done) = done.ok_or(Failed)? {
+            if let Some(done) = done.ok_or(Failed::Panicked)? {
                 return Ok(done);
             }
             std::thread::yield_now();

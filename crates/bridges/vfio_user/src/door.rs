@@ -9,7 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use byway_sys::handover;
+use byway_sys::{OwnerProcess, handover};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
@@ -45,12 +45,11 @@ pub enum DoorError {
 /// A socket that is listened at. Its file is removed with it.
 #[derive(Debug)]
 pub struct Door {
+    owner: OwnerProcess,
     listener: UnixListener,
     path: PathBuf,
     /// Of the file, which may have been replaced since.
     inode: u64,
-    /// The process that made it. A forked child that ends leaves the file to its parent.
-    process: u32,
     /// A descriptor that is given up for one who comes when none is left, so that he can be turned away.
     spare: RefCell<Option<File>>,
     /// Nobody is let in until then.
@@ -112,10 +111,10 @@ impl Door {
         listener.set_nonblocking(true).map_err(system)?;
         let inode = fs::symlink_metadata(path).map_err(system)?.ino();
         Ok(Self {
+            owner: OwnerProcess::current(),
             listener,
             path: path.to_owned(),
             inode,
-            process: std::process::id(),
             spare: RefCell::new(spare()),
             rests_until: Cell::new(None),
         })
@@ -170,9 +169,12 @@ impl AsFd for Door {
 }
 
 impl Drop for Door {
+    /// A forked child leaves the socket to its parent, which goes on listening.
     fn drop(&mut self) {
-        let is_there = || fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode);
-        if self.process == std::process::id() && is_there() {
+        if !self.owner.is_current() {
+            return;
+        }
+        if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -89,7 +89,7 @@ impl Server {
             tell(Told::Came);
             let ended = Service::new(self, client).and_then(|mut service| service.run(&mut tell));
             match &ended {
-                Ok(Ended::Failed) => tell(Told::SentAway(&Failed)),
+                Ok(Ended::Failed) => tell(Told::SentAway(&Failed::Panicked)),
                 Ok(_) => tell(Told::Left),
                 Err(error) => tell(Told::SentAway(error)),
             }

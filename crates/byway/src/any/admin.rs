@@ -13,6 +13,7 @@ impl Device {
     /// # Errors
     /// [`ErrorKind::Unsupported`] for a device without a controller.
     pub fn admin_queue(&self) -> Result<Box<dyn AdminQueue>> {
+        self.check_owner()?;
         match self.reached() {
             Reached::Embedded(device) => Ok(Box::new(device.driver().admin_commands())),
             Reached::VfioUser(driver) => Ok(Box::new(driver.admin_commands())),

@@ -8,10 +8,11 @@ use byway_backends::{
 use byway_buses::{VfioBus, VfioUserBus};
 use byway_core::{
     AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Method, Namespace, Nsid,
-    Outcome, QueueOptions, Result, Unprepared,
+    Outcome, QueueOptions, Result, Unprepared, check_owner,
 };
 
 use byway_driver::Driver;
+use byway_sys::ProcessLocal;
 use byway_tcp_initiator::{NvmeTcp, NvmeTcpPaths, PathTold};
 
 use crate::any::address::{Address, BlockOptions, BlockPlace};
@@ -42,17 +43,19 @@ pub fn open_address(address: &Address) -> Result<Device> {
         Address::Embedded(uri) => Ok(Device::of_embedded(embedded::open_uri(uri)?)),
         Address::Pcie(uri) => {
             let (reached, chosen) = pcie::reach(uri)?;
-            Device { reached, chosen, queue: uri.queue_options(), ns: uri.options.ns }.with_its_namespace()
+            Device { reached: reached.into(), chosen, queue: uri.queue_options(), ns: uri.options.ns }
+                .with_its_namespace()
         }
         Address::Tcp(uri) => {
             let (reached, chosen) = tcp::reach(uri)?;
-            Device { reached, chosen, queue: uri.queue_options(), ns: uri.ns }.with_its_namespace()
+            Device { reached: reached.into(), chosen, queue: uri.queue_options(), ns: uri.ns }
+                .with_its_namespace()
         }
         Address::Blocks(uri) => {
             let (reached, chosen) = choose::reach(uri)?;
             let BlockOptions { depth, transfer, ns, .. } = uri.options;
             let queue = QueueOptions { depth, transfer, ..QueueOptions::default() };
-            let device = Device { reached, chosen, queue, ns };
+            let device = Device { reached: reached.into(), chosen, queue, ns };
             if transfer != Method::Prp {
                 // Whether the device has it is told now, not by the first queue.
                 device.default_queue()?;
@@ -83,8 +86,11 @@ pub fn open_to_read(uri: &str) -> Result<Device> {
 }
 
 /// An open device of any kind. Queues outlive it.
+///
+/// It is of the process that opened it, with its queues and all else that was opened of it: in a forked child their calls
+/// are refused with [`ErrorKind::Denied`], and dropping them changes nothing for the parent (decision 58).
 pub struct Device {
-    reached: Reached,
+    reached: ProcessLocal<Reached>,
     chosen: Chosen,
     queue: QueueOptions,
     ns: Option<Nsid>,
@@ -141,7 +147,7 @@ impl Device {
         let chosen = Chosen { backend: "embedded", why, passed_over: Vec::new() };
         let queue = device.queue_options();
         let ns = device.default_namespace();
-        Self { reached: Reached::Embedded(Box::new(device)), chosen, queue, ns }
+        Self { reached: Reached::Embedded(Box::new(device)).into(), chosen, queue, ns }
     }
 
     /// The device, if the namespace that its URI names is there.
@@ -152,6 +158,14 @@ impl Device {
         Ok(self)
     }
 
+    /// Refuses a call in a forked child.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Denied`].
+    pub fn check_owner(&self) -> Result<()> {
+        check_owner(self.reached.owner())
+    }
+
     pub(crate) fn reached(&self) -> &Reached {
         &self.reached
     }
@@ -159,7 +173,7 @@ impl Device {
     /// The device in this process, if it is one: what it counts and what is inside it.
     #[must_use]
     pub fn as_embedded(&self) -> Option<&embedded::Device> {
-        match &self.reached {
+        match &*self.reached {
             Reached::Embedded(device) => Some(device),
             _ => None,
         }
@@ -174,7 +188,7 @@ impl Device {
     /// The paths by which it is reached, where there may be several, and how each of them is.
     #[must_use]
     pub fn paths(&self) -> Option<Vec<PathTold>> {
-        match &self.reached {
+        match &*self.reached {
             Reached::TcpPaths(device) => Some(device.paths()),
             _ => None,
         }
@@ -229,12 +243,12 @@ impl Device {
     /// # Errors
     /// When there is no such namespace.
     pub fn kv(&self, nsid: Option<Nsid>) -> Result<Kv> {
-        if let Reached::Embedded(device) = &self.reached {
+        if let Reached::Embedded(device) = &*self.reached {
             return device.kv(nsid);
         }
         let namespace = self.kv_namespace(nsid)?;
         let kv = Kv::new(self.default_queue()?, &namespace)?.with_capabilities(self.capabilities());
-        Ok(match &self.reached {
+        Ok(match &*self.reached {
             Reached::VfioUser(driver) => kv.with_memory_of(driver.clone()),
             Reached::Vfio(driver) => kv.with_memory_of(driver.clone()),
             _ => kv,
@@ -246,7 +260,7 @@ impl Device {
     /// # Errors
     /// When there is no such namespace.
     pub fn nvm(&self, nsid: Option<Nsid>) -> Result<Nvm> {
-        if let Reached::Embedded(device) = &self.reached {
+        if let Reached::Embedded(device) = &*self.reached {
             return device.nvm(nsid);
         }
         let namespace = self.nvm_namespace(nsid)?;
@@ -256,9 +270,9 @@ impl Device {
     /// Closes the device in order: what an image holds is synced and marked as closed.
     ///
     /// # Errors
-    /// When the file system refuses.
+    /// When the file system refuses; [`ErrorKind::Denied`] in a forked child, which leaves the device to its parent.
     pub fn close(self) -> Result<()> {
-        match self.reached {
+        match self.reached.into_inner().map_err(|owner| Error::other_process(&owner))? {
             Reached::Embedded(device) => device.close(),
             _ => Ok(()),
         }
@@ -273,31 +287,38 @@ impl Backend for Device {
     }
 
     fn identity(&self) -> &Identity {
-        each!(&self.reached, backend => backend.identity())
+        each!(&*self.reached, backend => backend.identity())
     }
 
     fn capabilities(&self) -> &Capabilities {
-        each!(&self.reached, backend => backend.capabilities())
+        each!(&*self.reached, backend => backend.capabilities())
     }
 
     fn namespaces(&self) -> Result<Vec<Namespace>> {
-        each!(&self.reached, backend => backend.namespaces())
+        self.check_owner()?;
+        each!(&*self.reached, backend => backend.namespaces())
     }
 
     fn buffer(&self, len: usize) -> Result<Buffer> {
-        each!(&self.reached, backend => backend.buffer(len))
+        self.check_owner()?;
+        each!(&*self.reached, backend => backend.buffer(len))
     }
 
     fn prepare(&self, brought: Buffer) -> Result<Buffer, Unprepared> {
-        each!(&self.reached, backend => backend.prepare(brought))
+        if let Err(error) = self.check_owner() {
+            return Err(Unprepared { buffer: brought, error });
+        }
+        each!(&*self.reached, backend => backend.prepare(brought))
     }
 
     fn queue(&self, options: QueueOptions) -> Result<Queue> {
-        each!(&self.reached, backend => Backend::queue(backend, options).map(Queue::from))
+        self.check_owner()?;
+        each!(&*self.reached, backend => Backend::queue(backend, options).map(Queue::from))
     }
 
     fn admin(&self, command: AdminCommand) -> Result<Outcome> {
-        each!(&self.reached, backend => backend.admin(command))
+        self.check_owner()?;
+        each!(&*self.reached, backend => backend.admin(command))
     }
 }
 

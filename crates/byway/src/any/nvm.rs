@@ -55,7 +55,7 @@ impl Nvm {
     /// A length that is no whole number of blocks, a range outside the namespace, or what the device says.
     #[inline]
     pub fn write(&mut self, slba: u64, data: &[u8]) -> Result<()> {
-        by_driver!(&mut self.queue,
+        by_driver!(self.queue.kind_mut(),
             queue => queue.execute_write(self.nsid, slba, self.lba_bytes, data).map(drop),
             _ => self.write_copy(slba, data))
     }
@@ -66,7 +66,7 @@ impl Nvm {
     /// As [`Nvm::write`].
     #[inline]
     pub fn read(&mut self, slba: u64, into: &mut [u8]) -> Result<()> {
-        by_driver!(&mut self.queue,
+        by_driver!(self.queue.kind_mut(),
             queue => queue.execute_read(self.nsid, slba, self.lba_bytes, into).map(drop),
             _ => self.read_copy(slba, into))
     }

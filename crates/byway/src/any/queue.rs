@@ -13,15 +13,21 @@ use byway_backends::psync::PsyncQueue;
 use byway_backends::ram::RamQueue;
 use byway_backends::threads::ThreadsQueue;
 use byway_backends::{NvmeTarget, Target};
-use byway_core::{BackendQueue, Command, Error, Failed, Finished, Method, Outcome, Refused, Result};
+use byway_core::{
+    BackendQueue, Command, Error, Failed, Finished, Method, Outcome, Refused, Result, check_owner,
+};
 use byway_spec::base::command::COMMAND_BYTES;
+use byway_sys::ProcessLocal;
 use byway_tcp_initiator::{TcpPathsQueue, TcpQueue};
 
 use crate::any::pcie::{VfioQueue, VfioUserQueue};
 use crate::embedded::EmbeddedQueue;
 
-/// A queue of a device of any kind: each call is handed on by one match.
-pub enum Queue {
+/// A queue of a device of any kind: each call is handed on by one match. In a forked child every call is refused.
+pub struct Queue(ProcessLocal<QueueKind>);
+
+/// Which device a queue is of.
+pub enum QueueKind {
     /// Of a device in this process.
     Embedded(Box<EmbeddedQueue>),
     /// Of a device that another process serves.
@@ -60,22 +66,22 @@ pub enum Queue {
 macro_rules! each {
     ($queue:expr, $one:ident => $what:expr) => {
         match $queue {
-            Queue::Embedded($one) => $what,
-            Queue::VfioUser($one) => $what,
-            Queue::Vfio($one) => $what,
-            Queue::Nil($one) => $what,
-            Queue::Libaio($one) => $what,
-            Queue::PosixAio($one) => $what,
-            Queue::IoUring($one) => $what,
-            Queue::IoUringCmd($one) => $what,
-            Queue::NvmeIoctl($one) => $what,
-            Queue::NvmeThreads($one) => $what,
-            Queue::Psync($one) => $what,
-            Queue::Ram($one) => $what,
-            Queue::Tcp($one) => $what,
-            Queue::TcpPaths($one) => $what,
-            Queue::Threads($one) => $what,
-            Queue::Other($one) => $what,
+            QueueKind::Embedded($one) => $what,
+            QueueKind::VfioUser($one) => $what,
+            QueueKind::Vfio($one) => $what,
+            QueueKind::Nil($one) => $what,
+            QueueKind::Libaio($one) => $what,
+            QueueKind::PosixAio($one) => $what,
+            QueueKind::IoUring($one) => $what,
+            QueueKind::IoUringCmd($one) => $what,
+            QueueKind::NvmeIoctl($one) => $what,
+            QueueKind::NvmeThreads($one) => $what,
+            QueueKind::Psync($one) => $what,
+            QueueKind::Ram($one) => $what,
+            QueueKind::Tcp($one) => $what,
+            QueueKind::TcpPaths($one) => $what,
+            QueueKind::Threads($one) => $what,
+            QueueKind::Other($one) => $what,
         }
     };
 }
@@ -84,9 +90,9 @@ macro_rules! each {
 macro_rules! by_driver {
     ($queue:expr, $one:ident => $what:expr, $other:pat => $else:expr) => {
         match $queue {
-            $crate::any::Queue::Embedded($one) => $what,
-            $crate::any::Queue::VfioUser($one) => $what,
-            $crate::any::Queue::Vfio($one) => $what,
+            $crate::any::QueueKind::Embedded($one) => $what,
+            $crate::any::QueueKind::VfioUser($one) => $what,
+            $crate::any::QueueKind::Vfio($one) => $what,
             $other => $else,
         }
     };
@@ -96,13 +102,34 @@ pub(crate) use by_driver;
 impl Queue {
     /// A queue of any backend, a program's own among them.
     pub fn other(queue: impl BackendQueue + 'static) -> Self {
-        Self::Other(Box::new(queue))
+        Self(QueueKind::Other(Box::new(queue)).into())
+    }
+
+    /// Which device it is of.
+    #[must_use]
+    pub fn kind(&self) -> &QueueKind {
+        &self.0
+    }
+
+    /// The same, for calls by the kind's own functions.
+    #[inline(always)]
+    pub(crate) fn kind_mut(&mut self) -> &mut QueueKind {
+        &mut self.0
+    }
+
+    /// Refuses a call in a forked child.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Denied`](byway_core::ErrorKind::Denied).
+    #[inline(always)]
+    pub fn check_owner(&self) -> Result<()> {
+        check_owner(self.0.owner())
     }
 
     /// Most bytes that its ring has room for behind a command, of a queue whose payloads travel there (`inline`).
     #[must_use]
     pub fn ring_payload_bytes(&self) -> Option<usize> {
-        by_driver!(self,
+        by_driver!(self.kind(),
             // Of a ring, one slot stays free and one is the command's.
             queue => (queue.method() == Method::Inline)
                 .then(|| queue.ring_entries().saturating_sub(2) as usize * COMMAND_BYTES),
@@ -116,10 +143,13 @@ impl Queue {
     /// As [`BackendQueue::submit`].
     #[inline(always)]
     pub fn submit_with(&mut self, tag: u64, command: impl FnOnce() -> Command) -> Result<(), Refused> {
-        match self {
-            Self::Nil(queue) => queue.submit(command(), tag),
-            Self::IoUring(queue) => queue.submit(command(), tag),
-            Self::Libaio(queue) => queue.submit(command(), tag),
+        if let Err(error) = self.check_owner() {
+            return Err(Refused { command: command(), error });
+        }
+        match self.kind_mut() {
+            QueueKind::Nil(queue) => queue.submit(command(), tag),
+            QueueKind::IoUring(queue) => queue.submit(command(), tag),
+            QueueKind::Libaio(queue) => queue.submit(command(), tag),
             other => other.submit_to_device(command(), tag),
         }
     }
@@ -130,13 +160,18 @@ impl Queue {
     /// As [`BackendQueue::alone`].
     #[inline(always)]
     pub fn alone_with(&mut self, command: impl FnOnce() -> Command) -> Result<Outcome, Failed> {
-        match self {
-            Self::Nil(queue) => queue.alone_with(command),
-            Self::Psync(queue) => queue.alone(command()),
+        if let Err(error) = self.check_owner() {
+            return Err(Refused { command: command(), error }.into());
+        }
+        match self.kind_mut() {
+            QueueKind::Nil(queue) => queue.alone_with(command),
+            QueueKind::Psync(queue) => queue.alone(command()),
             other => other.alone_on_device(command()),
         }
     }
+}
 
+impl QueueKind {
     #[inline(never)]
     fn alone_on_device(&mut self, command: Command) -> Result<Outcome, Failed> {
         each!(self, queue => queue.alone(command))
@@ -158,91 +193,100 @@ impl Queue {
     }
 }
 
-impl From<EmbeddedQueue> for Queue {
+impl<T> From<T> for Queue
+where
+    QueueKind: From<T>,
+{
+    fn from(queue: T) -> Self {
+        Self(QueueKind::from(queue).into())
+    }
+}
+
+impl From<EmbeddedQueue> for QueueKind {
     fn from(queue: EmbeddedQueue) -> Self {
         Self::Embedded(Box::new(queue))
     }
 }
 
-impl From<VfioUserQueue> for Queue {
+impl From<VfioUserQueue> for QueueKind {
     fn from(queue: VfioUserQueue) -> Self {
         Self::VfioUser(Box::new(queue))
     }
 }
 
-impl From<VfioQueue> for Queue {
+impl From<VfioQueue> for QueueKind {
     fn from(queue: VfioQueue) -> Self {
         Self::Vfio(Box::new(queue))
     }
 }
 
-impl From<NilQueue> for Queue {
+impl From<NilQueue> for QueueKind {
     fn from(queue: NilQueue) -> Self {
         Self::Nil(queue)
     }
 }
 
-impl From<IoUringQueue> for Queue {
+impl From<IoUringQueue> for QueueKind {
     fn from(queue: IoUringQueue) -> Self {
         Self::IoUring(Box::new(queue))
     }
 }
 
-impl From<IoUringCmdQueue> for Queue {
+impl From<IoUringCmdQueue> for QueueKind {
     fn from(queue: IoUringCmdQueue) -> Self {
         Self::IoUringCmd(Box::new(queue))
     }
 }
 
-impl From<NvmeIoctlQueue> for Queue {
+impl From<NvmeIoctlQueue> for QueueKind {
     fn from(queue: NvmeIoctlQueue) -> Self {
         Self::NvmeIoctl(queue)
     }
 }
 
-impl From<PsyncQueue> for Queue {
+impl From<PsyncQueue> for QueueKind {
     fn from(queue: PsyncQueue) -> Self {
         Self::Psync(queue)
     }
 }
 
-impl From<RamQueue> for Queue {
+impl From<RamQueue> for QueueKind {
     fn from(queue: RamQueue) -> Self {
         Self::Ram(queue)
     }
 }
 
-impl From<TcpQueue> for Queue {
+impl From<TcpQueue> for QueueKind {
     fn from(queue: TcpQueue) -> Self {
         Self::Tcp(Box::new(queue))
     }
 }
 
-impl From<TcpPathsQueue> for Queue {
+impl From<TcpPathsQueue> for QueueKind {
     fn from(queue: TcpPathsQueue) -> Self {
         Self::TcpPaths(Box::new(queue))
     }
 }
 
-impl From<ThreadsQueue<Target>> for Queue {
+impl From<ThreadsQueue<Target>> for QueueKind {
     fn from(queue: ThreadsQueue<Target>) -> Self {
         Self::Threads(queue)
     }
 }
 
-impl From<ThreadsQueue<NvmeTarget>> for Queue {
+impl From<ThreadsQueue<NvmeTarget>> for QueueKind {
     fn from(queue: ThreadsQueue<NvmeTarget>) -> Self {
         Self::NvmeThreads(queue)
     }
 }
 
-impl From<LibaioQueue> for Queue {
+impl From<LibaioQueue> for QueueKind {
     fn from(queue: LibaioQueue) -> Self {
         Self::Libaio(Box::new(queue))
     }
 }
 
-impl From<PosixAioQueue> for Queue {
+impl From<PosixAioQueue> for QueueKind {
     fn from(queue: PosixAioQueue) -> Self {
         Self::PosixAio(Box::new(queue))
     }
@@ -251,95 +295,123 @@ impl From<PosixAioQueue> for Queue {
 impl BackendQueue for Queue {
     #[inline]
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
-        match self {
-            Self::Nil(queue) => queue.submit(command, tag),
+        if let Err(error) = self.check_owner() {
+            return Err(Refused { command, error });
+        }
+        match self.kind_mut() {
+            QueueKind::Nil(queue) => queue.submit(command, tag),
             other => other.submit_to_device(command, tag),
         }
     }
 
     fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
-        each!(self, queue => queue.submit_within(command, tag, timeout))
+        if let Err(error) = self.check_owner() {
+            return Err(Refused { command, error });
+        }
+        each!(self.kind_mut(), queue => queue.submit_within(command, tag, timeout))
     }
 
     fn start(&mut self) -> Result<()> {
-        each!(self, queue => queue.start())
+        self.check_owner()?;
+        each!(self.kind_mut(), queue => queue.start())
     }
 
     fn event(&mut self) -> Result<BorrowedFd<'_>> {
-        each!(self, queue => queue.event())
+        self.check_owner()?;
+        each!(self.kind_mut(), queue => queue.event())
     }
 
     fn submit_all(&mut self, commands: &mut impl Iterator<Item = (Command, u64)>) -> Result<(), Refused> {
-        each!(self, queue => queue.submit_all(commands))
+        if let Err(error) = self.check_owner() {
+            return commands.next().map_or(Ok(()), |(command, _)| Err(Refused { command, error }));
+        }
+        each!(self.kind_mut(), queue => queue.submit_all(commands))
     }
 
     #[inline(always)]
     fn next_finished(&mut self) -> Result<Option<Finished>> {
-        match self {
+        self.check_owner()?;
+        match self.kind_mut() {
             // What there is to do is less than a call costs.
-            Self::Nil(queue) => queue.next_finished(),
+            QueueKind::Nil(queue) => queue.next_finished(),
             other => other.next_of_device(),
         }
     }
 
     #[inline]
     fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
-        match self {
+        self.check_owner()?;
+        match self.kind_mut() {
             // Without a device there is nothing to sleep for.
-            Self::Nil(queue) => queue.next_finished(),
+            QueueKind::Nil(queue) => queue.next_finished(),
             // Taken apart where it is found: it is never whole in memory.
-            Self::IoUring(queue) => queue.next_within(timeout),
-            Self::Libaio(queue) => queue.next_within(timeout),
+            QueueKind::IoUring(queue) => queue.next_within(timeout),
+            QueueKind::Libaio(queue) => queue.next_within(timeout),
             other => other.next_of_device_within(timeout),
         }
     }
 
     fn sleep(&mut self, timeout: Duration) -> Result<bool> {
-        each!(self, queue => queue.sleep(timeout))
+        self.check_owner()?;
+        each!(self.kind_mut(), queue => queue.sleep(timeout))
     }
 
     fn cancel(&mut self, tag: u64) -> Result<()> {
-        each!(self, queue => queue.cancel(tag))
+        self.check_owner()?;
+        each!(self.kind_mut(), queue => queue.cancel(tag))
     }
 
     #[inline]
     fn outstanding(&self) -> u32 {
-        each!(self, queue => queue.outstanding())
+        each!(self.kind(), queue => queue.outstanding())
     }
 
     #[inline]
     fn depth(&self) -> u32 {
-        each!(self, queue => queue.depth())
+        each!(self.kind(), queue => queue.depth())
     }
 
     fn explained(&self, error: Error) -> Error {
-        each!(self, queue => queue.explained(error))
+        if self.check_owner().is_err() {
+            return error;
+        }
+        each!(self.kind(), queue => queue.explained(error))
     }
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
-        each!(self, queue => queue.execute(command))
+        self.check_owner()?;
+        each!(self.kind_mut(), queue => queue.execute(command))
     }
 
     fn alone(&mut self, command: Command) -> Result<Outcome, Failed> {
-        match self {
-            Self::Nil(queue) => queue.alone(command),
+        if let Err(error) = self.check_owner() {
+            return Err(Refused { command, error }.into());
+        }
+        match self.kind_mut() {
+            QueueKind::Nil(queue) => queue.alone(command),
             other => other.alone_on_device(command),
         }
     }
 
     fn alone_within(&mut self, command: Command, timeout: Duration) -> Result<Outcome, Failed> {
-        each!(self, queue => queue.alone_within(command, timeout))
+        if let Err(error) = self.check_owner() {
+            return Err(Refused { command, error }.into());
+        }
+        each!(self.kind_mut(), queue => queue.alone_within(command, timeout))
     }
 
     fn poll(&mut self, max: usize, on: &mut impl FnMut(Finished)) -> Result<usize> {
-        each!(self, queue => queue.poll(max, on))
+        self.check_owner()?;
+        each!(self.kind_mut(), queue => queue.poll(max, on))
     }
 
     fn wait(&mut self, min: usize, timeout: Duration, on: &mut impl FnMut(Finished)) -> Result<usize> {
-        each!(self, queue => queue.wait(min, timeout, on))
+        self.check_owner()?;
+        each!(self.kind_mut(), queue => queue.wait(min, timeout, on))
     }
 
     fn drain(&mut self, on: &mut impl FnMut(Finished)) -> Result<usize> {
-        each!(self, queue => queue.drain(on))
+        self.check_owner()?;
+        each!(self.kind_mut(), queue => queue.drain(on))
     }
 }

@@ -15,6 +15,7 @@ use crate::data_pointer;
 use crate::error::CommandError;
 use crate::fused;
 use crate::namespace::kv::key;
+use crate::namespace::media::check_whole;
 use crate::namespace::{Execution, Namespace, Outcome, VALUE_MAX_BYTES};
 use crate::port::Port;
 use crate::queue::BoundWindow;
@@ -43,6 +44,26 @@ impl Controller {
             return Err(fused::alone(command.cdw0.fuse()));
         }
         self.check_io(subsystem, port, command, carried)?;
+        let access = effects::access(command.opcode());
+        check_whole(&subsystem.flash, access)?;
+        let done = self.execute_whole(subsystem, port, qid, command, carried)?;
+        // What is under way elsewhere is no matter of the image.
+        if !matches!(done, Outcome::Elsewhere(_)) {
+            check_whole(&subsystem.flash, access)?;
+        }
+        Ok(done)
+    }
+
+    /// The same, of an image that is whole.
+    #[inline]
+    fn execute_whole(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        qid: u16,
+        command: &Command,
+        carried: Option<&[u8]>,
+    ) -> Result<Outcome, CommandError> {
         if command.opcode() >= FIRST_VENDOR_OPCODE {
             return self.execute_vendor(subsystem, port, qid, command, carried);
         }

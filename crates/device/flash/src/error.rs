@@ -166,6 +166,9 @@ pub enum FlashError {
         "an earlier sync of the image failed; what was stored since the last one that succeeded may be lost"
     )]
     Unsynced,
+    /// Another program cut the image's file short while it was open.
+    #[error("the image was cut short by another program while it was open: nothing more is kept")]
+    CutShort,
     /// Writing the image failed before: the device can only be read until it is opened again.
     #[error(
         "the device is read-only since {doing} its image failed; open it again once the file system is well"

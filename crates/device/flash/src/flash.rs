@@ -74,6 +74,16 @@ impl Flash {
         self.backing.trouble()
     }
 
+    /// Refuses everything once another program has cut off parts of the image that the device has mapped: its state is not
+    /// what it stored, and what it stores is not kept. Asked before a command, and again before it succeeds.
+    ///
+    /// # Errors
+    /// [`FlashError::CutShort`].
+    #[inline]
+    pub fn check_whole(&self) -> Result<(), FlashError> {
+        if self.backing.is_lost() { Err(FlashError::CutShort) } else { Ok(()) }
+    }
+
     /// Whether anything can be written.
     ///
     /// # Errors
@@ -83,6 +93,7 @@ impl Flash {
     #[inline]
     pub fn check_takes_writes(&self) -> Result<(), FlashError> {
         match self.backing.trouble() {
+            Some(Trouble::CutShort) => Err(FlashError::CutShort),
             Some(Trouble::Failed { doing }) => Err(FlashError::Stopped { doing }),
             _ if self.ftl.syncs.has_failed() => Err(FlashError::Unsynced),
             _ if self.ftl.blocks.are_worn_out() => Err(FlashError::WornOut),

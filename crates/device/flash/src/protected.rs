@@ -70,6 +70,15 @@ impl Backing {
         matches!(self, Self::File(file) if file.is_read_only())
     }
 
+    /// Whether mapped regions were cut off the file by another program, and show zeroes.
+    #[inline]
+    pub(crate) fn is_lost(&self) -> bool {
+        match self {
+            Self::File(file) => file.is_lost(),
+            Self::Memory => false,
+        }
+    }
+
     /// Why the file takes no writes, if it does not.
     #[inline]
     pub(crate) fn trouble(&self) -> Option<Trouble> {

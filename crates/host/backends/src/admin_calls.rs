@@ -10,15 +10,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use byway_core::{
-    AdminCommand, AdminQueue, Backend, Error, ErrorKind, Failed, Finished, RefusedAdmin, Result,
+    AdminCommand, AdminQueue, Backend, Error, ErrorKind, Failed, Finished, RefusedAdmin, Result, check_owner,
 };
-use byway_sys::Wakeup;
+use byway_sys::{OwnerProcess, Wakeup};
 
 /// Most commands outstanding at once.
 const DEPTH: u32 = 64;
 
 /// Admin commands of a backend on their way. Dropping it waits for the command that is being done.
 pub struct AdminCalls {
+    owner: OwnerProcess,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -54,7 +55,7 @@ impl AdminCalls {
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("byway-admin".into());
         let thread = thread.spawn(move || theirs.serve(&backend)).map_err(no_thread)?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { owner: OwnerProcess::current(), shared, thread: Some(thread) })
     }
 }
 
@@ -97,6 +98,9 @@ impl State {
 
 impl AdminQueue for AdminCalls {
     fn submit(&mut self, command: AdminCommand, tag: u64) -> Result<(), RefusedAdmin> {
+        if let Err(error) = check_owner(&self.owner) {
+            return Err(RefusedAdmin { command, error });
+        }
         let mut state = self.shared.state();
         if state.outstanding() >= DEPTH {
             let said = format!("{DEPTH} admin commands are outstanding, as many as can be");
@@ -108,6 +112,7 @@ impl AdminQueue for AdminCalls {
     }
 
     fn next_finished(&mut self) -> Result<Option<Finished>> {
+        check_owner(&self.owner)?;
         let mut state = self.shared.state();
         let first = state.finished.pop_front();
         if first.is_none() {
@@ -117,6 +122,7 @@ impl AdminQueue for AdminCalls {
     }
 
     fn sleep(&mut self, timeout: Duration) -> Result<bool> {
+        check_owner(&self.owner)?;
         let state = self.shared.state();
         if !state.finished.is_empty() || state.outstanding() == 0 {
             return Ok(!state.finished.is_empty());
@@ -128,11 +134,13 @@ impl AdminQueue for AdminCalls {
     }
 
     fn event(&mut self) -> Result<BorrowedFd<'_>> {
+        check_owner(&self.owner)?;
         Ok(self.shared.wakeup.as_fd())
     }
 
     /// A command that was begun is done to its end.
     fn cancel(&mut self, tag: u64) -> Result<()> {
+        check_owner(&self.owner)?;
         let mut state = self.shared.state();
         if state.under_way == Some(tag) {
             let said = format!("the admin command with tag {tag} is being done and cannot be given up");
@@ -152,12 +160,19 @@ impl AdminQueue for AdminCalls {
     }
 
     fn outstanding(&self) -> u32 {
+        // A lock that another thread held at a fork stays locked in the child.
+        if !self.owner.is_current() {
+            return 0;
+        }
         self.shared.state().outstanding()
     }
 }
 
 impl Drop for AdminCalls {
     fn drop(&mut self) {
+        if !self.owner.is_current() {
+            return std::mem::forget(self.thread.take());
+        }
         self.shared.state().is_over = true;
         self.shared.bell.notify_one();
         if let Some(thread) = self.thread.take() {

@@ -9,6 +9,7 @@ use std::fmt;
 
 use byway_spec::base::status::sct;
 use byway_spec::{KeyError, Status};
+use byway_sys::OwnerProcess;
 
 /// A result of this API.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -37,7 +38,7 @@ pub enum ErrorKind {
     QueueFull,
     /// Somebody else is using it.
     Busy,
-    /// No permission, or a read-only device.
+    /// No permission, a read-only device, or a handle that another process opened: a forked child opens its own.
     Denied,
     /// The data is not what was written.
     Media,
@@ -130,6 +131,15 @@ impl Error {
     pub fn no_controller(device: impl fmt::Display) -> Self {
         let said = format!("{device} has no controller that takes admin commands: it is no NVMe device");
         Self::host(ErrorKind::Unsupported, said)
+    }
+
+    /// The refusal of a call in a forked child, on a handle that its parent opened.
+    #[must_use]
+    #[cold]
+    pub fn other_process(owner: &OwnerProcess) -> Self {
+        let process = owner.number();
+        let said = format!("the device was opened by process {process}; a forked child must open its own");
+        Self::host(ErrorKind::Denied, said)
     }
 
     /// A failure reported by the operating system.
@@ -249,6 +259,15 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.told.as_ref()?.source.as_deref().map(|source| source as _)
     }
+}
+
+/// Refuses a call in any process but the one that opened the handle.
+///
+/// # Errors
+/// [`ErrorKind::Denied`] in a forked child.
+#[inline]
+pub fn check_owner(owner: &OwnerProcess) -> Result<()> {
+    if owner.is_current() { Ok(()) } else { Err(Error::other_process(owner)) }
 }
 
 fn retry_of(kind: ErrorKind) -> Retry {

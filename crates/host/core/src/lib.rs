@@ -45,7 +45,7 @@ pub use command::{
     StoreOptions, blocks_z,
 };
 pub use effect::{Effect, Extent};
-pub use error::{Error, ErrorKind, Origin, Result, Retry};
+pub use error::{Error, ErrorKind, Origin, Result, Retry, check_owner};
 pub use identity::{Identity, Namespace, NamespaceKind, Nsid};
 pub use memory::Memory;
 pub use payload::{Payload, SmallBytes};

@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use byway_dma::DmaMemory;
+use byway_sys::ProcessLocal;
 
 use crate::buffer::{Buffer, Inner, PAGE_BYTES, allocate};
-use crate::error::Result;
+use crate::error::{Result, check_owner};
 
 /// What a backend does to memory before its device, or the kernel, can use it without further preparation: mapping it
 /// for DMA, registering it.
@@ -37,7 +38,7 @@ pub struct BufferPool {
 
 /// Where a pool's unused memory lies, by size: `free[n]` holds memory of 2ⁿ pages.
 pub(crate) struct Shelf {
-    registrar: Box<dyn Registrar>,
+    registrar: ProcessLocal<Box<dyn Registrar>>,
     keep_bytes: usize,
     free: Mutex<Free>,
 }
@@ -62,7 +63,8 @@ impl BufferPool {
     #[must_use]
     pub fn new(registrar: impl Registrar + 'static, keep_bytes: usize) -> Self {
         let free = Mutex::new(Free::default());
-        Self { shelf: Arc::new(Shelf { registrar: Box::new(registrar), keep_bytes, free }) }
+        let registrar = ProcessLocal::<Box<dyn Registrar>>::new(Box::new(registrar));
+        Self { shelf: Arc::new(Shelf { registrar, keep_bytes, free }) }
     }
 
     /// A buffer of `len` bytes. What it holds is left from its last use, or zeroes.
@@ -70,6 +72,7 @@ impl BufferPool {
     /// # Errors
     /// When there is no memory, or it cannot be prepared.
     pub fn take(&self, len: usize) -> Result<Buffer> {
+        check_owner(self.shelf.registrar.owner())?;
         let size = size_class(len);
         let mut inner = match self.shelf.take(size) {
             Some(inner) => inner,
@@ -83,12 +86,18 @@ impl BufferPool {
 
     /// Prepares memory that goes back to whoever brought it.
     pub(crate) fn register(&self, memory: Arc<DmaMemory>) -> Result<Pages> {
+        check_owner(self.shelf.registrar.owner())?;
         let token = self.shelf.registrar.register(&memory)?;
         Ok(Pages { memory, token, shelf: Some(Arc::clone(&self.shelf)) })
     }
 }
 
 impl Shelf {
+    /// Whether the calling process made the pool; a forked child touches nothing of its parent's.
+    fn is_here(&self) -> bool {
+        self.registrar.owner().is_current()
+    }
+
     fn take(&self, size: usize) -> Option<Box<Inner>> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let inner = free.by_size.get_mut(size)?.pop()?;
@@ -102,8 +111,11 @@ impl Shelf {
         Ok(Inner::of_pages(Pages { memory, token, shelf: None }))
     }
 
-    /// Takes memory back that no buffer has any more.
+    /// Takes memory back that no buffer has any more. In a forked child it is the parent's, and left as it is.
     pub(crate) fn give_back(&self, inner: Box<Inner>) {
+        if !self.is_here() {
+            return std::mem::forget(inner);
+        }
         let Some(pages) = inner.pages() else { return };
         let bytes = pages.memory.len();
         let size = size_class(bytes);
@@ -124,6 +136,9 @@ impl Shelf {
 
 impl Drop for Shelf {
     fn drop(&mut self) {
+        if !self.is_here() {
+            return;
+        }
         let free = std::mem::take(self.free.get_mut().unwrap_or_else(PoisonError::into_inner));
         for inner in free.by_size.into_iter().flatten() {
             if let Some(pages) = inner.pages() {
@@ -148,7 +163,7 @@ impl Pages {
 
     /// The backend need not know them any more.
     pub(crate) fn forget_preparation(&mut self) {
-        if let Some(shelf) = self.shelf.take() {
+        if let Some(shelf) = self.shelf.take().filter(|shelf| shelf.is_here()) {
             shelf.registrar.unregister(&self.memory, self.token);
         }
     }

@@ -11,6 +11,7 @@ use byway_core::{
 use byway_dma::BusAddr;
 use byway_queue::DoorbellIndex;
 use byway_spec::{Command as Entry, Completion};
+use byway_sys::ProcessLocal;
 
 use crate::bus::Bus;
 use crate::mapped::{from_bus, is_gone, pages_of, prepared_at, stands_well};
@@ -22,7 +23,7 @@ const ENTRIES: u32 = 64;
 
 /// The admin queue of one controller.
 pub(crate) struct AdminQueue<B: Bus> {
-    bus: Arc<B>,
+    bus: ProcessLocal<Arc<B>>,
     rings: Rings<B>,
     layouts: Arc<Layouts>,
     /// Commands on their way, by their identifiers.
@@ -71,7 +72,7 @@ impl<B: Bus> AdminQueue<B> {
     pub(crate) fn new(bus: &Arc<B>, entries_max: u32, layouts: Arc<Layouts>) -> Result<Self> {
         let rings = Rings::new(bus, ENTRIES.min(entries_max))?;
         let sent = (1..rings.entries()).map(|_| None).collect();
-        Ok(Self { bus: Arc::clone(bus), rings, layouts, sent })
+        Ok(Self { bus: Arc::clone(bus).into(), rings, layouts, sent })
     }
 
     /// Entries of each ring.
@@ -199,7 +200,7 @@ impl<B: Bus> AdminQueue<B> {
 
 impl<B: Bus> Drop for AdminQueue<B> {
     fn drop(&mut self) {
-        if !is_gone(&*self.bus) {
+        if !self.bus.owner().is_current() || !is_gone(&**self.bus) {
             // The device may still write what it has not answered; it is kept for ever.
             let unanswered =
                 |sent: &&mut Option<Sent>| sent.as_ref().is_some_and(|sent| sent.answer.is_none());

@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use byway_core::{
     AdminCommand, AdminQueue, Error, ErrorKind, Finished, RawData, RefusedAdmin, Result, check_admin,
+    check_owner,
 };
 use byway_spec::Command as Entry;
 use byway_spec::base::admin::{AbortCdw10, AdminOpcode};
+use byway_sys::ProcessLocal;
 
 use crate::admin::Ticket;
 use crate::bus::{Bus, Event};
@@ -19,7 +21,7 @@ use crate::progress::LOOKS;
 
 /// Admin commands of a program's on their way. The ring is the device's: what others have on it counts as well.
 pub struct AdminCommands<B: Bus> {
-    device: Arc<Shared<B>>,
+    device: ProcessLocal<Arc<Shared<B>>>,
     sent: Vec<Sent>,
     ready: VecDeque<Finished>,
     event: Option<Arc<dyn Event>>,
@@ -35,11 +37,17 @@ struct Sent {
 
 impl<B: Bus> AdminCommands<B> {
     pub(crate) fn new(device: Arc<Shared<B>>) -> Self {
-        Self { device, sent: Vec::new(), ready: VecDeque::new(), event: None }
+        Self { device: device.into(), sent: Vec::new(), ready: VecDeque::new(), event: None }
+    }
+
+    /// Refuses a call in a forked child.
+    fn check_owner(&self) -> Result<()> {
+        check_owner(self.device.owner())
     }
 
     /// Lets the device run and takes what has finished.
     fn look(&mut self) -> Result<()> {
+        self.check_owner()?;
         self.device.bus.poll();
         let mut admin = self.device.lock_admin();
         admin.look()?;
@@ -72,7 +80,7 @@ impl<B: Bus> AdminCommands<B> {
 
 impl<B: Bus> AdminQueue for AdminCommands<B> {
     fn submit(&mut self, command: AdminCommand, tag: u64) -> Result<(), RefusedAdmin> {
-        if let Err(error) = check_admin(&command) {
+        if let Err(error) = self.check_owner().and_then(|()| check_admin(&command)) {
             return Err(RefusedAdmin { command, error });
         }
         // Refused, it comes back as it is.
@@ -82,6 +90,7 @@ impl<B: Bus> AdminQueue for AdminCommands<B> {
     }
 
     fn next_finished(&mut self) -> Result<Option<Finished>> {
+        self.check_owner()?;
         if self.ready.is_empty() {
             self.look()?;
             if self.event.is_some() && self.ready.is_empty() {
@@ -92,6 +101,7 @@ impl<B: Bus> AdminQueue for AdminCommands<B> {
     }
 
     fn sleep(&mut self, timeout: Duration) -> Result<bool> {
+        self.check_owner()?;
         for _ in 0..LOOKS {
             if self.ready.is_empty() && !self.sent.is_empty() {
                 self.look()?;
@@ -106,6 +116,7 @@ impl<B: Bus> AdminQueue for AdminCommands<B> {
     }
 
     fn event(&mut self) -> Result<BorrowedFd<'_>> {
+        self.check_owner()?;
         let event = match self.event.take() {
             Some(event) => event,
             None => self.device.bus.listen(0).map_err(from_bus)?,
@@ -118,6 +129,7 @@ impl<B: Bus> AdminQueue for AdminCommands<B> {
 
     /// Asks the controller to abort it: a request for asynchronous events ends so, most others finish as they are.
     fn cancel(&mut self, tag: u64) -> Result<()> {
+        self.check_owner()?;
         let Some(sent) = self.sent.iter_mut().find(|sent| sent.tag == tag) else {
             let said = format!("no admin command with tag {tag} is under way");
             return Err(Error::host(ErrorKind::NotFound, said));
@@ -140,6 +152,9 @@ impl<B: Bus> AdminQueue for AdminCommands<B> {
 impl<B: Bus> Drop for AdminCommands<B> {
     /// The memory of what is on its way stays with the device's admin queue until it is answered.
     fn drop(&mut self) {
+        if self.check_owner().is_err() {
+            return;
+        }
         let mut admin = self.device.lock_admin();
         for Sent { ticket, abort, .. } in self.sent.drain(..) {
             admin.leave(&ticket);

@@ -11,6 +11,7 @@ use byway_spec::base::feature::{FeatureId, NumberOfQueues};
 use byway_spec::base::identify::{Cns, CommandSets, IDENTIFY_BYTES};
 use byway_spec::base::register::{Aqa, Cap, Cc, Csts, Register};
 use byway_spec::vendor::FEATURE_METHODS;
+use byway_sys::OwnerProcess;
 use zerocopy::FromBytes;
 
 use crate::admin::AdminQueue;
@@ -63,6 +64,7 @@ pub(crate) fn attach<B: Bus>(bus: Arc<B>, options: AttachOptions) -> Result<Shar
     let cc = Cc::new().with_en(true).with_css(css).with_iosqes(Cc::IOSQES_64).with_iocqes(Cc::IOCQES_16);
     set_enable(&*bus, cc, patience)?;
     let mut shared = Shared {
+        owner: OwnerProcess::current(),
         pool: BufferPool::new(MapForBus(Arc::clone(&bus)), options.keep_bytes),
         bus,
         announced: Announced::default(),

@@ -70,6 +70,7 @@ impl<B: Bus> BackendQueue for Queue<B> {
     /// Every command begins when it is submitted. What a device that runs in this thread has put off is done here, if the
     /// program waits by the descriptor.
     fn start(&mut self) -> Result<()> {
+        self.check_owner()?;
         if self.event.is_some() { self.prepare_to_sleep() } else { Ok(()) }
     }
 
@@ -77,6 +78,7 @@ impl<B: Bus> BackendQueue for Queue<B> {
     /// `start` and `next_finished`; what it cannot do without the host (a modelled deadline that is still to come) keeps the
     /// descriptor readable, so that whoever waits by it comes back.
     fn event(&mut self) -> Result<BorrowedFd<'_>> {
+        self.check_owner()?;
         let event = match self.event.take() {
             Some(event) => event,
             None => Listening::to(self.bus.listen(self.qid()).map_err(from_bus)?)?,
@@ -97,6 +99,7 @@ impl<B: Bus> BackendQueue for Queue<B> {
     }
 
     fn next_finished(&mut self) -> Result<Option<Finished>> {
+        self.check_owner()?;
         if self.ready.is_empty() {
             self.look()?;
             self.idle_at_second_look()?;
@@ -110,6 +113,7 @@ impl<B: Bus> BackendQueue for Queue<B> {
     }
 
     fn sleep(&mut self, timeout: Duration) -> Result<bool> {
+        self.check_owner()?;
         if !self.ready.is_empty() || self.table.started() == 0 {
             return Ok(!self.ready.is_empty());
         }
@@ -129,6 +133,7 @@ impl<B: Bus> BackendQueue for Queue<B> {
     /// Asks the controller to abort one command of the operation. Fragments that are not sent together with the others
     /// are not sent any more only if the device refuses them.
     fn cancel(&mut self, tag: u64) -> Result<()> {
+        self.check_owner()?;
         match self.table.find(tag) {
             Some(cid) => self.abort(cid).map_err(|error| error.doing("cancel")),
             None if self.table.is_kept(tag) => Ok(()),
@@ -147,6 +152,7 @@ impl<B: Bus> BackendQueue for Queue<B> {
     }
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
+        self.check_owner()?;
         if stands_well::<B>(&command, self.pool()) {
             self.check(&command)?;
             return self.call(command, None);
@@ -157,6 +163,9 @@ impl<B: Bus> BackendQueue for Queue<B> {
     }
 
     fn explained(&self, error: Error) -> Error {
+        if self.check_owner().is_err() {
+            return error;
+        }
         self.device.explained(error, self.qid())
     }
 }
@@ -233,6 +242,7 @@ impl<B: Bus> Queue<B> {
     /// Refuses what no device could take, and what this one would take for more than it is.
     #[inline]
     fn check(&mut self, command: &Command) -> Result<()> {
+        self.check_owner()?;
         encode::check(command)?;
         let data = encode::data(command);
         self.check_moves(command, data)?;

@@ -43,6 +43,7 @@ impl<B: Bus> Queue<B> {
     /// # Errors
     /// [`ErrorKind::KeyNotFound`], and whatever else the device answers.
     pub fn execute_retrieve(&mut self, nsid: Nsid, key: &Key, into: &mut [u8]) -> Result<Answer> {
+        self.check_owner()?;
         self.bus().expect(nsid.get(), key);
         self.check_len(into.len())?;
         let entry = encode::retrieve(nsid, key, into.len() as u32);
@@ -89,6 +90,7 @@ impl<B: Bus> Queue<B> {
     /// # Errors
     /// When `into` is not 1 to 65536 whole blocks, or the device refuses the read.
     pub fn execute_read(&mut self, nsid: Nsid, slba: u64, lba_bytes: u32, into: &mut [u8]) -> Result<Answer> {
+        self.check_owner()?;
         self.check_len(into.len())?;
         let entry = encode::blocks(NvmOpcode::READ, nsid, slba, whole_blocks_z(into.len(), lba_bytes)?);
         self.execute_in(entry, into, |_, len| len)

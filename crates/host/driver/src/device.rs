@@ -8,12 +8,14 @@ use byway_core::layouts::Layouts;
 use byway_core::{
     AdaptivePolicy, AdminCommand, Answer, Buffer, BufferPool, Capabilities, Error, ErrorKind, Failed,
     Identity, Namespace, Outcome, QueueOptions, RawData, RefusedAdmin, Result, Unprepared, check_admin,
+    check_owner,
 };
 use byway_link::Method;
 use byway_spec::base::admin::{AdminOpcode, CreateCqCdw11, CreateSqCdw11, QueueCdw10};
 use byway_spec::base::feature::{FeatureCdw10, FeatureId};
 use byway_spec::base::register::{Cc, Csts, Register};
 use byway_spec::{Command as Entry, Status};
+use byway_sys::{OwnerProcess, ProcessLocal};
 
 use crate::admin::{AdminQueue, Ticket};
 use crate::admin_commands::AdminCommands;
@@ -40,17 +42,19 @@ const SHUTDOWN: Duration = Duration::from_secs(10);
 /// A device on a [`Bus`]: the driver's handle, cheap to clone. The device is shut down when the last handle and the last
 /// queue are gone.
 pub struct Driver<B: Bus> {
-    shared: Arc<Shared<B>>,
+    shared: ProcessLocal<Arc<Shared<B>>>,
 }
 
 impl<B: Bus> Clone for Driver<B> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
+        Self { shared: self.shared.clone() }
     }
 }
 
 /// What all queues of a device share.
 pub(crate) struct Shared<B: Bus> {
+    /// The process that attached it: the device's memory, rings and interrupts are its own.
+    pub(crate) owner: OwnerProcess,
     pub(crate) bus: Arc<B>,
     pub(crate) pool: BufferPool,
     pub(crate) announced: Announced,
@@ -74,7 +78,7 @@ impl<B: Bus> Driver<B> {
     /// # Errors
     /// When the device does not start, does not answer, or has no memory pages of 4 KiB.
     pub fn attach(bus: Arc<B>, options: AttachOptions) -> Result<Self> {
-        Ok(Self { shared: Arc::new(attach(bus, options)?) })
+        Ok(Self { shared: Arc::new(attach(bus, options)?).into() })
     }
 
     /// The bus.
@@ -100,6 +104,7 @@ impl<B: Bus> Driver<B> {
     /// # Errors
     /// When the device does not answer.
     pub fn namespaces(&self) -> Result<Vec<Namespace>> {
+        check_owner(&self.shared.owner)?;
         identify::namespaces(&self.shared)
     }
 
@@ -116,6 +121,9 @@ impl<B: Bus> Driver<B> {
     /// # Errors
     /// For memory that is not whole pages, or that cannot be mapped.
     pub fn prepare(&self, brought: Buffer) -> Result<Buffer, Unprepared> {
+        if let Err(error) = check_owner(&self.shared.owner) {
+            return Err(Unprepared { buffer: brought, error });
+        }
         self.shared.pool.prepare(brought)
     }
 
@@ -124,6 +132,7 @@ impl<B: Bus> Driver<B> {
     /// # Errors
     /// The device's status, or its silence; a command that names memory by addresses, or moves more than its data has.
     pub fn admin(&self, command: AdminCommand) -> Result<Outcome> {
+        check_owner(&self.shared.owner)?;
         check_admin(&command)?;
         self.shared.admin(command)
     }
@@ -139,6 +148,7 @@ impl<B: Bus> Driver<B> {
     /// # Errors
     /// When the device did not announce the transfer method, the depth does not fit the ring, or no queue is left.
     pub fn queue(&self, options: QueueOptions) -> Result<Queue<B>> {
+        check_owner(&self.shared.owner)?;
         let entries = self.shared.ring_entries(&options)?;
         self.shared.check_methods(&options)?;
         let qid = self.shared.take_qid()?;
@@ -384,6 +394,9 @@ impl AdminWait {
 
 impl<B: Bus> Drop for Shared<B> {
     fn drop(&mut self) {
+        if !self.owner.is_current() {
+            return;
+        }
         if self.shut_down().is_err() {
             let undeleted = self.undeleted.get_mut().unwrap_or_else(PoisonError::into_inner);
             std::mem::forget(std::mem::take(undeleted));
@@ -392,13 +405,20 @@ impl<B: Bus> Drop for Shared<B> {
 }
 
 impl<B: Bus> Drop for Queue<B> {
+    /// In a forked child the queue stays as it is, which its parent goes on with: no command is sent, no memory given back.
     fn drop(&mut self) {
+        if !self.owner.is_current() {
+            self.table.leak();
+            self.bounce.leak();
+            std::mem::forget(self.event.take());
+            return;
+        }
         self.leave_aborts();
         while let Some(finished) = self.take_ready() {
             drop(finished);
         }
         if self.device.delete_queue(self.qid()).is_err() {
-            if is_gone(&*self.bus) {
+            if is_gone(&**self.bus) {
                 return;
             }
             self.table.leak();

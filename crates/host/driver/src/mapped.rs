@@ -6,12 +6,13 @@ use byway_core::encode::Data;
 use byway_core::{Buffer, BufferPool, Carried, Error, ErrorKind, Payload, Registrar, Result};
 use byway_dma::{BusAddr, DmaMemory};
 use byway_spec::base::register::Register;
+use byway_sys::ProcessLocal;
 
 use crate::bus::{Bus, BusError};
 
 /// Zeroed memory of the driver's own, mapped until it is dropped.
 pub(crate) struct Mapped<B: Bus> {
-    bus: Arc<B>,
+    bus: ProcessLocal<Arc<B>>,
     memory: Arc<DmaMemory>,
     at: BusAddr,
 }
@@ -24,7 +25,7 @@ impl<B: Bus> Mapped<B> {
     pub(crate) fn zeroed(bus: &Arc<B>, len: usize) -> Result<Self> {
         let memory = Arc::new(bus.memory(len).map_err(from_bus)?);
         let at = bus.map(&memory).map_err(from_bus)?;
-        Ok(Self { bus: Arc::clone(bus), memory, at })
+        Ok(Self { bus: Arc::clone(bus).into(), memory, at })
     }
 
     /// The memory.
@@ -42,6 +43,10 @@ impl<B: Bus> Mapped<B> {
 
 impl<B: Bus> Drop for Mapped<B> {
     fn drop(&mut self) {
+        // To the device, the memory is that of the process that mapped it.
+        if !self.bus.owner().is_current() {
+            return;
+        }
         // A bus that cannot unmap has lost its device; nobody is left to touch the memory.
         let _ = self.bus.unmap(self.at);
     }

@@ -12,6 +12,7 @@ use byway_dma::BusAddr;
 use byway_link::{Habits, HostStep, Method};
 use byway_queue::DoorbellIndex;
 use byway_spec::Command as Entry;
+use byway_sys::{OwnerProcess, ProcessLocal};
 
 use crate::announced::Announced;
 use crate::bounce::BouncePages;
@@ -33,8 +34,10 @@ const BOUNCE_PAGES_MAX: u32 = 256;
 
 /// A queue of a device on a [`Bus`].
 pub struct Queue<B: Bus> {
-    pub(crate) bus: Arc<B>,
-    pub(crate) device: Arc<Shared<B>>,
+    /// The process that opened it.
+    pub(crate) owner: OwnerProcess,
+    pub(crate) bus: ProcessLocal<Arc<B>>,
+    pub(crate) device: ProcessLocal<Arc<Shared<B>>>,
     pub(crate) rings: Rings<B>,
     pub(crate) table: Table,
     pub(crate) bounce: BouncePages,
@@ -109,8 +112,9 @@ impl<B: Bus> Queue<B> {
             armed_for: 0,
             looked: false,
             vain_looks: 0,
-            bus,
-            device,
+            owner: device.owner,
+            bus: bus.into(),
+            device: device.into(),
         })
     }
 
@@ -154,6 +158,15 @@ impl<B: Bus> Queue<B> {
         &self.device.pool
     }
 
+    /// Refuses a call in a forked child.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Denied`].
+    #[inline(always)]
+    pub(crate) fn check_owner(&self) -> Result<()> {
+        byway_core::check_owner(&self.owner)
+    }
+
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
     }
@@ -163,6 +176,7 @@ impl<B: Bus> Queue<B> {
     /// # Errors
     /// [`ErrorKind::QueueFull`].
     pub(crate) fn start(&mut self, tag: u64) -> Result<OpIndex> {
+        self.check_owner()?;
         // Those that are done and were not taken count as well, so that their number is bounded.
         if self.table.started() >= self.table.depth() {
             return Err(full("as many commands are outstanding as the queue is deep"));
@@ -178,6 +192,7 @@ impl<B: Bus> Queue<B> {
     /// When the device does not answer.
     #[inline]
     pub(crate) fn start_call(&mut self) -> Result<OpIndex> {
+        self.check_owner()?;
         loop {
             if let Some(op) = self.table.start(0, Waiter::Call) {
                 return Ok(op);

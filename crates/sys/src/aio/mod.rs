@@ -23,6 +23,7 @@ mod gathered;
 use crate::eager::Eager;
 use crate::inflight::{Extent, Inflight};
 use crate::lent::KernelMemory;
+use crate::owner::OwnerProcess;
 use crate::transfer::Transfer;
 use crate::wakeup::Wakeup;
 
@@ -47,6 +48,7 @@ pub struct AioCompleted<H, T> {
 
 /// A ring over one file. `H` is what operations hold, `T` is the caller's word for one.
 pub struct Aio<H: KernelMemory, T: Copy> {
+    owner: OwnerProcess,
     context: Context,
     /// What was pushed, each with the block that the kernel is told of it by.
     table: ManuallyDrop<Inflight<H, Block>>,
@@ -84,6 +86,7 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
         let context = Context::new(depth)?;
         let job = Job { ticket: None, operation: Transfer::Sync, wanted: 0, done: 0, silent: false };
         Ok(Self {
+            owner: OwnerProcess::current(),
             context,
             table: ManuallyDrop::new(Inflight::new(depth)),
             jobs: vec![job; depth as usize].into(),
@@ -374,8 +377,9 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
 }
 
 impl<H: KernelMemory, T: Copy> Drop for Aio<H, T> {
+    /// The kernel's side of the ring is its process's; a forked child has none to wait for.
     fn drop(&mut self) {
-        if !self.wait_for_all() {
+        if !self.owner.is_current() || !self.wait_for_all() {
             return;
         }
         self.context.end();

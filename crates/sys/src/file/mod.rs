@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use rustix::fs::FallocateFlags;
 
@@ -16,8 +17,10 @@ use crate::copy::DataRanges;
 use crate::events::FileEvents;
 use crate::exclusive::ExclusiveMapping;
 use crate::file_error::{ALLOCATING, FileError, PUNCHING, READING, SYNCING, WRITING, refusal};
+use crate::inherited::NotInherited;
 use crate::map::Sharing;
 use crate::names::{NamePoint, remove_if_at, sync_name};
+use crate::owner::OwnerProcess;
 use crate::trouble::{Trouble, TroubleByte};
 use crate::view::ReadMapping;
 
@@ -26,9 +29,16 @@ pub use successor::Successor;
 /// A file opened under a lock, so that it has one writer.
 #[derive(Debug)]
 pub struct ImageFile {
+    owner: OwnerProcess,
+    // Before the file, which it names.
+    _not_inherited: NotInherited,
     file: File,
     path: PathBuf,
     read_only: bool,
+    /// Where it ends, as far as this opener has made it; shorter, another program has cut it.
+    len_bytes: AtomicU64,
+    /// A mapping of it was touched where it had no bytes.
+    lost: Arc<AtomicBool>,
     events: Option<Arc<dyn FileEvents>>,
     trouble: TroubleByte,
 }
@@ -69,7 +79,15 @@ impl ImageFile {
     #[must_use]
     #[inline]
     pub fn trouble(&self) -> Option<Trouble> {
-        self.trouble.get()
+        if self.is_lost() { Some(Trouble::CutShort) } else { self.trouble.get() }
+    }
+
+    /// Whether a mapping of it was touched where the file, cut short by another program, had no bytes. Mappings show zeroes
+    /// since then, and stores to them are not kept: what was done with their bytes since it was asked last counts for nothing.
+    #[must_use]
+    #[inline]
+    pub fn is_lost(&self) -> bool {
+        self.lost.load(Relaxed)
     }
 
     /// Length in bytes, holes included.
@@ -113,7 +131,9 @@ impl ImageFile {
     /// # Errors
     /// What the system says.
     pub fn set_len(&self, len_bytes: u64) -> Result<(), FileError> {
-        self.file.set_len(len_bytes).map_err(|source| self.failed("growing", source))
+        self.file.set_len(len_bytes).map_err(|source| self.failed("growing", source))?;
+        self.len_bytes.store(len_bytes, Relaxed);
+        Ok(())
     }
 
     /// Takes disk room for a range, so that later stores to it cannot find the disk full. Bytes there stay.
@@ -122,7 +142,9 @@ impl ImageFile {
     /// [`FileError::DiskFull`] and what the system says.
     pub fn allocate(&self, at: u64, len_bytes: u64) -> Result<(), FileError> {
         self.check_stopped()?;
-        let told = self.tell(ALLOCATING, |events| events.before_allocate(at, len_bytes));
+        let told = self
+            .check_len()
+            .and_then(|()| self.tell(ALLOCATING, |events| events.before_allocate(at, len_bytes)));
         let done = told.and_then(|()| self.fallocate(FallocateFlags::KEEP_SIZE, at, len_bytes, ALLOCATING));
         if done.is_ok() {
             self.trouble.clear_full();
@@ -136,6 +158,7 @@ impl ImageFile {
     /// What the system says.
     pub fn punch(&self, at: u64, len_bytes: u64) -> Result<(), FileError> {
         self.check_stopped()?;
+        self.check_len()?;
         self.tell(PUNCHING, |events| events.before_punch(at, len_bytes))?;
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         self.fallocate(flags, at, len_bytes, PUNCHING)
@@ -159,9 +182,12 @@ impl ImageFile {
     pub fn read_at(&self, at: u64, into: &mut [u8]) -> Result<(), FileError> {
         self.tell(READING, |events| events.before_read(at, into.len() as u64))?;
         self.file.read_exact_at(into, at).map_err(|source| match source.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                FileError::Short { path: self.path.clone(), end: at.saturating_add(into.len() as u64) }
-            }
+            io::ErrorKind::UnexpectedEof => match self.check_len() {
+                Err(cut) => cut,
+                Ok(()) => {
+                    FileError::Short { path: self.path.clone(), end: at.saturating_add(into.len() as u64) }
+                }
+            },
             _ => self.failed(READING, source),
         })
     }
@@ -172,9 +198,15 @@ impl ImageFile {
     /// [`FileError::DiskFull`] and what the system says.
     pub fn write_at(&self, at: u64, from: &[u8]) -> Result<(), FileError> {
         self.check_stopped()?;
-        let told = self.tell(WRITING, |events| events.before_write(at, from.len() as u64));
+        // Before it is written: a write behind the end of a file that was cut short would make it longer again.
+        let told = self
+            .check_len()
+            .and_then(|()| self.tell(WRITING, |events| events.before_write(at, from.len() as u64)));
         let written = told
             .and_then(|()| self.file.write_all_at(from, at).map_err(|source| self.failed(WRITING, source)));
+        if written.is_ok() {
+            self.len_bytes.fetch_max(at.saturating_add(from.len() as u64), Relaxed);
+        }
         self.noting(WRITING, written)
     }
 
@@ -198,7 +230,7 @@ impl ImageFile {
         if let Some(events) = self.events.as_ref().filter(|_| !self.read_only) {
             events.mapped(at, len_bytes as u64);
         }
-        ExclusiveMapping::file(&self.file, at, len_bytes, sharing)
+        ExclusiveMapping::image(&self.file, at, len_bytes, sharing, &self.lost)
             .map_err(|source| self.failed("mapping", source))
     }
 
@@ -207,7 +239,9 @@ impl ImageFile {
     /// # Errors
     /// What the system says.
     pub fn map_to_read(&self, at: u64, len_bytes: u64) -> Result<ReadMapping, FileError> {
-        ReadMapping::file(&self.file, at, len_bytes).map_err(|source| self.failed("mapping", source))
+        let lost = Some(Arc::clone(&self.lost));
+        ReadMapping::file_or_lost(&self.file, at, len_bytes, lost)
+            .map_err(|source| self.failed("mapping", source))
     }
 
     /// Waits until everything written and everything stored through shared mappings is on the disk. On Linux,
@@ -220,7 +254,8 @@ impl ImageFile {
         let told = self.tell(SYNCING, |events| events.before_sync());
         #[expect(clippy::disallowed_methods, reason = "whoever asks for it names it")]
         let synced = told.and_then(|()| self.file.sync_data().map_err(|source| self.failed(SYNCING, source)));
-        self.noting(SYNCING, synced)?;
+        // What was stored in a part that was cut off meanwhile is not kept.
+        self.noting(SYNCING, synced.and_then(|()| self.check_len()))?;
         if let Some(events) = &self.events {
             events.after_sync();
         }
@@ -242,9 +277,28 @@ impl ImageFile {
             .map_err(|source| self.failed("syncing the folder of", source))
     }
 
+    /// Refuses a file that another program has cut short, from then on.
+    fn check_len(&self) -> Result<(), FileError> {
+        let end = self.len_bytes.load(Relaxed);
+        let found = rustix::fs::fstat(&self.file).map_err(|error| self.failed("measuring", error.into()))?;
+        if found.st_size as u64 >= end && !self.is_lost() {
+            return Ok(());
+        }
+        self.trouble.note_cut();
+        Err(FileError::CutShort { path: self.path.clone(), end })
+    }
+
     #[inline]
     fn check_stopped(&self) -> Result<(), FileError> {
+        if !self.owner.is_current() {
+            let process = self.owner.number();
+            return Err(FileError::OtherProcess { path: self.path.clone(), process });
+        }
         match self.trouble() {
+            Some(Trouble::CutShort) => {
+                let end = self.len_bytes.load(Relaxed);
+                Err(FileError::CutShort { path: self.path.clone(), end })
+            }
             Some(Trouble::Failed { doing }) => Err(FileError::Stopped { path: self.path.clone(), doing }),
             _ => Ok(()),
         }

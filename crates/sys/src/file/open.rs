@@ -1,8 +1,10 @@
 //! How a file is opened: under a lock, so that it has one writer.
 
 use std::fs::{File, OpenOptions};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
@@ -11,7 +13,9 @@ use rustix::io::Errno;
 use super::ImageFile;
 use crate::events::{FileEvents, of_file};
 use crate::file_error::{FileError, refusal};
+use crate::inherited::NotInherited;
 use crate::names::{folder_of, is_at, remove_if_at};
+use crate::owner::OwnerProcess;
 use crate::trouble::TroubleByte;
 
 /// How long a lock is asked for before it counts as somebody's.
@@ -114,14 +118,28 @@ impl ImageFile {
     }
 
     fn of(file: File, path: &Path, read_only: bool, events: Option<Arc<dyn FileEvents>>) -> Self {
-        Self { file, path: path.to_path_buf(), read_only, events, trouble: TroubleByte::default() }
+        Self {
+            owner: OwnerProcess::current(),
+            _not_inherited: NotInherited::fd(file.as_fd()),
+            len_bytes: AtomicU64::new(file.metadata().map_or(0, |found| found.len())),
+            lost: Arc::default(),
+            file,
+            path: path.to_path_buf(),
+            read_only,
+            events,
+            trouble: TroubleByte::default(),
+        }
     }
 }
 
 impl Drop for ImageFile {
     /// Closing would do, if no process were just being started from this one: until it runs its own program it has every file
     /// of ours open, and with it its lock, which may take long on a busy machine.
+    /// A forked child leaves the lock alone: it belongs to the open file, so unlocking it here would unlock the parent's.
     fn drop(&mut self) {
+        if !self.owner.is_current() {
+            return;
+        }
         let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
 }
@@ -188,6 +206,51 @@ mod tests {
         assert_eq!(lock(), Err(Errno::WOULDBLOCK));
         drop(held);
         assert_eq!(lock(), Ok(()));
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn image_dropped_by_a_forked_child_stays_locked_for_its_parent() {
+        use crate::inherited::tests::exit_of_child;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        let held = ImageFile::create(&path).unwrap();
+        let child = || {
+            let refused = matches!(held.write_at(0, b"child"), Err(FileError::OtherProcess { .. }));
+            // SAFETY: the child's copy, read once more and dropped here; the child ends without dropping it again.
+            drop(unsafe { std::ptr::read(&raw const held) });
+            refused.into()
+        };
+        assert_eq!(exit_of_child(child), 1);
+        assert!(matches!(ImageFile::open(&path), Err(FileError::InUse { .. })));
+        held.write_at(0, b"parent").unwrap();
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn image_of_a_dead_process_is_free_though_its_forked_child_lives() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        let (mut ends, end) = std::io::pipe().unwrap();
+        // SAFETY: the child opens an image, forks and ends; its own child waits until the pipe is closed, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let held = ImageFile::create(&path).unwrap();
+            held.set_len(8192).unwrap();
+            let _mapped = held.map(0, 8192).unwrap();
+            let _viewed = held.map_to_read(0, 8192).unwrap();
+            // SAFETY: as above.
+            if unsafe { libc::fork() } == 0 {
+                drop(end);
+                let _ = std::io::Read::read(&mut ends, &mut [0]);
+            }
+            // SAFETY: ends the child and the child's child.
+            unsafe { libc::_exit(0) };
+        }
+        // SAFETY: waits for that child.
+        unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+        ImageFile::open(&path).unwrap();
+        drop(end);
     }
 
     #[test]

@@ -20,6 +20,7 @@ use super::placing::{Asking, name_of};
 use crate::eager::Eager;
 use crate::inflight::Inflight;
 use crate::lent::KernelMemory;
+use crate::owner::OwnerProcess;
 use crate::wakeup::Wakeup;
 
 /// What entries that are no operation are called: timeouts and cancellations, whose completions say nothing.
@@ -33,6 +34,7 @@ const LAST_WAIT: Duration = Duration::from_secs(30);
 
 /// A ring over one file. `H` is what operations hold, `T` is the caller's word for one, `O` is what it asks.
 pub struct Uring<H: KernelMemory, T: Copy, O: Asked = Operation> {
+    owner: OwnerProcess,
     pub(super) ring: IoUring<O::Entry, O::Completion>,
     /// What is under way, and when each is given up.
     pub(super) table: ManuallyDrop<Inflight<H, types::Timespec>>,
@@ -100,6 +102,7 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
             given_up: 0,
         };
         Ok(Self {
+            owner: OwnerProcess::current(),
             ring,
             table: ManuallyDrop::new(Inflight::new(options.depth)),
             jobs: vec![job; options.depth as usize].into(),
@@ -429,8 +432,9 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
 }
 
 impl<H: KernelMemory, T: Copy, O: Asked> Drop for Uring<H, T, O> {
+    /// A forked child shares the ring with its parent, and asks the kernel for nothing.
     fn drop(&mut self) {
-        if self.finish() {
+        if self.owner.is_current() && self.finish() {
             // SAFETY: dropped here alone, and used no more.
             unsafe { ManuallyDrop::drop(&mut self.table) };
         }

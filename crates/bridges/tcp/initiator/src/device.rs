@@ -9,6 +9,8 @@ use byway_core::{
     QueueOptions, Result, identify,
 };
 
+use byway_sys::OwnerProcess;
+
 use crate::association::Association;
 use crate::attach::{Attached, attach};
 use crate::keeper::Keeper;
@@ -23,6 +25,7 @@ pub struct NvmeTcp {
 
 /// Whoever uses the association: the device, and its queues. With the last, the keeper ends.
 pub(crate) struct Owner {
+    pub process: OwnerProcess,
     pub association: Arc<Association>,
     keeper: Option<JoinHandle<()>>,
 }
@@ -41,12 +44,17 @@ impl Owner {
         let thread = std::thread::Builder::new().name("byway-tcp".into());
         let thread = thread.spawn(move || keeper.run());
         let keeper = thread.map_err(|cause| Error::kernel("no thread for the admin queue", cause))?;
-        Ok(Arc::new(Self { association, keeper: Some(keeper) }))
+        let process = OwnerProcess::current();
+        Ok(Arc::new(Self { process, association, keeper: Some(keeper) }))
     }
 }
 
 impl Drop for Owner {
+    /// A forked child leaves its parent's connections as they are: nothing is sent, and none is shut down.
     fn drop(&mut self) {
+        if !self.process.is_current() {
+            return std::mem::forget(self.keeper.take());
+        }
         self.association.end();
         if let Some(keeper) = self.keeper.take() {
             // A keeper that failed has nothing left to be waited for.

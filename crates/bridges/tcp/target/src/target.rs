@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 
 use byway_controller::PortId;
 use byway_in_process::Capsules;
+use byway_sys::OwnerProcess;
 use byway_tls::TlsUnavailable;
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
@@ -33,6 +34,7 @@ pub struct Doors {
 /// A target that serves. Dropping it ends the service; what hosts were told stays.
 #[derive(Debug)]
 pub struct Target {
+    owner: OwnerProcess,
     crew: Arc<Crew>,
     threads: Vec<JoinHandle<()>>,
     discovery: Option<SocketAddr>,
@@ -123,7 +125,8 @@ impl Target {
         // Hosts are told of to the first thread.
         let entrance = Entrance::new(poll.clone(), FIRST_LISTENER, listeners)?;
         let crew = Arc::new(Crew::new(premises, entrance, threads)?);
-        let mut target = Self { crew, threads: Vec::new(), discovery };
+        let owner = OwnerProcess::current();
+        let mut target = Self { owner, crew, threads: Vec::new(), discovery };
         for at in 0..threads {
             target.spawn(at, std::mem::replace(&mut poll, new_poll()?))?;
         }
@@ -185,7 +188,11 @@ impl TargetWatch {
 }
 
 impl Drop for Target {
+    /// A forked child has none of the threads, and its parent goes on serving.
     fn drop(&mut self) {
+        if !self.owner.is_current() {
+            return std::mem::forget(std::mem::take(&mut self.threads));
+        }
         self.crew.stop();
         for thread in self.threads.drain(..) {
             // A panic of a thread has been reported by its own hook.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use byway_sys::Wakeup;
+use byway_sys::{OwnerProcess, Wakeup};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Watch;
@@ -35,6 +35,7 @@ const LINGER_BYTES: usize = 64 << 10;
 /// Where figures are told. Dropping it ends that.
 #[derive(Debug)]
 pub struct MetricsServer {
+    owner: OwnerProcess,
     stop: Arc<Wakeup>,
     stopped: Arc<AtomicBool>,
     address: SocketAddr,
@@ -69,7 +70,7 @@ impl MetricsServer {
             is_deaf: false,
         };
         let thread = std::thread::Builder::new().name("byway-metrics".into()).spawn(move || worker.run())?;
-        Ok(Self { stop, stopped, address, thread: Some(thread) })
+        Ok(Self { owner: OwnerProcess::current(), stop, stopped, address, thread: Some(thread) })
     }
 
     /// Where it listens: the port, where one was to be found.
@@ -80,7 +81,11 @@ impl MetricsServer {
 }
 
 impl Drop for MetricsServer {
+    /// A forked child has no such thread, and its parent goes on serving.
     fn drop(&mut self) {
+        if !self.owner.is_current() {
+            return std::mem::forget(self.thread.take());
+        }
         self.stopped.store(true, Relaxed);
         self.stop.raise();
         if let Some(thread) = self.thread.take() {

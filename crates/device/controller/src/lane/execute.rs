@@ -11,6 +11,7 @@ use crate::admin::note;
 use crate::counting::{Executed, QueueKind, Typed};
 use crate::data_pointer;
 use crate::error::CommandError;
+use crate::namespace::media::check_whole;
 use crate::namespace::{Namespace, Outcome};
 use crate::port::Port;
 use crate::subsystem::Subsystem;
@@ -65,7 +66,7 @@ impl Lane {
         let Some(gathering) = gathered.get_mut(at) else { return };
         subsystem.io.note(gathering.counted);
         if gathering.result.is_ok() {
-            gathering.result = perform(subsystem, habits, gathering.nsid, &gathering.work, payloads);
+            gathering.result = perform_whole(subsystem, habits, gathering.nsid, &gathering.work, payloads);
         }
         if subsystem.counting.is_some() {
             count(subsystem, gathering);
@@ -161,6 +162,21 @@ fn count(subsystem: &mut Subsystem, gathering: &Gathering) {
     };
     let result = result.clone().map(Outcome::with);
     subsystem.count(&Executed { typed, result: &result, changes: false, bytes });
+}
+
+/// Executes one command, unless the image was cut short before it or meanwhile.
+#[inline]
+fn perform_whole(
+    subsystem: &mut Subsystem,
+    habits: &super::Habits,
+    nsid: u32,
+    work: &Work,
+    payloads: &mut [u8],
+) -> Result<u32, CommandError> {
+    check_whole(&subsystem.flash, work.what.access())?;
+    let result = perform(subsystem, habits, nsid, work, payloads)?;
+    check_whole(&subsystem.flash, work.what.access())?;
+    Ok(result)
 }
 
 /// Executes one command; its result's dword 0.

@@ -1,11 +1,12 @@
 //! What the flash and the key-value engine answer, as the statuses of a command.
 
-use byway_flash::{FileError, FlashError};
+use byway_flash::{FileError, Flash, FlashError};
 use byway_kv::KvError;
 use byway_spec::Status;
 
 use crate::error::CommandError;
 use crate::port::Port;
+use crate::reservation::Access;
 
 /// Runs flash `work` at the modelled time of the command at hand, and moves that on to where the work ends.
 #[inline]
@@ -35,6 +36,7 @@ pub fn read_error(error: FlashError) -> CommandError {
         FlashError::Lost { .. } => {
             CommandError::new(Status::UNRECOVERED_READ_ERROR, "the data was lost before")
         }
+        FlashError::CutShort | FlashError::File(FileError::CutShort { .. }) => CUT_READ,
         FlashError::File(_) => {
             CommandError::new(Status::UNRECOVERED_READ_ERROR, "the image's file could not be read")
         }
@@ -63,6 +65,7 @@ pub fn write_error(error: FlashError) -> CommandError {
         FlashError::Media { .. } | FlashError::Lost { .. } => {
             CommandError::new(Status::WRITE_FAULT, "the rest of the unit written to is unreadable")
         }
+        FlashError::CutShort | FlashError::File(FileError::CutShort { .. }) => CUT_WRITE,
         FlashError::Stopped { .. } | FlashError::Unsynced | FlashError::File(FileError::Stopped { .. }) => {
             STOPPED
         }
@@ -114,12 +117,34 @@ fn of_engine_flash(error: FlashError) -> CommandError {
         FlashError::Media { .. } | FlashError::Lost { .. } => {
             CommandError::new(Status::UNRECOVERED_ERROR, "a flash page could not be read")
         }
-        FlashError::File(error) if error.is_of_reading() => {
+        FlashError::File(error) if error.is_of_reading() && !matches!(error, FileError::CutShort { .. }) => {
             CommandError::new(Status::UNRECOVERED_ERROR, "the image's file could not be read")
         }
         other => write_error(other),
     }
 }
+
+/// Whether the image is whole: asked before a command, and again before it succeeds, as a command that has met a part that
+/// was cut off has read zeroes, and what it has stored is not kept.
+///
+/// # Errors
+/// By `access`, what a command answers that reads or writes.
+#[inline]
+pub fn check_whole(flash: &Flash, access: Access) -> Result<(), CommandError> {
+    match flash.check_whole() {
+        Ok(()) => Ok(()),
+        Err(_) if access == Access::Read => Err(CUT_READ),
+        Err(_) => Err(CUT_WRITE),
+    }
+}
+
+/// What commands answer once the image's file was cut short: those that read what is not there, and those that write.
+const CUT_READ: CommandError =
+    CommandError::new(Status::UNRECOVERED_READ_ERROR, "the image was cut short by another program");
+const CUT_WRITE: CommandError = CommandError::new(
+    Status::NAMESPACE_WRITE_PROTECTED,
+    "the image was cut short by another program: nothing more is kept",
+);
 
 /// What commands that write answer once the device can only be read, as on one whose spares are gone.
 const STOPPED: CommandError = CommandError::new(

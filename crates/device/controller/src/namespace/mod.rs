@@ -3,7 +3,7 @@
 pub mod engine;
 mod exported;
 pub mod kv;
-mod media;
+pub(crate) mod media;
 pub mod nvm;
 mod ordered;
 

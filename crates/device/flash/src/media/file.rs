@@ -186,7 +186,7 @@ impl Media for FileMedia {
 
     #[inline]
     fn lend(&self, page: PageId, at: usize, len: usize) -> Option<&[u8]> {
-        self.view.as_ref()?.bytes(self.in_pages(page, at), len)
+        self.view.as_ref().filter(|view| !view.is_lost())?.bytes(self.in_pages(page, at), len)
     }
 
     fn expect(&self, page: PageId, at: usize, len: usize) {

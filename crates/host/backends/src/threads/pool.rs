@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
+use byway_sys::OwnerProcess;
+
 /// How often an idle thread looks before it sleeps: some microseconds.
 const SPINS: u32 = 100;
 
@@ -20,6 +22,7 @@ pub(crate) trait Source: Send + Sync {
 
 /// Threads of a device, shared by its queues. They end with it.
 pub(crate) struct Pool {
+    owner: OwnerProcess,
     offers: Arc<Offers>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -53,12 +56,18 @@ impl Pool {
             len: AtomicUsize::new(0),
             looking: AtomicBool::new(false),
         });
-        let mut pool = Self { offers, threads: Vec::with_capacity(threads as usize) };
+        let owner = OwnerProcess::current();
+        let mut pool = Self { owner, offers, threads: Vec::with_capacity(threads as usize) };
         for _ in 0..threads {
             let offers = Arc::clone(&pool.offers);
             pool.threads.push(Builder::new().name("byway-threads".into()).spawn(move || offers.serve())?);
         }
         Ok(pool)
+    }
+
+    /// Whether its threads are of the calling process: a forked child has none of them.
+    pub(crate) fn is_here(&self) -> bool {
+        self.owner.is_current()
     }
 
     /// Where work is offered.
@@ -68,7 +77,11 @@ impl Pool {
 }
 
 impl Drop for Pool {
+    /// A forked child has none of the threads.
     fn drop(&mut self) {
+        if !self.owner.is_current() {
+            return std::mem::forget(std::mem::take(&mut self.threads));
+        }
         self.offers.locked().ending = true;
         self.offers.changed.notify_all();
         for thread in self.threads.drain(..) {

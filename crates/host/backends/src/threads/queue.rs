@@ -264,7 +264,9 @@ impl<S: Synchronous> BackendQueue for ThreadsQueue<S> {
 impl<S: Synchronous> Drop for ThreadsQueue<S> {
     /// What no thread has begun never begins; what one is doing keeps its memory until it is done.
     fn drop(&mut self) {
-        self.work.forget();
+        if self.pool.is_here() {
+            self.work.forget();
+        }
     }
 }
 

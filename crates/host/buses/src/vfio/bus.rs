@@ -9,6 +9,7 @@ use byway_driver::{Bus, BusError, Event};
 use byway_link::HostMeter;
 use byway_queue::DoorbellIndex;
 use byway_spec::base::register::{Cap, DOORBELL_BASE, Register};
+use byway_sys::OwnerProcess;
 use byway_sys::map::Mapping;
 use byway_sys::vfio::{VfioDevice, VfioInterface, VfioRegion};
 
@@ -34,6 +35,7 @@ pub struct VfioBus {
 
 #[derive(Debug)]
 struct Shared {
+    owner: OwnerProcess,
     registers: Mapping,
     /// Bytes from one doorbell to the next.
     stride_bytes: usize,
@@ -64,6 +66,7 @@ impl VfioBus {
         let registers = map_registers(&device, &region).map_err(step("its BAR 0 cannot be mapped"))?;
         let stride_bytes = stride_bytes(&registers).ok_or(BusError::NoRegister { offset: 0, bytes: 8 })?;
         let shared = Shared {
+            owner: OwnerProcess::current(),
             registers,
             stride_bytes,
             device_memory: map_device_memory(&device),
@@ -224,6 +227,9 @@ impl Bus for VfioBus {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        if !self.owner.is_current() {
+            return;
+        }
         // Nothing of the process is touched any more, whatever the driver has left.
         let _ = self.device.reset();
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 
 use byway_driver::BusError;
+use byway_sys::OwnerProcess;
 use byway_vfio_user_wire::{Incoming, Kind, Limits, Reader, encode_error};
 
 use super::ANSWER;
@@ -19,7 +20,7 @@ const RECEIVED_BYTES: usize = 64 << 10;
 
 /// The socket, whose thread ends with it.
 #[derive(Debug)]
-pub(crate) struct Twin(UnixStream);
+pub(crate) struct Twin(OwnerProcess, UnixStream);
 
 impl Twin {
     /// Answers what is asked at `socket` of the memory that is shared over `link`.
@@ -38,14 +39,16 @@ impl Twin {
         };
         begin()
             .map_err(|cause| BusError::Unready(format!("the server's questions cannot be heard: {cause}")))?;
-        Ok(Self(socket))
+        Ok(Self(OwnerProcess::current(), socket))
     }
 }
 
 impl Drop for Twin {
     fn drop(&mut self) {
-        // The thread's own descriptor is of the same socket.
-        let _ = self.0.shutdown(Shutdown::Both);
+        // The thread's own descriptor is of the same socket; so is the one of a forked child's parent.
+        if self.0.is_current() {
+            let _ = self.1.shutdown(Shutdown::Both);
+        }
     }
 }
 

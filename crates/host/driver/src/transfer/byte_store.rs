@@ -120,7 +120,7 @@ impl<B: Bus> ByteArea<B> {
 
 impl<B: Bus> Drop for ByteArea<B> {
     fn drop(&mut self) {
-        if self.in_use.is_none() {
+        if self.in_use.is_none() && self.device.owner.is_current() {
             self.device.byte_areas.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.offset);
         }
     }

@@ -45,6 +45,9 @@ pub(crate) struct PathSet {
 impl Drop for PathSet {
     /// All are told before the first is waited for.
     fn drop(&mut self) {
+        if !self.owners.iter().all(|owner| owner.process.is_current()) {
+            return;
+        }
         self.paths.end();
         self.owners.iter().for_each(|owner| owner.association.end());
     }

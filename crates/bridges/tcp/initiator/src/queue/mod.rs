@@ -480,6 +480,9 @@ impl BackendQueue for TcpQueue {
 impl Drop for TcpQueue {
     /// What is outstanding is left to the controller: its memory is this process's alone, which no controller can write.
     fn drop(&mut self) {
+        if !self.owner.process.is_current() {
+            return;
+        }
         self.flush();
         self.owner.association.leave(&self.seat);
     }

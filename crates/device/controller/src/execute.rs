@@ -23,7 +23,7 @@ use crate::subsystem::Subsystem;
 use crate::transfer::assembly::Target;
 
 /// I/O opcodes from here on are vendor specific.
-const FIRST_VENDOR_OPCODE: u8 = 0x80;
+pub(crate) const FIRST_VENDOR_OPCODE: u8 = 0x80;
 
 /// Value bytes that fit a piggybacked write.
 const FIRST_BYTES: usize = vendor::WRITE_BYTES;
@@ -133,11 +133,7 @@ impl Controller {
         carried: Option<&[u8]>,
     ) -> Result<Outcome, CommandError> {
         let opcode = VendorOpcode(command.opcode());
-        let enabled = match method_of(opcode) {
-            Some(method) => self.admin.transfers.enabled(method),
-            None => opcode == VendorOpcode::KV_BULK_STORE && self.admin.transfers.bulk(),
-        };
-        if !enabled {
+        if !self.has_vendor_command(opcode) {
             return Err(NOT_ENABLED);
         }
         match opcode {
@@ -158,6 +154,14 @@ impl Controller {
                 carried,
                 |namespace, execution| namespace.kv()?.bulk_store(execution, command),
             ),
+        }
+    }
+
+    /// Whether there is such a command, and the host enabled the transfer method that it is of.
+    pub(crate) fn has_vendor_command(&self, opcode: VendorOpcode) -> bool {
+        match method_of(opcode) {
+            Some(method) => self.admin.transfers.enabled(method),
+            None => opcode == VendorOpcode::KV_BULK_STORE && self.admin.transfers.bulk(),
         }
     }
 
@@ -240,9 +244,9 @@ impl Controller {
             whole_pages: false,
             window: None,
         };
-        let stored = namespace.kv()?.store(&mut execution, target.key, bytes);
+        let (stored, value_bytes) = (namespace.kv()?.store(&mut execution, target.key, bytes), bytes.len());
         sq.assembly.clear();
-        stored
+        stored.inspect(|_| subsystem.count_value(value_bytes))
     }
 
     fn store(
@@ -254,9 +258,10 @@ impl Controller {
         value: &[u8],
     ) -> Result<Outcome, CommandError> {
         let place = (qid, target.nsid, Access::Write);
-        self.with_namespace(subsystem, port, place, None, |namespace, execution| {
+        let stored = self.with_namespace(subsystem, port, place, None, |namespace, execution| {
             namespace.kv()?.store(execution, target.key, value)
-        })
+        });
+        stored.inspect(|_| subsystem.count_value(value.len()))
     }
 
     fn pass_through_write(
@@ -315,9 +320,10 @@ impl Controller {
         let key = key(command)?;
         let len_bytes = command.cdw10 as usize;
         let place = (qid, command.nsid, Access::Write);
-        self.with_namespace(subsystem, port, place, None, |namespace, execution| {
+        let stored = self.with_namespace(subsystem, port, place, None, |namespace, execution| {
             namespace.kv()?.store_in_window(execution, window, key, len_bytes, first)
-        })
+        });
+        stored.inspect(|_| subsystem.count_value(len_bytes))
     }
 
     /// The window of device memory that `qid` has in namespace `nsid`.

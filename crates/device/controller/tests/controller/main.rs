@@ -13,6 +13,7 @@ mod common;
 mod data_pointers;
 mod exported;
 mod fused_commands;
+mod host_counters;
 mod inline_capsules;
 mod io;
 mod kv_commands;

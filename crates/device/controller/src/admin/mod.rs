@@ -139,25 +139,11 @@ impl Controller {
         if subsystem.is_sanitizing() {
             sanitize::refuse(command)?;
         }
-        match AdminOpcode(command.opcode()) {
-            // Over fabrics Connect makes queues.
-            AdminOpcode::DELETE_SQ
-            | AdminOpcode::CREATE_SQ
-            | AdminOpcode::DELETE_CQ
-            | AdminOpcode::CREATE_CQ
-            | AdminOpcode::DOORBELL_BUFFER_CONFIG
-                if self.capsules.is_some() =>
-            {
-                Err(NO_SUCH_COMMAND)
-            }
-            AdminOpcode::NAMESPACE_MANAGEMENT
-            | AdminOpcode::NAMESPACE_ATTACHMENT
-            | AdminOpcode::FORMAT_NVM
-            | AdminOpcode::SANITIZE
-                if !subsystem.options.namespace_management =>
-            {
-                Err(NO_SUCH_COMMAND)
-            }
+        let opcode = AdminOpcode(command.opcode());
+        if !self.has_admin_command(subsystem, opcode) {
+            return Err(NO_SUCH_COMMAND);
+        }
+        match opcode {
             AdminOpcode::DELETE_SQ => self.delete_submission_queue(subsystem, port, command),
             AdminOpcode::CREATE_SQ => self.create_submission_queue(port, doorbells, command),
             AdminOpcode::GET_LOG_PAGE => self.get_log_page(subsystem, port, command),
@@ -171,9 +157,7 @@ impl Controller {
             AdminOpcode::NAMESPACE_MANAGEMENT => self.manage_namespace(subsystem, port, command),
             AdminOpcode::NAMESPACE_ATTACHMENT => self.attach_namespace(subsystem, port, command),
             AdminOpcode::KEEP_ALIVE => self.keep_alive(),
-            AdminOpcode::DOORBELL_BUFFER_CONFIG if subsystem.options.doorbell_buffers => {
-                self.configure_doorbell_buffer(port, doorbells, command)
-            }
+            AdminOpcode::DOORBELL_BUFFER_CONFIG => self.configure_doorbell_buffer(port, doorbells, command),
             AdminOpcode::FORMAT_NVM => self.format(subsystem, command),
             AdminOpcode::SANITIZE => self.sanitize(subsystem, command),
             _ => Err(NO_SUCH_COMMAND),

@@ -4,7 +4,7 @@
 //! whole value, whichever way it came.
 
 use byway_link::{Method, Work};
-use byway_spec::base::command::{DataPointer, NSID_ALL};
+use byway_spec::base::command::{DataPointer, Direction, NSID_ALL};
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::vendor::{self, VendorOpcode};
 use byway_spec::{Command, Status};
@@ -361,10 +361,11 @@ fn checked_target(command: &Command, limit_bytes: usize) -> Result<Target, Comma
     Ok(Target { nsid: command.nsid, key, len_bytes })
 }
 
-/// A controller that announces no SGLs takes no data pointer but PRPs (Base 2.1, CDW0.PSDT).
+/// A controller that announces no SGLs takes no data pointer but PRPs (Base 2.1, CDW0.PSDT). Without data PSDT is reserved.
 #[cold]
 fn check_without_sgls(command: &Command) -> Result<(), CommandError> {
-    if command.cdw0.psdt() == DataPointer::Prp { Ok(()) } else { Err(WITHOUT_SGLS) }
+    let has_data = command.direction() != Direction::None;
+    if has_data && command.cdw0.psdt() != DataPointer::Prp { Err(WITHOUT_SGLS) } else { Ok(()) }
 }
 
 fn method_of(opcode: VendorOpcode) -> Option<Method> {

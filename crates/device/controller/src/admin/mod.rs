@@ -5,6 +5,7 @@
 
 use byway_queue::Doorbells;
 use byway_spec::base::admin::AdminOpcode;
+use byway_spec::base::command::Direction;
 use byway_spec::{Command, DataPointer, Status};
 
 use crate::controller::Controller;
@@ -194,12 +195,13 @@ impl Controller {
 const NO_SUCH_COMMAND: CommandError =
     CommandError::new(Status::INVALID_OPCODE, "no such admin command").at_byte(0);
 
-/// What no admin command may have: fusing, and SGLs on a memory-based transport; PRPs on any other.
+/// What no admin command may have: fusing, and data by SGLs on a memory-based transport. Without data PSDT is reserved.
 fn check_form(command: &Command, in_capsules: bool) -> Result<(), CommandError> {
     if command.cdw0.fuse() != 0 {
         return Err(CommandError::invalid_field("fused commands are not supported").at_byte(1));
     }
-    if !in_capsules && command.cdw0.psdt() != DataPointer::Prp {
+    let has_data = command.direction() != Direction::None;
+    if !in_capsules && has_data && command.cdw0.psdt() != DataPointer::Prp {
         return Err(CommandError::invalid_field("admin commands use PRPs").at_byte(1));
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! The Commands Supported and Effects log over TCP: what it announces is known, and nothing else is.
 
-use super::{ABORT_REQUESTED, Entry, INVALID_OPCODE, RawHost, SUCCESS, number};
+use super::{ABORT_REQUESTED, Entry, INVALID_FIELD, INVALID_OPCODE, RawHost, SUCCESS, number};
 use crate::served::{BLOCKS, KEYS, Served};
 
 const EVENT_REQUEST: u8 = 0x0c;
@@ -51,5 +51,18 @@ fn each_announced_io_command_is_known_over_tcp_and_no_other_is() {
             let is_announced = announces(&page[1024..], opcode);
             assert_eq!(status == INVALID_OPCODE, !is_announced, "{csi} {opcode:#x}: {status:#x}");
         }
+    }
+}
+
+#[test]
+fn each_announced_feature_is_known_over_tcp_and_no_other_is() {
+    let served = Served::new();
+    let (mut admin, _) = RawHost::admin(&served, 6);
+    let page = admin.read(Entry::new(0x02, 0).cdw(10, 0x00ff_0012), 1024).data;
+    for fid in 0..=u8::MAX {
+        const CAPABILITIES: u32 = 3 << 8;
+        let status = admin.run(Entry::new(0x0a, 0).cdw(10, CAPABILITIES | u32::from(fid)), &[]).status;
+        let expected = if announces(&page, fid) { SUCCESS } else { INVALID_FIELD };
+        assert_eq!(status, expected, "{fid:#x}");
     }
 }

@@ -63,7 +63,8 @@ pub use byway_core::{
 };
 pub use byway_flash::{
     Cause, CauseCounters, DEFAULT_OVER_PROVISIONING_PERCENT, FileEvents, Finding, FlashCounters, FlashHealth,
-    GcPolicy, Geometry, Hit, NamespaceKind as MediaNamespaceKind, Remedy, WearSummary, is_image,
+    GcPolicy, Geometry, Hit, HostCounters, NamespaceKind as MediaNamespaceKind, Remedy, WearSummary,
+    is_image,
 };
 pub use byway_kv::{KvStats, Packing, Work};
 pub use byway_link::{Class, ClockMode, Cost, Ledger, Method, Profile, cost};

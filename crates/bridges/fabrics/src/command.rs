@@ -1,6 +1,7 @@
 //! The fabrics commands, as types (Base 2.1, section 6).
 
 use byway_spec::base::admin::AdminOpcode;
+use byway_spec::base::command::Direction;
 use byway_spec::base::sgl::{SglDescriptor, SglKind};
 use byway_spec::fabrics::{
     AuthenticationCdw10, CONNECT_DATA_BYTES, ConnectCdw10, ConnectCdw11, FabricsType, PropertyCdw10,
@@ -65,8 +66,8 @@ pub enum CommandError {
     /// A type that is not known here.
     #[error("fabrics command {0} is not known")]
     Type(FabricsType),
-    /// Fused, or with a data pointer that is no SGL.
-    #[error("a fabrics command is not fused and has an SGL")]
+    /// Fused, or with data whose pointer is no SGL.
+    #[error("a fabrics command is not fused, and its data is named by an SGL")]
     Form,
     /// RECFMT of Disconnect is not 0.
     #[error("record format {0} is not known")]
@@ -114,10 +115,12 @@ impl FabricsCommand {
         if command.opcode() != AdminOpcode::FABRICS.0 {
             return Err(CommandError::Opcode(command.opcode()));
         }
-        if command.cdw0.fuse() != 0 || command.cdw0.psdt() != DataPointer::Sgl {
+        let kind = FabricsType::of(command);
+        let has_data = Direction::of(kind.0) != Direction::None;
+        if command.cdw0.fuse() != 0 || has_data && command.cdw0.psdt() != DataPointer::Sgl {
             return Err(CommandError::Form);
         }
-        match FabricsType::of(command) {
+        match kind {
             FabricsType::PROPERTY_SET => Ok(Self::PropertySet {
                 property: property(command)?,
                 value: u64::from(command.cdw12) | u64::from(command.cdw13) << 32,

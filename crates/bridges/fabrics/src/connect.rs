@@ -3,7 +3,7 @@
 use core::mem::offset_of;
 
 use byway_spec::fabrics::{
-    self, CNTLID_DYNAMIC, CONNECT_DATA_BYTES, ConnectAccepted, ConnectInvalid, status,
+    self, CNTLID_DYNAMIC, CONNECT_DATA_BYTES, ConnectAccepted, ConnectInvalid, NQN_BYTES_MAX, status,
 };
 use byway_spec::{Completion, Status};
 use zerocopy::FromBytes;
@@ -226,6 +226,16 @@ impl ConnectData {
         })
     }
 
+    /// The host's and the subsystem's name as text for a log, whatever the fields hold. Bytes that are no text, and control
+    /// characters, are U+FFFD; a field that is not there is empty.
+    pub fn names(data: &[u8]) -> (String, String) {
+        let field = |at: usize| data.get(at..at + NQN_BYTES_MAX).unwrap_or_default();
+        (
+            text_of(field(offset_of!(fabrics::ConnectData, hostnqn))),
+            text_of(field(offset_of!(fabrics::ConnectData, subnqn))),
+        )
+    }
+
     /// Its bytes.
     pub fn encode(&self) -> [u8; CONNECT_DATA_BYTES] {
         zerocopy::transmute!(fabrics::ConnectData {
@@ -237,4 +247,10 @@ impl ConnectData {
             reserved_768: [0; 256],
         })
     }
+}
+
+fn text_of(field: &[u8]) -> String {
+    let name = field.split(|byte| *byte == 0).next().unwrap_or_default();
+    let printable = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+    String::from_utf8_lossy(name).chars().map(printable).collect()
 }

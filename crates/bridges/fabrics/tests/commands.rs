@@ -115,8 +115,12 @@ fn what_is_no_fabrics_command_is_refused_as_linux_does() {
         assert_eq!(refused(FabricsCommand::Disconnect, |entry| entry.nsid = kind), invalid_opcode, "{kind}");
     }
     assert_eq!(refused(FabricsCommand::Disconnect, |entry| entry.cdw0.set_fuse(1)), invalid_field);
+    let message = FabricsCommand::AuthenticationSend(Authentication { bytes: 16 });
     for psdt in [DataPointer::Prp, DataPointer::SglMetadata, DataPointer::Reserved] {
-        assert_eq!(refused(FabricsCommand::Disconnect, |entry| entry.cdw0.set_psdt(psdt)), invalid_field);
+        assert_eq!(refused(message, |entry| entry.cdw0.set_psdt(psdt)), invalid_field);
+        let mut without_data = FabricsCommand::Disconnect.encode(1);
+        without_data.cdw0.set_psdt(psdt);
+        assert_eq!(FabricsCommand::parse(&without_data), Ok(FabricsCommand::Disconnect));
     }
     let format = (status::INCOMPATIBLE_FORMAT.with_dnr(), 0);
     assert_eq!(refused(FabricsCommand::Disconnect, |entry| entry.cdw10 = 1), format);

@@ -31,9 +31,10 @@ pub enum Told {
         /// Where it is.
         from: SocketAddr,
     },
-    /// An NVMe/TCP host was not connected: it may not be, or came in another way than it must.
+    /// An NVMe/TCP host was not connected: it may not be, came in another way than it must, or its Connect has a field that is
+    /// wrong.
     HostRefused {
-        /// Its name, as it says.
+        /// Its name, as it says: empty where it says none.
         host: String,
         /// The subsystem's name, as it says.
         subsystem: String,
@@ -41,6 +42,18 @@ pub enum Told {
         from: SocketAddr,
         /// Why.
         why: &'static str,
+    },
+    /// An I/O queue was connected with another host identifier (HOSTID) than its admin queue, by a host of the same name. It is
+    /// served: other targets do not compare them.
+    HostIdDiffers {
+        /// Its name.
+        host: String,
+        /// The subsystem's name.
+        subsystem: String,
+        /// The controller.
+        controller: u16,
+        /// Where it is.
+        from: SocketAddr,
     },
     /// Its controller is gone.
     HostLeft {
@@ -96,8 +109,11 @@ impl From<byway_tcp_target::Told> for Told {
                 Self::HostCame { host, subsystem, controller, from }
             }
             Tcp::HostRefused { host, subsystem, from, why } => {
-                let (host, subsystem) = (host.to_string(), subsystem.to_string());
                 Self::HostRefused { host, subsystem, from, why }
+            }
+            Tcp::HostIdDiffers { host, subsystem, controller, from } => {
+                let (host, subsystem) = (host.to_string(), subsystem.to_string());
+                Self::HostIdDiffers { host, subsystem, controller, from }
             }
             Tcp::HostLeft { host, subsystem, controller, why } => {
                 let (host, subsystem) = (host.to_string(), subsystem.to_string());

@@ -128,6 +128,7 @@ fn golden(name: &str) -> (tempfile::TempDir, PathBuf) {
 fn holds_everything(path: &Path) {
     let (pairs, blocks) = expected();
     let device = byway::embedded::open(&format!("embedded:{}", path.display())).unwrap();
+    let counted = device.details().counters.host;
     let mut kv = device.kv(None).unwrap();
     for (key, value) in &pairs {
         assert!(kv.get(key).unwrap().as_ref() == Some(value), "{}", String::from_utf8_lossy(key));
@@ -142,6 +143,7 @@ fn holds_everything(path: &Path) {
     }
     kv.put(b"written later", b"by this program").unwrap();
     assert_eq!(kv.get(b"written later").unwrap().as_deref(), Some(&b"by this program"[..]));
+    assert_eq!(device.details().counters.host.writes, counted.writes + 1, "counting begins, or goes on");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod failed;
 mod flush;
 mod forget;
 mod golden;
+mod host_counters;
 mod leave;
 mod ledger;
 mod live;

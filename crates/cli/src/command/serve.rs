@@ -244,6 +244,12 @@ enum Event<'a> {
         from: String,
         why: &'static str,
     },
+    HostIdDiffers {
+        host: String,
+        subsystem: String,
+        controller: u16,
+        from: String,
+    },
     HostLeft {
         host: String,
         subsystem: String,
@@ -305,8 +311,13 @@ impl fmt::Display for Event<'_> {
                 write!(f, "{host} came from {from} and has controller {controller} of {subsystem}")
             }
             Self::HostRefused { host, subsystem, from, why } => {
+                let host = if host.is_empty() { "a host without a name" } else { host };
                 write!(f, "{host} came from {from} for {subsystem} and was refused: {why}")
             }
+            Self::HostIdDiffers { host, subsystem, controller, from } => write!(
+                f,
+                "{host} connected an I/O queue from {from} to controller {controller} of {subsystem} with another HOSTID than its admin queue: it is served"
+            ),
             Self::HostLeft { host, subsystem, controller, why: None } => {
                 write!(f, "{host} left: controller {controller} of {subsystem} is gone")
             }
@@ -336,6 +347,9 @@ fn tell(told: Told, json: bool, out: &mut impl Write) {
         }
         Told::HostRefused { host, subsystem, from, why } => {
             Event::HostRefused { host, subsystem, from: from.to_string(), why }
+        }
+        Told::HostIdDiffers { host, subsystem, controller, from } => {
+            Event::HostIdDiffers { host, subsystem, controller, from: from.to_string() }
         }
         Told::HostLeft { host, subsystem, controller, why } => {
             Event::HostLeft { host, subsystem, controller, why }

@@ -227,7 +227,7 @@ impl Controller {
         self.begin_capsules(subsystem, port, doorbells, now_ps);
         let first = self.take_ticket(qid, pair[0].command.cid()).ok_or(Overrun)?;
         let second = self.take_ticket(qid, pair[1].command.cid()).ok_or(Overrun)?;
-        let [compared, written] = match pair.iter().try_for_each(|half| self.check_capsule(half.command)) {
+        let [compared, written] = match self.check_enabled() {
             Ok(()) => self.execute_fused(subsystem, port, qid, pair),
             Err(error) => [Err(error.clone()), Err(error)],
         };
@@ -268,7 +268,7 @@ impl Controller {
         qid: u16,
         command: &Command,
     ) -> Result<Outcome, CommandError> {
-        self.check_capsule(command)?;
+        self.check_enabled()?;
         if qid == 0 {
             return self.execute_admin(subsystem, port, doorbells, command);
         }
@@ -276,13 +276,10 @@ impl Controller {
         self.execute_io(subsystem, port, qid, command, carried)
     }
 
-    /// Whether a command may be executed as it came.
+    /// Whether commands are executed. How their data is named is looked at where they move any.
     #[inline]
-    fn check_capsule(&self, command: &Command) -> Result<(), CommandError> {
-        if !self.is_ready() {
-            return Err(NOT_ENABLED);
-        }
-        if command.cdw0.psdt() == DataPointer::Sgl { Ok(()) } else { Err(NO_SGL) }
+    fn check_enabled(&self) -> Result<(), CommandError> {
+        if self.is_ready() { Ok(()) } else { Err(NOT_ENABLED) }
     }
 
     /// Takes a completion of queue `qid`, the oldest first.
@@ -373,6 +370,9 @@ pub(crate) fn map_transport(
     command: &Command,
     len_bytes: u32,
 ) -> Result<(), CommandError> {
+    if command.cdw0.psdt() != DataPointer::Sgl {
+        return Err(NO_SGL);
+    }
     let descriptor = command.sgl1();
     if descriptor.kind != SglKind::TRANSPORT_DATA_BLOCK {
         return Err(NO_TRANSPORT_BLOCK);
@@ -390,6 +390,6 @@ pub(crate) fn map_transport(
 
 const NOT_ENABLED: CommandError =
     CommandError::new(Status::COMMAND_SEQUENCE_ERROR, "the controller is not enabled");
-const NO_SGL: CommandError = CommandError::invalid_field("commands of fabrics have an SGL").at_byte(1);
+const NO_SGL: CommandError = CommandError::invalid_field("data of fabrics is named by an SGL").at_byte(1);
 const NO_TRANSPORT_BLOCK: CommandError =
     CommandError::new(Status::SGL_TYPE_INVALID, "data goes by a transport data block").at_byte(24);

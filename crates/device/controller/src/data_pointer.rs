@@ -60,12 +60,14 @@ pub fn map_buffer<'a>(
         return Ok(HostData::None);
     }
     mapped.whole_pages = false;
+    if port.capsule.is_some() {
+        capsule::map_transport(port, mapped, command, buffer_bytes as u32)?;
+        mapped.len_bytes = moved_bytes;
+        return Ok(HostData::Mapped(mapped));
+    }
     match command.cdw0.psdt() {
         DataPointer::Prp => {
             map_prps(port, mapped, command, (buffer_bytes as u32, moved_bytes as u32), whole_pages)?;
-        }
-        DataPointer::Sgl if port.capsule.is_some() => {
-            capsule::map_transport(port, mapped, command, buffer_bytes as u32)?;
         }
         DataPointer::Sgl => map_sgl(port, mapped, command, buffer_bytes as u32)?,
         DataPointer::SglMetadata => {

@@ -4,7 +4,7 @@
 //! whole value, whichever way it came.
 
 use byway_link::{Method, Work};
-use byway_spec::base::command::{DataPointer, NSID_ALL};
+use byway_spec::base::command::{DataPointer, Direction, NSID_ALL};
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::vendor::{self, VendorOpcode};
 use byway_spec::{Command, Status};
@@ -24,7 +24,7 @@ use crate::subsystem::Subsystem;
 use crate::transfer::assembly::Target;
 
 /// I/O opcodes from here on are vendor specific.
-const FIRST_VENDOR_OPCODE: u8 = 0x80;
+pub(crate) const FIRST_VENDOR_OPCODE: u8 = 0x80;
 
 /// Value bytes that fit a piggybacked write.
 const FIRST_BYTES: usize = vendor::WRITE_BYTES;
@@ -154,11 +154,7 @@ impl Controller {
         carried: Option<&[u8]>,
     ) -> Result<Outcome, CommandError> {
         let opcode = VendorOpcode(command.opcode());
-        let enabled = match method_of(opcode) {
-            Some(method) => self.admin.transfers.enabled(method),
-            None => opcode == VendorOpcode::KV_BULK_STORE && self.admin.transfers.bulk(),
-        };
-        if !enabled {
+        if !self.has_vendor_command(opcode) {
             return Err(NOT_ENABLED);
         }
         match opcode {
@@ -179,6 +175,14 @@ impl Controller {
                 carried,
                 |namespace, execution| namespace.kv()?.bulk_store(execution, command),
             ),
+        }
+    }
+
+    /// Whether there is such a command, and the host enabled the transfer method that it is of.
+    pub(crate) fn has_vendor_command(&self, opcode: VendorOpcode) -> bool {
+        match method_of(opcode) {
+            Some(method) => self.admin.transfers.enabled(method),
+            None => opcode == VendorOpcode::KV_BULK_STORE && self.admin.transfers.bulk(),
         }
     }
 
@@ -261,9 +265,9 @@ impl Controller {
             whole_pages: false,
             window: None,
         };
-        let stored = namespace.kv()?.store(&mut execution, target.key, bytes);
+        let (stored, value_bytes) = (namespace.kv()?.store(&mut execution, target.key, bytes), bytes.len());
         sq.assembly.clear();
-        stored
+        stored.inspect(|_| subsystem.count_value(value_bytes))
     }
 
     fn store(
@@ -275,9 +279,10 @@ impl Controller {
         value: &[u8],
     ) -> Result<Outcome, CommandError> {
         let place = (qid, target.nsid, Access::Write);
-        self.with_namespace(subsystem, port, place, None, |namespace, execution| {
+        let stored = self.with_namespace(subsystem, port, place, None, |namespace, execution| {
             namespace.kv()?.store(execution, target.key, value)
-        })
+        });
+        stored.inspect(|_| subsystem.count_value(value.len()))
     }
 
     fn pass_through_write(
@@ -336,9 +341,10 @@ impl Controller {
         let key = key(command)?;
         let len_bytes = command.cdw10 as usize;
         let place = (qid, command.nsid, Access::Write);
-        self.with_namespace(subsystem, port, place, None, |namespace, execution| {
+        let stored = self.with_namespace(subsystem, port, place, None, |namespace, execution| {
             namespace.kv()?.store_in_window(execution, window, key, len_bytes, first)
-        })
+        });
+        stored.inspect(|_| subsystem.count_value(len_bytes))
     }
 
     /// The window of device memory that `qid` has in namespace `nsid`.
@@ -376,10 +382,11 @@ fn checked_target(command: &Command, limit_bytes: usize) -> Result<Target, Comma
     Ok(Target { nsid: command.nsid, key, len_bytes })
 }
 
-/// A controller that announces no SGLs takes no data pointer but PRPs (Base 2.1, CDW0.PSDT).
+/// A controller that announces no SGLs takes no data pointer but PRPs (Base 2.1, CDW0.PSDT). Without data PSDT is reserved.
 #[cold]
 fn check_without_sgls(command: &Command) -> Result<(), CommandError> {
-    if command.cdw0.psdt() == DataPointer::Prp { Ok(()) } else { Err(WITHOUT_SGLS) }
+    let has_data = command.direction() != Direction::None;
+    if has_data && command.cdw0.psdt() != DataPointer::Prp { Err(WITHOUT_SGLS) } else { Ok(()) }
 }
 
 fn method_of(opcode: VendorOpcode) -> Option<Method> {

@@ -102,6 +102,11 @@ impl Registers {
         self.cc.css() == Cc::CSS_IO_SETS
     }
 
+    /// Whether the host chose the NVM command set alone (CC.CSS 000b).
+    pub fn serves_nvm_only(&self) -> bool {
+        self.cc.css() == Cc::CSS_NVM
+    }
+
     /// Controller Status.
     pub fn csts(&self) -> Csts {
         self.csts

@@ -91,10 +91,47 @@ impl CauseCounters {
     }
 }
 
+/// Which way a host's I/O command goes, as SMART counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostIo {
+    /// It reads.
+    Read,
+    /// It writes.
+    Write,
+}
+
+/// I/O commands of hosts that were completed, and the bytes of data that those which succeeded moved.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HostCounters {
+    /// Read commands.
+    pub reads: u64,
+    /// Bytes that hosts read.
+    pub read_bytes: u64,
+    /// Write commands.
+    pub writes: u64,
+    /// Bytes that hosts wrote.
+    pub written_bytes: u64,
+}
+
+impl HostCounters {
+    pub(crate) const WORDS: usize = 4;
+
+    pub(crate) const fn words(&self) -> [u64; Self::WORDS] {
+        [self.reads, self.read_bytes, self.writes, self.written_bytes]
+    }
+
+    pub(crate) const fn from_words(words: [u64; Self::WORDS]) -> Self {
+        let [reads, read_bytes, writes, written_bytes] = words;
+        Self { reads, read_bytes, writes, written_bytes }
+    }
+}
+
 /// Everything counted since the image was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FlashCounters {
     by_cause: [CauseCounters; Cause::ALL.len()],
+    /// What hosts did. An image that was made before these were counted begins at zero.
+    pub host: HostCounters,
     /// Bytes that hosts handed in to be kept, keys and values or blocks: the denominator of write amplification.
     pub accepted_bytes: u64,
     /// Units or pages that could not be read back as they were written.

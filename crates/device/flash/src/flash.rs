@@ -8,7 +8,7 @@ use byway_link::FlashProfile;
 use byway_sys::{ImageFile, Trouble};
 
 use crate::areas::AreaTable;
-use crate::counters::FlashCounters;
+use crate::counters::{FlashCounters, HostIo};
 use crate::error::FlashError;
 use crate::ftl::Ftl;
 use crate::geometry::{Geometry, UNIT_BYTES};
@@ -116,6 +116,15 @@ impl Flash {
     #[must_use]
     pub const fn counters(&self) -> &FlashCounters {
         self.ftl.state.counters()
+    }
+
+    /// Counts commands of hosts that were completed, and the bytes that they moved. The counts outlive the process at any
+    /// instruction. A closed image is left as it is.
+    #[inline]
+    pub fn count_host(&mut self, io: HostIo, commands: u64, bytes: u64) {
+        if !self.closed && !self.is_to_be_mended {
+            self.ftl.state.count_host(io, commands, bytes);
+        }
     }
 
     /// How worn its blocks are.

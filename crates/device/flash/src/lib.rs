@@ -64,7 +64,7 @@ mod word;
 pub use areas::{AreaId, AreaRef};
 pub use byway_link::FlashProfile;
 pub use byway_sys::{FileError, FileEvents, Trouble};
-pub use counters::{Cause, CauseCounters, FlashCounters};
+pub use counters::{Cause, CauseCounters, FlashCounters, HostCounters, HostIo};
 pub use durability::{Durability, Epoch, SyncCounters, SyncPoint};
 pub use error::{FlashError, ImageError};
 pub use fading::{BadFading, Fading};

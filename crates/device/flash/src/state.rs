@@ -1,6 +1,6 @@
 //! Words of protected state that belong to the whole device: counters, sequence, the intent of the map, shutdown.
 
-use crate::counters::{Cause, CauseCounters, FlashCounters};
+use crate::counters::{Cause, CauseCounters, FlashCounters, HostCounters, HostIo};
 use crate::error::FlashError;
 use crate::finding::{Finding, Remedy};
 use crate::forget::{Sanitize, SanitizeState};
@@ -33,6 +33,11 @@ const COUNTERS: usize = 1024;
 
 /// Words for each cause, some of them for counters to come.
 const CAUSE_BYTES: usize = 64;
+
+/// Counters of hosts' commands, behind those of all causes. The checksum of a closed state covers them, and did while they were
+/// zero.
+const HOST: usize = COUNTERS + Cause::ALL.len() * CAUSE_BYTES;
+const _: () = assert!(HOST + HostCounters::WORDS * 8 <= 2 * COUNTERS, "what the checksum covers");
 
 /// Keeps the check of the synced word apart from those of other tables.
 const PLACE: u64 = 4 << 60;
@@ -70,6 +75,7 @@ impl State {
             let word = |i| words.word(counter_at(cause, i));
             counters[cause] = CauseCounters::from_words(std::array::from_fn(word));
         }
+        counters.host = HostCounters::from_words(std::array::from_fn(|i| words.word(HOST + i * 8)));
         Ok(Self { words, counters })
     }
 
@@ -130,6 +136,9 @@ impl State {
         }
         self.counters = from.counters;
         Cause::ALL.into_iter().for_each(|cause| self.keep(cause));
+        for (i, word) in self.counters.host.words().into_iter().enumerate() {
+            self.words.set_word(HOST + i * 8, word);
+        }
     }
 
     /// Sequence number that the next program gets.
@@ -280,6 +289,21 @@ impl State {
     pub(crate) fn count_accepted(&mut self, bytes: u64) {
         add(&mut self.counters.accepted_bytes, bytes);
         self.words.set_word(ACCEPTED_BYTES, self.counters.accepted_bytes);
+    }
+
+    /// Two words a command, which a kill leaves as they are.
+    #[inline]
+    pub(crate) fn count_host(&mut self, io: HostIo, commands: u64, bytes: u64) {
+        let host = &mut self.counters.host;
+        let (first, count, sum) = match io {
+            HostIo::Read => (0, &mut host.reads, &mut host.read_bytes),
+            HostIo::Write => (2, &mut host.writes, &mut host.written_bytes),
+        };
+        add(count, commands);
+        add(sum, bytes);
+        let (count, sum) = (*count, *sum);
+        self.words.set_word(HOST + first * 8, count);
+        self.words.set_word(HOST + (first + 1) * 8, sum);
     }
 
     pub(crate) fn count_media_error(&mut self) {

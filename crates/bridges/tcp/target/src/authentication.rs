@@ -9,6 +9,7 @@ use byway_fabrics::authentication::{
     Verdict,
 };
 use byway_spec::base::admin::AdminOpcode;
+use byway_spec::base::sgl::SglKind;
 use byway_spec::fabrics::{FabricsType, status};
 use byway_spec::{Command, Status};
 
@@ -167,8 +168,12 @@ impl Open {
         asked: Authentication,
         data: Option<&[u8]>,
     ) -> Result<(), Status> {
-        if data.is_some() || asked.bytes != command.sgl1().length_bytes {
+        let descriptor = command.sgl1();
+        if data.is_some() || asked.bytes != descriptor.length_bytes {
             return Err(Status::INVALID_FIELD.with_dnr());
+        }
+        if descriptor.kind != SglKind::TRANSPORT_DATA_BLOCK {
+            return Err(Status::SGL_TYPE_INVALID.with_dnr());
         }
         let lock = self.lock.as_mut().ok_or_else(|| Status::INVALID_OPCODE.with_dnr())?;
         lock.asked = Some(Asked::Receive(*command));

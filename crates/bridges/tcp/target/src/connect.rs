@@ -45,18 +45,33 @@ impl Open {
     ) {
         match self.judge(command, connect, data, now_ns) {
             Ok(None) => {}
-            Ok(Some(accepted)) => self.answer_connect(command, Ok(accepted), out),
-            Err(refusal) => self.answer_connect(command, Err(refusal), out),
+            Ok(Some(accepted)) => self.accept_connect(command, accepted, out),
+            Err(refusal) => self.refuse_connect(command, ConnectData::names(data), refusal, out),
         }
     }
 
-    fn answer_connect(&self, command: &Command, answer: Result<Accepted, ConnectRefusal>, out: &mut Outbox) {
-        match answer {
-            Ok(accepted) => self.send_result(command, Status::SUCCESS, accepted.dw0().into(), out),
-            Err(refusal) => {
-                self.premises.rare.refuse(refusal.kind);
-                self.send_result(command, refusal.status(), refusal.dw0().into(), out);
-            }
+    fn accept_connect(&self, command: &Command, accepted: Accepted, out: &mut Outbox) {
+        self.send_result(command, Status::SUCCESS, accepted.dw0().into(), out);
+    }
+
+    /// Answers a Connect of these names that is refused, and reports it: once for each connection.
+    #[cold]
+    pub(crate) fn refuse_connect(
+        &mut self,
+        command: &Command,
+        (host, subsystem): (String, String),
+        refusal: ConnectRefusal,
+        out: &mut Outbox,
+    ) {
+        self.report_refusal(host, subsystem, reason(&refusal, &self.queue));
+        self.premises.rare.refuse(refusal.kind);
+        self.send_result(command, refusal.status(), refusal.dw0().into(), out);
+    }
+
+    fn report_refusal(&mut self, host: String, subsystem: String, why: &'static str) {
+        if !std::mem::replace(&mut self.is_refused, true) {
+            let from = self.place.from;
+            (self.premises.tell)(Told::HostRefused { host, subsystem, from, why });
         }
     }
 
@@ -126,11 +141,7 @@ impl Open {
         why: &'static str,
         refusal: ConnectRefusal,
     ) -> ConnectRefusal {
-        if std::mem::replace(&mut self.is_refused, true) {
-            return refusal;
-        }
-        let (host, subsystem, from) = (data.host.clone(), data.subsystem.clone(), self.place.from);
-        (self.premises.tell)(Told::HostRefused { host, subsystem, from, why });
+        self.report_refusal(data.host.to_string(), data.subsystem.to_string(), why);
         refusal
     }
 
@@ -168,14 +179,19 @@ impl Open {
         now_ns: u64,
     ) -> bool {
         let Some(admission) = self.asked.take() else { return false };
-        let command = admission.command;
-        let answer = self.enter(*admission, site, device, now_ns);
-        let is_connected = answer.is_ok();
-        self.answer_connect(&command, answer, out);
-        if is_connected {
-            self.tell_came();
+        let (command, data) = (admission.command, &admission.data);
+        let names = (data.host.to_string(), data.subsystem.to_string());
+        match self.enter(*admission, site, device, now_ns) {
+            Ok(accepted) => {
+                self.accept_connect(&command, accepted, out);
+                self.tell_came();
+                true
+            }
+            Err(refusal) => {
+                self.refuse_connect(&command, names, refusal, out);
+                false
+            }
         }
-        is_connected
     }
 
     fn enter(
@@ -206,7 +222,12 @@ impl Open {
             (0, _) | (_, ControllerChoice::Dynamic) => {
                 return Err(ConnectRefusal::invalid(Parameter::CNTLID));
             }
-            (_, ControllerChoice::Id(id)) => connect_io(site, &connect, &data, ControllerId(id.0), device)?,
+            (_, ControllerChoice::Id(id)) => {
+                let is_identified = lock.is_some() || self.secured.is_some();
+                let queue = connect_io(site, &connect, (&data, is_identified), ControllerId(id.0), device)?;
+                self.report_host_id(&queue.association, &data);
+                queue
+            }
         };
         let controller = byway_fabrics::ControllerId(queue.association.controller.0);
         if queue.qid > 0 {
@@ -217,12 +238,42 @@ impl Open {
         Ok(Accepted { controller, authenticate: must_prove, secure })
     }
 
+    /// Reports an I/O queue whose HOSTID is not its admin queue's. Reservations go by the admin queue's.
+    fn report_host_id(&self, association: &Association, data: &ConnectData) {
+        if association.host_id == data.host_id {
+            return;
+        }
+        let (host, subsystem) = (data.host.clone(), data.subsystem.clone());
+        let (controller, from) = (association.controller.0, self.place.from);
+        (self.premises.tell)(Told::HostIdDiffers { host, subsystem, controller, from });
+    }
+
     /// Puts a discovery controller, or a queue of the device, behind the connection.
     fn seat(&mut self, queue: Queue, connect: &Connect) {
         self.queue = queue;
         self.entries = u32::from(connect.sqsize_z) + 1;
         self.head = 1 % self.entries;
         self.no_flow_control = connect.no_flow_control;
+    }
+}
+
+/// Why a Connect is refused, for a log.
+fn reason(refusal: &ConnectRefusal, queue: &Queue) -> &'static str {
+    match refusal.kind {
+        RefusalKind::IncompatibleFormat => "the record format of its Connect is not known",
+        RefusalKind::Busy => "there is no room for it at the moment",
+        RefusalKind::Invalid(Parameter::HOSTNQN) => {
+            "its HOSTNQN is empty, is not a name, or is not that of its admin queue"
+        }
+        RefusalKind::Invalid(Parameter::HOSTID) => "its HOSTID is not that of its admin queue",
+        RefusalKind::Invalid(Parameter::SUBNQN) => "there is no such subsystem here",
+        RefusalKind::Invalid(Parameter::CNTLID) => "there is no such controller, or it cannot be asked for",
+        RefusalKind::Invalid(Parameter::QID) => "its queue identifier is out of range or in use",
+        RefusalKind::Invalid(Parameter::SQSIZE) => "its queue has too many entries or none",
+        RefusalKind::Invalid(Parameter::KATO) => "its keep alive timeout is out of range",
+        RefusalKind::InvalidHost => "it may not connect",
+        _ if !matches!(queue, Queue::Unconnected) => "the connection has a queue already",
+        _ => "its Connect is not valid now",
     }
 }
 
@@ -261,7 +312,7 @@ fn connect_admin(
 fn connect_io(
     site: &Site,
     connect: &Connect,
-    data: &ConnectData,
+    (data, is_identified): (&ConnectData, bool),
     id: ControllerId,
     device: &mut CapsuleDevice<'_>,
 ) -> Result<ConnectedQueue, ConnectRefusal> {
@@ -274,7 +325,8 @@ fn connect_io(
     if association.host != data.host {
         return Err(ConnectRefusal::invalid(Parameter::HOSTNQN));
     }
-    if association.host_id != data.host_id {
+    // Where hosts prove who they are, an I/O queue is of the same host in all it says. Elsewhere peers send what they like.
+    if is_identified && association.host_id != data.host_id {
         return Err(ConnectRefusal::invalid(Parameter::HOSTID));
     }
     let resets = association.resets();

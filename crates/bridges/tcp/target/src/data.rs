@@ -22,21 +22,38 @@ pub enum Data {
 
 /// Reads what a command says of its data, `in_capsule` of which came with it.
 ///
+/// A command without data has no descriptor: bytes 39:24 and PSDT are reserved then, and hosts send zeroes there as well as a
+/// transport data block of no bytes. A command whose opcode has a direction may move nothing all the same (Get Features,
+/// Namespace Management): a descriptor that names no data is left to the device, which refuses it where it needs the data.
+///
 /// # Errors
 /// The status that answers it.
 pub fn data_of(command: &Command, in_capsule: Option<usize>) -> Result<Data, Status> {
+    let direction = direction(command);
+    if direction == Direction::Both {
+        return Err(Status::INVALID_OPCODE.with_dnr());
+    }
+    if direction == Direction::None {
+        return no_data(in_capsule);
+    }
     if command.cdw0.psdt() != DataPointer::Sgl {
-        return Err(Status::INVALID_FIELD.with_dnr());
+        return no_data(in_capsule).map_err(|_| Status::INVALID_FIELD.with_dnr());
     }
     let descriptor = command.sgl1();
     match descriptor.kind {
         SglKind::DATA_BLOCK_OFFSET => {
             in_capsule_data(descriptor.address, descriptor.length_bytes, in_capsule)
         }
-        _ if in_capsule.is_some() => Err(Status::DATA_SGL_LENGTH_INVALID.with_dnr()),
-        SglKind::TRANSPORT_DATA_BLOCK => transported(command, descriptor.length_bytes as usize),
-        _ => Err(Status::SGL_TYPE_INVALID.with_dnr()),
+        SglKind::TRANSPORT_DATA_BLOCK if in_capsule.is_none() => {
+            transported(direction, descriptor.length_bytes as usize)
+        }
+        _ => no_data(in_capsule),
     }
+}
+
+/// A command that moves nothing brings nothing either.
+fn no_data(in_capsule: Option<usize>) -> Result<Data, Status> {
+    if in_capsule.is_some() { Err(Status::DATA_SGL_LENGTH_INVALID.with_dnr()) } else { Ok(Data::None) }
 }
 
 fn in_capsule_data(offset: u64, bytes: u32, in_capsule: Option<usize>) -> Result<Data, Status> {
@@ -49,15 +66,14 @@ fn in_capsule_data(offset: u64, bytes: u32, in_capsule: Option<usize>) -> Result
     Ok(Data::InCapsule)
 }
 
-fn transported(command: &Command, bytes: usize) -> Result<Data, Status> {
+fn transported(direction: Direction, bytes: usize) -> Result<Data, Status> {
     if bytes > MAX_TRANSFER_BYTES {
         return Err(Status::INVALID_FIELD.with_dnr());
     }
-    match direction(command) {
+    match direction {
         Direction::HostToDevice if bytes > 0 => Ok(Data::AtHost),
-        Direction::HostToDevice | Direction::None => Ok(Data::None),
         Direction::DeviceToHost => Ok(Data::ToHost(bytes)),
-        Direction::Both => Err(Status::INVALID_OPCODE.with_dnr()),
+        _ => Ok(Data::None),
     }
 }
 
@@ -102,8 +118,31 @@ mod tests {
         shifted.address = 8;
         assert_eq!(data_of(&command(1, shifted), Some(512)), Err(Status::SGL_OFFSET_INVALID.with_dnr()));
         let block = SglDescriptor::data_block(0, 512);
-        assert_eq!(data_of(&command(1, block), None), Err(Status::SGL_TYPE_INVALID.with_dnr()));
+        assert_eq!(data_of(&command(1, block), Some(512)), length);
         assert_eq!(data_of(&command(2, transport(u32::MAX)), None), Err(Status::INVALID_FIELD.with_dnr()));
-        assert_eq!(data_of(&Command::new(2, 1, 1), None), Err(Status::INVALID_FIELD.with_dnr()));
+        assert_eq!(data_of(&Command::new(1, 1, 1), Some(512)), Err(Status::INVALID_FIELD.with_dnr()));
+        assert_eq!(data_of(&command(0, transport(0)), Some(512)), length);
+        assert_eq!(data_of(&command(3, transport(0)), None), Err(Status::INVALID_OPCODE.with_dnr()));
+    }
+
+    #[test]
+    fn no_descriptor_of_a_command_without_data_is_looked_at() {
+        let no_pointer = Command::new(0, 1, 1);
+        let garbage = SglDescriptor::new(SglKind(0xff), u64::MAX, u32::MAX);
+        for command in [no_pointer, command(0, SglDescriptor::default()), command(0, garbage)] {
+            assert_eq!(data_of(&command, None), Ok(Data::None));
+        }
+        // Property Get: type 04h.
+        let mut property_get = Command::new(0x7f, 1, 4);
+        property_get.set_sgl1(garbage);
+        assert_eq!(data_of(&property_get, None), Ok(Data::None));
+    }
+
+    #[test]
+    fn a_descriptor_that_names_no_data_is_left_to_the_device() {
+        for opcode in [1, 2] {
+            assert_eq!(data_of(&command(opcode, SglDescriptor::default()), None), Ok(Data::None));
+            assert_eq!(data_of(&command(opcode, SglDescriptor::data_block(0, 512)), None), Ok(Data::None));
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Fabrics commands of a connection: properties, Disconnect, and whom the others are for.
 
-use byway_fabrics::{FabricsCommand, Property, PropertyAccess};
+use byway_fabrics::{CommandError, ConnectData, FabricsCommand, Property, PropertyAccess};
 use byway_in_process::CapsuleDevice;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::feature::{FeatureCdw10, FeatureId};
@@ -25,6 +25,11 @@ impl Open {
     ) -> Result<(), Ended> {
         let parsed = match FabricsCommand::parse(command) {
             Ok(parsed) => parsed,
+            Err(CommandError::Connect(refusal)) => {
+                let names = ConnectData::names(data.unwrap_or_default());
+                self.refuse_connect(command, names, refusal, hand.out);
+                return Ok(());
+            }
             Err(error) => {
                 self.send_result(command, error.status(), error.dw0().into(), hand.out);
                 return Ok(());

@@ -168,16 +168,27 @@ pub enum Told {
         /// Where it is.
         from: SocketAddr,
     },
-    /// A host was not connected: it may not be, or came in another way than it must.
+    /// A host was not connected: it may not be, came in another way than it must, or its Connect has a field that is wrong.
     HostRefused {
-        /// Its name, as it says.
-        host: Nqn,
+        /// Its name, as it says: empty where it says none.
+        host: String,
         /// The subsystem's name, as it says.
-        subsystem: Nqn,
+        subsystem: String,
         /// Where it is.
         from: SocketAddr,
         /// Why.
         why: &'static str,
+    },
+    /// An I/O queue was connected with another host identifier (HOSTID) than its admin queue, by a host of the same name.
+    HostIdDiffers {
+        /// Its name.
+        host: Nqn,
+        /// The subsystem's name.
+        subsystem: Nqn,
+        /// The controller.
+        controller: u16,
+        /// Where it is.
+        from: SocketAddr,
     },
     /// Its controller is gone.
     HostLeft {

@@ -12,8 +12,11 @@ use byway_spec::vendor::VendorOpcode;
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::feature;
+use crate::controller::Controller;
 use crate::error::CommandError;
+use crate::execute::FIRST_VENDOR_OPCODE;
 use crate::reservation::Access;
+use crate::subsystem::Subsystem;
 
 /// Of one namespace, as every I/O command.
 const SUPPORTED: Effects = Effects::new().with_csupp(true).with_csp(Effects::SCOPE_NAMESPACE);
@@ -74,21 +77,72 @@ const KV: [(KvOpcode, Effects); 10] = [
     (KvOpcode::RESERVATION_RELEASE, SUPPORTED),
 ];
 
-/// The page of command set `csi`.
-pub(super) fn page(csi: Csi, has_doorbell_buffers: bool) -> Result<Vec<u8>, CommandError> {
+/// The page of command set `csi`: of the commands known here, those that a controller has.
+pub(super) fn page(
+    csi: Csi,
+    has_admin: impl Fn(AdminOpcode) -> bool,
+    has_io: impl Fn(u8) -> bool,
+) -> Result<Vec<u8>, CommandError> {
     let mut log = EffectsLog::new_zeroed();
-    let offered = |opcode| opcode != AdminOpcode::DOORBELL_BUFFER_CONFIG || has_doorbell_buffers;
-    let admin = ADMIN.into_iter().filter(|(opcode, _)| offered(*opcode));
+    let admin = ADMIN.into_iter().filter(|(opcode, _)| has_admin(*opcode));
     fill(&mut log.admin, admin.map(|(opcode, effects)| (opcode.0, effects)));
-    match csi {
-        Csi::NVM => fill(&mut log.io, NVM.map(|(opcode, effects)| (opcode.0, effects))),
-        Csi::KV => {
-            fill(&mut log.io, KV.map(|(opcode, effects)| (opcode.0, effects)));
-            fill(&mut log.io, VendorOpcode::ALL.iter().map(|opcode| (opcode.0, CHANGES_DATA)));
-        }
-        _ => return Err(CommandError::invalid_field("no such command set").at_byte(59)),
-    }
+    fill(&mut log.io, io_commands(csi)?.into_iter().filter(|(opcode, _)| has_io(*opcode)));
     Ok(log.as_bytes().to_vec())
+}
+
+fn io_commands(csi: Csi) -> Result<Vec<(u8, Effects)>, CommandError> {
+    match csi {
+        Csi::NVM => Ok(NVM.map(|(opcode, effects)| (opcode.0, effects)).to_vec()),
+        Csi::KV => {
+            let vendor = VendorOpcode::ALL.iter().map(|opcode| (opcode.0, CHANGES_DATA));
+            Ok(KV.map(|(opcode, effects)| (opcode.0, effects)).into_iter().chain(vendor).collect())
+        }
+        _ => Err(CommandError::invalid_field("no such command set").at_byte(59)),
+    }
+}
+
+impl Controller {
+    /// The page of command set `csi`: commands that are not in it end with Invalid Command Opcode here.
+    pub(super) fn effects_page(&self, subsystem: &Subsystem, csi: Csi) -> Result<Vec<u8>, CommandError> {
+        let has_admin = |opcode| self.has_admin_command(subsystem, opcode);
+        page(csi, has_admin, |opcode| self.has_io_command(subsystem, csi, opcode))
+    }
+
+    /// Whether it has an admin command that the device knows. Over fabrics Connect makes queues, and no doorbells are written.
+    pub(super) fn has_admin_command(&self, subsystem: &Subsystem, opcode: AdminOpcode) -> bool {
+        let (in_rings, options) = (self.capsules.is_none(), &subsystem.options);
+        match opcode {
+            AdminOpcode::DELETE_SQ
+            | AdminOpcode::CREATE_SQ
+            | AdminOpcode::DELETE_CQ
+            | AdminOpcode::CREATE_CQ => in_rings,
+            AdminOpcode::DOORBELL_BUFFER_CONFIG => in_rings && options.doorbell_buffers,
+            AdminOpcode::FORMAT_NVM => options.namespace_management && !self.registers.is_admin_only(),
+            AdminOpcode::SANITIZE => options.namespace_management && !subsystem.has_engines(),
+            AdminOpcode::NAMESPACE_MANAGEMENT | AdminOpcode::NAMESPACE_ATTACHMENT => {
+                options.namespace_management
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether every namespace of command set `csi` has an I/O command that the device knows.
+    fn has_io_command(&self, subsystem: &Subsystem, csi: Csi, opcode: u8) -> bool {
+        if self.registers.is_admin_only() || csi != Csi::NVM && !self.registers.serves_all_sets() {
+            return false;
+        }
+        let exported = subsystem.engine_commands();
+        match NvmOpcode(opcode) {
+            _ if opcode >= FIRST_VENDOR_OPCODE => self.has_vendor_command(VendorOpcode(opcode)),
+            _ if csi != Csi::NVM => true,
+            NvmOpcode::COMPARE => exported.compare,
+            NvmOpcode::WRITE_ZEROES => exported.write_zeroes,
+            NvmOpcode::DATASET_MANAGEMENT => exported.deallocate,
+            NvmOpcode::VERIFY => exported.verify,
+            NvmOpcode::COPY => exported.copy,
+            _ => true,
+        }
+    }
 }
 
 /// Whether a command changes what the device keeps: data, what namespaces there are, or who may use them.
@@ -146,7 +200,8 @@ mod tests {
 
     #[test]
     fn each_command_set_has_its_own_commands_beside_the_same_admin_commands() {
-        let (nvm, kv) = (page(Csi::NVM, true).unwrap(), page(Csi::KV, true).unwrap());
+        let (nvm, kv) =
+            (page(Csi::NVM, |_| true, |_| true).unwrap(), page(Csi::KV, |_| true, |_| true).unwrap());
         assert_eq!(nvm[..1024], kv[..1024]);
         let io = |page: &[u8], opcode: u8| page[1024 + usize::from(opcode) * 4];
         assert_eq!((io(&nvm, 0x02), io(&nvm, 0x01), io(&nvm, 0x06)), (1, 3, 0));

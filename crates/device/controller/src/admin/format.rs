@@ -20,9 +20,6 @@ impl Controller {
         subsystem: &mut Subsystem,
         command: &Command,
     ) -> Result<Outcome, CommandError> {
-        if self.registers.is_admin_only() {
-            return Err(NO_IO_SETS);
-        }
         let cdw10 = FormatCdw10::from_bits(command.cdw10);
         if command.nsid == NSID_ALL {
             return Err(CommandError::invalid_field("namespaces are formatted one by one").at_byte(4));
@@ -50,8 +47,6 @@ pub(super) fn lba_format(index: u8) -> Result<u32, CommandError> {
     LBA_FORMATS.get(usize::from(index)).map(|shift| 1 << shift).ok_or(NO_FORMAT)
 }
 
-const NO_IO_SETS: CommandError =
-    CommandError::new(Status::INVALID_OPCODE, "CC.CSS selects the admin command set only").at_byte(0);
 const NO_FORMAT: CommandError = CommandError::new(Status::INVALID_FORMAT, "no such format").at_byte(40);
 const NO_NAMESPACE: CommandError =
     CommandError::new(Status::INVALID_NAMESPACE, "no such namespace").at_byte(4);

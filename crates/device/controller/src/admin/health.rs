@@ -1,6 +1,6 @@
 //! SMART / Health Information (log page 02h) and the temperatures behind its warnings.
 
-use byway_flash::{Cause, FlashHealth, Trouble};
+use byway_flash::{FlashHealth, Trouble};
 use byway_spec::base::feature::TemperatureThreshold;
 use byway_spec::base::log::SmartLog;
 use zerocopy::{FromZeros, IntoBytes};
@@ -128,17 +128,17 @@ impl Controller {
     /// The log page.
     pub(super) fn smart_page(&self, subsystem: &Subsystem) -> Vec<u8> {
         let flash = &subsystem.flash;
-        let (counters, health) = (flash.counters(), subsystem.health());
+        let (host, health) = (flash.counters().host, subsystem.health());
         let mut log = SmartLog::new_zeroed();
         log.critical_warning = critical_warning(subsystem, &self.admin.features.thresholds);
         log.temperature_k = health.temperature_k.into();
         log.spare_percent = health.available_spare_percent;
         log.spare_threshold_percent = SPARE_THRESHOLD_PERCENT;
         log.used_percent = health.percentage_used;
-        log.data_units_read = u128::from(counters[Cause::Host].read_bytes.div_ceil(DATA_UNIT_BYTES)).into();
-        log.data_units_written = u128::from(counters.accepted_bytes.div_ceil(DATA_UNIT_BYTES)).into();
-        log.host_reads = u128::from(subsystem.io.reads()).into();
-        log.host_writes = u128::from(subsystem.io.writes()).into();
+        log.data_units_read = u128::from(host.read_bytes.div_ceil(DATA_UNIT_BYTES)).into();
+        log.data_units_written = u128::from(host.written_bytes.div_ceil(DATA_UNIT_BYTES)).into();
+        log.host_reads = u128::from(host.reads).into();
+        log.host_writes = u128::from(host.writes).into();
         log.power_cycles = u128::from(health.power_cycles).into();
         log.unsafe_shutdowns = u128::from(health.unsafe_shutdowns).into();
         log.media_errors = u128::from(health.media_errors).into();

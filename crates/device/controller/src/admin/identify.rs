@@ -68,15 +68,17 @@ impl Controller {
         match request.cns {
             Cns::NAMESPACE => self.identify_nvm(subsystem, nsid),
             Cns::CONTROLLER => Ok(page_of(&*self.identify_controller(subsystem))),
-            Cns::ACTIVE_NAMESPACES => active_namespaces(subsystem, self.id, nsid, None),
+            Cns::ACTIVE_NAMESPACES => self.active_namespaces(subsystem, nsid, None),
             Cns::NAMESPACE_DESCRIPTORS => self.identify_descriptors(subsystem, nsid),
             Cns::SET_NAMESPACE => self.identify_set_namespace(subsystem, nsid, csi),
             Cns::SET_CONTROLLER => identify_set_controller(csi),
-            Cns::SET_ACTIVE_NAMESPACES => active_namespaces(subsystem, self.id, nsid, Some(supported(csi)?)),
+            Cns::SET_ACTIVE_NAMESPACES => self.active_namespaces(subsystem, nsid, Some(supported(csi)?)),
             Cns::INDEPENDENT_NAMESPACE => self.identify_independent(subsystem, nsid),
             Cns::SET_FORMAT_NAMESPACE => self.identify_format(csi, request.format),
-            Cns::ALLOCATED_NAMESPACES => allocated_namespaces(subsystem, nsid),
+            Cns::ALLOCATED_NAMESPACES => allocated_namespaces(subsystem, nsid, None),
             Cns::ALLOCATED_NAMESPACE => self.identify_allocated(subsystem, nsid),
+            Cns::SET_ALLOCATED_NAMESPACES => allocated_namespaces(subsystem, nsid, Some(supported(csi)?)),
+            Cns::SET_ALLOCATED_NAMESPACE => self.identify_set_allocated(subsystem, nsid, csi),
             Cns::ATTACHED_CONTROLLERS => attached_controllers(subsystem, nsid, controller),
             Cns::CONTROLLERS => Ok(controller_list(subsystem.controllers().filter(|id| id.0 >= controller))),
             Cns::COMMAND_SETS => self.command_sets(subsystem, controller),
@@ -92,6 +94,18 @@ impl Controller {
         let mut sets = CommandSets::new_zeroed();
         sets.vectors[0] = COMMAND_SETS;
         Ok(page_of(&sets))
+    }
+
+    fn active_namespaces(
+        &self,
+        subsystem: &Subsystem,
+        after: u32,
+        csi: Option<Csi>,
+    ) -> Result<Page, CommandError> {
+        let mine = subsystem.namespaces().filter(|(nsid, namespace)| {
+            self.is_active(subsystem, *nsid) && csi.is_none_or(|csi| namespace.csi() == csi)
+        });
+        namespace_list(mine.map(|(nsid, _)| nsid), after)
     }
 
     fn identify_controller(&self, subsystem: &Subsystem) -> Box<wire::Controller> {
@@ -148,7 +162,7 @@ impl Controller {
         data.kas = keep_alive::GRANULARITY_100MS;
         // Format of the broadcast namespace is not supported; each namespace is formatted alone.
         data.fna = 1 << 3;
-        data.sanicap = if subsystem.has_engines() { 0 } else { sanitize::SANICAP };
+        data.sanicap = if subsystem.has_engines() || !manages { 0 } else { sanitize::SANICAP };
     }
 }
 
@@ -255,20 +269,9 @@ pub(super) fn supported(csi: Csi) -> Result<Csi, CommandError> {
     if matches!(csi, Csi::NVM | Csi::KV) { Ok(csi) } else { Err(UNKNOWN_COMMAND_SET) }
 }
 
-fn active_namespaces(
-    subsystem: &Subsystem,
-    id: ControllerId,
-    after: u32,
-    csi: Option<Csi>,
-) -> Result<Page, CommandError> {
-    let mine = subsystem.namespaces().filter(|(nsid, namespace)| {
-        subsystem.is_attached(*nsid, id) && csi.is_none_or(|csi| namespace.csi() == csi)
-    });
-    namespace_list(mine.map(|(nsid, _)| nsid), after)
-}
-
-fn allocated_namespaces(subsystem: &Subsystem, after: u32) -> Result<Page, CommandError> {
-    namespace_list(subsystem.namespaces().map(|(nsid, _)| nsid), after)
+fn allocated_namespaces(subsystem: &Subsystem, after: u32, csi: Option<Csi>) -> Result<Page, CommandError> {
+    let all = subsystem.namespaces().filter(|(_, namespace)| csi.is_none_or(|csi| namespace.csi() == csi));
+    namespace_list(all.map(|(nsid, _)| nsid), after)
 }
 
 fn namespace_list(nsids: impl Iterator<Item = u32>, after: u32) -> Result<Page, CommandError> {

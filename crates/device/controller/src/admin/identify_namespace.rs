@@ -33,6 +33,9 @@ const READY: u8 = 1;
 /// Deallocated blocks read zeroes, and Write Zeroes may deallocate (DLFEAT).
 const READS_ZEROES: u8 = 1 | 1 << 3;
 
+/// Blocks in use of a key-value namespace that holds nothing, or of which nothing is told: hosts want more than none.
+const NONE_USED: u64 = 1;
+
 /// How a controller reaches a namespace.
 #[derive(Clone, Copy)]
 struct Path {
@@ -80,13 +83,24 @@ impl Controller {
             return format_page(supported(csi)?);
         }
         let path = self.path(subsystem, nsid);
-        let Some((namespace, flash)) = self.active(subsystem, nsid)? else { return Ok(empty()) };
-        if namespace.csi() != supported(csi)? {
-            return Err(OTHER_COMMAND_SET);
+        match self.active(subsystem, nsid)? {
+            Some((namespace, flash)) => set_page(namespace, flash, path, csi),
+            None => Ok(empty()),
         }
-        match namespace {
-            Namespace::Nvm(_) | Namespace::Exported(_) => Ok(page_of(&NvmNamespaceExtended::new_zeroed())),
-            Namespace::Kv(kv) => Ok(page_of(&*kv_data(kv, flash, path))),
+    }
+
+    /// CNS 1Bh.
+    pub(super) fn identify_set_allocated(
+        &self,
+        subsystem: &mut Subsystem,
+        nsid: u32,
+        csi: Csi,
+    ) -> Result<Page, CommandError> {
+        check_nsid(nsid)?;
+        let path = self.path(subsystem, nsid);
+        match subsystem.namespace_mut(nsid) {
+            Some((namespace, flash)) => set_page(namespace, flash, path, csi),
+            None => Ok(empty()),
         }
     }
 
@@ -150,8 +164,16 @@ impl Controller {
         nsid: u32,
     ) -> Result<Option<(&'a mut Namespace, &'a mut Flash)>, CommandError> {
         check_nsid(nsid)?;
-        let is_attached = subsystem.is_attached(nsid, self.id);
-        Ok(subsystem.namespace_mut(nsid).filter(|_| is_attached))
+        let is_active = self.is_active(subsystem, nsid);
+        Ok(subsystem.namespace_mut(nsid).filter(|_| is_active))
+    }
+
+    /// Whether namespace `nsid` is attached to this controller, and of a command set that its host chose. A host that chose the
+    /// NVM command set alone (CC.CSS 000b) reads no command set identifiers, and would take keys for blocks.
+    pub(super) fn is_active(&self, subsystem: &Subsystem, nsid: u32) -> bool {
+        let is_chosen = |csi| csi == Csi::NVM || !self.registers.serves_nvm_only();
+        subsystem.is_attached(nsid, self.id)
+            && subsystem.namespace(nsid).is_some_and(|namespace| is_chosen(namespace.csi()))
     }
 }
 
@@ -167,11 +189,26 @@ fn nvm_page(namespace: &Namespace, flash: &mut Flash, path: Path) -> Result<Page
     let mut data = match namespace {
         Namespace::Nvm(nvm) => nvm_data(nvm, flash)?,
         Namespace::Exported(exported) => exported_data(exported),
-        Namespace::Kv(_) => return Err(OTHER_COMMAND_SET),
+        Namespace::Kv(kv) => kv_as_blocks(kv, flash),
     };
     data.anagrpid = path.group;
-    data.nuse = if path.is_closed { 0 } else { data.nuse };
+    data.nuse = match namespace {
+        _ if !path.is_closed => data.nuse,
+        Namespace::Kv(_) => NONE_USED,
+        Namespace::Nvm(_) | Namespace::Exported(_) => 0,
+    };
     Ok(page_of(&*data))
+}
+
+/// What CNS 05h and 1Bh have of a namespace.
+fn set_page(namespace: &Namespace, flash: &Flash, path: Path, csi: Csi) -> Result<Page, CommandError> {
+    if namespace.csi() != supported(csi)? {
+        return Err(OTHER_COMMAND_SET);
+    }
+    match namespace {
+        Namespace::Nvm(_) | Namespace::Exported(_) => Ok(page_of(&NvmNamespaceExtended::new_zeroed())),
+        Namespace::Kv(kv) => Ok(page_of(&*kv_data(kv, flash, path))),
+    }
 }
 
 /// The structure of a command set with what all its namespaces share.
@@ -209,6 +246,25 @@ fn nvm_data(namespace: &NvmNamespace, flash: &mut Flash) -> Result<Box<NvmData>,
     data.nguid = record.nguid;
     data.nsattr = u8::from(flash.is_read_only());
     Ok(data)
+}
+
+/// A key-value namespace as CNS 00h has it. SPDK's host asks that of every namespace, and takes one of no capacity, or an
+/// error, for the end of the controller. Its size is told in blocks of 512 bytes; the descriptors of CNS 03h name its command
+/// set.
+fn kv_as_blocks(namespace: &KvNamespace, flash: &Flash) -> Box<NvmData> {
+    const LBA_SHIFT: u8 = 9;
+    let mut data = Box::new(NvmData::new_zeroed());
+    let record = namespace.record();
+    data.lbaf[0] = LbaFormat::new().with_lbads(LBA_SHIFT);
+    data.nsze = (record.size_bytes >> LBA_SHIFT).max(1);
+    data.ncap = data.nsze;
+    data.nuse = (namespace.used_bytes() >> LBA_SHIFT).clamp(NONE_USED, data.ncap);
+    data.nmic = SHARED;
+    data.rescap = RESCAP.into_bits();
+    data.nvmcap_bytes = u128::from(record.size_bytes).into();
+    data.nguid = record.nguid;
+    data.nsattr = u8::from(flash.is_read_only());
+    data
 }
 
 /// One LBA format: the engine's own.

@@ -3,24 +3,7 @@
 
 use byway_spec::Command;
 use byway_spec::base::command::DataPointer;
-use byway_spec::kv::KvOpcode;
-use byway_spec::nvm::NvmOpcode;
 use byway_spec::vendor::VendorOpcode;
-
-/// Commands whose effect is to read. Block and key-value commands of one kind share their opcode.
-const READS: [u8; 3] = [NvmOpcode::READ.0, NvmOpcode::COMPARE.0, KvOpcode::LIST.0];
-
-/// Commands that write, each value once however many transfer commands it takes.
-const WRITES: [u8; 8] = [
-    NvmOpcode::WRITE.0,
-    NvmOpcode::COPY.0,
-    VendorOpcode::KV_WRITE_PIGGYBACK.0,
-    VendorOpcode::KV_WRITE_PT.0,
-    VendorOpcode::KV_STORE_CXL.0,
-    VendorOpcode::KV_STORE_CXL_PIGGYBACK.0,
-    VendorOpcode::KV_STORE_PRP_TAIL.0,
-    VendorOpcode::KV_BULK_STORE.0,
-];
 
 /// How a command says where its payload is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,16 +63,6 @@ impl IoCounters {
         self.counts[pointer as usize][usize::from(opcode)] += 1;
     }
 
-    /// Read commands.
-    pub fn reads(&self) -> u64 {
-        self.with_opcodes(&READS)
-    }
-
-    /// Write commands.
-    pub fn writes(&self) -> u64 {
-        self.with_opcodes(&WRITES)
-    }
-
     /// Commands by how their payload came or went, each with its name: which descriptor a host's kernel chose is seen here
     /// and nowhere else. What carries a payload in its own dwords has no descriptor.
     pub fn payloads(&self) -> [(&'static str, u64); 6] {
@@ -120,6 +93,8 @@ impl IoCounters {
 mod tests {
     use super::*;
     use byway_spec::base::sgl::SglDescriptor;
+    use byway_spec::kv::KvOpcode;
+    use byway_spec::nvm::NvmOpcode;
 
     #[test]
     fn a_command_is_counted_by_its_descriptor_if_it_moves_data() {
@@ -136,6 +111,5 @@ mod tests {
         let wanted =
             [("prp", 1), ("sgl", 1), ("inline", 2), ("piggyback", 0), ("piggyback_pt", 1), ("cxl", 0)];
         assert_eq!(payloads, wanted);
-        assert_eq!(counters.writes(), 4);
     }
 }

@@ -40,8 +40,8 @@ fn counters(subsystem: &Subsystem) -> Vec<Counter> {
     let mut counters = vec![
         counter("accepted_bytes", flash.accepted_bytes),
         counter("media_errors", flash.media_errors),
-        counter("host_reads", subsystem.io.reads()),
-        counter("host_writes", subsystem.io.writes()),
+        counter("host_reads", flash.host.reads),
+        counter("host_writes", flash.host.writes),
     ];
     let payloads = subsystem.io.payloads();
     counters.extend(payloads.map(|(name, commands)| counter(&format!("payload.{name}"), commands)));

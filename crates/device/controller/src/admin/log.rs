@@ -121,7 +121,7 @@ impl Controller {
             LogPage::SMART => self.smart_page(subsystem),
             LogPage::FIRMWARE_SLOT => firmware_slots(),
             LogPage::CHANGED_NAMESPACES => subsystem.changes.page(self.id).as_bytes().to_vec(),
-            LogPage::EFFECTS => effects::page(request.csi, subsystem.options.doorbell_buffers)?,
+            LogPage::EFFECTS => self.effects_page(subsystem, request.csi)?,
             LogPage::FEATURES => effects::features_page(),
             LogPage::MANAGEMENT => effects::management_page(),
             LogPage::ANA if subsystem.paths.are_told(self.id) => {

@@ -5,6 +5,7 @@
 
 use byway_queue::Doorbells;
 use byway_spec::base::admin::AdminOpcode;
+use byway_spec::base::command::Direction;
 use byway_spec::{Command, DataPointer, Status};
 
 use crate::controller::Controller;
@@ -139,25 +140,11 @@ impl Controller {
         if subsystem.is_sanitizing() {
             sanitize::refuse(command)?;
         }
-        match AdminOpcode(command.opcode()) {
-            // Over fabrics Connect makes queues.
-            AdminOpcode::DELETE_SQ
-            | AdminOpcode::CREATE_SQ
-            | AdminOpcode::DELETE_CQ
-            | AdminOpcode::CREATE_CQ
-            | AdminOpcode::DOORBELL_BUFFER_CONFIG
-                if self.capsules.is_some() =>
-            {
-                Err(NO_SUCH_COMMAND)
-            }
-            AdminOpcode::NAMESPACE_MANAGEMENT
-            | AdminOpcode::NAMESPACE_ATTACHMENT
-            | AdminOpcode::FORMAT_NVM
-            | AdminOpcode::SANITIZE
-                if !subsystem.options.namespace_management =>
-            {
-                Err(NO_SUCH_COMMAND)
-            }
+        let opcode = AdminOpcode(command.opcode());
+        if !self.has_admin_command(subsystem, opcode) {
+            return Err(NO_SUCH_COMMAND);
+        }
+        match opcode {
             AdminOpcode::DELETE_SQ => self.delete_submission_queue(subsystem, port, command),
             AdminOpcode::CREATE_SQ => self.create_submission_queue(port, doorbells, command),
             AdminOpcode::GET_LOG_PAGE => self.get_log_page(subsystem, port, command),
@@ -171,9 +158,7 @@ impl Controller {
             AdminOpcode::NAMESPACE_MANAGEMENT => self.manage_namespace(subsystem, port, command),
             AdminOpcode::NAMESPACE_ATTACHMENT => self.attach_namespace(subsystem, port, command),
             AdminOpcode::KEEP_ALIVE => self.keep_alive(),
-            AdminOpcode::DOORBELL_BUFFER_CONFIG if subsystem.options.doorbell_buffers => {
-                self.configure_doorbell_buffer(port, doorbells, command)
-            }
+            AdminOpcode::DOORBELL_BUFFER_CONFIG => self.configure_doorbell_buffer(port, doorbells, command),
             AdminOpcode::FORMAT_NVM => self.format(subsystem, command),
             AdminOpcode::SANITIZE => self.sanitize(subsystem, command),
             _ => Err(NO_SUCH_COMMAND),
@@ -210,12 +195,13 @@ impl Controller {
 const NO_SUCH_COMMAND: CommandError =
     CommandError::new(Status::INVALID_OPCODE, "no such admin command").at_byte(0);
 
-/// What no admin command may have: fusing, and SGLs on a memory-based transport; PRPs on any other.
+/// What no admin command may have: fusing, and data by SGLs on a memory-based transport. Without data PSDT is reserved.
 fn check_form(command: &Command, in_capsules: bool) -> Result<(), CommandError> {
     if command.cdw0.fuse() != 0 {
         return Err(CommandError::invalid_field("fused commands are not supported").at_byte(1));
     }
-    if !in_capsules && command.cdw0.psdt() != DataPointer::Prp {
+    let has_data = command.direction() != Direction::None;
+    if !in_capsules && has_data && command.cdw0.psdt() != DataPointer::Prp {
         return Err(CommandError::invalid_field("admin commands use PRPs").at_byte(1));
     }
     Ok(())

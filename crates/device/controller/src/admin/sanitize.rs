@@ -8,7 +8,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::controller::Controller;
 use crate::error::CommandError;
-use crate::namespace::{OF_ITS_OWNER, Outcome};
+use crate::namespace::Outcome;
 use crate::reservation::Access;
 use crate::sanitize::IN_PROGRESS;
 use crate::subsystem::Subsystem;
@@ -25,9 +25,6 @@ impl Controller {
         subsystem: &mut Subsystem,
         command: &Command,
     ) -> Result<Outcome, CommandError> {
-        if subsystem.has_engines() {
-            return Err(OF_ITS_OWNER);
-        }
         subsystem.check_access_to_all(self.id, Access::Write)?;
         let cdw10 = SanitizeCdw10::from_bits(command.cdw10);
         match cdw10.sanact() {

@@ -7,6 +7,7 @@
 //! keeps its beginning.
 
 mod histogram;
+mod host_io;
 mod kind;
 
 use std::collections::{BTreeMap, HashMap};
@@ -269,7 +270,7 @@ impl Subsystem {
 }
 
 impl Controller {
-    /// Counts a command that was just executed, if somebody wants to know. Its data came or went through its capsule, behind
+    /// Counts a command that was just executed: for SMART, and by its type if somebody wants to know. Its data came or went through its capsule, behind
     /// it in its ring, or by what its pointer named.
     #[inline]
     pub(crate) fn count(
@@ -280,12 +281,18 @@ impl Controller {
         inline_bytes: Option<usize>,
         (result, changes): (&Result<Outcome, CommandError>, bool),
     ) {
-        if subsystem.counting.is_none() {
-            return;
-        }
         let moved = || port.capsule.as_ref().map_or(self.room.mapped.len_bytes, CapsuleData::moved_bytes);
-        let bytes = inline_bytes.unwrap_or_else(moved);
-        subsystem.count(&Executed { typed, result, changes, bytes });
+        let bytes = match result {
+            // Another engine has not read it yet.
+            Ok(Outcome::Elsewhere(at)) if at.reply.data_bytes > 0 => at.reply.data_bytes as usize,
+            _ => inline_bytes.unwrap_or_else(moved),
+        };
+        if typed.queue == QueueKind::Io {
+            subsystem.count_host(typed.opcode, if result.is_ok() { bytes } else { 0 });
+        }
+        if subsystem.counting.is_some() {
+            subsystem.count(&Executed { typed, result, changes, bytes });
+        }
     }
 
     /// The same of two fused commands.

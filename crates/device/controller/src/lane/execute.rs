@@ -11,6 +11,7 @@ use crate::admin::note;
 use crate::counting::{Executed, QueueKind, Typed};
 use crate::data_pointer;
 use crate::error::CommandError;
+use crate::execute::FIRST_VENDOR_OPCODE;
 use crate::namespace::media::check_whole;
 use crate::namespace::{Namespace, Outcome};
 use crate::port::Port;
@@ -68,8 +69,10 @@ impl Lane {
         if gathering.result.is_ok() {
             gathering.result = perform_whole(subsystem, habits, gathering.nsid, &gathering.work, payloads);
         }
+        let bytes = moved_bytes(gathering);
+        count_host(subsystem, gathering, bytes);
         if subsystem.counting.is_some() {
-            count(subsystem, gathering);
+            count(subsystem, gathering, bytes);
         }
     }
 
@@ -152,14 +155,30 @@ impl Lane {
     }
 }
 
-/// Counts a command that was executed. That its host takes what it read is taken for granted.
-fn count(subsystem: &mut Subsystem, gathering: &Gathering) {
-    let Gathering { counted, nsid, work, result, .. } = gathering;
-    let typed = Typed { queue: QueueKind::Io, nsid: *nsid, opcode: counted.opcode() };
-    let bytes = match (work.what, result) {
+/// Bytes of data that a command moves. That its host takes what it read is taken for granted.
+#[inline]
+fn moved_bytes(gathering: &Gathering) -> usize {
+    let Gathering { work, result, .. } = gathering;
+    match (work.what, result) {
         (What::Get, Ok(value_bytes)) => work.value.len.min(*value_bytes as usize),
         _ => work.value.len,
-    };
+    }
+}
+
+/// Counts a command for SMART. A value that came in the command itself is counted as such.
+#[inline]
+fn count_host(subsystem: &mut Subsystem, gathering: &Gathering, bytes: usize) {
+    let is_done = gathering.result.is_ok();
+    subsystem.count_host(gathering.counted.opcode(), if is_done { bytes } else { 0 });
+    if is_done && gathering.work.what == What::Put && gathering.counted.opcode() >= FIRST_VENDOR_OPCODE {
+        subsystem.count_value(bytes);
+    }
+}
+
+/// Counts a command by its type.
+fn count(subsystem: &mut Subsystem, gathering: &Gathering, bytes: usize) {
+    let Gathering { counted, nsid, result, .. } = gathering;
+    let typed = Typed { queue: QueueKind::Io, nsid: *nsid, opcode: counted.opcode() };
     let result = result.clone().map(Outcome::with);
     subsystem.count(&Executed { typed, result: &result, changes: false, bytes });
 }

@@ -4,6 +4,7 @@ use crate::common::{TestHost, kv, number, nvm};
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::command::{DataPointer, NSID_ALL};
 use byway_spec::base::identify::{Cns, Csi, IdentifyCdw10, IdentifyCdw11};
+use byway_spec::base::register::Cc;
 use byway_spec::{Command, Status};
 
 const MIB: u64 = 1 << 20;
@@ -121,12 +122,65 @@ fn a_key_value_namespace_tells_its_size_in_bytes_and_its_limits() {
 }
 
 #[test]
+fn a_key_value_namespace_has_a_capacity_in_the_block_structure() {
+    let mut host = host();
+    let keys = host.identify(Cns::SET_NAMESPACE, 2, Csi::KV).unwrap();
+    for cns in [Cns::NAMESPACE, Cns::ALLOCATED_NAMESPACE] {
+        let data = host.identify(cns, 2, Csi::NVM).unwrap();
+        let (nsze, ncap, nuse) = (number(&data, 0, 8), number(&data, 8, 8), number(&data, 16, 8));
+        assert_eq!((nsze, ncap), (16 * MIB / 512, 16 * MIB / 512), "{cns}");
+        assert!((1..=ncap).contains(&nuse), "{nuse}");
+        assert_eq!((data[25], data[26], data[130]), (0, 0, 9), "one format, of 512 bytes");
+        assert_eq!(data[104..120], keys[48..64], "NGUID");
+        assert_eq!(data[120..128], keys[64..72], "EUI64");
+        assert_ne!(data[104..120], [0; 16]);
+    }
+}
+
+#[test]
+fn every_structure_of_every_namespace_can_be_had() {
+    let mut host = host();
+    for nsid in 1..=3 {
+        for cns in [
+            Cns::NAMESPACE,
+            Cns::NAMESPACE_DESCRIPTORS,
+            Cns::INDEPENDENT_NAMESPACE,
+            Cns::ALLOCATED_NAMESPACE,
+            Cns::ATTACHED_CONTROLLERS,
+        ] {
+            for csi in [Csi::NVM, Csi::KV, Csi::ZNS] {
+                let data = host.identify(cns, nsid, csi).unwrap();
+                assert!(data.iter().any(|byte| *byte != 0), "{cns} of {nsid}");
+            }
+        }
+        let csi = if nsid == 2 { Csi::KV } else { Csi::NVM };
+        for cns in [Cns::SET_NAMESPACE, Cns::SET_ALLOCATED_NAMESPACE] {
+            assert!(host.identify(cns, nsid, csi).is_ok(), "{cns} of {nsid}");
+        }
+    }
+}
+
+#[test]
+fn a_host_of_the_nvm_command_set_alone_has_no_key_value_namespace() {
+    let mut host = host();
+    host.enable_for(Cc::CSS_NVM);
+    assert_eq!(nsids(&host.identify(Cns::ACTIVE_NAMESPACES, 0, Csi::NVM).unwrap()), [1, 3]);
+    assert_eq!(nsids(&host.identify(Cns::SET_ACTIVE_NAMESPACES, 0, Csi::KV).unwrap()), [0; 0]);
+    assert_eq!(nsids(&host.identify(Cns::ALLOCATED_NAMESPACES, 0, Csi::NVM).unwrap()), [1, 2, 3]);
+    for cns in [Cns::NAMESPACE, Cns::INDEPENDENT_NAMESPACE] {
+        assert!(host.identify(cns, 2, Csi::NVM).unwrap().iter().all(|byte| *byte == 0), "{cns}");
+    }
+    assert_ne!(number(&host.identify(Cns::NAMESPACE, 1, Csi::NVM).unwrap(), 8, 8), 0);
+}
+
+#[test]
 fn a_namespace_asked_for_under_another_command_set_is_refused() {
     let mut host = host();
-    for (cns, nsid, csi) in
-        [(Cns::NAMESPACE, 2, Csi::NVM), (Cns::SET_NAMESPACE, 2, Csi::NVM), (Cns::SET_NAMESPACE, 1, Csi::KV)]
-    {
-        assert!(host.identify(cns, nsid, csi).unwrap_err().is(Status::INVALID_COMMAND_SET), "{cns} {nsid}");
+    for (nsid, csi) in [(2, Csi::NVM), (1, Csi::KV)] {
+        for cns in [Cns::SET_NAMESPACE, Cns::SET_ALLOCATED_NAMESPACE] {
+            let refused = host.identify(cns, nsid, csi).unwrap_err();
+            assert!(refused.is(Status::INVALID_COMMAND_SET), "{cns} {nsid}");
+        }
     }
     assert!(host.identify(Cns::SET_NAMESPACE, 1, Csi::SLM).unwrap_err().is(Status::INVALID_FIELD));
 }
@@ -143,7 +197,13 @@ fn every_attached_namespace_is_ready_in_the_independent_structure() {
 #[test]
 fn an_inactive_namespace_is_all_zeroes_and_an_impossible_one_an_error() {
     let mut host = host();
-    for cns in [Cns::NAMESPACE, Cns::SET_NAMESPACE, Cns::INDEPENDENT_NAMESPACE, Cns::ALLOCATED_NAMESPACE] {
+    for cns in [
+        Cns::NAMESPACE,
+        Cns::SET_NAMESPACE,
+        Cns::INDEPENDENT_NAMESPACE,
+        Cns::ALLOCATED_NAMESPACE,
+        Cns::SET_ALLOCATED_NAMESPACE,
+    ] {
         assert!(host.identify(cns, 9, Csi::NVM).unwrap().iter().all(|byte| *byte == 0), "{cns}");
         for nsid in [0, 65, 0xffff_fffe] {
             assert!(
@@ -162,6 +222,16 @@ fn allocated_namespaces_are_listed_and_described_whether_attached_or_not() {
     assert_eq!(nsids(&host.identify(Cns::ALLOCATED_NAMESPACES, 0, Csi::NVM).unwrap()), [1, 2, 3]);
     assert_eq!(number(&host.identify(Cns::NAMESPACE, 1, Csi::NVM).unwrap(), 0, 8), 0);
     assert_ne!(number(&host.identify(Cns::ALLOCATED_NAMESPACE, 1, Csi::NVM).unwrap(), 0, 8), 0);
+    host.subsystem.detach(2, host.controller.id()).unwrap();
+    let of_set = |host: &mut TestHost, csi| {
+        let list = host.identify(Cns::SET_ALLOCATED_NAMESPACES, 0, csi);
+        list.map(|list| nsids(&list))
+    };
+    assert_eq!(of_set(&mut host, Csi::NVM).unwrap(), [1, 3]);
+    assert_eq!(of_set(&mut host, Csi::KV).unwrap(), [2]);
+    assert!(of_set(&mut host, Csi::ZNS).unwrap_err().is(Status::INVALID_FIELD));
+    let keys = host.identify(Cns::SET_ALLOCATED_NAMESPACE, 2, Csi::KV).unwrap();
+    assert_eq!(number(&keys, 0, 8), 16 * MIB);
 }
 
 #[test]

@@ -1,14 +1,15 @@
 //! PRP and SGL payloads of every shape, sound and unsound: what the host gets for them.
 
 use crate::common::number;
-use crate::io::{BLOCKS_4096, DATA, DATA_BYTES, Io, assert_status, blocks, get, keyed};
+use crate::io::{BLOCKS_512, BLOCKS_4096, DATA, DATA_BYTES, Io, assert_status, blocks, get, keyed};
+use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::identify::{Cns, Csi};
 use byway_spec::base::log::LogPage;
 use byway_spec::base::sgl::{SglDescriptor, SglKind};
 use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::vendor::name_text;
-use byway_spec::{Command, Completion, Status};
+use byway_spec::{Command, Completion, DataPointer, Status};
 
 const PAGE: u64 = 4096;
 /// Where lists are built, apart from the data.
@@ -263,6 +264,26 @@ fn a_device_without_sgls_announces_none_and_takes_none() {
     let mut command = write(1);
     command.set_prps(DATA, 0);
     assert_status(io.run(command), Status::SUCCESS);
+}
+
+#[test]
+fn commands_without_data_take_any_pointer_in_rings() {
+    for mut io in [Io::new(), Io::without_sgls("gen4x4")] {
+        for psdt in [DataPointer::Prp, DataPointer::Sgl, DataPointer::SglMetadata, DataPointer::Reserved] {
+            for dptr in [[0; 2], [u64::MAX; 2]] {
+                let unused = |mut command: Command| {
+                    command.cdw0.set_psdt(psdt);
+                    command.dptr = dptr;
+                    command
+                };
+                let keep_alive = Command::new(AdminOpcode::KEEP_ALIVE.0, 0, 0);
+                assert_status(io.host.admin(unused(keep_alive)), Status::SUCCESS);
+                for opcode in [NvmOpcode::FLUSH, NvmOpcode::WRITE_ZEROES, NvmOpcode::VERIFY] {
+                    assert_status(io.run(unused(blocks(opcode, BLOCKS_512, 0, 1))), Status::SUCCESS);
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The controller from outside, as a host sees it. One program: what all share is built once.
 #![allow(clippy::unwrap_used)]
 
+mod admin_effects;
 mod admin_features;
 mod admin_identify;
 mod admin_logs;
@@ -13,6 +14,7 @@ mod common;
 mod data_pointers;
 mod exported;
 mod fused_commands;
+mod host_counters;
 mod inline_capsules;
 mod io;
 mod kv_commands;

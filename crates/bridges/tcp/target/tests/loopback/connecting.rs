@@ -51,9 +51,6 @@ fn a_queue_belongs_to_the_host_whose_controller_it_is_and_is_connected_once() {
     let mut other = served.greet(Proposal::default());
     other.name = Nqn::new("nqn.2026-01.example:other-host").unwrap();
     assert_eq!(other.connect_io(2, admin.controller()), invalid(Parameter::HOSTNQN));
-    let mut other = served.greet(Proposal::default());
-    other.identity.0[3] ^= 1;
-    assert_eq!(other.connect_io(2, admin.controller()), invalid(Parameter::HOSTID));
     drop(io);
     until(|| served.greet(Proposal::default()).connect_io(1, admin.controller()).is_ok());
 }
@@ -90,7 +87,7 @@ fn a_host_that_is_not_connected_is_told_of_once_by_its_connection_with_the_reaso
     let lost = served.greet(Proposal::default()).connect_to("nqn.2026-01.example:nowhere");
     assert_eq!(lost, Err(ConnectRefusal::invalid(Parameter::SUBNQN)));
     let refused = || match served.await_told(|told| matches!(told, Told::HostRefused { .. })) {
-        Told::HostRefused { host, subsystem, why, .. } => (host.to_string(), subsystem.to_string(), why),
+        Told::HostRefused { host, subsystem, why, .. } => (host, subsystem, why),
         _ => unreachable!(),
     };
     let not_among = "it is not among those that may connect";

@@ -20,6 +20,7 @@ mod keys;
 mod live;
 mod paths;
 mod policies;
+mod raw;
 mod served;
 mod subsystems;
 mod tls;

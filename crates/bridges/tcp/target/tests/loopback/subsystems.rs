@@ -3,7 +3,7 @@
 use byway_fabrics::{ConnectRefusal, ControllerChoice, Parameter, RefusalKind};
 use byway_spec::base::identify::Cns;
 use byway_spec::nvm::NvmOpcode;
-use byway_tcp_target::{AnaSetting, AnaState, PortId, SubsystemTerms, Tls, TlsKey, TlsPolicy};
+use byway_tcp_target::{AnaSetting, AnaState, PortId, SubsystemTerms, Tls, TlsKey, TlsPolicy, Told};
 
 use crate::admin::{identify, number};
 use crate::asking::discover;
@@ -77,8 +77,11 @@ fn no_queue_of_a_host_reaches_a_subsystem_that_it_may_not_connect_to() {
     let mut posing = served.greet(Proposal::default());
     posing.name = name("nqn.2026-01.example:another");
     posing.identity.0[0] ^= 1;
-    let refused = posing.connect(1, its, SECOND, 0);
-    assert_eq!(refused, Err(ConnectRefusal::invalid(Parameter::HOSTID)));
+    // A name is what a host says. Only authentication shows that it is its own: another HOSTID is reported, not refused.
+    posing.connect(1, its, SECOND, 0).unwrap();
+    let is_reported =
+        |told: &Told| matches!(told, Told::HostIdDiffers { subsystem, .. } if subsystem.as_str() == SECOND);
+    served.await_told(is_reported);
 }
 
 #[test]

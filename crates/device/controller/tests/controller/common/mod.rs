@@ -124,6 +124,24 @@ impl TestHost {
         host
     }
 
+    /// An enabled controller with options of the subsystem.
+    pub fn with_options(size_bytes: u64, namespaces: &[NamespaceSpec], options: SubsystemOptions) -> Self {
+        let (media, durability) = (MediaKind::Ram, Durability::Process);
+        let mut host = Self::disabled_as("gen4x4", size_bytes, media, namespaces, durability, options);
+        host.enable();
+        host
+    }
+
+    /// Clears CC.EN and enables the controller for a choice of command sets (CC.CSS).
+    pub fn enable_for(&mut self, css: u8) {
+        self.reset();
+        let (sq, cq) = (self.alloc(ADMIN_ENTRIES as usize * 64), self.alloc(ADMIN_ENTRIES as usize * 16));
+        self.set_admin_queues(sq, cq, ADMIN_ENTRIES, ADMIN_ENTRIES);
+        let cc = Cc::new().with_css(css).with_iosqes(Cc::IOSQES_64).with_iocqes(Cc::IOCQES_16);
+        self.write_register(Register::CC, cc.with_en(true).into_bits());
+        assert!(self.csts().rdy());
+    }
+
     fn disabled_as(
         profile: &str,
         size_bytes: u64,
@@ -178,14 +196,18 @@ impl TestHost {
 
     /// The same with queues of the caller's.
     pub fn enable_with(&mut self, sq: BusAddr, cq: BusAddr, sq_entries: u32, cq_entries: u32) {
+        self.set_admin_queues(sq, cq, sq_entries, cq_entries);
+        let cc = Cc::new().with_css(Cc::CSS_IO_SETS).with_iosqes(Cc::IOSQES_64).with_iocqes(Cc::IOCQES_16);
+        self.write_register(Register::CC, cc.with_en(true).into_bits());
+    }
+
+    fn set_admin_queues(&mut self, sq: BusAddr, cq: BusAddr, sq_entries: u32, cq_entries: u32) {
         self.adopt_sq(0, sq, sq_entries, 0);
         self.adopt_cq(0, cq, cq_entries);
         let aqa = Aqa::new().with_asqs_z(sq_entries as u16 - 1).with_acqs_z(cq_entries as u16 - 1);
         self.write_register(Register::AQA, aqa.into_bits());
         self.write_register64(Register::ASQ, sq.0);
         self.write_register64(Register::ACQ, cq.0);
-        let cc = Cc::new().with_css(Cc::CSS_IO_SETS).with_iosqes(Cc::IOSQES_64).with_iocqes(Cc::IOCQES_16);
-        self.write_register(Register::CC, cc.with_en(true).into_bits());
     }
 
     /// Clears CC.EN. Queues and everything on their way are gone; so is memory handed out by [`Self::alloc`].

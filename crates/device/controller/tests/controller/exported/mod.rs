@@ -24,7 +24,7 @@ const EXPORTED: u32 = 4;
 const BLOCKS: u64 = 1024;
 
 /// A device with a namespace that an engine of the test's keeps.
-struct Exported {
+pub struct Exported {
     io: Io,
     state: Arc<Mutex<State>>,
 }
@@ -34,11 +34,21 @@ impl Exported {
         Self::shaped(|_| {})
     }
 
-    fn shaped(change: impl FnOnce(&mut EngineShape)) -> Self {
+    pub fn shaped(change: impl FnOnce(&mut EngineShape)) -> Self {
         let (engine, state) = TestEngine::new(BLOCKS);
         let mut io = Io::new();
         assert_eq!(io.host.subsystem.export(Box::new(engine.shaped(change))).unwrap(), EXPORTED);
         Self { io, state }
+    }
+
+    pub fn host(&mut self) -> &mut crate::common::TestHost {
+        &mut self.io.host
+    }
+
+    /// Writes and reads so many blocks.
+    pub fn move_some_blocks(&mut self, count: usize) {
+        assert_status(self.write(0, &pattern(1, count * LBA_BYTES)), Status::SUCCESS);
+        self.read(0, count);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod any;
+mod cause;
 mod check;
 mod control;
 mod create;
@@ -37,6 +38,7 @@ mod listing;
 mod load;
 mod many;
 mod open;
+mod path;
 mod pick;
 mod prefix;
 mod resize;
@@ -53,9 +55,9 @@ pub use byway_backends as backends;
 pub use byway_core::future;
 pub use byway_core::{
     AdaptivePolicy, AdminCommand, AdminQueue, Answer, Backend, BackendQueue, Buffer, Buffers, Capabilities,
-    Command, CopyRanges, Deadline, Error, ErrorKind, Failed, Finished, Identity, Key, KvCommand, LbaRange,
-    LbaRanges, Limits, Memory, Methods, Namespace, NamespaceKind, Nsid, NvmCommand, NvmCommands, Origin,
-    Outcome, Payload, Persist, QueueOptions, RawCommand, RawData, Refused, RefusedAdmin, Registrant,
+    Command, CopyRanges, DEPTH_MAX, Deadline, Error, ErrorKind, Failed, Finished, Identity, Key, KvCommand,
+    LbaRange, LbaRanges, Limits, Memory, Methods, Namespace, NamespaceKind, Nsid, NvmCommand, NvmCommands,
+    Origin, Outcome, Payload, Persist, QueueOptions, RawCommand, RawData, Refused, RefusedAdmin, Registrant,
     ReservationCommand, ReservationReport, ReservationType, Result, Retry, SmallBytes, StoreOptions,
     Unprepared, others_are_outstanding,
 };
@@ -68,6 +70,7 @@ pub use byway_link::{Class, ClockMode, Cost, Ledger, Method, Profile, cost};
 /// The structures of commands, logs and features as they stand on the wire: for [`RawCommand`]s, and for what they answer.
 pub use byway_spec as spec;
 pub use byway_tcp_initiator as tcp;
+pub use cause::SystemCause;
 pub use check::{Checked, check, repair};
 pub use create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, create};
 pub use details::{Details, EngineDetails, NamespaceDetails};

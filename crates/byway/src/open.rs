@@ -191,7 +191,7 @@ pub(crate) fn from_flash(error: FlashError) -> Error {
         FlashError::Image(_) => ErrorKind::System,
         _ => ErrorKind::Device,
     };
-    Error::host(kind, error.to_string())
+    Error::host(kind, error.to_string()).with_source(error).covering_source()
 }
 
 fn kind_of(error: &FileError) -> ErrorKind {

@@ -8,6 +8,7 @@ use byway_flash::{Durability, Flash, OpenOptions, RunOptions};
 use byway_sys::names::{NamePoint, rename, sync_name};
 
 use crate::open::from_flash;
+use crate::path::of_existing_image;
 
 /// Gives the device of the image at `path` room for `size_bytes`, and namespaces of blocks other sizes where `sizes` says
 /// so. Everything keeps its content and its names. The old image is there until the new one is complete and on its
@@ -23,7 +24,7 @@ pub fn resize(
     sizes: &[(u32, u64)],
     watch: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
 ) -> Result<()> {
-    let path = path.as_ref();
+    let path = &of_existing_image(path.as_ref())?;
     let doing = || format!("resize {}", path.display());
     let mut beside = PathBuf::from(path).into_os_string();
     beside.push(".resized");

@@ -19,6 +19,7 @@ use byway_sys::{CopyFile, FileError, ImageFile};
 use crate::control;
 use crate::device::Device;
 use crate::open::from_flash;
+use crate::path::{of_existing_image, of_new_image};
 
 /// What a snapshot took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,7 +38,9 @@ impl Device {
     /// A device without an image, a file that is there already, what the file system says.
     pub fn snapshot(&self, out: impl AsRef<Path>) -> Result<SnapshotReport> {
         let handle = self.handle();
-        into_file(out.as_ref(), |to| copy_in_use(&handle, to, &mut |_| ControlFlow::Continue(())))
+        into_file(&of_new_image(out.as_ref())?, |to| {
+            copy_in_use(&handle, to, &mut |_| ControlFlow::Continue(()))
+        })
     }
 }
 
@@ -58,8 +61,9 @@ pub fn snapshot_watched(
     out: impl AsRef<Path>,
     watch: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<SnapshotReport> {
-    let image = image.as_ref();
-    into_file(out.as_ref(), |to| match ImageFile::open_read_only(image) {
+    let image = &of_existing_image(image.as_ref())?;
+    let out = of_new_image(out.as_ref())?;
+    into_file(&out, |to| match ImageFile::open_read_only(image) {
         Ok(file) => {
             Flash::recognise(&file).map_err(from_flash)?;
             copy_closed(&file, &to, watch)

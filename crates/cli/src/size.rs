@@ -1,43 +1,25 @@
-//! Sizes as people write them: `8G`, `512`, `4KiB`.
+//! Sizes as people write and read them: `8G`, `512`, `4KiB`.
 
 /// A number of things, by their name for one.
 pub fn counted(number: u64, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
-/// A text that is no size.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{0:?} is no size: expected a number of bytes, or a number with K, M, G or T (powers of 1024), such as 8G"
-)]
-pub struct NotASize(String);
-
-/// Parses a size in bytes.
+/// Parses a size in bytes, by the grammar that URIs and every other entry have.
 ///
 /// # Errors
-/// Anything but digits and a unit, and sizes of 2⁶⁴ bytes and more.
-pub fn parse(text: &str) -> Result<u64, NotASize> {
-    let error = || NotASize(text.to_owned());
-    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let shift = match unit.trim_end_matches("iB").trim_end_matches('B') {
-        "" => 0,
-        "K" | "k" => 10,
-        "M" | "m" => 20,
-        "G" | "g" => 30,
-        "T" | "t" => 40,
-        _ => return Err(error()),
-    };
-    let number: u64 = number.parse().map_err(|_| error())?;
-    number.checked_mul(1 << shift).ok_or_else(error)
+/// A text that is no size; see [`byway::uri::parse_size`].
+pub fn parse(text: &str) -> byway::Result<u64> {
+    byway::uri::parse_size(text)
 }
 
 /// Parses a size in bytes that fits 32 bits.
 ///
 /// # Errors
 /// As [`parse`], and sizes of 4 GiB and more.
-pub fn parse_u32(text: &str) -> Result<u32, NotASize> {
-    u32::try_from(parse(text)?).map_err(|_| NotASize(text.to_owned()))
+pub fn parse_u32(text: &str) -> Result<u32, String> {
+    let bytes = parse(text).map_err(|error| error.to_string())?;
+    u32::try_from(bytes).map_err(|_| format!("{text:?} is too large: less than 4G is expected"))
 }
 
 /// A size for people: with the largest unit that divides it, or one decimal.
@@ -53,23 +35,51 @@ pub fn human(bytes: u64) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use byway::uri::{Place, Uri};
+    use byway::{Address, NewNamespace};
+    use byway_tdm_region::Description;
+    use proptest::prelude::*;
+
     use super::*;
 
-    #[test]
-    fn sizes_are_powers_of_1024() {
-        assert_eq!(parse("8G").unwrap(), 8 << 30);
-        assert_eq!(parse("512").unwrap(), 512);
-        assert_eq!(parse("4KiB").unwrap(), 4096);
-        assert_eq!(parse("2MB").unwrap(), 2 << 20);
-        assert_eq!(parse("1B").unwrap(), 1);
+    /// What each entry reads a text as.
+    fn entries(text: &str) -> [Option<u64>; 6] {
+        let uri = |uri: String| uri.parse::<Uri>().ok();
+        let blocks = match format!("./x?create={text}").parse() {
+            Ok(Address::Blocks(uri)) => uri.options.create_bytes,
+            _ => None,
+        };
+        [
+            uri(format!("ram:{text}")).and_then(|uri| match uri.place {
+                Place::Ram(bytes) => Some(bytes),
+                _ => None,
+            }),
+            uri(format!("embedded:x?cache={text}")).map(|uri| uri.options.cache_bytes as u64),
+            blocks,
+            format!("nvm:{text}").parse::<NewNamespace>().ok().and_then(|namespace| namespace.size_bytes),
+            crate::namespace::parse_size(&format!("1:{text}")).ok().map(|(_, bytes)| bytes),
+            format!("emu:x?size={text}").parse::<Description>().ok().and_then(|region| region.size_bytes),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn size_is_read_alike_by_every_entry(
+            text in r"-?[0-9]{0,5}(\.[0-9]{0,4})?( )?[kKmMgGtTx]?[iI]?[bB]?"
+        ) {
+            // Nothing has a size of 0.
+            let wanted = parse(&text).ok().filter(|bytes| *bytes > 0);
+            for (entry, read) in entries(&text).into_iter().enumerate() {
+                prop_assert_eq!(read.filter(|bytes| *bytes > 0), wanted, "entry {}", entry);
+            }
+        }
     }
 
     #[test]
-    fn what_is_no_size_is_named() {
-        for text in ["", "G", "-1", "1.5G", "8X", "99999999999T", "8 G"] {
-            assert!(parse(text).unwrap_err().to_string().contains("8G"), "{text}");
-        }
-        assert!(parse_u32("4G").is_err());
+    fn size_of_4_gib_is_refused_where_32_bits_are_what_there_is() {
+        assert_eq!(parse_u32("4095M"), Ok(4095 << 20));
+        assert!(parse_u32("4G").unwrap_err().contains("less than 4G"));
+        assert!(parse_u32("8X").unwrap_err().contains("is no size"));
     }
 
     #[test]

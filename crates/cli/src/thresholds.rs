@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 
+use crate::json;
 use crate::report::measured::Threshold;
 
 /// Everything that was calibrated on this machine, by profile and fine-grained method.
@@ -22,7 +23,10 @@ impl Thresholds {
         let path = path()?;
         match std::fs::read_to_string(&path) {
             Ok(text) => {
-                serde_json::from_str(&text).with_context(|| format!("{} is no calibration", path.display()))
+                let kept = serde_json::from_str(&text);
+                kept.map_err(|error| {
+                    anyhow!("{} is no calibration: {}", path.display(), json::why_and_where(&error))
+                })
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(error).with_context(|| format!("read {}", path.display())),

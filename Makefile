@@ -1,10 +1,11 @@
 # What a newcomer types. Everything else is a script in tools/ or a cargo command.
-.PHONY: all demo test test-vm fuzz crash bench-interfaces bench-tcp bench-tdm bench-guests lint install install-c clean
+.PHONY: all demo test test-vm fuzz crash bench-interfaces bench-tcp bench-tdm bench-guests lint install install-c uninstall clean
 
 PREFIX ?= /usr/local
 
+# The command, the library for C, and the library that `byway tdm run` loads into programs.
 all:
-	cargo build --release -p byway-cli -p byway-c
+	cargo build --release -p byway-cli -p byway-c -p byway-tdm-preload
 
 # An image, the real Unicode records by every transfer method, the papers' workloads, report.html. Under 5 minutes.
 demo:
@@ -67,12 +68,17 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
-# The command, its man pages and its completions; the library for C, its header, its man pages and what pkg-config needs.
+# The command, its man pages and its completions; the library of `byway tdm run`, where the command looks for it; the library
+# for C, its header, its man pages and what pkg-config needs.
 install: all install-c
 	install -Dm755 target/release/byway $(DESTDIR)$(PREFIX)/bin/byway
+	install -Dm755 target/release/libbyway_tdm.so $(DESTDIR)$(PREFIX)/lib/byway/libbyway_tdm.so
 	target/release/byway gen man --dir $(DESTDIR)$(PREFIX)/share/man/man1
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	target/release/byway gen completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/byway
+	target/release/byway gen completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_byway
+	target/release/byway gen completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/byway.fish
 
 install-c: all
 	LDFLAGS=-Wl,--strip-debug bindings/c/link.sh target/release/libbyway_c.a target/release/c $(PREFIX)
@@ -81,6 +87,17 @@ install-c: all
 	cp -P target/release/c/libbyway.so* $(DESTDIR)$(PREFIX)/lib
 	strip --strip-debug -o $(DESTDIR)$(PREFIX)/lib/libbyway.a target/release/c/libbyway.a
 	bindings/c/man.sh $(DESTDIR)$(PREFIX)/share/man/man3
+
+# What install put there, and nothing else.
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/byway $(DESTDIR)$(PREFIX)/include/byway.h $(DESTDIR)$(PREFIX)/lib/pkgconfig/byway.pc
+	rm -f $(DESTDIR)$(PREFIX)/lib/libbyway.a $(DESTDIR)$(PREFIX)/lib/libbyway.so $(DESTDIR)$(PREFIX)/lib/libbyway.so.[0-9]*
+	rm -f $(DESTDIR)$(PREFIX)/lib/byway/libbyway_tdm.so
+	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/byway.1 $(DESTDIR)$(PREFIX)/share/man/man1/byway-*.1
+	rm -f $(DESTDIR)$(PREFIX)/share/man/man3/byway.3 $(DESTDIR)$(PREFIX)/share/man/man3/byway_*.3
+	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/byway $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_byway
+	rm -f $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/byway.fish
+	rmdir --ignore-fail-on-non-empty $(DESTDIR)$(PREFIX)/lib/byway
 
 clean:
 	cargo clean

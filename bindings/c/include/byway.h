@@ -74,7 +74,7 @@ typedef enum byway_error_kind {
          */
         BYWAY_ERROR_KIND_INVALID_ARGUMENT = 1,
         /**
-         * A length is over a limit that the device announced.
+         * A length is over a limit: of keys, or one that the device announced.
          */
         BYWAY_ERROR_KIND_TOO_LARGE = 2,
         /**
@@ -1501,7 +1501,8 @@ uint16_t byway_error_status(const struct byway_error *error);
 int byway_error_errno(const struct byway_error *error);
 
 /**
- * Makes an image, a whole SSD in one file, which must not exist. Nothing is left behind where it fails.
+ * Makes an image, a whole SSD in one file, which must not exist. Nothing is left behind where it fails. "embedded:PATH" is
+ * understood too; other URIs, and a path that "embedded:PATH" would not lead back to, are refused.
  */
 int byway_create(const char *path,
                  const struct byway_create_options *options);

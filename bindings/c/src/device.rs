@@ -257,17 +257,8 @@ unsafe fn open(uri: *const c_char, options: *const byway_open_options) -> Result
     }
     // SAFETY: by the contract.
     let more = unsafe { text_or_none(options.options, "byway_open_options.options") }?;
-    let uri = with_options(uri, more.unwrap_or_default());
+    let uri = byway::uri::with_options(uri, more.unwrap_or_default());
     if options.read_only != 0 { byway::open_to_read(&uri) } else { byway::open(&uri) }
-}
-
-/// A URI with options behind those that it has.
-fn with_options(uri: &str, more: &str) -> String {
-    match (more, uri.contains('?')) {
-        ("", _) => uri.to_owned(),
-        (_, true) => format!("{uri}&{more}"),
-        (_, false) => format!("{uri}?{more}"),
-    }
 }
 
 /// The device, in the process that opened it.

@@ -5,7 +5,7 @@ use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use byway::spec::Status;
-use byway::{Error, ErrorKind, Origin, Result, Retry};
+use byway::{Error, ErrorKind, Origin, Result, Retry, SystemCause};
 
 /// What kind of failure it was, whoever failed. Functions return the negative of it.
 #[repr(C)]
@@ -15,7 +15,7 @@ pub enum byway_error_kind {
     None = 0,
     /// An argument is wrong whatever the device: NULL, an empty key, a length of zero.
     InvalidArgument = 1,
-    /// A length is over a limit that the device announced.
+    /// A length is over a limit: of keys, or one that the device announced.
     TooLarge = 2,
     /// The device or the backend does not do this.
     Unsupported = 3,
@@ -273,9 +273,7 @@ fn retry_of(retry: Retry) -> byway_retry {
 }
 
 fn errno_of(error: &Error) -> c_int {
-    let source = std::error::Error::source(error);
-    let system = source.and_then(|source| source.downcast_ref::<std::io::Error>());
-    system.and_then(std::io::Error::raw_os_error).unwrap_or(0)
+    SystemCause::of(error).map_or(0, |cause| cause.errno)
 }
 
 #[cfg(test)]

@@ -127,7 +127,8 @@ pub type byway_finding_callback =
 pub type byway_progress_callback =
     Option<unsafe extern "C" fn(context: *mut c_void, what: *const c_char, done: u64, all: u64) -> c_int>;
 
-/// Makes an image, a whole SSD in one file, which must not exist. Nothing is left behind where it fails.
+/// Makes an image, a whole SSD in one file, which must not exist. Nothing is left behind where it fails. "embedded:PATH" is
+/// understood too; other URIs, and a path that "embedded:PATH" would not lead back to, are refused.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_create(path: *const c_char, options: *const byway_create_options) -> c_int {
     border(|| {

@@ -1,5 +1,6 @@
 /* What a C program may get wrong: each is refused with a sentence, and nothing breaks. */
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 
 #include "byway.h"
@@ -179,6 +180,8 @@ static void a_listing_is_not_disturbed(void)
 	assert(byway_open("ram:64M", NULL, &device) == 0 && byway_kv_open(device, 0, &kv) == 0);
 	assert(byway_kv_put(kv, "a", 1, "b", 1, 0) == 0);
 	assert(refused(byway_kv_put(kv, NULL, 0, "b", 1, 0), "key"));
+	assert(byway_kv_put(kv, "a key of 17 bytes", 17, "b", 1, 0) == -BYWAY_ERROR_KIND_TOO_LARGE);
+	assert(byway_kv_put(kv, "", 0, "b", 1, 0) == -BYWAY_ERROR_KIND_INVALID_ARGUMENT);
 	assert(refused(byway_kv_put(kv, "a", 1, "b", 1, 64), "flags 0x40"));
 	assert(byway_kv_list(kv, NULL, 0, lists_again, kv) == 1);
 	byway_kv_close(kv);
@@ -285,6 +288,10 @@ static void images_are_looked_at(void)
 	assert(refused(byway_create("/nowhere/image", &options), "no media 9"));
 	options.media = BYWAY_MEDIA_FILE;
 	assert(refused(byway_create("/nowhere/image", &options), "/nowhere/image"));
+	assert(refused(byway_create("ram:64M", &options), "ram:64M is no image"));
+	assert(refused(byway_create("/nowhere/x?y=1", &options), "embedded:/nowhere/x%3Fy=1"));
+	assert(refused(byway_create("embedded:/nowhere/image", &options), "/nowhere/image"));
+	assert(byway_error_errno(byway_last_error()) == ENOENT);
 	options.over_provisioning_percent = 7;
 	assert(refused(byway_create("/nowhere/image", &options), "has_over_provisioning"));
 	options.has_over_provisioning = 1;

@@ -42,11 +42,11 @@ impl<'py> FromPyObject<'_, 'py> for Size {
     }
 }
 
-/// A namespace to be made, or only its kind.
+/// A namespace to be made, or a text that says it: `kv`, `nvm:2G`.
 #[derive(FromPyObject)]
 pub enum Asked {
     Namespace(NewNamespace),
-    Kind(String),
+    Text(String),
 }
 
 /// Makes an image: a whole SSD in one file, which must not exist.
@@ -73,14 +73,14 @@ pub fn create(
         over_provisioning_percent: over_provisioning_percent.unwrap_or(plain.over_provisioning_percent),
         ..plain
     };
-    Ok(py.detach(|| byway::create(path, &options)).map_err(Fault::from)?)
+    Ok(py.detach(|| byway::create(&path, &options)).map_err(|error| Fault::of_file(error, path))?)
 }
 
 impl Asked {
     fn namespace(self) -> PyResult<byway::NewNamespace> {
         match self {
             Self::Namespace(namespace) => Ok(namespace.0),
-            Self::Kind(kind) => Ok(NewNamespace::new(&kind, None, 512)?.0),
+            Self::Text(text) => Ok(text.parse().map_err(Fault::from)?),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! An open device.
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use byway::spec::Command as Entry;
@@ -33,8 +34,23 @@ pub struct Device {
 #[pyo3(signature = (uri, *, to_read=false))]
 pub fn open_uri(py: Python<'_>, uri: String, to_read: bool) -> PyResult<Device> {
     let open = if to_read { byway::open_to_read } else { byway::open };
-    let device = py.detach(|| open(&uri)).map_err(Fault::from)?;
+    let device = py.detach(|| open(&uri)).map_err(|error| match byway::uri::path_of(&uri) {
+        Some(path) => Fault::of_file(error, path),
+        None => Fault::from(error),
+    })?;
     Ok(Device { held: Held::new(device), uri, kv: OnceLock::new(), nvm: OnceLock::new() })
+}
+
+/// The URI of a file or block device at a path, whatever it has in it.
+#[pyfunction]
+pub fn uri_of_file(path: PathBuf) -> String {
+    byway::uri::of_file(path)
+}
+
+/// A URI with more options behind those that it has.
+#[pyfunction]
+pub fn with_options(uri: &str, more: &str) -> String {
+    byway::uri::with_options(uri, more)
 }
 
 #[pymethods]

@@ -1,6 +1,8 @@
 //! Errors of the library as Python's exceptions: a class for each kind.
 
-use byway::{Error, ErrorKind, Origin, Retry};
+use std::path::PathBuf;
+
+use byway::{Error, ErrorKind, Origin, Retry, SystemCause};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -12,6 +14,8 @@ pub enum Fault {
     Closed(&'static str),
     /// The library, the kernel or the device says so.
     Error(Box<Error>),
+    /// The same, of a file.
+    OfFile(Box<Error>, PathBuf),
 }
 
 impl Fault {
@@ -19,8 +23,13 @@ impl Fault {
     pub fn into_error(self) -> Error {
         match self {
             Self::Closed(what) => Error::host(ErrorKind::NotFound, format!("the {what} is closed")),
-            Self::Error(error) => *error,
+            Self::Error(error) | Self::OfFile(error, _) => *error,
         }
+    }
+
+    /// An error of what was tried with a file.
+    pub fn of_file(error: Error, path: PathBuf) -> Self {
+        Self::OfFile(Box::new(error), path)
     }
 }
 
@@ -34,8 +43,10 @@ impl From<Fault> for PyErr {
     fn from(fault: Fault) -> Self {
         Python::attach(|py| {
             let raised = match &fault {
-                Fault::Closed(what) => exception(py, "ClosedError", &format!("the {what} is closed"), None),
-                Fault::Error(error) => of_error(py, error),
+                Fault::Closed(what) => class_named(py, "ClosedError")
+                    .and_then(|class| class.call1((format!("the {what} is closed"),))),
+                Fault::Error(error) => raised_of(py, error, None),
+                Fault::OfFile(error, path) => raised_of(py, error, Some(path)),
             };
             raised.map_or_else(|error| error, PyErr::from_value)
         })
@@ -54,22 +65,22 @@ pub fn refused(kind: ErrorKind, said: impl Into<std::borrow::Cow<'static, str>>)
 
 /// The exception that tells of an error.
 pub fn of_error<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
-    exception(py, class_of(error.kind()), &error.to_string(), Some(error))
+    raised_of(py, error, None)
 }
 
-fn exception<'py>(
-    py: Python<'py>,
-    class: &str,
-    said: &str,
-    error: Option<&Error>,
-) -> PyResult<Bound<'py, PyAny>> {
+/// The exception of an error, with what the system said of it and of which file.
+fn raised_of<'py>(py: Python<'py>, error: &Error, file: Option<&PathBuf>) -> PyResult<Bound<'py, PyAny>> {
     let told = PyDict::new(py);
-    if let Some(error) = error {
-        told.set_item("origin", origin(error.origin()))?;
-        told.set_item("retry", retry(error.retry()))?;
-        told.set_item("status", error.nvme_status().map(|status| status.code().0))?;
+    told.set_item("origin", origin(error.origin()))?;
+    told.set_item("retry", retry(error.retry()))?;
+    told.set_item("status", error.nvme_status().map(|status| status.code().0))?;
+    let cause = SystemCause::of(error);
+    let errno = cause.as_ref().map(|cause| cause.errno);
+    if let Some(cause) = &cause {
+        told.set_item("errno", cause.errno)?;
+        told.set_item("filename", cause.path.as_ref().or(file).map(|path| path.as_os_str()))?;
     }
-    class_named(py, class)?.call((said,), Some(&told))
+    class_named(py, class_of(error.kind(), errno))?.call((error.to_string(),), Some(&told))
 }
 
 fn class_named<'py>(py: Python<'py>, class: &str) -> PyResult<Bound<'py, PyAny>> {
@@ -80,12 +91,18 @@ fn class_named<'py>(py: Python<'py>, class: &str) -> PyResult<Bound<'py, PyAny>>
 
 /// Whether an exception tells of an error of this kind.
 pub fn is_of(py: Python<'_>, raised: &PyErr, kind: ErrorKind) -> bool {
-    class_named(py, class_of(kind)).is_ok_and(|class| raised.is_instance(py, &class))
+    class_named(py, class_of(kind, None)).is_ok_and(|class| raised.is_instance(py, &class))
 }
 
+/// Numbers of the system that Python has an exception for: ENOENT and EEXIST (errno(3)).
+const MISSING: i32 = 2;
+const EXISTS: i32 = 17;
+
 /// The exception's class; that of all errors for a kind that came later.
-fn class_of(kind: ErrorKind) -> &'static str {
+fn class_of(kind: ErrorKind, errno: Option<i32>) -> &'static str {
     match kind {
+        ErrorKind::NotFound if errno == Some(MISSING) => "MissingFileError",
+        ErrorKind::System if errno == Some(EXISTS) => "ExistingFileError",
         ErrorKind::InvalidArgument => "InvalidArgumentError",
         ErrorKind::TooLarge => "TooLargeError",
         ErrorKind::Unsupported => "UnsupportedError",

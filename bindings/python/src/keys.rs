@@ -19,8 +19,8 @@ const LAST_PAGE: usize = 4096;
 /// Values that are asked for at once.
 const VALUES: usize = 128;
 
-/// Keys in order.
-#[pyclass(frozen, module = "byway")]
+/// Keys in order, one after the other.
+#[pyclass(frozen, module = "byway._byway", name = "KeyIterator")]
 pub struct Keys {
     calls: Arc<Calls>,
     prefix: Vec<u8>,
@@ -41,8 +41,8 @@ enum Next {
     Behind(Key),
 }
 
-/// Keys in order, with their values.
-#[pyclass(frozen, module = "byway")]
+/// Keys in order with their values, one after the other.
+#[pyclass(frozen, module = "byway._byway", name = "ItemIterator")]
 pub struct Items {
     keys: Keys,
     ready: Mutex<VecDeque<(Key, Vec<u8>)>>,

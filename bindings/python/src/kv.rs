@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use byway::spec::Status;
 use byway::{Backend, Error, Key, Queue, StoreOptions};
+use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyBytes, PyTuple};
 
 use crate::errors::Fault;
 use crate::held::{Held, Part, without_gil};
@@ -20,10 +22,10 @@ const LOAD_BYTES: usize = 1 << 20;
 /// Bytes of values that gets of many keys have room for at once, each.
 const ROOM_BYTES: usize = 4096;
 
-/// A key-value namespace: `kv[b"key"]`, `kv[b"key"] = b"value"`, `del`, `in`, and iteration in the order of keys.
+/// A key-value namespace, as a `MutableMapping` from bytes to bytes: `kv[b"key"]`, `kv[b"key"] = b"value"`, `del`, `in`,
+/// and iteration in the order of keys.
 ///
-/// It has no `len`: no device counts its keys exactly at once, and Python asks for lengths where it only guesses. `count`
-/// tells.
+/// `len` is exact: an embedded device mostly knows, any other device is listed, which takes as long as that takes.
 #[pyclass(frozen, module = "byway", mapping)]
 pub struct Kv(pub Arc<Calls>);
 
@@ -140,6 +142,33 @@ impl Kv {
         Keys::new(&self.0, b"".to_vec(), None)
     }
 
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(usize::try_from(self.count(py, KeyPart::default())?)?)
+    }
+
+    /// Whether there is a key; no key is counted for it.
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        self.0.with(py, |kv| kv.keys(None).next().transpose().map(|key| key.is_some()))
+    }
+
+    /// Whether another mapping has the same keys with the same values: all are read.
+    fn __eq__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        if slf.as_any().is(other) {
+            return Ok(PyBool::new(py, true).to_owned().into_any());
+        }
+        let is_mapping = PyModule::import(py, "collections.abc")?.getattr("Mapping")?;
+        if !other.is_instance(&is_mapping)? {
+            return Ok(py.NotImplemented().into_bound(py));
+        }
+        mapping(py)?.call_method1("is_equal", (slf, other))
+    }
+
+    /// The object's own: a mapping that changes has no hash of its content.
+    fn __hash__(slf: &Bound<'_, Self>) -> isize {
+        slf.as_ptr() as isize >> 4
+    }
+
     /// The value of a key, or `default` if there is no such key.
     #[pyo3(signature = (key, default=None))]
     fn get<'py>(
@@ -207,14 +236,110 @@ impl Kv {
 
     /// The keys in order: all, those that begin with `prefix`, those from `start` on.
     #[pyo3(signature = (prefix=KeyPart::default(), start=None))]
-    fn keys(&self, prefix: KeyPart, start: Option<KeyBytes>) -> Keys {
-        Keys::new(&self.0, prefix.0, start.map(|key| key.0))
+    fn keys<'py>(
+        slf: &Bound<'py, Self>,
+        prefix: KeyPart,
+        start: Option<KeyBytes>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        view(slf, "Keys", &prefix, start)
     }
 
     /// The keys in order, as `keys` has them, each with its value.
     #[pyo3(signature = (prefix=KeyPart::default(), start=None))]
-    fn items(&self, prefix: KeyPart, start: Option<KeyBytes>) -> Items {
-        Items::new(self.keys(prefix, start))
+    fn items<'py>(
+        slf: &Bound<'py, Self>,
+        prefix: KeyPart,
+        start: Option<KeyBytes>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        view(slf, "Items", &prefix, start)
+    }
+
+    /// The values in the order of their keys, as `keys` has them.
+    #[pyo3(signature = (prefix=KeyPart::default(), start=None))]
+    fn values<'py>(
+        slf: &Bound<'py, Self>,
+        prefix: KeyPart,
+        start: Option<KeyBytes>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        view(slf, "Values", &prefix, start)
+    }
+
+    fn _iter_keys(&self, prefix: KeyPart, start: Option<KeyBytes>) -> Keys {
+        Keys::new(&self.0, prefix.0, start.map(|key| key.0))
+    }
+
+    fn _iter_items(&self, prefix: KeyPart, start: Option<KeyBytes>) -> Items {
+        Items::new(self._iter_keys(prefix, start))
+    }
+
+    /// Deletes a key and returns its value, or `default` where there is no such key and a default is given.
+    #[pyo3(signature = (key, /, *default))]
+    fn pop<'py>(
+        &self,
+        py: Python<'py>,
+        key: KeyBytes,
+        default: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if default.len() > 1 {
+            return Err(PyTypeError::new_err("pop takes a key and at most one default"));
+        }
+        let popped = self.0.with(py, |kv| {
+            let value = kv.get(key.0.as_bytes())?;
+            if value.is_some() {
+                kv.delete(key.0.as_bytes())?;
+            }
+            Ok(value)
+        })?;
+        match popped {
+            Some(value) => Ok(PyBytes::new(py, &value).into_any()),
+            None => default.iter().next().ok_or_else(|| no_key(&key.0)),
+        }
+    }
+
+    /// Deletes the first key and returns it with its value.
+    fn popitem<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+        let popped = self.0.with(py, |kv| {
+            while let Some(key) = kv.keys(None).next().transpose()? {
+                let value = kv.get(key.as_bytes())?;
+                kv.delete(key.as_bytes())?;
+                // Another writer may have deleted it in between.
+                if let Some(value) = value {
+                    return Ok(Some((key, value)));
+                }
+            }
+            Ok(None)
+        })?;
+        let (key, value) = popped.ok_or_else(|| PyKeyError::new_err("the namespace has no key"))?;
+        Ok((PyBytes::new(py, key.as_bytes()), PyBytes::new(py, &value)))
+    }
+
+    /// The value of a key, which is `default` from now on where there was no such key.
+    fn setdefault<'py>(
+        &self,
+        py: Python<'py>,
+        key: KeyBytes,
+        default: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let default = with_bytes(default, <[u8]>::to_vec)?;
+        let value = self.0.with(py, |kv| match kv.get(key.0.as_bytes())? {
+            Some(value) => Ok(value),
+            None => kv.put(key.0.as_bytes(), &default).map(|()| default),
+        })?;
+        Ok(PyBytes::new(py, &value))
+    }
+
+    /// Deletes every key, one by one: `Device.format` empties a namespace at once.
+    fn clear(slf: &Bound<'_, Self>) -> PyResult<()> {
+        mapping(slf.py())?.call_method1("clear", (slf,)).map(drop)
+    }
+
+    /// Stores the pairs of a mapping, or pairs in any order, as `load` does.
+    #[pyo3(signature = (pairs=None, /))]
+    fn update(slf: &Bound<'_, Self>, pairs: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        match pairs {
+            Some(pairs) => mapping(slf.py())?.call_method1("update", (slf, pairs)).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// How many keys there are, or how many begin with `prefix`: told by a device in this process that knows exactly, else
@@ -265,6 +390,25 @@ impl Kv {
     fn load_gathered(&self, py: Python<'_>, pairs: Vec<(Key, Vec<u8>)>) -> PyResult<u64> {
         self.0.with(py, |kv| kv.load(pairs))
     }
+}
+
+/// What a namespace has of Python's own mappings.
+fn mapping(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let module = MODULE.get_or_try_init(py, || py.import("byway._mapping").map(Bound::unbind))?;
+    Ok(module.bind(py))
+}
+
+/// A view of keys, items or values.
+fn view<'py>(
+    kv: &Bound<'py, Kv>,
+    class: &str,
+    prefix: &KeyPart,
+    start: Option<KeyBytes>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = kv.py();
+    let start = start.map(|key| PyBytes::new(py, key.0.as_bytes()));
+    mapping(py)?.getattr(class)?.call1((kv, PyBytes::new(py, &prefix.0), start))
 }
 
 /// Calls to a namespace of a device that lets them wait: Ctrl-C ends them.

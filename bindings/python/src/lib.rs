@@ -36,6 +36,13 @@ mod turnstile;
 /// The native part of `byway`.
 #[pymodule]
 mod _byway {
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+
     #[pymodule_export]
     use crate::admin::Answer;
     #[pymodule_export]
@@ -49,7 +56,7 @@ mod _byway {
     #[pymodule_export]
     use crate::create::{NewNamespace, create};
     #[pymodule_export]
-    use crate::device::{Device, open_uri};
+    use crate::device::{Device, open_uri, uri_of_file, with_options};
     #[pymodule_export]
     use crate::facts::{Capabilities, Chosen, Found, Identity, KvStats, Limits, Namespace, scan};
     #[pymodule_export]

@@ -1,5 +1,6 @@
 """What calls raise, and what becomes of things that were closed."""
 
+import errno
 import pickle
 
 import pytest
@@ -48,8 +49,54 @@ def test_kinds_are_pythons_own_where_python_has_them(ram, tmp_path):
         ram.nvm.read(1 << 40)
     with pytest.raises(LookupError):
         byway.open(tmp_path / "missing")
+    with pytest.raises(byway.NotFoundError) as raised:
+        ram.open_kv(7)
+    assert not isinstance(raised.value, OSError) and raised.value.errno is None
     assert issubclass(byway.TimedOutError, TimeoutError)
     assert issubclass(byway.DeniedError, PermissionError)
+
+
+@pytest.mark.parametrize("uri", ["./nope", "file:nope", "embedded:nope", "embedded:./no/such.img"])
+@pytest.mark.parametrize("open_it", [byway.open, byway.open_to_read])
+def test_a_missing_file_is_a_file_not_found_error(open_it, uri, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError) as raised:
+        open_it(uri)
+    assert isinstance(raised.value, byway.NotFoundError) and isinstance(raised.value, LookupError)
+    assert raised.value.errno == errno.ENOENT
+    assert raised.value.filename == uri.removeprefix("file:").removeprefix("embedded:")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda path: byway.check(path),
+        lambda path: byway.resize(path, "96M"),
+        lambda path: byway.snapshot(path, f"{path}.copy"),
+        lambda path: byway.create(f"{path}/below", "64M"),
+    ],
+)
+def test_calls_with_paths_raise_what_open_raises(call, tmp_path):
+    with pytest.raises(byway.MissingFileError) as raised:
+        call(str(tmp_path / "nope"))
+    assert raised.value.errno == errno.ENOENT
+
+
+def test_a_file_that_is_there_is_a_file_exists_error(tmp_path):
+    byway.create(tmp_path / "a.img", "64M")
+    with pytest.raises(FileExistsError) as raised:
+        byway.create(tmp_path / "a.img", "64M")
+    assert isinstance(raised.value, byway.ExistingFileError)
+    assert (raised.value.errno, raised.value.filename) == (errno.EEXIST, str(tmp_path / "a.img"))
+    assert issubclass(byway.KernelError, OSError)
+
+
+def test_an_error_of_a_file_can_be_pickled(tmp_path):
+    with pytest.raises(byway.MissingFileError) as raised:
+        byway.open(tmp_path / "missing")
+    again = pickle.loads(pickle.dumps(raised.value))
+    assert type(again) is byway.MissingFileError and str(again) == str(raised.value)
+    assert (again.errno, again.filename) == (errno.ENOENT, str(tmp_path / "missing"))
 
 
 def test_an_error_can_be_pickled(ram):

@@ -1,6 +1,7 @@
 """Keys and values as a mapping."""
 
 import random
+from collections.abc import ItemsView, KeysView, MutableMapping, ValuesView
 
 import pytest
 
@@ -49,9 +50,69 @@ def test_what_holds_no_bytes_is_no_key_and_no_value(ram, wrong):
 
 def test_a_key_has_1_to_16_bytes(ram):
     ram.kv[b"k" * 16] = b"value"
-    for wrong in [b"", b"k" * 17]:
-        with pytest.raises(byway.InvalidArgumentError):
+    for wrong, kind in [(b"", byway.InvalidArgumentError), (b"k" * 17, byway.TooLargeError)]:
+        with pytest.raises(kind):
             ram.kv[wrong] = b"value"
+
+
+def test_kv_is_a_mutable_mapping_with_every_method_of_one(ram):
+    kv, model = ram.kv, {}
+    assert isinstance(kv, MutableMapping)
+    assert not kv and len(kv) == 0 and kv == {} and kv != 7
+    for mapping in [kv, model]:
+        mapping.update({b"b": b"2", b"a": b"1"})
+        mapping.update([(b"c", b"3")])
+        mapping.update()
+    assert kv and len(kv) == 3 and kv == model and model == kv
+    assert kv.pop(b"a") == model.pop(b"a")
+    assert kv.pop(b"a", None) is None and kv.pop(b"a", 7) == 7
+    for wrong in [kv, model]:
+        with pytest.raises(KeyError):
+            wrong.pop(b"a")
+    assert kv.setdefault(b"b", b"other") == b"2" and kv.setdefault(b"d", b"4") == b"4"
+    assert kv.popitem() == (b"b", b"2")
+    assert list(kv.values()) == [b"3", b"4"]
+    kv.clear()
+    assert kv == {} and not kv
+    with pytest.raises(KeyError):
+        kv.popitem()
+
+
+def test_update_takes_whatever_a_dict_takes(ram):
+    class Keyed:
+        def keys(self):
+            return [b"a", b"b"]
+
+        def __getitem__(self, key):
+            return key * 2
+
+    ram.kv.update(Keyed())
+    assert dict(ram.kv) == {b"a": b"aa", b"b": b"bb"}
+    with pytest.raises(TypeError):
+        ram.kv.update({"text": b"value"})
+
+
+def test_views_are_sets_of_keys_and_pairs_that_follow_the_namespace(ram):
+    kv = ram.kv
+    keys, items, values = kv.keys(), kv.items(), kv.values()
+    assert isinstance(keys, KeysView) and isinstance(items, ItemsView) and isinstance(values, ValuesView)
+    kv.update({b"a": b"1", b"ab": b"2", b"c": b"3"})
+    assert list(keys) == list(keys) == [b"a", b"ab", b"c"]
+    assert (len(keys), len(items), len(values)) == (3, 3, 3)
+    assert keys & {b"a", b"z"} == {b"a"} and keys - {b"a"} == {b"ab", b"c"} and keys == {b"a", b"ab", b"c"}
+    assert b"a" in keys and b"z" not in keys and "a" not in keys and b"" not in keys and b"x" * 17 not in keys
+    assert (b"a", b"1") in items and (b"a", b"2") not in items and b"2" in values
+    assert list(kv.values(b"a")) == [b"1", b"2"] and len(kv.keys(b"a")) == 2 and len(kv.keys(start=b"ab")) == 2
+    assert b"c" not in kv.keys(b"a") and b"a" not in kv.keys(start=b"b")
+
+
+def test_a_view_may_be_taken_for_an_iterator(ram):
+    ram.kv.update({b"a": b"1", b"b": b"2"})
+    keys, items = ram.kv.keys(), ram.kv.items()
+    assert next(keys) == b"a" and list(keys) == [b"b"]
+    assert next(items) == (b"a", b"1") and next(items) == (b"b", b"2")
+    with pytest.raises(StopIteration):
+        next(items)
 
 
 def test_a_condition_of_a_put_that_does_not_hold_is_told(ram):
@@ -171,5 +232,4 @@ def test_keys_are_counted_exactly(ram):
     kv[b"b"] = b"value"
     kv[b"b"] = b"again"
     assert (kv.count(), kv.count(b"a"), kv.count(b"a9"), kv.count(b"c")) == (101, 100, 11, 0)
-    with pytest.raises(TypeError):
-        len(kv)
+    assert len(kv) == len(kv.keys()) == 101 and len(kv.keys(b"a9")) == 11

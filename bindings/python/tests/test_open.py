@@ -1,5 +1,6 @@
 """Opening, creating and describing devices."""
 
+import importlib.metadata
 import os
 from pathlib import Path
 
@@ -121,3 +122,50 @@ def test_the_clock_and_the_engine_of_a_device_in_this_process_are_told():
 def test_only_a_device_in_this_process_has_a_ledger(file):
     with pytest.raises(byway.UnsupportedError, match="in this process"):
         file.ledger()
+
+
+def test_the_version_is_that_of_the_package():
+    assert byway.__version__ == importlib.metadata.version("byway")
+
+
+@pytest.mark.parametrize("size", ["64M", "64m", "64MB", "64mib", "0.0625G", 64 << 20])
+def test_sizes_are_read_as_by_the_command(size, tmp_path):
+    byway.create(tmp_path / "a", size, namespaces=["kv:32M", "nvm:16MiB", byway.NewNamespace("kv", "8m")])
+    with byway.open(f"embedded:{tmp_path / 'a'}", cache="1.5M") as device:
+        assert [namespace.size_bytes >> 20 for namespace in device.namespaces] == [32, 16, 8]
+
+
+@pytest.mark.parametrize("size", ["", "64X", "1.5", "-64M", "64 M"])
+def test_what_is_no_size_is_refused_as_by_the_command(size, tmp_path):
+    for call in [
+        lambda: byway.create(tmp_path / "a", size),
+        lambda: byway.create(tmp_path / "a", "64M", namespaces=[f"kv:{size}"]),
+        lambda: byway.NewNamespace("kv", size),
+        lambda: byway.open(f"ram:{size}"),
+        lambda: byway.open("ram:64M", cache=size),
+    ]:
+        with pytest.raises(byway.InvalidArgumentError, match="is no size|is no whole number of bytes"):
+            call()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_image_is_made_and_opened_by_one_rule(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    byway.create("embedded:z.img", "64M")
+    byway.create("x?y.img", "64M")
+    byway.create("embedded:x%3Fy=1.img", "64M")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x?y.img", "x?y=1.img", "z.img"]
+    for uri in ["embedded:z.img", "embedded:x?y.img", "embedded:x%3Fy=1.img"]:
+        with byway.open(uri, depth=7) as device:
+            device.kv[b"key"] = b"value"
+        assert byway.check(uri).keys == 1
+    for wrong in ["ram:64M", "file:z2.img", "embedded:z2.img?depth=4", "x?y=2.img"]:
+        with pytest.raises(byway.InvalidArgumentError):
+            byway.create(wrong, "64M")
+
+
+def test_a_path_is_opened_whatever_it_is_called(tmp_path):
+    for name in ["x?y", "x?y=1", "100%41", "a b"]:
+        with byway.open(tmp_path / name, create="1M") as device:
+            device.nvm[0] = bytes(512)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["100%41", "a b", "x?y", "x?y=1"]

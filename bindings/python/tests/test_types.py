@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import byway
+from test_documents import PROGRAMS
 
 mypy = pytest.importorskip("mypy", reason="the types are checked by mypy")
 
@@ -65,6 +66,44 @@ def test_a_program_is_checked_against_them(tmp_path):
     told = check("mypy", "--strict", "wrong.py", cwd=tmp_path)
     wrong_lines = {int(line.split(":")[1]) for line in told.stdout.splitlines() if ": error:" in line}
     assert wrong_lines == {5, 6, 7, 8}, told.stdout + told.stderr
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+def test_every_program_in_a_document_is_typed_right(version, tmp_path):
+    for n, program in enumerate(PROGRAMS):
+        (tmp_path / f"program_{n}.py").write_text(program.values[0])
+    told = check("mypy", "--python-version", version, ".", cwd=tmp_path)
+    assert told.returncode == 0, told.stdout + told.stderr
+
+
+ARRAYS = """
+import array
+import mmap
+
+import byway
+import numpy
+
+with byway.open("ram:64M") as device:
+    device.nvm.write(16, numpy.arange(1024))
+    device.nvm.read_into(16, numpy.empty(1024, dtype=int))
+    device.nvm.write(16, [bytes(512), numpy.zeros(512, dtype="u1"), array.array("B", bytes(512))])
+    device.nvm.write(16, mmap.mmap(-1, 4096))
+    device.kv[b"key"] = numpy.arange(4)
+    device.kv.load([(b"a", numpy.arange(4)), (b"b", memoryview(b"b"))])
+    device.kv.update({b"c": b"d"})
+    length: int = len(device.kv)
+    pairs: dict[bytes, bytes] = dict(device.kv)
+    popped: bytes | None = device.kv.pop(b"a", None)
+    byway.create("never", "64M", namespaces=["kv:32M", byway.NewNamespace("nvm")])
+    version: str = byway.__version__
+"""
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+def test_whatever_holds_bytes_is_typed_right(version, tmp_path):
+    (tmp_path / "arrays.py").write_text(ARRAYS)
+    told = check("mypy", "--strict", "--python-version", version, "arrays.py", cwd=tmp_path)
+    assert told.returncode == 0, told.stdout + told.stderr
 
 
 def test_every_name_of_the_package_is_there():

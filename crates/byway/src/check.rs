@@ -7,6 +7,7 @@ use byway_flash::{Finding, Flash, Hit, NamespaceKind, NamespaceRecord, Remedy, R
 use byway_kv::{KvEngine, KvError, KvOptions, Repaired};
 
 use crate::open::from_flash;
+use crate::path::of_existing_image;
 
 /// What a check or a repair found.
 #[derive(Debug, Clone, Default)]
@@ -63,8 +64,9 @@ pub fn repair(path: impl AsRef<Path>, watch: Watch<'_>) -> Result<Checked> {
 }
 
 fn examine(path: &Path, repair: bool, watch: Watch<'_>) -> Result<Checked> {
+    let path = of_existing_image(path)?;
     let (mut flash, findings) =
-        Flash::open_to_check(path, repair, RunOptions::default()).map_err(from_flash)?;
+        Flash::open_to_check(&path, repair, RunOptions::default()).map_err(from_flash)?;
     let mut checked = Checked { findings, ..Checked::default() };
     let repair = repair && checked.is_usable();
     checked.findings.extend(flash.mend(watch).map_err(from_flash)?);

@@ -1,6 +1,7 @@
 //! Making devices: image files, and devices in memory.
 
 use std::path::Path;
+use std::str::FromStr;
 
 use byway_controller::{Identity, Subsystem, SubsystemOptions};
 use byway_core::{Error, ErrorKind, Result};
@@ -11,6 +12,8 @@ use byway_flash::{
 use byway_link::Profile;
 
 use crate::open::{from_flash, from_subsystem};
+use crate::path::of_new_image;
+use crate::uri::{invalid, parse_size};
 
 /// A namespace to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +30,32 @@ impl NewNamespace {
 
     /// A namespace of 512-byte blocks that takes what is left.
     pub const NVM: Self = Self { kind: NamespaceKind::Nvm { lba_bytes: 512 }, size_bytes: None };
+}
+
+/// A namespace as text: its kind, and perhaps its size after a colon, as `kv`, `nvm:2G`.
+impl FromStr for NewNamespace {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (kind, size) = match text.split_once(':') {
+            Some((kind, size)) => (kind, Some(size)),
+            None => (text, None),
+        };
+        let namespace = match kind {
+            "kv" => Self::KV,
+            "nvm" => Self::NVM,
+            _ => {
+                return Err(invalid(format!(
+                    "{text:?} is no namespace: expected kv or nvm, or one with a size, as nvm:2G"
+                )));
+            }
+        };
+        let size_bytes = size.map(parse_size).transpose()?;
+        if size_bytes == Some(0) {
+            return Err(invalid(format!("{text}: a namespace of 0 bytes holds nothing")));
+        }
+        Ok(Self { size_bytes, ..namespace })
+    }
 }
 
 /// What a device is to be like.
@@ -75,21 +104,22 @@ pub enum Media {
 /// Profile of a device that names none.
 pub const DEFAULT_PROFILE: &str = "gen4x4";
 
-/// Makes an image at `path`, which must not exist.
+/// Makes an image at `path`, which must not exist. `embedded:PATH` is understood too.
 ///
 /// # Errors
-/// A profile that is unknown, namespaces that do not fit, or what the file system says. Nothing is left behind.
+/// A profile that is unknown, namespaces that do not fit, or what the file system says; URIs of what is no image, and a
+/// path that would be read as another in a URI (`x?y=1.img`: the error has its URI). Nothing is left behind.
 pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<()> {
-    let path = path.as_ref();
-    let doing = || format!("create {}", path.display());
+    let path = of_new_image(path.as_ref())?;
+    let doing = format!("create {}", path.display());
     let media = match options.media {
-        Media::File => MediaKind::File(path.into()),
-        Media::Ram => MediaKind::DescribedRam(path.into()),
-        Media::Null => MediaKind::DescribedNull(path.into()),
+        Media::File => MediaKind::File(path),
+        Media::Ram => MediaKind::DescribedRam(path),
+        Media::Null => MediaKind::DescribedNull(path),
     };
     make(media, options, true, RunOptions::default())
         .and_then(|mut flash| flash.close().map_err(from_flash))
-        .map_err(|error| error.doing(doing()))
+        .map_err(|error| error.doing(doing))
 }
 
 /// Makes the flash of a device, and the state of its namespaces.

@@ -26,6 +26,7 @@
 
 mod answering;
 mod any;
+mod cause;
 mod check;
 mod control;
 mod control_folder;
@@ -39,6 +40,7 @@ mod listing;
 mod load;
 mod many;
 mod open;
+mod path;
 mod pick;
 mod prefix;
 mod resize;
@@ -55,9 +57,9 @@ pub use byway_backends as backends;
 pub use byway_core::future;
 pub use byway_core::{
     AdaptivePolicy, AdminCommand, AdminQueue, Answer, Backend, BackendQueue, Buffer, Buffers, Capabilities,
-    Command, CopyRanges, Deadline, Error, ErrorKind, Failed, Finished, Identity, Key, KvCommand, LbaRange,
-    LbaRanges, Limits, Memory, Methods, Namespace, NamespaceKind, Nsid, NvmCommand, NvmCommands, Origin,
-    Outcome, Payload, Persist, QueueOptions, RawCommand, RawData, Refused, RefusedAdmin, Registrant,
+    Command, CopyRanges, DEPTH_MAX, Deadline, Error, ErrorKind, Failed, Finished, Identity, Key, KvCommand,
+    LbaRange, LbaRanges, Limits, Memory, Methods, Namespace, NamespaceKind, Nsid, NvmCommand, NvmCommands,
+    Origin, Outcome, Payload, Persist, QueueOptions, RawCommand, RawData, Refused, RefusedAdmin, Registrant,
     ReservationCommand, ReservationReport, ReservationType, Result, Retry, SmallBytes, StoreOptions,
     Unprepared, check_owner, others_are_outstanding,
 };
@@ -72,6 +74,7 @@ pub use byway_link::{Class, ClockMode, Cost, Ledger, Method, Profile, cost};
 pub use byway_spec as spec;
 pub use byway_sys::OwnerProcess;
 pub use byway_tcp_initiator as tcp;
+pub use cause::SystemCause;
 pub use check::{Checked, check, repair};
 pub use control_folder::ControlSocket;
 pub use create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, create};

@@ -227,7 +227,7 @@ pub(crate) fn from_flash(error: FlashError) -> Error {
         FlashError::Image(_) => ErrorKind::System,
         _ => ErrorKind::Device,
     };
-    Error::host(kind, error.to_string())
+    Error::host(kind, error.to_string()).with_source(error).covering_source()
 }
 
 pub(crate) fn from_file(error: FileError) -> Error {

@@ -8,6 +8,7 @@ use byway_flash::{Durability, Flash, OpenOptions, RunOptions};
 use byway_sys::ImageFile;
 
 use crate::open::{from_file, from_flash};
+use crate::path::of_existing_image;
 
 /// Gives the device of the image at `path` room for `size_bytes`, and namespaces of blocks other sizes where `sizes` says
 /// so. Everything keeps its content and its names. The old image is there until the new one is complete and on its
@@ -23,7 +24,7 @@ pub fn resize(
     sizes: &[(u32, u64)],
     watch: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
 ) -> Result<()> {
-    let path = path.as_ref();
+    let path = &of_existing_image(path.as_ref())?;
     let doing = |error: Error| error.doing(format!("resize {}", path.display()));
     let old = ImageFile::open(path).map_err(from_file)?;
     let (new, mut successor) = old.successor().map_err(from_file).map_err(doing)?;

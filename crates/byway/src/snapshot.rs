@@ -20,6 +20,7 @@ use byway_sys::{Access, CopyFile, FileError, ImageFile, UnnamedFile};
 use crate::control;
 use crate::device::Device;
 use crate::open::{from_file, from_flash};
+use crate::path::{of_existing_image, of_new_image};
 
 /// What a snapshot took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,7 +42,9 @@ impl Device {
         let handle = self.handle();
         let access = handle.with_subsystem(|subsystem| subsystem.flash.access());
         let access = access.ok_or_else(closed_meanwhile)?.map_err(from_flash)?;
-        into_file(out.as_ref(), &access, |to| copy_in_use(&handle, to, &mut |_| ControlFlow::Continue(())))
+        into_file(&of_new_image(out.as_ref())?, &access, |to| {
+            copy_in_use(&handle, to, &mut |_| ControlFlow::Continue(()))
+        })
     }
 }
 
@@ -65,7 +68,8 @@ pub fn snapshot_watched(
     out: impl AsRef<Path>,
     watch: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<SnapshotReport> {
-    let (image, out) = (image.as_ref(), out.as_ref());
+    let image = &of_existing_image(image.as_ref())?;
+    let out = &of_new_image(out.as_ref())?;
     match ImageFile::open_read_only(image) {
         Ok(file) => {
             Flash::recognise(&file).map_err(from_flash)?;

@@ -1,19 +1,22 @@
 //! URIs of devices: `embedded:PATH?option=value&…`, and `ram:SIZE` or `null:SIZE` for a device without an image.
 //!
+//! In a path `%XX` is a byte by its two hexadecimal digits, and options begin at the first `?` that a `name=` follows;
+//! [`of_image`] and [`of_file`] make the URI of any path.
+//!
 //! An option that is unknown, given twice or wrongly valued is an error that names what is known: none is accepted
 //! and left unread.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use byway_core::{AdaptivePolicy, Error, ErrorKind, Nsid, Result};
+use byway_core::{AdaptivePolicy, DEPTH_MAX, Error, ErrorKind, Nsid, Result};
 use byway_flash::{Bytes, Fading, GcPolicy, Injection, NoSize, Reads};
 use byway_in_process::RunBy;
 use byway_kv::{KvOptions, Packing};
 use byway_link::{ClockMode, Method};
 
-/// Most commands on their way on a queue, whatever serves it: a ring has at most 65,536 entries, of which one stays free.
-const DEPTH_MAX: u32 = 65_535;
+use crate::path::{decode, split_options};
+pub use crate::path::{has_options, of_file, of_image, path_of, with_options};
 
 /// Where a device is, and how it is to be opened.
 #[derive(Debug, Clone, PartialEq)]
@@ -188,17 +191,20 @@ impl FromStr for Uri {
 
     fn from_str(text: &str) -> Result<Self> {
         let (scheme, rest) = text.split_once(':').ok_or_else(|| no_scheme(text))?;
-        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (place, query) = match scheme {
+            "embedded" => split_options(rest),
+            _ => rest.split_once('?').map_or((rest, None), |(size, query)| (size, Some(query))),
+        };
         let place = match scheme {
             "embedded" if place.is_empty() => {
                 return Err(invalid(format!("{text}: an image's path follows embedded:")));
             }
-            "embedded" => Place::Image(PathBuf::from(place)),
+            "embedded" => Place::Image(decode(place)),
             "ram" => Place::Ram(size_of_place(text, place)?),
             "null" => Place::Null(size_of_place(text, place)?),
             _ => return Err(no_scheme(text)),
         };
-        Ok(Self { place, options: parse_options(query)? })
+        Ok(Self { place, options: parse_options(query.unwrap_or_default())? })
     }
 }
 
@@ -251,13 +257,13 @@ impl Options {
         match name {
             "transfer" => self.transfer = parse(value)?,
             "policy" => threshold.policy = Some(value.to_owned()),
-            "tau" => threshold.tau_bytes = Some(number(value)?),
+            "tau" => threshold.tau_bytes = Some(parse_size_u32(value)?),
             "alpha" => threshold.alpha = Some(parse(value)?),
             "below" => threshold.below = Some(parse(value)?),
             "profile" => self.profile = Some(value.to_owned()),
             "link" => self.link = Some(value.to_owned()),
-            "mps" => self.mps_bytes = Some(number(value)?),
-            "mrrs" => self.mrrs_bytes = Some(number(value)?),
+            "mps" => self.mps_bytes = Some(parse_size_u32(value)?),
+            "mrrs" => self.mrrs_bytes = Some(parse_size_u32(value)?),
             "clock" => self.clock = parse(value)?,
             "ns" => self.ns = Some(Nsid::new(number(value)?)?),
             "run" => self.run_by = one_of(value, &[("caller", RunBy::Caller), ("thread", RunBy::Thread)])?,
@@ -282,8 +288,8 @@ impl Options {
                 self.reads = one_of(value, &[("mapped", Reads::Mapped), ("checked", Reads::Checked)])?;
             }
             "prefault" => self.prefault = on_or_off(value)?,
-            "memtable" => self.memtable_bytes = parse_size(value)? as usize,
-            "cache" => self.cache_bytes = parse_size(value)? as usize,
+            "memtable" => self.memtable_bytes = parse_size_usize(value)?,
+            "cache" => self.cache_bytes = parse_size_usize(value)?,
             "readonly" => {
                 let known = [("1", true), ("0", false), ("on", true), ("off", false)];
                 self.read_only = one_of(value, &known)?;
@@ -337,13 +343,23 @@ pub(crate) fn size_of_place(uri: &str, size: &str) -> Result<u64> {
     parse_size(size).map_err(|error| error.doing(uri.to_owned()))
 }
 
-/// Parses a size such as `8G`, `512M` or `4096`: bytes, with a binary unit.
+/// Parses a size such as `8G`, `1.5G`, `512M` or `4096`: a number of bytes, or one with `K`, `M`, `G` or `T`, in upper or
+/// lower case, with `B`, `iB` or nothing behind it. All are powers of 1024. Every face of Byway reads sizes so.
 ///
 /// # Errors
-/// A text that is no size, or one over 2^63 bytes.
+/// A text that is no size, one that is no whole number of bytes, or one of 2^63 bytes and more.
 pub fn parse_size(text: &str) -> Result<u64> {
     let size: Bytes = text.parse().map_err(|error: NoSize| invalid(error.to_string()))?;
     Ok(size.0)
+}
+
+/// A size of fewer than 4 GiB.
+pub(crate) fn parse_size_u32(text: &str) -> Result<u32> {
+    u32::try_from(parse_size(text)?).map_err(|_| invalid("expected less than 4G"))
+}
+
+fn parse_size_usize(text: &str) -> Result<usize> {
+    usize::try_from(parse_size(text)?).map_err(|_| invalid("more than this machine can address"))
 }
 
 pub(crate) fn parse<T: FromStr<Err: std::fmt::Display>>(value: &str) -> Result<T> {
@@ -353,16 +369,15 @@ pub(crate) fn parse<T: FromStr<Err: std::fmt::Display>>(value: &str) -> Result<T
 /// A whole number of the type that an option has.
 pub(crate) fn number<T: TryFrom<u64>>(value: &str) -> Result<T> {
     let number: u64 = value.parse().map_err(|_| invalid("expected a whole number"))?;
-    T::try_from(number).map_err(|_| invalid("the number is too large"))
+    let most = u64::MAX >> (u64::BITS - 8 * size_of::<T>() as u32);
+    T::try_from(number).map_err(|_| invalid(format!("the number is too large: expected at most {most}")))
 }
 
 /// How many commands a queue may have on their way.
 pub(crate) fn parse_depth(value: &str) -> Result<u32> {
-    let depth = number(value)?;
-    if (1..=DEPTH_MAX).contains(&depth) {
-        return Ok(depth);
-    }
-    Err(invalid(format!("a queue is 1 to {DEPTH_MAX} commands deep")))
+    let depth = number::<u64>(value)?;
+    let fits = u32::try_from(depth).ok().filter(|depth| (1..=DEPTH_MAX).contains(depth));
+    fits.ok_or_else(|| invalid(format!("a queue is 1 to {DEPTH_MAX} commands deep")))
 }
 
 pub(crate) fn on_or_off(value: &str) -> Result<bool> {

@@ -1,5 +1,7 @@
 //! Experiments: a fresh device in memory, puts one at a time, one row.
 
+use std::fmt;
+
 use anyhow::{Context, Result};
 use byway::{AdaptivePolicy, ClockMode, Method, Packing, Profile};
 
@@ -145,12 +147,22 @@ pub fn store(subject: &mut Subject, records: &[Record], run: &Run) -> Result<Sto
         records.len(),
         |index, put| {
             let Record { key, value } = &records[index];
-            put(Put { key, value }).with_context(|| format!("record {}", index + 1))
+            put(Put { key, value }).context(OfRecord(index))
         },
         |index| run.tick(index),
     )?;
     let nand_pages = subject.flash().programs - before.programs;
     Ok(Stored { row: tally.row(subject.named()), nand_pages })
+}
+
+/// What an error of a record is told with: which one it is, counted from 0.
+#[derive(Debug)]
+pub struct OfRecord(pub usize);
+
+impl fmt::Display for OfRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "record {}", self.0 + 1)
+    }
 }
 
 /// Most puts that calibrating one profile takes.

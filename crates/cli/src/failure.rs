@@ -5,10 +5,12 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+use byway::ErrorKind;
+
 use crate::terminal::{INTERRUPTED, Interrupted};
 use crate::visible;
 
-/// Exit code of a key that is not there, or of a difference that was looked for and found.
+/// Exit code of an answer that is no: a condition that does not hold, a key that is not there, a difference that was found.
 const NO: u8 = 1;
 /// Exit code of an error.
 const ERROR: u8 = 2;
@@ -65,7 +67,15 @@ pub fn end(error: &anyhow::Error) -> ExitCode {
     if let Some(not_started) = error.downcast_ref::<NotStarted>() {
         return ExitCode::from(not_started.code);
     }
-    ExitCode::from(if error.downcast_ref::<No>().is_some() { NO } else { ERROR })
+    ExitCode::from(if is_no(error) { NO } else { ERROR })
+}
+
+/// Whether the answer is no: said here, or by the device of a key or of blocks that were compared.
+fn is_no(error: &anyhow::Error) -> bool {
+    let of_device = |error: &byway::Error| {
+        matches!(error.kind(), ErrorKind::KeyNotFound | ErrorKind::KeyExists | ErrorKind::Mismatch)
+    };
+    error.downcast_ref::<No>().is_some() || error.downcast_ref::<byway::Error>().is_some_and(of_device)
 }
 
 /// Says what is wrong with the arguments, or the help that was asked for, and gives the exit code.
@@ -133,6 +143,20 @@ mod tests {
         assert!(interrupted.downcast_ref::<Interrupted>().is_some());
         let no = Err::<(), _>(No("no such key".to_owned())).context("get").unwrap_err();
         assert!(no.downcast_ref::<No>().is_some());
+    }
+
+    #[test]
+    fn answer_of_the_device_that_is_no_is_one_under_any_context() {
+        for (kind, wanted) in [
+            (ErrorKind::KeyNotFound, true),
+            (ErrorKind::KeyExists, true),
+            (ErrorKind::Mismatch, true),
+            (ErrorKind::NotFound, false),
+            (ErrorKind::InvalidArgument, false),
+        ] {
+            let error = anyhow::Error::new(byway::Error::device(kind, "no")).context("put").context("import");
+            assert_eq!(is_no(&error), wanted, "{kind:?}");
+        }
     }
 
     #[test]

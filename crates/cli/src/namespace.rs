@@ -7,22 +7,9 @@ use crate::size;
 /// Parses a namespace to be made: its kind, and its size after a colon.
 ///
 /// # Errors
-/// Another kind, a text that is no size, or a size of 0.
-pub fn parse(text: &str) -> Result<NewNamespace, String> {
-    let (kind, bytes) = match text.split_once(':') {
-        Some((kind, bytes)) => (kind, Some(bytes)),
-        None => (text, None),
-    };
-    let namespace = match kind {
-        "kv" => NewNamespace::KV,
-        "nvm" => NewNamespace::NVM,
-        other => return Err(format!("unknown namespace kind {other:?}: expected kv or nvm, such as nvm:2G")),
-    };
-    let size_bytes = bytes.map(size::parse).transpose().map_err(|error| error.to_string())?;
-    if size_bytes == Some(0) {
-        return Err("a namespace of 0 bytes holds nothing".to_owned());
-    }
-    Ok(NewNamespace { size_bytes, ..namespace })
+/// As `NewNamespace` has them: another kind, a text that is no size, a size of 0.
+pub fn parse(text: &str) -> byway::Result<NewNamespace> {
+    text.parse()
 }
 
 /// Parses a namespace that is to have another size: `2:8G`.

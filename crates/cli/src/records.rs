@@ -6,7 +6,10 @@
 use std::borrow::Cow;
 use std::io::{self, BufRead, Write};
 
+use byway::Key;
 use serde::{Deserialize, Serialize};
+
+use crate::json;
 
 /// Longest line that is read: twice the largest value in JSON escapes would be absurd, this is not.
 const LINE_MAX_BYTES: u64 = 64 << 20;
@@ -107,7 +110,7 @@ impl<R: BufRead> Records<R> {
             Format::Jsonl => parse_json(&self.text),
             Format::Tsv => parse_tsv(&self.text),
         };
-        record.map_err(|why| RecordError::Line { line: self.line, why })
+        record.and_then(with_a_key).map_err(|why| RecordError::Line { line: self.line, why })
     }
 }
 
@@ -125,8 +128,13 @@ impl<R: BufRead> Iterator for Records<R> {
     }
 }
 
+/// A record whose key is one.
+fn with_a_key(record: Record) -> Result<Record, String> {
+    Key::new(&record.key).map(|_| record).map_err(|error| error.to_string())
+}
+
 fn parse_unicode(line: &[u8]) -> Result<Record, String> {
-    let end = line.iter().position(|&byte| byte == b';').ok_or("no `;` after the code point")?;
+    let end = line.iter().position(|&byte| byte == b';').ok_or("there is no `;` behind a code point")?;
     let key = &line[..end];
     if !(4..=6).contains(&key.len()) || !key.iter().all(u8::is_ascii_hexdigit) {
         return Err(format!(
@@ -138,7 +146,7 @@ fn parse_unicode(line: &[u8]) -> Result<Record, String> {
 }
 
 fn parse_tsv(line: &[u8]) -> Result<Record, String> {
-    let tab = line.iter().position(|&byte| byte == b'\t').ok_or("no tab after the key")?;
+    let tab = line.iter().position(|&byte| byte == b'\t').ok_or("there is no tab behind a key")?;
     Ok(Record { key: line[..tab].to_vec(), value: line[tab + 1..].to_vec() })
 }
 
@@ -175,7 +183,8 @@ impl<'a> JsonRecord<'a> {
 }
 
 fn parse_json(line: &[u8]) -> Result<Record, String> {
-    let json: JsonRecord = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let json: JsonRecord = serde_json::from_slice(line)
+        .map_err(|error| format!("{} (byte {})", json::why(&error), error.column()))?;
     let key = bytes_of("key", json.key.as_deref(), json.key_hex.as_deref())?;
     let value = bytes_of("value", json.value.as_deref(), json.value_hex.as_deref())?;
     Ok(Record { key, value })
@@ -271,7 +280,11 @@ mod tests {
         }
         let error = read("{\"key\": \"a\"}", Format::Jsonl).pop().unwrap().unwrap_err().to_string();
         assert!(error.contains("value_hex"), "{error}");
-        assert!(read("{\"kee\": \"a\"}", Format::Jsonl)[0].is_err());
+        let error = read("{\"kee\": \"a\"}", Format::Jsonl).pop().unwrap().unwrap_err().to_string();
+        assert!(
+            error.starts_with("line 1: the name \"kee\" is not known here: known are key, key_hex"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -1,43 +1,25 @@
-//! Sizes as people write them: `8G`, `512`, `4KiB`.
+//! Sizes as people write and read them: `8G`, `512`, `4KiB`.
 
 /// A number of things, by their name for one.
 pub fn counted(number: u64, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
-/// A text that is no size.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{0:?} is no size: expected a number of bytes, or a number with K, M, G or T (powers of 1024), such as 8G"
-)]
-pub struct NotASize(String);
-
-/// Parses a size in bytes.
+/// Parses a size in bytes, by the grammar that URIs and every other entry have.
 ///
 /// # Errors
-/// Anything but digits and a unit, and sizes of 2⁶⁴ bytes and more.
-pub fn parse(text: &str) -> Result<u64, NotASize> {
-    let error = || NotASize(text.to_owned());
-    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let shift = match unit.trim_end_matches("iB").trim_end_matches('B') {
-        "" => 0,
-        "K" | "k" => 10,
-        "M" | "m" => 20,
-        "G" | "g" => 30,
-        "T" | "t" => 40,
-        _ => return Err(error()),
-    };
-    let number: u64 = number.parse().map_err(|_| error())?;
-    number.checked_mul(1 << shift).ok_or_else(error)
+/// A text that is no size; see [`byway::uri::parse_size`].
+pub fn parse(text: &str) -> byway::Result<u64> {
+    byway::uri::parse_size(text)
 }
 
 /// Parses a size in bytes that fits 32 bits.
 ///
 /// # Errors
 /// As [`parse`], and sizes of 4 GiB and more.
-pub fn parse_u32(text: &str) -> Result<u32, NotASize> {
-    u32::try_from(parse(text)?).map_err(|_| NotASize(text.to_owned()))
+pub fn parse_u32(text: &str) -> Result<u32, String> {
+    let bytes = parse(text).map_err(|error| error.to_string())?;
+    u32::try_from(bytes).map_err(|_| format!("{text:?} is too large: less than 4G is expected"))
 }
 
 /// A size for people: with the largest unit that divides it, or one decimal.
@@ -56,20 +38,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_powers_of_1024() {
-        assert_eq!(parse("8G").unwrap(), 8 << 30);
-        assert_eq!(parse("512").unwrap(), 512);
-        assert_eq!(parse("4KiB").unwrap(), 4096);
-        assert_eq!(parse("2MB").unwrap(), 2 << 20);
-        assert_eq!(parse("1B").unwrap(), 1);
-    }
-
-    #[test]
-    fn what_is_no_size_is_named() {
-        for text in ["", "G", "-1", "1.5G", "8X", "99999999999T", "8 G"] {
-            assert!(parse(text).unwrap_err().to_string().contains("8G"), "{text}");
-        }
-        assert!(parse_u32("4G").is_err());
+    fn size_of_4_gib_is_refused_where_32_bits_are_what_there_is() {
+        assert_eq!(parse_u32("4095M"), Ok(4095 << 20));
+        assert!(parse_u32("4G").unwrap_err().contains("less than 4G"));
+        assert!(parse_u32("8X").unwrap_err().contains("is no size"));
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::files;
+use crate::json;
 use crate::report::measured::Threshold;
 
 /// Everything that was calibrated on this machine, by profile and fine-grained method.
@@ -25,7 +26,8 @@ impl Thresholds {
             return Ok(Self::default());
         }
         let text = files::read_settings(&path)?;
-        serde_json::from_slice(&text).with_context(|| format!("{} is no calibration", path.display()))
+        let kept = serde_json::from_slice(&text);
+        kept.map_err(|error| anyhow!("{} is no calibration: {}", path.display(), json::why_and_where(&error)))
     }
 
     /// Adds a threshold, in place of an older one of the same profile and method.

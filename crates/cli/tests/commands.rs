@@ -36,17 +36,6 @@ fn a_value_comes_from_an_argument_a_file_or_standard_input() {
 }
 
 #[test]
-fn conditions_on_a_store_are_kept() {
-    let image = Image::new(&[]);
-    let uri = image.uri("");
-    assert!(!refused(2, &["kv", "put", &uri, "k", "v", "--if-present"]).is_empty());
-    said(&["kv", "put", &uri, "k", "v", "--if-absent"]);
-    assert!(!refused(2, &["kv", "put", &uri, "k", "w", "--if-absent"]).is_empty());
-    said(&["kv", "put", &uri, "k", "w", "--if-present"]);
-    assert_eq!(said(&["kv", "get", &uri, "k"]), "w");
-}
-
-#[test]
 fn keys_are_listed_in_order_from_a_key_on() {
     let image = Image::new(&[]);
     let uri = image.uri("");

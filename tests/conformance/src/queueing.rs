@@ -28,13 +28,10 @@ pub fn every_depth_takes_as_many_commands_as_it_says_and_refuses_one_more<B: Bac
 }
 
 pub fn a_queue_as_deep_as_is_promised_is_had_and_works<B: Backend>(subject: &Subject<'_, B>) {
-    let promised = subject.backend.capabilities().limits.ring_entries;
-    let depth = match promised {
+    let depth = match subject.backend.name() {
         // All processes of the system together have 65,536: this one leaves the others theirs.
-        _ if subject.backend.name() == "libaio" => 4096,
-        65_535 => 65_535,
-        // A device's ring has one entry more than commands.
-        entries => entries - 1,
+        "libaio" => 4096,
+        _ => subject.backend.capabilities().limits.depth_max(),
     };
     let mut queue = subject.queue(depth);
     assert_eq!(queue.depth(), depth);

@@ -9,13 +9,21 @@
 
 from os import PathLike, fspath
 
-from . import _byway, _errors
+from . import _byway, _errors, _mapping
 from ._byway import *  # noqa: F403
 from ._errors import *  # noqa: F403
+from ._mapping import Items, Keys, Values  # noqa: F401
+
+__version__ = _byway.__version__
+
+_INSIDE = {"__version__", "ItemIterator", "KeyIterator", "open_uri", "uri_of_file", "with_options"}
 
 __all__ = ["open", "open_to_read"]
-__all__ += [name for name in _byway.__all__ if name != "open_uri"]
+__all__ += _mapping.__all__
+__all__ += [name for name in _byway.__all__ if name not in _INSIDE]
 __all__ += [name for name in vars(_errors) if name.endswith("Error")]
+
+_mapping.register(Kv)  # noqa: F405
 
 
 def open(uri, **options):
@@ -33,13 +41,9 @@ def open_to_read(uri, **options):
 
 def _address(uri, options):
     if isinstance(uri, PathLike):
-        path = fspath(uri)
-        # A path that stands alone begins like one.
-        uri = path if path.startswith(("/", ".")) else f"./{path}"
+        uri = _byway.uri_of_file(fspath(uri))
     given = "&".join(f"{name.replace('_', '-')}={_word(name, value)}" for name, value in options.items())
-    if not given:
-        return uri
-    return f"{uri}{'&' if '?' in uri else '?'}{given}"
+    return _byway.with_options(uri, given)
 
 
 def _word(name, value):

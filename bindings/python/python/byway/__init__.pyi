@@ -13,8 +13,6 @@ from ._byway import (
     Finding as Finding,
     Found as Found,
     Identity as Identity,
-    Items as Items,
-    Keys as Keys,
     Kv as Kv,
     KvStats as KvStats,
     Ledger as Ledger,
@@ -39,12 +37,14 @@ from ._errors import (
     DeviceError as DeviceError,
     DeviceLostError as DeviceLostError,
     Error as Error,
+    ExistingFileError as ExistingFileError,
     InvalidArgumentError as InvalidArgumentError,
     KernelError as KernelError,
     KeyExistsError as KeyExistsError,
     KeyNotFoundError as KeyNotFoundError,
     MediaError as MediaError,
     MismatchError as MismatchError,
+    MissingFileError as MissingFileError,
     NotFoundError as NotFoundError,
     OutOfRangeError as OutOfRangeError,
     ProtocolError as ProtocolError,
@@ -53,7 +53,10 @@ from ._errors import (
     TooLargeError as TooLargeError,
     UnsupportedError as UnsupportedError,
 )
+from ._mapping import Items as Items, Keys as Keys, Values as Values
 from .aio import AsyncQueue as AsyncQueue
+
+__version__: str
 
 __all__ = [
     "AdminQueue",
@@ -73,6 +76,7 @@ __all__ = [
     "DeviceError",
     "DeviceLostError",
     "Error",
+    "ExistingFileError",
     "Finding",
     "Found",
     "Identity",
@@ -89,6 +93,7 @@ __all__ = [
     "Limits",
     "MediaError",
     "MismatchError",
+    "MissingFileError",
     "Namespace",
     "NewNamespace",
     "NotFoundError",
@@ -100,6 +105,7 @@ __all__ = [
     "TimedOutError",
     "TooLargeError",
     "UnsupportedError",
+    "Values",
     "check",
     "create",
     "open",

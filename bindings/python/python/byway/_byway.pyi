@@ -1,10 +1,10 @@
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, TypeVar, final, overload
 
-from _typeshed import ReadableBuffer, WriteableBuffer
-
+from ._mapping import Items, Keys, Values
+from ._types import ReadableBuffer, WriteableBuffer
 from .aio import AsyncQueue
 
 __all__ = [
@@ -20,8 +20,8 @@ __all__ = [
     "Finding",
     "Found",
     "Identity",
-    "Items",
-    "Keys",
+    "ItemIterator",
+    "KeyIterator",
     "Kv",
     "KvStats",
     "Ledger",
@@ -37,7 +37,12 @@ __all__ = [
     "resize",
     "scan",
     "snapshot",
+    "uri_of_file",
+    "with_options",
+    "__version__",
 ]
+
+__version__: str
 
 _T = TypeVar("_T")
 
@@ -244,30 +249,34 @@ class NewNamespace:
     def __eq__(self, other: object, /) -> bool: ...
 
 @final
-class Keys:
-    """Keys in order."""
+class KeyIterator:
+    """Keys in order, one after the other."""
 
     def __iter__(self) -> Iterator[bytes]: ...
     def __next__(self) -> bytes: ...
 
 @final
-class Items:
-    """Keys in order, with their values."""
+class ItemIterator:
+    """Keys in order with their values, one after the other."""
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]: ...
     def __next__(self) -> tuple[bytes, bytes]: ...
 
 @final
-class Kv:
-    """A key-value namespace: `kv[b"key"]`, `kv[b"key"] = b"value"`, `del`, `in`, and iteration in the order of keys."""
+class Kv(MutableMapping[bytes, bytes]):
+    """A key-value namespace, as a mutable mapping in the order of keys."""
 
     @property
     def nsid(self) -> int: ...
     def __getitem__(self, key: ReadableBuffer, /) -> bytes: ...
     def __setitem__(self, key: ReadableBuffer, value: ReadableBuffer, /) -> None: ...
     def __delitem__(self, key: ReadableBuffer, /) -> None: ...
-    def __contains__(self, key: ReadableBuffer, /) -> bool: ...
+    def __contains__(self, key: ReadableBuffer, /) -> bool: ...  # type: ignore[override]
     def __iter__(self) -> Iterator[bytes]: ...
+    def __len__(self) -> int: ...
+    def __bool__(self) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
     @overload
     def get(self, key: ReadableBuffer, default: None = None) -> bytes | None: ...
     @overload
@@ -285,6 +294,29 @@ class Kv:
     def delete(self, key: ReadableBuffer) -> None: ...
     def keys(self, prefix: ReadableBuffer = ..., start: ReadableBuffer | None = None) -> Keys: ...
     def items(self, prefix: ReadableBuffer = ..., start: ReadableBuffer | None = None) -> Items: ...
+    def values(
+        self, prefix: ReadableBuffer = ..., start: ReadableBuffer | None = None
+    ) -> Values: ...
+    def _iter_keys(
+        self, prefix: ReadableBuffer, start: ReadableBuffer | None
+    ) -> KeyIterator: ...
+    def _iter_items(
+        self, prefix: ReadableBuffer, start: ReadableBuffer | None
+    ) -> ItemIterator: ...
+    @overload
+    def pop(self, key: ReadableBuffer, /) -> bytes: ...
+    @overload
+    def pop(self, key: ReadableBuffer, default: _T, /) -> bytes | _T: ...
+    def popitem(self) -> tuple[bytes, bytes]: ...
+    def setdefault(self, key: ReadableBuffer, default: ReadableBuffer) -> bytes: ...
+    def clear(self) -> None: ...
+    def update(  # type: ignore[override]
+        self,
+        pairs: Mapping[bytes, ReadableBuffer]
+        | Iterable[tuple[ReadableBuffer, ReadableBuffer]]
+        | None = None,
+        /,
+    ) -> None: ...
     def listable_keys(self) -> tuple[list[bytes], list[str]]: ...
     def count(self, prefix: ReadableBuffer = ...) -> int: ...
     def load(
@@ -420,7 +452,8 @@ class Completion:
     @property
     def ok(self) -> bool: ...
     @property
-    def data(self) -> memoryview | None: ...
+    def data(self) -> memoryview | Any:
+        """What a command filled, None after one that fills nothing: no type checker knows which it was."""
     def check(self) -> Completion: ...
 
 @final
@@ -659,5 +692,11 @@ def create(
     """Makes an image: a whole SSD in one file, which must not exist."""
 
 def open_uri(uri: str, *, to_read: bool = False) -> Device: ...
+def uri_of_file(path: str | PathLike[str]) -> str:
+    """The URI of a file or block device at a path, whatever it has in it."""
+
+def with_options(uri: str, more: str) -> str:
+    """A URI with more options behind those that it has."""
+
 def scan() -> list[Found]:
     """Lists the devices that the kernel knows, without opening any."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 class Error(Exception):
     """A call that came to nothing.
 
+    Where the operating system failed, `errno` is its number and `filename` the file that it was about, if it was one.
     `kind` is the word for what kind of failure it was, and `origin` says who failed: "host" (this library, before anything
     was sent), "kernel" or "device". `status` is the NVMe status of a device, as a number, and `retry` says whether the same
     call can be expected to succeed: "never", "later" (after something else has finished) or "once".
@@ -17,12 +18,25 @@ class Error(Exception):
     retry: str
 
     def __init__(
-        self, said: str, origin: str = "host", status: int | None = None, retry: str = "never"
+        self,
+        said: str,
+        origin: str = "host",
+        status: int | None = None,
+        retry: str = "never",
+        errno: int | None = None,
+        filename: str | None = None,
     ) -> None:
         super().__init__(said)
         self.origin = origin
         self.status = status
         self.retry = retry
+        self.errno = errno
+        self.strerror = said if errno is not None else None
+        self.filename = filename
+
+    def __reduce__(self) -> tuple[type[Error], tuple[object, ...]]:
+        told = (self.args[0], self.origin, self.status, self.retry, self.errno, self.filename)
+        return (type(self), told)
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -41,7 +55,7 @@ class InvalidArgumentError(Error, ValueError):
 
 
 class TooLargeError(Error, ValueError):
-    """A length is over a limit that the device announced."""
+    """A length is over a limit: of keys, or one that the device announced."""
 
     kind = "too_large"
 
@@ -56,6 +70,10 @@ class NotFoundError(Error, LookupError):
     """There is no such device, namespace or file."""
 
     kind = "not_found"
+
+
+class MissingFileError(NotFoundError, FileNotFoundError):
+    """There is no such file or device node."""
 
 
 class KeyNotFoundError(Error, KeyError):
@@ -142,7 +160,11 @@ class DeviceError(Error):
     kind = "device"
 
 
-class KernelError(Error):
+class KernelError(Error, OSError):
     """Any other failure of the operating system."""
 
     kind = "system"
+
+
+class ExistingFileError(KernelError, FileExistsError):
+    """The file exists, and was to be made."""

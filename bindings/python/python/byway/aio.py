@@ -11,7 +11,7 @@ from ._byway import Command, Completion, Queue
 from ._errors import ClosedError, Error, KeyNotFoundError, UnsupportedError
 
 if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer, WriteableBuffer
+    from ._types import ReadableBuffer, WriteableBuffer
 
 __all__ = ["AsyncQueue"]
 

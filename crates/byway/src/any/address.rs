@@ -9,8 +9,10 @@ use byway_core::{Error, ErrorKind, Method, Nsid, Result};
 
 use crate::any::pcie::PcieUri;
 use crate::any::tcp::TcpUri;
+use crate::path::{decode, of_image, split_options};
 use crate::uri::{
-    Uri, invalid, number, one_of, pairs_of, parse, parse_depth, parse_size, size_of_place, unknown,
+    Uri, invalid, number, one_of, pairs_of, parse, parse_depth, parse_size, parse_size_u32, size_of_place,
+    unknown,
 };
 
 /// Where a device of any kind is.
@@ -130,11 +132,11 @@ impl FromStr for Address {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (place, query) = text.split_once('?').unwrap_or((text, ""));
+        let (place, query) = split_options(text);
         let place = match place.split_once(':') {
             _ if place.starts_with(['/', '.']) => BlockPlace::Path(place.into()),
             Some(("file", "")) => return Err(invalid(format!("{text}: a path follows file:"))),
-            Some(("file", path)) => BlockPlace::File(path.into()),
+            Some(("file", path)) => BlockPlace::File(decode(path)),
             Some(("blocks", size)) => BlockPlace::Memory(size_of_place(text, size)?),
             Some(("nil", size)) => BlockPlace::Nil(size_of_place(text, size)?),
             Some(("tcp", _)) => return Ok(Self::Tcp(Box::new(text.parse()?))),
@@ -142,7 +144,7 @@ impl FromStr for Address {
             Some(("embedded" | "ram" | "null", _)) => return Ok(Self::Embedded(Box::new(text.parse()?))),
             _ => return Err(no_address(text)),
         };
-        let options = parse_options(query)?;
+        let options = parse_options(query.unwrap_or_default())?;
         if let (BlockPlace::Nil(_) | BlockPlace::Memory(_), Some(name)) = (&place, options.of_files()) {
             return Err(invalid(format!("{text}: option {name} is of files and block devices")));
         }
@@ -157,7 +159,7 @@ impl BlockOptions {
             "backend" => self.backend = Some(value.to_owned()),
             "readonly" => self.read_only = one_of(value, &yes_or_no)?,
             "direct" => self.direct = one_of(value, &yes_or_no)?,
-            "lba" => self.lba_bytes = Some(u32::try_from(parse_size(value)?).unwrap_or(u32::MAX)),
+            "lba" => self.lba_bytes = Some(parse_size_u32(value)?),
             "create" => self.create_bytes = Some(parse_size(value)?),
             "threads" => self.threads = Some(number(value)?),
             "transfer" => self.transfer = parse(value)?,
@@ -218,9 +220,9 @@ fn parse_options(query: &str) -> Result<BlockOptions> {
 }
 
 fn no_address(text: &str) -> Error {
-    let place = text.split('?').next().unwrap_or(text);
+    let (place, _) = split_options(text);
     if std::path::Path::new(place).exists() {
-        let said = format!("{text:?} is no device: is ./{text} or embedded:{text} meant?");
+        let said = format!("{text:?} is no device: is ./{text} or {} meant?", of_image(place));
         return Error::host(ErrorKind::InvalidArgument, said);
     }
     let said = format!(
@@ -271,9 +273,16 @@ mod tests {
         assert!(error("/dev/sda?direct=1&direct=0").contains("twice"));
         assert!(error("nil:1G?direct=1").contains("option direct is of files"));
         assert!(error("/dev/sda?sqpoll=on").contains("option sqpoll=on: expected a whole number"));
-        assert!(error("/dev/sda?fixed-buffers=65536").contains("the number is too large"));
-        for none in ["/dev/sda?depth=0", "nil:1G?depth=65536", "ram:64M?depth=0", "pci:0000:04:00.0?depth=0"]
-        {
+        assert!(
+            error("/dev/sda?fixed-buffers=65536").contains("the number is too large: expected at most 65535")
+        );
+        for none in [
+            "/dev/sda?depth=0",
+            "nil:1G?depth=65536",
+            "nil:1G?depth=5000000000",
+            "ram:64M?depth=0",
+            "pci:0000:04:00.0?depth=0",
+        ] {
             assert!(error(none).contains("a queue is 1 to 65535 commands deep"), "{none}");
         }
         assert!(error("blocks:1G?readonly=1").contains("option readonly is of files"));

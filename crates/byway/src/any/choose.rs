@@ -13,6 +13,7 @@ use byway_core::{Error, ErrorKind, Result};
 
 use crate::any::address::{BlockOptions, BlockPlace, BlockUri, IO_URING_CMD_OPTIONS, IO_URING_OPTIONS};
 use crate::any::device::Reached;
+use crate::path::of_image;
 
 /// The backend that serves a device, and why that one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -260,9 +261,11 @@ fn refuse_image(path: &Path) -> Result<()> {
     if !byway_flash::is_image(path) {
         return Ok(());
     }
+    let uri = of_image(path);
     let said = format!(
-        "{path} holds a Byway device: embedded:{path} opens it, file:{path} the bytes of the image",
-        path = path.display()
+        "{} holds a Byway device: {uri} opens it, {} the bytes of the image",
+        path.display(),
+        uri.replacen("embedded:", "file:", 1)
     );
     Err(Error::host(ErrorKind::InvalidArgument, said))
 }

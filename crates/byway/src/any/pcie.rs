@@ -11,6 +11,7 @@ use byway_sys::vfio::VfioInterface;
 
 use crate::any::choose::Chosen;
 use crate::any::device::Reached;
+use crate::path::{decode, split_options};
 use crate::uri::{OPTIONS, Options, invalid, pairs_of, parse_options, unknown};
 
 /// A queue of a device that another process serves.
@@ -44,12 +45,13 @@ impl FromStr for PcieUri {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (place, query) = text.split_once('?').unwrap_or((text, ""));
+        let (place, query) = split_options(text);
+        let query = query.unwrap_or_default();
         let place = match place.split_once(':') {
             Some(("vfio-user", "")) => {
                 return Err(invalid(format!("{text}: a socket's path follows vfio-user:")));
             }
-            Some(("vfio-user", path)) => PciePlace::VfioUser(path.into()),
+            Some(("vfio-user", path)) => PciePlace::VfioUser(decode(path)),
             Some(("pci", address)) => {
                 let address = address.parse::<PciAddress>();
                 PciePlace::Pci(address.map_err(|wrong| invalid(wrong.to_string()))?)

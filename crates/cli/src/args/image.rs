@@ -17,9 +17,9 @@ Examples:
   byway create disk.img --size 8G
   byway create disk.img --size 8G --profile cosmos --ns kv:4G --ns nvm:2G")]
 pub struct Create {
-    /// Where the image shall be; nothing that exists is overwritten.
+    /// Where the image shall be: a path, or embedded:PATH; nothing that exists is overwritten.
     pub image: PathBuf,
-    /// Capacity that the device announces: bytes, or a number with K, M, G or T (powers of 1024).
+    /// Capacity that the device announces: bytes, or a number with K, M, G or T, as 64M, 64MB, 64MiB or 1.5G (powers of 1024).
     #[arg(long, value_parser = size::parse, value_name = "SIZE")]
     pub size: u64,
     /// Profile of the device: its flash geometry, link, firmware and limits.
@@ -74,7 +74,7 @@ anew is restored, what is lost is dropped, and each lost key or block is listed.
 
 Exit codes: 0 clean, 1 something was found (and repaired, if asked), 2 the image cannot be used.")]
 pub struct Check {
-    /// The image.
+    /// The image: a path, or embedded:PATH.
     pub image: PathBuf,
     /// Restore what can be restored, drop what is lost.
     #[arg(long)]
@@ -96,7 +96,7 @@ Everything is copied into a new image beside the old one, which then takes its n
 image, whatever happens. Namespaces keep numbers, identifiers and content, the file keeps owner, mode and ACL. A symbolic \
 link is followed; an image with hard links is refused. The disk needs room for both.")]
 pub struct Resize {
-    /// The image; nobody may have it open.
+    /// The image: a path, or embedded:PATH; nobody may have it open.
     pub image: PathBuf,
     /// Capacity that the device announces from then on.
     #[arg(value_parser = size::parse, value_name = "SIZE")]
@@ -121,7 +121,7 @@ the image open, that process makes the copy; its commands wait only while protec
 is printed. It is asked only if it is of this user or of root; root asks one of the image's owner too. The copy has mode, \
 ACL, owner and group of the image as with cp -p; what exists is never overwritten.")]
 pub struct Snapshot {
-    /// The image.
+    /// The image: a path, or embedded:PATH.
     pub image: PathBuf,
     /// Where the copy shall be; nothing that exists is overwritten.
     pub out: PathBuf,

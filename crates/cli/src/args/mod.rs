@@ -17,6 +17,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::data;
 use crate::number;
 use crate::records::Format;
 pub use bench::*;
@@ -53,7 +54,8 @@ Examples:
   byway kv put 'embedded:disk.img?transfer=inline' 0041 'LATIN CAPITAL LETTER A'
   byway bench transfer --sizes 32 --methods prp,piggyback,inline
 
-Exit codes: 0 done, 1 no such key or a difference found, 2 an error, 130 interrupted.";
+Exit codes: 0 done, 1 the answer is no (no such key, a condition that does not hold, a difference found), 2 an error, 130 \
+interrupted. Sizes: a number of bytes, or one with K, M, G or T, such as 64M, 64MB, 64MiB or 1.5G: all are powers of 1024.";
 
 /// What may stand behind the `?` of a URI, a line each.
 fn options_of_a_uri() -> String {
@@ -64,7 +66,9 @@ fn options_of_a_uri() -> String {
     let of_host = byway::PCIE_OPTIONS.join(", ");
     let tcp: String = byway::TCP_OPTIONS.iter().map(line).collect();
     format!(
-        "Options of embedded:PATH, ram:SIZE and null:SIZE, behind a `?`, joined by `&`:{embedded}\n\n\
+        "Options begin at the first `?` that a `name=` follows, or the name of an option. In embedded:PATH, file:PATH and vfio-user:PATH \
+         % and two hexadecimal digits are a byte: %3F is a `?` that belongs to the path.\n\n\
+         Options of embedded:PATH, ram:SIZE and null:SIZE, behind a `?`, joined by `&`:{embedded}\n\n\
          Options of vfio-user:PATH and pci:ADDRESS, of these: {of_host}\n\n\
          Options of tcp://HOST[:PORT]/NQN:{tcp}\n\n\
          Options of a path, file:PATH, blocks:SIZE and nil:SIZE:{blocks}"
@@ -195,13 +199,18 @@ pub enum KvCommand {
 Examples:
   byway kv put 'embedded:disk.img?transfer=piggyback' sensor-7 21.5
   byway kv put embedded:disk.img photo --file photo.jpg
-  date | byway kv put embedded:disk.img now")]
+  byway kv put embedded:disk.img degrees -5
+  date | byway kv put embedded:disk.img now
+
+Exit codes: 0 stored, 1 the condition of --if-present or --if-absent does not hold, 2 an error.")]
     Put {
         #[command(flatten)]
         device: Device,
         #[command(flatten)]
         key: Key,
-        /// The value; without it and without --file it is read from standard input.
+        /// The value; without it and without --file it is read from standard input. One that begins with -- stands behind
+        /// a -- of its own.
+        #[arg(allow_hyphen_values = true, value_parser = data::parse)]
         value: Option<String>,
         /// Take the value from a file.
         #[arg(long, conflicts_with = "value", value_name = "PATH")]
@@ -285,10 +294,10 @@ Examples:
         #[command(flatten)]
         device: Device,
         /// Begin at this key, or the next one after it.
-        #[arg(long, value_name = "KEY")]
+        #[arg(long, value_name = "KEY", allow_hyphen_values = true, value_parser = data::parse)]
         from: Option<String>,
         /// Only keys that begin with this.
-        #[arg(long, value_name = "PREFIX")]
+        #[arg(long, value_name = "PREFIX", allow_hyphen_values = true, value_parser = data::parse)]
         prefix: Option<String>,
         /// Print at most so many keys.
         #[arg(long, value_name = "COUNT", value_parser = number::parse::<u64>)]
@@ -345,6 +354,7 @@ Examples:
 #[derive(Debug, Args)]
 pub struct Key {
     /// The key: 1 to 16 bytes of text.
+    #[arg(allow_hyphen_values = true, value_parser = data::parse)]
     pub key: String,
     /// The key is hexadecimal digits.
     #[arg(long)]

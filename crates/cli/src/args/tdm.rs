@@ -106,7 +106,7 @@ fn named(variable: &str) -> Option<PathBuf> {
 /// The library that serves a program.
 #[derive(Debug, Args)]
 pub struct TdmLibrary {
-    /// libbyway_tdm.so [default: what BYWAY_TDM_LIBRARY says, else beside this program, else in ../lib].
+    /// libbyway_tdm.so [default: what BYWAY_TDM_LIBRARY says, else beside this program, else in ../lib/byway or ../lib of it].
     #[arg(long, value_name = "PATH")]
     pub library: Option<PathBuf>,
 }
@@ -122,7 +122,7 @@ impl TdmLibrary {
         }
         let program = std::env::current_exe().unwrap_or_default();
         let folder = program.parent().unwrap_or(Path::new("."));
-        vec![folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)]
+        ["", "../lib/byway", "../lib"].map(|place| folder.join(place).join(LIBRARY)).to_vec()
     }
 }
 

@@ -14,7 +14,7 @@ Examples:
   byway dd 'embedded:disk.img?ns=2' - | zstd > disk.zst
   byway dd ./a.bin ./b.bin --bs 1M --depth 32 --jobs 2 --skip 4M --count 1G --json
 
-Sizes are bytes, or a number with K, M, G or T. A file that is not there is made; one that is there is written over from \
+Sizes are bytes, or a number with K, M, G or T (powers of 1024), as 64M, 64MB, 64MiB or 1.5G. A file that is not there is made; one that is there is written over from \
 --seek on, made longer if it must be, and never cut. Ctrl-C ends a copy between two pieces and says how much is there.")]
 pub struct Dd {
     /// Where bytes come from: the URI of a device of blocks, a file, or - for standard input.

@@ -1,6 +1,7 @@
 //! `byway create`: an image.
 
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::Result;
 use byway::{CreateOptions, NewNamespace};
@@ -27,7 +28,7 @@ pub fn run(args: &Create, out: &mut impl Write) -> Result<()> {
         ..CreateOptions::new(args.size)
     };
     byway::create(&args.image, &options)?;
-    let uri = format!("embedded:{}", args.image.display());
+    let uri = uri_of(&args.image);
     let described = info::describe(&uri)?;
     if args.json {
         return Ok(print_json(out, &described)?);
@@ -35,6 +36,12 @@ pub fn run(args: &Create, out: &mut impl Write) -> Result<()> {
     let namespaces: Vec<String> = described.namespaces.iter().map(ToString::to_string).collect();
     put!(out, "{uri}: {} of profile {}: {}\n", size::human(args.size), args.profile, namespaces.join(", "))?;
     Ok(())
+}
+
+/// The URI that leads to the image: the one that was given, or that of its path.
+fn uri_of(image: &Path) -> String {
+    let given = image.to_str().filter(|text| text.starts_with("embedded:"));
+    given.map_or_else(|| byway::uri::of_image(image), str::to_owned)
 }
 
 fn media_of(media: Media) -> byway::Media {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::Result;
+use byway::spec::Status;
 use byway::spec::base::feature::{FeatureCapabilities, FeatureId, FeatureSelect};
 use byway::{AdminCommand, AdminQueue, Backend, Buffer, Device, NamespaceKind, Nsid, Payload};
 
@@ -112,10 +113,39 @@ fn set(command: &FeatureCommand, out: &mut impl Write) -> Result<()> {
         data: Payload::copy_of(&data)?,
     };
     let answered = device.admin(command);
-    let answered = answered.map_err(|error| answer::unless_missing(named(feature), error))?;
+    let answered = answered.map_err(|error| refused(&device, feature, (*value, *cdw12), error))?;
     device.close()?;
     let answer = decode::feature(feature, *value, &data).hex("dw0", answered.dw0(), "the device's answer");
     if *json { Ok(print_json(out, &answer)?) } else { Ok(put!(out, "{answer}")?) }
+}
+
+/// Why a feature was not set: the controller does not have it, or refuses the value, with what values the feature takes.
+fn refused(
+    device: &Device,
+    feature: FeatureId,
+    (value, cdw12): (u32, u32),
+    error: byway::Error,
+) -> anyhow::Error {
+    let is_of_value = error.nvme_status().is_some_and(|status| {
+        matches!(
+            status.code(),
+            Status::INVALID_FIELD
+                | Status::FEATURE_NOT_CHANGEABLE
+                | Status::COMMAND_SET_COMBINATION_REJECTED
+                | Status::KEEP_ALIVE_INVALID
+        )
+    });
+    let known = decode::feature_values(feature).filter(|_| is_of_value && has(device, feature));
+    let Some(values) = known else { return answer::unless_missing(named(feature), error) };
+    let second = if cdw12 == 0 { String::new() } else { format!(" with {cdw12:#x} in CDW12") };
+    let what = format!("{} does not take {value:#x}{second}", named(feature));
+    anyhow::anyhow!("{what}: {error}; its values: {values}")
+}
+
+/// Whether a controller says that it has a feature.
+fn has(device: &Device, feature: FeatureId) -> bool {
+    let asked = Asked { feature, select: FeatureSelect::CAPABILITIES, nsid: None, cdw11: 0, length: None };
+    asked.command().is_ok_and(|command| device.admin(command).is_ok())
 }
 
 /// A feature's number and which of its values.

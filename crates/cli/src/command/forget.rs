@@ -105,7 +105,7 @@ impl fmt::Display for Sanitized<'_> {
 /// Opens an image by its path, or any device by its URI.
 fn open(device: &str) -> Result<Device> {
     let is_image = Path::new(device).is_file() && byway::is_image(Path::new(device));
-    Ok(if is_image { byway::open(&format!("embedded:{device}"))? } else { byway::open(device)? })
+    Ok(if is_image { byway::open(&byway::uri::of_image(device))? } else { byway::open(device)? })
 }
 
 /// The index of the format with blocks of so many bytes and no metadata, or of the one in use.

@@ -6,16 +6,17 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use byway::{Address, ErrorKind, Key, Kv};
+use byway::{Address, ErrorKind, Key, Kv, Loader};
 use serde::{Serialize, Serializer};
 
 use super::kv::{open, open_to_read};
 use crate::args;
-use crate::experiment::{self, Run};
+use crate::experiment::{self, OfRecord, Run};
 use crate::failure::No;
 use crate::files;
 use crate::records::{self, Format, JsonRecord, Record, Records};
 use crate::report::measured::Stored;
+use crate::size::counted;
 use crate::subject::Subject;
 use crate::table;
 use crate::terminal::{Interrupt, Progress, print_done, print_if_json, print_json};
@@ -77,27 +78,38 @@ impl Import<'_> {
     /// A file that cannot be read, what the device refuses, an interruption.
     pub fn store(&self, json: bool, out: &mut impl Write) -> Result<()> {
         let records: Result<Vec<_>, _> = self.records()?.collect();
-        let records = records.with_context(|| self.what())?;
+        // A file is read whole before anything of it is stored.
+        let records = records.with_context(|| format!("{}, of which nothing is stored", self.what()))?;
         let progress = Progress::new("import", records.len() as u64);
         let run =
             Run { count: records.len() as u64, seed: 0, interrupt: self.interrupt, progress: &progress };
         if !matches!(self.device.uri.parse()?, Address::Embedded(_)) {
             // What a record costs is counted by devices of this process alone.
-            let stored = self.store_elsewhere(&records, &run).with_context(|| self.what())?;
+            let stored = self.store_elsewhere(&records, &run).map_err(|error| self.with_stored(error))?;
             drop(progress);
             return Ok(print_done(out, json, &stored)?);
         }
         let mut subject = Subject::open(&self.device.uri)?;
-        let stored = experiment::store(&mut subject, &records, &run).with_context(|| self.what())?;
+        let stored = experiment::store(&mut subject, &records, &run);
+        let stored = stored.map_err(|error| self.with_stored(error))?;
         drop(progress);
         if json { Ok(print_json(out, &stored)?) } else { write_stored(&stored, out) }
+    }
+
+    /// An error of a record, with how many records before it are stored.
+    fn with_stored(&self, error: anyhow::Error) -> anyhow::Error {
+        let what = match error.downcast_ref::<OfRecord>() {
+            Some(OfRecord(index)) => format!("{}, of which {}", self.what(), are_stored(*index as u64)),
+            None => self.what(),
+        };
+        error.context(what)
     }
 
     fn store_elsewhere(&self, records: &[Record], run: &Run<'_>) -> Result<Loaded> {
         let mut kv = open(self.device)?;
         let start = Instant::now();
         for (index, Record { key, value }) in records.iter().enumerate() {
-            kv.put(key, value).with_context(|| format!("record {}", index + 1))?;
+            kv.put(key, value).context(OfRecord(index))?;
             run.tick(index)?;
         }
         Ok(Loaded::since(start, records.len() as u64))
@@ -193,8 +205,20 @@ struct Loaded {
 /// As [`Import::store`]; a line that is no record is named.
 pub fn load(from: &Import<'_>, json: bool, out: &mut impl Write) -> Result<()> {
     let start = Instant::now();
-    let records = from.records().and_then(|records| store_many(from, records));
-    let records = records.with_context(|| format!("load {}", from.file.display()))?;
+    let file = from.file.display();
+    let records = from.records().with_context(|| format!("load {file}"))?;
+    let mut kv = open(from.device).with_context(|| format!("load {file}"))?;
+    let mut loader = kv.loader()?;
+    let added = add_all(from, records, &mut loader);
+    // What stands before a line that is wrong is stored all the same.
+    let stored = loader.finish();
+    let records = match (added, stored) {
+        (Ok(()), stored) => stored.with_context(|| format!("load {file}"))?,
+        (Err(error), Ok(stored)) => {
+            return Err(error.context(format!("load {file}, of which {}", are_stored(stored))));
+        }
+        (Err(error), Err(_)) => return Err(error.context(format!("load {file}"))),
+    };
     Ok(print_done(out, json, &Loaded::since(start, records))?)
 }
 
@@ -205,16 +229,20 @@ impl Loaded {
     }
 }
 
-fn store_many(to: &Import<'_>, mut records: Records<impl BufRead>) -> Result<u64> {
-    let mut kv = open(to.device)?;
-    let mut loader = kv.loader()?;
+fn add_all(from: &Import<'_>, mut records: Records<impl BufRead>, loader: &mut Loader<'_>) -> Result<()> {
     while let Some(record) = records.next() {
-        let record = record?;
-        let key = Key::new(&record.key).with_context(|| format!("line {}", records.line()))?;
-        loader.add(&key, &record.value)?;
-        to.interrupt.check()?;
+        let Record { key, value } = record?;
+        let added = Key::new(&key).map_err(byway::Error::from).and_then(|key| loader.add(&key, &value));
+        added.with_context(|| format!("line {}", records.line()))?;
+        from.interrupt.check()?;
     }
-    Ok(loader.finish()?)
+    Ok(())
+}
+
+/// How many records of a file are stored, where an error ended the work.
+fn are_stored(count: u64) -> String {
+    let verb = if count == 1 { "is" } else { "are" };
+    format!("{} {verb} stored", counted(count, "record"))
 }
 
 impl fmt::Display for Loaded {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use byway::serve::{
     AnaSetting, AnaState, AuthSecrets, AuthSuites, Dhchap, Nqn, PortId, SubsystemSpec, TlsKeys,
 };
@@ -12,6 +12,7 @@ use serde::Deserialize;
 use crate::args::TlsIs;
 use crate::command::tls;
 use crate::files;
+use crate::json;
 
 /// What a server serves.
 #[derive(Debug, Deserialize)]
@@ -104,7 +105,8 @@ impl Config {
     /// One that cannot be read, or says something else.
     pub fn read(path: &Path) -> Result<Self> {
         let text = files::read_regular(path)?;
-        serde_json::from_slice(&text).with_context(|| path.display().to_string())
+        let config = serde_json::from_slice(&text);
+        config.map_err(|error| anyhow!("{}: {}", path.display(), json::why_and_where(&error)))
     }
 
     /// Where hosts connect: here, and at `more` places.

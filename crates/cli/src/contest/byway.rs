@@ -39,7 +39,8 @@ pub fn open(folder: &Path, opening: &Opening) -> Result<Box<dyn Store>> {
         byway::create(&image, &CreateOptions::new(size_bytes))?;
     }
     let (options, guarantee) = (&opening.options, opening.guarantee.name());
-    let device = byway::embedded::open(&format!("embedded:{}?flush={guarantee}&{options}", image.display()))?;
+    let device =
+        byway::embedded::open(&format!("{}?flush={guarantee}&{options}", byway::uri::of_image(image)))?;
     Ok(Box::new(Embedded { device, value_bytes: (opening.value_bytes as usize).max(VALUE_BUFFER_BYTES) }))
 }
 

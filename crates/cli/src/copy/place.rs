@@ -250,7 +250,7 @@ pub fn open_to(uri: &str, seek: u64, total: Option<u64>) -> Result<Place> {
     match total.map(|total| seek.saturating_add(total)) {
         Some(end) if end >= SMALL_BYTES => open_file(uri, &path, seek, end),
         // With options it is meant as it is; without, it is written like any file.
-        _ if uri.contains('?') => {
+        _ if byway::uri::has_options(uri) => {
             Ok(Place::Blocks(Box::new(Blocks::new(uri, byway::open(uri)?, seek, true)?)))
         }
         _ => {

@@ -1,7 +1,7 @@
 //! What a copy is to be: where it begins and ends, in which pieces, and whether both sides can do it.
 
 use anyhow::{Result, ensure};
-use byway::Backend;
+use byway::{Backend, DEPTH_MAX};
 
 use super::place::{self, Blocks, Place};
 use super::verify::Sums;
@@ -79,6 +79,11 @@ impl Plan {
     /// One sentence that says what cannot be, and why.
     pub fn of(asked: &Asked) -> Result<Self> {
         ensure!(asked.depth > 0, "a depth of 0 moves nothing");
+        ensure!(
+            asked.depth <= DEPTH_MAX,
+            "--depth of {} is over the {DEPTH_MAX} that a queue holds",
+            asked.depth
+        );
         ensure!(asked.jobs > 0, "0 jobs move nothing");
         place::differ(&asked.from, &asked.to)?;
         let from = place::open_from(&asked.from, asked.skip)?;
@@ -134,9 +139,9 @@ fn how_of(asked: &Asked, from: &Place, to: &Place) -> Result<How> {
         "a stream is copied by one thread: --jobs means nothing here"
     );
     for side in &sides {
-        let most = side.device().capabilities().limits.ring_entries;
+        let most = side.device().capabilities().limits.depth_max();
         ensure!(
-            most == 0 || asked.depth <= most,
+            asked.depth <= most,
             "--depth of {} is over the {most} that a queue of {} holds",
             asked.depth,
             side.uri()

@@ -22,6 +22,61 @@ pub fn data_bytes(feature: FeatureId) -> Option<usize> {
     }
 }
 
+/// Which values a feature takes (Base 2.1, section 5.1.25), for people; nothing of one that is not known here.
+pub fn values(feature: FeatureId) -> Option<&'static str> {
+    Some(match feature {
+        FeatureId::ARBITRATION => {
+            "bits 2:0 are the burst as a power of two (7 for no limit), bits 15:8, 23:16 and 31:24 the weights of low, medium \
+             and high priority, less one each"
+        }
+        FeatureId::POWER_MANAGEMENT => {
+            "bits 4:0 are a power state that the controller has (0 up to npss of `identify controller`), bits 7:5 a workload hint"
+        }
+        FeatureId::TEMPERATURE_THRESHOLD => {
+            "bits 15:0 are kelvins, bits 19:16 a sensor that the controller has (0 for the composite temperature, 15 for all), \
+             bits 21:20 are 0 for a limit above and 1 for one below"
+        }
+        FeatureId::ERROR_RECOVERY => {
+            "bits 15:0 are a time of recovery in units of 100 ms (0 for no limit), bit 16 is 1 only where the namespace can \
+             report reads of deallocated blocks"
+        }
+        FeatureId::VOLATILE_WRITE_CACHE => "0 and 1 for a cache that can be disabled, else 1 alone",
+        FeatureId::NUMBER_OF_QUEUES => {
+            "bits 15:0 are submission queues less one, bits 31:16 completion queues less one, each 0 to 65534, before any I/O \
+             queue is created: 0x00030003 asks for 4 of each"
+        }
+        FeatureId::INTERRUPT_COALESCING => {
+            "bits 7:0 are completions to gather, less one, bits 15:8 the longest wait in units of 100 µs"
+        }
+        FeatureId::INTERRUPT_VECTOR => {
+            "bits 15:0 are an interrupt vector that the controller has, bit 16 is 1 for no coalescing"
+        }
+        FeatureId::WRITE_ATOMICITY => "0 and 1 (only as when power fails)",
+        FeatureId::ASYNC_EVENTS => "bits 7:0 are critical warnings, bits 8 and above one kind of event each",
+        FeatureId::TIMESTAMP => {
+            "0, with 8 bytes of data (--input): milliseconds since 1970 in 6 bytes, little-endian, and 2 zeroes"
+        }
+        FeatureId::KEEP_ALIVE => "a time in ms, 0 for none",
+        FeatureId::HOST_BEHAVIOR => "0, with 512 bytes of data (--input), whose first three are 0 or 1",
+        FeatureId::IO_COMMAND_SET_PROFILE => {
+            "bits 8:0 are the number of a combination of command sets that the controller lists (`identify command-sets`)"
+        }
+        FeatureId::KEY_VALUE => "0, and 1 for deleting a key that does not exist to be an error, with --ns",
+        FeatureId::HOST_IDENTIFIER => "0 with 8 bytes of data (--input), 1 with 16",
+        FeatureId::RESERVATION_NOTIFICATION => "bits 3:1 are notices that are not sent, with --ns",
+        FeatureId::RESERVATION_PERSISTENCE => {
+            "0, and 1 for reservations that survive a loss of power, with --ns"
+        }
+        FeatureId::METHODS => {
+            "a bit for each transfer method, of those that the controller announces (`info -v`)"
+        }
+        FeatureId::WINDOW => {
+            "bits 15:0 are a submission queue that exists, with --ns of a key-value namespace"
+        }
+        _ => return None,
+    })
+}
+
 /// The value of a feature, taken apart; only its number where it is not known here.
 pub fn feature(feature: FeatureId, value: u32, data: &[u8]) -> Fields {
     let number = Fields::default().hex("value", value, "as it stands in the answer");

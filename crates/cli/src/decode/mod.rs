@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 use zerocopy::FromBytes;
 
-pub use feature::{data_bytes as feature_data_bytes, feature};
+pub use feature::{data_bytes as feature_data_bytes, feature, values as feature_values};
 pub use fields::Fields;
 pub use identify::identify;
 pub use log::{ana_bytes, bytes as log_bytes, discovery_bytes, log};

@@ -88,7 +88,7 @@ impl<'a> Run<'a> {
             ..CreateOptions::new(plan.size_bytes)
         };
         byway::create(image, &options)?;
-        let uri = format!("embedded:{}?flash=off&ledger=off&gc={}", image.display(), plan.gc);
+        let uri = format!("{}?flash=off&ledger=off&gc={}", byway::uri::of_image(image), plan.gc);
         let device = byway::embedded::open(&uri)?;
         let filled_bytes = plan.size_bytes / 100 * u64::from(plan.fill_percent);
         let (target, writes) = match plan.kind {

@@ -263,12 +263,8 @@ fn check_words(args: &args::Perf) -> Result<()> {
 
 fn check_device(args: &args::Perf, can: &Capabilities) -> Result<()> {
     let uri = &args.device.uri;
-    let most = can.limits.ring_entries;
-    ensure!(
-        most == 0 || args.depth <= most,
-        "--depth of {} is over the {most} that a queue of {uri} holds",
-        args.depth
-    );
+    let most = can.limits.depth_max();
+    ensure!(args.depth <= most, "--depth of {} is over the {most} that a queue of {uri} holds", args.depth);
     ensure!(can.event || args.wait != Wait::Event, "queues of {uri} have no descriptor for --wait event");
     ensure!(can.nvm.deallocate || args.rw != Load::Trim, "{uri} has no command that trims");
     ensure!(can.nvm.write_zeroes || args.rw != Load::Zeroes, "{uri} has no command that writes zeroes");

@@ -4,17 +4,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use byway_core::{
-    AdminCommand, Capabilities, Error, ErrorKind, Identity, Limits, Methods, Namespace, NamespaceKind, Nsid,
-    NvmCommands, Outcome, QueueOptions, Result,
+    AdminCommand, Capabilities, DEPTH_MAX, Error, ErrorKind, Identity, Limits, Methods, Namespace,
+    NamespaceKind, Nsid, NvmCommands, Outcome, QueueOptions, Result,
 };
 use byway_link::Method;
 use byway_sys::{PlainFile, PlainKind, PlainOptions};
 
 /// Most bytes of one command: well below what the kernel moves by one call (2 GiB less a page).
 pub(crate) const TRANSFER_MAX_BYTES: u64 = 1 << 30;
-
-/// Deepest queue.
-pub(crate) const DEPTH_MAX: u32 = 65_535;
 
 /// How a file or block device is opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -162,7 +159,7 @@ pub(crate) fn blocks_capabilities() -> Capabilities {
         limits: Limits {
             transfer_bytes: TRANSFER_MAX_BYTES,
             queues: u16::MAX,
-            ring_entries: DEPTH_MAX,
+            ring_entries: DEPTH_MAX + 1,
             ..Limits::default()
         },
         raw_commands: true,

@@ -84,10 +84,13 @@ pub trait Backend: Send + Sync {
     fn admin(&self, command: AdminCommand) -> Result<Outcome>;
 }
 
+/// Most commands outstanding on a queue, whatever serves it: a ring has at most 65,536 entries, of which one stays free.
+pub const DEPTH_MAX: u32 = 65_535;
+
 /// How a queue shall be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QueueOptions {
-    /// Most commands outstanding at once, from 1.
+    /// Most commands outstanding at once, 1 to [`DEPTH_MAX`] and to what the device takes ([`Limits::depth_max`](crate::Limits::depth_max)).
     pub depth: u32,
     /// Entries of the submission ring; `None` lets the backend choose one that holds `depth` commands.
     pub ring_entries: Option<u32>,

@@ -4,6 +4,7 @@ use std::fmt;
 
 use byway_link::Method;
 
+use crate::backend::DEPTH_MAX;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A set of transfer methods.
@@ -89,6 +90,18 @@ pub struct Limits {
     pub window_bytes: u32,
     /// Bytes of device memory that can be stored into as a byte interface.
     pub byte_memory_bytes: u64,
+}
+
+impl Limits {
+    /// Most commands outstanding on one queue: one entry of a ring stays free.
+    #[must_use]
+    pub const fn depth_max(&self) -> u32 {
+        match self.ring_entries {
+            0 => DEPTH_MAX,
+            entries if entries > DEPTH_MAX => DEPTH_MAX,
+            entries => entries - 1,
+        }
+    }
 }
 
 /// What a backend and its device can do.

@@ -20,7 +20,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorKind {
     /// An argument is wrong whatever the device: an empty key, a length of zero.
     InvalidArgument,
-    /// A length is over a limit that the device announced.
+    /// A length is over a limit: of keys, or one that the device announced.
     TooLarge,
     /// The device or the backend does not do this.
     Unsupported,
@@ -298,11 +298,12 @@ fn kind_of_status(status: Status) -> ErrorKind {
         Status::KEY_EXISTS => ErrorKind::KeyExists,
         Status::CAPACITY_EXCEEDED | Status::NAMESPACE_INSUFFICIENT_CAPACITY => ErrorKind::CapacityExceeded,
         Status::LBA_OUT_OF_RANGE => ErrorKind::OutOfRange,
-        Status::INVALID_VALUE_SIZE => ErrorKind::TooLarge,
+        // Keys and values that are sent are never of a length that is too short.
+        Status::INVALID_VALUE_SIZE | Status::INVALID_KEY_SIZE => ErrorKind::TooLarge,
         Status::INVALID_OPCODE | Status::COMMAND_SET_NOT_ENABLED | Status::COMMAND_SET_NOT_SUPPORTED => {
             ErrorKind::Unsupported
         }
-        Status::INVALID_FIELD | Status::INVALID_KEY_SIZE => ErrorKind::InvalidArgument,
+        Status::INVALID_FIELD => ErrorKind::InvalidArgument,
         Status::INVALID_NAMESPACE => ErrorKind::NotFound,
         Status::ABORT_REQUESTED | Status::ABORTED_SQ_DELETION | Status::ABORTED_BY_HOST => {
             ErrorKind::Cancelled
@@ -324,7 +325,11 @@ fn kind_of_status(status: Status) -> ErrorKind {
 impl From<KeyError> for Error {
     /// Bytes that are no key never reach a device.
     fn from(cause: KeyError) -> Self {
-        Self::host(ErrorKind::InvalidArgument, cause.to_string())
+        let kind = match cause {
+            KeyError::Empty => ErrorKind::InvalidArgument,
+            KeyError::TooLong(_) => ErrorKind::TooLarge,
+        };
+        Self::host(kind, cause.to_string())
     }
 }
 
@@ -345,6 +350,13 @@ mod tests {
             "put key 0041: value of 20000000 bytes is over the device's limit of 16777216 bytes"
         );
         assert_eq!(error.doing("import").to_string().split(": ").next(), Some("import"));
+    }
+
+    #[test]
+    fn key_over_the_limit_is_too_large_and_an_empty_one_is_invalid() {
+        let kind = |bytes: &[u8]| Error::from(byway_spec::Key::new(bytes).unwrap_err()).kind();
+        assert_eq!((kind(&[7; 17]), kind(b"")), (ErrorKind::TooLarge, ErrorKind::InvalidArgument));
+        assert_eq!(Error::status(Status::INVALID_KEY_SIZE).kind(), ErrorKind::TooLarge);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::reply::{Part, Reply};
 use super::request::Request;
 use super::{CLIENT_TIMEOUT, SERVER_TIMEOUT};
 use crate::control_folder::{self, Purpose};
+use crate::path::{decode, encode, of_file, split_options, with_options};
 
 /// Asks the server that takes requests at the socket `server`, or that serves the image `server`.
 ///
@@ -44,10 +45,12 @@ pub fn absolute(uri: &str, folder: &Path) -> String {
     if OTHERS.iter().any(|scheme| uri.starts_with(scheme)) {
         return uri.to_owned();
     }
-    let scheme = OF_PATHS.into_iter().find(|scheme| uri.starts_with(scheme)).unwrap_or_default();
-    let place = uri.strip_prefix(scheme).unwrap_or(uri);
-    let (path, options) = place.split_at(place.find('?').unwrap_or(place.len()));
-    format!("{scheme}{}{options}", folder.join(path).display())
+    let (place, options) = split_options(uri);
+    let whole = match OF_PATHS.into_iter().find_map(|scheme| Some((scheme, place.strip_prefix(scheme)?))) {
+        Some((scheme, path)) => format!("{scheme}{}", encode(&folder.join(decode(path)))),
+        None => of_file(folder.join(place)),
+    };
+    with_options(&whole, options.unwrap_or_default())
 }
 
 /// Connects to a listener that may be trusted with the request.
@@ -89,6 +92,7 @@ mod tests {
             ("disk?direct=1", "/home/a/disk?direct=1"),
             ("file:disk", "file:/home/a/disk"),
             ("embedded:disk.img?ns=2", "embedded:/home/a/disk.img?ns=2"),
+            ("embedded:x?y.img?ns=2", "embedded:/home/a/x%3Fy.img?ns=2"),
             ("/dev/nvme0n1", "/dev/nvme0n1"),
             ("blocks:1G", "blocks:1G"),
             ("tcp://10.0.0.1/nqn.a:b", "tcp://10.0.0.1/nqn.a:b"),

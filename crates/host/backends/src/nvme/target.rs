@@ -8,8 +8,8 @@ use byway_core::identify::{self, Identifies};
 use byway_core::layouts::{Layouts, changes_namespaces};
 use byway_core::moves::{Layout, check_command};
 use byway_core::{
-    AdminCommand, Buffer, Capabilities, Command, Error, ErrorKind, Failed, Identity, KvCommand, Limits,
-    Memory, Namespace, NvmCommands, Outcome, QueueOptions, Result, check_admin, encode_admin, gather,
+    AdminCommand, Buffer, Capabilities, Command, DEPTH_MAX, Error, ErrorKind, Failed, Identity, KvCommand,
+    Limits, Memory, Namespace, NvmCommands, Outcome, QueueOptions, Result, check_admin, encode_admin, gather,
     scatter,
 };
 use byway_link::Method;
@@ -24,7 +24,7 @@ use super::passage::Passage;
 use super::passed::{Passed, outcome};
 use super::pieces::Onward;
 use crate::synchronous::Synchronous;
-use crate::target::{DEPTH_MAX, TRANSFER_MAX_BYTES, check_shape, not_opened};
+use crate::target::{TRANSFER_MAX_BYTES, check_shape, not_opened};
 
 /// Most pieces of memory that the kernel takes at once (UIO_MAXIOV); more are copied.
 pub(crate) const PIECES_MAX: usize = 1024;
@@ -362,7 +362,7 @@ impl<P: Passage> Synchronous for NvmeTarget<P> {
                 piggyback_pt_unfinished: self.offer.unfinished,
                 bulk_bytes: self.offer.bulk_max_bytes,
                 queues: u16::MAX,
-                ring_entries: DEPTH_MAX,
+                ring_entries: DEPTH_MAX + 1,
                 ..Limits::default()
             },
             raw_commands: true,

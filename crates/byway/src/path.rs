@@ -1,0 +1,297 @@
+//! Paths in URIs: where a path ends and options begin, and how a byte that would be misread is written.
+//!
+//! In `embedded:PATH`, `file:PATH` and `vfio-user:PATH`, `%XX` is the byte with these two hexadecimal digits (RFC 3986,
+//! section 2.1); a `%` without two digits behind it is itself. A path that stands alone is taken as it is. In both, options
+//! begin at the first `?` that a `name=` follows, the name of a known option, or nothing: `x?y.img` is a path, and
+//! `x?y=1.img` is written `embedded:x%3Fy=1.img`.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use byway_core::Result;
+
+use crate::any::{Address, BLOCK_OPTIONS, BlockPlace, BlockUri, PciePlace, TCP_OPTIONS};
+use crate::uri::{OPTIONS, Place, Uri, invalid};
+
+/// Schemes of URIs that name no image.
+const OTHER_SCHEMES: [&str; 8] = ["ram", "null", "blocks", "nil", "file", "tcp", "vfio-user", "pci"];
+
+/// The path of a URI, and its options where it has any.
+pub(crate) fn split_options(text: &str) -> (&str, Option<&str>) {
+    let marks = text.match_indices('?').map(|(at, _)| at);
+    for at in marks {
+        let (path, options) = (&text[..at], &text[at + 1..]);
+        if begins_options(options) {
+            return (path, Some(options));
+        }
+    }
+    (text, None)
+}
+
+/// Whether what stands behind a `?` is meant as options.
+fn begins_options(text: &str) -> bool {
+    let first = text.split('&').next().unwrap_or(text);
+    let is_name = |name: &str| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    };
+    match first.split_once('=') {
+        Some((name, _)) => is_name(name),
+        None => first.is_empty() || is_option(first),
+    }
+}
+
+fn is_option(name: &str) -> bool {
+    let known = OPTIONS.iter().chain(&BLOCK_OPTIONS).chain(&TCP_OPTIONS);
+    known.into_iter().any(|(known, ..)| *known == name)
+}
+
+/// The path that a URI's text stands for.
+pub(crate) fn decode(text: &str) -> PathBuf {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        match escaped(&bytes[at..]) {
+            Some(meant) => {
+                decoded.push(meant);
+                at += 3;
+            }
+            None => {
+                decoded.push(byte);
+                at += 1;
+            }
+        }
+    }
+    OsString::from_vec(decoded).into()
+}
+
+/// The byte that an escape at the beginning of `bytes` stands for.
+fn escaped(bytes: &[u8]) -> Option<u8> {
+    let [b'%', high, low, ..] = bytes else { return None };
+    let digit = |letter: &u8| char::from(*letter).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    Some(digit(high)? << 4 | digit(low)?)
+}
+
+/// A path as a URI's text: what would be misread there is escaped.
+pub(crate) fn encode(path: &Path) -> String {
+    let bytes = path.as_os_str().as_bytes();
+    let is_text = path.to_str().is_some();
+    let mut text = Vec::with_capacity(bytes.len());
+    for (at, &byte) in bytes.iter().enumerate() {
+        let is_escape = escaped(&bytes[at..]).is_some();
+        if byte == b'?' || byte.is_ascii_control() || is_escape || !is_text && !byte.is_ascii() {
+            text.extend_from_slice(format!("%{byte:02X}").as_bytes());
+        } else {
+            text.push(byte);
+        }
+    }
+    // What is left beside ASCII is whole text.
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// The URI of the device in the image at `path`, whatever bytes the path has: `embedded:PATH`.
+#[must_use]
+pub fn of_image(path: impl AsRef<Path>) -> String {
+    format!("embedded:{}", encode(path.as_ref()))
+}
+
+/// The URI of a file or block device: its path, which begins with `/` or `.` then, or `file:PATH` where that could be misread.
+#[must_use]
+pub fn of_file(path: impl AsRef<Path>) -> String {
+    let path = path.as_ref();
+    match path.to_str().filter(|text| split_options(text).1.is_none()) {
+        None => format!("file:{}", encode(path)),
+        Some(text) if text.starts_with(['/', '.']) => text.to_owned(),
+        Some(text) => format!("./{text}"),
+    }
+}
+
+/// The path that a URI leads to: of an image, a file, a device node or a socket.
+#[must_use]
+pub fn path_of(uri: &str) -> Option<PathBuf> {
+    match uri.parse().ok()? {
+        Address::Blocks(BlockUri { place: BlockPlace::Path(path) | BlockPlace::File(path), .. }) => {
+            Some(path)
+        }
+        Address::Embedded(uri) => match uri.place {
+            Place::Image(path) => Some(path),
+            _ => None,
+        },
+        Address::Pcie(uri) => match uri.place {
+            PciePlace::VfioUser(path) => Some(path),
+            PciePlace::Pci(_) => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether options stand behind the path of a URI.
+#[must_use]
+pub fn has_options(uri: &str) -> bool {
+    split_options(uri).1.is_some()
+}
+
+/// A URI with more options, joined by `&`.
+#[must_use]
+pub fn with_options(uri: &str, more: &str) -> String {
+    let mut whole = uri.to_owned();
+    if more.is_empty() {
+        return whole;
+    }
+    let mark = match split_options(uri).1 {
+        Some("") => "",
+        Some(_) => "&",
+        None => "?",
+    };
+    // Writing to a String does not fail.
+    let _ = write!(whole, "{mark}{more}");
+    whole
+}
+
+/// The path of an image: `path` as it is, or what it says as `embedded:PATH`.
+///
+/// # Errors
+/// URIs of what is no image, and options.
+pub(crate) fn of_existing_image(path: &Path) -> Result<PathBuf> {
+    let Some((scheme, rest)) = scheme_of(path) else { return Ok(path.to_owned()) };
+    let text = path.display();
+    if scheme != "embedded" {
+        let said =
+            format!("{text} is no image: expected a path or embedded:PATH (a file of that name is ./{text})");
+        return Err(invalid(said));
+    }
+    match split_options(rest) {
+        ("", _) => Err(invalid(format!("{text}: an image's path follows embedded:"))),
+        (place, None) => Ok(decode(place)),
+        (_, Some(_)) => Err(invalid(format!(
+            "{text}: options mean nothing here; a ? that belongs to the path is written %3F"
+        ))),
+    }
+}
+
+/// The path of an image that is to be made: one that `embedded:PATH` leads back to.
+///
+/// # Errors
+/// As [`of_existing_image`], and a path that would mean something else in a URI, with the URI that is right.
+pub(crate) fn of_new_image(path: &Path) -> Result<PathBuf> {
+    let image = of_existing_image(path)?;
+    if scheme_of(path).is_some() {
+        return Ok(image);
+    }
+    let text = OsStr::to_str(path.as_os_str());
+    let reopened = text.map(|text| format!("embedded:{text}").parse::<Uri>());
+    match reopened {
+        Some(Ok(uri)) if uri.place == Place::Image(image.clone()) => Ok(image),
+        // No URI has such bytes but as escapes: nothing else is opened by mistake.
+        None => Ok(image),
+        _ if image.as_os_str().is_empty() => Err(invalid("expected the path of an image, this one is empty")),
+        _ => Err(invalid(format!(
+            "in a URI the path {} would be read as something else: write it as {}",
+            image.display(),
+            of_image(&image)
+        ))),
+    }
+}
+
+/// A scheme that a path begins with, and what follows it.
+fn scheme_of(path: &Path) -> Option<(&str, &str)> {
+    let (scheme, rest) = path.to_str()?.split_once(':')?;
+    (scheme == "embedded" || OTHER_SCHEMES.contains(&scheme)).then_some((scheme, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn place(uri: &str) -> Place {
+        uri.parse::<Uri>().unwrap().place
+    }
+
+    fn refusal(path: &str) -> String {
+        of_new_image(Path::new(path)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn question_mark_that_no_option_follows_is_part_of_the_path() {
+        assert_eq!(split_options("x?y.img"), ("x?y.img", None));
+        assert_eq!(split_options("x?y.img?readonly=1"), ("x?y.img", Some("readonly=1")));
+        assert_eq!(split_options("a?trasnfer=prp"), ("a", Some("trasnfer=prp")));
+        assert_eq!(split_options("a?readonly"), ("a", Some("readonly")));
+        assert_eq!(split_options("a?"), ("a", Some("")));
+    }
+
+    #[test]
+    fn escape_in_a_uri_is_the_byte_that_it_stands_for() {
+        assert_eq!(place("embedded:x%3Fy=1.img"), Place::Image("x?y=1.img".into()));
+        assert_eq!(place("embedded:my%20disk.img?depth=7"), Place::Image("my disk.img".into()));
+        assert_eq!(place("embedded:100%.img"), Place::Image("100%.img".into()));
+        let bytes = PathBuf::from(OsString::from_vec(b"\xff.img".to_vec()));
+        assert_eq!(of_image(&bytes), "embedded:%FF.img");
+        assert_eq!(place("embedded:%FF.img"), Place::Image(bytes));
+    }
+
+    #[test]
+    fn image_path_with_a_scheme_is_understood_or_refused() {
+        assert_eq!(of_new_image(Path::new("embedded:z.img")).unwrap(), Path::new("z.img"));
+        assert_eq!(of_new_image(Path::new("embedded:x%3Fy=1.img")).unwrap(), Path::new("x?y=1.img"));
+        assert!(refusal("embedded:z.img?depth=4").contains("options mean nothing"));
+        assert!(refusal("embedded:").contains("path follows"));
+        assert!(refusal("").contains("is empty"));
+        for other in OTHER_SCHEMES {
+            let said = refusal(&format!("{other}:64M"));
+            assert!(said.contains(&format!("a file of that name is ./{other}:64M")), "{said}");
+        }
+        assert_eq!(of_new_image(Path::new("./ram:64M")).unwrap(), Path::new("./ram:64M"));
+    }
+
+    #[test]
+    fn path_that_a_uri_would_misread_is_refused_with_the_uri_that_is_right() {
+        for path in ["x?y=1.img", "a%41.img", "z.img?readonly", "a?"] {
+            let said = refusal(path);
+            let uri = of_image(path);
+            assert!(said.ends_with(&uri), "{said}");
+            assert_eq!(place(&uri), Place::Image(path.into()));
+        }
+    }
+
+    #[test]
+    fn options_are_added_behind_those_that_a_uri_has() {
+        assert_eq!(with_options("./x?y", "depth=1"), "./x?y?depth=1");
+        assert_eq!(with_options("./x?lba=4K", "depth=1"), "./x?lba=4K&depth=1");
+        assert_eq!(with_options("./x?", "depth=1"), "./x?depth=1");
+        assert_eq!(with_options("./x", ""), "./x");
+    }
+
+    /// Paths of bytes that matter, without a scheme in front.
+    fn paths() -> impl Strategy<Value = PathBuf> {
+        let letters = prop::sample::select(b"a./?%&=-34fF \xc3\xa9\xff\n".to_vec());
+        let bytes = prop::collection::vec(letters, 1..12);
+        bytes.prop_map(|bytes| PathBuf::from(OsString::from_vec(bytes)))
+    }
+
+    proptest! {
+        #[test]
+        fn uri_of_any_path_leads_back_to_it(path in paths()) {
+            prop_assert_eq!(place(&of_image(&path)), Place::Image(path.clone()));
+            let with_options = with_options(&of_image(&path), "depth=7");
+            prop_assert_eq!(place(&with_options), Place::Image(path.clone()));
+            let file: Address = of_file(&path).parse().unwrap();
+            let Address::Blocks(BlockUri { place: BlockPlace::Path(found) | BlockPlace::File(found), .. }) = file
+            else { panic!("{file:?}") };
+            let wanted = if found.starts_with(".") && !path.starts_with(".") { Path::new(".").join(&path) } else { path };
+            prop_assert_eq!(found, wanted);
+        }
+
+        #[test]
+        fn whatever_create_takes_a_uri_opens(path in paths()) {
+            if let (Ok(made), Some(text)) = (of_new_image(&path), path.to_str()) {
+                prop_assert_eq!(place(&format!("embedded:{text}")), Place::Image(made));
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Data on the command line: keys and values, which may begin with a hyphen as a number below zero does.
+
+use std::ffi::OsStr;
+
+/// Takes a key, a value or a part of one as it is. What begins with two hyphens is more likely an option that is written
+/// wrongly: it is taken behind `--`, or joined to its option by `=`.
+///
+/// # Errors
+/// A text that begins with `--` and is not set apart so.
+pub fn parse(text: &str) -> Result<String, String> {
+    if !text.starts_with("--") || is_set_apart(text, std::env::args_os()) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("there is no option {text}; data that begins with -- stands behind a -- of its own"))
+}
+
+/// Whether the caller says that a text is data.
+fn is_set_apart(text: &str, args: impl Iterator<Item = impl AsRef<OsStr>>) -> bool {
+    let joined = format!("={text}");
+    args.into_iter().any(|arg| {
+        let arg = arg.as_ref();
+        arg == "--" || arg.to_str().is_some_and(|arg| arg.ends_with(&joined))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_with_a_hyphen_is_taken_and_an_unknown_option_is_not() {
+        assert_eq!(parse("-5"), Ok("-5".to_owned()));
+        assert_eq!(parse("-"), Ok("-".to_owned()));
+        assert!(parse("--if-absnt").is_err_and(|said| said.contains("no option --if-absnt")));
+    }
+
+    #[test]
+    fn data_with_two_hyphens_is_taken_where_it_is_set_apart() {
+        assert!(is_set_apart("--x", ["kv", "put", "img", "k", "--", "--x"].iter()));
+        assert!(is_set_apart("--x", ["kv", "list", "img", "--prefix=--x"].iter()));
+        assert!(!is_set_apart("--x", ["kv", "put", "img", "k", "--x"].iter()));
+    }
+}

@@ -1,0 +1,307 @@
+//! What the command takes, and what it answers to what it does not take, from outside.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Image, byway, refused, said};
+
+fn at(folder: &std::path::Path, args: &[&str]) -> (i32, String) {
+    let output = byway().current_dir(folder).args(args).assert().get_output().clone();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code().unwrap(), String::from_utf8(said).unwrap())
+}
+
+#[test]
+fn put_whose_condition_fails_exits_with_1_and_stores_nothing() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    let error = refused(1, &["kv", "put", &uri, "key", "value", "--if-present"]);
+    assert!(error.contains("Does Not Exist"), "{error}");
+    refused(1, &["kv", "get", &uri, "key"]);
+    said(&["kv", "put", &uri, "key", "first", "--if-absent"]);
+    said(&["kv", "put", &uri, "key", "value", "--if-present"]);
+    let error = refused(1, &["kv", "put", &uri, "key", "other", "--if-absent"]);
+    assert!(error.contains("Exists"), "{error}");
+    assert_eq!(said(&["kv", "get", &uri, "key"]), "value");
+}
+
+#[test]
+fn every_command_whose_answer_is_no_exits_with_1() {
+    let image = Image::new(&["kv:16M", "nvm:16M"]);
+    let (uri, blocks) = (image.uri(""), image.uri("ns=2"));
+    let (ones, twos) = (image.file("ones", &[1; 512]), image.file("twos", &[2; 512]));
+    let records = image.file("records.tsv", b"key\tvalue\n");
+    said(&["nvm", "write", &blocks, "--file", &ones]);
+    for args in [
+        ["kv", "get", &uri, "missing"].as_slice(),
+        &["kv", "exists", &uri, "missing"],
+        &["kv", "delete", &uri, "missing"],
+        &["nvm", "compare", &blocks, "--file", &twos],
+        &["nvm", "compare-and-write", &blocks, "--expected", &twos, "--file", &ones],
+        &["kv", "import", &uri, &records, "--compare"],
+        // Compare, of blocks that hold something else.
+        &["pass", "io", &blocks, "--opcode", "0x05", "--nsid", "2", "--input", &twos],
+    ] {
+        byway().args(args).assert().code(1);
+    }
+}
+
+#[test]
+fn data_that_begins_with_a_hyphen_is_stored_listed_and_deleted() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    said(&["kv", "put", &uri, "-5", "-7"]);
+    said(&["kv", "put", &uri, "degrees", "-12.5", "--json"]);
+    assert_eq!(said(&["kv", "get", &uri, "-5"]), "-7");
+    assert_eq!(said(&["kv", "get", &uri, "degrees"]), "-12.5");
+    assert_eq!(said(&["kv", "list", &uri, "--prefix", "-"]), "-5\n");
+    assert_eq!(said(&["kv", "list", &uri, "--from", "-5"]), "-5\ndegrees\n");
+    said(&["kv", "put", &uri, "--", "--key", "--value"]);
+    assert_eq!(said(&["kv", "get", &uri, "--", "--key"]), "--value");
+    said(&["kv", "delete", &uri, "-5"]);
+    let error = refused(2, &["kv", "put", &uri, "key", "--if-absnt"]);
+    assert!(error.contains("--if-absnt"), "{error}");
+    refused(1, &["kv", "get", &uri, "key"]);
+}
+
+#[test]
+fn create_with_a_uri_makes_the_image_that_the_uri_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path();
+    let (code, told) = at(folder, &["create", "embedded:z.img", "--size", "64M"]);
+    assert!(code == 0 && told.starts_with("embedded:z.img:"), "{told}");
+    assert!(folder.join("z.img").exists() && !folder.join("embedded:z.img").exists());
+    for uri in ["ram:64M", "file:z2.img", "tcp://host/nqn", "nil:1M", "embedded:z2.img?depth=4"] {
+        let (code, told) = at(folder, &["create", uri, "--size", "64M"]);
+        assert!(code == 2 && told.contains(uri) && told.lines().count() == 1, "{told}");
+    }
+    assert_eq!(at(folder, &["check", "embedded:z.img"]).0, 0);
+    assert_eq!(at(folder, &["snapshot", "embedded:z.img", "embedded:copy.img"]).0, 0);
+    assert_eq!(at(folder, &["resize", "embedded:copy.img", "96M"]).0, 0);
+    assert!(folder.join("copy.img").exists());
+}
+
+#[test]
+fn image_whose_name_has_a_question_mark_is_made_and_opened_alike() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path();
+    assert_eq!(at(folder, &["create", "x?y.img", "--size", "64M"]).0, 0);
+    assert!(folder.join("x?y.img").exists());
+    assert_eq!(at(folder, &["kv", "put", "embedded:x?y.img", "key", "value"]), (0, String::new()));
+    assert_eq!(at(folder, &["kv", "get", "embedded:x%3Fy.img?depth=7", "key"]), (0, "value".to_owned()));
+    assert_eq!(at(folder, &["check", "x?y.img"]).0, 0);
+    let (code, told) = at(folder, &["create", "x?y=1.img", "--size", "64M"]);
+    assert!(code == 2 && told.contains("embedded:x%3Fy=1.img"), "{told}");
+    assert_eq!(at(folder, &["create", "embedded:x%3Fy=1.img", "--size", "64M"]).0, 0);
+    assert!(folder.join("x?y=1.img").exists());
+    assert_eq!(at(folder, &["kv", "list", "embedded:x%3Fy=1.img"]), (0, String::new()));
+}
+
+#[test]
+fn size_is_read_alike_wherever_one_is_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path();
+    for (index, size) in ["64M", "64m", "64MB", "64mib", "64MiB", "65536K", "0.0625G"].into_iter().enumerate()
+    {
+        let image = format!("{index}.img");
+        let (code, told) = at(folder, &["create", &image, "--size", size, "--ns", &format!("kv:{size}")]);
+        assert!(code == 0 && told.contains(" 64 MiB of profile"), "{told}");
+        for uri in [format!("ram:{size}"), format!("embedded:{image}?cache={size}&memtable={size}")] {
+            let (code, told) = at(folder, &["info", &uri]);
+            assert!(code == 0, "{told}");
+        }
+    }
+    for size in ["64X", "1.5", "64 M", "-64M", "64MM", ""] {
+        let mut refusals = vec![
+            at(folder, &["create", "never.img", &format!("--size={size}")]),
+            at(folder, &["create", "never.img", "--size", "64M", "--ns", &format!("kv:{size}")]),
+            at(folder, &["resize", "0.img", "--ns", &format!("2:{size}"), "64M"]),
+            at(folder, &["info", &format!("ram:{size}")]),
+            at(folder, &["info", &format!("embedded:0.img?cache={size}")]),
+            at(folder, &["tdm", "recover", "--region", &format!("emu:x?size={size}")]),
+            at(folder, &["dd", "0.img", "copy", &format!("--count={size}")]),
+            at(folder, &["tdm", "serve", &format!("--log-size={size}")]),
+        ];
+        let why = if size == "1.5" {
+            "is no whole number of bytes"
+        } else {
+            "is no size: expected a number of bytes"
+        };
+        refusals.retain(|(code, told)| *code != 2 || !told.contains(&format!("{size:?} {why}")));
+        assert!(refusals.is_empty(), "{size}: {refusals:?}");
+    }
+}
+
+#[test]
+fn depth_over_the_limit_is_refused_with_the_same_limit_everywhere() {
+    let image = Image::new(&["nvm:16M"]);
+    let file = image.file("blocks", &[0; 4096]);
+    for device in [image.uri(""), "nil:1M".to_owned(), file.clone()] {
+        let deepest = ["perf", &device, "--rw", "read", "--bs", "512", "--depth", "65535", "--count", "1"];
+        let (deepest, told) = (byway().args(deepest).output().unwrap(), &device);
+        assert!(deepest.status.success(), "{told}: {}", String::from_utf8_lossy(&deepest.stderr));
+        for depth in ["65536", "99999"] {
+            let error = refused(2, &["perf", &device, "--rw", "read", "--depth", depth, "--count", "1"]);
+            assert!(error.contains(depth) && error.contains(" 65535 "), "{device}: {error}");
+            let error = refused(2, &["dd", &device, "-", "--depth", depth]);
+            assert!(error.contains(depth) && error.contains(" 65535 "), "{device}: {error}");
+            let mark = if device.contains('?') { '&' } else { '?' };
+            let error = refused(2, &["info", &format!("{device}{mark}depth={depth}")]);
+            assert!(error.contains(depth) && error.contains(" 65535 "), "{device}: {error}");
+        }
+    }
+}
+
+#[test]
+fn line_that_is_no_record_is_named_with_how_many_records_are_stored() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    for (name, text, why) in [
+        (
+            "a.jsonl",
+            "{\"key\":\"a\",\"value\":\"1\"}\n{\"kee\":\"b\"}\n",
+            "the name \"kee\" is not known here",
+        ),
+        (
+            "b.jsonl",
+            "{\"key\":\"a\",\"value\":\"1\"}\n{\"key\": 5}\n",
+            "a string is expected, not the integer 5",
+        ),
+        ("c.jsonl", "{\"key\":\"a\",\"value\":\"1\"}\nkey=5\n", "this is not JSON"),
+        ("d.tsv", "a\t1\nno tab here\n", "no tab"),
+        ("e.tsv", "a\t1\na key of 17 bytes\t1\n", "key of 17 bytes is over the limit of 16"),
+    ] {
+        let file = image.file(name, text.as_bytes());
+        let error = refused(2, &["kv", "import", &uri, &file]);
+        assert!(
+            error.contains("nothing is stored") && error.contains("line 2: ") && error.contains(why),
+            "{error}"
+        );
+        refused(1, &["kv", "get", &uri, "a"]);
+        let error = refused(2, &["kv", "load", &uri, &file]);
+        assert!(
+            error.contains("1 record is stored") && error.contains("line 2: ") && error.contains(why),
+            "{error}"
+        );
+        said(&["kv", "delete", &uri, "a"]);
+        for word in ["field", "column", "expected value", "EOF", "invalid type"] {
+            assert!(!error.contains(word), "{error}");
+        }
+    }
+}
+
+#[test]
+fn record_that_the_device_refuses_is_named_with_how_many_records_are_stored() {
+    let image = Image::new(&["kv:16M"]);
+    let uri = image.uri("");
+    let text = format!("a\t1\nb\t2\nc\t{}\nd\t4\n", "x".repeat(2 << 20));
+    let file = image.file("records.tsv", text.as_bytes());
+    for (command, place) in [("import", "record 3: "), ("load", "line 3: ")] {
+        let error = refused(2, &["kv", command, &uri, &file]);
+        assert!(error.contains("2 records are stored") && error.contains(place), "{error}");
+        assert_eq!(said(&["kv", "list", &uri]), "a\nb\n");
+        said(&["kv", "delete", &uri, "a"]);
+        said(&["kv", "delete", &uri, "b"]);
+    }
+}
+
+#[test]
+fn file_of_a_server_that_is_wrong_is_named_with_the_line_in_plain_words() {
+    let image = Image::new(&[]);
+    for (text, why) in [
+        ("{\n\"subsystems\": 5}", "line 2, byte 15: a list is expected, not the integer 5"),
+        ("{}", "the name \"subsystems\" is missing"),
+        ("{\"subsystems\": [], \"allow\": 1}", "the name \"allow\" is not known here"),
+        ("{", "ends before it is complete"),
+    ] {
+        let file = image.file("config.json", text.as_bytes());
+        let error = refused(2, &["serve", "--config", &file, "--tcp", "127.0.0.1:0"]);
+        assert!(error.contains(&file) && error.contains(why), "{error}");
+    }
+}
+
+/// The command as `make install` lays it out, with a library that the loader passes over.
+fn installed(library: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+    let prefix = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (program, library) = (prefix.path().join("bin/byway"), prefix.path().join(library));
+    for file in [&program, &library] {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    }
+    std::fs::hard_link(byway().get_program(), &program).unwrap();
+    std::fs::write(library, "").unwrap();
+    (prefix, program)
+}
+
+#[test]
+fn tdm_run_finds_the_library_where_make_install_puts_it() {
+    for library in ["lib/byway/libbyway_tdm.so", "lib/libbyway_tdm.so", "bin/libbyway_tdm.so"] {
+        let (prefix, program) = installed(library);
+        let mut run = std::process::Command::new(&program);
+        let socket = prefix.path().join("socket");
+        run.args(["tdm", "run", "--socket"]).arg(socket).args(["--", "sh", "-c", "echo $LD_PRELOAD"]);
+        let output = run.env_remove("BYWAY_TDM_LIBRARY").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let preloaded = String::from_utf8(output.stdout).unwrap();
+        let found = std::fs::canonicalize(preloaded.trim_end()).unwrap();
+        assert_eq!(found, std::fs::canonicalize(prefix.path().join(library)).unwrap());
+    }
+}
+
+#[test]
+fn make_installs_and_uninstalls_what_the_products_need() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let asked = |target: &str| {
+        let mut make = std::process::Command::new("make");
+        let output =
+            make.current_dir(&root).args(["-n", target, "PREFIX=/opt/x", "DESTDIR=/stage"]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (install, uninstall) = (asked("install"), asked("uninstall"));
+    for built in ["-p byway-cli", "-p byway-c", "-p byway-tdm-preload"] {
+        assert!(install.contains(built), "{built} is not built:\n{install}");
+    }
+    for file in [
+        "bin/byway",
+        "lib/byway/libbyway_tdm.so",
+        "lib/libbyway.a",
+        "lib/pkgconfig/byway.pc",
+        "include/byway.h",
+        "share/bash-completion/completions/byway",
+        "share/zsh/site-functions/_byway",
+        "share/fish/vendor_completions.d/byway.fish",
+    ] {
+        let file = format!("/stage/opt/x/{file}");
+        assert!(install.contains(&file), "{file} is not installed:\n{install}");
+        assert!(uninstall.contains(&file), "{file} is not uninstalled:\n{uninstall}");
+    }
+}
+
+#[test]
+fn feature_with_a_value_that_is_refused_says_which_values_there_are() {
+    let image = Image::new(&["kv:16M"]);
+    let uri = image.uri("");
+    for (feature, value, words) in [
+        ("number-of-queues", "0xffffffff", "each 0 to 65534"),
+        ("power-management", "5", "a power state that the controller has"),
+        ("temperature-threshold", "0x000f0000", "bits 19:16 a sensor"),
+        ("temperature-threshold", "0x00020160", "bits 19:16 a sensor"),
+        ("volatile-write-cache", "0", "a cache that can be disabled"),
+        ("interrupt-vector", "0xffff", "an interrupt vector that the controller has"),
+        ("command-sets", "3", "a combination of command sets"),
+        ("methods", "0xffffffff", "of those that the controller announces"),
+        ("window", "0xffff", "a submission queue that exists"),
+        ("error-recovery", "0x10000", "bit 16 is 1 only where"),
+    ] {
+        let args = ["feature", "set", &uri, feature, "--value", value];
+        let output = byway().args(args).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        if feature == "temperature-threshold" && value == "0x000f0000" {
+            assert!(output.status.success(), "all sensors may be meant: {error}");
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(2), "{feature}: {error}");
+        assert!(error.contains("does not take") && error.contains(words), "{feature}: {error}");
+        assert!(!error.contains("not supported by this controller"), "{feature}: {error}");
+    }
+}

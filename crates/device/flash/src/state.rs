@@ -291,19 +291,23 @@ impl State {
         self.words.set_word(ACCEPTED_BYTES, self.counters.accepted_bytes);
     }
 
-    /// Two words a command, which a kill leaves as they are.
+    /// At most two words a command, which a kill leaves as they are.
     #[inline]
     pub(crate) fn count_host(&mut self, io: HostIo, commands: u64, bytes: u64) {
         let host = &mut self.counters.host;
         let (first, count, sum) = match io {
-            HostIo::Read => (0, &mut host.reads, &mut host.read_bytes),
-            HostIo::Write => (2, &mut host.writes, &mut host.written_bytes),
+            HostIo::Read => (HOST, &mut host.reads, &mut host.read_bytes),
+            HostIo::Write => (HOST + 16, &mut host.writes, &mut host.written_bytes),
         };
         add(count, commands);
         add(sum, bytes);
         let (count, sum) = (*count, *sum);
-        self.words.set_word(HOST + first * 8, count);
-        self.words.set_word(HOST + (first + 1) * 8, sum);
+        if commands > 0 {
+            self.words.set_word(first, count);
+        }
+        if bytes > 0 {
+            self.words.set_word(first + 8, sum);
+        }
     }
 
     pub(crate) fn count_media_error(&mut self) {

@@ -63,7 +63,8 @@ impl Open {
         refusal: ConnectRefusal,
         out: &mut Outbox,
     ) {
-        self.report_refusal(host, subsystem, reason(&refusal, &self.queue));
+        let why = reason(&refusal, &host, &self.queue);
+        self.report_refusal(host, subsystem, why);
         self.premises.rare.refuse(refusal.kind);
         self.send_result(command, refusal.status(), refusal.dw0().into(), out);
     }
@@ -258,12 +259,13 @@ impl Open {
 }
 
 /// Why a Connect is refused, for a log.
-fn reason(refusal: &ConnectRefusal, queue: &Queue) -> &'static str {
+fn reason(refusal: &ConnectRefusal, host: &str, queue: &Queue) -> &'static str {
     match refusal.kind {
         RefusalKind::IncompatibleFormat => "the record format of its Connect is not known",
         RefusalKind::Busy => "there is no room for it at the moment",
+        RefusalKind::Invalid(Parameter::HOSTNQN) if host.is_empty() => "its HOSTNQN is empty",
         RefusalKind::Invalid(Parameter::HOSTNQN) => {
-            "its HOSTNQN is empty, is not a name, or is not that of its admin queue"
+            "its HOSTNQN is not a name, or is not that of its admin queue"
         }
         RefusalKind::Invalid(Parameter::HOSTID) => "its HOSTID is not that of its admin queue",
         RefusalKind::Invalid(Parameter::SUBNQN) => "there is no such subsystem here",

@@ -6,7 +6,7 @@ use byway_core::Result;
 use byway_flash::{Finding, Flash, Hit, NamespaceKind, NamespaceRecord, Remedy, RunOptions, Watch};
 use byway_kv::{KvEngine, KvError, KvOptions, Repaired};
 
-use crate::open::from_flash;
+use crate::open::{check_memory, from_flash};
 
 /// What a check or a repair found.
 #[derive(Debug, Clone, Default)]
@@ -63,6 +63,8 @@ pub fn repair(path: impl AsRef<Path>, watch: Watch<'_>) -> Result<Checked> {
 }
 
 fn examine(path: &Path, repair: bool, watch: Watch<'_>) -> Result<Checked> {
+    // One namespace is open at a time.
+    check_memory(&KvOptions::default(), 1)?;
     let (mut flash, findings) =
         Flash::open_to_check(path, repair, RunOptions::default()).map_err(from_flash)?;
     let mut checked = Checked { findings, ..Checked::default() };

@@ -87,7 +87,9 @@ impl OpenImage {
 
     /// Listens for requests about it; where, or why not.
     pub fn listen(&self, purpose: Purpose) -> Result<(Door, PathBuf), String> {
-        let path = own_folder()?.join(purpose.name_of(self.id));
+        let folder = own_folder()?;
+        remove_dead(&folder);
+        let path = folder.join(purpose.name_of(self.id));
         let door = match self.is_shared {
             true => Door::open_for_owner(&path),
             // What is there was left by a process that had the image before: this one has its lock.
@@ -154,6 +156,34 @@ fn own_folder() -> Result<PathBuf, String> {
     Err(refused.join("; "))
 }
 
+/// Sockets that may be in a folder before those of killed processes are looked for.
+const SOCKETS_MANY: usize = 64;
+
+/// A socket that is younger may not be listened at yet.
+const DEAD_AFTER: Duration = Duration::from_secs(3600);
+
+/// Removes sockets of processes that were killed and whose images nothing opened again, where there are many sockets.
+fn remove_dead(folder: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let sockets: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    if sockets.len() <= SOCKETS_MANY {
+        return;
+    }
+    for socket in sockets.iter().filter(|socket| is_dead(socket)) {
+        let _ = std::fs::remove_file(socket);
+    }
+}
+
+fn is_dead(socket: &Path) -> bool {
+    let is_old = |found: &Metadata| {
+        found.file_type().is_socket()
+            && found.modified().is_ok_and(|made| made.elapsed().is_ok_and(|age| age > DEAD_AFTER))
+    };
+    let asked = || handover::connect(socket, Duration::from_millis(1));
+    socket.symlink_metadata().is_ok_and(|found| is_old(&found))
+        && asked().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+}
+
 fn make(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
@@ -211,8 +241,15 @@ fn look(path: &Path) -> Result<Option<Metadata>, String> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
+    use std::time::{SystemTime, UNIX_EPOCH};
+
+    use rustix::fs::{Timespec, Timestamps};
 
     use super::*;
+
+    fn of(time: SystemTime) -> Timespec {
+        Timespec::try_from(time.duration_since(UNIX_EPOCH).unwrap()).unwrap()
+    }
 
     fn checked(folder: &Path, uid: u32) -> Result<(), String> {
         check_folder(folder, &folder.symlink_metadata().unwrap(), uid)
@@ -231,6 +268,32 @@ mod tests {
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(folder.path(), &link).unwrap();
         assert!(checked(&link, me).unwrap_err().contains("no folder"));
+    }
+
+    #[test]
+    fn sockets_of_killed_processes_are_removed_where_there_are_many() {
+        use std::os::unix::net::UnixListener;
+        let folder = tempfile::tempdir().unwrap();
+        let long_ago = SystemTime::now() - 2 * DEAD_AFTER;
+        let age = |path: &Path| {
+            let (at, times) =
+                (rustix::fs::CWD, Timestamps { last_access: of(long_ago), last_modification: of(long_ago) });
+            rustix::fs::utimensat(at, path, &times, rustix::fs::AtFlags::empty()).unwrap();
+        };
+        let socket =
+            |name: &str| (folder.path().join(name), UnixListener::bind(folder.path().join(name)).unwrap());
+        let (live, listener) = socket("live");
+        age(&live);
+        let (young, _) = socket("young");
+        for dead in 0..SOCKETS_MANY {
+            age(&socket(&format!("dead{dead}")).0);
+        }
+        remove_dead(folder.path());
+        assert!(live.exists() && young.exists());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+        drop(listener);
+        remove_dead(folder.path());
+        assert!(live.exists(), "few are left alone");
     }
 
     #[test]

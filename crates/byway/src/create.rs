@@ -9,9 +9,10 @@ use byway_flash::{
     Bytes, DEFAULT_OVER_PROVISIONING_PERCENT, Flash, FlashOptions, ImageError, MIN_SIZE_BYTES, MediaKind,
     NamespaceKind, NamespaceSpec, RunOptions,
 };
+use byway_kv::KvOptions;
 use byway_link::Profile;
 
-use crate::open::{from_flash, from_subsystem};
+use crate::open::{check_memory, from_flash, from_subsystem};
 use crate::path::of_new_image;
 use crate::uri::{invalid, parse_size};
 
@@ -117,10 +118,16 @@ pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<()> {
         Media::Ram => MediaKind::DescribedRam(path),
         Media::Null => MediaKind::DescribedNull(path),
     };
+    // Who makes a device opens it next: that there is no memory for it is said before there is an image.
+    let engines = options.namespaces.iter().filter(|namespace| namespace.kind == NamespaceKind::Kv).count();
+    check_memory(&KvOptions::default(), engines as u64).map_err(|error| error.doing(doing.clone()))?;
     make(media, options, true, RunOptions::default())
         .and_then(|mut flash| flash.close().map_err(from_flash))
         .map_err(|error| error.doing(doing))
 }
+
+/// Memory of an engine that is made and holds nothing: none of it is kept in the image.
+const EMPTY_BYTES: usize = 1 << 20;
 
 /// Makes the flash of a device, and the state of its namespaces.
 pub(crate) fn make(
@@ -153,7 +160,13 @@ pub(crate) fn make(
 /// Opens the subsystem once, which gives each namespace what its kind keeps on the image.
 fn settle(flash: Flash, profile: Profile) -> Result<Flash> {
     let identity = identity_of(&flash);
-    let subsystem = Subsystem::new(identity, profile, flash, SubsystemOptions::default());
+    let empty = KvOptions { memtable_bytes: EMPTY_BYTES, cache_bytes: EMPTY_BYTES, ..KvOptions::default() };
+    let subsystem = Subsystem::new(
+        identity,
+        profile,
+        flash,
+        SubsystemOptions { kv: empty, ..SubsystemOptions::default() },
+    );
     subsystem.map(Subsystem::into_flash).map_err(from_subsystem)
 }
 

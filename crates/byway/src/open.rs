@@ -8,8 +8,7 @@ use byway_controller::{Subsystem, SubsystemError, SubsystemOptions};
 use byway_core::{Error, ErrorKind, Result};
 use byway_driver::{AttachOptions, Driver};
 use byway_flash::{
-    Bytes, Durability, FileError, FileEvents, Flash, FlashError, ImageError, MediaKind, NamespaceKind,
-    OpenOptions,
+    Durability, FileError, FileEvents, Flash, FlashError, ImageError, MediaKind, NamespaceKind, OpenOptions,
 };
 use byway_in_process::{Embedded, RunOptions};
 use byway_kv::KvOptions;
@@ -90,7 +89,8 @@ pub(crate) fn subsystem_of(
         cache_bytes: options.cache_bytes,
         ..KvOptions::default()
     };
-    check_memory(&kv)?;
+    // How many namespaces there are is known once the image is open.
+    check_memory(&kv, 0)?;
     let mut flash = match &uri.place {
         Place::Image(path) => open_image(path, options, events)?,
         Place::Ram(size_bytes) => make_in_memory(MediaKind::Ram, *size_bytes, ram_uuid, options)?,
@@ -99,7 +99,7 @@ pub(crate) fn subsystem_of(
     flash.set_gc_policy(options.gc);
     let profile = profile_of(&flash, options)?;
     let identity = identity_of(&flash);
-    check_memory_for(&flash, &kv)?;
+    check_memory(&kv, engines_of(&flash))?;
     let subsystem_options = SubsystemOptions { kv, sgls: options.sgls, ..announced };
     Subsystem::new(identity, profile, flash, subsystem_options).map_err(from_subsystem)
 }
@@ -107,30 +107,30 @@ pub(crate) fn subsystem_of(
 /// What opening takes beside what options say: tables of blocks, rings, buffers, stacks.
 const OPENING_BYTES: u64 = 64 << 20;
 
-/// Refuses options for which there is no memory, before the image is opened: later a failed allocation would end the process.
-fn check_memory(kv: &KvOptions) -> Result<()> {
+/// Refuses what there is no memory for, before anything is touched: later a failed allocation would end the process. Each of
+/// so many namespaces of keys has memory of its own.
+pub(crate) fn check_memory(kv: &KvOptions, engines: u64) -> Result<()> {
     // A small machine may open a device by default: what is not used is not taken.
     if kv.most_bytes() > KvOptions::default().most_bytes() {
         check_machine(kv.most_bytes()).map_err(from_shortage)?;
     }
-    check_headroom(kv.most_bytes().saturating_add(OPENING_BYTES)).map_err(from_shortage)
+    let wanted_bytes = kv.most_bytes().saturating_mul(engines).saturating_add(OPENING_BYTES);
+    check_headroom(wanted_bytes).map_err(from_shortage)
 }
 
-/// The same for each namespace of keys that a device has, each with memory of its own.
-fn check_memory_for(flash: &Flash, kv: &KvOptions) -> Result<()> {
-    let engines = flash.namespaces().filter(|record| record.kind == NamespaceKind::Kv).count() as u64;
-    let wanted_bytes = kv.most_bytes().saturating_mul(engines);
-    check_headroom(wanted_bytes.saturating_add(OPENING_BYTES)).map_err(from_shortage)
+fn engines_of(flash: &Flash) -> u64 {
+    flash.namespaces().filter(|record| record.kind == NamespaceKind::Kv).count() as u64
 }
 
 fn from_shortage(shortage: Shortage) -> Error {
+    let gib = |bytes: u64| bytes as f64 / (1 << 30) as f64;
     let said = match shortage {
         Shortage::Machine { wanted_bytes, total_bytes } => format!(
-            "the device may take {} of memory (cache=, memtable=), and this machine has {}",
-            Bytes(wanted_bytes),
-            Bytes(total_bytes)
+            "cache= and memtable= want {:.1} GiB of memory, and this machine has {:.1} GiB",
+            gib(wanted_bytes),
+            gib(total_bytes)
         ),
-        shortage => format!("{shortage}; less is taken with a smaller cache= and memtable="),
+        shortage => format!("{shortage}; a smaller cache= and memtable= need less"),
     };
     Error::host(ErrorKind::CapacityExceeded, said)
 }

@@ -514,6 +514,14 @@ fn address_space_that_is_short_is_an_error_and_loses_nothing() {
         }
     }
     assert!(refusals > 0 && stored > 0, "{refusals} refused, {stored} stored");
+    let (path, made) = (image.path().display().to_string(), image.dir.path().join("made.img"));
+    for mib in (100..400).step_by(50) {
+        let (code, error) = in_address_space(mib << 10, &["check", &path]);
+        assert!(matches!(code, Some(0 | 2)), "check in {mib} MiB: {code:?}: {error}");
+        let (code, error) = in_address_space(mib << 10, &["create", made.to_str().unwrap(), "--size", "64M"]);
+        assert_eq!((code == Some(0), code == Some(2)), (made.exists(), !made.exists()), "{mib} MiB: {error}");
+        let _ = std::fs::remove_file(&made);
+    }
     let (code, error) =
         in_address_space(300 << 10, &["kv", "get", &image.uri("cache=1M&memtable=1M"), "key"]);
     assert_eq!(code, Some(0), "{error}");

@@ -16,8 +16,9 @@ use crate::path::of_existing_image;
 /// may end it. The new file has owner, mode and ACL of the old one; a symbolic link at `path` is followed and stays.
 ///
 /// # Errors
-/// An image with several names (hard links), or with an owner that this user cannot give to another file; namespaces that do not fit, data beyond the end of one that shall be smaller, an image that is in use, what the file
-/// system says, and [`ErrorKind::Cancelled`](byway_core::ErrorKind::Cancelled) where `watch` ended it. The image is as it was.
+/// An image that is in use, that has several names (hard links), or whose owner this user cannot give to another file;
+/// namespaces that do not fit, data beyond the end of one that shall be smaller, what the file system says, and
+/// [`ErrorKind::Cancelled`](byway_core::ErrorKind::Cancelled) where `watch` ended it. The image is as it was.
 pub fn resize(
     path: impl AsRef<Path>,
     size_bytes: u64,

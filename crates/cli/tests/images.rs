@@ -3,10 +3,14 @@
 
 mod common;
 
-use std::os::unix::fs::symlink;
+use std::fs::Permissions;
+use std::ops::ControlFlow;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::Path;
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use byway_conformance::skips::skip;
 use common::{Image, byway, refused, said};
 
 /// Rounds of a loop; `BYWAY_TEST_ROUNDS` sets more.
@@ -102,4 +106,63 @@ fn a_calibration_is_kept_behind_a_symbolic_link_and_beside_other_files() {
     assert_eq!(std::fs::read(&beside).unwrap(), b"mine");
     assert!(folder.join("thresholds.json").symlink_metadata().unwrap().is_symlink());
     assert!(std::fs::read_to_string(&kept).unwrap().contains("cosmos"));
+}
+
+const NOBODY: u32 = 65_534;
+
+/// An image of 32 MiB in a folder where everyone makes files, of user 4711 and group 4712; `None` where there is no other user
+/// to be.
+fn image_of_another(test: &str) -> Option<Image> {
+    if !rustix::process::geteuid().is_root() {
+        skip(test, "it is not root");
+        return None;
+    }
+    let image = Image::sized("32M", &[]);
+    set_mode(image.dir.path(), 0o777);
+    chown(image.path(), Some(4711), Some(4712)).unwrap();
+    Some(image)
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+/// Does something as a user who owns nothing: a thread has an identity of its own.
+fn as_nobody<T: Send>(act: impl FnOnce() -> T + Send) -> T {
+    let nobody = rustix::process::Uid::from_raw(NOBODY);
+    let act = || {
+        rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+        act()
+    };
+    std::thread::scope(|scope| scope.spawn(act).join().unwrap())
+}
+
+#[test]
+fn a_resize_that_cannot_keep_the_owner_is_refused_before_any_work() {
+    let Some(image) = image_of_another("a_resize_that_cannot_keep_the_owner_is_refused_before_any_work")
+    else {
+        return;
+    };
+    let path = image.path();
+    set_mode(&path, 0o666);
+    let before = path.metadata().unwrap();
+    let resize = || byway::resize(&path, 64 << 20, &[], &mut |_, _| ControlFlow::Continue(())).unwrap_err();
+    let refused = as_nobody(resize);
+    assert_eq!(refused.kind(), byway::ErrorKind::Denied, "{refused}");
+    assert!(refused.to_string().contains("belongs to user 4711 and group 4712"), "{refused}");
+    let after = path.metadata().unwrap();
+    assert_eq!((after.ino(), after.mtime_nsec()), (before.ino(), before.mtime_nsec()));
+    assert_eq!(std::fs::read_dir(image.dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_copy_by_another_user_is_open_to_no_other_group() {
+    let Some(image) = image_of_another("a_copy_by_another_user_is_open_to_no_other_group") else { return };
+    for (mode, left) in [(0o644, 0o644), (0o664, 0o644), (0o606, 0o606)] {
+        set_mode(&image.path(), mode);
+        let copy = image.dir.path().join(format!("{mode:o}"));
+        as_nobody(|| byway::snapshot(image.path(), &copy).unwrap());
+        let found = copy.metadata().unwrap();
+        assert_eq!((found.mode() & 0o7777, found.uid()), (left, NOBODY), "{mode:o}");
+    }
 }

@@ -65,7 +65,7 @@ impl FileEvents for Disk {
 }
 
 /// Does something as a user who owns nothing; who is no superuser stays who they are.
-pub(crate) fn as_nobody<T: Send>(what: impl FnOnce() -> T + Send) -> T {
+fn as_nobody<T: Send>(what: impl FnOnce() -> T + Send) -> T {
     let nobody = rustix::process::Uid::from_raw(65_534);
     let act = || {
         if rustix::process::geteuid().is_root() {

@@ -10,8 +10,6 @@ use std::time::{Duration, Instant};
 use byway::embedded::Device;
 use byway::{ControlSocket, CreateOptions, ErrorKind, NewNamespace};
 
-use crate::refusals::as_nobody;
-
 fn open(path: &Path) -> Device {
     byway::embedded::open(&format!("embedded:{}", path.display())).unwrap()
 }
@@ -259,27 +257,6 @@ fn a_copy_may_be_opened_by_whom_the_image_may() {
         for name in ["closed", "own", "asked"] {
             assert_eq!(access_of(&copy(name)), access_of(&path), "{name}");
         }
-    }
-}
-
-#[test]
-fn a_copy_by_another_user_is_his_and_open_to_no_other_group() {
-    if !rustix::process::geteuid().is_root() {
-        // Only root makes files of others.
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    set_mode(dir.path(), 0o777);
-    let path = dir.path().join("disk.img");
-    byway::create(&path, &CreateOptions::new(32 << 20)).unwrap();
-    std::os::unix::fs::chown(&path, Some(4711), Some(65_534)).unwrap();
-    for (group, mode, left) in [(4712, 0o644, 0o644), (4712, 0o664, 0o644), (4712, 0o606, 0o606)] {
-        std::os::unix::fs::chown(&path, None, Some(group)).unwrap();
-        set_mode(&path, mode);
-        let copy = dir.path().join(format!("{group}-{mode:o}"));
-        as_nobody(|| byway::snapshot(&path, &copy).unwrap());
-        let (is, uid, _) = access_of(&copy);
-        assert_eq!((is, uid), (left, 65_534), "{mode:o} of {group}");
     }
 }
 

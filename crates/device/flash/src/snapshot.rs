@@ -150,7 +150,8 @@ impl Flash {
     /// # Errors
     /// [`FlashError::Misuse`] for a device without an image; what the file says.
     pub fn access(&self) -> Result<Access, FlashError> {
-        let file = self.image_file().ok_or(FlashError::Misuse("only an image can be copied"))?;
+        let file =
+            self.image_file().ok_or(FlashError::Misuse("only an image can be copied, and once at a time"))?;
         Ok(file.access()?)
     }
 

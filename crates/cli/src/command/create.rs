@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use byway::{CreateOptions, NewNamespace};
 
 use super::info;
@@ -28,7 +28,9 @@ pub fn run(args: &Create, out: &mut impl Write) -> Result<()> {
     };
     byway::create(&args.image, &options)?;
     let uri = format!("embedded:{}", args.image.display());
-    let described = info::describe(&uri)?;
+    // Nothing is in it: it is looked at in little memory, as it was made.
+    let described = info::describe(&format!("{uri}?cache=1M&memtable=1M"))
+        .with_context(|| format!("{} is made, and cannot be opened here", args.image.display()))?;
     if args.json {
         return Ok(print_json(out, &described)?);
     }

@@ -118,16 +118,18 @@ pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<()> {
         Media::Ram => MediaKind::DescribedRam(path),
         Media::Null => MediaKind::DescribedNull(path),
     };
-    // Who makes a device opens it next: that there is no memory for it is said before there is an image.
+    // Before there is an image.
     let engines = options.namespaces.iter().filter(|namespace| namespace.kind == NamespaceKind::Kv).count();
-    check_memory(&KvOptions::default(), engines as u64).map_err(|error| error.doing(doing.clone()))?;
+    check_memory(&empty_engine(), engines as u64).map_err(|error| error.doing(doing.clone()))?;
     make(media, options, true, RunOptions::default())
         .and_then(|mut flash| flash.close().map_err(from_flash))
         .map_err(|error| error.doing(doing))
 }
 
-/// Memory of an engine that is made and holds nothing: none of it is kept in the image.
-const EMPTY_BYTES: usize = 1 << 20;
+/// How an engine runs that is made and holds nothing: in little memory, which is no matter of the image.
+fn empty_engine() -> KvOptions {
+    KvOptions { memtable_bytes: 1 << 20, cache_bytes: 1 << 20, ..KvOptions::default() }
+}
 
 /// Makes the flash of a device, and the state of its namespaces.
 pub(crate) fn make(
@@ -160,13 +162,8 @@ pub(crate) fn make(
 /// Opens the subsystem once, which gives each namespace what its kind keeps on the image.
 fn settle(flash: Flash, profile: Profile) -> Result<Flash> {
     let identity = identity_of(&flash);
-    let empty = KvOptions { memtable_bytes: EMPTY_BYTES, cache_bytes: EMPTY_BYTES, ..KvOptions::default() };
-    let subsystem = Subsystem::new(
-        identity,
-        profile,
-        flash,
-        SubsystemOptions { kv: empty, ..SubsystemOptions::default() },
-    );
+    let options = SubsystemOptions { kv: empty_engine(), ..SubsystemOptions::default() };
+    let subsystem = Subsystem::new(identity, profile, flash, options);
     subsystem.map(Subsystem::into_flash).map_err(from_subsystem)
 }
 

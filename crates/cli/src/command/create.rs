@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use byway::{CreateOptions, NewNamespace};
 
 use super::info;
@@ -29,7 +29,10 @@ pub fn run(args: &Create, out: &mut impl Write) -> Result<()> {
     };
     byway::create(&args.image, &options)?;
     let uri = uri_of(&args.image);
-    let described = info::describe(&uri)?;
+    // It is empty, so little memory is enough to describe it.
+    let in_little_memory = byway::uri::with_options(&uri, "cache=1M&memtable=1M");
+    let described = info::describe(&in_little_memory)
+        .with_context(|| format!("{} is made, and cannot be opened here", args.image.display()))?;
     if args.json {
         return Ok(print_json(out, &described)?);
     }

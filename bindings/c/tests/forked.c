@@ -12,7 +12,7 @@ static int refused(int done)
 {
 	const byway_error *error = byway_last_error();
 
-	return done < 0 && byway_error_get_kind(error) == BYWAY_ERROR_KIND_DENIED &&
+	return done < 0 && byway_error_kind_of(error) == BYWAY_ERROR_KIND_DENIED &&
 	       strstr(byway_error_message(error), "a forked child must open its own");
 }
 

@@ -151,6 +151,11 @@ impl BlockTable {
         if !self.free.are_few() {
             return None;
         }
+        self.dead()
+    }
+
+    /// A full block that holds nothing.
+    pub(crate) fn dead(&self) -> Option<BlockId> {
         self.victims.emptiest(|block| self.get(block).erases).filter(|block| self.get(*block).live == 0)
     }
 

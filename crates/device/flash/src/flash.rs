@@ -102,6 +102,22 @@ impl Flash {
         }
     }
 
+    /// Does `work` of a command that makes room. On a full disk it may use the room that is kept for such.
+    pub fn with_reserve<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
+        self.backing.spend_spare(true);
+        let done = work(self);
+        self.backing.spend_spare(false);
+        done
+    }
+
+    /// Takes what was used of that room again, from blocks that hold nothing any more where the disk is full.
+    pub fn restore_reserve(&mut self) {
+        // What fails here is told when the room is needed.
+        while !self.backing.has_spare() && self.ftl.free_disk_room(0).unwrap_or(false) {
+            self.backing.spend_spare(false);
+        }
+    }
+
     /// Turns modelled time of flash operations on or off.
     pub fn set_timing(&mut self, on: bool) {
         self.ftl.timing.set(on);

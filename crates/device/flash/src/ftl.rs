@@ -4,7 +4,7 @@
 //! overwritten in place. Between the flip and the block counts stands an intent in protected state, so that counts are
 //! exact after a kill.
 
-use byway_sys::checksum;
+use byway_sys::{FileError, checksum};
 
 use crate::block::BlockUse;
 use crate::blocks::BlockTable;
@@ -134,10 +134,21 @@ impl Ftl {
             self.forget_units(u64::from(self.geometry.units_per_page()), cause, at_ps);
             return Ok(false);
         }
-        self.map.make_ready(entry, 1)?;
+        self.make_ready(entry, 1, *at_ps)?;
         let mut spare = self.spare_of(PageKind::Page, cause, data, |_| entry);
         let page = self.program(front, &mut spare, PageData::Bytes(data), cause, at_ps)?;
         Ok(self.flip(entry, Location::Flash(self.geometry.unit(page, 0)), PageKind::Page))
+    }
+
+    /// Takes disk room for entries of the map; on a full disk, that of blocks which hold nothing.
+    #[inline]
+    fn make_ready(&mut self, first: EntryIndex, count: u64, at_ps: u64) -> Result<(), FlashError> {
+        loop {
+            match self.map.make_ready(first, count) {
+                Err(FlashError::File(FileError::DiskFull { .. })) if self.free_disk_room(at_ps)? => {}
+                done => return done,
+            }
+        }
     }
 
     /// Writes whole units for consecutive entries: full pages go to flash, the rest gathers in the buffer.
@@ -154,7 +165,7 @@ impl Ftl {
             self.forget_units(units, cause, at_ps);
             return Ok(0);
         }
-        self.map.make_ready(first, units)?;
+        self.make_ready(first, units, *at_ps)?;
         let (mut entry, mut newly) = (first, 0);
         let mut pages = data.chunks_exact(self.geometry.page_bytes as usize);
         for page in &mut pages {

@@ -109,6 +109,21 @@ impl Ftl {
         self.collect_slice(victim, Slice { units: SLICE_UNITS_MAX, pages: SLICE_PAGES_MAX }, at_ps)
     }
 
+    /// On a full disk: gives the disk room of one block back that holds nothing, erased by now or full; whether there was one.
+    #[cold]
+    pub(crate) fn free_disk_room(&mut self, at_ps: u64) -> Result<bool, FlashError> {
+        loop {
+            let blocks = &self.blocks;
+            if self.media.give_up_room(&|block| blocks.get(block).used_for == BlockUse::Free)? {
+                return Ok(true);
+            }
+            match self.blocks.dead() {
+                Some(dead) => self.collect_dead(dead, at_ps)?,
+                None => return Ok(false),
+            }
+        }
+    }
+
     fn collect_share(&mut self, room_pages: u64, mark_pages: u64, at_ps: u64) {
         let Some(victim) = self.take_victim() else { return };
         // Twice the share at half the mark, four times at a quarter: the room stays around the mark.

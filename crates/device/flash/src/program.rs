@@ -121,6 +121,7 @@ impl Ftl {
             match self.media.prepare(block, self.blocks.get(block).written) {
                 Ok(()) => return Ok((front, block)),
                 Err(_) if lanes_left > 0 => {}
+                Err(FlashError::File(FileError::DiskFull { .. })) if self.free_disk_room(at_ps)? => {}
                 Err(error) => return Err(error),
             }
         }

@@ -38,6 +38,21 @@ impl Backing {
         }
     }
 
+    /// Whether the disk room that is kept for what makes room may be used.
+    pub(crate) fn spend_spare(&self, is_spent: bool) {
+        if let Self::File(file) = self {
+            file.spend_spare(is_spent);
+        }
+    }
+
+    /// Whether all of that room is there.
+    pub(crate) fn has_spare(&self) -> bool {
+        match self {
+            Self::File(file) => file.has_spare(),
+            Self::Memory => true,
+        }
+    }
+
     /// Gives disk room back; the range reads as zeroes. Memory has none to give: its mapping is dropped or discarded.
     pub(crate) fn release(&self, range: Range) -> Result<(), FlashError> {
         match self {

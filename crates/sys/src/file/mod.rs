@@ -1,6 +1,7 @@
 //! The file that holds a device: locked, preallocated where it is mapped, and full disks said as such.
 
 mod open;
+mod spare;
 mod successor;
 
 use std::fs::File;
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use rustix::fs::FallocateFlags;
 
+use self::spare::Spare;
 use crate::access::Access;
 use crate::copy::DataRanges;
 use crate::events::FileEvents;
@@ -39,6 +41,7 @@ pub struct ImageFile {
     len_bytes: AtomicU64,
     /// A mapping of it was touched where it had no bytes.
     lost: Arc<AtomicBool>,
+    spare: Spare,
     events: Option<Arc<dyn FileEvents>>,
     trouble: TroubleByte,
 }
@@ -142,14 +145,21 @@ impl ImageFile {
     /// [`FileError::DiskFull`] and what the system says.
     pub fn allocate(&self, at: u64, len_bytes: u64) -> Result<(), FileError> {
         self.check_stopped()?;
-        let told = self
-            .check_len()
-            .and_then(|()| self.tell(ALLOCATING, |events| events.before_allocate(at, len_bytes)));
-        let done = told.and_then(|()| self.fallocate(FallocateFlags::KEEP_SIZE, at, len_bytes, ALLOCATING));
+        let mut done = self.allocate_once(at, len_bytes);
+        if matches!(done, Err(FileError::DiskFull { .. })) && self.give_spare()? {
+            done = self.allocate_once(at, len_bytes);
+        }
         if done.is_ok() {
             self.trouble.clear_full();
+            self.fill_spare();
         }
         self.noting(ALLOCATING, done)
+    }
+
+    fn allocate_once(&self, at: u64, len_bytes: u64) -> Result<(), FileError> {
+        self.check_len()?;
+        self.tell(ALLOCATING, |events| events.before_allocate(at, len_bytes))?;
+        self.fallocate(FallocateFlags::KEEP_SIZE, at, len_bytes, ALLOCATING)
     }
 
     /// Gives the disk room of a range back; it reads as zeroes afterwards.

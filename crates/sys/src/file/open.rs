@@ -11,6 +11,7 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
 use super::ImageFile;
+use super::spare::Spare;
 use crate::events::{FileEvents, of_file};
 use crate::file_error::{FileError, refusal};
 use crate::inherited::NotInherited;
@@ -123,6 +124,7 @@ impl ImageFile {
             _not_inherited: NotInherited::fd(file.as_fd()),
             len_bytes: AtomicU64::new(file.metadata().map_or(0, |found| found.len())),
             lost: Arc::default(),
+            spare: Spare::default(),
             file,
             path: path.to_path_buf(),
             read_only,

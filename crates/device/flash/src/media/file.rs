@@ -37,7 +37,15 @@ pub(crate) struct FileMedia {
     private: HashMap<PageId, Vec<u8>>,
     copying: Option<Arc<Snapshot>>,
     rooms: Rooms,
+    /// Erased blocks that may have disk room, newest last; `None` until they were looked for.
+    erased: Option<Vec<BlockId>>,
 }
+
+/// Disk room that is kept for commands which make room: some thousand deletions, and what the index takes to be written anew.
+const SPARE_BYTES_MAX: u64 = 2 << 20;
+
+/// Of a small image, part of its pages that this is at most.
+const SPARE_PART: u64 = 16;
 
 /// Which pieces of blocks were given room since the file was opened: the system is not asked for it again, as that costs
 /// as much as a tenth of writing them.
@@ -84,6 +92,7 @@ impl FileMedia {
     ) -> Result<Self, FlashError> {
         let spare = Backing::File(Arc::clone(&file)).map(layout.spare)?;
         let pages = layout.pages;
+        file.keep_spare((pages.len / SPARE_PART).min(SPARE_BYTES_MAX));
         // Where there are no addresses for all of it, it is read as ever.
         let view = match run.reads {
             Reads::Mapped if !file.is_watched() => file.map_to_read(pages.at, pages.len).ok(),
@@ -100,6 +109,7 @@ impl FileMedia {
             private: HashMap::new(),
             copying: None,
             rooms: Rooms::new(&geometry),
+            erased: None,
         })
     }
 
@@ -157,6 +167,28 @@ impl Media for FileMedia {
         self.take_room(self.data_at(self.geometry.page(block, page)), len)?;
         self.rooms.note(block, piece);
         Ok(())
+    }
+
+    fn give_up_room(&mut self, is_free: &dyn Fn(BlockId) -> bool) -> Result<bool, FlashError> {
+        if self.file.is_read_only() {
+            return Ok(false);
+        }
+        let blocks = self.geometry.block_count();
+        let erased = self.erased.get_or_insert_with(|| (0..blocks).map(BlockId).collect());
+        while let Some(block) = erased.pop() {
+            let data = self.pages.at + u64::from(block.0) * self.geometry.block_bytes();
+            let len = self.geometry.block_bytes();
+            if !is_free(block) || self.file.data_ranges(data, len)?.is_empty() {
+                continue;
+            }
+            if let Some(copying) = &self.copying {
+                copying.copy_block(block.0);
+            }
+            self.rooms.forget(block);
+            self.file.punch(data, len)?;
+            return Ok(true);
+        }
+        Ok(false)
     }
 
     fn program(&mut self, page: PageId, data: &[u8], spare: &[u8]) -> Result<(), FlashError> {
@@ -224,6 +256,9 @@ impl Media for FileMedia {
         self.copy_first(block);
         let (at, len) = self.block_spare(block);
         self.spare[at..at + len].fill(0);
+        if let Some(erased) = &mut self.erased {
+            erased.push(block);
+        }
         Ok(())
     }
 

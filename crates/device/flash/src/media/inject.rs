@@ -46,6 +46,10 @@ impl Media for InjectedMedia {
         self.inner.prepare(block, page)
     }
 
+    fn give_up_room(&mut self, is_free: &dyn Fn(BlockId) -> bool) -> Result<bool, FlashError> {
+        self.inner.give_up_room(is_free)
+    }
+
     fn program(&mut self, page: PageId, data: &[u8], spare: &[u8]) -> Result<(), FlashError> {
         let (block, page_in_block) = self.place(page);
         match self.outcome(MediaOperation::Program, block, Some(page_in_block)) {

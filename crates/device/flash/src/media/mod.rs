@@ -39,7 +39,8 @@ pub enum MediaKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reads {
     /// Pages of key-value extents are lent from a mapping of the file and verified by whoever reads a record from
-    /// them. A disk that fails under a mapping, or a file that another program cuts short, kills the process. Pages in memory
+    /// them. A disk that fails under a mapping, or a file that another program cuts short, fails every command from then on.
+    /// Pages in memory
     /// of this process are taken as they are: no medium was between their writing and their reading.
     #[default]
     Mapped,
@@ -64,6 +65,15 @@ pub(crate) trait Media: Send {
 
     /// Takes room for page `page` of `block`, so that programming it cannot find the disk full.
     fn prepare(&mut self, block: BlockId, page: u32) -> Result<(), FlashError>;
+
+    /// Gives the disk room of one erased block back that `is_free`; whether there was one. It is given room anew when it is
+    /// prepared.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    fn give_up_room(&mut self, _is_free: &dyn Fn(BlockId) -> bool) -> Result<bool, FlashError> {
+        Ok(false)
+    }
 
     /// Writes one page, data first.
     fn program(&mut self, page: PageId, data: &[u8], spare: &[u8]) -> Result<(), FlashError>;

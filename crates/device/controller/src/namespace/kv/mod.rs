@@ -11,7 +11,7 @@ mod window;
 
 use std::fmt;
 
-use byway_flash::{Flash, NamespaceRecord};
+use byway_flash::{FileError, Flash, FlashError, NamespaceRecord};
 use byway_kv::{
     Expect, FILL_CLASSES, Key, KvEngine, KvError, KvFormat, KvOptions, KvStats, Outlook, Placement,
     STATE_AREA,
@@ -28,12 +28,18 @@ pub use byway_kv::VALUE_MAX_BYTES;
 pub use command::{KvCommand, StoreIf, key};
 pub use store::BULK_MAX_BYTES;
 
+/// So much less is used than at the last time before what was deleted is freed for a put that found the disk full: it
+/// writes the whole index anew.
+const RECLAIMED_MIN_BYTES: u64 = 256 << 10;
+
 /// A namespace of key-value pairs.
 pub struct KvNamespace {
     record: NamespaceRecord,
     engine: KvEngine,
     configuration: KvConfiguration,
     windows: Windows,
+    /// Bytes that were used when the disk below was found full last and what was deleted had been freed.
+    full_at_bytes: Option<u64>,
 }
 
 impl KvNamespace {
@@ -58,7 +64,7 @@ impl KvNamespace {
             record.owner_state[0] = HAS_ENGINE;
         }
         let windows = Windows::new(engine.window_count());
-        Ok(Self { record, engine, configuration: KvConfiguration::new(), windows })
+        Ok(Self { record, engine, configuration: KvConfiguration::new(), windows, full_at_bytes: None })
     }
 
     /// What the image keeps of it.
@@ -96,7 +102,7 @@ impl KvNamespace {
     /// # Errors
     /// What the flash says.
     pub fn format(&mut self, flash: &mut Flash) -> Result<(), CommandError> {
-        self.engine.format(flash, &mut 0)?;
+        flash.with_reserve(|flash| self.engine.format(flash, &mut 0))?;
         self.windows.release_all();
         Ok(())
     }
@@ -197,7 +203,30 @@ impl KvNamespace {
         when: StoreIf,
         at_ps: &mut u64,
     ) -> Result<(), CommandError> {
-        Ok(self.engine.put(flash, key, value, store::how(when, Placement::Packed), at_ps)?)
+        let how = store::how(when, Placement::Packed);
+        match self.engine.put(flash, key, value, how, at_ps) {
+            Err(error) if self.reclaims(flash, &error) => {
+                Ok(self.engine.put(flash, key, value, how, at_ps)?)
+            }
+            put => Ok(put?),
+        }
+    }
+
+    /// After a put that found the disk full: frees what was deleted since this was done last. Whether it was worth it.
+    #[cold]
+    fn reclaims(&mut self, flash: &mut Flash, error: &KvError) -> bool {
+        if !is_disk_full(error) {
+            return false;
+        }
+        let used_bytes = self.engine.used_bytes();
+        let before = self.full_at_bytes.replace(used_bytes);
+        if before.is_none_or(|before| used_bytes.saturating_add(RECLAIMED_MIN_BYTES) > before) {
+            return false;
+        }
+        let reclaimed = flash.with_reserve(|flash| self.engine.reclaim(flash, &mut 0)).is_ok();
+        self.full_at_bytes = Some(self.engine.used_bytes());
+        flash.restore_reserve();
+        reclaimed
     }
 
     /// Reads as much of a value as `into` takes; the length of all of it.
@@ -230,7 +259,12 @@ impl KvNamespace {
     /// # Errors
     /// Key Does Not Exist, where the host wants to be told; what the flash says.
     pub fn delete_at(&mut self, flash: &mut Flash, key: &Key, at_ps: &mut u64) -> Result<(), CommandError> {
-        let was_there = self.engine.delete(flash, key, at_ps)?;
+        let was_there = match self.engine.delete(flash, key, at_ps) {
+            Err(error) if is_disk_full(&error) => {
+                flash.with_reserve(|flash| self.engine.delete(flash, key, at_ps))?
+            }
+            deleted => deleted?,
+        };
         if !was_there && self.configuration.ednek() {
             return Err(NO_SUCH_KEY);
         }
@@ -244,6 +278,11 @@ impl KvNamespace {
     pub fn exist_at(&mut self, flash: &mut Flash, key: &Key, at_ps: &mut u64) -> Result<(), CommandError> {
         self.engine.len_of(flash, key, at_ps)?.ok_or(NO_SUCH_KEY).map(drop)
     }
+}
+
+/// Whether the disk that holds the image had no room.
+const fn is_disk_full(error: &KvError) -> bool {
+    matches!(error, KvError::Flash(FlashError::File(FileError::DiskFull { .. })))
 }
 
 /// First byte of a namespace's owner state, set once its engine is made: from then on an engine whose header is gone

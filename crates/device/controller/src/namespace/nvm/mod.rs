@@ -230,6 +230,7 @@ impl NvmNamespace {
         if !flash.is_mapped(self.record.extent, unit).map_err(write_error)? {
             return Ok(());
         }
-        self.save(flash, port, from, &ZEROES[..(to - from) as usize])
+        // Of a command that makes room.
+        flash.with_reserve(|flash| self.save(flash, port, from, &ZEROES[..(to - from) as usize]))
     }
 }

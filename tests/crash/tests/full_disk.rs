@@ -1,0 +1,154 @@
+//! A host disk that is full: what makes room is done, and puts go on as far as room was made.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use byway::{CreateOptions, ErrorKind, FileEvents, NewNamespace, Nsid};
+use rustix::io::Errno;
+
+/// The unit in which the disk counts, in bytes.
+const UNIT_BYTES: u64 = 64 << 10;
+
+/// A disk with room for so many units beside those that a file has when it is opened.
+#[derive(Debug)]
+struct SmallDisk {
+    units: Mutex<(BTreeSet<u64>, usize)>,
+}
+
+impl SmallDisk {
+    fn with_room(image: &Path, bytes: u64) -> Arc<Self> {
+        let file = std::fs::File::open(image).unwrap();
+        let len = file.metadata().unwrap().len();
+        let mut held = BTreeSet::new();
+        let mut at = 0;
+        while let Ok(from) = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(at)) {
+            let end = rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(from)).unwrap_or(len);
+            held.extend(from / UNIT_BYTES..end.div_ceil(UNIT_BYTES));
+            at = end;
+        }
+        let most = held.len() + (bytes / UNIT_BYTES) as usize;
+        Arc::new(Self { units: Mutex::new((held, most)) })
+    }
+
+    fn take(&self, at: u64, len: u64) -> io::Result<()> {
+        let (held, most) = &mut *self.units.lock().unwrap();
+        let wanted = at / UNIT_BYTES..(at + len).div_ceil(UNIT_BYTES);
+        let new = wanted.clone().filter(|unit| !held.contains(unit)).count();
+        if held.len() + new > *most {
+            return Err(Errno::NOSPC.into());
+        }
+        held.extend(wanted);
+        Ok(())
+    }
+}
+
+impl FileEvents for SmallDisk {
+    fn before_write(&self, at: u64, len: u64) -> io::Result<()> {
+        self.take(at, len)
+    }
+
+    fn before_allocate(&self, at: u64, len: u64) -> io::Result<()> {
+        self.take(at, len)
+    }
+
+    fn before_punch(&self, at: u64, len: u64) -> io::Result<()> {
+        let whole = at.div_ceil(UNIT_BYTES)..(at + len) / UNIT_BYTES;
+        self.units.lock().unwrap().0.retain(|unit| !whole.contains(unit));
+        Ok(())
+    }
+}
+
+struct Full {
+    device: byway::embedded::Device,
+    uri: String,
+    _folder: tempfile::TempDir,
+}
+
+/// A device of 256 MiB on a disk with room for 8 MiB of it.
+fn open(options: &str) -> Full {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("disk.img");
+    let namespaces = vec![NewNamespace::KV, NewNamespace::NVM];
+    byway::create(&image, &CreateOptions { namespaces, ..CreateOptions::new(256 << 20) }).unwrap();
+    let uri = format!("embedded:{}?{options}", image.display());
+    let device = byway::embedded::open_watched(&uri, SmallDisk::with_room(&image, 8 << 20)).unwrap();
+    Full { device, uri, _folder: folder }
+}
+
+const VALUE: [u8; 4000] = [5; 4000];
+
+/// Puts keys from `from` on until the disk is full; the first that was refused.
+fn fill(kv: &mut byway::Kv, from: u32) -> u32 {
+    let refused = (from..).find_map(|n| Some((n, kv.put(&n.to_be_bytes(), &VALUE).err()?)));
+    let (n, error) = refused.unwrap();
+    assert_eq!(error.kind(), ErrorKind::CapacityExceeded, "{error}");
+    n
+}
+
+fn deletes_make_room(options: &str) {
+    let Full { device, uri, _folder } = open(options);
+    let mut kv = device.kv(None).unwrap();
+    let stored = fill(&mut kv, 0);
+    assert!(stored > 300, "{stored}");
+    for n in 0..stored {
+        kv.delete(&n.to_be_bytes()).unwrap_or_else(|error| panic!("key {n} of {stored}: {error}"));
+    }
+    let again = fill(&mut kv, stored) - stored;
+    assert!(again * 2 > stored, "{stored} values had room, {again} after they were deleted");
+    drop(kv);
+    device.close().unwrap();
+    let mut kv = byway::open(&uri).unwrap().kv(None).unwrap();
+    assert_eq!(kv.get(&0u32.to_be_bytes()).unwrap(), None);
+    for n in stored..stored + again {
+        assert_eq!(kv.get(&n.to_be_bytes()).unwrap().unwrap(), VALUE, "key {n}");
+    }
+}
+
+#[test]
+fn kv_deletes_on_a_full_host_disk_succeed_and_make_room() {
+    for options in ["flush=process", "flush=media", "memtable=16K"] {
+        deletes_make_room(options);
+    }
+}
+
+#[test]
+fn kv_deletes_on_a_full_host_disk_succeed_again_and_again() {
+    let full = open("flush=process");
+    let mut kv = full.device.kv(None).unwrap();
+    let mut first = 0;
+    for round in 0..3 {
+        let end = fill(&mut kv, first);
+        assert!(end > first, "round {round}");
+        (first..end).for_each(|n| kv.delete(&n.to_be_bytes()).unwrap());
+        first = end;
+    }
+}
+
+#[test]
+fn trims_on_a_full_host_disk_succeed_and_make_room() {
+    let full = open("flush=process");
+    let mut nvm = full.device.nvm(None).unwrap();
+    let lba = u64::from(nvm.lba_bytes());
+    let write = |nvm: &mut byway::Nvm, mib: u64| nvm.write(mib * (1 << 16) / lba, &vec![9; 1 << 16]);
+    let end = (0..).find(|at| write(&mut nvm, *at).is_err()).unwrap();
+    assert!(end > 10, "{end}");
+    nvm.trim(0, (end * (1 << 16) / lba) as u32).unwrap();
+    // A part of a unit is written as zeroes.
+    let again = (end..2 * end).take_while(|at| write(&mut nvm, *at).is_ok()).count() as u64;
+    assert!(again * 2 > end, "{end} had room, {again} after they were trimmed");
+}
+
+#[test]
+fn namespace_on_a_full_host_disk_is_deleted() {
+    let full = open("flush=process");
+    let mut kv = full.device.kv(None).unwrap();
+    let stored = fill(&mut kv, 0);
+    drop(kv);
+    let nsid = Nsid::new(1).unwrap();
+    full.device.driver().admin(byway::AdminCommand::Format { nsid, format: 0, erase: false }).unwrap();
+    let mut kv = full.device.kv(None).unwrap();
+    assert!(fill(&mut kv, 0) * 2 > stored);
+}

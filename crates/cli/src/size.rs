@@ -35,7 +35,45 @@ pub fn human(bytes: u64) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use byway::uri::{Place, Uri};
+    use byway::{Address, NewNamespace};
+    use byway_tdm_region::Description;
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// What each entry reads a text as.
+    fn entries(text: &str) -> [Option<u64>; 6] {
+        let uri = |uri: String| uri.parse::<Uri>().ok();
+        let blocks = match format!("./x?create={text}").parse() {
+            Ok(Address::Blocks(uri)) => uri.options.create_bytes,
+            _ => None,
+        };
+        [
+            uri(format!("ram:{text}")).and_then(|uri| match uri.place {
+                Place::Ram(bytes) => Some(bytes),
+                _ => None,
+            }),
+            uri(format!("embedded:x?cache={text}")).map(|uri| uri.options.cache_bytes as u64),
+            blocks,
+            format!("nvm:{text}").parse::<NewNamespace>().ok().and_then(|namespace| namespace.size_bytes),
+            crate::namespace::parse_size(&format!("1:{text}")).ok().map(|(_, bytes)| bytes),
+            format!("emu:x?size={text}").parse::<Description>().ok().and_then(|region| region.size_bytes),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn size_is_read_alike_by_every_entry(
+            text in r"-?[0-9]{0,5}(\.[0-9]{0,4})?( )?[kKmMgGtTx]?[iI]?[bB]?"
+        ) {
+            // Nothing has a size of 0.
+            let wanted = parse(&text).ok().filter(|bytes| *bytes > 0);
+            for (entry, read) in entries(&text).into_iter().enumerate() {
+                prop_assert_eq!(read.filter(|bytes| *bytes > 0), wanted, "entry {}", entry);
+            }
+        }
+    }
 
     #[test]
     fn size_of_4_gib_is_refused_where_32_bits_are_what_there_is() {

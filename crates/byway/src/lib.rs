@@ -53,7 +53,7 @@ pub use byway_backends as backends;
 pub use byway_core::future;
 pub use byway_core::{
     AdaptivePolicy, AdminCommand, AdminQueue, Answer, Backend, BackendQueue, Buffer, Buffers, Capabilities,
-    Command, CopyRanges, Deadline, Error, ErrorKind, Failed, Finished, Identity, Key, KvCommand, LbaRange,
+    Command, CopyRanges, Deadline, Depth, Error, ErrorKind, Failed, Finished, Identity, Key, KvCommand, LbaRange,
     LbaRanges, Limits, Memory, Methods, Namespace, NamespaceKind, Nsid, NvmCommand, NvmCommands, Origin,
     Outcome, Payload, Persist, QueueOptions, RawCommand, RawData, Refused, RefusedAdmin, Registrant,
     ReservationCommand, ReservationReport, ReservationType, Result, Retry, SmallBytes, StoreOptions,

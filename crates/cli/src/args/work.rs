@@ -35,9 +35,9 @@ pub struct Dd {
     /// First byte that is written.
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size::parse)]
     pub seek: u64,
-    /// Pieces on their way at once, on either side.
-    #[arg(long, value_name = "COUNT", default_value = "16", value_parser = number::parse::<u32>)]
-    pub depth: u32,
+    /// Pieces on their way at once, on either side [default: 16, or as many as queues of both sides hold].
+    #[arg(long, value_name = "COUNT", value_parser = number::parse::<u32>)]
+    pub depth: Option<u32>,
     /// Threads, each with a part of the range and queues of its own.
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = number::parse::<u32>)]
     pub jobs: u32,

@@ -49,7 +49,7 @@ pub fn verify(
     let most = blocks.piece_bytes / blocks.block_bytes();
     let (first, count) = blocks.blocks_of(range)?;
     let all: Vec<(u64, u32)> = pieces((first, count), most).collect();
-    for some in all.chunks(device.queue_options().depth as usize) {
+    for some in all.chunks(device.queue_options().depth.commands() as usize) {
         interrupt.check()?;
         let verify = |&(slba, blocks): &(u64, u32)| {
             let command = NvmCommand::Verify { nsid, slba, blocks }.into();

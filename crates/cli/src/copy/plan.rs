@@ -1,7 +1,7 @@
 //! What a copy is to be: where it begins and ends, in which pieces, and whether both sides can do it.
 
 use anyhow::{Result, ensure};
-use byway::Backend;
+use byway::{Backend, Depth};
 
 use super::place::{self, Blocks, Place};
 use super::verify::Sums;
@@ -11,6 +11,8 @@ use crate::size;
 const PIECE_BYTES: u64 = 256 << 10;
 /// Most blocks of one command.
 const BLOCKS_MAX: u64 = 1 << 16;
+/// Pieces on their way at once where nobody says.
+const DEPTH: Depth = Depth::UpTo(16);
 
 /// What was asked for on the command line.
 #[derive(Clone, Debug)]
@@ -28,7 +30,7 @@ pub struct Asked {
     /// First byte here.
     pub seek: u64,
     /// Pieces on their way at once, on either side.
-    pub depth: u32,
+    pub depth: Option<u32>,
     /// Threads.
     pub jobs: u32,
     /// Zeroes are not sent as data.
@@ -78,7 +80,7 @@ impl Plan {
     /// # Errors
     /// One sentence that says what cannot be, and why.
     pub fn of(asked: &Asked) -> Result<Self> {
-        ensure!(asked.depth > 0, "a depth of 0 moves nothing");
+        ensure!(asked.depth != Some(0), "a depth of 0 moves nothing");
         ensure!(asked.jobs > 0, "0 jobs move nothing");
         place::differ(&asked.from, &asked.to)?;
         let from = place::open_from(&asked.from, asked.skip)?;
@@ -133,24 +135,25 @@ fn how_of(asked: &Asked, from: &Place, to: &Place) -> Result<How> {
         asked.jobs == 1 || sides.len() == 2,
         "a stream is copied by one thread: --jobs means nothing here"
     );
-    for side in &sides {
-        let most = side.device().capabilities().limits.ring_entries;
-        ensure!(
-            most == 0 || asked.depth <= most,
-            "--depth of {} is over the {most} that a queue of {} holds",
-            asked.depth,
-            side.uri()
-        );
-    }
-    let How { depth, jobs, sparse, verify, count, .. } = asked.into();
+    let depth = depth_of(asked, &sides)?;
+    let Asked { jobs, sparse, verify, count, .. } = *asked;
     Ok(How { piece_bytes, depth, jobs, sparse, verify, count, unit_bytes })
 }
 
-impl From<&Asked> for How {
-    fn from(asked: &Asked) -> Self {
-        let Asked { depth, jobs, sparse, verify, count, .. } = *asked;
-        Self { piece_bytes: 0, depth, jobs, sparse, verify, count, unit_bytes: 1 }
+/// Pieces on their way at once, which queues of both sides hold.
+fn depth_of(asked: &Asked, sides: &[&Blocks]) -> Result<u32> {
+    let depth = asked.depth.map_or(DEPTH, Depth::Exactly);
+    let limits = sides.iter().map(|side| side.device().capabilities().limits.queue_depth);
+    let depth = limits.min().map_or(depth, |most| depth.capped(most)).commands();
+    for side in sides {
+        let most = side.device().capabilities().limits.queue_depth;
+        ensure!(
+            depth <= most,
+            "--depth of {depth} is over the {most} that a queue of {} holds",
+            side.uri()
+        );
     }
+    Ok(depth)
 }
 
 fn blocks_of(place: &Place) -> Option<&Blocks> {

@@ -146,7 +146,7 @@ impl Plan {
     /// # Errors
     /// When the device gives none.
     pub fn queue(&self) -> Result<Queue> {
-        Ok(Backend::queue(&self.device, QueueOptions { depth: self.depth, ..self.device.queue_options() })?)
+        Ok(Backend::queue(&self.device, QueueOptions { depth: self.depth.into(), ..self.device.queue_options() })?)
     }
 
     /// Bytes that a command moves.
@@ -263,9 +263,9 @@ fn check_words(args: &args::Perf) -> Result<()> {
 
 fn check_device(args: &args::Perf, can: &Capabilities) -> Result<()> {
     let uri = &args.device.uri;
-    let most = can.limits.ring_entries;
+    let most = can.limits.queue_depth;
     ensure!(
-        most == 0 || args.depth <= most,
+        args.depth <= most,
         "--depth of {} is over the {most} that a queue of {uri} holds",
         args.depth
     );

@@ -34,7 +34,7 @@ pub use admin::{AdminCommand, RefusedAdmin, check_admin, encode_admin};
 pub use admin_queue::AdminQueue;
 pub use apart::{Apart, Carried, gather, scatter};
 pub use backend::{
-    AdaptivePolicy, Backend, BackendQueue, Failed, Finished, QueueOptions, Refused, others_are_outstanding,
+    AdaptivePolicy, Backend, BackendQueue, Depth, Failed, Finished, QueueOptions, Refused, others_are_outstanding,
 };
 pub use buffer::{Buffer, PAGE_BYTES, Standing};
 pub use buffers::Buffers;

@@ -112,6 +112,8 @@ impl Announced {
                 transfer_bytes: self.transfer_max_bytes,
                 queues,
                 ring_entries: self.ring_entries_max,
+                // One entry of a ring stays free.
+                queue_depth: self.ring_entries_max - 1,
                 inline_bytes: self.inline_max_bytes as u32,
                 piggyback_bytes: self.piggyback_max_bytes as u32,
                 piggyback_pt_unfinished: self.piggyback_pt_unfinished.min(u32::from(u16::MAX)) as u16,

@@ -49,11 +49,13 @@ impl Facts {
         };
         let capsule_bytes = (u64::from(controller.ioccsz) * 16).saturating_sub(64).min(CAPSULE_BYTES_MAX);
         let ring_entries = u32::from(cap.mqes_z()) + 1;
+        let queue_depth = queue_depth(&controller, cap);
         let nvm = identify::nvm_commands(&controller);
         let limits = Limits {
             transfer_bytes: identify::transfer_max_bytes(controller.mdts, cap.mpsmin()).min(u32::MAX.into()),
             queues,
             ring_entries,
+            queue_depth,
             inline_bytes: capsule_bytes as u32,
             ..Limits::default()
         };
@@ -97,6 +99,16 @@ fn ends_within(keep_alive: Duration, controller: &Controller) -> Option<Duration
         ms => Duration::from_millis(ms.into()),
     };
     (!keep_alive.is_zero()).then(|| 2 * keep_alive + quiesce)
+}
+
+/// Most commands of one queue: one entry of a ring stays free (CAP.MQES), and a controller may process fewer at once (MAXCMD,
+/// Base 2.1, section 5.1.13.2.1; 0 for none reported).
+fn queue_depth(controller: &Controller, cap: Cap) -> u32 {
+    let entries_z = u32::from(cap.mqes_z());
+    match controller.maxcmd {
+        0 => entries_z,
+        most => entries_z.min(most.into()),
+    }
 }
 
 /// CNTRLTYPE of a discovery controller.

@@ -363,6 +363,7 @@ impl<P: Passage> Synchronous for NvmeTarget<P> {
                 bulk_bytes: self.offer.bulk_max_bytes,
                 queues: u16::MAX,
                 ring_entries: DEPTH_MAX,
+                queue_depth: DEPTH_MAX,
                 ..Limits::default()
             },
             raw_commands: true,

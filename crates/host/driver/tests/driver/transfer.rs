@@ -55,7 +55,7 @@ fn inline_payloads_wrap_around_the_ring() {
     let options = QueueOptions {
         transfer: Method::Inline,
         ring_entries: Some(16),
-        depth: 8,
+        depth: 8.into(),
         ..QueueOptions::default()
     };
     let (bus, mut queue) = queue_of(Script::default(), options);
@@ -138,7 +138,7 @@ fn fragments_share_one_doorbell_unless_they_go_one_by_one() {
 fn a_value_in_more_fragments_than_the_ring_has_slots_goes_in_turns() {
     for method in [Method::Piggyback, Method::PiggybackPt] {
         let options =
-            QueueOptions { transfer: method, ring_entries: Some(8), depth: 4, ..QueueOptions::default() };
+            QueueOptions { transfer: method, ring_entries: Some(8), depth: 4.into(), ..QueueOptions::default() };
         let (bus, mut queue) = queue_of(Script::default(), options);
         queue.execute_store(Nsid::FIRST, &key("a"), &bytes(8192), NONE).unwrap();
         assert!(stores(&bus)[0].1 == bytes(8192));
@@ -390,7 +390,7 @@ proptest! {
     ) {
         let profile = Profile::by_name(if cosmos { "cosmos" } else { "gen5x4" });
         let ring_entries = Some(entries.max(13));
-        let options = QueueOptions { transfer: method, ring_entries, depth: 3, ..QueueOptions::default() };
+        let options = QueueOptions { transfer: method, ring_entries, depth: 3.into(), ..QueueOptions::default() };
         let (bus, mut queue) = queue_of(Script { profile, ..Script::default() }, options);
         for (n, len) in lengths.iter().enumerate() {
             queue.execute_store(Nsid::FIRST, &key(&n.to_string()), &bytes(*len), NONE).unwrap();

@@ -171,6 +171,7 @@ fn least(known: &[&Facts]) -> Capabilities {
         limits.transfer_bytes = limits.transfer_bytes.min(theirs.transfer_bytes);
         limits.queues = limits.queues.min(theirs.queues);
         limits.ring_entries = limits.ring_entries.min(theirs.ring_entries);
+        limits.queue_depth = limits.queue_depth.min(theirs.queue_depth);
         limits.inline_bytes = limits.inline_bytes.min(theirs.inline_bytes);
     }
     least
@@ -289,7 +290,7 @@ impl Backend for NvmeTcpPaths {
     }
 
     fn queue(&self, options: QueueOptions) -> Result<TcpPathsQueue> {
-        check_queue(self.capabilities(), &options)?;
+        let options = check_queue(self.capabilities(), options)?;
         TcpPathsQueue::open(Arc::clone(&self.set), options)
     }
 

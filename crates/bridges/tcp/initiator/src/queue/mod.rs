@@ -58,7 +58,7 @@ struct Listening {
 
 impl TcpQueue {
     pub(crate) fn open(owner: Arc<Owner>, options: QueueOptions) -> Result<Self> {
-        let opened = owner.association.open_queue(options.depth)?;
+        let opened = owner.association.open_queue(options.depth.commands())?;
         Ok(Self::of(owner, opened, options))
     }
 
@@ -68,14 +68,14 @@ impl TcpQueue {
             line,
             seat,
             generation,
-            desk: Desk::new(options.depth, owner.association.peer.options.idle),
+            desk: Desk::new(options.depth.commands(), owner.association.peer.options.idle),
             pairs: Pairs::default(),
             aborts: Vec::new(),
             has_deadlines: false,
             seen_layout: SeenLayout::default(),
             listening: None,
             gone: None,
-            depth: options.depth,
+            depth: options.depth.commands(),
             timeout: options.timeout,
             owner,
         }

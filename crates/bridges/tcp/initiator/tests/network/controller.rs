@@ -210,6 +210,11 @@ impl Served<'_> {
                 self.is_admin = connect.qid == 0;
                 let data = ConnectData::parse(data).map_err(|_| "connect data")?;
                 self.is_discovery = data.subsystem.is_discovery();
+                let most = if self.is_admin { 31 } else { self.shared.habits.mqes_z };
+                if connect.sqsize_z == 0 || connect.sqsize_z > most {
+                    let refusal = ConnectRefusal::invalid(Parameter::Command(44));
+                    return self.respond(command, refusal.status(), refusal.dw0().into());
+                }
                 if !self.is_discovery && data.subsystem.as_str() != NAME {
                     let refusal = ConnectRefusal::invalid(Parameter::SUBNQN);
                     return self.respond(command, refusal.status(), refusal.dw0().into());
@@ -234,7 +239,7 @@ impl Served<'_> {
             }
             FabricsCommand::PropertyGet(access) => {
                 let value = match access.0 {
-                    Property::Cap => Cap::new().with_mqes_z(1023).with_cqr(true).with_css(1).into_bits(),
+                    Property::Cap => Cap::new().with_mqes_z(self.shared.habits.mqes_z).with_cqr(true).with_css(1).into_bits(),
                     Property::Csts => Csts::new().with_rdy(true).into_bits().into(),
                     Property::Vs => Vs::new().with_mjr(2).into_bits().into(),
                     _ => 0,
@@ -259,7 +264,7 @@ impl Served<'_> {
                 {
                     return Err("dropped".into());
                 }
-                let page = identify(command, self.shared.habits.capsule_bytes, self.is_discovery);
+                let page = identify(command, &self.shared.habits, self.is_discovery);
                 self.send(command, &page, false)
             }
             AdminOpcode::GET_LOG_PAGE => {
@@ -280,7 +285,10 @@ impl Served<'_> {
                 self.shared.keep_alives.fetch_add(1, SeqCst);
                 self.respond(command, Status::SUCCESS, 0)
             }
-            _ => self.respond(command, Status::SUCCESS, 0x0003_0003),
+            _ => {
+                let queues_z = u64::from(self.shared.habits.queues_z);
+                self.respond(command, Status::SUCCESS, queues_z << 16 | queues_z)
+            }
         }
     }
 
@@ -422,20 +430,22 @@ fn range_of(command: &Command) -> std::ops::Range<usize> {
     start..start + blocks * LBA_BYTES
 }
 
-fn identify(command: &Command, capsule_bytes: u32, is_discovery: bool) -> Vec<u8> {
+fn identify(command: &Command, habits: &Habits, is_discovery: bool) -> Vec<u8> {
     match IdentifyCdw10::from_bits(command.cdw10).cns() {
         Cns::CONTROLLER => {
             let mut controller = Identified::new_zeroed();
             controller.mn = *b"Test controller                         ";
             controller.ver = Vs::new().with_mjr(2).into_bits();
-            controller.ioccsz = (capsule_bytes + 64) / 16;
+            controller.ioccsz = (habits.capsule_bytes + 64) / 16;
+            (controller.mdts, controller.kas, controller.maxcmd) = (habits.mdts, habits.kas, habits.maxcmd);
             controller.cntrltype = if is_discovery { 2 } else { 1 };
-            controller.oncs.set_compare(true);
+            controller.oncs = habits.oncs;
             controller.as_bytes().to_vec()
         }
         Cns::NAMESPACE if command.nsid == 1 => {
             let mut namespace = NvmNamespace::new_zeroed();
             (namespace.nsze, namespace.ncap) = (BLOCKS as u64, BLOCKS as u64);
+            namespace.dlfeat = habits.dlfeat;
             namespace.lbaf[0].set_lbads(9);
             namespace.as_bytes().to_vec()
         }

@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use byway_controller::Subsystem;
-use byway_core::{Backend, Capabilities, Depth, Error, ErrorKind, Identity, Namespace, Nsid, QueueOptions, Result};
+use byway_core::{
+    Backend, Capabilities, Depth, Error, ErrorKind, Identity, Namespace, Nsid, QueueOptions, Result,
+};
 use byway_driver::{Driver, Queue};
 use byway_flash::{FlashCounters, FlashHealth, Geometry};
 use byway_in_process::{Embedded, Failed, Handle, InProcessBus, RunBy};

@@ -447,6 +447,19 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_listed_by_commands_within_the_longest_transfer() {
+        let device = crate::embedded::open("ram:64M").unwrap();
+        let mut kv = device.kv(None).unwrap();
+        (0..3000_u32).for_each(|n| kv.put(&n.to_be_bytes(), b"v").unwrap());
+        let mut can = device.capabilities().clone();
+        can.limits.transfer_bytes = 4096;
+        let mut kv = kv.with_capabilities(&can);
+        let page = kv.list(None, LIST_MAX_BYTES).unwrap();
+        assert!(page.left as usize <= 4096 / list_entry_bytes(4), "{}", page.left);
+        assert_eq!(kv.keys(None).map(Result::unwrap).count(), 3000);
+    }
+
+    #[test]
     fn a_list_that_lies_about_its_length_is_refused() {
         assert!(parse_list(&[1, 0, 0]).is_err());
         assert!(parse_list(&[1, 0, 0, 0, 9, 0, b'a', 0]).is_err());

@@ -10,11 +10,11 @@ use zerocopy::FromBytes;
 
 use crate::admin::AdminCommand;
 use crate::buffer::Buffer;
-use crate::capability::NvmCommands;
+use crate::capability::{AdminOptions, NvmCommands};
 use crate::command::Outcome;
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{Identity, Namespace, NamespaceKind, Nsid};
-use crate::moves::Layout;
+use crate::moves::{BlockOptions, Layout};
 
 /// A controller that answers Identify.
 pub trait Identifies {
@@ -76,8 +76,19 @@ pub fn nvm_commands(controller: &Controller) -> NvmCommands {
         deallocate: oncs.dataset_management(),
         compare: oncs.compare(),
         verify: oncs.verify(),
-        copy: oncs.copy(),
+        copy: oncs.copy() && controller.cdfs & 1 != 0,
         compare_and_write: controller.fuses & Controller::FUSES_COMPARE_AND_WRITE != 0,
+    }
+}
+
+/// What admin commands may ask for (OACS, ONCS, LPA).
+#[must_use]
+pub fn admin_options(controller: &Controller) -> AdminOptions {
+    AdminOptions {
+        format: controller.oacs.format(),
+        save_and_select: controller.oncs.save_select(),
+        timestamp: controller.oncs.timestamp(),
+        extended_logs: controller.lpa & Controller::LPA_EXTENDED_DATA != 0,
     }
 }
 
@@ -169,7 +180,13 @@ pub fn layout(device: &impl Identifies, nsid: u32) -> Result<Layout> {
 fn layout_of(identified: &NvmNamespace) -> Layout {
     let format = format_in_use(identified);
     let metadata = if identified.flbas.extended() { u32::from(format.ms()) } else { 0 };
-    Layout::Blocks { bytes: lba_bytes(format) + metadata }
+    let options = BlockOptions {
+        zeroes_deallocate: identified.dlfeat & NvmNamespace::DLFEAT_ZEROES_DEALLOCATE != 0,
+        copy_ranges: u16::from(identified.msrc_z) + 1,
+        copy_range_blocks: identified.mssrl,
+        copy_blocks: identified.mcl,
+    };
+    Layout::Blocks { bytes: lba_bytes(format) + metadata, options }
 }
 
 /// The command set that the namespace's descriptors tell; NVM if they tell none.

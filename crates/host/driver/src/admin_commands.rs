@@ -72,7 +72,8 @@ impl<B: Bus> AdminCommands<B> {
 
 impl<B: Bus> AdminQueue for AdminCommands<B> {
     fn submit(&mut self, command: AdminCommand, tag: u64) -> Result<(), RefusedAdmin> {
-        if let Err(error) = check_admin(&command) {
+        let admitted = check_admin(&command).and_then(|()| self.device.announced.admin.require(&command));
+        if let Err(error) = admitted {
             return Err(RefusedAdmin { command, error });
         }
         // Refused, it comes back as it is.

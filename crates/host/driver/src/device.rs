@@ -125,6 +125,7 @@ impl<B: Bus> Driver<B> {
     /// The device's status, or its silence; a command that names memory by addresses, or moves more than its data has.
     pub fn admin(&self, command: AdminCommand) -> Result<Outcome> {
         check_admin(&command)?;
+        self.shared.announced.admin.require(&command)?;
         self.shared.admin(command)
     }
 

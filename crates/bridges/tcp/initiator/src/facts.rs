@@ -29,6 +29,8 @@ pub(crate) struct Facts {
     pub ends_within: Option<Duration>,
     pub identity: Identity,
     pub capabilities: Capabilities,
+    /// Keep Alive is supported (KAS).
+    pub keep_alive: bool,
     /// In-capsule data of I/O commands, in bytes.
     pub capsule_bytes: usize,
     /// Namespaces tell which command set they take.
@@ -66,6 +68,7 @@ impl Facts {
             admin_commands: true,
             bulk_store: false,
             nvm,
+            admin: identify::admin_options(&controller),
             memory_align_bytes: 1,
             event: true,
             overlaps: true,
@@ -73,10 +76,11 @@ impl Facts {
         };
         let command_sets = cap.css() & Cap::CSS_IO_SETS != 0;
         Ok(Self {
-            ana: AnaFacts::of(&controller),
+            ana: AnaFacts::of(&controller, limits.transfer_bytes),
             ends_within: ends_within(peer.options.keep_alive, &controller),
             identity: identify::identity(&controller),
             capabilities,
+            keep_alive: controller.kas != 0,
             capsule_bytes: capsule_bytes as usize,
             command_sets,
         })

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use byway_core::encode;
 use byway_core::identify::{self, Identifies};
 use byway_core::layouts::{Layouts, changes_namespaces};
-use byway_core::moves::{Layout, check_command};
+use byway_core::moves::{Layout, admit};
 use byway_core::{
-    AdminCommand, Buffer, Capabilities, Command, Error, ErrorKind, Failed, Identity, KvCommand, Limits,
-    Memory, Namespace, NvmCommands, Outcome, QueueOptions, Result, check_admin, encode_admin, gather,
+    AdminCommand, AdminOptions, Buffer, Capabilities, Command, Error, ErrorKind, Failed, Identity, KvCommand,
+    Limits, Memory, Namespace, NvmCommands, Outcome, QueueOptions, Result, check_admin, encode_admin, gather,
     scatter,
 };
 use byway_link::Method;
@@ -42,6 +42,7 @@ pub struct NvmeTarget<P: Passage = NvmeNode> {
     read_only: bool,
     identity: Identity,
     nvm: NvmCommands,
+    admin: AdminOptions,
     transfer_max_bytes: u64,
     pub(super) offer: Offer,
     layouts: Layouts,
@@ -97,6 +98,7 @@ impl<P: Passage> NvmeTarget<P> {
             read_only,
             identity: Identity::default(),
             nvm: NvmCommands::default(),
+            admin: AdminOptions::default(),
             transfer_max_bytes: TRANSFER_MAX_BYTES,
             offer: Offer::default(),
             layouts: Layouts::default(),
@@ -105,6 +107,7 @@ impl<P: Passage> NvmeTarget<P> {
         target.identity = identify::identity(&controller);
         // The kernel passes no fused commands on.
         target.nvm = NvmCommands { compare_and_write: false, ..identify::nvm_commands(&controller) };
+        target.admin = identify::admin_options(&controller);
         target.offer = Offer::of(&controller);
         // The smallest memory page is not told; it is 4096 bytes or more.
         target.transfer_max_bytes = identify::transfer_max_bytes(controller.mdts, 0).min(TRANSFER_MAX_BYTES);
@@ -165,7 +168,7 @@ impl<P: Passage> NvmeTarget<P> {
         layout: impl FnOnce(u32) -> Result<Layout>,
     ) -> Result<Passed> {
         encode::check(command)?;
-        let encoded = encode::encode(command);
+        let mut encoded = encode::encode(command);
         self.check_nsid(&encoded.entry)?;
         let len = encoded.data.len() as u64;
         if len > self.transfer_max_bytes {
@@ -175,7 +178,7 @@ impl<P: Passage> NvmeTarget<P> {
         if self.read_only && !is_reading(&encoded.entry) {
             return Err(self.for_reading());
         }
-        check_command(command, &encoded, layout)?;
+        admit(command, &mut encoded, &self.nvm, layout)?;
         let is_told_of = matches!(command, Command::Kv(KvCommand::BulkStore { .. }));
         if is_told_of {
             self.admit_bulk(len)?;
@@ -265,6 +268,7 @@ impl<P: Passage> NvmeTarget<P> {
     /// than what the device will move.
     pub(crate) fn passed_admin(&self, command: &AdminCommand) -> Result<Passed> {
         check_admin(command)?;
+        self.admin.require(command)?;
         let encoded = encode_admin(command);
         let reading = [AdminOpcode::IDENTIFY, AdminOpcode::GET_LOG_PAGE, AdminOpcode::GET_FEATURES];
         if self.read_only && !reading.contains(&AdminOpcode(encoded.entry.opcode())) {
@@ -370,6 +374,7 @@ impl<P: Passage> Synchronous for NvmeTarget<P> {
             admin_commands: true,
             bulk_store: self.offer.bulk_max_bytes > 0,
             nvm: self.nvm,
+            admin: self.admin,
             memory_align_bytes: 1,
             event: true,
             overlaps,

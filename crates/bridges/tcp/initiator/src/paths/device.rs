@@ -167,6 +167,7 @@ fn least(known: &[&Facts]) -> Capabilities {
     let mut all = known.iter().map(|facts| facts.capabilities.clone());
     let mut least = all.next().unwrap_or_default();
     for other in all {
+        (least.nvm, least.admin) = (least.nvm.and(other.nvm), least.admin.and(other.admin));
         let (limits, theirs) = (&mut least.limits, other.limits);
         limits.transfer_bytes = limits.transfer_bytes.min(theirs.transfer_bytes);
         limits.queues = limits.queues.min(theirs.queues);
@@ -181,6 +182,7 @@ impl PathSet {
     /// Sends an admin command by a path that stands, or by the first that does where it `waits`.
     fn admin(&self, command: AdminCommand, waits: bool) -> Result<Outcome> {
         check_admin(&command)?;
+        self.capabilities.admin.require(&command)?;
         let order = order_of_admin(&command, 0);
         let changes = changes_namespaces(&order.entry);
         if changes {

@@ -106,9 +106,8 @@ impl TcpQueue {
     #[inline]
     fn order(&mut self, command: &Command, tag: u64, is_call: bool) -> Result<Order> {
         let (association, seen) = (&self.owner.association, &mut self.seen_layout);
-        let most = association.facts().capabilities.limits.transfer_bytes;
         let layout = |nsid| seen.of(nsid, &association.layouts, |_| association.layout(nsid));
-        order_of_io(command, tag, is_call, most, layout)
+        order_of_io(command, tag, is_call, &association.facts().capabilities, layout)
     }
 
     #[inline]

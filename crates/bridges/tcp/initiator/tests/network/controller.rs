@@ -38,6 +38,7 @@ struct Shared {
     controllers: AtomicU16,
     io_commands: AtomicU32,
     io_connects: AtomicU32,
+    io_seen: Mutex<Vec<Command>>,
     identified: AtomicBool,
     keep_alives: AtomicU32,
     open: Mutex<Vec<TcpStream>>,
@@ -56,6 +57,7 @@ impl TestController {
             controllers: AtomicU16::new(0),
             io_commands: AtomicU32::new(0),
             io_connects: AtomicU32::new(0),
+            io_seen: Mutex::default(),
             identified: AtomicBool::new(false),
             keep_alives: AtomicU32::new(0),
             open: Mutex::default(),
@@ -89,6 +91,11 @@ impl TestController {
     /// Connects of I/O queues, those that were refused among them.
     pub fn io_connects(&self) -> u32 {
         self.shared.io_connects.load(SeqCst)
+    }
+
+    /// I/O commands that came since this was asked last.
+    pub fn take_io(&self) -> Vec<Command> {
+        std::mem::take(&mut self.shared.io_seen.lock().unwrap())
     }
 
     /// Aborts that were asked for.
@@ -239,7 +246,11 @@ impl Served<'_> {
             }
             FabricsCommand::PropertyGet(access) => {
                 let value = match access.0 {
-                    Property::Cap => Cap::new().with_mqes_z(self.shared.habits.mqes_z).with_cqr(true).with_css(1).into_bits(),
+                    Property::Cap => Cap::new()
+                        .with_mqes_z(self.shared.habits.mqes_z)
+                        .with_cqr(true)
+                        .with_css(1)
+                        .into_bits(),
                     Property::Csts => Csts::new().with_rdy(true).into_bits().into(),
                     Property::Vs => Vs::new().with_mjr(2).into_bits().into(),
                     _ => 0,
@@ -299,6 +310,7 @@ impl Served<'_> {
     }
 
     fn io(&mut self, command: Command, data: Vec<u8>) -> Done {
+        self.shared.io_seen.lock().unwrap().push(command);
         let fault = self.fault();
         match fault {
             Fault::Drop => return Err("dropped".into()),
@@ -352,7 +364,7 @@ impl Served<'_> {
                 let status = self.store(&command, &data);
                 self.respond(&command, status, 0)
             }
-            NvmOpcode::FLUSH => self.respond(&command, Status::SUCCESS, 0),
+            NvmOpcode::FLUSH | NvmOpcode::WRITE_ZEROES => self.respond(&command, Status::SUCCESS, 0),
             _ => self.respond(&command, Status::INVALID_OPCODE.with_dnr(), 0),
         }
     }
@@ -436,6 +448,7 @@ fn identify(command: &Command, habits: &Habits, is_discovery: bool) -> Vec<u8> {
             let mut controller = Identified::new_zeroed();
             controller.mn = *b"Test controller                         ";
             controller.ver = Vs::new().with_mjr(2).into_bits();
+            controller.cdfs = 1;
             controller.ioccsz = (habits.capsule_bytes + 64) / 16;
             (controller.mdts, controller.kas, controller.maxcmd) = (habits.mdts, habits.kas, habits.maxcmd);
             controller.cntrltype = if is_discovery { 2 } else { 1 };
@@ -446,6 +459,7 @@ fn identify(command: &Command, habits: &Habits, is_discovery: bool) -> Vec<u8> {
             let mut namespace = NvmNamespace::new_zeroed();
             (namespace.nsze, namespace.ncap) = (BLOCKS as u64, BLOCKS as u64);
             namespace.dlfeat = habits.dlfeat;
+            (namespace.mssrl, namespace.mcl, namespace.msrc_z) = (16, 24, 2);
             namespace.lbaf[0].set_lbads(9);
             namespace.as_bytes().to_vec()
         }

@@ -1,7 +1,11 @@
 //! Controllers with little room: defaults work on all that the specification allows, and only what a program asks for by number
 //! is refused.
 
-use byway_core::{Backend, BackendQueue, Depth, ErrorKind, Payload, QueueOptions};
+use byway_core::{
+    AdminCommand, Backend, BackendQueue, Buffer, CopyRanges, Depth, ErrorKind, LbaRange, LbaRanges, Nsid,
+    NvmCommand, Payload, QueueOptions,
+};
+use byway_spec::base::identify::Oncs;
 use byway_tcp_initiator::TcpOptions;
 
 use crate::controller::{LBA_BYTES, TestController};
@@ -67,14 +71,103 @@ fn the_smallest_controller_there_can_be_is_served_by_defaults() {
 
 #[test]
 fn a_controller_without_keep_alive_is_sent_none() {
-    let controller = TestController::start(Habits { kas: 0, ..Habits::default() });
-    let keep_alive = std::time::Duration::from_millis(2);
-    let device = open(&controller, TcpOptions { keep_alive, ..TcpOptions::default() });
-    let mut queue = queue(&device, 1);
-    // Signs of life would be due several times meanwhile.
-    let begun = std::time::Instant::now();
-    while begun.elapsed() < 20 * keep_alive {
-        queue.alone(read(0, 1)).unwrap();
+    let without = TestController::start(Habits { kas: 0, ..Habits::default() });
+    let with = TestController::start(Habits::default());
+    let keep_alive = std::time::Duration::from_millis(20);
+    let options = TcpOptions { keep_alive, ..TcpOptions::default() };
+    let devices = [open(&without, options.clone()), open(&with, options)];
+    // By the time that one got several, they were due at the other too.
+    while with.keep_alives() < 3 {
+        std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    assert_eq!(controller.keep_alives(), 0);
+    assert_eq!(without.keep_alives(), 0);
+    drop(devices);
+}
+
+const NSID: Nsid = Nsid::FIRST;
+
+fn copy(ranges: &[(u64, u32)]) -> NvmCommand {
+    let ranges: Vec<_> = ranges.iter().map(|&(slba, blocks)| LbaRange { slba, blocks }).collect();
+    NvmCommand::Copy { nsid: NSID, to: 0, from: CopyRanges::new(&ranges).unwrap() }
+}
+
+#[test]
+fn commands_that_were_not_announced_are_refused_by_their_field_and_not_sent() {
+    let controller = TestController::start(Habits { oncs: Oncs::new(), ..Habits::default() });
+    let device = open(&controller, TcpOptions::default());
+    let mut queue = queue(&device, 4);
+    let data = |blocks: usize| Payload::copy_of(&vec![0; blocks * LBA_BYTES]).unwrap();
+    let ranges = LbaRanges::new(&[LbaRange { slba: 0, blocks: 1 }]).unwrap();
+    for (command, field) in [
+        (NvmCommand::Compare { nsid: NSID, slba: 0, blocks: 1, data: data(1) }, "ONCS bit 0"),
+        (NvmCommand::Deallocate { nsid: NSID, ranges }, "ONCS bit 2"),
+        (NvmCommand::WriteZeroes { nsid: NSID, slba: 0, blocks: 1, deallocate: false }, "ONCS bit 3"),
+        (NvmCommand::Verify { nsid: NSID, slba: 0, blocks: 1 }, "ONCS bit 7"),
+        (copy(&[(8, 1)]), "ONCS bit 8"),
+        (NvmCommand::CompareAndWrite { nsid: NSID, slba: 0, blocks: 1, data: data(2) }, "FUSES bit 0"),
+    ] {
+        let error = queue.alone(command.into()).unwrap_err().error;
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(
+            error.to_string().contains("did not announce") && error.to_string().contains(field),
+            "{error}"
+        );
+    }
+    assert!(controller.take_io().is_empty());
+}
+
+#[test]
+fn write_zeroes_deallocates_only_where_that_was_announced() {
+    for (dlfeat, deac) in [(0, false), (1, false), (8, true), (9, true)] {
+        let oncs = Oncs::new().with_write_zeroes(true);
+        let controller = TestController::start(Habits { oncs, dlfeat, ..Habits::default() });
+        let device = open(&controller, TcpOptions::default());
+        let mut queue = queue(&device, 1);
+        for deallocate in [true, false] {
+            let zeroes = NvmCommand::WriteZeroes { nsid: NSID, slba: 0, blocks: 1, deallocate };
+            queue.alone(zeroes.into()).unwrap();
+            let [sent] = controller.take_io()[..] else { panic!("one command") };
+            assert_eq!(sent.cdw12 & 1 << 25 != 0, deac && deallocate, "DLFEAT {dlfeat:#x}, {deallocate}");
+        }
+    }
+}
+
+#[test]
+fn a_copy_over_the_limits_of_its_namespace_is_refused_by_the_limit() {
+    let oncs = Oncs::new().with_copy(true);
+    let controller = TestController::start(Habits { oncs, ..Habits::default() });
+    let device = open(&controller, TcpOptions::default());
+    let mut queue = queue(&device, 1);
+    for (ranges, said) in [
+        (&[(0, 17)][..], "at most 16 blocks of one range (MSSRL), not 17"),
+        (&[(0, 16), (32, 9)], "at most 24 blocks (MCL), not 25"),
+        (&[(0, 1), (1, 1), (2, 1), (3, 1)], "at most 3 source ranges (MSRC), not 4"),
+    ] {
+        let error = queue.alone(copy(ranges).into()).unwrap_err().error;
+        assert!(error.kind() == ErrorKind::TooLarge && error.to_string().contains(said), "{error}");
+    }
+    assert!(controller.take_io().is_empty());
+}
+
+#[test]
+fn admin_options_that_were_not_announced_are_refused_by_their_field() {
+    let controller = TestController::start(Habits::default());
+    let device = open(&controller, TcpOptions::default());
+    let get =
+        |feature, select| AdminCommand::GetFeature { feature, select, nsid: None, cdw11: 0, into: None };
+    let log = |offset_bytes, len| {
+        let into = Buffer::zeroed(len).unwrap();
+        AdminCommand::GetLog { log: 2, csi: 0, nsid: None, retain_event: true, offset_bytes, into }
+    };
+    for (command, field) in [
+        (AdminCommand::Format { nsid: NSID, format: 0, erase: false }, "OACS bit 1"),
+        (get(7, 3), "ONCS bit 4"),
+        (get(0x0e, 0), "ONCS bit 6"),
+        (log(4, 4096), "LPA bit 2"),
+        (log(0, 32 << 10), "LPA bit 2"),
+    ] {
+        let error = device.admin(command).unwrap_err();
+        assert!(error.kind() == ErrorKind::Unsupported && error.to_string().contains(field), "{error}");
+    }
+    device.admin(get(7, 0)).unwrap();
 }

@@ -137,9 +137,8 @@ impl TcpPathsQueue {
     #[inline]
     fn order(&mut self, command: &Command, tag: u64, is_call: bool) -> Result<Order> {
         let (set, seen) = (&self.set, &mut self.seen_layout);
-        let most = set.capabilities.limits.transfer_bytes;
         let layout = |nsid| seen.of(nsid, &set.layouts, |was| set.layout(nsid, was));
-        order_of_io(command, tag, is_call, most, layout)
+        order_of_io(command, tag, is_call, &set.capabilities, layout)
     }
 
     #[inline]

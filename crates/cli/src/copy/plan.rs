@@ -147,11 +147,7 @@ fn depth_of(asked: &Asked, sides: &[&Blocks]) -> Result<u32> {
     let depth = limits.min().map_or(depth, |most| depth.capped(most)).commands();
     for side in sides {
         let most = side.device().capabilities().limits.queue_depth;
-        ensure!(
-            depth <= most,
-            "--depth of {depth} is over the {most} that a queue of {} holds",
-            side.uri()
-        );
+        ensure!(depth <= most, "--depth of {depth} is over the {most} that a queue of {} holds", side.uri());
     }
     Ok(depth)
 }

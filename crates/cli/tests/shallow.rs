@@ -82,7 +82,7 @@ fn defaults_and_options_of_uris_fit_shallow_queues_and_a_depth_asked_for_is_refu
     for mqes in [127, 15, 2, 1] {
         let uri = format!("tcp://{}/{NQN}", relay(target, mqes));
         for uri in [uri.clone(), format!("{uri}?depth=500")] {
-            said(&["nvm", "verify", &uri]);
+            said(&["nvm", "verify", &uri, "--length", "1M"]);
             said(&["dd", &file, &uri]);
             said(&["perf", &uri, "--rw", "randread", "--count", "20"]);
             said(&["kv", "put", &uri, "key", "value"]);

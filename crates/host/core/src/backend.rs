@@ -107,12 +107,13 @@ impl Depth {
         }
     }
 
-    /// The same for a device whose queues hold `most` commands. What was asked for exactly stays, to be refused.
+    /// The same for a device whose queues hold `most` commands, 0 where that is not known. What was asked for exactly stays,
+    /// to be refused.
     #[must_use]
     pub fn capped(self, most: u32) -> Self {
         match self {
-            Self::UpTo(commands) => Self::UpTo(commands.min(most)),
-            Self::Exactly(_) => self,
+            Self::UpTo(commands) if most > 0 => Self::UpTo(commands.min(most)),
+            Self::UpTo(_) | Self::Exactly(_) => self,
         }
     }
 }
@@ -499,5 +500,18 @@ impl BackendQueue for Box<dyn BackendQueue> {
 
     fn alone_within(&mut self, command: Command, timeout: Duration) -> Result<Outcome, Failed> {
         (**self).alone_within(command, timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Depth;
+
+    #[test]
+    fn a_wish_is_capped_at_what_is_known_and_a_number_asked_for_is_not() {
+        assert_eq!(Depth::DEFAULT.capped(127), Depth::UpTo(127));
+        assert_eq!(Depth::DEFAULT.capped(1000), Depth::UpTo(128));
+        assert_eq!(Depth::DEFAULT.capped(0), Depth::UpTo(128));
+        assert_eq!(Depth::from(128).capped(127), Depth::Exactly(128));
     }
 }

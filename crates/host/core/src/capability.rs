@@ -80,7 +80,7 @@ pub struct Limits {
     pub queues: u16,
     /// Most entries of one queue's ring.
     pub ring_entries: u32,
-    /// Most commands outstanding at once on one queue: the deepest that a queue can be.
+    /// Most commands outstanding at once on one queue: the deepest that a queue can be; 0 where that is not known.
     pub queue_depth: u32,
     /// Longest payload of `inline`, in bytes.
     pub inline_bytes: u32,

@@ -151,8 +151,10 @@ fn measure_device(arguments: &Arguments, socket: &Path, wanted: &dyn Fn(&str) ->
     let _other = start_other(arguments, "--serve", socket)?;
     let device = Driver::attach(Arc::new(connect(socket)?), AttachOptions::default())?;
     let (keys, blocks) = namespaces(&device)?;
-    let queue = |transfer, depth| {
-        device.queue(QueueOptions { transfer, depth, ..QueueOptions::default() }).map_err(anyhow::Error::from)
+    let queue = |transfer, depth: u32| {
+        device
+            .queue(QueueOptions { transfer, depth: depth.into(), ..QueueOptions::default() })
+            .map_err(anyhow::Error::from)
     };
     let mut one = Reads { queue: queue(Method::Adaptive, 1)?, nsid: blocks, at: 0 };
     let mut put = Puts { queue: queue(Method::Inline, 1)?, nsid: keys, at: 0 };

@@ -69,7 +69,7 @@ fn uris(file: &Scratch, device: Option<&Scratch>) -> Vec<String> {
 fn measure(uri: &str, arguments: &Arguments) -> Result<Row> {
     let open_us = median_us(arguments.times, || byway::open(uri).map(drop))?;
     let device = byway::open(uri)?;
-    let options = QueueOptions { depth: arguments.depth, ..QueueOptions::default() };
+    let options = QueueOptions { depth: arguments.depth.into(), ..QueueOptions::default() };
     let queue_us = median_us(arguments.times, || device.queue(options).map(drop))?;
     Ok(Row { uri: uri.to_owned(), open_us, queue_us, queue_kib: queue_kib(&device, &options)? })
 }
@@ -89,7 +89,7 @@ fn queue_kib(device: &Device, options: &QueueOptions) -> Result<f64> {
     let namespace = device.nvm_namespace(None)?;
     let NamespaceKind::Nvm { lba_bytes, .. } = namespace.kind else { bail!("no blocks") };
     let buffers: byway::Result<Vec<_>> =
-        (0..options.depth).map(|_| device.buffer(lba_bytes as usize)).collect();
+        (0..options.depth.commands()).map(|_| device.buffer(lba_bytes as usize)).collect();
     let mut buffers = buffers?;
     let mut queues = vec![used_queue(device, options, namespace.nsid, &mut buffers)?];
     let before = resident_kib()?;

@@ -1057,7 +1057,8 @@ typedef struct byway_queue_options {
          */
         size_t size;
         /**
-         * Most commands outstanding at once.
+         * Most commands outstanding at once: refused where the device's queues hold fewer. 0 for what the URI says, or for as
+         * many as they hold where that is less: byway_queue_depth() has it.
          */
         uint32_t depth;
         /**

@@ -37,7 +37,8 @@ pub struct byway_queue {
 pub struct byway_queue_options {
     /// sizeof(byway_queue_options).
     pub size: usize,
-    /// Most commands outstanding at once.
+    /// Most commands outstanding at once: refused where the device's queues hold fewer. 0 for what the URI says, or for as
+    /// many as they hold where that is less: byway_queue_depth() has it.
     pub depth: u32,
     /// Entries of the submission ring, where there is one.
     pub ring_entries: u32,
@@ -186,7 +187,7 @@ unsafe fn queue_options(device: &Device, given: *const byway_queue_options) -> R
         options.transfer = method.map_err(|unknown| invalid(unknown.to_string()))?;
     }
     if given.depth > 0 {
-        options.depth = given.depth;
+        options.depth = given.depth.into();
     }
     if given.ring_entries > 0 {
         options.ring_entries = Some(given.ring_entries);

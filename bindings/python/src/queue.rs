@@ -34,7 +34,7 @@ impl Queue {
     ) -> Result<Self, Fault> {
         let spaces = Spaces::of(held)?;
         let lane = Lane::open(held, |plain| QueueOptions {
-            depth: depth.unwrap_or(plain.depth),
+            depth: depth.map_or(plain.depth, byway::Depth::from),
             transfer: transfer.unwrap_or(plain.transfer),
             ..plain
         })?;

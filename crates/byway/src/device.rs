@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use byway_controller::Subsystem;
 use byway_core::{
-    Backend, Capabilities, Error, ErrorKind, Identity, Namespace, Nsid, QueueOptions, Result, check_owner,
+    Backend, Capabilities, Depth, Error, ErrorKind, Identity, Namespace, Nsid, QueueOptions, Result,
+    check_owner,
 };
 use byway_driver::{Driver, Queue};
 use byway_flash::{FlashCounters, FlashHealth, Geometry};
@@ -68,7 +69,7 @@ impl Device {
         (begun, control): (Instant, ControlSocket),
     ) -> Result<Self> {
         let queue = QueueOptions {
-            depth: options.depth,
+            depth: Depth::UpTo(options.depth),
             ring_entries: options.ring_entries,
             transfer: options.transfer,
             policy: options.policy,
@@ -170,9 +171,9 @@ impl Device {
         Backend::queue(&self.driver, options)
     }
 
-    /// The options that queues have by the URI.
+    /// The options that queues have by the URI, with the depth that the device's queues can have.
     pub fn queue_options(&self) -> QueueOptions {
-        self.queue
+        self.queue.capped(self.capabilities().limits.queue_depth)
     }
 
     /// The namespace that calls without one mean, where the URI names one.

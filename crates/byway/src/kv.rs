@@ -31,6 +31,8 @@ pub struct Kv {
     /// Longest payload of many pairs by one command, 0 of a device that takes one pair at a time; and longest of `inline`.
     bulk_max_bytes: usize,
     inline_max_bytes: usize,
+    /// Longest transfer of one command.
+    transfer_max_bytes: usize,
     scratch: Vec<u8>,
     /// What borrowed values travel in where a queue takes none.
     copy: Scratch,
@@ -53,18 +55,24 @@ impl Kv {
             memory: None,
             bulk_max_bytes: 0,
             inline_max_bytes: 0,
+            transfer_max_bytes: usize::MAX,
             scratch,
             copy: Scratch::default(),
         })
     }
 
-    /// The same, with many pairs by one command where the device says that it can.
+    /// The same, within the device's limits, and with many pairs by one command where the device says that it can.
     #[must_use]
     pub fn with_capabilities(self, capabilities: &Capabilities) -> Self {
         let limits = &capabilities.limits;
         let bulk =
             if capabilities.bulk_store { limits.transfer_bytes.min(limits.bulk_bytes.into()) } else { 0 };
-        Self { bulk_max_bytes: bulk as usize, inline_max_bytes: limits.inline_bytes as usize, ..self }
+        let transfer_max_bytes = match limits.transfer_bytes {
+            0 => usize::MAX,
+            bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
+        };
+        let inline_max_bytes = limits.inline_bytes as usize;
+        Self { bulk_max_bytes: bulk as usize, inline_max_bytes, transfer_max_bytes, ..self }
     }
 
     /// The same, with memory that the device knows, as [`Backend::buffer`](byway_core::Backend::buffer) gives it.
@@ -278,7 +286,7 @@ impl Kv {
 
     /// One page of keys, from `start` on.
     pub(crate) fn list(&mut self, start: Option<Key>, list_bytes: usize) -> Result<Page> {
-        let into = self.buffer(list_bytes)?;
+        let into = self.buffer(list_bytes.min(self.transfer_max_bytes))?;
         let command = Command::Kv(KvCommand::List { nsid: self.nsid, start, into });
         let outcome = self.execute(command).map_err(|error| error.doing("list keys"))?;
         let buffer =
@@ -436,6 +444,19 @@ mod tests {
         let bytes = [2, 0, 0, 0, 1, 0, b'a', 0, 3, 0, b'x', b'y', b'z', 0, 0, 0, 9];
         let keys = parse_list(&bytes).unwrap();
         assert_eq!(keys.iter().map(Key::as_bytes).collect::<Vec<_>>(), [b"a".as_slice(), b"xyz"]);
+    }
+
+    #[test]
+    fn keys_are_listed_by_commands_within_the_longest_transfer() {
+        let device = crate::embedded::open("ram:64M").unwrap();
+        let mut kv = device.kv(None).unwrap();
+        (0..3000_u32).for_each(|n| kv.put(&n.to_be_bytes(), b"v").unwrap());
+        let mut can = device.capabilities().clone();
+        can.limits.transfer_bytes = 4096;
+        let mut kv = kv.with_capabilities(&can);
+        let page = kv.list(None, LIST_MAX_BYTES).unwrap();
+        assert!(page.left as usize <= 4096 / list_entry_bytes(4), "{}", page.left);
+        assert_eq!(kv.keys(None).map(Result::unwrap).count(), 3000);
     }
 
     #[test]

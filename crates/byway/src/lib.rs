@@ -56,12 +56,12 @@ pub use any::{
 pub use byway_backends as backends;
 pub use byway_core::future;
 pub use byway_core::{
-    AdaptivePolicy, AdminCommand, AdminQueue, Answer, Backend, BackendQueue, Buffer, Buffers, Capabilities,
-    Command, CopyRanges, DEPTH_MAX, Deadline, Error, ErrorKind, Failed, Finished, Identity, Key, KvCommand,
-    LbaRange, LbaRanges, Limits, Memory, Methods, Namespace, NamespaceKind, Nsid, NvmCommand, NvmCommands,
-    Origin, Outcome, Payload, Persist, QueueOptions, RawCommand, RawData, Refused, RefusedAdmin, Registrant,
-    ReservationCommand, ReservationReport, ReservationType, Result, Retry, SmallBytes, StoreOptions,
-    Unprepared, check_owner, others_are_outstanding,
+    AdaptivePolicy, AdminCommand, AdminOptions, AdminQueue, Answer, Backend, BackendQueue, Buffer, Buffers,
+    Capabilities, Command, CopyRanges, DEPTH_MAX, Deadline, Depth, Error, ErrorKind, Failed, Finished,
+    Identity, Key, KvCommand, LbaRange, LbaRanges, Limits, Memory, Methods, Namespace, NamespaceKind, Nsid,
+    NvmCommand, NvmCommands, NvmLimits, Origin, Outcome, Payload, Persist, QueueOptions, RawCommand, RawData,
+    Refused, RefusedAdmin, Registrant, ReservationCommand, ReservationReport, ReservationType, Result, Retry,
+    SmallBytes, StoreOptions, Unprepared, check_owner, others_are_outstanding,
 };
 pub use byway_flash::{
     Cause, CauseCounters, DEFAULT_OVER_PROVISIONING_PERCENT, FileEvents, Finding, FlashCounters, FlashHealth,

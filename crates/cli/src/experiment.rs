@@ -71,10 +71,13 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// What runs after put number `index`.
-    pub fn tick(&self, index: usize) -> Result<()> {
-        if index % STEP == STEP - 1 {
+    /// What runs after number `index` of `count` puts.
+    pub fn tick(&self, index: usize, count: usize) -> Result<()> {
+        let done = index + 1;
+        if done.is_multiple_of(STEP) {
             self.progress.advance(STEP as u64);
+        } else if done == count {
+            self.progress.advance((count % STEP) as u64);
         }
         Ok(self.interrupt.check()?)
     }
@@ -131,7 +134,7 @@ fn measure_workload(setting: &Setting, workload: Workload, run: &Run) -> Result<
             let key = workload.key(index as u32, run.seed);
             put(Put { key: &key, value: values.value(index, sizes[index]) })
         },
-        |index| run.tick(index),
+        |index| run.tick(index, sizes.len()),
     )?;
     Ok((tally, subject))
 }
@@ -149,7 +152,7 @@ pub fn store(subject: &mut Subject, records: &[Record], run: &Run) -> Result<Sto
             let Record { key, value } = &records[index];
             put(Put { key, value }).context(OfRecord(index))
         },
-        |index| run.tick(index),
+        |index| run.tick(index, records.len()),
     )?;
     let nand_pages = subject.flash().programs - before.programs;
     Ok(Stored { row: tally.row(subject.named()), nand_pages })
@@ -167,8 +170,8 @@ impl fmt::Display for OfRecord {
 
 /// Most puts that calibrating one profile takes.
 pub fn calibration_puts(count: u64) -> u64 {
-    // Each size by prp and by the fine-grained methods, then a bisection between two powers of two for each.
-    count * (CALIBRATED_BYTES.len() as u64 * 3 + 2 * 2 * 12)
+    // For each fine-grained method each size by it and by prp, then a bisection between two powers of two, of 12 steps at most.
+    count * FINE_GRAINED.len() as u64 * 2 * (CALIBRATED_BYTES.len() as u64 + 12)
 }
 
 /// Finds the sizes from which on `prp` is as quick as each fine-grained method.

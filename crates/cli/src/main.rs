@@ -21,6 +21,7 @@ mod measure;
 mod namespace;
 mod number;
 mod perf;
+mod progress;
 mod random;
 mod records;
 mod report;

@@ -1,17 +1,17 @@
-//! What the terminal sees: progress on standard error if it is one, data on standard output, and Ctrl-C.
+//! What the terminal sees: data on standard output, and Ctrl-C.
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use byway::ErrorKind;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+pub use crate::progress::Progress;
 use crate::visible;
 
 /// Exit code of a command that was interrupted: 128 and the number of the signal, as shells have it.
@@ -125,73 +125,6 @@ fn on_each_of(signals: &[i32], what: impl Fn() + Send + 'static) -> io::Result<(
         }
     })?;
     Ok(())
-}
-
-/// A bar for long work; nothing at all when standard error is no terminal.
-pub struct Progress(ProgressBar);
-
-impl Progress {
-    /// A bar for `total` steps of a named work.
-    pub fn new(what: &str, total: u64) -> Self {
-        let target = if io::stderr().is_terminal() {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let bar = ProgressBar::with_draw_target(Some(total), target);
-        if let Ok(style) =
-            ProgressStyle::with_template("{msg:28} {bar:30} {human_pos}/{human_len}  {eta} left")
-        {
-            bar.set_style(style);
-        }
-        bar.set_message(visible::line(what).into_owned());
-        Self(bar)
-    }
-
-    /// A bar for `total` bytes of a named work; without a total, what was done so far.
-    pub fn bytes(what: &str, total: Option<u64>) -> Self {
-        let progress = Self::new(what, total.unwrap_or(0));
-        let template = match total {
-            Some(_) => "{msg:12} {bar:30} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left",
-            None => "{msg:12} {bytes}  {bytes_per_sec}",
-        };
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            progress.0.set_style(style);
-        }
-        progress
-    }
-
-    /// A line for work whose end nobody counts.
-    pub fn line(what: &str) -> Self {
-        let progress = Self::new(what, 0);
-        if let Ok(style) = ProgressStyle::with_template("{msg}") {
-            progress.0.set_style(style);
-        }
-        progress
-    }
-
-    /// What is being done now.
-    pub fn say(&self, what: &str) {
-        self.0.set_message(visible::line(what).into_owned());
-    }
-
-    /// So many of so many steps of a named work are done.
-    pub fn set(&self, what: &str, done: u64, total: u64) {
-        self.say(what);
-        self.0.set_length(total);
-        self.0.set_position(done);
-    }
-
-    /// Some steps more are done.
-    pub fn advance(&self, steps: u64) {
-        self.0.inc(steps);
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
-    }
 }
 
 /// Writes one JSON object as a line on standard output.

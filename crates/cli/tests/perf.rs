@@ -5,7 +5,7 @@ mod common;
 
 use std::process::{Command, Stdio};
 
-use common::{Image, await_work, json_lines, refused, said};
+use common::{Image, await_work, byway, json_lines, refused, said};
 use serde_json::Value;
 
 /// What a load that must succeed measured.
@@ -106,8 +106,6 @@ fn what_was_written_is_found_again_and_a_difference_is_exit_code_1() {
 fn keys_and_values_are_a_load_like_any_other() {
     let image = Image::new(&["kv:16M"]);
     let uri = image.uri("transfer=inline");
-    let row = measured(&uri, &["--rw", "get", "--keys", "100", "--count", "50", "--depth", "4"]);
-    assert_eq!((ops(&row, "read"), row["missing_keys"].as_u64()), (50, Some(50)), "{row}");
     for value_bytes in ["1", "100", "1000"] {
         let keys = ["--keys", "500", "--value-bytes", value_bytes, "--depth", "8", "--threads", "2"];
         let row = measured(&uri, &[&["--rw", "put", "--count", "300"], keys.as_slice()].concat());
@@ -118,6 +116,57 @@ fn keys_and_values_are_a_load_like_any_other() {
         assert_eq!(row.get("missing_keys"), None, "{row}");
     }
     assert_eq!(said(&["kv", "list", &uri, "--hex"]).lines().count(), 500);
+}
+
+#[test]
+fn missing_keys_are_errors_that_are_counted_and_no_part_of_the_rate() {
+    let image = Image::new(&["kv:16M"]);
+    let uri = image.uri("");
+    let get = ["perf", &uri, "--rw", "get", "--keys", "100", "--count", "50", "--depth", "4", "--json"];
+    let output = byway().args(get).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let row = json_lines(&String::from_utf8_lossy(&output.stdout))[0].clone();
+    assert_eq!((ops(&row, "read"), row["missing_keys"].as_u64()), (0, Some(50)), "{row}");
+    assert_eq!((row["iops"].as_f64(), row["mib_per_s"].as_f64()), (Some(0.0), Some(0.0)), "{row}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("50 of 50 commands met a key that is not there: --fill"), "{said}");
+    // What is recommended is taken.
+    let row = measured(&uri, &["--rw", "get", "--keys", "100", "--count", "50", "--depth", "4", "--fill"]);
+    assert_eq!((ops(&row, "read"), row.get("missing_keys")), (50, None), "{row}");
+    // Of keys that are there by half, those that are found are the rate.
+    let half = ["perf", &uri, "--rw", "get", "--keys", "200", "--count", "400", "--json"];
+    let output = byway().args(half).output().unwrap();
+    let row = json_lines(&String::from_utf8_lossy(&output.stdout))[0].clone();
+    let (found, missing) = (ops(&row, "read"), row["missing_keys"].as_u64().unwrap());
+    assert!(output.status.code() == Some(1) && found + missing == 400 && found > 0 && missing > 0, "{row}");
+}
+
+#[test]
+fn the_page_cache_is_told_of_gone_past_and_dropped() {
+    let image = Image::new(&["nvm:16M"]);
+    let path = image.file("blocks", &vec![0; 1 << 20]);
+    let embedded = image.uri("");
+    let load = ["--rw", "randread", "--bs", "4K", "--count", "10"];
+    let cache = |uri: &str, args: &[&str]| {
+        let row = measured(uri, &[load.as_slice(), args].concat());
+        (row["cache"].as_str().unwrap().to_owned(), row["invalidated"].as_bool().unwrap())
+    };
+    assert_eq!(cache(&path, &[]), ("page-cache".into(), false));
+    assert_eq!(cache(&path, &["--invalidate"]), ("page-cache".into(), true));
+    assert_eq!(cache(&embedded, &["--invalidate"]), ("page-cache".into(), true));
+    assert_eq!(cache("ram:64M?ns=2", &[]), ("none".into(), false));
+    assert_eq!(cache("nil:1G", &[]), ("none".into(), false));
+    let text = |uri: &str, args: &[&str]| said(&[&["perf", uri], load.as_slice(), args].concat());
+    assert!(text(&path, &[]).contains("through the page cache: --direct goes past it"));
+    assert!(text(&embedded, &["--invalidate"]).contains("through the page cache, which was dropped before"));
+    assert!(!text("nil:1G", &[]).contains("page cache"));
+    // File systems without O_DIRECT refuse it by a sentence.
+    let direct = byway().args(["perf", &path, "--direct", "--json"]).args(load).output().unwrap();
+    let (out, said) = (String::from_utf8_lossy(&direct.stdout), String::from_utf8_lossy(&direct.stderr));
+    match direct.status.code() {
+        Some(0) => assert_eq!(json_lines(&out)[0]["cache"], "direct"),
+        _ => assert!(said.contains("cannot be opened past the page cache"), "{said}"),
+    }
 }
 
 #[test]
@@ -153,7 +202,9 @@ fn what_cannot_be_measured_is_refused_in_a_sentence() {
         (&blocks, &["--rw", "put"], "no key-value namespace"),
         (&pairs, &["--rw", "read"], "namespace"),
         (&pairs, &["--rw", "get", "--bs", "4K"], "--bs means nothing"),
-        (&pairs, &["--rw", "get", "--fill"], "--fill"),
+        (&pairs, &["--rw", "get", "--direct"], "--direct is of files"),
+        (&"nil:1G".to_owned(), &["--rw", "read", "--direct"], "--direct opens a file"),
+        (&"ram:64M?ns=2".to_owned(), &["--rw", "read", "--invalidate"], "--invalidate drops"),
         (&pairs, &["--rw", "put", "--value-bytes", "1G"], "values of up to"),
         (&file, &["--rw", "get"], "no key-value namespace"),
     ] {

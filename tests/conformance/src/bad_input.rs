@@ -53,7 +53,7 @@ pub fn another_namespace_is_refused_by_its_number<B: Backend>(subject: &Subject<
 
 pub fn a_queue_of_no_depth_is_refused_by_the_limits<B: Backend>(subject: &Subject<'_, B>) {
     for depth in [0, 65_536, u32::MAX] {
-        let refused = subject.backend.queue(QueueOptions { depth, ..QueueOptions::default() });
+        let refused = subject.backend.queue(QueueOptions { depth: depth.into(), ..QueueOptions::default() });
         let Err(refused) = refused else { panic!("a queue of depth {depth}") };
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
         assert!(refused.to_string().contains(&depth.to_string()), "{refused}");

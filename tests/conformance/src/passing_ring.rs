@@ -74,7 +74,7 @@ impl Interface<NvmeTarget<InProcess>> for InProcessRings {
     type Queue = IoUringCmdQueue<InProcess, InProcessRing<Ticket<Passed>>>;
 
     fn queue(&self, target: &Arc<NvmeTarget<InProcess>>, options: QueueOptions) -> Result<Self::Queue> {
-        let mut ring = InProcessRing::new(Arc::clone(target), options.depth + 1);
+        let mut ring = InProcessRing::new(Arc::clone(target), options.depth.commands() + 1);
         ring.misreads = self.misreads;
         Ok(RingQueue::new(Arc::clone(target), ring, None, options, self.iopoll))
     }

@@ -42,7 +42,7 @@ impl<'a, B: Backend> Subject<'a, B> {
     }
 
     pub fn queue(&self, depth: u32) -> B::Queue {
-        self.backend.queue(QueueOptions { depth, ..QueueOptions::default() }).unwrap()
+        self.backend.queue(QueueOptions { depth: depth.into(), ..QueueOptions::default() }).unwrap()
     }
 
     /// A buffer of `blocks` blocks, each byte of which tells of its place and of `salt`.

@@ -363,7 +363,7 @@ fn a_queue_that_is_dropped_with_pieces_under_way_leaves_the_device_usable() {
     let scratch = Scratch::new();
     let nvme = passing_ring::behind(InProcess::keys(&scratch));
     for round in 0..100_u32 {
-        let mut queue = nvme.queue(QueueOptions { depth: 4, ..in_pieces() }).unwrap();
+        let mut queue = nvme.queue(QueueOptions { depth: 4.into(), ..in_pieces() }).unwrap();
         for n in 0..4 {
             queue.submit(store(&round.to_be_bytes(), bytes(&value(60))), n).unwrap();
         }
@@ -407,8 +407,8 @@ proptest! {
         if let Some(after) = lost {
             nvme.device().passage().fail(fault(TRANSFER, after, FaultKind::Reset));
         }
-        let options = QueueOptions { depth, ..in_pieces() };
-        let plain = QueueOptions { depth, ..QueueOptions::default() };
+        let options = QueueOptions { depth: depth.into(), ..in_pieces() };
+        let plain = QueueOptions { depth: depth.into(), ..QueueOptions::default() };
         let mut queues = [options, options, plain].map(|options| nvme.queue(options).unwrap());
         let mut model = std::collections::BTreeMap::new();
         for (turn, (queue, key, len)) in stores.into_iter().enumerate() {

@@ -113,7 +113,7 @@ impl Load {
             true => device.kv_namespace(None)?,
             false => device.nvm_namespace(None)?,
         };
-        let queue = Backend::queue(&device, QueueOptions { depth, ..device.queue_options() })?;
+        let queue = Backend::queue(&device, QueueOptions { depth: depth.into(), ..device.queue_options() })?;
         let buffer = || work.buffer_bytes().map(|bytes| device.buffer(bytes)).transpose();
         let free = (0..depth).map(|_| buffer()).collect::<byway::Result<Vec<_>>>()?;
         let keeps = !name.ends_with("-null");

@@ -7,7 +7,7 @@ use byway_backends::{
 };
 use byway_buses::{VfioBus, VfioUserBus};
 use byway_core::{
-    AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Method, Namespace, Nsid,
+    AdminCommand, Backend, Buffer, Capabilities, Depth, Error, ErrorKind, Identity, Method, Namespace, Nsid,
     Outcome, QueueOptions, Result, Unprepared, check_owner,
 };
 
@@ -54,7 +54,7 @@ pub fn open_address(address: &Address) -> Result<Device> {
         Address::Blocks(uri) => {
             let (reached, chosen) = choose::reach(uri)?;
             let BlockOptions { depth, transfer, ns, .. } = uri.options;
-            let queue = QueueOptions { depth, transfer, ..QueueOptions::default() };
+            let queue = QueueOptions { depth: Depth::UpTo(depth), transfer, ..QueueOptions::default() };
             let device = Device { reached: reached.into(), chosen, queue, ns };
             if transfer != Method::Prp {
                 // Whether the device has it is told now, not by the first queue.
@@ -232,10 +232,10 @@ impl Device {
         Backend::queue(self, self.queue)
     }
 
-    /// The options that queues have by the URI.
+    /// The options that queues have by the URI, with the depth that the device's queues can have.
     #[must_use]
     pub fn queue_options(&self) -> QueueOptions {
-        self.queue
+        self.queue.capped(self.capabilities().limits.queue_depth)
     }
 
     /// Synchronous calls to a key-value namespace: the given one, the URI's, or the device's first.

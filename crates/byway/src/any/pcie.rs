@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use byway_buses::{PciAddress, VfioBus, VfioUserBus};
-use byway_core::{Error, ErrorKind, QueueOptions, Result};
+use byway_core::{Depth, Error, ErrorKind, QueueOptions, Result};
 use byway_driver::{AttachOptions, Bus, BusError, Driver, Queue};
 use byway_sys::vfio::VfioInterface;
 
@@ -75,7 +75,7 @@ impl PcieUri {
     /// Options of queues.
     pub(crate) fn queue_options(&self) -> QueueOptions {
         QueueOptions {
-            depth: self.options.depth,
+            depth: Depth::UpTo(self.options.depth),
             ring_entries: self.options.ring_entries,
             transfer: self.options.transfer,
             policy: self.options.policy,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use byway_core::{Error, Nsid, QueueOptions, Result};
+use byway_core::{Depth, Error, Nsid, QueueOptions, Result};
 use byway_sys::Idle;
 use byway_tcp_initiator::{
     AuthSecrets, DISCOVERY_PORT, DhchapSecret, Digests, Discovered, Nqn, NvmeTcp, NvmeTcpPaths, PORT,
@@ -160,7 +160,7 @@ impl TcpUri {
 
     /// Options of queues.
     pub(crate) fn queue_options(&self) -> QueueOptions {
-        QueueOptions { depth: self.depth, ..QueueOptions::default() }
+        QueueOptions { depth: Depth::UpTo(self.depth), ..QueueOptions::default() }
     }
 }
 

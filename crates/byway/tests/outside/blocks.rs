@@ -81,7 +81,7 @@ fn what_cannot_be_compared_and_written_is_refused_in_a_sentence() {
     let refused = |uri: &str, ring_entries, transfer, [expected, new]: [&[u8]; 2]| {
         let device = byway::open(uri).unwrap();
         let space = device.nvm_namespace(None).unwrap();
-        let options = QueueOptions { depth: 1, ring_entries, transfer, ..QueueOptions::default() };
+        let options = QueueOptions { depth: 1.into(), ring_entries, transfer, ..QueueOptions::default() };
         let mut blocks = Nvm::new(device.queue(options).unwrap(), &space).unwrap();
         let error = blocks.compare_and_write(0, expected, new).unwrap_err();
         (error.kind(), error.to_string())

@@ -77,7 +77,7 @@ fn pattern(seed: usize, len: usize) -> Vec<u8> {
 fn write_and_verify(device: &Device, nsid: Nsid) {
     let runs: Vec<(u64, usize)> =
         (0..64).map(|n| (n as u64 * 96, [1, 2, 7, 8, 15, 31, 64, 96][n % 8])).collect();
-    let options = QueueOptions { depth: 16, ..QueueOptions::default() };
+    let options = QueueOptions { depth: 16.into(), ..QueueOptions::default() };
     let mut queue = Backend::queue(device, options).unwrap();
     let mut finished = 0;
     for (n, (slba, blocks)) in runs.iter().enumerate() {

@@ -33,7 +33,7 @@ fn drain(queue: &mut EmbeddedQueue, mut wanted: impl FnMut(u64, Option<&[u8]>)) 
 fn work(device: &Device, thread: u32) {
     let transfer = [Method::Hybrid, Method::Inline, Method::Prp][thread as usize];
     let mut queue =
-        device.queue_with(QueueOptions { transfer, depth: DEPTH, ..device.queue_options() }).unwrap();
+        device.queue_with(QueueOptions { transfer, depth: DEPTH.into(), ..device.queue_options() }).unwrap();
     for round in 0..ROUNDS {
         for n in 0..DEPTH {
             let store = KvCommand::Store {

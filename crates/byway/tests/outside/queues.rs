@@ -38,7 +38,8 @@ struct Worker {
 impl Worker {
     fn new(device: &Device, name: usize) -> Self {
         let policy = AdaptivePolicy::Threshold { tau_bytes: 300, alpha: 1.0, below: Method::Cxl };
-        let options = QueueOptions { transfer: METHODS[name], policy, depth: 16, ..QueueOptions::default() };
+        let options =
+            QueueOptions { transfer: METHODS[name], policy, depth: 16.into(), ..QueueOptions::default() };
         let queue = device.queue_with(options).unwrap();
         Self { queue, name, steps: Steps(name as u64 + 1), wanted: HashMap::new(), finished: 0 }
     }

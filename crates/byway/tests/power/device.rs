@@ -179,7 +179,8 @@ impl Device {
         let embedded = Embedded::start(subsystem, RunOptions::default()).unwrap();
         assert_eq!(embedded.with_subsystem(|subsystem| subsystem.flash.check()), []);
         let driver = Driver::attach(Arc::new(embedded.bus()), AttachOptions::default()).unwrap();
-        let mut queue = driver.queue(QueueOptions { depth, ..QueueOptions::default() }).unwrap();
+        let mut queue =
+            driver.queue(QueueOptions { depth: depth.into(), ..QueueOptions::default() }).unwrap();
         // The driver asks for a namespace's layout when it first needs it: before completions are counted.
         let into = Buffer::zeroed(BLOCK_BYTES).unwrap();
         queue.execute(NvmCommand::Read { nsid: blocks_nsid(), slba: 0, blocks: 1, into }.into()).unwrap();
@@ -209,7 +210,7 @@ impl Device {
 
     /// Another queue.
     pub fn queue(&self, depth: u32) -> Queue<InProcessBus> {
-        self.driver.queue(QueueOptions { depth, ..QueueOptions::default() }).unwrap()
+        self.driver.queue(QueueOptions { depth: depth.into(), ..QueueOptions::default() }).unwrap()
     }
 
     pub fn bus(&self) -> &Arc<InProcessBus> {

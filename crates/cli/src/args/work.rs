@@ -35,9 +35,9 @@ pub struct Dd {
     /// First byte that is written.
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size::parse)]
     pub seek: u64,
-    /// Pieces on their way at once, on either side.
-    #[arg(long, value_name = "COUNT", default_value = "16", value_parser = number::parse::<u32>)]
-    pub depth: u32,
+    /// Pieces on their way at once, on either side [default: 16, or as many as queues of both sides hold].
+    #[arg(long, value_name = "COUNT", value_parser = number::parse::<u32>)]
+    pub depth: Option<u32>,
     /// Threads, each with a part of the range and queues of its own.
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = number::parse::<u32>)]
     pub jobs: u32,
@@ -60,6 +60,8 @@ Examples:
   byway perf /dev/nvme0n1 --rw randread --depth 32 --threads 2 --cpus 0,1 --time 10 --warmup 1
   byway perf './blocks.bin?backend=io_uring&direct=1' --rw randrw --mix 70 --verify --json
   byway perf 'embedded:disk.img?transfer=inline' --rw put --keys 100000 --value-bytes 100
+  byway perf ./blocks.bin --rw randread --direct --time 5
+  byway perf embedded:disk.img --rw get --fill --keys 100000 --count 1000000
   byway perf embedded:disk.img --rw putget --mix 90 --fill --keys 100000 --count 1000000
 
 Loads that write overwrite what the device holds in the range, or under the keys. Each thread has a queue and a random \
@@ -113,9 +115,17 @@ pub struct Perf {
     /// Bytes of a value [default: 100].
     #[arg(long, value_name = "SIZE", value_parser = size::parse_u32)]
     pub value_bytes: Option<u32>,
-    /// Store every key once before anything is measured.
+    /// Store every key once before anything is measured. Without it, keys that are not there are errors: they are counted, are no
+    /// part of the rate, and make the exit code 1.
     #[arg(long)]
     pub fill: bool,
+    /// Open a file or block device past the page cache (O_DIRECT), as ?direct=1 does.
+    #[arg(long)]
+    pub direct: bool,
+    /// Drop what the page cache holds of the file before the measurement, as fio's invalidate does. fio does so unless it is told
+    /// not to; here it has to be asked for.
+    #[arg(long)]
+    pub invalidate: bool,
     /// Decides places, keys and what is written.
     #[arg(long, default_value_t = 0, value_parser = number::parse::<u64>)]
     pub seed: u64,

@@ -183,12 +183,13 @@ fn calibrate(args: &Calibrate, out: &mut impl Write, interrupt: &Interrupt) -> R
         asked => asked.to_vec(),
     };
     let profiles = names.iter().map(|name| experiment::profile(name)).collect::<Result<Vec<_>>>()?;
-    let progress =
-        Progress::new("calibrate", profiles.len() as u64 * experiment::calibration_puts(args.count));
+    let puts = experiment::calibration_puts(args.count);
+    let progress = Progress::of_phases("calibrate", profiles.len() as u64 * puts);
     let run = Run { count: args.count, seed: args.seed, interrupt, progress: &progress };
     let mut kept = Thresholds::load()?;
     let mut table = Table::new(&["profile", "below", "tau"]);
     for profile in &profiles {
+        progress.begin(&format!("calibrate {}", profile.name), puts);
         for threshold in experiment::calibrate(profile, profile.name, &run)? {
             kept.keep(threshold.clone());
             if args.json {

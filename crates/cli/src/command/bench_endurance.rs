@@ -30,7 +30,7 @@ pub fn run(args: &EnduranceBench, out: &mut impl Write, interrupt: &Interrupt) -
         seed: args.seed,
     };
     let folder = tempfile::Builder::new().prefix("byway-endurance-").tempdir_in(&args.dir)?;
-    let progress = Progress::new("endurance", 1);
+    let progress = Progress::of_phases("endurance", 0);
     let (passes, summary) = Run::new(&plan, &folder.path().join("image"), interrupt, &progress)?.run()?;
     drop(progress);
     if args.json {

@@ -154,16 +154,23 @@ type Tag = (FeatureId, FeatureSelect);
 fn list(device: &Device, ns: Option<u32>, json: bool, out: &mut impl Write) -> Result<()> {
     let places = Places::of(device, ns)?;
     let mut commands = Commands::new(device)?;
-    let can =
-        commands.ask(FeatureId::ALL.iter().map(|feature| (*feature, FeatureSelect::CAPABILITIES, None)))?;
+    // A controller without the select field (ONCS bit 4) has current values alone.
+    let selects = match device.capabilities().admin.save_and_select {
+        true => &[FeatureSelect::CURRENT, FeatureSelect::DEFAULT, FeatureSelect::SAVED][..],
+        false => &[FeatureSelect::CURRENT],
+    };
+    let first = if selects.len() > 1 { FeatureSelect::CAPABILITIES } else { FeatureSelect::CURRENT };
+    let can = commands.ask(FeatureId::ALL.iter().map(|feature| (*feature, first, None)))?;
     let can: BTreeMap<FeatureId, FeatureCapabilities> = can
         .into_iter()
-        .map(|((feature, _), value)| (feature, FeatureCapabilities::from_bits(value)))
+        .map(|((feature, select), value)| match select {
+            FeatureSelect::CAPABILITIES => (feature, FeatureCapabilities::from_bits(value)),
+            _ => (feature, FeatureCapabilities::new()),
+        })
         .collect();
-    let selects = [FeatureSelect::CURRENT, FeatureSelect::DEFAULT, FeatureSelect::SAVED];
     let asked = can.iter().flat_map(|(feature, can)| {
         let nsid = if can.per_namespace() { places.of_feature(*feature) } else { None };
-        selects.map(|select| (*feature, select, nsid))
+        selects.iter().map(move |select| (*feature, *select, nsid))
     });
     let values = commands.ask(asked)?;
     let rows: Vec<Fields> = can.iter().map(|(feature, can)| row(*feature, *can, &values)).collect();

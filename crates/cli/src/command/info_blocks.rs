@@ -95,7 +95,7 @@ impl Blocks {
             passed_over: passed_over.collect(),
             paths: device.paths().map(|paths| paths.into_iter().map(DescribedPath::from).collect()),
             transfer_bytes: can.limits.transfer_bytes,
-            queue_depth_max: can.limits.ring_entries,
+            queue_depth_max: can.limits.queue_depth,
             memory_align_bytes: can.memory_align_bytes,
             overlaps: can.overlaps,
             event: can.event,

@@ -110,7 +110,7 @@ impl Import<'_> {
         let start = Instant::now();
         for (index, Record { key, value }) in records.iter().enumerate() {
             kv.put(key, value).context(OfRecord(index))?;
-            run.tick(index)?;
+            run.tick(index, records.len())?;
         }
         Ok(Loaded::since(start, records.len() as u64))
     }

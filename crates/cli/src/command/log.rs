@@ -32,13 +32,35 @@ pub fn run(args: &Log, out: &mut impl Write) -> Result<()> {
     answer::write(&args.form, page.as_slice(), decoded.as_ref(), out)
 }
 
+/// Reads a part of the page, by as many commands as the device's longest transfer asks for.
 fn read(device: &Device, args: &Log, offset_bytes: u64, len: usize) -> Result<Buffer> {
+    let most = usize::try_from(device.capabilities().limits.transfer_bytes).unwrap_or(usize::MAX) / 4 * 4;
+    if most == 0 || len <= most {
+        return read_once(device, args, (offset_bytes, args.retain_event), len);
+    }
+    let mut whole = Buffer::zeroed(len)?;
+    for at in (0..len).step_by(most) {
+        let bytes = most.min(len - at);
+        // The event that announced the log is over with its last part.
+        let retain_event = args.retain_event || at + bytes < len;
+        let part = read_once(device, args, (offset_bytes + at as u64, retain_event), bytes)?;
+        whole.as_mut_slice()[at..at + bytes].copy_from_slice(part.as_slice());
+    }
+    Ok(whole)
+}
+
+fn read_once(
+    device: &Device,
+    args: &Log,
+    (offset_bytes, retain_event): (u64, bool),
+    len: usize,
+) -> Result<Buffer> {
     let page = args.page.0;
     let command = AdminCommand::GetLog {
         log: page.0,
         csi: args.csi.0.0,
         nsid: args.ns.map(Nsid::new).transpose()?,
-        retain_event: args.retain_event,
+        retain_event,
         offset_bytes,
         into: device.buffer(len)?,
     };

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use byway::{Backend, Device, Nvm};
+use byway::{Backend, Device, Nvm, NvmLimits};
 use serde::Serialize;
 
 use super::nvm_device;
@@ -118,6 +118,8 @@ pub struct Blocks {
     pub nvm: Nvm,
     /// Most bytes of one command, whole blocks.
     pub piece_bytes: u64,
+    /// Limits of commands that move no data.
+    pub limits: NvmLimits,
 }
 
 impl Blocks {
@@ -138,7 +140,14 @@ impl Blocks {
         let block_bytes = u64::from(nvm.lba_bytes());
         let most =
             device.capabilities().limits.transfer_bytes.clamp(block_bytes, PIECE_BYTES.max(block_bytes));
-        Ok(Self { nvm, piece_bytes: most - most % block_bytes })
+        let limits = device.capabilities().nvm_limits;
+        Ok(Self { nvm, piece_bytes: most - most % block_bytes, limits })
+    }
+
+    /// Most blocks of a command that moves no data, of which the device takes so many bytes; 0 for any.
+    pub fn blocks_within(&self, limit_bytes: u64) -> u64 {
+        let limit_bytes = if limit_bytes == 0 { u64::MAX } else { limit_bytes };
+        (self.piece_bytes.min(limit_bytes) / self.block_bytes()).max(1)
     }
 
     /// Bytes of a block.
@@ -212,8 +221,10 @@ impl Blocks {
     fn trim(mut self, range: &Range) -> Result<Touched> {
         let (first, count) = self.blocks_of(range)?;
         let (mut slba, mut left) = (first, count);
+        let limits = [u64::from(self.limits.deallocate_range_blocks), self.limits.deallocate_blocks];
+        let most = limits.into_iter().filter(|most| *most > 0).fold(u64::from(u32::MAX), u64::min);
         while left > 0 {
-            let blocks = u32::try_from(left).unwrap_or(u32::MAX);
+            let blocks = left.min(most) as u32;
             self.nvm.trim(slba, blocks)?;
             slba += u64::from(blocks);
             left -= u64::from(blocks);

@@ -5,15 +5,21 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use byway::future::{AsyncQueue, block_on_all};
-use byway::{Backend, BackendQueue, CopyRanges, Device, Error, ErrorKind, LbaRange, Nvm, NvmCommand, Queue};
+use byway::spec::base::identify::{Cns, IDENTIFY_BYTES};
+use byway::spec::nvm::NvmNamespace;
+use byway::{
+    AdminCommand, Backend, BackendQueue, CopyRanges, Device, Error, ErrorKind, LbaRange, Nsid, Nvm,
+    NvmCommand, Queue,
+};
 use serde::Serialize;
+use zerocopy::FromBytes;
 
 use super::nvm::{Blocks, Input, Touched};
 use crate::args::{self, Range};
 use crate::failure::No;
 use crate::terminal::Interrupt;
 
-/// Most blocks of one range of a copy: what every device that copies takes.
+/// Most blocks of one range of a copy, where the device takes as many.
 const COPY_BLOCKS: u64 = 128;
 
 /// Has a range read as zeroes.
@@ -22,7 +28,7 @@ const COPY_BLOCKS: u64 = 128;
 /// A range that is no whole blocks or outside the namespace, and what the device says.
 pub fn zero(device: &args::Device, range: &Range, interrupt: &Interrupt) -> Result<Touched> {
     let mut blocks = Blocks::open(device)?;
-    let most = blocks.piece_bytes / blocks.block_bytes();
+    let most = blocks.blocks_within(blocks.limits.write_zeroes_bytes);
     let (first, count) = blocks.blocks_of(range)?;
     for (slba, count) in pieces((first, count), most) {
         interrupt.check()?;
@@ -46,10 +52,10 @@ pub fn verify(
     let blocks = Blocks::of(&device)?;
     let nsid = blocks.nvm.nsid();
     let queue: AsyncQueue<Queue> = AsyncQueue::new(device.default_queue()?);
-    let most = blocks.piece_bytes / blocks.block_bytes();
+    let most = blocks.blocks_within(blocks.limits.verify_bytes);
     let (first, count) = blocks.blocks_of(range)?;
     let all: Vec<(u64, u32)> = pieces((first, count), most).collect();
-    for some in all.chunks(device.queue_options().depth as usize) {
+    for some in all.chunks(device.queue_options().depth.commands() as usize) {
         interrupt.check()?;
         let verify = |&(slba, blocks): &(u64, u32)| {
             let command = NvmCommand::Verify { nsid, slba, blocks }.into();
@@ -208,12 +214,30 @@ pub fn copy(device: &args::Device, range: &Range, to: u64, interrupt: &Interrupt
         "a copy of {count} blocks from block {from} to block {to} runs into itself"
     );
     let nsid = blocks.nvm.nsid();
-    for (slba, blocks_of_piece) in pieces((from, count), COPY_BLOCKS) {
+    let most = copy_blocks(&device, nsid)?;
+    for (slba, blocks_of_piece) in pieces((from, count), most) {
         interrupt.check()?;
         let ranges = CopyRanges::new(&[LbaRange { slba, blocks: blocks_of_piece }])?;
         blocks.nvm.queue().execute(NvmCommand::Copy { nsid, to: to + (slba - from), from: ranges }.into())?;
     }
     Ok(Copied { from: blocks.touched(from, count), to_slba: to })
+}
+
+/// Most blocks of one range of a Copy that the namespace takes (MSSRL, MCL; 0 for no limit).
+fn copy_blocks(device: &Device, nsid: Nsid) -> Result<u64> {
+    if !device.capabilities().admin_commands {
+        return Ok(COPY_BLOCKS);
+    }
+    let into = device.buffer(IDENTIFY_BYTES)?;
+    let cns = Cns::NAMESPACE.0;
+    let answered =
+        device.admin(AdminCommand::Identify { cns, csi: 0, nsid: Some(nsid), selector: 0, into })?;
+    let page = answered.buffer.context("the device gave no structure back")?;
+    let (namespace, _) = NvmNamespace::read_from_prefix(page.as_slice())
+        .ok()
+        .context("the device's structure is too short")?;
+    let limits = [u64::from(namespace.mssrl), u64::from(namespace.mcl)];
+    Ok(limits.into_iter().filter(|most| *most > 0).fold(COPY_BLOCKS, u64::min))
 }
 
 fn require(can: bool, device: &Device, command: &str) -> Result<()> {

@@ -9,6 +9,7 @@ use byway::Backend;
 use serde::Serialize;
 
 use crate::args::Perf;
+use crate::failure::No;
 use crate::perf::{self, Measured, OfThread, Plan, Row, What};
 use crate::table::{self, Table};
 use crate::terminal::{Interrupt, Interrupted, print_json};
@@ -26,6 +27,11 @@ struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     value_bytes: Option<u32>,
     reads_percent: u8,
+    /// What of this host's memory was between: `page-cache`, `direct` or `none`.
+    cache: &'static str,
+    invalidated: bool,
+    #[serde(skip)]
+    cache_note: Option<String>,
     depth: u32,
     seed: u64,
     interrupted: bool,
@@ -74,7 +80,16 @@ pub fn run(args: &Perf, out: &mut impl Write, interrupt: &Interrupt) -> Result<(
     if measured.was_interrupted {
         return Err(Interrupted("what was measured until then is printed".into()).into());
     }
-    Ok(())
+    match report.total.missing_keys {
+        0 => Ok(()),
+        missing => {
+            let all = missing + measured.total().commands();
+            Err(No(format!(
+                "{missing} of {all} commands met a key that is not there: --fill stores all of them before"
+            ))
+            .into())
+        }
+    }
 }
 
 impl Report {
@@ -91,6 +106,9 @@ impl Report {
             block_bytes,
             value_bytes,
             reads_percent: plan.reads_percent,
+            cache: plan.cache.name(),
+            invalidated: plan.invalidate,
+            cache_note: plan.cache.note(plan.device.as_embedded().is_some(), plan.invalidate),
             depth: plan.depth,
             seed: plan.seed,
             interrupted: measured.was_interrupted,
@@ -103,7 +121,7 @@ impl Report {
 
 impl Part {
     fn of(of: &OfThread) -> Self {
-        let (seconds, ops) = (of.wall.as_secs_f64(), of.reads.ops + of.writes.ops);
+        let (seconds, ops) = (of.wall.as_secs_f64(), of.commands());
         let per_second = |number: f64| if of.wall == Duration::ZERO { 0.0 } else { number / seconds };
         Self {
             seconds,
@@ -138,6 +156,9 @@ impl Part {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} on {} by {}, {:.2} s", self.named, self.uri, self.backend, self.total.seconds)?;
+        if let Some(note) = &self.cache_note {
+            writeln!(f, "{note}")?;
+        }
         let mut table = Table::new(&["", "ops", "rate", "MiB/s", "mean", "p50", "p99", "p99.9", "max"]);
         self.total.push_to("all", &mut table);
         if self.threads.len() > 1 {
@@ -153,7 +174,10 @@ impl fmt::Display for Report {
             table::rate(*iops)
         )?;
         if *missing_keys > 0 {
-            writeln!(f, "{missing_keys} keys were not there: --fill stores them before")?;
+            writeln!(
+                f,
+                "errors: {missing_keys} commands met a key that is not there; they are no part of the rate"
+            )?;
         }
         match self.verified {
             Some(0) | None => Ok(()),

@@ -76,8 +76,16 @@ impl Plan {
     pub fn operations_of_all(&self, value_bytes: u32) -> u64 {
         let engines = self.engines.iter().flat_map(|engine| engine.configurations(value_bytes));
         let of = |engine: Engine| self.ops.iter().filter(move |op| op.concerns(engine));
-        let once: u64 = engines.flat_map(|engine| of(engine).map(|op| self.operations(*op))).sum();
+        let once: u64 = engines
+            .map(|engine| self.loaded(engine) + of(engine).map(|op| self.operations(*op)).sum::<u64>())
+            .sum();
         once * u64::from(self.passes)
+    }
+
+    /// Keys that an engine is given before anything is measured.
+    fn loaded(&self, engine: Engine) -> u64 {
+        let is_concerned = self.ops.iter().any(|op| op.concerns(engine));
+        if is_concerned && !self.ops.contains(&Op::Put) { self.count } else { 0 }
     }
 }
 
@@ -198,8 +206,9 @@ impl<'a> Contest<'a> {
         for contestant in contestants {
             self.progress.say(&format!("load {}", contestant.engine.name()));
             let mut worker = Worker::new(contestant.store.session()?);
-            for steps in steps.chunks(1 << 16) {
+            for steps in steps.chunks(1 << 14) {
                 worker.take(steps, &self.values, None)?;
+                self.progress.advance(steps.len() as u64);
                 self.interrupt.check()?;
             }
         }

@@ -105,7 +105,7 @@ impl Blocks {
     /// # Errors
     /// When the device gives none of this depth.
     pub fn lane(&self, depth: u32) -> Result<Lane> {
-        let options = QueueOptions { depth, ..self.device.queue_options() };
+        let options = QueueOptions { depth: depth.into(), ..self.device.queue_options() };
         let queue = Backend::queue(&self.device, options).with_context(|| self.uri.clone())?;
         let can_tell = self.device.capabilities().event;
         let blocks = Addresses { nsid: self.nsid, lba_bytes: self.lba_bytes, offset: self.offset };

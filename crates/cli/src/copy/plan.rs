@@ -1,7 +1,7 @@
 //! What a copy is to be: where it begins and ends, in which pieces, and whether both sides can do it.
 
 use anyhow::{Result, ensure};
-use byway::{Backend, DEPTH_MAX};
+use byway::{Backend, DEPTH_MAX, Depth};
 
 use super::place::{self, Blocks, Place};
 use super::verify::Sums;
@@ -11,6 +11,8 @@ use crate::size;
 const PIECE_BYTES: u64 = 256 << 10;
 /// Most blocks of one command.
 const BLOCKS_MAX: u64 = 1 << 16;
+/// Pieces on their way at once where nobody says.
+const DEPTH: Depth = Depth::UpTo(16);
 
 /// What was asked for on the command line.
 #[derive(Clone, Debug)]
@@ -28,7 +30,7 @@ pub struct Asked {
     /// First byte here.
     pub seek: u64,
     /// Pieces on their way at once, on either side.
-    pub depth: u32,
+    pub depth: Option<u32>,
     /// Threads.
     pub jobs: u32,
     /// Zeroes are not sent as data.
@@ -78,12 +80,9 @@ impl Plan {
     /// # Errors
     /// One sentence that says what cannot be, and why.
     pub fn of(asked: &Asked) -> Result<Self> {
-        ensure!(asked.depth > 0, "a depth of 0 moves nothing");
-        ensure!(
-            asked.depth <= DEPTH_MAX,
-            "--depth of {} is over the {DEPTH_MAX} that a queue holds",
-            asked.depth
-        );
+        ensure!(asked.depth != Some(0), "a depth of 0 moves nothing");
+        let depth = asked.depth.unwrap_or(1);
+        ensure!(depth <= DEPTH_MAX, "--depth of {depth} is over the {DEPTH_MAX} that a queue holds");
         ensure!(asked.jobs > 0, "0 jobs move nothing");
         place::differ(&asked.from, &asked.to)?;
         let from = place::open_from(&asked.from, asked.skip)?;
@@ -115,7 +114,7 @@ fn total_of(from: &Blocks, asked: &Asked) -> Result<u64> {
 fn how_of(asked: &Asked, from: &Place, to: &Place) -> Result<How> {
     let sides: Vec<&Blocks> = [from, to].into_iter().filter_map(blocks_of).collect();
     let unit_bytes = sides.iter().map(|side| side.lba_bytes).max().unwrap_or(1);
-    let limit = sides.iter().map(|side| longest(side)).min().unwrap_or(u64::MAX);
+    let limit = sides.iter().map(|side| longest(side, asked.sparse)).min().unwrap_or(u64::MAX);
     let piece_bytes = asked.piece_bytes.unwrap_or(PIECE_BYTES.min(limit) / unit_bytes * unit_bytes).max(1);
     ensure!(
         asked.piece_bytes != Some(0),
@@ -138,24 +137,21 @@ fn how_of(asked: &Asked, from: &Place, to: &Place) -> Result<How> {
         asked.jobs == 1 || sides.len() == 2,
         "a stream is copied by one thread: --jobs means nothing here"
     );
-    for side in &sides {
-        let most = side.device().capabilities().limits.depth_max();
-        ensure!(
-            asked.depth <= most,
-            "--depth of {} is over the {most} that a queue of {} holds",
-            asked.depth,
-            side.uri()
-        );
-    }
-    let How { depth, jobs, sparse, verify, count, .. } = asked.into();
+    let depth = depth_of(asked, &sides)?;
+    let Asked { jobs, sparse, verify, count, .. } = *asked;
     Ok(How { piece_bytes, depth, jobs, sparse, verify, count, unit_bytes })
 }
 
-impl From<&Asked> for How {
-    fn from(asked: &Asked) -> Self {
-        let Asked { depth, jobs, sparse, verify, count, .. } = *asked;
-        Self { piece_bytes: 0, depth, jobs, sparse, verify, count, unit_bytes: 1 }
+/// Pieces on their way at once, which queues of both sides hold.
+fn depth_of(asked: &Asked, sides: &[&Blocks]) -> Result<u32> {
+    let depth = asked.depth.map_or(DEPTH, Depth::Exactly);
+    let limits = sides.iter().map(|side| side.device().capabilities().limits.depth_max());
+    let depth = limits.min().map_or(depth, |most| depth.capped(most)).commands();
+    for side in sides {
+        let most = side.device().capabilities().limits.depth_max();
+        ensure!(depth <= most, "--depth of {depth} is over the {most} that a queue of {} holds", side.uri());
     }
+    Ok(depth)
 }
 
 fn blocks_of(place: &Place) -> Option<&Blocks> {
@@ -165,11 +161,12 @@ fn blocks_of(place: &Place) -> Option<&Blocks> {
     }
 }
 
-/// The most bytes that one command moves.
-fn longest(side: &Blocks) -> u64 {
-    let transfer = side.device().capabilities().limits.transfer_bytes;
-    let transfer = if transfer == 0 { u64::MAX } else { transfer };
-    transfer.min(side.lba_bytes * BLOCKS_MAX) / side.lba_bytes * side.lba_bytes
+/// The most bytes of one command: that moves them, or `zeroes` them too.
+fn longest(side: &Blocks, zeroes: bool) -> u64 {
+    let can = side.device().capabilities();
+    let limits = [can.limits.transfer_bytes, if zeroes { can.nvm_limits.write_zeroes_bytes } else { 0 }];
+    let most = limits.into_iter().filter(|most| *most > 0).fold(u64::MAX, u64::min);
+    most.min(side.lba_bytes * BLOCKS_MAX) / side.lba_bytes * side.lba_bytes
 }
 
 fn check_target(asked: &Asked, to: &Blocks, total: Option<u64>) -> Result<()> {

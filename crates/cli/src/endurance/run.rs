@@ -24,6 +24,12 @@ const KEY_BYTES: u64 = 8;
 /// Blocks that the device keeps free for garbage collection whatever happens.
 const RESERVED_BLOCKS: u32 = 3;
 
+/// Passes that fill the empty device.
+const FILLS: [&str; 3] = ["fill", "fill 2", "fill 3"];
+
+/// Writes between two looks at the bar and for an interruption.
+const STEP: u64 = 1024;
+
 /// A device, what is written to it, and the model beside it.
 pub struct Run<'a> {
     plan: &'a Plan,
@@ -109,6 +115,12 @@ impl<'a> Run<'a> {
         Ok(Self { plan, device, target, writes, model, interrupt, progress, passes: Vec::new() })
     }
 
+    /// Steps of the whole run, for its progress bar: writes to the device and to the model.
+    fn steps(&self) -> u64 {
+        let passes = u64::from(self.plan.overwrites) + FILLS.len() as u64;
+        passes * self.writes * if self.model.is_some() { 2 } else { 1 }
+    }
+
     /// Fills, overwrites, and says what that came to.
     ///
     /// # Errors
@@ -116,27 +128,37 @@ impl<'a> Run<'a> {
     pub fn run(mut self) -> Result<(Vec<Pass>, Summary)> {
         let mut random = Random::new(self.plan.seed);
         let scattered = Scattered::new(self.writes);
-        for name in ["fill", "fill 2", "fill 3"] {
+        self.progress.set_total(self.steps());
+        for name in FILLS {
             self.empty()?;
             self.pass(name, None, |step| scattered.at(step))?;
-            if let Some(model) = &mut self.model {
-                (0..self.writes).for_each(|step| model.write(scattered.at(step) as u32));
-            }
+            self.run_model(name, |step| scattered.at(step) as u32)?;
         }
         for number in 1..=self.plan.overwrites {
             let mut order = random.clone();
             let (writes, skew) = (self.writes, self.plan.skew);
-            let model = self.model.take().map(|mut model| {
-                let (written, moved) = (model.written, model.moved);
-                (0..writes).for_each(|_| model.write(skew.place(&mut random, writes) as u32));
-                let amplification = 1.0 + (model.moved - moved) as f64 / (model.written - written) as f64;
-                self.model = Some(model);
-                amplification
+            let before = self.model.as_ref().map(|model| (model.written, model.moved));
+            self.run_model(&number.to_string(), |_| skew.place(&mut random, writes) as u32)?;
+            let model = self.model.as_ref().zip(before).map(|(model, (written, moved))| {
+                1.0 + (model.moved - moved) as f64 / (model.written - written) as f64
             });
             self.pass(&number.to_string(), model, |_| skew.place(&mut order, writes))?;
             random = order;
         }
         Ok(self.summary())
+    }
+
+    /// Has the model do one pass, where there is one.
+    fn run_model(&mut self, name: &str, mut place: impl FnMut(u64) -> u32) -> Result<()> {
+        let Some(model) = &mut self.model else { return Ok(()) };
+        self.progress.begin(&format!("endurance: model of {name}"), self.writes);
+        for begin in (0..self.writes).step_by(STEP as usize) {
+            let end = (begin + STEP).min(self.writes);
+            (begin..end).for_each(|step| model.write(place(step)));
+            self.progress.advance(end - begin);
+            self.interrupt.check()?;
+        }
+        Ok(())
     }
 
     /// Empties the device. What is written then goes to blocks that were written before, once all of them were: it
@@ -159,7 +181,7 @@ impl<'a> Run<'a> {
         model_write_amplification: Option<f64>,
         mut index: impl FnMut(u64) -> u64,
     ) -> Result<()> {
-        self.progress.say(&format!("endurance: {name}"));
+        self.progress.begin(&format!("endurance: {name}"), self.writes);
         let before = self.device.flash().counters;
         let mut times = Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3)?;
         let (started, cpu_started) = (Instant::now(), cpu_seconds());
@@ -168,11 +190,12 @@ impl<'a> Run<'a> {
             let began = Instant::now();
             self.target.write(index, step).with_context(|| format!("write {step} of pass {name}"))?;
             times.saturating_record(began.elapsed().as_nanos() as u64);
-            if step.is_multiple_of(1024) {
+            if (step + 1).is_multiple_of(STEP) {
                 self.interrupt.check()?;
-                self.progress.advance(1024.min(self.writes - step));
+                self.progress.advance(STEP);
             }
         }
+        self.progress.advance(self.writes % STEP);
         let (seconds, cpu_seconds) = (started.elapsed().as_secs_f64(), cpu_seconds() - cpu_started);
         let payload_bytes = (self.writes * self.target.payload_bytes()) as f64;
         let after = self.device.flash().counters;
@@ -321,8 +344,12 @@ mod tests {
             skew: Skew::NONE,
             seed: 1,
         };
-        let (interrupt, progress) = (Interrupt::listen().unwrap(), Progress::new("test", 1));
-        Run::new(&plan, &dir.path().join("image"), &interrupt, &progress).unwrap().run().unwrap().1
+        let (interrupt, progress) = (Interrupt::listen().unwrap(), Progress::of_phases("test", 0));
+        let run = Run::new(&plan, &dir.path().join("image"), &interrupt, &progress).unwrap();
+        let steps = run.steps();
+        let summary = run.run().unwrap().1;
+        assert_eq!(progress.counts(), (steps, steps), "every step is counted");
+        summary
     }
 
     #[test]

@@ -53,6 +53,13 @@ pub struct OfThread {
     pub cpu: Duration,
 }
 
+impl OfThread {
+    /// Commands that succeeded.
+    pub fn commands(&self) -> u64 {
+        self.reads.ops + self.writes.ops
+    }
+}
+
 /// What all threads measured.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {

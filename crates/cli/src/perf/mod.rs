@@ -4,6 +4,7 @@
 //! its completion and is used by the next, the time is asked for once for all that is submitted or found finished at once
 //! (or not at all), and nothing is allocated between.
 
+mod cache;
 mod load;
 mod measured;
 mod pattern;
@@ -70,6 +71,9 @@ struct Shared {
 /// What the device says to a command; a difference, where what was written is compared.
 pub fn run(plan: &Plan, interrupt: &Interrupt) -> Result<Measured> {
     plan.fill(interrupt)?;
+    if plan.invalidate {
+        plan.cache.invalidate(&plan.uri)?;
+    }
     let ready = Barrier::new(plan.threads as usize + 1);
     let shared =
         Shared { phase: Phase::default(), done: AtomicU64::new(0), measuring: AtomicU32::new(0), ready };

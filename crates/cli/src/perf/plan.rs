@@ -8,10 +8,11 @@ use byway::{
     QueueOptions,
 };
 
+use super::cache::{self, Cache};
 use crate::args::{self, Load, MemoryOf, Wait};
 use crate::random::Random;
 use crate::size;
-use crate::terminal::Interrupt;
+use crate::terminal::{Interrupt, Progress};
 
 /// Most blocks of one command.
 const BLOCKS_MAX: u64 = 1 << 16;
@@ -42,6 +43,10 @@ pub struct Plan {
     pub wait: Wait,
     pub timeout: Option<Duration>,
     pub latency: bool,
+    /// What of this host's memory is between.
+    pub cache: Cache,
+    /// What the page cache holds is dropped before.
+    pub invalidate: bool,
 }
 
 /// What a load is on.
@@ -104,10 +109,16 @@ impl Plan {
     /// One sentence that says what cannot be, and why.
     pub fn of(args: &args::Perf) -> Result<Self> {
         check_words(args)?;
-        let device = match args.rw.changes() {
-            true => byway::open(&args.device.uri)?,
-            false => byway::open_to_read(&args.device.uri)?,
+        let uri = if args.direct { cache::direct(&args.device.uri)? } else { args.device.uri.clone() };
+        let device = match args.rw.changes() || args.fill {
+            true => byway::open(&uri)?,
+            false => byway::open_to_read(&uri)?,
         };
+        let cache = Cache::of(&uri, &device)?;
+        ensure!(
+            !args.invalidate || cache != Cache::None,
+            "--invalidate drops what the page cache holds of a file, and {uri} is read through none"
+        );
         check_device(args, device.capabilities())?;
         let what = match args.rw.is_pairs() {
             true => What::Pairs(pairs_of(args, &device)?),
@@ -119,7 +130,7 @@ impl Plan {
             _ => 0,
         };
         Ok(Self {
-            uri: args.device.uri.clone(),
+            uri,
             device,
             load: args.rw,
             what,
@@ -138,6 +149,8 @@ impl Plan {
             wait: args.wait,
             timeout: args.timeout.map(Duration::from_millis),
             latency: !args.no_latency,
+            cache,
+            invalidate: args.invalidate,
         })
     }
 
@@ -146,7 +159,10 @@ impl Plan {
     /// # Errors
     /// When the device gives none.
     pub fn queue(&self) -> Result<Queue> {
-        Ok(Backend::queue(&self.device, QueueOptions { depth: self.depth, ..self.device.queue_options() })?)
+        Ok(Backend::queue(
+            &self.device,
+            QueueOptions { depth: self.depth.into(), ..self.device.queue_options() },
+        )?)
     }
 
     /// Bytes that a command moves.
@@ -174,6 +190,7 @@ impl Plan {
             return Ok(());
         }
         let value = pairs.value(self.seed);
+        let progress = Progress::new("fill", pairs.keys);
         let mut queue = self.queue()?;
         let mut failed = Ok(());
         let mut on = |finished: byway::Finished| {
@@ -186,6 +203,7 @@ impl Plan {
             while queue.outstanding() >= queue.depth() {
                 queue.wait(1, Duration::from_secs(1), &mut on)?;
             }
+            progress.advance(1);
             let value = Payload::copy_of(&value)?;
             let (nsid, key, options) = (pairs.nsid, pairs.key(index)?, byway::StoreOptions::NONE);
             queue
@@ -253,11 +271,6 @@ fn check_words(args: &args::Perf) -> Result<()> {
         args.depth
     );
     ensure!(args.time != Some(Duration::ZERO), "a time of 0 measures nothing");
-    ensure!(
-        !args.fill || load.changes(),
-        "--fill writes, and {} opens the device for reading alone",
-        load.name()
-    );
     Ok(())
 }
 

@@ -234,8 +234,10 @@ impl<'a> Worker<'a> {
             match finished.result {
                 Ok(outcome) => slot.memory.take_back(outcome),
                 Err(why) if why.error.kind() == ErrorKind::KeyNotFound => {
+                    // An error that is counted: it moved no value, and is no part of the rate.
                     of.missing += 1;
                     slot.memory.take_back(byway::Outcome { buffer: why.buffer, ..byway::Outcome::default() });
+                    return;
                 }
                 Err(why) => {
                     failed.get_or_insert((slot.op, why.error));

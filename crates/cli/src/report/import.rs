@@ -79,7 +79,7 @@ fn compare(subject: &mut Subject, records: &[Record], run: &Run) -> Result<u64> 
     for (index, record) in records.iter().enumerate() {
         let value = subject.get(&record.key)?;
         same += u64::from(value.as_deref() == Some(record.value.as_slice()));
-        run.tick(index)?;
+        run.tick(index, records.len())?;
     }
     Ok(same)
 }

@@ -14,6 +14,8 @@ const SIZES: [u32; 12] = [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 819
 const SETTINGS: [&str; 4] = [COSMOS, COSMOS_GEN5, "gen4x4", NATIVE_CXL];
 /// Settings of the plots of workloads, with BandSlim's threshold there.
 const WORKLOAD_SETTINGS: [(&str, u32); 2] = [(COSMOS, 128), (COSMOS_GEN5, 64)];
+/// Puts of each size that thresholds are found by.
+const CALIBRATED: u64 = 10;
 /// A page, and what the papers' baseline stores one value in.
 const BASELINE_UNIT_BYTES: u64 = 4096;
 
@@ -73,10 +75,20 @@ impl Plan<'_> {
 
     /// All puts of a report, for its progress bar.
     fn total(&self) -> u64 {
-        let sizes = (SETTINGS.len() * Method::ALL.len() * SIZES.len()) as u64 * self.size_puts();
-        let workloads = (WORKLOAD_SETTINGS.len() * LABELS.len() + Packing::ALL.len()) * Workload::MIXED.len();
-        let calibration = WORKLOAD_SETTINGS.len() as u64 * experiment::calibration_puts(10);
-        sizes + workloads as u64 * self.puts + calibration
+        let settings = WORKLOAD_SETTINGS.len() as u64;
+        SETTINGS.len() as u64 * self.puts_of_sizes()
+            + settings * (experiment::calibration_puts(CALIBRATED) + self.puts_of_workloads(LABELS.len()))
+            + Packing::ALL.len() as u64 * self.puts_of_workloads(1)
+    }
+
+    /// Puts of one setting over all sizes.
+    fn puts_of_sizes(&self) -> u64 {
+        (Method::ALL.len() * SIZES.len()) as u64 * self.size_puts()
+    }
+
+    /// Puts of all workloads by so many methods.
+    fn puts_of_workloads(&self, methods: usize) -> u64 {
+        (methods * Workload::MIXED.len()) as u64 * self.puts
     }
 
     /// Runs everything but the real records.
@@ -84,22 +96,27 @@ impl Plan<'_> {
     /// # Errors
     /// When a device refuses a setting or a put, or the run is interrupted.
     pub fn run(&self) -> Result<Measured> {
-        let progress = Progress::new("report", self.total());
+        let progress = Progress::of_phases("report", self.total());
+        self.run_with(&progress)
+    }
+
+    fn run_with(&self, progress: &Progress) -> Result<Measured> {
         let mut measured = Measured { puts: self.puts, seed: self.seed, ..Measured::default() };
-        let run = |count| Run { count, seed: self.seed, interrupt: self.interrupt, progress: &progress };
+        let run = |count| Run { count, seed: self.seed, interrupt: self.interrupt, progress };
         for setting in SETTINGS {
-            progress.say(&format!("sizes, {setting}"));
+            progress.begin(&format!("sizes, {setting}"), self.puts_of_sizes());
             sizes(&mut measured, setting, &run(self.size_puts()))?;
         }
         for (setting, tau_bytes) in WORKLOAD_SETTINGS {
-            progress.say(&format!("thresholds, {setting}"));
-            let found = experiment::calibrate(&profile_of(setting)?, setting, &run(10))?;
+            let puts = experiment::calibration_puts(CALIBRATED);
+            progress.begin(&format!("thresholds, {setting}"), puts);
+            let found = experiment::calibrate(&profile_of(setting)?, setting, &run(CALIBRATED))?;
             measured.thresholds.extend(found);
-            progress.say(&format!("workloads, {setting}"));
+            progress.begin(&format!("workloads, {setting}"), self.puts_of_workloads(LABELS.len()));
             workloads(&mut measured, (setting, tau_bytes), &run(self.puts))?;
         }
         for packing in Packing::ALL {
-            progress.say(&format!("packing, {}", packing.name()));
+            progress.begin(&format!("packing, {}", packing.name()), self.puts_of_workloads(1));
             pack(&mut measured, packing, &run(self.puts))?;
         }
         Ok(measured)
@@ -159,4 +176,19 @@ fn pack(measured: &mut Measured, packing: Packing, run: &Run) -> Result<()> {
         });
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_put_of_a_report_is_counted_in_its_phase() {
+        let interrupt = Interrupt::listen().unwrap();
+        let plan = Plan { puts: 20, seed: 1, interrupt: &interrupt };
+        let progress = Progress::of_phases("report", plan.total());
+        plan.run_with(&progress).unwrap();
+        assert_eq!(progress.counts(), (plan.total(), plan.total()));
+    }
 }

@@ -88,6 +88,7 @@ impl<D: Synchronous, I: Interface<D>> Backend for Over<D, I> {
     }
 
     fn queue(&self, options: QueueOptions) -> Result<I::Queue> {
+        let options = options.capped(self.capabilities.limits.queue_depth);
         self.device.check_queue(&options)?;
         self.interface.queue(&self.device, options)
     }

@@ -160,6 +160,7 @@ pub(crate) fn blocks_capabilities() -> Capabilities {
             transfer_bytes: TRANSFER_MAX_BYTES,
             queues: u16::MAX,
             ring_entries: DEPTH_MAX + 1,
+            queue_depth: DEPTH_MAX,
             ..Limits::default()
         },
         raw_commands: true,
@@ -183,8 +184,9 @@ pub(crate) fn check_queue(options: &QueueOptions) -> Result<()> {
 /// Refuses a depth and a ring that no queue of this library's has.
 pub(crate) fn check_shape(options: &QueueOptions) -> Result<()> {
     let refuse = |kind, said: String| Err(Error::host(kind, said));
-    if !(1..=DEPTH_MAX).contains(&options.depth) {
-        let said = format!("a queue is 1 to {DEPTH_MAX} commands deep, not {}", options.depth);
+    let depth = options.depth.commands();
+    if !(1..=DEPTH_MAX).contains(&depth) {
+        let said = format!("a queue is 1 to {DEPTH_MAX} commands deep, not {depth}");
         return refuse(ErrorKind::InvalidArgument, said);
     }
     if options.ring_entries.is_some() {

@@ -87,11 +87,51 @@ pub trait Backend: Send + Sync {
 /// Most commands outstanding on a queue, whatever serves it: a ring has at most 65,536 entries, of which one stays free.
 pub const DEPTH_MAX: u32 = 65_535;
 
+/// Most commands that are outstanding at once on a queue, from 1.
+///
+/// A number converts into [`Depth::Exactly`]: what a program asks for by argument is honoured or refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// At most so many: fewer where the device's queues hold fewer. For defaults, and for options of URIs.
+    UpTo(u32),
+    /// Exactly so many: refused where the device's queues hold fewer.
+    Exactly(u32),
+}
+
+impl Depth {
+    /// Of queues whose depth nothing says.
+    pub const DEFAULT: Self = Self::UpTo(128);
+
+    /// The number of commands.
+    #[must_use]
+    pub const fn commands(self) -> u32 {
+        match self {
+            Self::UpTo(commands) | Self::Exactly(commands) => commands,
+        }
+    }
+
+    /// The same for a device whose queues hold `most` commands, 0 where that is not known. What was asked for exactly stays,
+    /// to be refused.
+    #[must_use]
+    pub fn capped(self, most: u32) -> Self {
+        match self {
+            Self::UpTo(commands) if most > 0 => Self::UpTo(commands.min(most)),
+            Self::UpTo(_) | Self::Exactly(_) => self,
+        }
+    }
+}
+
+impl From<u32> for Depth {
+    fn from(depth: u32) -> Self {
+        Self::Exactly(depth)
+    }
+}
+
 /// How a queue shall be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QueueOptions {
-    /// Most commands outstanding at once, 1 to [`DEPTH_MAX`] and to what the device takes ([`Limits::depth_max`](crate::Limits::depth_max)).
-    pub depth: u32,
+    /// Most commands outstanding at once; the queue says what it has ([`BackendQueue::depth`]).
+    pub depth: Depth,
     /// Entries of the submission ring; `None` lets the backend choose one that holds `depth` commands.
     pub ring_entries: Option<u32>,
     /// How payloads cross the link.
@@ -105,12 +145,20 @@ pub struct QueueOptions {
 impl Default for QueueOptions {
     fn default() -> Self {
         Self {
-            depth: 128,
+            depth: Depth::DEFAULT,
             ring_entries: None,
             transfer: Method::Prp,
             policy: AdaptivePolicy::default(),
             timeout: Duration::from_secs(30),
         }
+    }
+}
+
+impl QueueOptions {
+    /// The options for a device whose queues hold `most` commands.
+    #[must_use]
+    pub fn capped(self, most: u32) -> Self {
+        Self { depth: self.depth.capped(most), ..self }
     }
 }
 
@@ -455,5 +503,18 @@ impl BackendQueue for Box<dyn BackendQueue> {
 
     fn alone_within(&mut self, command: Command, timeout: Duration) -> Result<Outcome, Failed> {
         (**self).alone_within(command, timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Depth;
+
+    #[test]
+    fn a_wish_is_capped_at_what_is_known_and_a_number_asked_for_is_not() {
+        assert_eq!(Depth::DEFAULT.capped(127), Depth::UpTo(127));
+        assert_eq!(Depth::DEFAULT.capped(1000), Depth::UpTo(128));
+        assert_eq!(Depth::DEFAULT.capped(0), Depth::UpTo(128));
+        assert_eq!(Depth::from(128).capped(127), Depth::Exactly(128));
     }
 }

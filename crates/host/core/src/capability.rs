@@ -3,8 +3,11 @@
 use std::fmt;
 
 use byway_link::Method;
+use byway_spec::base::feature::FeatureId;
 
+use crate::admin::AdminCommand;
 use crate::backend::DEPTH_MAX;
+use crate::command::NvmCommand;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A set of transfer methods.
@@ -78,6 +81,8 @@ pub struct Limits {
     pub queues: u16,
     /// Most entries of one queue's ring.
     pub ring_entries: u32,
+    /// Most commands outstanding at once on one queue: the deepest that a queue can be; 0 where that is not known.
+    pub queue_depth: u32,
     /// Longest payload of `inline`, in bytes.
     pub inline_bytes: u32,
     /// Longest payload of `piggyback` and of the tails of `prp+tail`, in bytes.
@@ -93,13 +98,12 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Most commands outstanding on one queue: one entry of a ring stays free.
+    /// Most commands outstanding on one queue; [`DEPTH_MAX`] where the device's limit is not known.
     #[must_use]
     pub const fn depth_max(&self) -> u32 {
-        match self.ring_entries {
+        match self.queue_depth {
             0 => DEPTH_MAX,
-            entries if entries > DEPTH_MAX => DEPTH_MAX,
-            entries => entries - 1,
+            most => most,
         }
     }
 }
@@ -121,6 +125,10 @@ pub struct Capabilities {
     pub cancel: bool,
     /// Which commands of the NVM command set its block namespaces take, beside Read and Write.
     pub nvm: NvmCommands,
+    /// Limits of commands of the NVM command set that move no data.
+    pub nvm_limits: NvmLimits,
+    /// What admin commands may ask for.
+    pub admin: AdminOptions,
     /// What a command's memory must begin and end on, in bytes: 1 where any memory will do.
     pub memory_align_bytes: u32,
     /// Whether a queue has a descriptor that tells of completions.
@@ -154,6 +162,163 @@ impl NvmCommands {
         copy: true,
         compare_and_write: false,
     };
+
+    /// Those that both can do.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            flush: self.flush && other.flush,
+            write_zeroes: self.write_zeroes && other.write_zeroes,
+            deallocate: self.deallocate && other.deallocate,
+            compare: self.compare && other.compare,
+            verify: self.verify && other.verify,
+            copy: self.copy && other.copy,
+            compare_and_write: self.compare_and_write && other.compare_and_write,
+        }
+    }
+
+    /// Refuses a command that the device did not announce, naming the field that says so. Read, Write and Flush are mandatory.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`].
+    #[inline]
+    pub fn require(&self, command: &NvmCommand) -> Result<()> {
+        let (can, name, field) = match command {
+            NvmCommand::Read { .. }
+            | NvmCommand::ReadVectored { .. }
+            | NvmCommand::Write { .. }
+            | NvmCommand::Flush { .. } => return Ok(()),
+            NvmCommand::Compare { .. } => (self.compare, "Compare", "ONCS bit 0"),
+            NvmCommand::Deallocate { .. } => (self.deallocate, "Dataset Management", "ONCS bit 2"),
+            NvmCommand::WriteZeroes { .. } => (self.write_zeroes, "Write Zeroes", "ONCS bit 3"),
+            NvmCommand::Verify { .. } => (self.verify, "Verify", "ONCS bit 7"),
+            NvmCommand::Copy { .. } => (self.copy, "Copy with descriptor format 0", "ONCS bit 8, CDFS bit 0"),
+            NvmCommand::CompareAndWrite { .. } => {
+                (self.compare_and_write, "the fused Compare and Write", "FUSES bit 0")
+            }
+        };
+        if can { Ok(()) } else { Err(not_announced(name, field)) }
+    }
+}
+
+/// Limits of commands of the NVM command set that move no data of the host's, 0 for none (Identify Controller of that set).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NvmLimits {
+    /// Most bytes of a Verify (VSL).
+    pub verify_bytes: u64,
+    /// Most bytes of a Write Zeroes (WZSL).
+    pub write_zeroes_bytes: u64,
+    /// Most ranges of a Dataset Management (DMRL).
+    pub deallocate_ranges: u8,
+    /// Most blocks of one of its ranges (DMRSL).
+    pub deallocate_range_blocks: u32,
+    /// Most blocks of all of them (DMSL).
+    pub deallocate_blocks: u64,
+}
+
+impl NvmLimits {
+    /// Refuses a command over a limit, of a namespace whose blocks have so many bytes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooLarge`], with the limit and its field.
+    pub fn check(&self, command: &NvmCommand, block_bytes: u32) -> Result<()> {
+        let bytes = |blocks: u32| u64::from(blocks) * u64::from(block_bytes);
+        match command {
+            NvmCommand::Verify { blocks, .. } => {
+                within(bytes(*blocks), self.verify_bytes, "bytes of a Verify", "VSL")
+            }
+            NvmCommand::WriteZeroes { blocks, .. } => {
+                within(bytes(*blocks), self.write_zeroes_bytes, "bytes of a Write Zeroes", "WZSL")
+            }
+            NvmCommand::Deallocate { ranges, .. } => {
+                let (count, most) = (ranges.count.into(), self.deallocate_ranges.into());
+                within(count, most, "ranges of a Dataset Management", "DMRL")?;
+                let (longest, most) = (ranges.longest.into(), self.deallocate_range_blocks.into());
+                within(longest, most, "blocks of one range", "DMRSL")?;
+                within(ranges.blocks, self.deallocate_blocks, "blocks of a Dataset Management", "DMSL")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn within(has: u64, most: u64, what: &str, field: &str) -> Result<()> {
+    if most == 0 || has <= most {
+        return Ok(());
+    }
+    Err(Error::host(
+        ErrorKind::TooLarge,
+        format!("the device takes at most {most} {what} ({field}), not {has}"),
+    ))
+}
+
+/// What admin commands may ask for beyond what every controller has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AdminOptions {
+    /// Format NVM (OACS bit 1).
+    pub format: bool,
+    /// Values of features that are saved, and default, saved and supported ones (ONCS bit 4).
+    pub save_and_select: bool,
+    /// The Timestamp feature (ONCS bit 6).
+    pub timestamp: bool,
+    /// Log pages from an offset on, and more than 16 KiB of them (LPA bit 2).
+    pub extended_logs: bool,
+}
+
+impl AdminOptions {
+    /// Everything there is: of devices that say themselves what they do not take.
+    pub const ALL: Self = Self { format: true, save_and_select: true, timestamp: true, extended_logs: true };
+
+    /// What both can do.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            format: self.format && other.format,
+            save_and_select: self.save_and_select && other.save_and_select,
+            timestamp: self.timestamp && other.timestamp,
+            extended_logs: self.extended_logs && other.extended_logs,
+        }
+    }
+
+    /// Refuses a command that the controller did not announce, naming the field that says so. What is passed through is not
+    /// looked into.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`].
+    pub fn require(&self, command: &AdminCommand) -> Result<()> {
+        const TIMESTAMP: u8 = FeatureId::TIMESTAMP.0;
+        let (can, name, field) = match command {
+            AdminCommand::Format { .. } => (self.format, "Format NVM", "OACS bit 1"),
+            AdminCommand::GetFeature { feature: TIMESTAMP, .. }
+            | AdminCommand::SetFeature { feature: TIMESTAMP, .. }
+                if !self.timestamp =>
+            {
+                (false, "the Timestamp feature", "ONCS bit 6")
+            }
+            AdminCommand::GetFeature { select: 1.., .. } => {
+                (self.save_and_select, "the select field of Get Features", "ONCS bit 4")
+            }
+            AdminCommand::SetFeature { save: true, .. } => {
+                (self.save_and_select, "the save field of Set Features", "ONCS bit 4")
+            }
+            AdminCommand::GetLog { offset_bytes: 1.., .. } => {
+                (self.extended_logs, "a log page from an offset on", "LPA bit 2")
+            }
+            AdminCommand::GetLog { into, .. } if into.len() > PLAIN_LOG_BYTES_MAX => {
+                (self.extended_logs, "more than 16 KiB of a log page", "LPA bit 2")
+            }
+            _ => return Ok(()),
+        };
+        if can { Ok(()) } else { Err(not_announced(name, field)) }
+    }
+}
+
+/// Most bytes of a log page that a controller gives at once without extended data: NUMD of 12 bits (Base 1.2, section 5.10).
+const PLAIN_LOG_BYTES_MAX: usize = 16 << 10;
+
+#[cold]
+fn not_announced(name: &str, field: &str) -> Error {
+    Error::host(ErrorKind::Unsupported, format!("the device did not announce {name} ({field})"))
 }
 
 #[cfg(test)]

@@ -155,6 +155,10 @@ pub struct LbaRange {
 #[derive(Debug)]
 pub struct LbaRanges {
     pub(crate) count: u32,
+    /// Blocks of the longest range.
+    pub(crate) longest: u32,
+    /// Blocks of all.
+    pub(crate) blocks: u64,
     pub(crate) payload: Payload,
 }
 
@@ -174,7 +178,13 @@ impl LbaRanges {
             bytes.extend_from_slice(&range.blocks.to_le_bytes());
             bytes.extend_from_slice(&range.slba.to_le_bytes());
         }
-        Ok(Self { count: ranges.len() as u32, payload: Payload::copy_of(&bytes)? })
+        let lengths = ranges.iter().map(|range| range.blocks);
+        Ok(Self {
+            count: ranges.len() as u32,
+            longest: lengths.clone().max().unwrap_or(0),
+            blocks: lengths.map(u64::from).sum(),
+            payload: Payload::copy_of(&bytes)?,
+        })
     }
 }
 
@@ -182,6 +192,10 @@ impl LbaRanges {
 #[derive(Debug)]
 pub struct CopyRanges {
     pub(crate) count: u32,
+    /// Blocks of the longest range.
+    pub(crate) longest: u32,
+    /// Blocks of all.
+    pub(crate) blocks: u64,
     pub(crate) payload: Payload,
 }
 
@@ -203,7 +217,13 @@ impl CopyRanges {
             entry[16..18].copy_from_slice(&blocks_z(range.blocks)?.to_le_bytes());
             bytes.extend_from_slice(&entry);
         }
-        Ok(Self { count: ranges.len() as u32, payload: Payload::copy_of(&bytes)? })
+        let lengths = ranges.iter().map(|range| range.blocks);
+        Ok(Self {
+            count: ranges.len() as u32,
+            longest: lengths.clone().max().unwrap_or(0),
+            blocks: lengths.map(u64::from).sum(),
+            payload: Payload::copy_of(&bytes)?,
+        })
     }
 }
 

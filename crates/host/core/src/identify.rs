@@ -5,16 +5,16 @@ use byway_spec::base::identify::{
 };
 use byway_spec::base::register::Vs;
 use byway_spec::kv::KvNamespace;
-use byway_spec::nvm::{LbaFormat, NvmNamespace};
+use byway_spec::nvm::{LbaFormat, NvmController, NvmNamespace};
 use zerocopy::FromBytes;
 
 use crate::admin::AdminCommand;
 use crate::buffer::Buffer;
-use crate::capability::NvmCommands;
+use crate::capability::{AdminOptions, NvmCommands, NvmLimits};
 use crate::command::Outcome;
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{Identity, Namespace, NamespaceKind, Nsid};
-use crate::moves::Layout;
+use crate::moves::{BlockOptions, Layout};
 
 /// A controller that answers Identify.
 pub trait Identifies {
@@ -76,8 +76,46 @@ pub fn nvm_commands(controller: &Controller) -> NvmCommands {
         deallocate: oncs.dataset_management(),
         compare: oncs.compare(),
         verify: oncs.verify(),
-        copy: oncs.copy(),
+        copy: oncs.copy() && controller.cdfs & 1 != 0,
         compare_and_write: controller.fuses & Controller::FUSES_COMPARE_AND_WRITE != 0,
+    }
+}
+
+/// Limits of commands that move no data, of a controller whose smallest memory page has 2^(12 + `mpsmin`) bytes. Controllers before
+/// 2.0, and such as do not know the structure, tell none.
+///
+/// # Errors
+/// When the device does not answer.
+pub fn nvm_limits(device: &impl Identifies, controller: &Controller, mpsmin: u8) -> Result<NvmLimits> {
+    if Vs::from_bits(controller.ver).mjr() < 2 {
+        return Ok(NvmLimits::default());
+    }
+    let page = match ask(device, Cns::SET_CONTROLLER, Csi::NVM, 0) {
+        Err(error) if error.nvme_status().is_some() => return Ok(NvmLimits::default()),
+        page => page?,
+    };
+    let told = NvmController::read_from_bytes(page.as_slice()).map_err(|_| short("Identify Controller"))?;
+    let bytes = |exponent: u8| match transfer_max_bytes(exponent, mpsmin) {
+        u64::MAX => 0,
+        bytes => bytes,
+    };
+    Ok(NvmLimits {
+        verify_bytes: bytes(told.vsl),
+        write_zeroes_bytes: bytes(told.wzsl),
+        deallocate_ranges: told.dmrl,
+        deallocate_range_blocks: told.dmrsl,
+        deallocate_blocks: told.dmsl,
+    })
+}
+
+/// What admin commands may ask for (OACS, ONCS, LPA).
+#[must_use]
+pub fn admin_options(controller: &Controller) -> AdminOptions {
+    AdminOptions {
+        format: controller.oacs.format(),
+        save_and_select: controller.oncs.save_select(),
+        timestamp: controller.oncs.timestamp(),
+        extended_logs: controller.lpa & Controller::LPA_EXTENDED_DATA != 0,
     }
 }
 
@@ -169,7 +207,13 @@ pub fn layout(device: &impl Identifies, nsid: u32) -> Result<Layout> {
 fn layout_of(identified: &NvmNamespace) -> Layout {
     let format = format_in_use(identified);
     let metadata = if identified.flbas.extended() { u32::from(format.ms()) } else { 0 };
-    Layout::Blocks { bytes: lba_bytes(format) + metadata }
+    let options = BlockOptions {
+        zeroes_deallocate: identified.dlfeat & NvmNamespace::DLFEAT_ZEROES_DEALLOCATE != 0,
+        copy_ranges: u16::from(identified.msrc_z) + 1,
+        copy_range_blocks: identified.mssrl,
+        copy_blocks: identified.mcl,
+    };
+    Layout::Blocks { bytes: lba_bytes(format) + metadata, options }
 }
 
 /// The command set that the namespace's descriptors tell; NVM if they tell none.

@@ -34,13 +34,13 @@ pub use admin::{AdminCommand, RefusedAdmin, check_admin, encode_admin};
 pub use admin_queue::AdminQueue;
 pub use apart::{Apart, Carried, gather, scatter};
 pub use backend::{
-    AdaptivePolicy, Backend, BackendQueue, DEPTH_MAX, Failed, Finished, QueueOptions, Refused,
+    AdaptivePolicy, Backend, BackendQueue, DEPTH_MAX, Depth, Failed, Finished, QueueOptions, Refused,
     others_are_outstanding,
 };
 pub use buffer::{Buffer, PAGE_BYTES, Standing};
 pub use buffers::Buffers;
 pub use byway_spec::base::reservation::ReservationType;
-pub use capability::{Capabilities, Limits, Methods, NvmCommands};
+pub use capability::{AdminOptions, Capabilities, Limits, Methods, NvmCommands, NvmLimits};
 pub use command::{
     Answer, Command, CopyRanges, KvCommand, LbaRange, LbaRanges, NvmCommand, Outcome, RawCommand, RawData,
     StoreOptions, blocks_z,

@@ -10,7 +10,8 @@ use byway_spec::base::identify::IDENTIFY_BYTES;
 use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::{CopyCdw12, CopyRange, DsmCdw10, DsmRange, NvmCdw12, NvmOpcode};
 
-use crate::command::{Command, NvmCommand};
+use crate::capability::{NvmCommands, NvmLimits};
+use crate::command::{Command, CopyRanges, NvmCommand};
 use crate::encode::Encoded;
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Nsid;
@@ -22,6 +23,8 @@ pub enum Layout {
     Blocks {
         /// Bytes that one block is on its way, metadata that goes with it included.
         bytes: u32,
+        /// What commands may ask of them.
+        options: BlockOptions,
     },
     /// Keys and values.
     Keys,
@@ -29,11 +32,24 @@ pub enum Layout {
     Other,
 }
 
+/// What a namespace of blocks announced that commands may ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockOptions {
+    /// Write Zeroes may deallocate (DEAC; DLFEAT bit 3).
+    pub zeroes_deallocate: bool,
+    /// Most source ranges of a Copy (MSRC), 0 for no limit.
+    pub copy_ranges: u16,
+    /// Most blocks of one source range (MSSRL), 0 for no limit.
+    pub copy_range_blocks: u16,
+    /// Most blocks of a Copy (MCL), 0 for no limit.
+    pub copy_blocks: u32,
+}
+
 /// Bytes that an I/O command moves at most, in a namespace of this layout.
 #[must_use]
 pub fn io_bytes(entry: &Entry, layout: Layout) -> Option<u64> {
     match layout {
-        Layout::Blocks { bytes } => nvm_bytes(entry, bytes),
+        Layout::Blocks { bytes, .. } => nvm_bytes(entry, bytes),
         Layout::Keys => kv_bytes(entry),
         Layout::Other => None,
     }
@@ -110,8 +126,8 @@ pub fn admin_bytes(entry: &Entry) -> Option<u64> {
 #[inline]
 pub fn check_blocks(nsid: Nsid, blocks: u32, len: u64, layout: Layout) -> Result<()> {
     match layout {
-        Layout::Blocks { bytes } if u64::from(blocks) * u64::from(bytes) == len => Ok(()),
-        Layout::Blocks { bytes } => Err(of_another_length(len, blocks, bytes)),
+        Layout::Blocks { bytes, .. } if u64::from(blocks) * u64::from(bytes) == len => Ok(()),
+        Layout::Blocks { bytes, .. } => Err(of_another_length(len, blocks, bytes)),
         Layout::Keys | Layout::Other => Err(no_blocks(nsid)),
     }
 }
@@ -122,7 +138,7 @@ pub fn check_blocks(nsid: Nsid, blocks: u32, len: u64, layout: Layout) -> Result
 /// As [`check_blocks`].
 pub fn check_two(nsid: Nsid, blocks: u32, len: u64, layout: Layout) -> Result<()> {
     match layout {
-        Layout::Blocks { bytes } if 2 * u64::from(blocks) * u64::from(bytes) != len => {
+        Layout::Blocks { bytes, .. } if 2 * u64::from(blocks) * u64::from(bytes) != len => {
             let said = format!("data of {len} bytes for two times {blocks} blocks of {bytes} bytes");
             Err(Error::host(ErrorKind::InvalidArgument, said))
         }
@@ -143,16 +159,22 @@ pub fn check_length(len: u64, moved: Option<u64>) -> Result<()> {
     }
 }
 
-/// Refuses a command whose data is not as long as what the device will move, or whose command set is not its namespace's.
+/// Admits a command to a device that can do this, and leaves out of its entry what its namespace did not announce.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`], [`ErrorKind::Unsupported`], and `layout`'s.
-pub fn check_command(
+/// [`ErrorKind::InvalidArgument`] where its data is not as long as what the device will move; [`ErrorKind::Unsupported`] for a
+/// command that was not announced, or of another command set than its namespace's; and `layout`'s.
+pub fn admit(
     command: &Command,
-    encoded: &Encoded<'_>,
+    encoded: &mut Encoded<'_>,
+    can: &NvmCommands,
+    limits: &NvmLimits,
     layout: impl FnOnce(u32) -> Result<Layout>,
 ) -> Result<()> {
-    let (entry, len) = (&encoded.entry, encoded.data.len() as u64);
+    let (entry, len) = (&mut encoded.entry, encoded.data.len() as u64);
+    if let Command::Nvm(command) = command {
+        can.require(command)?;
+    }
     match command {
         Command::Nvm(
             NvmCommand::Read { nsid, blocks, .. }
@@ -163,10 +185,62 @@ pub fn check_command(
         Command::Nvm(NvmCommand::CompareAndWrite { nsid, blocks, .. }) => {
             check_two(*nsid, *blocks, len, layout(entry.nsid)?)
         }
+        Command::Nvm(
+            nvm
+            @ (NvmCommand::WriteZeroes { .. } | NvmCommand::Verify { .. } | NvmCommand::Deallocate { .. }),
+        ) => {
+            let layout = layout(entry.nsid)?;
+            restrict_zeroes(entry, layout);
+            check_limits(nvm, limits, layout)
+        }
+        Command::Nvm(NvmCommand::Copy { from, .. }) => check_copy(from, layout(entry.nsid)?),
         Command::Kv(_) => check_keys(entry.nsid, layout(entry.nsid)?),
         // A typed command says the length of its data; opcodes say by their low bits whether they have some.
         Command::Raw(_) if entry.opcode() & 3 != 0 => check_length(len, io_bytes(entry, layout(entry.nsid)?)),
         Command::Nvm(_) | Command::Raw(_) => Ok(()),
+    }
+}
+
+/// Leaves deallocation out of a Write Zeroes where the namespace did not announce it (DLFEAT bit 3): its blocks read as zeroes
+/// either way.
+pub fn restrict_zeroes(entry: &mut Entry, layout: Layout) {
+    if NvmOpcode(entry.opcode()) != NvmOpcode::WRITE_ZEROES {
+        return;
+    }
+    if matches!(layout, Layout::Blocks { options, .. } if options.zeroes_deallocate) {
+        return;
+    }
+    entry.cdw12 = NvmCdw12::from_bits(entry.cdw12).with_deac(false).into_bits();
+}
+
+/// Refuses a command without data over the limits of its controller.
+///
+/// # Errors
+/// [`ErrorKind::TooLarge`].
+pub fn check_limits(command: &NvmCommand, limits: &NvmLimits, layout: Layout) -> Result<()> {
+    match layout {
+        Layout::Blocks { bytes, .. } => limits.check(command, bytes),
+        Layout::Keys | Layout::Other => Ok(()),
+    }
+}
+
+/// Refuses a Copy over the limits of its namespace.
+///
+/// # Errors
+/// [`ErrorKind::TooLarge`], with the limit and its field.
+pub fn check_copy(from: &CopyRanges, layout: Layout) -> Result<()> {
+    let Layout::Blocks { options, .. } = layout else { return Ok(()) };
+    let limits = [
+        ("source ranges", u64::from(from.count), u64::from(options.copy_ranges), "MSRC"),
+        ("blocks of one range", from.longest.into(), options.copy_range_blocks.into(), "MSSRL"),
+        ("blocks", from.blocks, options.copy_blocks.into(), "MCL"),
+    ];
+    match limits.into_iter().find(|(_, has, most, _)| *most > 0 && has > most) {
+        None => Ok(()),
+        Some((what, has, most, field)) => {
+            let said = format!("a copy in this namespace is of at most {most} {what} ({field}), not {has}");
+            Err(Error::host(ErrorKind::TooLarge, said))
+        }
     }
 }
 
@@ -207,18 +281,22 @@ mod tests {
     use super::*;
     use crate::{AdminCommand, Buffer, Nsid, encode, encode_admin};
 
+    fn blocks_of(bytes: u32) -> Layout {
+        Layout::Blocks { bytes, options: BlockOptions::default() }
+    }
+
     #[test]
     fn blocks_are_counted_from_zero_and_in_the_bytes_of_the_namespace() {
         let read = encode::blocks(NvmOpcode::READ, Nsid::FIRST, 7, 0xffff);
-        assert_eq!(io_bytes(&read, Layout::Blocks { bytes: 4096 }), Some(1 << 28));
-        assert_eq!(io_bytes(&read, Layout::Blocks { bytes: 520 }), Some(520 << 16));
+        assert_eq!(io_bytes(&read, blocks_of(4096)), Some(1 << 28));
+        assert_eq!(io_bytes(&read, blocks_of(520)), Some(520 << 16));
         assert_eq!(io_bytes(&read, Layout::Other), None);
     }
 
     #[test]
     fn the_same_opcode_moves_what_the_command_set_says() {
         let write = encode::blocks(NvmOpcode::WRITE, Nsid::FIRST, 100_000, 0);
-        assert_eq!(io_bytes(&write, Layout::Blocks { bytes: 512 }), Some(512));
+        assert_eq!(io_bytes(&write, blocks_of(512)), Some(512));
         assert_eq!(io_bytes(&write, Layout::Keys), Some(100_000));
     }
 

@@ -80,7 +80,9 @@ impl<B: Bus> AdminCommands<B> {
 
 impl<B: Bus> AdminQueue for AdminCommands<B> {
     fn submit(&mut self, command: AdminCommand, tag: u64) -> Result<(), RefusedAdmin> {
-        if let Err(error) = self.check_owner().and_then(|()| check_admin(&command)) {
+        let admitted = self.check_owner().and_then(|()| check_admin(&command));
+        let admitted = admitted.and_then(|()| self.device.announced.admin.require(&command));
+        if let Err(error) = admitted {
             return Err(RefusedAdmin { command, error });
         }
         // Refused, it comes back as it is.

@@ -1,6 +1,6 @@
 //! What a device announced, in the form that the transfer methods ask for it.
 
-use byway_core::{Capabilities, Limits, Methods, NvmCommands, identify};
+use byway_core::{AdminOptions, Capabilities, Limits, Methods, NvmCommands, NvmLimits, identify};
 use byway_link::Method;
 use byway_spec::base::identify::Controller;
 use byway_spec::base::register::Cap;
@@ -33,6 +33,10 @@ pub(crate) struct Announced {
     pub byway: bool,
     /// Optional commands of the NVM command set.
     pub nvm: NvmCommands,
+    /// Limits of commands that move no data.
+    pub nvm_limits: NvmLimits,
+    /// What admin commands may ask for.
+    pub admin: AdminOptions,
 }
 
 /// How windows of device memory are laid out, and the records in them.
@@ -67,9 +71,11 @@ impl Announced {
             ring_entries_max: u32::from(cap.mqes_z()) + 1,
             methods: Methods::NONE.with(Method::Prp).with(Method::Adaptive),
             nvm: identify::nvm_commands(controller),
+            admin: identify::admin_options(controller),
             ..Self::default()
         };
-        if controller.sgls.supported() != 0 {
+        // The driver's descriptors are of any length and alignment, which those that are dword aligned (2) are not.
+        if controller.sgls.supported() == 1 {
             announced.methods = announced.methods.with(Method::Sgl);
         }
         if controller.vendor.is_known() {
@@ -112,6 +118,8 @@ impl Announced {
                 transfer_bytes: self.transfer_max_bytes,
                 queues,
                 ring_entries: self.ring_entries_max,
+                // One entry of a ring stays free.
+                queue_depth: self.ring_entries_max - 1,
                 inline_bytes: self.inline_max_bytes as u32,
                 piggyback_bytes: self.piggyback_max_bytes as u32,
                 piggyback_pt_unfinished: self.piggyback_pt_unfinished.min(u32::from(u16::MAX)) as u16,
@@ -124,6 +132,8 @@ impl Announced {
             bulk_store: self.bulk_max_bytes > 0,
             cancel: true,
             nvm: self.nvm,
+            nvm_limits: self.nvm_limits,
+            admin: self.admin,
             memory_align_bytes: 1,
             event: false,
             overlaps: true,

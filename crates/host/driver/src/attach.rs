@@ -88,6 +88,7 @@ fn ask<B: Bus>(shared: &mut Shared<B>, cap: Cap, options: AttachOptions) -> Resu
     let has_device_memory = shared.bus.device_memory().is_some();
     let has_byte_memory = shared.bus.byte_memory().is_some();
     shared.announced = Announced::read(&controller, cap, has_device_memory, has_byte_memory);
+    shared.announced.nvm_limits = identify::nvm_limits(shared, &controller, cap.mpsmin())?;
     shared.identity = identify::identity(&controller);
     if shared.command_sets {
         select_command_sets(shared)?;

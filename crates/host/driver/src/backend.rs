@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use byway_core::encode::{self, Data, Encoded};
+use byway_core::moves::restrict_zeroes;
 use byway_core::{
     AdminCommand, Apart, Backend, BackendQueue, Buffer, Capabilities, Carried, Command, Error, ErrorKind,
     Finished, Identity, KvCommand, Namespace, NvmCommand, Outcome, QueueOptions, Refused, Result, Unprepared,
@@ -245,6 +246,9 @@ impl<B: Bus> Queue<B> {
         self.check_owner()?;
         encode::check(command)?;
         let data = encode::data(command);
+        if let Command::Nvm(command) = command {
+            self.limits().nvm.require(command)?;
+        }
         self.check_moves(command, data)?;
         if matches!(command, Command::Kv(KvCommand::BulkStore { .. })) && self.limits().bulk_max_bytes == 0 {
             return Err(Error::host(ErrorKind::Unsupported, "the device did not announce bulk stores"));
@@ -264,7 +268,11 @@ impl<B: Bus> Queue<B> {
         if let Command::Kv(KvCommand::Retrieve { nsid, key, .. }) = command {
             self.bus().expect(nsid.get(), key);
         }
-        let Encoded { entry, data } = encode::encode(command);
+        let Encoded { mut entry, data } = encode::encode(command);
+        if let Command::Nvm(NvmCommand::WriteZeroes { deallocate: true, .. }) = command {
+            let layout = self.layout(entry.nsid)?;
+            restrict_zeroes(&mut entry, layout);
+        }
         if matches!(command, Command::Raw(_)) {
             self.expect_anything(op, entry.nsid);
         }

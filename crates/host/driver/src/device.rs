@@ -134,6 +134,7 @@ impl<B: Bus> Driver<B> {
     pub fn admin(&self, command: AdminCommand) -> Result<Outcome> {
         check_owner(&self.shared.owner)?;
         check_admin(&command)?;
+        self.shared.announced.admin.require(&command)?;
         self.shared.admin(command)
     }
 
@@ -149,7 +150,7 @@ impl<B: Bus> Driver<B> {
     /// When the device did not announce the transfer method, the depth does not fit the ring, or no queue is left.
     pub fn queue(&self, options: QueueOptions) -> Result<Queue<B>> {
         check_owner(&self.shared.owner)?;
-        let entries = self.shared.ring_entries(&options)?;
+        let (options, entries) = self.shared.ring_for(options)?;
         self.shared.check_methods(&options)?;
         let qid = self.shared.take_qid()?;
         // From here on the number goes back when the queue is dropped.
@@ -242,23 +243,23 @@ impl<B: Bus> Shared<B> {
         self.admin_plain(entry)
     }
 
-    /// Entries of the rings of a queue that is to be as `options` say.
-    fn ring_entries(&self, options: &QueueOptions) -> Result<u32> {
+    /// The options as the device can honour them, and entries of the rings of such a queue.
+    fn ring_for(&self, options: QueueOptions) -> Result<(QueueOptions, u32)> {
         let max = self.announced.ring_entries_max;
-        let wanted = (options.depth.saturating_add(1)).max(RING_ENTRIES_MIN).checked_next_power_of_two();
+        let wanted = options.depth.commands().saturating_add(1).max(RING_ENTRIES_MIN);
+        let wanted = wanted.checked_next_power_of_two();
         let entries = options.ring_entries.unwrap_or(wanted.unwrap_or(max).min(max));
         let refuse = |said: String| Err(Error::host(ErrorKind::InvalidArgument, said));
         if !(2..=max).contains(&entries) {
             return refuse(format!("the device takes rings of 2 to {max} entries, not {entries}"));
         }
-        if options.depth == 0 || options.depth >= entries {
-            let most = entries - 1;
-            return refuse(format!(
-                "a ring of {entries} entries takes a depth of 1 to {most}, not {}",
-                options.depth
-            ));
+        let most = entries - 1;
+        let options = options.capped(most);
+        let depth = options.depth.commands();
+        if !(1..=most).contains(&depth) {
+            return refuse(format!("a ring of {entries} entries takes a depth of 1 to {most}, not {depth}"));
         }
-        Ok(entries)
+        Ok((options, entries))
     }
 
     fn check_methods(&self, options: &QueueOptions) -> Result<()> {

@@ -67,6 +67,17 @@ impl<B: Bus> Queue<B> {
             Command::Nvm(NvmCommand::CompareAndWrite { nsid, blocks, .. }) => {
                 moves::check_two(*nsid, *blocks, len as u64, self.layout(nsid.get())?)
             }
+            Command::Nvm(NvmCommand::Copy { nsid, from, .. }) => {
+                moves::check_copy(from, self.layout(nsid.get())?)
+            }
+            Command::Nvm(
+                nvm @ (NvmCommand::WriteZeroes { nsid, .. }
+                | NvmCommand::Verify { nsid, .. }
+                | NvmCommand::Deallocate { nsid, .. }),
+            ) => {
+                let layout = self.layout(nsid.get())?;
+                moves::check_limits(nvm, &self.limits().nvm_limits, layout)
+            }
             Command::Nvm(_) => Ok(()),
             Command::Kv(KvCommand::Delete { .. } | KvCommand::Exist { .. }) => Ok(()),
             Command::Kv(_) if len <= PAGE_BYTES => Ok(()),

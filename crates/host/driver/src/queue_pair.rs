@@ -88,7 +88,7 @@ impl<B: Bus> Queue<B> {
         let habits = bus.profile().map_or(PLAIN_HABITS, |profile| profile.habits);
         // A completion queue of as many entries holds one less: more commands must never be in flight.
         let cids = (entries - 1).min(u32::from(u16::MAX)) as u16;
-        let depth = options.depth.min(u32::from(cids)) as u16;
+        let depth = options.depth.commands().min(u32::from(cids)) as u16;
         Ok(Self {
             rings: Rings::new(&bus, entries)?,
             table: Table::new(depth, cids),

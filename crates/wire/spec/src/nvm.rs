@@ -257,6 +257,11 @@ pub struct NvmNamespace {
     pub vendor: [u8; 3712],
 }
 
+impl NvmNamespace {
+    /// In DLFEAT: Write Zeroes may deallocate (DEAC).
+    pub const DLFEAT_ZEROES_DEALLOCATE: u8 = 1 << 3;
+}
+
 /// Identify Namespace, CNS 05h with command set identifier 0.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -34,7 +34,7 @@ fn find_as_it_was(served: &Served, queue: &mut Queue, nsid: Nsid) {
 #[test]
 fn a_write_that_is_out_of_time_while_its_data_is_on_its_way_is_aborted_and_its_place_is_free() {
     let served = Served::new();
-    let options = QueueOptions { depth: 1, timeout: LONG, ..QueueOptions::default() };
+    let options = QueueOptions { depth: 1.into(), timeout: LONG, ..QueueOptions::default() };
     let (_device, mut queue, nsid) = prepared(&served, options);
     for _ in 0..2 {
         served.relays[0].hold_data();
@@ -56,7 +56,7 @@ fn a_write_that_is_out_of_time_while_its_data_is_on_its_way_is_aborted_and_its_p
 #[test]
 fn a_call_that_is_out_of_time_while_its_data_is_on_its_way_is_aborted_and_its_place_is_free() {
     let served = Served::new();
-    let options = QueueOptions { depth: 1, timeout: LONG, ..QueueOptions::default() };
+    let options = QueueOptions { depth: 1.into(), timeout: LONG, ..QueueOptions::default() };
     let (device, mut queue, nsid) = prepared(&served, options);
     let mut hasty = Backend::queue(&device, QueueOptions { timeout: SHORT, ..options }).unwrap();
     served.relays[0].hold_data();
@@ -70,7 +70,7 @@ fn a_call_that_is_out_of_time_while_its_data_is_on_its_way_is_aborted_and_its_pl
 #[test]
 fn a_write_that_is_taken_back_while_its_data_is_on_its_way_is_aborted_and_lands_never() {
     let served = Served::new();
-    let options = QueueOptions { depth: 4, timeout: LONG, ..QueueOptions::default() };
+    let options = QueueOptions { depth: 4.into(), timeout: LONG, ..QueueOptions::default() };
     let (_device, mut queue, nsid) = prepared(&served, options);
     served.relays[0].hold_data();
     let came = served.relays[0].came();

@@ -81,7 +81,8 @@ fn until(mut is: impl FnMut() -> bool) {
 }
 
 fn queue(device: &Device, depth: u32) -> Queue {
-    Backend::queue(device, QueueOptions { depth, timeout: LONG, ..QueueOptions::default() }).unwrap()
+    Backend::queue(device, QueueOptions { depth: depth.into(), timeout: LONG, ..QueueOptions::default() })
+        .unwrap()
 }
 
 /// The namespace of blocks of a device with both kinds.

@@ -19,6 +19,9 @@ use crate::facts::Bare;
 /// Most of a log page that is read: some ten thousand namespaces.
 const LOG_BYTES_MAX: usize = 64 << 10;
 
+/// The same where the length has 12 bits.
+const PLAIN_LOG_BYTES_MAX: usize = 16 << 10;
+
 /// How a controller tells of states.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnaFacts {
@@ -35,8 +38,9 @@ pub(crate) struct AnaFacts {
 pub(crate) struct States(BTreeMap<u32, AnaState>);
 
 impl AnaFacts {
-    /// As Identify Controller has them; none of a controller that tells nothing.
-    pub fn of(controller: &Controller) -> Option<Self> {
+    /// As Identify Controller has them, of a log page that one command of `transfer_bytes` reads; none of a controller that tells
+    /// nothing.
+    pub fn of(controller: &Controller, transfer_bytes: u64) -> Option<Self> {
         if controller.cmic & CMIC_ANA == 0 {
             return None;
         }
@@ -45,7 +49,7 @@ impl AnaFacts {
         let nsids = (namespaces as usize).saturating_mul(size_of::<u32>());
         let log_bytes = size_of::<AnaHeader>().saturating_add(groups).saturating_add(nsids);
         Some(Self {
-            log_bytes: log_bytes.min(LOG_BYTES_MAX),
+            log_bytes: log_bytes.min(log_bytes_max(controller, transfer_bytes)),
             transition: Duration::from_secs(controller.anatt.into()),
             events: controller.oaes & AsyncEvents::new().with_ana(true).into_bits() != 0,
         })
@@ -80,6 +84,15 @@ impl AnaFacts {
         let log = LogPage::ANA.0;
         Ok(AdminCommand::GetLog { log, csi: 0, nsid: None, retain_event: false, offset_bytes: 0, into })
     }
+}
+
+/// Most of the log page that one command reads: lengths over 16 KiB are of controllers with extended data (LPA bit 2).
+fn log_bytes_max(controller: &Controller, transfer_bytes: u64) -> usize {
+    let most = match controller.lpa & Controller::LPA_EXTENDED_DATA {
+        0 => PLAIN_LOG_BYTES_MAX,
+        _ => LOG_BYTES_MAX,
+    };
+    usize::try_from(transfer_bytes).map_or(most, |bytes| bytes.min(most))
 }
 
 /// Asks to be told of the next event.

@@ -392,6 +392,7 @@ impl Association {
     /// When it fails, or the controller does not answer in time.
     pub fn admin(&self, command: AdminCommand) -> Result<Outcome> {
         check_admin(&command)?;
+        self.facts().capabilities.admin.require(&command)?;
         let changes = changes_namespaces(&encode_admin(&command).entry);
         if changes {
             self.layouts.begin_change();

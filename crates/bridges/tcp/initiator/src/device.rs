@@ -84,11 +84,16 @@ impl NvmeTcp {
     }
 }
 
-/// Refuses what no queue of a controller has that can do this.
-pub(crate) fn check_queue(can: &Capabilities, options: &QueueOptions) -> Result<()> {
-    let most = can.limits.ring_entries - 1;
-    if !(1..=most).contains(&options.depth) {
-        let said = format!("a queue of this controller is 1 to {most} commands deep, not {}", options.depth);
+/// The options as a controller that can do this honours them.
+///
+/// # Errors
+/// What none of its queues has.
+pub(crate) fn check_queue(can: &Capabilities, options: QueueOptions) -> Result<QueueOptions> {
+    let most = can.limits.queue_depth;
+    let options = options.capped(most);
+    let depth = options.depth.commands();
+    if !(1..=most).contains(&depth) {
+        let said = format!("a queue of this controller is 1 to {most} commands deep, not {depth}");
         return Err(Error::host(ErrorKind::InvalidArgument, said));
     }
     if options.ring_entries.is_some() {
@@ -99,7 +104,7 @@ pub(crate) fn check_queue(can: &Capabilities, options: &QueueOptions) -> Result<
         let said = format!("transfer method {} is a matter of PCIe; TCP has its own way", options.transfer);
         return Err(Error::host(ErrorKind::Unsupported, said));
     }
-    Ok(())
+    Ok(options)
 }
 
 impl Backend for NvmeTcp {
@@ -126,7 +131,7 @@ impl Backend for NvmeTcp {
     }
 
     fn queue(&self, options: QueueOptions) -> Result<TcpQueue> {
-        check_queue(self.capabilities(), &options)?;
+        let options = check_queue(self.capabilities(), options)?;
         TcpQueue::open(Arc::clone(&self.owner), options)
     }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use byway_core::identify::{self, Identifies};
 use byway_core::{
-    AdminCommand, Buffer, Capabilities, Deadline, Identity, Limits, Method, Methods, Outcome, Payload, Result,
+    AdminCommand, Buffer, Capabilities, Deadline, Identity, Limits, Method, Methods, NvmLimits, Outcome,
+    Payload, Result,
 };
 use byway_spec::base::feature::{FeatureId, NumberOfQueues};
 use byway_spec::base::identify::Controller;
@@ -29,6 +30,8 @@ pub(crate) struct Facts {
     pub ends_within: Option<Duration>,
     pub identity: Identity,
     pub capabilities: Capabilities,
+    /// Keep Alive is supported (KAS).
+    pub keep_alive: bool,
     /// In-capsule data of I/O commands, in bytes.
     pub capsule_bytes: usize,
     /// Namespaces tell which command set they take.
@@ -49,11 +52,17 @@ impl Facts {
         };
         let capsule_bytes = (u64::from(controller.ioccsz) * 16).saturating_sub(64).min(CAPSULE_BYTES_MAX);
         let ring_entries = u32::from(cap.mqes_z()) + 1;
+        let queue_depth = queue_depth(&controller, cap);
         let nvm = identify::nvm_commands(&controller);
+        let nvm_limits = match controller.cntrltype {
+            DISCOVERY_CONTROLLER => NvmLimits::default(),
+            _ => identify::nvm_limits(&bare, &controller, cap.mpsmin())?,
+        };
         let limits = Limits {
             transfer_bytes: identify::transfer_max_bytes(controller.mdts, cap.mpsmin()).min(u32::MAX.into()),
             queues,
             ring_entries,
+            queue_depth,
             inline_bytes: capsule_bytes as u32,
             ..Limits::default()
         };
@@ -64,6 +73,8 @@ impl Facts {
             admin_commands: true,
             bulk_store: false,
             nvm,
+            nvm_limits,
+            admin: identify::admin_options(&controller),
             memory_align_bytes: 1,
             event: true,
             overlaps: true,
@@ -71,10 +82,11 @@ impl Facts {
         };
         let command_sets = cap.css() & Cap::CSS_IO_SETS != 0;
         Ok(Self {
-            ana: AnaFacts::of(&controller),
+            ana: AnaFacts::of(&controller, limits.transfer_bytes),
             ends_within: ends_within(peer.options.keep_alive, &controller),
             identity: identify::identity(&controller),
             capabilities,
+            keep_alive: controller.kas != 0,
             capsule_bytes: capsule_bytes as usize,
             command_sets,
         })
@@ -97,6 +109,16 @@ fn ends_within(keep_alive: Duration, controller: &Controller) -> Option<Duration
         ms => Duration::from_millis(ms.into()),
     };
     (!keep_alive.is_zero()).then(|| 2 * keep_alive + quiesce)
+}
+
+/// Most commands of one queue: one entry of a ring stays free (CAP.MQES), and a controller may process fewer at once (MAXCMD,
+/// Base 2.1, section 5.1.13.2.1; 0 for none reported).
+fn queue_depth(controller: &Controller, cap: Cap) -> u32 {
+    let entries_z = u32::from(cap.mqes_z());
+    match controller.maxcmd {
+        0 => entries_z,
+        most => entries_z.min(most.into()),
+    }
 }
 
 /// CNTRLTYPE of a discovery controller.

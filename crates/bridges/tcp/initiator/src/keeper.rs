@@ -43,6 +43,8 @@ pub(crate) struct Keeper {
     line: Line,
     replies: BTreeMap<u64, Reply>,
     next_tag: u64,
+    /// The controller supports Keep Alive.
+    has_keep_alive: bool,
     /// When a sign of life is due.
     next_sign: Option<Instant>,
     /// Why there is no connection yet.
@@ -89,8 +91,16 @@ impl Keeper {
         if association.path.is_some() {
             line.connection.give_back();
         }
-        let replies = BTreeMap::new();
-        Self { association, line, replies, next_tag: 0, next_sign: None, awaited: None, ana: None }
+        Self {
+            association,
+            line,
+            replies: BTreeMap::new(),
+            next_tag: 0,
+            has_keep_alive: false,
+            next_sign: None,
+            awaited: None,
+            ana: None,
+        }
     }
 
     /// Serves until nobody uses the association any more.
@@ -210,7 +220,8 @@ impl Keeper {
 
     fn set_next_sign(&mut self) {
         let keep_alive = self.association.peer.options.keep_alive;
-        self.next_sign = (!keep_alive.is_zero()).then(|| Instant::now() + keep_alive / 2);
+        let is_due = self.has_keep_alive && !keep_alive.is_zero();
+        self.next_sign = is_due.then(|| Instant::now() + keep_alive / 2);
     }
 
     /// Tells the controller that its host is alive, when it is time to.
@@ -373,6 +384,7 @@ impl Keeper {
         let Attached { line, controller, facts } = attached;
         let generation = association.generation();
         let telling = |facts| Telling { facts, due: None, is_asked: false, changing: None };
+        self.has_keep_alive = facts.keep_alive;
         self.ana = facts.ana.filter(|_| association.path.is_some()).map(telling);
         association.found(controller, facts);
         self.note_states(states.clone());

@@ -2,32 +2,32 @@
 
 use byway_core::encode::{self, Encoded};
 use byway_core::layouts::Layouts;
-use byway_core::moves::{Layout, check_command};
-use byway_core::{Command, Error, ErrorKind, KvCommand, NvmCommand, Result};
+use byway_core::moves::{Layout, admit};
+use byway_core::{Capabilities, Command, Error, ErrorKind, KvCommand, NvmCommand, Result};
 
 use crate::attach::way_of;
 use crate::connection::Order;
 
-/// A command as an order, if a controller can be given it that takes so much data at once.
+/// A command as an order, if a controller that can do this can be given it.
 #[inline]
 pub(crate) fn order_of_io(
     command: &Command,
     tag: u64,
     is_call: bool,
-    transfer_bytes: u64,
+    can: &Capabilities,
     layout: impl FnMut(u32) -> Result<Layout>,
 ) -> Result<Order> {
     encode::check(command)?;
-    let encoded = encode::encode(command);
+    let mut encoded = encode::encode(command);
     let is_pair = matches!(command, Command::Nvm(NvmCommand::CompareAndWrite { .. }));
     let len = encoded.data.len() as u64;
-    if len > transfer_bytes {
-        return Err(too_large(len, transfer_bytes));
+    if len > can.limits.transfer_bytes {
+        return Err(too_large(len, can.limits.transfer_bytes));
     }
     if let Command::Kv(KvCommand::BulkStore { .. }) = command {
         return Err(Error::host(ErrorKind::Unsupported, "bulk stores are not carried over TCP"));
     }
-    check_command(command, &encoded, layout)?;
+    admit(command, &mut encoded, &can.nvm, &can.nvm_limits, layout)?;
     let Encoded { entry, data } = encoded;
     let way = way_of(&data);
     Ok(Order { tag, is_call, entry, way, is_whole: is_whole(command), repeats: repeats(command), is_pair })

@@ -276,8 +276,8 @@ fn exported_data(namespace: &ExportedNamespace) -> Box<NvmData> {
     data.lbaf[0] = LbaFormat::new().with_lbads(shape.lba_shift);
     (data.nsze, data.ncap, data.nuse) = (shape.blocks, shape.blocks, shape.blocks);
     data.rescap = EXPORTED_RESCAP.into_bits();
-    // What deallocated blocks read as is the engine's affair.
-    data.dlfeat = 0;
+    // What deallocated blocks read as is the engine's affair; Write Zeroes may deallocate.
+    data.dlfeat = NvmData::DLFEAT_ZEROES_DEALLOCATE;
     (data.mssrl, data.mcl) = (limit.min(u16::MAX.into()) as u16, limit);
     data.msrc_z = (COPY_RANGES_MAX - 1) as u8;
     data.nvmcap_bytes = u128::from(namespace.record().size_bytes).into();

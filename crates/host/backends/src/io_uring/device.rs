@@ -107,7 +107,7 @@ impl Interface<Target> for Rings {
 
     fn queue(&self, target: &Arc<Target>, options: QueueOptions) -> Result<IoUringQueue> {
         // One more, for a synchronous call at full depth.
-        let ring = ring(target, self.options, options.depth + 1)?;
+        let ring = ring(target, self.options, options.depth.commands() + 1)?;
         Ok(IoUringQueue::new(Arc::clone(target), ring, self.pool.clone(), options, self.options.iopoll))
     }
 

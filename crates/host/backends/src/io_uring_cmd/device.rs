@@ -117,7 +117,7 @@ impl Interface<NvmeTarget> for CommandRings {
 
     fn queue(&self, target: &Arc<NvmeTarget>, options: QueueOptions) -> Result<IoUringCmdQueue> {
         // One more, for a synchronous call at full depth.
-        let ring = ring(target.node_shared(), self.options, options.depth + 1)?;
+        let ring = ring(target.node_shared(), self.options, options.depth.commands() + 1)?;
         Ok(RingQueue::new(Arc::clone(target), ring, self.pool.clone(), options, self.options.iopoll))
     }
 

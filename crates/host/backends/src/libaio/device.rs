@@ -37,6 +37,6 @@ impl Interface<Target> for NativeAio {
     type Queue = LibaioQueue;
 
     fn queue(&self, target: &Arc<Target>, options: QueueOptions) -> Result<LibaioQueue> {
-        LibaioQueue::new(Arc::clone(target), options.depth)
+        LibaioQueue::new(Arc::clone(target), options.depth.commands())
     }
 }

@@ -79,8 +79,9 @@ impl Backend for Nil {
     }
 
     fn queue(&self, options: QueueOptions) -> Result<NilQueue> {
+        let options = options.capped(self.capabilities.limits.queue_depth);
         check_queue(&options)?;
-        Ok(NilQueue::new(self.shape(), options.depth))
+        Ok(NilQueue::new(self.shape(), options.depth.commands()))
     }
 
     fn admin(&self, _: AdminCommand) -> Result<Outcome> {

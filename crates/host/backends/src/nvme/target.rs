@@ -6,11 +6,11 @@ use std::sync::Arc;
 use byway_core::encode;
 use byway_core::identify::{self, Identifies};
 use byway_core::layouts::{Layouts, changes_namespaces};
-use byway_core::moves::{Layout, check_command};
+use byway_core::moves::{Layout, admit};
 use byway_core::{
-    AdminCommand, Buffer, Capabilities, Command, DEPTH_MAX, Error, ErrorKind, Failed, Identity, KvCommand,
-    Limits, Memory, Namespace, NvmCommands, Outcome, QueueOptions, Result, check_admin, encode_admin, gather,
-    scatter,
+    AdminCommand, AdminOptions, Buffer, Capabilities, Command, DEPTH_MAX, Error, ErrorKind, Failed, Identity,
+    KvCommand, Limits, Memory, Namespace, NvmCommands, NvmLimits, Outcome, QueueOptions, Result, check_admin,
+    encode_admin, gather, scatter,
 };
 use byway_link::Method;
 use byway_spec::Command as Entry;
@@ -42,6 +42,8 @@ pub struct NvmeTarget<P: Passage = NvmeNode> {
     read_only: bool,
     identity: Identity,
     nvm: NvmCommands,
+    nvm_limits: NvmLimits,
+    admin: AdminOptions,
     transfer_max_bytes: u64,
     pub(super) offer: Offer,
     layouts: Layouts,
@@ -97,6 +99,8 @@ impl<P: Passage> NvmeTarget<P> {
             read_only,
             identity: Identity::default(),
             nvm: NvmCommands::default(),
+            nvm_limits: NvmLimits::default(),
+            admin: AdminOptions::default(),
             transfer_max_bytes: TRANSFER_MAX_BYTES,
             offer: Offer::default(),
             layouts: Layouts::default(),
@@ -105,6 +109,8 @@ impl<P: Passage> NvmeTarget<P> {
         target.identity = identify::identity(&controller);
         // The kernel passes no fused commands on.
         target.nvm = NvmCommands { compare_and_write: false, ..identify::nvm_commands(&controller) };
+        target.nvm_limits = identify::nvm_limits(&target, &controller, 0)?;
+        target.admin = identify::admin_options(&controller);
         target.offer = Offer::of(&controller);
         // The smallest memory page is not told; it is 4096 bytes or more.
         target.transfer_max_bytes = identify::transfer_max_bytes(controller.mdts, 0).min(TRANSFER_MAX_BYTES);
@@ -165,7 +171,7 @@ impl<P: Passage> NvmeTarget<P> {
         layout: impl FnOnce(u32) -> Result<Layout>,
     ) -> Result<Passed> {
         encode::check(command)?;
-        let encoded = encode::encode(command);
+        let mut encoded = encode::encode(command);
         self.check_nsid(&encoded.entry)?;
         let len = encoded.data.len() as u64;
         if len > self.transfer_max_bytes {
@@ -175,7 +181,7 @@ impl<P: Passage> NvmeTarget<P> {
         if self.read_only && !is_reading(&encoded.entry) {
             return Err(self.for_reading());
         }
-        check_command(command, &encoded, layout)?;
+        admit(command, &mut encoded, &self.nvm, &self.nvm_limits, layout)?;
         let is_told_of = matches!(command, Command::Kv(KvCommand::BulkStore { .. }));
         if is_told_of {
             self.admit_bulk(len)?;
@@ -265,6 +271,7 @@ impl<P: Passage> NvmeTarget<P> {
     /// than what the device will move.
     pub(crate) fn passed_admin(&self, command: &AdminCommand) -> Result<Passed> {
         check_admin(command)?;
+        self.admin.require(command)?;
         let encoded = encode_admin(command);
         let reading = [AdminOpcode::IDENTIFY, AdminOpcode::GET_LOG_PAGE, AdminOpcode::GET_FEATURES];
         if self.read_only && !reading.contains(&AdminOpcode(encoded.entry.opcode())) {
@@ -363,12 +370,15 @@ impl<P: Passage> Synchronous for NvmeTarget<P> {
                 bulk_bytes: self.offer.bulk_max_bytes,
                 queues: u16::MAX,
                 ring_entries: DEPTH_MAX + 1,
+                queue_depth: DEPTH_MAX,
                 ..Limits::default()
             },
             raw_commands: true,
             admin_commands: true,
             bulk_store: self.offer.bulk_max_bytes > 0,
             nvm: self.nvm,
+            nvm_limits: self.nvm_limits,
+            admin: self.admin,
             memory_align_bytes: 1,
             event: true,
             overlaps,

@@ -31,6 +31,6 @@ impl Interface<Target> for CLibraryAio {
     type Queue = PosixAioQueue;
 
     fn queue(&self, target: &Arc<Target>, options: QueueOptions) -> Result<PosixAioQueue> {
-        Ok(PosixAioQueue::new(Arc::clone(target), options.depth))
+        Ok(PosixAioQueue::new(Arc::clone(target), options.depth.commands()))
     }
 }

@@ -28,6 +28,7 @@ pub struct PsyncQueue<S: Synchronous = Target> {
 impl<S: Synchronous> PsyncQueue<S> {
     pub(crate) fn new(device: Arc<S>, options: QueueOptions) -> Self {
         let QueueOptions { depth, timeout, transfer: method, .. } = options;
+        let depth = depth.commands();
         Self { device, ready: Ready::new(depth), depth, timeout, method }
     }
 

@@ -64,7 +64,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
             apart: VecDeque::new(),
             ready: VecDeque::new(),
             pool,
-            depth: options.depth,
+            depth: options.depth.commands(),
             timeout: options.timeout,
             method: options.transfer,
             iopoll,

@@ -46,6 +46,7 @@ pub struct ThreadsQueue<S: Synchronous = Target> {
 impl<S: Synchronous> ThreadsQueue<S> {
     pub(crate) fn new(device: Arc<S>, pool: Arc<Pool>, options: QueueOptions) -> Self {
         let QueueOptions { depth, timeout, transfer: method, .. } = options;
+        let depth = depth.commands();
         let room = depth as usize;
         Self {
             work: Arc::new(WorkList::new(device, depth)),

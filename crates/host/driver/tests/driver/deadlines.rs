@@ -67,7 +67,7 @@ fn what_the_device_does_all_the_same_is_done() {
 
 #[test]
 fn an_identifier_is_not_used_again_before_its_abort_is_answered() {
-    let options = QueueOptions { depth: 1, ring_entries: Some(3), ..QueueOptions::default() };
+    let options = QueueOptions { depth: 1.into(), ring_entries: Some(3), ..QueueOptions::default() };
     let (bus, mut queue) = queue_of(Script::default(), options);
     bus.hold();
     bus.state().held_admin = Some(Vec::new());

@@ -1,6 +1,7 @@
 //! The driver from outside, against a device that records what it is sent and answers what it is told to.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod announced;
 mod deadlines;
 mod lengths;
 mod queue;

@@ -20,7 +20,7 @@ fn get(name: &str, into: Buffer) -> Command {
 }
 
 fn shallow(depth: u32) -> QueueOptions {
-    QueueOptions { depth, timeout: Duration::from_millis(50), ..QueueOptions::default() }
+    QueueOptions { depth: depth.into(), timeout: Duration::from_millis(50), ..QueueOptions::default() }
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn inline_payloads_wrap_around_the_ring() {
     let options = QueueOptions {
         transfer: Method::Inline,
         ring_entries: Some(16),
-        depth: 8,
+        depth: 8.into(),
         ..QueueOptions::default()
     };
     let (bus, mut queue) = queue_of(Script::default(), options);
@@ -86,7 +86,7 @@ fn a_length_over_the_announced_limit_is_refused_by_naming_it() {
 #[test]
 fn a_method_that_was_not_announced_is_refused_by_naming_those_that_were() {
     let methods = vendor::Methods::new().with_inline(true);
-    let (bus, driver) = device(Script { methods, sgl: false, ..Script::default() });
+    let (bus, driver) = device(Script { methods, sgl: 0, ..Script::default() });
     let error =
         driver.queue(QueueOptions { transfer: Method::Cxl, ..QueueOptions::default() }).err().unwrap();
     assert_eq!(
@@ -137,8 +137,12 @@ fn fragments_share_one_doorbell_unless_they_go_one_by_one() {
 #[test]
 fn a_value_in_more_fragments_than_the_ring_has_slots_goes_in_turns() {
     for method in [Method::Piggyback, Method::PiggybackPt] {
-        let options =
-            QueueOptions { transfer: method, ring_entries: Some(8), depth: 4, ..QueueOptions::default() };
+        let options = QueueOptions {
+            transfer: method,
+            ring_entries: Some(8),
+            depth: 4.into(),
+            ..QueueOptions::default()
+        };
         let (bus, mut queue) = queue_of(Script::default(), options);
         queue.execute_store(Nsid::FIRST, &key("a"), &bytes(8192), NONE).unwrap();
         assert!(stores(&bus)[0].1 == bytes(8192));
@@ -337,7 +341,7 @@ fn adaptive_takes_the_fewest_bytes_and_says_why() {
 #[test]
 fn adaptive_chooses_nothing_that_does_not_carry_the_value_where_there_are_no_sgls() {
     let options = QueueOptions { transfer: Method::Adaptive, ..QueueOptions::default() };
-    let script = Script { profile: Profile::by_name("gen4x4"), sgl: false, ..Script::default() };
+    let script = Script { profile: Profile::by_name("gen4x4"), sgl: 0, ..Script::default() };
     let (bus, mut queue) = queue_of(script, options);
     for len in [5000, 16_383, 16_384, 40_000, 70_000] {
         queue.execute_store(Nsid::FIRST, &key("a"), &bytes(len), NONE).unwrap();
@@ -390,7 +394,7 @@ proptest! {
     ) {
         let profile = Profile::by_name(if cosmos { "cosmos" } else { "gen5x4" });
         let ring_entries = Some(entries.max(13));
-        let options = QueueOptions { transfer: method, ring_entries, depth: 3, ..QueueOptions::default() };
+        let options = QueueOptions { transfer: method, ring_entries, depth: 3.into(), ..QueueOptions::default() };
         let (bus, mut queue) = queue_of(Script { profile, ..Script::default() }, options);
         for (n, len) in lengths.iter().enumerate() {
             queue.execute_store(Nsid::FIRST, &key(&n.to_string()), &bytes(*len), NONE).unwrap();

@@ -170,10 +170,12 @@ fn least(known: &[&Facts]) -> Capabilities {
     let mut all = known.iter().map(|facts| facts.capabilities.clone());
     let mut least = all.next().unwrap_or_default();
     for other in all {
+        (least.nvm, least.admin) = (least.nvm.and(other.nvm), least.admin.and(other.admin));
         let (limits, theirs) = (&mut least.limits, other.limits);
         limits.transfer_bytes = limits.transfer_bytes.min(theirs.transfer_bytes);
         limits.queues = limits.queues.min(theirs.queues);
         limits.ring_entries = limits.ring_entries.min(theirs.ring_entries);
+        limits.queue_depth = limits.queue_depth.min(theirs.queue_depth);
         limits.inline_bytes = limits.inline_bytes.min(theirs.inline_bytes);
     }
     least
@@ -183,6 +185,7 @@ impl PathSet {
     /// Sends an admin command by a path that stands, or by the first that does where it `waits`.
     fn admin(&self, command: AdminCommand, waits: bool) -> Result<Outcome> {
         check_admin(&command)?;
+        self.capabilities.admin.require(&command)?;
         let order = order_of_admin(&command, 0);
         let changes = changes_namespaces(&order.entry);
         if changes {
@@ -292,7 +295,7 @@ impl Backend for NvmeTcpPaths {
     }
 
     fn queue(&self, options: QueueOptions) -> Result<TcpPathsQueue> {
-        check_queue(self.capabilities(), &options)?;
+        let options = check_queue(self.capabilities(), options)?;
         TcpPathsQueue::open(Arc::clone(&self.set), options)
     }
 

@@ -261,7 +261,7 @@ impl PathPlace {
             return Err(Error::device(ErrorKind::Unsupported, said));
         }
         let (theirs, limits) = (&facts.capabilities.limits, &capabilities.limits);
-        if theirs.transfer_bytes < limits.transfer_bytes || theirs.ring_entries < limits.ring_entries {
+        if theirs.transfer_bytes < limits.transfer_bytes || theirs.queue_depth < limits.queue_depth {
             let said = format!("the controller at {at} takes less than that of another path");
             return Err(Error::device(ErrorKind::Unsupported, said));
         }

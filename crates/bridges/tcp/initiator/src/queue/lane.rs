@@ -16,7 +16,7 @@ impl TcpQueue {
     /// # Errors
     /// When the controller has none left, or is given up.
     pub(crate) fn lane(owner: Arc<Owner>, options: QueueOptions) -> Result<Self> {
-        let opened = owner.association.open_lane(options.depth)?;
+        let opened = owner.association.open_lane(options.depth.commands())?;
         Ok(Self::of(owner, opened, options))
     }
 

@@ -58,7 +58,7 @@ struct Listening {
 
 impl TcpQueue {
     pub(crate) fn open(owner: Arc<Owner>, options: QueueOptions) -> Result<Self> {
-        let opened = owner.association.open_queue(options.depth)?;
+        let opened = owner.association.open_queue(options.depth.commands())?;
         Ok(Self::of(owner, opened, options))
     }
 
@@ -68,14 +68,14 @@ impl TcpQueue {
             line,
             seat,
             generation,
-            desk: Desk::new(options.depth, owner.association.peer.options.idle),
+            desk: Desk::new(options.depth.commands(), owner.association.peer.options.idle),
             pairs: Pairs::default(),
             aborts: Vec::new(),
             has_deadlines: false,
             seen_layout: SeenLayout::default(),
             listening: None,
             gone: None,
-            depth: options.depth,
+            depth: options.depth.commands(),
             timeout: options.timeout,
             owner,
         }
@@ -106,9 +106,8 @@ impl TcpQueue {
     #[inline]
     fn order(&mut self, command: &Command, tag: u64, is_call: bool) -> Result<Order> {
         let (association, seen) = (&self.owner.association, &mut self.seen_layout);
-        let most = association.facts().capabilities.limits.transfer_bytes;
         let layout = |nsid| seen.of(nsid, &association.layouts, |_| association.layout(nsid));
-        order_of_io(command, tag, is_call, most, layout)
+        order_of_io(command, tag, is_call, &association.facts().capabilities, layout)
     }
 
     #[inline]

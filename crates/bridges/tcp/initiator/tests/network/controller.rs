@@ -13,7 +13,7 @@ use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::identify::{Cns, Controller as Identified, IdentifyCdw10};
 use byway_spec::base::register::{Cap, Csts, Vs};
 use byway_spec::base::sgl::SglKind;
-use byway_spec::nvm::{NvmCdw12, NvmNamespace, NvmOpcode};
+use byway_spec::nvm::{NvmCdw12, NvmController, NvmNamespace, NvmOpcode};
 use byway_spec::{Command, Completion, Status};
 use byway_tcp_codec::*;
 use zerocopy::{FromZeros, IntoBytes};
@@ -38,6 +38,7 @@ struct Shared {
     controllers: AtomicU16,
     io_commands: AtomicU32,
     io_connects: AtomicU32,
+    io_seen: Mutex<Vec<Command>>,
     identified: AtomicBool,
     keep_alives: AtomicU32,
     open: Mutex<Vec<TcpStream>>,
@@ -56,6 +57,7 @@ impl TestController {
             controllers: AtomicU16::new(0),
             io_commands: AtomicU32::new(0),
             io_connects: AtomicU32::new(0),
+            io_seen: Mutex::default(),
             identified: AtomicBool::new(false),
             keep_alives: AtomicU32::new(0),
             open: Mutex::default(),
@@ -89,6 +91,11 @@ impl TestController {
     /// Connects of I/O queues, those that were refused among them.
     pub fn io_connects(&self) -> u32 {
         self.shared.io_connects.load(SeqCst)
+    }
+
+    /// I/O commands that came since this was asked last.
+    pub fn take_io(&self) -> Vec<Command> {
+        std::mem::take(&mut self.shared.io_seen.lock().unwrap())
     }
 
     /// Aborts that were asked for.
@@ -210,6 +217,11 @@ impl Served<'_> {
                 self.is_admin = connect.qid == 0;
                 let data = ConnectData::parse(data).map_err(|_| "connect data")?;
                 self.is_discovery = data.subsystem.is_discovery();
+                let most = if self.is_admin { 31 } else { self.shared.habits.mqes_z };
+                if connect.sqsize_z == 0 || connect.sqsize_z > most {
+                    let refusal = ConnectRefusal::invalid(Parameter::Command(44));
+                    return self.respond(command, refusal.status(), refusal.dw0().into());
+                }
                 if !self.is_discovery && data.subsystem.as_str() != NAME {
                     let refusal = ConnectRefusal::invalid(Parameter::SUBNQN);
                     return self.respond(command, refusal.status(), refusal.dw0().into());
@@ -234,7 +246,11 @@ impl Served<'_> {
             }
             FabricsCommand::PropertyGet(access) => {
                 let value = match access.0 {
-                    Property::Cap => Cap::new().with_mqes_z(1023).with_cqr(true).with_css(1).into_bits(),
+                    Property::Cap => Cap::new()
+                        .with_mqes_z(self.shared.habits.mqes_z)
+                        .with_cqr(true)
+                        .with_css(1)
+                        .into_bits(),
                     Property::Csts => Csts::new().with_rdy(true).into_bits().into(),
                     Property::Vs => Vs::new().with_mjr(2).into_bits().into(),
                     _ => 0,
@@ -259,7 +275,7 @@ impl Served<'_> {
                 {
                     return Err("dropped".into());
                 }
-                let page = identify(command, self.shared.habits.capsule_bytes, self.is_discovery);
+                let page = identify(command, &self.shared.habits, self.is_discovery);
                 self.send(command, &page, false)
             }
             AdminOpcode::GET_LOG_PAGE => {
@@ -280,7 +296,10 @@ impl Served<'_> {
                 self.shared.keep_alives.fetch_add(1, SeqCst);
                 self.respond(command, Status::SUCCESS, 0)
             }
-            _ => self.respond(command, Status::SUCCESS, 0x0003_0003),
+            _ => {
+                let queues_z = u64::from(self.shared.habits.queues_z);
+                self.respond(command, Status::SUCCESS, queues_z << 16 | queues_z)
+            }
         }
     }
 
@@ -291,6 +310,7 @@ impl Served<'_> {
     }
 
     fn io(&mut self, command: Command, data: Vec<u8>) -> Done {
+        self.shared.io_seen.lock().unwrap().push(command);
         let fault = self.fault();
         match fault {
             Fault::Drop => return Err("dropped".into()),
@@ -344,7 +364,7 @@ impl Served<'_> {
                 let status = self.store(&command, &data);
                 self.respond(&command, status, 0)
             }
-            NvmOpcode::FLUSH => self.respond(&command, Status::SUCCESS, 0),
+            NvmOpcode::FLUSH | NvmOpcode::WRITE_ZEROES => self.respond(&command, Status::SUCCESS, 0),
             _ => self.respond(&command, Status::INVALID_OPCODE.with_dnr(), 0),
         }
     }
@@ -422,22 +442,33 @@ fn range_of(command: &Command) -> std::ops::Range<usize> {
     start..start + blocks * LBA_BYTES
 }
 
-fn identify(command: &Command, capsule_bytes: u32, is_discovery: bool) -> Vec<u8> {
+fn identify(command: &Command, habits: &Habits, is_discovery: bool) -> Vec<u8> {
     match IdentifyCdw10::from_bits(command.cdw10).cns() {
         Cns::CONTROLLER => {
             let mut controller = Identified::new_zeroed();
             controller.mn = *b"Test controller                         ";
             controller.ver = Vs::new().with_mjr(2).into_bits();
-            controller.ioccsz = (capsule_bytes + 64) / 16;
+            controller.cdfs = 1;
+            controller.ioccsz = (habits.capsule_bytes + 64) / 16;
+            (controller.mdts, controller.kas, controller.maxcmd) = (habits.mdts, habits.kas, habits.maxcmd);
             controller.cntrltype = if is_discovery { 2 } else { 1 };
-            controller.oncs.set_compare(true);
+            controller.oncs = habits.oncs;
             controller.as_bytes().to_vec()
         }
         Cns::NAMESPACE if command.nsid == 1 => {
             let mut namespace = NvmNamespace::new_zeroed();
             (namespace.nsze, namespace.ncap) = (BLOCKS as u64, BLOCKS as u64);
+            namespace.dlfeat = habits.dlfeat;
+            (namespace.mssrl, namespace.mcl, namespace.msrc_z) = (16, 24, 2);
             namespace.lbaf[0].set_lbads(9);
             namespace.as_bytes().to_vec()
+        }
+        Cns::SET_CONTROLLER => {
+            let mut set = NvmController::new_zeroed();
+            // Pages of 4 KiB, as powers of two.
+            (set.vsl, set.wzsl) = (1, 2);
+            (set.dmrl, set.dmrsl, set.dmsl) = (2, 100, 150);
+            set.as_bytes().to_vec()
         }
         Cns::ACTIVE_NAMESPACES => {
             let mut list = vec![0; 4096];

@@ -125,7 +125,7 @@ fn a_command_that_is_taken_back_is_aborted_and_fails_as_cancelled() {
 /// A queue whose calls are soon out of time.
 fn impatient(device: &NvmeTcp, depth: u32) -> TcpQueue {
     let timeout = Duration::from_millis(20);
-    device.queue(QueueOptions { depth, timeout, ..QueueOptions::default() }).unwrap()
+    device.queue(QueueOptions { depth: depth.into(), timeout, ..QueueOptions::default() }).unwrap()
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! How the tests' controller behaves, and what it does wrong once.
 
+use byway_spec::base::identify::Oncs;
 use byway_tcp_codec::Digests;
 
 /// How the controller behaves.
@@ -8,6 +9,20 @@ pub struct Habits {
     pub digests: Digests,
     /// In-capsule data of I/O commands, in bytes.
     pub capsule_bytes: u32,
+    /// CAP.MQES: entries of a queue, zero-based.
+    pub mqes_z: u16,
+    /// MAXCMD: commands of a queue at once, 0 for none reported.
+    pub maxcmd: u16,
+    /// MDTS: pages of a transfer, as a power of two; 0 for no limit.
+    pub mdts: u8,
+    /// KAS: 0 where Keep Alive is not supported.
+    pub kas: u16,
+    /// I/O queues that are granted, zero-based.
+    pub queues_z: u16,
+    /// ONCS.
+    pub oncs: Oncs,
+    /// DLFEAT of the namespace.
+    pub dlfeat: u8,
     /// Most bytes that one R2T asks for.
     pub r2t_bytes: u32,
     /// Most bytes of one data PDU to the host.
@@ -63,6 +78,13 @@ impl Default for Habits {
         Self {
             digests: Digests::BOTH,
             capsule_bytes: 8192,
+            mqes_z: 1023,
+            maxcmd: 0,
+            mdts: 0,
+            kas: 10,
+            queues_z: 3,
+            oncs: Oncs::new().with_compare(true),
+            dlfeat: 0,
             r2t_bytes: 1 << 20,
             data_bytes: 1 << 20,
             success: true,

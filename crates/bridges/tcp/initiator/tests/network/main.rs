@@ -6,6 +6,7 @@ mod connection;
 mod controller;
 mod faults;
 mod habits;
+mod limits;
 mod silence;
 mod transfers;
 
@@ -34,7 +35,7 @@ fn open(controller: &TestController, options: TcpOptions) -> NvmeTcp {
 }
 
 fn queue(device: &NvmeTcp, depth: u32) -> TcpQueue {
-    device.queue(QueueOptions { depth, timeout: LONG, ..QueueOptions::default() }).unwrap()
+    device.queue(QueueOptions { depth: depth.into(), timeout: LONG, ..QueueOptions::default() }).unwrap()
 }
 
 /// A byte for each place.

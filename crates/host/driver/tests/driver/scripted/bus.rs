@@ -45,9 +45,11 @@ impl Bus for ScriptedBus {
     fn read_register(&self, offset: u32, _: u32) -> Result<u64, BusError> {
         let state = self.state();
         Ok(match Register(offset) {
-            Register::CAP => {
-                Cap::new().with_mqes_z(1023).with_css(Cap::CSS_NVM | Cap::CSS_IO_SETS).with_to(1).into_bits()
-            }
+            Register::CAP => Cap::new()
+                .with_mqes_z(self.script.mqes_z)
+                .with_css(Cap::CSS_NVM | Cap::CSS_IO_SETS)
+                .with_to(1)
+                .into_bits(),
             Register::CSTS => {
                 let cc = Cc::from_bits(state.registers.get(&Register::CC.0).copied().unwrap_or(0) as u32);
                 let shst = if cc.shn() == Cc::SHN_NONE { Csts::SHST_NORMAL } else { Csts::SHST_COMPLETE };

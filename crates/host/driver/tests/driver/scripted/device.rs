@@ -3,7 +3,7 @@
 use byway_dma::{BusAddr, HostMemory};
 use byway_spec::base::admin::{AbortCdw10, AdminOpcode, QueueCdw10};
 use byway_spec::base::feature::FeatureCdw10;
-use byway_spec::base::identify::{Cns, Controller, IdentifyCdw10, Sgls, ascii_field};
+use byway_spec::base::identify::{Cns, Controller, IdentifyCdw10, Oacs, Sgls, ascii_field};
 use byway_spec::base::sgl::SglKind;
 use byway_spec::nvm::{LbaFormat, NvmNamespace};
 use byway_spec::vendor::{self, VendorArea};
@@ -147,7 +147,9 @@ impl ScriptedBus {
         let mut controller = Controller::new_zeroed();
         controller.mn = ascii_field("Scripted");
         controller.mdts = self.script.mdts;
-        controller.sgls = Sgls::new().with_supported(u8::from(self.script.sgl));
+        controller.sgls = Sgls::new().with_supported(self.script.sgl);
+        (controller.oncs, controller.cdfs) = (self.script.oncs, 1);
+        controller.oacs = Oacs::new().with_format(true);
         controller.vendor = VendorArea {
             magic: vendor::MAGIC,
             version: vendor::VERSION,

@@ -13,6 +13,7 @@ use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, HostMemory, SegmentList, p
 use byway_driver::{AttachOptions, Driver, Queue};
 use byway_link::{HostMeter, HostStep, Method, Profile};
 use byway_queue::DoorbellIndex;
+use byway_spec::base::identify::Oncs;
 use byway_spec::base::sgl::SglKind;
 use byway_spec::vendor;
 use byway_spec::{Command, Status};
@@ -35,7 +36,11 @@ pub struct Script {
     pub inline_max_bytes: u32,
     pub piggyback_max_bytes: u32,
     pub mdts: u8,
-    pub sgl: bool,
+    /// SGLS bits 1:0.
+    pub sgl: u8,
+    pub oncs: Oncs,
+    /// CAP.MQES.
+    pub mqes_z: u16,
     pub profile: Option<Profile>,
 }
 
@@ -46,7 +51,9 @@ impl Default for Script {
             inline_max_bytes: 8192,
             piggyback_max_bytes: 8192,
             mdts: 12,
-            sgl: true,
+            sgl: 1,
+            oncs: Oncs::new().with_write_zeroes(true).with_copy(true),
+            mqes_z: 1023,
             profile: None,
         }
     }

@@ -348,6 +348,8 @@ assert_offset! { Controller {
 impl Controller {
     /// In FUSES: Compare and Write.
     pub const FUSES_COMPARE_AND_WRITE: u16 = 1;
+    /// In LPA: Get Log Page takes offsets, and lengths of 32 bits.
+    pub const LPA_EXTENDED_DATA: u8 = 1 << 2;
 }
 
 /// An ASCII field padded with spaces, as SN, MN and FR are.

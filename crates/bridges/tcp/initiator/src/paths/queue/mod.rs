@@ -100,12 +100,13 @@ impl TcpPathsQueue {
             let queue = TcpQueue::lane(Arc::clone(owner), options)?;
             lanes.push(Lane::new(queue));
         }
-        let (slots, idle) = (Slots::new(options.depth), set.paths.peer(0).options.idle);
+        let depth = options.depth.commands();
+        let (slots, idle) = (Slots::new(depth), set.paths.peer(0).options.idle);
         Ok(Self {
             lanes,
             slots,
-            ended: VecDeque::with_capacity(options.depth as usize),
-            desk: Desk::new(options.depth, idle),
+            ended: VecDeque::with_capacity(depth as usize),
+            desk: Desk::new(depth, idle),
             seen_layout: SeenLayout::default(),
             chosen: None,
             seen_version: 0,
@@ -113,7 +114,7 @@ impl TcpPathsQueue {
             due: None,
             bell,
             listening: None,
-            depth: options.depth,
+            depth,
             timeout: options.timeout,
             set,
         })
@@ -136,9 +137,8 @@ impl TcpPathsQueue {
     #[inline]
     fn order(&mut self, command: &Command, tag: u64, is_call: bool) -> Result<Order> {
         let (set, seen) = (&self.set, &mut self.seen_layout);
-        let most = set.capabilities.limits.transfer_bytes;
         let layout = |nsid| seen.of(nsid, &set.layouts, |was| set.layout(nsid, was));
-        order_of_io(command, tag, is_call, most, layout)
+        order_of_io(command, tag, is_call, &set.capabilities, layout)
     }
 
     #[inline]

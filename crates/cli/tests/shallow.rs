@@ -1,0 +1,105 @@
+//! Commands on a controller whose queues are shallower than defaults: a served device, in front of which CAP.MQES is made less.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use common::server::Server;
+use common::{Image, json_lines, refused, said};
+
+const NQN: &str = "nqn.2026-01.org.example:shallow";
+
+/// PDU types, and the command that asks for a property.
+const COMMAND: u8 = 4;
+const RESPONSE: u8 = 5;
+const FABRICS: u8 = 0x7f;
+const PROPERTY_GET: u8 = 4;
+
+/// Identifiers of commands that ask for CAP.
+type Asked = Arc<Mutex<BTreeSet<[u8; 2]>>>;
+
+/// Carries connections to a target, and says less of its queues than it does.
+fn relay(target: SocketAddr, mqes_z: u16) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for host in listener.incoming().flatten() {
+            let Ok(target) = TcpStream::connect(target) else { continue };
+            let asked = Asked::default();
+            let (from, to) = (host.try_clone().unwrap(), target.try_clone().unwrap());
+            let noted = Arc::clone(&asked);
+            std::thread::spawn(move || carry(from, to, |pdu| note(pdu, &noted)));
+            std::thread::spawn(move || carry(target, host, |pdu| lessen(pdu, &asked, mqes_z)));
+        }
+    });
+    address
+}
+
+/// Carries PDU by PDU one way.
+fn carry(mut from: TcpStream, mut to: TcpStream, mut look: impl FnMut(&mut [u8])) {
+    let mut pdu = vec![0; 8];
+    loop {
+        pdu.resize(8, 0);
+        if from.read_exact(&mut pdu).is_err() {
+            break;
+        }
+        let len = u32::from_le_bytes(pdu[4..8].try_into().unwrap()) as usize;
+        pdu.resize(len, 0);
+        if from.read_exact(&mut pdu[8..]).is_err() {
+            break;
+        }
+        look(&mut pdu);
+        if to.write_all(&pdu).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(std::net::Shutdown::Both);
+}
+
+fn note(pdu: &[u8], asked: &Asked) {
+    if pdu[0] == COMMAND && pdu[8] == FABRICS && pdu[12] == PROPERTY_GET && pdu[52..56] == [0; 4] {
+        asked.lock().unwrap().insert([pdu[10], pdu[11]]);
+    }
+}
+
+fn lessen(pdu: &mut [u8], asked: &Asked, mqes_z: u16) {
+    if pdu[0] == RESPONSE && asked.lock().unwrap().remove(&[pdu[20], pdu[21]]) {
+        pdu[8..10].copy_from_slice(&mqes_z.to_le_bytes());
+    }
+}
+
+#[test]
+fn defaults_and_options_of_uris_fit_shallow_queues_and_a_depth_asked_for_is_refused() {
+    let image = Image::new(&["nvm:16M", "kv:16M"]);
+    let tcp = ["--tcp", "127.0.0.1:0", "--nqn", NQN, "--json"];
+    let (_server, line) = Server::begin(&[&[image.path().to_str().unwrap()], &tcp[..]].concat());
+    let target: SocketAddr = json_lines(&line)[0]["tcp"].as_str().unwrap().parse().unwrap();
+    let file = image.file("bytes", &[7; 1 << 20]);
+    for mqes in [127, 15, 2, 1] {
+        let uri = format!("tcp://{}/{NQN}", relay(target, mqes));
+        for uri in [uri.clone(), format!("{uri}?depth=500")] {
+            said(&["nvm", "verify", &uri, "--length", "1M"]);
+            said(&["dd", &file, &uri]);
+            said(&["perf", &uri, "--rw", "randread", "--count", "20"]);
+            said(&["kv", "put", &uri, "key", "value"]);
+            assert_eq!(said(&["kv", "get", &uri, "key"]), "value");
+        }
+        let info = said(&["info", &uri]);
+        assert!(info.contains(&format!("queues up to {mqes} deep")), "{info}");
+        let depth = (mqes + 1).to_string();
+        let over = format!("--depth of {depth} is over the {mqes} that a queue of");
+        for args in [
+            &["perf", &uri, "--rw", "randread", "--depth", &depth][..],
+            &["dd", &file, &uri, "--depth", &depth],
+        ] {
+            let error = refused(2, args);
+            assert!(error.contains(&over), "{error}");
+        }
+        let header = said(&["perf", &uri, "--rw", "randread", "--count", "20", "--depth", &mqes.to_string()]);
+        assert!(header.contains(&format!("depth {mqes}, ")), "{header}");
+    }
+}

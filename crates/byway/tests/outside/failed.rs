@@ -104,7 +104,7 @@ fn fall(device: Device) {
     let other = std::thread::spawn(move || {
         let error = put(&mut queues[0], 3, 100).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
-        assert_eq!(embedded.try_with_subsystem(|_| ()), Err(Failed));
+        assert_eq!(embedded.try_with_subsystem(|_| ()), Err(Failed::Panicked));
         assert_eq!(embedded.handle().with_subsystem(|_| ()), None);
     });
     other.join().unwrap();

@@ -20,7 +20,7 @@ use byway_spec::base::identify::{Cns, Controller, IdentifyCdw10, Oacs, Oncs};
 use byway_spec::base::log::LogPage;
 use byway_spec::nvm::{NvmCdw12, NvmNamespace, NvmOpcode};
 use byway_spec::vendor::VendorArea;
-use zerocopy::{FromBytes, FromZeros, IntoBytes};
+use zerocopy::{FromBytes, FromZeros};
 
 const NSID: Nsid = Nsid::FIRST;
 

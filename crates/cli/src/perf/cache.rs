@@ -12,7 +12,7 @@ use rustix::fs::{Advice, fadvise};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cache {
     /// The page cache, with pages of this file or block device.
-    PageCache(PathBuf),
+    Buffered(PathBuf),
     /// Nothing: this file or block device is opened with O_DIRECT.
     Direct(PathBuf),
     /// Nothing: the device is no file of this host.
@@ -27,13 +27,13 @@ impl Cache {
     pub fn of(uri: &str, device: &Device) -> Result<Self> {
         Ok(match uri.parse()? {
             Address::Embedded(uri) => match uri.place {
-                Place::Image(path) => Self::PageCache(path),
+                Place::Image(path) => Self::Buffered(path),
                 _ => Self::None,
             },
             // Commands that are passed through to an NVMe device meet no cache of the kernel's.
             Address::Blocks(uri) if !device.capabilities().admin_commands => match uri.place {
                 BlockPlace::Path(path) | BlockPlace::File(path) if uri.options.direct => Self::Direct(path),
-                BlockPlace::Path(path) | BlockPlace::File(path) => Self::PageCache(path),
+                BlockPlace::Path(path) | BlockPlace::File(path) => Self::Buffered(path),
                 _ => Self::None,
             },
             _ => Self::None,
@@ -43,7 +43,7 @@ impl Cache {
     /// The word for it in JSON.
     pub const fn name(&self) -> &'static str {
         match self {
-            Self::PageCache(_) => "page-cache",
+            Self::Buffered(_) => "page-cache",
             Self::Direct(_) => "direct",
             Self::None => "none",
         }
@@ -53,10 +53,10 @@ impl Cache {
     pub fn note(&self, is_embedded: bool, was_invalidated: bool) -> Option<String> {
         let before = if was_invalidated { ", which was dropped before" } else { "" };
         match self {
-            Self::PageCache(_) if is_embedded => {
+            Self::Buffered(_) if is_embedded => {
                 Some(format!("through the page cache{before}: the image is a file of this host"))
             }
-            Self::PageCache(_) => Some(format!("through the page cache{before}: --direct goes past it")),
+            Self::Buffered(_) => Some(format!("through the page cache{before}: --direct goes past it")),
             Self::Direct(_) => Some("past the page cache (O_DIRECT)".into()),
             Self::None => None,
         }
@@ -67,7 +67,7 @@ impl Cache {
     /// # Errors
     /// A device that is no file, or what the system says.
     pub fn invalidate(&self, uri: &str) -> Result<()> {
-        let (Self::PageCache(path) | Self::Direct(path)) = self else {
+        let (Self::Buffered(path) | Self::Direct(path)) = self else {
             bail!("--invalidate drops what the page cache holds of a file, and {uri} is read through none");
         };
         let file = File::open(path).with_context(|| format!("open {}", path.display()))?;

@@ -1,4 +1,4 @@
-//! Commands and answers go round rings, between a host and a device.
+//! Commands and completions between a host and a device.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -10,7 +10,7 @@ use crate::{
     SLOT_BYTES, SlotMemory, SubmissionConsumer, SubmissionProducer,
 };
 
-/// The memory of one queue pair. One word stands for the content of a slot or an entry.
+/// The memory of one queue pair. One word models the content of a slot or an entry.
 struct Rings {
     slots: Vec<AtomicU32>,
     entries: Vec<Entry>,
@@ -60,7 +60,7 @@ impl EntryMemory for Arc<Rings> {
     }
 }
 
-/// A device that answers each command with its content.
+/// A device that completes each command with the command's content.
 struct Device {
     rings: Arc<Rings>,
     doorbells: Arc<Doorbells>,
@@ -72,7 +72,7 @@ const TAIL: DoorbellIndex = DoorbellIndex::submission(0);
 const HEAD: DoorbellIndex = DoorbellIndex::completion(0);
 
 impl Device {
-    /// Answers what it can; returns how many commands it answered.
+    /// Completes what it can; returns how many commands it completed.
     fn run(&mut self) -> u32 {
         self.submissions.set_tail(self.doorbells.load(TAIL)).expect("a host that follows the rules");
         self.completions.set_head(self.doorbells.load(HEAD)).expect("a host that follows the rules");
@@ -111,7 +111,7 @@ fn wait(host: &mut CompletionConsumer<Arc<Rings>>) -> u32 {
     }
 }
 
-/// Commands go round rings of `size` slots, with up to `depth` in flight, and each is answered with its content.
+/// Sends commands through rings of `size` slots, up to `depth` in flight; each completion has its command's content.
 fn round_trips(size: u32, depth: u32, commands: u32) {
     let rings = Arc::new(Rings::new(size));
     let doorbells = Arc::new(Doorbells::new(1));

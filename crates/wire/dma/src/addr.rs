@@ -101,5 +101,5 @@ pub enum Why {
     Outside,
     /// Whoever has the memory did not answer in time, or refused.
     #[error("not given by whoever has the memory")]
-    NotGiven,
+    MessageFailed,
 }

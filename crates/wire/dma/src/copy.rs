@@ -2,7 +2,7 @@
 //!
 //! A plain `memcpy` may not race with another thread in Rust's memory model. On x86-64 the copies are inline
 //! assembly: the compiler sees an opaque access, and the machine's own rules hold, by which racing bytes are old or
-//! new. Elsewhere they are relaxed atomic words. Order is the caller's: copies carry none.
+//! new. ClientMemory they are relaxed atomic words. Order is the caller's: copies carry none.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) use native::{from_shared, to_shared};

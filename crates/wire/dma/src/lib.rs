@@ -14,11 +14,11 @@
 
 mod addr;
 mod copy;
-mod far;
 pub mod fuzz;
 mod host;
 mod mark;
 mod memory;
+mod message_dma;
 pub mod prp;
 mod record;
 mod segment;
@@ -31,11 +31,11 @@ mod tree;
 mod view;
 
 pub use addr::{Access, BusAddr, DmaFault, Why};
-pub use far::FarMemory;
 pub use host::HostMemory;
 pub use memory::DmaMemory;
+pub use message_dma::MessageDma;
 #[cfg(feature = "record")]
-pub use record::{Touch, Way};
+pub use record::{Direction, RecordedAccess};
 pub use segment::{Cursor, Segment, SegmentList};
 pub use space::DmaSpace;
 pub use table::MapRefusal;

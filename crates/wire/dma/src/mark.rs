@@ -18,18 +18,18 @@ const OUTSIDE: u64 = 0;
 
 /// The mark of one view, written by the one thread that uses it.
 #[derive(Debug, Default)]
-pub(crate) struct Mark {
+pub(crate) struct AccessMark {
     /// One more than the generation under which an access began.
     begun: AtomicU64,
 }
 
-impl Mark {
+impl AccessMark {
     /// An access begins, under `generation` or a later one.
     #[inline]
-    pub(crate) fn enter(&self, generation: u64) -> Inside<'_> {
+    pub(crate) fn begin(&self, generation: u64) -> AccessGuard<'_> {
         self.begun.store(generation.wrapping_add(1), Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        Inside(self)
+        AccessGuard(self)
     }
 
     /// Whether an access is under way that began before `generation`.
@@ -41,9 +41,9 @@ impl Mark {
 }
 
 /// An access that is under way.
-pub(crate) struct Inside<'a>(&'a Mark);
+pub(crate) struct AccessGuard<'a>(&'a AccessMark);
 
-impl Drop for Inside<'_> {
+impl Drop for AccessGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         self.0.begun.store(OUTSIDE, Ordering::Release);
@@ -56,9 +56,9 @@ mod tests {
 
     #[test]
     fn an_access_is_older_than_the_generations_after_the_one_it_began_under() {
-        let mark = Mark::default();
+        let mark = AccessMark::default();
         assert!(!mark.is_before(u64::MAX));
-        let inside = mark.enter(7);
+        let inside = mark.begin(7);
         assert!(mark.is_before(8) && !mark.is_before(7));
         drop(inside);
         assert!(!mark.is_before(8));

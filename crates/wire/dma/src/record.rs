@@ -8,7 +8,7 @@ use crate::BusAddr;
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// From host memory to the device.
     Read,
     /// From the device to host memory.
@@ -18,9 +18,9 @@ pub enum Way {
 /// One access by a device.
 #[cfg(feature = "record")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Touch {
+pub struct RecordedAccess {
     /// Which way.
-    pub way: Way,
+    pub direction: Direction,
     /// The first byte.
     pub at: BusAddr,
     /// Bytes touched.
@@ -32,17 +32,17 @@ pub struct Touch {
 /// Accesses since they were last taken; none before they are first asked for.
 #[cfg(feature = "record")]
 #[derive(Debug, Default)]
-pub(crate) struct Record(Mutex<Option<Vec<Touch>>>);
+pub(crate) struct Record(Mutex<Option<Vec<RecordedAccess>>>);
 
 #[cfg(feature = "record")]
 impl Record {
-    pub(crate) fn note(&self, touch: Touch) {
-        if let Some(touches) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            touches.push(touch);
+    pub(crate) fn note(&self, access: RecordedAccess) {
+        if let Some(accesses) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            accesses.push(access);
         }
     }
 
-    pub(crate) fn take(&self) -> Vec<Touch> {
+    pub(crate) fn take(&self) -> Vec<RecordedAccess> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(Vec::new()).unwrap_or_default()
     }
 }

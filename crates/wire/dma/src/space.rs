@@ -20,18 +20,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_sys::barrier;
 
-use crate::mark::Mark;
+use crate::mark::AccessMark;
 use crate::table::{MapRefusal, Range, Table, complete, load, read, store, write};
-use crate::{Access, BusAddr, DmaFault, DmaMemory, DmaView, FarMemory, HostMemory, Why};
+use crate::{Access, BusAddr, DmaFault, DmaMemory, DmaView, HostMemory, MessageDma, Why};
 
 /// The bus addresses of one device: which host memory it may reach, and how.
 #[derive(Debug, Default)]
 pub struct DmaSpace {
     tables: Mutex<Tables>,
     pub(crate) generation: AtomicU64,
-    far: Mutex<Option<Arc<dyn FarMemory>>>,
+    message_dma: Mutex<Option<Arc<dyn MessageDma>>>,
     /// Of each view that there is.
-    marks: Mutex<Vec<Weak<Mark>>>,
+    marks: Mutex<Vec<Weak<AccessMark>>>,
     #[cfg(feature = "record")]
     pub(crate) record: crate::record::Record,
 }
@@ -40,14 +40,14 @@ pub struct DmaSpace {
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     mapped: Arc<Table>,
-    pub shown: Arc<Table>,
+    pub visible: Arc<Table>,
     is_hidden: bool,
     is_revoked: bool,
 }
 
 impl Tables {
-    fn show(&mut self) {
-        self.shown = if self.hides() { Arc::default() } else { Arc::clone(&self.mapped) };
+    fn update_visible(&mut self) {
+        self.visible = if self.hides() { Arc::default() } else { Arc::clone(&self.mapped) };
     }
 
     fn hides(&self) -> bool {
@@ -105,7 +105,7 @@ impl DmaSpace {
     pub fn hide(&self, is_hidden: bool) {
         let mut tables = self.lock();
         tables.is_hidden = is_hidden;
-        tables.show();
+        tables.update_visible();
         self.generation.fetch_add(1, Ordering::Release);
     }
 
@@ -114,7 +114,7 @@ impl DmaSpace {
     pub fn revoke(&self, is_revoked: bool) {
         let mut tables = self.lock();
         tables.is_revoked = is_revoked;
-        tables.show();
+        tables.update_visible();
         self.generation.fetch_add(1, Ordering::Release);
     }
 
@@ -139,8 +139,8 @@ impl DmaSpace {
 
     /// Has devices turn to `far` for addresses at which nothing is mapped; to nobody with `None`. An access that has begun
     /// goes on with what was there.
-    pub fn set_far(&self, far: Option<Arc<dyn FarMemory>>) {
-        *self.far.lock().unwrap_or_else(PoisonError::into_inner) = far;
+    pub fn set_message_dma(&self, message_dma: Option<Arc<dyn MessageDma>>) {
+        *self.message_dma.lock().unwrap_or_else(PoisonError::into_inner) = message_dma;
     }
 
     /// Does what may be done as long as devices see what is mapped, or finds that they do not. What is hidden afterwards waits
@@ -148,7 +148,7 @@ impl DmaSpace {
     ///
     /// # Errors
     /// Memory is hidden.
-    pub fn while_shown<R>(&self, act: impl FnOnce() -> R) -> Result<R, Why> {
+    pub fn while_visible<R>(&self, act: impl FnOnce() -> R) -> Result<R, Why> {
         let tables = self.lock();
         if tables.hides() { Err(Why::Unmapped) } else { Ok(act()) }
     }
@@ -157,32 +157,32 @@ impl DmaSpace {
     ///
     /// # Errors
     /// The failure, where asking does not help.
-    pub(crate) fn far(&self, fault: DmaFault) -> Result<Arc<dyn FarMemory>, DmaFault> {
+    pub(crate) fn message_dma(&self, fault: DmaFault) -> Result<Arc<dyn MessageDma>, DmaFault> {
         if fault.why != Why::Unmapped || self.lock().hides() {
             return Err(fault);
         }
-        self.far.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or(fault)
+        self.message_dma.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or(fault)
     }
 
     /// A device's own way into the space.
     #[must_use]
     pub fn view(self: &Arc<Self>) -> DmaView {
-        let mark = Arc::new(Mark::default());
+        let mark = Arc::new(AccessMark::default());
         self.marks.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&mark));
-        let table = Arc::clone(&self.lock().shown);
+        let table = Arc::clone(&self.lock().visible);
         DmaView::new(Arc::clone(self), table, mark)
     }
 
     /// What devices touched since the last call; from the first call on it is recorded.
     #[cfg(feature = "record")]
-    pub fn take_record(&self) -> Vec<crate::record::Touch> {
+    pub fn take_record(&self) -> Vec<crate::record::RecordedAccess> {
         self.record.take()
     }
 
     fn replace(&self, change: impl FnOnce(&Table) -> Result<Table, MapRefusal>) -> Result<(), MapRefusal> {
         let mut tables = self.lock();
         tables.mapped = Arc::new(change(&tables.mapped)?);
-        tables.show();
+        tables.update_visible();
         self.generation.fetch_add(1, Ordering::Release);
         Ok(())
     }
@@ -195,23 +195,23 @@ impl DmaSpace {
 
 impl HostMemory for DmaSpace {
     fn read(&self, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
-        read(&*self.lock().shown, at, into)
+        read(&*self.lock().visible, at, into)
     }
 
     fn write(&self, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
-        write(&*self.lock().shown, at, from)
+        write(&*self.lock().visible, at, from)
     }
 
     fn store_completion(&self, at: BusAddr, entry: &[u8; COMPLETION_BYTES]) -> Result<(), DmaFault> {
-        complete(&*self.lock().shown, at, entry)
+        complete(&*self.lock().visible, at, entry)
     }
 
     fn load_u32(&self, at: BusAddr) -> Result<u32, DmaFault> {
-        load(&*self.lock().shown, at)
+        load(&*self.lock().visible, at)
     }
 
     fn store_u32(&self, at: BusAddr, value: u32) -> Result<(), DmaFault> {
-        store(&*self.lock().shown, at, value)
+        store(&*self.lock().visible, at, value)
     }
 }
 
@@ -360,9 +360,9 @@ mod tests {
 
     /// Two pages from 0x3000, of somebody else's.
     #[derive(Debug)]
-    struct Elsewhere(Mutex<Vec<u8>>);
+    struct ClientMemory(Mutex<Vec<u8>>);
 
-    impl FarMemory for Elsewhere {
+    impl MessageDma for ClientMemory {
         fn read(&self, _: &DmaSpace, at: BusAddr, into: &mut [u8]) -> Result<(), Why> {
             let from = at.0.checked_sub(3 * PAGE).ok_or(Why::Unmapped)? as usize;
             let bytes = self.0.lock().unwrap();
@@ -385,11 +385,11 @@ mod tests {
         space.map(Arc::clone(&near), BusAddr(2 * PAGE), Access::ReadWrite).unwrap();
         let view = space.view();
         assert_eq!(view.load_u32(BusAddr(3 * PAGE)).unwrap_err().why, Why::Unmapped);
-        let far = Arc::new(Elsewhere(Mutex::new(vec![0; 2 * PAGE_BYTES])));
-        space.set_far(Some(Arc::clone(&far) as Arc<dyn FarMemory>));
+        let client = Arc::new(ClientMemory(Mutex::new(vec![0; 2 * PAGE_BYTES])));
+        space.set_message_dma(Some(Arc::clone(&client) as Arc<dyn MessageDma>));
         let bytes: Vec<u8> = (0..3 * PAGE_BYTES).map(|at| (at % 251) as u8).collect();
         view.write(BusAddr(2 * PAGE), &bytes).unwrap();
-        assert_eq!(far.0.lock().unwrap()[..], bytes[PAGE_BYTES..]);
+        assert_eq!(client.0.lock().unwrap()[..], bytes[PAGE_BYTES..]);
         let mut read = vec![0; bytes.len() - 10];
         view.read(BusAddr(2 * PAGE + 10), &mut read).unwrap();
         assert_eq!(read, bytes[10..]);
@@ -401,7 +401,7 @@ mod tests {
         assert_eq!((&slot[16..32], slot[32]), (&[7; 16][..], bytes[PAGE_BYTES + 32]));
         let fault = view.read(BusAddr(4 * PAGE), &mut vec![0; PAGE_BYTES + 1]).unwrap_err();
         assert_eq!((fault.at, fault.len), (BusAddr(4 * PAGE), PAGE_BYTES + 1));
-        space.set_far(None);
+        space.set_message_dma(None);
         assert!(view.load_u32(BusAddr(3 * PAGE)).is_err());
     }
 }

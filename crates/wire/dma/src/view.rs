@@ -11,9 +11,9 @@ use std::sync::atomic::Ordering;
 use byway_spec::base::command::COMMAND_BYTES;
 use byway_spec::base::completion::COMPLETION_BYTES;
 
-use crate::far::{complete as complete_far, pieces};
-use crate::mark::Mark;
-use crate::record::Way;
+use crate::mark::AccessMark;
+use crate::message_dma::{complete as complete_by_message, split_by_mapping};
+use crate::record::Direction;
 use crate::table::{Hit, Locate, Table, complete, load, read, read_slot, store, write};
 use crate::{BusAddr, DmaFault, DmaSpace, HostMemory};
 
@@ -27,14 +27,14 @@ pub struct DmaView {
     table: RefCell<Arc<Table>>,
     seen: Cell<u64>,
     recent: Recent,
-    mark: Arc<Mark>,
+    mark: Arc<AccessMark>,
 }
 
 // SAFETY: the pointers in `recent` lead into memory that `table` holds and that any thread may touch.
 unsafe impl Send for DmaView {}
 
 impl DmaView {
-    pub(crate) fn new(space: Arc<DmaSpace>, table: Arc<Table>, mark: Arc<Mark>) -> Self {
+    pub(crate) fn new(space: Arc<DmaSpace>, table: Arc<Table>, mark: Arc<AccessMark>) -> Self {
         let table = RefCell::new(table);
         Self { space, table, seen: Cell::new(NEVER), recent: Recent::default(), mark }
     }
@@ -51,7 +51,7 @@ impl DmaView {
         // The generation only moves under the lock.
         self.seen.set(self.space.generation.load(Ordering::Acquire));
         self.recent.forget();
-        *self.table.borrow_mut() = Arc::clone(&tables.shown);
+        *self.table.borrow_mut() = Arc::clone(&tables.visible);
     }
 
     /// Copies what a device wants of `moved_bytes` that it moves, such as a page. The rest is not touched: it may be
@@ -61,21 +61,21 @@ impl DmaView {
     /// Some byte of `into` is not mapped for the device to read.
     #[inline]
     pub fn read_part(&self, at: BusAddr, into: &mut [u8], moved_bytes: usize) -> Result<(), DmaFault> {
-        self.note_moved(Way::Read, at, into.len(), moved_bytes);
-        self.marked(|view| read(view, at, into)).or_else(|fault| self.read_far(fault, at, into))
+        self.note_moved(Direction::Read, at, into.len(), moved_bytes);
+        self.marked(|view| read(view, at, into)).or_else(|fault| self.read_by_message(fault, at, into))
     }
 
     /// Makes an access, marked for as long as it lasts. Nobody is asked for far memory under a mark: that takes long.
     #[inline]
     fn marked<R>(&self, act: impl FnOnce(&Self) -> R) -> R {
-        let _inside = self.mark.enter(self.space.generation.load(Ordering::Relaxed));
+        let _inside = self.mark.begin(self.space.generation.load(Ordering::Relaxed));
         act(self)
     }
 
     /// Notes an access that moves what it touches.
     #[inline]
-    fn note(&self, way: Way, at: BusAddr, len_bytes: usize) {
-        self.note_moved(way, at, len_bytes, len_bytes);
+    fn note(&self, direction: Direction, at: BusAddr, len_bytes: usize) {
+        self.note_moved(direction, at, len_bytes, len_bytes);
     }
 
     /// Notes an access, where a record is kept.
@@ -84,15 +84,15 @@ impl DmaView {
         not(feature = "record"),
         expect(unused_variables, clippy::unused_self, reason = "no record is kept")
     )]
-    fn note_moved(&self, way: Way, at: BusAddr, len_bytes: usize, moved_bytes: usize) {
+    fn note_moved(&self, direction: Direction, at: BusAddr, len_bytes: usize, moved_bytes: usize) {
         #[cfg(feature = "record")]
-        self.space.record.note(crate::record::Touch { way, at, len_bytes, moved_bytes });
+        self.space.record.note(crate::record::RecordedAccess { direction, at, len_bytes, moved_bytes });
     }
 
     #[cold]
-    fn read_far(&self, fault: DmaFault, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
-        let far = self.space.far(fault)?;
-        pieces(
+    fn read_by_message(&self, fault: DmaFault, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
+        let client = self.space.message_dma(fault)?;
+        split_by_mapping(
             at,
             into.len(),
             |at| self.hit(at).is_some(),
@@ -101,16 +101,16 @@ impl DmaView {
                 if here {
                     self.marked(|view| read(view, at, piece)).map_err(|fault| fault.why)
                 } else {
-                    far.read(&self.space, at, piece)
+                    client.read(&self.space, at, piece)
                 }
             },
         )
     }
 
     #[cold]
-    fn write_far(&self, fault: DmaFault, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
-        let far = self.space.far(fault)?;
-        pieces(
+    fn write_by_message(&self, fault: DmaFault, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
+        let client = self.space.message_dma(fault)?;
+        split_by_mapping(
             at,
             from.len(),
             |at| self.hit(at).is_some(),
@@ -119,34 +119,34 @@ impl DmaView {
                 if here {
                     self.marked(|view| write(view, at, piece)).map_err(|fault| fault.why)
                 } else {
-                    far.write(&self.space, at, piece)
+                    client.write(&self.space, at, piece)
                 }
             },
         )
     }
 
     #[cold]
-    fn complete_far(
+    fn complete_by_message(
         &self,
         fault: DmaFault,
         at: BusAddr,
         entry: &[u8; COMPLETION_BYTES],
     ) -> Result<(), DmaFault> {
-        let far = self.space.far(fault)?;
-        complete_far(&*far, &self.space, at, entry).map_err(|why| DmaFault { why, ..fault })
+        let client = self.space.message_dma(fault)?;
+        complete_by_message(&*client, &self.space, at, entry).map_err(|why| DmaFault { why, ..fault })
     }
 
     #[cold]
-    fn load_far(&self, fault: DmaFault, at: BusAddr) -> Result<u32, DmaFault> {
+    fn load_by_message(&self, fault: DmaFault, at: BusAddr) -> Result<u32, DmaFault> {
         let mut word = [0; 4];
-        let read = self.space.far(fault)?.read(&self.space, at, &mut word);
+        let read = self.space.message_dma(fault)?.read(&self.space, at, &mut word);
         read.map_err(|why| DmaFault { why, ..fault })?;
         Ok(u32::from_le_bytes(word))
     }
 
     #[cold]
-    fn store_far(&self, fault: DmaFault, at: BusAddr, value: u32) -> Result<(), DmaFault> {
-        let written = self.space.far(fault)?.write(&self.space, at, &value.to_le_bytes());
+    fn store_by_message(&self, fault: DmaFault, at: BusAddr, value: u32) -> Result<(), DmaFault> {
+        let written = self.space.message_dma(fault)?.write(&self.space, at, &value.to_le_bytes());
         written.map_err(|why| DmaFault { why, ..fault })
     }
 
@@ -179,32 +179,33 @@ impl HostMemory for DmaView {
 
     #[inline]
     fn write(&self, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
-        self.note(Way::Write, at, from.len());
-        self.marked(|view| write(view, at, from)).or_else(|fault| self.write_far(fault, at, from))
+        self.note(Direction::Write, at, from.len());
+        self.marked(|view| write(view, at, from)).or_else(|fault| self.write_by_message(fault, at, from))
     }
 
     #[inline]
     fn store_completion(&self, at: BusAddr, entry: &[u8; COMPLETION_BYTES]) -> Result<(), DmaFault> {
-        self.note(Way::Write, at, entry.len());
-        self.marked(|view| complete(view, at, entry)).or_else(|fault| self.complete_far(fault, at, entry))
+        self.note(Direction::Write, at, entry.len());
+        self.marked(|view| complete(view, at, entry))
+            .or_else(|fault| self.complete_by_message(fault, at, entry))
     }
 
     #[inline]
     fn load_u32(&self, at: BusAddr) -> Result<u32, DmaFault> {
-        self.note(Way::Read, at, 4);
-        self.marked(|view| load(view, at)).or_else(|fault| self.load_far(fault, at))
+        self.note(Direction::Read, at, 4);
+        self.marked(|view| load(view, at)).or_else(|fault| self.load_by_message(fault, at))
     }
 
     #[inline]
     fn store_u32(&self, at: BusAddr, value: u32) -> Result<(), DmaFault> {
-        self.note(Way::Write, at, 4);
-        self.marked(|view| store(view, at, value)).or_else(|fault| self.store_far(fault, at, value))
+        self.note(Direction::Write, at, 4);
+        self.marked(|view| store(view, at, value)).or_else(|fault| self.store_by_message(fault, at, value))
     }
 
     #[inline]
     fn read_slot64(&self, at: BusAddr, into: &mut [u8; COMMAND_BYTES]) -> Result<(), DmaFault> {
-        self.note(Way::Read, at, COMMAND_BYTES);
-        self.marked(|view| read_slot(view, at, into)).or_else(|fault| self.read_far(fault, at, into))
+        self.note(Direction::Read, at, COMMAND_BYTES);
+        self.marked(|view| read_slot(view, at, into)).or_else(|fault| self.read_by_message(fault, at, into))
     }
 }
 

@@ -12,8 +12,8 @@ const BEFORE_PHASE: usize = COMPLETION_BYTES - 4;
 ///
 /// An implementer answers within a time that it states, whatever whoever has the memory does, and may be asked by several
 /// threads at once. Bytes of a write are there for whoever sees those of a later one. Each question is put within
-/// [`crate::DmaSpace::while_shown`], so that none follows once memory is taken away.
-pub trait FarMemory: Send + Sync + std::fmt::Debug {
+/// [`crate::DmaSpace::while_visible`], so that none follows once memory is taken away.
+pub trait MessageDma: Send + Sync + std::fmt::Debug {
     /// Copies from it.
     ///
     /// # Errors
@@ -29,31 +29,31 @@ pub trait FarMemory: Send + Sync + std::fmt::Debug {
 
 /// Writes a completion: the dword with the phase tag last, by a write of its own.
 pub(crate) fn complete(
-    far: &dyn FarMemory,
+    client: &dyn MessageDma,
     space: &DmaSpace,
     at: BusAddr,
     entry: &[u8; COMPLETION_BYTES],
 ) -> Result<(), Why> {
     let (body, phase) = entry.split_at(BEFORE_PHASE);
-    far.write(space, at, body)?;
-    far.write(space, at.checked_add(BEFORE_PHASE as u64).ok_or(Why::Unmapped)?, phase)
+    client.write(space, at, body)?;
+    client.write(space, at.checked_add(BEFORE_PHASE as u64).ok_or(Why::Unmapped)?, phase)
 }
 
-/// Goes through an access that is partly or wholly elsewhere, in pieces that are all here or all elsewhere. `is_here` tells of
+/// Goes through an access that is partly or wholly elsewhere, in pieces that are all here or all elsewhere. `is_mapped` tells of
 /// a page; `act` is told where a piece is, which bytes of the access it has, and whether it is here.
-pub(crate) fn pieces(
+pub(crate) fn split_by_mapping(
     at: BusAddr,
     len: usize,
-    is_here: impl Fn(BusAddr) -> bool,
+    is_mapped: impl Fn(BusAddr) -> bool,
     mut act: impl FnMut(BusAddr, std::ops::Range<usize>, bool) -> Result<(), Why>,
 ) -> Result<(), DmaFault> {
     let fault = |why| DmaFault { at, len, why };
     let mut done = 0;
     while done < len {
         let from = at.checked_add(done as u64).ok_or(fault(Why::Unmapped))?;
-        let here = is_here(from);
+        let here = is_mapped(from);
         let mut end = done + left_in_page(from);
-        while end < len && at.checked_add(end as u64).is_some_and(|next| is_here(next) == here) {
+        while end < len && at.checked_add(end as u64).is_some_and(|next| is_mapped(next) == here) {
             end += PAGE_BYTES;
         }
         let end = end.min(len);

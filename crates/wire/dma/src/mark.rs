@@ -1,30 +1,30 @@
-//! Which accesses of a view are under way.
+//! Marks of the accesses that a view has in progress, so that unmapping can wait for them (decision 0020).
 //!
 //! ```text
-//! a view                                   who waits
+//! view                                     unmapping thread
 //! mark = generation                        table = without the range; generation += 1
-//! (the compiler keeps the order)           a barrier in every thread of the process
+//! (the compiler keeps the order)           membarrier: a barrier in every thread of the process
 //! look the address up, copy                wait while mark is an older generation
 //! mark = OUTSIDE
 //! ```
 //!
-//! Either the barrier finds the mark written, and the access is waited for; or the access looks the address up after the
-//! barrier, and finds the new table. Accesses pay two stores for it and no barrier: waiting is rare, and pays for both.
+//! Either the mark is visible after the barrier, and the unmapping thread waits for the access; or the access looks the
+//! address up after the barrier, and finds the new table. An access pays two stores and no barrier; the rare unmap pays.
 
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
-/// Not in an access.
+/// No access is in progress.
 const OUTSIDE: u64 = 0;
 
-/// The mark of one view, written by the one thread that uses it.
+/// The mark of one view, written only by the thread that uses the view.
 #[derive(Debug, Default)]
 pub(crate) struct AccessMark {
-    /// One more than the generation under which an access began.
+    /// The generation at the start of the access, plus 1; or [`OUTSIDE`].
     begun: AtomicU64,
 }
 
 impl AccessMark {
-    /// An access begins, under `generation` or a later one.
+    /// Begins an access under `generation` or a later one; it ends when the guard is dropped.
     #[inline]
     pub(crate) fn begin(&self, generation: u64) -> AccessGuard<'_> {
         self.begun.store(generation.wrapping_add(1), Ordering::Relaxed);
@@ -32,15 +32,15 @@ impl AccessMark {
         AccessGuard(self)
     }
 
-    /// Whether an access is under way that began before `generation`.
+    /// Whether an access is in progress that began before `generation`.
     pub(crate) fn is_before(&self, generation: u64) -> bool {
-        // Acquire: what the access did is done for who sees its end.
+        // Acquire: pairs with the Release at the end, so that the access's copies are complete.
         let begun = self.begun.load(Ordering::Acquire);
         begun != OUTSIDE && begun <= generation
     }
 }
 
-/// An access that is under way.
+/// An access in progress.
 pub(crate) struct AccessGuard<'a>(&'a AccessMark);
 
 impl Drop for AccessGuard<'_> {

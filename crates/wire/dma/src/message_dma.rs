@@ -1,4 +1,5 @@
-//! Memory that stands nowhere in this process: whoever has it is asked for its bytes, and takes them.
+//! Host memory that is not mapped in this process, accessed by messages to the client (vfio-user DMA_READ and
+//! DMA_WRITE).
 
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::base::prp::PAGE_BYTES;
@@ -8,26 +9,27 @@ use crate::{BusAddr, DmaFault, DmaSpace, Why};
 /// Bytes of a completion before the dword with its phase tag.
 const BEFORE_PHASE: usize = COMPLETION_BYTES - 4;
 
-/// Memory that a [`crate::DmaSpace`] turns to for addresses at which nothing is mapped.
+/// Memory that a [`crate::DmaSpace`] reads and writes by messages, at addresses where nothing is mapped.
 ///
-/// An implementer answers within a time that it states, whatever whoever has the memory does, and may be asked by several
-/// threads at once. Bytes of a write are there for whoever sees those of a later one. Each question is put within
-/// [`crate::DmaSpace::while_visible`], so that none follows once memory is taken away.
+/// Each call returns within a bounded time that the implementer documents, even if the client does not answer. Calls
+/// may come from several threads. A reader that sees the bytes of one write also sees those of earlier writes.
+/// Implementers send each message within [`crate::DmaSpace::while_visible`], so that none follows an unmap or a
+/// reset.
 pub trait MessageDma: Send + Sync + std::fmt::Debug {
-    /// Copies from it.
+    /// Reads client memory from `at`.
     ///
     /// # Errors
-    /// Some byte is not there, may not be read, or did not come.
+    /// A byte is not mapped or not readable, or the client did not answer.
     fn read(&self, space: &DmaSpace, at: BusAddr, into: &mut [u8]) -> Result<(), Why>;
 
-    /// Copies to it.
+    /// Writes client memory from `at`.
     ///
     /// # Errors
-    /// Some byte is not there, may not be written, or was not taken.
+    /// A byte is not mapped or not writable, or the client did not answer.
     fn write(&self, space: &DmaSpace, at: BusAddr, from: &[u8]) -> Result<(), Why>;
 }
 
-/// Writes a completion: the dword with the phase tag last, by a write of its own.
+/// Writes a completion in two messages: first the body, then the dword with the phase tag.
 pub(crate) fn complete(
     client: &dyn MessageDma,
     space: &DmaSpace,
@@ -39,8 +41,8 @@ pub(crate) fn complete(
     client.write(space, at.checked_add(BEFORE_PHASE as u64).ok_or(Why::Unmapped)?, phase)
 }
 
-/// Goes through an access that is partly or wholly elsewhere, in pieces that are all here or all elsewhere. `is_mapped` tells of
-/// a page; `act` is told where a piece is, which bytes of the access it has, and whether it is here.
+/// Splits an access into pieces that are wholly mapped here or wholly the client's. `is_mapped` says which, page by
+/// page; `act` receives a piece's address, its range within the access, and whether it is mapped.
 pub(crate) fn split_by_mapping(
     at: BusAddr,
     len: usize,

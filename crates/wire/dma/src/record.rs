@@ -1,4 +1,4 @@
-//! What devices touched of host memory, access by access: the other side of a ledger, for tests.
+//! A record of each access of a device to host memory. Tests compare it with the ledger.
 
 #[cfg(feature = "record")]
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 #[cfg(feature = "record")]
 use crate::BusAddr;
 
-/// Which way bytes go.
+/// Direction of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From host memory to the device.
@@ -19,17 +19,17 @@ pub enum Direction {
 #[cfg(feature = "record")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordedAccess {
-    /// Which way.
+    /// Direction.
     pub direction: Direction,
-    /// The first byte.
+    /// Address of the first byte.
     pub at: BusAddr,
-    /// Bytes touched.
+    /// Bytes accessed.
     pub len_bytes: usize,
-    /// Bytes that crossed the link for them: more where a device moves whole pages.
+    /// Bytes that crossed the link: more if the device moves whole pages.
     pub moved_bytes: usize,
 }
 
-/// Accesses since they were last taken; none before they are first asked for.
+/// Accesses since the last `take`; recording starts with the first.
 #[cfg(feature = "record")]
 #[derive(Debug, Default)]
 pub(crate) struct Record(Mutex<Option<Vec<RecordedAccess>>>);

@@ -1,8 +1,8 @@
-//! A device's own way into a space.
+//! A device's cached view of a DMA space.
 //!
-//! A view keeps a reference to the table it saw last and the ranges it hit last: a command goes round a submission ring, its
-//! data and a completion ring. It marks each access that it makes, by the generation under which it begins, so that
-//! [`DmaSpace::settle`] knows what it has to wait for ([`crate::mark`]).
+//! A view caches the current table and the recently hit ranges, as a command accesses a submission ring, its data and
+//! a completion ring. It marks each access with the generation at its start, for [`DmaSpace::settle`]
+//! ([`crate::mark`]).
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::record::Direction;
 use crate::table::{Hit, Locate, Table, complete, load, read, read_slot, store, write};
 use crate::{BusAddr, DmaFault, DmaSpace, HostMemory};
 
-/// No generation: the first access looks the table up.
+/// No generation: forces the first access to load the table.
 const NEVER: u64 = u64::MAX;
 
-/// A device's own way into a [`DmaSpace`]. It may move between threads but not be used by two at a time.
+/// A device's view of a [`DmaSpace`]. It may move between threads, but only one may use it at a time.
 #[derive(Debug)]
 pub struct DmaView {
     space: Arc<DmaSpace>,
@@ -30,7 +30,7 @@ pub struct DmaView {
     mark: Arc<AccessMark>,
 }
 
-// SAFETY: the pointers in `recent` lead into memory that `table` holds and that any thread may touch.
+// SAFETY: `table` holds the memory that the pointers in `recent` point into, and any thread may access that memory.
 unsafe impl Send for DmaView {}
 
 impl DmaView {
@@ -45,7 +45,7 @@ impl DmaView {
         &self.space
     }
 
-    /// Lets go of memory that was unmapped, which the next access would do otherwise.
+    /// Releases memory that was unmapped; otherwise the next access does.
     pub fn refresh(&self) {
         let tables = self.space.lock();
         // The generation only moves under the lock.
@@ -54,8 +54,8 @@ impl DmaView {
         *self.table.borrow_mut() = Arc::clone(&tables.visible);
     }
 
-    /// Copies what a device wants of `moved_bytes` that it moves, such as a page. The rest is not touched: it may be
-    /// somebody else's, who writes it meanwhile.
+    /// Reads `into`, the needed part of the `moved_bytes` that the device moves, such as a page. The rest is not
+    /// accessed: the host may be using it for something else.
     ///
     /// # Errors
     /// Some byte of `into` is not mapped for the device to read.
@@ -65,20 +65,20 @@ impl DmaView {
         self.marked(|view| read(view, at, into)).or_else(|fault| self.read_by_message(fault, at, into))
     }
 
-    /// Makes an access, marked for as long as it lasts. Nobody is asked for far memory under a mark: that takes long.
+    /// Runs a marked access. [`MessageDma`] is never called within one: `settle` would wait for the client.
     #[inline]
     fn marked<R>(&self, act: impl FnOnce(&Self) -> R) -> R {
         let _inside = self.mark.begin(self.space.generation.load(Ordering::Relaxed));
         act(self)
     }
 
-    /// Notes an access that moves what it touches.
+    /// Records an access that moves only the bytes it needs.
     #[inline]
     fn note(&self, direction: Direction, at: BusAddr, len_bytes: usize) {
         self.note_moved(direction, at, len_bytes, len_bytes);
     }
 
-    /// Notes an access, where a record is kept.
+    /// Records an access, if the `record` feature is on.
     #[inline]
     #[cfg_attr(
         not(feature = "record"),
@@ -209,13 +209,13 @@ impl HostMemory for DmaView {
     }
 }
 
-/// Ranges that are remembered. A queue has two rings, its bounce pages, and a buffer for each command in flight.
+/// Cached ranges. A queue has two rings, its bounce pages, and a buffer for each command in flight.
 const RECENT_RANGES: usize = 64;
 
-/// Addresses closer than this are remembered in one place. Ranges that a host hands out one by one lie further apart.
+/// log2 of the bytes per cache set. Ranges that a host allocates one by one are further apart.
 const RECENT_BYTES_LOG2: u32 = 22;
 
-/// The ranges hit last, each in the place that the address says: one look tells.
+/// Direct-mapped cache of recently hit ranges, indexed by address.
 #[derive(Debug)]
 struct Recent {
     hits: Box<[Cell<Hit>; RECENT_RANGES]>,
@@ -260,7 +260,7 @@ mod tests {
     use crate::testing::{PAGE, pages};
 
     #[test]
-    fn ranges_remembered_in_one_place_are_told_apart() {
+    fn ranges_in_the_same_cache_slot_are_distinguished() {
         let space = Arc::new(DmaSpace::new());
         let apart = (RECENT_RANGES as u64) << RECENT_BYTES_LOG2;
         let starts = [0, PAGE, apart, apart + PAGE, 5 * apart];
@@ -288,11 +288,11 @@ mod tests {
         assert!(view.read(BusAddr(0), &mut [0]).is_ok());
         assert!(Arc::ptr_eq(&space.unmap(BusAddr(0)).unwrap(), &memory));
         assert!(view.read(BusAddr(0), &mut [0]).is_err());
-        assert_eq!(Arc::strong_count(&memory), 1, "a view lets go of what was unmapped");
+        assert_eq!(Arc::strong_count(&memory), 1, "a view releases unmapped memory");
     }
 
     #[test]
-    fn mapping_while_a_device_runs_never_shows_it_the_wrong_memory() {
+    fn mapping_beside_a_running_view_never_yields_the_wrong_memory() {
         const LOOKS: u32 = if cfg!(miri) { 100 } else { 20_000 };
         let space = Arc::new(DmaSpace::new());
         let (fixed, moving) = (pages(1), pages(1));
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn an_access_that_had_begun_is_waited_for_and_one_that_begins_later_is_not() {
+    fn settle_waits_for_earlier_accesses_and_not_for_later_ones() {
         const ROUNDS: u32 = if cfg!(miri) { 20 } else { 2000 };
         let space = Arc::new(DmaSpace::new());
         let (view, memory) = (space.view(), pages(16));
@@ -338,7 +338,7 @@ mod tests {
                 if space.settle().is_err() {
                     break;
                 }
-                // Nobody else writes from here on.
+                // No other thread writes from here on.
                 memory.write_at(0, &vec![0; 16 * PAGE_BYTES]).unwrap();
                 let mut after = vec![0; 16 * PAGE_BYTES];
                 memory.read_at(0, &mut after).unwrap();

@@ -1,4 +1,4 @@
-//! Messages as they stand in a socket: what the protocol writes down, what QEMU sends, and what a liar sends.
+//! Messages as bytes: the protocol's own, QEMU's, and invalid ones.
 #![allow(clippy::unwrap_used)]
 
 use byway_vfio_user_wire::*;
@@ -108,10 +108,13 @@ fn accesses_that_run_past_the_end_of_all_numbers_are_refused() {
 fn capabilities_have_the_defaults_of_the_protocol() {
     for payload in [&[0, 0, 0, 0][..], b"\0\0\0\0\0", b"\0\0\0\0{}\0", b"\0\0\0\0{\"capabilities\":{}}\0"] {
         let Ok(Request::Version(version)) = parse(Command::VERSION, payload) else { panic!() };
-        let told = version.capabilities;
-        assert_eq!((told.max_msg_fds(), told.max_data_xfer_size(), told.pgsizes()), (1, 1 << 20, 4096));
+        let capabilities = version.capabilities;
         assert_eq!(
-            (told.max_dma_maps(), told.write_multiple(), told.has_twin_socket()),
+            (capabilities.max_msg_fds(), capabilities.max_data_xfer_size(), capabilities.pgsizes()),
+            (1, 1 << 20, 4096)
+        );
+        assert_eq!(
+            (capabilities.max_dma_maps(), capabilities.write_multiple(), capabilities.has_twin_socket()),
             (65_535, false, false)
         );
     }
@@ -165,7 +168,7 @@ fn a_region_says_how_long_its_answer_is_to_those_who_take_less() {
 }
 
 #[test]
-fn capabilities_of_a_region_that_lead_astray_are_refused() {
+fn region_capabilities_that_point_outside_are_refused() {
     let good = encoded(&region(vec![Area { offset: 0x1000, bytes: 0x1000 }]), 64);
     let with = |at: usize, word: u32| {
         let mut payload = good.clone();

@@ -1,10 +1,10 @@
-//! The reader: any bytes in any pieces end in the same messages, and the stream stays in step.
+//! The reader: any bytes, cut at any point, yield the same messages, and the stream stays in step.
 #![allow(clippy::unwrap_used)]
 
 use byway_vfio_user_wire::*;
 use proptest::prelude::*;
 
-/// What came out, in words that can be compared.
+/// Reader output as comparable values.
 #[derive(Debug, PartialEq, Eq)]
 enum Out {
     Message(Header, Vec<u8>, Vec<u32>),
@@ -207,7 +207,7 @@ fn a_message_whose_descriptors_were_lost_is_refused_and_no_other() {
 }
 
 #[test]
-fn it_tells_whether_a_stream_may_end_here() {
+fn reader_reports_whether_the_stream_may_end_here() {
     let mut reader = Reader::<u32>::new(Limits::default());
     assert!(reader.is_between_messages());
     let bytes = message(2, &[0; 32]);

@@ -1,4 +1,4 @@
-//! What is encoded is what is parsed, whatever it says.
+//! Round trips: whatever is encoded is parsed unchanged.
 #![allow(clippy::unwrap_used)]
 
 use byway_vfio_user_wire::*;

@@ -6,7 +6,7 @@ use byway_tcp_codec::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// A PDU as it was read: its data in one, and the verdict on it.
+/// A PDU as read: its data in one piece, and the digest check.
 type Read<P> = (P, Vec<u8>, Option<DataCheck>);
 
 /// Reads `bytes` in pieces of these lengths, over and over.

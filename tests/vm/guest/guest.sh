@@ -12,7 +12,7 @@ block=/dev/$(namespace "$name" 1)
 
 # What is acknowledged is written to the host, which outlives the guest.
 if [ "$boot" != 1 ]; then
-    check "what the last guest was told is there" numbered check "$block" /share/journal
+    check "what was acknowledged to the last guest is there" numbered check "$block" /share/journal
     check "and the device as good as new" fio_verified "$block" --rw=randwrite --bs=4k --iodepth=32 --offset=64M --size=8M
 fi
 [ "$boot" != 3 ] || return 0

@@ -31,19 +31,19 @@ served() {
 }
 check "Linux serves a subsystem at two ports" served
 
-told() {
+discovered() {
     local port
     for port in 1 2; do says "10.9.$port.2.*$nqn" byway discover "tcp://10.9.$port.2:4420"; done
     until_true 60 reached_by_both
 }
 
-# Who opens a device goes on with the port that answers first.
+# An opened device uses the port that answers first.
 reached_by_both() {
     byway info "$uri" > found
     grep -q 'path 10.9.1.2:4420: namespace 1 optimized, namespace 2 non-optimized' found &&
         grep -q 'path 10.9.2.2:4420: namespace 1 non-optimized, namespace 2 optimized' found
 }
-check "each is discovered, and says how it serves each namespace" told
+check "each port is discovered, with the ANA state of each namespace" discovered
 
 # Linux does not compare ranges with a namespace's size: nvmet.sh says more.
 suite() {
@@ -65,7 +65,7 @@ goes_by() {
     [ "$(sent "$1")" -ge $((before + 100000)) ] && [ "$(sent $((3 - $1)))" -lt $((other + 20000)) ]
 }
 
-# Whatever of a check fails: nothing of it runs into the next.
+# If a check fails, its load must not run into the next.
 ends_with_it() {
     trap 'touch enough; network 1 delay 0ms; network 2 delay 0ms; wait' EXIT
 }
@@ -151,8 +151,8 @@ both_cut_off() {
 }
 check "both are cut off under load" while_compared 1 both_cut_off
 
-# A port that sees the lost controller no more tells so: nobody waits until the keep alive time is over, twice.
-told_by_the_other() {
+# The port reports that the lost controller has ended: the host does not wait for twice the keep alive time.
+reported_by_the_other() {
     byway perf "$uri?ns=1&keep-alive=120&timeout=60" --rw randwrite --bs 4K --depth 16 --length 16M --time 15 --verify > compared 2>&1 &
     ends_with_it
     until_true 60 goes_by 1
@@ -161,7 +161,7 @@ told_by_the_other() {
     nvmet_serve 1
     wait $! || { cat compared; return 1; }
 }
-check "the other port tells at once that the controller of one that was taken away has ended" told_by_the_other
+check "the other port reports at once that the controller of a removed port has ended" reported_by_the_other
 
 # written SEED: 8 MiB, in order.
 written() {
@@ -191,4 +191,4 @@ gone() {
     nvmet_serve 2
     byway info "$uri"
 }
-check "a subsystem that no port serves is told of" gone
+check "a subsystem that no port serves is reported" gone

@@ -15,7 +15,7 @@ connect_options="--hostnqn $hostnqn --hostid 5d5f6b6e-1c4b-4c4a-9f7e-0123456789a
 check "the guest has a network" network_up
 
 # What the kernel says of an authentication.
-told_of() {
+kernel_logs_authentication() {
     dmesg | grep -E "authenticated with hash .*$2.* dhgroup $1\$"
     dmesg | grep "controller authenticated"
 }
@@ -24,7 +24,7 @@ for suite in "null sha256" "ffdhe2048 sha256" "ffdhe3072 sha384" "ffdhe4096 sha5
     dmesg -C
     check "connect by $suite" connected --dhchap-secret "$secret" --dhchap-ctrl-secret "$ctrl_secret"
     # shellcheck disable=SC2086
-    check "the kernel says so by $suite" told_of $suite
+    check "the kernel logs the authentication by $suite" kernel_logs_authentication $suite
     check "what is written is read by $suite" reads_back 1M
     check "disconnect by $suite" disconnected
 done

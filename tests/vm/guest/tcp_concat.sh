@@ -34,11 +34,11 @@ for suite in "ffdhe2048 sha256" "ffdhe3072 sha256"; do
 done
 check "no key is made in no group" host use-suite "null sha256"
 check "it is refused" refuses . connect --dhchap-secret "$secret" --concat
-check "and nobody is there" until_true 60 is_gone
+check "and no controller is left" until_true 60 is_gone
 
 check "serve by ffdhe2048 sha256" host use-suite "ffdhe2048 sha256"
 check "a wrong secret is refused" refuses . connect --dhchap-secret "$ctrl_secret" --concat
-check "and nobody is there" until_true 60 is_gone
+check "and no controller is left" until_true 60 is_gone
 check "connect in the clear, where it is allowed" connected --dhchap-secret "$secret"
 check "what is written is read in the clear" reads_back 1M
 check "disconnect" disconnected

@@ -65,7 +65,7 @@ written_by() {
     awk '{print $5}' /sys/class/nvme/"$(by_port "$1")"/nvme*c*n1/stat
 }
 
-# goes_by N OTHER: what is written and read goes by port N alone. It is apart from the blocks that loads are compared in.
+# goes_by N OTHER: I/O uses only port N. It uses other blocks than the verified loads.
 goes_by() {
     local before other
     before=$(written_by "$1")
@@ -92,7 +92,7 @@ begin_again() {
     byway nvm trim "$block" --offset 0 --length 32M
 }
 load_options="--rate_iops=200"
-check "blocks that nobody wrote" begin_again
+check "blocks not written yet" begin_again
 check "the better one is cut off under load, twice" under_load 2 cut_off 1
 check "the other one is" under_load 2 cut_off 2
 check "both are at once" under_load 1 cut_off 1 2

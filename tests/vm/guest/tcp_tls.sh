@@ -15,10 +15,10 @@ read -r hostnqn key < /share/tls-keys
 connect_options="--hostnqn $hostnqn --hostid 5d5f6b6e-1c4b-4c4a-9f7e-0123456789ab --nr-io-queues=1"
 check "the guest has a network" network_up
 
-# What shakes hands for the kernel finds keys where nvme-cli and `put` leave them.
+# tlshd, the kernel's handshake service, finds keys where nvme-cli and `put` store them.
 printf '%s\n' '[debug]' loglevel=1 tls=1 '[authenticate]' keyrings=.nvme > /etc/tlshd.conf
 tlshd -s > /tmp/tlshd.log 2>&1 &
-# Who links the keyring may read what is in it.
+# A process that links the keyring may read its keys.
 keyctl link %:.nvme @s
 
 # by_nvme_cli KEY VERSION [SUBSYSTEM]: has nvme-cli derive what the kernel needs, and leave it in the keyring alone.
@@ -63,15 +63,15 @@ written() {
     nvme flush "$block"
 }
 
-# server_tells PATTERN: it did, lately.
-server_tells() {
+# server_logs PATTERN: the server logged this lately.
+server_logs() {
     host server-log | grep -E -- "$1"
 }
 
-# refused_for PATTERN OPTIONS...: no connection is made, and the server tells why.
+# refused_for PATTERN OPTIONS...: connecting fails, and the server logs the reason.
 refused_for() {
     refuses . connect "${@:2}"
-    server_tells "$1"
+    server_logs "$1"
     until_true 60 is_gone
 }
 
@@ -91,18 +91,18 @@ come 1 256 by_us "$key" 1
 if [ "$(psk_of_nvme_cli "$key" 0)" = "$(byway key identity --host "$hostnqn" --subsystem "$nqn" --identity 0 --psk - <<< "$key" | sed -n 2p)" ]; then
     come 0 256 by_nvme_cli "$key" 0
 else
-    tells "nvme-cli derives keys as libnvme did until 2025"
+    figure "nvme-cli derives keys as libnvme did until 2025"
     check "nvme-cli leaves a key of version 0" by_nvme_cli "$key" 0
     check "it is another than the specification's, and is refused" refused_for 'the TLS key of "NVMe0R01 .*" is another here' --tls
 fi
 
-# has KEY: it is the host's from now on.
+# has KEY: the host's key from now on.
 has() {
     echo "$hostnqn $1" > /share/tls-keys
     host renew-keys
 }
 
-# GnuTLS before 3.8.11 binds every key by SHA-256, as nobody else takes it of a key of SHA-384.
+# GnuTLS before 3.8.11 binds every key by SHA-256, which no other implementation accepts for a key of SHA-384.
 long=$(nvme gen-tls-key --subsysnqn "$nqn" --hostnqn "$hostnqn" --identity 1 --hmac 2 | grep -m 1 '^NVMeTLSkey')
 check "nvme-cli makes a key of SHA-384" [ -n "$long" ]
 check "it is the host's" has "$long"
@@ -110,10 +110,10 @@ if grep -q gnutls_psk_allocate_client_credentials2 /usr/sbin/tlshd; then
     come 1 384 by_nvme_cli "$long" 1
     come 0 384 by_us "$long" 0
 else
-    tells "tlshd's GnuTLS has no keys of SHA-384"
+    figure "tlshd's GnuTLS has no keys of SHA-384"
     for form in 0 1; do
         check "a key of SHA-384 is derived, identity $form" by_us "$long" "$form"
-        check "GnuTLS binds it by SHA-256, and is told" refused_for "NVMe${form}R02 .*bound by a hash of 32 bytes" --tls
+        check "GnuTLS binds it by SHA-256, and is refused with the reason" refused_for "NVMe${form}R02 .*bound by a hash of 32 bytes" --tls
     done
 fi
 
@@ -172,7 +172,7 @@ killed() {
 }
 check "a server that was killed is come back to by TLS" killed
 
-# A connection goes on by the key that it has; the next has the new one.
+# A connection keeps its key; the next one uses the new key.
 check "the host has another key at the server" has "$key"
 check "what is connected goes on" written
 check "disconnect" disconnected

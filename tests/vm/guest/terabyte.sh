@@ -36,7 +36,7 @@ is_sparse() {
 }
 check "the image is sparse" is_sparse
 cat /tmp/said
-tells "$(($(room) >> 20)) MiB of room"
+figure "$(($(room) >> 20)) MiB of room"
 
 mkfs() {
     modprobe xfs

@@ -17,7 +17,7 @@ keys=$(keys_node)
 # A job on each processor, so on each queue, behind the numbered blocks.
 jobs="--numjobs=4 --thread --size=4M --offset=64M --offset_increment=16M --cpus_allowed=0-3 --cpus_allowed_policy=split"
 # The journal of what was acknowledged ends with its guest: of the boot before nothing is left but the image.
-check "it begins with blocks that nobody wrote" nvme format "$block" --ses=1 --force
+check "it begins with unwritten blocks" nvme format "$block" --ses=1 --force
 check "a queue for each processor and the admin queue" test "$(cat "/sys/class/nvme/$name/queue_count")" = 5
 
 # How long the two threads ran that have queues 1 and 4, and 2, when these are busy, and how often.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use byway_fuzz_targets::{TARGETS, run};
 
-/// A small generator with a seed: a failure comes again.
+/// A small seeded generator: failures are reproducible.
 struct Random(u64);
 
 impl Random {
@@ -31,7 +31,7 @@ fn corpus(name: &str) -> Vec<Vec<u8>> {
     paths.into_iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// Runs one input; tells it in hexadecimal if it breaks a promise.
+/// Runs one input; prints it in hexadecimal if it violates the target's property.
 fn try_input(name: &str, bytes: &[u8]) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(name, bytes))) {
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

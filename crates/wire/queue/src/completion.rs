@@ -61,7 +61,7 @@ impl<M: EntryMemory> CompletionConsumer<M> {
 
 /// The slot and phase tag of one completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EntryPlace {
+pub struct CompletionSlot {
     /// The entry's index.
     pub index: u16,
     /// The phase tag that marks the entry as new.
@@ -100,14 +100,14 @@ impl CompletionProducer {
 
     /// Uses a permit; returns the slot and phase tag for one completion.
     #[inline]
-    pub fn post(&mut self, permit: CompletionPermit) -> EntryPlace {
+    pub fn post(&mut self, permit: CompletionPermit) -> CompletionSlot {
         self.give_back(permit);
-        let place = EntryPlace { index: self.ring.tail(), phase: self.phase };
+        let slot = CompletionSlot { index: self.ring.tail(), phase: self.phase };
         self.ring.fill(1);
         if self.ring.tail() == 0 {
             self.phase = !self.phase;
         }
-        place
+        slot
     }
 
     /// Returns the permit of a command that will not complete.
@@ -159,8 +159,8 @@ mod tests {
             Self(RefCell::new(vec![(0, 0); size as usize]))
         }
 
-        fn store(&self, place: EntryPlace, number: u32) {
-            self.0.borrow_mut()[usize::from(place.index)] = (number, u32::from(place.phase) << 16);
+        fn store(&self, slot: CompletionSlot, number: u32) {
+            self.0.borrow_mut()[usize::from(slot.index)] = (number, u32::from(slot.phase) << 16);
         }
     }
 
@@ -196,14 +196,14 @@ mod tests {
     fn an_entry_is_free_again_only_by_the_head_doorbell() {
         let mut producer = CompletionProducer::new(2).unwrap();
         let permit = producer.permit().unwrap();
-        assert_eq!(producer.post(permit), EntryPlace { index: 0, phase: true });
+        assert_eq!(producer.post(permit), CompletionSlot { index: 0, phase: true });
         assert!(producer.permit().is_none());
         assert_eq!(producer.set_head(1), Ok(1));
         let permit = producer.permit().unwrap();
-        assert_eq!(producer.post(permit), EntryPlace { index: 1, phase: true });
+        assert_eq!(producer.post(permit), CompletionSlot { index: 1, phase: true });
         producer.set_head(0).unwrap();
         let permit = producer.permit().unwrap();
-        assert_eq!(producer.post(permit), EntryPlace { index: 0, phase: false });
+        assert_eq!(producer.post(permit), CompletionSlot { index: 0, phase: false });
     }
 
     #[test]
@@ -226,8 +226,8 @@ mod tests {
                 for _ in 0..burst {
                     let Some(permit) = producer.permit() else { break };
                     posted += 1;
-                    let place = producer.post(permit);
-                    consumer.memory().store(place, posted);
+                    let slot = producer.post(permit);
+                    consumer.memory().store(slot, posted);
                 }
                 while let Some(entry) = consumer.take() {
                     taken += 1;

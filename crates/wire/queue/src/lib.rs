@@ -32,7 +32,7 @@ pub mod window;
 #[cfg(all(test, loom))]
 mod model;
 
-pub use completion::{CompletionConsumer, CompletionProducer, EntryPlace};
+pub use completion::{CompletionConsumer, CompletionProducer, CompletionSlot};
 pub use doorbell::{DoorbellIndex, Doorbells, SharedDoorbells};
 pub use memory::{EntryMemory, SlotMemory};
 pub use permit::{CompletionPermit, SlotPermit};

@@ -6,8 +6,8 @@ use loom::thread;
 
 use super::bounded;
 use crate::{
-    CompletionConsumer, CompletionProducer, DoorbellIndex, Doorbells, ENTRY_BYTES, EntryMemory, EntryPlace,
-    SLOT_BYTES, SlotMemory, SubmissionConsumer, SubmissionProducer,
+    CompletionConsumer, CompletionProducer, CompletionSlot, DoorbellIndex, Doorbells, ENTRY_BYTES,
+    EntryMemory, SLOT_BYTES, SlotMemory, SubmissionConsumer, SubmissionProducer,
 };
 
 /// The memory of one queue pair. One word models the content of a slot or an entry.
@@ -34,10 +34,10 @@ impl Rings {
         self.slots[usize::from(index)].load(Relaxed)
     }
 
-    fn store_entry(&self, place: EntryPlace, content: u32) {
-        let entry = &self.entries[usize::from(place.index)];
+    fn store_entry(&self, slot: CompletionSlot, content: u32) {
+        let entry = &self.entries[usize::from(slot.index)];
         entry.content.store(content, Relaxed);
-        entry.phase_word.store(u32::from(place.phase) << 16, Release);
+        entry.phase_word.store(u32::from(slot.phase) << 16, Release);
     }
 }
 
@@ -81,8 +81,8 @@ impl Device {
             let Some(permit) = self.completions.permit() else { break };
             let content = self.rings.read_slot(slot);
             self.submissions.skip(1);
-            let place = self.completions.post(permit);
-            self.rings.store_entry(place, content);
+            let posted = self.completions.post(permit);
+            self.rings.store_entry(posted, content);
             answered += 1;
         }
         answered
@@ -147,11 +147,11 @@ fn round_trips(size: u32, depth: u32, commands: u32) {
 }
 
 #[test]
-fn commands_and_answers_pass_whole_around_the_smallest_ring() {
+fn commands_and_completions_pass_intact_around_the_smallest_ring() {
     bounded(5).check(|| round_trips(2, 1, 3));
 }
 
 #[test]
-fn commands_and_answers_pass_whole_with_two_in_flight() {
+fn commands_and_completions_pass_intact_with_two_in_flight() {
     bounded(3).check(|| round_trips(3, 2, 4));
 }

@@ -440,7 +440,7 @@ mod tests {
         }
 
         #[test]
-        fn the_start_of_a_buffer_lies_where_the_whole_buffer_begins(
+        fn walk_start_yields_the_first_segments_of_the_whole_walk(
             offset in (0..1024u64).prop_map(|dword| dword * 4),
             len in 1..6_000_000u32,
             moved in prop_oneof![0..20_000u32, 0..6_000_000u32],
@@ -473,7 +473,7 @@ mod tests {
         }
 
         #[test]
-        fn any_memory_gives_what_the_model_gives(
+        fn prp_walk_of_any_memory_matches_the_model(
             prp1 in pointer(), prp2 in pointer(),
             len in prop_oneof![0..20_000u32, 0..3_000_000u32],
             filler in pointer().prop_map(|p| p / PAGE * PAGE),

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_used_again_forgets_what_it_held() {
+    fn reused_segment_list_is_empty() {
         let mut list = list(&[1, 2, 3, 4]);
         list.clear();
         assert_eq!((list.as_slice(), list.total_bytes()), (&[][..], 0));

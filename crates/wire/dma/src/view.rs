@@ -212,7 +212,7 @@ impl HostMemory for DmaView {
 /// Cached ranges. A queue has two rings, its bounce pages, and a buffer for each command in flight.
 const RECENT_RANGES: usize = 64;
 
-/// log2 of the bytes per cache set. Ranges that a host allocates one by one are further apart.
+/// log2 of the bytes per cache set. Ranges that a host allocates one by one are at greater distances.
 const RECENT_BYTES_LOG2: u32 = 22;
 
 /// Direct-mapped cache of recently hit ranges, indexed by address.
@@ -262,8 +262,8 @@ mod tests {
     #[test]
     fn ranges_in_the_same_cache_slot_are_distinguished() {
         let space = Arc::new(DmaSpace::new());
-        let apart = (RECENT_RANGES as u64) << RECENT_BYTES_LOG2;
-        let starts = [0, PAGE, apart, apart + PAGE, 5 * apart];
+        let cache_bytes = (RECENT_RANGES as u64) << RECENT_BYTES_LOG2;
+        let starts = [0, PAGE, cache_bytes, cache_bytes + PAGE, 5 * cache_bytes];
         for (mark, start) in (1..).zip(starts) {
             let memory = pages(1);
             memory.write_at(0, &[mark]).unwrap();
@@ -275,7 +275,7 @@ mod tests {
             view.read(BusAddr(start), &mut byte).unwrap();
             assert_eq!(byte, [mark]);
         }
-        assert!(view.read(BusAddr(2 * apart), &mut [0]).is_err());
+        assert!(view.read(BusAddr(2 * cache_bytes), &mut [0]).is_err());
     }
 
     #[test]

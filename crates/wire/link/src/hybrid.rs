@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_miss_of_the_prototype_takes_what_studies_say_of_it() {
+    fn prototype_miss_takes_the_published_time() {
         let hybrid = HybridProfile::by_name("cmm-h").unwrap();
         let miss_ns = hybrid.typical_miss_ns();
         assert!((50_000..100_000).contains(&miss_ns), "{miss_ns} ns");

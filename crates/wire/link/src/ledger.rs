@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_added_since_merges_back_to_the_whole() {
+    fn ledger_difference_merges_back_to_the_total() {
         let mut ledger = Ledger::default();
         ledger.record(Class::DataRead, COST);
         let earlier = ledger;

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_parses_from_what_it_prints() {
+    fn link_round_trips_through_its_text() {
         for text in ["gen1x1", "gen2x8", "gen6x16"] {
             assert_eq!(text.parse::<PcieLink>().unwrap().to_string(), text);
         }

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_that_other_commands_use_has_the_words_of_fabrics() {
+    fn shared_status_code_has_the_fabrics_name() {
         assert_eq!(status::name(status::INVALID_PARAMETERS.with_dnr()), Some("Connect Invalid Parameters"));
         assert_eq!(status::name(Status::INVALID_FIELD), Status::INVALID_FIELD.name());
     }

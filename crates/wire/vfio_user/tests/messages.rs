@@ -16,7 +16,7 @@ fn to(command: Command) -> Header {
 }
 
 #[test]
-fn a_read_of_a_register_stands_in_32_bytes() {
+fn register_read_takes_32_bytes() {
     let mut bytes = Vec::new();
     let from = Access { region: RegionIndex::BAR0, offset: 0x1c, bytes: 4 };
     Request::RegionRead(from).encode(MessageId(0x0102), false, &mut bytes);
@@ -130,7 +130,7 @@ fn capabilities_that_are_not_known_are_passed_over() {
 }
 
 #[test]
-fn capabilities_that_are_not_what_they_should_be_are_refused_in_words() {
+fn invalid_capabilities_are_refused_with_a_message() {
     for text in [&b"{"[..], b"{\"capabilities\":{\"max_msg_fds\":-1}}", b"{\"capabilities\":7}", b"\xff\xfe"]
     {
         let payload = [&[0; 4][..], text].concat();
@@ -160,7 +160,7 @@ fn parsed(payload: &[u8]) -> Result<RegionInfo, WireError> {
 }
 
 #[test]
-fn a_region_says_how_long_its_answer_is_to_those_who_take_less() {
+fn region_info_reports_its_full_size_to_a_client_that_accepts_less() {
     let info = region(vec![Area { offset: 0x1000, bytes: 0x1000 }]);
     let short = parsed(&encoded(&info, 32)).unwrap();
     assert_eq!((short.full_bytes, short.areas.len()), (Some(64), 0));

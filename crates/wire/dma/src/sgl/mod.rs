@@ -423,7 +423,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_list_gives_what_the_model_gives(
+        fn sgl_walk_of_any_list_matches_the_model(
             sgl1 in descriptor(), memory in prop::collection::vec(descriptor(), 12).prop_map(forward),
         ) {
             let memory = Memory(memory);

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_says_more_than_it_has_ends_where_it_does() {
+    fn page_with_a_count_beyond_its_end_yields_only_what_it_holds() {
         let whole = page(&[(1, AnaState::OPTIMIZED, &[1, 7]), (2, AnaState::CHANGE, &[3])]);
         for cut in 0..whole.len() {
             let groups = AnaLog::of(&whole[..cut]).map_or(0, Iterator::count);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_is_not_served_has_a_status_of_its_own() {
+    fn unserved_ana_state_has_its_own_status() {
         for state in AnaState::ALL {
             let state_of_status = state.refusal().map(|status| AnaState::of_status(status.with_dnr()));
             assert!(

@@ -389,7 +389,7 @@ fn a_wrong_header_is_refused_before_the_rest_of_it_came() {
 }
 
 #[test]
-fn what_is_found_fault_with_later_ends_the_connection_as_well() {
+fn violation_found_by_the_caller_ends_the_connection() {
     let mut reader = Reader::<IcReq>::new().open(&agreed(Digests::BOTH));
     let wire = [h2c_data(Digests::BOTH, b"data"), capsule(Digests::BOTH, b"")].concat();
     let mut input = &wire[..];

@@ -134,7 +134,7 @@ fn r2t(offset_bytes: u32, bytes: u32) -> ReadyToTransfer {
 }
 
 #[test]
-fn an_r2t_asks_for_what_is_next_and_for_no_more_than_there_is() {
+fn r2t_requests_the_next_data_and_no_more_than_the_rest() {
     let agreed = agreed(0, 4096);
     for (offset, bytes) in [(4, 4096), (u32::MAX, 4), (0, 8193), (0, u32::MAX)] {
         assert_eq!(violation_of(Outbound::new(8192).accept(&r2t(offset, bytes), &agreed)), (RANGE, 0));
@@ -167,7 +167,7 @@ fn more_r2ts_than_were_agreed_on_exceed_a_limit() {
 proptest! {
     /// Both sides of a write: whatever a controller requests, and whatever the PDU size, all data arrives once.
     #[test]
-    fn what_is_asked_for_is_what_is_sent(bytes in 1..200_000_u32, steps in proptest::collection::vec(1..50_000_u32, 1..4), most in 1..20_u32) {
+    fn requested_data_is_sent_exactly_once(bytes in 1..200_000_u32, steps in proptest::collection::vec(1..50_000_u32, 1..4), most in 1..20_u32) {
         let agreed = agreed(0, most * 4096);
         let (mut r2ts, mut write) = (Solicitations::new(1), Outbound::new(bytes));
         let mut have = 0;

@@ -86,7 +86,7 @@ fn handshake_of_every_hash_and_form_identifies_the_host() {
 }
 
 #[test]
-fn what_is_written_is_read_in_order_and_cannot_be_read_on_the_way() {
+fn data_arrives_in_order_and_is_encrypted_in_transit() {
     let (mut host, mut other) = connected(Some(PskHash::Sha256), PskForm::LATEST, usize::MAX);
     let data: Vec<u8> = (0..1_000_000u32).map(|at| (at / 7) as u8).collect();
     let (mut left, mut seen, mut came) = (&data[..], Vec::new(), Vec::new());

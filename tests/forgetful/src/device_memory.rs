@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_flushed_and_fenced_is_certain_and_nothing_else() {
+    fn only_flushed_and_fenced_stores_are_durable() {
         let memory = memory(None);
         memory.store(8, 1).unwrap();
         memory.store(8, 2).unwrap();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_streamed_is_kept_by_a_fence_once_it_was_drained() {
+    fn streamed_stores_are_durable_after_drain_and_fence() {
         let memory = memory(None).streaming();
         memory.stream(16, &[1; 16]).unwrap();
         memory.fence(HERE);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_not_done() {
+    fn left_out_step_is_skipped() {
         for left_out in [LeftOut::Flush(HERE), LeftOut::Fence(HERE)] {
             let memory = memory(Some(left_out));
             memory.store(0, 1).unwrap();

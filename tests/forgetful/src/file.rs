@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_stays_and_what_was_not_is_anything_since() {
+    fn cut_keeps_synced_pages_and_any_version_of_later_stores() {
         let (mut old, mut new, mut between, mut torn) = (0, 0, 0, 0);
         for seed in 0..64 {
             let left = cut(seed);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_through_a_mapping_counts_as_synced_after_a_sync_and_not_before() {
+    fn stores_through_a_mapping_are_durable_only_after_a_sync() {
         let dir = tempfile::tempdir().unwrap();
         let (left, events, file, mut mapping) = with_a_mapping(dir.path());
         mapping.fill(2);

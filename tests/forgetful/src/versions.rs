@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_sync_covered_is_the_oldest_that_may_be_there() {
+    fn synced_value_is_the_oldest_allowed_after_a_cut() {
         let mut versions = Versions::of([(1, 10)]);
         versions.write(1, 11);
         versions.begin_sync();

@@ -1,5 +1,5 @@
-# A thousand resets of the controller and twenty of its PCI function while fio and numbered blocks are written: all goes on,
-# and nothing that was acknowledged is lost.
+# A thousand resets of the controller and twenty of its PCI function while fio and numbered blocks are written: writing
+# continues, and no acknowledged write is lost.
 # devices: byway
 # image: --size 512M --ns nvm:128M
 # seconds: 1800

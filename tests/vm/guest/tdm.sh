@@ -1,5 +1,5 @@
-# Transparent DAX mappings over a loss of power: programs' syncs are answered by NVDIMMs, by a file on one and by the other's device
-# node; the machine is gone in the midst of them, and what the disk below did not get is written back.
+# Transparent DAX mappings across a power loss: programs' syncs are served by NVDIMMs, by a file on one and by the other's device
+# node; the machine is killed meanwhile, and records that the disk did not get are written back.
 # devices: nvdimm disk
 # boots: 3
 # seconds: 600
@@ -7,7 +7,7 @@
 for name in nfit nd_pmem dax_pmem device_dax virtio_blk ext4; do modprobe $name; done
 mkdir -p /mnt/dax /mnt/disk
 
-# Each kind of memory has a daemon, a program and a file of its own.
+# Each kind of memory has its own daemon, program and file.
 declare -A region=([fsdax]='fsdax:/mnt/dax?size=128M' [devdax]=devdax:/dev/dax1.0)
 
 # Nothing is written back unless it is requested.
@@ -36,7 +36,7 @@ mounted() {
     mount /dev/vda /mnt/disk
 }
 
-# serves KIND: the daemon is there, and has written back what there was.
+# serves KIND: the daemon runs, and has written back the records of the log.
 serves() {
     byway tdm serve --region "${region[$1]}" --log-size 4M --socket "/run/$1.sock" > "/tmp/$1.log" 2>&1 &
     echo $! > "/run/$1.pid"
@@ -61,7 +61,7 @@ has_saved() {
     [ "$(status "$1" saved_syncs)" -ge "$2" ]
 }
 
-# How many records of a kind were acknowledged. The share may have no data of a file that grows just then.
+# Acknowledged records of a kind. The shared folder may return no data of a file that is growing.
 noted() {
     until wc -l < "/share/$1" 2> /dev/null; do sleep 0.1; done
 }
@@ -78,7 +78,7 @@ has_noted() {
     [ "$(noted "$1")" -ge "$2" ]
 }
 
-# How many records of a kind are there.
+# Records of a kind on the disk.
 there() {
     python3 /share/records.py count "/mnt/disk/$1"
 }

@@ -134,7 +134,8 @@ impl Doorbells {
     /// caller holds the run lock.
     ///
     /// Tails also get a dirty bit. Heads do not: they are read when the device needs room. Calls `written` for each
-    /// copied value. Returns one more than the last queue with a doorbell other than zero.
+    /// copied value. Returns how many queues may have been rung so far: one more than the last with a doorbell other
+    /// than zero.
     pub fn take_shared(
         &self,
         queues: usize,

@@ -56,7 +56,7 @@ fn log(input: &mut Input<'_>) {
     }
 }
 
-/// Checks that the entries encode to what was read.
+/// Encodes the entries as a log, and reads the same entries back.
 fn known(reading: &LogReading) {
     let Step::Done(entries) = reading.step() else { return };
     let mut log = DiscoveryLog::default();

@@ -21,7 +21,7 @@ found_accelerator() {
     echo "$found"
 }
 
-# Whether a guest that does nothing comes to its end, in twenty seconds.
+# Whether a guest that does nothing ends within 20 seconds.
 comes_up_under_kvm() (
     test=nothing boot=1 accelerator=kvm
     log=$logs/vm-kvm-$kernel.log

@@ -62,7 +62,7 @@ answers() {
     return "$code"
 }
 
-# What is built is told by what it was built from.
+# The stamp that identifies a build: a digest of its inputs.
 recipe() {
     cat "$here/build.sh" "$here/init.sh" "$here/modules.txt" | sha256sum | cut -d' ' -f1
 }
@@ -71,8 +71,8 @@ is_built() {
     [ "$(cat "$cache/$1/stamp" 2>/dev/null)" = "$(recipe)" ]
 }
 
-# Builds a stage beside its old one and then puts it in its place: an end at any moment leaves the old one or none.
-# It has mounts and processes of its own, which end with it.
+# Builds a stage beside the old one and then replaces it: an interrupted build leaves the old one or none. The build
+# runs in mount and PID namespaces that end with it.
 build() {
     local why
     why=$(can_build) || { echo "$why" >&2; exit 1; }

@@ -1,5 +1,5 @@
-"""hold.py PROCESS THREAD SECONDS: one thread of a process does nothing for so long, as one that waits for a slow disk; the others
-go on. Says so when it stands still."""
+"""hold.py PROCESS THREAD SECONDS: stops one thread of a process for this long, as a slow disk would; the others run on. Prints a line
+once the thread is stopped."""
 import ctypes
 import os
 import pathlib

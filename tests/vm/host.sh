@@ -3,7 +3,7 @@
 
 guest=''
 server=''
-# Who has a thread of the server stand still, or had.
+# PID of the running hold.py, which stops a thread of the server; or of the last one.
 holder=''
 # The group and the hash that hosts authenticate by, once a guest has asked for some.
 suite=''
@@ -12,7 +12,7 @@ policy=''
 # The port that our device was plugged in behind last.
 plugged=1
 
-# Does what the guest asks for, if it does. The answer is what was said, and then the exit code.
+# Runs the guest's command, if there is one. The answer is its output, and then the exit code.
 answer_guest() {
     local asked
     [ -e "$work/share/ask" ] || return 0
@@ -46,7 +46,7 @@ do_for_guest() {
     esac
 }
 
-# Serves our device, and returns when it does. The socket that a killed server left is there still.
+# Serves our device; returns once it is served. A killed server leaves its socket file behind.
 start_server() {
     local tries
     [ -z "$server" ] || end_server TERM
@@ -120,7 +120,7 @@ of_boot() {
     header "$1" | cut -d' ' -f"$boot"
 }
 
-# Ends it by a signal, and waits for its end: its exit code.
+# Ends the server by a signal, and waits for its exit code.
 end_server() {
     local code
     [ -n "$server" ] || return 0
@@ -129,12 +129,12 @@ end_server() {
     code=$?
     echo "server ended by $1: $code" >> "$work/server.log"
     server=''
-    # Who was killed has no other end than that.
+    # A killed server has no other exit code.
     [ "$code" = 0 ] || [ "$1$code" = KILL137 ]
 }
 
-# Ends it while the guest uses it. QEMU 11 aborts at the end of a server that had not read all that it was sent. Doorbells that
-# are written into memory send nothing; where they are messages, the guest's processors stand still until they are read.
+# Ends the server while the guest uses it. QEMU 11 aborts when a server ends with unread messages. Doorbells written
+# into memory send no messages; with doorbells as messages, the guest's processors wait until the messages are read.
 end_under_guest() {
     local code
     if [ "$(of_boot idle)" = poll ]; then end_server "$1"; return; fi
@@ -156,11 +156,11 @@ plug() {
     ! tail -c "+$((said + 1))" "$work/monitor.said" | grep '"error": .*[Dd]evice'
 }
 
-# For so many seconds, from now on, nothing that it syncs comes to its end; the rest of it goes on. A server that stood still as
-# a whole would have the guest's processors stand still with it.
+# For this many seconds no sync of the server ends; the rest of it runs on. Stopping the whole server would stop the
+# guest's processors with it.
 hold_syncs() {
     local tries
-    # The one before may have begun late: a thread that waits for its disk stands still once that has answered.
+    # The previous hold may have begun late: a thread waiting for its disk stops only once the disk has answered.
     [ -z "$holder" ] || wait "$holder"
     python3 tests/vm/hold.py "$server" byway-sync "$1" > "$work/held" 2>&1 &
     holder=$!
@@ -181,13 +181,13 @@ queue_threads() {
     done
 }
 
-# Has QEMU do something.
+# Sends a command to QEMU.
 monitor() {
     said=$(wc -c < "$work/monitor.said")
     printf '%s\n' '{"execute":"qmp_capabilities"}' "$1" 1<> "$work/monitor.in"
 }
 
-# Waits for an event behind what it was last told to do.
+# Waits for an event after the last command.
 until_said() {
     local tries
     for tries in $(seq 100); do

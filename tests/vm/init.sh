@@ -1,5 +1,5 @@
 #!/bin/sh
-# Process 1 of every guest: puts the guest's root together, runs the test in it, tells the verdict, switches off.
+# Process 1 of every guest: mounts the guest's root, runs the test in it, reports the verdict, powers off.
 export PATH=/bin:/sbin:/usr/bin:/usr/sbin
 mount -t proc proc /proc
 mount -t sysfs sys /sys

@@ -22,7 +22,7 @@ check() {
     return 1
 }
 
-# refuses PATTERN COMMAND...: the command fails, and says so.
+# refuses PATTERN COMMAND...: the command fails, and its output matches the pattern.
 refuses() {
     local pattern=$1 said
     shift
@@ -33,7 +33,7 @@ refuses() {
     grep -qE -- "$pattern" <<< "$said" || { echo "said: $said"; return 1; }
 }
 
-# fails COMMAND...: it does. A check does not end where a command behind a `!` succeeds.
+# fails COMMAND...: the command fails. (`! COMMAND` would not end a check if the command succeeds.)
 fails() {
     if "$@"; then
         echo "succeeded, and must not: $*"
@@ -41,7 +41,7 @@ fails() {
     fi
 }
 
-# says PATTERN COMMAND...: the command succeeds, and says so.
+# says PATTERN COMMAND...: the command succeeds, and its output matches the pattern.
 says() {
     local pattern=$1 said
     shift
@@ -66,7 +66,7 @@ controller() {
         done
         sleep 0.1
     done
-    echo "there is no controller $1" >&2
+    echo "no controller $1" >&2
     return 1
 }
 
@@ -83,16 +83,16 @@ namespace() {
         done
         sleep 0.1
     done
-    echo "there is no namespace $2 of $1" >&2
+    echo "controller $1 has no namespace $2" >&2
     return 1
 }
 
-# random FILE BYTES: a file of bytes that nothing else has.
+# random FILE BYTES: a file of random bytes.
 random() {
     head -c "$2" /dev/urandom > "$1"
 }
 
-# Asks the host to do something, and waits until it is done: what it said, and whether it could.
+# Sends a command to the host and waits until it is done: prints its output; succeeds if the host's command did.
 host() {
     rm -f /share/answer
     echo "$*" > /share/ask.new
@@ -109,7 +109,7 @@ serial() {
         if cat /sys/class/nvme/nvme*/serial 2>/dev/null | tr -d ' ' | grep -v '^other$' | head -n 1 | grep .; then return; fi
         sleep 0.1
     done
-    echo "there is no controller" >&2
+    echo "no controller" >&2
     return 1
 }
 
@@ -120,7 +120,7 @@ keys_node() {
         byway list 2>/dev/null | awk '$1 ~ /^\/dev\/ng/ && $4 == "kv" {print $1; exit}' | grep . && return
         sleep 0.2
     done
-    echo "there is no namespace of keys" >&2
+    echo "no namespace of keys" >&2
     return 1
 }
 
@@ -132,7 +132,7 @@ network_up() {
     ip addr add 10.0.2.15/24 dev "$link"
 }
 
-# far_port N: an address of a network of its own, 10.9.N.2 in namespace `far`, behind a pair of cards.
+# far_port N: an address in a separate network, 10.9.N.2 in namespace `far`, behind a veth pair.
 far_port() {
     [ -e /run/netns/far ] || ip netns add far
     ip link add "near$1" type veth peer name "far$1" netns far
@@ -142,28 +142,28 @@ far_port() {
     ip -n far link set "far$1" up
 }
 
-# network N SETTINGS...: what becomes of packets on both ways to such a port.
+# network N SETTINGS...: netem settings for both directions to such a port.
 network() {
     tc qdisc replace dev "near$1" root netem "${@:2}"
     tc -n far qdisc replace dev "far$1" root netem "${@:2}"
 }
 
-# load_if_there MODULE...: those of them that the kernel has as modules. What it computes by it asks for by names that no dependency
-# tells.
+# load_if_there MODULE...: loads those that the kernel has as modules. The kernel's cryptography requests some by
+# names that no module dependency lists.
 load_if_there() {
     local module
     for module in "$@"; do modprobe "$module" 2> /dev/null; done
 }
 
-# connect OPTIONS...: Linux's own NVMe/TCP initiator comes to subsystem $nqn, $port of $address or of where the guest's network has
-# the host's loopback, with $connect_options. Of two options of a name the later holds.
+# connect OPTIONS...: connects Linux's own NVMe/TCP initiator to subsystem $nqn, at $port of $address or of the host's
+# loopback as the guest sees it, with $connect_options. Later options override earlier ones.
 connect() {
     # shellcheck disable=SC2086
     nvme connect -t tcp -a "${address:-10.0.2.2}" -s "$port" -n "$nqn" --reconnect-delay=1 --ctrl-loss-tmo=300 \
         ${connect_options:-} "$@"
 }
 
-# connected OPTIONS...: it does, and its controller and first namespace are there, by names that `found` finds.
+# connected OPTIONS...: connects, and waits for the controller and its first namespace; `found` then has their names.
 connected() {
     connect "$@"
     controller "$(serial)" > name
@@ -177,7 +177,7 @@ found() {
     block=/dev/$(cat block)
 }
 
-# in_connection OPTIONS...: a check that it comes, and `found`.
+# in_connection OPTIONS...: checks that connecting works, and sets the names.
 in_connection() {
     check "connect" connected "$@"
     found
@@ -188,12 +188,12 @@ disconnected() {
     until_true 60 is_gone
 }
 
-# is_gone [NQN]: no controller of $nqn, or of another subsystem, is there.
+# is_gone [NQN]: $nqn, or the given subsystem, has no controller.
 is_gone() {
     ! grep -qs "${1:-$nqn}" /sys/class/nvme/nvme*/subsysnqn
 }
 
-# by_address ADDRESS: the controller of $nqn that was come to by it.
+# by_address ADDRESS: the controller of $nqn that is connected to this address.
 by_address() {
     local path
     for path in /sys/class/nvme/nvme*; do
@@ -205,12 +205,12 @@ by_address() {
     return 1
 }
 
-# path_is ADDRESS STATE: what Linux knows of how its first namespace is reached by it (ANA).
+# path_is ADDRESS STATE: the ANA state of the first namespace by this address, as Linux sees it.
 path_is() {
     grep -qsx "$2" /sys/class/nvme/"$(by_address "$1")"/nvme*c*n1/ana_state
 }
 
-# reads_back BYTES: what is written to it is read back.
+# reads_back BYTES: writes bytes and reads the same back.
 reads_back() {
     found
     random data "$1"
@@ -218,7 +218,7 @@ reads_back() {
     is_there_still
 }
 
-# What was written so last is there.
+# The bytes last written so are still there.
 is_there_still() {
     found
     byway nvm read "$block?direct=1" --offset 64K --length "$(stat -c %s data)" | cmp - data
@@ -246,7 +246,7 @@ nvmet_namespace() {
     echo 1 > "$subsystem/namespaces/$1/enable"
 }
 
-# nvmet_port N ADDRESS: a port, with nothing to serve yet.
+# nvmet_port N ADDRESS: a port that serves nothing yet.
 nvmet_port() {
     mkdir "$nvmet/ports/$1"
     echo tcp > "$nvmet/ports/$1/addr_trtype"
@@ -255,12 +255,12 @@ nvmet_port() {
     echo 4420 > "$nvmet/ports/$1/addr_trsvcid"
 }
 
-# Serves the subsystem at port N. It listens in the network of who asks for that.
+# Serves the subsystem at port N. It listens in the network namespace of the caller.
 nvmet_serve() {
     ${nvmet_within:-} ln -s "$subsystem" "$nvmet/ports/$1/subsystems/"
 }
 
-# Does not any more, and ends the controllers of that port.
+# Stops serving it, and ends the controllers of that port.
 nvmet_withdraw() {
     rm "$nvmet/ports/$1/subsystems/$nqn"
 }
@@ -270,7 +270,7 @@ until_true() {
     local end=$((SECONDS + $1))
     shift
     until "$@"; do
-        [ "$SECONDS" -lt "$end" ] || { echo "not yet, after all that time: $*" >&2; return 1; }
+        [ "$SECONDS" -lt "$end" ] || { echo "still failing after the timeout: $*" >&2; return 1; }
         sleep 0.2
     done
 }
@@ -288,11 +288,11 @@ fio_verified() {
         --group_reporting "$@"
 }
 
-# What fio loads with under resets: README.md says why it is not io_uring on Linux 6.12.
+# The fio engine for loads under resets; README.md says why it is not io_uring on Linux 6.12.
 engine=io_uring
 case $(uname -r) in 6.12.*) engine=libaio ;; esac
 
-# Loads $block until /tmp/enough is there: a fio behind the numbered blocks, again and again, with $load_options.
+# Loads $block until /tmp/enough exists: fio runs behind the numbered blocks, repeatedly, with $load_options.
 loads() {
     # shellcheck disable=SC2086
     while [ ! -e enough ]; do
@@ -301,7 +301,7 @@ loads() {
     done
 }
 
-# Whether the driver of controller $name has it.
+# Whether controller $name is live.
 is_live() {
     [ "$(cat "/sys/class/nvme/$name/state")" = live ]
 }
@@ -311,13 +311,13 @@ journaled() {
     stat -c %s journal 2> /dev/null || echo 0
 }
 
-# grown BYTES: more was acknowledged since the journal had so many.
+# grown BYTES: the journal has grown beyond this size.
 grown() {
     [ "$(journaled)" -gt "$1" ]
 }
 
-# under_load COUNT COMMAND...: the command again and again while $block is loaded, each behind writes that were acknowledged since
-# the last; nothing of them is lost.
+# under_load COUNT COMMAND...: runs the command repeatedly while $block is loaded, each time after newly acknowledged
+# writes; no acknowledged write is lost.
 under_load() {
     local count=$1 fio writer had ended=0
     shift
@@ -327,11 +327,11 @@ under_load() {
     fio=$!
     python3 /share/numbered.py write "$block" journal 3000 8 > wrote &
     writer=$!
-    # It reads what was written before, and only then can it be told to stop.
+    # The writer first reads the earlier blocks, and can be stopped only after that.
     until_true 60 grown "$had"
     again "$count" "$@" > resets
     touch enough
-    # Whatever ended early: nothing of this load runs into the next.
+    # If either ended early: stop both, so that the load does not run into the next check.
     kill "$writer" || ended=1
     wait "$writer" || ended=1
     wait "$fio" || ended=1
@@ -343,8 +343,8 @@ under_load() {
     numbered check "$block" journal
 }
 
-# server_away HOW: the server is killed or stopped while numbered blocks are written to $block, and serves again: writing goes on, and
-# what was acknowledged is there.
+# server_away HOW: kills or stops the server while numbered blocks are written to $block, and starts it again: writing
+# continues, and acknowledged writes are kept.
 server_away() {
     local writer had
     had=$(journaled)
@@ -364,7 +364,7 @@ server_away() {
     numbered check "$block" journal
 }
 
-# again COUNT COMMAND...: up to the first that fails.
+# again COUNT COMMAND...: repeats the command until it fails.
 again() {
     local n=0
     while [ "$n" -lt "$1" ] && "${@:2}"; do
@@ -373,22 +373,22 @@ again() {
     echo "$n resets"
 }
 
-# A reset of the controller, as nvme-cli asks for it.
+# Resets the controller, as nvme-cli requests it.
 by_ioctl() {
     nvme reset "/dev/$name"
     until_true 60 is_live
 }
 
-# One of its PCI function.
+# Resets its PCI function.
 function_reset() {
     echo flr > "/sys/class/nvme/$name/device/reset_method"
     echo 1 > "/sys/class/nvme/$name/device/reset"
     until_true 60 is_live
 }
 
-# tells WORDS: a figure for the table at the end.
-tells() {
-    echo "TELLS $*"
+# figure WORDS: adds a figure to the table at the end.
+figure() {
+    echo "FIGURE $*"
 }
 
 # The conformance suite over a device, one test after the other: its counts, and what failed.

@@ -1,4 +1,4 @@
-"""Numbered blocks: what was acknowledged is there, whatever happened to whoever took it.
+"""Numbered blocks: writes them, and checks that every acknowledged write is kept, whatever happened to the device.
 
     numbered.py write DEVICE JOURNAL SECONDS [THREADS]
     numbered.py check DEVICE JOURNAL
@@ -43,7 +43,7 @@ def read_journal(path):
 
 
 class Writers:
-    """Threads that write, until they are told to stop or the device fails."""
+    """Threads that write until they are stopped or the device fails."""
 
     def __init__(self, device, journal):
         self.numbers = read_journal(journal)

@@ -5,8 +5,8 @@ import pathlib
 import sys
 
 node = pathlib.Path(sys.argv[1])
-told = pathlib.Path("/sys/bus/dax/devices", node.name)
-size, align = (int((told / name).read_text(), 0) for name in ("size", "align"))
+attributes = pathlib.Path("/sys/bus/dax/devices", node.name)
+size, align = (int((attributes / name).read_text(), 0) for name in ("size", "align"))
 with node.open("r+b", buffering=0) as device:
     with mmap.mmap(device.fileno(), align, offset=size // align * align - align) as mapped:
         sys.stdout.buffer.write(mapped[-4096:])

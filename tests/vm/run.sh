@@ -44,7 +44,7 @@ main() {
     mkdir -p "$logs"
     build_programs || exit 2
     trap stop_host EXIT
-    # Who ends it before its time is told how far it came.
+    # A user who interrupts the run gets the table so far.
     trap 'table; exit 130' INT TERM
     for test in "${wanted[@]}"; do
         for kernel in $(kernels_for "$set"); do
@@ -66,7 +66,7 @@ names() {
     done
 }
 
-# A word of the test's header, or what it is without: "# devices: nvme".
+# A value of the test's header, or its default: "# devices: nvme".
 header() {
     local said
     said=$(sed -n "/^[^#]/q; s/^# $1: *//p" "tests/vm/guest/$test.sh" 2>/dev/null)
@@ -129,7 +129,7 @@ run_test() {
         tail -n 40 "$log"
         echo "vm $test, kernel $kernel: $verdict; all of it: $log, its files: $work"
     fi
-    rows+=("$test|$kernel|${accelerator%%,*}|$verdict|$((SECONDS - begun)) s|$(grep -c '^ok ' "$log")|$(told "$log")")
+    rows+=("$test|$kernel|${accelerator%%,*}|$verdict|$((SECONDS - begun)) s|$(grep -c '^ok ' "$log")|$(figures "$log")")
     echo "   $verdict, $((SECONDS - begun)) s"
 }
 
@@ -143,9 +143,9 @@ prepare_work() {
     cp tests/vm/guest/*.sh tests/vm/lib.sh tests/vm/*.py "$work/share/"
 }
 
-# The figures that a test tells.
-told() {
-    tr -d '\r' < "$1" | sed -n 's/^TELLS //p' | paste -sd ';' | sed 's/;/; /g'
+# The figures that a test reports.
+figures() {
+    tr -d '\r' < "$1" | sed -n 's/^FIGURE //p' | paste -sd ';' | sed 's/;/; /g'
 }
 
 # The module of the header, a folder of integrations/, for $kernel, in the guest's share.
@@ -187,7 +187,7 @@ run_guest() {
     guest=''
 }
 
-# The last boot's verdict. Who was killed says none, but what failed before.
+# The last boot's verdict. A killed guest reports only the checks that failed before.
 verdict_of() {
     local line
     if grep -qa '^FAILED' "$1"; then echo failed; return; fi

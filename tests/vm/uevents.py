@@ -1,4 +1,4 @@
-"""The kernel's events of NVMe devices, as udev is told of them: a line each, its words as the kernel has them.
+"""Prints the kernel's events of NVMe devices, as udev receives them: one line each, in the kernel's format.
 
     uevents.py
 """

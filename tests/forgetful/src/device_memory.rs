@@ -1,5 +1,5 @@
-//! Device memory of which a loss of power leaves what was flushed and fenced, and of every other aligned 8-byte word
-//! what it was or any value that was stored there since.
+//! Device memory under power loss: stores that were flushed and fenced survive. Every other aligned 8-byte word keeps
+//! its old value or any value stored there since.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::random::Random;
 
 const LINE_WORDS: u64 = 8;
 
-/// What a test takes out of the code.
+/// The step that a test removes from the code under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeftOut {
     /// Flushes at this place, and drains.
@@ -21,7 +21,8 @@ pub enum LeftOut {
     Fence(Point),
 }
 
-/// A word that is not certain: what was stored there since it was, oldest first, and how many of these a fence will settle.
+/// A word whose value after a cut is uncertain: the values stored there, oldest first, and how many of them the next
+/// fence makes durable.
 #[derive(Debug, Clone, Default)]
 struct Unsettled {
     stored: Vec<u64>,
@@ -47,7 +48,7 @@ pub struct ForgetfulMemory {
 }
 
 impl ForgetfulMemory {
-    /// Memory that holds `words` for certain, as long as there is power.
+    /// Memory with `words` durable, as long as `power` is on.
     #[must_use]
     pub fn new(words: Vec<u64>, power: Rc<Power>, left_out: Option<LeftOut>) -> Self {
         let state =
@@ -55,14 +56,14 @@ impl ForgetfulMemory {
         Self { state: RefCell::new(state), power, left_out, streams: false }
     }
 
-    /// With stores that go past the caches, for those that ask for it.
+    /// Uses non-temporal stores, for callers that request them.
     #[must_use]
     pub const fn streaming(mut self) -> Self {
         self.streams = true;
         self
     }
 
-    /// What a loss of power leaves.
+    /// The memory's content after a power loss.
     #[must_use]
     pub fn after_a_cut(&self, random: &mut Random) -> Vec<u64> {
         let state = self.state.borrow();
@@ -216,7 +217,7 @@ mod tests {
         ForgetfulMemory::new(vec![0; 32], Rc::new(Power::stays()), left_out)
     }
 
-    /// What is at a word after each of many cuts.
+    /// Values of a word over many cuts.
     fn found(memory: &ForgetfulMemory, word: usize) -> Vec<u64> {
         let mut random = Random::new(1);
         let mut found: Vec<u64> = (0..100).map(|_| memory.after_a_cut(&mut random)[word]).collect();
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_flushed_and_fenced_is_certain_and_nothing_else() {
+    fn only_flushed_and_fenced_stores_are_durable() {
         let memory = memory(None);
         memory.store(8, 1).unwrap();
         memory.store(8, 2).unwrap();
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_streamed_is_kept_by_a_fence_once_it_was_drained() {
+    fn streamed_stores_are_durable_after_drain_and_fence() {
         let memory = memory(None).streaming();
         memory.stream(16, &[1; 16]).unwrap();
         memory.fence(HERE);
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_not_done() {
+    fn left_out_step_is_skipped() {
         for left_out in [LeftOut::Flush(HERE), LeftOut::Fence(HERE)] {
             let memory = memory(Some(left_out));
             memory.store(0, 1).unwrap();

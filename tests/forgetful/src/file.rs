@@ -10,10 +10,10 @@ use byway_sys::FileEvents;
 use crate::memory::{Cut, Cuts, Memory};
 use crate::page::{PAGE_BYTES, Sector, chosen};
 
-/// One in this many events is a moment that pages may be kept as of, beside the last sync and the cut.
+/// One in this many events is a moment whose pages a cut may leave, besides the last sync and the cut itself.
 const EVENTS_A_MOMENT: u64 = 4;
 
-/// Watches a file and knows what a power cut may leave of it.
+/// Observes a file and computes what a power cut may leave of it.
 #[derive(Debug)]
 pub struct Forgetful {
     path: PathBuf,
@@ -21,7 +21,7 @@ pub struct Forgetful {
 }
 
 impl Forgetful {
-    /// Watches the file at `path`, which may not be there yet. What it holds now counts as synced.
+    /// Observes the file at `path`, which need not exist yet. Its present content counts as synced.
     #[must_use]
     pub fn new(path: &Path, seed: u64) -> Arc<Self> {
         let watched = Self { path: path.to_path_buf(), memory: Mutex::new(Memory::new(seed)) };
@@ -34,14 +34,13 @@ impl Forgetful {
         Arc::new(watched)
     }
 
-    /// Cuts the power `events` events from now on: the image that is left goes to `to`, and this file goes on as if
-    /// nothing had happened.
+    /// Cuts the power after `events` more events: writes the resulting image to `to`. This file is not affected.
     pub fn cut_after(&self, events: u64, to: &Path) {
         let mut memory = self.memory.lock().unwrap();
         memory.cut = Some(Cut { at_event: memory.events + events, to: to.to_path_buf() });
     }
 
-    /// Whether a cut that was asked for is still to come.
+    /// Whether a scheduled cut is still to come.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.memory.lock().unwrap().cut.is_some()
@@ -63,8 +62,8 @@ impl Forgetful {
         memory.write_pages(&self.path, to, |page, versions, _| chosen(page, versions, &reached));
     }
 
-    /// Cuts the power at every event from now on, as [`Forgetful::cut_by`] does, and this file goes on as if nothing had
-    /// happened. The images that are left go to `folder`; one that is as the one before is not written.
+    /// Cuts the power at every event from now on, as [`Forgetful::cut_by`] does; this file is not affected. Writes
+    /// the resulting images to `folder`, without repeated ones.
     pub fn cut_at_events(&self, folder: &Path, reached: impl Fn(&Sector<'_>) -> bool + Send + 'static) {
         let cuts =
             Cuts { folder: folder.to_path_buf(), reached: Box::new(reached), last: None, left: Vec::new() };
@@ -78,8 +77,7 @@ impl Forgetful {
         memory.cuts.take().unwrap().left
     }
 
-    /// Pages of room that was given back since it is watched, with what the disk held of them then: what was stored and never
-    /// synced is not on it.
+    /// Pages of punched ranges, with their synced content at that time. Unsynced content is not included.
     #[must_use]
     pub fn given_back(&self) -> Vec<Vec<u8>> {
         self.memory.lock().unwrap().given_back.iter().map(|page| page.to_vec()).collect()
@@ -108,7 +106,7 @@ impl Forgetful {
 impl FileEvents for Forgetful {
     fn before_write(&self, at: u64, len_bytes: u64) -> io::Result<()> {
         self.event();
-        self.memory.lock().unwrap().tell(pages_of(at, len_bytes));
+        self.memory.lock().unwrap().announce(pages_of(at, len_bytes));
         Ok(())
     }
 
@@ -121,7 +119,7 @@ impl FileEvents for Forgetful {
         self.event();
         let mut memory = self.memory.lock().unwrap();
         memory.give_back(&self.path, at / PAGE_BYTES as u64..(at + len_bytes) / PAGE_BYTES as u64);
-        memory.tell(pages_of(at, len_bytes));
+        memory.announce(pages_of(at, len_bytes));
         Ok(())
     }
 
@@ -131,7 +129,7 @@ impl FileEvents for Forgetful {
 
     fn before_sync(&self) -> io::Result<()> {
         self.event();
-        self.memory.lock().unwrap().told_lately.clear();
+        self.memory.lock().unwrap().announced_since_sync_began.clear();
         Ok(())
     }
 
@@ -139,7 +137,7 @@ impl FileEvents for Forgetful {
         let mut memory = self.memory.lock().unwrap();
         memory.look(&self.path);
         memory.versions.clear();
-        memory.told = std::mem::take(&mut memory.told_lately);
+        memory.announced = std::mem::take(&mut memory.announced_since_sync_began);
         memory.syncs += 1;
     }
 }
@@ -158,7 +156,7 @@ mod tests {
     use super::*;
     use crate::page::SECTOR_BYTES;
 
-    /// A file whose first page was synced as ones and then stored as twos and threes.
+    /// A file whose first page was synced as ones, then overwritten with twos and threes.
     fn cut(seed: u64) -> Vec<u8> {
         let dir = tempfile::tempdir().unwrap();
         let (path, left) = (dir.path().join("file"), dir.path().join("left"));
@@ -175,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_stays_and_what_was_not_is_anything_since() {
+    fn cut_keeps_synced_pages_and_any_version_of_later_stores() {
         let (mut old, mut new, mut between, mut torn) = (0, 0, 0, 0);
         for seed in 0..64 {
             let left = cut(seed);
@@ -235,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_through_a_mapping_counts_as_synced_after_a_sync_and_not_before() {
+    fn stores_through_a_mapping_are_durable_only_after_a_sync() {
         let dir = tempfile::tempdir().unwrap();
         let (left, events, file, mut mapping) = with_a_mapping(dir.path());
         mapping.fill(2);
@@ -246,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_although_nobody_was_told_is_seen_at_the_cut() {
+    fn change_without_an_event_is_seen_at_the_cut() {
         let dir = tempfile::tempdir().unwrap();
         let (left, events, file, _mapping) = with_a_mapping(dir.path());
         file.sync().unwrap();

@@ -1,8 +1,8 @@
-//! A file that forgets what was not synced: what a loss of real power leaves of an image. Device memory that forgets what was not
-//! flushed and fenced. And a disk that is soon full.
+//! Power-loss simulation: a file that loses what was not synced, and device memory that loses what was not flushed
+//! and fenced. Also a disk that fills up soon.
 //!
-//! The observer is given to a device with its other options. It sees what the file holds, through mappings too, by
-//! reading it.
+//! The observer is passed to a device with its other options. It reads the file to see changes, also those made
+//! through mappings.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "support of tests: what cannot happen ends the test")]
 

@@ -1,4 +1,4 @@
-//! What is known of a file: its pages as last seen, and those that changed since the last sync.
+//! State of an observed file: its pages as last read, and the pages that changed since the last sync.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::page::{Fate, PAGE_BYTES, Page, Sector, ZEROES, chosen};
 use crate::random::Random;
 use crate::sparse::{data_ranges, read_to};
 
-/// Pages that are looked at at once.
+/// Pages read at a time.
 const PAGES_AT_ONCE: usize = 16;
 
 #[derive(Debug)]
@@ -21,24 +21,24 @@ pub(crate) struct Memory {
     pub(crate) random: Random,
     /// Pages with content, as last seen.
     seen: BTreeMap<u64, Page>,
-    /// What each page that changed since the last sync was, first as of the sync.
+    /// Versions of each page that changed since the last sync; the first is the synced one.
     pub(crate) versions: BTreeMap<u64, Vec<Page>>,
-    /// Pages that may change unseen.
+    /// Mapped pages: they change without events.
     pub(crate) mapped: Vec<Range<u64>>,
-    /// Pages of which it was told that they change, since the last sync; and since that which is under way began.
-    pub(crate) told: BTreeSet<u64>,
-    pub(crate) told_lately: BTreeSet<u64>,
+    /// Pages with a write event since the last sync, and those since the current sync began.
+    pub(crate) announced: BTreeSet<u64>,
+    pub(crate) announced_since_sync_began: BTreeSet<u64>,
     pub(crate) events: u64,
     pub(crate) cut: Option<Cut>,
     pub(crate) cuts: Option<Cuts>,
     pub(crate) syncs: u64,
-    /// Pages of room that was given back, as they were on the disk.
+    /// Pages of punched ranges, with their synced content.
     pub(crate) given_back: Vec<Page>,
-    /// What is read goes here.
+    /// Read buffer.
     room: Vec<u8>,
 }
 
-/// A cut to come.
+/// A scheduled cut.
 #[derive(Debug)]
 pub(crate) struct Cut {
     pub(crate) at_event: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Cut {
 pub(crate) struct Cuts {
     pub(crate) folder: PathBuf,
     pub(crate) reached: Box<dyn Fn(&Sector<'_>) -> bool + Send>,
-    /// What the last image was made of.
+    /// Digest of the last image.
     pub(crate) last: Option<u64>,
     pub(crate) left: Vec<PathBuf>,
 }
@@ -61,15 +61,15 @@ impl fmt::Debug for Cuts {
 }
 
 impl Memory {
-    /// Of a file that was not looked at.
+    /// State of a file that was not read yet.
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             random: Random::new(seed),
             seen: BTreeMap::new(),
             versions: BTreeMap::new(),
             mapped: Vec::new(),
-            told: BTreeSet::new(),
-            told_lately: BTreeSet::new(),
+            announced: BTreeSet::new(),
+            announced_since_sync_began: BTreeSet::new(),
             events: 0,
             cut: None,
             cuts: None,
@@ -79,24 +79,24 @@ impl Memory {
         }
     }
 
-    /// Pages change soon.
-    pub(crate) fn tell(&mut self, pages: Range<u64>) {
-        self.told.extend(pages.clone());
-        self.told_lately.extend(pages);
+    /// Notes pages that are about to change.
+    pub(crate) fn announce(&mut self, pages: Range<u64>) {
+        self.announced.extend(pages.clone());
+        self.announced_since_sync_began.extend(pages);
     }
 
-    /// Looks at what may have changed: such pages have one more version.
+    /// Reads pages that may have changed, and adds a version to those that have.
     pub(crate) fn look(&mut self, path: &Path) {
         let file = File::open(path).unwrap();
-        let told: Vec<u64> = self.told.iter().copied().collect();
-        let told = told.chunk_by(|page, next| page + 1 == *next).map(|run| run[0]..run[run.len() - 1] + 1);
-        for pages in self.mapped.clone().into_iter().chain(told) {
+        let announced: Vec<u64> = self.announced.iter().copied().collect();
+        let announced =
+            announced.chunk_by(|page, next| page + 1 == *next).map(|run| run[0]..run[run.len() - 1] + 1);
+        for pages in self.mapped.clone().into_iter().chain(announced) {
             self.note_data(&file, &pages);
         }
     }
 
-    /// Looks at the whole file, whatever it was told: what changed untold since the last sync is found by the next cut at the
-    /// latest.
+    /// Reads the whole file: finds changes without events, at the latest at the next cut.
     pub(crate) fn look_at_all(&mut self, path: &Path) {
         let file = File::open(path).unwrap();
         let mut after_data = 0;
@@ -130,7 +130,7 @@ impl Memory {
         }
     }
 
-    /// Pages without room on the disk are zeroes.
+    /// Holes read as zeroes.
     fn note_hole(&mut self, pages: Range<u64>) {
         let gone: Vec<u64> = self.seen.range(pages).map(|(page, _)| *page).collect();
         for page in gone {
@@ -146,7 +146,7 @@ impl Memory {
         versions.push(content);
     }
 
-    /// Notes what the disk holds of pages.
+    /// Notes the synced content of punched pages.
     pub(crate) fn give_back(&mut self, path: &Path, pages: Range<u64>) {
         self.look(path);
         let on_disk = self.seen.range(pages).map(|(page, seen)| {
@@ -156,7 +156,7 @@ impl Memory {
         self.given_back.extend(on_disk.filter(|page| **page != ZEROES));
     }
 
-    /// Cuts the power, where that is done at every event.
+    /// Cuts the power, if every event is a cut.
     pub(crate) fn cut_again(&mut self, from: &Path) {
         let Some(mut cuts) = self.cuts.take() else { return };
         self.look(from);
@@ -174,13 +174,13 @@ impl Memory {
         self.cuts = Some(cuts);
     }
 
-    /// Writes what the cut leaves: each page that changed, or each of its sectors, as of any moment since the sync.
+    /// Writes the image after a cut: each changed page, or each of its sectors, as of any moment since the sync.
     pub(crate) fn write_cut(&mut self, from: &Path, to: &Path) {
         let fate = Fate::any(&mut self.random);
         self.write_pages(from, to, |_, versions, random| fate.choose(versions, random));
     }
 
-    /// Writes a file of what was synced, and of what `keep` leaves of pages that changed since.
+    /// Writes an image of the synced pages, with the changed pages as `keep` chooses.
     pub(crate) fn write_pages(
         &mut self,
         from: &Path,

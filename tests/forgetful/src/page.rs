@@ -1,4 +1,4 @@
-//! Pages and their sectors: what a cut leaves of each.
+//! Pages and their sectors after a power cut.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ pub(crate) type Page = Arc<[u8]>;
 pub struct Sector<'a> {
     /// Its first byte in the file.
     pub at: u64,
-    /// What it was at the sync.
+    /// Content at the last sync.
     pub synced: &'a [u8],
-    /// What was stored last.
+    /// Content stored last.
     pub stored: &'a [u8],
 }
 
-/// What is left of a page of which some sectors reached the medium.
+/// A page of which only some sectors reached the medium.
 pub(crate) fn chosen(
     page: u64,
     versions: &[Page],

@@ -1,4 +1,4 @@
-//! Power that goes at a chosen event, for everything that hangs on it at once.
+//! A power supply that fails at a chosen event, for everything connected to it.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -44,8 +44,8 @@ impl Power {
     }
 }
 
-/// Runs each history by its seed with the power lost at each of its events, up to the one that it does not come to; `history` says whether it was lost.
-/// Returns how often it was.
+/// Runs `history` for each seed, with the power lost at each of its events in turn, until the history ends before the
+/// event. `history` returns whether the power was lost. Returns how often it was.
 ///
 /// # Errors
 ///

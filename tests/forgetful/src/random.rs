@@ -1,6 +1,6 @@
 //! Numbers from a seed (splitmix64).
 
-/// A source of numbers that are the same for the same seed.
+/// Pseudo-random numbers, reproducible by seed.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 

@@ -6,10 +6,10 @@ use std::process::Command;
 /// Where the test that runs there finds it.
 const PATH: &str = "BYWAY_TEST_SMALL_DISK";
 
-/// Runs `body` with the folder of a file system of `kib` KiB, in a process of its own that runs `test` and nothing else.
+/// Runs `body` in a folder on a file system of `kib` KiB, in a child process that runs only `test`.
 ///
 /// # Panics
-/// When the test that calls it is not named `test`, when it fails, or where a user may not mount in a namespace of its own.
+/// If the calling test is not named `test`, if it fails, or if the user cannot mount in a namespace.
 pub fn on_small_disk(test: &str, kib: u64, body: impl FnOnce(&Path)) {
     if let Some(folder) = std::env::var_os(PATH) {
         return body(Path::new(&folder));

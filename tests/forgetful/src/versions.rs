@@ -1,8 +1,8 @@
-//! What may be where after a loss of power: for each target what the last sync covered, and everything written since.
+//! Allowed values after a power loss: for each target the synced value, and every value written since.
 
 use std::collections::BTreeMap;
 
-/// Values by what holds them. The default of a value is what is there before anything was written.
+/// Values by target. The default of a value is the content before any write.
 #[derive(Debug, Clone)]
 pub struct Versions<T, V> {
     values: BTreeMap<T, Vec<V>>,
@@ -11,13 +11,13 @@ pub struct Versions<T, V> {
 }
 
 impl<T: Ord + Copy, V: Clone + Default> Versions<T, V> {
-    /// What is there, all of it durable.
+    /// The initial values, all durable.
     pub fn of(values: impl IntoIterator<Item = (T, V)>) -> Self {
         let values = values.into_iter().map(|(target, value)| (target, vec![value])).collect();
         Self { values, begun: BTreeMap::new() }
     }
 
-    /// What is there now.
+    /// The present value.
     pub fn last(&self, target: T) -> V {
         self.values.get(&target).and_then(|values| values.last()).cloned().unwrap_or_default()
     }
@@ -40,7 +40,7 @@ impl<T: Ord + Copy, V: Clone + Default> Versions<T, V> {
         self.begun = self.values.iter().map(|(target, values)| (*target, values.len() - 1)).collect();
     }
 
-    /// It ended: what it covered is durable.
+    /// The sync ended: the values it covered are durable.
     pub fn end_sync(&mut self) {
         for (target, version) in std::mem::take(&mut self.begun) {
             if let Some(values) = self.values.get_mut(&target) {
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_sync_covered_is_the_oldest_that_may_be_there() {
+    fn synced_value_is_the_oldest_allowed_after_a_cut() {
         let mut versions = Versions::of([(1, 10)]);
         versions.write(1, 11);
         versions.begin_sync();

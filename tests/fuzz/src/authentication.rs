@@ -1,4 +1,4 @@
-//! Messages of in-band authentication, and a host that does not know its secret.
+//! In-band authentication messages, and a host with a wrong secret.
 
 use byway_fabrics::Nqn;
 use byway_fabrics::authentication::{
@@ -11,7 +11,7 @@ use crate::input::Input;
 const SECRET: &str = "DHHC-1:00:OQmBqENm7JeUZcaf95IgU6vDcimlMupTz9ZK2y86loTRAW5M3VwFQrHqufr636yrWHm06A==:";
 const WRONG: &str = "DHHC-1:00:3SE8LEh6fuQLu2wrUF6in01zfvvn2LYoW7ZZ4Rg4ke+NkvJ7S+3b+jBHaUOA8dKj5X/5SQ==:";
 
-/// The first byte says whether the others are a message, or what is done to a conversation.
+/// The first byte selects: the rest is one message, or changes to a conversation.
 pub fn authentication(bytes: &[u8]) {
     match bytes.split_first() {
         Some((0, message)) => parse(message),
@@ -27,7 +27,7 @@ fn parse(bytes: &[u8]) {
     }
 }
 
-/// A host sends what a host with another secret would, changed or not, and whatever else, in any order.
+/// A host with a wrong secret sends its messages, changed or not, and others, in any order.
 fn converse(input: &mut Input<'_>) {
     let mut controller = ControllerAuthentication::new(parties(), secrets(SECRET), suites());
     let mut host = None;

@@ -1,6 +1,6 @@
-//! Inline payloads that lie about their length, beside a model that says where each command begins.
+//! Inline payloads with wrong lengths, compared with a model that knows where each command begins.
 //!
-//! Payload slots look like commands themselves: one that were executed would show by its identifier.
+//! Payload slots look like commands: if one were executed, its identifier would show.
 
 use byway_controller::Next;
 use byway_queue::DoorbellIndex;
@@ -15,7 +15,7 @@ const OTHER: u16 = 2;
 /// Slots one input fills, at most; the ring goes round several times.
 const SLOTS_MAX: usize = 400;
 
-/// What the ring holds, by the rules of the protocol.
+/// The ring's content, by the rules of the protocol.
 #[derive(Debug, Default)]
 struct Model {
     /// Slots filled and not yet consumed.
@@ -26,7 +26,7 @@ struct Model {
 }
 
 impl Model {
-    /// Consumes what stands whole in the ring.
+    /// Consumes the complete capsules in the ring.
     fn consume(&mut self, limit_bytes: usize) {
         while let Some(slot) = self.slots.front().copied().filter(|_| !self.broken) {
             let command = Command::from_bytes(&slot);
@@ -77,7 +77,7 @@ pub fn capsules(bytes: &[u8]) {
             machine.push(QUEUE, &slot);
             model.slots.push_back(slot);
         }
-        // A doorbell for all, or for some at a time: the tail may stand inside a capsule.
+        // One doorbell for all slots, or for some at a time: the tail may be inside a capsule.
         machine.ring(QUEUE);
         if !input.byte().is_multiple_of(4) {
             check(&mut machine, &mut model, limit_bytes);
@@ -116,8 +116,8 @@ fn capsule(input: &mut Input<'_>, number: u16) -> Vec<[u8; 64]> {
     slots
 }
 
-/// What completes is what the model says, and another queue goes on unless the controller is broken. The order may
-/// differ: a Flush is told of after the sync that it asked for, and what came behind it need not wait.
+/// The commands that complete are those of the model, and another queue still works unless the controller has failed.
+/// The order may differ: a Flush completes after its sync, and later commands need not wait for it.
 fn check(machine: &mut Machine, model: &mut Model, limit_bytes: usize) {
     assert_eq!(machine.run(), Next::Idle);
     model.consume(limit_bytes);

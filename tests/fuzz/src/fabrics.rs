@@ -8,7 +8,7 @@ use byway_spec::base::register::{Cap, Crto};
 
 use crate::input::Input;
 
-/// The first byte says what the others are. What is parsed is what it is encoded to, and nothing panics.
+/// The first byte selects the structure. What parses encodes to the same, and nothing panics.
 pub fn fabrics(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     match input.byte() % 6 {
@@ -42,7 +42,7 @@ fn entry(bytes: &[u8; 1024]) {
     }
 }
 
-/// A log whose parts are made up: it ends, in entries, an error or with the input.
+/// Reads a log of arbitrary parts: it ends with entries, an error, or the input.
 fn log(input: &mut Input<'_>) {
     let mut reading = LogReading::new(input.number());
     while !input.is_empty() {
@@ -56,7 +56,7 @@ fn log(input: &mut Input<'_>) {
     }
 }
 
-/// What was read is read again.
+/// Encodes the entries as a log, and reads the same entries back.
 fn known(reading: &LogReading) {
     let Step::Done(entries) = reading.step() else { return };
     let mut log = DiscoveryLog::default();

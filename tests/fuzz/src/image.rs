@@ -1,7 +1,6 @@
-//! An image whose bytes were changed, structure by structure: by accident, and on purpose with checksums that fit.
+//! An image with changed bytes, structure by structure: some by accident, some with matching checksums.
 //!
-//! Opening it is refused, or what is found can be read, written, checked, repaired and opened again, with errors and
-//! never with a panic.
+//! Opening it fails, or it can be read, written, checked, repaired and reopened: with errors, but never a panic.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -215,7 +214,7 @@ fn look_at_image(path: &Path) -> Result<(), FlashError> {
     Ok(())
 }
 
-/// Everything a device can be asked for. Errors are fine.
+/// Uses everything a device offers. Errors are allowed.
 fn use_image(path: &Path) -> Result<(), FlashError> {
     let mut flash = Flash::open(path, OpenOptions::default())?;
     let mut page = vec![0; flash.geometry().page_bytes as usize];

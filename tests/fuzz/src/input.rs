@@ -1,7 +1,6 @@
-//! Bytes of a fuzzer, taken apart front to back. What is missing at the end is zero, so that any prefix of an input
-//! is an input too.
+//! Fuzzer input, consumed from the front. Missing bytes read as zero, so any prefix of an input is valid.
 
-/// What is left of an input.
+/// The unconsumed rest of an input.
 #[derive(Debug, Clone)]
 pub struct Input<'a> {
     left: &'a [u8],

@@ -1,7 +1,7 @@
-//! A key-value namespace whose bytes were changed: by accident, and on purpose with checksums that fit.
+//! A key-value namespace with changed bytes: some by accident, some with matching checksums.
 //!
-//! Opening it is refused, or what is found can be read, listed, written and opened again, with errors and never with
-//! a panic. Where only one bit was flipped, what is found is what was stored or an error that says so.
+//! Opening it fails, or it can be read, listed, written and reopened: with errors, but never a panic. After a single
+//! flipped bit, every read returns the stored value or an error.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,13 +20,13 @@ const KEYS: u16 = 160;
 
 type Pairs = BTreeMap<Key, Vec<u8>>;
 
-/// Images as an engine left them, and what is in them.
+/// Images written by an engine, and their keys and values.
 struct Base {
     image: Image,
     pairs: Pairs,
     /// Offsets of words of the state that are not zero.
     words: Vec<usize>,
-    /// What stands where in the state.
+    /// Name and range of each structure in the state.
     parts: Vec<(&'static str, Range<usize>)>,
 }
 
@@ -210,7 +210,7 @@ fn get(store: &mut MemoryStore, engine: &mut KvEngine, key: &Key) -> Result<Vec<
     Ok(found)
 }
 
-/// Everything an engine can be asked for. Errors are fine.
+/// Uses everything an engine offers. Errors are allowed.
 fn use_image(image: Image) {
     check_image(image.clone());
     let Ok((mut store, mut engine)) = open(image) else { return };
@@ -237,7 +237,7 @@ fn use_image(image: Image) {
         let _ = engine.flush(&mut store, &mut 0);
         let _ = (engine.reclaim(&mut store, &mut 0), engine.stats(), engine.used_bytes(), engine.keys());
         if round == 0 {
-            // What was found and written is found again, or refused again.
+            // Everything found and written is found after reopening, or opening fails again.
             let Ok(again) = open(store.image) else { return };
             (store, engine) = again;
         }
@@ -245,7 +245,7 @@ fn use_image(image: Image) {
     let _ = engine.format(&mut store, &mut 0);
 }
 
-/// The same image checked and repaired.
+/// Checks and repairs the image.
 fn check_image(image: Image) {
     let mut store = MemoryStore::new(image, PAGE_BYTES, SIZE_BYTES);
     let _ = byway_kv::mend_state(&mut store, &namespace());

@@ -21,7 +21,7 @@ mod uri;
 mod vfio_user;
 mod vfio_user_device;
 
-/// A target: its name, which is its corpus folder's, and what it does with an input.
+/// A target: its name, also that of its corpus folder, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
@@ -66,7 +66,7 @@ pub const TARGETS: [Target; 35] = [
 /// Runs the target called `name` on `bytes`.
 ///
 /// # Panics
-/// If a promise is broken, or there is no such target.
+/// If the target's property is violated, or there is no such target.
 pub fn run(name: &str, bytes: &[u8]) {
     let found = TARGETS.iter().find(|(known, _)| *known == name);
     let (_, target) = found.unwrap_or_else(|| panic!("no target {name}"));

@@ -21,7 +21,7 @@ use byway_spec::{Command, Completion};
 pub const MEMORY_BYTES: usize = 1 << 20;
 /// Bus address of that memory.
 pub const MEMORY_AT: u64 = 0x1_0000_0000;
-/// Where data, lists and segments go: before it stand the rings.
+/// Address of data, lists and segments; the rings are below it.
 pub const DATA: u64 = MEMORY_AT + (256 << 10);
 /// Bus address of a page that the device may read only.
 pub const READ_ONLY_AT: u64 = MEMORY_AT + (64 << 20);
@@ -57,11 +57,11 @@ pub struct Rings {
 pub struct Machine {
     /// The subsystem.
     pub subsystem: Subsystem,
-    /// Its controller.
+    /// The controller.
     pub controller: Controller,
-    /// Its doorbells.
+    /// The doorbells.
     pub doorbells: Doorbells,
-    /// Its meter.
+    /// The meter.
     pub meter: Meter,
     /// Modelled time of the next run.
     pub now_ps: u64,
@@ -135,7 +135,7 @@ impl Machine {
         Csts::from_bits(self.controller.read_register(Register::CSTS.0))
     }
 
-    /// Writes host memory, as far as there is any.
+    /// Writes host memory, up to its end.
     pub fn write(&self, at: u64, bytes: &[u8]) {
         let at = at.wrapping_sub(MEMORY_AT).min(MEMORY_BYTES as u64) as usize;
         let bytes = &bytes[..bytes.len().min(MEMORY_BYTES - at)];
@@ -211,7 +211,7 @@ impl Machine {
         self.next_cid
     }
 
-    /// Tells the device the tail of pair `qid`.
+    /// Rings the tail doorbell of pair `qid`.
     pub fn ring(&self, qid: u16) {
         self.doorbells.ring(DoorbellIndex::submission(qid), u32::from(self.rings[usize::from(qid)].tail));
     }
@@ -246,7 +246,7 @@ impl Machine {
         self.controller.run(&mut self.subsystem, &mut port, &self.doorbells, None, self.now_ps, budget)
     }
 
-    /// Lets the device run until it has nothing left to do now. It must come to rest.
+    /// Runs the device until it has nothing to do. It must become idle.
     pub fn run(&mut self) -> Next {
         for _ in 0..RUNS_MAX {
             let next = self.run_once(64);
@@ -306,7 +306,7 @@ impl Machine {
         self.check_store();
     }
 
-    /// What is stored is there, unless the namespace is gone or full.
+    /// A stored value is readable, unless the namespace is gone or full.
     fn check_store(&mut self) {
         let value = [0x5a; 300];
         self.write(DATA, &value);
@@ -336,7 +336,7 @@ impl Machine {
     }
 }
 
-/// Tables so small that flushes and merges come early.
+/// Small tables, so that flushes and merges happen early.
 fn small() -> SubsystemOptions {
     SubsystemOptions {
         kv: KvOptions { memtable_bytes: 44 * 64, cache_bytes: 64 << 10, ..KvOptions::default() },

@@ -1,4 +1,4 @@
-//! A page store in memory whose bytes can be changed behind the engine's back.
+//! An in-memory page store whose bytes can be changed without the engine's knowledge.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use byway_flash::{
 };
 use byway_kv::{Home, PageStore};
 
-/// What is kept of a namespace.
+/// The stored state of a namespace.
 #[derive(Clone, Default)]
 pub struct Image {
     /// The engine's protected state.
     pub state: Vec<u8>,
-    /// Memory of its windows.
+    /// Memory of the namespace's windows.
     pub windows: Vec<u8>,
     /// Pages that were written.
     pub pages: BTreeMap<u64, Arc<[u8]>>,
@@ -22,7 +22,7 @@ pub struct Image {
 
 /// A store over an [`Image`].
 pub struct MemoryStore {
-    /// What it holds.
+    /// The stored state.
     pub image: Image,
     page_bytes: usize,
     pages_max: u64,

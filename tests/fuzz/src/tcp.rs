@@ -8,13 +8,13 @@ use byway_tcp_codec::{
 /// A PDU with its data and the verdict on it.
 type Seen<P> = (P, Vec<u8>, Option<DataCheck>);
 
-/// What a stream ends in.
+/// The violation that ends a stream, if any.
 type End = Option<Violation>;
 
-/// The first byte says how the others are cut into pieces, the second what was agreed on; a host sent the rest. What
-/// comes out does not depend on the pieces, and what was read is what it is written to.
+/// The first byte gives the piece size, the second the agreement; the rest was sent by a host. The result does not
+/// depend on the pieces, and each PDU read encodes to the same bytes.
 pub fn from_host(bytes: &[u8]) {
-    let Some((piece_bytes, agreed, stream)) = taken_apart(bytes) else { return };
+    let Some((piece_bytes, agreed, stream)) = split_input(bytes) else { return };
     alike(&Reader::<IcReq>::new(), stream, piece_bytes);
     let reader = Reader::<IcReq>::new().open(&agreed);
     let mut r2ts = some_asked();
@@ -32,9 +32,9 @@ pub fn from_host(bytes: &[u8]) {
     }
 }
 
-/// The same of what a controller sent.
+/// As [`from_host`], for bytes sent by a controller.
 pub fn from_controller(bytes: &[u8]) {
-    let Some((piece_bytes, agreed, stream)) = taken_apart(bytes) else { return };
+    let Some((piece_bytes, agreed, stream)) = split_input(bytes) else { return };
     alike(&Reader::<Opening>::new(), stream, piece_bytes);
     let reader = Reader::<Opening>::new().open(&agreed);
     let (mut read, mut write) = (Inbound::new(8192), Outbound::new(8192));
@@ -65,7 +65,7 @@ pub fn from_controller(bytes: &[u8]) {
     }
 }
 
-fn taken_apart(bytes: &[u8]) -> Option<(usize, Agreement, &[u8])> {
+fn split_input(bytes: &[u8]) -> Option<(usize, Agreement, &[u8])> {
     let [cut, wishes, stream @ ..] = bytes else { return None };
     let alignment = Alignment::from_dwords_z(wishes >> 3)?;
     let digests = Digests { header: wishes & 1 != 0, data: wishes & 2 != 0 };
@@ -74,7 +74,7 @@ fn taken_apart(bytes: &[u8]) -> Option<(usize, Agreement, &[u8])> {
     Some((usize::from(*cut) + 1, agreed, stream))
 }
 
-/// What is read of `stream`, in pieces and at once.
+/// The PDUs of `stream`, read in pieces and in one piece: both must agree.
 fn alike<P>(reader: &Reader<P>, stream: &[u8], piece_bytes: usize) -> Vec<Seen<P>>
 where
     P: Dialect + Clone + PartialEq + std::fmt::Debug,
@@ -83,7 +83,7 @@ where
     let (mut pieces, its_end) = read(reader.clone(), stream, piece_bytes);
     assert_eq!(end, its_end, "it depends on the pieces");
     assert_eq!(whole, pieces, "it depends on the pieces");
-    // What the stream was cut off in has no verdict yet.
+    // A PDU that the stream cut off has no digest check yet.
     pieces.retain(|(_, data, check)| data.is_empty() || check.is_some());
     pieces
 }
@@ -110,7 +110,7 @@ fn read<P: Dialect>(mut reader: Reader<P>, stream: &[u8], piece_bytes: usize) ->
     (seen, None)
 }
 
-/// Says so to the peer, who can read it.
+/// Encodes the termination request, which the peer must be able to read.
 fn refused<P: Dialect>(mut reader: Reader<P>, violation: Violation) -> Violation {
     let mut wire = Vec::new();
     reader.refuse(&violation, &mut wire);
@@ -125,7 +125,7 @@ where
     P: Dialect + Clone + PartialEq + std::fmt::Debug,
 {
     let check = check.map(|_| DataCheck::Intact);
-    // A header whose data never came is written without it, which only a command can be.
+    // A header whose data never came is encoded without data, which is valid only for commands.
     if data.is_empty() && !matches!(wire.first(), Some(4 | 5 | 9)) {
         return;
     }

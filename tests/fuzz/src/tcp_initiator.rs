@@ -23,7 +23,7 @@ const CAPSULE_BYTES: usize = 512;
 
 const MAX_H2C_DATA_BYTES: u32 = 4096;
 
-/// A queue, what its controller says and reads, and what is owed to who submitted.
+/// A queue, what its controller sends and reads, and the commands not yet returned to the submitter.
 struct Rig {
     connection: Connection,
     agreed: Agreement,
@@ -37,8 +37,8 @@ struct Rig {
     is_broken: bool,
 }
 
-/// Each byte says what happens next, and those behind it how. Whatever that is, each command ends once and has its memory again,
-/// and what the queue says to a controller that keeps to the rules keeps to them too.
+/// Each byte selects an action, and the bytes behind it its parameters. In every case each command ends once and gets
+/// its memory back, and a controller that follows the protocol gets only valid PDUs.
 pub fn initiator(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let mut rig = Rig::new(input.byte());
@@ -117,7 +117,7 @@ impl Rig {
         }
     }
 
-    /// Something a controller says, of a command that is there more often than not.
+    /// A PDU of the controller, usually for an existing command.
     fn say(&self, input: &mut Input<'_>, wire: &mut Vec<u8>) {
         let cid = u16::from(input.byte() % (DEPTH as u8 + 2));
         let (command, offset_bytes) = (CommandId(cid), input.number());
@@ -141,7 +141,7 @@ impl Rig {
         }
     }
 
-    /// Has bytes received, so many at a time.
+    /// Receives bytes in pieces.
     fn receive(&mut self, bytes: &[u8], input: &mut Input<'_>) {
         let (mut left, piece_bytes) = (bytes, usize::from(input.byte()) * 64 + 1);
         while !left.is_empty() && self.connection.is_open() {
@@ -159,7 +159,7 @@ impl Rig {
         }
     }
 
-    /// Has so much sent; it can be read.
+    /// Sends `bytes`; the controller can parse them.
     fn send(&mut self, bytes: usize) {
         let mut left = bytes.max(1);
         while left > 0 && self.connection.unsent_bytes() > 0 {
@@ -174,7 +174,7 @@ impl Rig {
         }
     }
 
-    /// What a controller reads next. Of a host that was refused nothing, or gives the connection up, all of it keeps to the rules.
+    /// The controller's next PDU. Unless the host refused something or gave up, every PDU follows the protocol.
     fn next_of(&mut self, read: &mut &[u8]) -> Option<()> {
         let next = self.reads.next(read);
         match next.unwrap_or_else(|violation| panic!("the queue broke a rule: {violation}"))? {
@@ -192,7 +192,7 @@ impl Rig {
         let mut tags: Vec<u64> = self.begun.keys().copied().collect();
         tags.sort_unstable();
         let Some(cid) = tags.get(at).and_then(|tag| self.connection.find(*tag, false)) else { return };
-        // Who gave it up already waits for its end.
+        // A command already given up waits for its end.
         if !self.connection.is_given_up(cid) && self.connection.give_up(cid, ErrorKind::TimedOut, None) {
             self.named.push(cid);
         }

@@ -1,4 +1,5 @@
-//! A target and two hosts that say anything in any order: right and wrong, whole and cut, reading what they are sent or not.
+//! A target and two hosts that send anything in any order: valid and invalid, complete and cut, reading replies or
+//! not.
 
 use std::collections::HashMap;
 use std::num::NonZeroU16;
@@ -27,8 +28,7 @@ use crate::machine::device;
 /// Things done in one input, at most.
 const ACTIONS_MAX: usize = 200;
 
-/// Bytes that a connection may hold: data that was asked for and buffers of it, what it received at once, and an answer with room
-/// behind it.
+/// Most bytes that a connection may hold: requested data and its buffers, received bytes, and one answer.
 const HELD_BYTES_MAX: usize = (32 + 8 + 32 + 17) << 20;
 
 const SUBSYSTEM: &str = "nqn.2026-01.example:byway:fuzz";
@@ -63,19 +63,19 @@ impl Served {
     }
 }
 
-/// What a host has agreed on with the target.
+/// A host's agreement with the target.
 struct Talk {
     writer: Writer<HostPdu>,
     reader: Reader<ControllerPdu>,
-    /// What the target reads, as far as this is PDUs.
+    /// Parses what the target reads, as long as it is valid PDUs.
     mirror: Option<Reader<HostPdu>>,
 }
 
-/// A connection of a host, and what it knows of it.
+/// A host's connection, and the host's state of it.
 struct Peer {
     visit: Visit,
     talk: Option<Talk>,
-    /// What came before anything was agreed on.
+    /// Bytes received before the agreement.
     early: Vec<u8>,
     controller: Option<ControllerId>,
     /// Commands on their way, by their identifiers: how many, since a host may say one twice.
@@ -84,8 +84,8 @@ struct Peer {
     is_ended: bool,
 }
 
-/// Each byte says what happens next, and those behind it how. Whatever that is, the target answers what it was sent and nothing
-/// else, in PDUs that can be read, holds no more than it may, and serves the next host.
+/// Each byte selects an action, and the bytes behind it its parameters. In every case the target answers each command
+/// once, in valid PDUs, stays within its memory limit, and serves the next host.
 pub fn target(bytes: &[u8]) {
     let (mut input, served) = (Input::new(bytes), Served::new());
     let mut now_ns = 1;
@@ -245,7 +245,7 @@ impl Peer {
         self.say(&command.encode(input.word()), data);
     }
 
-    /// Sends a command, with `data` in its capsule.
+    /// Sends a command with `data` in its capsule.
     fn say(&mut self, command: &Command, data: &[u8]) {
         let Some(talk) = &self.talk else { return };
         let mut wire = Vec::new();
@@ -283,7 +283,7 @@ impl Peer {
         }
     }
 
-    /// Sends a part of what was asked for last, or all of it.
+    /// Sends part or all of the data last requested.
     fn send_asked(&mut self, input: &mut Input<'_>) {
         let Some(asked) = self.asked.pop() else { return };
         let bytes = match input.byte() {
@@ -313,20 +313,20 @@ impl Peer {
         self.put(&wire);
     }
 
-    /// Takes so much of what the target sends, and judges it.
+    /// Receives `bytes` from the target, and checks them.
     fn take(&mut self, bytes: usize, now_ns: u64) {
         let came = self.visit.take(bytes, now_ns);
         let Some(mut talk) = self.talk.take() else { return self.early.extend_from_slice(&came) };
         let mut left = &came[..];
         while let Some(incoming) = talk.reader.next(&mut left).expect("a target that keeps to the rules") {
             if let Incoming::Pdu { pdu, .. } = incoming {
-                self.judge(pdu);
+                self.check_pdu(pdu);
             }
         }
         self.talk = Some(talk);
     }
 
-    fn judge(&mut self, pdu: ControllerPdu) {
+    fn check_pdu(&mut self, pdu: ControllerPdu) {
         match pdu {
             ControllerPdu::Response(completion) => {
                 self.answered(completion.cid);
@@ -369,13 +369,13 @@ impl Peer {
     }
 }
 
-/// The identifier of every Connect: its answer may change what the target reads.
+/// Command identifier of every Connect: its answer may change the rules of the target's reader.
 const CONNECT_CID: u16 = 999;
 
 impl Talk {
     fn new(opening: Reader<Opening>, agreed: &Agreement) -> Self {
         let mut mirror = Reader::<IcReq>::new().open(agreed);
-        // Of what is too long for an admin queue the target ends the connection.
+        // The target ends the connection for data too long for an admin queue.
         mirror.set_capsule_data_bytes(CAPSULE_DATA_BYTES);
         let (writer, reader) = (Writer::<HostPdu>::new(agreed), opening.open(agreed));
         Self { writer, reader, mirror: Some(mirror) }

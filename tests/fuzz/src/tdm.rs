@@ -43,7 +43,7 @@ pub fn log(bytes: &[u8]) {
     }
 }
 
-/// Writes records until the ring is full or a sync is asked for; how many there are.
+/// Writes records until the ring is full or a sync is due; returns how many.
 fn fill(ring: Ring<'_, Window>, head: Position, input: &mut Input<'_>) -> u64 {
     let words: [std::sync::atomic::AtomicU64; CURSOR_WORDS] = Default::default();
     let cursor = Cursor::new(&words);
@@ -63,7 +63,7 @@ fn fill(ring: Ring<'_, Window>, head: Position, input: &mut Input<'_>) -> u64 {
     written
 }
 
-/// A table of anything: each slot is free, damaged, or says what it would be written as.
+/// An arbitrary table: each slot is free, damaged, or encodes to the same bytes.
 pub fn table(bytes: &[u8]) {
     let Some(memory) = memory(byway_tdm_daemon::TABLE_BYTES as usize) else { return };
     let table = Table::new(&memory);
@@ -95,7 +95,7 @@ pub fn table(bytes: &[u8]) {
     }
 }
 
-/// A message of anything: what is understood is encoded to what says the same.
+/// An arbitrary message: what parses encodes to an equal message.
 pub fn messages(bytes: &[u8]) {
     let mut message = [0; MESSAGE_BYTES];
     let len = bytes.len().min(MESSAGE_BYTES);

@@ -11,7 +11,7 @@ use crate::input::Input;
 
 const KEY: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
 
-/// The first byte says what the others are.
+/// The first byte selects what the rest is.
 pub fn tls(bytes: &[u8]) {
     match bytes.split_first() {
         Some((0, text)) => key(text),
@@ -29,7 +29,7 @@ fn key(text: &[u8]) {
     }
 }
 
-/// They are in the extension, in order and apart.
+/// Identities lie within the extension, in order and without overlap.
 fn identities(extension: &[u8]) {
     let within = extension.as_ptr_range();
     let mut end = within.start;

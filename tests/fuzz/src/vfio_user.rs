@@ -4,15 +4,15 @@ use byway_vfio_user_wire::{
     Broken, Header, Incoming, Kind, Limits, MessageId, Reader, Reply, Request, encode_error,
 };
 
-/// The first byte says how the others are cut into pieces; they are what a peer sent. What comes out does not depend on
-/// the pieces, and what can be parsed is what it is encoded to.
+/// The first byte gives the piece size; the rest was sent by a peer. The result does not depend on the pieces, and
+/// what parses encodes to the same bytes.
 pub fn vfio_user(bytes: &[u8]) {
     let Some((&cut, stream)) = bytes.split_first() else { return };
     let whole = messages(stream, stream.len().max(1));
     assert_eq!(messages(stream, usize::from(cut) + 1), whole, "it depends on the pieces");
 }
 
-/// What is read of `stream` in pieces of `piece_bytes`.
+/// The messages of `stream`, read in pieces of `piece_bytes`.
 fn messages(stream: &[u8], piece_bytes: usize) -> (Vec<String>, Option<Broken>) {
     let limits = Limits { data_bytes: 64, fds: 2 };
     let mut reader = Reader::<()>::new(limits);

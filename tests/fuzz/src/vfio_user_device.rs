@@ -23,12 +23,12 @@ const ACTIONS_MAX: usize = 100;
 
 const MEMORY_BYTES: u64 = 1 << 20;
 
-/// Places of BAR 0 where something stands.
+/// Offsets of registers and tables in BAR 0.
 const PLACES: [u64; 12] = [0, 0x0c, 0x14, 0x1c, 0x20, 0x24, 0x28, 0x30, 0x1000, 0x1008, 0x2000, 0x3000];
 
 thread_local! {
-    /// Interrupts of every function that is served here, one after the other: the kernel takes tens of milliseconds to let go
-    /// of what they are told by, and each input would wait for that.
+    /// Interrupt vectors shared by all functions served here, one after the other: the kernel takes tens of
+    /// milliseconds to release an eventfd, and each input would wait for that.
     static VECTORS: Arc<Vectors> = Arc::default();
 }
 
@@ -61,8 +61,7 @@ impl Host {
     }
 }
 
-/// What a client sends, message by message or as noise. Every command that wants a reply gets one, and the next client is
-/// served.
+/// A client's messages, or noise. Every command that wants a reply gets one, and the next client is served.
 pub fn session(bytes: &[u8]) {
     let (mut input, mut host) = (Input::new(bytes), Host::new());
     let mut reader = Reader::new(LIMITS);
@@ -110,7 +109,7 @@ fn begin() -> Request<'static> {
     Request::Version(Version { major: 0, minor: 0, capabilities })
 }
 
-/// Answers what came whole; false where the stream has no boundaries any more.
+/// Answers complete messages; false if the stream has lost its message boundaries.
 fn answer(function: &mut Function, talk: &mut Session, reader: &mut Reader<OwnedFd>) -> bool {
     loop {
         let incoming = match reader.next() {
@@ -214,7 +213,7 @@ fn range(input: &mut Input<'_>) -> Option<DmaRange> {
     }
 }
 
-/// An access that is likely to be to something, of at most so many bytes.
+/// An access, usually to an existing register, of at most `bytes_max`.
 fn access(input: &mut Input<'_>, bytes_max: u32) -> Access {
     let region =
         input.one_of(&[RegionIndex::BAR0, RegionIndex::BAR0, RegionIndex::CONFIG, RegionIndex::BAR2]);
@@ -226,8 +225,8 @@ fn access(input: &mut Input<'_>, bytes_max: u32) -> Access {
     Access { region, offset, bytes: bytes % (bytes_max + 1) }
 }
 
-/// Reads and writes of configuration space and BAR at any place and of any width. They are refused exactly where they are
-/// outside, or write parts of words, and what is read does not depend on the pieces.
+/// Reads and writes of configuration space and BAR, at any offset and width. Those outside, or to parts of words, are
+/// refused and no others. The result of a read does not depend on the pieces.
 pub fn accesses(bytes: &[u8]) {
     let (mut input, mut host) = (Input::new(bytes), Host::new());
     for _ in 0..ACTIONS_MAX {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use byway_fuzz_targets::{TARGETS, run};
 
-/// A small generator with a seed: a failure comes again.
+/// A small seeded generator: failures are reproducible.
 struct Random(u64);
 
 impl Random {
@@ -31,7 +31,7 @@ fn corpus(name: &str) -> Vec<Vec<u8>> {
     paths.into_iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// Runs one input; tells it in hexadecimal if it breaks a promise.
+/// Runs one input; prints it in hexadecimal if it violates the target's property.
 fn try_input(name: &str, bytes: &[u8]) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(name, bytes))) {
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -76,12 +76,12 @@ fn smoke(name: &str, inputs: u64) {
 }
 
 #[test]
-fn whatever_a_host_does_a_controller_neither_panics_nor_hangs_nor_strays() {
+fn controller_neither_panics_nor_hangs_nor_accesses_unmapped_memory() {
     smoke("controller", 1000);
 }
 
 #[test]
-fn chunks_that_lie_about_their_length_are_never_read_as_commands() {
+fn chunks_with_a_wrong_length_are_never_read_as_commands() {
     smoke("capsules", 500);
 }
 
@@ -101,12 +101,12 @@ fn any_text_is_a_uri_or_an_error() {
 }
 
 #[test]
-fn whatever_a_peer_sends_is_read_alike_in_any_pieces_and_says_what_it_is_encoded_to() {
+fn vfio_user_messages_do_not_depend_on_pieces_and_round_trip() {
     smoke("vfio_user", 20_000);
 }
 
 #[test]
-fn whatever_a_client_says_each_command_is_answered_once_and_the_next_client_is_served() {
+fn vfio_user_device_answers_each_command_once_and_serves_the_next_client() {
     smoke("vfio_user_session", 500);
 }
 
@@ -116,42 +116,42 @@ fn an_access_is_refused_where_it_is_outside_and_nowhere_else() {
 }
 
 #[test]
-fn whatever_hosts_say_a_target_answers_each_command_once_and_serves_the_next() {
+fn tcp_target_answers_each_command_once_and_serves_the_next_host() {
     smoke("tcp_target", 500);
 }
 
 #[test]
-fn whatever_a_controller_says_each_command_of_a_queue_ends_once_with_its_memory() {
+fn tcp_initiator_ends_each_command_once_and_returns_its_memory() {
     smoke("tcp_initiator", 3000);
 }
 
 #[test]
-fn whatever_a_log_of_device_memory_holds_its_replay_ends_and_shows_what_fits() {
+fn tdm_log_replay_of_any_bytes_ends_and_stays_within_the_ring() {
     smoke("tdm_log", 20_000);
 }
 
 #[test]
-fn whatever_a_table_of_device_memory_holds_a_slot_is_what_it_would_be_written_as() {
+fn tdm_table_slot_of_any_bytes_is_damaged_or_round_trips() {
     smoke("tdm_table", 3000);
 }
 
 #[test]
-fn whatever_a_program_says_to_a_daemon_it_is_understood_as_what_it_is_encoded_to() {
+fn tdm_messages_of_any_bytes_round_trip() {
     smoke("tdm_messages", 20_000);
 }
 
 #[test]
-fn whatever_a_host_sends_over_tcp_is_read_alike_in_any_pieces_and_says_what_it_is_written_to() {
+fn tcp_host_pdus_do_not_depend_on_pieces_and_round_trip() {
     smoke("tcp_from_host", 20_000);
 }
 
 #[test]
-fn whatever_a_controller_sends_over_tcp_is_read_alike_in_any_pieces_and_says_what_it_is_written_to() {
+fn tcp_controller_pdus_do_not_depend_on_pieces_and_round_trip() {
     smoke("tcp_from_controller", 20_000);
 }
 
 #[test]
-fn whatever_a_host_or_a_discovery_controller_says_is_parsed_to_what_it_is_encoded_to() {
+fn fabrics_structures_of_any_bytes_round_trip() {
     smoke("fabrics", 20_000);
 }
 

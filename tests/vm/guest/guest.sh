@@ -1,4 +1,4 @@
-# A guest is killed while it writes: the server serves the next one, which finds all that was acknowledged.
+# A guest is killed while it writes: the server serves the next one, which finds all acknowledged writes.
 # devices: byway
 # image: --size 512M --ns nvm:128M
 # server: kept
@@ -10,9 +10,9 @@ serial=$(serial)
 name=$(controller "$serial")
 block=/dev/$(namespace "$name" 1)
 
-# What is acknowledged is written to the host, which outlives the guest.
+# Acknowledgements are written to the host, which outlives the guest.
 if [ "$boot" != 1 ]; then
-    check "what the last guest was told is there" numbered check "$block" /share/journal
+    check "what was acknowledged to the last guest is there" numbered check "$block" /share/journal
     check "and the device as good as new" fio_verified "$block" --rw=randwrite --bs=4k --iodepth=32 --offset=64M --size=8M
 fi
 [ "$boot" != 3 ] || return 0

@@ -1,5 +1,5 @@
 # How payloads cross behind the stock driver and behind the patched one: as the kernel chooses, in commands
-# (piggyback-pt), in the submission queue (inline). Our device tells by its ledger and by the descriptors that it was given,
+# (piggyback-pt), in the submission queue (inline). Checked by our device's ledger and the descriptors it received,
 # once announcing SGLs and once not.
 # devices: byway
 # image: --size 512M --ns kv:128M --ns nvm:64M
@@ -10,7 +10,7 @@
 
 sgl=$([ "$boot" = 1 ] && echo on || echo off)
 
-# What the nodes are called since the driver was loaded last.
+# Names of the nodes since the driver was last loaded.
 find_nodes() {
     device=$(controller "$(tr -d ' ' < /sys/class/nvme/nvme*/serial)")
     keys='' blocks=''
@@ -29,8 +29,8 @@ patched() {
     find_nodes
 }
 
-# By which descriptor the stock kernel sends a small payload: of a user's command 7.2 tells the length where it can, 6.12
-# has pages wherever they do.
+# The descriptor by which the stock kernel sends a small payload: for a user's command 7.2 sends the length if it can, 6.12
+# sends pages if they suffice.
 stock_descriptor() {
     if [ "$sgl" = on ] && [ "$kernel" != 6.12 ]; then echo sgl; else echo prp; fi
 }
@@ -59,7 +59,7 @@ patched 1024 512
 check "the patched driver finds that the device takes inline payloads" grep -q 'inline payloads of up to' <(dmesg)
 traffic patched
 check "patched: up to 512 bytes inline" test "$(descriptors prp 1,63,64,65,511,512)" = inline
-check "patched: more as ever" test "$(descriptors prp 513,4K)" = "$(stock_descriptor)"
+check "patched: larger ones as before" test "$(descriptors prp 513,4K)" = "$(stock_descriptor)"
 check "patched: values in commands, too" test "$(descriptors piggyback-pt 8,100)" = piggyback_pt
 
 kept() {
@@ -67,7 +67,7 @@ kept() {
     nvme get-feature "/dev/$device" -f 0xc0 | grep -qi 'value:0*x*0*8'
     test "$(descriptors prp 64)" = inline
 }
-check "nobody switches inline off under the driver" kept
+check "inline cannot be switched off under the driver" kept
 
 off() {
     echo 0 > /sys/module/nvme/parameters/inline_bytes
@@ -77,7 +77,7 @@ off() {
 }
 check "the largest inline payload is set while the driver runs" off
 
-# value_of BYTES: what is stored is what is read.
+# value_of BYTES: a stored value is read back.
 value_of() {
     random value "$1"
     byway kv put "$keys" "key $1" --file value
@@ -115,7 +115,7 @@ for round in 1 2 3 4 5 6; do
     check "values and then blocks, some inline and some not: $round" mixed
 done
 
-# The controller is reset while payloads are on their way: what was asked for fails or succeeds, and all goes on.
+# Resets the controller while payloads are in flight: each command fails or succeeds, and later ones work.
 resets() {
     local tries
     (for tries in 1 2 3 4 5; do sleep 0.5; echo 1 > "/sys/class/nvme/$device/reset_controller"; done) &
@@ -129,9 +129,9 @@ resets() {
 patched 64 4096
 check "resets with payloads on their way" resets
 
-# late SECONDS PATTERN: our device's disk stands still for so long; a flush waits for it longer than the driver's patience, 2 seconds,
-# which says so, while payloads cross in the queues beside it and behind it. Nothing is lost. (The kernel looks at times that are over
-# once in a while: up to four seconds may go by before the first is found.)
+# late SECONDS PATTERN: our device's disk stops for this long. A flush takes longer than the driver's timeout, 2
+# seconds, and the driver logs that, while payloads cross in other queues and later in its own. Nothing is lost. (The
+# kernel checks timeouts periodically: up to 4 seconds may pass before the first is found.)
 late() {
     local running
     dmesg -C

@@ -91,7 +91,7 @@ namespaces() {
     nvme list-ns "$controller" --all | grep -q ":0x$id\$"
     is_gone "$id"
     nvme attach-ns "$controller" -n "$id" -c "$cntlid"
-    # Nobody asks for a scan: the device tells the driver by an event.
+    # No scan is requested: the device sends the driver an event.
     second=$(namespace "$name" "$id")
     [ "$(blockdev --getsize64 "/dev/$second")" = 67108864 ]
     blocks "$second"
@@ -120,4 +120,4 @@ logs() {
     nvme smart-log "$controller" -o normal | grep -iE 'data units written'
     nvme get-log "$controller" -i 4 -l 4096 -b | cmp -n 4096 - /dev/zero
 }
-check "the logs tell of it, and no change of namespaces is left unread" logs
+check "the logs report it, and no change of namespaces is left unread" logs

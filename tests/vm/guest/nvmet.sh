@@ -15,8 +15,9 @@ served() {
 }
 check "Linux serves a subsystem" served
 check "it is discovered" says "$nqn" byway discover tcp://127.0.0.1:4420
-check "the controller tells its model" says Linux byway info "$uri"
-# Linux does not compare ranges with a namespace's size: whatever lies below finds out, and the answer is not LBA Out of Range.
+check "the controller reports its model" says Linux byway info "$uri"
+# Linux does not check ranges against a namespace's size: the backing device does, and the status is not LBA Out of
+# Range.
 suite() {
     conformance "$1" --skip a_range_outside_the_namespace_is_refused --skip a_future_that_fails_gives_the_buffer_back
 }
@@ -56,9 +57,9 @@ removed() {
     refuses 'lost|refused|reach|connect' byway perf "$uri?ctrl-loss-tmo=2&timeout=2" --rw randread --time 5
     nvmet_serve 1
 }
-check "a subsystem that is not served is told of" removed
+check "a subsystem that is not served is reported" removed
 
-# secrets HASH GROUP: the host has to show who it is, and so has the target.
+# secrets HASH GROUP: host and target must authenticate.
 hostnqn=nqn.2026-11.example:host
 host_folder=$nvmet/hosts/$hostnqn
 allowed() {
@@ -83,7 +84,7 @@ for suite in "sha256 null" "sha256 ffdhe2048" "sha384 ffdhe3072" "sha512 ffdhe40
     # shellcheck disable=SC2086
     check "both show who they are by $suite" shown $suite
 done
-check "a wrong secret of the host is told of" refuses . byway info "$uri?hostnqn=$hostnqn&dhchap-secret-file=wrong"
-check "a wrong secret of the target is told of" refuses . byway info "$uri?hostnqn=$hostnqn&dhchap-secret-file=wrong-ctrl"
-check "a host without its secret is told so" refuses . byway info "$uri?hostnqn=$hostnqn"
-check "a host that is not allowed is told so" refuses . byway info "$uri?hostnqn=nqn.2026-11.example:other"
+check "a wrong secret of the host is reported" refuses . byway info "$uri?hostnqn=$hostnqn&dhchap-secret-file=wrong"
+check "a wrong secret of the target is reported" refuses . byway info "$uri?hostnqn=$hostnqn&dhchap-secret-file=wrong-ctrl"
+check "a host without its secret is refused" refuses . byway info "$uri?hostnqn=$hostnqn"
+check "a host that is not allowed is refused" refuses . byway info "$uri?hostnqn=nqn.2026-11.example:other"

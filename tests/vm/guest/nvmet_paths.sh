@@ -1,5 +1,5 @@
-# Our initiator on two ports of one subsystem of Linux's own target (nvmet-tcp): it goes by what each port says of a namespace (ANA), on
-# by the other where one is taken away or cut off, and what an old connection kept back lands no more.
+# Our initiator on two ports of one subsystem of Linux's own target (nvmet-tcp): it follows each port's ANA state of a namespace, uses
+# the other port if one is removed or cut off, and writes delayed on an old connection are not executed later.
 # seconds: 1200
 
 modprobe veth
@@ -10,7 +10,7 @@ subsystem=$nvmet/subsystems/$nqn
 uri=tcp://10.9.1.2,10.9.2.2/$nqn
 nvmet_within="nsenter --net=/run/netns/far"
 
-# ana PORT NSID STATE: each namespace is a group of its own.
+# ana PORT NSID STATE: each namespace is its own ANA group.
 ana() {
     echo "$3" > "$nvmet/ports/$1/ana_groups/$2/ana_state"
 }
@@ -31,19 +31,19 @@ served() {
 }
 check "Linux serves a subsystem at two ports" served
 
-told() {
+discovered() {
     local port
     for port in 1 2; do says "10.9.$port.2.*$nqn" byway discover "tcp://10.9.$port.2:4420"; done
     until_true 60 reached_by_both
 }
 
-# Who opens a device goes on with the port that answers first.
+# An opened device uses the port that answers first.
 reached_by_both() {
     byway info "$uri" > found
     grep -q 'path 10.9.1.2:4420: namespace 1 optimized, namespace 2 non-optimized' found &&
         grep -q 'path 10.9.2.2:4420: namespace 1 non-optimized, namespace 2 optimized' found
 }
-check "each is discovered, and says how it serves each namespace" told
+check "each port is discovered, with the ANA state of each namespace" discovered
 
 # Linux does not compare ranges with a namespace's size: nvmet.sh says more.
 suite() {
@@ -51,12 +51,12 @@ suite() {
 }
 check "the suite over both" suite
 
-# sent PORT: bytes that went there so far.
+# sent PORT: bytes sent to this port so far.
 sent() {
     cat "/sys/class/net/near$1/statistics/tx_bytes"
 }
 
-# goes_by PORT: commands do, and not by the other.
+# goes_by PORT: commands use this port, and not the other.
 goes_by() {
     local before other
     before=$(sent "$1")
@@ -65,12 +65,13 @@ goes_by() {
     [ "$(sent "$1")" -ge $((before + 100000)) ] && [ "$(sent $((3 - $1)))" -lt $((other + 20000)) ]
 }
 
-# Whatever of a check fails: nothing of it runs into the next.
+# If a check fails, its load must not run into the next.
 ends_with_it() {
     trap 'touch enough; network 1 delay 0ms; network 2 delay 0ms; wait' EXIT
 }
 
-# while_compared NSID COMMAND...: the command while blocks of a namespace are written, and read back every few seconds.
+# while_compared NSID COMMAND...: runs the command while blocks of a namespace are written, and read back every few
+# seconds.
 while_compared() {
     rm -f enough
     compares "$1" > compared 2>&1 &
@@ -106,7 +107,7 @@ states_change() {
 }
 check "states change under load, with a while in which no port serves it" while_compared 1 states_change
 
-# taken_away PORT: it loses the subsystem, and has it again; so does the other after it.
+# taken_away PORT: the port loses the subsystem and gets it back; then the other port does.
 taken_away() {
     local other=$((3 - $1))
     until_true 60 goes_by "$1"
@@ -126,7 +127,7 @@ taken_away() {
 check "the better port is taken away under load, then the other, and the better again" while_compared 1 taken_away 1
 check "the same of the namespace that the other port serves best" while_compared 2 taken_away 2
 
-# cut_off PORT: nothing comes through to it for longer than the keep alive time.
+# cut_off PORT: cuts the port off for longer than the keep alive time.
 cut_off() {
     until_true 60 goes_by "$1"
     network "$1" loss 100%
@@ -138,7 +139,7 @@ cut_off() {
 check "the better port is cut off under load" while_compared 1 cut_off 1
 check "the same of the namespace that the other port serves best" while_compared 2 cut_off 2
 
-# Neither of the new controllers has ever seen the old ones: their time has to be over.
+# Neither of the new controllers knows the old ones: the host has to wait for their keep alive time.
 both_cut_off() {
     until_true 60 goes_by 1
     network 1 loss 100%
@@ -151,8 +152,8 @@ both_cut_off() {
 }
 check "both are cut off under load" while_compared 1 both_cut_off
 
-# A port that sees the lost controller no more tells so: nobody waits until the keep alive time is over, twice.
-told_by_the_other() {
+# The port reports that the lost controller has ended: the host does not wait for twice the keep alive time.
+reported_by_the_other() {
     byway perf "$uri?ns=1&keep-alive=120&timeout=60" --rw randwrite --bs 4K --depth 16 --length 16M --time 15 --verify > compared 2>&1 &
     ends_with_it
     until_true 60 goes_by 1
@@ -161,14 +162,15 @@ told_by_the_other() {
     nvmet_serve 1
     wait $! || { cat compared; return 1; }
 }
-check "the other port tells at once that the controller of one that was taken away has ended" told_by_the_other
+check "the other port reports at once that the controller of a removed port has ended" reported_by_the_other
 
 # written SEED: 8 MiB, in order.
 written() {
     byway perf "$uri?ns=1&keep-alive=5&timeout=60" --rw write --bs 16K --depth 16 --length 8M --seed "$@" --verify
 }
 
-# What is under way to the first port comes there later than the host waits for it, and sooner than its controller must have ended.
+# Writes in flight to the first port arrive after the host has stopped waiting, and before their controller must have
+# ended.
 kept_back() {
     network 1 delay 0ms
     written 7 --time 8 > compared 2>&1 &
@@ -191,4 +193,4 @@ gone() {
     nvmet_serve 2
     byway info "$uri"
 }
-check "a subsystem that no port serves is told of" gone
+check "a subsystem that no port serves is reported" gone

@@ -1,4 +1,4 @@
-# A guest of 64 processors: the driver has a queue for each, and all of them carry what is written and verified.
+# A guest of 64 processors: the driver has a queue for each, and all of them carry verified I/O.
 # devices: byway
 # image: --size 512M --ns nvm:256M
 # processors: 64

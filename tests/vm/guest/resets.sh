@@ -1,5 +1,5 @@
-# A thousand resets of the controller and twenty of its PCI function while fio and numbered blocks are written: all goes on,
-# and nothing that was acknowledged is lost.
+# A thousand resets of the controller and twenty of its PCI function while fio and numbered blocks are written: writing
+# continues, and no acknowledged write is lost.
 # devices: byway
 # image: --size 512M --ns nvm:128M
 # seconds: 1800
@@ -18,7 +18,7 @@ by_file() {
 
 begun=$SECONDS
 check "a thousand resets of the controller under I/O" under_load 1000 by_file
-tells "1,000 resets in $((SECONDS - begun)) s, $(wc -l < journal) writes"
+figure "1,000 resets in $((SECONDS - begun)) s, $(wc -l < journal) writes"
 check "ten more as nvme-cli asks for them" under_load 10 by_ioctl
 
 check "twenty resets of the function under I/O" under_load 20 function_reset
@@ -48,4 +48,4 @@ bound_again() {
     name=$(controller "$serial")
     numbered check "/dev/$(namespace "$name" 1)" journal
 }
-check "the driver lets go of it and takes it again, the bus loses it and finds it" bound_again
+check "the driver is unbound and bound again, the bus removes the device and finds it" bound_again

@@ -1,6 +1,6 @@
-# The server of our device is killed, and stopped in order, while a guest writes: what was acknowledged is there when the
-# device is there again. QEMU 11 does not connect to a server anew, and aborts when a device is unplugged whose server has gone:
-# the guest's driver lets go of the old device, and the new one is plugged in behind another port.
+# The server of our device is killed, or stopped cleanly, while a guest writes: acknowledged writes are kept when the
+# device is back. QEMU 11 does not reconnect to a server, and aborts when it unplugs a device whose server has ended:
+# the guest's driver is unbound from the old device, and the new one is plugged in behind another port.
 # devices: byway
 # image: --size 512M --ns nvm:128M
 # ports: 5
@@ -15,7 +15,7 @@ is_gone() {
     ! grep -qs "^$serial *$" /sys/class/nvme/nvme*/serial
 }
 
-# The driver lets go of the device, and finds the next once there is a server.
+# The driver is unbound from the device, and finds the next once there is a server.
 plugged_again() {
     echo 1 > "$(readlink -f "/sys/class/nvme/$name/device")/remove"
     until_true 120 is_gone
@@ -37,7 +37,7 @@ has_grown_to() {
     [ "$(lines /share/journal)" -ge "$1" ]
 }
 
-# ends_in_io HOW: the server ends while blocks are written, and again numbered ones are compared.
+# ends_in_io HOW: the server ends while blocks are written; numbered blocks are compared afterwards.
 ends_in_io() {
     local writer
     find_block
@@ -46,7 +46,7 @@ ends_in_io() {
     writer=$!
     until_true 60 has_grown_to $(($(lines /share/journal) + 200))
     host "$1"
-    # An image that was closed in order is sound as it is; a killed one is once it has been opened.
+    # A cleanly closed image is sound as it is; after a kill it is once it has been opened.
     if [ "$1" = stop-server ]; then host check-image; fi
     plugged_again
     wait "$writer"
@@ -58,7 +58,7 @@ ends_in_io() {
 check "killed" ends_in_io kill-server
 check "killed once more" ends_in_io kill-server
 check "stopped in order" ends_in_io stop-server
-tells "$(wc -l < /share/journal) writes acknowledged by now"
+figure "$(wc -l < /share/journal) writes acknowledged by now"
 
 idle() {
     find_block

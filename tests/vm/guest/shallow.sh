@@ -1,5 +1,5 @@
-# A driver with queues of eight, and many times as many commands in flight: the kernel's workers begin them again, and what they
-# misread is sent by a call.
+# A driver with queues of eight, and many times as many commands in flight: the kernel's workers restart them, and commands that
+# they would misread are sent by a system call.
 # devices: byway
 # image: --size 512M --ns nvm:128M --ns kv:128M
 # seconds: 600

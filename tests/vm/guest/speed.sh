@@ -50,6 +50,6 @@ for load in randread randwrite; do
     for depth in 1 32; do
         check "$load, $depth under way" measure "$load" "$depth"
         cat row
-        tells "$idle $load QD$depth $(sed 's/.*"ratio":\([0-9.]*\)}/\1/' row)"
+        figure "$idle $load QD$depth $(sed 's/.*"ratio":\([0-9.]*\)}/\1/' row)"
     done
 done

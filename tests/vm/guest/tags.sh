@@ -1,4 +1,4 @@
-# More commands than the driver has tags, on rings of the kernel: what it puts off is what was asked for when it is begun.
+# More commands than the driver has tags, by io_uring: a command that the kernel defers is executed unchanged.
 # devices: nvme
 
 modprobe nvme io_queue_depth=16

@@ -1,5 +1,5 @@
 # Linux's own NVMe/TCP initiator on our device: it discovers, connects, writes and compares with and without digests, resets, and
-# finds the device again when its server was killed. Keys and values go through its character device.
+# reconnects after its server was killed. Keys and values go through its character device.
 # devices: tcp
 # image: --size 512M --ns nvm:128M --ns kv:64M
 # seconds: 600

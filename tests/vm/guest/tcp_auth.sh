@@ -1,5 +1,5 @@
-# Linux's own NVMe/TCP initiator shows who it is and sees who we are (DH-HMAC-CHAP), in every group and by every hash; wrong secrets
-# on either side are refused; a server that was killed is shown it anew.
+# Linux's own NVMe/TCP initiator and our target authenticate each other (DH-HMAC-CHAP), by every group and hash; wrong secrets
+# on either side are refused; the host authenticates again to a server that was killed.
 # devices: tcp
 # secrets: yes
 # image: --size 128M --ns nvm:64M
@@ -10,12 +10,12 @@ modprobe nvme-tcp
 load_if_there hmac sha256_generic sha512_generic sha256 sha512 dh_generic
 read -r port nqn < /share/tcp
 read -r hostnqn secret ctrl_secret < /share/secrets
-# With one I/O queue, which shows who the host is as the admin queue does.
+# With one I/O queue, which authenticates as the admin queue does.
 connect_options="--hostnqn $hostnqn --hostid 5d5f6b6e-1c4b-4c4a-9f7e-0123456789ab --nr-io-queues=1"
 check "the guest has a network" network_up
 
-# What the kernel says of an authentication.
-told_of() {
+# The kernel's log of an authentication.
+kernel_logs_authentication() {
     dmesg | grep -E "authenticated with hash .*$2.* dhgroup $1\$"
     dmesg | grep "controller authenticated"
 }
@@ -24,7 +24,7 @@ for suite in "null sha256" "ffdhe2048 sha256" "ffdhe3072 sha384" "ffdhe4096 sha5
     dmesg -C
     check "connect by $suite" connected --dhchap-secret "$secret" --dhchap-ctrl-secret "$ctrl_secret"
     # shellcheck disable=SC2086
-    check "the kernel says so by $suite" told_of $suite
+    check "the kernel logs the authentication by $suite" kernel_logs_authentication $suite
     check "what is written is read by $suite" reads_back 1M
     check "disconnect by $suite" disconnected
 done
@@ -37,14 +37,14 @@ check "disconnect one way" disconnected
 check "a wrong secret of the host is refused" refuses . connect --dhchap-secret "$ctrl_secret"
 check "a wrong secret of the device is refused" refuses . connect --dhchap-secret "$secret" --dhchap-ctrl-secret "$secret"
 check "a host without its secret is refused" refuses . connect
-check "none of them is there" until_true 60 is_gone
+check "no controller is left" until_true 60 is_gone
 
 in_connection --dhchap-secret "$secret" --dhchap-ctrl-secret "$ctrl_secret"
 reset() {
     nvme reset "/dev/$name"
     reads_back 1M
 }
-check "a reset shows anew who it is" reset
+check "the host authenticates again after a reset" reset
 
 killed() {
     host kill-server
@@ -53,5 +53,5 @@ killed() {
     until_true 120 is_live
     is_there_still
 }
-check "a server that was killed is shown anew who it is" killed
+check "the host authenticates again to a killed server" killed
 check "disconnect" disconnected

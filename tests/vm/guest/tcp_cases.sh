@@ -67,14 +67,14 @@ discards() {
 }
 check "019: what is discarded reads as zeroes, and its neighbours stay" discards
 
-tells_of_itself() {
+lists_itself() {
     says "${block#/dev/}" nvme list
     says live nvme list-subsys "$block"
     says 'critical_warning' nvme smart-log "/dev/$name"
     says 'ACS|acs' nvme effects-log "/dev/$name" --csi=0
     says 'nn ' nvme id-ctrl "/dev/$name"
 }
-check "021, 023, 025, 028: nvme-cli lists it, its health and its effects" tells_of_itself
+check "021, 023, 025, 028: nvme-cli lists it, its health and its effects" lists_itself
 
 scanned() {
     nvme ns-rescan "/dev/$name"

@@ -1,5 +1,5 @@
-# What our server serves is changed while Linux is there: the discovery controller at which it stays tells of subsystems, ports and
-# hosts, by events of the kernel as udev has them, and nvme-cli connects to what is new; others tell of namespaces and of paths.
+# Configuration changes of our server while Linux is connected: its persistent discovery controller reports subsystems, ports and
+# hosts by kernel events, as udev receives them, and nvme-cli connects to new ones; I/O controllers report namespaces and paths.
 # seconds: 600
 
 modprobe nvme-tcp
@@ -32,7 +32,7 @@ has_all() {
     [ "$(find /sys/class/nvme -mindepth 1 | wc -l)" = "$1" ]
 }
 
-# What udev has the service of nvme-cli do where it is told of the events of a discovery controller.
+# The command that udev runs in nvme-cli's service on an event of a discovery controller.
 connect_all() {
     nvme connect-all -t tcp -a 127.0.0.1 -s 8009 --reconnect-delay=1 --ctrl-loss-tmo=20 --nr-io-queues=1 "$@"
 }
@@ -61,8 +61,8 @@ has_events() {
     [ "$(events "$1")" -ge "$2" ] || { cat events; return 1; }
 }
 
-# is_told COMMAND...: something is changed, and Linux is told, by an event that says that the discovery log changed; then it is read.
-is_told() {
+# linux_sees COMMAND...: a change reaches Linux as an event that the discovery log changed; then the log is read.
+linux_sees() {
     local before
     before=$(events 'NVME_AEN=0x70f002')
     "$@"
@@ -73,16 +73,16 @@ is_told() {
 subsystem_added() {
     known
     fails grep -q "$other" found
-    is_told byway subsystem add control "$other" --ns blocks:32M
+    linux_sees byway subsystem add control "$other" --ns blocks:32M
     grep -q "$other" found
     connect_all --device="$discoverer"
     until_true 60 has_controllers "$other" 2
     has_controllers "$nqn" 2
 }
-check "a subsystem that is added is told of, and connected to" subsystem_added
+check "an added subsystem is reported and connected" subsystem_added
 
 port_added() {
-    is_told byway port add control 127.0.0.3
+    linux_sees byway port add control 127.0.0.3
     grep -q 'traddr: *127.0.0.3' found
     connect_all --device="$discoverer"
     until_true 60 has_controllers "$other" 3
@@ -118,13 +118,13 @@ paths_change() {
 check "how ports serve a namespace is changed, and Linux goes by it" paths_change
 
 host_sent_away() {
-    is_told byway host allow control nqn.2026-11.example:nobody --subsystem "$other"
+    linux_sees byway host allow control nqn.2026-11.example:nobody --subsystem "$other"
     fails grep -q "$other" found
     until_true 60 is_gone "$other"
     refuses . nvme connect -t tcp -a 127.0.0.1 -s 4420 -n "$other"
     has_controllers "$nqn" 3
     reads_back 1M
-    is_told byway host allow-all control --subsystem "$other"
+    linux_sees byway host allow-all control --subsystem "$other"
     grep -q "$other" found
     connect_all --device="$discoverer"
     until_true 60 has_controllers "$other" 3
@@ -132,35 +132,35 @@ host_sent_away() {
 check "a subsystem that the host may not connect to any more is gone there, and there again when it may" host_sent_away
 
 port_removed() {
-    is_told byway port remove control 3
+    linux_sees byway port remove control 3
     fails grep -q 'traddr: *127.0.0.3' found
     until_true 60 has_controllers "$nqn" 2
     reads_back 1M
     # Those of the port are looked for until Linux gives them up.
     until_true 60 has_all 5
 }
-check "a port that is removed is told of, and the others go on" port_removed
+check "a removed port is reported, and the others work on" port_removed
 
 subsystem_removed() {
-    is_told byway subsystem remove control "$other"
+    linux_sees byway subsystem remove control "$other"
     fails grep -q "$other" found
     until_true 60 is_gone "$other"
     has_controllers "$nqn" 2
 }
-check "a subsystem that is removed is told of, and gone" subsystem_removed
+check "a removed subsystem is reported, and gone" subsystem_removed
 
-# Who was away may have missed an event: the kernel says so itself.
+# A host that reconnects may have missed an event: the kernel emits one itself.
 killed() {
     local before
     before=$(events NVME_EVENT=rediscover)
-    is_told byway port add control 127.0.0.3
+    linux_sees byway port add control 127.0.0.3
     kill -KILL "$(cat server)"
     served
     until_true 60 has_events NVME_EVENT=rediscover $((before + 1))
     until_true 60 has_controllers "$nqn" 2
     known
     fails grep -q 'traddr: *127.0.0.3' found
-    is_told byway subsystem add control "$other" --ns blocks:32M
+    linux_sees byway subsystem add control "$other" --ns blocks:32M
     grep -q "$other" found
 }
 check "a server that was killed is discovered anew" killed

@@ -1,5 +1,5 @@
-# Linux's own NVMe/TCP initiator shows who it is, and comes by the key of TLS that this made (secure channel concatenation): after a
-# reset and after the server was killed as well.
+# Linux's own NVMe/TCP initiator authenticates, and connects by the TLS key that this made (secure channel concatenation): also after a
+# reset and after the server was killed.
 # devices: tcp
 # kernels: 7.2
 # secrets: yes
@@ -19,7 +19,7 @@ printf '%s\n' '[debug]' loglevel=1 tls=1 '[authenticate]' keyrings=.nvme > /etc/
 tlshd -s > /tmp/tlshd.log 2>&1 &
 keyctl link %:.nvme @s
 
-# The kernel says by which key the admin queue came: one that was generated.
+# The kernel logs the key of the admin queue: a generated one.
 came() {
     keyctl rdescribe "$((16#$(cat "/sys/class/nvme/$(controller "$(serial)")/tls_key")))" |
         grep -F "NVMe1G01 $hostnqn $nqn"
@@ -28,17 +28,17 @@ came() {
 for suite in "ffdhe2048 sha256" "ffdhe3072 sha256"; do
     check "serve by $suite" host use-suite "$suite"
     check "connect by $suite" connected --dhchap-secret "$secret" --concat
-    check "the kernel says so by $suite" came
+    check "the kernel logs the key by $suite" came
     check "what is written is read by $suite" reads_back 1M
     check "disconnect by $suite" disconnected
 done
-check "no key is made in no group" host use-suite "null sha256"
-check "it is refused" refuses . connect --dhchap-secret "$secret" --concat
-check "and nobody is there" until_true 60 is_gone
+check "serve without a group, which makes no key" host use-suite "null sha256"
+check "connecting is refused" refuses . connect --dhchap-secret "$secret" --concat
+check "and no controller is left" until_true 60 is_gone
 
 check "serve by ffdhe2048 sha256" host use-suite "ffdhe2048 sha256"
 check "a wrong secret is refused" refuses . connect --dhchap-secret "$ctrl_secret" --concat
-check "and nobody is there" until_true 60 is_gone
+check "and no controller is left" until_true 60 is_gone
 check "connect in the clear, where it is allowed" connected --dhchap-secret "$secret"
 check "what is written is read in the clear" reads_back 1M
 check "disconnect" disconnected
@@ -50,7 +50,7 @@ reset() {
     came
     reads_back 1M
 }
-check "a reset comes by TLS" reset
+check "the host uses TLS again after a reset" reset
 
 killed() {
     host kill-server
@@ -60,6 +60,6 @@ killed() {
     came
     is_there_still
 }
-check "a server that was killed and knows no key is come back to" killed
+check "the host reconnects to a killed server that has no key" killed
 check "disconnect" disconnected
 [ "$failures" = 0 ] || tail -n 40 /tmp/tlshd.log

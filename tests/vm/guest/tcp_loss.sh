@@ -1,5 +1,5 @@
-# A network that loses, delays, reorders and is cut, between our target and both initiators, ours and Linux's: what is written is
-# read back, and who cannot be reached is waited for.
+# A network that loses, delays, reorders and is cut, between our target and both initiators, ours and Linux's: data is
+# read back, and an unreachable peer is waited for.
 # seconds: 900
 
 modprobe nvme-tcp
@@ -9,7 +9,7 @@ load_if_there crc32c_generic
 nqn=nqn.2026-11.example:far
 uri=tcp://10.9.0.2/$nqn
 
-# The target is in a network of its own, behind a pair of cards.
+# The target is in its own network namespace, behind a veth pair.
 served() {
     far_port 0
     byway create far.img --size 256M --ns nvm:64M --ns kv:64M
@@ -35,8 +35,8 @@ check "a network that loses two packets in a hundred" troubled loss 2%
 check "a network that delays by 5 ms, and reorders" troubled delay 5ms reorder 25% 50%
 check "a network that sends packets twice and damages some" troubled duplicate 1% corrupt 1%
 
-# cut SECONDS: nothing comes through for so long, three times, while blocks are read and compared. A write whose answer was lost
-# is not sent again.
+# cut SECONDS: the network drops everything for this long, three times, while blocks are read and compared. A write
+# whose answer was lost is not sent again.
 cut() {
     local load n
     network 0 delay 0ms

@@ -1,5 +1,5 @@
-# Two ports of one subsystem, and Linux's own multipath over them: it goes by what each port says of a namespace (ANA), and on by the
-# other where one is cut off.
+# Two ports of one subsystem, and Linux's own multipath over them: it follows each port's ANA state of a namespace, and uses the
+# other port if one is cut off.
 # seconds: 900
 
 modprobe nvme-tcp
@@ -8,7 +8,7 @@ modprobe sch_netem
 load_if_there crc32c_generic
 nqn=nqn.2026-11.example:far
 
-# The target is in a network of its own, behind two pairs of cards: a port behind each.
+# The target is in its own network namespace, behind two veth pairs, one for each port.
 served() {
     far_port 1
     far_port 2
@@ -25,12 +25,12 @@ discovered() {
 }
 check "both are discovered at one of them" discovered
 
-# by_port N: the controller that was come to by it.
+# by_port N: the controller connected by port N.
 by_port() {
     by_address "10.9.$1.2"
 }
 
-# state N STATE: what Linux knows of the namespace by port N.
+# state N STATE: the ANA state of the namespace by port N, as Linux sees it.
 state() {
     path_is "10.9.$1.2" "$2"
 }
@@ -60,12 +60,12 @@ check "both are connected to, and are two paths of one device" connected
 block=$(cat block)
 name=$(cat name)
 
-# written_by N: writes that went by port N so far.
+# written_by N: number of writes by port N so far.
 written_by() {
     awk '{print $5}' /sys/class/nvme/"$(by_port "$1")"/nvme*c*n1/stat
 }
 
-# goes_by N OTHER: what is written and read goes by port N alone. It is apart from the blocks that loads are compared in.
+# goes_by N OTHER: I/O uses only port N. It uses other blocks than the verified loads.
 goes_by() {
     local before other
     before=$(written_by "$1")
@@ -77,7 +77,7 @@ goes_by() {
 }
 check "it goes by the port that serves it best" goes_by 1 2
 
-# cut_off N...: nothing comes through to these for longer than the keep alive time.
+# cut_off N...: cuts these ports off for longer than the keep alive time.
 cut_off() {
     local n
     for n in "$@"; do network "$n" loss 100%; done
@@ -92,7 +92,7 @@ begin_again() {
     byway nvm trim "$block" --offset 0 --length 32M
 }
 load_options="--rate_iops=200"
-check "blocks that nobody wrote" begin_again
+check "blocks not written yet" begin_again
 check "the better one is cut off under load, twice" under_load 2 cut_off 1
 check "the other one is" under_load 2 cut_off 2
 check "both are at once" under_load 1 cut_off 1 2

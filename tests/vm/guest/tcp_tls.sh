@@ -1,5 +1,5 @@
-# Linux's own NVMe/TCP initiator comes by TLS 1.3 (tlshd, the kernel's TLS): keys of nvme-cli and ours, in both versions of identities;
-# keys that are wrong or unknown and hosts in the clear are refused; a server that was killed is come back to; keys are changed.
+# Linux's own NVMe/TCP initiator over TLS 1.3 (tlshd, the kernel's TLS): keys of nvme-cli and ours, in both versions of identities;
+# wrong and unknown keys and hosts without TLS are refused; the host reconnects to a killed server; keys are changed.
 # devices: tcp
 # tls: yes
 # image: --size 256M --ns nvm:128M
@@ -11,14 +11,14 @@ modprobe tls
 load_if_there crc32c_generic sha256_generic sha512_generic hmac aes_generic aesni_intel ghash_generic gcm
 read -r port nqn < /share/tcp
 read -r hostnqn key < /share/tls-keys
-# With one I/O queue, which comes by TLS as the admin queue does.
+# With one I/O queue, which uses TLS as the admin queue does.
 connect_options="--hostnqn $hostnqn --hostid 5d5f6b6e-1c4b-4c4a-9f7e-0123456789ab --nr-io-queues=1"
 check "the guest has a network" network_up
 
-# What shakes hands for the kernel finds keys where nvme-cli and `put` leave them.
+# tlshd, the kernel's handshake service, finds keys where nvme-cli and `put` store them.
 printf '%s\n' '[debug]' loglevel=1 tls=1 '[authenticate]' keyrings=.nvme > /etc/tlshd.conf
 tlshd -s > /tmp/tlshd.log 2>&1 &
-# Who links the keyring may read what is in it.
+# A process that links the keyring may read its keys.
 keyctl link %:.nvme @s
 
 # by_nvme_cli KEY VERSION [SUBSYSTEM]: has nvme-cli derive what the kernel needs, and leave it in the keyring alone.
@@ -47,13 +47,13 @@ psk_of_nvme_cli() {
     keyctl pipe "$(keyctl rlist %:.nvme)" | od -An -v -tx1 | tr -d ' \n'
 }
 
-# came_by VERSION HASH: the kernel says by which key the admin queue came.
+# came_by VERSION HASH: the kernel logs the key of the admin queue.
 came_by() {
     keyctl rdescribe "$((16#$(cat "/sys/class/nvme/$(controller "$(serial)")/tls_key")))" |
         grep -F "NVMe$1R0$2 $hostnqn $nqn"
 }
 
-# Blocks of many sizes, in capsules and asked for, and what fio compares itself.
+# Blocks of many sizes, as in-capsule data and by R2T, and fio's own verification.
 written() {
     local bytes
     for bytes in 512 4K 16K 64K 1M; do
@@ -63,46 +63,47 @@ written() {
     nvme flush "$block"
 }
 
-# server_tells PATTERN: it did, lately.
-server_tells() {
+# server_logs PATTERN: the server logged this lately.
+server_logs() {
     host server-log | grep -E -- "$1"
 }
 
-# refused_for PATTERN OPTIONS...: no connection is made, and the server tells why.
+# refused_for PATTERN OPTIONS...: connecting fails, and the server logs the reason.
 refused_for() {
     refuses . connect "${@:2}"
-    server_tells "$1"
+    server_logs "$1"
     until_true 60 is_gone
 }
 
-# come VERSION HASH WAY KEY FORM: by a key that was derived so, and write.
+# come VERSION HASH WAY KEY FORM: connects by a key derived this way, and writes.
 come() {
     check "a key of SHA-$2, identity $1, $3" "$3" "$4" "$5"
     check "connect by it" connected --tls
-    check "the kernel says so" came_by "$1" "$([ "$2" = 256 ] && echo 1 || echo 2)"
+    check "the kernel logs the key" came_by "$1" "$([ "$2" = 256 ] && echo 1 || echo 2)"
     check "what is written is read" written
     check "disconnect" disconnected
 }
 
-# Version 0 says nothing of the derivation, and libnvme's was another than the specification's until the summer of 2025.
+# Identities of version 0 do not name the derivation, and until summer 2025 libnvme's differed from the
+# specification's.
 come 1 256 by_nvme_cli "$key" 1
 come 0 256 by_us "$key" 0
 come 1 256 by_us "$key" 1
 if [ "$(psk_of_nvme_cli "$key" 0)" = "$(byway key identity --host "$hostnqn" --subsystem "$nqn" --identity 0 --psk - <<< "$key" | sed -n 2p)" ]; then
     come 0 256 by_nvme_cli "$key" 0
 else
-    tells "nvme-cli derives keys as libnvme did until 2025"
+    figure "nvme-cli derives keys as libnvme did until 2025"
     check "nvme-cli leaves a key of version 0" by_nvme_cli "$key" 0
-    check "it is another than the specification's, and is refused" refused_for 'the TLS key of "NVMe0R01 .*" is another here' --tls
+    check "it differs from the specification's key, and is refused" refused_for 'the TLS key of "NVMe0R01 .*" is another here' --tls
 fi
 
-# has KEY: it is the host's from now on.
+# has KEY: the host's key from now on.
 has() {
     echo "$hostnqn $1" > /share/tls-keys
     host renew-keys
 }
 
-# GnuTLS before 3.8.11 binds every key by SHA-256, as nobody else takes it of a key of SHA-384.
+# GnuTLS before 3.8.11 binds every key by SHA-256, which no other implementation accepts for a key of SHA-384.
 long=$(nvme gen-tls-key --subsysnqn "$nqn" --hostnqn "$hostnqn" --identity 1 --hmac 2 | grep -m 1 '^NVMeTLSkey')
 check "nvme-cli makes a key of SHA-384" [ -n "$long" ]
 check "it is the host's" has "$long"
@@ -110,10 +111,10 @@ if grep -q gnutls_psk_allocate_client_credentials2 /usr/sbin/tlshd; then
     come 1 384 by_nvme_cli "$long" 1
     come 0 384 by_us "$long" 0
 else
-    tells "tlshd's GnuTLS has no keys of SHA-384"
+    figure "tlshd's GnuTLS has no keys of SHA-384"
     for form in 0 1; do
         check "a key of SHA-384 is derived, identity $form" by_us "$long" "$form"
-        check "GnuTLS binds it by SHA-256, and is told" refused_for "NVMe${form}R02 .*bound by a hash of 32 bytes" --tls
+        check "GnuTLS binds it by SHA-256, and is refused with the reason" refused_for "NVMe${form}R02 .*bound by a hash of 32 bytes" --tls
     done
 fi
 
@@ -128,7 +129,7 @@ check "disconnect" disconnected
 check "the host has its old key" by_us "$key" 1
 check "its identity is unknown now" refused_for 'no host has the TLS identity "NVMe1R01' --tls
 check "the same of version 0" by_us "$key" 0
-check "it is another key now" refused_for 'the TLS key of "NVMe0R01 .*" is another here' --tls
+check "its key differs now" refused_for 'the TLS key of "NVMe0R01 .*" is another here' --tls
 check "a host in the clear is refused" refused_for 'in the clear, and TLS is required'
 
 discovered() {
@@ -139,8 +140,8 @@ discovered() {
 }
 check "the host has a key for discovery" by_us "$fresh" 1 "$discovery"
 check "it is discovered by TLS" discovered "$port" --tls
-check "it is discovered in the clear, where discovery alone is" discovered "$(cat /share/discovery)"
-check "it is not where TLS is required" refuses . discovered "$port"
+check "it is discovered without TLS at the discovery-only port" discovered "$(cat /share/discovery)"
+check "it is not discovered without TLS where TLS is required" refuses . discovered "$port"
 
 check "the host has its key" by_us "$fresh" 1
 check "TLS is allowed" host use-tls allowed
@@ -148,7 +149,7 @@ check "connect in the clear" connected
 check "what is written is read in the clear" written
 check "disconnect" disconnected
 check "connect by TLS where it is allowed" connected --tls
-check "the kernel says so" came_by 1 1
+check "the kernel logs the key" came_by 1 1
 check "disconnect" disconnected
 check "TLS is required" host use-tls required
 
@@ -159,7 +160,7 @@ reset() {
     came_by 1 1
     written
 }
-check "a reset comes by TLS again" reset
+check "the host uses TLS again after a reset" reset
 
 killed() {
     reads_back 1M
@@ -170,11 +171,11 @@ killed() {
     came_by 1 1
     is_there_still
 }
-check "a server that was killed is come back to by TLS" killed
+check "the host reconnects to a killed server by TLS" killed
 
-# A connection goes on by the key that it has; the next has the new one.
+# A connection keeps its key; the next one uses the new key.
 check "the host has another key at the server" has "$key"
-check "what is connected goes on" written
+check "the existing connection works on" written
 check "disconnect" disconnected
 come 1 256 by_us "$key" 1
 [ "$failures" = 0 ] || tail -n 40 /tmp/tlshd.log

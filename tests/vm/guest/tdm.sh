@@ -1,5 +1,5 @@
-# Transparent DAX mappings over a loss of power: programs' syncs are answered by NVDIMMs, by a file on one and by the other's device
-# node; the machine is gone in the midst of them, and what the disk below did not get is written back.
+# Transparent DAX mappings across a power loss: programs' syncs are served by NVDIMMs, by a file on one and by the other's device
+# node; the machine is killed meanwhile, and records that the disk did not get are written back.
 # devices: nvdimm disk
 # boots: 3
 # seconds: 600
@@ -7,10 +7,10 @@
 for name in nfit nd_pmem dax_pmem device_dax virtio_blk ext4; do modprobe $name; done
 mkdir -p /mnt/dax /mnt/disk
 
-# Each kind of memory has a daemon, a program and a file of its own.
+# Each kind of memory has its own daemon, program and file.
 declare -A region=([fsdax]='fsdax:/mnt/dax?size=128M' [devdax]=devdax:/dev/dax1.0)
 
-# Nothing is written back below unless somebody asks for it.
+# Nothing is written back unless it is requested.
 echo 0 > /proc/sys/vm/dirty_writeback_centisecs
 echo 360000 > /proc/sys/vm/dirty_expire_centisecs
 
@@ -36,7 +36,7 @@ mounted() {
     mount /dev/vda /mnt/disk
 }
 
-# serves KIND: the daemon is there, and has written back what there was.
+# serves KIND: the daemon runs, and has written back the records of the log.
 serves() {
     byway tdm serve --region "${region[$1]}" --log-size 4M --socket "/run/$1.sock" > "/tmp/$1.log" 2>&1 &
     echo $! > "/run/$1.pid"
@@ -44,7 +44,7 @@ serves() {
     cat "/tmp/$1.log"
 }
 
-# status KIND FIELD: what the daemon tells of the file.
+# status KIND FIELD: a field of the daemon's report on the file.
 status() {
     byway tdm status --once --json --socket "/run/$1.sock" | python3 -c "
 import json, sys
@@ -61,12 +61,12 @@ has_saved() {
     [ "$(status "$1" saved_syncs)" -ge "$2" ]
 }
 
-# How many records of a kind were acknowledged. The share may have no data of a file that grows just then.
+# Acknowledged records of a kind. The shared folder may return no data of a file that is growing.
 noted() {
     until wc -l < "/share/$1" 2> /dev/null; do sleep 0.1; done
 }
 
-# goes_on KIND: so does the program while its daemon stands still, which syncs nothing below then.
+# goes_on KIND: the program continues while its daemon is stopped. The daemon syncs nothing to the disk meanwhile.
 goes_on() {
     local had
     kill -STOP "$(cat "/run/$1.pid")"
@@ -78,12 +78,12 @@ has_noted() {
     [ "$(noted "$1")" -ge "$2" ]
 }
 
-# How many records of a kind are there.
+# Records of a kind on the disk.
 there() {
     python3 /share/records.py count "/mnt/disk/$1"
 }
 
-# There are fewer than were acknowledged: what the kernel had of them in its cache is gone.
+# Fewer records than acknowledged: those only in the kernel's page cache are lost.
 is_cut_short() {
     [ "$(there "$1")" -lt "$(noted "$1")" ]
 }
@@ -92,7 +92,7 @@ is_complete() {
     python3 /share/records.py check "/mnt/disk/$1" "/share/$1"
 }
 
-# finds_nothing KIND: the daemon starts, and has nothing to do for the file.
+# finds_nothing KIND: the daemon starts, and has no records to write back.
 finds_nothing() {
     serves "$1"
     fails grep "/mnt/disk/$1" "/tmp/$1.log"
@@ -106,10 +106,10 @@ if [ "$boot" = 1 ]; then
         byway tdm run --socket /run/$kind.sock -- python3 /share/records.py append /mnt/disk/$kind /share/$kind &
         check "$kind: the program's file is absorbed" until_true 120 is_absorbed $kind
         check "$kind: its syncs are answered by the region" until_true 120 has_saved $kind 1000
-        tells "$kind: $(status $kind saved_syncs) of $(status $kind syncs) syncs saved"
+        figure "$kind: $(status $kind saved_syncs) of $(status $kind syncs) syncs saved"
     done
     for kind in fsdax devdax; do
-        check "$kind: the program goes on while the daemon stands still" goes_on $kind
+        check "$kind: the program continues while the daemon is stopped" goes_on $kind
     done
     host kill-guest
 fi
@@ -117,9 +117,9 @@ check "the file systems are there again" mounted
 for kind in fsdax devdax; do
     if [ "$boot" = 2 ]; then
         check "$kind: records that were acknowledged are not on the disk" is_cut_short $kind
-        tells "$kind: $(there $kind) of $(noted $kind) acknowledged records were on the disk"
+        figure "$kind: $(there $kind) of $(noted $kind) acknowledged records were on the disk"
         check "$kind: the daemon writes them back" says '[1-9][0-9]* records were written back' serves $kind
-        tells "$kind: $(grep -o '[0-9]* records were written back' /tmp/$kind.log)"
+        figure "$kind: $(grep -o '[0-9]* records were written back' /tmp/$kind.log)"
     fi
     check "$kind: every acknowledged record is there" is_complete $kind
 done

@@ -1,5 +1,5 @@
-# A namespace of a tebibyte that little is written to: at its beginning, at its end and at random between, and the image
-# takes little room.
+# A namespace of 1 TiB with few writes: at its beginning, at its end and at random between; the image
+# stays small.
 # devices: byway
 # image: --size 1100G --ns nvm:1T
 # seconds: 600
@@ -31,12 +31,12 @@ is_sparse() {
     local after
     after=$(room)
     echo "the image took $before bytes, and takes $after"
-    # 4,000 blocks at places of their own and 8 MiB: with all that maps them not a thousandth of what is announced.
+    # 4,000 scattered blocks and 8 MiB: with their mapping less than a thousandth of the announced size.
     [ "$after" -lt $((1 << 30)) ]
 }
 check "the image is sparse" is_sparse
 cat /tmp/said
-tells "$(($(room) >> 20)) MiB of room"
+figure "$(($(room) >> 20)) MiB of room"
 
 mkfs() {
     modprobe xfs

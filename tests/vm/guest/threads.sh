@@ -1,5 +1,5 @@
-# Three threads serve our device to a driver with four queues: what is written is read, whichever of them has the queue; what only
-# the whole device can do, and resets, come between.
+# Three threads serve our device to a driver with four queues: data is read back whichever thread has the queue, also between
+# commands that need the whole device, and resets.
 # devices: byway
 # image: --size 768M --ns nvm:256M --ns nvm:64M --ns kv:64M
 # processors: 4
@@ -16,17 +16,17 @@ other=/dev/$(namespace "$name" 2)
 keys=$(keys_node)
 # A job on each processor, so on each queue, behind the numbered blocks.
 jobs="--numjobs=4 --thread --size=4M --offset=64M --offset_increment=16M --cpus_allowed=0-3 --cpus_allowed_policy=split"
-# The journal of what was acknowledged ends with its guest: of the boot before nothing is left but the image.
-check "it begins with blocks that nobody wrote" nvme format "$block" --ses=1 --force
+# The journal of acknowledged writes ends with its guest: only the image is left of the previous boot.
+check "it begins with unwritten blocks" nvme format "$block" --ses=1 --force
 check "a queue for each processor and the admin queue" test "$(cat "/sys/class/nvme/$name/queue_count")" = 5
 
-# How long the two threads ran that have queues 1 and 4, and 2, when these are busy, and how often.
+# Run time and number of wake-ups of the two threads that have queues 1 and 4, and 2, when these are busy.
 ran() {
     host queue-threads | grep -v :
 }
 
-# Whether both served in a round of reads. Asleep, either wakes ten times a second, and takes less than a thousandth of a
-# processor; one that is called wakes each time that it is, or stays awake.
+# Whether both threads served in a round of reads. An idle thread wakes ten times a second and takes less than a
+# thousandth of a processor; a busy one wakes for each doorbell or stays awake.
 both_serve() {
     local before begun
     before=$(ran)
@@ -48,7 +48,7 @@ done
 check "trimmed and written again" fio_verified "$block" --rw=randtrimwrite --bs=4k --iodepth=1 $jobs --size=1M
 check "keys by four" byway perf "$keys" --rw putget --fill --keys 300 --value-bytes 500 --depth 8 --threads 4 --count 500
 
-# beside COMMAND...: the command, while blocks are verified on every queue and keys are stored.
+# beside COMMAND...: runs the command while blocks are verified on every queue and keys are stored.
 beside() {
     local blocks values
     # shellcheck disable=SC2086

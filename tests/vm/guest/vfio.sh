@@ -13,14 +13,14 @@ function_of() {
     done
 }
 
-# as_told ADDRESS: does what the command says is to be done before it can open the device.
-as_told() {
+# as_instructed ADDRESS: runs the commands that the error message gives, until the device can be opened.
+as_instructed() {
     local said
     said=$(byway info "pci:$1" 2>&1) && return
     echo "$said"
-    sed -n 's/.*vfio-pci must: //p' <<< "$said" > told.sh
-    test -s told.sh
-    sh -e told.sh
+    sed -n 's/.*vfio-pci must: //p' <<< "$said" > instructions.sh
+    test -s instructions.sh
+    sh -e instructions.sh
     until [ "$(basename "$(readlink "/sys/bus/pci/devices/$1/driver")")" = vfio-pci ]; do sleep 0.1; done
 }
 
@@ -29,7 +29,7 @@ controller other > /dev/null
 other=$(function_of 0x1b36) ours=$(function_of 0x5742)
 for address in $other $ours; do
     check "$address: who has the device, and how to get it" refuses 'driver nvme has.*driver_override' byway info "pci:$address"
-    check "$address: what the refusal says brings it about" as_told "$address"
+    check "$address: the instructions of the error message work" as_instructed "$address"
 done
 
 listed() {
@@ -48,8 +48,8 @@ as_nobody() {
     setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
 }
 group=$(basename "$(readlink "/sys/bus/pci/devices/$ours/iommu_group")")
-check "a user without the right is told which file to be given" refuses "/dev/vfio/$group.*chown" as_nobody byway info "pci:$ours"
-check "enum tells of it, too" says "/dev/vfio/$group.*chown" as_nobody byway enum
+check "the error for a user without the right names the file to chown" refuses "/dev/vfio/$group.*chown" as_nobody byway info "pci:$ours"
+check "enum reports it, too" says "/dev/vfio/$group.*chown" as_nobody byway enum
 locked() {
     chown 65534 "/dev/vfio/$group"
     chmod 666 /dev/vfio/vfio

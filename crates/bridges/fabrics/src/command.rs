@@ -10,7 +10,7 @@ use byway_spec::{Command, DataPointer, Status};
 
 use crate::{ConnectRefusal, Parameter, PropertyAccess, PropertyError, RefusalKind};
 
-/// Connect, without its data.
+/// Connect command, without its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connect {
     /// Queue: 0 is the admin queue.
@@ -23,23 +23,23 @@ pub struct Connect {
     pub no_flow_control: bool,
     /// The host may delete this I/O queue alone, by Disconnect.
     pub individual_deletion: bool,
-    /// How long the controller waits for a sign of life, in milliseconds; 0 for ever. Of the admin queue only.
+    /// Keep alive timeout in milliseconds; 0 disables it. Admin queue only.
     pub keep_alive_ms: u32,
 }
 
-/// Authentication Send or Receive, without its data.
+/// Authentication Send or Receive command, without its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Authentication {
     /// Bytes that are sent, or taken at most.
     pub bytes: u32,
 }
 
-/// A command whose opcode is 7Fh.
+/// A command with opcode 7Fh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FabricsCommand {
     /// Writes a property.
     PropertySet {
-        /// Which.
+        /// The property.
         property: PropertyAccess,
         /// The value.
         value: u64,
@@ -81,7 +81,7 @@ pub enum CommandError {
     /// A property that is not there, or of another size.
     #[error(transparent)]
     Property(#[from] PropertyError),
-    /// A Connect that fails by what stands in the command.
+    /// A Connect with an invalid field in the command.
     #[error("Connect is refused: {}", .0.status())]
     Connect(ConnectRefusal),
 }
@@ -149,7 +149,7 @@ impl FabricsCommand {
         }
     }
 
-    /// The command's entry. Its data goes in the capsule; the data of a receive comes by the transport.
+    /// The command's submission queue entry. Its data goes in the capsule; received data comes by the transport.
     pub fn encode(&self, cid: u16) -> Command {
         let mut command = Command::new(AdminOpcode::FABRICS.0, cid, u32::from(self.fabrics_type().0));
         command.set_sgl1(self.descriptor());

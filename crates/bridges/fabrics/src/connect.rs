@@ -19,7 +19,7 @@ pub struct ControllerId(pub u16);
 pub enum ControllerChoice {
     /// One that is made for it.
     Dynamic,
-    /// This one: of a static subsystem, or the one whose admin queue is there already.
+    /// A given controller: of a static subsystem, or of an existing admin queue.
     Id(ControllerId),
 }
 
@@ -36,7 +36,7 @@ impl ControllerChoice {
     }
 }
 
-/// The data of Connect: who connects, and to what.
+/// The data of Connect: identifiers of host and subsystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectData {
     /// The host's identifier.
@@ -91,13 +91,13 @@ impl Parameter {
 /// Why a Connect fails, as a controller says it and a host reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectRefusal {
-    /// Why.
+    /// The reason.
     pub kind: RefusalKind,
-    /// The same would fail again: hosts give up instead of trying on (Do Not Retry).
+    /// A retry would fail too: the status has Do Not Retry, and hosts stop trying.
     pub is_final: bool,
 }
 
-/// What is wrong with a Connect.
+/// Why a Connect is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefusalKind {
@@ -113,12 +113,12 @@ pub enum RefusalKind {
     InvalidHost,
     /// The queue has to be authenticated first.
     AuthenticationRequired,
-    /// A status that Connect has no words of its own for.
+    /// Any other status.
     Other(Status),
 }
 
 impl ConnectRefusal {
-    /// A refusal that will stay one: what was configured is wrong.
+    /// A permanent refusal: the configuration is wrong.
     pub const fn for_good(kind: RefusalKind) -> Self {
         Self { kind, is_final: true }
     }
@@ -172,14 +172,14 @@ impl ConnectRefusal {
     }
 }
 
-/// What a Connect that succeeded says.
+/// The result of a successful Connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// The controller: an I/O queue's Connect names it.
     pub controller: ControllerId,
     /// Nothing but authentication is answered until it is done (ATR).
     pub authenticate: bool,
-    /// The same, and a secure channel is to be made of it (ASCR).
+    /// The host must authenticate, and set up a secure channel (ASCR).
     pub secure: bool,
 }
 
@@ -236,7 +236,7 @@ impl ConnectData {
         )
     }
 
-    /// Its bytes.
+    /// The data as bytes.
     pub fn encode(&self) -> [u8; CONNECT_DATA_BYTES] {
         zerocopy::transmute!(fabrics::ConnectData {
             hostid: self.host_id.0,

@@ -1,8 +1,9 @@
 //! NVMe over Fabrics, as every transport has it: the fabrics commands, the data of Connect, names, properties, the
 //! discovery log, [`authentication`] and the keys of [`tls`], for a controller and for a host. Nothing here sends, waits or keeps a connection.
 //!
-//! A controller has [`FabricsCommand::parse`] say what a command with opcode 7Fh asks, and answers with what it did or with
-//! [`CommandError`]'s status; a host makes the same commands with [`FabricsCommand::encode`]. Both have one log:
+//! A controller parses commands with opcode 7Fh by [`FabricsCommand::parse`], and answers with the result or with the
+//! status of a [`CommandError`]. A host makes the same commands with [`FabricsCommand::encode`]. Both share a
+//! discovery log format:
 //!
 //! ```
 //! use byway_fabrics::{DiscoveryLog, Entry, LogReading, Nqn, Step};

@@ -12,8 +12,8 @@ const UUID_PREFIX: &str = "nqn.2014-08.org.nvmexpress:uuid:";
 
 /// The name of a subsystem or of a host: 1 to 223 bytes of UTF-8 without control characters.
 ///
-/// Names that are not of a form that the specification has are taken, as Linux takes them and its own tests use them;
-/// [`Self::form`] tells which it is. Two names are the same if their bytes are.
+/// Names in none of the specified forms are accepted, as by Linux, whose own tests use them; [`Self::form`] returns
+/// the form. Two names are equal if their bytes are.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Nqn(String);
 
@@ -66,7 +66,7 @@ impl Nqn {
         Ok(Self(name.to_owned()))
     }
 
-    /// The name of every discovery controller that has none of its own.
+    /// The well-known name of discovery controllers without a name of their own.
     pub fn discovery() -> Self {
         Self(DISCOVERY_NQN.to_owned())
     }

@@ -22,7 +22,7 @@ pub enum Property {
 }
 
 impl Property {
-    /// The register of the same name.
+    /// The register with the same name.
     pub const fn register(self) -> Register {
         match self {
             Self::Cap => Register::CAP,
@@ -69,7 +69,7 @@ pub enum PropertyError {
     /// It has another size.
     #[error("the property at {offset:#x} does not have size {size}")]
     Size {
-        /// Where.
+        /// Offset of the property.
         offset: u32,
         /// ATTRIB: 0 for 4 bytes, 1 for 8.
         size: u8,
@@ -106,23 +106,23 @@ impl PropertyAccess {
     }
 }
 
-/// What a written property asks of the controller.
+/// What a property write requests of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Nothing.
     None,
-    /// To become ready: [`Properties::set_ready`] tells when it is.
+    /// Become ready; then call [`Properties::set_ready`].
     Enable,
     /// To reset itself: its I/O queues end, the admin queue stays.
     Reset,
-    /// To shut down: [`Properties::set_shut_down`] tells when that is done. No keep alive is waited for from now on.
+    /// Shut down; then call [`Properties::set_shut_down`]. The keep alive timer stops.
     Shutdown,
-    /// To reset the whole subsystem.
+    /// Reset the whole subsystem.
     SubsystemReset,
 }
 
-/// The properties of a controller that has no device with registers behind it, as a discovery controller has none. Where
-/// there is a device, its registers are its properties.
+/// Properties of a controller without a device that has registers, such as a discovery controller. With a device, its
+/// registers are the properties.
 #[derive(Clone, Debug)]
 pub struct Properties {
     cap: Cap,
@@ -147,7 +147,8 @@ impl Properties {
         self.csts
     }
 
-    /// Whether I/O queues can be connected: the controller is ready, and has entries of the only size there is.
+    /// Whether I/O queues can be connected: the controller is ready, and its queue entry sizes are the only supported
+    /// ones.
     pub const fn takes_io_queues(&self) -> bool {
         let sizes = self.cc.iosqes() == Cc::IOSQES_64 && self.cc.iocqes() == Cc::IOCQES_16;
         sizes && self.cc.en() && self.csts.rdy() && !self.csts.cfs()
@@ -222,7 +223,7 @@ impl Properties {
         css && cc.ams() == 0 && cc.mps() >= self.cap.mpsmin() && cc.mps() <= self.cap.mpsmax()
     }
 
-    /// The controller is ready, as it was asked to be.
+    /// Reports the controller as ready, as requested.
     pub fn set_ready(&mut self) {
         self.csts.set_rdy(self.cc.en() && !self.csts.cfs());
     }
@@ -232,12 +233,12 @@ impl Properties {
         self.csts.set_shst(Csts::SHST_COMPLETE);
     }
 
-    /// It failed, as when no keep alive came: nothing helps but a reset.
+    /// Sets the fatal status, as after a keep alive timeout: only a reset clears it.
     pub fn set_fatal(&mut self) {
         self.csts.set_cfs(true);
     }
 
-    /// What a reset of the subsystem leaves.
+    /// Applies a reset of the subsystem.
     pub fn subsystem_reset(&mut self) {
         *self = Self::new(self.cap, self.crto);
         self.csts.set_nssro(true);

@@ -1,4 +1,4 @@
-//! Fabrics commands and the data of Connect: byte by byte, there and back, and what is refused with which status.
+//! Fabrics commands and Connect data: exact bytes, round trips, and the status of each refusal.
 #![allow(clippy::unwrap_used)]
 
 use byway_fabrics::*;
@@ -98,7 +98,7 @@ proptest! {
     }
 }
 
-/// Changes a command, and tells the status and DW0 it is refused with.
+/// Changes a command; returns status and DW0 of its refusal.
 fn refused(command: FabricsCommand, change: impl FnOnce(&mut Command)) -> (Status, u32) {
     let mut entry = command.encode(1);
     change(&mut entry);

@@ -4,16 +4,16 @@
 
 use std::cell::UnsafeCell;
 
-use byway_queue::Turn;
+use byway_queue::RunLock;
 
-/// A value that one thread at a time may reach: whoever holds the turn. Nobody, once that panicked.
+/// A value that one thread at a time may reach: the holder of the run lock. No thread reaches it after a panic.
 #[derive(Debug)]
 pub struct Guarded<T> {
-    turn: Turn,
+    run_lock: RunLock,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: `value` is reached only between a turn that was entered and `Turn::leave`.
+// SAFETY: `value` is reached only between an acquired run lock and `RunLock::release`.
 // The turn admits one thread at a time, entering acquires what leaving released, so `T: Send` is enough.
 #[expect(unsafe_code, reason = "a cell shared between threads, guarded by a model-checked turn")]
 unsafe impl<T: Send> Sync for Guarded<T> {}
@@ -21,7 +21,7 @@ unsafe impl<T: Send> Sync for Guarded<T> {}
 impl<T> Guarded<T> {
     /// A value nobody runs.
     pub fn new(value: T) -> Self {
-        Self { turn: Turn::new(), value: UnsafeCell::new(value) }
+        Self { run_lock: RunLock::new(), value: UnsafeCell::new(value) }
     }
 
     /// The value, unless somebody panicked with it.
@@ -32,13 +32,13 @@ impl<T> Guarded<T> {
     /// Whether somebody panicked with it.
     #[inline]
     pub fn has_failed(&self) -> bool {
-        self.turn.has_failed()
+        self.run_lock.is_poisoned()
     }
 
     /// Does `work`; if it panics, nobody reaches the value any more.
     #[inline]
     pub fn or_fail<R>(&self, work: impl FnOnce() -> R) -> R {
-        let failing = Failing(&self.turn);
+        let failing = Failing(&self.run_lock);
         let result = work();
         std::mem::forget(failing);
         result
@@ -49,10 +49,10 @@ impl<T> Guarded<T> {
     #[inline]
     pub fn run_or_leave_word(&self, leave_word: impl FnOnce(), mut work: impl FnMut(&mut T, bool)) {
         let mut first = true;
-        if !self.turn.try_enter() {
+        if !self.run_lock.try_acquire() {
             leave_word();
             first = false;
-            if !self.turn.enter() {
+            if !self.run_lock.acquire_or_set_pending() {
                 return;
             }
         }
@@ -62,7 +62,7 @@ impl<T> Guarded<T> {
                 #[expect(unsafe_code, reason = "exclusive by the turn")]
                 work(unsafe { &mut *self.value.get() }, first);
                 first = false;
-                if self.turn.leave() {
+                if self.run_lock.release() {
                     return;
                 }
             }
@@ -72,7 +72,7 @@ impl<T> Guarded<T> {
     /// Waits for the turn and runs `work` once; word that others left meanwhile is for `after`. Nothing is run, and
     /// nothing comes of it, once somebody panicked with the value.
     pub fn run<R>(&self, work: impl FnOnce(&mut T) -> R, mut after: impl FnMut(&mut T)) -> Option<R> {
-        if !self.turn.wait() {
+        if !self.run_lock.acquire() {
             return None;
         }
         // SAFETY: this thread holds the turn, so no other reference to the value exists.
@@ -80,7 +80,7 @@ impl<T> Guarded<T> {
         let value = unsafe { &mut *self.value.get() };
         Some(self.or_fail(|| {
             let result = work(value);
-            while !self.turn.leave() {
+            while !self.run_lock.release() {
                 after(value);
             }
             result
@@ -89,10 +89,10 @@ impl<T> Guarded<T> {
 }
 
 /// Fails a turn, unless it is forgotten.
-struct Failing<'a>(&'a Turn);
+struct Failing<'a>(&'a RunLock);
 
 impl Drop for Failing<'_> {
     fn drop(&mut self) {
-        self.0.fail();
+        self.0.poison();
     }
 }

@@ -251,7 +251,7 @@ impl Shared {
         let Some(cell) = self.lanes.cell(qid) else { return Tended::Gone };
         let look = |lane: &mut Option<Box<Away>>| {
             let Some(away) = lane else { return Tended::Gone };
-            self.doorbells.take_written_of(qid, |index| self.host_meter.doorbell(index.place()));
+            self.doorbells.take_shared_of(qid, |index| self.host_meter.doorbell(index.place()));
             let Service { executed, stays } = self.serve_lane(cell, away, Eager::Always);
             if !stays {
                 self.hand_in(cell, lane, -PENALTY);
@@ -372,7 +372,7 @@ impl Shared {
         cell.gathering.store(0, Relaxed);
         cell.blocked.store(false, Relaxed);
         for doorbell in [DoorbellIndex::submission(lane.qid()), DoorbellIndex::completion(lane.qid())] {
-            self.doorbells.mark(doorbell);
+            self.doorbells.mark_dirty(doorbell);
         }
         core.controller.check_in(lane);
     }

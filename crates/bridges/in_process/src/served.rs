@@ -347,13 +347,13 @@ impl Shared {
     /// many of them may have been rung. Those of queues on leave are looked at where they are.
     pub(crate) fn take_written(&self, queues: usize) -> usize {
         let is_in = |qid| self.lanes.is_in(qid);
-        self.doorbells.take_written(queues, is_in, |index| self.host_meter.doorbell(index.place())).max(1)
+        self.doorbells.take_shared(queues, is_in, |index| self.host_meter.doorbell(index.place())).max(1)
     }
 
     /// Whether hosts wrote tails of the first `queues` queues in shared memory.
     #[inline]
     pub(crate) fn is_written(&self, queues: usize) -> bool {
-        self.doorbells.is_written(queues, |qid| self.lanes.is_in(qid))
+        self.doorbells.has_shared_tail(queues, |qid| self.lanes.is_in(qid))
     }
 
     /// Wakes whoever answers messages, if this thread leaves something that nobody else would look for.

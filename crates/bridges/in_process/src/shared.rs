@@ -221,7 +221,7 @@ impl Shared {
         let at_ps = self.doorbell_arrival_ps();
         self.core.run_or_leave_word(
             || {
-                self.doorbells.mark(index);
+                self.doorbells.mark_dirty(index);
                 self.lanes.cell(index.queue()).into_iter().for_each(LaneCell::meet);
             },
             |core, first| core.run(self, first.then_some(index), at_ps),

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use byway_dma::{Access, BusAddr, DmaSpace, FarMemory, Why};
+use byway_dma::{Access, BusAddr, DmaSpace, MessageDma, Why};
 use byway_vfio_user_wire::{Command, DmaMap, DmaUnmap, Incoming, Kind, MessageId, Reply, Request, WireError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -129,7 +129,7 @@ impl FarRanges {
     ) -> Result<usize, Why> {
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         // Whoever takes memory away does so before the message or after it: none follows.
-        let asked = space.while_shown(|| -> Result<_, Why> {
+        let asked = space.while_visible(|| -> Result<_, Why> {
             let ranges = self.lock();
             let bytes = piece(&ranges, at, len.min(self.most), may)?;
             let request = request(bytes);
@@ -143,7 +143,7 @@ impl FarRanges {
                 if matches!(fault, Fault::Lost) {
                     line.connection = None;
                 }
-                Err(Why::NotGiven)
+                Err(Why::MessageFailed)
             }
         }
     }
@@ -176,7 +176,7 @@ fn piece(
     Ok(len.min(usize::try_from(before_last).unwrap_or(usize::MAX - 1) + 1))
 }
 
-impl FarMemory for FarRanges {
+impl MessageDma for FarRanges {
     fn read(&self, space: &DmaSpace, at: BusAddr, into: &mut [u8]) -> Result<(), Why> {
         let may = |access: Access| if access.reads() { Ok(()) } else { Err(Why::NotReadable) };
         let (mut address, mut rest) = (at.0, into);

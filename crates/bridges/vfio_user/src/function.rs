@@ -144,7 +144,7 @@ impl Function {
     pub fn ask_host(&mut self, host_max_bytes: u64) -> io::Result<OwnedFd> {
         let (far, theirs) = FarRanges::new(host_max_bytes)?;
         let far = Arc::new(far);
-        self.front.space().set_far(Some(far.clone()));
+        self.front.space().set_message_dma(Some(far.clone()));
         self.far = Some(far);
         Ok(theirs)
     }
@@ -411,7 +411,7 @@ impl Function {
         self.vectors.forget();
         self.reset()?;
         self.far = None;
-        self.front.space().set_far(None);
+        self.front.space().set_message_dma(None);
         self.device_memory = None;
         self.front.share_device_memory(None)?;
         self.unmap(&DmaUnmap::All)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::table::{Bytes, Link};
 use byway::{BackendQueue, Buffer, Key, Nsid, NvmCommand, Profile, QueueOptions, StoreOptions};
 use byway_controller::{Identity, Subsystem, SubsystemOptions};
-use byway_dma::{BusAddr, DmaMemory, HostMemory, Touch, Way};
+use byway_dma::{BusAddr, DmaMemory, HostMemory, RecordedAccess, Direction};
 use byway_driver::{AttachOptions, Bus, BusError, DeviceMemory, Driver};
 use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec};
 use byway_in_process::{Embedded, InProcessBus, RunOptions, Window};
@@ -156,8 +156,8 @@ fn embedded(profile: &str) -> Embedded {
 /// What the device touched since the last call, as far as it crossed the link.
 fn touched(bus: &InProcessBus) -> Bytes {
     let crossed = bus.space().take_record().into_iter().filter(|touch| touch.at.0 < OWN_MEMORY);
-    let price = |way, n| if way == Way::Read { LINK.read(n) } else { LINK.write(n) };
-    crossed.fold(Bytes::default(), |sum, touch| sum + price(touch.way, touch.moved_bytes as u64))
+    let price = |way, n| if way == Direction::Read { LINK.read(n) } else { LINK.write(n) };
+    crossed.fold(Bytes::default(), |sum, touch| sum + price(touch.direction, touch.moved_bytes as u64))
 }
 
 #[test]
@@ -195,8 +195,8 @@ fn a_device_that_moves_whole_pages_touches_only_the_part_it_was_given_where_the_
         let nsid = Nsid::new(2).unwrap();
         let write = NvmCommand::Write { nsid, slba: 3, blocks: 2, data: part.into() };
         queue.execute(write.into()).unwrap();
-        let reads = embedded.bus().space().take_record().into_iter().filter(|touch| touch.way == Way::Read);
-        let read: Vec<Touch> = reads.filter(|touch| touch.len_bytes != 64).collect();
+        let reads = embedded.bus().space().take_record().into_iter().filter(|touch| touch.direction == Direction::Read);
+        let read: Vec<RecordedAccess> = reads.filter(|touch| touch.len_bytes != 64).collect();
         let [data] = read[..] else { panic!("{profile}: {read:?}") };
         let moved_bytes = if profile == "cosmos" { PAGE } else { 1024 };
         assert_eq!((data.len_bytes, data.moved_bytes), (1024, moved_bytes), "{profile}");

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use byway::{BackendQueue, Buffer, ErrorKind, FileEvents, NvmCommand, Profile, QueueOptions};
 use byway_controller::{Identity, Subsystem, SubsystemOptions};
-use byway_dma::{BusAddr, DmaSpace, Way};
+use byway_dma::{BusAddr, DmaSpace, Direction};
 use byway_driver::{AttachOptions, Driver, Queue};
 use byway_flash::{Flash, OpenOptions};
 use byway_forgetful::Forgetful;
@@ -73,7 +73,7 @@ impl Watch {
     fn posted_by_ring(&self) -> Posted {
         let touches = self.space.get().map(|space| space.take_record()).unwrap_or_default();
         let completions =
-            touches.iter().filter(|touch| touch.way == Way::Write && touch.len_bytes == COMPLETION_BYTES);
+            touches.iter().filter(|touch| touch.direction == Direction::Write && touch.len_bytes == COMPLETION_BYTES);
         let mut posted = self.posted.lock().unwrap();
         completions.for_each(|touch| *posted.entry(ring_of(touch.at)).or_default() += 1);
         posted.clone()

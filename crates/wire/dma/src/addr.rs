@@ -1,17 +1,17 @@
-//! Bus addresses, and what an access to one can fail of.
+//! Bus addresses, and the causes for which an access to one is refused.
 
 use std::fmt;
 
 use byway_spec::Status;
 use thiserror::Error;
 
-/// An address as a device puts it on the bus.
+/// An address as a device uses it on the bus.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct BusAddr(pub u64);
 
 impl BusAddr {
-    /// The address `bytes` further on, if there is one.
+    /// The address `bytes` higher; `None` past the last address.
     #[must_use]
     pub const fn checked_add(self, bytes: u64) -> Option<Self> {
         match self.0.checked_add(bytes) {
@@ -68,7 +68,7 @@ pub struct DmaFault {
     pub at: BusAddr,
     /// Length of the access in bytes.
     pub len: usize,
-    /// What is wrong with it.
+    /// Why it was refused.
     pub why: Why,
 }
 
@@ -80,26 +80,26 @@ impl DmaFault {
     }
 }
 
-/// What is wrong with an access.
+/// Why an access was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum Why {
-    /// No memory is mapped at some byte of it.
+    /// Some byte of it is not mapped.
     #[error("not mapped")]
     Unmapped,
-    /// The memory is mapped for the device to write alone.
+    /// The memory is mapped write-only for the device.
     #[error("the device may not read there")]
     NotReadable,
-    /// The memory is mapped for the device to read alone.
+    /// The memory is mapped read-only for the device.
     #[error("the device may not write there")]
     NotWritable,
-    /// A word that must be read or written at once is not aligned to its size.
+    /// A word that must be accessed in one piece is not aligned to its size.
     #[error("not aligned")]
     Misaligned,
-    /// The range is not inside the memory asked.
+    /// The range exceeds the [`crate::DmaMemory`].
     #[error("outside the memory")]
     Outside,
-    /// Whoever has the memory did not answer in time, or refused.
-    #[error("not given by whoever has the memory")]
-    NotGiven,
+    /// A DMA_READ or DMA_WRITE message to the client failed or timed out.
+    #[error("the client refused a DMA message, or did not answer in time")]
+    MessageFailed,
 }

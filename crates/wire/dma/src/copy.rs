@@ -1,8 +1,8 @@
-//! Copying to and from memory that others touch at the same time.
+//! Copies to and from memory that other threads, processes or a device access at the same time.
 //!
-//! A plain `memcpy` may not race with another thread in Rust's memory model. On x86-64 the copies are inline
-//! assembly: the compiler sees an opaque access, and the machine's own rules hold, by which racing bytes are old or
-//! new. Elsewhere they are relaxed atomic words. Order is the caller's: copies carry none.
+//! A plain `memcpy` that races with another thread is undefined behaviour in Rust. On x86-64 the copies are inline
+//! assembly: opaque to the compiler, and on the machine each racing byte is old or new. Elsewhere they are relaxed
+//! atomic words. Copies carry no memory order; the caller provides it.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) use native::{from_shared, to_shared};
@@ -13,7 +13,7 @@ pub(crate) use portable::{from_shared, to_shared};
 mod native {
     use core::arch::asm;
 
-    /// From here on the string instruction beats a loop of 16-byte moves.
+    /// From this length on `rep movsb` is faster than a loop of 16-byte moves.
     const STRING_MOVE_BYTES: usize = 1536;
 
     /// Copies from shared memory.

@@ -1,8 +1,8 @@
-//! Entry points for fuzzers: any bytes in, an assertion if a walker breaks its promise.
+//! Fuzz entry points: arbitrary bytes in, a panic if a walker breaks its contract.
 //!
-//! The bytes are a command's data pointer and length, then host memory from bus address 0 on. A promise broken is a
-//! panic: segments that do not add up, more fetches than the length or the descriptor limit allows, a fetch beyond a
-//! page.
+//! The input holds a command's data pointer and length, then host memory from bus address 0. These break the
+//! contract: segments that do not add up to the length, more fetches than the length or the descriptor limit allows,
+//! a fetch across a page boundary.
 
 use byway_spec::Direction;
 use byway_spec::base::prp::{PAGE_BYTES, PRP_ENTRY_BYTES};
@@ -10,7 +10,7 @@ use byway_spec::base::sgl::{SGL_DESCRIPTOR_BYTES, SglDescriptor};
 
 use crate::{BusAddr, DmaFault, SegmentList, Why, prp, sgl};
 
-/// Longest transfer asked for: 16 MiB, as Byway's controllers announce in MDTS.
+/// Longest transfer: 16 MiB, as Byway's controllers announce in MDTS.
 const LEN_MAX_BYTES: u32 = 16 << 20;
 
 /// Walks PRP1, PRP2 and a length from the first 20 bytes, in memory made of the rest.
@@ -22,7 +22,7 @@ pub fn prp(data: &[u8]) {
     let mut list = SegmentList::new();
     let fetch = |at, into: &mut [u8]| fetch(memory, at, into, &mut fetched_bytes);
     let walked = prp::walk(qword(0), qword(8), len_bytes, fetch, &mut list);
-    // Every entry is a page or one of the chain pointers, of which there is one in 511 and one at most before.
+    // Each entry is a page or a chain pointer: one per 511 pages, and at most one before them.
     let pages = len_bytes as usize / PAGE_BYTES + 2;
     assert!(fetched_bytes <= (pages + pages / 511 + 2) * PRP_ENTRY_BYTES);
     check(&list, len_bytes, walked.is_ok());
@@ -77,7 +77,7 @@ fn check(list: &SegmentList, len_bytes: u32, complete: bool) {
 mod tests {
     use proptest::prelude::*;
 
-    /// Bytes whose pointers tend to lead back into them.
+    /// Bytes whose pointers often point back into them.
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
         let qword = prop_oneof![
             3 => (0..3u64, 0..512u64).prop_map(|(page, slot)| page * 4096 + slot * 8),

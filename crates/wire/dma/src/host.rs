@@ -1,4 +1,4 @@
-//! What a controller sees of host memory.
+//! Host memory as a controller accesses it.
 
 use byway_spec::base::command::COMMAND_BYTES;
 use byway_spec::base::completion::COMPLETION_BYTES;
@@ -7,10 +7,10 @@ use crate::{BusAddr, DmaFault};
 
 /// Host memory by bus address, as a device reaches it.
 ///
-/// An implementer refuses every access that is not mapped for it and never panics, whatever the address and length.
-/// A refused access may have moved the bytes before the one refused. A caller may rely on `store_*` being seen after
-/// everything it wrote before, and on everything written before a value that `load_u32` returns being there to read;
-/// `read` and `write` themselves carry no order.
+/// Implementers refuse every access that is not mapped for the device, and never panic, whatever the address and
+/// length. A refused access may have moved the bytes before the refused one.
+///
+/// Memory order: `store_*` is a Release, `load_u32` an Acquire; `read` and `write` carry none.
 pub trait HostMemory {
     /// Copies from host memory.
     ///
@@ -42,7 +42,8 @@ pub trait HostMemory {
     /// Not mapped for the device to write, or not aligned.
     fn store_u32(&self, at: BusAddr, value: u32) -> Result<(), DmaFault>;
 
-    /// Copies one 64-byte ring slot, word by word straight to `into`: who takes it apart finds each word at once.
+    /// Copies one 64-byte ring slot in words, so that the caller's parsing of each field forwards from a store of its
+    /// size.
     ///
     /// # Errors
     /// As [`Self::read`].

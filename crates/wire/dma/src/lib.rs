@@ -1,12 +1,14 @@
-//! Memory a device may touch: host memory, the bus addresses it stands at, and the PRP and SGL lists that name it.
+//! Memory that a device may access: host memory, its bus addresses, and the PRP and SGL lists that describe a
+//! transfer.
 //!
-//! * [`DmaMemory`] is memory of the host that a device may read and write at any time. It hands out no references:
-//!   bytes are copied in and out, so a race gives old or new bytes and nothing worse.
-//! * [`DmaSpace`] says which bus addresses stand for which memory; [`DmaView`] is a device's own fast way into it,
-//!   and [`HostMemory`] is all a controller sees of either.
-//! * [`prp::walk`] and [`sgl::walk`] turn a command's data pointer into a [`SegmentList`]. They are pure: lists are
-//!   fetched by a closure of the caller, who can so account for each fetch, and no list can make them loop, allocate
-//!   without bound or panic.
+//! * [`DmaMemory`] is host memory that a device may read and write at any time. Bytes are copied in and out, without
+//!   references, so a race yields old or new bytes and no undefined behaviour.
+//! * [`DmaSpace`] maps bus addresses to memory. [`DmaView`] is a device's cached access to it; [`HostMemory`] is the
+//!   trait that a controller uses for either.
+//! * [`MessageDma`] is host memory that is accessed by messages instead (vfio-user DMA_READ and DMA_WRITE).
+//! * [`prp::walk`] and [`sgl::walk`] turn a command's data pointer into a [`SegmentList`]. They are pure: the
+//!   caller's closure fetches lists, and can account for each fetch. No list makes them loop, panic or allocate
+//!   without bound.
 //!
 //! UNSAFETY: this crate turns checked bus addresses into pointers and copies through them. Everything it hands out
 //! is safe.
@@ -14,11 +16,11 @@
 
 mod addr;
 mod copy;
-mod far;
 pub mod fuzz;
 mod host;
 mod mark;
 mod memory;
+mod message_dma;
 pub mod prp;
 mod record;
 mod segment;
@@ -31,11 +33,11 @@ mod tree;
 mod view;
 
 pub use addr::{Access, BusAddr, DmaFault, Why};
-pub use far::FarMemory;
 pub use host::HostMemory;
 pub use memory::DmaMemory;
+pub use message_dma::MessageDma;
 #[cfg(feature = "record")]
-pub use record::{Touch, Way};
+pub use record::{Direction, RecordedAccess};
 pub use segment::{Cursor, Segment, SegmentList};
 pub use space::DmaSpace;
 pub use table::MapRefusal;

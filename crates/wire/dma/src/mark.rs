@@ -1,49 +1,49 @@
-//! Which accesses of a view are under way.
+//! Marks of the accesses that a view has in progress, so that unmapping can wait for them (decision 0020).
 //!
 //! ```text
-//! a view                                   who waits
+//! view                                     unmapping thread
 //! mark = generation                        table = without the range; generation += 1
-//! (the compiler keeps the order)           a barrier in every thread of the process
+//! (the compiler keeps the order)           membarrier: a barrier in every thread of the process
 //! look the address up, copy                wait while mark is an older generation
 //! mark = OUTSIDE
 //! ```
 //!
-//! Either the barrier finds the mark written, and the access is waited for; or the access looks the address up after the
-//! barrier, and finds the new table. Accesses pay two stores for it and no barrier: waiting is rare, and pays for both.
+//! Either the mark is visible after the barrier, and the unmapping thread waits for the access; or the access looks the
+//! address up after the barrier, and finds the new table. An access pays two stores and no barrier; the rare unmap pays.
 
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
-/// Not in an access.
+/// No access is in progress.
 const OUTSIDE: u64 = 0;
 
-/// The mark of one view, written by the one thread that uses it.
+/// The mark of one view, written only by the thread that uses the view.
 #[derive(Debug, Default)]
-pub(crate) struct Mark {
-    /// One more than the generation under which an access began.
+pub(crate) struct AccessMark {
+    /// The generation at the start of the access, plus 1; or [`OUTSIDE`].
     begun: AtomicU64,
 }
 
-impl Mark {
-    /// An access begins, under `generation` or a later one.
+impl AccessMark {
+    /// Begins an access under `generation` or a later one; it ends when the guard is dropped.
     #[inline]
-    pub(crate) fn enter(&self, generation: u64) -> Inside<'_> {
+    pub(crate) fn begin(&self, generation: u64) -> AccessGuard<'_> {
         self.begun.store(generation.wrapping_add(1), Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        Inside(self)
+        AccessGuard(self)
     }
 
-    /// Whether an access is under way that began before `generation`.
+    /// Whether an access is in progress that began before `generation`.
     pub(crate) fn is_before(&self, generation: u64) -> bool {
-        // Acquire: what the access did is done for who sees its end.
+        // Acquire: pairs with the Release at the end, so that the access's copies are complete.
         let begun = self.begun.load(Ordering::Acquire);
         begun != OUTSIDE && begun <= generation
     }
 }
 
-/// An access that is under way.
-pub(crate) struct Inside<'a>(&'a Mark);
+/// An access in progress.
+pub(crate) struct AccessGuard<'a>(&'a AccessMark);
 
-impl Drop for Inside<'_> {
+impl Drop for AccessGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         self.0.begun.store(OUTSIDE, Ordering::Release);
@@ -56,9 +56,9 @@ mod tests {
 
     #[test]
     fn an_access_is_older_than_the_generations_after_the_one_it_began_under() {
-        let mark = Mark::default();
+        let mark = AccessMark::default();
         assert!(!mark.is_before(u64::MAX));
-        let inside = mark.enter(7);
+        let inside = mark.begin(7);
         assert!(mark.is_before(8) && !mark.is_before(7));
         drop(inside);
         assert!(!mark.is_before(8));

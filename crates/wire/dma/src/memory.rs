@@ -11,11 +11,12 @@ use byway_sys::Mapping;
 use crate::copy::{from_shared, to_shared};
 use crate::{BusAddr, DmaFault, Why};
 
-/// Page-aligned host memory that a device may touch while we do.
+/// Page-aligned host memory that a device may access while the host does.
 ///
-/// No references to its bytes are handed out. Copies carry no order; `load_*` acquire and `store_*` release, so that
-/// what was copied in before a `store` is there for whoever sees the stored value, and the doorbell of a ring.
-/// Offsets are in bytes. Every access is checked and answers with a [`DmaFault`] if it is outside.
+/// It hands out no references to its bytes. Offsets are in bytes, and every access is bounds-checked.
+///
+/// Copies carry no memory order; `load_*` is an Acquire and `store_*` a Release. Bytes copied in before a `store` are
+/// visible to a device that sees the stored value, or a later doorbell.
 #[derive(Debug)]
 pub struct DmaMemory {
     mapping: Mapping,
@@ -25,19 +26,19 @@ impl DmaMemory {
     /// Zeroed memory of at least `len_bytes`, rounded up to whole pages.
     ///
     /// # Errors
-    /// The system's answer, and `InvalidInput` for a length of zero or one that cannot be rounded up.
+    /// The error of the operating system, or `InvalidInput` for a length that is zero or cannot be rounded up.
     pub fn new(len_bytes: usize) -> io::Result<Self> {
         let len_bytes = len_bytes.checked_next_multiple_of(PAGE_BYTES).ok_or(io::ErrorKind::InvalidInput)?;
         Mapping::anonymous(len_bytes).map(Self::from_mapping)
     }
 
-    /// Memory that is mapped already: a shared file, or a guest's.
+    /// Memory that is already mapped: a shared file, or a guest's memory.
     #[must_use]
     pub const fn from_mapping(mapping: Mapping) -> Self {
         Self { mapping }
     }
 
-    /// The mapping itself, for who needs its address: cache-line write-back, a system call.
+    /// The mapping itself, for callers that need its address: cache-line write-back, system calls.
     #[must_use]
     pub const fn mapping(&self) -> &Mapping {
         &self.mapping
@@ -123,8 +124,8 @@ impl DmaMemory {
         Ok(())
     }
 
-    /// Loads a completion queue entry: the dword with the phase tag first and with acquire order, so that an entry
-    /// whose phase is new is whole.
+    /// Loads a completion queue entry: first the dword with the phase tag, with Acquire, so that an entry with a new
+    /// phase is complete.
     ///
     /// # Errors
     /// Outside the memory, or not aligned to 16 bytes.
@@ -135,7 +136,7 @@ impl DmaMemory {
         Ok(unsafe { load_completion(entry) })
     }
 
-    /// Stores a completion queue entry: the dword with the phase tag last and with release order.
+    /// Stores a completion queue entry: the dword with the phase tag last, with Release.
     ///
     /// # Errors
     /// Outside the memory, or not aligned to 16 bytes.
@@ -162,8 +163,8 @@ impl DmaMemory {
 
 const SLOT_WORDS: usize = COMMAND_BYTES / size_of::<u64>();
 
-/// Word by word, from and to registers: a command is taken from the fields it was just put together from, and taken
-/// apart into fields at once. Wider moves would wait for the narrower stores before them.
+/// Copies by 8-byte words. The host has just written a command field by field, and the device parses it field by
+/// field: wider moves would fail store forwarding and stall.
 ///
 /// # Safety
 /// `from` is aligned to 8 bytes and 64 bytes are valid for as long as the call.
@@ -195,7 +196,8 @@ unsafe fn store_slot(to: *mut u8, slot: &[u8; COMMAND_BYTES]) {
 /// `word` is aligned to 4 bytes and valid for as long as the call.
 #[inline]
 pub(crate) unsafe fn load_u32(word: *mut u8) -> u32 {
-    // SAFETY: the caller's promise; whoever else touches the word does so atomically or from outside the program.
+    // SAFETY: the caller's promise; other threads access the word atomically, a device or process from outside the
+    // program.
     u32::from_le(unsafe { AtomicU32::from_ptr(word.cast()) }.load(Ordering::Acquire))
 }
 
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_comes_back_as_it_went() {
+    fn slot_written_is_read_back_unchanged() {
         let memory = DmaMemory::new(PAGE_BYTES).unwrap();
         let slot = core::array::from_fn(|i| i as u8);
         memory.write_slot64(128, &slot).unwrap();
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completion_whose_phase_is_new_is_whole() {
+    fn completion_with_a_new_phase_is_complete() {
         const ROUNDS: u32 = if cfg!(miri) { 200 } else { 20_000 };
         let memory = DmaMemory::new(PAGE_BYTES).unwrap();
         std::thread::scope(|scope| {

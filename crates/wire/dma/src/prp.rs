@@ -13,8 +13,8 @@
 //!      │ page  page  page │             later list pages are read from their start
 //! ```
 //!
-//! Only the entries the length needs are fetched, one fetch a list page. So a list ends by the length, and one that
-//! points at itself is read round until then.
+//! Only the entries that the length needs are fetched, in one fetch per list page. So the length ends a list, even
+//! one that points at itself.
 
 use byway_spec::Status;
 use byway_spec::base::prp::{PAGE_BYTES, PRP_ENTRY_BYTES, PRP_OFFSET_ALIGN};
@@ -24,29 +24,29 @@ use crate::{BusAddr, DmaFault, Segment, SegmentList};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// Entries for which a small buffer will do: clearing a page costs more than reading them.
+/// Most entries read into a small buffer: zeroing a page-sized one costs more than reading them.
 const SHORT: usize = 64;
 
-/// From this length after the first page on, the small buffer does not do.
+/// From this length after the first page on, the small buffer is too small.
 const SHORT_BYTES: u32 = SHORT as u32 * PAGE as u32 + 1;
 
-/// From this length after the first page on, PRP2 names a list.
+/// From this length after the first page on, PRP2 points to a list.
 const LIST_BYTES: u32 = PAGE as u32 + 1;
 
-/// PRPs that name no data.
+/// Invalid PRPs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum PrpError {
     /// PRP1 is not dword aligned.
     #[error("PRP1 {0:#x} is not dword aligned")]
     FirstMisaligned(u64),
-    /// PRP2 names the second page but has an offset in it.
+    /// PRP2 is the second page but has an offset in it.
     #[error("PRP2 {0:#x} does not begin at a page")]
     SecondOffset(u64),
-    /// PRP2 names a list but is not qword aligned.
+    /// PRP2 points to a list but is not qword aligned.
     #[error("PRP list pointer {0:#x} is not qword aligned")]
     ListMisaligned(u64),
-    /// The last entry of a list page names another list but has an offset.
+    /// The last entry of a list page points to the next list page but has an offset.
     #[error("PRP list pointer {0:#x} in a list does not begin at a page")]
     ChainOffset(u64),
     /// An entry of a list has an offset.
@@ -68,13 +68,13 @@ impl PrpError {
     }
 }
 
-/// Turns PRPs into the segments of `len_bytes` of data, one a page, in place of what `into` held.
+/// Turns PRPs into the segments of `len_bytes` of data, one per page, replacing the content of `into`.
 ///
-/// `fetch` reads list entries; it is called once a list page with just the entries needed. The caller bounds
-/// `len_bytes` (MDTS), which bounds the list. Data pages are not looked up: who moves the data finds out.
+/// `fetch` reads list entries, once per list page and only the entries needed. The caller bounds `len_bytes` (MDTS),
+/// which bounds the list. Whether the data pages are mapped is found out when the data is moved.
 ///
 /// # Errors
-/// [`PrpError`]; `into` then holds the segments before the refused one.
+/// [`PrpError`]; `into` then holds the segments before the invalid one.
 #[inline]
 pub fn walk(
     prp1: u64,
@@ -86,11 +86,12 @@ pub fn walk(
     walk_start(prp1, prp2, len_bytes, len_bytes, fetch, into)
 }
 
-/// Turns PRPs of a buffer of `buffer_bytes` into the segments of its first `moved_bytes`, at most all of it.
+/// Turns the PRPs of a buffer of `buffer_bytes` into the segments of its first `moved_bytes`, at most the whole
+/// buffer.
 ///
-/// The buffer decides whether PRP2 is a page or a list, and the last qword of a list page an entry or a pointer to
-/// the next; what is moved decides how many entries are fetched. A command that may move less than its buffer takes
-/// (such as KV Retrieve) would read a list as a page if its PRPs were walked by what it moves.
+/// The buffer's size decides whether PRP2 is a page or a list, and whether the last qword of a list page is an entry
+/// or a chain pointer. The moved bytes decide how many entries are fetched. A command such as KV Retrieve may move
+/// less than its buffer holds: walking by the moved bytes would take a list for a page.
 ///
 /// # Errors
 /// As [`walk`].
@@ -128,14 +129,14 @@ pub fn walk_start(
     }
 }
 
-/// What is left to walk.
+/// The part of the transfer that has not been walked.
 #[derive(Clone, Copy)]
 struct Rest {
     buffer_bytes: u32,
     moved_bytes: u32,
 }
 
-/// Walks lists that take at most `FETCH` bytes of a page.
+/// Walks lists with fetches of at most `FETCH` bytes.
 #[inline(never)]
 fn walk_lists<const FETCH: usize>(
     prp2: u64,
@@ -170,7 +171,7 @@ fn walk_lists<const FETCH: usize>(
     }
 }
 
-/// Pushes one segment an entry and answers how many bytes are left.
+/// Pushes one segment per entry; returns how many bytes remain.
 fn push_pages(
     entries: &[[u8; PRP_ENTRY_BYTES]],
     len_bytes: u32,
@@ -199,7 +200,7 @@ mod tests {
     use crate::Why;
     use proptest::prelude::*;
 
-    /// Memory of qwords; what was never written is not mapped, by whole pages.
+    /// Memory of qwords. A page without any written qword is not mapped.
     #[derive(Default, Debug, Clone)]
     struct Lists {
         qwords: BTreeMap<u64, u64>,
@@ -237,7 +238,7 @@ mod tests {
         walk(prp1, prp2, len, |at, into| lists.fetch(at, into), &mut SegmentList::new()).unwrap_err()
     }
 
-    /// The specification's rules, one entry at a time.
+    /// The specification's rules, applied one entry at a time.
     fn model(prp1: u64, prp2: u64, len: u32, lists: &Lists) -> Walked {
         let invalid = Err(Status::PRP_OFFSET_INVALID);
         if len == 0 {
@@ -277,7 +278,7 @@ mod tests {
         Ok(pages.iter().map(cut).collect())
     }
 
-    /// Lays the addresses of `pages` out as lists from `list` on, chaining to the pages named.
+    /// Writes the addresses of `pages` as lists from `list` on, chained to the pages in `chains`.
     fn lay_out(pages: &[u64], list: u64, chains: &[u64]) -> Lists {
         let (mut lists, mut at) = (Lists::default(), list);
         let mut chains = chains.iter();
@@ -403,7 +404,7 @@ mod tests {
 
     #[test]
     fn a_list_shorter_than_the_length_claims_is_refused_where_it_ends() {
-        // Ten pages are claimed, three entries are there; what follows is not a list.
+        // Ten pages are claimed, three entries exist; what follows is not a list.
         let mut lists = lay_out(&[0x10000, 0x20000, 0x30000], 0x5000, &[]);
         lists.put(0x5018, 0x7856_3412_7856_3412);
         assert_eq!(refused(0, 0x5000, 10 * 4096, &lists), PrpError::EntryOffset(0x7856_3412_7856_3412));
@@ -439,7 +440,7 @@ mod tests {
         }
 
         #[test]
-        fn the_start_of_a_buffer_lies_where_the_whole_buffer_begins(
+        fn walk_start_yields_the_first_segments_of_the_whole_walk(
             offset in (0..1024u64).prop_map(|dword| dword * 4),
             len in 1..6_000_000u32,
             moved in prop_oneof![0..20_000u32, 0..6_000_000u32],
@@ -466,13 +467,13 @@ mod tests {
             }
             expected.retain(|segment| segment.1 > 0);
             let segments: Vec<(u64, u32)> = start.as_slice().iter().map(|s| (s.addr.0, s.len_bytes)).collect();
-            // No entry is fetched that is not needed: one for each page moved, and the pointers between lists.
+            // Only needed entries are fetched: one per page moved, and the chain pointers.
             prop_assert!(fetched <= 8 * (expected.len() + 4));
             prop_assert_eq!(segments, expected);
         }
 
         #[test]
-        fn any_memory_gives_what_the_model_gives(
+        fn prp_walk_of_any_memory_matches_the_model(
             prp1 in pointer(), prp2 in pointer(),
             len in prop_oneof![0..20_000u32, 0..3_000_000u32],
             filler in pointer().prop_map(|p| p / PAGE * PAGE),

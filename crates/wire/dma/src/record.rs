@@ -1,4 +1,4 @@
-//! What devices touched of host memory, access by access: the other side of a ledger, for tests.
+//! A record of each access of a device to host memory. Tests compare it with the ledger.
 
 #[cfg(feature = "record")]
 use std::sync::{Mutex, PoisonError};
@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError};
 #[cfg(feature = "record")]
 use crate::BusAddr;
 
-/// Which way bytes go.
+/// Direction of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// From host memory to the device.
     Read,
     /// From the device to host memory.
@@ -18,31 +18,31 @@ pub enum Way {
 /// One access by a device.
 #[cfg(feature = "record")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Touch {
-    /// Which way.
-    pub way: Way,
-    /// The first byte.
+pub struct RecordedAccess {
+    /// Direction.
+    pub direction: Direction,
+    /// Address of the first byte.
     pub at: BusAddr,
-    /// Bytes touched.
+    /// Bytes accessed.
     pub len_bytes: usize,
-    /// Bytes that crossed the link for them: more where a device moves whole pages.
+    /// Bytes that crossed the link: more if the device moves whole pages.
     pub moved_bytes: usize,
 }
 
-/// Accesses since they were last taken; none before they are first asked for.
+/// Accesses since the last `take`; recording starts with the first.
 #[cfg(feature = "record")]
 #[derive(Debug, Default)]
-pub(crate) struct Record(Mutex<Option<Vec<Touch>>>);
+pub(crate) struct Record(Mutex<Option<Vec<RecordedAccess>>>);
 
 #[cfg(feature = "record")]
 impl Record {
-    pub(crate) fn note(&self, touch: Touch) {
-        if let Some(touches) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            touches.push(touch);
+    pub(crate) fn note(&self, access: RecordedAccess) {
+        if let Some(accesses) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            accesses.push(access);
         }
     }
 
-    pub(crate) fn take(&self) -> Vec<Touch> {
+    pub(crate) fn take(&self) -> Vec<RecordedAccess> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(Vec::new()).unwrap_or_default()
     }
 }

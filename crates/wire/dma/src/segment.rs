@@ -1,20 +1,20 @@
-//! The pieces of host memory a command's data stands in.
+//! The segments of host memory that hold a command's data.
 
 use std::fmt;
 
 use crate::BusAddr;
 
-/// Segments a list holds without allocating: most commands have no more.
+/// Segments stored without allocation: enough for most commands.
 const INLINE: usize = 2;
 
 /// One bus-contiguous piece of a command's data.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Segment {
-    /// First byte. Means nothing where `discard` is set.
+    /// Address of the first byte; meaningless if `discard` is set.
     pub addr: BusAddr,
     /// Length in bytes.
     pub len_bytes: u32,
-    /// The bytes of a read that fall here are thrown away (SGL bit bucket).
+    /// True for an SGL bit bucket: the bytes of a read that fall here are discarded.
     pub discard: bool,
 }
 
@@ -25,14 +25,14 @@ impl Segment {
         Self { addr, len_bytes, discard: false }
     }
 
-    /// Bytes of a read that are thrown away.
+    /// A bit bucket of `len_bytes`.
     #[must_use]
     pub const fn bucket(len_bytes: u32) -> Self {
         Self { addr: BusAddr(0), len_bytes, discard: true }
     }
 }
 
-/// A command's data in order. Up to two segments need no allocation, and a list that is used again keeps its room.
+/// A command's data in order. Up to two segments need no allocation, and a reused list keeps its capacity.
 #[derive(Clone, Default)]
 pub struct SegmentList {
     inline: [Segment; INLINE],
@@ -49,7 +49,7 @@ impl SegmentList {
         Self::default()
     }
 
-    /// Empties the list and keeps its room.
+    /// Empties the list and keeps its capacity.
     #[inline]
     pub const fn clear(&mut self) {
         self.count = 0;
@@ -82,7 +82,7 @@ impl SegmentList {
         if self.count > INLINE { &self.spill } else { &self.inline[..self.count] }
     }
 
-    /// Bytes of all segments, those to be thrown away included.
+    /// Bytes of all segments, bit buckets included.
     #[must_use]
     #[inline]
     pub const fn total_bytes(&self) -> u64 {
@@ -96,7 +96,7 @@ impl SegmentList {
         Cursor { rest: self.as_slice(), done_bytes: 0 }
     }
 
-    /// The pieces of `len_bytes` from `offset_bytes`; fewer bytes if the list ends before.
+    /// The pieces of `len_bytes` from `offset_bytes`; fewer bytes if the list ends earlier.
     pub fn pieces(&self, offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = Segment> + '_ {
         let mut cursor = self.cursor();
         cursor.skip(offset_bytes);
@@ -119,12 +119,12 @@ impl fmt::Debug for SegmentList {
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor<'a> {
     rest: &'a [Segment],
-    /// Bytes of the first segment of `rest` that were taken.
+    /// Bytes already taken of the first segment of `rest`.
     done_bytes: u32,
 }
 
 impl Cursor<'_> {
-    /// Takes the next piece of at most `max_bytes`; none at the end, or if nothing is asked for.
+    /// Takes the next piece of at most `max_bytes`; `None` at the end or if `max_bytes` is 0.
     #[inline]
     pub fn take(&mut self, max_bytes: u32) -> Option<Segment> {
         if max_bytes == 0 {
@@ -143,7 +143,7 @@ impl Cursor<'_> {
         Some(Segment { addr, len_bytes, discard: first.discard })
     }
 
-    /// Moves on by `bytes`, or to the end.
+    /// Advances by `bytes`, or to the end.
     pub fn skip(&mut self, bytes: u64) {
         let mut left = bytes + u64::from(self.done_bytes);
         self.done_bytes = 0;
@@ -171,13 +171,13 @@ mod tests {
         list
     }
 
-    /// Every byte's address, one by one.
+    /// The address of every byte.
     fn bytes(segments: impl IntoIterator<Item = Segment>) -> Vec<u64> {
         segments.into_iter().flat_map(|s| s.addr.0..s.addr.0 + u64::from(s.len_bytes)).collect()
     }
 
     #[test]
-    fn a_list_used_again_forgets_what_it_held() {
+    fn reused_segment_list_is_empty() {
         let mut list = list(&[1, 2, 3, 4]);
         list.clear();
         assert_eq!((list.as_slice(), list.total_bytes()), (&[][..], 0));

@@ -1,17 +1,16 @@
-//! What stands at which bus address.
+//! The map from bus addresses to host memory.
 //!
-//! The host maps and unmaps from any thread; a device looks addresses up several times a command. So the table of
-//! ranges is immutable and replaced as a whole: [`DmaSpace`] holds the current one under a lock, with a generation
-//! number beside it, and each [`DmaView`] keeps a reference to the one it saw last. A lookup is one atomic load and one
-//! comparison until something is mapped or unmapped.
+//! The host maps and unmaps from any thread; a device looks addresses up several times per command. So the table of
+//! ranges is immutable and replaced as a whole. [`DmaSpace`] holds the current table under a lock, and its generation
+//! number. Each [`DmaView`] keeps a reference to the table it saw last. Until a change, a lookup is one atomic load
+//! and one comparison.
 //!
-//! Ordering: the generation is stored with release after the table is in place and loaded with acquire, so a view
-//! that sees a new generation finds the new table. A host that maps, then rings a doorbell, is seen mapping by
-//! whoever sees the doorbell.
+//! Ordering: the generation is stored with Release after the table is replaced, and loaded with Acquire. So a view
+//! that sees a new generation finds the new table, and a device that sees a doorbell sees the mappings made before
+//! it.
 //!
-//! Lifetime: a table holds the memory of its ranges alive, and a view holds its table. An access that began before
-//! an unmap may end after it; it touches memory that is still there. Who may not unmap before it has ended waits for that:
-//! [`DmaSpace::settle`].
+//! Lifetime: a table keeps the memory of its ranges alive, and a view keeps its table. An access that began before an
+//! unmap may end after it, in memory that still exists. [`DmaSpace::settle`] waits for such accesses.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,34 +19,34 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_sys::barrier;
 
-use crate::mark::Mark;
+use crate::mark::AccessMark;
 use crate::table::{MapRefusal, Range, Table, complete, load, read, store, write};
-use crate::{Access, BusAddr, DmaFault, DmaMemory, DmaView, FarMemory, HostMemory, Why};
+use crate::{Access, BusAddr, DmaFault, DmaMemory, DmaView, HostMemory, MessageDma, Why};
 
-/// The bus addresses of one device: which host memory it may reach, and how.
+/// The bus addresses of one device: which host memory it may access, and how.
 #[derive(Debug, Default)]
 pub struct DmaSpace {
     tables: Mutex<Tables>,
     pub(crate) generation: AtomicU64,
-    far: Mutex<Option<Arc<dyn FarMemory>>>,
-    /// Of each view that there is.
-    marks: Mutex<Vec<Weak<Mark>>>,
+    message_dma: Mutex<Option<Arc<dyn MessageDma>>>,
+    /// Access marks of all views.
+    marks: Mutex<Vec<Weak<AccessMark>>>,
     #[cfg(feature = "record")]
     pub(crate) record: crate::record::Record,
 }
 
-/// What is mapped, and what devices see of it: all of it or nothing.
+/// What is mapped, and what devices see of it: everything or nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     mapped: Arc<Table>,
-    pub shown: Arc<Table>,
+    pub visible: Arc<Table>,
     is_hidden: bool,
     is_revoked: bool,
 }
 
 impl Tables {
-    fn show(&mut self) {
-        self.shown = if self.hides() { Arc::default() } else { Arc::clone(&self.mapped) };
+    fn update_visible(&mut self) {
+        self.visible = if self.hides() { Arc::default() } else { Arc::clone(&self.mapped) };
     }
 
     fn hides(&self) -> bool {
@@ -56,7 +55,7 @@ impl Tables {
 }
 
 impl DmaSpace {
-    /// A space with nothing in it.
+    /// An empty space.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -87,7 +86,7 @@ impl DmaSpace {
         self.replace(|table| table.with(range))
     }
 
-    /// Unmaps the range that begins at `at` and gives its memory back.
+    /// Unmaps the range that begins at `at` and returns its memory.
     ///
     /// # Errors
     /// No range begins there.
@@ -101,29 +100,28 @@ impl DmaSpace {
         memory.ok_or(MapRefusal::NotMapped { at })
     }
 
-    /// Has devices see nothing of what is mapped, as where a host has not let them master the bus; or all of it again.
+    /// Hides all mappings from devices, or shows them again: used while the host has bus mastering disabled.
     pub fn hide(&self, is_hidden: bool) {
         let mut tables = self.lock();
         tables.is_hidden = is_hidden;
-        tables.show();
+        tables.update_visible();
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// The same, for another reason: a host has reset the device, which has yet to take note. Memory that is hidden for
-    /// either reason is not seen.
+    /// Hides all mappings as [`Self::hide`] does, from a host's reset until the device has performed it. Mappings are
+    /// visible only if neither applies.
     pub fn revoke(&self, is_revoked: bool) {
         let mut tables = self.lock();
         tables.is_revoked = is_revoked;
-        tables.show();
+        tables.update_visible();
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Returns once every access has ended that began before what was last changed here: nothing is touched any more that
-    /// was unmapped or hidden. Waits for the rest of a copy at most, whatever else a device does; not for who is asked for far
-    /// memory.
+    /// Waits until every access that began before the last change has ended: nothing that was unmapped or hidden is
+    /// accessed any more. Waits for the rest of a copy at most, but not for messages of [`MessageDma`].
     ///
     /// # Errors
-    /// The system has no barriers for whole processes (Linux has had them since 4.14).
+    /// The system has no process-wide memory barrier (`membarrier`, Linux 4.14 and later).
     pub fn settle(&self) -> io::Result<()> {
         let now = self.generation.load(Ordering::Acquire);
         barrier::everywhere()?;
@@ -137,57 +135,57 @@ impl DmaSpace {
         Ok(())
     }
 
-    /// Has devices turn to `far` for addresses at which nothing is mapped; to nobody with `None`. An access that has begun
-    /// goes on with what was there.
-    pub fn set_far(&self, far: Option<Arc<dyn FarMemory>>) {
-        *self.far.lock().unwrap_or_else(PoisonError::into_inner) = far;
+    /// Sets the client memory for addresses at which nothing is mapped; `None` removes it. Accesses in progress keep
+    /// the old one.
+    pub fn set_message_dma(&self, message_dma: Option<Arc<dyn MessageDma>>) {
+        *self.message_dma.lock().unwrap_or_else(PoisonError::into_inner) = message_dma;
     }
 
-    /// Does what may be done as long as devices see what is mapped, or finds that they do not. What is hidden afterwards waits
-    /// for `act`, which must be short and change nothing here.
+    /// Runs `act` if devices see the mappings. A later hide, unmap or reset waits for `act`, which must be short and
+    /// not change this space.
     ///
     /// # Errors
     /// Memory is hidden.
-    pub fn while_shown<R>(&self, act: impl FnOnce() -> R) -> Result<R, Why> {
+    pub fn while_visible<R>(&self, act: impl FnOnce() -> R) -> Result<R, Why> {
         let tables = self.lock();
         if tables.hides() { Err(Why::Unmapped) } else { Ok(act()) }
     }
 
-    /// Who is asked after an access that failed.
+    /// The client memory to try after an access failed.
     ///
     /// # Errors
-    /// The failure, where asking does not help.
-    pub(crate) fn far(&self, fault: DmaFault) -> Result<Arc<dyn FarMemory>, DmaFault> {
+    /// `fault` unchanged, if messages cannot help.
+    pub(crate) fn message_dma(&self, fault: DmaFault) -> Result<Arc<dyn MessageDma>, DmaFault> {
         if fault.why != Why::Unmapped || self.lock().hides() {
             return Err(fault);
         }
-        self.far.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or(fault)
+        self.message_dma.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or(fault)
     }
 
-    /// A device's own way into the space.
+    /// A device's view of the space.
     #[must_use]
     pub fn view(self: &Arc<Self>) -> DmaView {
-        let mark = Arc::new(Mark::default());
+        let mark = Arc::new(AccessMark::default());
         self.marks.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&mark));
-        let table = Arc::clone(&self.lock().shown);
+        let table = Arc::clone(&self.lock().visible);
         DmaView::new(Arc::clone(self), table, mark)
     }
 
-    /// What devices touched since the last call; from the first call on it is recorded.
+    /// Accesses of devices since the last call. Recording starts with the first call.
     #[cfg(feature = "record")]
-    pub fn take_record(&self) -> Vec<crate::record::Touch> {
+    pub fn take_record(&self) -> Vec<crate::record::RecordedAccess> {
         self.record.take()
     }
 
     fn replace(&self, change: impl FnOnce(&Table) -> Result<Table, MapRefusal>) -> Result<(), MapRefusal> {
         let mut tables = self.lock();
         tables.mapped = Arc::new(change(&tables.mapped)?);
-        tables.show();
+        tables.update_visible();
         self.generation.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
-    /// Tables are replaced as a whole, so they are sound even if a thread died while holding the lock.
+    /// A poisoned lock is sound: tables are replaced as a whole.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -195,23 +193,23 @@ impl DmaSpace {
 
 impl HostMemory for DmaSpace {
     fn read(&self, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
-        read(&*self.lock().shown, at, into)
+        read(&*self.lock().visible, at, into)
     }
 
     fn write(&self, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
-        write(&*self.lock().shown, at, from)
+        write(&*self.lock().visible, at, from)
     }
 
     fn store_completion(&self, at: BusAddr, entry: &[u8; COMPLETION_BYTES]) -> Result<(), DmaFault> {
-        complete(&*self.lock().shown, at, entry)
+        complete(&*self.lock().visible, at, entry)
     }
 
     fn load_u32(&self, at: BusAddr) -> Result<u32, DmaFault> {
-        load(&*self.lock().shown, at)
+        load(&*self.lock().visible, at)
     }
 
     fn store_u32(&self, at: BusAddr, value: u32) -> Result<(), DmaFault> {
-        store(&*self.lock().shown, at, value)
+        store(&*self.lock().visible, at, value)
     }
 }
 
@@ -283,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn permissions_are_the_device_s() {
+    fn read_and_write_permissions_are_enforced() {
         let space = Arc::new(DmaSpace::new());
         space.map(pages(1), BusAddr(0), Access::Read).unwrap();
         space.map(pages(1), BusAddr(PAGE), Access::Write).unwrap();
@@ -308,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_cannot_be_are_refused() {
+    fn invalid_ranges_are_refused() {
         let space = DmaSpace::new();
         let refuse =
             |offset, len, at| space.map_part(pages(2), offset, len, BusAddr(at), Access::Read).unwrap_err();
@@ -335,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_cannot_be_reached_until_it_is_shown_again() {
+    fn hidden_memory_is_refused_until_it_is_visible_again() {
         let space = Arc::new(DmaSpace::new());
         let (view, memory) = (space.view(), pages(1));
         space.map(Arc::clone(&memory), BusAddr(0), Access::ReadWrite).unwrap();
@@ -350,7 +348,7 @@ mod tests {
         );
         space.revoke(true);
         space.hide(false);
-        assert!(view.read(BusAddr(0), &mut [0]).is_err(), "there is another reason");
+        assert!(view.read(BusAddr(0), &mut [0]).is_err(), "a reset also hides the mappings");
         space.revoke(false);
         let mut byte = [0];
         view.read(BusAddr(0), &mut byte).unwrap();
@@ -358,11 +356,11 @@ mod tests {
         assert!(view.read(BusAddr(PAGE), &mut byte).is_ok());
     }
 
-    /// Two pages from 0x3000, of somebody else's.
+    /// Two pages of a client's memory, from 0x3000.
     #[derive(Debug)]
-    struct Elsewhere(Mutex<Vec<u8>>);
+    struct ClientMemory(Mutex<Vec<u8>>);
 
-    impl FarMemory for Elsewhere {
+    impl MessageDma for ClientMemory {
         fn read(&self, _: &DmaSpace, at: BusAddr, into: &mut [u8]) -> Result<(), Why> {
             let from = at.0.checked_sub(3 * PAGE).ok_or(Why::Unmapped)? as usize;
             let bytes = self.0.lock().unwrap();
@@ -379,17 +377,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_mapped_is_asked_for_where_somebody_can_be_asked() {
+    fn accesses_outside_the_map_go_to_message_dma_if_set() {
         let space = Arc::new(DmaSpace::new());
         let near = pages(1);
         space.map(Arc::clone(&near), BusAddr(2 * PAGE), Access::ReadWrite).unwrap();
         let view = space.view();
         assert_eq!(view.load_u32(BusAddr(3 * PAGE)).unwrap_err().why, Why::Unmapped);
-        let far = Arc::new(Elsewhere(Mutex::new(vec![0; 2 * PAGE_BYTES])));
-        space.set_far(Some(Arc::clone(&far) as Arc<dyn FarMemory>));
+        let client = Arc::new(ClientMemory(Mutex::new(vec![0; 2 * PAGE_BYTES])));
+        space.set_message_dma(Some(Arc::clone(&client) as Arc<dyn MessageDma>));
         let bytes: Vec<u8> = (0..3 * PAGE_BYTES).map(|at| (at % 251) as u8).collect();
         view.write(BusAddr(2 * PAGE), &bytes).unwrap();
-        assert_eq!(far.0.lock().unwrap()[..], bytes[PAGE_BYTES..]);
+        assert_eq!(client.0.lock().unwrap()[..], bytes[PAGE_BYTES..]);
         let mut read = vec![0; bytes.len() - 10];
         view.read(BusAddr(2 * PAGE + 10), &mut read).unwrap();
         assert_eq!(read, bytes[10..]);
@@ -401,7 +399,7 @@ mod tests {
         assert_eq!((&slot[16..32], slot[32]), (&[7; 16][..], bytes[PAGE_BYTES + 32]));
         let fault = view.read(BusAddr(4 * PAGE), &mut vec![0; PAGE_BYTES + 1]).unwrap_err();
         assert_eq!((fault.at, fault.len), (BusAddr(4 * PAGE), PAGE_BYTES + 1));
-        space.set_far(None);
+        space.set_message_dma(None);
         assert!(view.load_u32(BusAddr(3 * PAGE)).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! The ranges of a space, and access through them.
+//! The table of mapped ranges, and accesses through it.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::memory::{load_slot, load_u32, store_completion, store_u32};
 use crate::tree::Tree;
 use crate::{Access, BusAddr, DmaFault, DmaMemory, Why};
 
-/// A range that cannot be mapped or unmapped.
+/// Why a range cannot be mapped or unmapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum MapRefusal {
-    /// No bytes.
+    /// The range is empty.
     #[error("a range of no bytes cannot be mapped")]
     Empty,
-    /// Address, offset or length is not a multiple of the page.
+    /// Address, offset or length is not a multiple of the page size.
     #[error("a mapped range must begin and end at a page of 4096 bytes")]
     Misaligned,
     /// The range passes the last address.
@@ -28,18 +28,18 @@ pub enum MapRefusal {
         /// First address of the range.
         at: BusAddr,
     },
-    /// The part asked for is not inside the memory.
+    /// The requested part exceeds the memory.
     #[error("the part to be mapped is not inside the memory")]
     Outside,
-    /// Something is mapped there.
+    /// The range overlaps a mapped one.
     #[error("the range at {at} overlaps the one at {with}")]
     Overlap {
         /// First address of the range.
         at: BusAddr,
-        /// First address of the range that is there.
+        /// First address of the mapped range.
         with: BusAddr,
     },
-    /// Nothing to unmap begins there.
+    /// No mapped range begins there.
     #[error("no mapped range begins at {at}")]
     NotMapped {
         /// The address.
@@ -53,9 +53,9 @@ pub(crate) struct Table {
     ranges: Tree<Range>,
 }
 
-// SAFETY: the pointers of the ranges lead into memory that they hold and that any thread may touch.
+// SAFETY: the ranges hold the memory that their pointers point into, and any thread may access that memory.
 unsafe impl Send for Table {}
-// SAFETY: as above, and nothing in a table changes.
+// SAFETY: as above, and a table is immutable.
 unsafe impl Sync for Table {}
 
 impl Table {
@@ -114,7 +114,7 @@ impl Range {
     }
 }
 
-/// Where a range of bus addresses stands in this process.
+/// The local address of a range of bus addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hit {
     start: u64,
@@ -124,7 +124,7 @@ pub(crate) struct Hit {
 }
 
 impl Default for Hit {
-    /// A range that holds no address.
+    /// An empty range.
     fn default() -> Self {
         Self { start: 0, len_bytes: 0, first: std::ptr::null_mut(), access: Access::Read }
     }
@@ -136,12 +136,12 @@ impl Hit {
         at.0.wrapping_sub(self.start) < self.len_bytes
     }
 
-    /// Last address; a range is never empty once it is in a table.
+    /// Last address. A range in a table is never empty.
     const fn last(&self) -> u64 {
         self.start + (self.len_bytes - 1)
     }
 
-    /// Where `at` stands, and how many bytes of the range are left there. `at` is in the range.
+    /// The local address of `at`, and how many bytes of the range follow. `at` is in the range.
     #[inline]
     fn locate(&self, at: BusAddr) -> (*mut u8, usize) {
         let offset = at.0.wrapping_sub(self.start);
@@ -149,18 +149,18 @@ impl Hit {
     }
 }
 
-/// Finds the range an address is in. What it answers stays mapped while `&self` is borrowed, up to the next call.
+/// Finds the range of an address. The result stays mapped while `&self` is borrowed, until the next call.
 pub(crate) trait Locate {
     fn hit(&self, at: BusAddr) -> Option<Hit>;
 
-    /// Where `at` stands and how many bytes are left, if a device may read there.
+    /// The local address of `at` and how many bytes follow, if a device may read there.
     #[inline]
     fn readable(&self, at: BusAddr) -> Result<(*mut u8, usize), Why> {
         let hit = self.hit(at).ok_or(Why::Unmapped)?;
         if hit.access.reads() { Ok(hit.locate(at)) } else { Err(Why::NotReadable) }
     }
 
-    /// Where `at` stands and how many bytes are left, if a device may write there.
+    /// The local address of `at` and how many bytes follow, if a device may write there.
     #[inline]
     fn writable(&self, at: BusAddr) -> Result<(*mut u8, usize), Why> {
         let hit = self.hit(at).ok_or(Why::Unmapped)?;
@@ -177,7 +177,7 @@ pub(crate) fn read_slot(
 ) -> Result<(), DmaFault> {
     match space.readable(at) {
         Ok((from, left)) if left >= COMMAND_BYTES && from.addr().is_multiple_of(align_of::<u64>()) => {
-            // SAFETY: `left` bytes stand mapped at `from` until the next lookup, and it is aligned.
+            // SAFETY: `left` bytes are mapped at `from` until the next lookup, and it is aligned.
             unsafe { load_slot(from, into) };
             Ok(())
         }
@@ -189,7 +189,7 @@ pub(crate) fn read_slot(
 pub(crate) fn read(space: &impl Locate, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
     match space.readable(at) {
         Ok((from, left)) if into.len() <= left => {
-            // SAFETY: `left` bytes stand mapped at `from` until the next lookup; `into` is no longer than that.
+            // SAFETY: `left` bytes are mapped at `from` until the next lookup; `into` is no longer than that.
             unsafe { from_shared(from, into) };
             Ok(())
         }
@@ -197,7 +197,7 @@ pub(crate) fn read(space: &impl Locate, at: BusAddr, into: &mut [u8]) -> Result<
     }
 }
 
-/// What one range does not hold. Nothing is read from nowhere.
+/// Reads across ranges.
 #[cold]
 fn read_pieces(space: &impl Locate, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
     let len = into.len();
@@ -206,7 +206,7 @@ fn read_pieces(space: &impl Locate, at: BusAddr, into: &mut [u8]) -> Result<(), 
     while !rest.is_empty() {
         let (from, left) = space.readable(place).map_err(fault)?;
         let (now, later) = rest.split_at_mut(left.min(rest.len()));
-        // SAFETY: `left` bytes stand mapped at `from` until the next lookup; `now` is no longer than that.
+        // SAFETY: `left` bytes are mapped at `from` until the next lookup; `now` is no longer than that.
         unsafe { from_shared(from, now) };
         if later.is_empty() {
             break;
@@ -224,7 +224,7 @@ pub(crate) fn write(space: &impl Locate, at: BusAddr, from: &[u8]) -> Result<(),
     while !rest.is_empty() {
         let (to, left) = space.writable(place).map_err(fault)?;
         let (now, later) = rest.split_at(left.min(rest.len()));
-        // SAFETY: `left` bytes stand mapped at `to` until the next lookup; `now` is no longer than that.
+        // SAFETY: `left` bytes are mapped at `to` until the next lookup; `now` is no longer than that.
         unsafe { to_shared(to, now) };
         if later.is_empty() {
             break;
@@ -244,7 +244,7 @@ pub(crate) fn complete(
     let fault = |why| DmaFault { at, len: COMPLETION_BYTES, why };
     aligned(at, COMPLETION_BYTES)?;
     let (to, _) = space.writable(at).map_err(fault)?;
-    // SAFETY: ranges are whole pages, so an aligned entry that begins in one ends in it; it stands mapped until
+    // SAFETY: ranges are whole pages, so an aligned entry that begins in one ends in it; it is mapped until
     // the next lookup, and pages of memory are aligned as bus pages are.
     unsafe { store_completion(to, entry) };
     Ok(())

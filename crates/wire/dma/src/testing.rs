@@ -9,7 +9,7 @@ use crate::DmaMemory;
 
 pub(crate) const PAGE: u64 = PAGE_BYTES as u64;
 
-/// So many pages of host memory.
+/// `count` pages of host memory.
 pub(crate) fn pages(count: usize) -> Arc<DmaMemory> {
     Arc::new(DmaMemory::new(count * PAGE_BYTES).unwrap())
 }

@@ -1,7 +1,7 @@
-//! A map of numbers that is never changed: what is put in or taken out gives another map, which shares with the old one all
-//! but the nodes on the way. So both are had in logarithmic time, and who reads the old one is not disturbed.
+//! A persistent (immutable) ordered map: inserting or removing yields a new map that shares all but the nodes on the
+//! path. Both take logarithmic time, and readers of the old map are not disturbed.
 //!
-//! A balanced binary tree (Adelson-Velsky and Landis, 1962): the heights of two neighbours differ by one at most.
+//! An AVL tree (Adelson-Velsky and Landis, 1962): the heights of siblings differ by at most 1.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl<T> Default for Tree<T> {
 }
 
 impl<T> Tree<T> {
-    /// What has the greatest key that is not above `key`.
+    /// The value with the greatest key not above `key`.
     #[inline]
     pub fn at_or_below(&self, key: u64) -> Option<&T> {
         let (mut link, mut found) = (&self.root, None);
@@ -47,12 +47,12 @@ impl<T> Tree<T> {
 }
 
 impl<T: Clone> Tree<T> {
-    /// The map with `value` at `key`, in place of what was there.
+    /// The map with `value` at `key`, replacing any earlier value.
     pub fn with(&self, key: u64, value: T) -> Self {
         Self { root: with(&self.root, key, value) }
     }
 
-    /// The map without what is at `key`, and that; `None` where nothing is.
+    /// The map without `key`, and the removed value; `None` if there is none.
     pub fn without(&self, key: u64) -> Option<(Self, T)> {
         let (root, value) = without(&self.root, key)?;
         Some((Self { root }, value))
@@ -68,17 +68,17 @@ fn node<T>(key: u64, value: T, left: Link<T>, right: Link<T>) -> Link<T> {
     Some(Arc::new(Node { key, value, height, left, right }))
 }
 
-/// A node over two trees whose heights differ by two at most.
+/// A node over two trees whose heights differ by at most 2.
 fn balanced<T: Clone>(key: u64, value: T, left: Link<T>, right: Link<T>) -> Link<T> {
     match (&left, &right) {
-        (Some(l), _) if l.height > height(&right) + 1 => lean_right(key, value, l, right),
-        (_, Some(r)) if r.height > height(&left) + 1 => lean_left(key, value, left, r),
+        (Some(l), _) if l.height > height(&right) + 1 => rotate_right(key, value, l, right),
+        (_, Some(r)) if r.height > height(&left) + 1 => rotate_left(key, value, left, r),
         _ => node(key, value, left, right),
     }
 }
 
-/// The left one is too high.
-fn lean_right<T: Clone>(key: u64, value: T, left: &Node<T>, right: Link<T>) -> Link<T> {
+/// Rotates: the left tree is too high.
+fn rotate_right<T: Clone>(key: u64, value: T, left: &Node<T>, right: Link<T>) -> Link<T> {
     match &left.right {
         Some(mid) if mid.height > height(&left.left) => {
             let low = node(left.key, left.value.clone(), left.left.clone(), mid.left.clone());
@@ -91,8 +91,8 @@ fn lean_right<T: Clone>(key: u64, value: T, left: &Node<T>, right: Link<T>) -> L
     }
 }
 
-/// The right one is too high.
-fn lean_left<T: Clone>(key: u64, value: T, left: Link<T>, right: &Node<T>) -> Link<T> {
+/// Rotates: the right tree is too high.
+fn rotate_left<T: Clone>(key: u64, value: T, left: Link<T>, right: &Node<T>) -> Link<T> {
     match &right.left {
         Some(mid) if mid.height > height(&right.right) => {
             let high = node(right.key, right.value.clone(), mid.right.clone(), right.right.clone());
@@ -131,7 +131,7 @@ fn without<T: Clone>(link: &Link<T>, key: u64) -> Option<(Link<T>, T)> {
     }
 }
 
-/// Two neighbours without the node that they had in common.
+/// Joins two siblings after their parent was removed.
 fn joined<T: Clone>(left: &Link<T>, right: &Link<T>) -> Link<T> {
     let Some(mut least) = right.as_ref() else { return left.clone() };
     while let Some(lesser) = &least.left {
@@ -149,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    /// Its height, if it is a balanced tree in order.
+    /// The tree's height; asserts that it is ordered and balanced.
     fn checked(link: &Link<u32>, above: Option<u64>, below: Option<u64>) -> u8 {
         let Some(here) = link else { return 0 };
         assert!(above.is_none_or(|above| here.key > above) && below.is_none_or(|below| here.key < below));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_no_higher_than_a_balanced_tree_whatever_the_order() {
+    fn tree_height_stays_within_the_avl_bound_for_any_order() {
         let orders: [fn(u64) -> u64; 3] =
             [|at| at, |at| 70_000 - at, |at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15)];
         for order in orders {
@@ -169,14 +169,14 @@ mod tests {
             for at in 0..2000 {
                 tree = tree.with(order(at), 0);
             }
-            // 1.44 log2 of 2000, as the authors showed.
+            // At most 1.44 log2(2000), the AVL bound.
             assert!(checked(&tree.root, None, None) <= 15);
         }
     }
 
     proptest! {
         #[test]
-        fn it_holds_what_a_map_holds_and_older_ones_stay_as_they_were(
+        fn tree_matches_a_map_and_older_versions_stay_unchanged(
             steps in prop::collection::vec((any::<bool>(), 0u64..40, any::<u32>()), 1..120),
         ) {
             let (mut tree, mut map) = (Tree::default(), BTreeMap::new());

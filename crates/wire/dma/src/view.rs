@@ -1,8 +1,8 @@
-//! A device's own way into a space.
+//! A device's cached view of a DMA space.
 //!
-//! A view keeps a reference to the table it saw last and the ranges it hit last: a command goes round a submission ring, its
-//! data and a completion ring. It marks each access that it makes, by the generation under which it begins, so that
-//! [`DmaSpace::settle`] knows what it has to wait for ([`crate::mark`]).
+//! A view caches the current table and the recently hit ranges, as a command accesses a submission ring, its data and
+//! a completion ring. It marks each access with the generation at its start, for [`DmaSpace::settle`]
+//! ([`crate::mark`]).
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -11,30 +11,30 @@ use std::sync::atomic::Ordering;
 use byway_spec::base::command::COMMAND_BYTES;
 use byway_spec::base::completion::COMPLETION_BYTES;
 
-use crate::far::{complete as complete_far, pieces};
-use crate::mark::Mark;
-use crate::record::Way;
+use crate::mark::AccessMark;
+use crate::message_dma::{complete as complete_by_message, split_by_mapping};
+use crate::record::Direction;
 use crate::table::{Hit, Locate, Table, complete, load, read, read_slot, store, write};
 use crate::{BusAddr, DmaFault, DmaSpace, HostMemory};
 
-/// No generation: the first access looks the table up.
+/// No generation: forces the first access to load the table.
 const NEVER: u64 = u64::MAX;
 
-/// A device's own way into a [`DmaSpace`]. It may move between threads but not be used by two at a time.
+/// A device's view of a [`DmaSpace`]. It may move between threads, but only one may use it at a time.
 #[derive(Debug)]
 pub struct DmaView {
     space: Arc<DmaSpace>,
     table: RefCell<Arc<Table>>,
     seen: Cell<u64>,
     recent: Recent,
-    mark: Arc<Mark>,
+    mark: Arc<AccessMark>,
 }
 
-// SAFETY: the pointers in `recent` lead into memory that `table` holds and that any thread may touch.
+// SAFETY: `table` holds the memory that the pointers in `recent` point into, and any thread may access that memory.
 unsafe impl Send for DmaView {}
 
 impl DmaView {
-    pub(crate) fn new(space: Arc<DmaSpace>, table: Arc<Table>, mark: Arc<Mark>) -> Self {
+    pub(crate) fn new(space: Arc<DmaSpace>, table: Arc<Table>, mark: Arc<AccessMark>) -> Self {
         let table = RefCell::new(table);
         Self { space, table, seen: Cell::new(NEVER), recent: Recent::default(), mark }
     }
@@ -45,54 +45,54 @@ impl DmaView {
         &self.space
     }
 
-    /// Lets go of memory that was unmapped, which the next access would do otherwise.
+    /// Releases memory that was unmapped; otherwise the next access does.
     pub fn refresh(&self) {
         let tables = self.space.lock();
         // The generation only moves under the lock.
         self.seen.set(self.space.generation.load(Ordering::Acquire));
         self.recent.forget();
-        *self.table.borrow_mut() = Arc::clone(&tables.shown);
+        *self.table.borrow_mut() = Arc::clone(&tables.visible);
     }
 
-    /// Copies what a device wants of `moved_bytes` that it moves, such as a page. The rest is not touched: it may be
-    /// somebody else's, who writes it meanwhile.
+    /// Reads `into`, the needed part of the `moved_bytes` that the device moves, such as a page. The rest is not
+    /// accessed: the host may be using it for something else.
     ///
     /// # Errors
     /// Some byte of `into` is not mapped for the device to read.
     #[inline]
     pub fn read_part(&self, at: BusAddr, into: &mut [u8], moved_bytes: usize) -> Result<(), DmaFault> {
-        self.note_moved(Way::Read, at, into.len(), moved_bytes);
-        self.marked(|view| read(view, at, into)).or_else(|fault| self.read_far(fault, at, into))
+        self.note_moved(Direction::Read, at, into.len(), moved_bytes);
+        self.marked(|view| read(view, at, into)).or_else(|fault| self.read_by_message(fault, at, into))
     }
 
-    /// Makes an access, marked for as long as it lasts. Nobody is asked for far memory under a mark: that takes long.
+    /// Runs a marked access. [`MessageDma`] is never called within one: `settle` would wait for the client.
     #[inline]
     fn marked<R>(&self, act: impl FnOnce(&Self) -> R) -> R {
-        let _inside = self.mark.enter(self.space.generation.load(Ordering::Relaxed));
+        let _inside = self.mark.begin(self.space.generation.load(Ordering::Relaxed));
         act(self)
     }
 
-    /// Notes an access that moves what it touches.
+    /// Records an access that moves only the bytes it needs.
     #[inline]
-    fn note(&self, way: Way, at: BusAddr, len_bytes: usize) {
-        self.note_moved(way, at, len_bytes, len_bytes);
+    fn note(&self, direction: Direction, at: BusAddr, len_bytes: usize) {
+        self.note_moved(direction, at, len_bytes, len_bytes);
     }
 
-    /// Notes an access, where a record is kept.
+    /// Records an access, if the `record` feature is on.
     #[inline]
     #[cfg_attr(
         not(feature = "record"),
         expect(unused_variables, clippy::unused_self, reason = "no record is kept")
     )]
-    fn note_moved(&self, way: Way, at: BusAddr, len_bytes: usize, moved_bytes: usize) {
+    fn note_moved(&self, direction: Direction, at: BusAddr, len_bytes: usize, moved_bytes: usize) {
         #[cfg(feature = "record")]
-        self.space.record.note(crate::record::Touch { way, at, len_bytes, moved_bytes });
+        self.space.record.note(crate::record::RecordedAccess { direction, at, len_bytes, moved_bytes });
     }
 
     #[cold]
-    fn read_far(&self, fault: DmaFault, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
-        let far = self.space.far(fault)?;
-        pieces(
+    fn read_by_message(&self, fault: DmaFault, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
+        let client = self.space.message_dma(fault)?;
+        split_by_mapping(
             at,
             into.len(),
             |at| self.hit(at).is_some(),
@@ -101,16 +101,16 @@ impl DmaView {
                 if here {
                     self.marked(|view| read(view, at, piece)).map_err(|fault| fault.why)
                 } else {
-                    far.read(&self.space, at, piece)
+                    client.read(&self.space, at, piece)
                 }
             },
         )
     }
 
     #[cold]
-    fn write_far(&self, fault: DmaFault, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
-        let far = self.space.far(fault)?;
-        pieces(
+    fn write_by_message(&self, fault: DmaFault, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
+        let client = self.space.message_dma(fault)?;
+        split_by_mapping(
             at,
             from.len(),
             |at| self.hit(at).is_some(),
@@ -119,34 +119,34 @@ impl DmaView {
                 if here {
                     self.marked(|view| write(view, at, piece)).map_err(|fault| fault.why)
                 } else {
-                    far.write(&self.space, at, piece)
+                    client.write(&self.space, at, piece)
                 }
             },
         )
     }
 
     #[cold]
-    fn complete_far(
+    fn complete_by_message(
         &self,
         fault: DmaFault,
         at: BusAddr,
         entry: &[u8; COMPLETION_BYTES],
     ) -> Result<(), DmaFault> {
-        let far = self.space.far(fault)?;
-        complete_far(&*far, &self.space, at, entry).map_err(|why| DmaFault { why, ..fault })
+        let client = self.space.message_dma(fault)?;
+        complete_by_message(&*client, &self.space, at, entry).map_err(|why| DmaFault { why, ..fault })
     }
 
     #[cold]
-    fn load_far(&self, fault: DmaFault, at: BusAddr) -> Result<u32, DmaFault> {
+    fn load_by_message(&self, fault: DmaFault, at: BusAddr) -> Result<u32, DmaFault> {
         let mut word = [0; 4];
-        let read = self.space.far(fault)?.read(&self.space, at, &mut word);
+        let read = self.space.message_dma(fault)?.read(&self.space, at, &mut word);
         read.map_err(|why| DmaFault { why, ..fault })?;
         Ok(u32::from_le_bytes(word))
     }
 
     #[cold]
-    fn store_far(&self, fault: DmaFault, at: BusAddr, value: u32) -> Result<(), DmaFault> {
-        let written = self.space.far(fault)?.write(&self.space, at, &value.to_le_bytes());
+    fn store_by_message(&self, fault: DmaFault, at: BusAddr, value: u32) -> Result<(), DmaFault> {
+        let written = self.space.message_dma(fault)?.write(&self.space, at, &value.to_le_bytes());
         written.map_err(|why| DmaFault { why, ..fault })
     }
 
@@ -179,42 +179,43 @@ impl HostMemory for DmaView {
 
     #[inline]
     fn write(&self, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
-        self.note(Way::Write, at, from.len());
-        self.marked(|view| write(view, at, from)).or_else(|fault| self.write_far(fault, at, from))
+        self.note(Direction::Write, at, from.len());
+        self.marked(|view| write(view, at, from)).or_else(|fault| self.write_by_message(fault, at, from))
     }
 
     #[inline]
     fn store_completion(&self, at: BusAddr, entry: &[u8; COMPLETION_BYTES]) -> Result<(), DmaFault> {
-        self.note(Way::Write, at, entry.len());
-        self.marked(|view| complete(view, at, entry)).or_else(|fault| self.complete_far(fault, at, entry))
+        self.note(Direction::Write, at, entry.len());
+        self.marked(|view| complete(view, at, entry))
+            .or_else(|fault| self.complete_by_message(fault, at, entry))
     }
 
     #[inline]
     fn load_u32(&self, at: BusAddr) -> Result<u32, DmaFault> {
-        self.note(Way::Read, at, 4);
-        self.marked(|view| load(view, at)).or_else(|fault| self.load_far(fault, at))
+        self.note(Direction::Read, at, 4);
+        self.marked(|view| load(view, at)).or_else(|fault| self.load_by_message(fault, at))
     }
 
     #[inline]
     fn store_u32(&self, at: BusAddr, value: u32) -> Result<(), DmaFault> {
-        self.note(Way::Write, at, 4);
-        self.marked(|view| store(view, at, value)).or_else(|fault| self.store_far(fault, at, value))
+        self.note(Direction::Write, at, 4);
+        self.marked(|view| store(view, at, value)).or_else(|fault| self.store_by_message(fault, at, value))
     }
 
     #[inline]
     fn read_slot64(&self, at: BusAddr, into: &mut [u8; COMMAND_BYTES]) -> Result<(), DmaFault> {
-        self.note(Way::Read, at, COMMAND_BYTES);
-        self.marked(|view| read_slot(view, at, into)).or_else(|fault| self.read_far(fault, at, into))
+        self.note(Direction::Read, at, COMMAND_BYTES);
+        self.marked(|view| read_slot(view, at, into)).or_else(|fault| self.read_by_message(fault, at, into))
     }
 }
 
-/// Ranges that are remembered. A queue has two rings, its bounce pages, and a buffer for each command in flight.
+/// Cached ranges. A queue has two rings, its bounce pages, and a buffer for each command in flight.
 const RECENT_RANGES: usize = 64;
 
-/// Addresses closer than this are remembered in one place. Ranges that a host hands out one by one lie further apart.
+/// log2 of the bytes per cache set. Ranges that a host allocates one by one are at greater distances.
 const RECENT_BYTES_LOG2: u32 = 22;
 
-/// The ranges hit last, each in the place that the address says: one look tells.
+/// Direct-mapped cache of recently hit ranges, indexed by address.
 #[derive(Debug)]
 struct Recent {
     hits: Box<[Cell<Hit>; RECENT_RANGES]>,
@@ -259,10 +260,10 @@ mod tests {
     use crate::testing::{PAGE, pages};
 
     #[test]
-    fn ranges_remembered_in_one_place_are_told_apart() {
+    fn ranges_in_the_same_cache_slot_are_distinguished() {
         let space = Arc::new(DmaSpace::new());
-        let apart = (RECENT_RANGES as u64) << RECENT_BYTES_LOG2;
-        let starts = [0, PAGE, apart, apart + PAGE, 5 * apart];
+        let cache_bytes = (RECENT_RANGES as u64) << RECENT_BYTES_LOG2;
+        let starts = [0, PAGE, cache_bytes, cache_bytes + PAGE, 5 * cache_bytes];
         for (mark, start) in (1..).zip(starts) {
             let memory = pages(1);
             memory.write_at(0, &[mark]).unwrap();
@@ -274,7 +275,7 @@ mod tests {
             view.read(BusAddr(start), &mut byte).unwrap();
             assert_eq!(byte, [mark]);
         }
-        assert!(view.read(BusAddr(2 * apart), &mut [0]).is_err());
+        assert!(view.read(BusAddr(2 * cache_bytes), &mut [0]).is_err());
     }
 
     #[test]
@@ -287,11 +288,11 @@ mod tests {
         assert!(view.read(BusAddr(0), &mut [0]).is_ok());
         assert!(Arc::ptr_eq(&space.unmap(BusAddr(0)).unwrap(), &memory));
         assert!(view.read(BusAddr(0), &mut [0]).is_err());
-        assert_eq!(Arc::strong_count(&memory), 1, "a view lets go of what was unmapped");
+        assert_eq!(Arc::strong_count(&memory), 1, "a view releases unmapped memory");
     }
 
     #[test]
-    fn mapping_while_a_device_runs_never_shows_it_the_wrong_memory() {
+    fn mapping_beside_a_running_view_never_yields_the_wrong_memory() {
         const LOOKS: u32 = if cfg!(miri) { 100 } else { 20_000 };
         let space = Arc::new(DmaSpace::new());
         let (fixed, moving) = (pages(1), pages(1));
@@ -319,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn an_access_that_had_begun_is_waited_for_and_one_that_begins_later_is_not() {
+    fn settle_waits_for_earlier_accesses_and_not_for_later_ones() {
         const ROUNDS: u32 = if cfg!(miri) { 20 } else { 2000 };
         let space = Arc::new(DmaSpace::new());
         let (view, memory) = (space.view(), pages(16));
@@ -337,7 +338,7 @@ mod tests {
                 if space.settle().is_err() {
                     break;
                 }
-                // Nobody else writes from here on.
+                // No other thread writes from here on.
                 memory.write_at(0, &vec![0; 16 * PAGE_BYTES]).unwrap();
                 let mut after = vec![0; 16 * PAGE_BYTES];
                 memory.read_at(0, &mut after).unwrap();

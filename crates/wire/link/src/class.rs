@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_class_stands_at_its_own_row() {
+    fn every_class_has_its_own_row() {
         for (row, class) in Class::ALL.into_iter().enumerate() {
             assert_eq!(class.index(), row, "{}", class.name());
         }

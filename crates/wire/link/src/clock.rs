@@ -1,18 +1,18 @@
-//! What time a device keeps.
+//! Clock modes: how a device models time.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
 
-/// How modelled time governs a device.
+/// How modelled time affects completions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClockMode {
     /// As fast as the code runs; no time is modelled.
     #[default]
     Off,
-    /// Time is modelled and reported, and nobody waits for it: deterministic.
+    /// Time is modelled and reported; completions are not delayed. Deterministic.
     Virtual,
     /// Completions are held back until the modelled time has passed.
     Paced,

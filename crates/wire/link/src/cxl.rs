@@ -1,4 +1,4 @@
-//! CXL.mem: what stores into and loads from device memory cost in flits.
+//! CXL.mem: the cost in flits of stores into and loads from device memory.
 //!
 //! A 68-byte flit holds four 16-byte slots, 2 bytes of CRC and 2 of protocol identifier; a 256-byte flit holds
 //! fifteen slots and 16 bytes of header, CRC and FEC (facts/papers.md sections 5 and 6). A line that is stored is
@@ -17,7 +17,8 @@ use crate::cost::Cost;
 const LINE_BYTES: u64 = 64;
 /// Slots that move one line with its header.
 const LINE_SLOTS: u64 = 5;
-/// What the papers count for a line, whichever the flit: 64 bytes and their four slots' share of the flit's frame.
+/// Payload bytes that the papers count per line, for either flit: 64 bytes and their four slots' share of the flit's
+/// frame.
 const LINE_PAYLOAD_BYTES: u64 = 68;
 
 /// How CXL traffic is framed.
@@ -39,13 +40,13 @@ impl Flit {
         }
     }
 
-    /// Bytes of the whole flits that hold so many slots.
+    /// Bytes of the whole flits that hold this many slots.
     const fn whole(self, slots: u64) -> u64 {
         let (bytes, held) = self.shape();
         bytes * slots.div_ceil(held)
     }
 
-    /// Bytes of so many slots that share their flits with others.
+    /// Bytes of this many slots that share their flits with other traffic.
     const fn shared(self, slots: u64) -> u64 {
         let (bytes, held) = self.shape();
         (bytes * slots).div_ceil(held)
@@ -87,8 +88,8 @@ pub struct CxlLink {
 impl CxlLink {
     /// The host stores `lines` cache lines, then fences.
     ///
-    /// `partial_lines` of them went through the cache without being written whole, so each was first read for
-    /// ownership. That read counts on the wire alone; the papers' account has no place for it.
+    /// `partial_lines` of them were cached and partly written, so each was first read for ownership. That read counts
+    /// as wire bytes only: the papers do not count it.
     pub const fn store(&self, lines: u64, partial_lines: u64) -> Cost {
         let ownership = self.load(partial_lines);
         Cost {

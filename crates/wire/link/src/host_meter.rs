@@ -9,18 +9,18 @@ use crate::ledger::Ledger;
 use crate::pcie::PcieLink;
 use crate::profile::Profile;
 
-/// The host's side of the ledger, told by a Bus from any thread.
+/// The host's part of the ledger, recorded by a Bus from any thread.
 ///
-/// Counters are relaxed: a ledger taken while others count may have one row a transaction ahead of another, and
-/// is exact once they are done (joined, or otherwise ordered before). Off, each call is one branch.
+/// Counters are relaxed: a ledger read while other threads count may show one row a transaction ahead of another. It
+/// is exact after those threads are joined or otherwise ordered before. When off, each call is one branch.
 #[derive(Debug)]
 pub struct HostMeter {
     on: AtomicBool,
     link: PcieLink,
     cxl: CxlLink,
-    /// Writes of each doorbell, by its place in the register array.
+    /// Writes of each doorbell, by its index in the register array.
     doorbells: Box<[Pair]>,
-    /// Writes of doorbells beyond those.
+    /// Writes of all other doorbells.
     other_doorbells: AtomicU64,
     registers: Sum,
     byte_stores: Sum,
@@ -61,7 +61,7 @@ impl Sum {
 }
 
 impl HostMeter {
-    /// A meter that counts nothing yet.
+    /// A meter with all counts at 0, turned off.
     pub fn new(profile: &Profile) -> Self {
         Self {
             on: AtomicBool::new(false),
@@ -76,21 +76,21 @@ impl HostMeter {
         }
     }
 
-    /// A meter that is never turned on: of a device outside this process, which counts what crosses by itself.
+    /// A meter that stays off: for a device outside this process, which counts its transactions itself.
     pub fn off() -> Self {
         Self::new(&crate::profiles::ALL[0]())
     }
 
-    /// The same, with a counter of its own for each of the first `doorbells` doorbells: a doorbell belongs to a queue,
-    /// and a queue to one thread at a time, so counting takes no locked operation. Two threads that ring one doorbell
-    /// at once may lose a count.
+    /// Adds a separate counter for each of the first `doorbells` doorbells. A queue is used by one thread at a time,
+    /// so counting its doorbell takes no atomic read-modify-write. Two threads that ring the same doorbell at once
+    /// may lose a count.
     #[must_use]
     pub fn with_doorbells(mut self, doorbells: usize) -> Self {
         self.doorbells = (0..doorbells.div_ceil(2)).map(|_| Pair::default()).collect();
         self
     }
 
-    /// Whether transactions are counted from now on.
+    /// Turns counting on or off.
     pub fn set_on(&self, on: bool) {
         self.on.store(on, Relaxed);
     }
@@ -101,7 +101,7 @@ impl HostMeter {
         self.on.load(Relaxed)
     }
 
-    /// The host writes the doorbell at a place of the register array. All cost the same, so a count is kept.
+    /// The host writes the doorbell at an index of the register array. All cost the same, so only a count is kept.
     #[inline]
     pub fn doorbell(&self, place: u32) {
         if !self.is_on() {
@@ -153,7 +153,7 @@ impl HostMeter {
         }
     }
 
-    /// What was counted so far.
+    /// Everything counted so far.
     pub fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::default();
         let counts = self.doorbells.iter().flat_map(|pair| &pair.0).chain([&self.other_doorbells]);

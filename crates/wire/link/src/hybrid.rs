@@ -7,14 +7,14 @@ use crate::pcie::PcieLink;
 use crate::profile::Profile;
 use crate::profiles::{gen4x4, ns};
 
-/// A named model of one hybrid SSD. Every parameter's source stands where it is set.
+/// A named model of one hybrid SSD. The source of each parameter is given where it is set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HybridProfile {
     /// The name it is chosen by.
     pub name: &'static str,
     /// The physical link to the host.
     pub link: PcieLink,
-    /// What runs over it.
+    /// CXL.mem over that link.
     pub cxl: CxlLink,
     /// The cache.
     pub cache: CacheProfile,
@@ -25,19 +25,19 @@ pub struct HybridProfile {
 /// The DRAM cache of a hybrid SSD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CacheProfile {
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// What it brings from the drive and lets go of at once.
+    /// Unit of fill and eviction, in bytes.
     pub page_bytes: u32,
-    /// One load of a line that is in it, in picoseconds.
+    /// Load of a cached line, in picoseconds.
     pub hit_ps: u64,
     /// From the write-back of a line until a fence has returned, in picoseconds.
     pub persist_ps: u64,
-    /// What one thread streams, in megabytes (1e6) a second.
+    /// Streaming rate of one thread, in megabytes (1e6) per second.
     pub stream_mb_s: u32,
-    /// What a miss costs in the cache's own logic, beside the drive, in picoseconds.
+    /// Time of a miss in the cache's own logic, without the drive, in picoseconds.
     pub miss_ps: u64,
-    /// Whether a host can have it keep a page.
+    /// Whether a host can pin a page.
     pub pins: bool,
 }
 
@@ -52,7 +52,7 @@ impl HybridProfile {
         ["cmm-h"]
     }
 
-    /// The same device with another time for a line that is in its cache; what a fence waits for goes along with it.
+    /// The same device with another hit time; the fence time changes by the same amount.
     #[must_use]
     pub const fn with_hit_ps(mut self, hit_ps: u64) -> Self {
         self.cache.hit_ps = hit_ps;
@@ -60,7 +60,7 @@ impl HybridProfile {
         self
     }
 
-    /// What a miss of one page takes where nothing else is under way, in nanoseconds.
+    /// Time of a one-page miss on an idle device, in nanoseconds.
     pub fn typical_miss_ns(&self) -> u32 {
         let (flash, bytes) = (&self.drive.flash, u64::from(self.cache.page_bytes));
         let channel_ns = bytes * 1000 / u64::from(flash.bus_mb_s.max(1));
@@ -68,8 +68,8 @@ impl HybridProfile {
         u32::try_from(miss_ns).unwrap_or(u32::MAX)
     }
 
-    /// What a miss takes beside the flash itself, in picoseconds: the cache's logic, one command of the drive, and `bytes` over
-    /// the link between both.
+    /// Time of a miss without the flash itself, in picoseconds: the cache's logic, one drive command, and `bytes`
+    /// over the link between them.
     pub fn miss_overhead_ps(&self, bytes: u64) -> u64 {
         let firmware = &self.drive.firmware;
         let command_ps = firmware.command_ps + firmware.prp_page_ps + firmware.completion_ps;
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_miss_of_the_prototype_takes_what_studies_say_of_it() {
+    fn prototype_miss_takes_the_published_time() {
         let hybrid = HybridProfile::by_name("cmm-h").unwrap();
         let miss_ns = hybrid.typical_miss_ns();
         assert!((50_000..100_000).contains(&miss_ns), "{miss_ns} ns");

@@ -5,17 +5,17 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use crate::class::Class;
 use crate::cost::Cost;
 
-/// What one class of transactions amounts to.
+/// Count and cost of one class of transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// Transactions told of. A read or write that is split into several packets is one.
+    /// Transactions recorded. A read or write that is split into several packets counts once.
     pub count: u64,
-    /// What they cost.
+    /// Their total cost.
     #[serde(flatten)]
     pub cost: Cost,
 }
 
-/// What crossed the link, by class.
+/// Counts and costs of what crossed the link, by class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     rows: [Row; Class::COUNT],
@@ -67,7 +67,7 @@ impl Ledger {
         self.rows.iter().fold(Cost::ZERO, |sum, row| sum + row.cost)
     }
 
-    /// What was added since `earlier`, an older state of the same ledger.
+    /// The difference to `earlier`, an older state of the same ledger.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut rows = self.rows;
@@ -106,7 +106,7 @@ mod tests {
     const COST: Cost = Cost { payload_bytes: 4, down_bytes: 0, up_bytes: 24 };
 
     #[test]
-    fn interrupts_are_in_the_wire_and_apart_from_the_payload() {
+    fn interrupts_count_as_wire_bytes_and_not_as_payload() {
         let mut ledger = Ledger::default();
         ledger.record(Class::Interrupt, COST);
         ledger.record(Class::Doorbell, Cost { payload_bytes: 4, down_bytes: 28, up_bytes: 0 });
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_added_since_merges_back_to_the_whole() {
+    fn ledger_difference_merges_back_to_the_total() {
         let mut ledger = Ledger::default();
         ledger.record(Class::DataRead, COST);
         let earlier = ledger;

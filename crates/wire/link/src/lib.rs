@@ -1,9 +1,9 @@
-//! What crosses the link between host and device, in bytes and in picoseconds.
+//! Cost model of the link between host and device, in bytes and in picoseconds.
 //!
-//! Two accounts of the same transactions are always kept together: **payload** bytes, which the papers
-//! counted, and **wire** bytes, with packet overhead. [`PcieLink`] and [`CxlLink`] say what one transaction
-//! costs, a [`Ledger`] adds them up by [`Class`], and a [`Meter`] is told of them as they happen and can also
-//! tell when they end on the modelled [`Timeline`] of a [`Profile`].
+//! Each transaction is counted twice: **payload** bytes, which the papers counted, and **wire** bytes, with packet
+//! overhead. [`PcieLink`] and [`CxlLink`] give the cost of one transaction, and a [`Ledger`] sums costs by [`Class`].
+//! A [`Meter`] records transactions as they happen, and can compute their end times on the modelled [`Timeline`] of a
+//! [`Profile`].
 //!
 //! The rules are those of DESIGN.md, "What the ledger counts". Nothing here knows a command, a queue, a host
 //! or a device: only transactions.

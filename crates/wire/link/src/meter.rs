@@ -1,4 +1,4 @@
-//! What a device tells of its transactions.
+//! Records the transactions of a device.
 
 use crate::class::Class;
 use crate::cxl::{CxlLink, Lines};
@@ -10,10 +10,10 @@ use crate::timeline::Timeline;
 const LEDGER: u8 = 1;
 const TIMING: u8 = 2;
 
-/// The device's side of the ledger and its timeline.
+/// The device's part of the ledger, and its timeline.
 ///
-/// Owned by whoever runs the device; one thread at a time. With ledger and timing off, each call is one branch.
-/// Bus accessors call it, one call for each transfer they make, so a transfer that a command did not need shows.
+/// Used by the thread that runs the device, one at a time. With ledger and timing off, each call is one branch. Bus
+/// accessors call it once per transfer, so a transfer that the command did not need is counted too.
 #[derive(Clone, Debug)]
 pub struct Meter {
     on: u8,
@@ -67,12 +67,12 @@ impl Meter {
         &self.ledger
     }
 
-    /// Adds what another meter of the same device counted, and leaves that one empty.
+    /// Adds the counts of another meter of the same device, and zeroes that one.
     pub fn absorb(&mut self, other: &mut Self) {
         self.ledger.merge(&std::mem::take(&mut other.ledger));
     }
 
-    /// The link that costs are reckoned on.
+    /// The link that costs are computed for.
     pub fn link(&self) -> &PcieLink {
         &self.link
     }
@@ -85,13 +85,13 @@ impl Meter {
         }
     }
 
-    /// When the work so far ends, in picoseconds; 0 with timing off.
+    /// End of the work so far, in picoseconds; 0 with timing off.
     #[inline]
     pub fn cursor_ps(&self) -> u64 {
         if self.is_timing() { self.timeline.cursor_ps() } else { 0 }
     }
 
-    /// When the last write to the host took effect there, in picoseconds; 0 with timing off.
+    /// Time at which the last write to the host took effect, in picoseconds; 0 with timing off.
     #[inline]
     pub fn arrived_ps(&self) -> u64 {
         if self.is_timing() { self.timeline.arrived_ps() } else { 0 }
@@ -131,10 +131,10 @@ impl Meter {
         }
     }
 
-    /// The host wrote a doorbell, told by a Bus whose caller has the turn to run this device.
+    /// The host wrote a doorbell; called by a Bus whose thread holds the run lock of this device.
     ///
-    /// It goes into the same ledger without the atomic addition of [`crate::HostMeter::doorbell`]; tell each
-    /// doorbell to one of the two.
+    /// Goes into the same ledger as [`crate::HostMeter::doorbell`], without its atomic addition. Call only one of the
+    /// two for each doorbell.
     #[inline]
     pub fn doorbell(&mut self) {
         if self.is_counting() {
@@ -142,9 +142,11 @@ impl Meter {
         }
     }
 
-    /// A host whose stores the device does not see has stored these cache lines over CXL.mem, and read one back.
+    /// Records cache lines that a host stored over CXL.mem, and the read-back of one, for a host whose stores the
+    /// device cannot see.
     ///
-    /// Where the host's Bus counts by itself, [`crate::HostMeter::cxl_store`] and [`crate::HostMeter::cxl_load`] do.
+    /// If the host's Bus counts them itself, it calls [`crate::HostMeter::cxl_store`] and
+    /// [`crate::HostMeter::cxl_load`] instead.
     pub fn cxl_stored(&mut self, lines: Lines) {
         if self.is_counting() && lines.count > 0 {
             self.ledger.record(Class::CxlStore, self.cxl.store(lines.count, lines.partial));
@@ -227,7 +229,7 @@ impl Meter {
 mod tests {
     use super::*;
 
-    fn tell_all(meter: &mut Meter) {
+    fn record_all(meter: &mut Meter) {
         meter.begin(1_000);
         meter.device_read(Class::CommandFetch, 64);
         meter.work(Work::Command);
@@ -242,12 +244,12 @@ mod tests {
         let mut meter = Meter::new(&Profile::by_name("cosmos").unwrap());
         meter.set_ledger(ledger);
         meter.set_timing(timing);
-        tell_all(&mut meter);
+        record_all(&mut meter);
         meter
     }
 
     #[test]
-    fn what_is_off_stays_as_it_was() {
+    fn meter_that_is_off_records_nothing() {
         let off = meter(false, false);
         assert_eq!(*off.ledger(), Ledger::default());
         assert_eq!((off.cursor_ps(), off.arrived_ps()), (0, 0));

@@ -51,7 +51,7 @@ impl Generation {
         }
     }
 
-    /// Bits that arrive of bits that are sent: 8b/10b, 128b/130b, or 236 bytes of packets in a 256-byte flit.
+    /// Useful bits and bits sent: 8b/10b, 128b/130b, or 236 bytes of packets in a 256-byte flit.
     const fn coding(self) -> (u64, u64) {
         match self.0 {
             1 | 2 => (8, 10),
@@ -61,7 +61,7 @@ impl Generation {
     }
 }
 
-/// Why a link cannot be as asked.
+/// Why a requested link is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
     /// A size that the device control register cannot express.
@@ -69,10 +69,10 @@ pub enum LinkError {
     Size {
         /// Which size.
         what: &'static str,
-        /// What was asked.
+        /// The value requested.
         bytes: u32,
     },
-    /// A lane count no link has.
+    /// An invalid lane count.
     #[error("a link of {0} lanes: expected 1, 2, 4, 8 or 16")]
     Lanes(u8),
     /// A text that is not of the form `gen4x4`.
@@ -118,12 +118,12 @@ impl PcieLink {
         Self { generation: Generation(generation), lanes, mps_bytes: 256, mrrs_bytes: 512 }
     }
 
-    /// Its generation.
+    /// PCI Express generation.
     pub const fn generation(&self) -> Generation {
         self.generation
     }
 
-    /// Its lanes.
+    /// Number of lanes.
     pub const fn lanes(&self) -> u8 {
         self.lanes
     }
@@ -249,7 +249,7 @@ mod tests {
         PcieLink::new(Generation::new(2).unwrap(), 8, mps_bytes, mrrs_bytes).unwrap()
     }
 
-    /// The table of DESIGN.md, packet by packet.
+    /// Reference model of the table in DESIGN.md, packet by packet.
     fn naive_read(mps: u64, mrrs: u64, n: u64) -> Cost {
         let mut cost = Cost { payload_bytes: n, ..Cost::ZERO };
         let mut left = n;
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_costs_nothing() {
+    fn zero_bytes_cost_nothing() {
         let link = link(256, 512);
         for cost in [link.read(0), link.write(0), link.mmio_write(0), link.mmio_read(0)] {
             assert_eq!(cost, Cost::ZERO);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_cannot_be_is_refused_by_name() {
+    fn invalid_link_is_refused_with_the_value_named() {
         for text in ["", "gen", "gen0x4", "gen7x4", "gen4x3", "gen4x32", "4x4", "gen4x4 ", "gen4"] {
             let error = text.parse::<PcieLink>().unwrap_err();
             assert!(error.to_string().contains("gen4x4"), "{text}");
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_parses_from_what_it_prints() {
+    fn link_round_trips_through_its_text() {
         for text in ["gen1x1", "gen2x8", "gen6x16"] {
             assert_eq!(text.parse::<PcieLink>().unwrap().to_string(), text);
         }

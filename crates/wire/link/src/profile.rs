@@ -6,29 +6,29 @@ use crate::cxl::CxlLink;
 use crate::pcie::{LinkError, PcieLink};
 use crate::profiles;
 
-/// A named model of one device and the host beside it. Every parameter's source stands where it is set.
+/// A named model of one device and its host. The source of each parameter is given where it is set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Profile {
-    /// The name it is chosen by.
+    /// Name by which it is chosen.
     pub name: &'static str,
     /// The PCI Express link.
     pub link: PcieLink,
-    /// The CXL.mem link, where the device has host-managed memory. `cxl` methods can be measured under every
-    /// profile, so this is the link they are measured on, and `cxl_native` tells whether the device has one.
+    /// The CXL.mem link. `cxl` methods can be measured under every profile, over this link; `cxl_native` says whether
+    /// the modelled device has it.
     pub cxl: CxlLink,
     /// Whether the modelled device itself has a CXL link.
     pub cxl_native: bool,
     /// Latencies of the link.
     pub times: LinkTimes,
-    /// What each step takes in the controller.
+    /// Time of each step in the controller.
     pub firmware: Firmware,
-    /// What each step takes in the host.
+    /// Time of each step in the host.
     pub host: HostCosts,
     /// The NAND array.
     pub flash: FlashProfile,
-    /// How the controller and its host go about a transfer.
+    /// How the controller and its host perform a transfer.
     pub habits: Habits,
-    /// What the device announces.
+    /// Limits that the device announces.
     pub limits: TransferLimits,
 }
 
@@ -39,7 +39,7 @@ pub struct LinkTimes {
     pub propagation_ps: u64,
     /// From a read request leaving the device to the first byte of host memory arriving, in picoseconds.
     pub read_latency_ps: u64,
-    /// The least distance between two read requests of the device, in picoseconds.
+    /// Minimum time between two read requests of the device, in picoseconds.
     pub read_gap_ps: u64,
 }
 
@@ -58,14 +58,14 @@ pub enum Work {
     Completion,
     /// Copy payload within device memory.
     MemCopy {
-        /// How much.
+        /// Bytes copied.
         bytes: u32,
     },
-    /// Look at one node or page of an index held in device memory.
+    /// Read one node or page of an index held in device memory.
     IndexProbe,
 }
 
-/// What each step takes in the controller, in picoseconds of its one firmware core.
+/// Time of each step in the controller, in picoseconds of its one firmware core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Firmware {
     /// [`Work::Command`].
@@ -113,7 +113,7 @@ pub enum HostStep {
     Doorbell,
     /// Take a completion.
     Completion,
-    /// Be interrupted and woken.
+    /// Handle the interrupt and wake the thread.
     Wake,
     /// Store cache lines into device memory and push them out.
     CxlStore {
@@ -129,7 +129,7 @@ pub enum HostStep {
     },
 }
 
-/// What each step takes in the host, in picoseconds of the submitting thread.
+/// Time of each step in the host, in picoseconds of the submitting thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct HostCosts {
     /// [`HostStep::Submit`].
@@ -170,7 +170,7 @@ impl HostCosts {
     }
 }
 
-/// The NAND array behind a controller. The flash scales blocks a plane to the size of its image.
+/// The NAND array of a device. The flash model scales the number of blocks per plane to its image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct FlashProfile {
     /// Channels of the array.
@@ -201,7 +201,7 @@ pub struct FlashProfile {
     pub buffer_pages: u32,
 }
 
-/// How a controller and its host go about a transfer.
+/// How a controller and its host perform a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Habits {
     /// PRP moves whole 4 KiB pages, not only the bytes the command needs.
@@ -220,11 +220,11 @@ pub struct Habits {
     pub inline_maps_pages: bool,
     /// The host sleeps for the interrupt; otherwise it polls.
     pub host_sleeps: bool,
-    /// How the controller understands the read request size it is configured with.
+    /// How the controller applies the configured read request size.
     pub read_requests: ReadRequestRule,
 }
 
-/// How a controller understands the maximum read request size (MRRS) that it is configured with.
+/// How a controller applies the configured maximum read request size (MRRS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadRequestRule {
@@ -244,15 +244,15 @@ impl ReadRequestRule {
     }
 }
 
-/// What a device announces of the transfer methods.
+/// The transfer-method limits that a device announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TransferLimits {
     /// Largest payload of one inline command; at least 8 KiB in every profile.
     pub inline_max_bytes: u32,
     /// Largest payload of one piggybacked value; at least 8 KiB in every profile.
     pub piggyback_max_bytes: u32,
-    /// Size of a segment of a queue's window of device memory; no record spans a segment's end. What key-value
-    /// namespaces have by default: a device announces that of its own.
+    /// Segment size of a queue's window of device memory; no record spans the end of a segment. The default of
+    /// key-value namespaces: a device announces its own value.
     pub cxl_segment_bytes: u32,
     /// Largest packet payload (MPS) the controller sends.
     pub mps_max_bytes: u32,
@@ -280,7 +280,7 @@ impl Profile {
         Ok(self)
     }
 
-    /// Exactly this maximum payload size, whatever the controller's own bound.
+    /// Sets exactly this maximum payload size, ignoring the controller's own bound.
     ///
     /// # Errors
     /// No power of two from 128 to 4096.
@@ -290,7 +290,7 @@ impl Profile {
         Ok(self)
     }
 
-    /// Exactly this maximum read request size, whatever the controller makes of it.
+    /// Sets exactly this maximum read request size, ignoring the controller's rule.
     ///
     /// # Errors
     /// No power of two from 128 to 4096.
@@ -300,7 +300,7 @@ impl Profile {
         Ok(self)
     }
 
-    /// The device as a host configures it: its own bounds and its rule for read requests apply.
+    /// Configures the device as a host would: its own bounds and its read request rule apply.
     ///
     /// # Errors
     /// A size that is no power of two from 128 to 4096.
@@ -310,7 +310,7 @@ impl Profile {
         self.with_mps(mps_bytes)?.with_mrrs(mrrs_bytes)
     }
 
-    /// When a doorbell that the host finished writing at `rang_ps` is seen by the device.
+    /// Time at which the device sees a doorbell that the host finished writing at `rang_ps`.
     pub const fn doorbell_arrival_ps(&self, rang_ps: u64) -> u64 {
         rang_ps
             + self.times.propagation_ps

@@ -1,12 +1,12 @@
-//! When transactions end: the link and the firmware core as resources that are busy until a time.
+//! End times of transactions: the link and the firmware core as resources that are busy until a time.
 //!
-//! All times are picoseconds since the device was powered on. The model is deterministic and has no events: a
-//! transaction starts when its cause is there and its resource is free, and moves the cursor to its end.
+//! All times are picoseconds since power-on. The model is deterministic and has no events: a transaction starts when
+//! its cause has happened and its resource is free, and moves the cursor to its end.
 
 use crate::cost::Cost;
 use crate::profile::{Firmware, LinkTimes, Profile, Work};
 
-/// Wire bytes of the first read request of a transfer: what goes up before data can come down.
+/// Wire bytes of the first read request of a transfer, sent up before any data comes down.
 const FIRST_REQUEST_BYTES: u64 = 24;
 /// The most submission queue entries any profile fetches ahead.
 const AHEAD_MAX: usize = 16;
@@ -24,7 +24,7 @@ pub struct Timeline {
     up_free_ps: u64,
     down_free_ps: u64,
     firmware_free_ps: u64,
-    /// When the reads of payload that end at the cursor could be asked for, and the cursor they have moved.
+    /// Earliest request time of the payload reads that end at the cursor, and the cursor they have moved.
     data_from_ps: u64,
     data_end_ps: u64,
     ahead: FetchAhead,
@@ -34,9 +34,9 @@ pub struct Timeline {
 #[derive(Clone, Debug)]
 struct FetchAhead {
     depth: usize,
-    /// The doorbell that made the entries known.
+    /// Time of the doorbell that made the entries known.
     since_ps: u64,
-    /// When each of the last `depth` reads ended; the next may start when the oldest has.
+    /// End time of each of the last `depth` reads; the next may start once the oldest has ended.
     ended_ps: [u64; AHEAD_MAX],
     next: usize,
 }
@@ -56,7 +56,7 @@ impl FetchAhead {
 }
 
 impl Timeline {
-    /// A timeline at rest.
+    /// An idle timeline.
     pub fn new(profile: &Profile) -> Self {
         Self {
             firmware: profile.firmware,
@@ -87,12 +87,12 @@ impl Timeline {
         self.ahead.since_ps = at_ps;
     }
 
-    /// When the work so far ends.
+    /// End of the work so far.
     pub fn cursor_ps(&self) -> u64 {
         self.cursor_ps
     }
 
-    /// When the last write to the host took effect there.
+    /// Time at which the last write to the host took effect.
     pub fn arrived_ps(&self) -> u64 {
         self.arrived_ps
     }
@@ -110,8 +110,8 @@ impl Timeline {
         }
     }
 
-    /// The device reads payload. Unless the firmware waits for each transfer, reads that follow one another without a
-    /// step between them are asked for together: one does not wait for the data of the last.
+    /// The device reads payload. Unless the firmware waits for each transfer, consecutive reads are requested
+    /// together: none waits for the data of the last.
     pub fn read_data(&mut self, cost: Cost) {
         if self.firmware_waits {
             return self.read(cost);
@@ -123,8 +123,8 @@ impl Timeline {
         self.data_end_ps = self.cursor_ps;
     }
 
-    /// The device reads slots with chunks. A burst depends on the command before it, which tells its length;
-    /// slots that are fetched like any other entry do not wait for that.
+    /// The device reads slots with chunks. A burst waits for the command before it, which holds its length; slots
+    /// fetched like any other entry do not.
     pub fn fetch_chunks(&mut self, cost: Cost) {
         if self.chunk_burst { self.read(cost) } else { self.fetch(cost) }
     }
@@ -165,7 +165,7 @@ impl Timeline {
         bytes * self.femtoseconds_per_byte / 1000
     }
 
-    /// Requests go up one behind the other; data comes down once the first has been answered.
+    /// Requests go up back to back; data comes down after the first is answered.
     fn schedule_read(&mut self, from_ps: u64, cost: Cost) -> u64 {
         let start_ps = from_ps.max(self.up_free_ps);
         let first_ps = start_ps + self.serialise_ps(cost.up_bytes.min(FIRST_REQUEST_BYTES));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn one_firmware_core_serves_commands_in_turn() {
+    fn firmware_core_serves_one_command_at_a_time() {
         let mut timeline = Timeline::new(&cosmos());
         timeline.begin(0);
         timeline.work(Work::Command);

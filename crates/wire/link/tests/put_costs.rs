@@ -143,7 +143,7 @@ fn time_is_made_of_fixed_costs_more_than_of_the_wire() {
 }
 
 #[test]
-fn adaptive_costs_what_the_cheapest_method_of_the_device_costs() {
+fn adaptive_costs_as_much_as_the_cheapest_method_of_the_device() {
     for name in Profile::names() {
         let profile = Profile::by_name(name).unwrap();
         let is_there = |method: &Method| profile.cxl_native || !method.needs_device_memory();

@@ -8,32 +8,32 @@ use crate::ring::{BadDoorbell, BadSize, Ring};
 /// The phase tag in the last word of an entry (NVMe Base, completion queue entry, DW3).
 const PHASE: u32 = 1 << 16;
 
-/// The host's half: finds new entries by their phase and tells the head.
+/// The host's half: detects new entries by their phase tag and tracks the head.
 #[derive(Debug)]
 pub struct CompletionConsumer<M> {
     memory: M,
     ring: Ring,
     head: u16,
-    /// The phase a new entry has: inverted at each wrap, so entries of the last round look old.
+    /// The phase tag of a new entry: inverted at each wrap, so that entries of the last round look old.
     phase: u32,
 }
 
 impl<M: EntryMemory> CompletionConsumer<M> {
-    /// A consumer of a ring of `size` entries in `memory`, which is zeroed.
+    /// A consumer of a ring of `size` entries in zeroed `memory`.
     ///
     /// # Errors
-    /// A size that no queue may have.
+    /// A size outside [`Ring::SIZES`].
     pub fn new(size: u32, memory: M) -> Result<Self, BadSize> {
         Ok(Self { memory, ring: Ring::new(size)?, head: 0, phase: PHASE })
     }
 
-    /// Whether a new entry is there.
+    /// Whether a new entry has been posted.
     #[inline]
     pub fn is_ready(&self) -> bool {
         self.memory.load_phase_word(self.head) & PHASE == self.phase
     }
 
-    /// Takes the next entry, if it is there. Its slot may be written again once the head doorbell is told.
+    /// Takes the next entry, if one is posted. The device may reuse its slot once the head doorbell is written.
     #[inline]
     pub fn take(&mut self) -> Option<[u8; ENTRY_BYTES]> {
         if !self.is_ready() {
@@ -59,18 +59,18 @@ impl<M: EntryMemory> CompletionConsumer<M> {
     }
 }
 
-/// Where a completion goes, and with which phase.
+/// The slot and phase tag of one completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EntryPlace {
+pub struct CompletionSlot {
     /// The entry's index.
     pub index: u16,
-    /// The phase tag that makes it new.
+    /// The phase tag that marks the entry as new.
     pub phase: bool,
 }
 
-/// The device's half: grants permits, hands out places, learns the head from the doorbell.
+/// The device's half: grants permits, assigns slots, and takes the head from the doorbell.
 ///
-/// A command that may wait for ever, such as an asynchronous event request, takes its permit when it completes; all
+/// A command without a time limit, such as an asynchronous event request, takes its permit when it completes. All
 /// others take theirs before they start.
 #[derive(Debug)]
 pub struct CompletionProducer {
@@ -83,12 +83,12 @@ impl CompletionProducer {
     /// A producer for an empty ring.
     ///
     /// # Errors
-    /// A size that no queue may have.
+    /// A size outside [`Ring::SIZES`].
     pub fn new(size: u32) -> Result<Self, BadSize> {
         Ok(Self { ring: Ring::new(size)?, granted: 0, phase: true })
     }
 
-    /// Sets an entry aside for a command; `None` if the queue could be full when it completes.
+    /// Reserves an entry for a command; `None` if the queue could be full when the command completes.
     #[inline]
     pub fn permit(&mut self) -> Option<CompletionPermit> {
         if self.granted >= self.ring.free() {
@@ -98,46 +98,46 @@ impl CompletionProducer {
         Some(CompletionPermit::grant())
     }
 
-    /// Uses a permit: the place for one completion.
+    /// Uses a permit; returns the slot and phase tag for one completion.
     #[inline]
-    pub fn post(&mut self, permit: CompletionPermit) -> EntryPlace {
+    pub fn post(&mut self, permit: CompletionPermit) -> CompletionSlot {
         self.give_back(permit);
-        let place = EntryPlace { index: self.ring.tail(), phase: self.phase };
+        let slot = CompletionSlot { index: self.ring.tail(), phase: self.phase };
         self.ring.fill(1);
         if self.ring.tail() == 0 {
             self.phase = !self.phase;
         }
-        place
+        slot
     }
 
-    /// Gives a permit back, for a command that will not complete.
+    /// Returns the permit of a command that will not complete.
     #[inline]
     pub fn give_back(&mut self, CompletionPermit { .. }: CompletionPermit) {
         self.granted -= 1;
     }
 
-    /// Takes the value of the head doorbell; returns how many entries it frees.
+    /// Sets the head from the doorbell; returns how many entries it frees.
     ///
     /// # Errors
-    /// A value outside of the ring, or one past the entries that were posted. The queue is as it was.
+    /// A value outside the ring, or past the posted entries. The queue is unchanged.
     #[inline]
     pub fn set_head(&mut self, doorbell: u32) -> Result<u32, BadDoorbell> {
         self.ring.set_head(doorbell)
     }
 
-    /// Entries that were posted and that the host has not told to have taken.
+    /// Entries posted and not yet freed by the host's head doorbell.
     #[inline]
     pub fn unread(&self) -> u32 {
         self.ring.used()
     }
 
-    /// Permits that are out.
+    /// Permits granted and not yet used or returned.
     #[inline]
     pub fn granted(&self) -> u32 {
         self.granted
     }
 
-    /// Entries of the ring; it holds one less.
+    /// Entries of the ring, one more than it can hold.
     #[inline]
     pub fn size(&self) -> u32 {
         self.ring.size()
@@ -151,7 +151,7 @@ mod tests {
     use proptest::prelude::*;
     use std::cell::RefCell;
 
-    /// Entries as a test sees them: the number of the completion, and the phase.
+    /// Completion number and phase word of each entry.
     struct Entries(RefCell<Vec<(u32, u32)>>);
 
     impl Entries {
@@ -159,8 +159,8 @@ mod tests {
             Self(RefCell::new(vec![(0, 0); size as usize]))
         }
 
-        fn store(&self, place: EntryPlace, number: u32) {
-            self.0.borrow_mut()[usize::from(place.index)] = (number, u32::from(place.phase) << 16);
+        fn store(&self, slot: CompletionSlot, number: u32) {
+            self.0.borrow_mut()[usize::from(slot.index)] = (number, u32::from(slot.phase) << 16);
         }
     }
 
@@ -196,14 +196,14 @@ mod tests {
     fn an_entry_is_free_again_only_by_the_head_doorbell() {
         let mut producer = CompletionProducer::new(2).unwrap();
         let permit = producer.permit().unwrap();
-        assert_eq!(producer.post(permit), EntryPlace { index: 0, phase: true });
+        assert_eq!(producer.post(permit), CompletionSlot { index: 0, phase: true });
         assert!(producer.permit().is_none());
         assert_eq!(producer.set_head(1), Ok(1));
         let permit = producer.permit().unwrap();
-        assert_eq!(producer.post(permit), EntryPlace { index: 1, phase: true });
+        assert_eq!(producer.post(permit), CompletionSlot { index: 1, phase: true });
         producer.set_head(0).unwrap();
         let permit = producer.permit().unwrap();
-        assert_eq!(producer.post(permit), EntryPlace { index: 0, phase: false });
+        assert_eq!(producer.post(permit), CompletionSlot { index: 0, phase: false });
     }
 
     #[test]
@@ -226,8 +226,8 @@ mod tests {
                 for _ in 0..burst {
                     let Some(permit) = producer.permit() else { break };
                     posted += 1;
-                    let place = producer.post(permit);
-                    consumer.memory().store(place, posted);
+                    let slot = producer.post(permit);
+                    consumer.memory().store(slot, posted);
                 }
                 while let Some(entry) = consumer.take() {
                     taken += 1;

@@ -1,10 +1,10 @@
-//! Doorbells of all queues, and which of them were rung.
+//! Doorbells of all queues, and a dirty bit for each.
 
 use std::sync::atomic;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// Doorbells in one word of marks.
+/// Dirty bits in one word.
 const WORD: usize = 64;
 
 /// One doorbell, numbered as the registers are (NVMe over PCIe Transport, doorbell registers, stride 0): submission
@@ -25,13 +25,13 @@ impl DoorbellIndex {
         Self(queue as u32 * 2 + 1)
     }
 
-    /// The doorbell at a place of the register array.
+    /// The doorbell at an index of the register array; `None` past the last.
     #[inline]
     pub const fn at(place: u32) -> Option<Self> {
         if place < 2 << 16 { Some(Self(place)) } else { None }
     }
 
-    /// Its place in the register array.
+    /// Its index in the register array.
     #[inline]
     pub const fn place(self) -> u32 {
         self.0
@@ -50,32 +50,33 @@ impl DoorbellIndex {
     }
 }
 
-/// Tail and head doorbell of one queue, on a cache line of their own: queues of different threads share nothing.
+/// Tail and head doorbell of one queue, on a cache line of their own to avoid false sharing between queues.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Pair {
     values: [AtomicU32; 2],
 }
 
-/// Doorbells in memory that a device shares with its host, who writes them without telling anybody.
+/// Doorbells in memory that the host writes directly, without notifying the device: shadow doorbells (Doorbell Buffer
+/// Config) or a mapped doorbell page.
 ///
-/// An implementer gives the same words at each call, for as long as it lives.
+/// `words` returns the same memory for the lifetime of the implementer.
 pub trait SharedDoorbells: std::fmt::Debug + Send + Sync {
     /// The doorbells, little endian, in the order of the registers.
     fn words(&self) -> &[atomic::AtomicU32];
 }
 
-/// The doorbells of one controller, written by hosts and read by whoever runs the device.
+/// The doorbells of one controller, written by hosts and read by the thread that runs the device.
 ///
 /// A value is stored with Release and loaded with Acquire: a device that sees a tail sees the slots before it, and
-/// one that sees a head may write the entries before it. Marks are set with Release after the value and taken with
-/// Acquire, so a mark that is taken never comes with an older value.
+/// one that sees a head may overwrite the entries before it. A dirty bit is set with Release after the value and
+/// taken with Acquire, so a taken bit never comes with an older value.
 ///
-/// Values are not checked here: the queue that a doorbell belongs to does that.
+/// Values are not checked here, but by the queue that the doorbell belongs to.
 #[derive(Debug)]
 pub struct Doorbells {
     values: Box<[Pair]>,
-    marks: Box<[AtomicU64]>,
+    dirty: Box<[AtomicU64]>,
     shared: Option<Box<dyn SharedDoorbells>>,
 }
 
@@ -85,27 +86,27 @@ impl Doorbells {
         let doorbells = usize::from(queues) * 2;
         Self {
             values: (0..queues).map(|_| Pair { values: [AtomicU32::new(0), AtomicU32::new(0)] }).collect(),
-            marks: (0..doorbells.div_ceil(WORD)).map(|_| AtomicU64::new(0)).collect(),
+            dirty: (0..doorbells.div_ceil(WORD)).map(|_| AtomicU64::new(0)).collect(),
             shared: None,
         }
     }
 
-    /// Doorbells that a host may also write in memory that it shares.
+    /// Adds memory in which the host may also write doorbells.
     ///
-    /// Nobody is told of those: the device looks for them by [`Doorbells::is_written`], and takes them in by
-    /// [`Doorbells::take_written`].
+    /// The device is not notified of such writes. It polls [`Doorbells::has_shared_tail`] and copies them by
+    /// [`Doorbells::take_shared`].
     #[must_use]
     pub fn with_shared(self, shared: Box<dyn SharedDoorbells>) -> Self {
         Self { shared: Some(shared), ..self }
     }
 
-    /// Whether there is such memory.
+    /// Whether the host can write doorbells in shared memory.
     #[inline]
     pub fn is_shared(&self) -> bool {
         self.shared.is_some()
     }
 
-    /// What shared memory and this know of the doorbells of the first `queues` queues, side by side.
+    /// Pairs the shared words of each of the first `queues` queues with the values stored here.
     #[inline]
     fn side_by_side(&self, queues: usize) -> impl Iterator<Item = (usize, &[atomic::AtomicU32], &Pair)> {
         let words = self.shared.as_ref().map_or(&[][..], |shared| shared.words());
@@ -117,23 +118,28 @@ impl Doorbells {
             .map(|(at, (words, pair))| (at, words, pair))
     }
 
-    /// Whether the host wrote a tail in shared memory, of those of the first `queues` queues that are here. It may be
-    /// looked for at any time; what is seen is a hint, as a queue may be going or coming.
+    /// Whether shared memory has a new tail for one of the first `queues` queues for which `is_served_here` holds.
+    /// Callable without the run lock: the answer is a hint, as a queue may be delegated or reclaimed meanwhile.
     #[inline]
-    pub fn is_written(&self, queues: usize, is_here: impl Fn(u16) -> bool) -> bool {
-        self.side_by_side(queues).filter(|(queue, ..)| is_here(*queue as u16)).any(|(_, words, pair)| {
-            let [tail, ..] = words else { return false };
-            u32::from_le(tail.load(atomic::Ordering::Relaxed)) != pair.values[0].load(Ordering::Relaxed)
-        })
+    pub fn has_shared_tail(&self, queues: usize, is_served_here: impl Fn(u16) -> bool) -> bool {
+        self.side_by_side(queues).filter(|(queue, ..)| is_served_here(*queue as u16)).any(
+            |(_, words, pair)| {
+                let [tail, ..] = words else { return false };
+                u32::from_le(tail.load(atomic::Ordering::Relaxed)) != pair.values[0].load(Ordering::Relaxed)
+            },
+        )
     }
 
-    /// Takes in what the host wrote in shared memory for the first `queues` queues, with the device in hand, as far as they
-    /// are here: tails are marked, heads are only stored, as they are looked at when room is needed. Calls back for
-    /// each, and says how many of them may have been rung by now.
-    pub fn take_written(
+    /// Copies new values from shared memory, for the first `queues` queues for which `is_served_here` holds. The
+    /// caller holds the run lock.
+    ///
+    /// Tails also get a dirty bit. Heads do not: they are read when the device needs room. Calls `written` for each
+    /// copied value. Returns how many queues may have been rung so far: one more than the last with a doorbell other
+    /// than zero.
+    pub fn take_shared(
         &self,
         queues: usize,
-        is_here: impl Fn(u16) -> bool,
+        is_served_here: impl Fn(u16) -> bool,
         mut written: impl FnMut(DoorbellIndex),
     ) -> usize {
         let mut rung = 0;
@@ -141,10 +147,10 @@ impl Doorbells {
             if words.iter().any(|word| word.load(atomic::Ordering::Relaxed) != 0) {
                 rung = queue + 1;
             }
-            if is_here(queue as u16) {
+            if is_served_here(queue as u16) {
                 self.take_pair(queue, words, pair, |index| {
                     if !index.is_completion() {
-                        self.mark(index);
+                        self.mark_dirty(index);
                     }
                     written(index);
                 });
@@ -153,9 +159,9 @@ impl Doorbells {
         rung
     }
 
-    /// Takes in what the host wrote in shared memory for `queue` alone, by who serves that; nothing is marked.
+    /// Copies new values of `queue` from shared memory, for the thread that serves it; sets no dirty bit.
     #[inline]
-    pub fn take_written_of(&self, queue: u16, written: impl FnMut(DoorbellIndex)) {
+    pub fn take_shared_of(&self, queue: u16, written: impl FnMut(DoorbellIndex)) {
         let at = usize::from(queue);
         let words = self.shared.as_ref().and_then(|shared| shared.words().get(2 * at..2 * at + 2));
         if let (Some(words), Some(pair)) = (words, self.values.get(at)) {
@@ -172,7 +178,7 @@ impl Doorbells {
         mut written: impl FnMut(DoorbellIndex),
     ) {
         for (half, word) in words.iter().enumerate() {
-            // Acquire: who sees a tail sees the slots before it.
+            // Acquire: after seeing a tail, the device sees the slots before it.
             let value = u32::from_le(word.load(atomic::Ordering::Acquire));
             if value != pair.values[half].load(Ordering::Relaxed) {
                 let index = DoorbellIndex((queue * 2 + half) as u32);
@@ -182,7 +188,7 @@ impl Doorbells {
         }
     }
 
-    /// Writes a doorbell as a host does: in shared memory where there is some, else with a mark.
+    /// Writes a doorbell as a host does: to shared memory if there is any, else with a dirty bit.
     #[inline]
     pub fn write(&self, index: DoorbellIndex, value: u32) {
         match self.shared_word(index) {
@@ -195,19 +201,19 @@ impl Doorbells {
         self.shared.as_ref()?.words().get(index.0 as usize)
     }
 
-    /// How many doorbells there are.
+    /// Number of doorbells, two for each queue.
     #[allow(clippy::len_without_is_empty, reason = "a controller has an admin queue")]
     pub fn len(&self) -> usize {
         self.values.len() * 2
     }
 
-    /// Stores a value and marks the doorbell; false if there is no such doorbell.
+    /// Stores a value and sets the dirty bit; false if there is no such doorbell.
     #[inline]
     pub fn ring(&self, index: DoorbellIndex, value: u32) -> bool {
-        self.store(index, value) && self.mark(index)
+        self.store(index, value) && self.mark_dirty(index)
     }
 
-    /// Stores a value without a mark, for a caller that then runs this queue itself, or marks it later; false if
+    /// Stores a value and no dirty bit, for a caller that then serves the queue itself or marks it later; false if
     /// there is no such doorbell.
     #[inline]
     pub fn store(&self, index: DoorbellIndex, value: u32) -> bool {
@@ -216,10 +222,10 @@ impl Doorbells {
         true
     }
 
-    /// Marks a doorbell whose value was stored before; false if there is no such doorbell.
+    /// Sets the dirty bit of a doorbell whose value was stored before; false if there is no such doorbell.
     #[inline]
-    pub fn mark(&self, index: DoorbellIndex) -> bool {
-        let Some(word) = self.marks.get(index.0 as usize / WORD) else { return false };
+    pub fn mark_dirty(&self, index: DoorbellIndex) -> bool {
+        let Some(word) = self.dirty.get(index.0 as usize / WORD) else { return false };
         word.fetch_or(1 << (index.0 as usize % WORD), Ordering::Release);
         true
     }
@@ -229,15 +235,14 @@ impl Doorbells {
         Some(&self.values.get(usize::from(index.queue()))?.values[usize::from(index.is_completion())])
     }
 
-    /// The value of a doorbell; 0 if there is none.
+    /// The value of a doorbell; 0 if there is no such doorbell.
     #[inline]
     pub fn load(&self, index: DoorbellIndex) -> u32 {
         self.cell(index).map_or(0, |cell| cell.load(Ordering::Acquire))
     }
 
-    /// Puts a doorbell back to zero, as when its queue is created, in shared memory too: what an earlier queue left
-    /// there is not this one's, and could be its first value by chance. With the device in hand, as
-    /// [`Doorbells::take_written`].
+    /// Zeroes a doorbell, as when its queue is created. Also zeroes it in shared memory, where the value of an
+    /// earlier queue could equal the first value of this one. The caller holds the run lock.
     pub fn reset(&self, index: DoorbellIndex) {
         if let Some(word) = self.shared_word(index) {
             word.store(0, atomic::Ordering::Relaxed);
@@ -245,17 +250,17 @@ impl Doorbells {
         self.store(index, 0);
     }
 
-    /// Whether any doorbell is marked.
+    /// Whether any dirty bit is set.
     #[inline]
     pub fn is_dirty(&self) -> bool {
-        self.marks.iter().fold(0, |marks, word| marks | word.load(Ordering::Relaxed)) != 0
+        self.dirty.iter().fold(0, |dirty, word| dirty | word.load(Ordering::Relaxed)) != 0
     }
 
-    /// Takes all marks, and calls back for each marked doorbell in the order of the registers.
+    /// Clears all dirty bits; calls `rung` for each that was set, in register order.
     #[inline]
     pub fn take_dirty(&self, rung: impl FnMut(DoorbellIndex)) {
-        // The relaxed look keeps locked swaps off where nobody marked. A mark that it misses belongs to a caller that
-        // has yet to enter the turn, or to leave its own mark on it.
+        // Relaxed load first: an atomic swap is needless if no bit is set. If it misses a bit, the caller that set it
+        // has yet to acquire the run lock or set its pending bit.
         if self.is_dirty() {
             self.take_marks(rung);
         }
@@ -263,14 +268,14 @@ impl Doorbells {
 
     #[cold]
     fn take_marks(&self, mut rung: impl FnMut(DoorbellIndex)) {
-        for (at, word) in self.marks.iter().enumerate() {
+        for (at, word) in self.dirty.iter().enumerate() {
             if word.load(Ordering::Relaxed) == 0 {
                 continue;
             }
-            let mut marks = word.swap(0, Ordering::Acquire);
-            while marks != 0 {
-                rung(DoorbellIndex((at * WORD) as u32 + marks.trailing_zeros()));
-                marks &= marks - 1;
+            let mut dirty = word.swap(0, Ordering::Acquire);
+            while dirty != 0 {
+                rung(DoorbellIndex((at * WORD) as u32 + dirty.trailing_zeros()));
+                dirty &= dirty - 1;
             }
         }
     }
@@ -299,10 +304,10 @@ mod tests {
     }
 
     #[test]
-    fn a_doorbell_that_is_not_there_is_not_rung() {
+    fn ring_of_an_absent_doorbell_is_refused() {
         let doorbells = Doorbells::new(2);
         assert!(doorbells.ring(DoorbellIndex::completion(1), 1));
-        // Its mark would fall into a word that is there.
+        // Its dirty bit would fall into an existing word.
         assert!(!doorbells.ring(DoorbellIndex::submission(2), 1));
         assert!(!doorbells.ring(DoorbellIndex::completion(u16::MAX), 1));
         assert_eq!(doorbells.load(DoorbellIndex::submission(2)), 0);
@@ -310,12 +315,12 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_value_is_there_and_not_marked() {
+    fn a_stored_value_is_loaded_and_not_dirty() {
         let doorbells = Doorbells::new(1);
         doorbells.store(DoorbellIndex::submission(0), 9);
         assert!(!doorbells.is_dirty());
         assert_eq!(doorbells.load(DoorbellIndex::submission(0)), 9);
-        doorbells.mark(DoorbellIndex::submission(0));
+        doorbells.mark_dirty(DoorbellIndex::submission(0));
         assert!(doorbells.is_dirty());
     }
 
@@ -329,32 +334,32 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_writes_in_shared_memory_is_taken_once_and_gone_after_a_reset() {
+    fn shared_doorbells_are_taken_once_and_zeroed_by_a_reset() {
         let page: std::sync::Arc<Vec<_>> = std::sync::Arc::new((0..6).map(|_| Default::default()).collect());
         let doorbells = Doorbells::new(3).with_shared(Box::new(Page(page.clone())));
         let write = |place: usize, value: u32| page[place].store(value.to_le(), Ordering::Relaxed);
         write(1, 7);
-        assert!(!doorbells.is_written(3, |_| true), "a head alone is nobody's work");
+        assert!(!doorbells.has_shared_tail(3, |_| true), "a new head alone is no work");
         write(4, 9);
-        let is_written = |queues| doorbells.is_written(queues, |_| true);
-        assert!(is_written(3) && !is_written(2));
-        assert!(!doorbells.is_written(3, |queue| queue != 2), "a queue that is elsewhere");
+        let has_shared_tail = |queues| doorbells.has_shared_tail(queues, |_| true);
+        assert!(has_shared_tail(3) && !has_shared_tail(2));
+        assert!(!doorbells.has_shared_tail(3, |queue| queue != 2), "a queue that another thread serves");
         let mut written = Vec::new();
-        assert_eq!(doorbells.take_written(3, |queue| queue != 2, |index| written.push(index.place())), 3);
-        assert_eq!(written, [1], "what is elsewhere is left there");
-        assert_eq!(doorbells.take_written(usize::MAX, |_| true, |index| written.push(index.place())), 3);
-        assert_eq!((written, is_written(3)), (vec![1, 4], false));
+        assert_eq!(doorbells.take_shared(3, |queue| queue != 2, |index| written.push(index.place())), 3);
+        assert_eq!(written, [1], "values of queues served elsewhere are not copied");
+        assert_eq!(doorbells.take_shared(usize::MAX, |_| true, |index| written.push(index.place())), 3);
+        assert_eq!((written, has_shared_tail(3)), (vec![1, 4], false));
         assert_eq!(taken(&doorbells), [DoorbellIndex::submission(2)]);
         assert_eq!(doorbells.load(DoorbellIndex::completion(0)), 7);
         doorbells.reset(DoorbellIndex::submission(2));
-        assert!(!is_written(3));
+        assert!(!has_shared_tail(3));
         doorbells.write(DoorbellIndex::submission(2), 9);
         let mut own = 0;
-        doorbells.take_written_of(2, |_| own += 1);
-        assert_eq!((own, doorbells.is_dirty()), (1, false), "who serves it needs no mark");
+        doorbells.take_shared_of(2, |_| own += 1);
+        assert_eq!((own, doorbells.is_dirty()), (1, false), "the serving thread needs no dirty bit");
         doorbells.reset(DoorbellIndex::submission(2));
         doorbells.write(DoorbellIndex::submission(2), 9);
-        assert!(is_written(3), "the same value again is another queue's");
+        assert!(has_shared_tail(3), "after a reset the same value is new");
     }
 
     proptest! {

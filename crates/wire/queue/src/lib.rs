@@ -1,4 +1,4 @@
-//! Submission and completion rings, doorbells, permits, and the turn to run a device.
+//! Submission and completion rings, doorbells, slot permits, and the lock under which a device runs.
 //!
 //! Ring arithmetic lives in [`Ring`] and nowhere else. Host and device each have their half of a queue:
 //!
@@ -7,13 +7,13 @@
 //! | submission queue | [`SubmissionProducer`] | [`SubmissionConsumer`] |
 //! | completion queue | [`CompletionConsumer`] | [`CompletionProducer`] |
 //!
-//! The halves share no state. They meet in three places, and these carry all the ordering there is:
+//! The halves share no state. All ordering between them is in three places:
 //!
 //! * **slots** are written, then a **doorbell** is stored with Release; the device loads it with Acquire and may
 //!   then read the slots ([`Doorbells`]);
 //! * a **completion entry** is written, its last word, which holds the phase, with Release; the host loads that word
 //!   with Acquire and may then read the rest ([`EntryMemory`]), and reuse the slots that its head frees;
-//! * the **turn** to run a device passes from one caller to the next with Release and Acquire ([`Turn`]).
+//! * the **run lock** passes from one holder to the next with Release and Acquire ([`RunLock`]).
 //!
 //! Tests under `cfg(loom)` check these in every interleaving and every outcome that the orderings permit:
 //! `RUSTFLAGS="--cfg loom" cargo test -p byway-queue --release --lib --target-dir target/loom`.
@@ -24,21 +24,21 @@ pub mod doorbell;
 pub mod memory;
 pub mod permit;
 pub mod ring;
+pub mod run_lock;
 pub mod submission;
 mod sync;
-pub mod turn;
 pub mod window;
 
 #[cfg(all(test, loom))]
 mod model;
 
-pub use completion::{CompletionConsumer, CompletionProducer, EntryPlace};
+pub use completion::{CompletionConsumer, CompletionProducer, CompletionSlot};
 pub use doorbell::{DoorbellIndex, Doorbells, SharedDoorbells};
 pub use memory::{EntryMemory, SlotMemory};
 pub use permit::{CompletionPermit, SlotPermit};
 pub use ring::{BadDoorbell, BadSize, Ring, Run};
+pub use run_lock::RunLock;
 pub use submission::{SubmissionConsumer, SubmissionProducer};
-pub use turn::Turn;
 pub use window::{BadEntry, WindowCursor};
 
 /// Bytes of one submission queue slot: a command, or a chunk of an inline payload.

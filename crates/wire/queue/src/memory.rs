@@ -1,15 +1,14 @@
-//! How a host reaches the memory of its rings.
+//! How the host's half of a queue reaches the memory of its rings.
 //!
-//! Both traits are for the host's half. A device reads slots and writes entries by bus address, through whatever
-//! counts and checks its transfers.
+//! The device's half needs neither trait: it reads slots and writes entries by bus address, through code that checks
+//! and counts its transfers.
 
 use crate::{ENTRY_BYTES, SLOT_BYTES};
 
 /// Memory of a submission queue.
 ///
-/// An implementer copies without tearing the rules of its language: the device may read a slot at any time, also one
-/// that is being written because the device was told a wrong tail. Writes need no order among themselves; the
-/// doorbell store that follows them has Release.
+/// An implementer must tolerate data races with the device, which may read a slot while it is written if the tail
+/// doorbell was wrong. Writes need no order among themselves: the doorbell store that follows them is a Release.
 pub trait SlotMemory {
     /// Writes one slot. `index` is below the size of the ring that the memory was given to.
     fn write_slot(&self, index: u16, bytes: &[u8; SLOT_BYTES]);
@@ -30,7 +29,7 @@ pub trait EntryMemory {
     /// Loads the last word of an entry, as little endian, with Acquire: it holds the phase (bit 16).
     fn load_phase_word(&self, index: u16) -> u32;
 
-    /// Reads one entry. Called only after its phase word said that it is there.
+    /// Reads one entry. Called only after its phase word showed that the entry is new.
     fn read_entry(&self, index: u16) -> [u8; ENTRY_BYTES];
 }
 

@@ -1,14 +1,13 @@
-//! Permits: a right to use slots that is granted before it is needed and used at most once.
+//! Permits: rights to slots, granted before they are needed and used at most once.
 
 use crate::SLOT_BYTES;
 use crate::memory::SlotMemory;
 use crate::ring::Ring;
 
-/// Free slots of a submission queue, set aside for one command and the chunks behind it.
+/// Free slots of a submission queue, reserved for one command and the chunks of its inline payload.
 ///
-/// Slots become visible to the device by the doorbell, and the tail moves only by [`SlotPermit::commit`]. A permit
-/// that is dropped, such as by an error on the way, leaves the ring as it was: nothing half-written can be read as
-/// a command.
+/// The device sees slots once the doorbell is rung, and the tail moves only by [`SlotPermit::commit`]. Dropping a
+/// permit, as on an error, leaves the ring unchanged, so the device never reads a half-written command.
 #[must_use = "slots that are not committed are never submitted"]
 pub struct SlotPermit<'a, M> {
     ring: &'a mut Ring,
@@ -28,13 +27,13 @@ impl<'a, M: SlotMemory> SlotPermit<'a, M> {
         Some(Self { ring, memory, next, written: 0, slots })
     }
 
-    /// Slots that are left to write.
+    /// Slots of the permit that have not been written.
     #[inline]
     pub fn left(&self) -> u32 {
         self.slots - self.written
     }
 
-    /// Writes the next slot; false if none is left, and nothing was written.
+    /// Writes the next slot; false, and nothing is written, if none is left.
     #[inline]
     pub fn write(&mut self, bytes: &[u8; SLOT_BYTES]) -> bool {
         if self.left() == 0 {
@@ -46,8 +45,8 @@ impl<'a, M: SlotMemory> SlotPermit<'a, M> {
         true
     }
 
-    /// Writes a payload into the slots that are left, the last one padded with zeroes; false if it does not fit,
-    /// and nothing was written.
+    /// Writes a payload into the remaining slots, the last one padded with zeroes; false, and nothing is written, if
+    /// it does not fit.
     #[inline]
     pub fn write_chunks(&mut self, payload: &[u8]) -> bool {
         if payload.len().div_ceil(SLOT_BYTES) > self.left() as usize {
@@ -68,7 +67,7 @@ impl<'a, M: SlotMemory> SlotPermit<'a, M> {
         self.write(&last)
     }
 
-    /// Writes slots that are left and that the ring's end does not cut.
+    /// Writes contiguous slots: the caller has checked that they fit and do not wrap.
     #[inline]
     fn write_run(&mut self, slots: &[[u8; SLOT_BYTES]]) {
         if slots.is_empty() {
@@ -79,7 +78,7 @@ impl<'a, M: SlotMemory> SlotPermit<'a, M> {
         self.written += slots.len() as u32;
     }
 
-    /// Moves the tail over the slots that were written, and returns it: the value for the doorbell.
+    /// Advances the tail over the written slots and returns it: the value for the doorbell.
     #[inline]
     pub fn commit(self) -> u16 {
         debug_assert_eq!(self.left(), 0, "a command is committed without its chunks");
@@ -88,10 +87,10 @@ impl<'a, M: SlotMemory> SlotPermit<'a, M> {
     }
 }
 
-/// A slot of a completion queue, set aside for one command before it starts.
+/// A slot of a completion queue, reserved for one command before the command starts.
 ///
-/// It is neither copied nor cloned: posting takes it, so a command completes at most once, and no command starts
-/// that could find its completion queue full.
+/// Posting consumes the permit, so a command completes at most once. Because the slot is reserved first, a finished
+/// command never finds its completion queue full.
 #[must_use = "a permit that is not posted or given back keeps its slot for ever"]
 #[derive(Debug)]
 pub struct CompletionPermit(());

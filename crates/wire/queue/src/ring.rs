@@ -9,27 +9,27 @@ pub struct Ring {
     tail: u32,
 }
 
-/// Neighbouring slots that a ring's end does not cut.
+/// Contiguous slots: they do not wrap around the end of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// The first slot.
     pub first: u16,
-    /// How many; may be none.
+    /// Number of slots; may be 0.
     pub slots: u32,
 }
 
-/// A ring of a size that no queue may have.
+/// An invalid queue size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a queue of {0} entries: expected 2 to 65536")]
 pub struct BadSize(pub u32);
 
-/// A head or tail that the other side cannot have meant.
+/// An invalid head or tail from the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadDoorbell {
-    /// No index of the ring.
+    /// An index outside the ring.
     #[error("index {value} in a queue of {size} entries")]
     OutOfRange {
-        /// What was told.
+        /// The value received.
         value: u32,
         /// Entries in the ring.
         size: u32,
@@ -37,7 +37,7 @@ pub enum BadDoorbell {
     /// More slots filled than were free.
     #[error("tail {value} adds {added} entries where {free} are free")]
     Overrun {
-        /// What was told.
+        /// The value received.
         value: u32,
         /// Slots it would fill.
         added: u32,
@@ -47,7 +47,7 @@ pub enum BadDoorbell {
     /// More slots freed than were filled.
     #[error("head {value} removes {removed} entries where {used} are there")]
     Underrun {
-        /// What was told.
+        /// The value received.
         value: u32,
         /// Slots it would free.
         removed: u32,
@@ -68,7 +68,7 @@ impl Ring {
         if Self::SIZES.contains(&size) { Ok(Self { size, head: 0, tail: 0 }) } else { Err(BadSize(size)) }
     }
 
-    /// Slots of the ring; one more than it holds.
+    /// Slots of the ring, one more than it can hold.
     #[inline]
     pub const fn size(&self) -> u32 {
         self.size
@@ -111,14 +111,14 @@ impl Ring {
         (if to >= self.size { to - self.size } else { to }) as u16
     }
 
-    /// The part of `n` slots from `from` that the ring's end does not cut.
+    /// The first of `n` slots from `from`, up to the end of the ring.
     #[inline]
     pub const fn contiguous(&self, from: u16, n: u32) -> Run {
         let until_end = self.size - from as u32;
         Run { first: from, slots: if n < until_end { n } else { until_end } }
     }
 
-    /// Fills up to `n` slots; returns how many it was, which is less than `n` only if fewer were free.
+    /// Advances the tail by up to `n` slots; returns how many, which is less than `n` only if fewer were free.
     #[inline(always)]
     pub fn fill(&mut self, n: u32) -> u32 {
         let filled = n.min(self.free());
@@ -126,7 +126,7 @@ impl Ring {
         filled
     }
 
-    /// Consumes up to `n` slots; returns how many it was, which is less than `n` only if fewer were there.
+    /// Advances the head by up to `n` slots; returns how many, which is less than `n` only if fewer were filled.
     #[inline]
     pub fn consume(&mut self, n: u32) -> u32 {
         let consumed = n.min(self.used());
@@ -134,13 +134,13 @@ impl Ring {
         consumed
     }
 
-    /// Takes the other side's word for the tail; returns how many slots that fills.
+    /// Sets the tail to the producer's value; returns how many slots that fills.
     ///
-    /// The same tail again fills none: a doorbell that is looked at rather than received cannot tell a repeated
-    /// write.
+    /// An unchanged tail fills none: the device reads the doorbell's value, so it cannot see that it was written
+    /// twice.
     ///
     /// # Errors
-    /// An index outside of the ring, or past its head. The ring is as it was.
+    /// An index outside of the ring, or past its head. The ring is unchanged.
     #[inline]
     pub fn set_tail(&mut self, value: u32) -> Result<u32, BadDoorbell> {
         let (size, free) = (self.size, self.free());
@@ -155,10 +155,10 @@ impl Ring {
         Ok(added)
     }
 
-    /// Takes the other side's word for the head; returns how many slots that frees.
+    /// Sets the head to the consumer's value; returns how many slots that frees.
     ///
     /// # Errors
-    /// An index outside of the ring, or past its tail. The ring is as it was.
+    /// An index outside of the ring, or past its tail. The ring is unchanged.
     #[inline]
     pub fn set_head(&mut self, value: u32) -> Result<u32, BadDoorbell> {
         let (size, used) = (self.size, self.used());
@@ -238,7 +238,7 @@ mod tests {
         prop::collection::vec(step, 0..60)
     }
 
-    /// A queue of slot numbers: what a ring is, said without arithmetic.
+    /// Model of a ring: a queue of slot numbers, without index arithmetic.
     struct Model {
         size: u32,
         next: u32,

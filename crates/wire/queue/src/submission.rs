@@ -4,9 +4,9 @@ use crate::memory::SlotMemory;
 use crate::permit::SlotPermit;
 use crate::ring::{BadDoorbell, BadSize, Ring, Run};
 
-/// The host's half: fills slots and tells the tail.
+/// The host's half: writes slots and publishes the tail.
 ///
-/// Slots, not commands, bound the ring: a command with an inline payload takes one slot for itself and one for
+/// Capacity is counted in slots, not commands: a command with an inline payload takes one slot for itself and one for
 /// each chunk, and is granted all or none.
 #[derive(Debug)]
 pub struct SubmissionProducer<M> {
@@ -18,12 +18,12 @@ impl<M: SlotMemory> SubmissionProducer<M> {
     /// A producer for an empty ring of `size` slots in `memory`.
     ///
     /// # Errors
-    /// A size that no queue may have.
+    /// A size outside [`Ring::SIZES`].
     pub fn new(size: u32, memory: M) -> Result<Self, BadSize> {
         Ok(Self { ring: Ring::new(size)?, memory })
     }
 
-    /// Sets slots aside for one command and its chunks; `None` if fewer are free.
+    /// Reserves slots for one command and its chunks; `None` if fewer are free.
     #[inline]
     pub fn reserve(&mut self, slots: u32) -> Option<SlotPermit<'_, M>> {
         SlotPermit::grant(&mut self.ring, &self.memory, slots)
@@ -35,7 +35,7 @@ impl<M: SlotMemory> SubmissionProducer<M> {
         self.ring.free()
     }
 
-    /// Slots of the ring; it holds one less.
+    /// Slots of the ring, one more than it can hold.
     #[inline]
     pub fn size(&self) -> u32 {
         self.ring.size()
@@ -47,7 +47,7 @@ impl<M: SlotMemory> SubmissionProducer<M> {
         self.ring.tail()
     }
 
-    /// Takes the head that a completion told (SQHD): slots before it may be reused. Returns how many are freed.
+    /// Sets the head from a completion (SQHD): slots before it may be reused. Returns how many slots are freed.
     ///
     /// # Errors
     /// A head that this queue cannot have reached; nothing is freed.
@@ -62,9 +62,9 @@ impl<M: SlotMemory> SubmissionProducer<M> {
     }
 }
 
-/// The device's half: learns the tail from the doorbell and consumes slots.
+/// The device's half: takes the tail from the doorbell and consumes slots.
 ///
-/// It tells which slots, not what is in them: the device reads those by bus address.
+/// It yields slot indexes only: the device reads the slots by bus address.
 #[derive(Clone, Debug)]
 pub struct SubmissionConsumer {
     ring: Ring,
@@ -74,27 +74,27 @@ impl SubmissionConsumer {
     /// A consumer of an empty ring.
     ///
     /// # Errors
-    /// A size that no queue may have.
+    /// A size outside [`Ring::SIZES`].
     pub fn new(size: u32) -> Result<Self, BadSize> {
         Ok(Self { ring: Ring::new(size)? })
     }
 
-    /// Takes the value of the tail doorbell; returns how many slots it adds.
+    /// Sets the tail from the doorbell; returns how many slots it adds.
     ///
     /// # Errors
-    /// A value outside of the ring, or one that would overrun it. The queue is as it was.
+    /// A value outside the ring, or one that would overrun it. The queue is unchanged.
     #[inline]
     pub fn set_tail(&mut self, doorbell: u32) -> Result<u32, BadDoorbell> {
         self.ring.set_tail(doorbell)
     }
 
-    /// Slots that are there to consume.
+    /// Slots that can be consumed now.
     #[inline]
     pub fn available(&self) -> u32 {
         self.ring.used()
     }
 
-    /// Slots of the ring; it holds one less.
+    /// Slots of the ring, one more than it can hold.
     #[inline]
     pub fn size(&self) -> u32 {
         self.ring.size()
@@ -106,13 +106,13 @@ impl SubmissionConsumer {
         self.ring.after(self.ring.head(), n)
     }
 
-    /// The head that completions tell (SQHD).
+    /// The head that completions report (SQHD).
     #[inline]
     pub fn head(&self) -> u16 {
         self.ring.head()
     }
 
-    /// The next slot, which stays: a command whose chunks are not there yet is looked at again later.
+    /// The next slot, not consumed: a command whose chunks have not arrived is retried later.
     #[inline]
     pub fn front(&self) -> Option<u16> {
         if self.ring.is_empty() { None } else { Some(self.ring.head()) }
@@ -127,8 +127,8 @@ impl SubmissionConsumer {
         Some(slot)
     }
 
-    /// The neighbouring slots for one burst: at most `max_slots`, from `offset` slots behind the head, as far as the
-    /// tail and the ring's end let it. They stay.
+    /// The contiguous slots to fetch in one burst: at most `max_slots`, from `offset` slots behind the head, up to
+    /// the tail or the end of the ring. Consumes none.
     #[inline]
     pub fn run_from(&self, offset: u32, max_slots: u32) -> Run {
         let there = self.available();
@@ -137,7 +137,7 @@ impl SubmissionConsumer {
         self.ring.contiguous(first, max_slots.min(there - offset))
     }
 
-    /// Consumes `n` slots, such as a command and its chunks; false, and none, if fewer are there.
+    /// Consumes `n` slots, as of a command and its chunks; false, and none is consumed, if fewer are available.
     #[inline]
     pub fn skip(&mut self, n: u32) -> bool {
         if n > self.available() {

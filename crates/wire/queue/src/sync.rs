@@ -1,4 +1,4 @@
-//! The atomics this crate is built on: the machine's, or those of the model checker.
+//! The atomics this crate is built on: the standard library's, or loom's.
 
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -7,7 +7,7 @@ pub fn pause(_: u32) {
     loom::thread::yield_now();
 }
 
-/// Waits a little: spins at first, then gives way, as who is waited for may not be running.
+/// Pauses in a wait loop: spins 128 times, then yields the CPU, as the awaited thread may not be running.
 #[cfg(not(loom))]
 #[inline]
 pub fn pause(round: u32) {

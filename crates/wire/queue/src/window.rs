@@ -1,21 +1,22 @@
-//! Where the next record stands in a queue's window of device memory.
+//! The position of the next record in a queue's window of device memory.
 //!
 //! Host and device each keep a [`WindowCursor`] and apply the same rule, so that no command carries an address
-//! (BandSlim, "In-Device Value Packing": the CXL.mem write pointer and the DMA log table). Positions grow for ever;
-//! the owner takes them modulo the size of the window.
+//! (BandSlim, "In-Device Value Packing": the CXL.mem write pointer and the DMA log table). Positions only grow; the
+//! owner takes them modulo the size of the window.
 //!
-//! The rule: a record stands at the write pointer, unless
+//! The rule: a record is placed at the write pointer, unless
 //!
-//! 1. it would span the end of a segment: then the pointer goes on to the next segment; or
-//! 2. it would cross the first entry of the DMA log table, a value that the device moved to an aligned place ahead:
-//!    then the pointer goes on to the end of that entry, which is forgotten.
+//! 1. it would span the end of a segment: then the pointer moves to the next segment; or
+//! 2. it would overlap the first entry of the DMA log table, a value that the device placed at an aligned position
+//!    ahead:
+//!    then the pointer moves to the end of that entry, which is removed.
 //!
-//! The device places DMA'd values, and tells the host each in its completion. The two cursors agree as long as the
-//! host places no record while such a value is on its way in the same queue.
+//! The device places values that it moves by DMA, and reports each position in the completion. The two cursors agree
+//! as long as the host places no record while such a value is in flight in the same queue.
 
 use std::collections::VecDeque;
 
-/// Entries that the DMA log table holds; one more pushes the write pointer past the first.
+/// Capacity of the DMA log table; one more entry pushes the write pointer past the first.
 const LOG_ENTRIES: usize = 64;
 
 /// The write pointer of a window and the DMA log table ahead of it.
@@ -26,32 +27,32 @@ pub struct WindowCursor {
     log: VecDeque<LogEntry>,
 }
 
-/// A value that stands ahead of the write pointer.
+/// A value placed ahead of the write pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LogEntry {
     at: u64,
     end: u64,
 }
 
-/// A DMA log table entry that cannot be.
+/// A reported position that overlaps earlier values or overflows 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a value of {len} bytes at {at}: expected one that begins at or behind {from}")]
 pub struct BadEntry {
-    /// Where it was said to be.
+    /// The position reported.
     pub at: u64,
-    /// How long it was said to be.
+    /// The length reported, in bytes.
     pub len: u64,
-    /// The first position it may have.
+    /// The lowest valid position.
     pub from: u64,
 }
 
 impl WindowCursor {
-    /// A cursor at position 0. No record spans a multiple of `segment_bytes`; 0 means 1.
+    /// A cursor at position 0. No record spans a multiple of `segment_bytes`; 0 counts as 1.
     pub fn new(segment_bytes: u64) -> Self {
         Self { segment_bytes: segment_bytes.max(1), position: 0, log: VecDeque::with_capacity(LOG_ENTRIES) }
     }
 
-    /// A cursor at a position that was told, such as by a device that goes on from an earlier one.
+    /// A cursor at a given position, as reported by a device that continues from an earlier one.
     pub fn at(segment_bytes: u64, position: u64) -> Self {
         Self { position, ..Self::new(segment_bytes) }
     }
@@ -61,14 +62,14 @@ impl WindowCursor {
         self.position
     }
 
-    /// Bytes of a segment.
+    /// Segment size in bytes.
     pub fn segment_bytes(&self) -> u64 {
         self.segment_bytes
     }
 
-    /// Places a record and moves the write pointer behind it.
+    /// Places a record and moves the write pointer behind it; returns its position.
     ///
-    /// `None`, and nothing moves, for a record larger than a segment, or behind the end of 64-bit positions.
+    /// `None`, and nothing moves, for a record larger than a segment, or past the end of 64-bit positions.
     pub fn place(&mut self, record_bytes: u64) -> Option<u64> {
         let (at, passed) = self.find(record_bytes)?;
         self.log.drain(..passed);
@@ -76,16 +77,16 @@ impl WindowCursor {
         Some(at)
     }
 
-    /// Where [`WindowCursor::place`] would put a record.
+    /// The position [`WindowCursor::place`] would return.
     pub fn peek(&self, record_bytes: u64) -> Option<u64> {
         self.find(record_bytes).map(|(at, _)| at)
     }
 
-    /// Places a value that the device moves by DMA: at the next multiple of `align_bytes` behind everything placed
-    /// so far, within one segment, noted in the DMA log table. The write pointer stays in the gap before it.
+    /// Places a value that the device moves by DMA: at the next multiple of `align_bytes` behind everything placed so
+    /// far, within one segment, and enters it in the DMA log table. The write pointer stays in the gap before it.
     ///
     /// `None`, and nothing changes, for a value larger than a segment, an alignment that is no power of two, or a
-    /// place behind the end of 64-bit positions.
+    /// position past 64 bits.
     pub fn place_dma(&mut self, record_bytes: u64, align_bytes: u64) -> Option<u64> {
         if record_bytes > self.segment_bytes || !align_bytes.is_power_of_two() {
             return None;
@@ -104,10 +105,11 @@ impl WindowCursor {
         Some(at)
     }
 
-    /// Notes a value that the device has placed, as its completion tells. Empty ones are not noted.
+    /// Enters a value in the DMA log table, at the position that its completion reported. Empty values are not
+    /// entered.
     ///
     /// # Errors
-    /// A value before the write pointer or before one that is noted already, or behind the end of positions.
+    /// A value before the write pointer or before an entered one, or past the end of 64-bit positions.
     pub fn note_dma(&mut self, at: u64, len: u64) -> Result<(), BadEntry> {
         let from = self.log_end();
         let end = at.checked_add(len).filter(|_| at >= from).ok_or(BadEntry { at, len, from })?;
@@ -123,12 +125,12 @@ impl WindowCursor {
         Ok(())
     }
 
-    /// Values ahead of the write pointer.
+    /// Entries of the DMA log table.
     pub fn noted(&self) -> usize {
         self.log.len()
     }
 
-    /// Where a record goes, and how many entries of the log are behind it then.
+    /// The position for a record, and how many entries of the log it passes.
     fn find(&self, record_bytes: u64) -> Option<(u64, usize)> {
         if record_bytes > self.segment_bytes {
             return None;
@@ -158,7 +160,7 @@ impl WindowCursor {
         (at / self.segment_bytes + 1).checked_mul(self.segment_bytes)
     }
 
-    /// The end of everything placed so far.
+    /// The end of all placed records and values.
     fn log_end(&self) -> u64 {
         self.log.back().map_or(self.position, |entry| entry.end)
     }
@@ -220,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_was_told_to_be_behind_the_pointer_is_refused() {
+    fn note_dma_before_the_write_pointer_is_refused() {
         let mut cursor = WindowCursor::at(100, 50);
         assert_eq!(cursor.note_dma(49, 1), Err(BadEntry { at: 49, len: 1, from: 50 }));
         assert!(cursor.note_dma(u64::MAX, 2).is_err());
@@ -237,7 +239,7 @@ mod tests {
         assert_eq!(cursor.position(), u64::MAX - 10);
     }
 
-    /// What happens on one queue.
+    /// One put on a queue.
     #[derive(Clone, Copy, Debug)]
     enum Put {
         Record(u64),

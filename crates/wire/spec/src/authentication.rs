@@ -8,7 +8,7 @@ pub const IDS_MAX: usize = 30;
 pub const PROTOCOL_DH_HMAC_CHAP: u8 = 1;
 
 open_enum! {
-    /// AUTH_TYPE: whose message it is.
+    /// AUTH_TYPE: which exchange the message belongs to.
     pub struct AuthType(u8) {
         COMMON = 0x00 "Common Messages",
         DH_HMAC_CHAP = 0x01 "DH-HMAC-CHAP Messages",

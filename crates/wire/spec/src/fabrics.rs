@@ -33,7 +33,7 @@ open_enum! {
 }
 
 impl FabricsType {
-    /// The type of a command whose opcode is Fabrics.
+    /// The FCTYPE of a command with the Fabrics opcode.
     pub const fn of(command: &Command) -> Self {
         Self(command.nsid as u8)
     }
@@ -48,7 +48,7 @@ pub mod status {
     pub const INCOMPATIBLE_FORMAT: Status = Status::new(COMMAND_SPECIFIC, 0x80);
     /// Controller Busy.
     pub const CONTROLLER_BUSY: Status = Status::new(COMMAND_SPECIFIC, 0x81);
-    /// Connect Invalid Parameters: DW0 says which.
+    /// Connect Invalid Parameters; DW0 identifies the parameter.
     pub const INVALID_PARAMETERS: Status = Status::new(COMMAND_SPECIFIC, 0x82);
     /// Connect Restart Discovery.
     pub const RESTART_DISCOVERY: Status = Status::new(COMMAND_SPECIFIC, 0x83);
@@ -163,7 +163,7 @@ impl AuthenticationCdw10 {
 pub struct ConnectData {
     /// HOSTID: a UUID.
     pub hostid: [u8; 16],
-    /// CNTLID: FFFFh for any, or what the admin queue's Connect gave.
+    /// CNTLID: FFFFh for any controller, or the value that the admin queue's Connect returned.
     pub cntlid: u16,
     /// Reserved.
     pub reserved_18: [u8; 238],
@@ -197,7 +197,7 @@ open_enum! {
 }
 
 open_enum! {
-    /// SUBTYPE: what is at an address.
+    /// SUBTYPE: what is at an address: a discovery or an NVM subsystem.
     pub struct SubsystemType(u8) {
         REFERRAL = 1 "referral to a discovery service",
         NVM = 2 "NVM subsystem",
@@ -231,7 +231,7 @@ pub struct TransportRequirements {
 #[bitfield(u16)]
 #[derive(PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct EntryFlags {
-    /// DUPRETINFO: the entry tells what another address of the discovery service tells too.
+    /// DUPRETINFO: the entry duplicates information that another address of the discovery service returns.
     pub duplicate: bool,
     /// EPCSD: persistent connections to the discovery controller are taken.
     pub persistent: bool,
@@ -263,9 +263,9 @@ pub struct DiscoveryEntry {
     pub trtype: TransportType,
     /// Family of the address.
     pub adrfam: AddressFamily,
-    /// What is there.
+    /// Type of the subsystem.
     pub subtype: SubsystemType,
-    /// What it requires.
+    /// Requirements of the transport, such as a secure channel.
     pub treq: TransportRequirements,
     /// Port of the subsystem, by its number.
     pub portid: u16,
@@ -319,14 +319,14 @@ mod tests {
     }
 
     #[test]
-    fn a_type_tells_the_direction_of_the_data() {
+    fn fabrics_type_gives_the_direction_of_the_data() {
         assert_eq!(Direction::of(FabricsType::CONNECT.0), Direction::HostToDevice);
         assert_eq!(Direction::of(FabricsType::AUTHENTICATION_RECEIVE.0), Direction::DeviceToHost);
         assert_eq!(Direction::of(FabricsType::DISCONNECT.0), Direction::None);
     }
 
     #[test]
-    fn a_code_that_other_commands_use_has_the_words_of_fabrics() {
+    fn shared_status_code_has_the_fabrics_name() {
         assert_eq!(status::name(status::INVALID_PARAMETERS.with_dnr()), Some("Connect Invalid Parameters"));
         assert_eq!(status::name(Status::INVALID_FIELD), Status::INVALID_FIELD.name());
     }

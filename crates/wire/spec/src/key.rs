@@ -5,7 +5,8 @@ use core::fmt;
 
 use crate::kv::KEY_MAX_BYTES;
 
-/// A key, held in place: 1 to [`Key::MAX_BYTES`] bytes. The order is that of the bytes, a prefix before what it begins.
+/// A key of 1 to [`Key::MAX_BYTES`] bytes, stored inline. Ordered bytewise; a prefix sorts before the keys that start
+/// with it.
 ///
 /// The bytes past [`Key::len`] are zero, as the command's key fields want them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,7 +20,7 @@ pub struct Key {
 pub enum KeyError {
     /// There are none.
     Empty,
-    /// There are so many, more than [`Key::MAX_BYTES`].
+    /// It has this many bytes, more than [`Key::MAX_BYTES`].
     TooLong(usize),
 }
 
@@ -41,7 +42,7 @@ impl Key {
         Ok(Self { padded, len: bytes.len() as u8 })
     }
 
-    /// A key of `len` bytes from a command's key fields; what stands behind it there is not looked at.
+    /// A key of `len` bytes from a command's key fields; bytes past `len` are ignored.
     ///
     /// # Errors
     /// As [`Key::new`].
@@ -58,7 +59,7 @@ impl Key {
         }
     }
 
-    /// The key of a [`Key::number`] and a length, 1 to 16, as both were told of a key before.
+    /// The key with this [`Key::number`] and length (1 to 16), both taken from an existing key.
     #[inline]
     pub const fn from_number(number: u128, len: usize) -> Self {
         debug_assert!(1 <= len && len <= KEY_MAX_BYTES);
@@ -78,7 +79,7 @@ impl Key {
         self.padded.get(..self.len()).unwrap_or(&self.padded)
     }
 
-    /// All sixteen bytes, zero past the key's length: what the command's key fields hold.
+    /// All 16 bytes, zero past the key's length: the value of the command's key fields.
     #[inline]
     pub const fn padded(&self) -> &[u8; KEY_MAX_BYTES] {
         &self.padded

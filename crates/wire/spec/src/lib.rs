@@ -1,4 +1,4 @@
-//! NVMe structures as they stand in memory and on the wire, for both sides of a link.
+//! NVMe structures in memory and wire layout, used by both sides of a link.
 //!
 //! Field layout only: nothing here decides, checks a range or touches memory. Every structure is plain bytes
 //! (`zerocopy`), every size is asserted at compile time, and every value a peer may send has a representation:

@@ -28,7 +28,7 @@ macro_rules! open_enum {
             /// Every value known here, in the order of the specification.
             pub const ALL: &'static [Self] = &[$(Self::$entry),*];
 
-            /// The value as it stands on the wire.
+            /// The value on the wire.
             pub const fn into_bits(self) -> $int {
                 self.0
             }
@@ -74,7 +74,7 @@ macro_rules! assert_size {
     };
 }
 
-/// Fails the build when a field does not stand where the specification puts it.
+/// Fails the build if a field's offset differs from the specification's.
 macro_rules! assert_offset {
     ($name:ty { $($field:ident = $offset:expr,)* }) => {
         $(const _: () = assert!(core::mem::offset_of!($name, $field) == $offset);)*

@@ -141,7 +141,7 @@ pub struct IcResp {
 pub struct TermReq {
     /// Common header.
     pub common: CommonHeader,
-    /// FES: what was wrong, little-endian.
+    /// FES: the field or value in error, little-endian.
     pub fes: U16,
     /// FEI: where, or the digest that was received; it is not aligned.
     pub fei: U32,
@@ -197,9 +197,9 @@ pub struct R2t {
     pub cccid: U16,
     /// TTAG: repeated by the H2CData that answer.
     pub ttag: U16,
-    /// R2TO: where the data that is asked for begins, from the start of the command's buffer.
+    /// R2TO: offset of the requested data in the command's buffer.
     pub r2to_bytes: U32,
-    /// R2TL: bytes that are asked for.
+    /// R2TL: bytes requested.
     pub r2tl_bytes: U32,
     /// Reserved.
     pub reserved_20: [u8; 4],

@@ -1,4 +1,4 @@
-//! DEVICE_GET_INFO: what the device is.
+//! DEVICE_GET_INFO: type and size of the device.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -8,7 +8,7 @@ use crate::layout::{put, take};
 const RESET: u32 = 1 << 0;
 const PCI: u32 = 1 << 1;
 
-/// What a device is.
+/// Flags and counts of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
     /// Whether DEVICE_RESET is known.

@@ -10,7 +10,7 @@ const WRITABLE: u32 = 1 << 1;
 /// VFIO_DMA_UNMAP_FLAG_ALL, which QEMU sends where a vIOMMU is switched on.
 const UNMAP_ALL: u32 = 1 << 1;
 
-/// Addresses of the bus: never empty, and it may end with the last address there is.
+/// A range of bus addresses: never empty; it may end at the last address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DmaRange {
     first: u64,
@@ -40,7 +40,7 @@ impl DmaRange {
         self.first + (self.bytes - 1)
     }
 
-    /// Its length.
+    /// Length in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a message, in words and as the number that its reply carries.
+//! Why a message is invalid: a text, and the errno of its reply.
 
 use crate::{Command, HEADER_BYTES};
 
@@ -49,17 +49,17 @@ pub enum WireError {
     TooLong {
         /// The command.
         command: Command,
-        /// The whole message.
+        /// Size of the whole message.
         message_bytes: u32,
-        /// What is taken.
+        /// The largest value accepted.
         limit_bytes: usize,
     },
     /// More descriptors than the receiver takes; they were closed.
     #[error("{fds} descriptors came with a message, at most {limit} are taken")]
     TooManyFds {
-        /// What came.
+        /// Descriptors received.
         fds: usize,
-        /// What is taken.
+        /// The largest value accepted.
         limit: usize,
     },
     /// Descriptors that the receiver had no room for.
@@ -78,38 +78,38 @@ pub enum WireError {
     ShortData {
         /// As announced.
         announced: u64,
-        /// As came.
+        /// Bytes received.
         bytes: usize,
     },
     /// Flags that exclude each other, or that are not known.
     #[error("{what} flags {flags:#x} are not valid")]
     BadFlags {
-        /// Whose flags.
+        /// The structure that has the flags.
         what: &'static str,
         /// The flags.
         flags: u32,
     },
-    /// A range that is empty, or runs past the end of what it counts.
+    /// A range that is empty, or exceeds the size of its object.
     #[error("{count} {of} from {start:#x} are not a range")]
     BadRange {
-        /// What is counted.
+        /// What the range counts.
         of: &'static str,
         /// First.
         start: u64,
-        /// How many.
+        /// Number of items.
         count: u64,
     },
     /// A list that is longer than any that makes sense.
     #[error("a list of {count} {of}, at most {limit} are taken")]
     LongList {
-        /// What is listed.
+        /// What the list contains.
         of: &'static str,
-        /// How many.
+        /// Number of items.
         count: u64,
-        /// What is taken.
+        /// The largest value accepted.
         limit: u64,
     },
-    /// A structure points to a place that is not in its payload.
+    /// A structure points outside its payload.
     #[error("a capability at {offset:#x} of a payload of {payload_bytes} bytes")]
     BadOffset {
         /// Where it points.

@@ -13,7 +13,7 @@ const NO_REPLY: u32 = 1 << 4;
 const ERROR: u32 = 1 << 5;
 
 open_enum! {
-    /// What a message is about.
+    /// Command number of a message.
     pub struct Command(u16) {
         /// The first message: version and capabilities.
         VERSION = 1,
@@ -21,13 +21,13 @@ open_enum! {
         DMA_MAP = 2,
         /// Memory that it may touch no more.
         DMA_UNMAP = 3,
-        /// What the device is.
+        /// Gets type and size of the device.
         DEVICE_GET_INFO = 4,
-        /// What a region is, and how it is mapped.
+        /// Gets size and mappable areas of a region.
         DEVICE_GET_REGION_INFO = 5,
-        /// Descriptors that stand for writes to a region.
+        /// Gets descriptors that replace writes to a region.
         DEVICE_GET_REGION_IO_FDS = 6,
-        /// What a kind of interrupt is.
+        /// Gets flags and count of an interrupt type.
         DEVICE_GET_IRQ_INFO = 7,
         /// Arms, disarms, masks or triggers interrupts.
         DEVICE_SET_IRQS = 8,
@@ -84,13 +84,13 @@ pub enum Kind {
 pub struct Header {
     /// The number that its reply repeats.
     pub id: MessageId,
-    /// What it is about.
+    /// Command number.
     pub command: Command,
-    /// The whole message, header included.
+    /// Size of the whole message, header included.
     pub size_bytes: u32,
     /// Command or reply.
     pub kind: Kind,
-    /// Of a command: nobody waits for its reply, and none may be sent.
+    /// In a command: the sender waits for no reply, and none may be sent.
     pub no_reply: bool,
     /// Of a reply: the command failed, for this reason.
     pub error: Option<Errno>,
@@ -149,7 +149,7 @@ impl Header {
     }
 }
 
-/// Appends a message: a header whose size is that of what `payload` appends.
+/// Appends a message: the header, with its size set, and the bytes that `payload` appends.
 pub(crate) fn frame(mut header: Header, out: &mut Vec<u8>, payload: impl FnOnce(&mut Vec<u8>)) {
     let begin = out.len();
     header.encode(out);

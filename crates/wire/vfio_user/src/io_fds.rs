@@ -1,4 +1,4 @@
-//! DEVICE_GET_REGION_IO_FDS: descriptors that stand for writes to parts of a region.
+//! DEVICE_GET_REGION_IO_FDS: descriptors that replace writes to parts of a region.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -28,7 +28,7 @@ pub struct IoFd {
     pub kind: IoFdKind,
     /// KVM's flags for this kind.
     pub flags: u32,
-    /// The value to match, or what the descriptor's messages carry back.
+    /// The value to match, or the value that the descriptor's messages carry.
     pub data: u64,
 }
 
@@ -37,7 +37,7 @@ pub struct IoFd {
 pub struct RegionIoFds {
     /// Which region.
     pub index: RegionIndex,
-    /// Its parts.
+    /// Parts of the region with a descriptor each.
     pub parts: Vec<IoFd>,
     /// Parsed from a reply: bytes of a full reply, if this one left parts out because `argsz` was smaller.
     pub full_bytes: Option<u32>,
@@ -106,7 +106,7 @@ impl RegionIoFds {
     }
 }
 
-/// The parts of a reply of so many bytes that had none with it.
+/// The number of parts in a reply of `full_bytes` that carried none.
 fn count_in(full_bytes: u32) -> u32 {
     let parts_bytes = full_bytes.saturating_sub(size_of::<RawIoFds>() as u32);
     (parts_bytes / size_of::<RawPart>() as u32).clamp(1, MAX_PARTS as u32)

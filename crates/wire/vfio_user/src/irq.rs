@@ -33,7 +33,7 @@ pub struct IrqFlags {
     pub eventfd: bool,
     /// They can be masked.
     pub maskable: bool,
-    /// They mask themselves when they come.
+    /// The interrupts are masked automatically when they fire.
     pub automasked: bool,
     /// They are armed as a set: more of them only after all are disarmed.
     pub noresize: bool,
@@ -46,18 +46,18 @@ pub struct IrqInfo {
     pub index: IrqIndex,
     /// What can be done with them.
     pub flags: IrqFlags,
-    /// How many.
+    /// Number of interrupts.
     pub count: u32,
 }
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IrqAction {
-    /// Masks, or arms what tells of masking.
+    /// Mask now, or set the eventfd that signals masking.
     Mask,
-    /// Unmasks, or arms what tells of unmasking.
+    /// Unmask now, or set the eventfd that signals unmasking.
     Unmask,
-    /// Raises, or arms what tells of raising: this is how a vector gets its eventfd.
+    /// Raise now, or set the eventfd of a vector.
     Trigger,
 }
 
@@ -66,9 +66,9 @@ pub enum IrqAction {
 pub enum IrqData<'a> {
     /// To all of them, now.
     Now,
-    /// Now, to those whose byte is not 0; a byte each.
+    /// Act now on each interrupt whose byte is not 0.
     Where(&'a [u8]),
-    /// When it happens, by the eventfds that come with the message, one each; with no descriptors they are disarmed.
+    /// Set the eventfds that come with the message, one per interrupt; without descriptors, disarm them.
     EventFds,
 }
 

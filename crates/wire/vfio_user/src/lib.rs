@@ -1,11 +1,11 @@
 //! The vfio-user protocol: bytes of a socket to typed messages and back, for a server and for a client.
 //!
-//! The protocol is QEMU's (`docs/interop/vfio-user.rst`, version 0.0): VFIO's structures in messages over a Unix socket,
-//! each with a 16-byte header, numbers in the host's byte order, descriptors beside the bytes. Nothing here opens,
-//! reads or waits.
+//! The protocol is QEMU's (`docs/interop/vfio-user.rst`, version 0.0): VFIO's structures in messages over a Unix
+//! socket, each with a 16-byte header, in host byte order. Descriptors travel as ancillary data. This crate is
+//! sans-I/O.
 //!
-//! **A server** pushes what it received into a [`Reader`], takes each [`Message`] out, has [`Request::parse`] say what it
-//! asks, and appends the answer with [`Reply::encode`] or [`encode_error`]:
+//! **A server** pushes received bytes into a [`Reader`], takes each [`Message`] out, parses it with
+//! [`Request::parse`], and appends the answer with [`Reply::encode`] or [`encode_error`]:
 //!
 //! ```
 //! use byway_vfio_user_wire::{Incoming, Kind, Limits, Reader, Reply, Request, encode_error};
@@ -34,10 +34,10 @@
 //! # assert_eq!(out.len(), 16);
 //! ```
 //!
-//! **A client** appends [`Request::encode`] to what it sends and reads what comes with [`Reply::parse`].
+//! **A client** sends what [`Request::encode`] appends, and parses replies with [`Reply::parse`].
 //!
-//! What a peer said is checked where it is parsed: no bytes lead to a panic, and none to an allocation of more than
-//! [`Limits`] allow. What a peer means by it (which region, which vectors, which addresses) is for whoever asked.
+//! Peer input is checked while it is parsed: no bytes cause a panic, nor an allocation of more than [`Limits`] allow.
+//! What the values mean (which region, vectors, addresses) is checked by the caller.
 #![forbid(unsafe_code)]
 
 #[macro_use]

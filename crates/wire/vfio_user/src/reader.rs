@@ -1,9 +1,9 @@
 //! The incremental reader: bytes in, messages out.
 //!
-//! **Whose descriptors.** A stream socket hands descriptors over with the bytes that they were sent with, and one
-//! `recvmsg` never reads past the end of such a piece (`unix(7)`). So those that come with a chunk belong to the message
-//! that the chunk's last byte is in, as long as the peer sends each message by itself, as all known peers do, and the
-//! reader may take chunks of any size.
+//! **Assigning descriptors to messages.** A stream socket delivers descriptors with the bytes they were sent with,
+//! and one `recvmsg` never reads past the end of such a piece (`unix(7)`). So descriptors that come with a chunk
+//! belong to the message that contains the chunk's last byte. This holds if the peer sends each message separately,
+//! as all known peers do. The reader accepts chunks of any size.
 
 use crate::{Broken, Command, HEADER_BYTES, Header, Kind, WireError};
 
@@ -27,7 +27,7 @@ impl Limits {
     /// Fixed parts, lists and texts of any message that is not data: version texts, areas, small writes.
     const OTHER_BYTES: usize = 16 << 10;
 
-    /// What is taken as payload of `command`.
+    /// The largest payload accepted for `command`.
     fn payload_bytes(&self, command: Command) -> usize {
         match command {
             Command::REGION_READ | Command::REGION_WRITE | Command::DMA_READ | Command::DMA_WRITE => {
@@ -38,38 +38,38 @@ impl Limits {
     }
 }
 
-/// A whole message.
+/// A complete message.
 #[derive(Debug)]
 pub struct Message<'a, F> {
-    /// Its header.
+    /// Header of the message.
     pub header: Header,
     /// What follows the header: for [`Request::parse`](crate::Request::parse) or [`Reply::parse`](crate::Reply::parse).
     pub payload: &'a [u8],
-    /// The descriptors that came with it; what is not taken is closed with the message.
+    /// Its descriptors; those not taken are closed when the message is dropped.
     pub fds: Vec<F>,
 }
 
-/// What comes out of a stream.
+/// A message, or a refusal, read from the stream.
 #[derive(Debug)]
 pub enum Incoming<'a, F> {
     /// A message.
     Message(Message<'a, F>),
-    /// A message that cannot be taken. Its payload was skipped and its descriptors are closed; if it is a command whose
-    /// sender waits, [`encode_error`](crate::encode_error) answers it.
+    /// An invalid message. Its payload was skipped and its descriptors closed. If its sender waits for a reply,
+    /// answer it with [`encode_error`](crate::encode_error).
     Refused {
-        /// Its header.
+        /// Header of the message.
         header: Header,
         /// Why not.
         why: WireError,
     },
 }
 
-/// What was read of the message that is being received.
+/// State of the message being received.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// Its header is not whole.
+    /// The header is incomplete.
     Header,
-    /// Its payload is not whole.
+    /// The payload is incomplete.
     Payload(Header),
     /// Its payload is being skipped.
     Skip(Header, WireError, u32),
@@ -84,13 +84,13 @@ pub struct Reader<F> {
     limits: Limits,
     state: State,
     buffer: Vec<u8>,
-    /// What was taken out of the buffer, which is removed at the next push.
+    /// Consumed bytes of the buffer, removed at the next push.
     taken: usize,
-    /// Descriptors, with the position in the stream of the last byte that they came with.
+    /// Descriptors, each with the stream position of the last byte it came with.
     fds: Vec<(u64, F)>,
     /// Descriptors that were closed because the limit was met, with such a position.
     dropped: Option<(u64, usize)>,
-    /// Where descriptors came that the process had no room for: such a position.
+    /// Stream position at which descriptors were lost because the process had no free ones.
     lost: Option<u64>,
     /// Position in the stream of the buffer's first byte.
     base: u64,
@@ -116,7 +116,7 @@ impl<F> Reader<F> {
         self.limits = limits;
     }
 
-    /// Takes what one `recvmsg` received.
+    /// Adds the bytes and descriptors of one `recvmsg`.
     pub fn push(&mut self, bytes: &[u8], fds: impl IntoIterator<Item = F>) {
         self.buffer.drain(..self.taken);
         self.base += self.taken as u64;
@@ -128,19 +128,19 @@ impl<F> Reader<F> {
         }
     }
 
-    /// With what was pushed last came descriptors that this process had no room for (`MSG_CTRUNC`): their message is refused,
-    /// for without them it may say something else.
+    /// Notes that descriptors of the last push were lost (`MSG_CTRUNC`). Their message is refused, as it would mean
+    /// something else without them.
     pub fn note_lost_fds(&mut self) {
         self.lost = Some(self.last());
     }
 
-    /// Position in the stream of the last byte that came.
+    /// Stream position of the last byte received.
     fn last(&self) -> u64 {
         (self.base + self.buffer.len() as u64).saturating_sub(1)
     }
 
-    /// Keeps a descriptor, or closes it where there are more than a message may have: whatever the chunks are that a long
-    /// message comes in, a peer makes this process hold no more.
+    /// Stores a descriptor, or closes it if the message already has the maximum. This bounds a peer's descriptors in
+    /// this process, however a long message is cut.
     fn keep(&mut self, last: u64, fd: F) {
         if self.fds.len() < self.limits.fds {
             self.fds.push((last, fd));
@@ -150,7 +150,7 @@ impl<F> Reader<F> {
         self.dropped = Some((last, before + 1));
     }
 
-    /// Whether [`next`](Self::next) gives something. What is pushed of a message that is not wanted is skipped by asking.
+    /// Whether [`next`](Self::next) would return something. Skips the payload of refused messages.
     ///
     /// # Errors
     /// As [`next`](Self::next).
@@ -191,7 +191,7 @@ impl<F> Reader<F> {
         })
     }
 
-    /// Whether it stands between two messages: a stream may end here.
+    /// Whether no message is partly received: the stream may end here.
     pub fn is_between_messages(&self) -> bool {
         self.state == State::Header && self.taken == self.buffer.len()
     }
@@ -200,7 +200,7 @@ impl<F> Reader<F> {
         self.buffer.get(self.taken..).unwrap_or_default()
     }
 
-    /// Reads the header of the next message; false if it is not whole.
+    /// Parses the next header; false if it is incomplete.
     fn begin(&mut self) -> Result<bool, Broken> {
         let Some(bytes) = self.pending().first_chunk::<HEADER_BYTES>() else { return Ok(false) };
         let header = Header::parse(bytes);
@@ -230,7 +230,7 @@ impl<F> Reader<F> {
         })
     }
 
-    /// Gives the message out, whose payload is whole.
+    /// Returns the message, whose payload is complete.
     fn finish(&mut self, header: Header) -> Incoming<'_, F> {
         let begin = self.taken;
         self.taken += payload_bytes(&header);
@@ -247,13 +247,13 @@ impl<F> Reader<F> {
         Incoming::Message(Message { header, payload, fds })
     }
 
-    /// Whether descriptors were lost up to the byte before what is pending.
+    /// Whether descriptors were lost before the pending bytes; resets the mark.
     fn take_loss(&mut self) -> bool {
         let end = self.base + self.taken as u64;
         self.lost.take_if(|last| *last < end).is_some()
     }
 
-    /// The descriptors that came up to the byte before what is pending, and how many were closed.
+    /// Removes the descriptors received before the pending bytes; also returns how many were closed.
     fn take_fds(&mut self) -> (Vec<F>, usize) {
         let end = self.base + self.taken as u64;
         let mine = self.fds.iter().take_while(|(last, _)| *last < end).count();
@@ -263,7 +263,7 @@ impl<F> Reader<F> {
     }
 }
 
-/// Bytes behind `header`, which a message that has begun says are there.
+/// Payload bytes according to `header`.
 const fn payload_bytes(header: &Header) -> usize {
     (header.size_bytes as usize).saturating_sub(HEADER_BYTES)
 }

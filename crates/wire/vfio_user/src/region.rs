@@ -1,4 +1,4 @@
-//! DEVICE_GET_REGION_INFO: what a region is, and which parts of it a client may map.
+//! DEVICE_GET_REGION_INFO: size and flags of a region, and its mappable areas.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -41,7 +41,8 @@ pub struct RegionFlags {
     pub readable: bool,
     /// It can be written.
     pub writable: bool,
-    /// It can be mapped by the descriptor that comes with the reply: whole, or its areas where it names some.
+    /// The region can be mapped by the descriptor in the reply: the listed areas, or the whole region if none is
+    /// listed.
     pub mappable: bool,
 }
 
@@ -51,22 +52,22 @@ pub struct RegionFlags {
 pub struct Area {
     /// Where it begins in the region.
     pub offset: u64,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
-/// What a region is.
+/// Size, flags and mappable areas of a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegionInfo {
     /// Which region.
     pub index: RegionIndex,
     /// What can be done with it.
     pub flags: RegionFlags,
-    /// Its size; 0 where there is no such region.
+    /// Size in bytes; 0 if there is no such region.
     pub bytes: u64,
-    /// Where it begins in the descriptor's file: what is added to the offset of an area.
+    /// Offset of the region in the descriptor's file, added to an area's offset.
     pub file_offset: u64,
-    /// The parts that can be mapped; none named means all of it, if it is mappable.
+    /// The mappable areas; if empty, the whole region, if it is mappable.
     pub areas: Vec<Area>,
     /// Parsed from a reply: bytes of a full reply, if this one left areas out because `argsz` was smaller.
     pub full_bytes: Option<u32>,

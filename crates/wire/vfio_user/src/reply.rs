@@ -1,4 +1,4 @@
-//! Replies: what a command is answered with.
+//! Replies to commands.
 
 use crate::access::{encode_dma, parse_dma, parse_dma_written};
 use crate::header::{Header, Kind, frame};
@@ -7,24 +7,24 @@ use crate::{
     Access, Command, DeviceInfo, DmaUnmap, Errno, IrqInfo, RegionInfo, RegionIoFds, Version, WireError,
 };
 
-/// An answer. Descriptors do not stand in it: they go beside the bytes.
+/// A reply. Descriptors are passed separately, as ancillary data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
-    /// It is done, and there is nothing to say: DMA_MAP, SET_IRQS, DEVICE_RESET.
+    /// Success without a payload: DMA_MAP, SET_IRQS, DEVICE_RESET.
     Done,
-    /// What the server can do, of what the client proposed.
+    /// The server's capabilities, within the client's proposal.
     Version(Version),
-    /// What is no longer mapped: as asked.
+    /// The range that was unmapped, as requested.
     DmaUnmapped(DmaUnmap),
-    /// What the device is.
+    /// Type and size of the device.
     DeviceInfo(DeviceInfo),
-    /// What the region is. If it is mappable, its descriptor comes beside.
+    /// Size and flags of the region. If it is mappable, its descriptor is passed beside.
     RegionInfo(RegionInfo),
-    /// Which descriptors stand for writes to the region; they come beside.
+    /// Descriptors that replace writes to the region, passed beside.
     RegionIoFds(RegionIoFds),
     /// How many interrupts there are.
     IrqInfo(IrqInfo),
-    /// What the region holds.
+    /// Bytes read from the region.
     RegionRead {
         /// Where; its length is the data's.
         from: Access,
@@ -33,21 +33,21 @@ pub enum Reply<'a> {
     },
     /// The region is written.
     RegionWritten(Access),
-    /// So many writes were made.
+    /// The number of writes performed.
     RegionWrittenMulti {
-        /// How many.
+        /// Writes performed.
         writes: u64,
     },
-    /// What the client's memory holds.
+    /// Bytes read from the client's memory.
     DmaRead {
-        /// Where.
+        /// First address.
         address: u64,
         /// What.
         data: &'a [u8],
     },
     /// The client's memory is written.
     DmaWritten {
-        /// Where.
+        /// First address.
         address: u64,
         /// How much.
         bytes: u32,
@@ -58,7 +58,7 @@ impl<'a> Reply<'a> {
     /// Reads a reply.
     ///
     /// # Errors
-    /// [`WireError::Failed`] when it says that the command failed; else when its payload is not that of its command.
+    /// [`WireError::Failed`] if the reply reports a failure; another error if the payload does not fit its command.
     pub fn parse(header: &Header, payload: &'a [u8]) -> Result<Self, WireError> {
         if let Some(errno) = header.error {
             return Err(WireError::Failed(errno));
@@ -97,7 +97,7 @@ impl<'a> Reply<'a> {
         })
     }
 
-    /// Appends the reply to the command whose header is `to`, whole.
+    /// Appends the complete reply to the command with header `to`.
     pub fn encode(&self, to: &Header, out: &mut Vec<u8>) {
         self.encode_within(to, u32::MAX, out);
     }
@@ -127,13 +127,13 @@ impl<'a> Reply<'a> {
                 encode_dma(*address, data.len() as u64, out);
                 out.extend_from_slice(data);
             }
-            // 8 bytes of count serve those who read 8 and those who read 4, on the machines this runs on.
+            // An 8-byte count also works for peers that read 4 bytes, on little-endian machines.
             Self::DmaWritten { address, bytes } => encode_dma(*address, u64::from(*bytes), out),
         }
     }
 }
 
-/// Appends the reply that the command whose header is `to` failed: a header and nothing else.
+/// Appends an error reply to the command with header `to`: a header without payload.
 pub fn encode_error(to: &Header, errno: Errno, out: &mut Vec<u8>) {
     frame(reply_header(to, Some(errno)), out, |_| {});
 }

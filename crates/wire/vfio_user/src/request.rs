@@ -1,4 +1,4 @@
-//! Commands: what one side asks of the other.
+//! Commands, in either direction.
 
 use crate::access::{encode_dma, encode_writes, parse_dma};
 use crate::header::{Header, Kind, frame};
@@ -10,32 +10,32 @@ use crate::{
 
 /// A command. `argsz` is how many bytes of a reply's payload the sender takes.
 ///
-/// Descriptors do not stand in it: they come beside the bytes, in [`Message::fds`](crate::Message::fds).
+/// Descriptors are passed separately, in [`Message::fds`](crate::Message::fds).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// What the client can do; the first message.
+    /// The client's capabilities; the first message.
     Version(Version),
-    /// The device may touch this memory, by a descriptor if one came.
+    /// Makes memory accessible to the device, by a descriptor if one came.
     DmaMap(DmaMap),
     /// The device may touch this memory no more.
     DmaUnmap(DmaUnmap),
-    /// What is the device?
+    /// Gets type and size of the device.
     DeviceGetInfo,
-    /// What is this region?
+    /// Gets size and flags of a region.
     RegionGetInfo {
         /// Which region.
         index: RegionIndex,
         /// How long the answer may be.
         argsz: u32,
     },
-    /// Which descriptors stand for writes to this region?
+    /// Gets descriptors that replace writes to a region.
     RegionGetIoFds {
         /// Which region.
         index: RegionIndex,
         /// How long the answer may be.
         argsz: u32,
     },
-    /// How many interrupts of this kind are there?
+    /// Gets flags and number of interrupts of a type.
     IrqGetInfo {
         /// Which kind.
         index: IrqIndex,
@@ -140,7 +140,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Appends the command as a message. With `no_reply` nobody waits for its reply, and none may come.
+    /// Appends the command as a message. With `no_reply` the sender waits for no reply, and none may be sent.
     pub fn encode(&self, id: MessageId, no_reply: bool, out: &mut Vec<u8>) {
         frame(command_header(self.command(), id, no_reply), out, |out| self.encode_payload(out));
     }

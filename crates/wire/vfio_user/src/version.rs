@@ -9,15 +9,15 @@ use crate::layout::{put, take};
 /// The first message of a client and the first reply of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Version {
-    /// Both sides have the same, or part.
+    /// Major version: both sides must have the same.
     pub major: u16,
     /// The reply's is at most the proposal's.
     pub minor: u16,
-    /// What the sender can do; absent members have the protocol's defaults.
+    /// Capabilities of the sender; absent members have the protocol's defaults.
     pub capabilities: Capabilities,
 }
 
-/// What the sender of a version message can do. `None` stands for a default of the protocol, which the methods know.
+/// Capabilities of the sender of a version message. `None` means the protocol's default, which the methods return.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Capabilities {
@@ -27,7 +27,7 @@ pub struct Capabilities {
     /// Bytes of data that it takes with one message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_data_xfer_size: Option<u64>,
-    /// Mappings that it keeps at once.
+    /// Most mappings at the same time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_dma_maps: Option<u64>,
     /// Sizes of pages that mappings are made of, or'ed together.
@@ -53,32 +53,32 @@ pub struct TwinSocket {
 }
 
 impl Capabilities {
-    /// Descriptors that the sender takes with one message: 1 unless told.
+    /// Most descriptors that the sender accepts per message; default 1.
     pub fn max_msg_fds(&self) -> u32 {
         self.max_msg_fds.unwrap_or(1)
     }
 
-    /// Bytes of data that the sender takes with one message: 1 MiB unless told.
+    /// Most data bytes that the sender accepts per message; default 1 MiB.
     pub fn max_data_xfer_size(&self) -> u64 {
         self.max_data_xfer_size.unwrap_or(1 << 20)
     }
 
-    /// Mappings that the sender keeps at once: 65535 unless told.
+    /// Most mappings that the sender keeps at the same time; default 65,535.
     pub fn max_dma_maps(&self) -> u64 {
         self.max_dma_maps.unwrap_or(65_535)
     }
 
-    /// Sizes of pages: 4 KiB unless told.
+    /// Supported page sizes; default 4 KiB.
     pub fn pgsizes(&self) -> u64 {
         self.pgsizes.unwrap_or(4096)
     }
 
-    /// Whether the sender knows REGION_WRITE_MULTI: not unless told.
+    /// Whether the sender supports REGION_WRITE_MULTI; default false.
     pub fn write_multiple(&self) -> bool {
         self.write_multiple.unwrap_or(false)
     }
 
-    /// Whether the sender can have a second socket: not unless told.
+    /// Whether the sender supports a second socket; default false.
     pub fn has_twin_socket(&self) -> bool {
         self.twin_socket.is_some_and(|twin| twin.supported)
     }

@@ -1,4 +1,4 @@
-//! Messages as they stand in a socket: what the protocol writes down, what QEMU sends, and what a liar sends.
+//! Messages as bytes: the protocol's own, QEMU's, and invalid ones.
 #![allow(clippy::unwrap_used)]
 
 use byway_vfio_user_wire::*;
@@ -16,7 +16,7 @@ fn to(command: Command) -> Header {
 }
 
 #[test]
-fn a_read_of_a_register_stands_in_32_bytes() {
+fn register_read_takes_32_bytes() {
     let mut bytes = Vec::new();
     let from = Access { region: RegionIndex::BAR0, offset: 0x1c, bytes: 4 };
     Request::RegionRead(from).encode(MessageId(0x0102), false, &mut bytes);
@@ -108,10 +108,13 @@ fn accesses_that_run_past_the_end_of_all_numbers_are_refused() {
 fn capabilities_have_the_defaults_of_the_protocol() {
     for payload in [&[0, 0, 0, 0][..], b"\0\0\0\0\0", b"\0\0\0\0{}\0", b"\0\0\0\0{\"capabilities\":{}}\0"] {
         let Ok(Request::Version(version)) = parse(Command::VERSION, payload) else { panic!() };
-        let told = version.capabilities;
-        assert_eq!((told.max_msg_fds(), told.max_data_xfer_size(), told.pgsizes()), (1, 1 << 20, 4096));
+        let capabilities = version.capabilities;
         assert_eq!(
-            (told.max_dma_maps(), told.write_multiple(), told.has_twin_socket()),
+            (capabilities.max_msg_fds(), capabilities.max_data_xfer_size(), capabilities.pgsizes()),
+            (1, 1 << 20, 4096)
+        );
+        assert_eq!(
+            (capabilities.max_dma_maps(), capabilities.write_multiple(), capabilities.has_twin_socket()),
             (65_535, false, false)
         );
     }
@@ -127,7 +130,7 @@ fn capabilities_that_are_not_known_are_passed_over() {
 }
 
 #[test]
-fn capabilities_that_are_not_what_they_should_be_are_refused_in_words() {
+fn invalid_capabilities_are_refused_with_a_message() {
     for text in [&b"{"[..], b"{\"capabilities\":{\"max_msg_fds\":-1}}", b"{\"capabilities\":7}", b"\xff\xfe"]
     {
         let payload = [&[0; 4][..], text].concat();
@@ -157,7 +160,7 @@ fn parsed(payload: &[u8]) -> Result<RegionInfo, WireError> {
 }
 
 #[test]
-fn a_region_says_how_long_its_answer_is_to_those_who_take_less() {
+fn region_info_reports_its_full_size_to_a_client_that_accepts_less() {
     let info = region(vec![Area { offset: 0x1000, bytes: 0x1000 }]);
     let short = parsed(&encoded(&info, 32)).unwrap();
     assert_eq!((short.full_bytes, short.areas.len()), (Some(64), 0));
@@ -165,7 +168,7 @@ fn a_region_says_how_long_its_answer_is_to_those_who_take_less() {
 }
 
 #[test]
-fn capabilities_of_a_region_that_lead_astray_are_refused() {
+fn region_capabilities_that_point_outside_are_refused() {
     let good = encoded(&region(vec![Area { offset: 0x1000, bytes: 0x1000 }]), 64);
     let with = |at: usize, word: u32| {
         let mut payload = good.clone();

@@ -1,10 +1,10 @@
-//! The reader: any bytes in any pieces end in the same messages, and the stream stays in step.
+//! The reader: any bytes, cut at any point, yield the same messages, and the stream stays in step.
 #![allow(clippy::unwrap_used)]
 
 use byway_vfio_user_wire::*;
 use proptest::prelude::*;
 
-/// What came out, in words that can be compared.
+/// Reader output as comparable values.
 #[derive(Debug, PartialEq, Eq)]
 enum Out {
     Message(Header, Vec<u8>, Vec<u32>),
@@ -70,7 +70,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn what_is_read_does_not_depend_on_the_pieces(bytes in stream(), pieces in proptest::collection::vec(1..50_usize, 1..5)) {
+    fn messages_do_not_depend_on_the_pieces(bytes in stream(), pieces in proptest::collection::vec(1..50_usize, 1..5)) {
         let limits = Limits { data_bytes: 24, fds: 2 };
         prop_assert_eq!(read(&bytes, &pieces, limits), read(&bytes, &[usize::MAX], limits));
     }
@@ -134,7 +134,7 @@ fn a_message_shorter_than_its_header_breaks_the_stream() {
 }
 
 #[test]
-fn what_is_neither_command_nor_reply_is_refused() {
+fn message_that_is_neither_command_nor_reply_is_refused() {
     let mut bytes = message(13, &[]);
     bytes[if cfg!(target_endian = "little") { 8 } else { 11 }] = 2;
     let out = read(&bytes, &[100], Limits::default());
@@ -207,7 +207,7 @@ fn a_message_whose_descriptors_were_lost_is_refused_and_no_other() {
 }
 
 #[test]
-fn it_tells_whether_a_stream_may_end_here() {
+fn reader_reports_whether_the_stream_may_end_here() {
     let mut reader = Reader::<u32>::new(Limits::default());
     assert!(reader.is_between_messages());
     let bytes = message(2, &[0; 32]);
@@ -220,7 +220,7 @@ fn it_tells_whether_a_stream_may_end_here() {
 }
 
 #[test]
-fn a_message_is_ready_once_it_is_whole_whether_it_is_wanted_or_not() {
+fn is_ready_once_a_message_is_complete_accepted_or_not() {
     let unwanted = message(u16::MAX, &[0; 300]);
     for bytes in [message(2, &[0; 32]), unwanted] {
         let mut reader = Reader::<u32>::new(Limits::default());

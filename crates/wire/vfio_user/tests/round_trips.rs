@@ -1,4 +1,4 @@
-//! What is encoded is what is parsed, whatever it says.
+//! Round trips: whatever is encoded is parsed unchanged.
 #![allow(clippy::unwrap_used)]
 
 use byway_vfio_user_wire::*;
@@ -180,7 +180,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_device_is_comes_back_as_it_was_said(has_reset: bool, is_pci: bool, regions: u32, irqs: u32, flags: [bool; 4]) {
+    fn device_info_round_trips(has_reset: bool, is_pci: bool, regions: u32, irqs: u32, flags: [bool; 4]) {
         comes_back(Command::DEVICE_GET_INFO, &Reply::DeviceInfo(DeviceInfo { has_reset, is_pci, regions, irqs }));
         let [eventfd, maskable, automasked, noresize] = flags;
         let flags = IrqFlags { eventfd, maskable, automasked, noresize };

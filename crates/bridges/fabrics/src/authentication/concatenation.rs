@@ -8,9 +8,9 @@ use crate::tls::{PskHash, TlsPsk};
 /// What an authentication makes a key for (SC_C).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Concatenation {
-    /// The first TLS between the two: asked for in the clear.
+    /// The first TLS connection of host and controller, requested over an unencrypted one.
     New,
-    /// TLS in place of the one that it is asked for over.
+    /// A new TLS key, requested over an existing TLS connection.
     Replacement,
 }
 
@@ -23,9 +23,9 @@ impl Concatenation {
         }
     }
 
-    /// Those of `suites` that a key can be made with: TLS has no cipher suite with SHA-512, and without a group there is no secret
-    /// but the one that many connections share. SHA-256 comes first where it is among them: GnuTLS before 3.8.11, by which Linux
-    /// hosts speak TLS, binds every key by it.
+    /// The suites of `suites` that can produce a TLS key. TLS has no cipher suite with SHA-512, and without a
+    /// Diffie-Hellman group the only secret is the long-lived one. SHA-256 comes first if it is among them: GnuTLS
+    /// before 3.8.11, which Linux hosts use, binds every key by it.
     #[must_use]
     pub fn suites(suites: &AuthSuites) -> AuthSuites {
         let mut hashes: Vec<_> =
@@ -35,7 +35,7 @@ impl Concatenation {
         AuthSuites { hashes, groups }
     }
 
-    /// The number in messages of what is asked for, if anything is.
+    /// The SC_C value of a request; 0 for none.
     pub(super) fn id_of(asked: Option<Self>) -> u8 {
         asked.map_or(0, Self::id)
     }
@@ -49,7 +49,7 @@ const fn psk_hash(hash: AuthHash) -> Option<PskHash> {
     }
 }
 
-/// The key that both sides make of the secret of the exchange and both challenges; none where none was asked for.
+/// The TLS key derived from the exchange's secret and both challenges; `None` if none was requested.
 pub(super) fn psk(agreed: &Agreed, parties: &Parties, c1: &[u8], c2: &[u8]) -> Option<TlsPsk> {
     agreed.concatenation?;
     let key = agreed.hash.hmac(&agreed.hash.digest(&agreed.shared), &[c1, c2]);

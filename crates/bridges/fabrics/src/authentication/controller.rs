@@ -1,4 +1,4 @@
-//! A controller's side: it takes what a host sends, in whatever order, and knows what the host is to be sent.
+//! The controller's side: accepts a host's messages in any order, and provides the messages for the host.
 
 use super::host::{check_length, check_transaction};
 use super::response::{Agreed, Asked, Owner};
@@ -14,19 +14,19 @@ pub struct ControllerAuthentication {
     parties: Parties,
     secrets: AuthSecrets,
     suites: AuthSuites,
-    /// What a host may ask to have a key of TLS made for.
+    /// The kind of TLS key that a host may request.
     concatenation: Option<Concatenation>,
-    /// It must ask for one.
+    /// The host must request one.
     is_required: bool,
     /// The key that was made, until it is taken.
     psk: Option<TlsPsk>,
     state: State,
 }
 
-/// Where an authentication stands after a message.
+/// State of an authentication after a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes on.
+    /// In progress.
     GoesOn,
     /// The host is authenticated.
     Authenticated,
@@ -52,7 +52,7 @@ enum State {
     Failed,
 }
 
-/// What a challenge is made of.
+/// Parameters of a challenge.
 #[derive(Debug)]
 struct Exchange {
     transaction: u16,
@@ -82,7 +82,7 @@ impl ControllerAuthentication {
         Self { concatenation: Some(concatenation), ..self }
     }
 
-    /// Has the host have one made, and does not authenticate it otherwise.
+    /// Requires the host to request a TLS key; otherwise it is not authenticated.
     #[must_use]
     pub fn requiring(self, concatenation: Concatenation) -> Self {
         Self { is_required: true, ..self.allowing(concatenation) }
@@ -93,7 +93,7 @@ impl ControllerAuthentication {
         if self.is_under_way() { None } else { self.psk.take() }
     }
 
-    /// Who authenticates to whom.
+    /// Names of host and subsystem.
     pub fn parties(&self) -> &Parties {
         &self.parties
     }
@@ -134,7 +134,7 @@ impl ControllerAuthentication {
         Verdict::Failed(error)
     }
 
-    /// The data of an Authentication Receive, and where the authentication stands once the host has it.
+    /// The data of an Authentication Receive, and the state once the host has it.
     pub fn receive(&mut self) -> (Vec<u8>, Verdict) {
         let (message, state, verdict) = match std::mem::replace(&mut self.state, State::Failed) {
             State::Negotiated(exchange) => {
@@ -213,7 +213,7 @@ impl ControllerAuthentication {
         })
     }
 
-    /// Checks the host's response, and makes the controller's where it is asked for.
+    /// Checks the host's response, and computes the controller's if it was challenged.
     fn check(&mut self, exchange: &Exchange, reply: &Reply) -> Result<State, AuthenticationError> {
         let Exchange { transaction, hash, group, entropy, concatenation } = exchange;
         check_length(*hash, reply.response.len())?;
@@ -286,7 +286,7 @@ impl State {
         }
     }
 
-    /// What is to come.
+    /// The message expected next.
     fn awaited(&self) -> &'static str {
         match self {
             Self::Idle => "Negotiate",

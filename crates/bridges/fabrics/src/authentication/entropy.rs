@@ -1,4 +1,4 @@
-//! What one authentication takes at random.
+//! Random bytes of one authentication.
 
 use core::fmt;
 
@@ -10,7 +10,7 @@ const CHALLENGE_BYTES: usize = 64;
 const EXPONENT_BYTES: usize = 64;
 const BYTES: usize = CHALLENGE_BYTES + EXPONENT_BYTES + 4;
 
-/// What one authentication takes at random: a challenge, a secret exponent, a sequence number. Never to be used twice.
+/// Random bytes of one authentication: a challenge, a secret exponent, a sequence number. Never reuse them.
 pub struct Entropy([u8; BYTES]);
 
 impl Entropy {
@@ -24,17 +24,17 @@ impl Entropy {
         Ok(Self(bytes))
     }
 
-    /// From bytes that were made before: for tests, which are to give the same each time.
+    /// From given bytes, for reproducible tests.
     pub fn of_bytes(bytes: [u8; BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// A challenge of so many bytes, 64 at most.
+    /// A challenge of `bytes` bytes, 64 at most.
     pub(super) fn challenge(&self, bytes: usize) -> &[u8] {
         self.0.get(..bytes.min(CHALLENGE_BYTES)).unwrap_or_default()
     }
 
-    /// A secret exponent of so many bytes, 64 at most.
+    /// A secret exponent of `bytes` bytes, 64 at most.
     pub(super) fn exponent(&self, bytes: usize) -> &[u8] {
         let end = CHALLENGE_BYTES + bytes.min(EXPONENT_BYTES);
         self.0.get(CHALLENGE_BYTES..end).unwrap_or_default()

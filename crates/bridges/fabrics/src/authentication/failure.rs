@@ -20,10 +20,10 @@ pub enum AuthenticationError {
     /// The host challenges the controller, which does not answer.
     #[error("the controller was challenged and does not answer")]
     Unanswered,
-    /// A key of TLS is asked for, without the challenge that it is made of.
+    /// A TLS key was requested without the host's challenge, which it is derived from.
     #[error("the host asks for a secure channel and sends no challenge to make its key of")]
     Unchallenged,
-    /// The two challenges are the same: the peer repeats what it was sent.
+    /// Both challenges are equal: the peer reflects the challenge it was sent.
     #[error("the peer repeats the challenge that it was sent")]
     Repeated,
     /// No hash is known to both sides, or allowed by both.
@@ -35,7 +35,7 @@ pub enum AuthenticationError {
     /// DH-HMAC-CHAP is not offered.
     #[error("the host does not offer DH-HMAC-CHAP")]
     Protocol,
-    /// A secure channel was asked for where there can be none.
+    /// A secure channel was requested where none is possible.
     #[error("the host asks for a secure channel made of the authentication, which is not to be had here")]
     SecureChannel,
     /// The peer's DH value is none.
@@ -44,24 +44,24 @@ pub enum AuthenticationError {
     /// A message cannot be read.
     #[error("{0}")]
     Message(#[from] MessageError),
-    /// A message came that was not to come now.
+    /// An unexpected message.
     #[error("{found} came where {expected} was to come")]
     Order {
-        /// What came.
+        /// The message received.
         found: AuthId,
-        /// What was to come.
+        /// The message expected.
         expected: &'static str,
     },
-    /// A message was asked for where one was to be sent.
+    /// A message was requested while one must be sent.
     #[error("a message is asked for where {expected} was to come")]
     Early {
-        /// What was to come.
+        /// The message expected.
         expected: &'static str,
     },
     /// A message of another transaction.
     #[error("a message of transaction {found} came in transaction {expected}")]
     Transaction {
-        /// Its transaction.
+        /// The message's transaction identifier.
         found: u16,
         /// This one.
         expected: u16,
@@ -78,7 +78,7 @@ pub enum AuthenticationError {
 }
 
 impl AuthenticationError {
-    /// What the peer is told.
+    /// The failure reason for the peer.
     pub fn explanation(&self) -> AuthFailure {
         match self {
             Self::HostSecret

@@ -47,7 +47,7 @@ impl DhGroup {
         Self::ALL.into_iter().find(|group| group.id() == id)
     }
 
-    /// Its identifier.
+    /// DH group identifier.
     pub const fn id(self) -> DhGroupId {
         match self {
             Self::Null => DhGroupId::NULL,
@@ -138,7 +138,7 @@ impl DhGroup {
     }
 }
 
-/// `base` to the power of a secret exponent, in a time that tells its length alone.
+/// `base` to the power of a secret exponent. The time taken depends only on the exponent's length.
 fn power(base: &BoxedUint, exponent: &[u8], field: &BoxedMontyParams) -> Zeroizing<Vec<u8>> {
     let bits = 8 * exponent.len() as u32;
     let mut exponent = BoxedUint::from_be_slice_truncated(exponent, bits);

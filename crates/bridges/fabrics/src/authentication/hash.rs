@@ -53,7 +53,7 @@ impl AuthHash {
         Self::ALL.into_iter().find(|hash| hash.id() == id)
     }
 
-    /// Its identifier.
+    /// Hash identifier.
     pub const fn id(self) -> HashId {
         match self {
             Self::Sha256 => HashId::SHA256,
@@ -90,7 +90,7 @@ impl AuthHash {
         with_hash!(self, H => Zeroizing::new(keyed::<Hmac<H>>(key, parts).finalize().into_bytes().to_vec()))
     }
 
-    /// Whether `found` is that HMAC, in a time that does not tell how much of it is.
+    /// Whether `found` is that HMAC; compares in constant time.
     pub(super) fn verify(self, key: &[u8], parts: &[&[u8]], found: &[u8]) -> bool {
         with_hash!(self, H => keyed::<Hmac<H>>(key, parts).verify_slice(found).is_ok())
     }

@@ -1,4 +1,4 @@
-//! A host's side: each step is a type, and takes the one message that may come then.
+//! The host's side: each step is a type that accepts the one message allowed then.
 
 use super::response::{Agreed, Asked, Owner};
 use super::{
@@ -28,9 +28,9 @@ pub struct HostChallenged {
 /// An authentication that has failed.
 #[derive(Debug)]
 pub struct HostFailure {
-    /// Why.
+    /// The error.
     pub error: AuthenticationError,
-    /// What the controller is told, unless it knows.
+    /// The failure message for the controller, unless it already knows.
     pub message: Option<Vec<u8>>,
 }
 
@@ -45,7 +45,8 @@ struct Side {
 }
 
 impl HostNegotiation {
-    /// Begins: the first message is Negotiate. The controller is challenged where there is a secret of it.
+    /// Begins with Negotiate, the first message. The host challenges the controller if it has the controller's
+    /// secret.
     pub fn begin(
         parties: Parties,
         secrets: AuthSecrets,
@@ -56,7 +57,7 @@ impl HostNegotiation {
         Self::of(Side { parties, secrets, transaction, entropy, concatenation: None }, suites)
     }
 
-    /// The same, for a key of TLS as well: [`HostChallenged::psk`]. Of `suites` those are used that it can be made with.
+    /// As `begin`, and also derives a TLS key: [`HostChallenged::psk`]. Uses those of `suites` that can produce one.
     pub fn concatenating(
         concatenation: Concatenation,
         parties: Parties,
@@ -103,8 +104,8 @@ impl HostNegotiation {
 }
 
 impl HostChallenged {
-    /// Takes Success1: the host is authenticated, and the controller where it was challenged. Then the last message is Success2,
-    /// else there is none.
+    /// Takes Success1: the host is authenticated, and the controller too if it was challenged. Then the last message
+    /// is Success2; otherwise there is none.
     ///
     /// # Errors
     /// If the controller fails the authentication, or its response is wrong.
@@ -116,7 +117,7 @@ impl HostChallenged {
         checked.map_err(|error| self.side.fail(error))
     }
 
-    /// The key of TLS, where one was asked for. It counts once the authentication has succeeded.
+    /// The TLS key, if one was requested. Valid once the authentication has succeeded.
     pub fn psk(&self) -> Option<TlsPsk> {
         let (challenge, _) = self.challenge.as_ref()?;
         concatenation::psk(&self.agreed, &self.side.parties, &self.asked, challenge)
@@ -143,7 +144,7 @@ impl HostChallenged {
     }
 }
 
-/// What comes of a challenge: what both sides agreed on, C2 and S2 where there are any, and Reply.
+/// Result of a challenge: the agreed parameters, C2 and S2 if any, and Reply.
 type Replied = (Agreed, Option<(Vec<u8>, u32)>, Vec<u8>);
 
 impl Side {
@@ -201,7 +202,7 @@ impl Side {
     }
 }
 
-/// A challenge or a response is as long as its hash.
+/// Checks that a challenge or response has the length of its hash.
 pub fn check_length(hash: AuthHash, found: usize) -> Result<(), MessageError> {
     let expected = hash.bytes();
     if found == expected { Ok(()) } else { Err(MessageError::HashLength { found, expected }) }

@@ -1,4 +1,4 @@
-//! The messages as types: read from what a peer sent, and written.
+//! Authentication messages as types, parsed and encoded.
 
 use byway_spec::authentication::{
     AuthFailure, AuthHeader, AuthId, AuthType, ChallengeHeader, DhGroupId, Failure, HashId, IDS_MAX,
@@ -6,10 +6,10 @@ use byway_spec::authentication::{
 };
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-/// A message. What reserved fields hold, and what stands behind its end, is not looked at.
+/// A message. Reserved fields, and bytes behind its end, are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuthMessage {
-    /// A host says what it would use.
+    /// A host proposes hashes and groups.
     Negotiate(Negotiate),
     /// A controller challenges the host.
     Challenge(Challenge),
@@ -26,14 +26,14 @@ pub enum AuthMessage {
     Failure1 {
         /// The transaction.
         transaction: u16,
-        /// Why.
+        /// The reason.
         explanation: AuthFailure,
     },
     /// The host does.
     Failure2 {
         /// The transaction.
         transaction: u16,
-        /// Why.
+        /// The reason.
         explanation: AuthFailure,
     },
 }
@@ -43,7 +43,7 @@ pub enum AuthMessage {
 pub struct Negotiate {
     /// The transaction.
     pub transaction: u16,
-    /// SC_C: the secure channel that is asked for; 0 for none.
+    /// SC_C: the secure channel requested; 0 for none.
     pub secure_channel: u8,
     /// Hashes, the preferred first; nothing where DH-HMAC-CHAP is not among the protocols.
     pub hashes: Vec<HashId>,
@@ -90,7 +90,7 @@ pub struct Reply {
 pub struct Success1 {
     /// The transaction.
     pub transaction: u16,
-    /// HL: bytes of a response, also where there is none.
+    /// HL: length of a response, even if there is none.
     pub hash_bytes: u8,
     /// R2, where the controller was challenged.
     pub response: Option<Vec<u8>>,
@@ -111,12 +111,12 @@ pub enum MessageError {
     /// None that is known.
     #[error("message {id} of type {kind} is not known")]
     Unknown {
-        /// Its type.
+        /// AUTH_TYPE of the message.
         kind: AuthType,
         /// Which it is.
         id: AuthId,
     },
-    /// More identifiers than there is room for.
+    /// More identifiers than fit.
     #[error("a list of {0} identifiers is longer than its room")]
     Identifiers(u8),
     /// CVALID or RVALID is neither 0 nor 1.
@@ -125,7 +125,7 @@ pub enum MessageError {
     /// A challenge or a response of another length than its hash has.
     #[error("a challenge or response has {found} bytes where its hash has {expected}")]
     HashLength {
-        /// Its length.
+        /// The length found.
         found: usize,
         /// That of the hash.
         expected: usize,
@@ -172,7 +172,7 @@ impl AuthMessage {
         }
     }
 
-    /// Its transaction.
+    /// Transaction identifier.
     pub const fn transaction(&self) -> u16 {
         match self {
             Self::Negotiate(Negotiate { transaction, .. })
@@ -283,7 +283,7 @@ impl Reply {
         let head: ReplyHeader = cursor.take()?;
         let is_challenge = flag(head.cvalid)?;
         let response = cursor.bytes(head.hl.into())?;
-        // Its room is there also where there is none.
+        // The field is present even without a challenge.
         let challenge = cursor.bytes(head.hl.into())?;
         Ok(Self {
             transaction: head.header.t_id,
@@ -340,7 +340,7 @@ fn flag(byte: u8) -> Result<bool, MessageError> {
     }
 }
 
-/// What is left of a message.
+/// The unparsed rest of a message.
 struct Cursor<'a>(&'a [u8]);
 
 impl Cursor<'_> {

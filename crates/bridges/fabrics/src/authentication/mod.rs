@@ -1,16 +1,17 @@
 //! In-band authentication by DH-HMAC-CHAP (Base 2.1, section 8.3.5), for a host and for a controller.
 //!
-//! | message | from | what it brings |
+//! | message | from | content |
 //! |---|---|---|
-//! | Negotiate | host | the hashes and groups it would use |
-//! | Challenge | controller | those that are used, a challenge, its DH value |
-//! | Reply | host | the response to it, its own DH value, and a challenge where it wants to know the controller too |
+//! | Negotiate | host | the hashes and groups it supports |
+//! | Challenge | controller | the selected hash and group, a challenge, its DH value |
+//! | Reply | host | the response, its own DH value, and a challenge if it authenticates the controller |
 //! | Success1 | controller | the response to that challenge |
-//! | Success2 | host | that it was right |
+//! | Success2 | host | confirms that response |
 //!
-//! Nobody's secret is sent: each side shows that it knows the host's by the HMAC of a challenge, and the controller's
-//! likewise. [`HostNegotiation`] is a host's side, each step of which is a type; [`ControllerAuthentication`] is the other,
-//! which takes whatever a host sends in whatever order. With a [`Concatenation`] both come to the same key for TLS as well.
+//! No secret is sent: each side proves by the HMAC of a challenge that it knows the host's secret, and likewise the
+//! controller's. [`HostNegotiation`] is the host's side, each step of which is a type. [`ControllerAuthentication`]
+//! is the controller's, which accepts messages in any order. With a [`Concatenation`] both also derive the same TLS
+//! key.
 
 mod concatenation;
 mod controller;
@@ -39,7 +40,7 @@ use crate::Nqn;
 /// Most bytes of a message: a reply in the largest group, with room to spare.
 pub const AUTH_MESSAGE_BYTES_MAX: usize = 4096;
 
-/// Who authenticates to whom.
+/// Names of host and subsystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parties {
     /// The host's name.
@@ -48,7 +49,7 @@ pub struct Parties {
     pub subsystem: Nqn,
 }
 
-/// What is known of both sides. Cloning copies the secrets, which are wiped when they are dropped.
+/// Secrets of both sides. Clones copy the secrets; each is wiped when dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthSecrets {
     /// The host's, by which it is known.

@@ -1,4 +1,4 @@
-//! What a challenge is answered with (Base 2.1, sections 8.3.5.5.4 and 8.3.5.5.5).
+//! Responses to challenges (Base 2.1, sections 8.3.5.5.4 and 8.3.5.5.5).
 
 use zeroize::Zeroizing;
 
@@ -13,11 +13,11 @@ pub struct Agreed {
     pub shared: Zeroizing<Vec<u8>>,
     /// The transaction.
     pub transaction: u16,
-    /// What a key of TLS is made for, where one is.
+    /// The kind of TLS key to derive, if any.
     pub concatenation: Option<Concatenation>,
 }
 
-/// Whose response it is.
+/// The side that responds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// The host's, R1.
@@ -35,10 +35,10 @@ impl Owner {
     }
 }
 
-/// A challenge, and who is to answer it.
+/// A challenge, and the side that must answer it.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// Who answers.
+    /// The side that answers.
     pub owner: Owner,
     /// The secret.
     pub secret: &'a DhchapSecret,
@@ -84,7 +84,7 @@ impl Asked<'_> {
     }
 }
 
-/// A challenge as it is answered: with the secret of the exchange in it, where there is one.
+/// The augmented challenge: mixed with the secret of the Diffie-Hellman exchange, if there is one.
 fn augmented(agreed: &Agreed, challenge: &[u8]) -> Zeroizing<Vec<u8>> {
     match agreed.shared.is_empty() {
         true => Zeroizing::new(challenge.to_vec()),

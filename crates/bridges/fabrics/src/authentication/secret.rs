@@ -38,10 +38,10 @@ pub enum SecretError {
     /// The hash is not known.
     #[error("the hash of a secret is 00 (none), 01 (SHA-256), 02 (SHA-384) or 03 (SHA-512)")]
     Hash,
-    /// What stands behind the hash is no base64.
+    /// The text behind the hash is not base64.
     #[error("the secret is not base64")]
     Base64,
-    /// The secret has another length than its hash asks for.
+    /// The secret's length does not fit its hash.
     #[error("a secret has 32, 48 or 64 bytes and a checksum, as many as its hash where it has one")]
     Length,
     /// The checksum is wrong: it was copied wrongly.
@@ -63,7 +63,7 @@ impl DhchapSecret {
         Ok(Self { bytes, transform })
     }
 
-    /// The text, which is to be kept as what it is.
+    /// The secret as text. The caller must protect it.
     pub fn reveal(&self) -> String {
         let transform = self.transform.map_or(0, |hash| hash.id().0);
         format!("{PREFIX}{transform:02x}:{}:", *checked::encode(&self.bytes))

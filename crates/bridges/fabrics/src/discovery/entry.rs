@@ -10,7 +10,7 @@ use zerocopy::FromBytes;
 
 use crate::{Nqn, NqnError};
 
-/// What the specification asks of an admin queue at least.
+/// The smallest admin queue size of the specification.
 const ASQSZ_MIN: u16 = 32;
 
 /// Whether a secure channel is needed.
@@ -37,7 +37,7 @@ pub struct Entry {
     pub transport: TransportType,
     /// Family of the address.
     pub family: AddressFamily,
-    /// What is there.
+    /// Type of the subsystem.
     pub kind: SubsystemType,
     /// Whether a secure channel is needed.
     pub secure_channel: SecureChannel,
@@ -45,7 +45,7 @@ pub struct Entry {
     pub no_flow_control: bool,
     /// Port of the subsystem, by its number.
     pub port_id: u16,
-    /// CNTLID: FFFFh for a controller that is made, FFFEh for any that is there.
+    /// CNTLID: FFFFh for a dynamic controller, FFFEh for any static one.
     pub cntlid: u16,
     /// Most entries of the admin submission queue.
     pub admin_entries: u16,
@@ -74,7 +74,7 @@ pub enum EntryError {
 }
 
 impl Entry {
-    /// A subsystem at a TCP address, whose controllers are made for their hosts.
+    /// A subsystem at a TCP address, with dynamic controllers.
     pub fn tcp(subsystem: Nqn, address: IpAddr, port: u16) -> Self {
         let family = if address.is_ipv6() { AddressFamily::IPV6 } else { AddressFamily::IPV4 };
         Self {

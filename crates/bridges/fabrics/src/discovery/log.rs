@@ -4,7 +4,7 @@ use byway_spec::fabrics::{DISCOVERY_RECORD_BYTES, DiscoveryHeader};
 
 use crate::Entry;
 
-/// The discovery log that one host may see, with the count of its changes.
+/// The discovery log visible to one host, with its generation counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiscoveryLog {
     generation: u64,
@@ -12,8 +12,8 @@ pub struct DiscoveryLog {
 }
 
 impl DiscoveryLog {
-    /// Has these entries as of `generation`, which the service counts for all of its hosts; says whether this one sees a change,
-    /// which it is to be told of if it waits for one.
+    /// Sets the entries as of `generation`, which the service counts for all hosts. Returns whether this host's view
+    /// changed: then it gets an event if it has requested one.
     pub fn set(&mut self, generation: u64, entries: Vec<Entry>) -> bool {
         self.generation = generation;
         let has_changed = self.entries != entries;

@@ -1,4 +1,4 @@
-//! The discovery log: what a discovery controller tells, and how a host reads it (Base 2.1, sections 3.1.3.3 and
+//! The discovery log: a controller's entries, and a host's reading of them (Base 2.1, sections 3.1.3.3 and
 //! 5.1.12.3.1).
 
 mod entry;

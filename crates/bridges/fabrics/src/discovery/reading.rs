@@ -14,7 +14,7 @@ const TRIES: u32 = 10;
 
 const RECORD_BYTES: u64 = DISCOVERY_RECORD_BYTES as u64;
 
-/// What a host does next.
+/// The host's next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Reads this part of the log, and gives it to [`LogReading::take`].
@@ -32,12 +32,12 @@ pub enum Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// Less came than was asked for.
+    /// Less data than requested.
     #[error("{bytes} bytes of the discovery log came, {expected} were asked for")]
     Short {
-        /// What came.
+        /// Bytes received.
         bytes: usize,
-        /// What was asked for.
+        /// Bytes requested.
         expected: usize,
     },
     /// RECFMT is not 0.
@@ -77,7 +77,7 @@ pub struct LogReading {
 }
 
 impl LogReading {
-    /// In parts of at most so many bytes, which is 1024 at least.
+    /// Reads in parts of at most `part_bytes`, at least 1024.
     pub const fn new(part_bytes: u32) -> Self {
         let whole_records = part_bytes - part_bytes % DISCOVERY_RECORD_BYTES as u32;
         let least = DISCOVERY_RECORD_BYTES as u32;
@@ -93,7 +93,7 @@ impl LogReading {
         }
     }
 
-    /// What is to be done next.
+    /// The next step.
     pub fn step(&self) -> Step {
         match self.phase {
             Phase::Header | Phase::Check => Step::Read { offset: 0, bytes: RECORD_BYTES as u32 },
@@ -102,7 +102,7 @@ impl LogReading {
         }
     }
 
-    /// Takes what was read. More than was asked for is not looked at.
+    /// Takes a part that was read. Bytes beyond the requested ones are ignored.
     ///
     /// # Errors
     /// If the log cannot be read.

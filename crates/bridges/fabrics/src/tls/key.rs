@@ -13,7 +13,7 @@ const PREFIX: &str = "NVMeTLSkey-1:";
 /// Lengths that keys have.
 const LENGTHS_BYTES: [usize; 2] = [32, 48];
 
-/// A key that a host and a subsystem are told. It is not shown by `Debug`, and wiped when it is dropped.
+/// A TLS key configured on a host and a subsystem. `Debug` does not show it, and it is wiped when dropped.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct TlsKey {
     bytes: Vec<u8>,
@@ -31,10 +31,10 @@ pub enum TlsKeyError {
     /// The hash is not known.
     #[error("the hash of a TLS key is 00 (none), 01 (SHA-256) or 02 (SHA-384)")]
     Hash,
-    /// What stands behind the hash is no base64.
+    /// The text behind the hash is not base64.
     #[error("the TLS key is not base64")]
     Base64,
-    /// The key has another length than its hash asks for.
+    /// The key's length does not fit its hash.
     #[error("a TLS key has 32 or 48 bytes and a checksum, as many as its hash where it has one")]
     Length,
     /// The checksum is wrong: it was copied wrongly.
@@ -56,7 +56,7 @@ impl TlsKey {
         Ok(Self { bytes, transform })
     }
 
-    /// The text, which is to be kept as what it is.
+    /// The key as text. The caller must protect it.
     pub fn reveal(&self) -> String {
         let transform = self.transform.map_or(0, PskHash::number);
         format!("{PREFIX}{transform:02}:{}:", *checked::encode(&self.bytes))

@@ -8,8 +8,8 @@
 //! | digest (version 1) | the retained key, both names | HMAC |
 //! | TLS PSK and its identity: [`TlsPsk`] | the retained key, both names, the digest | HKDF |
 //!
-//! One key makes a PSK for each subsystem and each version of identities. Which one a host has is what its identity says, in the
-//! clear; that it has the key is what the handshake shows.
+//! One key yields a PSK for each subsystem and each version of identities. The identity, sent unencrypted, names the
+//! PSK; the handshake proves that the host has it.
 
 mod key;
 mod psk;

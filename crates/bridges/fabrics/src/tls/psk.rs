@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use super::TlsKey;
 use crate::authentication::{AuthHash, Parties};
 
-/// What a digest is of, behind both names.
+/// The text that is digested, after both names.
 const SEED: &[u8] = b"NVMe-over-Fabrics";
 
 /// The hash of a pre-shared key, which is that of the cipher suite it is used with.
@@ -24,7 +24,7 @@ pub enum PskHash {
 /// The version of an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PskVersion {
-    /// The names alone: two keys of the same names cannot be told apart.
+    /// The names only: two keys of the same names have the same identity.
     V0,
     /// A digest of the key as well.
     V1,
@@ -50,14 +50,14 @@ pub struct PskForm {
     pub derivation: PskDerivation,
 }
 
-/// Whose text names no form.
+/// An unknown form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "an identity's version is 0 or 1, or 0-compat or 1-compat for keys as libnvme derived them until 2025"
 )]
 pub struct PskFormError;
 
-/// A pre-shared key of TLS 1.3, and what it is called in the clear. The key is wiped when it is dropped.
+/// A pre-shared key of TLS 1.3 and its identity, which is sent unencrypted. The key is wiped when dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TlsPsk {
     identity: String,
@@ -123,8 +123,8 @@ impl PskForm {
     /// Version 0, as the specification has it.
     pub const V0: Self = Self { version: PskVersion::V0, derivation: PskDerivation::Rfc8446 };
 
-    /// All that a subsystem can tell apart by their identities. Those of version 0 say nothing of the derivation, nor do any of a key
-    /// that has no hash.
+    /// The forms with different identities. Identities of version 0 do not name the derivation; nor do those of a key
+    /// without a hash.
     pub const TOLD_APART: [Self; 3] =
         [Self::LATEST, Self::V0, Self { version: PskVersion::V1, derivation: PskDerivation::Libnvme }];
 }
@@ -153,7 +153,7 @@ impl FromStr for PskForm {
 }
 
 impl TlsPsk {
-    /// What a host and a subsystem that were told `key` begin TLS with.
+    /// The pre-shared key that a host and a subsystem derive from `key`.
     pub fn of(key: &TlsKey, parties: &Parties, form: PskForm) -> Self {
         let (hash, how) = (key.hash(), form.derivation);
         let (host, subsystem) = (parties.host.as_str(), parties.subsystem.as_str());
@@ -180,27 +180,27 @@ impl TlsPsk {
         Self { identity, key, hash, parties: parties.clone(), is_generated: true }
     }
 
-    /// What it is called, in the clear.
+    /// Its identity, sent unencrypted.
     pub fn identity(&self) -> &str {
         &self.identity
     }
 
-    /// The key, which is to be kept as what it is.
+    /// The key. The caller must protect it.
     pub fn reveal(&self) -> &[u8] {
         &self.key
     }
 
-    /// Its hash.
+    /// Hash of the key.
     pub fn hash(&self) -> PskHash {
         self.hash
     }
 
-    /// Whether an authentication made it: whoever has it has shown who it is.
+    /// Whether an authentication derived it: its holder has been authenticated.
     pub fn is_generated(&self) -> bool {
         self.is_generated
     }
 
-    /// Who it is shared by.
+    /// The host and subsystem that share it.
     pub fn parties(&self) -> &Parties {
         &self.parties
     }

@@ -1,4 +1,4 @@
-//! DH-HMAC-CHAP between its two sides, beside an implementation that shares nothing with it, and with a peer that does wrong.
+//! DH-HMAC-CHAP: both sides, against an independent implementation, and against a peer that breaks the protocol.
 #![allow(clippy::unwrap_used)]
 
 mod concatenation;
@@ -12,7 +12,7 @@ use byway_fabrics::authentication::{
     HostNegotiation, Parties,
 };
 
-/// What an exchange comes to: SHA-256 of Challenge, Reply and Success1.
+/// Digest of an exchange: SHA-256 of Challenge, Reply and Success1.
 pub(crate) struct Known {
     pub(crate) hash: AuthHash,
     pub(crate) group: DhGroup,

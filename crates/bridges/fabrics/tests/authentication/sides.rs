@@ -235,7 +235,7 @@ fn a_reply_that_was_right_before_is_not_right_again() {
     let (negotiation, mut controller, challenge) = challenged(secrets(), secrets(), &plain());
     let (_, reply) = negotiation.take(&challenge).unwrap();
     assert_eq!(send(&mut controller, &reply), Verdict::GoesOn);
-    // The same messages to a controller that takes other bytes at random.
+    // The same messages, replayed to a controller with other random bytes.
     let mut again = crate::controller(secrets(), plain());
     let fresh = || Entropy::of_system().unwrap();
     assert_eq!(again.send(&host(secrets(), plain(), "host").1, fresh()), Verdict::GoesOn);

@@ -1,4 +1,4 @@
-//! Keys of TLS: what they come to beside an implementation that shares nothing with this one, and what is no key.
+//! TLS keys: derivations checked against an independent implementation, and invalid keys.
 #![allow(clippy::unwrap_used)]
 
 mod known;

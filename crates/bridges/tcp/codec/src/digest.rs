@@ -1,9 +1,9 @@
-//! Header and data digests: CRC-32C, kept as bytes come by.
+//! Header and data digests: CRC-32C, updated as bytes are received or sent.
 
 use byway_spec::tcp::{DIGEST_BYTES, DigestFlags};
 use byway_sys::checksum::crc32c_append;
 
-/// What is copied and digested at a time: source and copy stay in the first-level cache between the two.
+/// Block size of a combined copy and digest: source and copy stay in the first-level cache.
 const BLOCK_BYTES: usize = 8 << 10;
 
 /// Which digests a connection has.
@@ -59,13 +59,13 @@ impl Digest {
     pub fn append(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         out.reserve(bytes.len());
         for block in bytes.chunks(BLOCK_BYTES) {
-            // In this order: a copy is quicker from what was just read than reading is behind a copy.
+            // Digest first: copying what was just read is faster than reading a fresh copy.
             self.update(block);
             out.extend_from_slice(block);
         }
     }
 
-    /// One that is known, of bytes whose CRC-32C this is.
+    /// A known digest, of bytes whose CRC-32C is `crc`.
     pub const fn known(crc: u32) -> Self {
         Self(crc)
     }

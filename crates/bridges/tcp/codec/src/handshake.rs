@@ -30,7 +30,7 @@ impl Alignment {
     }
 }
 
-/// ICReq: what a host proposes. The default is what Linux proposes: no digests, one R2T a command, dwords.
+/// ICReq: a host's proposal. The default is Linux's: no digests, one R2T per command, dword alignment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IcReq {
     /// How data to the host is to be aligned (HPDA).
@@ -41,7 +41,7 @@ pub struct IcReq {
     pub max_r2t_z: u32,
 }
 
-/// ICResp: what a controller answers.
+/// ICResp: a controller's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IcResp {
     /// How data to the controller is to be aligned (CPDA).
@@ -52,14 +52,14 @@ pub struct IcResp {
     pub max_h2c_data_bytes: u32,
 }
 
-/// What a controller can do.
+/// What a controller supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// How data to the controller is to be aligned; Linux takes nothing but dwords.
     pub alignment: Alignment,
     /// Digests a host may have.
     pub digests: Digests,
-    /// Most data in one H2CData PDU; brought to a multiple of 4, and to 4096 at least.
+    /// Most data in one H2CData PDU; rounded to a multiple of 4, at least 4096.
     pub max_h2c_data_bytes: u32,
 }
 
@@ -131,7 +131,7 @@ impl IcReq {
         Ok(Self { alignment, digests: Digests::from_flags(raw.dgst), max_r2t_z: raw.maxr2t_z.get() })
     }
 
-    /// Its bytes.
+    /// The PDU as bytes.
     pub fn encode(&self) -> [u8; size_of::<tcp::IcReq>()] {
         let raw = tcp::IcReq {
             common: common(PduType::IC_REQ, size_of::<tcp::IcReq>()),
@@ -154,11 +154,11 @@ impl IcReq {
         (answer, Agreement::of(self, &answer))
     }
 
-    /// What is agreed on once `answer` came.
+    /// The agreement that follows from `answer`.
     ///
     /// # Errors
-    /// If the controller has other digests than were proposed. It may decline them; but a host that asked for a check on
-    /// its data is not to go on without one unawares, so that it must ask again, and for less.
+    /// If the controller uses digests other than proposed. It may decline them, but a host that requires data checks
+    /// must not continue without them unnoticed: it must reconnect and propose less.
     pub fn accept(&self, answer: &IcResp) -> Result<Agreement, Violation> {
         if answer.digests != self.digests {
             return Err(Violation::Digests);
@@ -177,7 +177,7 @@ impl IcResp {
         Ok(Self { alignment, digests: Digests::from_flags(raw.dgst), max_h2c_data_bytes })
     }
 
-    /// Its bytes.
+    /// The PDU as bytes.
     pub fn encode(&self) -> [u8; size_of::<tcp::IcResp>()] {
         let raw = tcp::IcResp {
             common: common(PduType::IC_RESP, size_of::<tcp::IcResp>()),

@@ -1,4 +1,4 @@
-//! Where the parts of a PDU are: what its common header says, held against what it may say.
+//! The layout of a PDU: its common header, checked against the rules of its type.
 
 use byway_spec::tcp::{
     self, ADMIN_CAPSULE_DATA_BYTES, CommonHeader, DIGEST_BYTES, PduFlags, PduType, TERM_DATA_BYTES_MAX,
@@ -17,7 +17,7 @@ pub(crate) enum Carries {
     Nothing,
     /// Data, or none.
     MayData,
-    /// Data, whose length the header repeats.
+    /// Data; the header repeats its length.
     Data,
     /// The header that was at fault, without padding or digest.
     Header,
@@ -28,7 +28,7 @@ pub(crate) enum Carries {
 pub(crate) struct Shape {
     pub header_bytes: u8,
     pub carries: Carries,
-    /// Has the digests that were agreed on: all but the PDUs that open and end a connection.
+    /// Uses the agreed digests: all PDUs but those that open and end a connection.
     pub digested: bool,
 }
 
@@ -51,18 +51,18 @@ impl Shape {
     }
 }
 
-/// What a receiver holds PDUs against.
+/// The rules that a receiver checks PDUs against.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub digests: Digests,
-    /// What this side asked for.
+    /// The alignment that this side requires.
     pub alignment: Alignment,
     pub capsule_data_bytes: u32,
     pub h2c_data_bytes: u32,
 }
 
 impl Rules {
-    /// Before there is an agreement.
+    /// Rules before the handshake.
     pub const OPENING: Self = Self {
         digests: Digests::NONE,
         alignment: Alignment::DWORD,
@@ -70,7 +70,7 @@ impl Rules {
         h2c_data_bytes: 0,
     };
 
-    /// Of a side that asked for `alignment`.
+    /// Rules of a side that requires `alignment`.
     pub const fn of(agreed: &Agreement, alignment: Alignment) -> Self {
         Self {
             digests: agreed.digests(),
@@ -84,7 +84,7 @@ impl Rules {
 /// The parts of one PDU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Layout {
-    /// Without its digest.
+    /// Header without its digest.
     pub header_bytes: u8,
     pub header_digest: bool,
     pub padding_bytes: u8,
@@ -117,7 +117,7 @@ impl Layout {
         }
     }
 
-    /// Header and its digest.
+    /// Header with its digest.
     pub const fn head_bytes(&self) -> u8 {
         self.header_bytes + if self.header_digest { DIGEST_BYTES as u8 } else { 0 }
     }

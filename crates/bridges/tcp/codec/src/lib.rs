@@ -1,6 +1,6 @@
 //! NVMe/TCP: bytes of a connection to typed PDUs and back, for a controller and for a host.
 //!
-//! Nothing here opens, receives, sends or waits. What a peer may say, and when, is in the types:
+//! The codec is sans-I/O. Types say which PDUs a peer may send in which phase:
 //!
 //! | a connection is | a controller has | a host has |
 //! |---|---|---|
@@ -30,7 +30,7 @@
 //! let mut wire = Vec::new();
 //! Writer::<HostPdu>::new(&agreed).command(&write, &[b"some data"]).append_to(&mut wire);
 //!
-//! // It is read as it comes: the data is lent from what was received, and then there is a verdict.
+//! // The reader returns the PDU, its data as slices of the received bytes, and the digest check.
 //! let mut received = &wire[..];
 //! let Some(Incoming::Pdu { pdu: HostPdu::Command(got), data_bytes: 9 }) = controller.next(&mut received)? else { panic!() };
 //! assert_eq!(got, write);
@@ -39,9 +39,9 @@
 //! # Ok::<(), Violation>(())
 //! ```
 //!
-//! A rule that a peer breaks is a [`Violation`], which knows the Fatal Error Status and the field of the termination
-//! request that answers it ([`Reader::refuse`]). A data digest that does not match is none: the command fails, and the
-//! connection goes on.
+//! A protocol error of the peer is a [`Violation`]: it knows the Fatal Error Status and the field for the termination
+//! request that answers it ([`Reader::refuse`]). A wrong data digest is no violation: the command fails, and the
+//! connection continues.
 //!
 //! Source: NVMe/TCP Transport Specification 1.1.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What each side says, as types; and which of it may come when.
+//! PDUs of each side as types, and which may come in which phase.
 
 use core::fmt;
 
@@ -28,7 +28,7 @@ impl fmt::Display for TransferTag {
     }
 }
 
-/// H2CData: a part of what an R2T asked for. How much it is, the PDU's data says.
+/// H2CData: part of the data that an R2T requested. The PDU's data gives its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct H2cData {
     /// The command.
@@ -41,14 +41,14 @@ pub struct H2cData {
     pub last: bool,
 }
 
-/// C2HData: a part of what a command reads. How much it is, the PDU's data says.
+/// C2HData: part of the data that a command reads. The PDU's data gives its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct C2hData {
     /// The command.
     pub command: CommandId,
     /// Where it belongs, from the start of the command's buffer.
     pub offset_bytes: u32,
-    /// Whether more comes.
+    /// What follows this PDU.
     pub end: C2hEnd,
 }
 
@@ -59,8 +59,8 @@ pub enum C2hEnd {
     More,
     /// The command's response: this was the last data.
     Response,
-    /// Nothing: this was the last data, and the command succeeded with a result of 0 (SUCCESS). Only for hosts that
-    /// switched flow control off in Connect, since no response tells them of the queue's head.
+    /// Nothing (SUCCESS): this was the last data, and the command succeeded with result 0. Only for hosts that
+    /// disabled flow control in Connect, since no response reports the queue's head to them.
     Success,
 }
 
@@ -69,7 +69,7 @@ pub enum C2hEnd {
 pub struct ReadyToTransfer {
     /// The command.
     pub command: CommandId,
-    /// What the data that answers repeats.
+    /// Tag that the requested data repeats.
     pub tag: TransferTag,
     /// Where the part begins, from the start of the command's buffer.
     pub offset_bytes: u32,
@@ -86,7 +86,7 @@ pub struct TermReq {
     pub information: u32,
 }
 
-/// What a host says on an open connection.
+/// PDUs of a host on an open connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostPdu {
     /// CapsuleCmd, with its in-capsule data if it has some.
@@ -97,7 +97,7 @@ pub enum HostPdu {
     Terminate(TermReq),
 }
 
-/// What a controller says on an open connection.
+/// PDUs of a controller on an open connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControllerPdu {
     /// CapsuleResp.
@@ -110,7 +110,7 @@ pub enum ControllerPdu {
     Terminate(TermReq),
 }
 
-/// What a controller says to ICReq.
+/// PDUs that a controller may send in reply to ICReq.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
     /// ICResp.
@@ -127,17 +127,17 @@ mod sealed {
     impl Sealed for super::ControllerPdu {}
 }
 
-/// What may come from one side in one phase of a connection.
+/// The PDUs that one side may send in one phase of a connection.
 pub trait Dialect: Sized + sealed::Sealed {
     /// The PDU by which the receiver gives the connection up.
     #[doc(hidden)]
     const TERM_REQ: PduType;
 
-    /// Whether PDUs of this type come from that side, and now.
+    /// Accepts or refuses a PDU type from that side in this phase.
     #[doc(hidden)]
     fn admit(kind: PduType) -> Result<(), Violation>;
 
-    /// Reads a header whose length and digest are right, with `data_bytes` of data behind it.
+    /// Parses a header whose length and digest are right, followed by `data_bytes` of data.
     #[doc(hidden)]
     fn parse(kind: PduType, header: &[u8], data_bytes: u32) -> Result<Self, Violation>;
 }
@@ -220,7 +220,7 @@ impl Dialect for ControllerPdu {
     }
 }
 
-/// The header as its structure. It has the length of it: the error is one that [`Layout`](crate::layout::Layout) finds first.
+/// The header as its structure. Its length is right: [`Layout`](crate::layout::Layout) has checked it.
 fn raw<T: FromBytes>(kind: PduType, header: &[u8]) -> Result<T, Violation> {
     T::read_from_bytes(header).map_err(|_| Violation::HeaderLength {
         kind,

@@ -10,50 +10,50 @@ use crate::layout::{HEADER_BYTES_MAX, Layout, Rules, Shape, common};
 use crate::pdu::is_terminal;
 use crate::{Agreement, ControllerPdu, Dialect, Digest, HostPdu, IcReq, Opening, Violation};
 
-/// What comes out of a stream.
+/// An item read from the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Incoming<'a, P> {
     /// A header. If `data_bytes` is not 0, that much data follows, in any number of pieces, and then an end.
     Pdu {
-        /// What it says.
+        /// The PDU.
         pdu: P,
         /// Bytes of data.
         data_bytes: u32,
     },
     /// The next piece of the data, where it was received.
     Data(&'a [u8]),
-    /// All of the data came.
+    /// All data of the PDU was received.
     End(DataCheck),
 }
 
-/// What the data digest says of the data.
+/// Result of the data digest check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataCheck {
-    /// Nothing against it: it matches, or there is none on this connection.
+    /// The digest matches, or this connection has none.
     Intact,
-    /// It does not match. The command is to fail with Transient Transport Error; the connection goes on.
+    /// The digest differs. The command must fail with Transient Transport Error; the connection continues.
     Corrupt {
-        /// Of the data that came.
+        /// Digest of the received data.
         computed: u32,
-        /// The digest that came.
+        /// The received digest.
         received: u32,
     },
 }
 
-/// What is read next.
+/// What the reader expects next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// The common header.
     Common,
     /// The rest of the header, and its digest.
     Header,
-    /// Padding, of which so much is left.
+    /// Padding: remaining bytes.
     Padding(u8),
-    /// Data, of which so much is left.
+    /// Data: remaining bytes.
     Data(u32),
     /// The data digest.
     DataDigest,
-    /// Nothing: all of the data is out, and there is no digest.
+    /// Nothing: all data was returned, and there is no digest.
     End,
     /// Nothing more: the peer gave the connection up.
     Terminated,
@@ -61,7 +61,7 @@ enum State {
     Broken(Violation),
 }
 
-/// Bytes in, PDUs out, for what comes from one side of one connection in one phase of it.
+/// Turns bytes into PDUs, for one side of one connection in one phase.
 ///
 /// It keeps one header and never data, whatever a peer says: some 300 bytes a connection.
 #[derive(Debug, Clone)]
@@ -87,15 +87,15 @@ impl Reader<IcReq> {
         Self::with_rules(Rules::OPENING)
     }
 
-    /// What follows. Commands may bring 8192 bytes of in-capsule data.
+    /// The reader of the open connection. Commands may carry 8192 bytes of in-capsule data.
     pub fn open(self, agreed: &Agreement) -> Reader<HostPdu> {
         Reader::with_rules(Rules::of(agreed, agreed.to_controller()))
     }
 }
 
 impl Reader<HostPdu> {
-    /// What commands may bring as in-capsule data, once Connect told which queue this is: IOCCSZ · 16 - 64 for I/O queues.
-    /// Fabrics commands may have 8192 on any queue, so that less is not taken as a limit.
+    /// Sets the limit of in-capsule data, once Connect has named the queue: IOCCSZ · 16 − 64 for I/O queues. Fabrics
+    /// commands may carry 8192 bytes on any queue, so the limit is never below that.
     pub fn set_capsule_data_bytes(&mut self, limit_bytes: u32) {
         self.rules.capsule_data_bytes = limit_bytes.max(tcp::ADMIN_CAPSULE_DATA_BYTES);
     }
@@ -130,7 +130,7 @@ impl<P: Dialect> Reader<P> {
         }
     }
 
-    /// The next of what is in `input`, which is moved past what was read; `None` once it is empty.
+    /// The next item of `input`, which is advanced past the bytes read; `None` once it is empty.
     ///
     /// # Errors
     /// When the peer broke a rule: again and again, since what follows cannot be trusted. [`Self::refuse`] says so to the
@@ -143,8 +143,8 @@ impl<P: Dialect> Reader<P> {
         next
     }
 
-    /// How much data of the current PDU is still to come, where it comes next. A receiver may receive up to that much
-    /// where the data belongs, and have [`Self::next`] read it there: it comes out as one piece, and nothing is copied.
+    /// Data bytes still to come for the current PDU, if data comes next. A receiver may receive up to this much
+    /// directly into the destination buffer and pass it to [`Self::next`]: it comes out as one piece, without a copy.
     pub fn data_left_bytes(&self) -> u32 {
         match self.state {
             State::Data(left) => left,
@@ -152,7 +152,7 @@ impl<P: Dialect> Reader<P> {
         }
     }
 
-    /// Whether it stands between two PDUs, where a connection may end.
+    /// Whether no PDU is partly received: the connection may end here.
     pub fn is_between_pdus(&self) -> bool {
         match self.state {
             State::Common => self.head_have == 0,
@@ -163,7 +163,7 @@ impl<P: Dialect> Reader<P> {
 
     /// Reads no more, and appends the termination request that says why, with the header of the PDU that was read last.
     ///
-    /// What the reader finds, it returns; what is found by whoever knows commands and tags ends a connection as well.
+    /// Also for violations found by the caller, which knows commands and tags; those end a connection too.
     pub fn refuse(&mut self, violation: &Violation, out: &mut Vec<u8>) {
         self.state = State::Broken(*violation);
         let header = self.head.get(..usize::from(self.header_bytes)).unwrap_or_default();
@@ -196,8 +196,8 @@ impl<P: Dialect> Reader<P> {
         }
     }
 
-    /// Reads the common header, and where all of the header is there, as it nearly always is, that too: by copies whose lengths
-    /// the compiler knows. False while bytes of the common header are missing.
+    /// Reads the common header, and the rest of the header if it was received, as it nearly always was: fixed-length
+    /// copies are faster. False while bytes of the common header are missing.
     #[inline]
     fn take_common(&mut self, input: &mut &[u8]) -> Result<bool, Violation> {
         match input.split_first_chunk::<COMMON_HEADER_BYTES>() {
@@ -310,7 +310,7 @@ impl<P: Dialect> Reader<P> {
         Incoming::End(check)
     }
 
-    /// The header stays until the next one begins: whoever knows tags may yet find fault with it.
+    /// Keeps the header until the next PDU begins: the caller may still refuse it.
     fn finish_pdu(&mut self) {
         self.state = if is_terminal(&self.common()) { State::Terminated } else { State::Common };
         self.head_have = 0;
@@ -336,7 +336,7 @@ fn fill(buffer: &mut [u8], have: &mut u8, input: &mut &[u8], end: usize) -> bool
     usize::from(*have) == end
 }
 
-/// The first `bytes` of `input`, or all there is of them.
+/// The first `bytes` of `input`, or all if it has fewer.
 fn take<'a>(input: &mut &'a [u8], bytes: usize) -> &'a [u8] {
     let (first, rest) = input.split_at(bytes.min(input.len()));
     *input = rest;

@@ -1,4 +1,4 @@
-//! Transfers of several PDUs: what each side may send next, and what it must not.
+//! Transfers of several PDUs: what each side may and may not send next.
 
 use core::ops::Range;
 
@@ -34,19 +34,19 @@ pub struct Solicitations {
     free: Vec<TransferTag>,
 }
 
-/// Data that an R2T asked for.
+/// Accepted data of an R2T.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// Where it belongs in the command's buffer.
     pub range_bytes: Range<u32>,
-    /// With it, all that the R2T asked for is there, and its tag is free.
+    /// This completes the R2T's data; its tag is free.
     pub whole: bool,
     /// The command still waits for it.
     pub wanted: bool,
 }
 
 impl Solicitations {
-    /// With room for so many R2Ts at once, which get the tags from 0.
+    /// Room for `places` concurrent R2Ts, which use the tags from 0.
     pub fn new(places: u16) -> Self {
         Self {
             places: vec![None; usize::from(places)].into(),
@@ -54,8 +54,8 @@ impl Solicitations {
         }
     }
 
-    /// An R2T for `bytes` at `offset_bytes` of the data of `command`; `None` while all places are taken, if nothing is
-    /// asked for, or if it would end past 4 GiB.
+    /// An R2T for `bytes` at `offset_bytes` of the data of `command`. `None` while all tags are in use, for 0 bytes,
+    /// or if it would end past 4 GiB.
     pub fn ask(&mut self, command: CommandId, offset_bytes: u32, bytes: u32) -> Option<ReadyToTransfer> {
         let end_bytes = offset_bytes.checked_add(bytes).filter(|_| bytes > 0)?;
         let tag = self.free.pop()?;
@@ -64,7 +64,7 @@ impl Solicitations {
         Some(ReadyToTransfer { command, tag, offset_bytes, bytes })
     }
 
-    /// Judges H2CData by its header.
+    /// Checks the header of an H2CData PDU.
     ///
     /// # Errors
     /// If no such R2T is outstanding, if it is of another command, or if this is not the next of its data, or too much of it.
@@ -89,8 +89,8 @@ impl Solicitations {
         Ok(Accepted { range_bytes, whole, wanted })
     }
 
-    /// The command of this R2T ended without its data. The host sends it all the same, as it was asked to: it is accepted
-    /// until it is whole, and not wanted. Says whether there is any to come.
+    /// The command of this R2T ended early. The host still sends the requested data: it is accepted until complete,
+    /// and discarded. Returns whether any is still to come.
     pub fn forgo(&mut self, tag: TransferTag) -> bool {
         let place = self.places.get_mut(usize::from(tag.0)).and_then(Option::as_mut);
         place.is_some_and(|solicited| std::mem::replace(&mut solicited.wanted, false))
@@ -111,7 +111,7 @@ pub struct Inbound {
 }
 
 impl Inbound {
-    /// For a command that reads up to so much.
+    /// For a command that reads up to `bytes`.
     pub const fn new(bytes: u32) -> Self {
         Self { next_bytes: 0, end_bytes: bytes, ended: false }
     }
@@ -119,7 +119,7 @@ impl Inbound {
     /// Judges C2HData by its header, and says where in the command's buffer it belongs.
     ///
     /// # Errors
-    /// If the last came already, or if this is not the next of the data, or too much of it.
+    /// If the last PDU came already, or if this one is out of sequence or has too much data.
     pub fn accept(&mut self, data: &C2hData, data_bytes: u32) -> Result<Range<u32>, Violation> {
         if self.ended {
             return Err(Violation::DataAfterLast);
@@ -130,13 +130,13 @@ impl Inbound {
         Ok(range)
     }
 
-    /// How much came. Less than was asked for is no success for a command that has a fixed length.
+    /// Bytes received. For a command of fixed length, fewer than expected is a failure.
     pub const fn received_bytes(&self) -> u32 {
         self.next_bytes
     }
 }
 
-/// A host's: the data that one command writes when it is asked for.
+/// Host side: the data that one command writes, as R2Ts request it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outbound {
     next_bytes: u32,
@@ -145,15 +145,15 @@ pub struct Outbound {
 }
 
 impl Outbound {
-    /// For a command that writes so much.
+    /// For a command that writes `bytes`.
     pub const fn new(bytes: u32) -> Self {
         Self { next_bytes: 0, end_bytes: bytes, outstanding: 0 }
     }
 
-    /// Judges an R2T of this command, and takes it apart into what is to be sent. [`Self::sent`] is to be told when that is.
+    /// Checks an R2T of this command, and splits it into the PDUs to send. Report each to [`Self::sent`].
     ///
     /// # Errors
-    /// If it does not ask for what is next, if it asks for too much, or if there are more of them than was agreed on.
+    /// If it does not request the next data, requests too much, or exceeds the agreed number of R2Ts.
     pub fn accept(&mut self, asked: &ReadyToTransfer, agreed: &Agreement) -> Result<Grant, Violation> {
         let (outstanding, limit) = (u64::from(self.outstanding) + 1, u64::from(agreed.max_r2t_z()) + 1);
         if outstanding > limit {
@@ -171,13 +171,13 @@ impl Outbound {
         self.outstanding = self.outstanding.saturating_sub(1);
     }
 
-    /// Whether all of the data was asked for, and sent.
+    /// Whether all data was requested and sent.
     pub const fn is_done(&self) -> bool {
         self.next_bytes == self.end_bytes && self.outstanding == 0
     }
 }
 
-/// What an R2T asked for, PDU by PDU: each with the range of the command's buffer that is its data.
+/// The PDUs that answer an R2T, each with the range of the command's buffer that it carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     command: CommandId,

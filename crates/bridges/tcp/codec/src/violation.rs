@@ -1,4 +1,4 @@
-//! The rules of the protocol that a peer can break, and what a termination request says of each.
+//! Protocol violations of a peer, and the contents of the termination request for each.
 
 use byway_spec::tcp::{FatalStatus, PduType};
 
@@ -39,7 +39,7 @@ impl Field {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
-    /// No PDU of this type comes from that side.
+    /// That side sends no PDU of this type.
     #[error("a PDU of type {0} does not come from that side")]
     UnknownType(PduType),
     /// Not in this phase of the connection.
@@ -50,9 +50,9 @@ pub enum Violation {
     HeaderLength {
         /// The PDU.
         kind: PduType,
-        /// What it says.
+        /// The length received.
         hlen_bytes: u8,
-        /// What it has.
+        /// The length of such a header.
         expected_bytes: u8,
     },
     /// HDGSTF is set without an agreement on header digests, or not set with one.
@@ -62,7 +62,7 @@ pub enum Violation {
     #[error("the data digest flag of {0} is not as was agreed")]
     DataDigestFlag(PduType),
     /// SUCCESS on data that is not the last.
-    #[error("data that is not the last of its command tells of success")]
+    #[error("data that is not the last of its command reports success")]
     SuccessBeforeLast,
     /// PDO points into the header, past the end, or is not aligned as was agreed.
     #[error("the data of {kind} cannot begin at byte {pdo_bytes}")]
@@ -83,9 +83,9 @@ pub enum Violation {
     /// The header is not what its digest is of.
     #[error("the header digest is {computed:08x}, {received:08x} was received")]
     HeaderDigest {
-        /// Of the header that came.
+        /// Digest of the received header.
         computed: u32,
-        /// The digest that came.
+        /// The received digest.
         received: u32,
     },
     /// A format of PDUs that is not known here.
@@ -100,7 +100,7 @@ pub enum Violation {
     /// MAXH2CDATA below 4096, or no multiple of 4.
     #[error("a limit of {0} bytes for data to the controller is not valid")]
     MaxH2cData(u32),
-    /// A data PDU without data, or whose DATAL differs from what is in it.
+    /// A data PDU without data, or with a DATAL that differs from its data.
     #[error("data of {data_bytes} bytes says it has {datal_bytes}")]
     DataLength {
         /// What DATAL says.
@@ -111,7 +111,7 @@ pub enum Violation {
     /// More data in one H2CData PDU than MAXH2CDATA.
     #[error("{data_bytes} bytes of data in one PDU, at most {limit_bytes} were agreed on")]
     TooMuchData {
-        /// What came.
+        /// The bytes received.
         data_bytes: u32,
         /// MAXH2CDATA.
         limit_bytes: u32,
@@ -127,10 +127,10 @@ pub enum Violation {
     OutOfOrder {
         /// Where it belongs.
         offset_bytes: u32,
-        /// What is next.
+        /// The offset that is next.
         expected_bytes: u32,
     },
-    /// Data, or an R2T, that goes past the end of what was asked for.
+    /// Data, or an R2T, past the end of what was requested.
     #[error("{bytes} bytes at {offset_bytes} end after {end_bytes}")]
     OutOfRange {
         /// Where it begins.
@@ -143,10 +143,10 @@ pub enum Violation {
     /// LAST_PDU before the end of an R2T, or not at it.
     #[error("the last data of an R2T is not where LAST_PDU is")]
     LastFlag,
-    /// C2HData after the last of its command.
+    /// C2HData after the last PDU of its command.
     #[error("data came after the last of its command")]
     DataAfterLast,
-    /// An R2T that asks for nothing.
+    /// An R2T for 0 bytes.
     #[error("an R2T asks for no data")]
     EmptyR2t,
     /// More R2Ts than MAXR2T.
@@ -193,7 +193,7 @@ impl Violation {
         Some(field)
     }
 
-    /// FEI of that request: the field, or the header digest that was received; 0 where neither is asked for.
+    /// FEI of that request: the field in error, or the received header digest; 0 if the status needs neither.
     pub const fn information(&self) -> u32 {
         match (self, self.field()) {
             (Self::HeaderDigest { received, .. }, _) => *received,

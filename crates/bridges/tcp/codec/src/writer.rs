@@ -34,7 +34,7 @@ const fn longest_head() -> usize {
 #[derive(Debug, Clone, Copy)]
 pub struct Writer<P> {
     digests: Digests,
-    /// Bytes before the data of a command and of a data PDU, as the other side asked for: its alignment divides them.
+    /// Bytes before the data of a command and of a data PDU: multiples of the other side's alignment.
     command_head_bytes: u8,
     data_head_bytes: u8,
     side: PhantomData<P>,
@@ -157,7 +157,7 @@ impl<P> Writer<P> {
     }
 }
 
-/// What a PDU will consist of.
+/// The parts of a PDU.
 #[derive(Clone, Copy)]
 struct Parts<'d> {
     head_bytes: usize,
@@ -183,8 +183,8 @@ impl<'d> Parts<'d> {
 
 /// One PDU, ready to be sent: its head, its data where it lies, and the digest of that.
 ///
-/// A digest is not computed before it is asked for. What is small is best appended to what else is sent, in one copy
-/// that digests as well; what is large is sent from where it lies, by a system call that gathers.
+/// Digests are computed on demand. A small PDU is best appended to the send buffer, in one pass that copies and
+/// digests. A large one is best sent from its place by a gathering system call.
 #[derive(Debug, Clone)]
 pub struct Frame<'d> {
     head: [u8; HEAD_BYTES_MAX],
@@ -205,7 +205,7 @@ impl<'d> Frame<'d> {
         self.data
     }
 
-    /// The data digest, if there is to be one: reads the data.
+    /// The data digest, if the connection has one: reads the data.
     pub fn tail(&self) -> Option<[u8; DIGEST_BYTES]> {
         self.data_digest.then(|| {
             let mut digest = Digest::new();
@@ -214,7 +214,7 @@ impl<'d> Frame<'d> {
         })
     }
 
-    /// The same where the digest is known already, perhaps.
+    /// As [`Self::tail`], for a digest that may be known already.
     pub fn tail_by(&self, known: Option<Digest>) -> Option<[u8; DIGEST_BYTES]> {
         match known {
             Some(digest) if self.data_digest => Some(digest.to_bytes()),

@@ -4,7 +4,7 @@
 use byway_spec::{Command, Completion, DataPointer, Status};
 use byway_tcp_codec::*;
 
-/// What a host and a controller with these wishes agree on.
+/// The agreement of a host and a controller with these settings.
 fn agreed(digests: Digests, alignment: u8) -> Agreement {
     let alignment = Alignment::from_dwords_z(alignment).unwrap();
     let asked = IcReq { alignment, digests, max_r2t_z: 0 };
@@ -41,7 +41,7 @@ fn an_icreq_asks_for_digests_at_byte_11_and_for_r2ts_at_byte_12() {
 }
 
 #[test]
-fn an_icresp_tells_its_data_limit_at_byte_12() {
+fn icresp_has_its_data_limit_at_byte_12() {
     let digests = Digests { header: true, data: false };
     let asked = IcReq { digests, ..IcReq::default() };
     let (answer, _) = asked.answer(&Offer { max_h2c_data_bytes: 0x20003, ..Offer::default() });
@@ -57,7 +57,7 @@ fn a_keep_alive_with_a_header_digest_has_76_bytes() {
     assert_eq!(bytes, expected);
 }
 
-/// The vector has PDO at 4Ch although there is no data, as peers may send it; it is not looked at.
+/// The vector has PDO 4Ch without data, as peers may send it; it is ignored.
 #[test]
 fn the_header_digest_of_the_published_keep_alive_is_b27d2026h() {
     let mut bytes = padded(&[0x04, 0x01, 0x48, 0x4c, 0x4c, 0x00, 0x00, 0x00, 0x18, 0x40, 0x34, 0x12], 72);
@@ -93,7 +93,7 @@ fn data_is_padded_to_where_the_other_side_wants_it() {
     assert_eq!(bytes[128..], *b"123456789\x83\x92\x06\xe3");
 }
 
-/// A head of 76 bytes that is aligned to 68 takes 136: more than the largest alignment there is.
+/// A head of 76 bytes aligned to 68 takes 136: more than the largest alignment.
 #[test]
 fn every_alignment_is_kept_to_behind_every_header() {
     for dwords_z in 0..32 {
@@ -162,9 +162,9 @@ fn room_for_a_head_is_what_the_head_takes() {
     }
 }
 
-/// FEI stands at byte 10, unaligned; a peer that copies Linux's structure has it at 12.
+/// FEI is at byte 10, unaligned; a peer that copies Linux's structure has it at 12.
 #[test]
-fn a_termination_request_tells_the_field_at_byte_10_and_repeats_the_header() {
+fn termination_request_has_the_field_at_byte_10_and_repeats_the_header() {
     let mut reader = Reader::<IcReq>::new();
     let violation = reader.next(&mut &b"GET / HTTP/1.1\r\n"[..]).unwrap_err();
     let mut bytes = Vec::new();

@@ -11,14 +11,14 @@ const DIGEST: u16 = 3;
 const LIMIT: u16 = 5;
 const UNSUPPORTED: u16 = 6;
 
-/// Reads bytes, and tells what they are refused with.
+/// Reads bytes; returns status and information of the refusal.
 type Judged<'a> = &'a dyn Fn(&[u8]) -> Option<(u16, u32)>;
 
 fn agreed(digests: Digests) -> Agreement {
     IcReq { digests, ..IcReq::default() }.answer(&Offer { max_h2c_data_bytes: 4096, ..Offer::default() }).1
 }
 
-/// What was refused, with status and information; `None` if all of `wire` was taken.
+/// Status and information of the refusal; `None` if all of `wire` was accepted.
 fn refused<P: Dialect>(mut reader: Reader<P>, wire: &[u8]) -> Option<(u16, u32)> {
     let mut input = wire;
     loop {
@@ -77,7 +77,7 @@ fn r2t(digests: Digests) -> Vec<u8> {
     bytes_of(&Writer::<ControllerPdu>::new(&agreed(digests)).ready_to_transfer(&asked))
 }
 
-/// A termination request of this type with so much behind its header.
+/// A termination request of this type with `data_bytes` behind its header.
 fn term_req(kind: u8, data_bytes: usize) -> Vec<u8> {
     let mut wire = vec![0; 24 + data_bytes];
     wire[..10].copy_from_slice(&[kind, 0, 24, 0, 24 + data_bytes as u8, 0, 0, 0, 1, 0]);
@@ -304,7 +304,7 @@ fn success_before_the_last_data_is_refused_at_byte_1() {
 }
 
 #[test]
-fn a_wrong_header_digest_is_told_as_it_was_received() {
+fn wrong_header_digest_is_reported_as_received() {
     for wire in
         [capsule(Digests::BOTH, b"data"), capsule(Digests::BOTH, b""), h2c_data(Digests::BOTH, b"data")]
     {
@@ -389,7 +389,7 @@ fn a_wrong_header_is_refused_before_the_rest_of_it_came() {
 }
 
 #[test]
-fn what_is_found_fault_with_later_ends_the_connection_as_well() {
+fn violation_found_by_the_caller_ends_the_connection() {
     let mut reader = Reader::<IcReq>::new().open(&agreed(Digests::BOTH));
     let wire = [h2c_data(Digests::BOTH, b"data"), capsule(Digests::BOTH, b"")].concat();
     let mut input = &wire[..];

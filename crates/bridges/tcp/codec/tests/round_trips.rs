@@ -6,7 +6,7 @@ use byway_tcp_codec::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// A PDU as it was read: its data in one, and the verdict on it.
+/// A PDU as read: its data in one piece, and the digest check.
 type Read<P> = (P, Vec<u8>, Option<DataCheck>);
 
 /// Reads `bytes` in pieces of these lengths, over and over.
@@ -119,7 +119,7 @@ fn as_read<P: Copy>(pdus: &[(P, Vec<u8>)]) -> Vec<Read<P>> {
 
 proptest! {
     #[test]
-    fn what_a_host_writes_a_controller_reads(
+    fn host_pdus_round_trip_to_the_controller(
         agreed in agreement(), pdus in vec(host_pdu(), 1..6), pieces in vec(1..200_usize, 1..5),
     ) {
         let wire = write_host(&agreed, &pdus);
@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_controller_writes_a_host_reads(
+    fn controller_pdus_round_trip_to_the_host(
         agreed in agreement(), pdus in vec(controller_pdu(), 1..6), pieces in vec(1..200_usize, 1..5),
     ) {
         let wire = write_controller(&agreed, &pdus);

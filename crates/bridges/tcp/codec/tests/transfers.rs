@@ -9,7 +9,7 @@ const SEQUENCE: u16 = 2;
 const RANGE: u16 = 4;
 const LIMIT: u16 = 5;
 
-fn told<T: std::fmt::Debug>(result: Result<T, Violation>) -> (u16, u32) {
+fn violation_of<T: std::fmt::Debug>(result: Result<T, Violation>) -> (u16, u32) {
     let violation = result.unwrap_err();
     (violation.status().0, violation.information())
 }
@@ -39,36 +39,36 @@ fn data_answers_an_r2t_in_order_and_frees_its_tag_with_the_last() {
     let second = Accepted { range_bytes: 8192..12288, whole: true, wanted: true };
     assert_eq!(r2ts.accept(&part(0, 8192, true), 4096), Ok(second));
     assert_eq!(r2ts.outstanding(), 0);
-    assert_eq!(told(r2ts.accept(&part(0, 12288, true), 4096)), (FIELD, 10), "the tag is no more");
+    assert_eq!(violation_of(r2ts.accept(&part(0, 12288, true), 4096)), (FIELD, 10), "the tag is free");
 }
 
 #[test]
 fn a_tag_that_is_not_outstanding_is_refused_wherever_it_is() {
     for tag in [1, 2, 3, u16::MAX] {
-        assert_eq!(told(asked().accept(&part(tag, 4096, false), 4096)), (FIELD, 10), "{tag}");
+        assert_eq!(violation_of(asked().accept(&part(tag, 4096, false), 4096)), (FIELD, 10), "{tag}");
     }
 }
 
 #[test]
 fn a_tag_of_another_command_is_refused_at_the_command() {
     let data = H2cData { command: CommandId(6), ..part(0, 4096, false) };
-    assert_eq!(told(asked().accept(&data, 4096)), (FIELD, 8));
+    assert_eq!(violation_of(asked().accept(&data, 4096)), (FIELD, 8));
 }
 
 #[test]
 fn data_out_of_order_or_past_the_end_is_out_of_range() {
     for offset in [0, 4095, 4097, 8192, u32::MAX] {
-        assert_eq!(told(asked().accept(&part(0, offset, false), 4096)), (RANGE, 0), "{offset}");
+        assert_eq!(violation_of(asked().accept(&part(0, offset, false), 4096)), (RANGE, 0), "{offset}");
     }
     for bytes in [8193, u32::MAX - 4096, u32::MAX] {
-        assert_eq!(told(asked().accept(&part(0, 4096, true), bytes)), (RANGE, 0), "{bytes}");
+        assert_eq!(violation_of(asked().accept(&part(0, 4096, true), bytes)), (RANGE, 0), "{bytes}");
     }
 }
 
 #[test]
 fn the_last_data_of_an_r2t_says_so_and_no_other_does() {
-    assert_eq!(told(asked().accept(&part(0, 4096, true), 4096)), (FIELD, 1));
-    assert_eq!(told(asked().accept(&part(0, 4096, false), 8192)), (FIELD, 1));
+    assert_eq!(violation_of(asked().accept(&part(0, 4096, true), 4096)), (FIELD, 1));
+    assert_eq!(violation_of(asked().accept(&part(0, 4096, false), 8192)), (FIELD, 1));
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn every_tag_there_can_be_is_one() {
     }
     let last = u16::MAX - 1;
     assert!(r2ts.accept(&part(last, 0, true), 4).unwrap().whole);
-    assert_eq!(told(r2ts.accept(&part(u16::MAX, 0, true), 4)), (FIELD, 10));
+    assert_eq!(violation_of(r2ts.accept(&part(u16::MAX, 0, true), 4)), (FIELD, 10));
 }
 
 #[test]
@@ -112,9 +112,9 @@ fn read_part(offset_bytes: u32, end: C2hEnd) -> C2hData {
 fn data_of_a_read_comes_in_order_up_to_its_length() {
     let mut read = Inbound::new(8192);
     assert_eq!(read.accept(&read_part(0, C2hEnd::More), 4096), Ok(0..4096));
-    assert_eq!(told(read.accept(&read_part(0, C2hEnd::More), 4096)), (RANGE, 0));
-    assert_eq!(told(read.accept(&read_part(4096, C2hEnd::More), 4097)), (RANGE, 0));
-    assert_eq!(told(read.accept(&read_part(4096, C2hEnd::More), u32::MAX)), (RANGE, 0));
+    assert_eq!(violation_of(read.accept(&read_part(0, C2hEnd::More), 4096)), (RANGE, 0));
+    assert_eq!(violation_of(read.accept(&read_part(4096, C2hEnd::More), 4097)), (RANGE, 0));
+    assert_eq!(violation_of(read.accept(&read_part(4096, C2hEnd::More), u32::MAX)), (RANGE, 0));
     assert_eq!(read.accept(&read_part(4096, C2hEnd::Success), 4096), Ok(4096..8192));
     assert_eq!(read.received_bytes(), 8192);
 }
@@ -124,7 +124,7 @@ fn data_after_the_last_is_out_of_sequence() {
     for end in [C2hEnd::Response, C2hEnd::Success] {
         let mut read = Inbound::new(8192);
         read.accept(&read_part(0, end), 4096).unwrap();
-        assert_eq!(told(read.accept(&read_part(4096, C2hEnd::Response), 4096)), (SEQUENCE, 0));
+        assert_eq!(violation_of(read.accept(&read_part(4096, C2hEnd::Response), 4096)), (SEQUENCE, 0));
         assert_eq!(read.received_bytes(), 4096, "which is short");
     }
 }
@@ -134,16 +134,16 @@ fn r2t(offset_bytes: u32, bytes: u32) -> ReadyToTransfer {
 }
 
 #[test]
-fn an_r2t_asks_for_what_is_next_and_for_no_more_than_there_is() {
+fn r2t_requests_the_next_data_and_no_more_than_the_rest() {
     let agreed = agreed(0, 4096);
     for (offset, bytes) in [(4, 4096), (u32::MAX, 4), (0, 8193), (0, u32::MAX)] {
-        assert_eq!(told(Outbound::new(8192).accept(&r2t(offset, bytes), &agreed)), (RANGE, 0));
+        assert_eq!(violation_of(Outbound::new(8192).accept(&r2t(offset, bytes), &agreed)), (RANGE, 0));
     }
     let mut write = Outbound::new(8192);
     write.accept(&r2t(0, 8192), &agreed).unwrap();
     write.sent();
     assert!(write.is_done());
-    assert_eq!(told(write.accept(&r2t(0, 8192), &agreed)), (RANGE, 0));
+    assert_eq!(violation_of(write.accept(&r2t(0, 8192), &agreed)), (RANGE, 0));
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn more_r2ts_than_were_agreed_on_exceed_a_limit() {
             write.accept(&r2t(4096 * i, 4096), &agreed).unwrap();
         }
         let next = r2t(4096 * (max_r2t_z + 1), 4096);
-        assert_eq!(told(write.accept(&next, &agreed)), (LIMIT, 0));
+        assert_eq!(violation_of(write.accept(&next, &agreed)), (LIMIT, 0));
         write.sent();
         assert!(write.accept(&next, &agreed).is_ok());
         assert!(!write.is_done());
@@ -165,9 +165,9 @@ fn more_r2ts_than_were_agreed_on_exceed_a_limit() {
 }
 
 proptest! {
-    /// Both sides of a write: whatever a controller asks for, and however much one PDU may have, all of it arrives once.
+    /// Both sides of a write: whatever a controller requests, and whatever the PDU size, all data arrives once.
     #[test]
-    fn what_is_asked_for_is_what_is_sent(bytes in 1..200_000_u32, steps in proptest::collection::vec(1..50_000_u32, 1..4), most in 1..20_u32) {
+    fn requested_data_is_sent_exactly_once(bytes in 1..200_000_u32, steps in proptest::collection::vec(1..50_000_u32, 1..4), most in 1..20_u32) {
         let agreed = agreed(0, most * 4096);
         let (mut r2ts, mut write) = (Solicitations::new(1), Outbound::new(bytes));
         let mut have = 0;

@@ -1,4 +1,4 @@
-//! Who begins, who answers, and by which keys.
+//! The two endpoints of a TLS connection and their keys.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use crate::error::TlsUnavailable;
 use crate::library::Context;
 use crate::session::{Keys, TlsSession};
 
-/// A host that has a key for one subsystem.
+/// A host with its key for one subsystem. It begins the handshake.
 #[derive(Clone)]
 pub struct TlsHost {
     context: Arc<Context>,
     psk: TlsPsk,
 }
 
-/// A subsystem, or a discovery service beside it, that has keys of hosts.
+/// A subsystem or discovery service, with the keys of its hosts. It answers the handshake.
 #[derive(Clone)]
 pub struct TlsSubsystem {
     context: Arc<Context>,
@@ -27,7 +27,7 @@ impl TlsHost {
     /// One that begins by `psk`.
     ///
     /// # Errors
-    /// Where there is no OpenSSL.
+    /// If OpenSSL cannot be loaded.
     pub fn new(psk: TlsPsk) -> Result<Self, TlsUnavailable> {
         Ok(Self { context: Arc::new(Context::new()?), psk })
     }
@@ -42,15 +42,15 @@ impl TlsHost {
 }
 
 impl TlsSubsystem {
-    /// One that answers whoever has one of `psks`.
+    /// A subsystem that accepts hosts with one of `psks`.
     ///
     /// # Errors
-    /// Where there is no OpenSSL.
+    /// If OpenSSL cannot be loaded.
     pub fn new(psks: impl IntoIterator<Item = TlsPsk>) -> Result<Self, TlsUnavailable> {
         Ok(Self { context: Arc::new(Context::new()?), psks: psks.into_iter().collect() })
     }
 
-    /// The same with other keys.
+    /// The same subsystem with other keys.
     #[must_use]
     pub fn with(&self, psks: impl IntoIterator<Item = TlsPsk>) -> Self {
         Self { context: self.context.clone(), psks: psks.into_iter().collect() }

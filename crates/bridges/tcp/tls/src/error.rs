@@ -1,4 +1,4 @@
-//! Why there is no connection.
+//! Errors of TLS connections.
 
 /// OpenSSL cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -6,7 +6,7 @@ pub enum TlsUnavailable {
     /// It is not there, or is another one.
     #[error("TLS needs OpenSSL 3 (libssl.so.3), which cannot be loaded: {0}")]
     NotLoaded(String),
-    /// It has no memory, or is configured to refuse what is asked of it.
+    /// OpenSSL is out of memory, or its configuration refuses the request.
     #[error("OpenSSL does not do what TLS needs: {0}")]
     Refused(String),
 }
@@ -35,7 +35,7 @@ pub enum TlsError {
         "the TLS key of {identity:?} is bound by a hash of {bytes} bytes, which is not its own (GnuTLS before 3.8.11 binds keys of SHA-384 so)"
     )]
     OtherHash {
-        /// What it named.
+        /// The identity that the host sent.
         identity: String,
         /// Bytes of the hash that it took.
         bytes: usize,
@@ -43,7 +43,7 @@ pub enum TlsError {
     /// The peer does not speak TLS.
     #[error("the peer does not speak TLS")]
     NotTls,
-    /// What came is not what should have; OpenSSL's reason.
+    /// The peer sent something unexpected; OpenSSL's reason.
     #[error("the TLS connection failed: {0}")]
     Broken(String),
     /// OpenSSL fails.

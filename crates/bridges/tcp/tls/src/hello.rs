@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn identities_are_told_in_order_and_binders_are_left_out() {
+    fn identities_are_listed_in_order_without_binders() {
         let extension = [0, 16, 0, 3, b'o', b'n', b'e', 0, 0, 0, 0, 0, 1, b'2', 9, 9, 9, 9, 0, 1, 0];
         assert_eq!(all(&extension), [&b"one"[..], b"2"]);
     }
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_names_no_more_than_is_there() {
+    fn truncated_hello_yields_only_complete_identities() {
         let extension = [0, 16, 0, 3, b'o', b'n', b'e', 0, 0, 0, 0, 0, 1, b'2', 9, 9, 9, 9];
         for cut in 0..extension.len() {
             assert_eq!(all(&extension[..cut]), [&[] as &[u8]; 0]);

@@ -1,17 +1,17 @@
 //! TLS 1.3 with pre-shared keys between a host and a subsystem, sans-I/O: bytes of a socket in, bytes of NVMe/TCP out, and back.
 //!
-//! What is computed and what is said is OpenSSL's, which is loaded when the first key is used: who uses none needs none
-//! ([decision 31](../../../../../docs/decisions/0031-tls-1-3-with-pre-shared-keys.md)). Nothing but what the NVMe/TCP Transport
-//! Specification 1.1, section 3.6.1, has is spoken: TLS 1.3, a pre-shared key with a Diffie-Hellman exchange (psk_dhe_ke), no
-//! certificates, no resumption, no early data.
+//! OpenSSL does the cryptography and the protocol. It is loaded when the first key is used, so programs without TLS
+//! do not need it ([decision 31](../../../../../docs/decisions/0031-tls-1-3-with-pre-shared-keys.md)). Supported is
+//! only what the NVMe/TCP Transport Specification 1.1, section 3.6.1, has: TLS 1.3, a pre-shared key with a
+//! Diffie-Hellman exchange (psk_dhe_ke), no certificates, no resumption, no early data.
 //!
-//! | file | noun |
+//! | file | content |
 //! |---|---|
 //! | `library/` | OpenSSL's functions, contexts and sessions, and what is unsafe about them |
-//! | `endpoint.rs` | [`TlsHost`] and [`TlsSubsystem`]: who begins, who answers, and by which keys |
+//! | `endpoint.rs` | [`TlsHost`] and [`TlsSubsystem`]: the two endpoints and their keys |
 //! | `session.rs` | [`TlsSession`]: one connection |
-//! | `hello.rs` | identities that a ClientHello names |
-//! | `error.rs` | why there is no connection |
+//! | `hello.rs` | identities in a ClientHello |
+//! | `error.rs` | errors |
 
 mod endpoint;
 mod error;

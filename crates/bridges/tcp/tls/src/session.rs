@@ -10,26 +10,27 @@ use crate::error::{TlsError, TlsUnavailable};
 use crate::hello;
 use crate::library::{Context, Handle};
 
-/// So much is written at once: four records.
+/// Most bytes encrypted per write: four records.
 const WRITTEN_BYTES_MAX: usize = 64 << 10;
 
-/// With so much unsent, nothing more is written.
+/// Writing stops while this many bytes are unsent.
 const UNSENT_BYTES_MAX: usize = 128 << 10;
 
-/// An identity that is longer is told of in part.
+/// Longer identities are truncated in error messages.
 const SHOWN_BYTES_MAX: usize = 600;
 
 /// The first byte of an alert.
 const ALERT_BYTE: u8 = 0x15;
 
-/// A connection. What is received goes in by [`Self::put`], and comes out of [`Self::read`]; what is written by [`Self::write`]
-/// is to be sent from [`Self::unsent`], as is what the handshake says, which [`Self::read`] has gone on with.
+/// One TLS connection, sans-I/O. Received bytes go in by [`Self::put`] and decrypted ones come out of [`Self::read`].
+/// Bytes written by [`Self::write`], and handshake messages that [`Self::read`] produced, are sent from
+/// [`Self::unsent`].
 pub struct TlsSession {
     handle: Handle,
     unsent: Vec<u8>,
     sent: usize,
     is_open: bool,
-    /// Something came.
+    /// Bytes were received.
     is_begun: bool,
 }
 
@@ -41,14 +42,14 @@ pub(crate) enum Keys {
     Subsystem(Arc<[TlsPsk]>),
 }
 
-/// What a host named, and who it is by that.
+/// The identity that a host sent, and the key found for it.
 #[derive(Default)]
 pub(crate) struct Used {
-    /// What it named first, or what of it was known.
+    /// The first identity that the host sent, or the one that was found.
     pub asked: Option<String>,
     /// Nothing of it was known.
     pub is_refused: bool,
-    /// What was known is bound by a hash of so many bytes, which is not its own.
+    /// The binder of the found identity has this length in bytes, not that of the key's hash.
     pub other_hash_bytes: Option<usize>,
     psk: Option<TlsPsk>,
 }
@@ -98,7 +99,7 @@ impl TlsSession {
         Ok(Self { handle, unsent: Vec::new(), sent: 0, is_open: false, is_begun: false })
     }
 
-    /// Takes what was received.
+    /// Adds received bytes.
     ///
     /// # Errors
     /// To a host, that the peer does not speak TLS.
@@ -114,7 +115,7 @@ impl TlsSession {
     /// Goes on with the handshake; whether it is done.
     ///
     /// # Errors
-    /// Why it failed. What [`Self::unsent`] has then tells the peer.
+    /// If the handshake failed. [`Self::unsent`] then has the alert for the peer.
     pub fn shake(&mut self) -> Result<bool, TlsError> {
         if !self.is_open {
             let shaken = self.handle.shake();
@@ -124,21 +125,21 @@ impl TlsSession {
         Ok(self.is_open)
     }
 
-    /// Reads what came, and goes on with the handshake before; 0 where there is nothing yet.
+    /// Reads decrypted bytes, after continuing the handshake if needed; 0 if there are none yet.
     ///
     /// # Errors
-    /// Why the connection is over. What [`Self::unsent`] has then tells the peer.
+    /// If the connection has ended. [`Self::unsent`] then has the alert for the peer.
     pub fn read(&mut self, into: &mut [u8]) -> Result<usize, TlsError> {
         if into.is_empty() || !self.shake()? {
             return Ok(0);
         }
         let read = self.handle.read(into);
-        // A peer that renews its keys asks for an answer.
+        // A peer's key update needs a reply.
         self.collect();
         read
     }
 
-    /// Writes bytes, as many as there is room for now; none before the handshake is done.
+    /// Encrypts as many bytes as there is room for; none before the handshake is done. Returns how many were taken.
     ///
     /// # Errors
     /// Why the connection is over.
@@ -151,12 +152,12 @@ impl TlsSession {
         written
     }
 
-    /// What is to be sent.
+    /// Bytes to send.
     pub fn unsent(&self) -> &[u8] {
         self.unsent.get(self.sent..).unwrap_or_default()
     }
 
-    /// So much of it was sent.
+    /// Removes `bytes` of [`Self::unsent`], which were sent.
     pub fn sent(&mut self, bytes: usize) {
         self.sent += bytes;
         if self.sent >= self.unsent.len() {
@@ -179,7 +180,7 @@ impl TlsSession {
         }
     }
 
-    /// Has the peer told that nothing more comes, which is to be sent yet.
+    /// Queues close_notify in [`Self::unsent`]: no more data follows.
     pub fn close(&mut self) {
         if self.is_open {
             self.handle.close();

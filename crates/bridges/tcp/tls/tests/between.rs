@@ -1,4 +1,4 @@
-//! Two sides of a connection, with nothing between them but what a test does.
+//! Both sides of a connection in one process; the test carries the bytes.
 #![allow(clippy::unwrap_used)]
 
 use byway_fabrics::Nqn;
@@ -25,7 +25,7 @@ fn subsystem(keys: &[&TlsKey]) -> TlsSubsystem {
     TlsSubsystem::new(all.collect::<Vec<_>>()).unwrap()
 }
 
-/// Brings what one side has to send to the other, in pieces of so many bytes.
+/// Passes one side's unsent bytes to the other, in pieces of `piece_bytes`.
 fn carry(from: &mut TlsSession, to: &mut TlsSession, piece_bytes: usize) -> Result<bool, TlsError> {
     let bytes = from.unsent().to_vec();
     from.sent(bytes.len());
@@ -36,7 +36,7 @@ fn carry(from: &mut TlsSession, to: &mut TlsSession, piece_bytes: usize) -> Resu
     Ok(!bytes.is_empty())
 }
 
-/// What the handshake comes to at either side: the host's word, and the subsystem's.
+/// The result of the handshake on each side: host, then subsystem.
 fn shake(host: &mut TlsSession, subsystem: &mut TlsSession, piece_bytes: usize) -> [Result<(), TlsError>; 2] {
     let mut results = [host.shake().map(drop), Ok(())];
     for _ in 0..10 {
@@ -73,7 +73,7 @@ fn read_all(from: &mut TlsSession) -> Vec<u8> {
 }
 
 #[test]
-fn every_hash_and_form_makes_a_connection_and_tells_who_the_host_is() {
+fn handshake_of_every_hash_and_form_identifies_the_host() {
     for hash in [None, Some(PskHash::Sha256), Some(PskHash::Sha384)] {
         for form in PskForm::TOLD_APART.into_iter().take(if hash.is_none() { 2 } else { 3 }) {
             for piece_bytes in [1, 7, usize::MAX] {
@@ -86,7 +86,7 @@ fn every_hash_and_form_makes_a_connection_and_tells_who_the_host_is() {
 }
 
 #[test]
-fn what_is_written_is_read_in_order_and_cannot_be_read_on_the_way() {
+fn data_arrives_in_order_and_is_encrypted_in_transit() {
     let (mut host, mut other) = connected(Some(PskHash::Sha256), PskForm::LATEST, usize::MAX);
     let data: Vec<u8> = (0..1_000_000u32).map(|at| (at / 7) as u8).collect();
     let (mut left, mut seen, mut came) = (&data[..], Vec::new(), Vec::new());
@@ -126,7 +126,7 @@ fn nothing_is_written_or_known_before_the_handshake_is_done() {
 }
 
 #[test]
-fn a_host_with_another_key_is_told_so_and_so_is_the_subsystem() {
+fn wrong_key_fails_on_both_sides() {
     let [right, wrong] = [key(Some(PskHash::Sha384)), key(Some(PskHash::Sha384))];
     // Of version 0 the identity is the same.
     let mut host = TlsHost::new(psk(&wrong, PskForm::V0)).unwrap().session().unwrap();
@@ -139,7 +139,7 @@ fn a_host_with_another_key_is_told_so_and_so_is_the_subsystem() {
 }
 
 #[test]
-fn an_identity_that_nobody_has_is_told_of() {
+fn unknown_identity_is_reported() {
     let [right, wrong] = [key(None), key(None)];
     let mut host = TlsHost::new(psk(&wrong, PskForm::LATEST)).unwrap().session().unwrap();
     let mut other = subsystem(&[&right]).session().unwrap();
@@ -152,7 +152,7 @@ fn an_identity_that_nobody_has_is_told_of() {
     );
 }
 
-/// As GnuTLS before 3.8.11 does it of every key: a ClientHello whose last binder is as long as SHA-256 makes it.
+/// As GnuTLS before 3.8.11 does for every key: a ClientHello whose last binder has the length of SHA-256.
 fn bound_by_sha256(hello: &[u8], identity_bytes: usize) -> Vec<u8> {
     const SHORTER_BYTES: usize = 48 - 32;
     let mut hello = hello[..hello.len() - SHORTER_BYTES].to_vec();
@@ -173,7 +173,7 @@ fn bound_by_sha256(hello: &[u8], identity_bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_key_of_sha384_that_is_bound_by_sha256_is_told_of_as_that() {
+fn sha384_key_bound_by_sha256_is_reported() {
     let key = key(Some(PskHash::Sha384));
     let psk = psk(&key, PskForm::V0);
     let mut host = TlsHost::new(psk.clone()).unwrap().session().unwrap();
@@ -182,7 +182,7 @@ fn a_key_of_sha384_that_is_bound_by_sha256_is_told_of_as_that() {
     let identity = psk.identity().to_owned();
     subsystem.put(&bound_by_sha256(host.unsent(), identity.len())).unwrap();
     assert_eq!(subsystem.shake(), Err(TlsError::OtherHash { identity, bytes: 32 }));
-    assert!(!subsystem.unsent().is_empty(), "the host is told");
+    assert!(!subsystem.unsent().is_empty(), "the host gets an alert");
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn the_suite_is_that_of_the_key_whichever_it_is_among_others() {
 }
 
 #[test]
-fn a_peer_that_does_not_speak_tls_is_told_of() {
+fn peer_without_tls_is_reported() {
     let key = key(None);
     let mut host = TlsHost::new(psk(&key, PskForm::LATEST)).unwrap().session().unwrap();
     assert_eq!(host.put(&[3, 0, 24, 0, 24, 0, 0, 0]), Err(TlsError::NotTls));
@@ -211,12 +211,12 @@ fn a_changed_byte_ends_the_connection() {
     *bytes.last_mut().unwrap() ^= 1;
     other.put(&bytes).unwrap();
     assert!(matches!(other.read(&mut [0; 100]), Err(TlsError::Broken(_))));
-    // The peer is told.
+    // The peer gets an alert.
     assert!(!other.unsent().is_empty());
 }
 
 #[test]
-fn a_connection_that_is_closed_is_told_apart_from_one_that_is_cut() {
+fn closed_connection_is_distinguished_from_a_cut_one() {
     let (mut host, mut other) = connected(None, PskForm::LATEST, usize::MAX);
     host.write(b"last").unwrap();
     host.close();

@@ -1,4 +1,4 @@
-//! What is wrong with a scatter gather list.
+//! Errors in scatter gather lists.
 
 use byway_spec::Status;
 use byway_spec::base::sgl::SglKind;
@@ -7,11 +7,11 @@ use thiserror::Error;
 use super::DESCRIPTORS_MAX;
 use crate::DmaFault;
 
-/// An SGL that names no data.
+/// Why an SGL is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum SglError {
-    /// A type or sub type that has no meaning here.
+    /// A descriptor type or sub type that is not supported.
     #[error("SGL descriptor of type {:02x}h", .0.0)]
     Type(SglKind),
     /// A segment whose length is zero or not whole descriptors.

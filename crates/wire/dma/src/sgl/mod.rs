@@ -1,11 +1,11 @@
 //! Scatter gather lists: from the descriptor in the command and a length to segments (NVMe Base 2.1, section 4.3.2).
 //!
-//! A descriptor names data, or bytes of a read to be thrown away, or a segment of further descriptors. A segment may
-//! end in the descriptor of the next; a *last* segment may not. A segment that ends without naming a next one ends
-//! the list, as QEMU also reads it.
+//! A descriptor describes data, a bit bucket (bytes of a read to discard), or a segment of further descriptors. A
+//! segment may end with the descriptor of the next; a *last* segment may not. A segment that does not point to a next
+//! one ends the list, as in QEMU.
 //!
-//! The list must describe exactly the command's length: SGLS says so by leaving bit 18 at zero. Descriptors are
-//! counted, so a list that points at itself ends there.
+//! The list must describe exactly the command's length: bit 18 of SGLS is 0. The number of descriptors is limited, so
+//! a list that points at itself ends at the limit.
 
 mod error;
 
@@ -17,13 +17,13 @@ use crate::{BusAddr, DmaFault, Segment, SegmentList};
 
 pub use error::SglError;
 
-/// Most descriptors of one command, the one in the command left out: enough for 16 MiB in single pages, twice.
+/// Most descriptors of one command, without the one in the command: twice what 16 MiB in single pages needs.
 pub const DESCRIPTORS_MAX: usize = 8192;
 
-/// Descriptors of a segment for which a small buffer will do: clearing a page costs more than reading them.
+/// Most descriptors read into a small buffer: zeroing a page-sized one costs more than reading them.
 const SHORT: usize = 32;
 
-/// The length of an inline payload if SGL1 names one: a data block with the offset sub type, offset zero.
+/// The length of an inline payload, if SGL1 describes one: a data block with the offset sub type and offset 0.
 ///
 /// # Errors
 /// The offset is not zero.
@@ -36,14 +36,14 @@ pub const fn inline_bytes(sgl1: SglDescriptor) -> Result<Option<u32>, SglError> 
     }
 }
 
-/// Turns an SGL into the segments of `len_bytes` of data, in place of what `into` held. Descriptors of no bytes are
-/// left out; bit buckets are ignored where the device reads.
+/// Turns an SGL into the segments of `len_bytes` of data, replacing the content of `into`. Empty descriptors are left
+/// out; bit buckets are ignored if the device reads.
 ///
-/// `fetch` reads descriptors, at most a page at a time. Data blocks are not looked up: who moves the data finds out.
-/// Inline payloads ([`inline_bytes`]) are the caller's; their sub type is refused here.
+/// `fetch` reads descriptors, at most a page at a time. Whether data blocks are mapped is found out when the data is
+/// moved. Inline payloads ([`inline_bytes`]) are left to the caller; their sub type is refused here.
 ///
 /// # Errors
-/// [`SglError`]; `into` then holds the segments before the refused one.
+/// [`SglError`]; `into` then holds the segments before the invalid one.
 #[inline]
 pub fn walk(
     sgl1: SglDescriptor,
@@ -86,7 +86,7 @@ struct Walk<'a, F> {
 }
 
 impl<F: FnMut(BusAddr, &mut [u8]) -> Result<(), DmaFault>> Walk<'_, F> {
-    /// Reads one segment, by fetches of at most `FETCH` bytes; answers the next.
+    /// Reads one segment, with fetches of at most `FETCH` bytes; returns the next segment.
     #[inline(never)]
     fn segment<const FETCH: usize>(&mut self, segment: Next) -> Result<Option<Next>, SglError> {
         self.left = self.left.checked_sub(segment.descriptors).ok_or(SglError::TooMany)?;
@@ -113,7 +113,7 @@ impl<F: FnMut(BusAddr, &mut [u8]) -> Result<(), DmaFault>> Walk<'_, F> {
         Ok(next)
     }
 
-    /// Takes one descriptor in; answers the segment it names, if it names one.
+    /// Handles one descriptor; returns the segment it points to, if any.
     #[inline]
     fn take(&mut self, descriptor: SglDescriptor) -> Result<Option<Next>, SglError> {
         match descriptor.kind {
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inline_payload_is_told_apart_and_must_begin_at_zero() {
+    fn inline_bytes_recognises_an_inline_payload_and_requires_offset_zero() {
         assert_eq!(inline_bytes(SglDescriptor::inline(300)), Ok(Some(300)));
         assert_eq!(inline_bytes(data(0, 300)), Ok(None));
         let displaced = SglDescriptor { address: 64, ..SglDescriptor::inline(300) };
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(list.as_slice().len(), 600);
     }
 
-    /// The rules again, one descriptor at a time, by recursion, without a bound.
+    /// The same rules, applied recursively to one descriptor at a time, without a limit.
     fn model(
         descriptor: SglDescriptor,
         memory: &Memory,
@@ -409,7 +409,7 @@ mod tests {
         ]
     }
 
-    /// Moves segments that a descriptor names behind it: a loop is a test of its own, and recursion has no bound.
+    /// Moves each segment behind its descriptor: loops have their own test, and the recursion has no limit.
     fn forward(mut memory: Vec<SglDescriptor>) -> Vec<SglDescriptor> {
         for (i, descriptor) in memory.iter_mut().enumerate() {
             let own = 16 * i as u64;
@@ -423,14 +423,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_list_gives_what_the_model_gives(
+        fn sgl_walk_of_any_list_matches_the_model(
             sgl1 in descriptor(), memory in prop::collection::vec(descriptor(), 12).prop_map(forward),
         ) {
             let memory = Memory(memory);
             let mut found = vec![];
             let expected = model(sgl1, &memory, 0, &mut found);
             found.retain(|s| s.len_bytes > 0);
-            // Descriptors read askew have lengths that no command could ask for.
+            // Descriptors read at a wrong offset have lengths that no command could have.
             let total = found.iter().map(|s| u64::from(s.len_bytes)).sum::<u64>();
             prop_assume!(total < u64::from(u32::MAX));
             let total = total as u32;

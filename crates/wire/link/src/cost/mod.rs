@@ -1,4 +1,4 @@
-//! What a transaction, or a whole put, costs on the link.
+//! The cost of a transaction, or of a whole put, on the link.
 
 mod put;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 pub use put::{Goal, PutCost, admits, cheapest, of_put};
 
-/// What one transaction, or a sum of them, costs in bytes.
+/// The cost of one transaction, or of a sum of them, in bytes.
 ///
 /// *Down* is from the host to the device. `payload_bytes` is what the papers counted; the wire bytes carry
 /// packet headers, framing and rounding as well.

@@ -1,9 +1,8 @@
-//! What one put costs by each transfer method: every transaction it makes, on an idle device.
+//! The cost of one put by each transfer method: every transaction, on an idle device.
 //!
-//! The reckoning follows DESIGN.md, "Transfer methods" and "What the ledger counts", and the habits of the
-//! profile. It supposes a page-aligned buffer, a ring that does not wrap within the put, a value that starts on a
-//! cache line of device memory, and a device that was idle. It leaves out what is the same for every method: the
-//! index, packing and the flash.
+//! The computation follows DESIGN.md, "Transfer methods" and "What the ledger counts", and the profile's habits. It
+//! assumes a page-aligned buffer, a ring that does not wrap within the put, a value that starts on a cache line of
+//! device memory, and an idle device. It leaves out costs that all methods share: index, packing and flash.
 
 use crate::class::Class;
 use crate::cxl::Lines;
@@ -26,7 +25,7 @@ const PIGGYBACK_BYTES: (u64, u64) = (35, 56);
 /// The same in the pass-through form.
 const PASS_THROUGH_BYTES: (u64, u64) = (11, 28);
 
-/// What one put costs.
+/// The cost of one put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutCost {
     /// Every transaction, the host's and the device's.
@@ -39,7 +38,7 @@ pub struct PutCost {
     pub ps: u64,
 }
 
-/// What the cheapest method is the cheapest in.
+/// What to minimise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// Bytes on the wire.
@@ -48,10 +47,10 @@ pub enum Goal {
     Time,
 }
 
-/// What a put of `value_bytes` costs by `method` under a profile. The key travels in the command.
+/// The cost of a put of `value_bytes` by `method` under a profile. The key is in the command.
 ///
-/// [`Method::Adaptive`] costs what the cheapest method in time costs, of those that the modelled device has and
-/// whose limits admit the value.
+/// [`Method::Adaptive`] costs as much as the fastest of the methods that the modelled device has and whose limits
+/// admit the value.
 pub fn of_put(method: Method, value_bytes: u64, profile: &Profile) -> PutCost {
     let method = match method {
         Method::Adaptive => {
@@ -66,9 +65,9 @@ pub fn of_put(method: Method, value_bytes: u64, profile: &Profile) -> PutCost {
     put.finish()
 }
 
-/// The cheapest of some methods for a value, of those whose limits admit it; the first of equals.
+/// The cheapest method in `among` whose limits admit the value; the first of equals.
 ///
-/// `None` if no method is left. [`Method::Adaptive`] itself is passed over.
+/// `None` if no method admits it. [`Method::Adaptive`] itself is skipped.
 pub fn cheapest(value_bytes: u64, profile: &Profile, goal: Goal, among: &[Method]) -> Option<Method> {
     let price = |method: Method| {
         let cost = of_put(method, value_bytes, profile);
@@ -96,12 +95,12 @@ pub fn admits(method: Method, value_bytes: u64, profile: &Profile) -> bool {
     }
 }
 
-/// What one command of a put brings with it.
+/// The payload of one command of a put.
 #[derive(Clone, Copy)]
 enum Load {
     /// Nothing beside the command, or bytes within it.
     InCommand(u64),
-    /// A PRP over so many bytes.
+    /// A PRP list for this many bytes.
     Prp(u64),
     /// One SGL data block.
     Sgl(u64),
@@ -109,7 +108,7 @@ enum Load {
     Chunks(u64),
 }
 
-/// One put on its way.
+/// One put in progress.
 struct Put<'a> {
     profile: &'a Profile,
     device: Meter,

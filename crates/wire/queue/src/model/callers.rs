@@ -1,4 +1,4 @@
-//! Callers ring doorbells and run the device by turns.
+//! Callers ring doorbells and run the device under the run lock.
 
 use loom::model::Builder;
 use loom::sync::Arc;
@@ -6,24 +6,24 @@ use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use loom::thread;
 
 use super::bounded;
-use crate::{DoorbellIndex, Doorbells, Turn};
+use crate::{DoorbellIndex, Doorbells, RunLock};
 
-/// Some callers ring a doorbell each and run the device by turns.
+/// A device whose callers each ring one doorbell.
 pub(super) struct Shared {
-    pub(super) turn: Turn,
+    pub(super) run_lock: RunLock,
     pub(super) doorbells: Doorbells,
-    /// The value of each doorbell that a run has seen. Written in turns only, without any ordering of its own.
+    /// The value of each doorbell that a run has seen. Written under the run lock, without ordering of its own.
     seen: [AtomicU32; 3],
-    /// Runs so far. Read and then written, so that two runners at a time would lose one.
+    /// Runs so far. Loaded, then stored: two runs at a time would lose one.
     runs: AtomicU32,
-    /// Runs as their runners count them.
+    /// Runs, counted atomically.
     entered: AtomicU32,
 }
 
 impl Shared {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
-            turn: Turn::new(),
+            run_lock: RunLock::new(),
             doorbells: Doorbells::new(3),
             seen: std::array::from_fn(|_| AtomicU32::new(0)),
             runs: AtomicU32::new(0),
@@ -31,48 +31,48 @@ impl Shared {
         })
     }
 
-    fn look(&self, index: DoorbellIndex) {
+    fn load(&self, index: DoorbellIndex) {
         self.seen[usize::from(index.queue())].store(self.doorbells.load(index), Relaxed);
     }
 
     pub(super) fn run(&self, own: Option<DoorbellIndex>) {
         self.entered.fetch_add(1, Relaxed);
         self.runs.store(self.runs.load(Relaxed) + 1, Relaxed);
-        own.into_iter().for_each(|index| self.look(index));
-        self.doorbells.take_dirty(|index| self.look(index));
+        own.into_iter().for_each(|index| self.load(index));
+        self.doorbells.take_dirty(|index| self.load(index));
     }
 
-    /// A caller that marks its doorbell and then asks for the turn.
+    /// A caller that sets the dirty bit, then asks for the lock.
     fn ring(&self, queue: u16) {
         self.doorbells.ring(DoorbellIndex::submission(queue), 7);
-        if self.turn.enter() {
-            self.run_until_left(None);
+        if self.run_lock.acquire_or_set_pending() {
+            self.run_until_released(None);
         }
     }
 
-    /// A caller that runs its own queue if it gets the turn, and marks its doorbell only if not.
+    /// A caller that serves its own queue if it acquires the lock, and sets the dirty bit only if not.
     pub(super) fn ring_fast(&self, queue: u16) {
         let index = DoorbellIndex::submission(queue);
         self.doorbells.store(index, 7);
-        if self.turn.try_enter() {
-            return self.run_until_left(Some(index));
+        if self.run_lock.try_acquire() {
+            return self.run_until_released(Some(index));
         }
-        self.doorbells.mark(index);
-        if self.turn.enter() {
-            self.run_until_left(None);
+        self.doorbells.mark_dirty(index);
+        if self.run_lock.acquire_or_set_pending() {
+            self.run_until_released(None);
         }
     }
 
-    fn run_until_left(&self, own: Option<DoorbellIndex>) {
+    fn run_until_released(&self, own: Option<DoorbellIndex>) {
         self.run(own);
-        while !self.turn.leave() {
+        while !self.run_lock.release() {
             self.run(None);
         }
     }
 
-    /// What must hold once all callers are done.
+    /// Checks the invariants after all callers have finished.
     pub(super) fn check(&self, callers: usize) {
-        assert!(!self.turn.is_running());
+        assert!(!self.run_lock.is_held());
         for seen in &self.seen[..callers] {
             assert_eq!(seen.load(Relaxed), 7, "a doorbell is lost");
         }
@@ -81,7 +81,7 @@ impl Shared {
 }
 
 fn callers(call: [fn(&Shared, u16); 3], count: usize) {
-    // Two callers are tried in every interleaving.
+    // Two callers: every interleaving.
     let model = if count > 2 { bounded(4) } else { Builder::new() };
     model.check(move || {
         let shared = Shared::new();
@@ -103,7 +103,7 @@ fn no_doorbell_is_lost_between_two_callers() {
 }
 
 #[test]
-fn no_doorbell_is_lost_between_two_callers_that_mark_late() {
+fn no_doorbell_is_lost_between_two_callers_that_mark_after_a_failed_try() {
     callers([Shared::ring_fast; 3], 2);
 }
 

@@ -1,16 +1,16 @@
-//! What the model checker proves of rings, doorbells and the turn.
+//! Loom models of rings, doorbells and the run lock.
 //!
-//! Contents are relaxed atomics, so only the orderings of the code under test can make them visible: where one is too
-//! weak, some execution reads a stale value and fails.
+//! Contents are relaxed atomics, so only the orderings of the code under test make them visible. If one is too weak,
+//! some execution reads a stale value and fails.
 
 mod callers;
-mod leave;
+mod delegation;
 mod rings;
 mod threads;
 
 use loom::model::Builder;
 
-/// All interleavings with at most so many switches that no thread asked for.
+/// All interleavings with at most this many preemptions.
 fn bounded(switches: usize) -> Builder {
     let mut model = Builder::new();
     model.preemption_bound = Some(switches);

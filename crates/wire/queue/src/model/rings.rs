@@ -1,4 +1,4 @@
-//! Commands and answers go round rings, between a host and a device.
+//! Commands and completions between a host and a device.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -6,11 +6,11 @@ use loom::thread;
 
 use super::bounded;
 use crate::{
-    CompletionConsumer, CompletionProducer, DoorbellIndex, Doorbells, ENTRY_BYTES, EntryMemory, EntryPlace,
-    SLOT_BYTES, SlotMemory, SubmissionConsumer, SubmissionProducer,
+    CompletionConsumer, CompletionProducer, CompletionSlot, DoorbellIndex, Doorbells, ENTRY_BYTES,
+    EntryMemory, SLOT_BYTES, SlotMemory, SubmissionConsumer, SubmissionProducer,
 };
 
-/// The memory of one queue pair. One word stands for the content of a slot or an entry.
+/// The memory of one queue pair. One word models the content of a slot or an entry.
 struct Rings {
     slots: Vec<AtomicU32>,
     entries: Vec<Entry>,
@@ -34,10 +34,10 @@ impl Rings {
         self.slots[usize::from(index)].load(Relaxed)
     }
 
-    fn store_entry(&self, place: EntryPlace, content: u32) {
-        let entry = &self.entries[usize::from(place.index)];
+    fn store_entry(&self, slot: CompletionSlot, content: u32) {
+        let entry = &self.entries[usize::from(slot.index)];
         entry.content.store(content, Relaxed);
-        entry.phase_word.store(u32::from(place.phase) << 16, Release);
+        entry.phase_word.store(u32::from(slot.phase) << 16, Release);
     }
 }
 
@@ -60,7 +60,7 @@ impl EntryMemory for Arc<Rings> {
     }
 }
 
-/// A device that answers each command with its content.
+/// A device that completes each command with the command's content.
 struct Device {
     rings: Arc<Rings>,
     doorbells: Arc<Doorbells>,
@@ -72,7 +72,7 @@ const TAIL: DoorbellIndex = DoorbellIndex::submission(0);
 const HEAD: DoorbellIndex = DoorbellIndex::completion(0);
 
 impl Device {
-    /// Answers what it can; returns how many commands it answered.
+    /// Completes what it can; returns how many commands it completed.
     fn run(&mut self) -> u32 {
         self.submissions.set_tail(self.doorbells.load(TAIL)).expect("a host that follows the rules");
         self.completions.set_head(self.doorbells.load(HEAD)).expect("a host that follows the rules");
@@ -81,8 +81,8 @@ impl Device {
             let Some(permit) = self.completions.permit() else { break };
             let content = self.rings.read_slot(slot);
             self.submissions.skip(1);
-            let place = self.completions.post(permit);
-            self.rings.store_entry(place, content);
+            let posted = self.completions.post(permit);
+            self.rings.store_entry(posted, content);
             answered += 1;
         }
         answered
@@ -111,7 +111,7 @@ fn wait(host: &mut CompletionConsumer<Arc<Rings>>) -> u32 {
     }
 }
 
-/// Commands go round rings of `size` slots, with up to `depth` in flight, and each is answered with its content.
+/// Sends commands through rings of `size` slots, up to `depth` in flight; each completion has its command's content.
 fn round_trips(size: u32, depth: u32, commands: u32) {
     let rings = Arc::new(Rings::new(size));
     let doorbells = Arc::new(Doorbells::new(1));
@@ -147,11 +147,11 @@ fn round_trips(size: u32, depth: u32, commands: u32) {
 }
 
 #[test]
-fn commands_and_answers_pass_whole_around_the_smallest_ring() {
+fn commands_and_completions_pass_intact_around_the_smallest_ring() {
     bounded(5).check(|| round_trips(2, 1, 3));
 }
 
 #[test]
-fn commands_and_answers_pass_whole_with_two_in_flight() {
+fn commands_and_completions_pass_intact_with_two_in_flight() {
     bounded(3).check(|| round_trips(3, 2, 4));
 }

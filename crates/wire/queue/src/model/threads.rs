@@ -1,166 +1,167 @@
-//! Threads of a served device have its queues on leave, while somebody wants the whole controller.
+//! Queues are delegated to worker threads while another thread quiesces the controller (decision 0021).
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use loom::thread;
 
 use super::bounded;
-use crate::{DoorbellIndex, Doorbells, Turn};
+use crate::{DoorbellIndex, Doorbells, RunLock};
 
-/// Queues that threads of a served device have on leave, while somebody posts a register write or wants the whole controller.
-/// Who has the device leaves a mark at each cell that is busy, and does not wait: who serves there hands its queue in,
-/// and the write is made by whoever brings the last one.
+/// Queues delegated to worker threads while a message thread posts a register write, or quiesces the controller.
+///
+/// The holder of the run lock sets the pending bit of each busy cell and does not wait. The thread that serves there
+/// returns its queue; the thread that returns the last queue makes the write.
 struct Threads {
-    device: Turn,
+    device: RunLock,
     doorbells: Doorbells,
-    lanes: Vec<OnLeave>,
-    /// Somebody could not get them all. Written with the device in hand, and before each mark.
-    wanted: AtomicU32,
+    queues: Vec<DelegatedQueue>,
+    /// Some queues could not be reclaimed. Written under the run lock, before each pending bit.
+    reclaim_wanted: AtomicU32,
     posted: AtomicU32,
-    /// Register writes that were made.
+    /// Register writes applied.
     made: AtomicU32,
 }
 
-struct OnLeave {
-    cell: Turn,
-    away: AtomicU32,
-    /// Its thread is at the host's memory.
-    touches: AtomicU32,
-    /// The tail that was served, here or in the controller: with the device in hand.
+struct DelegatedQueue {
+    cell: RunLock,
+    is_delegated: AtomicU32,
+    /// 1 while its thread accesses host memory.
+    accesses: AtomicU32,
+    /// The tail last served, by the thread or the controller. Written under the run lock.
     seen: AtomicU32,
 }
 
 impl Threads {
-    fn new(lanes: usize) -> Arc<Self> {
-        let lane = |_| OnLeave {
-            cell: Turn::new(),
-            away: AtomicU32::new(1),
-            touches: AtomicU32::new(0),
+    fn new(queues: usize) -> Arc<Self> {
+        let delegated = |_| DelegatedQueue {
+            cell: RunLock::new(),
+            is_delegated: AtomicU32::new(1),
+            accesses: AtomicU32::new(0),
             seen: AtomicU32::new(0),
         };
         Arc::new(Self {
-            device: Turn::new(),
+            device: RunLock::new(),
             doorbells: Doorbells::new(2),
-            lanes: (0..lanes).map(lane).collect(),
-            wanted: AtomicU32::new(0),
+            queues: (0..queues).map(delegated).collect(),
+            reclaim_wanted: AtomicU32::new(0),
             posted: AtomicU32::new(0),
             made: AtomicU32::new(0),
         })
     }
 
     fn with_device(&self, work: impl FnOnce()) {
-        assert!(self.device.wait());
+        assert!(self.device.acquire());
         work();
-        while !self.device.leave() {
+        while !self.device.release() {
             self.run();
         }
     }
 
-    /// A thread looks at its queue once.
-    fn tend(&self, queue: usize) {
-        let lane = &self.lanes[queue];
-        assert!(lane.cell.wait());
-        if lane.away.load(Relaxed) == 1 {
-            lane.touches.store(1, Relaxed);
+    /// A worker thread polls its queue once.
+    fn poll(&self, queue: usize) {
+        let delegated = &self.queues[queue];
+        assert!(delegated.cell.acquire());
+        if delegated.is_delegated.load(Relaxed) == 1 {
+            delegated.accesses.store(1, Relaxed);
             let tail = self.doorbells.load(DoorbellIndex::submission(queue as u16));
             assert_eq!(self.made.load(Relaxed), 0, "the queue is served after the reset");
-            lane.touches.store(0, Relaxed);
-            self.with_device(|| lane.seen.store(tail, Relaxed));
+            delegated.accesses.store(0, Relaxed);
+            self.with_device(|| delegated.seen.store(tail, Relaxed));
         }
-        self.leave_cell(queue);
+        self.release_cell(queue);
     }
 
-    fn leave_cell(&self, queue: usize) {
-        while !self.lanes[queue].cell.leave() {
-            if self.wanted.load(Relaxed) == 1 {
-                self.hand_in(queue);
+    fn release_cell(&self, queue: usize) {
+        while !self.queues[queue].cell.release() {
+            if self.reclaim_wanted.load(Relaxed) == 1 {
+                self.return_queue(queue);
             }
         }
     }
 
-    /// With the cell in hand.
-    fn hand_in(&self, queue: usize) {
+    /// The caller holds the cell lock.
+    fn return_queue(&self, queue: usize) {
         self.with_device(|| {
-            self.check_in(queue);
+            self.reclaim_one(queue);
             self.run();
         });
     }
 
-    /// The thread goes to sleep.
-    fn rest(&self, queue: usize) {
-        assert!(self.lanes[queue].cell.wait());
-        self.hand_in(queue);
-        self.leave_cell(queue);
+    /// The worker thread returns its queue before it sleeps.
+    fn park(&self, queue: usize) {
+        assert!(self.queues[queue].cell.acquire());
+        self.return_queue(queue);
+        self.release_cell(queue);
     }
 
-    /// With cell and device in hand.
-    fn check_in(&self, queue: usize) {
-        if self.lanes[queue].away.load(Relaxed) == 1 {
-            self.lanes[queue].away.store(0, Relaxed);
-            self.doorbells.mark(DoorbellIndex::submission(queue as u16));
+    /// The caller holds the cell lock and the run lock.
+    fn reclaim_one(&self, queue: usize) {
+        if self.queues[queue].is_delegated.load(Relaxed) == 1 {
+            self.queues[queue].is_delegated.store(0, Relaxed);
+            self.doorbells.mark_dirty(DoorbellIndex::submission(queue as u16));
         }
     }
 
-    /// With the device in hand: whether every queue is in.
-    fn recall(&self) -> bool {
-        for (queue, lane) in self.lanes.iter().enumerate() {
-            if lane.away.load(Relaxed) == 1 {
-                self.wanted.store(1, Relaxed);
-                if lane.cell.try_enter() || lane.cell.enter() {
-                    self.check_in(queue);
-                    while !lane.cell.leave() {}
+    /// Tries to reclaim every queue; true if none is delegated. The caller holds the run lock.
+    fn reclaim_all(&self) -> bool {
+        for (queue, delegated) in self.queues.iter().enumerate() {
+            if delegated.is_delegated.load(Relaxed) == 1 {
+                self.reclaim_wanted.store(1, Relaxed);
+                if delegated.cell.try_acquire() || delegated.cell.acquire_or_set_pending() {
+                    self.reclaim_one(queue);
+                    while !delegated.cell.release() {}
                 }
             }
         }
-        let all = self.lanes.iter().all(|lane| lane.away.load(Relaxed) == 0);
+        let all = self.queues.iter().all(|delegated| delegated.is_delegated.load(Relaxed) == 0);
         if all {
-            self.wanted.store(0, Relaxed);
+            self.reclaim_wanted.store(0, Relaxed);
         }
         all
     }
 
-    /// With the device in hand: what the controller does.
+    /// One run of the controller. The caller holds the run lock.
     fn run(&self) {
-        if self.posted.load(Acquire) == 1 && self.recall() {
+        if self.posted.load(Acquire) == 1 && self.reclaim_all() {
             self.posted.store(0, Relaxed);
-            assert!(self.lanes.iter().all(|lane| lane.touches.load(Relaxed) == 0));
+            assert!(self.queues.iter().all(|delegated| delegated.accesses.load(Relaxed) == 0));
             self.made.store(self.made.load(Relaxed) + 1, Relaxed);
         }
         self.doorbells.take_dirty(|index| {
-            let lane = &self.lanes[usize::from(index.queue())];
-            if lane.away.load(Relaxed) == 0 {
-                lane.seen.store(self.doorbells.load(index), Relaxed);
+            let delegated = &self.queues[usize::from(index.queue())];
+            if delegated.is_delegated.load(Relaxed) == 0 {
+                delegated.seen.store(self.doorbells.load(index), Relaxed);
             }
         });
     }
 
-    /// Runs the device, or leaves word.
+    /// Runs the device, or sets the pending bit.
     fn enter(&self) {
-        if self.device.try_enter() || self.device.enter() {
+        if self.device.try_acquire() || self.device.acquire_or_set_pending() {
             self.run();
-            while !self.device.leave() {
+            while !self.device.release() {
                 self.run();
             }
         }
     }
 
-    /// Who answers messages posts a register write.
+    /// The message thread posts a register write.
     fn post(&self) {
         self.posted.store(1, Release);
         self.enter();
     }
 
-    /// The same takes a doorbell.
+    /// The message thread takes a doorbell.
     fn ring(&self, queue: u16) {
         self.doorbells.ring(DoorbellIndex::submission(queue), 7);
         self.enter();
     }
 
-    /// Somebody waits for the whole controller.
-    fn have_whole(&self) {
+    /// A thread waits until every queue is reclaimed.
+    fn quiesce(&self) {
         loop {
             let mut done = false;
-            self.with_device(|| done = self.recall());
+            self.with_device(|| done = self.reclaim_all());
             if done {
                 return;
             }
@@ -169,13 +170,13 @@ impl Threads {
     }
 
     fn check_made(&self) {
-        assert!(!self.device.is_running() && self.lanes.iter().all(|lane| !lane.cell.is_running()));
+        assert!(!self.device.is_held() && self.queues.iter().all(|delegated| !delegated.cell.is_held()));
         assert_eq!((self.posted.load(Relaxed), self.made.load(Relaxed)), (0, 1), "made once");
-        assert!(self.lanes.iter().all(|lane| lane.away.load(Relaxed) == 0));
+        assert!(self.queues.iter().all(|delegated| delegated.is_delegated.load(Relaxed) == 0));
     }
 }
 
-/// Runs `one` beside `other`.
+/// Runs `one` and `other` concurrently.
 fn beside(threads: &Arc<Threads>, one: impl FnOnce(&Threads), other: fn(&Threads)) {
     let others = threads.clone();
     let started = thread::spawn(move || other(&others));
@@ -183,54 +184,54 @@ fn beside(threads: &Arc<Threads>, one: impl FnOnce(&Threads), other: fn(&Threads
     started.join().expect("a thread that ends");
 }
 
-/// A register write is posted beside a thread that serves what there is.
-fn post_beside(lanes: usize, serve: fn(&Threads)) {
+/// Posts a register write while another thread serves the queues.
+fn post_beside(queues: usize, serve: fn(&Threads)) {
     bounded(3).check(move || {
-        let threads = Threads::new(lanes);
+        let threads = Threads::new(queues);
         beside(&threads, Threads::post, serve);
         threads.check_made();
     });
 }
 
 #[test]
-fn a_register_write_that_is_posted_while_a_queue_is_served_is_made_once_and_when_it_is_in() {
+fn register_write_posted_while_a_queue_is_served_is_made_once_after_reclaim() {
     post_beside(1, |threads| {
-        threads.tend(0);
-        threads.tend(0);
+        threads.poll(0);
+        threads.poll(0);
     });
 }
 
-// Two that wait for a turn at once would be tried without end, so one thread has both queues here.
+// Loom would explore two spinning threads without end, so one thread serves both queues.
 #[test]
-fn a_posted_register_write_is_made_by_whoever_brings_the_last_queue() {
+fn register_write_is_made_by_the_thread_that_returns_the_last_queue() {
     post_beside(2, |threads| {
-        threads.tend(0);
-        threads.tend(1);
+        threads.poll(0);
+        threads.poll(1);
     });
 }
 
 #[test]
-fn who_waits_for_the_whole_controller_gets_it_beside_a_thread_that_serves_and_posts() {
+fn quiesce_ends_beside_a_thread_that_serves_and_posts() {
     bounded(3).check(|| {
         let threads = Threads::new(1);
-        beside(&threads, Threads::have_whole, |threads| {
-            threads.tend(0);
+        beside(&threads, Threads::quiesce, |threads| {
+            threads.poll(0);
             threads.post();
         });
         threads.check_made();
-        assert_eq!(threads.wanted.load(Relaxed), 0);
+        assert_eq!(threads.reclaim_wanted.load(Relaxed), 0);
     });
 }
 
 #[test]
-fn a_doorbell_that_comes_while_its_queue_is_handed_in_is_served_in_one_place_or_the_other() {
+fn doorbell_rung_while_its_queue_is_returned_is_served_exactly_once() {
     bounded(3).check(|| {
         let threads = Threads::new(1);
-        let tend_and_rest: fn(&Threads) = |threads| {
-            threads.tend(0);
-            threads.rest(0);
+        let poll_and_park: fn(&Threads) = |threads| {
+            threads.poll(0);
+            threads.park(0);
         };
-        beside(&threads, |threads| threads.ring(0), tend_and_rest);
-        assert_eq!(threads.lanes[0].seen.load(Relaxed), 7, "the doorbell is lost");
+        beside(&threads, |threads| threads.ring(0), poll_and_park);
+        assert_eq!(threads.queues[0].seen.load(Relaxed), 7, "the doorbell is lost");
     });
 }

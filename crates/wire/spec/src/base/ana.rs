@@ -27,9 +27,9 @@ impl AnaState {
         }
     }
 
-    /// The state that a status of a command tells of.
+    /// The ANA state that a command's status reports; `None` if it reports none.
     #[must_use]
-    pub fn told_by(status: Status) -> Option<Self> {
+    pub fn of_status(status: Status) -> Option<Self> {
         let states = [Self::INACCESSIBLE, Self::PERSISTENT_LOSS, Self::CHANGE];
         states.into_iter().find(|state| state.refusal().is_some_and(|refusal| status.is(refusal)))
     }
@@ -41,7 +41,7 @@ pub const GROUPS_ONLY: u8 = 1;
 /// Identify Controller CMIC: the controller reports ANA.
 pub const CMIC_ANA: u8 = 1 << 3;
 
-/// What the ANA log page (0Ch) begins with.
+/// Header of the ANA log page (0Ch).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct AnaHeader {
@@ -53,11 +53,11 @@ pub struct AnaHeader {
     pub reserved_10: [u8; 6],
 }
 
-/// An ANA group, in front of the identifiers of its namespaces.
+/// Descriptor of an ANA group, followed by the identifiers of its namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct AnaGroup {
-    /// Its identifier.
+    /// ANA group identifier.
     pub group: u32,
     /// Namespace identifiers that follow.
     pub nsids: u32,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_says_more_than_it_has_ends_where_it_does() {
+    fn page_with_a_count_beyond_its_end_yields_only_what_it_holds() {
         let whole = page(&[(1, AnaState::OPTIMIZED, &[1, 7]), (2, AnaState::CHANGE, &[3])]);
         for cut in 0..whole.len() {
             let groups = AnaLog::of(&whole[..cut]).map_or(0, Iterator::count);
@@ -168,12 +168,15 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_is_not_served_has_a_status_of_its_own() {
+    fn unserved_ana_state_has_its_own_status() {
         for state in AnaState::ALL {
-            let told = state.refusal().map(|status| AnaState::told_by(status.with_dnr()));
-            assert!(told.is_none_or(|told| told == Some(*state)), "{state:?}");
+            let state_of_status = state.refusal().map(|status| AnaState::of_status(status.with_dnr()));
+            assert!(
+                state_of_status.is_none_or(|state_of_status| state_of_status == Some(*state)),
+                "{state:?}"
+            );
         }
         assert_eq!(AnaState::INACCESSIBLE.refusal(), Some(Status::new(3, 2)));
-        assert_eq!(AnaState::told_by(Status::INTERNAL_PATH_ERROR), None);
+        assert_eq!(AnaState::of_status(Status::INTERNAL_PATH_ERROR), None);
     }
 }

@@ -160,7 +160,7 @@ impl Command {
         zerocopy::transmute!(*bytes)
     }
 
-    /// The 64 bytes of a ring slot where they stand, to be read into.
+    /// The 64 bytes of a ring slot, mutable, for reading a command in place.
     #[inline]
     pub fn as_mut_bytes(&mut self) -> &mut [u8; COMMAND_BYTES] {
         zerocopy::transmute_mut!(self)

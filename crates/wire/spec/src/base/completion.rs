@@ -16,7 +16,7 @@ pub struct Completion {
     pub dw1: u32,
     /// Submission queue head: slots before it are free again.
     pub sqhd: u16,
-    /// Submission queue the command came from.
+    /// Identifier of the command's submission queue.
     pub sqid: u16,
     /// Identifier of the command that completed.
     pub cid: u16,

@@ -55,7 +55,7 @@ impl Event {
     pub const ANA_CHANGED: Self = Self::of(EventType::NOTICE, 0x03, LogPage::ANA);
     /// Notice: the discovery log changed.
     pub const DISCOVERY_CHANGED: Self = Self::of(EventType::NOTICE, 0xf0, LogPage::DISCOVERY);
-    /// I/O command specific: a Reservation Notification log page is there.
+    /// I/O command specific: a Reservation Notification log page is available.
     pub const RESERVATION: Self = Self::of(EventType::COMMAND_SET, 0x00, LogPage::RESERVATION);
 
     /// An event of this type and information, cleared by reading `log`.

@@ -36,7 +36,7 @@ open_enum! {
 }
 
 open_enum! {
-    /// What Get Features is asked for (SEL).
+    /// SEL: which value Get Features returns.
     pub struct FeatureSelect(u8) {
         CURRENT = 0 "current",
         DEFAULT = 1 "default",
@@ -61,7 +61,7 @@ pub struct FeatureCdw10 {
     pub sv: bool,
 }
 
-/// DW0 of Get Features asked for capabilities.
+/// DW0 of Get Features for supported capabilities.
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct FeatureCapabilities {
@@ -130,7 +130,7 @@ pub struct VolatileWriteCache {
     __: u32,
 }
 
-/// Number of Queues (07h): asked for in CDW11, given in DW0.
+/// Number of Queues (07h): requested in CDW11, granted in DW0.
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct NumberOfQueues {
@@ -167,7 +167,7 @@ pub struct InterruptVector {
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct WriteAtomicity {
-    /// Only the power-fail atomic unit is asked for.
+    /// The host requires only the power-fail atomic unit (disable normal).
     pub dn: bool,
     #[bits(31)]
     __: u32,

@@ -192,7 +192,7 @@ pub struct Csts {
     pub nssro: bool,
     /// Processing paused.
     pub pp: bool,
-    /// Shutdown type: 1 if of the whole subsystem.
+    /// Shutdown type: 1 for the whole subsystem.
     pub st: bool,
     #[bits(25)]
     __: u32,
@@ -227,7 +227,7 @@ pub struct Aqa {
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct Cmbloc {
-    /// BAR the buffer stands in.
+    /// BAR that contains the buffer.
     #[bits(3)]
     pub bir: u8,
     /// Queues may mix CMB and host memory.

@@ -1,5 +1,5 @@
-//! Reservations (Base 2.1, sections 7.5 to 7.8 and 8.1.22): commands that hosts agree by on who uses a namespace. They are
-//! the same in every command set.
+//! Reservations (Base 2.1, sections 7.5 to 7.8 and 8.1.22): commands by which hosts coordinate access to a namespace.
+//! They are the same in every command set.
 
 use bitfield_struct::bitfield;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -15,7 +15,7 @@ open_enum! {
 }
 
 open_enum! {
-    /// What a reservation keeps from others (RTYPE); 0 is none.
+    /// RTYPE: the access that a reservation denies to other hosts; 0 is none.
     pub struct ReservationType(u8) {
         WRITE_EXCLUSIVE = 1 "Write Exclusive",
         EXCLUSIVE_ACCESS = 2 "Exclusive Access",
@@ -182,7 +182,7 @@ pub struct RegisteredController {
     pub reserved_3: [u8; 5],
     /// Host.
     pub hostid: [u8; 8],
-    /// Its key.
+    /// Its reservation key.
     pub rkey: u64,
 }
 
@@ -196,7 +196,7 @@ pub struct RegisteredControllerExtended {
     pub rcsts: u8,
     /// Reserved.
     pub reserved_3: [u8; 5],
-    /// Its key.
+    /// Its reservation key.
     pub rkey: u64,
     /// Host.
     pub hostid: [u8; 16],
@@ -204,14 +204,14 @@ pub struct RegisteredControllerExtended {
     pub reserved_32: [u8; 32],
 }
 
-/// CNTLID of a registrant whose host has no controller now.
+/// CNTLID of a registrant whose host has no controller at present.
 pub const NO_CONTROLLER: u16 = 0xffff;
 
 /// RCSTS: the host holds the reservation.
 pub const HOLDS: u8 = 1;
 
 open_enum! {
-    /// What a Reservation Notification tells (RNLPT).
+    /// RNLPT: the type of a reservation notification.
     pub struct Notice(u8) {
         NONE = 0 "empty log page",
         REGISTRATION_PREEMPTED = 1 "Registration Preempted",
@@ -238,7 +238,7 @@ pub struct ReservationLog {
     pub reserved_16: [u8; 48],
 }
 
-/// Reservation Notification Mask (feature 82h): what is not told of.
+/// Reservation Notification Mask (feature 82h): notifications that are suppressed.
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct NotificationMask {

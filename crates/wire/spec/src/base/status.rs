@@ -107,8 +107,8 @@ macro_rules! statuses {
 
             /// The specification's words for this type and code, if known here.
             ///
-            /// Codes 80h and up of the generic type are shared by command sets; the Key Value words stand
-            /// where no other set uses the code.
+            /// Codes 80h and up of the generic type are shared by command sets. Key Value names are given where no
+            /// other set uses the code.
             pub const fn name(self) -> Option<&'static str> {
                 match (self.sct(), self.sc()) {
                     $(($sct, $sc) => Some($words),)*

@@ -1,4 +1,4 @@
-//! The vendor logs: what crossed the link, what the device counted, what errors were in words.
+//! Vendor log pages: the link's ledger, the device's counters, and error texts.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

@@ -61,7 +61,7 @@ pub struct VendorArea {
     pub magic: [u8; 8],
     /// [`VERSION`]; a host reads the fields of the versions it knows.
     pub version: u32,
-    /// What the controller can do.
+    /// Transfer methods that the controller supports.
     pub methods: Methods,
     /// Longest inline payload in bytes.
     pub inline_max_bytes: u32,
@@ -69,8 +69,8 @@ pub struct VendorArea {
     pub piggyback_max_bytes: u32,
     /// Most unfinished pass-through payloads at a time.
     pub pt_payloads_max: u32,
-    /// An unfinished pass-through payload is dropped after this long; 0 where time has no part in it, and a payload gives
-    /// way when another needs the room and nobody has added to it for many commands.
+    /// Milliseconds after which an unfinished pass-through payload is dropped. 0 for a device without a clock: there
+    /// a payload is dropped if another needs its memory and no fragment of it came for many commands.
     pub pt_expiry_ms: u32,
     /// Longest value in bytes.
     pub value_max_bytes: u32,
@@ -92,7 +92,7 @@ pub struct VendorArea {
     pub cxl_align_bytes: u32,
     /// Size of the controller memory buffer's region for byte stores, 0 for none.
     pub byte_region_bytes: u64,
-    /// The device keeps a window's pages of this size until its write pointer has left them; 0 for whole segments.
+    /// Size of the pages in which the device frees a window behind its write pointer; 0 for whole segments.
     pub cxl_page_bytes: u32,
     /// Reserved.
     pub reserved: [u8; 932],
@@ -118,9 +118,9 @@ open_enum! {
         KV_WRITE_PT = 0x88 "KV Write, pass-through",
         /// 28 more value bytes of a payload id.
         KV_TRANSFER_PT = 0x8c "KV Transfer, pass-through",
-        /// Store of a value that stands in device memory.
+        /// Store of a value in device memory.
         KV_STORE_CXL = 0x90 "KV Store CXL",
-        /// The same with the first 35 value bytes in the command.
+        /// As `KV Store CXL`, with the first 35 value bytes in the command.
         KV_STORE_CXL_PIGGYBACK = 0x94 "KV Store CXL Piggyback",
         /// Store: whole pages by PRP, the tail (length mod 4096) by [`Self::KV_TRANSFER`].
         KV_STORE_PRP_TAIL = 0xa1 "KV Store PRP Tail",
@@ -129,13 +129,13 @@ open_enum! {
     }
 }
 
-/// Slots an inline payload takes after its command.
+/// Number of slots of an inline payload after its command.
 #[inline]
 pub const fn inline_chunks(payload_bytes: usize) -> usize {
     payload_bytes.div_ceil(crate::base::command::COMMAND_BYTES)
 }
 
-/// What the completion of a store tells a host that stores through device memory: the DMA log table entry its
+/// What a store's completion reports to a host that stores through device memory: the DMA log table entry that its
 /// write pointer must not cross (BandSlim, In-Device Value Packing).
 ///
 /// A record begins at any byte, since only its value is aligned, so both are given to the byte. The result's bits
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dma_log_entry_is_told_to_the_byte() {
+    fn dma_log_entry_round_trips_exactly() {
         let entry = DmaLogEntry { position: 0xff_1234_5678, len_bytes: 0xab_cdef };
         assert_eq!(entry.into_result(), 0xabcd_efff_1234_5678);
         assert_eq!(DmaLogEntry::from_result(entry.into_result()), entry);

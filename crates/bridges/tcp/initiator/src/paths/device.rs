@@ -217,7 +217,7 @@ impl PathSet {
             };
             let Failed { error, buffer, vector } = failed;
             payload = buffer.map_or(Payload::Vectored(vector), Payload::Buffer);
-            let state = error.nvme_status().and_then(AnaState::told_by);
+            let state = error.nvme_status().and_then(AnaState::of_status);
             let may_go_on = state.is_some() || (error.kind() == ErrorKind::DeviceLost && order.repeats);
             // A few bytes to be sent do not come back.
             if !may_go_on || payload.len() != bytes || (bytes == 0 && order.way != Way::None) {

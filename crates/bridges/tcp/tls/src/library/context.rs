@@ -1,4 +1,4 @@
-//! What sessions of one kind share, and how OpenSSL asks for their keys.
+//! OpenSSL contexts: settings that sessions of one kind share, and the callbacks that look up keys.
 
 use std::ffi::{c_int, c_uchar, c_void};
 use std::ptr::{NonNull, null, null_mut};
@@ -52,12 +52,12 @@ impl Drop for Context {
     }
 }
 
-/// What a callback of `ssl` finds.
+/// The state that a callback of `ssl` uses.
 ///
 /// # Safety
 /// `ssl` is that of a [`Handle`](super::Handle), and the callback is called by one of its calls of `&mut self`.
 unsafe fn state_of<'a>(functions: &Functions, ssl: Ssl) -> Option<&'a mut State> {
-    // SAFETY: the data is the handle's state, which lives as long as the session, and nobody else uses it while a call runs.
+    // SAFETY: the data is the handle's state, which outlives the session; no other code uses it during a call.
     unsafe { (functions.SSL_get_ex_data)(ssl, APP_DATA).cast::<State>().as_mut() }
 }
 
@@ -88,10 +88,10 @@ unsafe extern "C" fn client_hello(ssl: Ssl, alert: *mut c_int, _: *mut c_void) -
     HELLO_ERROR
 }
 
-/// Gives a host's session its key.
+/// Callback: sets the key of a host's session.
 ///
 /// # Safety
-/// Called by OpenSSL, with a session of a [`Handle`](super::Handle) and places for what it answers.
+/// Called by OpenSSL, with a session of a [`Handle`](super::Handle) and valid places for its results.
 unsafe extern "C" fn use_session(
     ssl: Ssl,
     _: *const c_void,
@@ -113,7 +113,7 @@ unsafe extern "C" fn use_session(
 /// Looks for the key that a host names.
 ///
 /// # Safety
-/// Called by OpenSSL, with a session of a [`Handle`](super::Handle), an identity and a place for what it answers.
+/// Called by OpenSSL, with a session of a [`Handle`](super::Handle), an identity and a valid place for its result.
 unsafe extern "C" fn find_session(
     ssl: Ssl,
     identity: *const c_uchar,
@@ -139,7 +139,7 @@ unsafe extern "C" fn find_session(
 /// `ssl` is live.
 unsafe fn session_of(functions: &Functions, ssl: Ssl, psk: &TlsPsk) -> Session {
     let (key, suite) = (psk.reveal(), suite_of(psk.hash()).1);
-    // SAFETY: key and suite are as long as is said; what is made is given away, or freed once.
+    // SAFETY: key and suite have the lengths given; the new session is passed on, or freed once.
     unsafe {
         let session = (functions.SSL_SESSION_new)();
         let cipher = (functions.SSL_CIPHER_find)(ssl, suite.as_ptr());

@@ -10,7 +10,7 @@ use super::{
 use crate::error::{TlsError, TlsUnavailable};
 use crate::session::{Keys, Used};
 
-/// One session: OpenSSL's, what it reads from and writes to, and what its callbacks find.
+/// One OpenSSL session, its input and output buffers (BIOs), and the state of its callbacks.
 pub(crate) struct Handle {
     functions: &'static Functions,
     ssl: NonNull<c_void>,
@@ -18,11 +18,11 @@ pub(crate) struct Handle {
     incoming: Bio,
     /// Owned by `ssl`.
     outgoing: Bio,
-    /// Made of a box; its address is what the callbacks have.
+    /// From `Box::into_raw`; callbacks receive its address.
     state: NonNull<State>,
 }
 
-/// What the callbacks of a session find.
+/// The state of a session's callbacks.
 pub(super) struct State {
     pub keys: Keys,
     pub used: Used,
@@ -43,7 +43,7 @@ impl Handle {
         let [incoming, outgoing] = match memory_bios(functions) {
             Some(both) => both,
             None => {
-                // SAFETY: it was made above, and nobody has it.
+                // SAFETY: the session was created above, and no other reference to it exists.
                 unsafe { (functions.SSL_free)(ssl.as_ptr()) };
                 return Err(refusal(functions));
             }
@@ -69,7 +69,7 @@ impl Handle {
         if is_set { Ok(handle) } else { Err(refusal(functions)) }
     }
 
-    /// By what it was begun.
+    /// The keys of the endpoint that created the session.
     pub fn keys(&self) -> &Keys {
         // SAFETY: callbacks, which have the state as well, run in calls of `&mut self` alone.
         unsafe { &self.state.as_ref().keys }
@@ -81,7 +81,7 @@ impl Handle {
         unsafe { &self.state.as_ref().used }
     }
 
-    /// Gives it what came.
+    /// Passes received bytes to the session.
     pub fn put(&mut self, bytes: &[u8]) -> Result<(), TlsError> {
         for piece in bytes.chunks(1 << 30) {
             // SAFETY: the memory is live, as long as it is said to be, and shorter than an int.
@@ -95,9 +95,9 @@ impl Handle {
         Ok(())
     }
 
-    /// Adds what it has to send to `out`.
+    /// Appends the bytes that the session has to send to `out`.
     pub fn take(&mut self, out: &mut Vec<u8>) {
-        // SAFETY: the memory is live; so much of it is pending.
+        // SAFETY: the memory BIO is live, and `pending` bytes of it are readable.
         let pending = unsafe { (self.functions.BIO_ctrl)(self.outgoing, BIO_PENDING, 0, null_mut()) };
         let pending = usize::try_from(pending).unwrap_or(0).min(1 << 30);
         let start = out.len();
@@ -112,7 +112,7 @@ impl Handle {
 
     /// Goes on with the handshake; whether it is done, by a pre-shared key.
     pub fn shake(&mut self) -> Result<bool, TlsError> {
-        // SAFETY: the session is live, and nobody else uses it.
+        // SAFETY: the session is live, and no other thread uses it.
         let done = unsafe {
             (self.functions.ERR_clear_error)();
             (self.functions.SSL_do_handshake)(self.ssl.as_ptr())
@@ -127,7 +127,7 @@ impl Handle {
         }
     }
 
-    /// Reads what came, as much as there is room for; 0 when there is nothing yet.
+    /// Reads decrypted bytes, up to the size of `into`; 0 if there are none yet.
     pub fn read(&mut self, into: &mut [u8]) -> Result<usize, TlsError> {
         let mut read = 0;
         // SAFETY: the session is live, the memory as long as is said.
@@ -143,7 +143,7 @@ impl Handle {
         if done == 1 { Ok(read) } else { self.outcome(done).map(|()| 0) }
     }
 
-    /// Writes bytes, which are to be sent by [`Self::take`]; how many.
+    /// Encrypts bytes, to be sent by [`Self::take`]; returns how many were taken.
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize, TlsError> {
         let mut written = 0;
         // SAFETY: the session is live, the memory as long as is said.
@@ -159,16 +159,16 @@ impl Handle {
         if done == 1 { Ok(written) } else { self.outcome(done).map(|()| 0) }
     }
 
-    /// Has the peer told that nothing more comes.
+    /// Sends close_notify: no more data follows.
     pub fn close(&mut self) {
-        // SAFETY: the session is live. What it answers is of no use: nothing more is read.
+        // SAFETY: the session is live. The result is ignored: nothing more is read.
         unsafe {
             (self.functions.ERR_clear_error)();
             (self.functions.SSL_shutdown)(self.ssl.as_ptr());
         }
     }
 
-    /// What a call came to that did not end well: more is wanted, or why not.
+    /// The result of a call that failed: `Ok` if it needs more input, else the error.
     fn outcome(&mut self, done: c_int) -> Result<(), TlsError> {
         // SAFETY: the session is live, and its last call was this thread's.
         match unsafe { (self.functions.SSL_get_error)(self.ssl.as_ptr(), done) } {
@@ -202,7 +202,8 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: the session is freed once, with what it reads from and writes to; then nobody has the state, which was a box.
+        // SAFETY: the session is freed once, with its buffers; the state came from a box, and no reference to it
+        // remains.
         unsafe {
             (self.functions.SSL_free)(self.ssl.as_ptr());
             drop(Box::from_raw(self.state.as_ptr()));
@@ -211,7 +212,7 @@ impl Drop for Handle {
 }
 
 fn memory_bios(functions: &Functions) -> Option<[Bio; 2]> {
-    // SAFETY: the kind is a constant of the library's; what one is made of and cannot be used is freed once.
+    // SAFETY: the method is a constant of the library; a context that cannot be used is freed once.
     unsafe {
         let make = || (functions.BIO_new)((functions.BIO_s_mem)());
         let (one, other) = (make(), make());

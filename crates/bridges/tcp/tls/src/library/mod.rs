@@ -19,7 +19,7 @@ mod handle;
 pub(crate) use context::Context;
 pub(crate) use handle::Handle;
 
-/// The library's name. What it is linked with is found through it.
+/// The library's name. The libraries it links are found through it.
 const NAME: &str = "libssl.so.3";
 
 /// Things of OpenSSL's, never read here.
@@ -93,7 +93,7 @@ functions! {
     ERR_reason_error_string(c_ulong) -> *const c_char;
 }
 
-/// `SSL_CTRL_MODE` and what is set by it: `SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER`, `SSL_MODE_RELEASE_BUFFERS`.
+/// `SSL_CTRL_MODE`, and the modes set by it: `SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER`, `SSL_MODE_RELEASE_BUFFERS`.
 const CTRL_MODE: c_int = 33;
 const MODES: c_long = 0x2 | 0x10;
 /// `SSL_CTRL_SET_MIN_PROTO_VERSION`, `TLS1_3_VERSION`.
@@ -101,7 +101,7 @@ const CTRL_MIN_VERSION: c_int = 123;
 const TLS_1_3: c_int = 0x0304;
 /// `SSL_VERIFY_PEER`: a subsystem that would show a certificate has none that is believed.
 const VERIFY_PEER: c_int = 1;
-/// Where `SSL_set_app_data` puts what a program has for a connection.
+/// The index that `SSL_set_app_data` uses for a program's data.
 const APP_DATA: c_int = 0;
 /// `BIO_CTRL_PENDING`.
 const BIO_PENDING: c_int = 10;
@@ -109,7 +109,7 @@ const BIO_PENDING: c_int = 10;
 const WANT_READ: c_int = 2;
 const WANT_WRITE: c_int = 3;
 const ZERO_RETURN: c_int = 6;
-/// `ERR_LIB_SSL`, and reasons of its errors: the number of an alert that came stands behind 1000.
+/// `ERR_LIB_SSL`, and reasons of its errors. A received alert has the reason 1000 plus its number.
 const LIB_SSL: c_ulong = 20;
 const ALERTS: c_ulong = 1000;
 const BINDER_DOES_NOT_VERIFY: c_ulong = 253;

@@ -307,7 +307,7 @@ pub struct Oncs {
 #[bitfield(u32)]
 #[derive(PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct Sgls {
-    /// 0 not supported, 1 supported with no alignment asked for, 2 dword aligned.
+    /// 0 not supported, 1 supported without alignment, 2 dword alignment required.
     #[bits(2)]
     pub supported: u8,
     /// Keyed data block.

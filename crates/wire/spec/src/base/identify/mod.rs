@@ -11,7 +11,7 @@ pub use controller::{Controller, Oacs, Oncs, PowerState, Sgls, ascii_field};
 pub const IDENTIFY_BYTES: usize = 4096;
 
 open_enum! {
-    /// Controller or Namespace Structure: what Identify is asked for.
+    /// Controller or Namespace Structure (CNS): which structure Identify returns.
     pub struct Cns(u8) {
         NAMESPACE = 0x00 "Namespace",
         CONTROLLER = 0x01 "Controller",
@@ -55,7 +55,7 @@ open_enum! {
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct IdentifyCdw10 {
-    /// What is asked for.
+    /// The structure requested.
     #[bits(8)]
     pub cns: Cns,
     __: u8,
@@ -148,7 +148,7 @@ pub struct ControllerList {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct CommandSets {
-    /// Bit n stands for command set identifier n.
+    /// Bit n is command set identifier n.
     pub vectors: [u64; 512],
 }
 

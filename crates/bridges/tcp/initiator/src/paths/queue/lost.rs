@@ -20,7 +20,7 @@ impl TcpPathsQueue {
     pub(super) fn meet(&mut self, index: usize, lane: usize, completion: Completion) {
         let status = completion.status();
         let slot = self.slots.get_mut(index);
-        let state = AnaState::told_by(status);
+        let state = AnaState::of_status(status);
         let again = !status.dnr() && !matches!(slot.effect, Effect::Changes(_)) && slot.tries < TRIES_MAX;
         if state.is_none() && !again {
             return self.finish(index, Ok(completion));

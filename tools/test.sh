@@ -158,15 +158,14 @@ judge_skips() {
 }
 
 fetch_ahead
-check fmt cargo fmt --all --check
-check clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
+check lint tools/lint.sh
 cargo_tests tests cargo test --workspace --no-fail-fast
 cargo_tests loom env RUSTFLAGS="--cfg loom" cargo test -p byway-queue -p byway-tdm-board -p byway-tdm-home -p byway-tdm-log --release --lib --no-fail-fast --target-dir target/loom
 fuzz
 wait "$fetching"
 python_module
 guests
-check scripts bash -n tests/vm/*.sh tests/vm/guest/*.sh tools/demo.sh tools/test.sh tools/fuzz.sh tools/need.sh tools/python.sh tools/programs.sh .ci/run
+check scripts bash -n tests/vm/*.sh tests/vm/guest/*.sh tools/*.sh .ci/run
 judge_skips
 
 echo "took $((SECONDS / 60)) min $((SECONDS % 60)) s"

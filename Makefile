@@ -64,9 +64,9 @@ bench-guests:
 	benches/guests.sh > target/guests.json
 	mv target/guests.json benches/results/guests.json
 
+# Formatting, clippy, spelling, and private words against the allow-list that only shrinks.
 lint:
-	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
+	tools/lint.sh
 
 # The command, its man pages and its completions; the library of `byway tdm run`, where the command looks for it; the library
 # for C, its header, its man pages and what pkg-config needs.

@@ -16,7 +16,7 @@ have_typos() {
 }
 
 failed=0
-# lint NAME COMMAND...: runs all of them, so that one run names everything there is to mend.
+# lint NAME COMMAND...: runs all of them, so that one run names everything there is to fix.
 lint() {
     local name=$1
     shift
@@ -26,6 +26,7 @@ lint() {
 lint format cargo fmt --all --check
 lint clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
 lint words python3 tools/words.py
+lint promises python3 tools/promises.py
 if why=$(have_typos); then
     lint spelling "$TYPOS" --format brief
 else

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Checks that each test named in SECURITY.md and tests/README.md exists: `a_test_of_that_name`, `…` for parts left out."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGES = ("SECURITY.md", "tests/README.md")
+# Fewer underscores are modules and files, which links and readers find.
+UNDERSCORES_MIN = 3
+
+
+def names():
+    """Every function of a test, fuzz target or program that a page may name."""
+    found = set()
+    listed = subprocess.run(["git", "ls-files", "*.rs", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in listed.stdout.splitlines():
+        path = ROOT / name
+        if path.is_file():
+            found.update(re.findall(r"\b(?:fn|def) (\w+)", path.read_text(errors="replace")))
+            # Tests that a macro makes for several backends: `name: expression`, `name,` or `macro!(name, …` on a line.
+            found.update(re.findall(r"^\s*(?:\w+!\()?(\w{10,})[,:(]", path.read_text(errors="replace"), re.M))
+    return found
+
+
+def main():
+    known, missing = names(), []
+    for page in PAGES:
+        for number, line in enumerate((ROOT / page).read_text().splitlines(), 1):
+            for name in re.findall(r"`([\w:…]+)`", line):
+                name = name.split("::")[-1]
+                if name.count("_") < UNDERSCORES_MIN:
+                    continue
+                pattern = re.compile("".join(".*" if part == "…" else re.escape(part) for part in re.split("(…)", name)))
+                if not any(pattern.fullmatch(one) for one in known):
+                    missing.append(f"{page}:{number}: no test {name}")
+    print("\n".join(missing))
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

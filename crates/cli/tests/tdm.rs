@@ -11,9 +11,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use byway_tdm_board::{EntryIndex, FileKey, Level, RingWords};
-use byway_tdm_client::{Extent, Listed, OpenFile, Session, Wrote};
 use byway_tdm_daemon::{Assignment, Kind, SlotNumber, Table};
+use byway_tdm_engine::client::{Extent, Listed, OpenFile, Session, Wrote};
+use byway_tdm_engine::table::{EntryIndex, FileKey, Level, RingWords};
 use common::server::Server;
 use common::tdm::Place;
 use common::{byway, json_lines, refused};
@@ -362,7 +362,7 @@ fn an_order_that_cannot_be_done_says_why_and_ends_with_1() {
     let error = order("pin", "");
     assert!(error.contains("it is a folder; for the files in it there are rules"), "{error}");
     let opened = open_file(&session, &file);
-    opened.bar(byway_tdm_board::Why::Mapped, || Ok(()));
+    opened.bar(byway_tdm_engine::table::Why::Mapped, || Ok(()));
     let error = order("pin", "log");
     assert!(error.contains("is not absorbed: a program has mapped it"), "{error}");
     assert!(order("drain", "log").contains("is not absorbed"));

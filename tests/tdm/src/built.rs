@@ -10,7 +10,7 @@ pub fn library() -> &'static Path {
     BUILT.get_or_init(|| {
         let target = target();
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["build", "--quiet", "--package", "byway-tdm-preload", "--target-dir"]).arg(&target);
+        cargo.args(["build", "--quiet", "--package", "byway-tdm-interpose", "--target-dir"]).arg(&target);
         run(cargo.current_dir(env!("CARGO_MANIFEST_DIR")));
         target.join("debug/libbyway_tdm.so")
     })

@@ -8,10 +8,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use byway_tdm_board::{Counted, Entry, FileKey, Level, Standing};
-use byway_tdm_client::Session;
-use byway_tdm_control::{Channel, Order, Reply, Request};
 use byway_tdm_daemon::{Daemon, Options};
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::control::{Channel, Order, Reply, Request};
+use byway_tdm_engine::table::{Counted, Entry, FileKey, Level, Standing};
 
 use crate::actor::Actor;
 use crate::keeper::Keeper;

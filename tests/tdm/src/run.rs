@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use byway_forgetful::Random;
-use byway_tdm_client::Session;
-use byway_tdm_control::Order;
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::control::Order;
 
 use crate::actor::Actor;
 use crate::keeper::Keeper;

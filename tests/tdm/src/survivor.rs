@@ -9,9 +9,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use byway_tdm_board::{Entry, FileKey, Level, lower_of};
-use byway_tdm_client::Session;
-use byway_tdm_log::{Entry as Record, Ring, RingError};
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::log::{Entry as Record, Ring, RingError};
+use byway_tdm_engine::table::{Entry, FileKey, Level, lower_of};
 use rustix::fs::{Mode, OFlags, open};
 
 use crate::place::Place;

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use byway_benches::paired::quantile;
-use byway_tdm_board::{FileKey, Level};
-use byway_tdm_client::Session;
-use byway_tdm_control::{Channel, Order, Reply, Request, SOCKET_VARIABLE};
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::control::{Channel, Order, Reply, Request, SOCKET_VARIABLE};
+use byway_tdm_engine::table::{FileKey, Level};
 use clap::Args;
 
 use crate::in_mount::InMount;

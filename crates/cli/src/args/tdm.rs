@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use byway_tdm_control::{SOCKET_VARIABLE, default_socket};
 use byway_tdm_daemon::{Homing, RING_MIN_BYTES};
+use byway_tdm_engine::control::{SOCKET_VARIABLE, default_socket};
 use byway_tdm_region::Domain;
 use clap::{Args, Subcommand, ValueEnum};
 

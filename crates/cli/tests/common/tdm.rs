@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use byway_tdm_client::Session;
+use byway_tdm_engine::client::Session;
 use tempfile::TempDir;
 
 use super::said;

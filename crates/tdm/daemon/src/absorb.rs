@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use byway_tdm_board::{Entry, EntryIndex, FUSE_MAGIC, FileKey, Level, Why};
-use byway_tdm_log::{Position, Ring};
+use byway_tdm_engine::log::{Position, Ring};
+use byway_tdm_engine::table::{Entry, EntryIndex, FUSE_MAGIC, FileKey, Level, Why};
 use byway_tdm_region::Memory;
 use rustix::fs::OFlags;
 
@@ -170,7 +170,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use byway_sys::Mapping;
-    use byway_tdm_log::RingPlace;
+    use byway_tdm_engine::log::RingPlace;
     use byway_tdm_region::{Domain, Window};
 
     use super::*;

@@ -9,7 +9,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use byway_tdm_log::LowerFile;
+use byway_tdm_engine::log::LowerFile;
 use byway_tdm_region::Memory;
 
 use crate::boot;

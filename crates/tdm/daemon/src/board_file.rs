@@ -7,7 +7,7 @@ use std::path::Path;
 
 use byway_sys::map::Sharing;
 use byway_sys::{Mapping, dax};
-use byway_tdm_board::{BOARD_BYTES, Board};
+use byway_tdm_engine::table::{BOARD_BYTES, Board};
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchown, major, minor, open as open_file};
 
 use crate::error::DaemonError;

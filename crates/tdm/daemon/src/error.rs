@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::io;
 use std::path::PathBuf;
 
-use byway_tdm_board::BoardError;
+use byway_tdm_engine::table::BoardError;
 use byway_tdm_region::{MemoryError, RegionError};
 use thiserror::Error;
 

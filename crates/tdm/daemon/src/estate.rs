@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use byway_tdm_board::{Board, EntryIndex, Why};
-use byway_tdm_log::RingPlace;
+use byway_tdm_engine::log::RingPlace;
+use byway_tdm_engine::table::{Board, EntryIndex, Why};
 use byway_tdm_region::{Access, DeviceRegion, Export};
 
 use crate::board_file;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use byway_sys::robust::Held;
 use byway_sys::time::monotonic_ns;
-use byway_tdm_board::{Counted, Entry, EntryIndex, Level, Why};
-use byway_tdm_log::{Absorber, LowerFile, Ring, RingPlace};
+use byway_tdm_engine::log::{Absorber, LowerFile, Ring, RingPlace};
+use byway_tdm_engine::table::{Counted, Entry, EntryIndex, Level, Why};
 use byway_tdm_region::Window;
 
 use crate::lower::Lower;

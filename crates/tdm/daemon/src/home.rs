@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use byway_sys::time::{file_time_ms, monotonic_ns};
 use byway_sys::{barrier, lease};
-use byway_tdm_board::{Board, Entry, EntryIndex, Level, Terms, Why};
-use byway_tdm_client::{go_below, leave};
-use byway_tdm_home::{Home, HomePlace};
+use byway_tdm_engine::client::{go_below, leave};
+use byway_tdm_engine::resident::{Home, HomePlace};
+use byway_tdm_engine::table::{Board, Entry, EntryIndex, Level, Terms, Why};
 use byway_tdm_region::{DeviceRegion, Window};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom, inotify, open};

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use byway_sys::lease;
 use byway_sys::time::{file_time_ms, monotonic_ns};
-use byway_tdm_board::{Entry, EntryIndex, FileKey, Level, Why};
-use byway_tdm_client::leave;
-use byway_tdm_home::{Home, HomeError, HomePlace, WrittenBack, recover, write_back};
+use byway_tdm_engine::client::leave;
+use byway_tdm_engine::resident::{Home, HomeError, HomePlace, WrittenBack, recover, write_back};
+use byway_tdm_engine::table::{Entry, EntryIndex, FileKey, Level, Why};
 use byway_tdm_region::Memory;
 use rustix::fs::OFlags;
 
@@ -200,7 +200,7 @@ impl Estate {
         let size_bytes = lower.size_bytes().map_err(|_| Why::Unlinked)?;
         let identity = getrandom::u64().map_err(|_| Why::NoRoom)?;
         let mut files = self.files();
-        let least = size_bytes + byway_tdm_home::FRONT_BYTES;
+        let least = size_bytes + byway_tdm_engine::resident::FRONT_BYTES;
         let ring = files.take_home(self.slice.as_ref(), (least, ahead_bytes), identity)?;
         let assignment = Assignment { key, ring, uid: self.uid, path, boot, kind: Kind::Home };
         match take_slot(table, &assignment, users()) {

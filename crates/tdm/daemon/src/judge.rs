@@ -9,7 +9,7 @@ mod why;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use byway_tdm_board::{Board, Counted, Counters, Entry, EntryIndex, Timed, Why};
+use byway_tdm_engine::table::{Board, Counted, Counters, Entry, EntryIndex, Timed, Why};
 use byway_tdm_policy::{
     Call, Ceiling, Config, Counts, Decision, Explanation, FileId, Level, Order, Policy, Reason, Room, Rules,
     Sample, Traits,

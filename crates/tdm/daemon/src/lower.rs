@@ -11,8 +11,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use byway_tdm_board::{FileKey, Identified, lower_of};
-use byway_tdm_log::LowerFile;
+use byway_tdm_engine::log::LowerFile;
+use byway_tdm_engine::table::{FileKey, Identified, lower_of};
 use rustix::fs::{Mode, OFlags, open};
 
 /// A file that logs are written back to.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use byway_tdm_control::Peer;
+use byway_tdm_engine::control::Peer;
 
 /// Whether a program has the number to itself that it has here: locks on the board are held by numbers, which say nothing to programs of
 /// another PID namespace.

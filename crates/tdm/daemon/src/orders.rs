@@ -1,7 +1,7 @@
 //! What is done with a file by hand.
 
-use byway_tdm_board::{Counted, Entry, FileKey, Level, Why};
-use byway_tdm_control::Order;
+use byway_tdm_engine::control::Order;
+use byway_tdm_engine::table::{Counted, Entry, FileKey, Level, Why};
 use byway_tdm_policy::Order as Ordered;
 use byway_tdm_region::Memory;
 

@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex};
 
 use byway_sys::time::monotonic_ns;
-use byway_tdm_board::Why;
-use byway_tdm_control::Request;
+use byway_tdm_engine::control::Request;
+use byway_tdm_engine::table::Why;
 use byway_tdm_region::{DeviceRegion, SliceName, Window};
 
 use crate::error::DaemonError;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use byway_sys::Deadline;
-use byway_tdm_board::{Entry, Level, Why};
-use byway_tdm_log::{LowerFile, RecoveryError, ReplayEnd, Ring, RingPlace, recover as replay};
+use byway_tdm_engine::log::{LowerFile, RecoveryError, ReplayEnd, Ring, RingPlace, recover as replay};
+use byway_tdm_engine::table::{Entry, Level, Why};
 use byway_tdm_region::{DeviceRegion, Memory};
 use serde::Serialize;
 

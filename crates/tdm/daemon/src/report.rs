@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use byway_tdm_board::{Counted, Entry, Level, Standing, Why};
+use byway_tdm_engine::table::{Counted, Entry, Level, Standing, Why};
 use byway_tdm_policy::{Explanation, Order, Reason};
 use byway_tdm_region::DeviceRegion;
 use serde::{Deserialize, Serialize};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use byway_tdm_board::Why;
-use byway_tdm_log::RingPlace;
+use byway_tdm_engine::log::RingPlace;
+use byway_tdm_engine::table::Why;
 use byway_tdm_region::{Admitted, DeviceRegion, RegionError};
 
 /// Logs that there is room for at least.

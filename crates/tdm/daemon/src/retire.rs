@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use byway_tdm_board::{Entry, Why};
+use byway_tdm_engine::table::{Entry, Why};
 use byway_tdm_region::Memory;
 
 use crate::estate::Estate;

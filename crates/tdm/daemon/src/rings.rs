@@ -1,6 +1,6 @@
 //! Places for rings in a slice: all of one length, so that none is ever lost between others.
 
-use byway_tdm_log::RingPlace;
+use byway_tdm_engine::log::RingPlace;
 
 /// The shortest ring that is worth it.
 pub const RING_MIN_BYTES: u64 = 64 << 10;

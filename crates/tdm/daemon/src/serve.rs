@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use byway_sys::handover;
 use byway_sys::time::monotonic_ns;
-use byway_tdm_board::{EntryIndex, Why};
-use byway_tdm_control::{Channel, Peer, Reply, Request};
+use byway_tdm_engine::control::{Channel, Peer, Reply, Request};
+use byway_tdm_engine::table::{EntryIndex, Why};
 use byway_tdm_region::{Description, DeviceRegion, Place, open_described};
 use rustix::fs::Access;
 

@@ -35,8 +35,8 @@ pub(crate) fn free_slot(slots: &[(SlotNumber, Found)], uid: u32, users: u32) -> 
 
 #[cfg(test)]
 mod tests {
-    use byway_tdm_board::FileKey;
-    use byway_tdm_log::RingPlace;
+    use byway_tdm_engine::log::RingPlace;
+    use byway_tdm_engine::table::FileKey;
 
     use super::*;
     use crate::table::{Assignment, Kind};

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use byway_sys::time::{monotonic_ns, thread_ns};
-use byway_tdm_board::{Counted, ENTRIES, Entry, Level, Why};
+use byway_tdm_engine::table::{Counted, ENTRIES, Entry, Level, Why};
 
 use crate::estate::Estate;
 use crate::open_files::OpenFiles;

@@ -17,8 +17,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use byway_sys::checksum::{crc32c, crc32c_append};
-use byway_tdm_board::FileKey;
-use byway_tdm_log::RingPlace;
+use byway_tdm_engine::log::RingPlace;
+use byway_tdm_engine::table::FileKey;
 use byway_tdm_region::{Memory, MemoryError, Point};
 
 /// A slot's content, before it is said to be there.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::io;
 
-use byway_tdm_client::Extent;
+use byway_tdm_engine::client::Extent;
 use fuser::{FileHandle, ReplyData};
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom, copy_file_range, fallocate, seek};
 

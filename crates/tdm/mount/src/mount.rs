@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 
-use byway_tdm_board::is_in_mount;
-use byway_tdm_client::SessionError;
+use byway_tdm_engine::client::SessionError;
+use byway_tdm_engine::table::is_in_mount;
 use fuser::{Config, MountOption, Session, SessionACL};
 use nix::errno::Errno;
 use nix::mount::{MntFlags, umount2};

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use byway_tdm_client::{Errno, Name};
+use byway_tdm_engine::client::{Errno, Name};
 use fuser::{FileAttr, Request};
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Uid, chownat, fstat, linkat, mkdirat,

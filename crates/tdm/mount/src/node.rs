@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use byway_tdm_board::{EntryIndex, FileKey};
-use byway_tdm_client::{Errno, Session};
+use byway_tdm_engine::client::{Errno, Session};
+use byway_tdm_engine::table::{EntryIndex, FileKey};
 use rustix::fs::{Mode, OFlags, open};
 
 /// Input/output error, on every Linux.

@@ -6,7 +6,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use byway_tdm_client::{Errno, Extent, Wrote};
+use byway_tdm_engine::client::{Errno, Extent, Wrote};
 use rustix::fs::{AtFlags, StatxFlags, statx};
 use rustix::io::{ReadWriteFlags, pwrite, pwritev2};
 

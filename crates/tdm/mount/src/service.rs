@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use byway_sys::time::monotonic_ns;
-use byway_tdm_board::{Entry, FileKey, Level};
-use byway_tdm_client::{Extent, Listed, OpenFile, Session, SessionError};
+use byway_tdm_engine::client::{Extent, Listed, OpenFile, Session, SessionError};
+use byway_tdm_engine::table::{Entry, FileKey, Level};
 
 use crate::node::Node;
 use crate::open_file::{OpenBelow, To};

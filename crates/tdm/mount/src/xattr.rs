@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::PathBuf;
 
-use byway_tdm_board::LOWER_ATTRIBUTE;
+use byway_tdm_engine::table::LOWER_ATTRIBUTE;
 use fuser::{FileType, ReplyXattr};
 use rustix::fs::{XattrFlags, getxattr, listxattr, removexattr, setxattr};
 use rustix::io::Errno;

@@ -8,8 +8,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use byway_conformance::skips::skip;
-use byway_tdm_board::Why;
-use byway_tdm_control::{Channel, Order, Reply, Request};
+use byway_tdm_engine::control::{Channel, Order, Reply, Request};
+use byway_tdm_engine::table::Why;
 use byway_tdm_tests::{Keeper, Place, assert_survives};
 
 use crate::{KEEPER, await_listed, cannot, mount, place};

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use byway_forgetful::Random;
-use byway_tdm_board::Level;
+use byway_tdm_engine::table::Level;
 use byway_tdm_tests::{Mount, absorb, assert_survives, kill};
 
 use crate::{KEEPER, MOUNTER, mount, place, rounds};
@@ -62,7 +62,7 @@ fn a_daemon_that_is_killed_under_a_mount_over_the_folder_is_taken_over_from_by_t
     let mount = Mount::over(MOUNTER, &place, place.path().join("files"));
     let mut actor = mount.actor();
     actor.does("open a log wae");
-    let lower = byway_tdm_board::lower_of(&mount.file("log")).unwrap();
+    let lower = byway_tdm_engine::table::lower_of(&mount.file("log")).unwrap();
     let mut adopted = 0;
     for _ in 0..rounds(10) {
         actor.does("write a 8 1; fdatasync a; write a 8 2; fdatasync a; write a 8 3; fdatasync a");

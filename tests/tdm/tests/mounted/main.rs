@@ -12,7 +12,7 @@ mod served;
 use std::time::{Duration, Instant};
 
 use byway_conformance::skips::skip;
-use byway_tdm_client::Session;
+use byway_tdm_engine::client::Session;
 use byway_tdm_tests::{Actor, Mount, Place, cannot_mount};
 
 /// A daemon that can be killed.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use byway_conformance::skips::has;
-use byway_tdm_board::Level;
+use byway_tdm_engine::table::Level;
 use byway_tdm_tests::server::{Server, is_sound, log_in};
 use byway_tdm_tests::{assert_survives, kill, sqlite};
 

@@ -4,9 +4,9 @@ use std::ffi::CString;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 
-use byway_tdm_board::{Counted, FileKey, Level, Why};
-use byway_tdm_client::Session;
-use byway_tdm_control::Order;
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::control::Order;
+use byway_tdm_engine::table::{Counted, FileKey, Level, Why};
 use byway_tdm_tests::{ATTRIBUTE_CHANGES, Actor, Mount, Place, assert_survives};
 
 use crate::{KEEPER, await_listed, mount, place};
@@ -168,7 +168,7 @@ fn an_order_by_a_name_in_the_mount_is_about_the_file_below() {
     let mount = mount(&place);
     let session = place.session();
     let mut actor = writer(&place, &session, &mount);
-    let lower = byway_tdm_board::lower_of(&mount.file("log")).unwrap();
+    let lower = byway_tdm_engine::table::lower_of(&mount.file("log")).unwrap();
     assert_eq!(fs::read(&lower).unwrap(), fs::read(place.file("log")).unwrap());
     assert!(place.order(Order::Evict, "log"));
     actor.does("write a 10 1; fdatasync a");

@@ -1,8 +1,8 @@
 //! What is changed of a file beside its bytes is on the disk once all of the file was synced, wherever its bytes are kept.
 
-use byway_tdm_board::{Counted, Level};
-use byway_tdm_client::Session;
 use byway_tdm_daemon::Daemon;
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::table::{Counted, Level};
 use byway_tdm_tests::{ATTRIBUTE_CHANGES, Actor, Place};
 
 use crate::place;

@@ -5,9 +5,9 @@
 
 use std::time::{Duration, Instant};
 
-use byway_tdm_board::{Board, ENTRIES, FileKey, Level, Standing, Why};
-use byway_tdm_client::Session;
 use byway_tdm_daemon::Daemon;
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::table::{Board, ENTRIES, FileKey, Level, Standing, Why};
 use byway_tdm_tests::{Actor, Place, absorb, ask_again};
 
 use crate::users::{NOBODY, as_nobody, place_of_two};

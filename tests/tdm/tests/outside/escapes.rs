@@ -1,8 +1,8 @@
 //! Writes that would escape a file's log: after each, one acknowledged sync, and all of it would be there after a loss of power. The daemon
 //! is dead by then, so that nobody takes the file down in time.
 
-use byway_tdm_board::Level;
-use byway_tdm_client::Session;
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::table::Level;
 use byway_tdm_tests::{Actor, Place, assert_survives};
 
 use crate::{KEEPER, place};

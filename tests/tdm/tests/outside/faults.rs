@@ -4,9 +4,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use byway_tdm_board::Level;
-use byway_tdm_client::Session;
-use byway_tdm_control::Order;
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::control::Order;
+use byway_tdm_engine::table::Level;
 use byway_tdm_tests::{Actor, Keeper, Place, assert_survives};
 
 use crate::{KEEPER, place};

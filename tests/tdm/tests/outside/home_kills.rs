@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use byway_forgetful::Random;
-use byway_tdm_client::Session;
-use byway_tdm_control::Order;
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::control::Order;
 use byway_tdm_tests::{Actor, Keeper, Place, ask_again};
 
 use crate::homes::bytes;

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::time::Duration;
 
 use byway_forgetful::Random;
-use byway_tdm_board::{Level, Why};
-use byway_tdm_client::Session;
-use byway_tdm_control::Order;
 use byway_tdm_daemon::Daemon;
-use byway_tdm_home::Home;
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::control::Order;
+use byway_tdm_engine::resident::Home;
+use byway_tdm_engine::table::{Level, Why};
 use byway_tdm_tests::{Actor, Place, ask_again};
 
 use crate::{place, rounds};

@@ -1,6 +1,6 @@
 //! Threads that stand still inside of a call of a file at home, or jump out of it, and whoever else has that file.
 
-use byway_tdm_board::{Level, Why};
+use byway_tdm_engine::table::{Level, Why};
 use byway_tdm_tests::Actor;
 
 use crate::homes::{House, bytes};

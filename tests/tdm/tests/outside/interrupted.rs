@@ -1,7 +1,7 @@
 //! Programs that are interrupted inside of a write, and those that write the same file meanwhile.
 
-use byway_tdm_board::Level;
-use byway_tdm_client::Session;
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::table::Level;
 use byway_tdm_tests::{Actor, Keeper, Place, assert_survives};
 
 use crate::{KEEPER, place};

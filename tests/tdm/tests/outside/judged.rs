@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use byway_tdm_board::{Counted, Level, Standing, Why};
-use byway_tdm_client::Session;
-use byway_tdm_control::Order;
 use byway_tdm_daemon::{Daemon, FileReport, Homing, Rules};
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::control::Order;
+use byway_tdm_engine::table::{Counted, Level, Standing, Why};
 use byway_tdm_tests::{Actor, Place};
 
 use crate::place;

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use byway_forgetful::Random;
-use byway_tdm_board::Level;
-use byway_tdm_client::{Extent, Listed};
+use byway_tdm_engine::client::{Extent, Listed};
+use byway_tdm_engine::table::Level;
 use byway_tdm_tests::{Actor, Place, assert_survives};
 
 use crate::{KEEPER, place, rounds};

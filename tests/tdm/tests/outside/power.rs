@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use byway_tdm_board::{Level, Why};
+use byway_tdm_engine::table::{Level, Why};
 use byway_tdm_tests::{Keeper, Place, assert_survives};
 
 use crate::{KEEPER, place, rounds};

@@ -3,8 +3,8 @@
 use std::process::{Command, Stdio};
 
 use byway_conformance::skips::has;
-use byway_tdm_board::Level;
-use byway_tdm_control::Order;
+use byway_tdm_engine::control::Order;
+use byway_tdm_engine::table::Level;
 use byway_tdm_tests::server::{Server, is_sound, log_in};
 use byway_tdm_tests::{Place, assert_survives, library, sqlite, witness};
 

@@ -4,7 +4,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use byway_tdm_board::Level;
+use byway_tdm_engine::table::Level;
 use byway_tdm_tests::{ask_again, assert_survives};
 
 use crate::{KEEPER, place};

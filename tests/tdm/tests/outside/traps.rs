@@ -4,9 +4,9 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use byway_tdm_board::{Level, Standing, Why};
-use byway_tdm_client::Session;
 use byway_tdm_daemon::Daemon;
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::table::{Level, Standing, Why};
 use byway_tdm_tests::{Actor, Place, ask_again, assert_survives};
 
 use crate::place;

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use byway_tdm_board::{FileKey, Identified, lower_of};
-use byway_tdm_control::{Channel, Reply, Request};
 use byway_tdm_daemon::{FileReport, Report};
+use byway_tdm_engine::control::{Channel, Reply, Request};
+use byway_tdm_engine::table::{FileKey, Identified, lower_of};
 use rustix::fs::{Mode, OFlags, open};
 
 use crate::files;

@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use anyhow::Result;
-use byway_tdm_board::{Why, is_in_mount};
 use byway_tdm_daemon::{FileReport, Report, UnservedReport};
+use byway_tdm_engine::table::{Why, is_in_mount};
 use rustix::fs::statfs;
 use serde::Serialize;
 

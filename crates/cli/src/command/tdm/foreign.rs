@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 
-use byway_tdm_board::FileKey;
 use byway_tdm_daemon::mapped_files;
+use byway_tdm_engine::table::FileKey;
 use rustix::fs::{Mode, OFlags, open};
 use serde::Serialize;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, bail, ensure};
-use byway_tdm_control::SOCKET_VARIABLE;
+use byway_tdm_engine::control::SOCKET_VARIABLE;
 
 use crate::args::TdmLibrary;
 

@@ -18,7 +18,7 @@ mod words;
 use std::io::Write;
 
 use anyhow::Result;
-use byway_tdm_control::Order;
+use byway_tdm_engine::control::Order;
 
 use crate::args::{PinLevel, TdmCommand};
 use crate::terminal::Interrupt;

@@ -7,9 +7,9 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use byway_tdm_board::{FileKey, Identified, Why, is_in_mount, lower_of};
-use byway_tdm_client::Session;
-use byway_tdm_control::{Channel, Order, Reply, Request};
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::control::{Channel, Order, Reply, Request};
+use byway_tdm_engine::table::{FileKey, Identified, Why, is_in_mount, lower_of};
 use serde::Serialize;
 
 use super::ask::{self, NamedFile};

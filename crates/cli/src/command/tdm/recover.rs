@@ -4,8 +4,8 @@ use std::fmt;
 use std::io::Write;
 
 use anyhow::{Result, ensure};
-use byway_tdm_control::default_socket;
 use byway_tdm_daemon::{RecoveredFile, forget, recover};
+use byway_tdm_engine::control::default_socket;
 use byway_tdm_region::{Description, Place};
 use serde::Serialize;
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use byway_tdm_board::{FileKey, Level};
+use byway_tdm_engine::table::{FileKey, Level};
 use serde::{Deserialize, Serialize};
 
 use super::ask::{self, key_words};

@@ -7,8 +7,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use byway_tdm_board::Why;
 use byway_tdm_daemon::{FileReport, Report, UnservedOpens, UnservedReport, UserReport};
+use byway_tdm_engine::table::Why;
 
 use super::{ask, foreign, words};
 use crate::args::TdmStatus;

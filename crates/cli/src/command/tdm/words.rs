@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use byway_tdm_board::Why;
 use byway_tdm_daemon::{CacheReport, FileReport, Outcome, RecoveredFile, RegionReport, UserReport};
+use byway_tdm_engine::table::Why;
 use byway_tdm_region::Domain;
 
 use crate::size::{counted, human};

@@ -1,6 +1,6 @@
 //! A file that is judged, as the judge knows it.
 
-use byway_tdm_board::{Counted, Entry, Level, Why};
+use byway_tdm_engine::table::{Counted, Entry, Level, Why};
 
 /// A file that was synced.
 #[derive(Debug, Clone, Copy, Default)]

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use byway_sys::Mapping;
-use byway_tdm_board::{BOARD_BYTES, FileKey};
+use byway_tdm_engine::table::{BOARD_BYTES, FileKey};
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! Reasons of the policy, as the board has them.
 
-use byway_tdm_board::Why;
+use byway_tdm_engine::table::Why;
 use byway_tdm_policy::Reason;
 
 /// The reason as a number of the board.

@@ -9,15 +9,15 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use byway_tdm_board::{Counted, ENTRIES, EntryIndex, FileKey, Level, Standing, Why};
-use byway_tdm_client::{Extent, Listed, OpenFile, Session, Wrote};
-use byway_tdm_control::{Channel, Reply, Request};
 use byway_tdm_daemon::{
     Assignment, BootId, Daemon, DaemonError, Kind, Options, Outcome, SLOTS, SlotNumber, TABLE_BYTES, Table,
     forget, recover,
 };
-use byway_tdm_home::Home;
-use byway_tdm_log::{Absorber, CURSOR_WORDS, Cursor, Position, Ring, RingPlace};
+use byway_tdm_engine::client::{Extent, Listed, OpenFile, Session, Wrote};
+use byway_tdm_engine::control::{Channel, Reply, Request};
+use byway_tdm_engine::log::{Absorber, CURSOR_WORDS, Cursor, Position, Ring, RingPlace};
+use byway_tdm_engine::resident::Home;
+use byway_tdm_engine::table::{Counted, ENTRIES, EntryIndex, FileKey, Level, Standing, Why};
 use byway_tdm_region::{Memory, open};
 
 /// Ends of waits that nothing should reach.

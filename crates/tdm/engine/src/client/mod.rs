@@ -1,0 +1,26 @@
+//! A program's side of transparent mappings: what its writes, syncs and truncations do once they are seen.
+
+mod below;
+mod calls;
+mod everything;
+mod fds;
+mod file;
+mod home;
+mod leaving;
+mod names;
+mod passing;
+mod past;
+mod session;
+mod timed;
+mod turn;
+
+pub use below::{go_below, leave};
+pub use byway_sys::robust::forget_thread;
+pub use calls::{Call, ThreadPlace};
+pub use fds::{FdTable, Listed};
+pub use file::{Errno, Extent, OpenFile, Wrote};
+pub use home::{AtHome, Seek, Sink, Spot};
+pub use names::Name;
+pub use passing::Passing;
+pub use session::{Session, SessionError};
+pub use turn::Turn;

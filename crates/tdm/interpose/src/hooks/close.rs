@@ -1,0 +1,134 @@
+//! Descriptors as they are closed and copied. A number is forgotten before it is free: the moment after it may be another file's.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use byway_tdm_engine::table::Why;
+
+use super::below;
+use super::home::below_home;
+use crate::{real, state};
+
+/// The calling thread has descriptors of its own from then on (CLOSE_RANGE_UNSHARE).
+const UNSHARE: c_int = 1 << 1;
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
+    let _ = state::forget(fd);
+    unsafe { real::close(fd) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    // Those that are only closed when another program begins stay until then.
+    const CLOEXEC: c_int = 1 << 2;
+    if flags & UNSHARE != 0 && has_threads() {
+        // The other threads have these still.
+        state::bar_all(Why::Parted);
+    } else if flags & CLOEXEC == 0 && can_close(first, last, flags) {
+        forget_from(first, last);
+    }
+    unsafe { real::close_range(first, last, flags) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
+    forget_from(first.max(0).unsigned_abs(), c_uint::MAX);
+    unsafe { real::closefrom(first) };
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
+    let copy = unsafe { real::dup(fd) };
+    state::copy(fd, copy);
+    copy
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn dup2(from: c_int, to: c_int) -> c_int {
+    over(from, to, || unsafe { real::dup2(from, to) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
+    over(from, to, || unsafe { real::dup3(from, to, flags) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+    controlled(fd, command, argument, || unsafe { real::fcntl(fd, command, argument) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+    controlled(fd, command, argument, || unsafe { real::fcntl64(fd, command, argument) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn unshare(flags: c_int) -> c_int {
+    if flags & libc::CLONE_FILES != 0 && has_threads() {
+        state::bar_all(Why::Parted);
+    }
+    if flags & libc::CLONE_NEWPID != 0 {
+        // Its children have numbers of their own there, and what is locked or marked on the board goes by numbers.
+        state::bar_all(Why::OtherProcesses);
+    }
+    unsafe { real::unshare(flags) }
+}
+
+/// Whether there are threads that descriptors may be parted among: a number is one file's then in one of them, and another's in another.
+fn has_threads() -> bool {
+    let error = state::errno();
+    let tasks = std::fs::read_dir("/proc/self/task").map_or(2, |tasks| tasks.take(2).count());
+    state::set_errno(error);
+    tasks > 1
+}
+
+/// Whether the kernel closes anything by that: a call that fails closes nothing.
+fn can_close(first: c_uint, last: c_uint, flags: c_int) -> bool {
+    first <= last && flags & !UNSHARE == 0
+}
+
+/// A copy over a number that may be another file's.
+fn over(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> c_int {
+    let was = if from == to { None } else { state::forget(to) };
+    let copy = real();
+    if copy < 0 {
+        state::remember(to, was);
+    } else {
+        state::copy(from, copy);
+    }
+    copy
+}
+
+fn controlled(fd: c_int, command: c_int, argument: *mut c_void, real: impl FnOnce() -> c_int) -> c_int {
+    // How a file at home was opened is known from when it came there.
+    let answer = match command {
+        libc::F_SETFL => below_home(fd, Why::WentBelow, real),
+        _ => real(),
+    };
+    match command {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => state::copy(fd, answer),
+        libc::F_SETFL => flags_changed(fd, argument.addr() as c_int),
+        _ => {}
+    }
+    answer
+}
+
+/// Where a write goes is known from how a file was opened.
+fn flags_changed(fd: c_int, flags: c_int) {
+    let Some(file) = state::file(fd) else { return };
+    let appends = flags & libc::O_APPEND != 0;
+    if flags & libc::O_DIRECT != 0 {
+        file.bar(Why::Direct, below(fd));
+    } else if appends != file.appends() {
+        file.bar(Why::FlagsChanged, below(fd));
+    }
+}
+
+fn forget_from(first: c_uint, last: c_uint) {
+    for (fd, _) in state::FDS.all() {
+        if (first..=last).contains(&fd.unsigned_abs()) {
+            let _ = state::forget(fd);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Programs that this one becomes or starts: they have every descriptor that is not closed on the way, and may write it unseen.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use byway_tdm_engine::table::Why;
+use libc::{FILE, pid_t};
+
+use crate::{real, state};
+
+/// Bars the files that another program will have.
+pub(super) extern "C" fn hand_on() {
+    for (fd, _) in state::FDS.all() {
+        // SAFETY: asks for flags.
+        let flags = unsafe { real::fcntl(fd, libc::F_GETFD, std::ptr::null_mut()) };
+        if flags >= 0 && flags & libc::FD_CLOEXEC == 0 {
+            state::bar(fd, Why::HandedOn);
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn execve(
+    path: *const c_char,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+) -> c_int {
+    hand_on();
+    unsafe { real::execve(path, arguments, environment) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int {
+    hand_on();
+    unsafe { real::execv(path, arguments) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int {
+    hand_on();
+    unsafe { real::execvp(file, arguments) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn execvpe(
+    file: *const c_char,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+) -> c_int {
+    hand_on();
+    unsafe { real::execvpe(file, arguments, environment) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fexecve(
+    fd: c_int,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+) -> c_int {
+    hand_on();
+    unsafe { real::fexecve(fd, arguments, environment) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn execveat(
+    folder: c_int,
+    path: *const c_char,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+    flags: c_int,
+) -> c_int {
+    hand_on();
+    unsafe { real::execveat(folder, path, arguments, environment, flags) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn posix_spawn(
+    pid: *mut pid_t,
+    path: *const c_char,
+    actions: *const c_void,
+    attributes: *const c_void,
+    arguments: *const *mut c_char,
+    environment: *const *mut c_char,
+) -> c_int {
+    hand_on();
+    unsafe { real::posix_spawn(pid, path, actions, attributes, arguments, environment) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn posix_spawnp(
+    pid: *mut pid_t,
+    file: *const c_char,
+    actions: *const c_void,
+    attributes: *const c_void,
+    arguments: *const *mut c_char,
+    environment: *const *mut c_char,
+) -> c_int {
+    hand_on();
+    unsafe { real::posix_spawnp(pid, file, actions, attributes, arguments, environment) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn system(command: *const c_char) -> c_int {
+    hand_on();
+    unsafe { real::system(command) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE {
+    hand_on();
+    unsafe { real::popen(command, mode) }
+}
+
+/// The real function behind a trampoline.
+#[cfg(target_arch = "x86_64")]
+extern "C" fn behind(name: *const c_char, _: c_int) -> *mut c_void {
+    hand_on();
+    // SAFETY: one of the names below.
+    real::next(unsafe { CStr::from_ptr(name) })
+}
+
+#[cfg(target_arch = "x86_64")]
+super::in_front! { behind: execl execlp execle }
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
+    actions: *mut c_void,
+    from: c_int,
+    to: c_int,
+) -> c_int {
+    // Another program will have it, and the C library copies it out of sight.
+    state::bar(from, Why::HandedOn);
+    unsafe { real::posix_spawn_file_actions_adddup2(actions, from, to) }
+}
+
+/// A fork that runs nothing in the child.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn _Fork() -> pid_t {
+    let child = unsafe { real::_Fork() };
+    if child == 0 {
+        state::own();
+        byway_tdm_engine::client::forget_thread();
+    }
+    child
+}

@@ -1,0 +1,76 @@
+//! What makes files shorter and longer.
+
+use std::ffi::{c_char, c_int};
+
+use byway_tdm_engine::table::Why;
+use libc::off_t;
+use rustix::fs::AtFlags;
+
+use super::attributes::of_open;
+use super::below;
+use super::home::{answer, below_home};
+use crate::{path, place, real, state};
+
+/// Cuts an open file by `real`.
+pub(super) unsafe fn cut(fd: c_int, size: off_t, real: impl Fn(off_t) -> c_int) -> c_int {
+    let (Some(file), Ok(bytes)) = (state::file(fd), u64::try_from(size)) else { return real(size) };
+    loop {
+        if let Some(call) = file.begin(place::own()) {
+            let cut = file.cut(bytes, below(fd), || real(size));
+            file.end(call);
+            return cut;
+        }
+        if let Some(cut) = answer(file.cut_home(bytes), |()| 0) {
+            return cut;
+        }
+    }
+}
+
+/// Changes bytes, or where they are. Room that changes no size and no byte is nothing to a log, and is kept with the file's attributes.
+fn changed(fd: c_int, mode: c_int, real: impl FnOnce() -> c_int) -> c_int {
+    below_home(fd, Why::WentBelow, || match state::file(fd) {
+        Some(_) if mode == libc::FALLOC_FL_KEEP_SIZE => of_open(fd, real),
+        Some(file) => file.unseen(below(fd), real),
+        None => real(),
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn ftruncate(fd: c_int, size: off_t) -> c_int {
+    unsafe { cut(fd, size, |size| real::ftruncate(fd, size)) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn ftruncate64(fd: c_int, size: off_t) -> c_int {
+    unsafe { cut(fd, size, |size| real::ftruncate64(fd, size)) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn truncate(path: *const c_char, size: off_t) -> c_int {
+    path::change(libc::AT_FDCWD, path, AtFlags::empty(), || unsafe { real::truncate(path, size) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn truncate64(path: *const c_char, size: off_t) -> c_int {
+    path::change(libc::AT_FDCWD, path, AtFlags::empty(), || unsafe { real::truncate64(path, size) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fallocate(fd: c_int, mode: c_int, at: off_t, len: off_t) -> c_int {
+    changed(fd, mode, || unsafe { real::fallocate(fd, mode, at, len) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fallocate64(fd: c_int, mode: c_int, at: off_t, len: off_t) -> c_int {
+    changed(fd, mode, || unsafe { real::fallocate64(fd, mode, at, len) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn posix_fallocate(fd: c_int, at: off_t, len: off_t) -> c_int {
+    changed(fd, 0, || unsafe { real::posix_fallocate(fd, at, len) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn posix_fallocate64(fd: c_int, at: off_t, len: off_t) -> c_int {
+    changed(fd, 0, || unsafe { real::posix_fallocate64(fd, at, len) })
+}

@@ -4,6 +4,7 @@
 
 mod actor;
 mod built;
+#[path = "daemon.rs"]
 mod keeper;
 mod mount;
 mod place;

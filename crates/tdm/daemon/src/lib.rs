@@ -4,13 +4,18 @@
 
 mod absorb;
 mod attempt;
+#[path = "table_file.rs"]
 mod board_file;
 mod boot;
 mod clock;
 mod error;
+#[path = "tenant.rs"]
 mod estate;
+#[path = "absorbed.rs"]
 mod held;
+#[path = "promoted_file.rs"]
 mod home;
+#[path = "promotion.rs"]
 mod homes;
 mod judge;
 mod lower;
@@ -19,13 +24,16 @@ mod namespace;
 mod open_files;
 mod options;
 mod orders;
+#[path = "partitions.rs"]
 mod parts;
 mod recovery;
 mod report;
+#[path = "cache_pins.rs"]
 mod resident;
 mod retire;
 mod rings;
 mod serve;
+#[path = "quotas.rs"]
 mod shares;
 mod sweep;
 mod table;

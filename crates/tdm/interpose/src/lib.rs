@@ -11,8 +11,10 @@
     reason = "each function and block hands on what the C library's own contract is about: said once, above"
 )]
 
+#[path = "cancellation.rs"]
 mod calm;
 mod hooks;
+#[path = "iovec.rs"]
 mod parts;
 mod path;
 mod place;

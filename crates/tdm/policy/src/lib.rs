@@ -6,6 +6,7 @@
 mod averages;
 mod backoff;
 mod budget;
+#[path = "cap.rs"]
 mod ceiling;
 mod config;
 mod cost;
@@ -15,16 +16,21 @@ mod histogram;
 mod level;
 mod needs;
 mod order;
+#[path = "estimate.rs"]
 mod outlook;
+#[path = "history.rs"]
 mod past;
 mod policy;
 mod reason;
 mod rules;
 mod sample;
 mod scales;
+#[path = "stats.rs"]
 mod seen;
+#[path = "hysteresis.rs"]
 mod streaks;
 mod units;
+#[path = "transition.rs"]
 mod wish;
 
 pub use averages::Rates;

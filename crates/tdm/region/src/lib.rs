@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod admitted;
+#[path = "page_table.rs"]
 mod board;
 mod cache;
 mod description;
@@ -26,8 +27,10 @@ mod model;
 mod modelled;
 mod open;
 mod region;
+#[path = "partition.rs"]
 mod slice;
 mod sysfs;
+#[path = "latency.rs"]
 mod toll;
 mod window;
 

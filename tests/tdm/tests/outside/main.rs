@@ -7,8 +7,11 @@ mod crowded;
 mod differential;
 mod escapes;
 mod faults;
+#[path = "dax_kills.rs"]
 mod home_kills;
+#[path = "dax.rs"]
 mod homes;
+#[path = "dax_stopped.rs"]
 mod homes_still;
 mod interrupted;
 mod judged;
@@ -16,6 +19,7 @@ mod kills;
 mod memory;
 mod power;
 mod programs;
+#[path = "daemon_stopped.rs"]
 mod still;
 mod traps;
 mod users;

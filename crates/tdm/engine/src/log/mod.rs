@@ -7,6 +7,7 @@ mod absorb;
 mod atomic;
 mod cursor;
 mod front;
+#[path = "bypass.rs"]
 mod past;
 mod point;
 mod record;

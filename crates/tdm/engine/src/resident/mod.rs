@@ -3,9 +3,11 @@
 //! Source: the study of transparent DAX mappings, sections 3 and 5 (data, fence, size, fence).
 
 mod atomic;
+#[path = "file.rs"]
 mod home;
 mod point;
 mod recovery;
+#[path = "io.rs"]
 mod resident;
 mod words;
 

@@ -10,6 +10,7 @@ mod board;
 mod counters;
 #[cfg(not(loom))]
 mod entry;
+#[path = "resident_state.rs"]
 mod housed;
 mod index;
 mod key;
@@ -23,6 +24,7 @@ mod times;
 mod unlisted;
 #[cfg(not(loom))]
 mod unserved;
+#[path = "owner.rs"]
 mod whose;
 
 #[cfg(all(test, loom))]

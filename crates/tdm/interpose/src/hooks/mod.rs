@@ -63,6 +63,7 @@ mod attributes;
 mod bare;
 mod close;
 mod confine;
+#[path = "resident.rs"]
 mod home;
 mod names;
 mod open;

@@ -4,6 +4,7 @@
 
 mod below;
 mod front;
+#[path = "bypass.rs"]
 mod past;
 
 use loom::model::Builder;

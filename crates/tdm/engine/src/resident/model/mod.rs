@@ -3,6 +3,7 @@
 //! Bytes are relaxed atomics, so only the step on the size can make them visible to who brings them below: where it is too weak, some execution brings stale
 //! ones.
 
+#[path = "demotion.rs"]
 mod leaving;
 
 use std::io;

@@ -4,10 +4,12 @@
 
 mod attributes;
 mod file;
+#[path = "resident_state.rs"]
 mod housed;
 mod marks;
 mod served;
 mod unlisted;
+#[path = "owner.rs"]
 mod whose;
 
 use loom::model::Builder;

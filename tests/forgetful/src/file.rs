@@ -139,7 +139,7 @@ impl FileEvents for Forgetful {
         let mut memory = self.memory.lock().unwrap();
         memory.look(&self.path);
         memory.versions.clear();
-        memory.told = std::mem::take(&mut memory.told_lately);
+        memory.reported = std::mem::take(&mut memory.told_lately);
         memory.syncs += 1;
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Memory {
     /// Pages that may change unseen.
     pub(crate) mapped: Vec<Range<u64>>,
     /// Pages of which it was told that they change, since the last sync; and since that which is under way began.
-    pub(crate) told: BTreeSet<u64>,
+    pub(crate) reported: BTreeSet<u64>,
     pub(crate) told_lately: BTreeSet<u64>,
     pub(crate) events: u64,
     pub(crate) cut: Option<Cut>,
@@ -68,7 +68,7 @@ impl Memory {
             seen: BTreeMap::new(),
             versions: BTreeMap::new(),
             mapped: Vec::new(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             told_lately: BTreeSet::new(),
             events: 0,
             cut: None,
@@ -81,16 +81,17 @@ impl Memory {
 
     /// Pages change soon.
     pub(crate) fn tell(&mut self, pages: Range<u64>) {
-        self.told.extend(pages.clone());
+        self.reported.extend(pages.clone());
         self.told_lately.extend(pages);
     }
 
     /// Looks at what may have changed: such pages have one more version.
     pub(crate) fn look(&mut self, path: &Path) {
         let file = File::open(path).unwrap();
-        let told: Vec<u64> = self.told.iter().copied().collect();
-        let told = told.chunk_by(|page, next| page + 1 == *next).map(|run| run[0]..run[run.len() - 1] + 1);
-        for pages in self.mapped.clone().into_iter().chain(told) {
+        let reported: Vec<u64> = self.reported.iter().copied().collect();
+        let reported =
+            reported.chunk_by(|page, next| page + 1 == *next).map(|run| run[0]..run[run.len() - 1] + 1);
+        for pages in self.mapped.clone().into_iter().chain(reported) {
             self.note_data(&file, &pages);
         }
     }

@@ -79,7 +79,7 @@ pub fn table(bytes: &[u8]) {
             path: String::from_utf8_lossy(input.bytes(64)).into_owned().into(),
             boot: input.array(),
             kind: if input.byte() & 1 == 1 {
-                byway_tdm_daemon::Kind::Home
+                byway_tdm_daemon::Kind::Resident
             } else {
                 byway_tdm_daemon::Kind::Ring
             },

@@ -1,4 +1,4 @@
-//! The program that makes the calls it is told.
+//! The actor: a program that makes the calls it is given.
 
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Write};
@@ -135,7 +135,7 @@ impl Actor {
 
     /// One in namespaces of its own (unshare(1)), in a folder that is the place's files there.
     #[must_use]
-    pub fn apart(place: &Place, namespaces: &[&str]) -> Self {
+    pub fn separately(place: &Place, namespaces: &[&str]) -> Self {
         let mut command = Command::new("unshare");
         let begin = "case $1 in --mount) mount --bind files plain; cd plain;; *) cd files;; esac && LD_PRELOAD=$2 exec \"$0\"";
         command.args(namespaces).args(["sh", "-c", begin]).arg(built::actor());
@@ -177,11 +177,11 @@ impl Actor {
     /// Has it make a call; what that came to.
     #[must_use]
     pub fn asked(&mut self, line: &str) -> Answer {
-        self.tell(line);
+        self.send(line);
         self.answer_to(line)
     }
 
-    /// What the call that it was told came to.
+    /// Result of the call.
     #[must_use]
     pub fn answer(&mut self) -> Answer {
         self.answer_to("the last call")
@@ -213,13 +213,13 @@ impl Actor {
         last
     }
 
-    /// Tells it a call and does not wait for the answer.
-    pub fn tell(&mut self, line: &str) {
+    /// Sends a call without waiting for its answer.
+    pub fn send(&mut self, line: &str) {
         writeln!(self.lines.as_mut().unwrap(), "{line}").unwrap();
     }
 
-    /// Waits until it stands still by itself.
-    pub fn stands_still(&self) {
+    /// Waits until it has stopped itself.
+    pub fn await_stopped(&self) {
         let stat = format!("/proc/{}/stat", self.child.id());
         while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
             std::thread::sleep(Duration::from_millis(5));

@@ -18,7 +18,7 @@ pub fn library() -> &'static Path {
 
 const ACTOR: &[&str] = &["actor.c", "calls.c", "interrupted.c", "ring.c", "still.c", "traps.c"];
 
-/// The program that makes the calls it is told.
+/// The actor: a program that makes the calls it is given.
 pub fn actor() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| compiled("actor", ACTOR, &["-pthread"]))
@@ -36,7 +36,7 @@ pub fn witness() -> &'static Path {
     BUILT.get_or_init(|| compiled("witness.so", &["witness.c"], &["-shared", "-fPIC"]))
 }
 
-/// The library behind the library under which a sync below takes as long as it is told.
+/// The library that delays real syncs, loaded behind ours.
 pub fn below() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| compiled("below.so", &["below.c"], &["-shared", "-fPIC"]))

@@ -14,13 +14,13 @@ use crate::place::{Place, come_to};
 
 /// A running one.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct DaemonProcess {
     child: Child,
     /// What became of the files that were absorbed before, a line each.
     pub recovered: Vec<String>,
 }
 
-impl Keeper {
+impl DaemonProcess {
     /// The program `program` with the options of a place. It serves when this returns.
     #[must_use]
     pub fn start(program: &str, place: &Place) -> Self {
@@ -80,14 +80,16 @@ impl Keeper {
         Err(child.wait().unwrap())
     }
 
-    /// The options that a program was given by [`Keeper::start`].
+    /// The options that a program was given by [`DaemonProcess::start`].
     #[must_use]
     pub fn options(arguments: &[String]) -> Options {
-        let [region, ring_bytes, socket, boards] = arguments else { panic!("four arguments: {arguments:?}") };
+        let [region, ring_bytes, socket, file_tables] = arguments else {
+            panic!("four arguments: {arguments:?}")
+        };
         let mut options = Options::new(region, socket.into());
         options.opening.emulate_persistence = true;
         options.ring_bytes = ring_bytes.parse().unwrap();
-        options.boards = Path::new(boards).to_owned();
+        options.file_tables = Path::new(file_tables).to_owned();
         options
     }
 
@@ -97,7 +99,7 @@ impl Keeper {
         self.child.id()
     }
 
-    /// Has it stand still.
+    /// Stops it.
     pub fn stop(&self) {
         self.signal(Signal::STOP);
     }
@@ -129,11 +131,11 @@ fn command(program: &str, place: &Place) -> Command {
     let options = &place.options;
     let mut command = Command::new(program);
     command.args([&options.region, &options.ring_bytes.to_string()]);
-    command.args([&options.socket, &options.boards]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.args([&options.socket, &options.file_tables]).stdin(Stdio::piped()).stdout(Stdio::piped());
     command
 }
 
-impl Drop for Keeper {
+impl Drop for DaemonProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -4,8 +4,7 @@
 
 mod actor;
 mod built;
-#[path = "daemon.rs"]
-mod keeper;
+mod daemon;
 mod mount;
 mod place;
 mod power;
@@ -16,7 +15,7 @@ mod survivor;
 
 pub use actor::{ATTRIBUTE_CHANGES, Actor, Answer};
 pub use built::{actor, library, witness};
-pub use keeper::Keeper;
+pub use daemon::DaemonProcess;
 pub use mount::{Mount, cannot_mount};
 pub use place::{Place, absorb, ask_again, come_to};
 pub use run::Run;

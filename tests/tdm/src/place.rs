@@ -11,10 +11,10 @@ use std::time::{Duration, Instant, SystemTime};
 use byway_tdm_daemon::{Daemon, Options};
 use byway_tdm_engine::client::Session;
 use byway_tdm_engine::control::{Channel, Order, Reply, Request};
-use byway_tdm_engine::table::{Counted, Entry, FileKey, Level, Standing};
+use byway_tdm_engine::table::{Counted, Entry, FileKey, Level, LevelState};
 
 use crate::actor::Actor;
-use crate::keeper::Keeper;
+use crate::daemon::DaemonProcess;
 
 /// Ends of waits that nothing should reach.
 const LONG: Duration = Duration::from_secs(30);
@@ -44,7 +44,7 @@ impl Place {
         let region = format!("emu:{}?size=32M", folder.path().join("region").display());
         let mut options = Options::new(&region, folder.path().join("socket"));
         options.opening.emulate_persistence = true;
-        options.boards = folder.path().into();
+        options.file_tables = folder.path().into();
         options.ring_bytes = ring_bytes;
         Self { folder, options }
     }
@@ -69,19 +69,19 @@ impl Place {
 
     /// A daemon that can be killed.
     #[must_use]
-    pub fn keeper(&self, program: &str) -> Keeper {
-        Keeper::start(program, self)
+    pub fn start_daemon(&self, program: &str) -> DaemonProcess {
+        DaemonProcess::start(program, self)
     }
 
-    /// The same, without the witness, which opens what it looks at: a file at home would go below by that.
+    /// The same without the witness, which opens files and would demote a DAX-resident one.
     #[must_use]
-    pub fn unwitnessed_keeper(&self, program: &str) -> Keeper {
-        Keeper::unwitnessed(program, self)
+    pub fn unwitnessed_daemon(&self, program: &str) -> DaemonProcess {
+        DaemonProcess::unwitnessed(program, self)
     }
 
     /// One that is killed so soon that it may not serve yet.
-    pub fn killed_keeper(&self, program: &str, after: Duration) {
-        Keeper::killed(program, self, after);
+    pub fn killed_daemon(&self, program: &str, after: Duration) {
+        DaemonProcess::killed(program, self, after);
     }
 
     /// A program under the library.
@@ -109,7 +109,7 @@ impl Place {
         FileKey::at(&path).unwrap().unwrap().key
     }
 
-    /// Where it is said that files fail, for whoever looks.
+    /// The file that says which files fail.
     #[must_use]
     pub fn broken(&self) -> PathBuf {
         self.path().join("broken")
@@ -121,14 +121,14 @@ impl Place {
     }
 
     /// They do not any more.
-    pub fn mend(&self) {
+    pub fn repair(&self) {
         std::fs::remove_file(self.broken()).unwrap();
     }
 
-    /// How a file stands on the board, if it is there.
+    /// How a file stands in the shared file table, if it is there.
     #[must_use]
-    pub fn standing(&self, session: &Session, name: &str) -> Option<Standing> {
-        session.board().find(self.key(name)).map(|entry| entry.standing())
+    pub fn level_state(&self, session: &Session, name: &str) -> Option<LevelState> {
+        session.file_table().find(self.key(name)).map(|entry| entry.level_state())
     }
 
     /// Has the daemon do something with a file by hand; whether it did.
@@ -154,7 +154,7 @@ impl Place {
         }
     }
 
-    /// All of a file is on the disk: somebody said so whom the witness does not see.
+    /// Records that all of a file is on the disk, by a sync that the witness does not see.
     pub fn keep_all(&self, name: &str) {
         std::fs::copy(self.file(name), self.kept(&self.file(name))).unwrap();
     }
@@ -179,19 +179,23 @@ impl Place {
         (std::fs::read_to_string(kept).unwrap_or_default(), now)
     }
 
-    /// Has an actor sync a file until device memory is its home.
-    pub fn house(&self, session: &Session, actor: &mut Actor, slot: char, name: &str) {
-        assert!(self.order(Order::House, name));
-        self.await_home(session, actor, slot, name);
+    /// Syncs a file through an actor until it is DAX-resident.
+    pub fn promote(&self, session: &Session, actor: &mut Actor, slot: char, name: &str) {
+        assert!(self.order(Order::Promote, name));
+        self.await_dax(session, actor, slot, name);
     }
 
     /// The same of one that is to come there. A child of another test may keep it below until it is the program it is to be: it has what
     /// a daemon in this process had open of the file.
-    pub fn await_home(&self, session: &Session, actor: &mut Actor, slot: char, name: &str) {
+    pub fn await_dax(&self, session: &Session, actor: &mut Actor, slot: char, name: &str) {
         let end = Instant::now() + LONG;
-        while self.standing(session, name).unwrap().level != Level::Dax {
-            assert!(Instant::now() < end, "{name} is not at home: {:?}", self.standing(session, name));
-            ask_again(session.board().find(self.key(name)).unwrap());
+        while self.level_state(session, name).unwrap().level != Level::Dax {
+            assert!(
+                Instant::now() < end,
+                "{name} is not DAX-resident: {:?}",
+                self.level_state(session, name)
+            );
+            ask_again(session.file_table().find(self.key(name)).unwrap());
             actor.does(&format!("fdatasync {slot}"));
         }
     }
@@ -204,9 +208,9 @@ impl Place {
     /// Has a program work until its syncs of a file are spared: where the disk is slow they are no burst, and it takes some seconds of them.
     pub fn await_absorbed(&self, session: &Session, name: &str, mut work: impl FnMut()) {
         let end = Instant::now() + LONG;
-        while self.standing(session, name).is_none_or(|standing| standing.level != Level::Absorb) {
-            assert!(Instant::now() < end, "{name} is not absorbed: {:?}", self.standing(session, name));
-            session.board().find(self.key(name)).into_iter().for_each(ask_again);
+        while self.level_state(session, name).is_none_or(|level_state| level_state.level != Level::Absorb) {
+            assert!(Instant::now() < end, "{name} is not absorbed: {:?}", self.level_state(session, name));
+            session.file_table().find(self.key(name)).into_iter().for_each(ask_again);
             work();
         }
     }
@@ -214,11 +218,11 @@ impl Place {
 
 /// Has an actor sync a file until that is spared.
 pub fn absorb(session: &Session, actor: &mut Actor, slot: char, key: FileKey) {
-    let standing = || session.board().find(key).map(|entry| entry.standing());
+    let level_state = || session.file_table().find(key).map(|entry| entry.level_state());
     let end = Instant::now() + LONG;
     while Instant::now() < end {
-        if let Some(entry) = session.board().find(key) {
-            if entry.standing().level == Level::Absorb {
+        if let Some(entry) = session.file_table().find(key) {
+            if entry.level_state().level == Level::Absorb {
                 settle_down(actor, slot, entry);
                 return;
             }
@@ -226,7 +230,7 @@ pub fn absorb(session: &Session, actor: &mut Actor, slot: char, key: FileKey) {
         }
         actor.does(&format!("fdatasync {slot}"));
     }
-    panic!("it is not absorbed: {:?}", standing());
+    panic!("it is not absorbed: {:?}", level_state());
 }
 
 /// Does what is done before long: a child of another test may have what this process had open of a region until it is the program it is
@@ -248,7 +252,7 @@ pub fn come_to<D, E: Debug>(start: impl Fn() -> Result<D, E>) -> D {
 /// Has a program that was refused, or whose file was taken down, ask at its next sync.
 pub fn ask_again(entry: Entry<'_>) {
     entry.counters().set(Counted::AskAgainNs, 0);
-    entry.counters().set(Counted::HomeAgainNs, 0);
+    entry.counters().set(Counted::PromotionRetryNs, 0);
 }
 
 /// The first sync of an absorbed file is a real one.

@@ -39,13 +39,13 @@ impl Place {
         age(path);
     }
 
-    /// The system is started again, and the disk has all of a file that it was told.
+    /// Reboots, with a disk that has everything synced.
     pub fn start_again(&self, name: &str) {
         age(&self.file(name));
         self.boot_again();
     }
 
-    /// What the region says of files is of an earlier boot, and boards are gone with memory.
+    /// Makes the region's logs those of an earlier boot, and removes the shared file tables.
     fn boot_again(&self) {
         let region = open(&self.options.region, &self.options.opening).unwrap();
         let table = Table::new(region.window());
@@ -55,9 +55,11 @@ impl Place {
                 table.put(slot, &was).unwrap();
             }
         }
-        let boards = std::fs::read_dir(&self.options.boards).unwrap().map(Result::unwrap);
-        for board in boards.filter(|file| file.path().extension().is_some_and(|name| name == "board")) {
-            std::fs::remove_file(board.path()).unwrap();
+        let file_tables = std::fs::read_dir(&self.options.file_tables).unwrap().map(Result::unwrap);
+        for file_table in
+            file_tables.filter(|file| file.path().extension().is_some_and(|name| name == "board"))
+        {
+            std::fs::remove_file(file_table.path()).unwrap();
         }
     }
 }

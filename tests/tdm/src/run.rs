@@ -10,7 +10,7 @@ use byway_tdm_engine::client::Session;
 use byway_tdm_engine::control::Order;
 
 use crate::actor::Actor;
-use crate::keeper::Keeper;
+use crate::daemon::DaemonProcess;
 use crate::place::{Place, ask_again};
 use crate::survivor::assert_survives;
 
@@ -21,7 +21,7 @@ const RING_BYTES: u64 = 64 << 10;
 
 const SLOTS: [char; 4] = ['a', 'b', 'c', 'd'];
 
-/// A program that is served, and the same one that is not and is told the same.
+/// A served program, and an unserved one that makes the same calls.
 #[derive(Debug)]
 struct Pair {
     served: Actor,
@@ -36,21 +36,21 @@ pub struct Run {
     random: Random,
     pairs: Vec<Pair>,
     program: &'static str,
-    keeper: Option<Keeper>,
+    daemon: Option<DaemonProcess>,
     session: Session,
-    told: Vec<String>,
+    reported: Vec<String>,
     place: Place,
 }
 
 impl Run {
-    /// With nobody yet, in a place in `parent`, with the program `keeper` as its daemon.
+    /// Without programs yet, in a place in `parent`, with the program `daemon` as its daemon.
     #[must_use]
     pub fn new(parent: &str, program: &'static str, seed: u64) -> Self {
         eprintln!("seed {seed}");
         let place = Place::with_rings(parent, RING_BYTES);
-        let keeper = Some(place.keeper(program));
+        let daemon = Some(place.start_daemon(program));
         let (session, random) = (place.session(), Random::new(seed));
-        Self { random, pairs: Vec::new(), program, keeper, session, told: Vec::new(), place }
+        Self { random, pairs: Vec::new(), program, daemon, session, reported: Vec::new(), place }
     }
 
     /// Where it is.
@@ -87,13 +87,13 @@ impl Run {
     }
 
     fn step(&mut self, pair: usize, line: &str) {
-        self.told.push(format!("{pair}: {line}"));
+        self.reported.push(format!("{pair}: {line}"));
         let of = &mut self.pairs[pair];
         if !line.starts_with("sum_at") {
             of.look();
         }
         let (served, plain) = (of.served.asked(line), of.plain.asked(line));
-        assert_eq!(served, plain, "served and not, after {:#?}", self.told);
+        assert_eq!(served, plain, "served and not, after {:#?}", self.reported);
         of.note(line, &served);
         let words: Vec<&str> = line.split(' ').collect();
         if served == "0" && ["fsync", "fdatasync"].contains(&words[0]) {
@@ -106,7 +106,7 @@ impl Run {
         let open = PathBuf::from(format!("/proc/{}/fd/{}", served.id(), numbers[&slot]));
         // What has no name is gone with its programs.
         if std::fs::metadata(&open).is_ok_and(|found| found.nlink() > 0) {
-            eprintln!("after {:?}", self.told.last());
+            eprintln!("after {:?}", self.reported.last());
             assert_survives(&self.place, &self.session, &open);
         }
     }
@@ -171,15 +171,15 @@ impl Run {
         let name = self.name();
         let is_there = self.place.file(&name).exists();
         match self.random.below(12) {
-            0 => drop(self.keeper.take()),
-            1 => self.keeper.take().into_iter().for_each(Keeper::end),
-            2..5 if self.keeper.is_none() => self.keeper = Some(self.place.keeper(self.program)),
+            0 => drop(self.daemon.take()),
+            1 => self.daemon.take().into_iter().for_each(DaemonProcess::end),
+            2..5 if self.daemon.is_none() => self.daemon = Some(self.place.start_daemon(self.program)),
             5 if is_there => drop(self.place.order(Order::Evict, &name)),
             6 if is_there => drop(self.place.order(Order::Drain, &name)),
             7 if is_there => drop(self.place.order(Order::Unpin, &name)),
             8 if is_there => drop(self.place.order(Order::Pin, &name)),
             _ => {
-                self.session.board().entries().for_each(ask_again);
+                self.session.file_table().entries().for_each(ask_again);
                 let pair = self.pair();
                 for slot in SLOTS {
                     (0..3).for_each(|_| self.step(pair, &format!("fdatasync {slot}")));
@@ -192,7 +192,7 @@ impl Run {
         for name in ["fa", "fb", "fc"] {
             let plain: PathBuf = self.place.path().join("plain").join(name);
             let [served, plain] = [self.place.file(name), plain].map(|path| std::fs::read(path).ok());
-            assert!(served == plain, "{name} is another file after {:#?}", self.told);
+            assert!(served == plain, "{name} is another file after {:#?}", self.reported);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A file that is absorbed, as the daemon has it.
+//! An absorbed file, as the daemon holds it.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -14,33 +14,33 @@ use byway_tdm_region::Window;
 use crate::lower::Lower;
 use crate::table::SlotNumber;
 
-/// Input/output error, on every Linux.
+/// EIO.
 pub(crate) const EIO: i32 = 5;
 
-/// Busy: it is tried again later.
+/// EAGAIN: to be tried again later.
 const EAGAIN: i32 = 11;
 
-/// A program that holds a file's lock for longer is not waited for: it may do so for ever, and other users' files are to be looked after.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
+/// Time limit for a file's lock: a program may hold it for ever, and other users' files need the thread.
+pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// How often a file is synced below to let it go, before it is left for later: whoever writes it all the time fills it again.
+/// Real syncs per attempt to demote a file, which a busy writer makes dirty again.
 const TRIES: u32 = 8;
 
-/// A file, its log and its entry on the board.
+/// A file, its log and its entry in the shared file table.
 #[derive(Debug)]
-pub(crate) struct HeldFile {
+pub(crate) struct AbsorbedFile {
     pub(crate) entry: EntryIndex,
     pub(crate) slot: SlotNumber,
     pub(crate) ring: RingPlace,
     pub(crate) path: PathBuf,
     pub(crate) lower: Lower,
-    /// When it was last synced below, on the monotonic clock.
+    /// Time of the last real sync, in ns of the monotonic clock.
     retired_ns: AtomicU64,
-    /// Since when it was being changed past its lock whenever somebody looked; zero where it was not.
-    passing_ns: AtomicU64,
+    /// Since when every check found a bypassing change in flight, in ns of the monotonic clock; zero if none.
+    bypassed_ns: AtomicU64,
 }
 
-impl HeldFile {
+impl AbsorbedFile {
     pub(crate) fn new(
         entry: EntryIndex,
         slot: SlotNumber,
@@ -48,62 +48,62 @@ impl HeldFile {
         (path, lower): (PathBuf, Lower),
     ) -> Self {
         let retired_ns = AtomicU64::new(monotonic_ns());
-        Self { entry, slot, ring, path, lower, retired_ns, passing_ns: AtomicU64::new(0) }
+        Self { entry, slot, ring, path, lower, retired_ns, bypassed_ns: AtomicU64::new(0) }
     }
 
-    /// How long ago it was synced below.
+    /// Nanoseconds since the last real sync.
     pub(crate) fn retired_ago_ns(&self) -> u64 {
         monotonic_ns().saturating_sub(self.retired_ns.load(Ordering::Relaxed))
     }
 
-    /// Looks whether it is being changed past its lock; for how long that was so at each look.
-    pub(crate) fn passing_for_ns(&self, entry: Entry<'_>) -> u64 {
-        let (since_ns, now_ns) = (self.passing_ns.load(Ordering::Relaxed), monotonic_ns());
-        match (entry.cursor().is_passing(), since_ns) {
-            (false, _) => self.passing_ns.store(0, Ordering::Relaxed),
-            (true, 0) => self.passing_ns.store(now_ns, Ordering::Relaxed),
+    /// Checks for a bypassing change in flight; returns for how long every check has found one.
+    pub(crate) fn bypassed_for_ns(&self, entry: Entry<'_>) -> u64 {
+        let (since_ns, now_ns) = (self.bypassed_ns.load(Ordering::Relaxed), monotonic_ns());
+        match (entry.cursor().is_bypassed(), since_ns) {
+            (false, _) => self.bypassed_ns.store(0, Ordering::Relaxed),
+            (true, 0) => self.bypassed_ns.store(now_ns, Ordering::Relaxed),
             (true, _) => return now_ns.saturating_sub(since_ns),
         }
         0
     }
 
-    /// Syncs it below, and lets go of the records that are covered by that.
+    /// Really syncs the file and retires the records that this covers.
     ///
     /// # Errors
-    /// An error number: EAGAIN for a file whose lock somebody keeps; every sync of it fails with any other from now on.
+    /// EAGAIN if the file's lock is held too long; with any other error number every sync of the file fails from now on.
     pub(crate) fn retire(&self, entry: Entry<'_>, memory: &Window) -> Result<(), i32> {
         let Some(absorber) = self.absorber(entry, memory) else { return Err(EIO) };
         let begun = {
-            let _held = locked(entry)?;
+            let _guard = locked(entry)?;
             absorber.begin_below()
         };
         let before = entry.cursor().kept_bytes();
         let result = self.lower.sync().map_err(|error| error.raw_os_error().unwrap_or(EIO));
         self.retired_ns.store(monotonic_ns(), Ordering::Relaxed);
-        let _held = locked(entry)?;
+        let _guard = locked(entry)?;
         if entry.ring() != self.ring {
-            // It was let go and absorbed anew meanwhile.
+            // Released and absorbed again meanwhile.
             return result;
         }
         entry.counters().add(Counted::RetiredBytes, before);
         absorber.synced_below(begun, result)
     }
 
-    /// Takes it down to the kernel: its log is empty then, and stays so.
+    /// Demotes the file to PASS with an empty log.
     ///
     /// # Errors
-    /// An error number: it stays absorbed, and every sync of it fails, or it is written so much that it is tried again later.
+    /// EAGAIN if writers keep the log in use; with any other error number the file stays absorbed and its syncs fail.
     pub(crate) fn settle(&self, entry: Entry<'_>, memory: &Window, why: Why) -> Result<(), i32> {
         for _ in 0..TRIES {
-            // Nothing is logged from here on, so what is to be retired does not grow but for writers that sync below themselves.
+            // No more records: only writers that sync themselves add to what must be retired.
             entry.cursor().suspend();
             match self.retire(entry, memory) {
                 Err(EAGAIN) => continue,
                 result => result?,
             }
-            let _held = locked(entry)?;
+            let _guard = locked(entry)?;
             if entry.ring() != self.ring {
-                // It was let go by somebody else, and absorbed anew.
+                // Another thread released it, and it was absorbed again.
                 return Ok(());
             }
             if entry.cursor().kept_bytes() == 0 {
@@ -120,9 +120,9 @@ impl HeldFile {
     }
 }
 
-/// A file's lock, but not for ever.
+/// Takes a file's lock, with a timeout.
 pub(crate) fn locked(entry: Entry<'_>) -> Result<Held<'_>, i32> {
-    entry.lock_within(PATIENCE).map_err(|error| match error.kind() {
+    entry.lock_within(LOCK_TIMEOUT).map_err(|error| match error.kind() {
         ErrorKind::TimedOut => EAGAIN,
         _ => EIO,
     })

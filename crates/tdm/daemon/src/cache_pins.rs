@@ -1,4 +1,4 @@
-//! Logs and homes that are kept in the cache of a device that has one, ahead of those who write them: no store waits for flash.
+//! Logs and resident files pinned in the device's cache, if it has one: no store waits for flash.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,15 +7,15 @@ use byway_tdm_engine::log::RingPlace;
 use byway_tdm_engine::table::Why;
 use byway_tdm_region::{Admitted, DeviceRegion, RegionError};
 
-/// Logs that there is room for at least.
+/// Logs that must fit.
 const LOGS: u64 = 8;
 
-/// What is left of a device's cache, which all users' slices share.
+/// Cache room left, shared by all users' partitions.
 #[derive(Debug, Clone)]
 pub(crate) struct CacheRoom(Arc<AtomicU64>);
 
 impl CacheRoom {
-    /// All that may be admitted of a device's.
+    /// All that may be pinned of a device's cache.
     pub(crate) fn of(region: &dyn DeviceRegion) -> Self {
         Self(Arc::new(AtomicU64::new(Admitted::of(region).budget_bytes())))
     }
@@ -31,9 +31,9 @@ impl CacheRoom {
     }
 }
 
-/// What is resident of one slice; of memory without a cache in front of it, nothing has to be done.
+/// Pins of one partition. Does nothing for memory without a cache.
 #[derive(Debug)]
-pub(crate) struct Resident(Option<InCache>);
+pub(crate) struct CachePins(Option<InCache>);
 
 #[derive(Debug)]
 struct InCache {
@@ -41,30 +41,30 @@ struct InCache {
     room: CacheRoom,
 }
 
-impl Resident {
-    /// None yet.
-    pub(crate) fn of(slice: &dyn DeviceRegion, room: &CacheRoom) -> Self {
-        let in_cache = |_| InCache { admitted: Admitted::of(slice), room: room.clone() };
-        Self(slice.stats().cache_bytes.map(in_cache))
+impl CachePins {
+    /// No pins.
+    pub(crate) fn of(partition: &dyn DeviceRegion, room: &CacheRoom) -> Self {
+        let in_cache = |_| InCache { admitted: Admitted::of(partition), room: room.clone() };
+        Self(partition.stats().cache_bytes.map(in_cache))
     }
 
-    /// How long a log may be for several to be resident.
+    /// Longest log of which [`LOGS`] fit.
     pub(crate) fn log_most_bytes(&self) -> u64 {
         self.0.as_ref().map_or(u64::MAX, |cache| cache.admitted.budget_bytes() / LOGS)
     }
 
-    /// How much of so much room for logs can be resident.
+    /// Part of `logs_bytes` that fits.
     pub(crate) fn room_bytes(&self, logs_bytes: u64) -> u64 {
         self.0.as_ref().map_or(logs_bytes, |cache| cache.admitted.budget_bytes().min(logs_bytes))
     }
 
-    /// Has a place brought, and waits for it.
-    pub(crate) fn admit(&mut self, slice: &dyn DeviceRegion, place: RingPlace) -> Result<(), Why> {
+    /// Loads a place into the cache and pins it.
+    pub(crate) fn admit(&mut self, partition: &dyn DeviceRegion, place: RingPlace) -> Result<(), Why> {
         let Some(InCache { admitted, room }) = &mut self.0 else { return Ok(()) };
         room.take(place.len_bytes)?;
-        match admitted.admit(slice, place.at..place.at + place.len_bytes) {
+        match admitted.admit(partition, place.at..place.at + place.len_bytes) {
             Ok(ticket) => {
-                slice.wait_for(ticket);
+                partition.wait_for(ticket);
                 Ok(())
             }
             Err(_) => {
@@ -74,7 +74,7 @@ impl Resident {
         }
     }
 
-    /// A place is nobody's any more.
+    /// Unpins a place.
     pub(crate) fn release(&mut self, place: RingPlace) {
         let Some(InCache { admitted, room }) = &mut self.0 else { return };
         let before_bytes = admitted.admitted_bytes();
@@ -82,14 +82,14 @@ impl Resident {
         room.give_back(before_bytes - admitted.admitted_bytes());
     }
 
-    /// Has those brought again that the device let go of.
-    pub(crate) fn keep(&self, slice: &dyn DeviceRegion) -> Result<(), RegionError> {
+    /// Loads pinned places again that the device evicted.
+    pub(crate) fn keep(&self, partition: &dyn DeviceRegion) -> Result<(), RegionError> {
         let Some(cache) = &self.0 else { return Ok(()) };
-        cache.admitted.keep(slice).map(drop)
+        cache.admitted.keep(partition).map(drop)
     }
 }
 
-/// Has a range brought into the cache, if there is one, and waits for it.
+/// Loads a range into the device's cache, if it has one, and waits for it.
 pub(crate) fn bring(region: &dyn DeviceRegion, at: u64, len_bytes: u64) -> Result<(), RegionError> {
     if region.stats().cache_bytes.is_none() {
         return Ok(());
@@ -110,23 +110,24 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     #[test]
-    fn slices_of_one_device_have_no_more_resident_together_than_its_cache_holds() {
+    fn partitions_pin_no_more_than_the_devices_cache_holds() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("region");
         let described = format!("emu:{}?size=32M&profile=cmm-h&cache=8M&clock=virtual", path.display());
         let region = open(&described, &Opening::default()).unwrap();
         let room = CacheRoom::of(region.as_ref());
         let me = rustix::process::geteuid().as_raw();
-        let slices = [0, 16].map(|at| region.slice(at * MIB..(at + 16) * MIB, me).unwrap());
-        let mut residents = slices.each_ref().map(|slice| Resident::of(slice.as_ref(), &room));
+        let partitions = [0, 16].map(|at| region.partition(at * MIB..(at + 16) * MIB, me).unwrap());
+        let mut residents = partitions.each_ref().map(|partition| CachePins::of(partition.as_ref(), &room));
         let place = |n: u64| RingPlace { at: n * MIB, len_bytes: MIB, identity: 0 };
-        let mut admit = |slice: usize, n| residents[slice].admit(slices[slice].as_ref(), place(n));
+        let mut admit =
+            |partition: usize, n| residents[partition].admit(partitions[partition].as_ref(), place(n));
         let admitted = (0..16).filter(|n| admit(0, *n).is_ok() | admit(1, *n).is_ok()).count();
         assert_eq!(admitted, 4, "of seven that have room, three had one of each");
         assert_eq!(region.stats().evictions, 0);
         residents[1].release(place(0));
         residents[1].release(place(0));
-        assert_eq!(residents[0].admit(slices[0].as_ref(), place(9)), Ok(()));
-        assert_eq!(residents[0].admit(slices[0].as_ref(), place(10)), Err(Why::NoRoom));
+        assert_eq!(residents[0].admit(partitions[0].as_ref(), place(9)), Ok(()));
+        assert_eq!(residents[0].admit(partitions[0].as_ref(), place(10)), Err(Why::NoRoom));
     }
 }

@@ -1,4 +1,4 @@
-//! A file that is brought home, and one that is there.
+//! Promotion of one file to DAX, and a promoted file.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,131 +8,133 @@ use std::time::Duration;
 
 use byway_sys::time::{file_time_ms, monotonic_ns};
 use byway_sys::{barrier, lease};
-use byway_tdm_engine::client::{go_below, leave};
-use byway_tdm_engine::resident::{Home, HomePlace};
-use byway_tdm_engine::table::{Board, Entry, EntryIndex, Level, Terms, Why};
+use byway_tdm_engine::client::{demote_file, end_residency};
+use byway_tdm_engine::resident::{ResidentFile, ResidentPlace};
+use byway_tdm_engine::table::{Entry, EntryIndex, FileTable, Level, Terms, Why};
 use byway_tdm_region::{DeviceRegion, Window};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom, inotify, open};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::held::{PATIENCE, locked};
-use crate::resident::bring;
+use crate::absorbed::{LOCK_TIMEOUT, locked};
+use crate::cache_pins::bring;
 use crate::table::SlotNumber;
 
-/// Bytes that are brought home at a time.
+/// Bytes copied at a time.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// How often it is looked whether no call is under way, and what is between two looks.
+/// Attempts to find no system call in flight, and the time between them.
 const TRIES: u32 = 200;
 const BETWEEN: Duration = Duration::from_micros(500);
 
-/// A file whose home is device memory, as the daemon has it.
+/// A DAX-resident file, as the daemon holds it.
 #[derive(Debug)]
-pub(crate) struct HousedFile {
+pub(crate) struct PromotedFile {
     pub(crate) entry: EntryIndex,
     pub(crate) slot: SlotNumber,
-    pub(crate) place: HomePlace,
+    pub(crate) place: ResidentPlace,
     pub(crate) path: PathBuf,
-    /// Its one open file, which is its program's too: what else would be open would break its lease.
+    /// The program's open file, shared: another open file would break the lease.
     open: File,
-    /// The program that asked.
+    /// The program that asked (pidfd).
     program: OwnedFd,
     came: Came,
 }
 
-/// How a file was when it came.
+/// The file at its promotion.
 #[derive(Debug, Clone, Copy)]
 struct Came {
     size_bytes: u64,
-    /// On the monotonic clock.
+    /// In ns of the monotonic clock.
     at_ns: u64,
 }
 
-/// What a file has to be brought home with.
+/// A promotion in progress.
 #[derive(Debug)]
 pub(crate) struct Coming<'e> {
-    pub(crate) board: &'e Board,
+    pub(crate) file_table: &'e FileTable,
     pub(crate) entry: Entry<'e>,
     pub(crate) handed: BorrowedFd<'e>,
-    pub(crate) place: HomePlace,
+    pub(crate) place: ResidentPlace,
     pub(crate) flags: OFlags,
-    pub(crate) reign: u32,
+    pub(crate) daemon_epoch: u32,
 }
 
 impl Coming<'_> {
-    /// Fills its home and has it count; the file stays below if anything else has it open, or had it open meanwhile.
-    pub(crate) fn bring(&self, slice: &dyn DeviceRegion) -> Result<(), Why> {
-        let home = Home::new(slice.window(), self.place).map_err(|_| Why::NoRoom)?;
-        prefetch(slice, self.place)?;
-        home.announce(file_time_ms()).map_err(|_| Why::NoRoom)?;
+    /// Copies the file to its place and makes the header valid. The file stays at PASS if it is, or was meanwhile, open elsewhere.
+    pub(crate) fn bring(&self, partition: &dyn DeviceRegion) -> Result<(), Why> {
+        let resident = ResidentFile::new(partition.window(), self.place).map_err(|_| Why::NoRoom)?;
+        prefetch(partition, self.place)?;
+        resident.announce(file_time_ms()).map_err(|_| Why::NoRoom)?;
         let room = FallocateFlags::KEEP_SIZE;
-        rustix::fs::fallocate(self.handed, room, 0, home.room_bytes()).map_err(|_| Why::NoLease)?;
+        rustix::fs::fallocate(self.handed, room, 0, resident.room_bytes()).map_err(|_| Why::NoLease)?;
         for _ in 0..TRIES {
-            let _held = locked(self.entry).map_err(|_| Why::Busy)?;
-            if self.entry.standing().level != Level::Pass {
-                // Somebody else brought it home meanwhile, or has it absorbed.
+            let _guard = locked(self.entry).map_err(|_| Why::Busy)?;
+            if self.entry.level_state().level != Level::Pass {
+                // Promoted or absorbed by another thread meanwhile.
                 return Err(Why::Busy);
             }
-            if self.entry.is_leaving() {
-                // Whoever brought it below is not done with it.
+            if self.entry.is_being_demoted() {
+                // Still being demoted.
                 return Err(Why::Busy);
             }
-            self.entry.home_words().reopen();
-            // Who dies from here on leaves a place that does not count, and the file below as it is.
+            self.entry.resident_words().reopen();
+            // If the daemon is killed from here on, the header stays void and the file below is complete.
             self.entry.set_ring(self.place);
-            let is_barred = !self.entry.move_to(Level::Dax, Why::LevelIsHome);
+            let is_barred = !self.entry.move_to(Level::Dax, Why::InDeviceMemory);
             if !is_barred && !self.is_under_way() {
-                return self.settle_in(&home, slice.window());
+                return self.settle_in(&resident, partition.window());
             }
-            leave(slice.window(), self.entry, Why::Busy).map_err(|_| Why::NoRoom)?;
+            end_residency(partition.window(), self.entry, Why::Busy).map_err(|_| Why::NoRoom)?;
             if is_barred {
-                return Err(self.entry.standing().why);
+                return Err(self.entry.level_state().why);
             }
-            drop(_held);
+            drop(_guard);
             std::thread::sleep(BETWEEN);
         }
         Err(Why::Busy)
     }
 
-    /// Whether a call is under way that began before the file was said to be at home.
+    /// Whether a system call is in flight that began before the level was stored.
     fn is_under_way(&self) -> bool {
-        barrier::for_registered().is_err() || self.board.is_under_way(self.entry)
+        barrier::for_registered().is_err() || self.file_table.is_under_way(self.entry)
     }
 
-    /// With the lock held, no call under way, and everybody waiting for it to be at home.
-    fn settle_in(&self, home: &Home<'_, Window>, memory: &Window) -> Result<(), Why> {
-        let came = self.fill(home);
+    /// Ends the promotion. The lock is held, no call is in flight, and programs wait for the result.
+    fn settle_in(&self, resident: &ResidentFile<'_, Window>, memory: &Window) -> Result<(), Why> {
+        let came = self.fill(resident);
         if let Err(why) = came {
             let _ = lease::give_back(self.handed);
-            leave(memory, self.entry, why).map_err(|_| Why::NoRoom)?;
+            end_residency(memory, self.entry, why).map_err(|_| Why::NoRoom)?;
         }
         came
     }
 
-    fn fill(&self, home: &Home<'_, Window>) -> Result<(), Why> {
+    fn fill(&self, resident: &ResidentFile<'_, Window>) -> Result<(), Why> {
         let reader = again(self.handed).map_err(|_| Why::OtherOwner)?;
         let watch = Watch::over(self.handed).map_err(|_| Why::NoLease)?;
-        let size_bytes = copy(home, reader)?;
+        let size_bytes = copy(resident, reader)?;
         lease::take(self.handed).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => Why::OpenElsewhere,
             _ => Why::NoLease,
         })?;
-        // Who opened it before the lease, wrote it and closed it again is seen by this.
+        // Detects a program that opened, wrote and closed the file before the lease.
         if watch.has_seen() {
             return Err(Why::OpenElsewhere);
         }
         let position = rustix::fs::seek(self.handed, SeekFrom::Current(0)).map_err(|_| Why::Busy)?;
-        self.entry.home_words().begin(size_bytes);
-        self.entry.housed().set_position(position);
-        home.begin(size_bytes).map_err(|_| Why::NoRoom)?;
-        self.entry.housed().set_terms(Some(Terms { flags: self.flags.bits(), reign: self.reign }));
+        self.entry.resident_words().begin(size_bytes);
+        self.entry.resident_state().set_position(position);
+        resident.begin(size_bytes).map_err(|_| Why::NoRoom)?;
+        self.entry
+            .resident_state()
+            .set_terms(Some(Terms { flags: self.flags.bits(), daemon_epoch: self.daemon_epoch }));
         Ok(())
     }
 }
 
-impl HousedFile {
+impl PromotedFile {
     pub(crate) fn new(
         coming: &Coming<'_>,
         slot: SlotNumber,
@@ -154,14 +156,14 @@ impl HousedFile {
         })
     }
 
-    /// Why it should go below, if it should.
+    /// Why the file must be demoted, if it must.
     pub(crate) fn must_leave(&self, entry: Entry<'_>) -> Option<Why> {
-        let standing = entry.standing();
-        if standing.is_barred {
-            return Some(standing.why);
+        let level_state = entry.level_state();
+        if level_state.is_barred {
+            return Some(level_state.why);
         }
-        if entry.gave_up_ns() > self.came.at_ns && stands_still(entry) {
-            return Some(Why::StandsStill);
+        if entry.gave_up_ns() > self.came.at_ns && is_holder_stopped(entry) {
+            return Some(Why::HolderStopped);
         }
         if !lease::is_whole(&self.open).unwrap_or(false) {
             return Some(Why::OpenElsewhere);
@@ -173,28 +175,28 @@ impl HousedFile {
         path.is_ok_and(|path| path != self.path).then_some(Why::Renamed)
     }
 
-    /// By how much it would grow in so many nanoseconds, as it did since it came.
+    /// Expected growth in `ns` nanoseconds, at the rate since its promotion.
     pub(crate) fn growth_in(&self, ns: u64, size_bytes: u64) -> u64 {
         let grew_bytes = u128::from(size_bytes.saturating_sub(self.came.size_bytes));
         let in_ns = u128::from(monotonic_ns().saturating_sub(self.came.at_ns).max(1));
         u64::try_from(grew_bytes * u128::from(ns) / in_ns).unwrap_or(u64::MAX)
     }
 
-    /// Whether it is at home here still; its program may have brought it below.
-    pub(crate) fn is_home(&self, entry: Entry<'_>) -> bool {
-        entry.standing().level == Level::Dax && entry.ring() == self.place
+    /// Whether it is still DAX-resident in this place; its program may have demoted it.
+    pub(crate) fn is_here(&self, entry: Entry<'_>) -> bool {
+        entry.level_state().level == Level::Dax && entry.ring() == self.place
     }
 
-    /// Brings it below, whoever is inside of a call of it.
-    pub(crate) fn go_below(&self, entry: Entry<'_>, memory: &Window, why: Why) -> io::Result<()> {
-        let _held = entry.lock_to_leave(PATIENCE)?;
-        if !self.is_home(entry) {
+    /// Demotes the file, also while threads are inside calls.
+    pub(crate) fn demote_file(&self, entry: Entry<'_>, memory: &Window, why: Why) -> io::Result<()> {
+        let _guard = entry.lock_for_demotion(LOCK_TIMEOUT)?;
+        if !self.is_here(entry) {
             return Ok(());
         }
-        go_below(memory, entry, self.open.as_fd(), why, || sync(&self.open))
+        demote_file(memory, entry, self.open.as_fd(), why, || sync(&self.open))
     }
 
-    /// Whoever waits to open it goes on.
+    /// Gives the lease back, so that a waiting open continues.
     pub(crate) fn let_in(&self) {
         let _ = lease::give_back(&self.open);
     }
@@ -202,14 +204,14 @@ impl HousedFile {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the home names what is kept before what; this is the only sync below it"
+    reason = "the resident file's flushes are named; this is the only sync of the file below"
 )]
 fn sync(file: &File) -> io::Result<()> {
     file.sync_data()
 }
 
-/// Whether the file's lock is kept as it was when somebody waited for it in vain.
-fn stands_still(entry: Entry<'_>) -> bool {
+/// Whether the holder of the file's lock, for which a waiter timed out, still has it.
+fn is_holder_stopped(entry: Entry<'_>) -> bool {
     let is_kept = locked(entry).is_err();
     if !is_kept {
         entry.forget_given_up();
@@ -222,14 +224,14 @@ fn has_ended(program: &OwnedFd) -> bool {
     poll(&mut [PollFd::new(program, PollFlags::IN)], Some(&now)).is_ok_and(|ended| ended > 0)
 }
 
-/// Touches of it wait for nothing from here on.
-fn prefetch(slice: &dyn DeviceRegion, place: HomePlace) -> Result<(), Why> {
-    bring(slice, place.at, place.len_bytes).map_err(|_| Why::NoRoom)?;
-    let _ = slice.window().mapping().populate(place.at as usize, place.len_bytes as usize);
+/// Loads the place into the device's cache and maps its pages.
+fn prefetch(partition: &dyn DeviceRegion, place: ResidentPlace) -> Result<(), Why> {
+    bring(partition, place.at, place.len_bytes).map_err(|_| Why::NoRoom)?;
+    let _ = partition.window().mapping().populate(place.at as usize, place.len_bytes as usize);
     Ok(())
 }
 
-/// The file by another open file, to be read.
+/// Opens the file again for reading.
 fn again(handed: BorrowedFd<'_>) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     Ok(open(path_of(handed), flags, Mode::empty())?.into())
@@ -239,8 +241,8 @@ fn path_of(file: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-/// Copies all of a file home; its size.
-fn copy(home: &Home<'_, Window>, mut reader: File) -> Result<u64, Why> {
+/// Copies the file to its place; returns its size.
+fn copy(resident: &ResidentFile<'_, Window>, mut reader: File) -> Result<u64, Why> {
     let mut piece = vec![0; PIECE_BYTES];
     let mut at = 0;
     loop {
@@ -248,12 +250,12 @@ fn copy(home: &Home<'_, Window>, mut reader: File) -> Result<u64, Why> {
         if read == 0 {
             return Ok(at);
         }
-        home.fill(at, &piece[..read]).map_err(|_| Why::NoRoom)?;
+        resident.fill(at, &piece[..read]).map_err(|_| Why::NoRoom)?;
         at += read as u64;
     }
 }
 
-/// Sees whether somebody opens a file, writes it, or closes it after writing.
+/// Watches a file for opens, writes and closes after writing (inotify).
 struct Watch(OwnedFd);
 
 impl Watch {
@@ -270,7 +272,7 @@ impl Watch {
     }
 }
 
-/// Whether this system can write a file in place that was opened to append (RWF_NOAPPEND, Linux 6.9).
+/// Whether RWF_NOAPPEND works (Linux 6.9).
 pub(crate) fn can_overwrite() -> bool {
     let Ok(release) = std::fs::read_to_string("/proc/sys/kernel/osrelease") else { return false };
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse::<u32>().ok());

@@ -1,4 +1,4 @@
-//! The files of a user that have device memory as their home: brought there, watched, brought below.
+//! Promotion, watching, demotion and recovery of one user's DAX-resident files.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,122 +9,123 @@ use std::time::Duration;
 
 use byway_sys::lease;
 use byway_sys::time::{file_time_ms, monotonic_ns};
-use byway_tdm_engine::client::leave;
-use byway_tdm_engine::resident::{Home, HomeError, HomePlace, WrittenBack, recover, write_back};
+use byway_tdm_engine::client::end_residency;
+use byway_tdm_engine::resident::{
+    ResidentError, ResidentFile, ResidentPlace, WrittenBack, recover, write_back,
+};
 use byway_tdm_engine::table::{Entry, EntryIndex, FileKey, Level, Why};
 use byway_tdm_region::Memory;
 use rustix::fs::OFlags;
 
 use crate::absorb::take_slot;
+use crate::absorbed::{AbsorbedFile, LOCK_TIMEOUT};
 use crate::attempt::{Attempt, Slot};
-use crate::estate::Estate;
-use crate::held::{HeldFile, PATIENCE};
-use crate::home::{Coming, HousedFile, can_overwrite};
 use crate::lower::{Lower, Sought};
+use crate::promoted_file::{Coming, PromotedFile, can_overwrite};
+use crate::quotas::users;
 use crate::recovery::{Outcome, Terms};
-use crate::shares::users;
 use crate::table::{Assignment, BootId, Kind, SlotNumber, Table};
+use crate::tenant::Tenant;
 
-/// One that outgrew its home has room for so long in the next one, if it goes on to grow as it did: what it writes until then is not written below for want
-/// of room.
+/// Growth that the next place of an outgrown file must hold: 8 s at its current rate, so that it is not demoted at once again.
 const AHEAD_NS: u64 = 8_000_000_000;
 
-/// Which files.
+/// A user's DAX-resident files.
 #[derive(Debug, Default)]
-pub(crate) struct Homes(Mutex<Listed>);
+pub(crate) struct PromotedFiles(Mutex<Listed>);
 
 #[derive(Debug, Default)]
 struct Listed {
-    housed: Vec<Arc<HousedFile>>,
-    /// How much room ahead those want that outgrew their homes: in bytes, until they come again.
+    promoted: Vec<Arc<PromotedFile>>,
+    /// Bytes of growth expected of files that outgrew their places, until their next promotion.
     growing: BTreeMap<EntryIndex, u64>,
     orphans: Vec<Orphan>,
-    /// Places of files that are below, while somebody may still store there who stood still when they went.
+    /// Places of demoted files that a stopped thread may still store to.
     left: Vec<Left>,
-    /// When these were looked at, on the monotonic clock, in nanoseconds.
+    /// Time of the last check of `orphans`, in ns of the monotonic clock.
     looked_ns: u64,
 }
 
-/// Where a home was.
+/// A place to be freed.
 #[derive(Debug, Clone, Copy)]
 struct Left {
     entry: EntryIndex,
     slot: SlotNumber,
-    place: HomePlace,
+    place: ResidentPlace,
 }
 
-/// A home of an earlier daemon whose program has its file open still, and brings it below as soon as it does anything with it.
+/// A file promoted by an earlier daemon that its program has open. The program's next call demotes it.
 #[derive(Debug, Clone)]
 struct Orphan {
     slot: SlotNumber,
     was: Assignment,
-    /// The file below has all of it, though its program does not know.
+    /// The file below is complete, unknown to its program.
     is_below: bool,
 }
 
-/// What became of a home of an earlier daemon.
+/// State of an earlier daemon's resident file.
 enum Settled {
-    /// Its place is free.
+    /// Demoted: its place is free.
     Over(PathBuf, Outcome),
-    /// Its program has it open still; whether the file below has all of it.
+    /// Its program has it open; `is_below` if the file below is complete.
     Open { is_below: bool },
 }
 
-/// Who brings a file home.
+/// The program that asks for a promotion, and the daemon's identity.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asker {
     pub(crate) program: i32,
     pub(crate) boot: BootId,
-    pub(crate) reign: u32,
+    pub(crate) daemon_epoch: u32,
 }
 
-impl Homes {
+impl PromotedFiles {
     fn listed(&self) -> MutexGuard<'_, Listed> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All that are at home.
-    pub(crate) fn all(&self) -> Vec<Arc<HousedFile>> {
-        self.listed().housed.clone()
+    /// All files.
+    pub(crate) fn all(&self) -> Vec<Arc<PromotedFile>> {
+        self.listed().promoted.clone()
     }
 
-    /// One of them, by its entry.
-    pub(crate) fn of(&self, entry: EntryIndex) -> Option<Arc<HousedFile>> {
-        self.listed().housed.iter().find(|housed| housed.entry == entry).map(Arc::clone)
+    /// The file of an entry.
+    pub(crate) fn of(&self, entry: EntryIndex) -> Option<Arc<PromotedFile>> {
+        self.listed().promoted.iter().find(|promoted| promoted.entry == entry).map(Arc::clone)
     }
 }
 
-impl Estate {
-    /// Brings a file home that its program handed over; why not, if it is not.
-    pub(crate) fn house<M: Memory>(
+impl Tenant {
+    /// Promotes a file that its program handed over. The reason, if it is not promoted.
+    pub(crate) fn promote<M: Memory>(
         &self,
         table: &Table<'_, M>,
         index: EntryIndex,
         handed: &OwnedFd,
         asker: Asker,
     ) -> Result<(), Why> {
-        let entry = self.board.entry(index).ok_or(Why::Unknown)?;
-        match self.homes.of(index) {
-            Some(housed) if housed.is_home(entry) => return Ok(()),
-            // Its lease is the open file's, and would be given back behind the one that is taken now.
-            Some(housed) => self.dismiss(table, &housed),
+        let entry = self.file_table.entry(index).ok_or(Why::Unknown)?;
+        match self.promoted_files.of(index) {
+            Some(promoted) if promoted.is_here(entry) => return Ok(()),
+            // The lease belongs to the open file: end the earlier use before taking it again.
+            Some(promoted) => self.dismiss(table, &promoted),
             None => {}
         }
         let came = self.may_come(entry, handed).and_then(|(key, flags)| {
-            if let Some(held) = self.held(index) {
-                self.let_go(table, &held, entry, Why::LevelIsHome).map_err(|_| Why::SyncFailed)?;
-                wait_until_closed(held)?;
+            if let Some(absorbed) = self.absorbed(index) {
+                self.release(table, &absorbed, entry, Why::InDeviceMemory).map_err(|_| Why::SyncFailed)?;
+                wait_until_closed(absorbed)?;
             }
-            self.take_home(table, (entry, handed), (key, flags), asker)
+            self.take_resident_place(table, (entry, handed), (key, flags), asker)
         });
-        self.judge().answered(self.now_ns(), &entry, Level::Dax, came);
+        self.evaluator().answered(self.now_ns(), &entry, Level::Dax, came);
         came
     }
 
     fn may_come(&self, entry: Entry<'_>, handed: &OwnedFd) -> Result<(FileKey, OFlags), Why> {
         let key = self.may_be_absorbed(entry, handed.as_fd())?;
         let flags = rustix::fs::fcntl_getfl(handed).map_err(|_| Why::Unknown)?;
-        if let Some(why) = entry.housed().excluded() {
+        if let Some(why) = entry.resident_state().excluded() {
             return Err(why);
         }
         if flags.contains(OFlags::APPEND) && !can_overwrite() {
@@ -133,14 +134,14 @@ impl Estate {
         Ok((key, flags))
     }
 
-    fn take_home<M: Memory>(
+    fn take_resident_place<M: Memory>(
         &self,
         table: &Table<'_, M>,
         (entry, handed): (Entry<'_>, &OwnedFd),
         (key, flags): (FileKey, OFlags),
         asker: Asker,
     ) -> Result<(), Why> {
-        let ahead_bytes = self.homes.listed().growing.remove(&entry.index()).unwrap_or(0);
+        let ahead_bytes = self.promoted_files.listed().growing.remove(&entry.index()).unwrap_or(0);
         let take = |ahead_bytes| self.take_place(table, (entry, handed), (key, flags), ahead_bytes, asker);
         match take(ahead_bytes) {
             Err(Why::NoRoom) if ahead_bytes > 0 => take(0),
@@ -158,11 +159,17 @@ impl Estate {
     ) -> Result<(), Why> {
         let (slot, assignment) = self.assign(table, (key, handed), ahead_bytes, asker.boot)?;
         let place = assignment.ring;
-        let coming =
-            Coming { board: &self.board, entry, handed: handed.as_fd(), place, flags, reign: asker.reign };
-        let may_return = self.judge().may_return(entry.index(), place.len_bytes);
+        let coming = Coming {
+            file_table: &self.file_table,
+            entry,
+            handed: handed.as_fd(),
+            place,
+            flags,
+            daemon_epoch: asker.daemon_epoch,
+        };
+        let may_return = self.evaluator().may_return(entry.index(), place.len_bytes);
         let came = if may_return {
-            self.bring_home(&coming, (slot, assignment.path), asker)
+            self.fill_place(&coming, (slot, assignment.path), asker)
         } else {
             Err(Why::NoRoom)
         };
@@ -172,22 +179,22 @@ impl Estate {
         came
     }
 
-    fn bring_home(
+    fn fill_place(
         &self,
         coming: &Coming<'_>,
         (slot, path): (SlotNumber, PathBuf),
         asker: Asker,
     ) -> Result<(), Why> {
-        self.board.open_house();
-        let housed = HousedFile::new(coming, slot, path, asker.program).map_err(|_| Why::Closed)?;
-        // Watched from before it counts.
-        let housed = Arc::new(housed);
-        coming.bring(self.slice.as_ref())?;
-        self.homes.listed().housed.push(housed);
+        self.file_table.note_resident_files();
+        let promoted = PromotedFile::new(coming, slot, path, asker.program).map_err(|_| Why::Closed)?;
+        // Listed before the header is valid, so that it is watched.
+        let promoted = Arc::new(promoted);
+        coming.bring(self.partition.as_ref())?;
+        self.promoted_files.listed().promoted.push(promoted);
         Ok(())
     }
 
-    /// A slot of the table and a place for a file: the home that is there does not count yet.
+    /// Takes a slot and a place for a file. The place's header is void.
     fn assign<M: Memory>(
         &self,
         table: &Table<'_, M>,
@@ -201,8 +208,8 @@ impl Estate {
         let identity = getrandom::u64().map_err(|_| Why::NoRoom)?;
         let mut files = self.files();
         let least = size_bytes + byway_tdm_engine::resident::FRONT_BYTES;
-        let ring = files.take_home(self.slice.as_ref(), (least, ahead_bytes), identity)?;
-        let assignment = Assignment { key, ring, uid: self.uid, path, boot, kind: Kind::Home };
+        let ring = files.take_resident_place(self.partition.as_ref(), (least, ahead_bytes), identity)?;
+        let assignment = Assignment { key, ring, uid: self.uid, path, boot, kind: Kind::Resident };
         match take_slot(table, &assignment, users()) {
             Some(slot) => Ok((slot, assignment)),
             None => {
@@ -212,94 +219,93 @@ impl Estate {
         }
     }
 
-    /// Brings a file below if it is at home, and has its place back.
+    /// Demotes a file, if it is DAX-resident, and frees its place.
     ///
     /// # Errors
-    /// What the system says: it is at home still.
-    pub(crate) fn unhouse<M: Memory>(
+    /// The system's error: the file stays DAX-resident.
+    pub(crate) fn demote<M: Memory>(
         &self,
         table: &Table<'_, M>,
         index: EntryIndex,
         why: Why,
     ) -> io::Result<()> {
-        match (self.homes.of(index), self.board.entry(index)) {
-            (Some(housed), Some(entry)) => self.send_below(table, (&housed, entry), why),
+        match (self.promoted_files.of(index), self.file_table.entry(index)) {
+            (Some(promoted), Some(entry)) => self.demote_listed(table, (&promoted, entry), why),
             _ => Ok(()),
         }
     }
 
-    fn send_below<M: Memory>(
+    fn demote_listed<M: Memory>(
         &self,
         table: &Table<'_, M>,
-        (housed, entry): (&Arc<HousedFile>, Entry<'_>),
+        (promoted, entry): (&Arc<PromotedFile>, Entry<'_>),
         why: Why,
     ) -> io::Result<()> {
-        housed.go_below(entry, self.slice.window(), why)?;
-        self.dismiss(table, housed);
+        promoted.demote_file(entry, self.partition.window(), why)?;
+        self.dismiss(table, promoted);
         Ok(())
     }
 
-    /// One look at each file that is at home.
-    pub(crate) fn watch_homes<M: Memory>(&self, table: &Table<'_, M>) {
-        for housed in self.homes.all() {
-            let Some(entry) = self.board.entry(housed.entry) else { continue };
-            if !housed.is_home(entry) {
-                self.dismiss(table, &housed);
-            } else if let Some(why) = housed.must_leave(entry) {
-                // What fails is tried again with the next look; who waits to open it waits. Its program may have it in another home by now,
-                // which is not this one's to leave.
-                let _ = self.send_below(table, (&housed, entry), why);
+    /// Checks all files once.
+    pub(crate) fn watch_promoted<M: Memory>(&self, table: &Table<'_, M>) {
+        for promoted in self.promoted_files.all() {
+            let Some(entry) = self.file_table.entry(promoted.entry) else { continue };
+            if !promoted.is_here(entry) {
+                self.dismiss(table, &promoted);
+            } else if let Some(why) = promoted.must_leave(entry) {
+                // A failed demotion is tried again with the next check. The file may be in another place by now, which this entry does not concern.
+                let _ = self.demote_listed(table, (&promoted, entry), why);
             }
         }
         self.vacate_left(table);
         self.look_after_orphans(table);
     }
 
-    /// A file that is not at home any more.
-    fn dismiss<M: Memory>(&self, table: &Table<'_, M>, housed: &Arc<HousedFile>) {
-        let mut listed = self.homes.listed();
-        let before = listed.housed.len();
-        listed.housed.retain(|other| !Arc::ptr_eq(other, housed));
-        if listed.housed.len() == before {
+    /// Removes a file that is no longer DAX-resident from the list.
+    fn dismiss<M: Memory>(&self, table: &Table<'_, M>, promoted: &Arc<PromotedFile>) {
+        let mut listed = self.promoted_files.listed();
+        let before = listed.promoted.len();
+        listed.promoted.retain(|other| !Arc::ptr_eq(other, promoted));
+        if listed.promoted.len() == before {
             return;
         }
-        housed.let_in();
+        promoted.let_in();
         if let Some(entry) =
-            self.board.entry(housed.entry).filter(|entry| entry.standing().why == Why::Outgrown)
+            self.file_table.entry(promoted.entry).filter(|entry| entry.level_state().why == Why::Outgrown)
         {
-            let ahead_bytes = housed.growth_in(AHEAD_NS, entry.home_words().size_bytes());
-            listed.growing.insert(housed.entry, ahead_bytes);
+            let ahead_bytes = promoted.growth_in(AHEAD_NS, entry.resident_words().size_bytes());
+            listed.growing.insert(promoted.entry, ahead_bytes);
         }
         drop(listed);
-        self.tell_of_leaving(housed.entry);
-        self.vacate(table, Left { entry: housed.entry, slot: housed.slot, place: housed.place });
+        self.report_demotion(promoted.entry);
+        self.vacate(table, Left { entry: promoted.entry, slot: promoted.slot, place: promoted.place });
     }
 
-    /// Has a home's place back, once nobody stores there any more: whoever has the file's lock from when it was at home.
+    /// Frees a place once the file's lock is free: a holder from before the demotion may still store there.
     fn vacate<M: Memory>(&self, table: &Table<'_, M>, left: Left) {
-        if self.board.entry(left.entry).is_some_and(is_inside) {
-            self.homes.listed().left.push(left);
+        if self.file_table.entry(left.entry).is_some_and(is_inside) {
+            self.promoted_files.listed().left.push(left);
         } else if table.free(left.slot).is_ok() {
             self.files().give_back(left.place);
         }
     }
 
     fn vacate_left<M: Memory>(&self, table: &Table<'_, M>) {
-        let left = std::mem::take(&mut self.homes.listed().left);
+        let left = std::mem::take(&mut self.promoted_files.listed().left);
         left.into_iter().for_each(|left| self.vacate(table, left));
     }
 
-    fn tell_of_leaving(&self, index: EntryIndex) {
-        let Some(entry) = self.board.entry(index) else { return };
-        let standing = entry.standing();
-        let mut judge = self.judge();
-        if standing.level != Level::Dax && judge.is_home_by_merit(index) {
-            judge.left(self.now_ns(), &entry, standing.why);
+    fn report_demotion(&self, index: EntryIndex) {
+        let Some(entry) = self.file_table.entry(index) else { return };
+        let level_state = entry.level_state();
+        let mut evaluator = self.evaluator();
+        if level_state.level != Level::Dax && evaluator.is_dax_by_benefit(index) {
+            evaluator.left(self.now_ns(), &entry, level_state.why);
         }
     }
 
-    /// Takes over a home of an earlier daemon, or of an earlier boot.
-    pub(crate) fn recover_home<M: Memory>(
+    /// Recovers a resident file of an earlier daemon or boot.
+    pub(crate) fn recover_resident<M: Memory>(
         &self,
         place: Slot<'_, M>,
         was: &Assignment,
@@ -308,12 +314,12 @@ impl Estate {
         let slot = place.number;
         let settled = match was.boot == terms.boot {
             true => self.settle_orphan(was, false),
-            false => self.write_home_back(place, was, terms),
+            false => self.write_back_resident(place, was, terms),
         };
         match settled {
             Ok(Settled::Over(path, outcome)) => (path, outcome),
             Ok(Settled::Open { is_below }) => {
-                self.homes.listed().orphans.push(Orphan { slot, was: was.clone(), is_below });
+                self.promoted_files.listed().orphans.push(Orphan { slot, was: was.clone(), is_below });
                 (was.path.clone(), Outcome::Adopted)
             }
             Err(error) => (was.path.clone(), Outcome::Failed { why: error.to_string() }),
@@ -323,7 +329,7 @@ impl Estate {
     fn look_after_orphans<M: Memory>(&self, table: &Table<'_, M>) {
         const EVERY_NS: u64 = 100_000_000;
         let now_ns = monotonic_ns();
-        let mut listed = self.homes.listed();
+        let mut listed = self.promoted_files.listed();
         if listed.orphans.is_empty() || now_ns < listed.looked_ns + EVERY_NS {
             return;
         }
@@ -341,29 +347,29 @@ impl Estate {
                 Ok(Settled::Open { is_below }) => orphan.is_below = is_below,
                 _ => {}
             }
-            self.homes.listed().orphans.push(orphan);
+            self.promoted_files.listed().orphans.push(orphan);
         }
     }
 
-    /// Brings a file below that came home to an earlier daemon of this boot. If its program has it open still, its home goes on to count,
-    /// as only the program can set the position of its open file.
+    /// Demotes a file that an earlier daemon of this boot promoted. If its program has it open, the header stays valid: only the program can set the
+    /// position of its open file.
     fn settle_orphan(&self, was: &Assignment, is_below: bool) -> io::Result<Settled> {
         let over = |outcome| Ok(Settled::Over(was.path.clone(), outcome));
-        let home = Home::new(self.slice.window(), was.ring).map_err(io::Error::other)?;
-        let entry = self.board.find(was.key);
+        let resident = ResidentFile::new(self.partition.window(), was.ring).map_err(io::Error::other)?;
+        let entry = self.file_table.find(was.key);
         if entry.is_some_and(is_inside) {
-            // He has seen no other daemon yet, or the file went below past him.
+            // That thread has not seen a new daemon yet, or the file was demoted past it.
             return Ok(Settled::Open { is_below });
         }
         let entry = entry.filter(|entry| is_at(*entry, was));
-        if entry.is_none() && !home.is_live().map_err(io::Error::other)? {
+        if entry.is_none() && !resident.is_live().map_err(io::Error::other)? {
             return over(Outcome::Synced);
         }
         let lower =
             match Lower::find(&was.path, Sought { key: was.key, is_renumbered: false, is_written: true }) {
                 Ok(Some((_, lower))) => lower,
                 Ok(None) => return over(Outcome::Missing),
-                // The lease of the earlier daemon holds us up.
+                // The earlier daemon's lease is being broken.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Ok(Settled::Open { is_below });
                 }
@@ -373,56 +379,56 @@ impl Estate {
             if lease::take(&lower).is_err() {
                 return Ok(Settled::Open { is_below });
             }
-            home.announce(file_time_ms()).map_err(io_error)?;
-            recover(home, &lower).map_err(io_error)?;
+            resident.announce(file_time_ms()).map_err(io_error)?;
+            recover(resident, &lower).map_err(io_error)?;
             return over(Outcome::Synced);
         };
-        let _held = entry.lock_to_leave(PATIENCE)?;
+        let _guard = entry.lock_for_demotion(LOCK_TIMEOUT)?;
         if !is_at(entry, was) {
             return over(Outcome::Synced);
         }
-        if entry.housed().terms().is_some() && !is_below {
-            // Nothing was lost with its program: what was not synced is there as well.
-            home.announce(file_time_ms()).map_err(io_error)?;
-            write_back(home, entry.home_words().size_bytes(), &lower).map_err(io_error)?;
+        if entry.resident_state().terms().is_some() && !is_below {
+            // Also includes writes that were never synced.
+            resident.announce(file_time_ms()).map_err(io_error)?;
+            write_back(resident, entry.resident_words().size_bytes(), &lower).map_err(io_error)?;
         }
         if lease::take(&lower).is_err() {
             return Ok(Settled::Open { is_below: true });
         }
-        leave(self.slice.window(), entry, Why::Closed)?;
+        end_residency(self.partition.window(), entry, Why::Closed)?;
         over(Outcome::Synced)
     }
 
-    /// Writes back what a home had when the power went.
-    fn write_home_back<M: Memory>(
+    /// Writes back a resident file after power loss.
+    fn write_back_resident<M: Memory>(
         &self,
         place: Slot<'_, M>,
         was: &Assignment,
         terms: Terms,
     ) -> io::Result<Settled> {
         let over = |path, outcome| Ok(Settled::Over(path, outcome));
-        let home = Home::new(self.slice.window(), was.ring).map_err(io::Error::other)?;
-        if !home.is_live().map_err(io::Error::other)? {
+        let resident = ResidentFile::new(self.partition.window(), was.ring).map_err(io::Error::other)?;
+        if !resident.is_live().map_err(io::Error::other)? {
             return over(was.path.clone(), Outcome::Synced);
         }
-        let until_ms = home.written_until_ms().map_err(io_error)?;
+        let until_ms = resident.written_until_ms().map_err(io_error)?;
         let (path, attempt) = match Attempt::at(place, was, terms, until_ms) {
             Ok(attempt) => attempt,
             Err((path, outcome)) => return over(path, outcome),
         };
-        match recover(home, &attempt).map_err(io_error)? {
+        match recover(resident, &attempt).map_err(io_error)? {
             WrittenBack::Nothing => over(path, Outcome::Synced),
             WrittenBack::All { size_bytes } => over(path, Outcome::Returned { data_bytes: size_bytes }),
         }
     }
 }
 
-/// Whoever still retires a file that was let go has it open, which is one time too many.
-fn wait_until_closed(held: Arc<HeldFile>) -> Result<(), Why> {
+/// Waits until no retiring thread has the released file open, which would prevent the lease.
+fn wait_until_closed(absorbed: Arc<AbsorbedFile>) -> Result<(), Why> {
     const TRIES: u32 = 100;
     const BETWEEN: Duration = Duration::from_millis(2);
     for _ in 0..TRIES {
-        if Arc::strong_count(&held) == 1 {
+        if Arc::strong_count(&absorbed) == 1 {
             return Ok(());
         }
         std::thread::sleep(BETWEEN);
@@ -430,18 +436,18 @@ fn wait_until_closed(held: Arc<HeldFile>) -> Result<(), Why> {
     Err(Why::Busy)
 }
 
-/// Whether somebody has the file's lock: who comes to it from here on sees what the board says now.
+/// Whether a thread holds the file's lock. Later holders see the table's current state.
 fn is_inside(entry: Entry<'_>) -> bool {
     entry.lock_within(Duration::ZERO).is_err()
 }
 
 fn is_at(entry: Entry<'_>, was: &Assignment) -> bool {
-    entry.standing().level == Level::Dax && entry.ring() == was.ring
+    entry.level_state().level == Level::Dax && entry.ring() == was.ring
 }
 
-fn io_error(error: HomeError) -> io::Error {
+fn io_error(error: ResidentError) -> io::Error {
     match error {
-        HomeError::Lower(error) => error,
+        ResidentError::Lower(error) => error,
         other => io::Error::other(other),
     }
 }

@@ -1,21 +1,21 @@
-//! What one user may have of what all users of a daemon have together.
+//! Quotas of users.
 
 use std::collections::BTreeMap;
 
 use crate::table::{Found, SLOTS, SlotNumber};
 
-/// Users that a daemon of root has room for: one slice for each that comes.
+/// Partitions of a region that root's daemon divides.
 const USERS: u32 = 8;
 
-/// Slots that are kept for each of them until he has as many, half of all together. The others are his who comes first.
-const KEPT_SLOTS: u32 = SLOTS / USERS / 2;
+/// Slots reserved for each user: half of all together. The others go to the first user that asks.
+const RESERVED_SLOTS: u32 = SLOTS / USERS / 2;
 
-/// Users that this daemon has room for: but root's, each serves its own.
+/// Users of this daemon: only root's serves others.
 pub(crate) fn users() -> u32 {
     if rustix::process::geteuid().is_root() { USERS } else { 1 }
 }
 
-/// The slot that a user may take, of all that there are: none that is kept for one of the other users.
+/// A free slot within a user's quota.
 pub(crate) fn free_slot(slots: &[(SlotNumber, Found)], uid: u32, users: u32) -> Option<SlotNumber> {
     let mut had = BTreeMap::<u32, u32>::new();
     let mut free = Vec::new();
@@ -27,9 +27,9 @@ pub(crate) fn free_slot(slots: &[(SlotNumber, Found)], uid: u32, users: u32) -> 
         }
     }
     let mine = had.remove(&uid).unwrap_or(0);
-    let taken: u32 = had.values().map(|count| KEPT_SLOTS.min(*count)).sum();
-    let kept = ((users - 1) * KEPT_SLOTS).saturating_sub(taken);
-    let may_take = mine < KEPT_SLOTS || free.len() > kept as usize;
+    let taken: u32 = had.values().map(|count| RESERVED_SLOTS.min(*count)).sum();
+    let kept = ((users - 1) * RESERVED_SLOTS).saturating_sub(taken);
+    let may_take = mine < RESERVED_SLOTS || free.len() > kept as usize;
     free.first().copied().filter(|_| may_take)
 }
 
@@ -47,7 +47,7 @@ mod tests {
         Found::Used(Assignment { key, ring, uid, path: "/a".into(), boot: [0; 16], kind: Kind::Ring })
     }
 
-    /// Has a user take slots until there is none for him; how many that were.
+    /// Takes all slots that a user gets; returns their number.
     fn take_all(slots: &mut [(SlotNumber, Found)], uid: u32, users: u32) -> u32 {
         let mut count = 0;
         while let Some(slot) = free_slot(slots, uid, users) {
@@ -62,24 +62,24 @@ mod tests {
     }
 
     #[test]
-    fn a_user_who_takes_all_that_he_may_leaves_every_other_one_his_share() {
+    fn greedy_user_leaves_every_other_user_its_quota() {
         let mut slots = empty();
         let first = take_all(&mut slots, 0, USERS);
-        assert_eq!(first, SLOTS - (USERS - 1) * KEPT_SLOTS);
+        assert_eq!(first, SLOTS - (USERS - 1) * RESERVED_SLOTS);
         for uid in 1..USERS {
-            assert_eq!(take_all(&mut slots, uid, USERS), KEPT_SLOTS);
+            assert_eq!(take_all(&mut slots, uid, USERS), RESERVED_SLOTS);
         }
     }
 
     #[test]
-    fn a_daemon_of_one_user_keeps_nothing_for_others() {
+    fn single_user_daemon_reserves_no_slots() {
         assert_eq!(take_all(&mut empty(), 7, 1), SLOTS);
     }
 
     #[test]
-    fn a_user_whose_logs_are_broken_takes_nothing_that_is_kept_for_others() {
+    fn damaged_slots_do_not_reduce_other_users_quotas() {
         let mut slots = empty();
         slots[..100].iter_mut().for_each(|(_, found)| *found = Found::Damaged);
-        assert_eq!(take_all(&mut slots, 0, USERS), SLOTS - 100 - (USERS - 1) * KEPT_SLOTS);
+        assert_eq!(take_all(&mut slots, 0, USERS), SLOTS - 100 - (USERS - 1) * RESERVED_SLOTS);
     }
 }

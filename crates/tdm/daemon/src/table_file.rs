@@ -1,4 +1,4 @@
-//! The file that a user's board is in: memory of the host that his programs map, in a folder where anybody may make files.
+//! The file of a user's shared file table: host memory mapped by programs, in a folder that anyone may write to.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -7,17 +7,17 @@ use std::path::Path;
 
 use byway_sys::map::Sharing;
 use byway_sys::{Mapping, dax};
-use byway_tdm_engine::table::{BOARD_BYTES, Board};
+use byway_tdm_engine::table::{FILE_TABLE_BYTES, FileTable};
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchown, major, minor, open as open_file};
 
 use crate::error::DaemonError;
 use crate::maps::mapped_files;
 
-/// The board of a user that is at a path, or a new one there; `memory` is what his logs of this boot lie in, if there are any.
+/// Opens the user's table at a path, or makes one. `memory` is the memory of the user's logs of this boot, if there are any.
 ///
 /// # Errors
-/// [`DaemonError::OtherBoard`] where programs use one that is not of this version, or that is gone: they may log where it says.
-pub(crate) fn open(path: &Path, uid: u32, memory: Option<&File>) -> Result<(Board, File), DaemonError> {
+/// [`DaemonError::OtherFileTable`] if programs use a table of another version, or one that is gone: they may log by it.
+pub(crate) fn open(path: &Path, uid: u32, memory: Option<&File>) -> Result<(FileTable, File), DaemonError> {
     if let Some(found) = found(path, uid)? {
         return Ok(found);
     }
@@ -28,7 +28,7 @@ pub(crate) fn open(path: &Path, uid: u32, memory: Option<&File>) -> Result<(Boar
     make(path, uid)
 }
 
-fn found(path: &Path, uid: u32) -> Result<Option<(Board, File)>, DaemonError> {
+fn found(path: &Path, uid: u32) -> Result<Option<(FileTable, File)>, DaemonError> {
     let system = |doing| DaemonError::system(path, doing);
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match open_file(path, flags, Mode::empty()) {
@@ -38,14 +38,14 @@ fn found(path: &Path, uid: u32) -> Result<Option<(Board, File)>, DaemonError> {
     };
     let about = file.metadata().map_err(system("measure it"))?;
     let me = rustix::process::geteuid().as_raw();
-    // A third user's: whatever is in it, no program of ours was given it.
+    // A file of a third user: no program was given it.
     if !about.is_file() || ![me, uid].contains(&about.uid()) {
         return Ok(None);
     }
-    if about.len() == BOARD_BYTES as u64 {
+    if about.len() == FILE_TABLE_BYTES as u64 {
         reserve(path, &file)?;
-        if let Ok(board) = Board::open(map(&file).map_err(system("map it"))?) {
-            return Ok(Some((board, file)));
+        if let Ok(file_table) = FileTable::open(map(&file).map_err(system("map it"))?) {
+            return Ok(Some((file_table, file)));
         }
     }
     refuse_users(path, about.dev(), about.ino()).map(|()| None)
@@ -54,11 +54,11 @@ fn found(path: &Path, uid: u32) -> Result<Option<(Board, File)>, DaemonError> {
 fn refuse_users(path: &Path, device: u64, inode: u64) -> Result<(), DaemonError> {
     match users_of(device, inode) {
         users if users.is_empty() => Ok(()),
-        users => Err(DaemonError::OtherBoard { path: path.to_owned(), users }),
+        users => Err(DaemonError::OtherFileTable { path: path.to_owned(), users }),
     }
 }
 
-fn make(path: &Path, uid: u32) -> Result<(Board, File), DaemonError> {
+fn make(path: &Path, uid: u32) -> Result<(FileTable, File), DaemonError> {
     let system = |doing| DaemonError::system(path, doing);
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(system("take it away")(error)),
@@ -71,21 +71,21 @@ fn make(path: &Path, uid: u32) -> Result<(Board, File), DaemonError> {
     if rustix::process::geteuid().is_root() {
         fchown(&file, Some(Uid::from_raw(uid)), None::<Gid>).map_err(|e| system("hand it over")(e.into()))?;
     }
-    Ok((Board::make(map(&file).map_err(system("map it"))?)?, file))
+    Ok((FileTable::make(map(&file).map_err(system("map it"))?)?, file))
 }
 
-/// Takes memory for all of it before anybody maps it: a page that is not to be had would end the program that touches it first.
+/// Allocates all of the file's memory: a page missing later would kill the program that touches it.
 fn reserve(path: &Path, file: &File) -> Result<(), DaemonError> {
-    let taken = dax::take_room(file, BOARD_BYTES as u64);
-    taken.map_err(DaemonError::system(path, "take memory for all of a user's board"))
+    let taken = dax::take_room(file, FILE_TABLE_BYTES as u64);
+    taken.map_err(DaemonError::system(path, "allocate a user's shared file table"))
 }
 
-/// The user may cut the file short, which ends none but what is served to him (decision 0019).
+/// The user may truncate the file, which is guarded against (decision 19).
 fn map(file: &File) -> io::Result<Mapping> {
-    Mapping::guarded_file(file, 0, BOARD_BYTES, Sharing::Shared)
+    Mapping::guarded_file(file, 0, FILE_TABLE_BYTES, Sharing::Shared)
 }
 
-/// Processes that map a file, but this one.
+/// Other processes that map a file.
 fn users_of(device: u64, inode: u64) -> Vec<u32> {
     let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
     let file = ((major(device), minor(device)), inode);
@@ -93,7 +93,7 @@ fn users_of(device: u64, inode: u64) -> Vec<u32> {
     numbers.filter(|process| *process != std::process::id() && maps(*process, file)).collect()
 }
 
-/// Whether a process maps a file, by its device and inode as proc(5) has them; one whose mappings are not told does not.
+/// Whether a process maps a file, by device and inode as in proc(5). `false` if its mappings cannot be read.
 fn maps(process: u32, file: ((u32, u32), u64)) -> bool {
     let mapped = mapped_files(process).unwrap_or_default();
     mapped.iter().any(|mapped| (mapped.device, mapped.inode) == file)

@@ -1,4 +1,4 @@
-//! What a daemon has of one user: a slice of the region, a board, and the files that are absorbed.
+//! A tenant: one user's partition, shared file table and files.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -7,97 +7,97 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use byway_tdm_engine::log::RingPlace;
-use byway_tdm_engine::table::{Board, EntryIndex, Why};
+use byway_tdm_engine::table::{EntryIndex, FileTable, Why};
 use byway_tdm_region::{Access, DeviceRegion, Export};
 
-use crate::board_file;
+use crate::absorbed::AbsorbedFile;
+use crate::cache_pins::{CachePins, CacheRoom};
 use crate::clock::Clock;
 use crate::error::DaemonError;
-use crate::held::HeldFile;
-use crate::homes::Homes;
-use crate::judge::{Judge, Rooms};
-use crate::options::{Homing, Options};
-use crate::resident::{CacheRoom, Resident};
+use crate::evaluator::{Evaluator, Rooms};
+use crate::options::{Options, Promotion};
+use crate::promotion::PromotedFiles;
 use crate::rings::Rings;
 use crate::sweep::Looks;
+use crate::table_file;
 
-/// One user's part.
+/// One user's tenant.
 #[derive(Debug)]
-pub(crate) struct Estate {
+pub(crate) struct Tenant {
     pub(crate) uid: u32,
-    /// A region of its own, which the user's programs map.
-    pub(crate) slice: Box<dyn DeviceRegion>,
-    pub(crate) board: Board,
-    board_file: File,
+    /// The partition, which the user's programs map.
+    pub(crate) partition: Box<dyn DeviceRegion>,
+    pub(crate) file_table: FileTable,
+    table_file: File,
     pub(crate) files: Mutex<Files>,
-    pub(crate) homes: Homes,
-    judge: Mutex<Judge>,
+    pub(crate) promoted_files: PromotedFiles,
+    evaluator: Mutex<Evaluator>,
     clock: Clock,
     looks: Mutex<Looks>,
 }
 
-/// The files that are absorbed, and the places for more.
+/// Absorbed files, and places for more.
 #[derive(Debug)]
 pub(crate) struct Files {
-    pub(crate) held: Vec<Arc<HeldFile>>,
+    pub(crate) absorbed: Vec<Arc<AbsorbedFile>>,
     pub(crate) rings: Rings,
-    pub(crate) resident: Resident,
+    pub(crate) pins: CachePins,
 }
 
-impl Estate {
-    /// A user's part in `slice`, with the board that is there from this boot, or a new one; whether the table has logs of his and of this boot.
+impl Tenant {
+    /// Opens a tenant with the user's shared file table of this boot, or a new one. `has_logs`: the daemon's table has logs of the user and this boot.
     pub(crate) fn open(
         (uid, has_logs): (u32, bool),
-        slice: Box<dyn DeviceRegion>,
-        board: &Path,
+        partition: Box<dyn DeviceRegion>,
+        file_table: &Path,
         options: &Options,
         room: &CacheRoom,
     ) -> Result<Self, DaemonError> {
-        let memory = slice.export(0..slice.len_bytes(), Access::ReadWrite)?;
-        let (board, board_file) = board_file::open(board, uid, has_logs.then_some(&memory.file))?;
-        board.see_what_was_left();
-        let resident = Resident::of(slice.as_ref(), room);
-        let rings = Rings::new(slice.len_bytes(), options.ring_bytes.min(resident.log_most_bytes()));
+        let memory = partition.export(0..partition.len_bytes(), Access::ReadWrite)?;
+        let (file_table, table_file) = table_file::open(file_table, uid, has_logs.then_some(&memory.file))?;
+        file_table.recover_entry_being_reclaimed();
+        let pins = CachePins::of(partition.as_ref(), room);
+        let rings = Rings::new(partition.len_bytes(), options.ring_bytes.min(pins.log_most_bytes()));
         let (places, _) = rings.places();
-        let logs_bytes = resident.room_bytes(places as u64 * rings.ring_bytes());
-        let is_persistent = slice.domain().is_persistent();
-        let homes_bytes = match options.homing {
-            Homing::ByOrder => 0,
-            Homing::ByMerit => logs_bytes / 2,
+        let logs_bytes = pins.room_bytes(places as u64 * rings.ring_bytes());
+        let is_persistent = partition.domain().is_persistent();
+        let resident_bytes = match options.promotion {
+            Promotion::ByOrder => 0,
+            Promotion::ByBenefit => logs_bytes / 2,
         };
-        let rooms = Rooms { logs_bytes, log_bytes: rings.ring_bytes(), homes_bytes };
-        let judge = Judge::new(rooms, options.rules.clone(), is_persistent);
-        let files = Mutex::new(Files { held: Vec::new(), rings, resident });
-        let (judge, clock) = (Mutex::new(judge), options.clock.clone());
+        let rooms = Rooms { logs_bytes, log_bytes: rings.ring_bytes(), resident_bytes };
+        let evaluator = Evaluator::new(rooms, options.rules.clone(), is_persistent);
+        let files = Mutex::new(Files { absorbed: Vec::new(), rings, pins });
+        let (evaluator, clock) = (Mutex::new(evaluator), options.clock.clone());
         Ok(Self {
             uid,
-            slice,
-            board,
-            board_file,
+            partition,
+            file_table,
+            table_file,
             files,
-            homes: Homes::default(),
-            judge,
+            promoted_files: PromotedFiles::default(),
+            evaluator,
             clock,
             looks: Mutex::default(),
         })
     }
 
-    /// Who decides which files are absorbed. Not asked with [`Estate::files`] held.
-    pub(crate) fn judge(&self) -> MutexGuard<'_, Judge> {
-        self.judge.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The evaluator. Do not lock it while holding [`Tenant::files`].
+    pub(crate) fn evaluator(&self) -> MutexGuard<'_, Evaluator> {
+        self.evaluator.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file of the board.
-    pub(crate) const fn board_file(&self) -> &File {
-        &self.board_file
+    /// File of the shared file table.
+    pub(crate) const fn table_file(&self) -> &File {
+        &self.table_file
     }
 
-    /// When it is looked again which entries can be given back.
+    /// Schedule of sweeps.
     pub(crate) fn looks(&self) -> MutexGuard<'_, Looks> {
         self.looks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The time that files are judged by.
+    /// Time by the policy's clock.
     pub(crate) fn now_ns(&self) -> u64 {
         self.clock.now_ns()
     }
@@ -106,55 +106,59 @@ impl Estate {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a program is given.
+    /// The memory and table that programs are given.
     pub(crate) fn export(&self) -> Result<(Export, File), DaemonError> {
-        let export = self.slice.export(0..self.slice.len_bytes(), Access::ReadWrite)?;
-        let board = self.board_file.as_fd().try_clone_to_owned();
-        let board = board.map_err(DaemonError::system("the board", "hand it out"))?;
-        Ok((export, board.into()))
+        let export = self.partition.export(0..self.partition.len_bytes(), Access::ReadWrite)?;
+        let file_table = self.table_file.as_fd().try_clone_to_owned();
+        let file_table = file_table.map_err(DaemonError::system("the shared file table", "hand it out"))?;
+        Ok((export, file_table.into()))
     }
 
-    /// A file that is absorbed, by its entry.
-    pub(crate) fn held(&self, entry: EntryIndex) -> Option<Arc<HeldFile>> {
-        self.files().held.iter().find(|held| held.entry == entry).map(Arc::clone)
+    /// The absorbed file of an entry.
+    pub(crate) fn absorbed(&self, entry: EntryIndex) -> Option<Arc<AbsorbedFile>> {
+        self.files().absorbed.iter().find(|absorbed| absorbed.entry == entry).map(Arc::clone)
     }
 
-    /// All that are.
-    pub(crate) fn all_held(&self) -> Vec<Arc<HeldFile>> {
-        self.files().held.clone()
+    /// All absorbed files.
+    pub(crate) fn all_absorbed(&self) -> Vec<Arc<AbsorbedFile>> {
+        self.files().absorbed.clone()
     }
 }
 
 impl Files {
-    /// A place for a log, in the device's cache where it has one.
-    pub(crate) fn take_ring(&mut self, slice: &dyn DeviceRegion, identity: u64) -> Result<RingPlace, Why> {
+    /// Takes a place for a log, pinned in the device's cache if it has one.
+    pub(crate) fn take_ring(
+        &mut self,
+        partition: &dyn DeviceRegion,
+        identity: u64,
+    ) -> Result<RingPlace, Why> {
         let ring = self.rings.take(identity).ok_or(Why::NoRoom)?;
-        self.resident.admit(slice, ring).inspect_err(|_| self.rings.give_back(ring))?;
+        self.pins.admit(partition, ring).inspect_err(|_| self.rings.give_back(ring))?;
         Ok(ring)
     }
 
-    /// A place for a file of so many bytes, that soon has so many more, in the cache as well.
-    pub(crate) fn take_home(
+    /// Takes a place for a resident file of `least_bytes` that may soon grow by `ahead_bytes`, pinned as well.
+    pub(crate) fn take_resident_place(
         &mut self,
-        slice: &dyn DeviceRegion,
+        partition: &dyn DeviceRegion,
         (least_bytes, ahead_bytes): (u64, u64),
         identity: u64,
     ) -> Result<RingPlace, Why> {
         let place = self.rings.take_run(least_bytes, ahead_bytes, identity).ok_or(Why::NoRoom)?;
-        self.resident.admit(slice, place).inspect_err(|_| self.rings.give_back(place))?;
+        self.pins.admit(partition, place).inspect_err(|_| self.rings.give_back(place))?;
         Ok(place)
     }
 
-    /// A log's place is free again.
+    /// Frees a place.
     pub(crate) fn give_back(&mut self, ring: RingPlace) {
-        self.resident.release(ring);
+        self.pins.release(ring);
         self.rings.give_back(ring);
     }
 }
 
-/// Where a user's board is. Its name follows from the region, so that a daemon that is started again finds it.
-pub(crate) fn board_path(boards: &Path, region: &Path, uid: u32) -> PathBuf {
+/// Path of a user's shared file table. It follows from the region, so that a restarted daemon finds it.
+pub(crate) fn file_table_path(file_tables: &Path, region: &Path, uid: u32) -> PathBuf {
     let sum = byway_sys::checksum::crc32c(region.as_os_str().as_bytes());
     let me = rustix::process::geteuid().as_raw();
-    boards.join(format!("byway-tdm-{me}-{sum:08x}-{uid}.board"))
+    file_tables.join(format!("byway-tdm-{me}-{sum:08x}-{uid}.board"))
 }

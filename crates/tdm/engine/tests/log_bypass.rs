@@ -1,4 +1,4 @@
-//! Somebody who goes past the lock while whoever holds it is at any of its accesses, and power that goes at any moment of that.
+//! Bypasses a log's lock at each access of its holder, with power loss at every event, in random histories.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,8 +12,8 @@ use std::sync::atomic::AtomicU64;
 
 use byway_forgetful::{ForgetfulMemory, Power, Random, every_cut};
 use byway_tdm_engine::log::{
-    Absorber, Begun, CURSOR_WORDS, Cursor, LowerFile, Passing, Position, Ring, RingError, RingPlace,
-    SyncStep, recover,
+    Absorber, Begun, Bypass, CURSOR_WORDS, Cursor, LowerFile, Position, Ring, RingError, RingPlace, SyncStep,
+    recover,
 };
 use byway_tdm_region::{Memory, MemoryError, Point};
 use lower::Lower;
@@ -92,7 +92,7 @@ impl File {
     }
 }
 
-/// What is done past the lock, one after the other.
+/// One step of the bypassing thread.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     BeginChange,
@@ -106,20 +106,20 @@ enum Step {
 const STEPS: [Step; 6] =
     [Step::BeginChange, Step::Change, Step::EndChange, Step::BeginSync, Step::SyncBelow, Step::EndSync];
 
-/// Whoever goes past it.
+/// The bypassing thread.
 struct Passer<'f> {
     file: &'f File,
     random: RefCell<Random>,
-    /// Each when the holder has come to that access of its own.
+    /// Steps, each with the holder's access at which it is made.
     steps: RefCell<VecDeque<(u64, Step)>>,
     accesses: Cell<u64>,
-    change: RefCell<Option<Passing<'f>>>,
+    change: RefCell<Option<Bypass<'f>>>,
     sync: Cell<Option<(Begun, usize)>>,
 }
 
 impl<'f> Passer<'f> {
     fn some(file: &'f File, mut random: Random) -> Self {
-        // Behind what it takes to make the ring.
+        // Behind the accesses that format the ring.
         let mut at = 4;
         let mut steps = VecDeque::new();
         for _ in 0..4 {
@@ -144,7 +144,7 @@ impl<'f> Passer<'f> {
         }
     }
 
-    /// The holder of the lock comes to its next access.
+    /// The holder reaches its next access.
     fn reached(&self) {
         let now = self.accesses.get();
         self.accesses.set(now + 1);
@@ -160,30 +160,30 @@ impl<'f> Passer<'f> {
         let file = self.file;
         let absorber = Absorber::new(Ring::new(&file.memory, PLACE).unwrap(), Cursor::new(&file.words));
         match step {
-            Step::BeginChange => *self.change.borrow_mut() = Some(absorber.cursor().pass()),
+            Step::BeginChange => *self.change.borrow_mut() = Some(absorber.cursor().bypass()),
             Step::Change => {
                 let (at, data) = some_bytes(&mut self.random.borrow_mut());
                 file.change(at, &data);
             }
             Step::EndChange => drop(self.change.take()),
-            Step::BeginSync => self.sync.set(Some((absorber.begin_past(), file.last()))),
+            Step::BeginSync => self.sync.set(Some((absorber.begin_bypass(), file.last()))),
             Step::SyncBelow => file.lower.sync().unwrap(),
             Step::EndSync => {
                 let Some((begun, state)) = self.sync.take() else { return };
-                absorber.synced_past(begun, Ok(()), || true).unwrap();
+                absorber.synced_in_bypass(begun, Ok(()), || true).unwrap();
                 file.acknowledge(state);
             }
         }
     }
 }
 
-/// Where, and bytes that tell one write from another.
+/// An offset and bytes that identify the write.
 fn some_bytes(random: &mut Random) -> (u64, Vec<u8>) {
     let byte = random.next() as u8;
     (random.below(FILE_BYTES), vec![byte | 1; 1 + random.below(120) as usize])
 }
 
-/// Device memory that whoever holds the lock goes by.
+/// Device memory as the holder accesses it.
 struct Watched<'p, 'f>(&'p Passer<'f>);
 
 impl Watched<'_, '_> {
@@ -239,7 +239,7 @@ impl Memory for Watched<'_, '_> {
     }
 }
 
-/// Whoever has the lock for each thing that it does.
+/// The holder of the lock.
 struct Holder<'p, 'f> {
     file: &'f File,
     passer: &'p Passer<'f>,
@@ -267,7 +267,7 @@ impl Holder<'_, '_> {
         self.passer.reached();
     }
 
-    /// A cut that has it grow shows zeroes where another's write is lost that was not synced.
+    /// Extending shows zeroes where a lost, unsynced write of another thread lay.
     fn size(&self) -> u64 {
         self.file.states.borrow()[self.file.last()].len() as u64
     }
@@ -302,7 +302,7 @@ impl Holder<'_, '_> {
     }
 }
 
-/// Runs a history up to the loss of power; whether it came to that, and how many syncs were spared once nobody went past the lock any more.
+/// Runs a history up to the power loss. Returns whether it came to that, and the syncs saved after the last bypass.
 fn run(seed: u64, event: u64) -> Result<(bool, u64), String> {
     let mut random = Random::new(seed);
     let file = File::new(Rc::new(Power::until(event)));
@@ -311,7 +311,7 @@ fn run(seed: u64, event: u64) -> Result<(bool, u64), String> {
     let ring = Ring::new(&memory, PLACE).unwrap();
     ring.format(Position(0)).unwrap();
     if file.power.is_off() {
-        // It is not absorbed yet.
+        // The file is not absorbed yet.
         return Ok((true, 0));
     }
     let cursor = Cursor::new(&file.words);
@@ -332,7 +332,7 @@ fn run(seed: u64, event: u64) -> Result<(bool, u64), String> {
 }
 
 #[test]
-fn a_record_that_somebody_was_in_the_midst_of_is_void_once_another_has_synced_past_him() {
+fn record_in_progress_is_void_after_a_bypassing_sync() {
     for at in 0..3 {
         let file = File::new(Rc::new(Power::stays()));
         let passer = Passer::new(&file, Random::new(1), STEPS.map(|step| (at, step)).into());
@@ -350,7 +350,7 @@ fn a_record_that_somebody_was_in_the_midst_of_is_void_once_another_has_synced_pa
 }
 
 #[test]
-fn what_anybody_was_told_is_kept_is_there_whoever_went_past_the_lock() {
+fn acknowledged_bytes_survive_power_loss_with_bypasses() {
     let mut spared = 0;
     let cuts = every_cut(0..300, |seed, event| {
         let (was_cut, spared_then) = run(seed, event)?;

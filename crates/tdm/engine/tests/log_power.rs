@@ -1,5 +1,4 @@
-//! Power that goes at every moment of many histories: what an fsync acknowledged is in the file after recovery, and nothing is
-//! there that was never written.
+//! Power loss at every event in random histories: recovery must give what syncs acknowledged, and nothing that was never written.
 
 #![allow(clippy::unwrap_used)]
 
@@ -230,7 +229,7 @@ fn check(file: &[u8], states: &[Vec<u8>]) -> Result<(), String> {
 }
 
 #[test]
-fn what_was_acknowledged_is_there_after_power_goes_at_any_moment() {
+fn acknowledged_bytes_survive_power_loss_at_any_event() {
     for stores in Stores::ALL {
         let cuts = every_cut(0..1000, |seed, event| run(seed, event, stores, None)).unwrap();
         assert!(cuts > 50_000, "{cuts} cuts, {stores:?}");
@@ -238,7 +237,7 @@ fn what_was_acknowledged_is_there_after_power_goes_at_any_moment() {
 }
 
 #[test]
-fn each_flush_and_each_fence_is_missed_when_it_is_left_out() {
+fn each_omitted_flush_or_fence_loses_bytes() {
     for stores in Stores::ALL {
         let flushes = stores.flushes().iter().map(|point| LeftOut::Flush(*point));
         for left_out in flushes.chain(POINTS.map(LeftOut::Fence)) {
@@ -260,7 +259,7 @@ fn logging<R>(
 }
 
 #[test]
-fn a_record_that_was_acknowledged_and_is_broken_now_is_named() {
+fn broken_acknowledged_record_is_reported() {
     logging(|memory, ring, absorber| {
         for at in 0..3 {
             absorber.wrote(at * 40, 40, &mut &[7; 40][..]);
@@ -276,7 +275,7 @@ fn a_record_that_was_acknowledged_and_is_broken_now_is_named() {
 }
 
 #[test]
-fn a_failed_sync_below_fails_this_one_and_every_later_one() {
+fn failed_real_sync_fails_all_later_syncs() {
     logging(|_, _, absorber| {
         absorber.cursor().begin(Position(0));
         let SyncStep::Below(begun) = absorber.sync() else { panic!("the first sync is a real one") };
@@ -287,7 +286,7 @@ fn a_failed_sync_below_fails_this_one_and_every_later_one() {
 }
 
 #[test]
-fn a_sync_that_its_caller_could_not_make_fails_nobody_else_s_and_covers_nothing() {
+fn callers_own_sync_error_fails_no_other_sync_and_covers_nothing() {
     for error in [1, 4, 9, 13, 22, 38] {
         logging(|_, ring, absorber| {
             absorber.wrote(0, 3, &mut &b"abc"[..]);
@@ -303,7 +302,7 @@ fn a_sync_that_its_caller_could_not_make_fails_nobody_else_s_and_covers_nothing(
 }
 
 #[test]
-fn nothing_is_retired_by_a_sync_below_that_comes_behind_one_that_failed() {
+fn real_sync_after_a_failed_one_retires_nothing() {
     logging(|_, ring, absorber| {
         absorber.wrote(0, 3, &mut &b"abc"[..]);
         assert_eq!(absorber.sync(), SyncStep::Done);
@@ -314,7 +313,7 @@ fn nothing_is_retired_by_a_sync_below_that_comes_behind_one_that_failed() {
 }
 
 #[test]
-fn until_when_a_file_may_be_written_is_said_ahead_and_seldom() {
+fn announcements_are_made_ahead_and_seldom() {
     logging(|_, ring, absorber| {
         let said = |now_ms| {
             absorber.announce(now_ms);
@@ -339,13 +338,13 @@ fn sync_after(change: impl Fn(&Absorber<'_, ForgetfulMemory>)) -> SyncStep {
 }
 
 #[test]
-fn a_real_sync_covers_no_write_that_came_while_it_ran() {
+fn real_sync_does_not_cover_a_write_during_it() {
     let step = sync_after(|absorber| absorber.wrote(0, 3, &mut &b"abc"[..]));
     assert!(matches!(step, SyncStep::Below(_)), "{step:?}");
 }
 
 #[test]
-fn a_real_sync_covers_no_truncation_that_came_while_it_ran() {
+fn real_sync_does_not_cover_a_truncation_during_it() {
     let step = sync_after(|absorber| absorber.cutting(0).unwrap());
     assert!(matches!(step, SyncStep::Below(_)), "{step:?}");
 }

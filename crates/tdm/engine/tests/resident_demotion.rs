@@ -1,4 +1,4 @@
-//! Somebody who brings a file below, step by step, while whoever writes it at home is at any of his accesses, and power that goes at any moment of that.
+//! Demotes a file step by step at each access of a writing thread, with power loss at every event, in random histories.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,26 +12,28 @@ use std::sync::atomic::AtomicU64;
 
 use byway_forgetful::{ForgetfulMemory, Power, Random, every_cut};
 use byway_tdm_engine::log::{LowerFile, Source};
-use byway_tdm_engine::resident::{HOME_WORDS, Home, HomeError, HomePlace, HomeWords, Resident, recover};
+use byway_tdm_engine::resident::{
+    RESIDENT_WORDS, ResidentError, ResidentFile, ResidentIo, ResidentPlace, ResidentWords, recover,
+};
 use byway_tdm_region::{Memory, MemoryError, Point};
 use lower::Lower;
 
-const PLACE: HomePlace = HomePlace { at: 128, len_bytes: 1024, identity: 0x1122_3344 };
+const PLACE: ResidentPlace = ResidentPlace { at: 128, len_bytes: 1024, identity: 0x1122_3344 };
 const MEMORY_WORDS: usize = 256;
 const SIZE_MOST: u64 = 600;
 
-/// Bytes that are brought below at a time.
+/// Bytes written back at a time.
 const PIECE_BYTES: u64 = 64;
 
 /// A file, and all that was ever in it.
 struct File {
     memory: ForgetfulMemory,
     lower: Lower,
-    words: [AtomicU64; HOME_WORDS],
-    place: Cell<HomePlace>,
-    is_home: Cell<bool>,
+    words: [AtomicU64; RESIDENT_WORDS],
+    place: Cell<ResidentPlace>,
+    is_resident: Cell<bool>,
     states: RefCell<Vec<Vec<u8>>>,
-    /// What is under way at home: the states before it and behind it.
+    /// The call in flight: indices of the states before and after it.
     under_way: Cell<Option<(usize, usize)>>,
     /// The state that the last sync acknowledged.
     acknowledged: Cell<usize>,
@@ -45,7 +47,7 @@ impl File {
             lower: Lower::new(Rc::clone(&power)),
             words: Default::default(),
             place: Cell::new(PLACE),
-            is_home: Cell::new(false),
+            is_resident: Cell::new(false),
             states: RefCell::new(vec![Vec::new()]),
             under_way: Cell::new(None),
             acknowledged: Cell::new(0),
@@ -53,12 +55,12 @@ impl File {
         }
     }
 
-    fn home(&self) -> Home<'_, ForgetfulMemory> {
-        Home::new(&self.memory, self.place.get()).unwrap()
+    fn resident(&self) -> ResidentFile<'_, ForgetfulMemory> {
+        ResidentFile::new(&self.memory, self.place.get()).unwrap()
     }
 
-    fn words(&self) -> HomeWords<'_> {
-        HomeWords::new(&self.words)
+    fn words(&self) -> ResidentWords<'_> {
+        ResidentWords::new(&self.words)
     }
 
     fn last(&self) -> usize {
@@ -79,17 +81,17 @@ impl File {
         }
     }
 
-    fn come_home(&self) {
+    fn promote_if_requested(&self) {
         let place = self.place.get();
-        self.place.set(HomePlace { identity: place.identity + 1, ..place });
+        self.place.set(ResidentPlace { identity: place.identity + 1, ..place });
         let content = self.lower.now();
-        self.home().fill(0, &content).unwrap();
-        self.home().begin(content.len() as u64).unwrap();
+        self.resident().fill(0, &content).unwrap();
+        self.resident().begin(content.len() as u64).unwrap();
         self.words().begin(content.len() as u64);
-        self.is_home.set(true);
+        self.is_resident.set(true);
     }
 
-    /// What came below has every call that is over, and of the one that is under way any part.
+    /// The demoted file has every call that ended, and any part of the one in flight.
     fn check_below(&self) {
         if self.power.is_off() {
             return;
@@ -108,7 +110,8 @@ impl File {
         let power = Rc::new(Power::stays());
         let memory = ForgetfulMemory::new(self.memory.after_a_cut(random), Rc::clone(&power), None);
         let below = Lower::with(self.lower.after_a_cut(random), power);
-        recover(Home::new(&memory, self.place.get()).unwrap(), &below).map_err(|error| error.to_string())?;
+        recover(ResidentFile::new(&memory, self.place.get()).unwrap(), &below)
+            .map_err(|error| error.to_string())?;
         let (file, states) = (below.now(), self.states.borrow());
         let states = &states[self.acknowledged.get()..];
         if !states.iter().any(|state| state.len() == file.len()) {
@@ -122,10 +125,10 @@ impl File {
     }
 }
 
-/// How far it is below.
+/// Progress of a demotion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// It is to go there.
+    /// Not begun.
     Wanted,
     /// Its size is closed, and it is below up to there.
     Closed {
@@ -134,23 +137,23 @@ enum Phase {
     },
     Cut,
     Synced,
-    /// It is the kernel's, and others write it there.
+    /// Ended: the kernel and other programs write the file.
     Over,
 }
 
-/// Whoever brings it below, and then writes it there.
+/// The demoter, which later writes the file below.
 struct Leaver<'f> {
     file: &'f File,
     random: RefCell<Random>,
     phase: Cell<Phase>,
-    /// Accesses of the other before the next step.
+    /// Accesses of the writer before the next step.
     wait: Cell<u64>,
-    /// The other is inside of a sync, and a signal handler of his comes after so many accesses.
+    /// The writer is inside a sync; its signal handler comes after this many accesses.
     handler: Cell<Option<u64>>,
 }
 
 impl Leaver<'_> {
-    /// The other comes to his next access, or has made it.
+    /// The writer makes its next access.
     fn reached(&self) {
         self.handle();
         while self.wait.get() == 0 {
@@ -161,10 +164,10 @@ impl Leaver<'_> {
         self.wait.set(self.wait.get() - 1);
     }
 
-    /// A signal handler of the other writes inside of his sync, and mostly syncs that: it is over before he goes on.
+    /// A signal handler of the writer writes inside its sync, and mostly syncs, and ends first.
     fn handle(&self) {
         let file = self.file;
-        let may = self.handler.get().filter(|_| file.is_home.get() && !file.words().is_closed());
+        let may = self.handler.get().filter(|_| file.is_resident.get() && !file.words().is_closed());
         self.handler.set(may.and_then(|accesses| accesses.checked_sub(1)));
         if may != Some(0) {
             return;
@@ -178,8 +181,8 @@ impl Leaver<'_> {
         };
         let behind = call.behind(file.now());
         file.states.borrow_mut().push(behind);
-        let resident = Resident::new(file.home(), file.words());
-        call.at_home(&resident, |data| data).unwrap();
+        let resident = ResidentIo::new(file.resident(), file.words());
+        call.with_resident(&resident, |data| data).unwrap();
         file.under_way.set(Some((file.last(), file.last())));
         if !random.one_in(3) {
             resident.sync().unwrap();
@@ -191,14 +194,14 @@ impl Leaver<'_> {
         !matches!(self.phase.get(), Phase::Wanted | Phase::Over)
     }
 
-    /// Whoever comes to a size that is closed waits.
+    /// Waits for the demotion, as a call does that finds the size closed.
     fn finish(&self) {
         while self.is_begun() {
             self.step();
         }
     }
 
-    /// It is to go below once more, some accesses from now.
+    /// Demotes the file again, some accesses later.
     fn begin_again(&self) {
         self.phase.set(Phase::Wanted);
         self.wait.set(self.random.borrow_mut().below(60));
@@ -212,7 +215,7 @@ impl Leaver<'_> {
             Phase::Closed { .. } | Phase::Cut if fails => self.stay(),
             Phase::Closed { size, at } if at < size => {
                 let mut piece = vec![0; PIECE_BYTES.min(size - at) as usize];
-                file.home().read(at, &mut piece).unwrap();
+                file.resident().read(at, &mut piece).unwrap();
                 file.lower.write_all_at(&piece, at).unwrap();
                 Phase::Closed { size, at: at + piece.len() as u64 }
             }
@@ -229,15 +232,15 @@ impl Leaver<'_> {
         });
     }
 
-    /// The file below does not take it: it is at home as before.
+    /// The file below cannot be written: the file stays DAX-resident.
     fn stay(&self) -> Phase {
         self.file.words().reopen();
         Phase::Wanted
     }
 
     fn end(&self) -> Phase {
-        self.file.home().end().unwrap();
-        self.file.is_home.set(false);
+        self.file.resident().end().unwrap();
+        self.file.is_resident.set(false);
         self.file.check_below();
         self.file.become_what_is_below();
         Phase::Over
@@ -258,13 +261,13 @@ impl Leaver<'_> {
     }
 }
 
-/// Where, and bytes that tell one write from another.
+/// An offset and bytes that identify the write.
 fn some_bytes(random: &mut Random) -> (u64, Vec<u8>) {
     let byte = random.next() as u8;
     (random.below(SIZE_MOST - 120), vec![byte | 1; 1 + random.below(120) as usize])
 }
 
-/// Device memory that whoever writes at home goes by.
+/// Device memory as the writer accesses it.
 struct Watched<'l, 'f>(&'l Leaver<'f>);
 
 impl Watched<'_, '_> {
@@ -342,11 +345,11 @@ impl Call {
         }
     }
 
-    fn at_home<'d, M: Memory, S: Source>(
+    fn with_resident<'d, M: Memory, S: Source>(
         &'d self,
-        resident: &Resident<'_, M>,
+        resident: &ResidentIo<'_, M>,
         source: impl Fn(&'d [u8]) -> S,
-    ) -> Result<(), HomeError> {
+    ) -> Result<(), ResidentError> {
         match self {
             Self::Write { at, data } => resident.write(*at, data.len() as u64, &mut source(data)),
             Self::Append { data } => resident.append(data.len() as u64, &mut source(data)).map(drop),
@@ -355,7 +358,7 @@ impl Call {
         }
     }
 
-    /// What a file is once it is made.
+    /// The file after a call.
     fn behind(&self, mut file: Vec<u8>) -> Vec<u8> {
         match self {
             Self::Write { at, data } => lower::write(&mut file, *at, data),
@@ -367,12 +370,12 @@ impl Call {
     }
 }
 
-/// Whoever writes at home: he has the file's lock for each call.
+/// The writer, which holds the file's lock during each call.
 struct Holder<'l, 'f> {
     file: &'f File,
     leaver: &'l Leaver<'f>,
     memory: &'l Watched<'l, 'f>,
-    /// Calls that were made again, as the file left.
+    /// Calls repeated because of a demotion.
     again: u64,
 }
 
@@ -382,45 +385,45 @@ impl Holder<'_, '_> {
             if self.file.words().is_closed() {
                 self.leaver.finish();
             }
-            if !self.file.is_home.get() {
+            if !self.file.is_resident.get() {
                 return self.below(call);
             }
             let before = self.file.last();
             let behind = call.behind(self.file.now());
             self.file.states.borrow_mut().push(behind);
             self.file.under_way.set(Some((before, before + 1)));
-            match self.at_home(call) {
+            match self.with_resident(call) {
                 Ok(()) => {
                     if matches!(call, Call::Sync) {
-                        // What a signal handler wrote inside of it came later.
+                        // A signal handler's write inside it came later.
                         self.file.acknowledge(before + 1);
                     }
                     return self.file.under_way.set(None);
                 }
-                Err(HomeError::Leaving) => self.leaves(before),
+                Err(ResidentError::Demoting) => self.leaves(before),
                 Err(error) => panic!("{error}"),
             }
         }
     }
 
-    fn at_home(&self, call: &Call) -> Result<(), HomeError> {
-        let home = Home::new(self.memory, self.file.place.get()).unwrap();
-        let resident = Resident::new(home, self.file.words());
+    fn with_resident(&self, call: &Call) -> Result<(), ResidentError> {
+        let resident = ResidentFile::new(self.memory, self.file.place.get()).unwrap();
+        let resident = ResidentIo::new(resident, self.file.words());
         resident.enter();
         if matches!(call, Call::Sync) {
             self.leaver.handler.set(Some(self.leaver.random.borrow_mut().below(30)));
         }
-        let done = call.at_home(&resident, |data| Bytes(self.leaver, data));
+        let done = call.with_resident(&resident, |data| Bytes(self.leaver, data));
         self.leaver.handler.set(None);
         done
     }
 
-    /// It was not done: nothing of it counts but what it has stored over bytes of the file.
+    /// A call that was not done: only bytes that it stored within the file may remain.
     fn leaves(&mut self, before: usize) {
         self.again += 1;
         self.leaver.finish();
         self.file.under_way.set(None);
-        if self.file.is_home.get() {
+        if self.file.is_resident.get() {
             let was = self.file.states.borrow()[before].clone();
             self.file.states.borrow_mut().push(was);
         }
@@ -442,7 +445,7 @@ impl Holder<'_, '_> {
     }
 }
 
-/// What is written, piece by piece.
+/// A source of bytes, read piece by piece.
 struct Bytes<'b, 'l, 'f>(&'b Leaver<'f>, &'l [u8]);
 
 impl Source for Bytes<'_, '_, '_> {
@@ -455,7 +458,7 @@ impl Source for Bytes<'_, '_, '_> {
 }
 
 impl<'f> Leaver<'f> {
-    /// One who does nothing yet.
+    /// A demoter without steps.
     fn idle(file: &'f File, random: Random) -> Self {
         let wait = Cell::new(u64::MAX);
         Self {
@@ -469,21 +472,21 @@ impl<'f> Leaver<'f> {
 }
 
 #[test]
-fn a_file_is_cut_for_certain_to_a_size_below_what_a_signal_handler_kept_inside_of_a_sync() {
+fn truncation_below_a_handlers_synced_size_is_durable() {
     for seed in 0..300 {
         let file = File::new(Rc::new(Power::stays()));
         let leaver = Leaver::idle(&file, Random::new(seed));
         let memory = Watched(&leaver);
         let mut holder = Holder { file: &file, leaver: &leaver, memory: &memory, again: 0 };
-        file.come_home();
+        file.promote_if_requested();
         let calls = [Call::Append { data: vec![1; 10] }, Call::Sync, Call::Cut { size: 10 }];
         calls.iter().for_each(|call| holder.call(call));
-        Resident::new(file.home(), file.words()).sync().unwrap();
-        assert_eq!(file.home().kept_size().unwrap(), 10, "seed {seed}");
+        ResidentIo::new(file.resident(), file.words()).sync().unwrap();
+        assert_eq!(file.resident().kept_size().unwrap(), 10, "seed {seed}");
     }
 }
 
-/// Runs a history up to the loss of power; whether it came to that, and how many calls were made again.
+/// Runs a history up to the power loss. Returns whether it came to that, and the calls repeated.
 fn run(seed: u64, event: u64) -> Result<(bool, u64), String> {
     let mut random = Random::new(seed);
     let file = File::new(Rc::new(Power::until(event)));
@@ -491,9 +494,9 @@ fn run(seed: u64, event: u64) -> Result<(bool, u64), String> {
     let memory = Watched(&leaver);
     let mut holder = Holder { file: &file, leaver: &leaver, memory: &memory, again: 0 };
     for _ in 0..40 {
-        if !file.is_home.get() && random.one_in(2) {
+        if !file.is_resident.get() && random.one_in(2) {
             leaver.wait.set(u64::MAX);
-            file.come_home();
+            file.promote_if_requested();
             leaver.begin_again();
         }
         let size = file.now().len() as u64;
@@ -507,7 +510,7 @@ fn run(seed: u64, event: u64) -> Result<(bool, u64), String> {
 }
 
 #[test]
-fn what_anybody_was_told_is_there_whoever_brought_the_file_below_meanwhile() {
+fn acknowledged_bytes_survive_power_loss_with_demotions() {
     let mut again = 0;
     let cuts = every_cut(0..400, |seed, event| {
         let (was_cut, again_then) = run(seed, event)?;

@@ -1,5 +1,5 @@
-//! Power that goes at every moment of many histories of a file that comes home and goes below again: what a sync acknowledged is in the file
-//! after recovery, and nothing is there that was never written.
+//! Power loss at every event in random histories of promotions, writes and demotions: recovery must give what syncs acknowledged, and nothing that
+//! was never written.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,11 +13,11 @@ use std::sync::atomic::AtomicU64;
 use byway_forgetful::{ForgetfulMemory, LeftOut, Power, Random, every_cut};
 use byway_tdm_engine::log::LowerFile;
 use byway_tdm_engine::resident::{
-    HOME_WORDS, Home, HomePlace, HomeWords, POINTS, Resident, recover, write_back,
+    POINTS, RESIDENT_WORDS, ResidentFile, ResidentIo, ResidentPlace, ResidentWords, recover, write_back,
 };
 use lower::Lower;
 
-const PLACE: HomePlace = HomePlace { at: 128, len_bytes: 2048, identity: 0x1122_3344 };
+const PLACE: ResidentPlace = ResidentPlace { at: 128, len_bytes: 2048, identity: 0x1122_3344 };
 const ROOM_BYTES: u64 = PLACE.len_bytes - 64;
 const MEMORY_WORDS: usize = 512;
 
@@ -28,7 +28,7 @@ enum Op {
     Append { data: Vec<u8> },
     Cut { size: u64 },
     Sync,
-    ComeHome,
+    Promote,
     GoBelow,
 }
 
@@ -39,7 +39,7 @@ fn some_op(random: &mut Random, size: u64) -> Op {
     match random.below(16) {
         0 => Op::Cut { size: random.below(size + 100).min(ROOM_BYTES) },
         1..=4 => Op::Sync,
-        5 | 6 => Op::ComeHome,
+        5 | 6 => Op::Promote,
         7 => Op::GoBelow,
         8..=10 => Op::Write { at: random.below(size + 100), data },
         _ => Op::Append { data },
@@ -50,25 +50,25 @@ fn some_op(random: &mut Random, size: u64) -> Op {
 struct Run<'a> {
     memory: &'a ForgetfulMemory,
     lower: &'a Lower,
-    words: HomeWords<'a>,
-    /// Which use of the place it is: what a table says, which is another's business.
-    place: HomePlace,
-    is_home: bool,
+    words: ResidentWords<'a>,
+    /// The current use of the place, which the daemon's table would name.
+    place: ResidentPlace,
+    is_resident: bool,
     /// The content after every operation, the first being the empty file.
     states: Vec<Vec<u8>>,
     /// The state that the last sync acknowledged.
     acknowledged: usize,
-    /// The state from which on its size is one of its own, as a cut is kept at once.
+    /// First state whose size the file may have: a truncation is durable at once.
     sized: usize,
 }
 
 impl Run<'_> {
-    fn home(&self) -> Home<'_, ForgetfulMemory> {
-        Home::new(self.memory, self.place).unwrap()
+    fn file(&self) -> ResidentFile<'_, ForgetfulMemory> {
+        ResidentFile::new(self.memory, self.place).unwrap()
     }
 
-    fn resident(&self) -> Resident<'_, ForgetfulMemory> {
-        let resident = Resident::new(self.home(), self.words);
+    fn resident(&self) -> ResidentIo<'_, ForgetfulMemory> {
+        let resident = ResidentIo::new(self.file(), self.words);
         resident.enter();
         resident
     }
@@ -90,8 +90,8 @@ impl Run<'_> {
                 self.cut(*size, next);
             }
             Op::Sync => self.sync(),
-            Op::ComeHome => self.come_home(),
-            Op::GoBelow => self.go_below(),
+            Op::Promote => self.promote_if_requested(),
+            Op::GoBelow => self.demote_file(),
         }
     }
 
@@ -101,7 +101,7 @@ impl Run<'_> {
             return;
         }
         self.states.push(next);
-        match self.is_home {
+        match self.is_resident {
             true => self.resident().write(at, data.len() as u64, &mut &data[..]).unwrap(),
             false => self.lower.write_all_at(data, at).unwrap(),
         }
@@ -109,10 +109,10 @@ impl Run<'_> {
 
     fn cut(&mut self, size: u64, next: Vec<u8>) {
         self.states.push(next);
-        if !self.is_home {
+        if !self.is_resident {
             return self.lower.set_size(size).unwrap();
         }
-        let is_kept = size < self.home().kept_size().unwrap();
+        let is_kept = size < self.file().kept_size().unwrap();
         self.resident().cut(size).unwrap();
         if is_kept && !self.is_off() {
             self.sized = self.states.len() - 1;
@@ -120,7 +120,7 @@ impl Run<'_> {
     }
 
     fn sync(&mut self) {
-        match self.is_home {
+        match self.is_resident {
             true => self.resident().sync().unwrap(),
             false => self.lower.sync().unwrap(),
         }
@@ -130,25 +130,25 @@ impl Run<'_> {
         }
     }
 
-    fn come_home(&mut self) {
-        if self.is_home {
+    fn promote_if_requested(&mut self) {
+        if self.is_resident {
             return;
         }
         self.place.identity += 1;
         let content = self.lower.now();
-        self.home().fill(0, &content).unwrap();
-        self.home().begin(content.len() as u64).unwrap();
+        self.file().fill(0, &content).unwrap();
+        self.file().begin(content.len() as u64).unwrap();
         self.words.begin(content.len() as u64);
-        self.is_home = true;
+        self.is_resident = true;
     }
 
-    fn go_below(&mut self) {
-        if !self.is_home {
+    fn demote_file(&mut self) {
+        if !self.is_resident {
             return;
         }
-        write_back(self.home(), self.words.size_bytes(), self.lower).unwrap();
-        self.home().end().unwrap();
-        self.is_home = false;
+        write_back(self.file(), self.words.size_bytes(), self.lower).unwrap();
+        self.file().end().unwrap();
+        self.is_resident = false;
     }
 }
 
@@ -158,13 +158,13 @@ fn run(seed: u64, event: u64, left_out: Option<LeftOut>) -> Result<bool, String>
     let power = Rc::new(Power::until(event));
     let memory = ForgetfulMemory::new(vec![0xdead_beef; MEMORY_WORDS], Rc::clone(&power), left_out);
     let lower = Lower::new(Rc::clone(&power));
-    let words: [AtomicU64; HOME_WORDS] = Default::default();
+    let words: [AtomicU64; RESIDENT_WORDS] = Default::default();
     let mut run = Run {
         memory: &memory,
         lower: &lower,
-        words: HomeWords::new(&words),
+        words: ResidentWords::new(&words),
         place: PLACE,
-        is_home: false,
+        is_resident: false,
         states: vec![Vec::new()],
         acknowledged: 0,
         sized: 0,
@@ -176,14 +176,14 @@ fn run(seed: u64, event: u64, left_out: Option<LeftOut>) -> Result<bool, String>
             break;
         }
     }
-    let file = recovered(run.home(), &memory, &lower, &mut random)?;
+    let file = recovered(run.file(), &memory, &lower, &mut random)?;
     check(&file, &run.states, (run.acknowledged, run.sized))?;
     Ok(power.is_off())
 }
 
 /// The file after a loss of power and a recovery that loses power itself, again and again.
 fn recovered(
-    home: Home<'_, ForgetfulMemory>,
+    resident: ResidentFile<'_, ForgetfulMemory>,
     memory: &ForgetfulMemory,
     lower: &Lower,
     random: &mut Random,
@@ -194,7 +194,7 @@ fn recovered(
         let power = Rc::new(Power::until(event));
         let memory = ForgetfulMemory::new(words, Rc::clone(&power), None);
         let below = Lower::with(content, Rc::clone(&power));
-        recover(Home::new(&memory, home.place()).unwrap(), &below)
+        recover(ResidentFile::new(&memory, resident.place()).unwrap(), &below)
             .map_err(|error| format!("recovery: {error}"))?;
         words = memory.after_a_cut(random);
         content = if power.is_off() { below.after_a_cut(random) } else { below.now() };
@@ -219,13 +219,13 @@ fn check(file: &[u8], states: &[Vec<u8>], (acknowledged, sized): (usize, usize))
 }
 
 #[test]
-fn what_was_acknowledged_is_there_after_power_goes_at_any_moment() {
+fn acknowledged_bytes_survive_power_loss_at_any_event() {
     let cuts = every_cut(0..600, |seed, event| run(seed, event, None)).unwrap();
     assert!(cuts > 30_000, "{cuts} cuts");
 }
 
 #[test]
-fn each_flush_and_each_fence_is_missed_when_it_is_left_out() {
+fn each_omitted_flush_or_fence_loses_bytes() {
     for point in POINTS {
         for left_out in [LeftOut::Flush(point), LeftOut::Fence(point)] {
             let missed = every_cut(0..400, |seed, event| run(seed, event, Some(left_out)));
@@ -234,18 +234,18 @@ fn each_flush_and_each_fence_is_missed_when_it_is_left_out() {
     }
 }
 
-/// A file at home with these bytes, and what is done with it.
-fn at_home(bytes: &[u8], then: impl FnOnce(&Resident<'_, ForgetfulMemory>)) {
+/// Runs `then` on a DAX-resident file of these bytes.
+fn with_resident(bytes: &[u8], then: impl FnOnce(&ResidentIo<'_, ForgetfulMemory>)) {
     let memory = ForgetfulMemory::new(vec![u64::MAX; MEMORY_WORDS], Rc::new(Power::stays()), None);
-    let words: [AtomicU64; HOME_WORDS] = Default::default();
-    let home = Home::new(&memory, PLACE).unwrap();
-    home.fill(0, bytes).unwrap();
-    home.begin(bytes.len() as u64).unwrap();
-    HomeWords::new(&words).begin(bytes.len() as u64);
-    then(&Resident::new(home, HomeWords::new(&words)));
+    let words: [AtomicU64; RESIDENT_WORDS] = Default::default();
+    let resident = ResidentFile::new(&memory, PLACE).unwrap();
+    resident.fill(0, bytes).unwrap();
+    resident.begin(bytes.len() as u64).unwrap();
+    ResidentWords::new(&words).begin(bytes.len() as u64);
+    then(&ResidentIo::new(resident, ResidentWords::new(&words)));
 }
 
-fn all_of(file: &Resident<'_, ForgetfulMemory>) -> Vec<u8> {
+fn all_of(file: &ResidentIo<'_, ForgetfulMemory>) -> Vec<u8> {
     let mut all = vec![0; 2048];
     let len = file.read(0, &mut all).unwrap();
     all.truncate(len);
@@ -253,8 +253,8 @@ fn all_of(file: &Resident<'_, ForgetfulMemory>) -> Vec<u8> {
 }
 
 #[test]
-fn a_gap_and_what_was_cut_away_read_as_zeroes() {
-    at_home(b"abcdef", |file| {
+fn gaps_and_truncated_bytes_read_as_zeroes() {
+    with_resident(b"abcdef", |file| {
         file.cut(2).unwrap();
         file.write(4, 1, &mut &b"x"[..]).unwrap();
         file.cut(7).unwrap();
@@ -263,8 +263,8 @@ fn a_gap_and_what_was_cut_away_read_as_zeroes() {
 }
 
 #[test]
-fn what_has_no_room_is_refused_and_changes_nothing() {
-    at_home(b"abc", |file| {
+fn write_without_room_is_refused_and_changes_nothing() {
+    with_resident(b"abc", |file| {
         let long = [1; ROOM_BYTES as usize];
         assert!(file.append(ROOM_BYTES - 2, &mut &long[..]).is_err());
         assert!(file.write(u64::MAX, 2, &mut &long[..]).is_err() && file.cut(ROOM_BYTES + 1).is_err());
@@ -273,8 +273,8 @@ fn what_has_no_room_is_refused_and_changes_nothing() {
     });
 }
 
-/// Writes from inside of a write, as a signal handler does.
-struct Interrupted<'a>(&'a Resident<'a, ForgetfulMemory>);
+/// A source that writes from inside a write, as a signal handler does.
+struct Interrupted<'a>(&'a ResidentIo<'a, ForgetfulMemory>);
 
 impl byway_tdm_engine::log::Source for Interrupted<'_> {
     fn fill(&mut self, into: &mut [u8]) {
@@ -284,16 +284,16 @@ impl byway_tdm_engine::log::Source for Interrupted<'_> {
 }
 
 #[test]
-fn a_write_inside_of_a_write_lies_behind_it_and_both_are_there() {
-    at_home(b"a", |file| {
+fn nested_write_goes_behind_the_outer_one() {
+    with_resident(b"a", |file| {
         file.enter();
         file.append(3, &mut Interrupted(file)).unwrap();
         assert_eq!(all_of(file), b"aoooin");
     });
 }
 
-/// Syncs from inside of a write that it has put no byte of.
-struct SyncedIn<'a>(&'a Resident<'a, ForgetfulMemory>);
+/// A source that syncs before it gives any byte.
+struct SyncedIn<'a>(&'a ResidentIo<'a, ForgetfulMemory>);
 
 impl byway_tdm_engine::log::Source for SyncedIn<'_> {
     fn fill(&mut self, into: &mut [u8]) {
@@ -303,8 +303,8 @@ impl byway_tdm_engine::log::Source for SyncedIn<'_> {
 }
 
 #[test]
-fn a_sync_inside_of_a_write_leaves_what_is_written_to_the_next_sync() {
-    at_home(b"abcd", |file| {
+fn sync_inside_a_write_leaves_its_bytes_to_the_next() {
+    with_resident(b"abcd", |file| {
         file.enter();
         file.write(0, 3, &mut SyncedIn(file)).unwrap();
         assert!(!file.words().is_kept());
@@ -312,8 +312,8 @@ fn a_sync_inside_of_a_write_leaves_what_is_written_to_the_next_sync() {
 }
 
 #[test]
-fn a_place_at_the_end_is_nobody_else_s_once_it_is_claimed() {
-    at_home(b"a", |file| {
+fn claimed_end_is_not_given_to_another_write() {
+    with_resident(b"a", |file| {
         file.enter();
         let at = file.claim(2).unwrap();
         assert_eq!(file.append(1, &mut &b"h"[..]).unwrap(), at + 2);
@@ -323,8 +323,8 @@ fn a_place_at_the_end_is_nobody_else_s_once_it_is_claimed() {
 }
 
 #[test]
-fn what_a_dead_writer_reserved_is_no_part_of_the_file() {
-    at_home(b"a", |file| {
+fn reservation_of_a_dead_writer_is_dropped() {
+    with_resident(b"a", |file| {
         let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| file.append(3, &mut Dying)));
         assert!(died.is_err());
         file.enter();
@@ -333,7 +333,7 @@ fn what_a_dead_writer_reserved_is_no_part_of_the_file() {
     });
 }
 
-/// Ends in the middle of a write.
+/// A source that ends in the middle.
 struct Dying;
 
 impl byway_tdm_engine::log::Source for Dying {

@@ -1,4 +1,4 @@
-//! A thread that is not cancelled: it holds a lock, and the stack is this library's.
+//! Cancellation guard: no thread is cancelled while it holds a lock or runs this library's code.
 
 use std::ffi::c_int;
 
@@ -12,19 +12,18 @@ unsafe extern "C-unwind" {
     fn pthread_testcancel();
 }
 
-/// Where a thread may be cancelled, before anything is held: calls that the C library promises this of come here first, as they are calm
-/// from then on.
+/// Cancellation point, before any lock is taken: interposed functions that are cancellation points call it first.
 #[inline]
 pub(crate) fn cancellation_point() {
     // SAFETY: takes nothing; unwinds through frames that have nothing to drop.
     unsafe { pthread_testcancel() };
 }
 
-/// From now on until it is dropped.
+/// Disables cancellation of this thread until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Calm(c_int);
+pub(crate) struct CancellationGuard(c_int);
 
-impl Calm {
+impl CancellationGuard {
     #[inline]
     pub(crate) fn new() -> Self {
         let mut before = DISABLE;
@@ -34,7 +33,7 @@ impl Calm {
     }
 }
 
-impl Drop for Calm {
+impl Drop for CancellationGuard {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: as it was.

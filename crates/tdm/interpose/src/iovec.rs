@@ -1,4 +1,4 @@
-//! A program's buffers, read once more after the kernel has had them.
+//! A program's buffers (iovec), read again after the kernel has read them.
 
 use std::ffi::{c_int, c_void};
 
@@ -8,34 +8,34 @@ use libc::{iovec, off_t, size_t, ssize_t};
 
 use crate::real;
 
-/// Parts of a vector that the kernel takes at most.
+/// Most parts of a vector, by the kernel.
 const IOV_MAX: i32 = 1024;
 
-/// Not to the end (linux/fs.h).
+/// RWF_NOAPPEND (linux/fs.h).
 const RWF_NOAPPEND: c_int = 0x20;
 
-/// What a call was given to write, part by part.
+/// Buffers of a call, part by part.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Parts {
+pub(crate) struct IoVecs {
     next: *const iovec,
     left: usize,
-    /// How much of the first part was read.
+    /// Bytes of the first part already read.
     done: usize,
-    /// The only part, of a call with one buffer.
+    /// The part of a call with a single buffer.
     only: iovec,
 }
 
-impl Parts {
-    /// One buffer.
+impl IoVecs {
+    /// One buffer to be read.
     pub(crate) const fn one(from: *const c_void, len: size_t) -> Self {
         let only = iovec { iov_base: from.cast_mut(), iov_len: len };
         Self { next: std::ptr::null(), left: 0, done: 0, only }
     }
 
-    /// A vector of them.
-    pub(crate) fn many(parts: *const iovec, count: i32) -> Self {
+    /// A vector of buffers.
+    pub(crate) fn many(iovec: *const iovec, count: i32) -> Self {
         let left = usize::try_from(count).unwrap_or(0);
-        Self { next: parts, left, done: 0, only: iovec { iov_base: std::ptr::null_mut(), iov_len: 0 } }
+        Self { next: iovec, left, done: 0, only: iovec { iov_base: std::ptr::null_mut(), iov_len: 0 } }
     }
 
     /// One buffer to be filled.
@@ -43,14 +43,14 @@ impl Parts {
         (len <= isize::MAX as usize).then(|| Self::one(into, len))
     }
 
-    /// A vector of buffers, if it is one that the kernel takes.
-    pub(crate) fn vector(parts: *const iovec, count: i32) -> Option<Self> {
-        let is_one = (1..=IOV_MAX).contains(&count) && !parts.is_null();
-        let vector = is_one.then(|| Self::many(parts, count))?;
+    /// A vector, if the kernel would accept it.
+    pub(crate) fn vector(iovec: *const iovec, count: i32) -> Option<Self> {
+        let is_one = (1..=IOV_MAX).contains(&count) && !iovec.is_null();
+        let vector = is_one.then(|| Self::many(iovec, count))?;
         (vector.len_bytes() <= isize::MAX as u64).then_some(vector)
     }
 
-    /// All bytes of all parts.
+    /// Bytes of all parts.
     pub(crate) fn len_bytes(&self) -> u64 {
         if self.next.is_null() {
             return self.only.iov_len as u64;
@@ -59,19 +59,19 @@ impl Parts {
         (0..self.left).map(|i| unsafe { (*self.next.add(i)).iov_len } as u64).fold(0, u64::saturating_add)
     }
 
-    /// Writes all of it at an offset by the kernel, however the file was opened.
+    /// Writes everything at an offset by the kernel, in place also if the file was opened to append.
     pub(crate) fn write_in_place(self, fd: c_int, at: u64, appends: bool) -> ssize_t {
-        let (parts, count) = match self.next.is_null() {
+        let (iovec, count) = match self.next.is_null() {
             true => (&raw const self.only, 1),
             // No more than IOV_MAX.
             false => (self.next, self.left as c_int),
         };
         let flags = if appends { RWF_NOAPPEND } else { 0 };
         // SAFETY: the parts that the program gave to its own call, which it is in.
-        unsafe { real::pwritev2(fd, parts, count, at as off_t, flags) }
+        unsafe { real::pwritev2(fd, iovec, count, at as off_t, flags) }
     }
 
-    /// Bytes that can be read or stored at once, and where.
+    /// The next contiguous bytes.
     fn piece(&mut self) -> (*const u8, usize) {
         if self.next.is_null() {
             return (self.only.iov_base.cast::<u8>().wrapping_add(self.done), self.only.iov_len - self.done);
@@ -88,8 +88,8 @@ impl Parts {
     }
 }
 
-impl Sink for Parts {
-    /// Memory that the program cannot store to ends it here: the kernel would have told it so.
+impl Sink for IoVecs {
+    /// A buffer that is not writable ends the program here, where the kernel would have returned EFAULT.
     fn take(&mut self, bytes: &[u8]) {
         let mut taken = 0;
         while taken < bytes.len() {
@@ -106,9 +106,9 @@ impl Sink for Parts {
     }
 }
 
-impl Source for Parts {
-    /// No more is asked for than the kernel took, so every byte was readable a moment ago: what a program unmaps under its own write
-    /// ends it here, as it might have there. What it changes meanwhile is old or new.
+impl Source for IoVecs {
+    /// Reads no more than the kernel has read, so every byte was readable. A program that unmaps its buffer during the write ends here; one that
+    /// changes it gets old or new bytes.
     fn fill(&mut self, into: &mut [u8]) {
         let mut filled = 0;
         while filled < into.len() {

@@ -1,5 +1,4 @@
-//! The library that is loaded before the C library of an unmodified program, and sees what it does with the files that it
-//! writes.
+//! The library `libbyway_tdm.so`, loaded before the C library of an unmodified program: interposes its file functions.
 //!
 //! UNSAFETY: an edge of the foreign kind. Every symbol here has the C library's signature and its contract: pointers and
 //! descriptors are what the program would have given to that, and are handed on to it unchanged. Where one is looked at here too,
@@ -11,11 +10,9 @@
     reason = "each function and block hands on what the C library's own contract is about: said once, above"
 )]
 
-#[path = "cancellation.rs"]
-mod calm;
+mod cancellation;
 mod hooks;
-#[path = "iovec.rs"]
-mod parts;
+mod iovec;
 mod path;
 mod place;
 mod real;

@@ -1,7 +1,6 @@
-//! What the calling thread remembers of its place on the board.
+//! The calling thread's mark in the shared file table.
 //!
-//! A word of the thread's own as the loader makes them for libraries that a program begins with: two instructions, where a thread-local of Rust's in a library takes
-//! a call and twenty.
+//! A thread-local of the initial-exec model: two instructions. Rust's thread-locals in a library take a call and twenty.
 
 use byway_tdm_engine::client::ThreadPlace;
 
@@ -18,7 +17,7 @@ std::arch::global_asm!(
     ".popsection",
 );
 
-/// The calling thread's. No other thread is given it: it cannot be sent.
+/// The calling thread's word. It cannot be sent to other threads.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn own() -> &'static ThreadPlace {
@@ -36,7 +35,7 @@ pub(crate) fn own() -> &'static ThreadPlace {
     unsafe { &*place }
 }
 
-/// The calling thread's.
+/// The calling thread's word.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn own() -> &'static ThreadPlace {
     thread_local!(static PLACE: ThreadPlace = const { ThreadPlace::new() });

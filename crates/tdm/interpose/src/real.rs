@@ -1,4 +1,4 @@
-//! The functions that the program would have called: the next of their name.
+//! The interposed functions' next definitions, mostly the C library's.
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -8,7 +8,7 @@ use libc::{
     utimbuf,
 };
 
-/// Looks a symbol up behind this library. A program that has none has nothing to call: it ends as its loader would have ended it.
+/// Looks a symbol up behind this library. A missing one ends the program, as its loader would.
 #[cold]
 #[inline(never)]
 pub(crate) fn next(name: &CStr) -> *mut c_void {
@@ -72,19 +72,19 @@ real! {
     fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t;
     fn pwrite(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t;
     fn pwrite64(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t;
-    fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t;
-    fn pwritev(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t;
-    fn pwritev64(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t;
-    fn pwritev2(fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t;
-    fn pwritev64v2(fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t;
+    fn writev(fd: c_int, iovec: *const iovec, count: c_int) -> ssize_t;
+    fn pwritev(fd: c_int, iovec: *const iovec, count: c_int, at: off_t) -> ssize_t;
+    fn pwritev64(fd: c_int, iovec: *const iovec, count: c_int, at: off_t) -> ssize_t;
+    fn pwritev2(fd: c_int, iovec: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t;
+    fn pwritev64v2(fd: c_int, iovec: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t;
     fn read(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t;
     fn pread(fd: c_int, into: *mut c_void, len: size_t, from: off_t) -> ssize_t;
     fn pread64(fd: c_int, into: *mut c_void, len: size_t, from: off_t) -> ssize_t;
-    fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t;
-    fn preadv(fd: c_int, parts: *const iovec, count: c_int, from: off_t) -> ssize_t;
-    fn preadv64(fd: c_int, parts: *const iovec, count: c_int, from: off_t) -> ssize_t;
-    fn preadv2(fd: c_int, parts: *const iovec, count: c_int, from: off_t, flags: c_int) -> ssize_t;
-    fn preadv64v2(fd: c_int, parts: *const iovec, count: c_int, from: off_t, flags: c_int) -> ssize_t;
+    fn readv(fd: c_int, iovec: *const iovec, count: c_int) -> ssize_t;
+    fn preadv(fd: c_int, iovec: *const iovec, count: c_int, from: off_t) -> ssize_t;
+    fn preadv64(fd: c_int, iovec: *const iovec, count: c_int, from: off_t) -> ssize_t;
+    fn preadv2(fd: c_int, iovec: *const iovec, count: c_int, from: off_t, flags: c_int) -> ssize_t;
+    fn preadv64v2(fd: c_int, iovec: *const iovec, count: c_int, from: off_t, flags: c_int) -> ssize_t;
     fn __read_chk(fd: c_int, into: *mut c_void, len: size_t, room: size_t) -> ssize_t;
     fn __pread_chk(fd: c_int, into: *mut c_void, len: size_t, from: off_t, room: size_t) -> ssize_t;
     fn __pread64_chk(fd: c_int, into: *mut c_void, len: size_t, from: off_t, room: size_t) -> ssize_t;

@@ -1,4 +1,4 @@
-//! What is done at load, and after a fork.
+//! Initialisation at load and after fork.
 
 use std::ffi::{c_char, c_int};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::state;
 static AT_LOAD: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = at_load;
 
 extern "C" fn at_load(_: c_int, _: *const *const c_char, _: *const *const c_char) {
-    // A copy: the program may write over its environment.
+    // Copied, as the program may overwrite its environment.
     let Some(socket) = std::env::var_os(SOCKET_VARIABLE).filter(|socket| !socket.is_empty()) else { return };
     state::load(PathBuf::from(socket));
     // SAFETY: a function that may run in a child with one thread: it stores a number.
@@ -26,7 +26,7 @@ extern "C" fn in_child() {
     state::own();
 }
 
-/// Files that the program was started with. Its first three are written by streams, if at all.
+/// Lists files that the program inherited. Standard streams (0 to 2) are written by stdio.
 fn list_inherited() {
     let Ok(names) = std::fs::read_dir("/proc/self/fd") else { return };
     let fds: Vec<c_int> =
@@ -39,7 +39,7 @@ fn list_inherited() {
             continue;
         }
         state::attach(fd, flags);
-        // Whoever opened it may have it still, without this library.
+        // Another program may have it open, without this library.
         state::exclude(fd, Why::HandedOn);
     }
 }

@@ -1,4 +1,4 @@
-//! This process: its settings as they were at load, its descriptors, its session.
+//! State of this process: socket, descriptors, session.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -8,62 +8,61 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
-use byway_tdm_engine::client::{FdTable, Listed, OpenFile, Passing, Session, Turn};
+use byway_tdm_engine::client::{FdTable, Listed, OpenFile, PassCall, ReentrancyGuard, Session};
 use byway_tdm_engine::table::{Entry, EntryIndex, FileKey, Level, Why};
 
-use crate::calm::Calm;
+use crate::cancellation::CancellationGuard;
 use crate::hooks::below;
 use crate::path::sync_all;
 use crate::place;
 
-/// Descriptors of files that somebody may serve.
+/// Descriptors whose files may be served.
 pub(crate) static FDS: FdTable = FdTable::new();
 
-/// Where the daemon is: set once at load, if the program is to be served at all.
+/// The daemon's socket, set at load if the program is to be served.
 static SOCKET: OnceLock<PathBuf> = OnceLock::new();
 
-/// Begun by the first file that is opened for writing. Whether there is one is decided once: files that were opened without
-/// cannot be followed later.
+/// The session, begun when the first file is opened for writing. Decided once: files opened without a session cannot be followed later.
 static SESSION: OnceLock<Option<Session>> = OnceLock::new();
 
-/// The process whose memory this is. A child of vfork has another number.
+/// Process that owns this memory: differs in a vfork child.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
-/// Why no file of this process is served from now on.
+/// Reason why no file of this process is served any more.
 static BARRED: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
-    /// This thread was a child of vfork that closed or made descriptors, and may be so still.
+    /// This thread ran as a vfork child that changed descriptors.
     static HAS_STRAYED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Some thread was that once: until then none is asked, which would cost every call.
+/// Whether any thread did; checked first, as the thread-local costs more.
 static HAVE_STRAYED: AtomicBool = AtomicBool::new(false);
 
 static IS_LOADED: AtomicBool = AtomicBool::new(false);
 
-/// The program has told the kernel which calls it makes: from then on each is the one that it would have been without this library, and no other.
+/// The program is confined (seccomp): this library makes no system calls of its own.
 static IS_CONFINED: AtomicBool = AtomicBool::new(false);
 
-/// Settings, at load.
+/// Sets the socket, at load.
 pub(crate) fn load(socket: PathBuf) {
     own();
     let _ = SOCKET.set(socket);
     IS_LOADED.store(true, Ordering::Release);
 }
 
-/// This memory is this process's own: at load, and in a child of fork.
+/// Takes this memory over, at load and in a forked child.
 pub(crate) fn own() {
     OWNER.store(rustix::process::getpid().as_raw_nonzero().get().unsigned_abs(), Ordering::Relaxed);
     SESSION.get().and_then(Option::as_ref).inspect(|session| session.own());
 }
 
-/// Whether this is a child of vfork, whose memory is its parent's.
+/// Whether this is a vfork child, which shares its parent's memory.
 pub(crate) fn is_borrowed() -> bool {
     rustix::process::getpid().as_raw_nonzero().get().unsigned_abs() != OWNER.load(Ordering::Relaxed)
 }
 
-/// The session, begun if need be; none where the program is not to be served, or nobody serves it.
+/// The session, begun if needed. `None` if the program is not served.
 pub(crate) fn session() -> Option<&'static Session> {
     if IS_CONFINED.load(Ordering::Acquire) {
         return None;
@@ -76,30 +75,33 @@ pub(crate) fn session() -> Option<&'static Session> {
     }
     let socket = SOCKET.get()?;
     let session = SESSION.get_or_init(|| Session::begin(socket).ok()).as_ref();
-    // Behind that: whoever bars all files looks for a session in the other order.
+    // After storing the session: a thread that bars all files first bars and then loads the session.
     fence(Ordering::SeqCst);
     if barred().is_some_and(Why::is_out_of_sight) {
-        session.inspect(|session| session.board().hide());
+        session.inspect(|session| session.file_table().hide());
     }
     session
 }
 
-/// Whether any file may have device memory as its home.
+/// Whether any file may be DAX-resident.
 #[inline]
-pub(crate) fn has_houses() -> bool {
-    SESSION.get().and_then(Option::as_ref).is_some_and(|session| session.board().has_houses())
+pub(crate) fn may_have_resident_files() -> bool {
+    SESSION
+        .get()
+        .and_then(Option::as_ref)
+        .is_some_and(|session| session.file_table().may_have_resident_files())
 }
 
-/// A descriptor of this process of a file that is on the board.
+/// A descriptor of this process for an entry's file.
 pub(crate) fn descriptor_of(entry: EntryIndex) -> Option<c_int> {
     FDS.all().find(|(_, listed)| listed.entry == entry).map(|(fd, _)| fd)
 }
 
-/// An open file that is listed, in the hands of a thread that is not cancelled meanwhile.
+/// A listed open file, with cancellation disabled.
 #[derive(Debug)]
 pub(crate) struct Served {
     file: OpenFile<'static>,
-    _calm: Calm,
+    _guard: CancellationGuard,
 }
 
 impl Deref for Served {
@@ -111,22 +113,22 @@ impl Deref for Served {
     }
 }
 
-/// A call of an open file that is listed, and that the kernel alone serves.
+/// A call on a listed open file at PASS.
 #[inline(always)]
-pub(crate) fn passing(listed: Listed) -> Option<Passing<'static>> {
+pub(crate) fn pass_call(listed: Listed) -> Option<PassCall<'static>> {
     if HAVE_STRAYED.load(Ordering::Relaxed) {
         return None;
     }
-    SESSION.get()?.as_ref()?.passing(listed, place::own())
+    SESSION.get()?.as_ref()?.pass_call(listed, place::own())
 }
 
-/// An open file that is listed.
+/// A listed open file, with cancellation disabled.
 #[inline]
 pub(crate) fn file(fd: c_int) -> Option<Served> {
     Some(served(seen(fd)?))
 }
 
-/// An open file that is listed, in the hands of a thread that may be cancelled: nothing is to be locked.
+/// A listed open file, with cancellation enabled: take no lock.
 #[inline]
 pub(crate) fn seen(fd: c_int) -> Option<OpenFile<'static>> {
     let listed = FDS.get(fd)?;
@@ -136,21 +138,21 @@ pub(crate) fn seen(fd: c_int) -> Option<OpenFile<'static>> {
     open_file(fd, listed)
 }
 
-/// The same, not to be cancelled from now on.
+/// As above, with cancellation disabled.
 #[inline]
 pub(crate) fn served(file: OpenFile<'static>) -> Served {
-    Served { file, _calm: Calm::new() }
+    Served { file, _guard: CancellationGuard::new() }
 }
 
-/// Whether the kernel alone serves an open file: all that most reads are to know.
+/// Whether an open file is at PASS, which is all that most reads need.
 #[inline]
 pub(crate) fn is_at_pass(listed: Listed) -> bool {
     let is_known = !HAVE_STRAYED.load(Ordering::Relaxed);
-    let entry = SESSION.get().and_then(|session| session.as_ref()?.board().entry(listed.entry));
+    let entry = SESSION.get().and_then(|session| session.as_ref()?.file_table().entry(listed.entry));
     is_known && entry.is_some_and(|entry| entry.level() == Level::Pass)
 }
 
-/// A child of vfork closed or made descriptors, which its parent's list does not have: what a number is of is not known.
+/// In a vfork child that changed descriptors the parent's list does not apply.
 #[cold]
 fn file_of_stray(fd: c_int, listed: Listed) -> Option<OpenFile<'static>> {
     let file = open_file(fd, listed);
@@ -158,7 +160,7 @@ fn file_of_stray(fd: c_int, listed: Listed) -> Option<OpenFile<'static>> {
         HAS_STRAYED.set(false);
         return file;
     }
-    // Its parent's file is under a number that may be another's here.
+    // The number may be another file's in the parent.
     served(file?).bar(Why::HandedOn, sync_all);
     None
 }
@@ -174,14 +176,14 @@ fn open_file(fd: c_int, listed: Listed) -> Option<OpenFile<'static>> {
     }
 }
 
-/// An open file whose entry was given back, as if nobody had it open.
+/// An open file whose entry was reclaimed, as if closed everywhere: lists it again.
 #[cold]
 fn listed_anew(
     session: &'static Session,
     file: BorrowedFd<'static>,
     was: Listed,
 ) -> Option<OpenFile<'static>> {
-    let Some(_turn) = Turn::take() else {
+    let Some(_guard) = ReentrancyGuard::take() else {
         leave_out(session, file.as_raw_fd());
         return None;
     };
@@ -190,34 +192,34 @@ fn listed_anew(
     session.file(file, listed)
 }
 
-/// By itself: where a thread's own words are is asked for by a call.
+/// Out of line: reading the thread-local takes a call.
 #[cold]
 #[inline(never)]
 fn has_strayed() -> bool {
     HAS_STRAYED.get()
 }
 
-/// From now on this thread is a child of vfork whose descriptors are not its parent's.
+/// This thread is a vfork child with other descriptors than its parent.
 fn stray() {
     HAVE_STRAYED.store(true, Ordering::Relaxed);
     HAS_STRAYED.set(true);
 }
 
-/// An open file that is not listed, as it was opened to be read or out of sight, and is served all the same.
+/// A served file that is open for reading, or was opened unseen.
 #[cold]
 pub(crate) fn found(fd: c_int) -> Option<Served> {
     let is_asked = !IS_CONFINED.load(Ordering::Acquire) && fd >= 0 && !is_borrowed();
     let session = SESSION.get()?.as_ref().filter(|_| is_asked)?;
     // SAFETY: as above.
     let key = FileKey::of(unsafe { BorrowedFd::borrow_raw(fd) }).ok()??.key;
-    let entry = session.board().find(key).filter(|entry| entry.standing().level != Level::Pass)?;
+    let entry = session.file_table().find(key).filter(|entry| entry.level_state().level != Level::Pass)?;
     let listed = Listed { entry: entry.index(), appends: false, writes_only: false };
     open_file(fd, listed).map(served)
 }
 
-/// Lists a descriptor that was opened for writing with these flags.
+/// Lists a descriptor opened for writing with these flags.
 pub(crate) fn attach(fd: c_int, flags: c_int) {
-    let _calm = Calm::new();
+    let _guard = CancellationGuard::new();
     if let Some((listed, why)) = listed(fd, flags)
         && let Some(file) = open_file(fd, listed)
     {
@@ -225,16 +227,16 @@ pub(crate) fn attach(fd: c_int, flags: c_int) {
     }
 }
 
-/// Lists it; why its file is barred, if it is.
+/// Makes the entry; returns the reason if the file is to be barred.
 fn listed(fd: c_int, flags: c_int) -> Option<(Listed, Why)> {
-    // A signal handler that interrupted us may find the board locked by its own thread.
-    let Some(_turn) = Turn::take() else {
+    // In a signal handler, which may have interrupted the holder of the table's lock.
+    let Some(_guard) = ReentrancyGuard::take() else {
         leave_out(SESSION.get()?.as_ref()?, fd);
         return None;
     };
     let session = session()?;
     if is_borrowed() {
-        // What this child opens is the program's that it becomes.
+        // A vfork child's descriptors are for the program that it executes.
         stray();
         leave_out(session, fd);
         return None;
@@ -247,26 +249,26 @@ fn listed(fd: c_int, flags: c_int) -> Option<(Listed, Why)> {
         file.opened();
     }
     let is_listed = FDS.list(fd, listed);
-    let why = why_barred(fd, flags).or_else(|| (!is_listed).then_some(Why::BoardFull));
+    let why = why_barred(fd, flags).or_else(|| (!is_listed).then_some(Why::TableFull));
     Some((listed, why?))
 }
 
-/// The entry of an open file that is the user's own.
+/// Entry of an open file of the session's user.
 fn entry_of(session: &'static Session, fd: c_int) -> Option<Entry<'static>> {
-    session.board().find_or_make(key_of(session, fd)?).ok()?
+    session.file_table().find_or_make(key_of(session, fd)?).ok()?
 }
 
-/// An open file gets no entry, as the board cannot be locked here.
+/// Adds an open file to the filter, as the table's lock cannot be taken here.
 fn leave_out(session: &Session, fd: c_int) {
     if IS_CONFINED.load(Ordering::Acquire) {
         return;
     }
     if let Some(key) = key_of(session, fd) {
-        session.board().leave_out(key);
+        session.file_table().leave_out(key);
     }
 }
 
-/// Which file is open, if it is the user's own; counts one that cannot be served.
+/// The file of a descriptor, if the user owns it. Counts files that can have no entry.
 fn key_of(session: &Session, fd: c_int) -> Option<FileKey> {
     // SAFETY: as in `open_file`.
     let file = unsafe { BorrowedFd::borrow_raw(fd) };
@@ -276,7 +278,7 @@ fn key_of(session: &Session, fd: c_int) -> Option<FileKey> {
         None if FileKey::is_unborn(file) => Why::NoBirthTime,
         None => return None,
     };
-    session.board().count_unserved(why);
+    session.file_table().count_unserved(why);
     None
 }
 
@@ -302,19 +304,19 @@ fn barred() -> Option<Why> {
     }
 }
 
-/// Bars every file of this process, and those that it opens from now on.
+/// Bars all files of this process, also those opened later.
 pub(crate) fn bar_all(why: Why) {
     let was = BARRED.swap(why as u32, Ordering::SeqCst);
     if was != why as u32 && why.is_out_of_sight() {
         fence(Ordering::SeqCst);
-        SESSION.get().and_then(Option::as_ref).inspect(|session| session.board().hide());
+        SESSION.get().and_then(Option::as_ref).inspect(|session| session.file_table().hide());
     }
     for (fd, _) in FDS.all() {
         bar(fd, why);
     }
 }
 
-/// Leaves every file of this process to the kernel, before it lets the program make no calls but its own.
+/// Demotes all files of this process before it is confined.
 pub(crate) fn confine() {
     bar_all(Why::Sandboxed);
     IS_CONFINED.store(true, Ordering::Release);
@@ -323,26 +325,26 @@ pub(crate) fn confine() {
     }
 }
 
-/// Bars a file, if the descriptor is of one that is listed.
+/// Bars the file of a listed descriptor.
 pub(crate) fn bar(fd: c_int, why: Why) {
     if let Some(file) = file(fd) {
         file.bar(why, below(fd));
     }
 }
 
-/// Has a file stay below from here on, if the descriptor is of one that is listed.
+/// Excludes the file of a listed descriptor from promotion.
 pub(crate) fn exclude(fd: c_int, why: Why) {
     if let Some(file) = seen(fd) {
-        file.entry().housed().exclude(why);
+        file.entry().resident_state().exclude(why);
     }
 }
 
-/// What the C library writes by itself, whatever the program makes of that number.
+/// Standard streams, which the C library writes by itself.
 fn is_standard(fd: c_int) -> bool {
     (0..=libc::STDERR_FILENO).contains(&fd)
 }
 
-/// Forgets a descriptor that is about to be closed, unless it is only a vfork child's; what it was.
+/// Removes a descriptor that is about to be closed from the list, and returns its entry; not for a vfork child.
 #[inline]
 pub(crate) fn forget(fd: c_int) -> Option<Listed> {
     let listed = FDS.get(fd)?;
@@ -350,30 +352,30 @@ pub(crate) fn forget(fd: c_int) -> Option<Listed> {
         stray();
         return None;
     }
-    if let Some(file) = open_file(fd, listed).filter(OpenFile::is_home) {
-        // Whoever asks for it by its name from here on asks the kernel. What fails is tried again by the daemon.
+    if let Some(file) = open_file(fd, listed).filter(OpenFile::is_resident) {
+        // Opens by name go to the kernel from here on. A failed demotion is repeated by the daemon.
         let file = served(file);
-        let _ = file.leave_home(Why::Closed, below(fd));
+        let _ = file.demote(Why::Closed, below(fd));
     }
     FDS.forget(fd);
     Some(listed)
 }
 
-/// A descriptor that could not be closed is what it was.
+/// Lists a descriptor again whose close failed.
 pub(crate) fn remember(fd: c_int, was: Option<Listed>) {
     if let Some(listed) = was {
         FDS.list(fd, listed);
     }
 }
 
-/// Has `to` be the open file that `from` is.
+/// Lists `to` as a duplicate of `from`.
 pub(crate) fn copy(from: c_int, to: c_int) {
     let is_known = FDS.get(from).is_some() || FDS.get(to).is_some();
     if to < 0 || from == to || !is_known {
         return;
     }
     if is_borrowed() {
-        // For the program that this child becomes.
+        // For the program that the vfork child executes.
         bar(from, Why::HandedOn);
         return stray();
     }
@@ -381,17 +383,17 @@ pub(crate) fn copy(from: c_int, to: c_int) {
     if is_standard(to) {
         bar(to, Why::Stdio);
     } else if FDS.get(to) != FDS.get(from) {
-        bar(from, Why::BoardFull);
+        bar(from, Why::TableFull);
     }
 }
 
-/// The error number of the last call.
+/// errno.
 pub(crate) fn errno() -> c_int {
     // SAFETY: every thread has one.
     unsafe { *libc::__errno_location() }
 }
 
-/// What a call that fails leaves behind.
+/// Sets errno.
 pub(crate) fn set_errno(error: c_int) {
     // SAFETY: every thread has one.
     unsafe { *libc::__errno_location() = error };

@@ -1,19 +1,19 @@
-//! What keeps a file from a level, whatever it would save: the daemon and its clients see it, not the policy.
+//! Caps: the highest level open to a file, decided outside the policy.
 
 use std::fmt;
 
 use crate::level::Level;
 
-/// The highest level that is open to a file.
+/// The highest level open to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ceiling {
-    /// That level.
+pub struct Cap {
+    /// The level.
     pub level: Level,
-    /// Why none above it, in a sentence.
+    /// The reason, as a sentence.
     pub why: &'static str,
 }
 
-impl fmt::Display for Ceiling {
+impl fmt::Display for Cap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.why)
     }

@@ -1,4 +1,4 @@
-//! What was seen of a file.
+//! Statistics of a file from its samples.
 
 use crate::averages::{Averages, FAST_NS};
 use crate::cost::Costs;
@@ -7,27 +7,27 @@ use crate::level::Level;
 use crate::sample::{Call, Counts, Sample, Traits};
 use crate::scales::Scales;
 
-/// In how long a time a log that begins
+/// Length of a burst.
 const BURST_NS: u64 = 100_000_000;
 
-/// syncs so many times.
+/// Syncs of a burst.
 const BURST_SYNCS: u64 = 3;
 
-/// Who was not used for so many of its usual pauses has stopped.
+/// A file unused for this many of its usual pauses has stopped.
 const STOPPED_GAPS: f64 = 10.0;
 
-/// A file that begins to sync.
+/// A burst of syncs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Burst {
     pub(crate) syncs: u64,
     pub(crate) in_ns: u64,
-    /// What was done meanwhile, and maybe before.
+    /// Calls during the burst, possibly also before.
     pub(crate) counts: Counts,
 }
 
-/// Everything that samples told.
+/// Statistics of a file.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Seen {
+pub(crate) struct FileStats {
     pub(crate) sample: Sample,
     pub(crate) averages: Averages,
     pub(crate) scales: Scales,
@@ -35,29 +35,29 @@ pub(crate) struct Seen {
     pub(crate) served: [Recent; 3],
     pub(crate) burst: Option<Burst>,
     at_ns: Option<u64>,
-    /// When it was last found to have been used.
+    /// When it was last used.
     used_ns: u64,
     burst_from: (u64, Counts),
-    /// The level changed since the last sample: whose times the next one brings is not known.
+    /// The level changed since the last sample, so the level of the next sample's times is unknown.
     moved: bool,
 }
 
-/// Whom times are learnt for.
+/// Scales that samples update.
 pub(crate) struct Learning<'a> {
     pub(crate) costs: &'a Costs,
     pub(crate) all: &'a mut Scales,
-    /// The level that the file was at all the time, if it was.
+    /// Level of the file during the whole interval, if it did not change.
     pub(crate) level: Option<Level>,
 }
 
-impl Seen {
-    /// A file that was opened just now: its counters begin with nothing.
+impl FileStats {
+    /// A file that was just opened, with counters at zero.
     pub(crate) fn opened(now_ns: u64) -> Self {
         let burst_from = (now_ns, Counts::default());
         Self { at_ns: Some(now_ns), used_ns: now_ns, burst_from, ..Self::default() }
     }
 
-    /// Takes in a sample.
+    /// Adds a sample.
     pub(crate) fn observe(&mut self, now_ns: u64, new: &Sample, mut learning: Learning<'_>) {
         let before = std::mem::replace(&mut self.sample, *new);
         let Some(at_ns) = self.at_ns else {
@@ -65,7 +65,7 @@ impl Seen {
             self.used_ns = now_ns;
             self.burst_from = (now_ns, new.counts);
             self.burst = self.asked_for();
-            // Its rates are not known from before, but what its calls took below is.
+            // Its earlier rates are unknown, but its times below are valid.
             learning.level = None;
             self.learn_all(&mut learning, &Sample::default(), new.counts);
             return;
@@ -88,19 +88,18 @@ impl Seen {
         self.learn_all(&mut learning, &before, counts);
     }
 
-    /// For how long it was not used, as of the last sample; none if it was since the one before.
+    /// Nanoseconds since its last use, at the last sample.
     pub(crate) fn idle_ns(&self) -> u64 {
         self.at_ns.map_or(0, |at_ns| at_ns.saturating_sub(self.used_ns))
     }
 
-    /// Whether it is not used any more, as far as can be said: not for a second, nor for ten times as long as there is between two of its
-    /// syncs.
+    /// Whether it seems no longer used: unused for 1 s and for 10 of its usual pauses.
     pub(crate) fn has_stopped(&self) -> bool {
         let usual_ns = 1e9 / self.averages.slow.syncs;
         self.idle_ns() as f64 >= (STOPPED_GAPS * usual_ns).max(FAST_NS as f64)
     }
 
-    /// The file is at another level from here on.
+    /// The file has changed its level.
     pub(crate) fn moved(&mut self) {
         self.moved = true;
         self.served = Default::default();
@@ -127,13 +126,13 @@ impl Seen {
         self.served[call.index()].add(&served);
     }
 
-    /// Whether a log begins to sync. Samples that are further apart than a burst is long must have seen as many in each part.
+    /// Detects a burst. Samples farther from each other than a burst must contain as many syncs for each burst length.
     fn look_for_burst(&mut self, now_ns: u64, last: (u64, Counts)) -> Option<Burst> {
         let (from_ns, from) = self.burst_from;
         let in_ns = now_ns.saturating_sub(from_ns).max(1);
         let counts = self.sample.counts.since(&from);
         if in_ns >= BURST_NS {
-            // The next time begins with the last sample that is less than a burst old, so none is overlooked between two.
+            // The next interval starts at the last sample within a burst's length, so that no burst between samples is missed.
             self.burst_from =
                 if now_ns.saturating_sub(last.0) < BURST_NS { last } else { (now_ns, self.sample.counts) };
         }
@@ -144,14 +143,13 @@ impl Seen {
         if !begins || self.sample.counts.since(&last.1).syncs == 0 {
             return None;
         }
-        let told = self.sample.three_syncs_in_ns.filter(|ns| *ns <= BURST_NS);
-        let seen = counts.syncs >= BURST_SYNCS.saturating_mul(in_ns.div_ceil(BURST_NS));
-        let (syncs, in_ns) = told.map_or((counts.syncs, in_ns), |ns| (BURST_SYNCS, ns));
-        (seen || told.is_some()).then_some(Burst { syncs, in_ns, counts })
+        let reported = self.sample.three_syncs_in_ns.filter(|ns| *ns <= BURST_NS);
+        let stats = counts.syncs >= BURST_SYNCS.saturating_mul(in_ns.div_ceil(BURST_NS));
+        let (syncs, in_ns) = reported.map_or((counts.syncs, in_ns), |ns| (BURST_SYNCS, ns));
+        (stats || reported.is_some()).then_some(Burst { syncs, in_ns, counts })
     }
 
-    /// The burst for which its writer asks. Samples may lie anywhere between those syncs, so what was done for each is taken from
-    /// all that it ever did.
+    /// The burst for which the writer asks. Samples may fall anywhere, so the calls of each sync are averaged over all.
     fn asked_for(&self) -> Option<Burst> {
         let Sample { counts, traits, three_syncs_in_ns, .. } = &self.sample;
         let in_ns = three_syncs_in_ns.filter(|ns| *ns <= BURST_NS && traits.contains(Traits::ASKED))?;

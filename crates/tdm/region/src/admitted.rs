@@ -1,5 +1,4 @@
-//! Pinning by software, for caches that pin nothing: what is admitted stays below the cache's room, and what the device let go of
-//! all the same is brought again.
+//! Pinning in software, for devices without pins: what is admitted stays within the cache's size, and evicted pages are loaded again.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,13 +6,12 @@ use std::ops::Range;
 use crate::error::RegionError;
 use crate::region::{DeviceRegion, Ticket};
 
-/// The part of the cache that is never admitted: for what is touched without, and for a device that counts differently.
+/// Share of the cache that is never admitted: for other touches, and for a device that counts differently.
 const MARGIN_PART: u64 = 10;
 
-/// Ranges of one region that are to stay resident.
+/// Ranges of one region that should stay resident.
 ///
-/// A cache that goes by what was used last keeps them as long as all that is touched fits. Where it does not, whoever keeps this
-/// asks again and again ([`Admitted::keep`]); between two times, a touch of them may wait.
+/// An LRU cache keeps them while everything touched fits. Otherwise the owner calls [`Admitted::keep`] repeatedly; in between a touch may wait.
 #[derive(Debug)]
 pub struct Admitted {
     budget_bytes: u64,

@@ -1,4 +1,4 @@
-//! From where on a store survives a loss of power.
+//! Persistence domains: what a store needs to survive power loss.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What touching a device's memory costs a program, where time is modelled.
+//! Latency model: what touching a device's memory costs, in modelled time.
 
 use byway_link::{CacheProfile, Lines};
 
@@ -9,12 +9,11 @@ const PS_PER_BYTE_AT_1_MB_S: u64 = 1_000_000;
 
 const LINE_BYTES: u64 = 64;
 
-/// What loads, write-backs and fences cost beside what they take on this machine. Zeroes cost nothing.
+/// Costs of loads, write-backs and fences, in addition to those of this machine. Zeroes cost nothing.
 ///
-/// Stores cost nothing by themselves: they end in the processor's caches, and what is written back is paid for. So do words
-/// that are loaded alone, which are found where they were stored.
+/// Stores are free, as they end in the processor's caches and their write-back is charged. So are loads of single words, which hit those caches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Toll {
+pub struct LatencyModel {
     /// One load of a line from the device's cache.
     pub line_read_ns: u32,
     /// A fence, until what was written back before is kept.
@@ -23,11 +22,11 @@ pub struct Toll {
     pub stream_mb_s: u32,
 }
 
-impl Toll {
-    /// Nothing costs anything.
+impl LatencyModel {
+    /// A free model.
     pub const FREE: Self = Self { line_read_ns: 0, persist_ns: 0, stream_mb_s: 0 };
 
-    /// What a device's cache takes.
+    /// The model of a device's cache.
     #[must_use]
     pub const fn of(cache: &CacheProfile) -> Self {
         Self {
@@ -37,21 +36,21 @@ impl Toll {
         }
     }
 
-    /// Reading `bytes` that follow one another.
+    /// Reads `bytes` contiguous bytes.
     #[inline]
     #[must_use]
     pub const fn read_ps(&self, bytes: u64) -> u64 {
         self.line_read_ns as u64 * PS_PER_NS + self.stream_ps(bytes.saturating_sub(LINE_BYTES))
     }
 
-    /// Writing back the lines that hold a range.
+    /// Writes back the lines of a range.
     #[inline]
     #[must_use]
     pub const fn write_back_ps(&self, at: u64, len_bytes: u64) -> u64 {
         self.stream_ps(Lines::of(at, len_bytes).count * LINE_BYTES)
     }
 
-    /// A fence.
+    /// Fences.
     #[inline]
     #[must_use]
     pub const fn fence_ps(&self) -> u64 {
@@ -71,24 +70,26 @@ impl Toll {
 mod tests {
     use super::*;
 
-    const TOLL: Toll = Toll { line_read_ns: 800, persist_ns: 700, stream_mb_s: 4_000 };
+    const LATENCY: LatencyModel = LatencyModel { line_read_ns: 800, persist_ns: 700, stream_mb_s: 4_000 };
 
     #[test]
     fn a_read_waits_for_its_first_line_and_streams_the_rest() {
-        assert_eq!(TOLL.read_ps(1), 800_000);
-        assert_eq!(TOLL.read_ps(4096), 800_000 + 4032 * 250);
+        assert_eq!(LATENCY.read_ps(1), 800_000);
+        assert_eq!(LATENCY.read_ps(4096), 800_000 + 4032 * 250);
     }
 
     #[test]
     fn whole_lines_are_written_back() {
-        assert_eq!(TOLL.write_back_ps(63, 2), 2 * 64 * 250);
-        assert_eq!((TOLL.write_back_ps(0, 0), TOLL.fence_ps()), (0, 700_000));
+        assert_eq!(LATENCY.write_back_ps(63, 2), 2 * 64 * 250);
+        assert_eq!((LATENCY.write_back_ps(0, 0), LATENCY.fence_ps()), (0, 700_000));
     }
 
     #[test]
     fn what_is_free_costs_nothing() {
         assert_eq!(
-            Toll::FREE.read_ps(1 << 20) + Toll::FREE.write_back_ps(0, 1 << 20) + Toll::FREE.fence_ps(),
+            LatencyModel::FREE.read_ps(1 << 20)
+                + LatencyModel::FREE.write_back_ps(0, 1 << 20)
+                + LatencyModel::FREE.fence_ps(),
             0
         );
     }

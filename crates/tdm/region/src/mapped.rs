@@ -12,8 +12,8 @@ use crate::error::RegionError;
 use crate::export::{Access, Export, ExportDescription};
 use crate::model::Model;
 use crate::open::Opening;
+use crate::partition::{self, PartitionName};
 use crate::region::{DeviceRegion, Pin, RegionStats, Residency, Ticket, check};
-use crate::slice::{self, SliceName};
 use crate::window::Window;
 use crate::{devdax, emu, fsdax};
 
@@ -113,8 +113,9 @@ impl Mapped {
     }
 
     /// Refuses a range of which another slice has some.
-    fn check_apart(&self, wanted: &SliceName) -> Result<(), RegionError> {
-        let taken = self.slices()?.into_iter().find(|other| other != wanted && other.overlaps(&wanted.range));
+    fn check_disjoint(&self, wanted: &PartitionName) -> Result<(), RegionError> {
+        let taken =
+            self.partitions()?.into_iter().find(|other| other != wanted && other.overlaps(&wanted.range));
         match taken {
             None => Ok(()),
             Some(other) => {
@@ -130,12 +131,12 @@ impl Mapped {
         if self.kind == Kind::DevDax {
             return self.slice_of_node(range, uid);
         }
-        let name = SliceName { range, uid };
-        self.check_apart(&name)?;
+        let name = PartitionName { range, uid };
+        self.check_disjoint(&name)?;
         let (path, len_bytes) = (name.path_beside(&self.path), name.range.end - name.range.start);
-        let slice = Self::open(self.kind, &path, Some(len_bytes), &self.how, Some(uid))?;
-        dax::belong_to(&slice.file, uid).map_err(RegionError::system(&path, "give it to its user"))?;
-        Ok(slice)
+        let partition = Self::open(self.kind, &path, Some(len_bytes), &self.how, Some(uid))?;
+        dax::belong_to(&partition.file, uid).map_err(RegionError::system(&path, "give it to its user"))?;
+        Ok(partition)
     }
 
     /// A range of a device node, for the one user who is trusted with all of it.
@@ -189,7 +190,7 @@ fn map(
     is_guarded: bool,
 ) -> Result<Mapping, RegionError> {
     let len_bytes = usize::try_from(terms.len_bytes)
-        .map_err(|_| RegionError::refused(path, "it is longer than what an address can tell"))?;
+        .map_err(|_| RegionError::refused(path, "it is longer than an address can represent"))?;
     let mapped = match is_guarded {
         true => Mapping::guarded_file(file, file_at, len_bytes, terms.sharing),
         false => Mapping::file(file, file_at, len_bytes, terms.sharing),
@@ -267,22 +268,22 @@ impl DeviceRegion for Mapped {
             model: None,
         };
         let file = file.map_err(RegionError::system(&self.path, "open it for another"))?;
-        Ok(Export { file, board: None, description })
+        Ok(Export { file, page_table: None, description })
     }
 
-    fn slice(&self, range: Range<u64>, uid: u32) -> Result<Box<dyn DeviceRegion>, RegionError> {
+    fn partition(&self, range: Range<u64>, uid: u32) -> Result<Box<dyn DeviceRegion>, RegionError> {
         Ok(Box::new(self.open_slice(range, uid)?))
     }
 
-    fn slices(&self) -> Result<Vec<SliceName>, RegionError> {
+    fn partitions(&self) -> Result<Vec<PartitionName>, RegionError> {
         if self.kind == Kind::DevDax {
             return Ok(Vec::new());
         }
-        slice::beside(&self.path).map_err(RegionError::system(&self.path, "look for its slices"))
+        partition::beside(&self.path).map_err(RegionError::system(&self.path, "look for its slices"))
     }
 
-    fn give_back(&self, slice: &SliceName) -> Result<(), RegionError> {
-        let path = slice.path_beside(&self.path);
+    fn give_back(&self, partition: &PartitionName) -> Result<(), RegionError> {
+        let path = partition.path_beside(&self.path);
         std::fs::remove_file(&path).map_err(RegionError::system(&path, "take it away"))
     }
 

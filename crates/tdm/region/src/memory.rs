@@ -1,4 +1,4 @@
-//! What a log asks of the memory it lies in.
+//! Access to device memory, as logs need it.
 
 use std::fmt;
 use std::io;
@@ -90,8 +90,7 @@ pub trait Memory {
     /// [`MemoryError::Outside`].
     fn exchange(&self, at: u64, from: u64, to: u64) -> Result<bool, MemoryError>;
 
-    /// Starts the range's lines on their way to where they are kept. Whoever stored them may be another thread or process,
-    /// if its stores happened before this call.
+    /// Begins to write back a range's lines. Other threads or processes may have stored them, if their stores happened before this call.
     ///
     /// # Errors
     /// [`MemoryError`]: where pages are synced by the system, this is where that fails.

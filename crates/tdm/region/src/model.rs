@@ -1,4 +1,4 @@
-//! The model of a hybrid SSD as each touch of its memory meets it: is the page there, and what does that cost.
+//! The model of a hybrid SSD, applied to each touch: residency and latency.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use byway_link::ClockMode;
 use byway_sys::time::monotonic_ns;
 
-use crate::board::Board;
 use crate::cache::Cache;
-use crate::toll::Toll;
+use crate::latency::LatencyModel;
+use crate::page_table::PageTable;
 
 /// What is left to wait for that lets others have the processor meanwhile.
 const YIELD_FROM_PS: u64 = 20_000_000;
@@ -21,8 +21,8 @@ const PAUSE_FROM_PS: u64 = 500_000;
 pub struct ModelTerms {
     /// What modelled time does.
     pub clock: ClockMode,
-    /// What is charged.
-    pub toll: Toll,
+    /// Latencies.
+    pub latency: LatencyModel,
     /// Bytes of a page of the cache.
     pub page_bytes: u32,
     /// What a miss is taken to cost where the device's owner is another process.
@@ -34,8 +34,8 @@ pub struct ModelTerms {
 /// The modelled device behind one window.
 pub(crate) struct Model {
     pub(crate) terms: ModelTerms,
-    board: Arc<Board>,
-    /// Of the process that owns the device.
+    page_table: Arc<PageTable>,
+    /// Present in the process that owns the device.
     cache: Option<Arc<Cache>>,
     epoch_ns: u64,
     /// How much longer a wait takes than it is asked to, where the machine's clock is looked at.
@@ -59,10 +59,10 @@ fn overshoot_ps() -> u64 {
 }
 
 impl Model {
-    pub(crate) fn new(terms: ModelTerms, board: Arc<Board>, cache: Option<Arc<Cache>>) -> Self {
-        let epoch_ns = board.epoch_ns();
+    pub(crate) fn new(terms: ModelTerms, page_table: Arc<PageTable>, cache: Option<Arc<Cache>>) -> Self {
+        let epoch_ns = page_table.epoch_ns();
         let overshoot_ps = if terms.clock == ClockMode::Paced { overshoot_ps() } else { 0 };
-        Self { terms, board, cache, epoch_ns, overshoot_ps }
+        Self { terms, page_table, cache, epoch_ns, overshoot_ps }
     }
 
     /// Modelled time now, in picoseconds; 0 with the clock off.
@@ -70,7 +70,7 @@ impl Model {
     pub(crate) fn now_ps(&self) -> u64 {
         match self.terms.clock {
             ClockMode::Off => 0,
-            ClockMode::Virtual => self.board.now_ps(),
+            ClockMode::Virtual => self.page_table.now_ps(),
             ClockMode::Paced => monotonic_ns().saturating_sub(self.epoch_ns).saturating_mul(1000),
         }
     }
@@ -82,7 +82,7 @@ impl Model {
         let first = self.terms.device_at.saturating_add(at);
         let last = first.saturating_add(len_bytes.saturating_sub(1));
         for page in first / page_bytes..=last / page_bytes {
-            if !self.board.touch(page, writes) {
+            if !self.page_table.touch(page, writes) {
                 self.wait_for_page(page, writes);
             }
         }
@@ -90,15 +90,15 @@ impl Model {
 
     #[cold]
     fn wait_for_page(&self, page: u64, writes: bool) {
-        self.board.note_blocking();
+        self.page_table.note_blocking();
         let now_ps = self.now_ps();
         match &self.cache {
             Some(cache) => {
                 self.wait_until(cache.bring_now(page, now_ps));
-                self.board.touch(page, writes);
+                self.page_table.touch(page, writes);
             }
             None => {
-                self.board.bring_without_owner(page, writes);
+                self.page_table.bring_without_owner(page, writes);
                 self.pay(now_ps, u64::from(self.terms.miss_ns) * 1000);
             }
         }
@@ -109,7 +109,7 @@ impl Model {
     pub(crate) fn pay(&self, since_ps: u64, cost_ps: u64) {
         match self.terms.clock {
             ClockMode::Off => {}
-            ClockMode::Virtual => self.board.add_ps(cost_ps),
+            ClockMode::Virtual => self.page_table.add_ps(cost_ps),
             ClockMode::Paced => {
                 self.wait_paced(since_ps.saturating_add(cost_ps.saturating_sub(self.overshoot_ps)))
             }
@@ -120,7 +120,7 @@ impl Model {
     pub(crate) fn wait_until(&self, at_ps: u64) {
         match self.terms.clock {
             ClockMode::Off => {}
-            ClockMode::Virtual => self.board.advance_to(at_ps),
+            ClockMode::Virtual => self.page_table.advance_to(at_ps),
             ClockMode::Paced => self.wait_paced(at_ps),
         }
     }

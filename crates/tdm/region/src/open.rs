@@ -10,7 +10,7 @@ use crate::mapped::{Kind, Mapped};
 use crate::modelled::Modelled;
 use crate::region::DeviceRegion;
 
-/// What is up to whoever opens a region, beside its description.
+/// What is up to the process that opens a region, beside its description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opening {
     /// Memory that only stands for a device counts as persistent.

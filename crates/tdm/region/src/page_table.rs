@@ -1,4 +1,4 @@
-//! What all processes that touch a modelled device know of it together: its pages, its time, what was counted.
+//! The page table: pages, time and counters of a modelled device, shared by all processes that touch it.
 //!
 //! A file in memory whose size is sealed. Each page of the device has a word: whether it is in the cache, whether it was
 //! written there, and when it was last touched. **Memory ordering:** words are changed by single atomic operations and relaxed,
@@ -6,8 +6,7 @@
 //! brought a page without the owner raises a counter behind it (release), so that the owner who sees the counter (acquire)
 //! finds the page.
 //!
-//! Whoever has it can write anything into it. That spoils figures: nothing here is an index, a length or a condition for an
-//! end.
+//! Any process that maps it may spoil it, which spoils figures only: nothing here is an index, a length or a loop condition.
 
 use std::fs::File;
 use std::io;
@@ -35,34 +34,34 @@ const BLOCKING: usize = 24;
 const FOREIGN: usize = 32;
 const EPOCH_NS: usize = 40;
 
-/// The board of one device, as one process has it mapped.
+/// The page table of a device, mapped in this process.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub(crate) struct PageTable {
     map: Mapping,
 }
 
-/// What a page that left the cache was.
+/// A page that was evicted.
 pub(crate) struct Left {
     pub(crate) was_dirty: bool,
 }
 
-impl Board {
-    /// One for so many pages, of which none is resident, and its file.
+impl PageTable {
+    /// A table for `pages` pages, none resident, and its file.
     pub(crate) fn new(pages: u64, epoch_ns: u64) -> io::Result<(Self, File)> {
         let words = pages.checked_add(HEADER_WORDS as u64).ok_or(io::ErrorKind::InvalidInput)?;
         let bytes = words.checked_mul(WORD_BYTES as u64).ok_or(io::ErrorKind::InvalidInput)?;
-        let file = memfd::sealed("byway-board", bytes.next_multiple_of(PAGE_BYTES as u64))?;
-        let board = Self::map(&file)?;
-        board.words()[EPOCH_NS].store(epoch_ns, Relaxed);
-        Ok((board, file))
+        let file = memfd::sealed("byway-page-table", bytes.next_multiple_of(PAGE_BYTES as u64))?;
+        let page_table = Self::map(&file)?;
+        page_table.words()[EPOCH_NS].store(epoch_ns, Relaxed);
+        Ok((page_table, file))
     }
 
-    /// The board that another process made.
+    /// Maps another process's page table.
     pub(crate) fn map(file: &File) -> io::Result<Self> {
         let len_bytes = file.metadata()?.len();
-        let is_board = len_bytes > PAGE_BYTES as u64 && memfd::stays(file, 0, len_bytes);
+        let is_page_table = len_bytes > PAGE_BYTES as u64 && memfd::stays(file, 0, len_bytes);
         let len_bytes =
-            usize::try_from(len_bytes).ok().filter(|_| is_board).ok_or(io::ErrorKind::InvalidData)?;
+            usize::try_from(len_bytes).ok().filter(|_| is_page_table).ok_or(io::ErrorKind::InvalidData)?;
         Ok(Self { map: Mapping::file(file, 0, len_bytes, Sharing::Shared)? })
     }
 
@@ -83,7 +82,7 @@ impl Board {
         let Some(word) = self.page(page) else { return true };
         let stamp = self.words()[TICK].fetch_add(1, Relaxed) & STAMP;
         let dirty = if writes { DIRTY } else { 0 };
-        // In one operation: a page that is let go of meanwhile does not come back.
+        // In one operation: a page evicted meanwhile does not return.
         let touched = |now: u64| (now & RESIDENT != 0).then_some(RESIDENT | (now & DIRTY) | dirty | stamp);
         word.fetch_update(Relaxed, Relaxed, touched).is_ok()
     }
@@ -109,7 +108,7 @@ impl Board {
     }
 
     /// Takes a page out of the cache.
-    pub(crate) fn let_go(&self, page: u64) -> Left {
+    pub(crate) fn evict(&self, page: u64) -> Left {
         let was = self.page(page).map_or(0, |word| word.swap(0, Relaxed));
         Left { was_dirty: was & DIRTY != 0 }
     }
@@ -123,7 +122,7 @@ impl Board {
         self.page(page).map_or(0, |word| word.load(Relaxed) & STAMP)
     }
 
-    /// Modelled time, where it is nobody's own.
+    /// Modelled time of all processes.
     #[inline]
     pub(crate) fn now_ps(&self) -> u64 {
         self.words()[NOW_PS].load(Relaxed).min(LATEST_PS)

@@ -1,4 +1,4 @@
-//! Slices: ranges of a region whose bytes lie in files of their own. Their names say all there is to know of them.
+//! Partitions: ranges of a region, each in a file of its own, whose name describes it.
 
 use std::fmt;
 use std::fs;
@@ -6,16 +6,16 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// A slice, as the name of its file says it.
+/// A partition, as described by its file's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SliceName {
+pub struct PartitionName {
     /// Which bytes of the region.
     pub range: Range<u64>,
     /// Who may open it.
     pub uid: u32,
 }
 
-impl SliceName {
+impl PartitionName {
     /// The file, beside that of the region.
     pub(crate) fn path_beside(&self, region: &Path) -> PathBuf {
         let mut name = region.as_os_str().to_owned();
@@ -37,23 +37,23 @@ impl SliceName {
     }
 }
 
-impl fmt::Display for SliceName {
+impl fmt::Display for PartitionName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, ".slice-{}-{}-{}", self.range.start, self.range.end, self.uid)
     }
 }
 
 /// The slices beside a region's file, by their place.
-pub(crate) fn beside(region: &Path) -> io::Result<Vec<SliceName>> {
+pub(crate) fn beside(region: &Path) -> io::Result<Vec<PartitionName>> {
     let folder = region.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Some(own) = region.file_name().and_then(|name| name.to_str()) else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
         let ending = name.to_str().and_then(|name| name.strip_prefix(own));
-        found.extend(ending.and_then(SliceName::parse));
+        found.extend(ending.and_then(PartitionName::parse));
     }
-    found.sort_by_key(|slice| slice.range.start);
+    found.sort_by_key(|partition| partition.range.start);
     Ok(found)
 }
 
@@ -66,15 +66,16 @@ mod tests {
     fn slices_are_found_by_their_names_and_nothing_else_is() {
         let folder = tempfile::tempdir().unwrap();
         let region = folder.path().join("region");
-        let slices = [SliceName { range: 0..4096, uid: 7 }, SliceName { range: 8192..1 << 40, uid: 1000 }];
-        for slice in slices.iter().rev() {
-            fs::write(slice.path_beside(&region), []).unwrap();
+        let partitions =
+            [PartitionName { range: 0..4096, uid: 7 }, PartitionName { range: 8192..1 << 40, uid: 1000 }];
+        for partition in partitions.iter().rev() {
+            fs::write(partition.path_beside(&region), []).unwrap();
         }
         for other in
             ["region", "region.slice-1", "region.slice-5-5-1", "region.slice-a-b-c", "regions.slice-0-1-1"]
         {
             fs::write(folder.path().join(other), []).unwrap();
         }
-        assert_eq!(beside(&region).unwrap(), slices);
+        assert_eq!(beside(&region).unwrap(), partitions);
     }
 }

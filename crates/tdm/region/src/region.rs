@@ -7,7 +7,7 @@ use crate::domain::Domain;
 use crate::error::RegionError;
 use crate::export::{Access, Export};
 use crate::memory::Memory;
-use crate::slice::SliceName;
+use crate::partition::PartitionName;
 use crate::window::Window;
 
 /// Memory of a device, mapped into this process, which owns it.
@@ -56,7 +56,7 @@ pub trait DeviceRegion: fmt::Debug + Send + Sync {
     /// Waits until it has.
     fn wait_for(&self, ticket: Ticket);
 
-    /// Has the cache let go of a range, unless it is pinned.
+    /// Has the cache released a range, unless it is pinned.
     ///
     /// # Errors
     /// [`RegionError::Range`], [`RegionError::Flash`].
@@ -69,7 +69,7 @@ pub trait DeviceRegion: fmt::Debug + Send + Sync {
     /// [`RegionError::Unsupported`] where the device has no such thing, or no room; [`RegionError::Range`].
     fn pin(&self, range: Range<u64>) -> Result<Pin, RegionError>;
 
-    /// Something that another process can map a range by. Only the range is told of; the descriptor itself gives all of the
+    /// Something that another process can map a range by. Only the range is reported; the descriptor itself gives all of the
     /// region, so that who is not trusted with that gets a [`slice`](Self::slice).
     ///
     /// # Errors
@@ -77,25 +77,25 @@ pub trait DeviceRegion: fmt::Debug + Send + Sync {
     fn export(&self, range: Range<u64>, access: Access) -> Result<Export, RegionError>;
 
     /// A range of the region as one of its own, whose bytes lie in a file that only one user may open: a client that has it can
-    /// reach nobody else's. Made if it is not there; what the region itself had in that range is not touched any more. A device
+    /// reach no other's. Made if it is not there; what the region itself had in that range is not touched any more. A device
     /// node has one such user, who is trusted with all of it.
     ///
     /// # Errors
     /// [`RegionError::Refused`] for a range that overlaps with another slice, and for a second user of a device node;
     /// [`RegionError::Range`], [`RegionError::System`].
-    fn slice(&self, range: Range<u64>, uid: u32) -> Result<Box<dyn DeviceRegion>, RegionError>;
+    fn partition(&self, range: Range<u64>, uid: u32) -> Result<Box<dyn DeviceRegion>, RegionError>;
 
     /// The slices there are, from whenever. That of a device node is nowhere written down.
     ///
     /// # Errors
     /// [`RegionError::System`].
-    fn slices(&self) -> Result<Vec<SliceName>, RegionError>;
+    fn partitions(&self) -> Result<Vec<PartitionName>, RegionError>;
 
-    /// Takes a slice away with all that is in it: its range is free, and whoever maps it still has memory that is nobody's.
+    /// Takes a slice away with all that is in it: its range is free, and the process that maps it still has memory that is free.
     ///
     /// # Errors
     /// [`RegionError::System`].
-    fn give_back(&self, slice: &SliceName) -> Result<(), RegionError>;
+    fn give_back(&self, partition: &PartitionName) -> Result<(), RegionError>;
 
     /// What happened so far.
     fn stats(&self) -> RegionStats;
@@ -145,7 +145,7 @@ impl Ticket {
 /// A range that stays resident while this lives.
 #[derive(Debug)]
 pub struct Pin {
-    /// Who is told when it is dropped; nobody where all memory is resident in any case.
+    /// Notified when it is dropped; no process where all memory is resident in any case.
     pub(crate) holder: Option<Box<dyn fmt::Debug + Send + Sync>>,
 }
 
@@ -175,7 +175,7 @@ pub struct RegionStats {
     pub misses: u64,
     /// Those among them that a load or a store waited for.
     pub blocking_touches: u64,
-    /// Pages that the cache let go of.
+    /// Pages that the cache released.
     pub evictions: u64,
     /// Bytes that were read from flash.
     pub from_flash_bytes: u64,

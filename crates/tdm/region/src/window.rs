@@ -83,7 +83,7 @@ impl Memory for Window {
         model.touch(at, into.len() as u64, false);
         let since_ps = model.now_ps();
         self.map.read_at(place(at), into)?;
-        model.pay(since_ps, model.terms.toll.read_ps(into.len() as u64));
+        model.pay(since_ps, model.terms.latency.read_ps(into.len() as u64));
         Ok(())
     }
 
@@ -104,7 +104,7 @@ impl Memory for Window {
         let since_ps = self.model.as_ref().map_or(0, Model::now_ps);
         stream_range(&self.map, place(at), from)?;
         if let Some(model) = &self.model {
-            model.pay(since_ps, model.terms.toll.write_back_ps(at, from.len() as u64));
+            model.pay(since_ps, model.terms.latency.write_back_ps(at, from.len() as u64));
         }
         Ok(())
     }
@@ -150,7 +150,7 @@ impl Memory for Window {
             Domain::PageSync => self.map.sync(place(at), place(len_bytes)).map_err(MemoryError::Sync)?,
         }
         if let Some(model) = &self.model {
-            model.pay(since_ps, model.terms.toll.write_back_ps(at, len_bytes));
+            model.pay(since_ps, model.terms.latency.write_back_ps(at, len_bytes));
         }
         Ok(())
     }
@@ -160,7 +160,7 @@ impl Memory for Window {
         let since_ps = self.model.as_ref().map_or(0, Model::now_ps);
         store_fence();
         if let Some(model) = self.model.as_ref().filter(|_| self.domain.needs_write_back()) {
-            model.pay(since_ps, model.terms.toll.fence_ps());
+            model.pay(since_ps, model.terms.latency.fence_ps());
         }
     }
 }

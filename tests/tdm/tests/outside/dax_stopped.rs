@@ -1,26 +1,26 @@
-//! Threads that stand still inside of a call of a file at home, or jump out of it, and whoever else has that file.
+//! Threads stopped inside a call on a DAX-resident file, or jumping out of one, beside other users of the file.
 
 use byway_tdm_engine::table::{Level, Why};
 use byway_tdm_tests::Actor;
 
-use crate::homes::{House, bytes};
-use crate::{KEEPER, place};
+use crate::dax::{DaxProgram, bytes};
+use crate::{DAEMON, place};
 
-/// A file at home, with bytes in it that only its home has, in which a thread stands still.
-fn standing(flags: &str, call: &str) -> House {
-    let mut house = with_unsynced(flags);
-    house.actor.does(&format!("still {call}"));
-    house
+/// A DAX-resident file with bytes only in device memory, and a thread stopped in a call on it.
+fn with_stopped(flags: &str, call: &str) -> DaxProgram {
+    let mut dax = with_unsynced(flags);
+    dax.actor.does(&format!("still {call}"));
+    dax
 }
 
-/// The same without anybody who does.
-fn with_unsynced(flags: &str) -> House {
-    let mut house = House::with(flags);
-    house.actor.does("write a 60 2; fdatasync a; write a 40 3");
-    house
+/// The same without a stopped thread.
+fn with_unsynced(flags: &str) -> DaxProgram {
+    let mut dax = DaxProgram::with(flags);
+    dax.actor.does("write a 60 2; fdatasync a; write a 40 3");
+    dax
 }
 
-/// What `standing` leaves of its file beside that.
+/// What [`with_stopped`] leaves of its file besides.
 fn before() -> Vec<u8> {
     [bytes(100, 1), bytes(60, 2), bytes(40, 3)].concat()
 }
@@ -31,14 +31,14 @@ fn put(file: &mut Vec<u8>, at: usize, data: &[u8]) {
     file[at..at + data.len()].copy_from_slice(data);
 }
 
-/// It is below as somebody stands still in it. Two seconds later its program asks for its home again, and is told that somebody has its lock.
-fn assert_below(house: &House) {
-    assert_eq!(house.level(), Level::Pass);
-    assert!(matches!(house.why(), Why::StandsStill | Why::Busy), "{:?}", house.why());
+/// Demoted past a stopped thread. Two seconds later its program requests the promotion, which is refused as the lock is held.
+fn assert_below(dax: &DaxProgram) {
+    assert_eq!(dax.level(), Level::Pass);
+    assert!(matches!(dax.why(), Why::HolderStopped | Why::Busy), "{:?}", dax.why());
 }
 
 #[test]
-fn calls_of_a_file_at_home_are_made_while_a_thread_stands_still_inside_of_a_write_of_it() {
+fn dax_calls_continue_while_a_thread_is_stopped_in_a_write() {
     for call in [
         "write a 5 4",
         "pwrite a 5 4 0",
@@ -53,9 +53,9 @@ fn calls_of_a_file_at_home_are_made_while_a_thread_stands_still_inside_of_a_writ
         "thread write a 5 4",
         "child write a 5 4",
     ] {
-        let mut house = standing("+c", "store pwrite a 300 5 50");
-        house.actor.does(call);
-        assert_eq!(house.actor.does("goes_on"), 300, "{call}");
+        let mut dax = with_stopped("+c", "store pwrite a 300 5 50");
+        dax.actor.does(call);
+        assert_eq!(dax.actor.does("goes_on"), 300, "{call}");
         let mut all = before();
         match call {
             "pwrite a 5 4 0" => put(&mut all, 0, &bytes(5, 4)),
@@ -63,88 +63,88 @@ fn calls_of_a_file_at_home_are_made_while_a_thread_stands_still_inside_of_a_writ
             _ => {}
         }
         put(&mut all, 50, &bytes(300, 5));
-        assert!(house.found() == all, "{call}");
+        assert!(dax.found() == all, "{call}");
     }
 }
 
 #[test]
-fn a_file_goes_below_for_whoever_waits_in_vain_and_comes_home_once_nobody_stands_still_in_it() {
-    let mut house = standing("+c", "store pwrite a 300 5 50");
-    house.actor.does("fdatasync a");
-    assert_below(&house);
-    house.actor.does("write a 7 6; fdatasync a");
-    assert_eq!(house.level(), Level::Pass);
-    house.actor.does("goes_on");
-    house.place.house(&house.session, &mut house.actor, 'a', "log");
+fn file_is_demoted_past_a_stopped_thread_and_promoted_later() {
+    let mut dax = with_stopped("+c", "store pwrite a 300 5 50");
+    dax.actor.does("fdatasync a");
+    assert_below(&dax);
+    dax.actor.does("write a 7 6; fdatasync a");
+    assert_eq!(dax.level(), Level::Pass);
+    dax.actor.does("goes_on");
+    dax.place.promote(&dax.session, &mut dax.actor, 'a', "log");
     let mut all = before();
     put(&mut all, 200, &bytes(7, 6));
     put(&mut all, 50, &bytes(300, 5));
-    assert!(house.found() == all);
+    assert!(dax.found() == all);
 }
 
 #[test]
-fn what_is_appended_by_who_stood_still_is_there_once_and_behind_what_others_appended_meanwhile() {
+fn append_of_a_stopped_thread_is_made_once_after_others() {
     for call in ["write a 300 5", "writev a 300 5"] {
-        let mut house = standing("+ca", &format!("store {call}"));
-        house.actor.does("write a 7 6; fdatasync a");
-        assert!(house.found() == [before(), bytes(7, 6)].concat());
-        assert_eq!(house.actor.does("goes_on"), 300);
-        house.actor.does("write a 9 7");
-        assert!(house.found() == [before(), bytes(7, 6), bytes(300, 5), bytes(9, 7)].concat(), "{call}");
+        let mut dax = with_stopped("+ca", &format!("store {call}"));
+        dax.actor.does("write a 7 6; fdatasync a");
+        assert!(dax.found() == [before(), bytes(7, 6)].concat());
+        assert_eq!(dax.actor.does("goes_on"), 300);
+        dax.actor.does("write a 9 7");
+        assert!(dax.found() == [before(), bytes(7, 6), bytes(300, 5), bytes(9, 7)].concat(), "{call}");
     }
 }
 
 #[test]
-fn what_is_written_at_the_position_by_who_stood_still_lies_before_what_others_wrote_there_meanwhile() {
-    let mut house = standing("+c", "store write a 300 5");
-    house.actor.does("write a 7 6; fdatasync a");
-    assert_eq!(house.actor.does("goes_on"), 300);
-    assert_eq!(house.actor.does("lseek a 0 1"), 507);
-    assert!(house.found() == [before(), bytes(300, 5), bytes(7, 6)].concat());
+fn write_of_a_stopped_thread_keeps_its_position() {
+    let mut dax = with_stopped("+c", "store write a 300 5");
+    dax.actor.does("write a 7 6; fdatasync a");
+    assert_eq!(dax.actor.does("goes_on"), 300);
+    assert_eq!(dax.actor.does("lseek a 0 1"), 507);
+    assert!(dax.found() == [before(), bytes(300, 5), bytes(7, 6)].concat());
 }
 
 #[test]
-fn a_read_in_which_a_thread_stood_still_moves_the_position_once() {
-    let mut house = standing("+c", "touch sum_parts_at a 50 0");
-    house.actor.does("pwrite a 7 6 150; fdatasync a");
-    assert!(house.actor.does("goes_on") > 0);
-    house.actor.does("lseek a 10 0");
-    house.place.house(&house.session, &mut house.actor, 'a', "log");
-    house.actor.does("still touch sum a 50");
-    assert_eq!(house.actor.does("lseek a 0 1"), 10);
-    assert!(house.actor.does("goes_on") > 0);
-    assert_eq!(house.actor.does("lseek a 0 1"), 60);
+fn read_of_a_stopped_thread_moves_the_position_once() {
+    let mut dax = with_stopped("+c", "touch sum_parts_at a 50 0");
+    dax.actor.does("pwrite a 7 6 150; fdatasync a");
+    assert!(dax.actor.does("goes_on") > 0);
+    dax.actor.does("lseek a 10 0");
+    dax.place.promote(&dax.session, &mut dax.actor, 'a', "log");
+    dax.actor.does("still touch sum a 50");
+    assert_eq!(dax.actor.does("lseek a 0 1"), 10);
+    assert!(dax.actor.does("goes_on") > 0);
+    assert_eq!(dax.actor.does("lseek a 0 1"), 60);
 }
 
 #[test]
-fn a_sync_and_a_cut_in_which_a_thread_stood_still_undo_nothing() {
+fn sync_and_truncation_of_a_stopped_thread_undo_nothing() {
     for (call, cut) in [("fdatasync a", None), ("fsync a", None), ("ftruncate a 130", Some(130))] {
-        let mut house = standing("+c", &format!("store {call}"));
-        house.actor.does("write a 70 6; fdatasync a; pwrite a 5 7 120; fdatasync a");
+        let mut dax = with_stopped("+c", &format!("store {call}"));
+        dax.actor.does("write a 70 6; fdatasync a; pwrite a 5 7 120; fdatasync a");
         let mut all = [before(), bytes(70, 6)].concat();
         put(&mut all, 120, &bytes(5, 7));
-        assert!(house.found() == all, "{call}");
-        assert_eq!(house.actor.does("goes_on"), 0);
+        assert!(dax.found() == all, "{call}");
+        assert_eq!(dax.actor.does("goes_on"), 0);
         all.truncate(cut.unwrap_or(all.len()));
-        assert!(house.found() == all, "{call}");
+        assert!(dax.found() == all, "{call}");
     }
 }
 
 #[test]
-fn whoever_opens_a_file_in_which_a_thread_stands_still_finds_every_byte_and_waits_for_no_lease() {
-    let mut house = standing("+c", "store pwrite a 300 5 50");
-    assert!(house.found() == before());
-    assert_eq!((house.level(), house.why()), (Level::Pass, Why::OpenElsewhere));
-    let mut other = Actor::unwitnessed(&house.place);
+fn open_past_a_stopped_thread_finds_every_byte_without_delay() {
+    let mut dax = with_stopped("+c", "store pwrite a 300 5 50");
+    assert!(dax.found() == before());
+    assert_eq!((dax.level(), dax.why()), (Level::Pass, Why::OpenElsewhere));
+    let mut other = Actor::unwitnessed(&dax.place);
     other.does("open a log w; pwrite a 9 6 60; fdatasync a");
-    assert_eq!(house.actor.does("goes_on"), 300);
+    assert_eq!(dax.actor.does("goes_on"), 300);
     let mut all = before();
     put(&mut all, 50, &bytes(300, 5));
-    assert!(house.found() == all);
+    assert!(dax.found() == all);
 }
 
 #[test]
-fn a_program_that_jumped_out_of_a_call_at_home_goes_on_with_its_file_below() {
+fn program_that_jumped_out_of_a_dax_call_continues_at_pass() {
     for call in [
         "store pwrite a 300 5 50",
         "store write a 300 5",
@@ -152,70 +152,70 @@ fn a_program_that_jumped_out_of_a_call_at_home_goes_on_with_its_file_below() {
         "touch sum_at a 50 0",
         "store ftruncate a 20",
     ] {
-        let mut house = with_unsynced("+c");
-        house.actor.does(&format!(
+        let mut dax = with_unsynced("+c");
+        dax.actor.does(&format!(
             "jump {call}; pwrite a 7 6 10; fdatasync a; thread pwrite a 8 7 20; thread fdatasync a"
         ));
-        house.actor.does("child pwrite a 9 8 30; ftruncate a 180; lseek a 0 2; write a 5 9; fdatasync a");
-        assert_below(&house);
+        dax.actor.does("child pwrite a 9 8 30; ftruncate a 180; lseek a 0 2; write a 5 9; fdatasync a");
+        assert_below(&dax);
         let mut all = before();
         put(&mut all, 10, &bytes(7, 6));
         put(&mut all, 20, &bytes(8, 7));
         put(&mut all, 30, &bytes(9, 8));
         all.truncate(180);
         all.extend(bytes(5, 9));
-        assert!(house.found() == all, "{call}");
+        assert!(dax.found() == all, "{call}");
     }
 }
 
 #[test]
-fn an_append_that_a_program_jumped_out_of_leaves_nothing_before_the_next_one() {
-    let mut house = with_unsynced("+ca");
-    house.actor.does("jump store write a 300 5; write a 7 6; fdatasync a; write a 8 7");
-    assert!(house.found() == [before(), bytes(7, 6), bytes(8, 7)].concat());
+fn abandoned_append_leaves_no_gap() {
+    let mut dax = with_unsynced("+ca");
+    dax.actor.does("jump store write a 300 5; write a 7 6; fdatasync a; write a 8 7");
+    assert!(dax.found() == [before(), bytes(7, 6), bytes(8, 7)].concat());
 }
 
 #[test]
-fn a_program_that_does_what_only_the_kernel_can_has_its_file_brought_below_and_does_not_do_it_itself() {
+fn kernel_only_call_has_the_daemon_demote_the_file() {
     for call in ["fallocate a 0 200 100", "close a", "write a 600000 5"] {
-        let mut house = with_unsynced("+c");
-        // It would be jumped out of where it touched its home.
-        let done = house.actor.asked(&format!("jump touch {call}"));
+        let mut dax = with_unsynced("+c");
+        // It would be abandoned at its first touch of device memory.
+        let done = dax.actor.asked(&format!("jump touch {call}"));
         assert!(done.starts_with("-1"), "{call}: {done}");
-        assert_eq!(house.level(), Level::Pass, "{call}");
+        assert_eq!(dax.level(), Level::Pass, "{call}");
     }
 }
 
-/// Another file comes home meanwhile, and stays as it is.
-fn comes_home_beside(house: &mut House, flags: &str) -> Vec<u8> {
-    house.actor.does(&format!("open b other {flags}; write b 900 8; fdatasync b"));
-    house.place.house(&house.session, &mut house.actor, 'b', "other");
-    house.actor.does("write b 50 9; fdatasync b");
+/// Another file is promoted meanwhile, and stays as it is.
+fn is_promoted_beside(dax: &mut DaxProgram, flags: &str) -> Vec<u8> {
+    dax.actor.does(&format!("open b other {flags}; write b 900 8; fdatasync b"));
+    dax.place.promote(&dax.session, &mut dax.actor, 'b', "other");
+    dax.actor.does("write b 50 9; fdatasync b");
     [bytes(900, 8), bytes(50, 9)].concat()
 }
 
 #[test]
-fn the_place_of_a_home_is_no_other_file_s_while_somebody_may_still_store_there() {
-    let mut house = standing("+c", "store pwrite a 300 5 50");
-    house.actor.does("fdatasync a");
-    let other = comes_home_beside(&mut house, "+c");
-    house.actor.does("goes_on");
-    assert!(std::fs::read(house.place.file("other")).unwrap() == other);
+fn place_is_not_reused_while_a_stopped_thread_may_store() {
+    let mut dax = with_stopped("+c", "store pwrite a 300 5 50");
+    dax.actor.does("fdatasync a");
+    let other = is_promoted_beside(&mut dax, "+c");
+    dax.actor.does("goes_on");
+    assert!(std::fs::read(dax.place.file("other")).unwrap() == other);
 }
 
 #[test]
-fn nor_is_it_under_another_daemon() {
+fn place_is_not_reused_by_another_daemon_either() {
     let place = place();
-    let mut keeper = place.unwitnessed_keeper(KEEPER);
+    let mut daemon = place.unwitnessed_daemon(DAEMON);
     let mut actor = Actor::unwitnessed(&place);
     actor.does("open a log +c; write a 100 1");
-    place.house(&place.session(), &mut actor, 'a', "log");
+    place.promote(&place.session(), &mut actor, 'a', "log");
     actor.does("still store pwrite a 300 5 50; fdatasync a");
-    keeper.kill();
-    let _next = place.unwitnessed_keeper(KEEPER);
+    daemon.kill();
+    let _next = place.unwitnessed_daemon(DAEMON);
     let mut other = Actor::unwitnessed(&place);
     other.does("open b other +c; write b 900 8; fdatasync b");
-    place.house(&place.session(), &mut other, 'b', "other");
+    place.promote(&place.session(), &mut other, 'b', "other");
     other.does("write b 50 9; fdatasync b");
     actor.does("goes_on");
     assert!(std::fs::read(place.file("other")).unwrap() == [bytes(900, 8), bytes(50, 9)].concat());
@@ -225,16 +225,16 @@ fn nor_is_it_under_another_daemon() {
 }
 
 #[test]
-fn nobody_waits_for_who_stands_still_in_a_file_of_a_daemon_that_is_gone() {
+fn no_thread_waits_for_a_stopped_one_without_a_daemon() {
     for has_next in [false, true] {
         let place = place();
-        let mut keeper = place.unwitnessed_keeper(KEEPER);
+        let mut daemon = place.unwitnessed_daemon(DAEMON);
         let mut actor = Actor::unwitnessed(&place);
         actor.does("open a log +c; write a 100 1");
-        place.house(&place.session(), &mut actor, 'a', "log");
+        place.promote(&place.session(), &mut actor, 'a', "log");
         actor.does("write a 50 2; fdatasync a; still store pwrite a 300 5 50");
-        keeper.kill();
-        let _next = has_next.then(|| place.unwitnessed_keeper(KEEPER));
+        daemon.kill();
+        let _next = has_next.then(|| place.unwitnessed_daemon(DAEMON));
         actor.does("write a 7 6; fdatasync a; pwrite a 9 8 10");
         let mut all = [bytes(100, 1), bytes(50, 2), bytes(7, 6)].concat();
         put(&mut all, 10, &bytes(9, 8));
@@ -246,10 +246,10 @@ fn nobody_waits_for_who_stands_still_in_a_file_of_a_daemon_that_is_gone() {
 }
 
 #[test]
-fn a_handler_that_outgrows_the_home_inside_of_a_write_there_has_the_file_brought_below() {
-    let mut house = House::with("+ca");
-    house.actor.does("write a 60 2; fdatasync a");
-    assert_eq!(house.actor.does("handle store write a 600000 7 write a 300 5"), 300);
-    assert_eq!(house.level(), Level::Pass);
-    assert!(house.found() == [bytes(100, 1), bytes(60, 2), bytes(600_000, 7), bytes(300, 5)].concat());
+fn handler_outgrowing_the_place_inside_a_write_demotes_the_file() {
+    let mut dax = DaxProgram::with("+ca");
+    dax.actor.does("write a 60 2; fdatasync a");
+    assert_eq!(dax.actor.does("handle store write a 600000 7 write a 300 5"), 300);
+    assert_eq!(dax.level(), Level::Pass);
+    assert!(dax.found() == [bytes(100, 1), bytes(60, 2), bytes(600_000, 7), bytes(300, 5)].concat());
 }

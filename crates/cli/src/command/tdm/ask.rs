@@ -15,14 +15,14 @@ use rustix::fs::{Mode, OFlags, open};
 use crate::files;
 
 /// How long the daemon has for an answer. It may have to sync a file.
-const PATIENCE: Duration = Duration::from_secs(60);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Connects to the daemon.
 ///
 /// # Errors
 /// Where none listens, with what helps.
 pub fn connect(socket: &Path) -> Result<Channel> {
-    Channel::connect(socket, PATIENCE).map_err(|cause| refused(socket, cause))
+    Channel::connect(socket, LOCK_TIMEOUT).map_err(|cause| refused(socket, cause))
 }
 
 fn refused(socket: &Path, cause: io::Error) -> anyhow::Error {
@@ -37,7 +37,7 @@ fn refused(socket: &Path, cause: io::Error) -> anyhow::Error {
     }
 }
 
-/// All that the daemon has to tell us.
+/// The daemon's report.
 ///
 /// # Errors
 /// A daemon that does not answer, or in no way that is understood.
@@ -81,8 +81,8 @@ impl NamedFile {
         Ok(Self { path, identified })
     }
 
-    /// What a report tells of it.
-    pub fn told_in<'r>(&self, report: &'r Report) -> Option<&'r FileReport> {
+    /// What a report describes it.
+    pub fn reported_in<'r>(&self, report: &'r Report) -> Option<&'r FileReport> {
         let key = key_words(self.identified?.key);
         report.users.iter().flat_map(|user| &user.files).find(|file| file.key == key)
     }

@@ -50,20 +50,19 @@ impl std::fmt::Display for Explained<'_> {
 
 impl<'r> Explained<'r> {
     fn of(file: &NamedFile, report: &'r Report, opened_by: Vec<Holder>) -> Self {
-        let told = file.told_in(report);
-        let user = report
-            .users
-            .iter()
-            .find(|user| told.is_some_and(|told| user.files.iter().any(|one| one.key == told.key)));
-        let mut sentences = match told.zip(user) {
-            Some((told, user)) => words::explained(&file.path, told, user),
+        let reported = file.reported_in(report);
+        let user = report.users.iter().find(|user| {
+            reported.is_some_and(|reported| user.files.iter().any(|one| one.key == reported.key))
+        });
+        let mut sentences = match reported.zip(user) {
+            Some((reported, user)) => words::explained(&file.path, reported, user),
             None => never_seen(file, report, &opened_by),
         };
         sentences.extend(opened_by.iter().filter(|holder| holder.writes && !holder.is_served).map(unserved));
         if report.region.is_emulated || report.region.domain == "volatile" {
             sentences.push(format!("The memory: {}.", words::region(&report.region)));
         }
-        Self { path: file.path.display().to_string(), file: told, opened_by, sentences }
+        Self { path: file.path.display().to_string(), file: reported, opened_by, sentences }
     }
 }
 
@@ -93,7 +92,7 @@ fn never_seen(file: &NamedFile, report: &Report, opened_by: &[Holder]) -> Vec<St
         said.push("Its file system is memory, where a sync costs nothing that could be spared.".to_owned());
     }
     if report.users.iter().any(|user| user.unlisted > 0) {
-        said.push("The board may have had no entry left for it, or it was opened where none can be made: by a signal handler or a child of vfork.".to_owned());
+        said.push("The shared file table may have had no entry left for it, or it was opened where none can be made: by a signal handler or a child of vfork.".to_owned());
     }
     match opened_by.iter().filter(|holder| holder.writes).count() {
         0 => said.push("No program that can be seen from here has it open for writing.".to_owned()),

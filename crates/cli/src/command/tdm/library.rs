@@ -26,7 +26,7 @@ pub fn serve_by(command: &mut Command, library: &Path, socket: &Path) {
 /// The library's file.
 ///
 /// # Errors
-/// When it is in none of its places, or where the loader cannot be told of it.
+/// When it is in none of its places, or where the loader cannot be looked at it.
 pub fn find(args: &TdmLibrary) -> Result<PathBuf> {
     let places = args.places();
     let found = places.iter().find_map(|place| std::fs::canonicalize(place).ok());

@@ -35,7 +35,7 @@ pub fn run(command: &TdmCommand, out: &mut impl Write, interrupt: &Interrupt) ->
         TdmCommand::Status(args) => status::run(args, out, interrupt),
         TdmCommand::Explain(args) => explain::run(args, out),
         TdmCommand::Pin(args) => {
-            let order = if args.level == PinLevel::Dax { Order::House } else { Order::Pin };
+            let order = if args.level == PinLevel::Dax { Order::Promote } else { Order::Pin };
             order::run(order, &args.file, out)
         }
         TdmCommand::Unpin(args) => order::run(Order::Unpin, args, out),

@@ -44,7 +44,7 @@ pub fn run(order: Order, args: &TdmFile, out: &mut impl Write) -> Result<()> {
     }
 }
 
-/// Why nobody knows a file.
+/// Why it is unknown a file.
 fn unknown(file: &Identified) -> String {
     let me = rustix::process::geteuid();
     if !me.is_root() && file.owner_uid != me.as_raw() {
@@ -72,12 +72,12 @@ fn pin(channel: &Channel, socket: &Path, file: &NamedFile, key: FileKey) -> Resu
     let order = |order| ask(channel, Request::Order(order, key), None);
     let (first, path) = (order(Order::Pin)?, file.path.as_path());
     // A session would make a part of the region for who has none.
-    if first.is_ok() || !is_on_our_board(channel, file)? {
+    if first.is_ok() || !is_in_our_table(channel, file)? {
         return Ok(first);
     }
     let session = Session::begin(socket)?;
-    // Root's board has no file of another user's: he pins his own.
-    let Some(entry) = session.board().find(key) else { return Ok(first) };
+    // Root's shared file table has no file of another user's: he pins his own.
+    let Some(entry) = session.file_table().find(key) else { return Ok(first) };
     let lower = lower_of(path);
     let below = lower.as_deref().unwrap_or(path);
     let file =
@@ -88,10 +88,10 @@ fn pin(channel: &Channel, socket: &Path, file: &NamedFile, key: FileKey) -> Resu
     }
 }
 
-fn is_on_our_board(channel: &Channel, file: &NamedFile) -> Result<bool> {
+fn is_in_our_table(channel: &Channel, file: &NamedFile) -> Result<bool> {
     let mut report = ask::report(channel)?;
     report.users.retain(|user| user.uid == rustix::process::geteuid().as_raw());
-    Ok(file.told_in(&report).is_some())
+    Ok(file.reported_in(&report).is_some())
 }
 
 fn ask(channel: &Channel, request: Request, file: Option<&File>) -> Result<Result<(), Why>> {
@@ -110,7 +110,7 @@ const fn name(order: Order) -> &'static str {
         Order::Evict => "evict",
         Order::Drain => "drain",
         Order::Prefetch => "prefetch",
-        Order::House => "house",
+        Order::Promote => "house",
     }
 }
 
@@ -131,7 +131,7 @@ impl fmt::Display for Done {
             "unpin" => "the policy decides of it again",
             "prefetch" if self.has_cache => "what it has of device memory is in the device's cache",
             "prefetch" => "what it has of device memory is resident, as there is no cache in front of it",
-            "house" => "pinned: device memory is its home from its next sync on",
+            "house" => "pinned: it is DAX-resident from its next sync on",
             "evict" => "synced below, and the kernel's alone",
             _ => "synced below, and absorbed as before",
         };

@@ -1,4 +1,4 @@
-//! `byway tdm recover`: what a region has is written back, and nobody is served.
+//! `byway tdm recover`: what a region has is written back, and no process is served.
 
 use std::fmt;
 use std::io::Write;
@@ -27,7 +27,7 @@ pub fn run(args: &TdmRecover, out: &mut impl Write) -> Result<()> {
     if let Place::Emu(path) = &described.place {
         ensure!(path.exists(), "{} does not exist, so that there is nothing to recover", path.display());
     }
-    // Nobody listens there.
+    // No daemon listens there.
     let options = serve::options(&args.region, default_socket(), RING_BYTES);
     let files = if args.forget { forget(&options, args.force) } else { recover(&options, args.force) }?;
     let left = files.iter().filter(|file| !file.outcome.is_done()).count();

@@ -1,4 +1,4 @@
-//! `byway tdm serve`: the daemon, until it is told to end.
+//! `byway tdm serve`: the daemon, until it is stopped.
 
 use std::fmt;
 use std::io::Write;
@@ -24,14 +24,14 @@ use crate::terminal::{on_signal, print_done};
 pub fn run(args: &TdmServe, out: &mut impl Write) -> Result<()> {
     let (say, asked) = channel();
     on_signal(move || {
-        // Whoever asks twice is heard once.
+        // The process that asks twice is heard once.
         let _ = say.send(());
     })?;
     let socket = args.socket.path();
     let rules = args.rules.as_deref().map(rules).transpose()?.unwrap_or_default();
     let options = Options {
         rules,
-        homing: args.homes.homing(),
+        promotion: args.homes.promotion(),
         ..options(&args.region, socket.clone(), args.log_size)
     };
     let daemon = Daemon::start(options)?;
@@ -39,7 +39,7 @@ pub fn run(args: &TdmServe, out: &mut impl Write) -> Result<()> {
     let begun = Begun { event: "listening", region: &region, recovered: daemon.recovered(), socket: &socket };
     print_done(out, args.json, &begun)?;
     out.flush()?;
-    // Whoever would say so lives as long as the process.
+    // The process that would say so lives as long as the process.
     let _ = asked.recv();
     let ended = Ended::of(&daemon.end());
     print_done(out, args.json, &ended)?;
@@ -59,7 +59,12 @@ pub fn options(region: &TdmRegion, socket: PathBuf, ring_bytes: u64) -> Options 
         domain: region.domain,
         ..Opening::default()
     };
-    Options { opening, boards: region.boards.clone(), ring_bytes, ..Options::new(&region.region, socket) }
+    Options {
+        opening,
+        file_tables: region.boards.clone(),
+        ring_bytes,
+        ..Options::new(&region.region, socket)
+    }
 }
 
 /// What is said once programs may come.

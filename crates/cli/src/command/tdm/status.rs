@@ -17,10 +17,10 @@ use crate::table::{Table, rate, time};
 use crate::terminal::{Interrupt, print_json};
 use crate::watch::{Screen, wait};
 
-/// A line of all that there is to tell of a file, with some of its reason.
+/// A line of the whole report of a file, with some of its reason.
 const WIDE_COLUMNS: usize = 150;
 
-/// Shows what the daemon has, until it is told to end.
+/// Shows what the daemon has, until it is stopped.
 ///
 /// # Errors
 /// When no daemon answers. On a terminal one that ended is asked again.
@@ -82,7 +82,7 @@ fn show(
     Ok(())
 }
 
-/// Names of files that the daemon has not been told, from who has them open.
+/// Names of files that the daemon does not know, from who has them open.
 #[derive(Default)]
 struct Names(HashMap<[u64; 3], PathBuf>);
 
@@ -137,7 +137,7 @@ fn write_user(user: &UserReport, columns: Option<usize>, f: &mut fmt::Formatter<
         let files = counted(user.unlisted, "file");
         writeln!(
             f,
-            "WARNING {files} found no entry on the board, and stay with the kernel until nobody has them open"
+            "WARNING {files} found no entry in the shared file table, and stay with the kernel until all programs have closed them"
         )?;
     }
     for UnservedOpens { opens, why } in &user.unserved {
@@ -153,11 +153,11 @@ fn write_user(user: &UserReport, columns: Option<usize>, f: &mut fmt::Formatter<
     }
     match gone.len() as u64 {
         0 => Ok(()),
-        count => writeln!(f, "\n{} that nobody has open now", counted(count, "more file")),
+        count => writeln!(f, "\n{} that no program has open now", counted(count, "more file")),
     }
 }
 
-/// Whoever syncs most now goes first, then who is served best and did.
+/// The process that syncs most now goes first, then who is served best and did.
 fn sort(files: &mut [&FileReport]) {
     files.sort_by_key(|file| {
         let now = file.syncs_a_second.round() as u64;
@@ -270,8 +270,8 @@ mod tests {
     #[test]
     fn a_narrow_terminal_has_the_end_of_the_path_and_the_reason() {
         let long = file("/srv/some/where/far/below/this/folder/appendonly.aof", "ABSORB", 9, 90_000.0);
-        let told = narrow_table(&[&long], 80).to_string();
-        let line: String = told.lines().last().unwrap().chars().take(80).collect();
+        let reported = narrow_table(&[&long], 80).to_string();
+        let line: String = reported.lines().last().unwrap().chars().take(80).collect();
         assert_eq!(line, "…s/folder/appendonly.aof  ABSORB  90 k/s      7  why");
     }
 }

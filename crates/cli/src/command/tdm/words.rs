@@ -33,17 +33,14 @@ pub fn recovered(file: &RecoveredFile) -> String {
             format!("{path}: {}, {}", written_back(*records), human(*data_bytes))
         }
         Outcome::Returned { data_bytes } => {
-            format!(
-                "{path}: device memory was its home, and all of it was written back, {}",
-                human(*data_bytes)
-            )
+            format!("{path}: it was DAX-resident, and all of it was written back, {}", human(*data_bytes))
         }
         Outcome::Damaged { records } => format!(
             "{path}: DAMAGED: {} up to a broken one, and what was acknowledged behind it is gone; its log is left",
             written_back(*records)
         ),
         Outcome::DamagedSlot { slot, is_freed: false } => format!(
-            "{path}: DAMAGED: what slot {slot} of its table says cannot be read, so that nobody knows whose log it was; it is left, and \
+            "{path}: DAMAGED: what slot {slot} of its table says cannot be read, so that its log's owner is unknown; it is left, and \
              nothing is served (`byway tdm recover --force` gives its room back)"
         ),
         Outcome::DamagedSlot { slot, is_freed: true } => {
@@ -73,7 +70,7 @@ fn written_back(records: u64) -> String {
     format!("{} {verb} written back", counted(records, "record"))
 }
 
-/// A file's name; one that nobody has told of goes by its number.
+/// A file's path, or its number if the path is unknown.
 pub fn name(file: &FileReport) -> String {
     let number = || {
         let [device, inode, _] = file.key;
@@ -88,7 +85,7 @@ pub fn cache(cache: &CacheReport) -> String {
     let ([resident, room], pages) =
         ([cache.resident_bytes, cache.bytes].map(human), counted(cache.evictions, "page"));
     format!(
-        "{resident} of {room} resident; touches: {hits} found their page, {waits} waited for flash; {pages} let go of"
+        "{resident} of {room} resident; touches: {hits} found their page, {waits} waited for flash; {pages} evicted"
     )
 }
 

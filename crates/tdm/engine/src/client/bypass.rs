@@ -1,5 +1,5 @@
-//! What is done past a file's lock, which this thread has below the signal handler that it is in, or whose holder stands still: the kernel does it, and
-//! what was logged before is over with the next real sync.
+//! Changes and syncs that bypass a file's lock: in a signal handler that interrupted its holder, or while the holder is stopped. The kernel does
+//! them; the next real sync ends the log ([decision 53](../../../../../docs/decisions/0053-bypassing-a-stopped-lock-holder.md)).
 
 use crate::log::{Begun, RingPlace};
 use crate::table::{Counted, Entry};
@@ -7,39 +7,39 @@ use byway_sys::robust::Held;
 use byway_sys::time::file_time_ms;
 
 use crate::client::file::{Errno, OpenFile};
+use crate::client::reentrancy::ReentrancyGuard;
 use crate::client::session::Session;
-use crate::client::turn::Turn;
 
-/// A file's lock, unless it is this thread's already, or whoever has it stands still: then one goes past it.
+/// Takes the file's lock. `None` if this thread holds it already or its holder is stopped: the caller bypasses it.
 #[inline]
-pub(super) fn hold(entry: Entry<'_>) -> Option<(Turn, Held<'_>)> {
-    let turn = Turn::take()?;
-    Some((turn, entry.lock_or_pass().ok()?))
+pub(super) fn hold(entry: Entry<'_>) -> Option<(ReentrancyGuard, Held<'_>)> {
+    let guard = ReentrancyGuard::take()?;
+    Some((guard, entry.lock_or_bypass().ok()?))
 }
 
 impl OpenFile<'_> {
-    /// Does something by `real` that no record tells of, whoever holds the lock; the next sync is a real one.
-    pub(super) fn past<R>(&self, real: impl FnOnce() -> R) -> R {
-        self.session().announce_past(*self.entry());
-        let passing = self.entry().cursor().pass();
+    /// Makes a change without a record by `real`, regardless of the lock. The next sync is a real one.
+    pub(super) fn bypass<R>(&self, real: impl FnOnce() -> R) -> R {
+        self.session().announce_bypass(*self.entry());
+        let pass_call = self.entry().cursor().bypass();
         let result = real();
-        drop(passing);
+        drop(pass_call);
         self.entry().counters().add(Counted::Suspended, 1);
         result
     }
 }
 
 impl Session {
-    fn announce_past(&self, entry: Entry<'_>) {
+    fn announce_bypass(&self, entry: Entry<'_>) {
         let ring = entry.ring();
         let is_its = || entry.is_logged_in(ring);
         if let Some(absorber) = self.absorber_in(entry, ring).filter(|_| is_its()) {
-            absorber.announce_past(file_time_ms(), is_its);
+            absorber.announce_bypass(file_time_ms(), is_its);
         }
     }
 
-    /// Syncs a file below and ends its log up to here, whoever holds the lock.
-    pub(super) fn sync_past(
+    /// Really syncs a file and ends its log, regardless of the lock.
+    pub(super) fn sync_in_bypass(
         &self,
         entry: Entry<'_>,
         below: impl FnOnce() -> Result<(), Errno>,
@@ -47,15 +47,15 @@ impl Session {
         let ring = entry.ring();
         match self.absorber_in(entry, ring).filter(|_| entry.is_logged_in(ring)) {
             Some(absorber) => {
-                let begun = absorber.begin_past();
-                self.synced_past(entry, (begun, ring), below())
+                let begun = absorber.begin_bypass();
+                self.synced_in_bypass(entry, (begun, ring), below())
             }
             None => below(),
         }
     }
 
-    /// A real sync of a file is done that began when it had that ring.
-    pub(super) fn synced_past(
+    /// A real sync is done that began when the file had that ring.
+    pub(super) fn synced_in_bypass(
         &self,
         entry: Entry<'_>,
         (begun, ring): (Begun, RingPlace),
@@ -63,7 +63,7 @@ impl Session {
     ) -> Result<(), Errno> {
         let is_its = || entry.is_logged_in(ring);
         match self.absorber_in(entry, ring).filter(|_| is_its()) {
-            Some(absorber) => absorber.synced_past(begun, result, is_its),
+            Some(absorber) => absorber.synced_in_bypass(begun, result, is_its),
             None => result,
         }
     }

@@ -1,10 +1,10 @@
-//! Which descriptors of this process are of files that somebody may serve.
+//! Descriptors of this process whose files may be served.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::table::EntryIndex;
 
-/// Descriptors that are looked at: higher ones are the kernel's alone.
+/// Descriptors from this number on are never served.
 const FDS: usize = 1 << 16;
 
 const APPENDS: u32 = 1 << 31;
@@ -13,26 +13,26 @@ const WRITES_ONLY: u32 = 1 << 30;
 /// What is known of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listed {
-    /// The file's entry on the board.
+    /// Index of the file's entry in the shared file table.
     pub entry: EntryIndex,
-    /// It was opened to append (O_APPEND): every write goes to the end.
+    /// Opened with O_APPEND.
     pub appends: bool,
-    /// It was opened to be written alone (O_WRONLY): writes and seeks move its position, and nothing else.
+    /// Opened with O_WRONLY: only writes and seeks move its position.
     pub writes_only: bool,
 }
 
-/// A word for every descriptor. A child has it as it was when it was forked.
+/// One word for each descriptor. A forked child has a copy.
 #[derive(Debug)]
 pub struct FdTable([AtomicU32; FDS]);
 
 impl FdTable {
-    /// With nothing in it.
+    /// An empty table.
     #[must_use]
     pub const fn new() -> Self {
         Self([const { AtomicU32::new(0) }; FDS])
     }
 
-    /// What a descriptor is, if it is listed.
+    /// A listed descriptor.
     #[inline]
     #[must_use]
     pub fn get(&self, fd: i32) -> Option<Listed> {
@@ -47,7 +47,7 @@ impl FdTable {
         })
     }
 
-    /// Lists a descriptor; says whether there is a place for it.
+    /// Lists a descriptor. `false` if its number is too large.
     pub fn list(&self, fd: i32, listed: Listed) -> bool {
         let Some(slot) = self.slot(fd) else { return false };
         let appends = if listed.appends { APPENDS } else { 0 };
@@ -56,7 +56,7 @@ impl FdTable {
         true
     }
 
-    /// Forgets a descriptor: before it is closed, as its number may be another file's the moment after.
+    /// Forgets a descriptor. Call before it is closed: its number may be reused at once.
     #[inline]
     pub fn forget(&self, fd: i32) {
         if let Some(slot) = self.slot(fd).filter(|slot| slot.load(Ordering::Relaxed) != 0) {
@@ -64,7 +64,7 @@ impl FdTable {
         }
     }
 
-    /// Has `to` be what `from` is: they are one open file.
+    /// Copies an entry: both descriptors share one open file (dup).
     pub fn copy(&self, from: i32, to: i32) {
         match self.get(from) {
             Some(listed) => drop(self.list(to, listed)),
@@ -72,7 +72,7 @@ impl FdTable {
         }
     }
 
-    /// Every descriptor that is listed, with its number.
+    /// All listed descriptors with their numbers.
     pub fn all(&self) -> impl Iterator<Item = (i32, Listed)> {
         (0..FDS as i32).filter_map(|fd| Some((fd, self.get(fd)?)))
     }
@@ -96,7 +96,7 @@ mod tests {
     static TABLE: FdTable = FdTable::new();
 
     #[test]
-    fn a_descriptor_is_what_it_was_listed_as_until_it_is_forgotten() {
+    fn listed_descriptor_is_found_until_forgotten() {
         let listed = Listed { entry: EntryIndex(0), appends: true, writes_only: true };
         assert!(TABLE.list(5, listed));
         TABLE.copy(5, 9);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_no_descriptor_has_are_not_listed() {
+    fn invalid_descriptors_are_not_listed() {
         for fd in [-1, FDS as i32, i32::MAX] {
             assert!(!TABLE.list(fd, Listed { entry: EntryIndex(1), appends: false, writes_only: false }));
             TABLE.forget(fd);

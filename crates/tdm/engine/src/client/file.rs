@@ -1,36 +1,36 @@
-//! What is done with an open file at its level.
+//! Calls on an open file at its level.
 //!
-//! At PASS a call is the real one, with a look at the level before and one after: a file that was promoted meanwhile has its log
-//! suspended, so that the next sync is a real one. At ABSORB the real call and its record are made under the file's lock, or past it.
+//! At PASS a call is the real one, with the level loaded before and after it: the log of a file that was promoted meanwhile is suspended, so
+//! that the next sync is a real one. At ABSORB the real call and its record are made under the file's lock, or bypass it.
 
 use std::os::fd::BorrowedFd;
 
 use crate::log::{Absorber, Begun, RingPlace, Source, SyncStep};
-use crate::table::{Counted, Entry, Level, Standing, Timed, Why};
+use crate::table::{Counted, Entry, Level, LevelState, Timed, Why};
 use byway_sys::time::{file_time_ms, monotonic_ns};
 use byway_tdm_region::Window;
 
+use crate::client::bypass::hold;
 use crate::client::fds::Listed;
-use crate::client::past::hold;
+use crate::client::reentrancy::ReentrancyGuard;
 use crate::client::session::Session;
 use crate::client::timed::{Shadow, Watch};
-use crate::client::turn::Turn;
 
-/// A file is worth asking for once three syncs came in this time.
+/// Ask the daemon once three syncs came within this time.
 const WORTH_NS: u64 = 100_000_000;
 
-/// After a refusal it is not asked again for so long.
+/// Wait this long before asking again after a refusal.
 const ASK_AGAIN_NS: u64 = 2_000_000_000;
 
-/// An error number.
+/// An error number (errno).
 pub type Errno = i32;
 
-/// How much of a file is synced.
+/// What a sync covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// Its bytes, and the size that it takes to read them (fdatasync).
+    /// Data and size (fdatasync).
     Data,
-    /// Its owner, mode, times and extended attributes too (fsync).
+    /// Also owner, mode, times and extended attributes (fsync).
     All,
 }
 
@@ -39,11 +39,11 @@ pub enum Extent {
 pub enum Wrote {
     /// To this offset.
     At(u64),
-    /// Somewhere.
+    /// Not known.
     Unknown,
 }
 
-/// An open file that is listed.
+/// An open file with an entry in the shared file table.
 #[derive(Debug)]
 pub struct OpenFile<'s> {
     session: &'s Session,
@@ -68,7 +68,7 @@ impl<'s> OpenFile<'s> {
         &self.entry
     }
 
-    /// The program and its daemon.
+    /// Its session.
     pub(super) const fn session(&self) -> &'s Session {
         self.session
     }
@@ -78,28 +78,27 @@ impl<'s> OpenFile<'s> {
         self.file
     }
 
-    /// Whether every write goes to the end.
+    /// Whether it was opened with O_APPEND.
     #[must_use]
     pub const fn appends(&self) -> bool {
         self.listed.appends
     }
 
-    /// Whether every write goes to the end, and the open file's position is behind what was written last for as long as its lock is
-    /// held: seeks wait for that.
+    /// Whether the open file's position is the end of the last write while the file's lock is held: appended, and seeks take the lock.
     #[must_use]
     pub const fn appends_alone(&self) -> bool {
         self.listed.appends && self.listed.writes_only
     }
 
-    /// Whether the kernel alone serves it now.
+    /// Whether the file is at PASS.
     #[inline]
     #[must_use]
     pub fn is_at_pass(&self) -> bool {
         self.entry.level() == Level::Pass
     }
 
-    /// Writes by `real`, which returns what the system's call does: bytes, or less than zero. `whereto` is asked where these
-    /// bytes went, right after them and under the file's lock; `source` has them once more.
+    /// Writes by `real`, which returns bytes or a negative value like the system call. `whereto` returns where the bytes went; it is called right
+    /// after, under the file's lock. `source` reads the same bytes again.
     #[inline]
     pub fn write<S: Source>(
         &self,
@@ -111,15 +110,15 @@ impl<'s> OpenFile<'s> {
             return self.pass(real);
         }
         let mut watch = Watch::of_write(self.entry.counters());
-        let Some((_turn, _held)) = hold(self.entry) else { return self.past(real) };
-        let standing = self.entry.standing();
+        let Some((_guard, _lock)) = hold(self.entry) else { return self.bypass(real) };
+        let level_state = self.entry.level_state();
         let before = watch.lap();
-        let absorber = self.announced(standing);
+        let absorber = self.announced(level_state);
         let wrote = real();
         let below = watch.lap();
         if wrote > 0 {
             count_write(self.entry, wrote);
-            self.log(absorber.filter(|_| !standing.is_barred), wrote, whereto, source);
+            self.log(absorber.filter(|_| !level_state.is_barred), wrote, whereto, source);
             watch.record(self.entry.times(), Timed::LowerWrite, below);
             let added = watch.lap().zip(before).map(|(behind, before)| before + behind);
             watch.record(self.entry.times(), Timed::LevelWrite, added);
@@ -127,33 +126,33 @@ impl<'s> OpenFile<'s> {
         wrote
     }
 
-    /// Writes by `real` at PASS. Nothing is held meanwhile: a thread may be cancelled in it.
+    /// Writes by `real` at PASS. No lock is held: the thread may be cancelled inside.
     #[inline]
     pub fn pass(&self, real: impl FnOnce() -> isize) -> isize {
         write_at_pass(self.entry, real)
     }
 
-    /// Moves the open file's position by `real`: not between a write and the question where it went.
+    /// Moves the open file's position by `real`, under the lock: not between a write and the query of its position.
     pub fn seek<R>(&self, real: impl FnOnce() -> R) -> R {
         match hold(self.entry) {
             Some(_alone) => real(),
-            None => self.past(real),
+            None => self.bypass(real),
         }
     }
 
-    /// Does something by `real` that no record tells of. Records from before are synced below first, as somebody else may keep what is
-    /// done here (O_DSYNC, sync, a bare call), and they would undo it; the next sync is a real one.
+    /// Makes a change without a record by `real`. Earlier records are retired by a real sync first, as another process may persist the change
+    /// (O_DSYNC, sync, a bare system call) and the records would undo it. The next sync is a real one.
     pub fn unseen<R>(&self, below: impl Fn() -> Result<(), Errno>, real: impl FnOnce() -> R) -> R {
         if self.is_at_pass() {
             return self.pass_any(real);
         }
-        self.past(|| {
+        self.bypass(|| {
             self.session.settle_here(self.entry, below);
             real()
         })
     }
 
-    /// Syncs; `below` is the system's call, of as much.
+    /// Syncs the file. `below` is the system call of the same extent.
     ///
     /// # Errors
     /// The system's error number, or the one that an earlier sync failed with.
@@ -164,7 +163,7 @@ impl<'s> OpenFile<'s> {
         if self.is_at_pass() {
             return self.sync_at_pass(now, since_third, below);
         }
-        let Some(_turn) = Turn::take() else { return self.sync_past(below) };
+        let Some(_guard) = ReentrancyGuard::take() else { return self.sync_in_bypass(below) };
         let changes = self.unkept(extent);
         let shadow = Shadow::due(self.entry.counters(), now);
         let result = self.sync_absorbed(shadow, changes.is_some(), below);
@@ -172,7 +171,7 @@ impl<'s> OpenFile<'s> {
         result.inspect(|()| self.keep(changes))
     }
 
-    /// Changes beside its bytes that only a real sync of so much keeps.
+    /// Attribute changes that only a real sync of this extent persists.
     #[inline]
     pub(super) fn unkept(&self, extent: Extent) -> Option<u64> {
         match extent {
@@ -181,7 +180,7 @@ impl<'s> OpenFile<'s> {
         }
     }
 
-    /// A real sync kept them.
+    /// Records that a real sync covered these changes.
     #[inline]
     pub(super) fn keep(&self, changes: Option<u64>) {
         if let Some(changes) = changes {
@@ -196,7 +195,7 @@ impl<'s> OpenFile<'s> {
         has_changes: bool,
         below: impl Fn() -> Result<(), Errno>,
     ) -> Result<(), Errno> {
-        let Ok(held) = self.entry.lock_or_pass() else { return self.sync_past(below) };
+        let Ok(held) = self.entry.lock_or_bypass() else { return self.sync_in_bypass(below) };
         let ring = self.entry.ring();
         let step = self.step(has_changes || shadow.goes_below());
         drop(held);
@@ -211,8 +210,7 @@ impl<'s> OpenFile<'s> {
         }
     }
 
-    /// Cuts the file to a size by `real`, or has it grow to it: a record goes before, so that none from before undoes it. `below` is
-    /// the system's sync.
+    /// Truncates or extends the file by `real`. The record goes first, so that no earlier record undoes it. `below` is the real sync.
     pub fn cut(
         &self,
         size_bytes: u64,
@@ -222,26 +220,26 @@ impl<'s> OpenFile<'s> {
         if self.is_at_pass() {
             return self.pass_any(real);
         }
-        let Some((_turn, _held)) = hold(self.entry) else { return self.unseen(below, real) };
-        let Some(absorber) = self.announced(self.entry.standing()) else { return self.past(real) };
+        let Some((_guard, _lock)) = hold(self.entry) else { return self.unseen(below, real) };
+        let Some(absorber) = self.announced(self.entry.level_state()) else { return self.bypass(real) };
         if absorber.cutting(size_bytes).is_err() {
             let _ = settle_held(&absorber, &below);
             self.entry.cursor().suspend();
         }
         let result = real();
         if result != 0 {
-            // A record tells of a cut that never was.
+            // The recorded truncation failed.
             self.entry.cursor().suspend();
             let _ = settle_held(&absorber, &below);
         }
         result
     }
 
-    /// Something that is not seen may write it from now on: no record may undo that, and every sync is a real one.
+    /// Bars the file: something may write it without records from now on. Every later sync is a real one.
     pub fn bar(&self, why: Why, below: impl Fn() -> Result<(), Errno>) {
         self.entry.bar(why);
-        // Where that fails, who knows of it alone is told: every sync goes on at home.
-        let _ = self.leave_home(why, &below);
+        // If that fails, the file stays DAX-resident and its syncs go on there.
+        let _ = self.demote(why, &below);
         self.session.settle_here(self.entry, below);
     }
 
@@ -251,10 +249,10 @@ impl<'s> OpenFile<'s> {
         result
     }
 
-    /// The file's log, if it has one, which says until when the file may be written: before it is.
+    /// The file's log, with the time limit of its writes announced first.
     #[inline]
-    fn announced(&self, standing: Standing) -> Option<Absorber<'_, Window>> {
-        if standing.level != Level::Absorb {
+    fn announced(&self, level_state: LevelState) -> Option<Absorber<'_, Window>> {
+        if level_state.level != Level::Absorb {
             return None;
         }
         let absorber = self.session.absorber(self.entry)?;
@@ -277,15 +275,14 @@ impl<'s> OpenFile<'s> {
         }
     }
 
-    /// What a sync has to do, by the file's log or because it has to be a real one; `None` where only the system's own call will do. With the
-    /// lock held.
+    /// What a sync has to do by the file's log. `None` where only the system call will do. The caller holds the lock.
     fn step(&self, goes_below: bool) -> Option<SyncStep> {
-        let standing = self.entry.standing();
-        if standing.level != Level::Absorb {
+        let level_state = self.entry.level_state();
+        if level_state.level != Level::Absorb {
             return None;
         }
-        if standing.is_barred {
-            // Until the daemon takes it down, which may be never.
+        if level_state.is_barred {
+            // Until the daemon demotes the file.
             self.entry.cursor().suspend();
         }
         let absorber = self.session.absorber(self.entry)?;
@@ -302,11 +299,11 @@ impl<'s> OpenFile<'s> {
         below: impl Fn() -> Result<(), Errno>,
     ) -> Result<(), Errno> {
         let result = self.timed(shadow == Shadow::Second, below);
-        let Ok(_held) = self.entry.lock_or_pass() else {
-            return self.session.synced_past(self.entry, (begun, ring), result);
+        let Ok(_guard) = self.entry.lock_or_bypass() else {
+            return self.session.synced_in_bypass(self.entry, (begun, ring), result);
         };
         if self.entry.ring() != ring {
-            // It was let go and absorbed anew meanwhile: what began before knows nothing of that log.
+            // The file was released and absorbed again meanwhile: the sync covers nothing of the new log.
             return result;
         }
         match self.session.absorber(self.entry) {
@@ -321,7 +318,7 @@ impl<'s> OpenFile<'s> {
         since_third: u64,
         below: impl Fn() -> Result<(), Errno>,
     ) -> Result<(), Errno> {
-        // The first has the file itself to bring down as well.
+        // The first of the pair also writes back the file's older dirty pages.
         let is_comparable = self.entry.counters().get(Counted::Syncs) > 1;
         let result = self.timed(is_comparable, below);
         let is_wanted = self.entry.counters().get(Counted::Wanted) != 0;
@@ -331,11 +328,11 @@ impl<'s> OpenFile<'s> {
         result
     }
 
-    fn sync_past(&self, below: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
-        self.session.sync_past(self.entry, || self.timed(false, &below))
+    fn sync_in_bypass(&self, below: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+        self.session.sync_in_bypass(self.entry, || self.timed(false, &below))
     }
 
-    /// A real sync. One that has the bytes of its own commit alone to bring down says what a sync costs below.
+    /// A real sync. If `is_comparable`, its time is counted as what a sync costs below.
     fn timed(&self, is_comparable: bool, below: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
         let began = monotonic_ns();
         let result = below();
@@ -350,23 +347,23 @@ impl<'s> OpenFile<'s> {
 
     #[cold]
     fn ask_to_absorb(&self, now: u64) {
-        let standing = self.entry.standing();
+        let level_state = self.entry.level_state();
         let counters = self.entry.counters();
-        if standing.is_barred || now < counters.get(Counted::AskAgainNs) {
+        if level_state.is_barred || now < counters.get(Counted::AskAgainNs) {
             return;
         }
-        let Some(_turn) = Turn::take() else { return };
-        // Whoever else comes meanwhile does not ask too.
+        let Some(_guard) = ReentrancyGuard::take() else { return };
+        // Set before asking: other threads do not ask meanwhile.
         counters.set(Counted::AskAgainNs, now + ASK_AGAIN_NS);
         match self.session.ask_to_absorb(self.entry, self.file) {
             Some(why) => self.entry.explain(why),
-            // Its pages are mapped here now, not each by the first write that comes to it.
+            // Map the log's pages now, not at the first write of each.
             None => self.session.map_ahead(self.entry.ring()),
         }
     }
 }
 
-/// Writes by `real` a file that the kernel alone serves.
+/// Writes by `real` at PASS.
 #[inline(always)]
 pub(super) fn write_at_pass(entry: Entry<'_>, real: impl FnOnce() -> isize) -> isize {
     let watch = Watch::of_write(entry.counters());
@@ -386,7 +383,7 @@ fn count_write(entry: Entry<'_>, wrote: isize) {
     counters.add(Counted::WrittenBytes, wrote.unsigned_abs() as u64);
 }
 
-/// A real sync and the end of every record before it, with the lock held.
+/// Really syncs and retires all earlier records. The caller holds the lock.
 pub(super) fn settle_held(
     absorber: &Absorber<'_, Window>,
     below: &impl Fn() -> Result<(), Errno>,

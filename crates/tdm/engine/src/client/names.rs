@@ -1,5 +1,4 @@
-//! Files by their names, before something is done to these: one that is served is taken down to the kernel first, as its log says
-//! where it was.
+//! Changes of names: a served file is demoted first, since its log names it by path.
 
 use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
@@ -10,25 +9,25 @@ use rustix::fs::AtFlags;
 use crate::client::file::Errno;
 use crate::client::session::Session;
 
-/// A name in a folder. `flags` say whether a link at its end is followed.
+/// A name in a folder. `flags` as for statx(2).
 #[derive(Debug, Clone, Copy)]
 pub struct Name<'n> {
-    /// The folder.
+    /// The folder that the path starts at.
     pub folder: BorrowedFd<'n>,
-    /// From there.
+    /// The path.
     pub path: &'n CStr,
-    /// How it is followed.
+    /// AT_ flags: how a link at the end is followed.
     pub flags: AtFlags,
 }
 
 impl Session {
-    /// Whether a file is served, by its name.
+    /// Whether the file of this name is served.
     #[must_use]
     pub fn is_served(&self, name: Name<'_>) -> bool {
-        self.named(name).is_some_and(|(entry, _)| entry.standing().level != Level::Pass)
+        self.named(name).is_some_and(|(entry, _)| entry.level_state().level != Level::Pass)
     }
 
-    /// Does something by `real` to a file that has a name, or to this name. `sync_all` syncs all that there is.
+    /// Changes a file by its name, or the name itself, by `real`. `sync_all` really syncs everything.
     pub fn change<R>(
         &self,
         name: Name<'_>,
@@ -38,12 +37,14 @@ impl Session {
         let found = self.named(name).map(|(entry, _)| entry);
         found.inspect(|entry| self.take_down(*entry, sync_all));
         let result = real();
-        // Who began to serve it meanwhile does not know.
-        found.filter(|entry| entry.standing().level != Level::Pass).inspect(|entry| entry.cursor().suspend());
+        // The daemon may have begun to serve it meanwhile.
+        found
+            .filter(|entry| entry.level_state().level != Level::Pass)
+            .inspect(|entry| entry.cursor().suspend());
         result
     }
 
-    /// Takes a name away by `real`: a file that has others goes on, and its log may say this one.
+    /// Removes a name by `real`. A file with other names is demoted first, as its log may name this one.
     pub fn unname<R>(
         &self,
         name: Name<'_>,
@@ -55,24 +56,24 @@ impl Session {
         real()
     }
 
-    /// Has a file that is served taken down to the kernel.
+    /// Has a served file demoted to PASS.
     pub fn take_down(&self, entry: Entry<'_>, sync_all: impl Fn() -> Result<(), Errno>) {
-        let is_down = || entry.standing().level == Level::Pass;
-        // Nobody answered before, and nothing is left to be done.
-        let is_over = || entry.standing().is_barred && entry.cursor().kept_bytes() == 0;
-        // A daemon of another region that listens there by now knows nothing of it.
+        let is_down = || entry.level_state().level == Level::Pass;
+        // Demoted earlier, without a daemon.
+        let is_over = || entry.level_state().is_barred && entry.cursor().kept_bytes() == 0;
+        // A daemon of another region, listening at the same socket now, does not know the file.
         if is_down() || is_over() || self.settle(entry) && is_down() {
             return;
         }
-        // Nobody answers, and there may be no descriptor of it here: all that there is is synced.
+        // No daemon answers and this process may have no descriptor of the file: sync everything.
         entry.bar(Why::NoDaemon);
         self.settle_here(entry, sync_all);
     }
 
-    /// A file that has an entry, and how many names.
+    /// The entry of a file, and its number of names.
     #[must_use]
     pub fn named(&self, name: Name<'_>) -> Option<(Entry<'_>, u32)> {
         let found = FileKey::in_folder(name.folder, name.path, name.flags).ok()??;
-        Some((self.board().find(found.key)?, found.links))
+        Some((self.file_table().find(found.key)?, found.links))
     }
 }

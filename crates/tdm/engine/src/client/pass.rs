@@ -1,4 +1,4 @@
-//! The shortest way: a call of a file that the kernel alone serves, as most files of most programs are.
+//! The short path: a call on a file at PASS.
 
 use crate::table::{Entry, Level};
 
@@ -7,34 +7,33 @@ use crate::client::fds::Listed;
 use crate::client::file::write_at_pass;
 use crate::client::session::Session;
 
-/// A call of such a file, under way: it does not come home meanwhile.
+/// A call on such a file, in flight: the file is not promoted meanwhile.
 #[derive(Debug)]
 #[must_use]
-pub struct Passing<'s> {
+pub struct PassCall<'s> {
     session: &'s Session,
     entry: Entry<'s>,
     call: Call<'s>,
 }
 
 impl Session {
-    /// Begins a call of an open file that is listed, if it is at PASS. What is looked at is as little as can be: every write by a program under the
-    /// library comes by here.
+    /// Begins a call on a listed file at PASS. Every write under the library comes through here: it loads as little as possible.
     #[inline(always)]
     #[must_use]
-    pub fn passing(&self, listed: Listed, own: &ThreadPlace) -> Option<Passing<'_>> {
-        let entry = self.board().entry(listed.entry)?;
-        let call = self.calls().begin(self.board(), entry, own);
-        // Behind that: who brings it home looks in the other order.
+    pub fn pass_call(&self, listed: Listed, own: &ThreadPlace) -> Option<PassCall<'_>> {
+        let entry = self.file_table().entry(listed.entry)?;
+        let call = self.calls().begin(self.file_table(), entry, own);
+        // After the mark: the daemon stores the level first and then reads the marks.
         if entry.level() != Level::Pass {
             self.calls().end(entry, call);
             return None;
         }
-        Some(Passing { session: self, entry, call })
+        Some(PassCall { session: self, entry, call })
     }
 }
 
-impl Passing<'_> {
-    /// Writes by `real`. Nothing is held meanwhile: a thread may be cancelled in it.
+impl PassCall<'_> {
+    /// Writes by `real`. No lock is held: the thread may be cancelled inside.
     #[inline(always)]
     pub fn write(self, real: impl FnOnce() -> isize) -> isize {
         let wrote = write_at_pass(self.entry, real);

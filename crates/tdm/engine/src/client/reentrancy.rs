@@ -1,27 +1,27 @@
-//! Whether this thread is in the middle of something that a signal handler of its own would wait for.
+//! Reentrancy guard: detects a signal handler that interrupted its own thread inside this library.
 
 use std::cell::Cell;
 
 use byway_sys::signal_stack;
 
 thread_local! {
-    /// Where on the stack whoever has the turn took it; zero where nobody has.
+    /// Stack address at which the guard was taken; zero if it is free.
     static TAKEN_AT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// This thread's turn, until it is dropped.
+/// This thread's reentrancy guard, until it is dropped.
 #[derive(Debug)]
-pub struct Turn(());
+pub struct ReentrancyGuard(());
 
-impl Turn {
-    /// Takes it; `None` for a signal handler that interrupted whoever has it.
+impl ReentrancyGuard {
+    /// Takes the guard. `None` in a signal handler that interrupted its holder.
     #[inline]
     #[must_use]
     pub fn take() -> Option<Self> {
         let frame = 0_u8;
         let here = (&raw const frame).addr();
         TAKEN_AT.with(|taken_at| {
-            // Made only where it is taken: one that is dropped gives it back.
+            // Constructed only when taken, since dropping frees it.
             let is_free = taken_at.get() == 0 || is_gone(taken_at.get(), here);
             is_free.then(|| {
                 taken_at.set(here);
@@ -31,14 +31,14 @@ impl Turn {
     }
 }
 
-/// Whether a handler has jumped out of the call that has the turn (siglongjmp), which gives nothing back any more. A handler lies below what it
-/// interrupted: who comes from there, or from above, is none.
+/// Whether a handler has jumped (siglongjmp) out of the call that took the guard. A handler runs below the interrupted frame, so a caller at or
+/// above that frame is not one.
 #[cold]
 fn is_gone(taken_at: usize, here: usize) -> bool {
     here >= taken_at && !signal_stack::is_in_use()
 }
 
-impl Drop for Turn {
+impl Drop for ReentrancyGuard {
     #[inline]
     fn drop(&mut self) {
         TAKEN_AT.with(|taken_at| taken_at.set(0));
@@ -51,23 +51,23 @@ mod tests {
 
     /// As from a function that is called, and is not in its caller's frame.
     #[inline(never)]
-    fn taken_below() -> Option<Turn> {
+    fn taken_below() -> Option<ReentrancyGuard> {
         std::hint::black_box([0_u8; 4096]);
-        Turn::take()
+        ReentrancyGuard::take()
     }
 
     #[test]
-    fn a_turn_that_was_refused_is_still_whose_it_was() {
-        let turn = Turn::take();
-        assert!(turn.is_some());
+    fn refused_guard_stays_with_its_holder() {
+        let guard = ReentrancyGuard::take();
+        assert!(guard.is_some());
         assert!(taken_below().is_none() && taken_below().is_none());
-        drop(turn);
+        drop(guard);
         assert!(taken_below().is_some());
     }
 
     #[test]
-    fn a_turn_of_a_call_that_is_gone_is_the_next_one_s() {
+    fn guard_of_an_abandoned_call_is_taken_over() {
         std::mem::forget(taken_below());
-        assert!(Turn::take().is_some());
+        assert!(ReentrancyGuard::take().is_some());
     }
 }

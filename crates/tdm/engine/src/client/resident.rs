@@ -1,143 +1,148 @@
-//! What is done with an open file whose home is device memory: nobody is called.
+//! Calls on an open DAX-resident file: without a system call.
 //!
-//! A file is at home while its one open file is the only one there is, which the kernel's lease sees to. Everything is done under the
-//! file's lock; a signal handler that interrupted whoever holds it does it inside. What only the kernel can do has the file brought below
-//! first, and so has a holder who stands still: whoever brings it below waits for nobody.
+//! A file is DAX-resident while it has one open file in the system, which the kernel's lease ensures. Calls run under the file's lock; a signal
+//! handler that interrupted the holder runs inside the interrupted call. A call that only the kernel can make demotes the file first, and so
+//! does a thread that finds the lock's holder stopped.
 
 use std::io::{self, ErrorKind};
 
 use crate::log::Source;
-use crate::resident::{Home, HomeError, Resident};
-use crate::table::{Counted, Housed, Level, Timed, Why};
+use crate::resident::{ResidentError, ResidentFile, ResidentIo};
+use crate::table::{Counted, Level, ResidentState, Timed, Why};
 use byway_sys::lease;
 use byway_sys::time::monotonic_ns;
 use byway_tdm_region::Window;
 
 use crate::client::calls::{Call, ThreadPlace};
 use crate::client::file::{Errno, Extent, OpenFile};
+use crate::client::reentrancy::ReentrancyGuard;
 use crate::client::timed::Watch;
-use crate::client::turn::Turn;
 
 const EIO: Errno = 5;
 const EBADF: Errno = 9;
 const EINVAL: Errno = 22;
 const ENXIO: Errno = 6;
-/// A signal handler interrupted whoever holds the file's lock, and cannot wait for it.
+/// A signal handler interrupted the holder of the lock and cannot wait for it.
 const EDEADLK: Errno = 35;
 
 const APPENDS: u32 = 0o2000;
 const ACCESS: u32 = 3;
 const WRITES_ONLY: u32 = 1;
 
-/// After a refusal the daemon is not asked again for so long: a file that was absorbed was synced below to be looked at.
-const HOME_AGAIN_NS: u64 = 30_000_000_000;
+/// Wait this long after a refused promotion: the daemon really syncs an absorbed file to try it.
+const PROMOTION_RETRY_NS: u64 = 30_000_000_000;
 
-/// Where in a file.
+/// Where a call reads or writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spot {
-    /// At its open file's position, which moves on.
+    /// At the open file's position, which advances.
     Here,
-    /// At an offset.
+    /// At this offset.
     At(u64),
-    /// At an offset that it was given before, when the file was at home: however it was opened, and its position has moved on.
+    /// At an offset that was reserved while the file was DAX-resident, whatever its flags; the position has advanced already.
     Claimed(u64),
 }
 
-/// Where a position is moved to.
+/// The base of a seek.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seek {
-    /// From the beginning.
+    /// The start (SEEK_SET).
     Set,
-    /// From where it is.
+    /// The position (SEEK_CUR).
     Current,
-    /// From the end.
+    /// The end (SEEK_END).
     End,
-    /// To the next byte that is written.
+    /// The next data (SEEK_DATA).
     Data,
-    /// To the next that is not.
+    /// The next hole (SEEK_HOLE).
     Hole,
 }
 
-/// What came of something that is done at home.
+/// Result of a call on a DAX-resident file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AtHome<T> {
-    /// It is done.
+pub enum ResidentOutcome<T> {
+    /// Done.
     Done(T),
-    /// It fails with this error number.
+    /// Failed with this error number.
     Failed(Errno),
-    /// It is not done: it is to be tried again by whoever has the file then, mostly the kernel.
-    Left,
+    /// Not done, as the file is not DAX-resident: repeat it, mostly by the kernel.
+    NotResident,
 }
 
-impl<T> AtHome<Result<T, Errno>> {
-    fn flattened(self) -> AtHome<T> {
+impl<T> ResidentOutcome<Result<T, Errno>> {
+    fn flattened(self) -> ResidentOutcome<T> {
         match self {
-            Self::Done(Ok(done)) => AtHome::Done(done),
-            Self::Done(Err(error)) | Self::Failed(error) => AtHome::Failed(error),
-            Self::Left => AtHome::Left,
+            Self::Done(Ok(done)) => ResidentOutcome::Done(done),
+            Self::Done(Err(error)) | Self::Failed(error) => ResidentOutcome::Failed(error),
+            Self::NotResident => ResidentOutcome::NotResident,
         }
     }
 }
 
-/// Bytes that were read, piece by piece.
+/// Destination of bytes that are read.
 pub trait Sink {
     /// Takes the next bytes.
     fn take(&mut self, bytes: &[u8]);
 }
 
 impl<'s> OpenFile<'s> {
-    /// Whether device memory is its home now.
+    /// Whether the file is DAX-resident.
     #[inline]
     #[must_use]
-    pub fn is_home(&self) -> bool {
+    pub fn is_resident(&self) -> bool {
         self.entry().level() == Level::Dax
     }
 
-    /// Begins a call of the kernel, unless the file is at home: it does not come there before [`OpenFile::end`].
+    /// Begins a system call on a file that is not DAX-resident: it is not promoted before [`OpenFile::end`].
     #[inline]
     #[must_use]
     pub fn begin(&self, own: &ThreadPlace) -> Option<Call<'s>> {
-        let call = self.session().calls().begin(self.session().board(), *self.entry(), own);
-        // Behind that: who brings it home looks in the other order.
-        if self.is_home() {
+        let call = self.session().calls().begin(self.session().file_table(), *self.entry(), own);
+        // After the mark: the daemon stores the level first and then reads the marks.
+        if self.is_resident() {
             self.end(call);
             return None;
         }
         Some(call)
     }
 
-    /// Such a call ends.
+    /// Ends that call.
     #[inline]
     pub fn end(&self, call: Call<'_>) {
         self.session().calls().end(*self.entry(), call);
     }
 
-    /// It was just opened, and nothing was done with it. Calls that seem to be under way are those of the dead, if nobody else has it open.
+    /// Clears counted calls left by killed threads, on a file that was just opened and is open nowhere else.
     pub fn opened(&self) {
-        let housed = self.entry().housed();
-        if housed.is_counted() && lease::take(self.fd()).is_ok() {
-            housed.forget_calls();
+        let resident_state = self.entry().resident_state();
+        if resident_state.is_counted() && lease::take(self.fd()).is_ok() {
+            resident_state.forget_calls();
             let _ = lease::give_back(self.fd());
         }
     }
 
-    /// Writes so many bytes of `source`; says how many were written. Where the file leaves meanwhile, `spot` is where they are to be written then.
-    pub fn write_home<S: Source>(&self, spot: &mut Spot, len_bytes: u64, mut source: S) -> AtHome<u64> {
+    /// Writes `len_bytes` of `source`; returns the bytes written. If the file is demoted meanwhile, `spot` becomes where to write them.
+    pub fn write_resident<S: Source>(
+        &self,
+        spot: &mut Spot,
+        len_bytes: u64,
+        mut source: S,
+    ) -> ResidentOutcome<u64> {
         let counters = self.entry().counters();
         let mut watch = Watch::of_write(counters);
-        let done = self.at_home(|file, housed| {
+        let done = self.with_resident(|file, resident_state| {
             if len_bytes == 0 {
                 return Ok(0);
             }
             match *spot {
                 Spot::Claimed(at) => file.write(at, len_bytes, &mut source)?,
-                _ if appends(housed) => append(file, housed, spot, (len_bytes, &mut source))?,
-                Spot::Here => write_here(file, housed, spot, (len_bytes, &mut source))?,
+                _ if appends(resident_state) => append(file, resident_state, spot, (len_bytes, &mut source))?,
+                Spot::Here => write_here(file, resident_state, spot, (len_bytes, &mut source))?,
                 Spot::At(at) => file.write(at, len_bytes, &mut source)?,
             }
             Ok(len_bytes)
         });
-        if let AtHome::Done(wrote) = done {
+        if let ResidentOutcome::Done(wrote) = done {
             let took = watch.lap();
             watch.record(self.entry().times(), Timed::LevelWrite, took);
             counters.add(Counted::Writes, 1);
@@ -146,11 +151,11 @@ impl<'s> OpenFile<'s> {
         done
     }
 
-    /// Reads up to so many bytes into `sink`; says how many there were.
-    pub fn read_home(&self, spot: Spot, len_bytes: u64, sink: &mut impl Sink) -> AtHome<u64> {
+    /// Reads up to `len_bytes` into `sink`; returns the bytes read.
+    pub fn read_resident(&self, spot: Spot, len_bytes: u64, sink: &mut impl Sink) -> ResidentOutcome<u64> {
         let mut watch = Watch::of_read(self.entry().counters());
         let done = self.read_there(spot, len_bytes, sink);
-        if let AtHome::Done(read) = done {
+        if let ResidentOutcome::Done(read) = done {
             let took = watch.lap();
             watch.record(self.entry().times(), Timed::LevelRead, took);
             self.count_read(read);
@@ -158,8 +163,7 @@ impl<'s> OpenFile<'s> {
         done
     }
 
-    /// Reads by `real`, which returns what the system's call does, of a file that is not at home. Counted of one that is absorbed, which may come
-    /// there.
+    /// Reads by `real`, which returns what the system call does. Counted and timed if the file is absorbed.
     #[inline]
     pub fn read_below(&self, real: impl FnOnce() -> isize) -> isize {
         if self.is_at_pass() {
@@ -182,60 +186,63 @@ impl<'s> OpenFile<'s> {
         counters.add(Counted::ReadBytes, read_bytes);
     }
 
-    fn read_there(&self, spot: Spot, len_bytes: u64, sink: &mut impl Sink) -> AtHome<u64> {
-        self.at_home(|file, housed| {
-            if housed.terms().is_some_and(|terms| terms.flags & ACCESS == WRITES_ONLY) {
+    fn read_there(&self, spot: Spot, len_bytes: u64, sink: &mut impl Sink) -> ResidentOutcome<u64> {
+        self.with_resident(|file, resident_state| {
+            if resident_state.terms().is_some_and(|terms| terms.flags & ACCESS == WRITES_ONLY) {
                 return Ok(Err(EBADF));
             }
             let at = match spot {
-                Spot::Here => housed.position(),
+                Spot::Here => resident_state.position(),
                 Spot::At(at) | Spot::Claimed(at) => at,
             };
             let there = file.size_bytes().saturating_sub(at).min(len_bytes);
             copy_out(file, at, there, sink)?;
             if spot == Spot::Here {
-                housed.advance(there).ok_or(HomeError::Leaving)?;
+                resident_state.advance(there).ok_or(ResidentError::Demoting)?;
             }
             Ok(Ok(there))
         })
         .flattened()
     }
 
-    /// Moves the open file's position; says where it is then.
-    pub fn seek_home(&self, by: i64, from: Seek) -> AtHome<u64> {
-        self.at_home(|file, housed| {
-            match housed.seek(|position| sought(file.size_bytes(), position, by, from)) {
-                Ok(to) => to.ok_or(HomeError::Leaving).map(Ok),
+    /// Moves the open file's position; returns the new one.
+    pub fn seek_resident(&self, by: i64, from: Seek) -> ResidentOutcome<u64> {
+        self.with_resident(|file, resident_state| {
+            match resident_state.seek(|position| sought(file.size_bytes(), position, by, from)) {
+                Ok(to) => to.ok_or(ResidentError::Demoting).map(Ok),
                 Err(error) => Ok(Err(error)),
             }
         })
         .flattened()
     }
 
-    /// Cuts it to a size, or has it grow to it.
-    pub fn cut_home(&self, size_bytes: u64) -> AtHome<()> {
-        self.at_home(|file, _| file.cut(size_bytes))
+    /// Truncates or extends the file.
+    pub fn truncate_resident(&self, size_bytes: u64) -> ResidentOutcome<()> {
+        self.with_resident(|file, _| file.cut(size_bytes))
     }
 
-    /// Its size, if it is at home: whoever is inside of a call is not waited for.
+    /// The file's size, if it is DAX-resident. Takes no lock.
     #[must_use]
-    pub fn size_home(&self) -> Option<u64> {
-        let is_there = self.is_home() && self.entry().housed().terms().is_some();
-        is_there.then(|| self.entry().home_words().size_bytes())
+    pub fn resident_size(&self) -> Option<u64> {
+        let is_there = self.is_resident() && self.entry().resident_state().terms().is_some();
+        is_there.then(|| self.entry().resident_words().size_bytes())
     }
 
-    /// Keeps all that was written to it. `below` is the system's sync of as much: for what no home has, and for a file whose daemon is gone: it
-    /// goes below by itself.
-    pub fn sync_home(&self, extent: Extent, below: impl Fn() -> Result<(), Errno>) -> AtHome<()> {
+    /// Makes all writes durable. `below` is the real sync of the same extent: for attribute changes, and to demote a file whose daemon is gone.
+    pub fn sync_resident(
+        &self,
+        extent: Extent,
+        below: impl Fn() -> Result<(), Errno>,
+    ) -> ResidentOutcome<()> {
         let now = monotonic_ns();
-        if self.is_home() && self.session().is_gone(now) {
-            return match self.leave_home(Why::NoDaemon, below) {
-                Ok(()) => AtHome::Left,
-                Err(error) => AtHome::Failed(error),
+        if self.is_resident() && self.session().is_gone(now) {
+            return match self.demote(Why::NoDaemon, below) {
+                Ok(()) => ResidentOutcome::NotResident,
+                Err(error) => ResidentOutcome::Failed(error),
             };
         }
-        let done = self.at_home(|file, _| file.sync());
-        if done != AtHome::Done(()) {
+        let done = self.with_resident(|file, _| file.sync());
+        if done != ResidentOutcome::Done(()) {
             return done;
         }
         let counters = self.entry().counters();
@@ -249,141 +256,142 @@ impl<'s> OpenFile<'s> {
             }
             changes => match below() {
                 Ok(()) => self.keep(changes),
-                Err(error) => return AtHome::Failed(error),
+                Err(error) => return ResidentOutcome::Failed(error),
             },
         }
         done
     }
 
-    /// Asks the daemon to bring it home, if somebody wants it there.
+    /// Asks the daemon to promote the file, if that is requested.
     #[inline]
-    pub fn come_home(&self) {
-        if self.entry().housed().is_wished() && !self.is_home() {
-            self.ask_for_home();
+    pub fn promote_if_requested(&self) {
+        if self.entry().resident_state().is_promotion_requested() && !self.is_resident() {
+            self.ask_for_promotion();
         }
     }
 
     #[cold]
-    fn ask_for_home(&self) {
-        let (standing, counters, now) = (self.entry().standing(), self.entry().counters(), monotonic_ns());
-        let is_out = standing.is_barred || self.entry().housed().excluded().is_some();
-        if is_out || now < counters.get(Counted::HomeAgainNs) {
+    fn ask_for_promotion(&self) {
+        let (level_state, counters, now) =
+            (self.entry().level_state(), self.entry().counters(), monotonic_ns());
+        let is_out = level_state.is_barred || self.entry().resident_state().excluded().is_some();
+        if is_out || now < counters.get(Counted::PromotionRetryNs) {
             return;
         }
-        let Some(_turn) = Turn::take() else { return };
-        counters.set(Counted::HomeAgainNs, now + HOME_AGAIN_NS);
-        match self.session().ask_for_home(*self.entry(), self.fd()) {
+        let Some(_guard) = ReentrancyGuard::take() else { return };
+        counters.set(Counted::PromotionRetryNs, now + PROMOTION_RETRY_NS);
+        match self.session().ask_for_promotion(*self.entry(), self.fd()) {
             Some(why) => self.entry().explain(why),
             None => self.session().map_ahead(self.entry().ring()),
         }
     }
 
-    /// Does something with it under its lock.
+    /// Runs `act` on the file under its lock.
     #[inline]
-    pub(super) fn at_home<R>(
+    pub(super) fn with_resident<R>(
         &self,
-        act: impl FnOnce(&Resident<'_, Window>, Housed<'s>) -> Result<R, HomeError>,
-    ) -> AtHome<R> {
+        act: impl FnOnce(&ResidentIo<'_, Window>, ResidentState<'s>) -> Result<R, ResidentError>,
+    ) -> ResidentOutcome<R> {
         let entry = *self.entry();
-        let turn = Turn::take();
-        let held = entry.lock_at_home();
+        let guard = ReentrancyGuard::take();
+        let held = entry.lock_resident();
         let is_inside = match &held {
             Ok(_) => false,
-            // A signal handler interrupted whoever holds it.
-            Err(error) if error.raw_os_error() == Some(EDEADLK) && turn.is_none() => true,
-            Err(error) if is_still(error) => {
-                drop((held, turn));
-                return self.stands_still();
+            // A signal handler that interrupted the holder.
+            Err(error) if error.raw_os_error() == Some(EDEADLK) && guard.is_none() => true,
+            Err(error) if is_lock_unavailable(error) => {
+                drop((held, guard));
+                return self.bypass_stopped_holder();
             }
-            Err(_) => return AtHome::Failed(EIO),
+            Err(_) => return ResidentOutcome::Failed(EIO),
         };
         if entry.level() != Level::Dax {
-            return AtHome::Left;
+            return ResidentOutcome::NotResident;
         }
-        // Where it is, and only then whether: whoever brings it below says first that it is not.
-        let home = Home::new(self.session().memory(), entry.ring());
-        let (file, terms) = match entry.housed().terms().zip(home.ok()) {
-            Some((terms, home)) => (Resident::new(home, entry.home_words()), terms),
-            None if is_inside || entry.is_leaving() => {
-                drop((held, turn));
-                return self.comes_below();
+        // Load the place before the terms: the demoter clears the terms first.
+        let resident = ResidentFile::new(self.session().memory(), entry.ring());
+        let (file, terms) = match entry.resident_state().terms().zip(resident.ok()) {
+            Some((terms, resident)) => (ResidentIo::new(resident, entry.resident_words()), terms),
+            None if is_inside || entry.is_being_demoted() => {
+                drop((held, guard));
+                return self.wait_for_demotion();
             }
-            None => return self.left_behind(),
+            None => return self.finish_dead_move(),
         };
         if file.words().is_closed() {
-            drop((held, turn));
-            return self.comes_below();
+            drop((held, guard));
+            return self.wait_for_demotion();
         }
         if !is_inside {
-            if terms.reign != self.session().board().reign() {
-                drop((held, turn));
-                return self.went_below(Why::NoDaemon);
+            if terms.daemon_epoch != self.session().file_table().daemon_epoch() {
+                drop((held, guard));
+                return self.fall_back_to_kernel(Why::NoDaemon);
             }
             file.enter();
         }
-        let done = act(&file, entry.housed());
-        drop((held, turn));
+        let done = act(&file, entry.resident_state());
+        drop((held, guard));
         match done {
-            Ok(done) => AtHome::Done(done),
-            Err(HomeError::Outgrown(_)) => self.went_below(Why::Outgrown),
-            Err(HomeError::Leaving) => self.comes_below(),
-            Err(_) => AtHome::Failed(EIO),
+            Ok(done) => ResidentOutcome::Done(done),
+            Err(ResidentError::Outgrown(_)) => self.fall_back_to_kernel(Why::Outgrown),
+            Err(ResidentError::Demoting) => self.wait_for_demotion(),
+            Err(_) => ResidentOutcome::Failed(EIO),
         }
     }
 }
 
-/// Whether whoever has the lock was waited for in vain, or is this thread.
-fn is_still(error: &io::Error) -> bool {
+/// Whether the lock's holder did not release it in time, or is this thread.
+fn is_lock_unavailable(error: &io::Error) -> bool {
     error.kind() == ErrorKind::TimedOut || error.raw_os_error() == Some(EDEADLK)
 }
 
-/// Writes to the end, as the file was opened for.
+/// Writes to the end, of a file opened to append.
 #[inline]
 fn append(
-    file: &Resident<'_, Window>,
-    housed: Housed<'_>,
+    file: &ResidentIo<'_, Window>,
+    resident_state: ResidentState<'_>,
     spot: &mut Spot,
     (len_bytes, source): (u64, &mut impl Source),
-) -> Result<(), HomeError> {
+) -> Result<(), ResidentError> {
     let at = file.claim(len_bytes)?;
     if *spot == Spot::Here {
-        housed.set_position(at + len_bytes);
+        resident_state.set_position(at + len_bytes);
     }
     file.write_claimed(at, len_bytes, source).inspect_err(|_| {
-        // A signal handler that wrote behind it has made its place part of the file.
+        // A signal handler's write behind it made the reserved bytes part of the file.
         if file.size_bytes() > at {
             *spot = Spot::Claimed(at);
         }
     })
 }
 
-/// Writes at the position, which moves on first: a signal handler's write lies behind.
+/// Writes at the position, which advances first: a signal handler's write goes behind.
 #[inline]
 fn write_here(
-    file: &Resident<'_, Window>,
-    housed: Housed<'_>,
+    file: &ResidentIo<'_, Window>,
+    resident_state: ResidentState<'_>,
     spot: &mut Spot,
     (len_bytes, source): (u64, &mut impl Source),
-) -> Result<(), HomeError> {
-    let at = housed.advance(len_bytes).ok_or(HomeError::Leaving)?;
+) -> Result<(), ResidentError> {
+    let at = resident_state.advance(len_bytes).ok_or(ResidentError::Demoting)?;
     file.write(at, len_bytes, source).inspect_err(|_| {
-        if !housed.retreat(len_bytes) {
+        if !resident_state.retreat(len_bytes) {
             *spot = Spot::Claimed(at);
         }
     })
 }
 
 #[inline]
-fn appends(housed: Housed<'_>) -> bool {
-    housed.terms().is_some_and(|terms| terms.flags & APPENDS != 0)
+fn appends(resident_state: ResidentState<'_>) -> bool {
+    resident_state.terms().is_some_and(|terms| terms.flags & APPENDS != 0)
 }
 
 fn copy_out(
-    file: &Resident<'_, Window>,
+    file: &ResidentIo<'_, Window>,
     at: u64,
     len_bytes: u64,
     sink: &mut impl Sink,
-) -> Result<(), HomeError> {
+) -> Result<(), ResidentError> {
     let mut piece = [0; 1024];
     let mut done = 0;
     while done < len_bytes {
@@ -395,7 +403,7 @@ fn copy_out(
     Ok(())
 }
 
-/// Where a position is moved to, in a file of one piece.
+/// The new position, in a file without holes.
 fn sought(size_bytes: u64, position: u64, by: i64, from: Seek) -> Result<u64, Errno> {
     let base = match from {
         Seek::Set => 0,

@@ -1,48 +1,48 @@
-//! Which calls are timed: few enough that the others do not pay for it.
+//! Sampling: which calls are timed, few enough to cost the others nothing.
 
 use crate::table::{Counted, Counters, Entry, Timed, Times};
 use byway_sys::time::monotonic_ns;
 use byway_tdm_policy::SHADOW_ONE_IN;
 
-/// One write in so many is timed: a prime number, as a program writes header and data by turns.
+/// One write in 61 is timed; a prime, as programs alternate headers and data.
 const WRITES_ONE_IN: u64 = 61;
 
-/// One read in so many, as whoever reads by pieces has turns too.
+/// One read in 61 is timed; a prime, as programs alternate reads of several parts.
 const READS_ONE_IN: u64 = 61;
 
-/// One sync in so many, of a file that is absorbed or at home: a prime number for the same reason.
+/// One sync in 17 of an absorbed or DAX-resident file is timed.
 const SYNCS_ONE_IN: u64 = 17;
 
-/// Syncs that go below to be timed take one part in so many of the time at most, however often the file is synced.
+/// Timed real syncs (shadow syncs) take at most 1/200 of the time.
 const SHADOWS_ONE_PART_IN: u64 = 200;
 
-/// The clock, looked at for a call that is timed and left alone for the others.
+/// A stopwatch that reads the clock for sampled calls only.
 #[derive(Debug)]
 pub(super) struct Watch(Option<u64>);
 
 impl Watch {
-    /// For the write that comes next.
+    /// For the next write.
     #[inline]
     pub(super) fn of_write(counters: Counters<'_>) -> Self {
         let is_timed = counters.get(Counted::Writes).is_multiple_of(WRITES_ONE_IN);
         Self(is_timed.then(now_ns))
     }
 
-    /// For the read that comes next.
+    /// For the next read.
     #[inline]
     pub(super) fn of_read(counters: Counters<'_>) -> Self {
         let is_timed = counters.get(Counted::Reads).is_multiple_of(READS_ONE_IN);
         Self(is_timed.then(monotonic_ns))
     }
 
-    /// For a sync at home that is counted already and began at `began_ns`.
+    /// For a counted sync of a DAX-resident file that began at `began_ns`.
     #[inline]
     pub(super) fn of_sync(counters: Counters<'_>, began_ns: u64) -> Self {
         let is_timed = counters.get(Counted::Syncs).is_multiple_of(SYNCS_ONE_IN);
         Self(is_timed.then_some(began_ns))
     }
 
-    /// How long it was since the last time.
+    /// Nanoseconds since the last lap, if timed.
     #[inline]
     pub(super) fn lap(&mut self) -> Option<u64> {
         let since = self.0?;
@@ -51,7 +51,7 @@ impl Watch {
         Some(now.saturating_sub(since))
     }
 
-    /// Counts how long it was until now, if it is timed.
+    /// Records the time until now, if timed.
     #[inline]
     pub(super) fn over(self, times: Times<'_>, what: Timed) {
         if let Some(since) = self.0 {
@@ -59,7 +59,7 @@ impl Watch {
         }
     }
 
-    /// Counts a time, if there is one.
+    /// Records a time, if there is one.
     #[inline]
     pub(super) fn record(&self, times: Times<'_>, what: Timed, ns: Option<u64>) {
         if let Some(ns) = ns {
@@ -68,7 +68,7 @@ impl Watch {
     }
 }
 
-/// By itself, as is what follows: the kernel's part of a call leaves little of ours in the processor's caches, so what most calls do is to lie together.
+/// The rare path, kept out of line so that the common path stays in the processor's caches.
 #[cold]
 #[inline(never)]
 fn now_ns() -> u64 {
@@ -81,22 +81,22 @@ fn record_since(times: Times<'_>, what: Timed, since: u64) {
     times.record(what, monotonic_ns().saturating_sub(since));
 }
 
-/// A sync of an absorbed file that goes below all the same: two in a row, so that the second has its own bytes alone to bring down.
+/// Shadow syncs: real syncs of an absorbed file, two in a row. The first writes back older dirty pages, so that the second is comparable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shadow {
-    /// It does not.
+    /// Not a shadow sync.
     No,
-    /// It brings down what others left.
+    /// Writes back what earlier calls left dirty.
     First,
-    /// It is what a sync costs below.
+    /// Measures what a sync costs below.
     Second,
 }
 
-/// A first one was, and no second yet; below that bit is what it took.
+/// Flag: the first of the pair is done; the other bits are its time in nanoseconds.
 const HALF_WAY: u64 = 1 << 63;
 
 impl Shadow {
-    /// Of a sync that is counted already.
+    /// For a counted sync.
     #[inline]
     pub(super) fn due(counters: Counters<'_>, now_ns: u64) -> Self {
         let again_ns = || counters.get(Counted::ShadowAgainNs);
@@ -107,13 +107,13 @@ impl Shadow {
         }
     }
 
-    /// Whether it goes below whatever the log has.
+    /// Whether the sync is a real one whatever the log has.
     #[inline]
     pub(super) fn goes_below(self) -> bool {
         self != Self::No
     }
 
-    /// The sync that began at `began_ns` is over: it is what its level takes, or says when the next may go below.
+    /// Ends a sync that began at `began_ns`: records its time, or sets when the next pair may follow.
     #[inline]
     pub(super) fn over(self, entry: &Entry<'_>, began_ns: u64) {
         let counters = entry.counters();
@@ -126,7 +126,7 @@ impl Shadow {
             Self::No => entry.times().record(Timed::LevelSync, took_ns),
             Self::First => counters.set(Counted::ShadowAgainNs, HALF_WAY | took_ns),
             Self::Second => {
-                // The first is the longer one by far where a thousand syncs leave much to bring down.
+                // The first is much longer when a thousand syncs left dirty pages.
                 let first_ns = counters.get(Counted::ShadowAgainNs) & !HALF_WAY;
                 let both_ns = took_ns.saturating_add(first_ns);
                 let again_ns = now_ns.saturating_add(both_ns.saturating_mul(SHADOWS_ONE_PART_IN));
@@ -140,7 +140,7 @@ impl Shadow {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use crate::table::{BOARD_BYTES, Board, FileKey};
+    use crate::table::{FILE_TABLE_BYTES, FileKey, FileTable};
     use byway_sys::Mapping;
 
     use super::*;
@@ -148,10 +148,10 @@ mod tests {
     const SLOW_NS: u64 = 10_000_000;
 
     #[test]
-    fn no_pair_follows_sooner_than_both_of_the_last_one_are_paid_for() {
-        let board = Board::make(Mapping::anonymous(BOARD_BYTES).unwrap()).unwrap();
+    fn shadow_sync_pairs_are_rate_limited_by_their_cost() {
+        let file_table = FileTable::make(Mapping::anonymous(FILE_TABLE_BYTES).unwrap()).unwrap();
         let file = tempfile::tempfile().unwrap();
-        let entry = board.find_or_make(FileKey::of(&file).unwrap().unwrap().key).unwrap().unwrap();
+        let entry = file_table.find_or_make(FileKey::of(&file).unwrap().unwrap().key).unwrap().unwrap();
         let counters = entry.counters();
         counters.set(Counted::Syncs, SHADOW_ONE_IN);
         assert_eq!(Shadow::due(counters, monotonic_ns()), Shadow::First);

@@ -1,14 +1,14 @@
-//! A file at home brought below by its one open file: by whoever has it, the program or the daemon.
+//! Demotion of a DAX-resident file through its one open file, by the program or the daemon.
 //!
-//! He has a lock of his own for that, and waits for nobody who is inside of a call: first the size is closed and the position taken, in one step each. A
-//! call that came to its end before is in what is brought below; one that did not finds that out at its end, and is done again by the kernel. So a home's
-//! place is nobody else's for as long as somebody may store there who has the file's lock.
+//! The demoter holds a lock of its own and does not wait for threads inside calls. It first closes the size and takes the position, each in one
+//! step. A call that ended before is included; a later one fails at its end and is repeated by the kernel. The file's place stays reserved until
+//! the file's lock was free once.
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 
 use crate::log::{LowerFile, RingPlace};
-use crate::resident::{Home, HomeError, write_back};
+use crate::resident::{ResidentError, ResidentFile, write_back};
 use crate::table::{Counted, Entry, Level, Why};
 use byway_sys::lease;
 use byway_sys::time::{file_time_ms, monotonic_ns};
@@ -16,13 +16,13 @@ use byway_tdm_region::{Memory, Window};
 use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 
-/// A file that went below is not asked for again for so long.
+/// A demoted file is not promoted again for 2 s.
 const STAY_NS: u64 = 2_000_000_000;
 
-/// Not to the end, however the file was opened (RWF_NOAPPEND).
+/// RWF_NOAPPEND: write at the offset even if the file was opened to append.
 const IN_PLACE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x20);
 
-/// The file below by an open file that is somebody else's too: what it was opened for stays as it is.
+/// The file below through an open file that other processes share: its flags are left alone.
 struct Shared<'f, S> {
     file: BorrowedFd<'f>,
     appends: bool,
@@ -52,76 +52,76 @@ impl<S: Fn() -> io::Result<()>> LowerFile for Shared<'_, S> {
     }
 }
 
-/// Brings a file below from its home, syncs it there by `sync`, and leaves it to the kernel: whoever waits to open it goes on. The caller holds
-/// the lock of who does that ([`Entry::lock_to_leave`]), and its level is DAX; one without terms is the caller's to leave. Done again from the
-/// start, it comes to the same.
+/// Demotes a file: writes it back, really syncs it by `sync`, sets the level to PASS and gives back the lease, so that a waiting open continues.
+/// The caller holds [`Entry::lock_for_demotion`], and the level is DAX. Without terms the file below is complete already. May be repeated
+/// from the start.
 ///
 /// # Errors
-/// What the system says: it is at home as before.
-pub fn go_below(
+/// The system's error: the file stays DAX-resident.
+pub fn demote_file(
     memory: &Window,
     entry: Entry<'_>,
     file: BorrowedFd<'_>,
     why: Why,
     sync: impl Fn() -> io::Result<()>,
 ) -> io::Result<()> {
-    let terms = entry.housed().terms();
+    let terms = entry.resident_state().terms();
     let moved = match terms {
-        Some(_) => move_below(memory, entry, file, sync),
+        Some(_) => write_back_all(memory, entry, file, sync),
         None => Ok(()),
     };
-    if let Err(error) = moved.and_then(|()| leave(memory, entry, why)) {
-        entry.housed().set_terms(terms);
-        entry.housed().give_position_back();
-        entry.home_words().reopen();
+    if let Err(error) = moved.and_then(|()| end_residency(memory, entry, why)) {
+        entry.resident_state().set_terms(terms);
+        entry.resident_state().give_position_back();
+        entry.resident_words().reopen();
         return Err(error);
     }
-    // Whoever has no lease any more was waited for long enough.
+    // Fails if the lease was broken by the timeout of a waiting open.
     let _ = lease::give_back(file);
     Ok(())
 }
 
-/// All of it, and where it stands. Its size is closed first: whoever could not move the position any more has not written either.
-fn move_below(
+/// Writes back all bytes and the position. The size is closed first: a call that cannot move the position has not written either.
+fn write_back_all(
     memory: &Window,
     entry: Entry<'_>,
     file: BorrowedFd<'_>,
     sync: impl Fn() -> io::Result<()>,
 ) -> io::Result<()> {
-    let home = Home::new(memory, entry.ring()).map_err(io::Error::other)?;
+    let resident = ResidentFile::new(memory, entry.ring()).map_err(io::Error::other)?;
     let appends = rustix::fs::fcntl_getfl(file)?.contains(OFlags::APPEND);
-    let size_bytes = entry.home_words().close().min(home.room_bytes());
-    let position = entry.housed().take_position();
-    home.announce(file_time_ms()).map_err(system)?;
-    write_back(home, size_bytes, &Shared { file, appends, sync }).map_err(system)?;
+    let size_bytes = entry.resident_words().close().min(resident.room_bytes());
+    let position = entry.resident_state().take_position();
+    resident.announce(file_time_ms()).map_err(system)?;
+    write_back(resident, size_bytes, &Shared { file, appends, sync }).map_err(system)?;
     rustix::fs::seek(file, SeekFrom::Start(position))?;
     Ok(())
 }
 
-/// Has a home count no more whose file has all of it below, and the board say that it is the kernel's. By whoever holds one of its two locks
-/// and sees to it that it does not come home meanwhile.
+/// Ends the residency of a file that is complete below: the header becomes void and the level PASS. The caller holds one of the file's two
+/// locks and prevents a promotion meanwhile.
 ///
 /// # Errors
-/// What the memory says: its level is as before.
-pub fn leave(memory: &Window, entry: Entry<'_>, why: Why) -> io::Result<()> {
-    // Who finds it so after our death comes here.
-    entry.housed().set_terms(None);
-    if let Ok(home) = Home::new(memory, entry.ring()) {
-        home.end().map_err(system)?;
+/// The memory's error: the level stays.
+pub fn end_residency(memory: &Window, entry: Entry<'_>, why: Why) -> io::Result<()> {
+    // If this process dies from here on, the next one repeats this.
+    entry.resident_state().set_terms(None);
+    if let Ok(resident) = ResidentFile::new(memory, entry.ring()) {
+        resident.end().map_err(system)?;
     }
     let was_bytes = entry.ring().len_bytes;
     entry.set_ring(RingPlace::NOWHERE);
-    // One that outgrew its home comes at once to one of twice the length, unless that would be more than half of all.
+    // A file that outgrew its place is promoted again at once, into twice the room, but never more than half of all.
     let may_return = why == Why::Outgrown && was_bytes.saturating_mul(4) <= memory.len_bytes();
     let stay_ns = if may_return { 0 } else { STAY_NS };
-    entry.counters().set(Counted::HomeAgainNs, monotonic_ns() + stay_ns);
+    entry.counters().set(Counted::PromotionRetryNs, monotonic_ns() + stay_ns);
     entry.move_to(Level::Pass, why);
     Ok(())
 }
 
-fn system(error: HomeError) -> io::Error {
+fn system(error: ResidentError) -> io::Error {
     match error {
-        HomeError::Lower(error) => error,
+        ResidentError::Lower(error) => error,
         other => io::Error::other(other),
     }
 }

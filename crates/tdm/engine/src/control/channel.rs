@@ -1,4 +1,4 @@
-//! A connection: messages with their descriptors, one request at a time.
+//! A connection: messages with descriptors, one request at a time.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -11,66 +11,69 @@ use byway_sys::handover;
 use crate::control::message::{MESSAGE_BYTES, Message, Reply, Request};
 use crate::control::stopped::is_stopped;
 
-/// The longest text that a reply announces.
+/// Longest text of a reply.
 const TEXT_MAX_BYTES: u32 = 64 << 20;
 
-/// A daemon that has not read a question after so long stands still (SIGSTOP). One that has read it may take longer: it may have to sync a file.
-const STILL: Duration = Duration::from_secs(1);
+/// Time limit for reading a request: a daemon that has not read it is stopped (SIGSTOP). Answering may take longer, as it may sync a file.
+const STOPPED_WAIT: Duration = Duration::from_secs(1);
 
-fn stands_still() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "whoever listens there stands still")
+fn stopped_error() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the daemon is not responding (stopped?)")
 }
 
 /// One end of a connection.
 #[derive(Debug)]
 pub struct Channel {
     stream: UnixStream,
-    still: Duration,
+    read_timeout: Duration,
 }
 
-/// Who is at the other end.
+/// The process at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
     /// Its user.
     pub uid: u32,
-    /// Its process when it connected, zero for one of a PID namespace that is not seen from here.
+    /// Its process number when it connected; zero if it is not visible from this PID namespace.
     pub pid: i32,
 }
 
 impl Channel {
-    /// Connects to a daemon. It answers within `patience`, or is taken for gone.
+    /// Connects to a daemon that answers within `timeout`.
     ///
     /// # Errors
-    /// What the system says; `PermissionDenied` where another user listens there, who would be handed our files; `TimedOut` where who listens
-    /// was stopped.
-    pub fn connect(socket: &Path, patience: Duration) -> io::Result<Self> {
-        Self::connect_unless_still(socket, patience, STILL)
+    /// The system's error; `PermissionDenied` if another user listens there, who would receive our files; `TimedOut` if the daemon is stopped.
+    pub fn connect(socket: &Path, timeout: Duration) -> io::Result<Self> {
+        Self::connect_unless_stopped(socket, timeout, STOPPED_WAIT)
     }
 
-    /// The same, where a daemon that lets nobody in, or does not read a question, for so long is taken for gone as well.
+    /// As [`Channel::connect`], with another time limit for connecting and for reading a request.
     ///
     /// # Errors
     /// As [`Channel::connect`].
-    pub fn connect_unless_still(socket: &Path, patience: Duration, still: Duration) -> io::Result<Self> {
-        let stream = handover::connect(socket, still)?;
-        stream.set_read_timeout(Some(patience))?;
-        let channel = Self { stream, still };
+    pub fn connect_unless_stopped(
+        socket: &Path,
+        timeout: Duration,
+        read_timeout: Duration,
+    ) -> io::Result<Self> {
+        let stream = handover::connect(socket, read_timeout)?;
+        stream.set_read_timeout(Some(timeout))?;
+        let channel = Self { stream, read_timeout };
         let Peer { uid, pid } = channel.peer()?;
         if uid != 0 && uid != rustix::process::geteuid().as_raw() {
             let why = format!("user {uid} listens there, who is neither root nor this program's");
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
-        // Each program would wait for it to read the first question.
-        if is_stopped(pid) { Err(stands_still()) } else { Ok(channel) }
+        // Checked first: each program would wait for its first request.
+        if is_stopped(pid) { Err(stopped_error()) } else { Ok(channel) }
     }
 
     /// The daemon's end of a connection.
     #[must_use]
     pub const fn accepted(stream: UnixStream) -> Self {
-        Self { stream, still: STILL }
+        Self { stream, read_timeout: STOPPED_WAIT }
     }
 
-    /// Who is at the other end.
+    /// The process at the other end.
     ///
     /// # Errors
     /// What the system says.
@@ -79,14 +82,14 @@ impl Channel {
         Ok(Peer { uid, pid })
     }
 
-    /// Asks, with the files that belong to it; waits for the reply and those that belong to that.
+    /// Sends a request with its files; returns the reply and its files.
     ///
     /// # Errors
-    /// What the system says; `TimedOut` where nobody reads the question, `InvalidData` for a reply that is none.
+    /// The system's error; `TimedOut` if the daemon does not read the request, `InvalidData` for a malformed reply.
     pub fn ask(&self, request: Request, files: &[BorrowedFd<'_>]) -> io::Result<(Reply, Vec<OwnedFd>)> {
         handover::send_all(&self.stream, &request.encode(), files)?;
-        if handover::is_left_unread(&self.stream, self.still)? {
-            return Err(stands_still());
+        if handover::is_left_unread(&self.stream, self.read_timeout)? {
+            return Err(stopped_error());
         }
         let mut bytes = [0; MESSAGE_BYTES];
         let files = handover::receive_all(&self.stream, &mut bytes)?;
@@ -94,7 +97,7 @@ impl Channel {
         Ok((reply, files))
     }
 
-    /// The text behind a reply that announced it.
+    /// The text announced by a reply.
     ///
     /// # Errors
     /// What the system says; `InvalidData` for one that is too long, or no text.
@@ -107,7 +110,7 @@ impl Channel {
         String::from_utf8(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
     }
 
-    /// The next message as bytes, with the files that came along.
+    /// Receives a message and its files.
     ///
     /// # Errors
     /// What the system says; `UnexpectedEof` once the other end is gone.
@@ -117,7 +120,7 @@ impl Channel {
         Ok((bytes, files))
     }
 
-    /// Answers, with the files that belong to it and the text that it announced.
+    /// Sends a reply with its files and text.
     ///
     /// # Errors
     /// What the system says.

@@ -1,11 +1,11 @@
-//! Requests and replies as bytes and back.
+//! Encoding of requests and replies.
 //!
 //! | bytes | |
 //! |---|---|
 //! | 0–3 | kind |
-//! | 4–7 | version: both ends have the same |
-//! | 8–39 | up to four words of the kind's own |
-//! | 64–127 | of a welcome: what memory it is |
+//! | 4–7 | version, the same at both ends |
+//! | 8–39 | up to four words, by kind |
+//! | 64–127 | of a welcome: description of the memory |
 
 use crate::table::{EntryIndex, FileKey, Why};
 use byway_tdm_region::{EXPORT_BYTES, ExportDescription};
@@ -14,83 +14,83 @@ use thiserror::Error;
 /// Bytes of a message.
 pub const MESSAGE_BYTES: usize = 128;
 
-/// A message as it is sent.
+/// An encoded message.
 pub type Message = [u8; MESSAGE_BYTES];
 
-/// Changes whenever a message, the board or the log does.
+/// Version: changes with a message, the shared file table, or the log format.
 const VERSION: u32 = 4;
 
 const EXPORT_AT: usize = MESSAGE_BYTES - EXPORT_BYTES;
 
-/// What a program, or somebody at a terminal, asks.
+/// A request of a program or of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
-    /// To be served: answered by [`Reply::Welcome`] with the board and the memory.
+    /// Asks to be served: answered by [`Reply::Welcome`] with the shared file table and the memory.
     Hello,
-    /// To absorb the file of an entry, which is handed over open for writing.
+    /// Asks to absorb the file of an entry, which comes along open for writing.
     Absorb(EntryIndex),
-    /// To take a file down to the kernel, all of it synced below, before it is renamed or handed on.
+    /// Asks to demote a file to PASS, before it is renamed or handed on.
     Settle(EntryIndex),
-    /// To do something with a file by hand.
+    /// A user's order for a file.
     Order(Order, FileKey),
-    /// To make device memory the home of the file of an entry, which is handed over by the open file that writes it.
-    House(EntryIndex),
-    /// To bring a file below that is at home, for this reason: who is asked stands still less often than who asks.
+    /// Asks to promote the file of an entry, which comes along by the open file that writes it.
+    Promote(EntryIndex),
+    /// Asks to demote a DAX-resident file: the daemon is stopped more rarely than programs.
     Leave(EntryIndex, Why),
-    /// All that there is to tell, as JSON: its length comes in the reply, the text behind it.
+    /// Asks for the report as JSON. The reply has its length; the text follows.
     Report,
 }
 
-/// What can be done with a file by hand.
+/// A user's order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Serve it as well as can be, whatever the policy says.
+    /// Serve it at the highest level possible, whatever the policy says.
     Pin,
-    /// Have the policy decide again.
+    /// Leave it to the policy again.
     Unpin,
-    /// Take it down to the kernel and leave it there.
+    /// Demote it to PASS and keep it there.
     Evict,
-    /// Sync all of it below, and go on.
+    /// Really sync it, and keep its level.
     Drain,
-    /// Have its log in the device's cache, ahead of what is written.
+    /// Load its log or resident file into the device's cache.
     Prefetch,
-    /// Make device memory its home, whatever the policy says.
-    House,
+    /// Promote it to DAX, whatever the policy says.
+    Promote,
 }
 
-/// What the daemon answers.
+/// The daemon's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
-    /// The board and the memory come along, in this order, and behind them the model of a device that is modelled.
+    /// The shared file table and the memory come along, in this order, then the model of a modelled device.
     Welcome(ExportDescription),
-    /// It is done.
+    /// Done.
     Done,
-    /// It is not done, for this reason.
+    /// Refused, for this reason.
     Refused(Why),
-    /// Text of this length follows.
+    /// A text of this length follows.
     Text(u32),
-    /// Nothing of the kind is served here.
+    /// Not a request of this version.
     NotUnderstood,
 }
 
-/// Bytes that are no message of this version.
+/// Why a message cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum NotUnderstood {
-    /// The other end is of another version.
+    /// Another version.
     #[error("the other end speaks version {0}, and this one version {VERSION}")]
     Version(u32),
-    /// A kind, or a word of it, that there is not.
+    /// An unknown kind, or an invalid word.
     #[error("message {0} is not known here")]
     Kind(u32),
 }
 
 impl Order {
-    /// All of them, by their number.
-    const ALL: [Self; 6] = [Self::Pin, Self::Unpin, Self::Evict, Self::Drain, Self::Prefetch, Self::House];
+    /// All orders, by number.
+    const ALL: [Self; 6] = [Self::Pin, Self::Unpin, Self::Evict, Self::Drain, Self::Prefetch, Self::Promote];
 }
 
 impl Request {
-    /// As it is sent.
+    /// Encodes it.
     #[must_use]
     pub fn encode(self) -> Message {
         match self {
@@ -99,12 +99,12 @@ impl Request {
             Self::Settle(index) => message(3, [index.0.into(), 0, 0, 0]),
             Self::Order(order, key) => message(4, [order as u64, key.device, key.inode, key.born_ns]),
             Self::Report => message(5, [0; 4]),
-            Self::House(index) => message(6, [index.0.into(), 0, 0, 0]),
+            Self::Promote(index) => message(6, [index.0.into(), 0, 0, 0]),
             Self::Leave(index, why) => message(7, [index.0.into(), why as u64, 0, 0]),
         }
     }
 
-    /// What was sent.
+    /// Decodes it.
     ///
     /// # Errors
     /// [`NotUnderstood`].
@@ -122,7 +122,7 @@ impl Request {
                 Self::Order(*order.ok_or(unknown)?, key)
             }
             5 => Self::Report,
-            6 => Self::House(index()?),
+            6 => Self::Promote(index()?),
             7 => Self::Leave(index()?, Why::from_number(words[1] as u8)),
             _ => return Err(unknown),
         })
@@ -130,7 +130,7 @@ impl Request {
 }
 
 impl Reply {
-    /// As it is sent.
+    /// Encodes it.
     #[must_use]
     pub fn encode(self) -> Message {
         match self {
@@ -146,7 +146,7 @@ impl Reply {
         }
     }
 
-    /// What was sent.
+    /// Decodes it.
     ///
     /// # Errors
     /// [`NotUnderstood`].
@@ -193,13 +193,13 @@ mod tests {
     const KEY: FileKey = FileKey { device: 1 << 40, inode: 2, born_ns: u64::MAX };
 
     #[test]
-    fn requests_arrive_as_they_were_sent() {
+    fn requests_decode_to_what_was_encoded() {
         let mut requests = vec![
             Request::Hello,
             Request::Absorb(EntryIndex(7)),
             Request::Settle(EntryIndex(u32::MAX)),
             Request::Report,
-            Request::House(EntryIndex(7)),
+            Request::Promote(EntryIndex(7)),
             Request::Leave(EntryIndex(7), Why::Outgrown),
         ];
         requests.extend(Order::ALL.map(|order| Request::Order(order, KEY)));
@@ -209,14 +209,14 @@ mod tests {
     }
 
     #[test]
-    fn replies_arrive_as_they_were_sent() {
+    fn replies_decode_to_what_was_encoded() {
         for reply in [Reply::Done, Reply::Text(9), Reply::NotUnderstood, Reply::Refused(Why::Mapped)] {
             assert_eq!(Reply::decode(&reply.encode()), Ok(reply));
         }
     }
 
     #[test]
-    fn another_version_and_other_kinds_are_named() {
+    fn unknown_versions_and_kinds_are_refused_by_name() {
         let mut bytes = Request::Hello.encode();
         bytes[4] = 9;
         assert_eq!(Request::decode(&bytes), Err(NotUnderstood::Version(9)));

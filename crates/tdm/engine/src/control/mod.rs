@@ -1,4 +1,4 @@
-//! What programs and the daemon say to each other.
+//! Messages between programs and the daemon: 128 bytes over a stream socket, with descriptors. Every request has one reply.
 
 mod channel;
 mod message;

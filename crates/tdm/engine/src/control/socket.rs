@@ -1,11 +1,11 @@
-//! Where a daemon is found.
+//! Path of the daemon's socket.
 
 use std::path::PathBuf;
 
-/// Names the socket for programs under the library.
+/// Environment variable with the socket's path, for programs under the library.
 pub const SOCKET_VARIABLE: &str = "BYWAY_TDM_SOCKET";
 
-/// Where a user's daemon listens if nobody says otherwise: in the user's runtime folder, or in `/tmp` under the user's number.
+/// Default path: in the user's runtime directory, or in `/tmp` with the user's number.
 #[must_use]
 pub fn default_socket() -> PathBuf {
     match std::env::var_os("XDG_RUNTIME_DIR") {

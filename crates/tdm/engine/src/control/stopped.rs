@@ -1,22 +1,21 @@
-//! Processes that were stopped.
+//! Detection of stopped processes.
 
 use rustix::fs::{Mode, OFlags, open};
 
-/// Of what the system says of a process, so much has its state.
+/// Bytes of `/proc/PID/stat` that contain the state.
 const LOOK_BYTES: usize = 128;
 
-/// Whether a process was stopped by a signal, and does nothing until it is told to go on. One that a debugger holds may go on in a moment, and
-/// one of which the system does not tell counts as going.
+/// Whether a process is stopped by a signal. A traced process may continue soon, and one without a readable state counts as running.
 pub(super) fn is_stopped(pid: i32) -> bool {
     pid > 0 && state(pid) == Some(b'T')
 }
 
-/// As a letter (proc(5)).
+/// Its state letter (proc(5)).
 fn state(pid: i32) -> Option<u8> {
     let file = open(format!("/proc/{pid}/stat"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let mut look = [0; LOOK_BYTES];
     let len = rustix::io::read(&file, &mut look).ok()?;
-    // A program's name stands before it, and may have brackets and spaces of its own.
+    // The program's name precedes it and may contain brackets and spaces.
     let behind_name = look[..len].iter().rposition(|byte| *byte == b')')? + 2;
     look[..len].get(behind_name).copied()
 }
@@ -32,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_stopped_between_the_signal_that_stops_it_and_the_one_that_has_it_go_on() {
+    fn process_is_stopped_between_sigstop_and_sigcont() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = child.id() as i32;
         assert!(!is_stopped(pid) && !is_stopped(0));

@@ -1,70 +1,69 @@
-//! What a write, a truncation and a sync of an absorbed file do.
+//! Writes, truncations and syncs of an absorbed file.
 //!
-//! Whoever calls holds the file's lock, but for real syncs below: these may take long, and others go on meanwhile. Who cannot have it
-//! goes past it.
+//! The caller holds the file's lock, except during real syncs, which take long. A thread that cannot get the lock bypasses it.
 
 use byway_tdm_region::Memory;
 
 use crate::log::cursor::Cursor;
-use crate::log::front::held;
+use crate::log::front::lock_held;
 use crate::log::point;
 use crate::log::record::Kind;
 use crate::log::ring::{Appended, Position, Ring, RingError, Source};
 
-/// An absorbed file: its log, and where that stands.
+/// An absorbed file: its log and the log's cursor.
 #[derive(Debug)]
 pub struct Absorber<'a, M> {
     pub(super) ring: Ring<'a, M>,
     pub(super) cursor: Cursor<'a>,
 }
 
-/// How a sync goes on.
+/// Next step of a sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncStep {
-    /// It is done: all that was written is kept.
+    /// All writes are durable.
     Done,
-    /// The file has to be synced below, without the lock; [`Absorber::synced_below`] comes after.
+    /// Really sync the file without the lock, then call [`Absorber::synced_below`].
     Below(Begun),
-    /// It fails with this error number, as every later one.
+    /// The sync fails with this error number, as does every later one.
     Failed(i32),
 }
 
-/// What a real sync will have covered, as of when it was begun.
+/// What a real sync covers, taken when it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Begun {
-    /// Up to where its records are retired.
+    /// Records before this position.
     pub(super) tail: Position,
-    /// Changes that no record tells of, whose log goes on; none for who goes past the lock.
+    /// Number of changes without a record. Zero in a bypassing sync.
     pub(super) unlogged: u64,
 }
 
 impl<'a, M: Memory> Absorber<'a, M> {
-    /// The file whose log is `ring`.
+    /// The file with this log.
     #[must_use]
     pub const fn new(ring: Ring<'a, M>, cursor: Cursor<'a>) -> Self {
         Self { ring, cursor }
     }
 
-    /// The file is about to be written, at this time of the clock that its own times are by: the medium says up to when it may have been. A
-    /// file that was written later was not by this log, whose records are older then.
+    /// Announces that the file is about to be written, at this time of the file system's clock. Recovery leaves a file alone that was written after
+    /// the announced time: its log is older.
     pub fn announce(&self, now_ms: u64) {
         if now_ms.saturating_add(LEASE_MS / 2) < self.cursor.until_ms() {
             return;
         }
         let until_ms = now_ms.saturating_add(LEASE_MS);
-        match self.ring.announce(until_ms, held) {
+        match self.ring.announce(until_ms, lock_held) {
             Ok(()) => self.cursor.set_until_ms(until_ms),
             Err(_) => self.cursor.suspend(),
         }
     }
 
-    /// Logs what a write below has put into the file. What cannot be logged suspends the log.
+    /// Logs bytes that were just written below. Bytes that cannot be logged suspend the log.
     pub fn wrote(&self, at: u64, len_bytes: u64, source: &mut impl Source) {
         if len_bytes == 0 {
             return;
         }
         if self.cursor.is_suspended() {
-            // A real sync may be under way that began before this write: it does not cover it.
+            // Not covered by a real sync that began before this write.
             return self.cursor.suspend();
         }
         let what = Appended { kind: Kind::Write, offset: at, len_bytes };
@@ -74,12 +73,11 @@ impl<'a, M: Memory> Absorber<'a, M> {
         }
     }
 
-    /// Logs that the file is about to be cut to a size, or to grow to it: kept before the file is touched, so that no record from
-    /// before brings back what the cut took away. While the log is suspended nothing is logged, but the records that are
-    /// there have to be retired before.
+    /// Logs that the file is about to be truncated or extended. Durable when this returns, so that no earlier record restores the removed bytes.
+    /// A suspended log takes no record, but its records must be retired first.
     ///
     /// # Errors
-    /// [`RingError::Full`]: the file has to be synced below before it is cut.
+    /// [`RingError::Full`]: really sync the file first.
     pub fn cutting(&self, size_bytes: u64) -> Result<(), RingError> {
         let extent = self.cursor.extent();
         if self.cursor.is_suspended() {
@@ -97,7 +95,7 @@ impl<'a, M: Memory> Absorber<'a, M> {
         Ok(())
     }
 
-    /// Keeps all that was logged, or says that the file has to be synced below.
+    /// Makes all records durable, or says that a real sync is needed.
     #[must_use]
     pub fn sync(&self) -> SyncStep {
         if let Some(error) = self.cursor.error() {
@@ -118,25 +116,25 @@ impl<'a, M: Memory> Absorber<'a, M> {
         SyncStep::Done
     }
 
-    /// What a real sync that is begun now will cover.
+    /// What a real sync that begins now covers.
     #[must_use]
     pub fn begin_below(&self) -> Begun {
-        // What is suspended for later is not covered: read before the tail.
+        // Load before the tail: later changes are not covered.
         let unlogged = self.cursor.unlogged();
         Begun { tail: self.cursor.extent().tail, unlogged }
     }
 
-    /// A real sync is done: what it covered is retired, and a log that was suspended before goes on. With an error number that may mean lost bytes,
-    /// every sync from here on fails, and nothing is retired any more. One that says only that this caller could not sync is his alone.
+    /// Ends a real sync: retires what it covered and resumes a log that was suspended before. After an error that may mean lost bytes every sync
+    /// fails and nothing is retired. An error of the caller alone fails this sync only.
     ///
     /// # Errors
-    /// That number or the one of an earlier sync, or EIO where the log's own memory failed.
+    /// That error number, or an earlier sync's; EIO if the log's memory failed.
     pub fn synced_below(&self, begun: Begun, result: Result<(), i32>) -> Result<(), i32> {
         self.heard(result)?;
         let extent = self.cursor.extent();
         if begun.tail > extent.head {
             let tail = begun.tail.min(extent.tail);
-            self.ring.retire(tail, held).map_err(|_| EIO)?;
+            self.ring.retire(tail, lock_held).map_err(|_| EIO)?;
             self.cursor.set_head(tail);
             self.cursor.set_synced(extent.synced.max(tail));
         }
@@ -146,9 +144,9 @@ impl<'a, M: Memory> Absorber<'a, M> {
         }
     }
 
-    /// Has the log go on beyond all that somebody may have begun to append while others went past the lock.
+    /// Resumes the log behind everything that a bypassed holder may have appended.
     fn go_on(&self, beyond: Position) -> Result<(), i32> {
-        if self.ring.retire(beyond, held).is_err() {
+        if self.ring.retire(beyond, lock_held).is_err() {
             self.cursor.suspend();
             return Err(EIO);
         }
@@ -156,7 +154,7 @@ impl<'a, M: Memory> Absorber<'a, M> {
         Ok(())
     }
 
-    /// What came of a real sync, or of one before it that failed for all.
+    /// Result of a real sync, or of an earlier one that failed for good.
     pub(super) fn heard(&self, result: Result<(), i32>) -> Result<(), i32> {
         if let Err(error) = result {
             if !is_callers_own(error) {
@@ -164,25 +162,24 @@ impl<'a, M: Memory> Absorber<'a, M> {
             }
             return Err(error);
         }
-        // What was lost then is in these records alone, and the system does not tell twice.
+        // The lost bytes are in these records only, and the kernel reports the error once.
         self.cursor.error().map_or(Ok(()), Err)
     }
 
-    /// The words that are shared.
+    /// The log's cursor.
     #[must_use]
     pub const fn cursor(&self) -> Cursor<'a> {
         self.cursor
     }
 }
 
-/// For so long is said ahead that a file may be written, and again when half of it is over.
+/// Length of an announcement, in ms. It is renewed at half of that.
 pub(super) const LEASE_MS: u64 = 10_000;
 
-/// Input/output error, on every Linux.
+/// EIO.
 pub(super) const EIO: i32 = 5;
 
-/// Whether a sync that failed by this error number was none: a descriptor that is closed or of something else, a call that was interrupted, or one that is forbidden
-/// to its program. Any other may mean that bytes are lost.
+/// Whether a failed sync lost nothing: errors such as EBADF, EINTR and EPERM concern this caller alone.
 const fn is_callers_own(error: i32) -> bool {
     const EPERM: i32 = 1;
     const EINTR: i32 = 4;

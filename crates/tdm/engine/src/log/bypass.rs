@@ -1,7 +1,7 @@
-//! What is done past a file's lock: by a signal handler that interrupted whoever holds it, and by others while its holder stands still.
+//! Calls that bypass a file's lock: in a signal handler that interrupted its holder, and while the holder is stopped.
 //!
-//! The kernel does it, and nothing of it is logged. Whoever holds the lock may go on at any time, and at any instruction: what it appends then is
-//! void, as the log begins beyond that.
+//! The kernel does them, without a record. The holder may continue at any instruction; records that it appends then are void, as the log begins
+//! behind them ([decision 53](../../../../../docs/decisions/0053-bypassing-a-stopped-lock-holder.md)).
 
 use byway_tdm_region::Memory;
 
@@ -9,9 +9,9 @@ use crate::log::absorb::{Absorber, Begun, EIO, LEASE_MS};
 
 impl<M: Memory> Absorber<'_, M> {
     /// The file is about to be written without the lock; `is_ours` says whether the ring is the file's still. See [`Absorber::announce`].
-    pub fn announce_past(&self, now_ms: u64, is_ours: impl Fn() -> bool) {
+    pub fn announce_bypass(&self, now_ms: u64, is_ours: impl Fn() -> bool) {
         let is_said = |until_ms: u64| now_ms.saturating_add(LEASE_MS / 2) < until_ms;
-        // The cursor's word is set by whoever has the lock.
+        // The cursor's word is set by the lock holder.
         if is_said(self.cursor.until_ms()) || self.ring.written_until_ms().ok().flatten().is_some_and(is_said)
         {
             return;
@@ -22,23 +22,23 @@ impl<M: Memory> Absorber<'_, M> {
 
     /// What a real sync that is begun now without the lock will cover: every record that anybody has begun to append.
     #[must_use]
-    pub fn begin_past(&self) -> Begun {
+    pub fn begin_bypass(&self) -> Begun {
         Begun { tail: self.cursor.end_beyond(self.ring.room_bytes()), unlogged: 0 }
     }
 
-    /// A real sync is done without the lock at its end, whoever had it when it began: what it covered is retired, and nothing is logged before one
+    /// A real sync is done without the lock at its end, independent of who held it at the start: what it covered is retired, and nothing is logged before one
     /// with the lock. `is_ours` says whether the ring is the file's still.
     ///
     /// # Errors
     /// As [`Absorber::synced_below`].
-    pub fn synced_past(
+    pub fn synced_in_bypass(
         &self,
         begun: Begun,
         result: Result<(), i32>,
         is_ours: impl Fn() -> bool,
     ) -> Result<(), i32> {
         if !is_ours() {
-            // It was let go meanwhile, and perhaps absorbed anew: what began before knows nothing of that log.
+            // It was released meanwhile, and perhaps absorbed anew: what began before knows nothing of that log.
             return result;
         }
         self.heard(result)?;

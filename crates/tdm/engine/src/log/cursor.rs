@@ -1,14 +1,13 @@
-//! The words that all who write an absorbed file share: in memory of the host, gone with its power.
+//! Words shared by all writers of an absorbed file. They lie in host memory and do not survive power loss.
 //!
-//! Whoever has the file's lock finds them as its last holder left them. Others meet him at four words, each changed in one step:
+//! Words changed under the lock are as the last holder left them. Four are also changed without it, each in one step:
 //!
-//! * *unlogged* is counted up behind a change, when the kernel has it, and loaded before a real sync begins, which covers no more than that. Release and Acquire: who
-//!   covers a change sees what was stored before it;
-//! * *passing* is such a thing: it is counted up before *unlogged*, so who covers a change that is under way sees that it is;
-//! * *passed* and *covered* are stored by one each, who then looks at the other's: how far somebody syncs past the lock, and that the log goes on. SeqCst, as with less
-//!   both could see what was there before.
+//! * *unlogged* counts changes without a record. It is raised after a change and loaded before a real sync, which covers that many. Release and
+//!   Acquire: a covering thread sees what was stored before the change;
+//! * *passing* counts such changes in flight. It is raised before *unlogged*, so a sync that covers a change in flight sees it;
+//! * *passed* and *covered* are stored by a bypassing sync and by a resuming thread; each then loads the other's word. SeqCst: one sees the other.
 //!
-//! `src/model` has the model checker try them.
+//! `model/` runs them under loom.
 
 use crate::log::atomic::{AtomicU64, Ordering};
 use crate::log::ring::{Extent, Position};
@@ -26,26 +25,25 @@ const UNLOGGED: usize = 3;
 const COVERED: usize = 4;
 const ERROR: usize = 5;
 const UNTIL: usize = 6;
-/// Up to where whoever synced below without the lock may have ended the log.
+/// Position up to which bypassing syncs may have ended the log.
 const PASSED: usize = 7;
-/// Changes that are under way without the lock, and in its upper half how often the log began anew.
+/// Bypassing changes in flight; the upper half counts restarts of the log.
 const PASSING: usize = 8;
 
 const PASSING_BITS: u32 = 32;
 
-/// Where a log stands, and whether it may go on. All but [`Cursor::suspend`], [`Cursor::pass`] and the questions is done under the
-/// file's lock.
+/// Position of a log, and whether it is suspended. All methods but [`Cursor::suspend`], [`Cursor::bypass`] and the queries need the file's lock.
 #[derive(Debug, Clone, Copy)]
 pub struct Cursor<'w>(&'w [AtomicU64; CURSOR_WORDS]);
 
 impl<'w> Cursor<'w> {
-    /// The cursor that these words are.
+    /// The cursor in these words.
     #[must_use]
     pub const fn new(words: &'w [AtomicU64; CURSOR_WORDS]) -> Self {
         Self(words)
     }
 
-    /// Begins anew with an empty log, suspended: what was written before is kept by no record, so the first sync is a real one.
+    /// Begins an empty, suspended log: earlier writes have no record, so the first sync is a real one.
     pub fn begin(&self, head: Position) {
         self.restart(head);
         for word in [ERROR, UNTIL, PASSED] {
@@ -55,42 +53,40 @@ impl<'w> Cursor<'w> {
         self.suspend();
     }
 
-    /// Something was changed that no record tells of: nothing more is logged until a real sync has covered it. By anyone, at any
-    /// time, in a signal handler too.
+    /// Suspends the log after a change without a record, until a real sync covers it. Needs no lock; safe in a signal handler.
     pub fn suspend(&self) {
         let _ = self.suspended();
     }
 
-    /// The same; says which change it is.
+    /// As [`Cursor::suspend`]; returns the change's number.
     fn suspended(&self) -> u64 {
         self.0[UNLOGGED].fetch_add(1, Ordering::SeqCst).wrapping_add(1)
     }
 
-    /// Something is changed without the lock from here on, until what this returns is dropped: nothing is logged meanwhile, and nothing before a real
-    /// sync that begins after that.
+    /// Begins a bypassing change, until the returned value is dropped. The log is suspended before and after it.
     #[must_use]
-    pub fn pass(&self) -> Passing<'w> {
+    pub fn bypass(&self) -> Bypass<'w> {
         let was = self.0[PASSING].fetch_add(1, Ordering::SeqCst);
         self.suspend();
-        Passing { cursor: *self, beginning: was >> PASSING_BITS }
+        Bypass { cursor: *self, beginning: was >> PASSING_BITS }
     }
 
-    /// Whether such a change is under way, or somebody was killed in the midst of one.
+    /// Whether a bypassing change is in flight, or its thread was killed.
     #[must_use]
-    pub fn is_passing(&self) -> bool {
+    pub fn is_bypassed(&self) -> bool {
         self.0[PASSING].load(Ordering::SeqCst) as u32 > 0
     }
 
     fn passed(&self, beginning: u64) {
         self.suspend();
-        // One that began before the log did is not counted any more.
+        // Changes that began before the log's last restart do not count.
         let counted = |word: u64| word >> PASSING_BITS == beginning && word as u32 > 0;
         let _ = self.0[PASSING]
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |word| counted(word).then(|| word - 1));
     }
 
-    /// Where a log of so much room has to begin anew for whoever syncs below from now on without the lock: beyond all records that were begun until now, and
-    /// whoever has it go on later knows of that.
+    /// Position at which a log of this capacity restarts after a bypassing sync: behind every record begun so far. A thread that resumes the log
+    /// later sees it.
     pub(super) fn end_beyond(&self, room_bytes: u64) -> Position {
         loop {
             let unlogged = self.suspended();
@@ -99,11 +95,11 @@ impl<'w> Cursor<'w> {
             if self.0[COVERED].load(Ordering::SeqCst) < unlogged {
                 return Position(beyond);
             }
-            // Somebody had it go on in between, and may have appended behind that.
+            // The log was resumed meanwhile and may have records behind that position.
         }
     }
 
-    /// Whether nothing is logged until a real sync.
+    /// Whether the log is suspended.
     #[must_use]
     pub fn is_suspended(&self) -> bool {
         self.get(UNLOGGED) != self.get(COVERED)
@@ -116,34 +112,34 @@ impl<'w> Cursor<'w> {
         !self.is_suspended() && extent.synced == extent.tail
     }
 
-    /// The error number that every sync is answered from now on, if there is one.
+    /// The error number of every sync from now on, if any.
     #[must_use]
     pub fn error(&self) -> Option<i32> {
         i32::try_from(self.get(ERROR)).ok().filter(|error| *error != 0)
     }
 
-    /// A real sync failed: what was written may be lost, and no later sync may say otherwise.
+    /// Stores the error of a real sync: bytes may be lost.
     pub(super) fn fail(&self, error: i32) {
         if self.error().is_none() {
             self.set(ERROR, u64::from(error.unsigned_abs()));
         }
     }
 
-    /// Where the log begins and ends. Words that others may have spoiled make an empty one.
+    /// Head and tail of the log. Spoiled words give an empty log.
     pub(super) fn extent(&self) -> Extent {
         let [head, tail, synced] = [HEAD, TAIL, SYNCED].map(|word| Position(self.get(word)));
         let tail = tail.max(head);
         Extent { head, tail, synced: synced.clamp(head, tail) }
     }
 
-    /// Bytes of records that are not retired.
+    /// Bytes of records not retired.
     #[must_use]
     pub fn kept_bytes(&self) -> u64 {
         let extent = self.extent();
         extent.tail.0 - extent.head.0
     }
 
-    /// Until when the log says that the file may be written, in milliseconds since 1970.
+    /// The announced time until which the file may be written, in ms since 1970.
     pub(super) fn until_ms(&self) -> u64 {
         self.get(UNTIL)
     }
@@ -156,19 +152,19 @@ impl<'w> Cursor<'w> {
         self.get(UNLOGGED)
     }
 
-    /// A real sync covered so many changes; where the log goes on, if that is not where it ended.
+    /// Ends a real sync that covered so many changes. Returns the position to resume at, if it is not the tail.
     pub(super) fn cover(&self, unlogged: u64) -> Option<Position> {
-        if self.is_passing() || self.get(COVERED) >= unlogged {
+        if self.is_bypassed() || self.get(COVERED) >= unlogged {
             return None;
         }
         self.0[COVERED].fetch_max(unlogged, Ordering::SeqCst);
         let beyond = Position(self.0[PASSED].load(Ordering::SeqCst));
         let extent = self.extent();
-        // Nothing was logged since that sync began: there is no record that it does not cover.
+        // Nothing was logged since that sync began, so it covers all records.
         (beyond > extent.head).then_some(beyond.max(extent.tail))
     }
 
-    /// The log is empty, and goes on from there.
+    /// Empties the log and restarts it at this position.
     pub(super) fn restart(&self, at: Position) {
         for word in [HEAD, TAIL, SYNCED] {
             self.set(word, at.0);
@@ -196,15 +192,15 @@ impl<'w> Cursor<'w> {
     }
 }
 
-/// A change that is under way without the lock.
+/// A bypassing change in flight.
 #[derive(Debug)]
-pub struct Passing<'w> {
+pub struct Bypass<'w> {
     cursor: Cursor<'w>,
-    /// Of which log.
+    /// Number of the log's restart when it began.
     beginning: u64,
 }
 
-impl Drop for Passing<'_> {
+impl Drop for Bypass<'_> {
     fn drop(&mut self) {
         self.cursor.passed(self.beginning);
     }

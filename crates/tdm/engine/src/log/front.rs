@@ -1,7 +1,6 @@
-//! The words in front of a ring: where its log begins, and until when the file may be written by it, in milliseconds since 1970.
+//! The two words in front of a ring: the log's head, and the time until which the file may be written (ms since 1970).
 //!
-//! Each is a number of 48 bits and 16 that say it was put there. They only rise: who was late, and may have stood still on the way, takes
-//! nothing back that somebody else has said since.
+//! Each holds a number of 48 bits and a check of 16 bits. They only rise: a delayed thread cannot undo a later store.
 
 use byway_sys::checksum::{crc32c, crc32c_append};
 use byway_tdm_region::{Memory, Point};
@@ -10,7 +9,7 @@ use crate::log::point;
 use crate::log::record::HEADER_BYTES;
 use crate::log::ring::{Position, Ring, RingError};
 
-/// One of them.
+/// One of the words.
 #[derive(Debug, Clone, Copy)]
 enum Front {
     Head,
@@ -25,7 +24,7 @@ impl Front {
         }
     }
 
-    /// What tells it from the other, and from those of other rings.
+    /// Seed of the check: differs by word and by ring.
     const fn seed(self, identity: u64) -> u64 {
         match self {
             Self::Head => identity,
@@ -34,13 +33,13 @@ impl Front {
     }
 }
 
-/// For whoever holds the file's lock: the ring stays the file's meanwhile.
-pub(super) const fn held() -> bool {
+/// `is_ours` for a holder of the file's lock: the ring stays the file's.
+pub(super) const fn lock_held() -> bool {
     true
 }
 
 impl<M: Memory> Ring<'_, M> {
-    /// Makes it empty, beginning at `head`: kept when this returns.
+    /// Empties the ring and sets its head. Durable when this returns.
     ///
     /// # Errors
     /// [`RingError::Memory`].
@@ -49,10 +48,10 @@ impl<M: Memory> Ring<'_, M> {
         self.keep(Front::Head, point::FORMATTED)
     }
 
-    /// Where the log begins.
+    /// Position of the first record.
     ///
     /// # Errors
-    /// [`RingError::Head`] for a word that nobody wrote.
+    /// [`RingError::Head`] for a damaged word.
     pub fn head(&self) -> Result<Position, RingError> {
         let word = self.memory.load(self.place().at)?;
         match self.number(Front::Head, word) {
@@ -61,7 +60,7 @@ impl<M: Memory> Ring<'_, M> {
         }
     }
 
-    /// Until when the file may be written by this log, in milliseconds since 1970, if anybody said so.
+    /// Announced time until which the file may be written, in ms since 1970.
     ///
     /// # Errors
     /// [`RingError::Memory`].
@@ -70,18 +69,17 @@ impl<M: Memory> Ring<'_, M> {
         Ok(self.number(Front::Until, word))
     }
 
-    /// Says so: kept when this returns. Nothing is done if the ring is not the file's any more.
+    /// Announces a time. Durable when this returns. Does nothing if the ring is no longer the file's.
     pub(super) fn announce(&self, until_ms: u64, is_ours: impl Fn() -> bool) -> Result<(), RingError> {
         self.raise(Front::Until, until_ms, point::ANNOUNCED, is_ours)
     }
 
-    /// Has the log begin at `head`, or behind it: all before may be written over once this returns. Nothing is done if the ring is not the file's any
-    /// more.
+    /// Raises the head: records before it may be overwritten once this returns. Does nothing if the ring is no longer the file's.
     pub(super) fn retire(&self, head: Position, is_ours: impl Fn() -> bool) -> Result<(), RingError> {
         self.raise(Front::Head, head.0 / HEADER_BYTES, point::RETIRED, is_ours)
     }
 
-    /// A word that was seen while the ring was the file's is exchanged for no other ring's.
+    /// The exchange fails if the ring was given to another file meanwhile.
     fn raise(
         &self,
         front: Front,
@@ -98,7 +96,7 @@ impl<M: Memory> Ring<'_, M> {
             }
             let is_there = self.number(front, was).is_some_and(|was| was >= number);
             if is_there || self.memory.exchange(at, was, self.word(front, number))? {
-                // Whoever stored it may not have come as far.
+                // Another thread stored it but may not have flushed it.
                 return self.keep(front, point);
             }
         }
@@ -110,13 +108,13 @@ impl<M: Memory> Ring<'_, M> {
         Ok(())
     }
 
-    /// The number that a word is.
+    /// The number in a word, if its check is right.
     fn number(&self, front: Front, word: u64) -> Option<u64> {
         let number = word >> 16;
         (self.word(front, number) == word).then_some(number)
     }
 
-    /// One word, so that it is old or new whatever happens.
+    /// Both parts in one word, so that it is stored whole.
     fn word(&self, front: Front, number: u64) -> u64 {
         let number = number << 16 >> 16;
         let seed = front.seed(self.place().identity);
@@ -134,7 +132,7 @@ mod tests {
     use crate::log::ring::tests::{PLACE, memory};
 
     #[test]
-    fn the_beginning_is_what_was_put_there_and_only_by_this_use_of_the_place() {
+    fn head_is_read_back_by_the_same_identity_only() {
         let memory = memory();
         let ring = Ring::new(&memory, PLACE).unwrap();
         ring.format(Position(96)).unwrap();
@@ -144,12 +142,12 @@ mod tests {
     }
 
     #[test]
-    fn until_when_a_file_is_written_is_what_was_announced_by_this_use_of_the_place() {
+    fn announced_time_is_read_back_by_the_same_identity_only() {
         let memory = memory();
         let ring = Ring::new(&memory, PLACE).unwrap();
         ring.format(Position(0)).unwrap();
         assert_eq!(ring.written_until_ms().unwrap(), None);
-        ring.announce(1_700_000_000_000, held).unwrap();
+        ring.announce(1_700_000_000_000, lock_held).unwrap();
         assert_eq!(ring.written_until_ms().unwrap(), Some(1_700_000_000_000));
         assert_eq!(ring.head().unwrap(), Position(0));
         let other = Ring::new(&memory, RingPlace { identity: 4, ..PLACE }).unwrap();
@@ -157,12 +155,12 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_is_taken_back_by_nobody_who_comes_late() {
+    fn head_is_not_lowered_by_a_late_store() {
         let memory = memory();
         let ring = Ring::new(&memory, PLACE).unwrap();
         ring.format(Position(96)).unwrap();
-        ring.retire(Position(320), held).unwrap();
-        ring.retire(Position(160), held).unwrap();
+        ring.retire(Position(320), lock_held).unwrap();
+        ring.retire(Position(160), lock_held).unwrap();
         assert_eq!(ring.head().unwrap(), Position(320));
         ring.retire(Position(640), || false).unwrap();
         assert_eq!(ring.head().unwrap(), Position(320));

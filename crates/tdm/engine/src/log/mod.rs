@@ -1,14 +1,13 @@
-//! Redo records in device memory: a file's writes that are kept before they are synced below.
+//! Redo logs of absorbed files, in device memory ([decision 42](../../../../../docs/decisions/0042-redo-logs-of-absorbed-files.md)).
 //!
 //! Source: the study of transparent DAX mappings, section 5 ("Crash and fsync rules"); NVPC's absorption of synced writes
 //! (arXiv 2408.04238).
 
 mod absorb;
 mod atomic;
+mod bypass;
 mod cursor;
 mod front;
-#[path = "bypass.rs"]
-mod past;
 mod point;
 mod record;
 mod recovery;
@@ -19,7 +18,7 @@ mod ring;
 mod model;
 
 pub use absorb::{Absorber, Begun, SyncStep};
-pub use cursor::{CURSOR_BYTES, CURSOR_WORDS, Cursor, Passing};
+pub use cursor::{Bypass, CURSOR_BYTES, CURSOR_WORDS, Cursor};
 pub use point::{POINTS, STREAMED_POINTS};
 pub use record::{Entry, HEADER_BYTES, LEN_MAX_BYTES};
 pub use recovery::{LowerFile, Recovered, RecoveryError, recover};

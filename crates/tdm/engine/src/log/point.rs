@@ -1,4 +1,4 @@
-//! Each flush and fence of a log by name. A test leaves out one after the other and has to see acknowledged bytes go.
+//! Names of the flushes and fences of a log. Tests leave out each of them and expect acknowledged bytes to be lost.
 
 use byway_tdm_region::Point;
 

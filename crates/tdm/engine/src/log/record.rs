@@ -20,31 +20,31 @@ pub const LEN_MAX_BYTES: u64 = 1 << 20;
 const WRITE: u32 = 1;
 const TRUNCATE: u32 = 2;
 
-/// What a record brings back.
+/// Content of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry<'a> {
-    /// Bytes at an offset of the file, which may lie beyond its end.
+    /// Bytes at an offset of the file, possibly beyond its end.
     Write {
-        /// Offset in the file.
+        /// Offset in bytes.
         at: u64,
         /// The bytes.
         data: &'a [u8],
     },
-    /// The file's size: what is beyond is gone, and what was not there reads as zeroes.
+    /// A new size: truncates, or extends by zeroes.
     Truncate {
-        /// The size in bytes.
+        /// Size in bytes.
         size_bytes: u64,
     },
 }
 
-/// What a record does, before its data is known.
+/// Kind of a record, before its data is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Write,
     Truncate,
 }
 
-/// A header, checked for sense but not for its checksum, which goes over the data too.
+/// A header whose fields are valid. Its checksum also covers the data and is not verified yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) position: u64,
@@ -55,7 +55,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// The header's bytes with the checksum's place empty, and what the checksum is of them.
+    /// The header's bytes without the checksum, and the checksum of them so far.
     pub(super) fn encode(&self, identity: u64) -> ([u8; HEADER_BYTES as usize], u32) {
         let kind = match self.kind {
             Kind::Write => WRITE,
@@ -71,7 +71,7 @@ impl Header {
         (bytes, sum)
     }
 
-    /// The header, what its checksum is so far, and what it has to come to; `None` for what nobody wrote as a header at `position`.
+    /// The header, its checksum so far and the checksum to match. `None` if no header was written at `position`.
     pub(super) fn decode(
         bytes: &[u8; HEADER_BYTES as usize],
         identity: u64,
@@ -121,19 +121,19 @@ mod tests {
         Header { position: 64, offset: 4096, len_bytes: 33, kind: Kind::Write, synced_before: 2 };
 
     #[test]
-    fn a_header_is_what_was_encoded_and_only_at_its_position() {
+    fn header_decodes_at_its_own_position_only() {
         let (bytes, sum) = HEADER.encode(7);
         assert_eq!(Header::decode(&bytes, 7, 64), Some((HEADER, sum, 0)));
         assert_eq!(Header::decode(&bytes, 7, 96), None);
     }
 
     #[test]
-    fn another_ring_s_identity_makes_another_checksum() {
+    fn header_checksum_depends_on_the_ring_identity() {
         assert_ne!(HEADER.encode(7).1, HEADER.encode(8).1);
     }
 
     #[test]
-    fn headers_that_nobody_writes_are_none() {
+    fn invalid_headers_are_not_decoded() {
         let with = |change: fn(&mut [u8; 32])| {
             let (mut bytes, _) = HEADER.encode(7);
             change(&mut bytes);

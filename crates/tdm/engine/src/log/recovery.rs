@@ -1,54 +1,54 @@
-//! A ring written back to its file after whatever happened.
+//! Recovery: writes a ring's records back to its file.
 
 use std::io;
 
 use byway_tdm_region::Memory;
 use thiserror::Error;
 
-use crate::log::front::held;
+use crate::log::front::lock_held;
 use crate::log::record::Entry;
 use crate::log::replay::Replayed;
 use crate::log::ring::{Ring, RingError};
 
-/// The file below a log.
+/// The file below.
 pub trait LowerFile {
-    /// Writes all of `data` at an offset, which may lie beyond the end.
+    /// Writes all of `data` at an offset, possibly beyond the end.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn write_all_at(&self, data: &[u8], at: u64) -> io::Result<()>;
 
-    /// Cuts it to a size, or has it grow to it by zeroes.
+    /// Truncates it, or extends it by zeroes.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn set_size(&self, size_bytes: u64) -> io::Result<()>;
 
-    /// Has all that was written, and the size, kept below.
+    /// Makes all writes and the size durable.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// Why a log could not be written back. It is as it was: the next try begins anew.
+/// Why recovery failed. The ring is unchanged; the next attempt starts again.
 #[derive(Debug, Error)]
 pub enum RecoveryError {
     /// The ring cannot be read.
     #[error(transparent)]
     Ring(#[from] RingError),
-    /// The file below does not take it.
+    /// The file below cannot be written.
     #[error("the file below does not take what the log has for it")]
     Lower(#[from] io::Error),
 }
 
-/// What came of it.
+/// Result of a recovery.
 pub type Recovered = Replayed;
 
-/// Writes every record to the file, syncs it, and only then empties the ring. Done again from the start, it comes to the same.
+/// Writes every record to the file, really syncs it, then empties the ring. May be repeated from the start.
 ///
-/// Behind the ring's end there may be whole records that were never synced. Before the ring is used again it is formatted under
-/// another identity, so that none of them is ever taken for a new one.
+/// Whole records that were never synced may lie behind the end. Format the ring with another identity before it is used again, so that none
+/// of them is replayed.
 ///
 /// # Errors
 /// [`RecoveryError`].
@@ -59,7 +59,7 @@ pub fn recover<M: Memory>(ring: Ring<'_, M>, file: &impl LowerFile) -> Result<Re
     })?;
     if found.records > 0 {
         file.sync()?;
-        ring.retire(found.end, held)?;
+        ring.retire(found.end, lock_held)?;
     }
     Ok(found)
 }

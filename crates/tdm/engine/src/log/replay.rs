@@ -1,4 +1,4 @@
-//! The records that are there after whatever happened.
+//! Replay of the records that survived.
 
 use byway_sys::checksum::crc32c_append;
 use byway_tdm_region::Memory;
@@ -6,36 +6,36 @@ use byway_tdm_region::Memory;
 use crate::log::record::{Entry, HEADER_BYTES, Header, Kind};
 use crate::log::ring::{Position, Ring, RingError};
 
-/// Why a replay ended where it did.
+/// Why a replay ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplayEnd {
-    /// No whole record is there: the log's end, or what was written and never synced.
+    /// No whole record follows: the log's end, or records never acknowledged.
     Clean,
-    /// The record there was acknowledged once, as one behind it says, and is not whole any more.
+    /// A record that a later one proves to have been acknowledged is broken.
     Damaged {
-        /// The record that proves it.
+        /// Position of the later record.
         proof: Position,
     },
 }
 
-/// What a replay came by.
+/// Result of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replayed {
-    /// Records.
+    /// Records replayed.
     pub records: u64,
     /// Bytes of data in them.
     pub data_bytes: u64,
-    /// Where the first record would stand that is not there.
+    /// Position behind the last one.
     pub end: Position,
     /// Why it ended.
     pub why: ReplayEnd,
 }
 
 impl<M: Memory> Ring<'_, M> {
-    /// Shows every record from the head on, in order, up to the first that is not whole.
+    /// Passes every record from the head to the first broken one to `each`, in order.
     ///
     /// # Errors
-    /// A damaged head, what the memory says, and what `each` says, which ends it.
+    /// A damaged head, an error of the memory, or an error of `each`, which ends the replay.
     pub fn replay<E: From<RingError>>(
         &self,
         mut each: impl FnMut(Entry<'_>) -> Result<(), E>,
@@ -76,7 +76,7 @@ impl<M: Memory> Ring<'_, M> {
         Ok((crc32c_append(sum, data) == wanted).then_some(header))
     }
 
-    /// A whole record behind `end` that was written when the log had been synced beyond `end`.
+    /// A whole record behind `end` that was written after the log was synced beyond `end`.
     fn proof_of_damage(
         &self,
         end: Position,

@@ -1,7 +1,6 @@
-//! Records of one file, one behind the other, in a part of device memory that is used round and round.
+//! A ring of one file's records in device memory.
 //!
-//! The first line says where the log begins; then come the records.
-//! Positions count up for ever; a record lies at its position modulo the room.
+//! The first line holds the head; records follow. Positions count up for ever; a record lies at its position modulo the ring's capacity.
 
 use byway_sys::checksum::crc32c_append;
 use byway_tdm_region::{Memory, MemoryError, Point};
@@ -13,50 +12,50 @@ use crate::log::record::{HEADER_BYTES, Header, Kind, LEN_MAX_BYTES, record_bytes
 /// Bytes before the records.
 const FRONT_BYTES: u64 = 64;
 
-/// Bytes that are copied, summed and stored at a time: what is summed is what is stored, whatever the program does to its memory meanwhile.
+/// Bytes copied, checksummed and stored at a time, so that the checksum matches what is stored even if the program changes its buffer.
 const ROOM_BYTES: usize = 1024;
 
-/// Where in a log, in bytes since its first use; a multiple of 32.
+/// Position in a log, in bytes since its first use; a multiple of 32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Position(pub u64);
 
-/// Which part of a memory a ring is.
+/// Place of a ring or resident file in device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingPlace {
-    /// Its first byte, a multiple of 64.
+    /// Offset of its first byte, a multiple of 64.
     pub at: u64,
-    /// Its length, a multiple of 64.
+    /// Length in bytes, a multiple of 64.
     pub len_bytes: u64,
-    /// Which use of this place it is: records of another file, or of an earlier time, are not this ring's.
+    /// Random identity of this use of the place: records of earlier uses do not match.
     pub identity: u64,
 }
 
 impl RingPlace {
-    /// Of a file that has none.
+    /// No place.
     pub const NOWHERE: Self = Self { at: 0, len_bytes: 0, identity: 0 };
 }
 
-/// Why a ring did not do it.
+/// Why a ring refused.
 #[derive(Debug, Error)]
 pub enum RingError {
-    /// A place that holds no ring.
+    /// Not a valid place of a ring.
     #[error("{0:?} is not a place for a ring")]
     Place(RingPlace),
-    /// There is no room behind the tail, or there never is for data of that length.
+    /// No space behind the tail, or data longer than the ring takes.
     #[error("the ring has no room for {len_bytes} bytes more")]
     Full {
-        /// Length of the data.
+        /// Bytes of data.
         len_bytes: u64,
     },
-    /// The word that says where the log begins is not one that was written.
+    /// The word of the head is damaged.
     #[error("the beginning of the ring is damaged: {0:#018x}")]
     Head(u64),
-    /// What the memory says.
+    /// The memory's error.
     #[error(transparent)]
     Memory(#[from] MemoryError),
 }
 
-/// Bytes to be logged, piece by piece: a slice, or the parts of a program's vector.
+/// Bytes to be logged, read piece by piece from a slice or an iovec.
 pub trait Source {
     /// Fills `into` with the next bytes.
     fn fill(&mut self, into: &mut [u8]);
@@ -70,7 +69,7 @@ impl Source for &[u8] {
     }
 }
 
-/// What is to be appended.
+/// A record to be appended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Appended {
     pub(super) kind: Kind,
@@ -78,7 +77,7 @@ pub(super) struct Appended {
     pub(super) len_bytes: u64,
 }
 
-/// Where a log begins and ends, and up to where it is kept for certain.
+/// Head and tail of a log, and the position up to which it is durable.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extent {
     pub(super) head: Position,
@@ -86,7 +85,7 @@ pub(super) struct Extent {
     pub(super) synced: Position,
 }
 
-/// One file's log. Whoever appends holds the file's lock.
+/// One file's log. A thread that appends holds the file's lock.
 #[derive(Debug)]
 pub struct Ring<'m, M> {
     pub(super) memory: &'m M,
@@ -116,19 +115,19 @@ impl<'m, M: Memory> Ring<'m, M> {
         Ok(Self { memory, place })
     }
 
-    /// Room for records.
+    /// Capacity for records, in bytes.
     #[must_use]
     pub const fn room_bytes(&self) -> u64 {
         self.place.len_bytes - FRONT_BYTES
     }
 
-    /// Where it is, and which use of it.
+    /// Its place.
     #[must_use]
     pub const fn place(&self) -> RingPlace {
         self.place
     }
 
-    /// Puts a record behind `extent.tail`; says where the next one goes. Nothing is kept for certain yet.
+    /// Appends a record at `extent.tail`; returns the position behind it. Not durable yet.
     pub(super) fn append(
         &self,
         extent: Extent,
@@ -155,7 +154,7 @@ impl<'m, M: Memory> Ring<'m, M> {
         Ok(next)
     }
 
-    /// Has all from `from` up to `to` kept when this returns, whoever stored it.
+    /// Makes the range from `from` to `to` durable, whichever threads stored it.
     pub(super) fn persist(&self, from: Position, to: Position, point: Point) -> Result<(), RingError> {
         if !self.memory.streams() {
             self.in_parts(from.0, to.0 - from.0, |at, len, _| self.memory.flush(at, len, point))?;
@@ -171,7 +170,7 @@ impl<'m, M: Memory> Ring<'m, M> {
         Ok(bytes)
     }
 
-    /// Copies what lies from a position on.
+    /// Copies bytes from a position on.
     pub(super) fn copy(&self, position: u64, into: &mut [u8]) -> Result<(), RingError> {
         let len = into.len() as u64;
         self.in_parts(position, len, |at, len, from| {
@@ -179,7 +178,7 @@ impl<'m, M: Memory> Ring<'m, M> {
         })
     }
 
-    /// A record by one store.
+    /// Stores a short record at once.
     #[inline]
     fn put_whole(&self, header: &Header, source: &mut impl Source) -> Result<(), RingError> {
         let mut room = [0; ROOM_BYTES];
@@ -191,7 +190,7 @@ impl<'m, M: Memory> Ring<'m, M> {
         self.put(header.position, &room[..header.record_bytes() as usize])
     }
 
-    /// One whose data is summed and stored piece by piece, the header behind it.
+    /// Stores a long record piece by piece, its header last.
     fn put_in_pieces(&self, header: &Header, source: &mut impl Source) -> Result<(), RingError> {
         let (bytes, mut sum) = header.encode(self.place.identity);
         let end = header.position + header.record_bytes();
@@ -215,7 +214,7 @@ impl<'m, M: Memory> Ring<'m, M> {
         })
     }
 
-    /// A range of positions as the one or two ranges of memory that it is: where, how long, and how far into the range.
+    /// Splits a range at the ring's end: offset in memory, length, offset in the range.
     fn in_parts(
         &self,
         position: u64,
@@ -237,7 +236,7 @@ impl<'m, M: Memory> Ring<'m, M> {
     }
 }
 
-/// A header's bytes with what the checksum came to.
+/// A header with its checksum filled in.
 fn with_sum(mut bytes: [u8; HEADER_BYTES as usize], sum: u32) -> [u8; HEADER_BYTES as usize] {
     bytes[28..].copy_from_slice(&sum.to_le_bytes());
     bytes
@@ -259,7 +258,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_place_outside_of_the_memory_or_unaligned_holds_no_ring() {
+    fn ring_outside_memory_or_unaligned_is_refused() {
         let memory = memory();
         let with = |at, len_bytes| Ring::new(&memory, RingPlace { at, len_bytes, identity: 0 }).is_ok();
         assert!(with(0, 4096));
@@ -267,7 +266,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_refused_and_changes_nothing() {
+    fn write_without_room_is_refused_and_changes_nothing() {
         let memory = memory();
         let ring = Ring::new(&memory, PLACE).unwrap();
         let zero = Position(0);

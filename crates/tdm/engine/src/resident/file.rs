@@ -1,13 +1,13 @@
-//! A home on the medium: one line in front, then the file's bytes.
+//! A resident file on the medium: a header line, then the file's bytes.
 //!
 //! | bytes | |
 //! |---|---|
-//! | 0–7 | state: whether the home counts. A word that only this use of the place makes |
+//! | 0–7 | state: nonzero and of this use of the place if the file is valid |
 //! | 8–15 | the file's size in 48 bits, and 16 of a checksum over it and the place's identity |
-//! | 16–23 | until when the file below may be written from here, in milliseconds since 1970, likewise |
-//! | 64– | the file's bytes, from its first on. What lies behind its size is anything |
+//! | 16–23 | until when the file below may be written from here, in ms since 1970, encoded likewise |
+//! | 64– | the file's bytes. Bytes behind its size are undefined |
 //!
-//! Each word is old or new whatever happens. What nobody wrote in this use of the place is no state and no size.
+//! Each word is stored whole. A word of an earlier use of the place does not match.
 
 use std::io;
 
@@ -16,108 +16,108 @@ use byway_sys::checksum::{crc32c, crc32c_append};
 use byway_tdm_region::{Memory, MemoryError, Point};
 use thiserror::Error;
 
-use crate::resident::HomePlace;
+use crate::resident::ResidentPlace;
 use crate::resident::point;
 
-/// Bytes before a file's.
+/// Bytes of the header.
 pub const FRONT_BYTES: u64 = 64;
 
 const SIZE_AT: u64 = 8;
 
 const UNTIL_AT: u64 = 16;
 
-/// Coming home and going below take no longer.
+/// Time limit of a promotion or demotion, in ms.
 const MOVE_MS: u64 = 60_000;
 
-/// "HOME": what a state's lower half is.
+/// "HOME": the lower half of a valid state.
 const LIVE: u64 = 0x454d_4f48;
 
-/// Bytes that are copied at a time.
+/// Bytes copied at a time.
 const PIECE_BYTES: u64 = 512;
 
-/// Why something is not done with a home.
+/// Why a resident file refused.
 #[derive(Debug, Error)]
-pub enum HomeError {
-    /// A place that holds no home.
-    #[error("{0:?} is not a place for a home")]
-    Place(HomePlace),
-    /// There is no room for a file of that size.
-    #[error("a home has no room for {0} bytes")]
+pub enum ResidentError {
+    /// Not a valid place of a resident file.
+    #[error("{0:?} is not a place for a resident file")]
+    Place(ResidentPlace),
+    /// The place is too small for that size.
+    #[error("the place of a resident file has no room for {0} bytes")]
     Outgrown(u64),
-    /// The word for the size is not one that was written.
-    #[error("the size in a home is damaged: {0:#018x}")]
+    /// The word of the size is damaged.
+    #[error("the size of a resident file is damaged: {0:#018x}")]
     Size(u64),
-    /// What the memory says.
+    /// The memory's error.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// Somebody brings the file below meanwhile, as it was before: nothing of this is in it.
-    #[error("the file leaves its home")]
-    Leaving,
-    /// The file below does not take its bytes.
-    #[error("the file below does not take what its home has for it")]
+    /// The file is being demoted: the call is not included and must be repeated.
+    #[error("the file is being demoted")]
+    Demoting,
+    /// The file below cannot be written.
+    #[error("the file below cannot be written")]
     Lower(#[source] io::Error),
 }
 
-/// One file's home. Whoever changes it holds the file's lock.
+/// One resident file. A thread that changes it holds the file's lock.
 #[derive(Debug)]
-pub struct Home<'m, M> {
+pub struct ResidentFile<'m, M> {
     memory: &'m M,
-    place: HomePlace,
+    place: ResidentPlace,
 }
 
-impl<M> Clone for Home<'_, M> {
+impl<M> Clone for ResidentFile<'_, M> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<M> Copy for Home<'_, M> {}
+impl<M> Copy for ResidentFile<'_, M> {}
 
-impl<'m, M: Memory> Home<'m, M> {
-    /// The home at a place.
+impl<'m, M: Memory> ResidentFile<'m, M> {
+    /// The resident file at a place.
     ///
     /// # Errors
-    /// [`HomeError::Place`] for one that is not inside the memory, not of whole lines, or too small for a byte.
+    /// [`ResidentError::Place`] if it is outside the memory, not aligned to lines, or without room for a byte.
     #[inline]
-    pub fn new(memory: &'m M, place: HomePlace) -> Result<Self, HomeError> {
+    pub fn new(memory: &'m M, place: ResidentPlace) -> Result<Self, ResidentError> {
         let end = place.at.checked_add(place.len_bytes);
         let fits = end.is_some_and(|end| end <= memory.len_bytes());
         let is_whole = place.at.is_multiple_of(FRONT_BYTES) && place.len_bytes.is_multiple_of(FRONT_BYTES);
         if !fits || !is_whole || place.len_bytes <= FRONT_BYTES {
-            return Err(HomeError::Place(place));
+            return Err(ResidentError::Place(place));
         }
         Ok(Self { memory, place })
     }
 
-    /// Where it is, and which use of it.
+    /// Its place.
     #[must_use]
-    pub const fn place(&self) -> HomePlace {
+    pub const fn place(&self) -> ResidentPlace {
         self.place
     }
 
-    /// The largest file that it has room for.
+    /// Capacity in bytes.
     #[inline]
     #[must_use]
     pub const fn room_bytes(&self) -> u64 {
         self.place.len_bytes - FRONT_BYTES
     }
 
-    /// Puts bytes of the file below into a home that does not count yet.
+    /// Copies bytes of the file below, before the header is valid.
     ///
     /// # Errors
-    /// [`HomeError::Outgrown`], [`HomeError::Memory`].
-    pub fn fill(&self, at: u64, mut bytes: &[u8]) -> Result<(), HomeError> {
+    /// [`ResidentError::Outgrown`], [`ResidentError::Memory`].
+    pub fn fill(&self, at: u64, mut bytes: &[u8]) -> Result<(), ResidentError> {
         let len = bytes.len() as u64;
         self.check_room(at, len)?;
         self.put(at, len, &mut bytes)?;
         Ok(self.flush(at, len, point::FILLED)?)
     }
 
-    /// Has the home count from here on, with what it was filled with: kept when this returns.
+    /// Makes the header valid, with the bytes filled in. Durable when this returns.
     ///
     /// # Errors
-    /// [`HomeError::Outgrown`], [`HomeError::Memory`].
-    pub fn begin(&self, size_bytes: u64) -> Result<(), HomeError> {
+    /// [`ResidentError::Outgrown`], [`ResidentError::Memory`].
+    pub fn begin(&self, size_bytes: u64) -> Result<(), ResidentError> {
         self.check_room(0, size_bytes)?;
         self.memory.store(self.place.at + SIZE_AT, self.size_word(size_bytes))?;
         self.memory.flush(self.place.at, FRONT_BYTES, point::FILLED)?;
@@ -128,32 +128,31 @@ impl<'m, M: Memory> Home<'m, M> {
         Ok(())
     }
 
-    /// Has it not count any more: kept when this returns. The file below has all that it had. What another use of the place has put there
-    /// stays.
+    /// Makes the header void. Durable when this returns. The file below is complete. Does nothing if the place has another use by now.
     ///
     /// # Errors
-    /// [`HomeError::Memory`].
-    pub fn end(&self) -> Result<(), HomeError> {
+    /// [`ResidentError::Memory`].
+    pub fn end(&self) -> Result<(), ResidentError> {
         self.memory.exchange(self.place.at, self.live_word(), 0)?;
         self.memory.flush(self.place.at, 8, point::ENDED)?;
         self.memory.fence(point::ENDED);
         Ok(())
     }
 
-    /// Whether it counts.
+    /// Whether the header is valid.
     ///
     /// # Errors
-    /// [`HomeError::Memory`].
-    pub fn is_live(&self) -> Result<bool, HomeError> {
+    /// [`ResidentError::Memory`].
+    pub fn is_live(&self) -> Result<bool, ResidentError> {
         Ok(self.memory.load(self.place.at)? == self.live_word())
     }
 
-    /// The file below is about to be touched for its home, at this time of the clock that its own times are by. One that was written later than
-    /// this takes was written by somebody else, and what is at home is older: kept when this returns.
+    /// Announces that the file below is about to be written, at this time of the file system's clock. Recovery leaves a file alone that was written
+    /// after the announced time. Durable when this returns.
     ///
     /// # Errors
-    /// [`HomeError::Memory`].
-    pub fn announce(&self, now_ms: u64) -> Result<(), HomeError> {
+    /// [`ResidentError::Memory`].
+    pub fn announce(&self, now_ms: u64) -> Result<(), ResidentError> {
         let at = self.place.at + UNTIL_AT;
         self.memory.store(at, self.until_word(now_ms.saturating_add(MOVE_MS)))?;
         self.memory.flush(at, 8, point::ANNOUNCED)?;
@@ -161,39 +160,39 @@ impl<'m, M: Memory> Home<'m, M> {
         Ok(())
     }
 
-    /// Until when the file below may have been written from here, if anybody said so.
+    /// The announced time until which the file below may be written, in ms since 1970.
     ///
     /// # Errors
-    /// [`HomeError::Memory`].
-    pub fn written_until_ms(&self) -> Result<Option<u64>, HomeError> {
+    /// [`ResidentError::Memory`].
+    pub fn written_until_ms(&self) -> Result<Option<u64>, ResidentError> {
         let word = self.memory.load(self.place.at + UNTIL_AT)?;
         let until_ms = word >> 16;
         Ok((self.until_word(until_ms) == word).then_some(until_ms))
     }
 
-    /// The size that is kept.
+    /// The durable size.
     ///
     /// # Errors
-    /// [`HomeError::Size`] for a word that nobody wrote, [`HomeError::Memory`].
-    pub fn kept_size(&self) -> Result<u64, HomeError> {
+    /// [`ResidentError::Size`] for a damaged word, [`ResidentError::Memory`].
+    pub fn kept_size(&self) -> Result<u64, ResidentError> {
         let word = self.kept_word()?;
         let size_bytes = word >> 16;
         if self.size_word(size_bytes) != word || size_bytes > self.room_bytes() {
-            return Err(HomeError::Size(word));
+            return Err(ResidentError::Size(word));
         }
         Ok(size_bytes)
     }
 
-    /// Copies the file's bytes from an offset on.
+    /// Reads the file's bytes at an offset.
     ///
     /// # Errors
-    /// [`HomeError::Memory`].
+    /// [`ResidentError::Memory`].
     #[inline]
-    pub fn read(&self, at: u64, into: &mut [u8]) -> Result<(), HomeError> {
+    pub fn read(&self, at: u64, into: &mut [u8]) -> Result<(), ResidentError> {
         Ok(self.memory.read(self.at(at), into)?)
     }
 
-    /// Keeps a size that shrank.
+    /// Makes a smaller size durable.
     pub(super) fn keep_cut(&self, size_bytes: u64) -> Result<(), MemoryError> {
         self.memory.store(self.place.at + SIZE_AT, self.size_word(size_bytes))?;
         self.memory.flush(self.place.at, FRONT_BYTES, point::CUT)?;
@@ -201,13 +200,13 @@ impl<'m, M: Memory> Home<'m, M> {
         Ok(())
     }
 
-    /// The word for the size that is kept.
+    /// The word of the durable size.
     #[inline]
     pub(super) fn kept_word(&self) -> Result<u64, MemoryError> {
         self.memory.load(self.place.at + SIZE_AT)
     }
 
-    /// Keeps a size that grew, if that word is the one still; whether it was.
+    /// Makes a larger size durable, if the word is still `was`. `false` if it is not.
     #[inline]
     pub(super) fn keep_grown(&self, was: u64, size_bytes: u64) -> Result<bool, MemoryError> {
         let is_kept = self.memory.exchange(self.place.at + SIZE_AT, was, self.size_word(size_bytes))?;
@@ -218,7 +217,7 @@ impl<'m, M: Memory> Home<'m, M> {
         Ok(is_kept)
     }
 
-    /// Puts bytes at an offset; nothing is kept for certain yet.
+    /// Stores bytes at an offset. Not durable yet.
     #[inline]
     pub(super) fn put(&self, at: u64, len_bytes: u64, source: &mut impl Source) -> Result<(), MemoryError> {
         let mut piece = [0; PIECE_BYTES as usize];
@@ -232,7 +231,7 @@ impl<'m, M: Memory> Home<'m, M> {
         Ok(())
     }
 
-    /// Puts zeroes from one offset up to another.
+    /// Stores zeroes from one offset to another.
     pub(super) fn put_zeroes(&self, from: u64, to: u64) -> Result<(), MemoryError> {
         self.put(from, to.saturating_sub(from), &mut Zeroes)
     }
@@ -251,10 +250,10 @@ impl<'m, M: Memory> Home<'m, M> {
     }
 
     #[inline]
-    pub(super) fn check_room(&self, at: u64, len_bytes: u64) -> Result<(), HomeError> {
+    pub(super) fn check_room(&self, at: u64, len_bytes: u64) -> Result<(), ResidentError> {
         match at.checked_add(len_bytes) {
             Some(end) if end <= self.room_bytes() => Ok(()),
-            end => Err(HomeError::Outgrown(end.unwrap_or(u64::MAX))),
+            end => Err(ResidentError::Outgrown(end.unwrap_or(u64::MAX))),
         }
     }
 
@@ -283,7 +282,7 @@ impl<'m, M: Memory> Home<'m, M> {
     }
 }
 
-/// As many zeroes as are asked for.
+/// A source of zeroes.
 struct Zeroes;
 
 impl Source for Zeroes {
@@ -301,55 +300,56 @@ mod tests {
 
     use super::*;
 
-    const PLACE: HomePlace = HomePlace { at: 64, len_bytes: 512, identity: 3 };
+    const PLACE: ResidentPlace = ResidentPlace { at: 64, len_bytes: 512, identity: 3 };
 
     fn memory() -> Window {
         Window::new(Mapping::anonymous(4096).unwrap(), Domain::LineFlush)
     }
 
     #[test]
-    fn a_home_counts_from_its_beginning_to_its_end_and_for_its_own_use_of_the_place_alone() {
+    fn resident_header_is_valid_from_begin_to_end_for_its_identity() {
         let memory = memory();
-        let home = Home::new(&memory, PLACE).unwrap();
-        assert!(!home.is_live().unwrap());
-        home.fill(0, b"bytes").unwrap();
-        home.begin(5).unwrap();
-        assert!(home.is_live().unwrap());
-        assert_eq!(home.kept_size().unwrap(), 5);
-        let other = Home::new(&memory, HomePlace { identity: 4, ..PLACE }).unwrap();
+        let resident = ResidentFile::new(&memory, PLACE).unwrap();
+        assert!(!resident.is_live().unwrap());
+        resident.fill(0, b"bytes").unwrap();
+        resident.begin(5).unwrap();
+        assert!(resident.is_live().unwrap());
+        assert_eq!(resident.kept_size().unwrap(), 5);
+        let other = ResidentFile::new(&memory, ResidentPlace { identity: 4, ..PLACE }).unwrap();
         assert!(!other.is_live().unwrap());
         other.end().unwrap();
-        assert!(home.is_live().unwrap());
-        assert!(matches!(other.kept_size(), Err(HomeError::Size(_))));
-        home.end().unwrap();
-        assert!(!home.is_live().unwrap());
+        assert!(resident.is_live().unwrap());
+        assert!(matches!(other.kept_size(), Err(ResidentError::Size(_))));
+        resident.end().unwrap();
+        assert!(!resident.is_live().unwrap());
     }
 
     #[test]
-    fn until_when_the_file_below_is_written_is_what_was_announced_for_this_use_of_the_place() {
+    fn resident_announced_time_is_read_back_by_its_identity() {
         let memory = memory();
-        let home = Home::new(&memory, PLACE).unwrap();
-        assert_eq!(home.written_until_ms().unwrap(), None);
-        home.announce(1_000_000).unwrap();
-        assert_eq!(home.written_until_ms().unwrap(), Some(1_060_000));
-        let other = Home::new(&memory, HomePlace { identity: 4, ..PLACE }).unwrap();
+        let resident = ResidentFile::new(&memory, PLACE).unwrap();
+        assert_eq!(resident.written_until_ms().unwrap(), None);
+        resident.announce(1_000_000).unwrap();
+        assert_eq!(resident.written_until_ms().unwrap(), Some(1_060_000));
+        let other = ResidentFile::new(&memory, ResidentPlace { identity: 4, ..PLACE }).unwrap();
         assert_eq!(other.written_until_ms().unwrap(), None);
     }
 
     #[test]
-    fn places_outside_of_the_memory_or_between_lines_hold_no_home() {
+    fn resident_place_outside_memory_or_unaligned_is_refused() {
         let memory = memory();
-        let with = |at, len_bytes| Home::new(&memory, HomePlace { at, len_bytes, identity: 0 }).is_ok();
+        let with =
+            |at, len_bytes| ResidentFile::new(&memory, ResidentPlace { at, len_bytes, identity: 0 }).is_ok();
         assert!(with(0, 4096) && with(64, 128));
         assert!(!with(64, 4096) && !with(8, 512) && !with(0, 64) && !with(u64::MAX - 63, 128));
     }
 
     #[test]
-    fn a_file_that_is_too_large_is_refused_and_changes_nothing() {
+    fn resident_file_too_large_is_refused_and_changes_nothing() {
         let memory = memory();
-        let home = Home::new(&memory, PLACE).unwrap();
-        assert!(home.fill(448, b"x").is_err() && home.begin(449).is_err());
-        assert!(!home.is_live().unwrap());
-        home.begin(448).unwrap();
+        let resident = ResidentFile::new(&memory, PLACE).unwrap();
+        assert!(resident.fill(448, b"x").is_err() && resident.begin(449).is_err());
+        assert!(!resident.is_live().unwrap());
+        resident.begin(448).unwrap();
     }
 }

@@ -1,47 +1,46 @@
-//! What a write, a read, a truncation and a sync of a file at home do.
+//! Writes, reads, truncations and syncs of a DAX-resident file.
 //!
-//! Whoever calls holds the file's lock. A signal handler may interrupt whoever holds it and come here in its midst: what it writes lies
-//! behind what is being written. Whoever brings the file below waits for neither: what is under way then fails as [`HomeError::Leaving`], and is done
-//! again by the kernel.
+//! The caller holds the file's lock. A signal handler may interrupt it and write inside: its bytes go behind those being written. The demoter
+//! waits for neither; a call that it overtakes fails with [`ResidentError::Demoting`] and is repeated by the kernel.
 
 use crate::log::Source;
 use byway_tdm_region::Memory;
 
-use crate::resident::home::{Home, HomeError};
+use crate::resident::file::{ResidentError, ResidentFile};
 use crate::resident::point;
-use crate::resident::words::HomeWords;
+use crate::resident::words::ResidentWords;
 
-/// Bytes between two writes that are worth a fence of the first: what is written back at a sync is one range.
-const APART_BYTES: u64 = 4096;
+/// Distance of two writes that makes flushing the first one worth a fence: the dirty range is one.
+const DISTANT_BYTES: u64 = 4096;
 
-/// A file at home.
+/// A DAX-resident file and its shared words.
 #[derive(Debug)]
-pub struct Resident<'a, M> {
-    home: Home<'a, M>,
-    words: HomeWords<'a>,
+pub struct ResidentIo<'a, M> {
+    resident: ResidentFile<'a, M>,
+    words: ResidentWords<'a>,
 }
 
-impl<'a, M: Memory> Resident<'a, M> {
-    /// The file whose home that is.
+impl<'a, M: Memory> ResidentIo<'a, M> {
+    /// The file with these words.
     #[inline]
     #[must_use]
-    pub const fn new(home: Home<'a, M>, words: HomeWords<'a>) -> Self {
-        Self { home, words }
+    pub const fn new(resident: ResidentFile<'a, M>, words: ResidentWords<'a>) -> Self {
+        Self { resident, words }
     }
 
-    /// Its home.
+    /// Its bytes and header in device memory.
     #[must_use]
-    pub const fn home(&self) -> Home<'a, M> {
-        self.home
+    pub const fn resident(&self) -> ResidentFile<'a, M> {
+        self.resident
     }
 
     /// Its words.
     #[must_use]
-    pub const fn words(&self) -> HomeWords<'a> {
+    pub const fn words(&self) -> ResidentWords<'a> {
         self.words
     }
 
-    /// Begins something. Not for who interrupts it.
+    /// Begins a call: drops reservations of a dead thread. Not for a signal handler inside another call.
     #[inline]
     pub fn enter(&self) {
         self.words.forget_reserved();
@@ -51,106 +50,116 @@ impl<'a, M: Memory> Resident<'a, M> {
     #[inline]
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        self.words.size_bytes().min(self.home.room_bytes())
+        self.words.size_bytes().min(self.resident.room_bytes())
     }
 
-    /// Has a write to its end be nobody else's place, whoever interrupts it; where that is. It is written by [`Resident::write_claimed`].
+    /// Reserves bytes at the end, also against signal handlers; returns the offset for [`ResidentIo::write_claimed`].
     ///
     /// # Errors
-    /// [`HomeError::Outgrown`] changes nothing.
+    /// [`ResidentError::Outgrown`]: nothing changed.
     #[inline]
-    pub fn claim(&self, len_bytes: u64) -> Result<u64, HomeError> {
-        let room_bytes = self.home.room_bytes();
+    pub fn claim(&self, len_bytes: u64) -> Result<u64, ResidentError> {
+        let room_bytes = self.resident.room_bytes();
         self.words
             .reserve_behind(len_bytes, room_bytes)
-            .map_err(|end| HomeError::Outgrown(end.saturating_add(len_bytes)))
+            .map_err(|end| ResidentError::Outgrown(end.saturating_add(len_bytes)))
     }
 
-    /// Writes where it was claimed.
+    /// Writes reserved bytes.
     ///
     /// # Errors
-    /// [`HomeError::Leaving`], [`HomeError::Memory`].
+    /// [`ResidentError::Demoting`], [`ResidentError::Memory`].
     #[inline]
-    pub fn write_claimed(&self, at: u64, len_bytes: u64, source: &mut impl Source) -> Result<(), HomeError> {
+    pub fn write_claimed(
+        &self,
+        at: u64,
+        len_bytes: u64,
+        source: &mut impl Source,
+    ) -> Result<(), ResidentError> {
         self.put(at, (at, len_bytes), source)
     }
 
-    /// Writes behind its end; says where that was.
+    /// Appends; returns the offset.
     ///
     /// # Errors
-    /// [`HomeError::Outgrown`] changes nothing; [`HomeError::Leaving`], [`HomeError::Memory`].
+    /// [`ResidentError::Outgrown`]: nothing changed; [`ResidentError::Demoting`], [`ResidentError::Memory`].
     #[inline]
-    pub fn append(&self, len_bytes: u64, source: &mut impl Source) -> Result<u64, HomeError> {
+    pub fn append(&self, len_bytes: u64, source: &mut impl Source) -> Result<u64, ResidentError> {
         let at = self.claim(len_bytes)?;
         self.write_claimed(at, len_bytes, source)?;
         Ok(at)
     }
 
-    /// Writes at an offset, which may lie behind its end.
+    /// Writes at an offset, possibly beyond the end.
     ///
     /// # Errors
-    /// As [`Resident::append`].
+    /// As [`ResidentIo::append`].
     #[inline]
-    pub fn write(&self, at: u64, len_bytes: u64, source: &mut impl Source) -> Result<(), HomeError> {
+    pub fn write(&self, at: u64, len_bytes: u64, source: &mut impl Source) -> Result<(), ResidentError> {
         if len_bytes == 0 {
             return Ok(());
         }
-        self.home.check_room(at, len_bytes)?;
+        self.resident.check_room(at, len_bytes)?;
         let was_end = self.words.reserve(at + len_bytes);
         self.put(at.min(was_end), (at, len_bytes), source)
     }
 
-    /// Puts bytes where they are reserved, and zeroes from `from` up to them: what was there in an earlier use of the place shows nowhere.
-    /// They are dirty once they are there, as a sync in between has nothing of them.
+    /// Stores reserved bytes, and zeroes from `from` up to them, as the place may hold bytes of an earlier use. Marked dirty afterwards: a sync in
+    /// between has nothing of them.
     #[inline]
-    fn put(&self, from: u64, (at, len_bytes): (u64, u64), source: &mut impl Source) -> Result<(), HomeError> {
+    fn put(
+        &self,
+        from: u64,
+        (at, len_bytes): (u64, u64),
+        source: &mut impl Source,
+    ) -> Result<(), ResidentError> {
         let end = at + len_bytes;
         self.part(from, end)?;
-        self.home.put_zeroes(from, at)?;
-        self.home.put(at, len_bytes, source)?;
+        self.resident.put_zeroes(from, at)?;
+        self.resident.put(at, len_bytes, source)?;
         self.words.soil(from, end);
-        if self.words.grow() { Ok(()) } else { Err(HomeError::Leaving) }
+        if self.words.grow() { Ok(()) } else { Err(ResidentError::Demoting) }
     }
 
-    /// Copies bytes from an offset on, as far as there are any; says how many.
+    /// Reads at an offset; returns the bytes read.
     ///
     /// # Errors
-    /// [`HomeError::Memory`].
+    /// [`ResidentError::Memory`].
     #[inline]
-    pub fn read(&self, at: u64, into: &mut [u8]) -> Result<usize, HomeError> {
+    pub fn read(&self, at: u64, into: &mut [u8]) -> Result<usize, ResidentError> {
         let there = self.size_bytes().saturating_sub(at).min(into.len() as u64) as usize;
-        self.home.read(at, &mut into[..there])?;
+        self.resident.read(at, &mut into[..there])?;
         Ok(there)
     }
 
-    /// Cuts it to a size, or has it grow to it by zeroes.
+    /// Truncates the file, or extends it by zeroes. Durable when this returns.
     ///
     /// # Errors
-    /// As [`Resident::append`].
-    pub fn cut(&self, size_bytes: u64) -> Result<(), HomeError> {
-        self.home.check_room(0, size_bytes)?;
+    /// As [`ResidentIo::append`].
+    pub fn cut(&self, size_bytes: u64) -> Result<(), ResidentError> {
+        self.resident.check_room(0, size_bytes)?;
         let was = self.words.size_bytes();
         if size_bytes > was {
             let was_end = self.words.reserve(size_bytes).min(size_bytes);
             return self.put(was_end, (size_bytes, 0), &mut Nothing);
         }
         if size_bytes < self.words.kept_bytes() {
-            // What comes behind it from here on is not to be found under the old size.
-            self.home.keep_cut(size_bytes)?;
+            // Durable first: later bytes must not appear under the old size.
+            self.resident.keep_cut(size_bytes)?;
             self.words.set_cut(size_bytes);
         }
-        if self.words.shrink(size_bytes) { Ok(()) } else { Err(HomeError::Leaving) }
+        if self.words.shrink(size_bytes) { Ok(()) } else { Err(ResidentError::Demoting) }
     }
 
-    /// Keeps all that was written, whoever wrote it.
+    /// Makes all writes durable: data, fence, size, fence; one fence if the file did not grow.
     ///
     /// # Errors
-    /// [`HomeError::Memory`]: the next sync tries again.
+    /// [`ResidentError::Memory`]: the next sync tries again.
     #[inline]
-    pub fn sync(&self) -> Result<(), HomeError> {
+    pub fn sync(&self) -> Result<(), ResidentError> {
         loop {
-            // Before the size: a signal handler that wrote in between, and synced that, has kept another one, which stays.
-            let kept = self.home.kept_word()?;
+            // Load the durable size before the size: a signal handler may sync in between, and its size stays.
+            let kept = self.resident.kept_word()?;
             let size = self.size_bytes();
             let kept_bytes = self.words.kept_bytes();
             if self.words.begin_flush() {
@@ -160,7 +169,7 @@ impl<'a, M: Memory> Resident<'a, M> {
                 self.persist(from, to.min(self.words.end()))?;
             }
             let is_kept = size == kept_bytes
-                || self.home.keep_grown(kept, size).inspect_err(|_| self.words.suspect())?;
+                || self.resident.keep_grown(kept, size).inspect_err(|_| self.words.suspect())?;
             if is_kept {
                 self.words.set_kept(size);
             }
@@ -170,16 +179,16 @@ impl<'a, M: Memory> Resident<'a, M> {
         }
     }
 
-    /// Has what is dirty kept first if a range that is about to be written lies apart from it.
+    /// Flushes the dirty range if the next write is far from it.
     #[inline]
-    fn part(&self, from: u64, to: u64) -> Result<(), HomeError> {
-        let is_apart = |dirty: (u64, u64)| from > dirty.1 + APART_BYTES || dirty.0 > to + APART_BYTES;
-        if self.words.dirty().is_some_and(is_apart) { self.clean() } else { Ok(()) }
+    fn part(&self, from: u64, to: u64) -> Result<(), ResidentError> {
+        let is_distant = |dirty: (u64, u64)| from > dirty.1 + DISTANT_BYTES || dirty.0 > to + DISTANT_BYTES;
+        if self.words.dirty().is_some_and(is_distant) { self.clean() } else { Ok(()) }
     }
 
-    /// Has what is dirty kept, and no size.
+    /// Flushes the dirty range, but not the size.
     #[cold]
-    fn clean(&self) -> Result<(), HomeError> {
+    fn clean(&self) -> Result<(), ResidentError> {
         let is_inside = self.words.begin_flush();
         if let Some((from, to)) = self.words.take_dirty() {
             self.persist(from, to.min(self.words.end()))?;
@@ -191,14 +200,14 @@ impl<'a, M: Memory> Resident<'a, M> {
     }
 
     #[inline]
-    fn persist(&self, from: u64, to: u64) -> Result<(), HomeError> {
-        let flushed = self.home.flush(from, to.saturating_sub(from), point::BYTES);
-        self.home.fence(point::BYTES);
+    fn persist(&self, from: u64, to: u64) -> Result<(), ResidentError> {
+        let flushed = self.resident.flush(from, to.saturating_sub(from), point::BYTES);
+        self.resident.fence(point::BYTES);
         Ok(flushed.inspect_err(|_| self.words.suspect())?)
     }
 }
 
-/// No bytes.
+/// An empty source.
 struct Nothing;
 
 impl Source for Nothing {

@@ -1,64 +1,67 @@
-//! A home written back to the file below: as often as it takes.
+//! Writes a resident file back to the file below.
 
 use crate::log::LowerFile;
 use byway_tdm_region::Memory;
 
-use crate::resident::home::{Home, HomeError};
+use crate::resident::file::{ResidentError, ResidentFile};
 
-/// Bytes that are written back at a time.
+/// Bytes written at a time.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// What a recovery did.
+/// Result of a recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WrittenBack {
-    /// The home does not count: the file below is as it was.
+    /// The header was void: the file below is untouched.
     Nothing,
-    /// All of the file.
+    /// The whole file.
     All {
         /// Its size.
         size_bytes: u64,
     },
 }
 
-/// Brings a file of that size below, from its home, and has it kept there. The home counts still.
+/// Writes `size_bytes` bytes back to the file below and really syncs it. The header stays valid.
 ///
 /// # Errors
-/// What the memory or the file below says: it is done again, from its beginning.
+/// An error of the memory or the file below. May be repeated.
 pub fn write_back<M: Memory>(
-    home: Home<'_, M>,
+    resident: ResidentFile<'_, M>,
     size_bytes: u64,
     lower: &impl LowerFile,
-) -> Result<(), HomeError> {
-    bring_below(home, size_bytes, lower)?;
-    lower.sync().map_err(HomeError::Lower)
+) -> Result<(), ResidentError> {
+    ask_to_demote(resident, size_bytes, lower)?;
+    lower.sync().map_err(ResidentError::Lower)
 }
 
-/// Writes back what a home had when the power went, or its user died, and ends it.
+/// Writes back a resident file after power loss or its daemon's death, and makes the header void.
 ///
 /// # Errors
-/// As [`write_back`], and for a size that nobody wrote.
-pub fn recover<M: Memory>(home: Home<'_, M>, lower: &impl LowerFile) -> Result<WrittenBack, HomeError> {
-    if !home.is_live()? {
+/// As [`write_back`]; [`ResidentError::Size`] for a damaged size.
+pub fn recover<M: Memory>(
+    resident: ResidentFile<'_, M>,
+    lower: &impl LowerFile,
+) -> Result<WrittenBack, ResidentError> {
+    if !resident.is_live()? {
         return Ok(WrittenBack::Nothing);
     }
-    let size_bytes = home.kept_size()?;
-    write_back(home, size_bytes, lower)?;
-    home.end()?;
+    let size_bytes = resident.kept_size()?;
+    write_back(resident, size_bytes, lower)?;
+    resident.end()?;
     Ok(WrittenBack::All { size_bytes })
 }
 
-fn bring_below<M: Memory>(
-    home: Home<'_, M>,
+fn ask_to_demote<M: Memory>(
+    resident: ResidentFile<'_, M>,
     size_bytes: u64,
     lower: &impl LowerFile,
-) -> Result<(), HomeError> {
+) -> Result<(), ResidentError> {
     let mut piece = vec![0; PIECE_BYTES.min(size_bytes as usize)];
     let mut at = 0;
     while at < size_bytes {
         let len = piece.len().min((size_bytes - at) as usize);
-        home.read(at, &mut piece[..len])?;
-        lower.write_all_at(&piece[..len], at).map_err(HomeError::Lower)?;
+        resident.read(at, &mut piece[..len])?;
+        lower.write_all_at(&piece[..len], at).map_err(ResidentError::Lower)?;
         at += len as u64;
     }
-    lower.set_size(size_bytes).map_err(HomeError::Lower)
+    lower.set_size(size_bytes).map_err(ResidentError::Lower)
 }

@@ -1,43 +1,42 @@
-//! The words that all who write a file at home share: in memory of the host, gone with its power.
+//! Words shared by all writers of a DAX-resident file. They lie in host memory and do not survive power loss.
 //!
-//! Whoever brings the file below meets those who are inside of calls at one word, its size. Every change ends by a step there, and closing it is a step there, so one
-//! of the two comes first. Release and Acquire: whoever closes it reads from the home what was stored before the steps that came first. `src/model` has the model
-//! checker try that.
+//! The demoter and calls meet at the size word: every change ends with a step on it, and so does closing it, so one comes first. Release and
+//! Acquire: the demoter reads what earlier calls stored. `model/` runs this under loom.
 
 use byway_sys::cacheline::LINE_BYTES;
 
 use crate::resident::atomic::{AtomicU64, Ordering};
 
-/// Words that a file has while device memory is its home.
-pub const HOME_WORDS: usize = 4;
+/// Words of a DAX-resident file.
+pub const RESIDENT_WORDS: usize = 4;
 
 const SIZE: usize = 0;
 const RESERVED: usize = 1;
 const KEPT: usize = 2;
 const DIRTY: usize = 3;
 
-/// From the first line of a file to its last, however long it is.
+/// A dirty range of the whole file.
 const ALL: u64 = u32::MAX as u64;
 
-/// In a size: somebody brings the file below, of that size, and what is written from here on is not in it.
-const LEAVES: u64 = 1 << 63;
+/// Flag of a size: closed by the demoter, later writes are not included.
+const CLOSED: u64 = 1 << 63;
 
-/// In what is kept: somebody has taken what is dirty, and it is not kept yet.
-const FLUSHES: u64 = 1 << 63;
+/// Flag of the durable size: a dirty range is being flushed.
+const FLUSHING: u64 = 1 << 63;
 
-/// What a file is now, and what of that is kept. Changed under the file's lock; by a signal handler that interrupted whoever holds it too,
-/// so that each word is changed in one step and none is read twice. Who brings it below has another lock: a size that is closed is changed no more.
+/// Size, reserved end, durable size and dirty range. Changed under the file's lock, also by a signal handler that interrupted the holder: each
+/// change is one step. The demoter does not hold that lock; a closed size no longer changes.
 #[derive(Debug, Clone, Copy)]
-pub struct HomeWords<'w>(&'w [AtomicU64; HOME_WORDS]);
+pub struct ResidentWords<'w>(&'w [AtomicU64; RESIDENT_WORDS]);
 
-impl<'w> HomeWords<'w> {
-    /// The words that these are.
+impl<'w> ResidentWords<'w> {
+    /// The words.
     #[must_use]
-    pub const fn new(words: &'w [AtomicU64; HOME_WORDS]) -> Self {
+    pub const fn new(words: &'w [AtomicU64; RESIDENT_WORDS]) -> Self {
         Self(words)
     }
 
-    /// Begins with a file of that size, all of it kept.
+    /// Begins with a durable file of that size.
     pub fn begin(&self, size_bytes: u64) {
         for word in [SIZE, RESERVED, KEPT] {
             self.set(word, size_bytes);
@@ -45,78 +44,77 @@ impl<'w> HomeWords<'w> {
         self.set(DIRTY, 0);
     }
 
-    /// Whoever held the lock died with it: anything may have been written since it was kept.
+    /// Marks all of the file dirty: a holder of the lock died.
     pub fn suspect(&self) {
         self.set(DIRTY, ALL);
     }
 
-    /// The file's size.
+    /// The size.
     #[inline]
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        self.get(SIZE) & !LEAVES
+        self.get(SIZE) & !CLOSED
     }
 
-    /// Closes it at the size that it has, for who brings it below; that size. Whatever was written before is in it, whoever is still inside of a
-    /// call: his write is over where it has grown, and not otherwise.
+    /// Closes the size for the demoter; returns it. A write in flight is included if it has grown the size before.
     pub fn close(&self) -> u64 {
-        self.0[SIZE].fetch_or(LEAVES, Ordering::AcqRel) & !LEAVES
+        self.0[SIZE].fetch_or(CLOSED, Ordering::AcqRel) & !CLOSED
     }
 
-    /// It stays at home after all.
+    /// Reopens the size: the file stays DAX-resident.
     pub fn reopen(&self) {
-        self.0[SIZE].fetch_and(!LEAVES, Ordering::AcqRel);
+        self.0[SIZE].fetch_and(!CLOSED, Ordering::AcqRel);
     }
 
-    /// Whether it is closed.
+    /// Whether the size is closed.
     #[inline]
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.get(SIZE) & LEAVES != 0
+        self.get(SIZE) & CLOSED != 0
     }
 
-    /// Whether a sync has something to do.
+    /// Whether a sync has nothing to do.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.get(DIRTY) == 0 && self.size_bytes() == self.kept_bytes()
     }
 
-    /// Forgets what somebody reserved and died.
+    /// Drops reservations of a dead thread.
     #[inline]
     pub(super) fn forget_reserved(&self) {
         self.set(RESERVED, self.size_bytes());
     }
 
-    /// Where the file ends, with what is being written behind it.
+    /// The end, including reserved bytes.
     #[inline]
     pub(super) fn end(&self) -> u64 {
         self.size_bytes().max(self.get(RESERVED))
     }
 
-    /// Somebody writes up to there; where the file ended before, with what others write.
+    /// Reserves bytes up to `end`; returns the end before, including reservations.
     #[inline]
     pub(super) fn reserve(&self, end: u64) -> u64 {
         self.0[RESERVED].fetch_max(end, Ordering::AcqRel)
     }
 
-    /// Somebody writes so much to the end, and nobody else does there: where that is, if there is room.
+    /// Reserves bytes at the end; returns their offset. The end is the error if they do not fit.
     #[inline]
     pub(super) fn reserve_behind(&self, len_bytes: u64, room_bytes: u64) -> Result<u64, u64> {
         let behind = |end: u64| end.checked_add(len_bytes).filter(|end| *end <= room_bytes);
         self.0[RESERVED].fetch_update(Ordering::AcqRel, Ordering::Acquire, behind)
     }
 
-    /// What was reserved is written; whether it is part of the file, which was not closed before.
+    /// Grows the size to what is reserved. `false` if it was closed before.
     #[inline]
     #[must_use]
     pub(super) fn grow(&self) -> bool {
-        self.0[SIZE].fetch_max(self.get(RESERVED), Ordering::AcqRel) & LEAVES == 0
+        self.0[SIZE].fetch_max(self.get(RESERVED), Ordering::AcqRel) & CLOSED == 0
     }
 
-    /// The file was cut; whether it was, as it was not closed before.
+    /// Shrinks the size. `false` if it was closed before.
     #[must_use]
     pub(super) fn shrink(&self, size_bytes: u64) -> bool {
-        let cut = |was: u64| (was & LEAVES == 0).then_some(size_bytes);
+        let cut = |was: u64| (was & CLOSED == 0).then_some(size_bytes);
         let is_cut = self.0[SIZE].fetch_update(Ordering::AcqRel, Ordering::Acquire, cut).is_ok();
         if is_cut {
             self.set(RESERVED, size_bytes);
@@ -126,42 +124,41 @@ impl<'w> HomeWords<'w> {
 
     #[inline]
     pub(super) fn kept_bytes(&self) -> u64 {
-        self.get(KEPT) & !FLUSHES
+        self.get(KEPT) & !FLUSHING
     }
 
-    /// A size was kept, and all that was dirty below it.
+    /// Sets the durable size, with all dirty bytes below it flushed.
     #[inline]
     pub(super) fn set_kept(&self, size_bytes: u64) {
         self.set(KEPT, size_bytes);
     }
 
-    /// A size was kept by a cut, which flushes nothing.
+    /// Sets the durable size after a truncation, which flushes nothing.
     pub(super) fn set_cut(&self, size_bytes: u64) {
-        self.set(KEPT, size_bytes | self.get(KEPT) & FLUSHES);
+        self.set(KEPT, size_bytes | self.get(KEPT) & FLUSHING);
     }
 
-    /// What is dirty is about to be taken. Whether somebody is in the midst of that already: below the signal handler that asks, or dead. What he took is nowhere
-    /// to be found.
+    /// Begins a flush. `true` if another flush is unfinished, in the call that this signal handler interrupted or in a dead thread: its range is lost.
     #[inline]
     #[must_use]
     pub(super) fn begin_flush(&self) -> bool {
         let was = self.get(KEPT);
-        self.set(KEPT, was | FLUSHES);
-        was & FLUSHES != 0
+        self.set(KEPT, was | FLUSHING);
+        was & FLUSHING != 0
     }
 
-    /// What was taken is kept.
+    /// Ends a flush.
     pub(super) fn end_flush(&self) {
-        self.0[KEPT].fetch_and(!FLUSHES, Ordering::AcqRel);
+        self.0[KEPT].fetch_and(!FLUSHING, Ordering::AcqRel);
     }
 
-    /// What is dirty: from where up to where.
+    /// The dirty range: first byte and end.
     #[inline]
     pub(super) fn dirty(&self) -> Option<(u64, u64)> {
         Self::range_of(self.get(DIRTY))
     }
 
-    /// A range is about to be written.
+    /// Extends the dirty range, before a write.
     #[inline]
     pub(super) fn soil(&self, from: u64, to: u64) {
         let (first, end) = (from / LINE_BYTES as u64, to.div_ceil(LINE_BYTES as u64).min(ALL));
@@ -173,7 +170,7 @@ impl<'w> HomeWords<'w> {
         let _ = self.0[DIRTY].fetch_update(Ordering::AcqRel, Ordering::Acquire, join);
     }
 
-    /// What is dirty, which is nothing from here on.
+    /// Takes the dirty range and clears it.
     #[inline]
     pub(super) fn take_dirty(&self) -> Option<(u64, u64)> {
         Self::range_of(self.0[DIRTY].swap(0, Ordering::AcqRel))
@@ -199,9 +196,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_that_is_closed_neither_grows_nor_shrinks_until_the_file_stays() {
-        let words: [AtomicU64; HOME_WORDS] = Default::default();
-        let words = HomeWords::new(&words);
+    fn closed_size_does_not_change_until_reopened() {
+        let words: [AtomicU64; RESIDENT_WORDS] = Default::default();
+        let words = ResidentWords::new(&words);
         words.begin(5);
         assert_eq!(words.reserve(9), 5);
         assert_eq!(words.close(), 5);
@@ -213,9 +210,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dirty_is_in_whole_lines_and_grows_until_it_is_taken() {
-        let words: [AtomicU64; HOME_WORDS] = Default::default();
-        let words = HomeWords::new(&words);
+    fn dirty_range_is_whole_lines_and_grows_until_taken() {
+        let words: [AtomicU64; RESIDENT_WORDS] = Default::default();
+        let words = ResidentWords::new(&words);
         words.begin(0);
         assert_eq!(words.dirty(), None);
         words.soil(70, 71);

@@ -1,9 +1,9 @@
-//! What a file has beside its bytes and its size: owner, mode, times, extended attributes. No log tells of these, so whoever changes one says so here,
-//! and a sync of all of the file is a real one then. They are counted up behind a change, and loaded before a real sync begins, which covers no more than that.
+//! Changes of owner, mode, times and extended attributes, which no log records. They are counted; `fsync` is a real sync until one covers them.
+//! The count is raised after a change and loaded before a real sync, which covers that many.
 
 use crate::table::atomic::{AtomicU64, Ordering};
 
-/// Words of this.
+/// Words of the counters.
 pub(super) const ATTRIBUTE_WORDS: usize = 2;
 
 const CHANGES: usize = 0;
@@ -14,12 +14,12 @@ const KEPT: usize = 1;
 pub struct Attributes<'b>(pub(super) &'b [AtomicU64; ATTRIBUTE_WORDS]);
 
 impl Attributes<'_> {
-    /// One was changed just now, or may have been. By anyone, at any time.
+    /// Counts a change. Needs no lock.
     pub fn change(&self) {
         self.0[CHANGES].fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How many changes a real sync that begins now covers, if there are any that none has covered.
+    /// The count that a real sync beginning now covers. `None` if all are covered.
     #[inline]
     #[must_use]
     pub fn unkept(&self) -> Option<u64> {
@@ -27,12 +27,12 @@ impl Attributes<'_> {
         (changes != self.0[KEPT].load(Ordering::SeqCst)).then_some(changes)
     }
 
-    /// A real sync of all of the file covered so many.
+    /// Records that a real sync covered so many.
     pub fn keep(&self, changes: u64) {
         self.0[KEPT].fetch_max(changes, Ordering::SeqCst);
     }
 
-    /// Another file's from here on.
+    /// Clears the counters, for another file.
     pub(super) fn clear(&self) {
         self.0.iter().for_each(|word| word.store(0, Ordering::SeqCst));
     }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_during_a_sync_is_not_covered_by_it() {
+    fn attribute_change_during_a_sync_is_not_covered() {
         let words: [AtomicU64; ATTRIBUTE_WORDS] = Default::default();
         let attributes = Attributes(&words);
         assert_eq!(attributes.unkept(), None);
@@ -54,7 +54,7 @@ mod tests {
         let again = attributes.unkept();
         assert_eq!((began, again), (Some(1), Some(2)));
         again.inspect(|changes| attributes.keep(*changes));
-        // One that began before is over later.
+        // A sync that began earlier may end later.
         began.inspect(|changes| attributes.keep(*changes));
         assert_eq!(attributes.unkept(), None);
     }

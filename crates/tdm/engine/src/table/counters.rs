@@ -1,50 +1,50 @@
-//! What is counted of a file. Whoever does it counts, by a load and a store: two at once may count one, which no policy minds and
-//! no write pays for.
+//! Counters of a file, raised by a load and a store: concurrent calls may lose one, which the policy tolerates and which saves locked
+//! instructions.
 
 use crate::table::atomic::{AtomicU64, Ordering};
 
 /// Words of counters.
 pub(super) const COUNTERS: usize = 18;
 
-/// What is counted.
+/// A counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Counted {
-    /// Calls that wrote.
+    /// Writing calls.
     Writes,
-    /// Bytes that they wrote.
+    /// Bytes written.
     WrittenBytes,
-    /// Calls that synced.
+    /// Syncs.
     Syncs,
-    /// Syncs that were answered by a fence.
+    /// Syncs done by a fence.
     SavedSyncs,
-    /// Syncs that went below.
+    /// Real syncs.
     LowerSyncs,
-    /// What these took, in nanoseconds.
+    /// Nanoseconds in real syncs.
     LowerSyncNs,
-    /// When the last sync was, on the monotonic clock, in nanoseconds.
+    /// Time of the last sync, in ns of the monotonic clock.
     LastSyncNs,
-    /// When the third last sync was.
+    /// Time of the third last sync.
     ThirdLastSyncNs,
-    /// When the second last sync was.
+    /// Time of the second last sync.
     SecondLastSyncNs,
-    /// When the daemon may be asked again, on the monotonic clock, in nanoseconds.
+    /// Earliest time of the next request to absorb, in ns of the monotonic clock.
     AskAgainNs,
-    /// Records written back.
+    /// Bytes of retired records.
     RetiredBytes,
-    /// How often the log was suspended.
+    /// Times that the log was suspended.
     Suspended,
-    /// Not zero while the daemon wants the file handed over: whoever syncs it next asks.
+    /// Nonzero if the daemon wants the file handed over: the next sync asks.
     Wanted,
-    /// When a sync of an absorbed file may go below again to be timed, on the monotonic clock, in nanoseconds.
+    /// Earliest time of the next shadow sync, in ns of the monotonic clock.
     ShadowAgainNs,
-    /// Not zero for a file that somebody pinned: so the next daemon knows.
+    /// Nonzero if a user pinned the file: kept for the next daemon.
     Pinned,
-    /// When the daemon may be asked again to make device memory its home, on the monotonic clock, in nanoseconds.
-    HomeAgainNs,
-    /// Calls that read.
+    /// Earliest time of the next request to promote, in ns of the monotonic clock.
+    PromotionRetryNs,
+    /// Reading calls.
     Reads,
-    /// Bytes that they read.
+    /// Bytes read.
     ReadBytes,
 }
 
@@ -53,26 +53,26 @@ pub enum Counted {
 pub struct Counters<'b>(pub(super) &'b [AtomicU64; COUNTERS]);
 
 impl Counters<'_> {
-    /// What was counted.
+    /// The value.
     #[inline]
     #[must_use]
     pub fn get(&self, what: Counted) -> u64 {
         self.0[what as usize].load(Ordering::Relaxed)
     }
 
-    /// Counts so many more.
+    /// Adds to it.
     #[inline]
     pub fn add(&self, what: Counted, more: u64) {
         add(&self.0[what as usize], more);
     }
 
-    /// Sets a time.
+    /// Sets it.
     #[inline]
     pub fn set(&self, what: Counted, value: u64) {
         self.0[what as usize].store(value, Ordering::Relaxed);
     }
 
-    /// Notes a sync at `now_ns`; says how long ago the one two before it was.
+    /// Records a sync at `now_ns`; returns how long ago the one two before it was.
     pub fn synced_at(&self, now_ns: u64) -> u64 {
         let [last, second] = [Counted::LastSyncNs, Counted::SecondLastSyncNs].map(|what| self.get(what));
         self.add(Counted::Syncs, 1);

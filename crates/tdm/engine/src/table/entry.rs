@@ -1,10 +1,10 @@
-//! One file on the board.
+//! One file's entry in the shared file table.
 
 use std::io;
 use std::time::Duration;
 
 use crate::log::{Cursor, Position, RingPlace};
-use crate::resident::HomeWords;
+use crate::resident::ResidentWords;
 use byway_sys::Mapping;
 use byway_sys::map::MapError;
 use byway_sys::robust::{Held, Locked, RobustLock};
@@ -13,29 +13,29 @@ use byway_tdm_policy::Level;
 
 use crate::table::atomic::{AtomicU64, Ordering};
 use crate::table::attributes::Attributes;
-use crate::table::board::ENTRIES;
 use crate::table::counters::Counters;
-use crate::table::housed::Housed;
+use crate::table::file_table::ENTRIES;
 use crate::table::index::{EntryIndex, NUMBER_BITS};
 use crate::table::key::FileKey;
 use crate::table::layout::{ENTRY_BYTES, FRONT_BYTES, entry};
-use crate::table::level::{Standing, Why};
+use crate::table::level::{LevelState, Why};
+use crate::table::owner::Owner;
+use crate::table::resident_state::ResidentState;
 use crate::table::served::Served;
 use crate::table::times::Times;
-use crate::table::whose::Whose;
 
 const _: () = assert!(ENTRIES <= 1 << NUMBER_BITS);
 
-/// Whoever keeps a file's lock for longer may stand still (SIGSTOP, a debugger), or have left it by a jump out of a signal handler.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Lock timeout: a holder may be stopped (SIGSTOP, a debugger), or have jumped out of the call from a signal handler.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Of those who come while somebody has waited in vain not long ago.
-const IMPATIENCE: Duration = Duration::from_millis(1);
+/// Lock timeout while an earlier waiter's timeout is recent.
+const RETRY_TIMEOUT: Duration = Duration::from_millis(1);
 
-/// So long that is not long ago.
+/// How long a timeout counts as recent: 10 s.
 const REMEMBERED_NS: u64 = 10_000_000_000;
 
-/// The words that say where a file's ring is.
+/// Place of a file's ring.
 pub type RingWords = RingPlace;
 
 /// One file's words.
@@ -52,10 +52,10 @@ impl<'b> Entry<'b> {
     pub(super) fn at(map: &'b Mapping, number: u32) -> Result<Self, MapError> {
         let words: &[AtomicU64; ENTRY_BYTES / 8] = map.words_at(start_of(number))?;
         let entry = Self { number, uses: 0, words, map };
-        Ok(Self { uses: entry.whose().uses(), ..entry })
+        Ok(Self { uses: entry.owner().uses(), ..entry })
     }
 
-    /// The words at `at` bytes of the entry: a place of the layout, so that nothing is left to be checked when it runs.
+    /// The words at a constant offset of the entry, checked at compile time.
     #[inline]
     fn part<const WORDS: usize>(&self, at: usize) -> &'b [AtomicU64; WORDS] {
         let Some(part) = self.words[at / 8..].first_chunk() else {
@@ -65,171 +65,168 @@ impl<'b> Entry<'b> {
     }
 
     #[inline]
-    fn whose(&self) -> Whose<'b> {
+    fn owner(&self) -> Owner<'b> {
         let [opened] = self.part(entry::OPENED);
         let [place] = self.part(entry::PLACE);
-        Whose { key: self.part(entry::KEY), opened, place }
+        Owner { key: self.part(entry::KEY), opened, place }
     }
 
     #[inline]
     fn served(&self) -> Served<'b> {
-        let [standing] = self.part(entry::STANDING);
+        let [level_state] = self.part(entry::LEVEL_STATE);
         let (ring, cursor, attributes) = (self.part(entry::RING), self.cursor(), self.attributes());
-        Served { standing, ring, cursor, attributes }
+        Served { level_state, ring, cursor, attributes }
     }
 
     fn robust_lock(&self) -> Result<RobustLock<'b>, MapError> {
         RobustLock::at(self.map, start_of(self.number) + entry::LOCK)
     }
 
-    /// Which entry it is.
+    /// Its index.
     #[must_use]
     #[inline]
     pub const fn index(&self) -> EntryIndex {
         EntryIndex(self.uses << NUMBER_BITS | self.number)
     }
 
-    /// Which file; `None` for an entry of no file.
+    /// Its file. `None` for an unused entry.
     #[must_use]
     pub fn key(&self) -> Option<FileKey> {
-        self.whose().key()
+        self.owner().key()
     }
 
-    /// Whether it is or was some file's: what is looked for may be behind it.
+    /// Whether the entry was ever used: probing continues behind it.
     pub(super) fn is_or_was_used(&self) -> bool {
-        self.whose().is_or_was_used()
+        self.owner().is_or_was_used()
     }
 
-    /// Its file was opened once more: says so, and whether it is this file's still.
+    /// Counts an open of the file. `false` if the entry is another file's by now.
     pub(super) fn open_as(&self, key: FileKey) -> bool {
-        self.whose().open_as(key, self.uses)
+        self.owner().open_as(key, self.uses)
     }
 
-    /// How often its file was opened.
+    /// Number of opens counted.
     #[must_use]
     pub fn opened(&self) -> u64 {
-        self.whose().opened()
+        self.owner().opened()
     }
 
-    /// Takes its file away, under the board's lock; not if it is no file's, is served, or was opened more often than that.
+    /// Reclaims the entry. `false` if it is unused, its file is served, or opens were counted beyond `opened`. Needs the table's lock.
     pub(super) fn give_back(&self, opened: u64) -> bool {
-        self.whose().give_back(opened, || self.level() == Level::Pass)
+        self.owner().give_back(opened, || self.level() == Level::Pass)
     }
 
     #[cfg(test)]
-    pub(super) fn lose_file(&self) {
-        self.whose().lose_file();
+    pub(super) fn clear_file(&self) {
+        self.owner().clear_file();
     }
 
-    /// Its level, and why.
+    /// Level and reason.
     #[inline]
     #[must_use]
-    pub fn standing(&self) -> Standing {
-        self.served().standing()
+    pub fn level_state(&self) -> LevelState {
+        self.served().level_state()
     }
 
-    /// Its level alone.
+    /// Level only: one load.
     #[inline]
     #[must_use]
     pub fn level(&self) -> Level {
         self.served().level()
     }
 
-    /// Moves it to a level: by whoever holds the lock. One that was barred goes no higher than PASS, and keeps its reason; says
-    /// whether it went.
+    /// Changes the level. A barred file goes no higher than PASS and keeps its reason. `false` if the level did not change. Needs the file's lock.
     pub fn move_to(&self, level: Level, why: Why) -> bool {
         self.served().move_to(level, why)
     }
 
-    /// Says why it is not served, if it is at PASS and nothing else was said for good.
+    /// Sets the reason of a file at PASS, unless it is barred.
     pub fn explain(&self, why: Why) {
         self.served().explain(why);
     }
 
-    /// Something unseen may write it from now on: nothing more is logged before a real sync, and the daemon takes it down to PASS.
+    /// Bars the file, as something may write it without records: the log is suspended and the daemon demotes the file.
     pub fn bar(&self, why: Why) {
         self.served().bar(why);
     }
 
-    /// Whoever barred it takes that back: it may be promoted again.
+    /// Unbars the file: it may be promoted again.
     pub fn unbar(&self) {
         self.served().unbar();
     }
 
-    /// What was done to it at PASS is done, and is in no log: one that has begun since is suspended.
+    /// After a change at PASS, which has no record: suspends a log that began meanwhile.
     #[inline]
     pub fn look_again(&self) {
         self.served().look_again();
     }
 
-    /// Its writers log in that ring from here on, after the next real sync: by whoever holds the lock. Not if it was barred, as somebody may write it unseen; says
-    /// whether they do.
+    /// Sets the level to ABSORB with this ring; logging begins at the next real sync. `false` if the file is barred. Needs the file's lock.
     pub fn begin_log(&self, ring: RingWords, why: Why) -> bool {
         self.served().begin_log(ring, why)
     }
 
-    /// Whether it is absorbed, with that ring for its log.
+    /// Whether it is absorbed with that ring.
     #[must_use]
     pub fn is_logged_in(&self, ring: RingWords) -> bool {
         self.served().is_logged_in(ring)
     }
 
-    /// Where its ring is, if it has one.
+    /// Its ring, or [`RingPlace::NOWHERE`].
     #[inline]
     #[must_use]
     pub fn ring(&self) -> RingWords {
         self.served().ring()
     }
 
-    /// Gives it a ring: by whoever holds the lock.
+    /// Sets the ring. Needs the file's lock.
     pub fn set_ring(&self, ring: RingWords) {
         self.served().set_ring(ring);
     }
 
-    /// Where its log stands.
+    /// Cursor of its log.
     #[inline]
     #[must_use]
     pub fn cursor(&self) -> Cursor<'b> {
         Cursor::new(self.part(entry::CURSOR))
     }
 
-    /// What was changed of it beside its bytes.
+    /// Attribute changes that no sync has persisted.
     #[inline]
     #[must_use]
     pub fn attributes(&self) -> Attributes<'b> {
         Attributes(self.part(entry::ATTRIBUTES))
     }
 
-    /// What is counted of it.
+    /// Counters.
     #[inline]
     #[must_use]
     pub fn counters(&self) -> Counters<'b> {
         Counters(self.part(entry::COUNTERS))
     }
 
-    /// How long calls of it took.
+    /// Times of sampled calls.
     #[inline]
     #[must_use]
     pub fn times(&self) -> Times<'b> {
         Times(self.part(entry::TIMES))
     }
 
-    /// What it is while device memory is its home.
+    /// Size and dirty range, while it is DAX-resident.
     #[inline]
     #[must_use]
-    pub fn home_words(&self) -> HomeWords<'b> {
-        HomeWords::new(self.part(entry::HOME))
+    pub fn resident_words(&self) -> ResidentWords<'b> {
+        ResidentWords::new(self.part(entry::RESIDENT))
     }
 
-    /// What else is known of it then.
+    /// Position, terms and counted calls.
     #[inline]
     #[must_use]
-    pub fn housed(&self) -> Housed<'b> {
-        Housed(self.part(entry::HOUSED))
+    pub fn resident_state(&self) -> ResidentState<'b> {
+        ResidentState(self.part(entry::RESIDENT_STATE))
     }
 
-    /// Waits for the file's lock. Whoever died with it may have written below without a record, or in a home: then nothing is logged
-    /// before a real sync, and all of a home is written back by the next.
+    /// Takes the file's lock. If a holder died, the log is suspended until a real sync, and all of a resident file counts as dirty.
     ///
     /// # Errors
     /// What the system says.
@@ -238,55 +235,55 @@ impl<'b> Entry<'b> {
         self.found(self.robust_lock().map_err(io::Error::other)?.lock()?)
     }
 
-    /// The same for a program that goes past it where its holder stands still.
+    /// As [`Entry::lock`] with a timeout, for a program that bypasses a stopped holder.
     ///
     /// # Errors
     /// `TimedOut`, EDEADLK to the thread that holds it, or what the system says.
     #[inline]
-    pub fn lock_or_pass(&self) -> io::Result<Held<'b>> {
+    pub fn lock_or_bypass(&self) -> io::Result<Held<'b>> {
         let lock = self.robust_lock().map_err(io::Error::other)?;
-        match lock.lock_as_long_as(|| self.patience()) {
+        match lock.lock_as_long_as(|| self.timeout()) {
             Ok(held) => self.found(held),
             Err(error) => Err(self.gave_up(error)),
         }
     }
 
-    /// The same for a program whose file is at home: nobody goes past that lock, but the file goes below where its holder stands still.
+    /// As [`Entry::lock`] with a timeout, for a DAX-resident file, which is demoted past a stopped holder.
     ///
     /// # Errors
-    /// As [`Entry::lock_or_pass`].
+    /// As [`Entry::lock_or_bypass`].
     #[inline]
-    pub fn lock_at_home(&self) -> io::Result<Held<'b>> {
-        self.lock_within(PATIENCE)
+    pub fn lock_resident(&self) -> io::Result<Held<'b>> {
+        self.lock_within(LOCK_TIMEOUT)
     }
 
-    /// Whether this thread has the lock.
+    /// Whether this thread holds the lock.
     #[must_use]
     pub fn is_locked_by_me(&self) -> bool {
         self.robust_lock().is_ok_and(|lock| lock.is_mine())
     }
 
-    /// Somebody has waited in vain for whoever holds the lock.
+    /// Records that a waiter timed out.
     #[cold]
     pub fn give_up(&self) {
         self.given_up_ns().store(monotonic_ns(), Ordering::Relaxed);
     }
 
-    /// Nobody does any more.
+    /// Clears that record.
     pub fn forget_given_up(&self) {
         self.given_up_ns().store(0, Ordering::Relaxed);
     }
 
-    /// When somebody did last, on the monotonic clock; zero if nobody did.
+    /// When a waiter last timed out, in ns of the monotonic clock; zero if none did.
     #[must_use]
     pub fn gave_up_ns(&self) -> u64 {
         self.given_up_ns().load(Ordering::Relaxed)
     }
 
     #[cold]
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         let since_ns = monotonic_ns().saturating_sub(self.given_up_ns().load(Ordering::Relaxed));
-        if since_ns < REMEMBERED_NS { IMPATIENCE } else { PATIENCE }
+        if since_ns < REMEMBERED_NS { RETRY_TIMEOUT } else { LOCK_TIMEOUT }
     }
 
     #[cold]
@@ -301,66 +298,66 @@ impl<'b> Entry<'b> {
         &self.part::<1>(entry::GIVEN_UP_NS)[0]
     }
 
-    /// The same for a daemon, which cannot wait for a program that never lets go.
+    /// Takes the lock, with a timeout: for the daemon.
     ///
     /// # Errors
     /// `TimedOut`, or what the system says.
     #[inline]
-    pub fn lock_within(&self, patience: Duration) -> io::Result<Held<'b>> {
-        self.found(self.robust_lock().map_err(io::Error::other)?.lock_within(patience)?)
+    pub fn lock_within(&self, timeout: Duration) -> io::Result<Held<'b>> {
+        self.found(self.robust_lock().map_err(io::Error::other)?.lock_within(timeout)?)
     }
 
-    /// Waits for the lock of who brings the file below from its home. It is another one: whoever stands still with the file's is not waited for.
+    /// Takes the demotion lock, with a timeout. It is separate from the file's lock, whose holder may be stopped.
     ///
     /// # Errors
     /// `TimedOut`, EDEADLK to the thread that holds it, or what the system says.
-    pub fn lock_to_leave(&self, patience: Duration) -> io::Result<Held<'b>> {
-        self.leaving().map_err(io::Error::other)?.lock_within(patience)
+    pub fn lock_for_demotion(&self, timeout: Duration) -> io::Result<Held<'b>> {
+        self.leaving().map_err(io::Error::other)?.lock_within(timeout)
     }
 
-    /// Whether somebody brings it below just now.
+    /// Whether the file is being demoted.
     #[must_use]
-    pub fn is_leaving(&self) -> bool {
+    pub fn is_being_demoted(&self) -> bool {
         self.leaving().is_ok_and(|lock| lock.is_held())
     }
 
-    /// Whether it is this thread that does, below the signal handler that it is in.
+    /// Whether this thread is demoting it, below the signal handler that it runs.
     #[must_use]
-    pub fn is_leaving_by_me(&self) -> bool {
+    pub fn is_demoted_by_me(&self) -> bool {
         self.leaving().is_ok_and(|lock| lock.is_mine())
     }
 
     fn leaving(&self) -> Result<RobustLock<'b>, MapError> {
-        RobustLock::at(self.map, start_of(self.number) + entry::LEAVING)
+        RobustLock::at(self.map, start_of(self.number) + entry::DEMOTING)
     }
 
     #[inline]
     fn found(&self, held: Held<'b>) -> io::Result<Held<'b>> {
         if held.locked() == Locked::OwnerDied {
             self.cursor().suspend();
-            self.home_words().suspect();
+            self.resident_words().suspect();
         }
         Ok(held)
     }
 
-    /// Where in the board's list it is, or was to be when somebody was killed.
+    /// Position in the table's list.
     pub(super) fn place(&self) -> u64 {
-        self.whose().place()
+        self.owner().place()
     }
 
     pub(super) fn set_place(&self, place: u64) {
-        self.whose().set_place(place);
+        self.owner().set_place(place);
     }
 
-    /// Makes it an entry of `key`, under the board's lock.
+    /// Makes it the entry of `key`. Needs the table's lock.
     pub(super) fn become_of(&self, key: FileKey) -> io::Result<()> {
         if self.is_or_was_used() {
-            // A daemon that was killed while it gave it back may not have come to that.
-            self.whose().end_use();
+            // A daemon killed while it reclaimed the entry may not have counted that use.
+            self.owner().end_use();
         }
         self.robust_lock().map_err(io::Error::other)?.make();
         self.leaving().map_err(io::Error::other)?.make();
-        self.served().standing.store(Standing::NEW.to_word(), Ordering::SeqCst);
+        self.served().level_state.store(LevelState::NEW.to_word(), Ordering::SeqCst);
         self.set_ring(RingPlace::NOWHERE);
         for counter in self.counters().0 {
             counter.store(0, Ordering::Relaxed);
@@ -368,9 +365,9 @@ impl<'b> Entry<'b> {
         self.given_up_ns().store(0, Ordering::Relaxed);
         self.attributes().clear();
         self.times().clear();
-        self.housed().clear();
+        self.resident_state().clear();
         self.cursor().begin(Position(0));
-        self.whose().become_of(key);
+        self.owner().become_of(key);
         Ok(())
     }
 }

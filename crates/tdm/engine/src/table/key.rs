@@ -1,36 +1,36 @@
-//! Which file it is.
+//! Identity of a file.
 
 use std::io;
 use std::os::fd::AsFd;
 
 use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
 
-/// A file, whatever it is called. Inode numbers are used again; a birth time tells the new one from the old.
+/// A file, whatever its name. Inode numbers are reused; the birth time distinguishes the new file from the old.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileKey {
     /// Device number.
     pub device: u64,
-    /// Inode number, never zero.
+    /// Inode number, not zero.
     pub inode: u64,
-    /// When it was made, in nanoseconds since 1970.
+    /// Birth time, in ns since 1970.
     pub born_ns: u64,
 }
 
-/// A file and what decides whether it can be served at all.
+/// A file and the facts that decide whether it can be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identified {
-    /// Which it is.
+    /// Its identity.
     pub key: FileKey,
-    /// Whose it is.
+    /// Its owner.
     pub owner_uid: u32,
     /// Its size in bytes.
     pub size_bytes: u64,
-    /// Names it has.
+    /// Its number of names.
     pub links: u32,
 }
 
 impl FileKey {
-    /// Which file is open; `None` for what is no regular file, or has no birth time.
+    /// The file of a descriptor. `None` if it is not a regular file or has no birth time.
     ///
     /// # Errors
     /// What the system says.
@@ -40,14 +40,14 @@ impl FileKey {
         Ok(Self::from_statx(&found))
     }
 
-    /// Whether an open file is a regular one that [`FileKey::of`] cannot tell from a later one.
+    /// Whether the descriptor is of a regular file without a birth time.
     #[must_use]
     pub fn is_unborn(file: impl AsFd) -> bool {
         let found = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::TYPE | StatxFlags::BTIME);
         found.is_ok_and(|found| is_file(&found) && !has_birth(&found))
     }
 
-    /// Which file a path leads to, not through a link at its end; otherwise as [`FileKey::of`].
+    /// The file of a path, not following a link at its end. `None` as for [`FileKey::of`].
     ///
     /// # Errors
     /// What the system says.
@@ -55,7 +55,7 @@ impl FileKey {
         Self::in_folder(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// Which file a path leads to from a folder; otherwise as [`FileKey::of`].
+    /// The file of a path relative to a folder. `None` as for [`FileKey::of`].
     ///
     /// # Errors
     /// What the system says.
@@ -68,7 +68,7 @@ impl FileKey {
         Ok(Self::from_statx(&statx(folder, path, flags, wanted)?))
     }
 
-    /// On which device an open file or folder is.
+    /// Device number of an open file or folder.
     ///
     /// # Errors
     /// What the system says.
@@ -87,7 +87,7 @@ impl FileKey {
         Some(Identified { key, owner_uid: found.stx_uid, size_bytes: found.stx_size, links: found.stx_nlink })
     }
 
-    /// Where looking for it begins.
+    /// Where probing begins.
     pub(super) const fn hash(self) -> u64 {
         let mixed = self.inode ^ self.device.rotate_left(40) ^ self.born_ns.rotate_left(20);
         let mixed = mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -1,4 +1,4 @@
-//! How a file is served, and why not better.
+//! A file's level, and the reason for it.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use byway_tdm_policy::Level;
 
 macro_rules! whys {
     ($($name:ident = $number:literal, $sentence:literal;)*) => {
-        /// Why a file is at its level and at no better one.
+        /// Why a file is at its level and no higher.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Why {
             $(#[doc = $sentence] $name = $number,)*
         }
 
         impl Why {
-            /// All of them.
+            /// All reasons.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// In a sentence.
+            /// The reason as a sentence.
             #[must_use]
             pub const fn sentence(self) -> &'static str {
                 match self {
@@ -24,20 +24,20 @@ macro_rules! whys {
                 }
             }
 
-            /// Whether a program may write it that has no descriptor of it which the system tells of.
+            /// Whether programs may write the file through descriptors that `/proc` does not show.
             #[must_use]
             pub const fn is_out_of_sight(self) -> bool {
                 matches!(self, Self::Ring | Self::KernelAio | Self::Parted)
             }
 
-            /// By its number on the board; none that we know is [`Why::Unknown`].
+            /// The reason of a stored number; [`Why::Unknown`] for an unknown number.
             #[inline]
             #[must_use]
             pub const fn from_number(number: u8) -> Self {
                 Self::BY_NUMBER[number as usize]
             }
 
-            /// Calls of absorbed files look at it: one load.
+            /// A table: calls on absorbed files decode by one load.
             const BY_NUMBER: [Self; 256] = {
                 let mut all = [Self::Unknown; 256];
                 $(all[$number] = Self::$name;)*
@@ -52,7 +52,7 @@ whys! {
     Earned = 1, "it is synced often enough to be worth it";
     TooFewSyncs = 2, "it is not synced often enough to be worth it";
     OtherOwner = 3, "it belongs to another user";
-    NoBirthTime = 4, "its file system does not say when it was made, so its inode cannot be told from a later one";
+    NoBirthTime = 4, "its file system does not say when it was made, so its inode cannot be distinguished from a later one";
     Direct = 5, "it is open past the page cache (O_DIRECT)";
     SyncOnWrite = 6, "it is open so that every write syncs (O_SYNC, O_DSYNC)";
     Mapped = 7, "a program has mapped it for writing";
@@ -60,12 +60,12 @@ whys! {
     Ring = 9, "a program that writes it uses io_uring, whose writes are not seen";
     KernelAio = 10, "a program that writes it uses asynchronous I/O of the kernel or the C library, which is not seen";
     HandedOn = 11, "it was handed to another program, which may write it unseen";
-    BoardFull = 12, "a program may have it open that found no entry for it on the board";
+    TableFull = 12, "the shared file table had no entry left for a program that may have it open";
     NoRoom = 13, "device memory has no room for its log";
     VolatileMemory = 14, "the device's memory does not outlive its power";
     SyncIsCheap = 15, "syncing it below costs no more than absorbing it";
     Unlinked = 16, "it has no name, so nothing could be brought back into it";
-    ByHand = 17, "somebody said so";
+    ByHand = 17, "a user ordered it";
     NoDaemon = 18, "the daemon does not answer";
     SyncFailed = 19, "a sync below failed, and every later one fails with it";
     LongWrites = 20, "it is synced seldom for how much is written, so that logging costs more than syncing";
@@ -80,17 +80,17 @@ whys! {
     OtherProcesses = 30, "its programs are in another PID namespace than the daemon, where a lock's holder goes by another number";
     OtherPaths = 31, "its path leads somewhere else where the daemon is, as in another mount namespace, so its log would not be found";
     Sandboxed = 32, "a program that writes it has its system calls filtered, which may leave this library none of its own";
-    Mounted = 28, "it is in a FUSE mount, whose own process serves it, or nobody does";
+    Mounted = 28, "it is in a FUSE mount, whose own process may serve it";
     Outgrown = 40, "it outgrew the room that it had in device memory";
-    OpenElsewhere = 41, "it is open more than once, or was opened by somebody else";
+    OpenElsewhere = 41, "it is open more than once, or was opened by another program";
     NoLease = 42, "its file system does not say who else opens it, or reserves no room";
     Busy = 43, "calls of it were under way all the time";
     ReadUnseen = 44, "a program reads it in a way that is not seen";
-    Closed = 45, "whoever had it open has closed it";
+    Closed = 45, "its program has closed it";
     CannotOverwrite = 46, "it is open to append, and this system writes such a file nowhere else";
-    WentBelow = 47, "a program did something with it that only the kernel can";
-    LevelIsHome = 48, "device memory is its home";
-    StandsStill = 49, "somebody stands still inside of a call of it";
+    NeedsKernel = 47, "a program made a call on it that only the kernel can serve";
+    InDeviceMemory = 48, "it is DAX-resident";
+    HolderStopped = 49, "a thread was stopped inside a call on it";
 }
 
 impl fmt::Display for Why {
@@ -99,19 +99,19 @@ impl fmt::Display for Why {
     }
 }
 
-/// A file's level and the reason for it, in one word of the board.
+/// Level and reason, one word of the shared file table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
-    /// How it is served.
+pub struct LevelState {
+    /// The level.
     pub level: Level,
-    /// Why.
+    /// The reason.
     pub why: Why,
-    /// It is not to be promoted as long as any process has it: something unseen may write it.
+    /// Not to be promoted while any process has the file open: it may be written without records.
     pub is_barred: bool,
 }
 
-impl Standing {
-    /// Of a file that nobody has looked at.
+impl LevelState {
+    /// A new file.
     pub const NEW: Self = Self { level: Level::Pass, why: Why::Unknown, is_barred: false };
 
     pub(super) const fn to_word(self) -> u64 {
@@ -123,7 +123,7 @@ impl Standing {
         level | (self.why as u64) << 8 | (self.is_barred as u64) << 16
     }
 
-    /// All that most calls are to know.
+    /// The level only, which is all that most calls need.
     #[inline]
     pub(super) const fn level_of(word: u64) -> Level {
         match word & 0xff {
@@ -148,24 +148,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_standing_is_one_word_and_back() {
+    fn level_state_round_trips_through_a_word() {
         for level in [Level::Pass, Level::Absorb, Level::Dax] {
             for why in Why::ALL {
                 for is_barred in [false, true] {
-                    let standing = Standing { level, why: *why, is_barred };
-                    assert_eq!(Standing::from_word(standing.to_word()), standing);
+                    let level_state = LevelState { level, why: *why, is_barred };
+                    assert_eq!(LevelState::from_word(level_state.to_word()), level_state);
                 }
             }
         }
     }
 
     #[test]
-    fn a_new_file_is_a_word_of_zeroes() {
-        assert_eq!(Standing::NEW.to_word(), 0);
+    fn new_level_state_is_zero() {
+        assert_eq!(LevelState::NEW.to_word(), 0);
     }
 
     #[test]
-    fn numbers_that_no_reason_has_are_unknown() {
+    fn unknown_reason_numbers_decode_to_unknown() {
         assert_eq!(Why::from_number(255), Why::Unknown);
     }
 }

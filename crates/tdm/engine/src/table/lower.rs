@@ -1,4 +1,4 @@
-//! Where a file is that is seen through a mount of ours.
+//! Finding the file below one of our mounts.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -6,26 +6,26 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{getxattr, statfs};
 
-/// The extended attribute by which a mount says where a file is below, as a path. Who opens that looks whether it is the one.
+/// Extended attribute of a mounted file: the path of the file below. Verify the file after opening it.
 pub const LOWER_ATTRIBUTE: &str = "user.byway.lower";
 
-/// Of every FUSE file system (statfs(2)).
+/// statfs(2) type of every FUSE file system.
 pub const FUSE_MAGIC: i64 = 0x6573_5546;
 
-/// The longest path.
+/// Longest path.
 const PATH_MAX: usize = 4096;
 
-/// Whether a path leads into a FUSE mount, ours or another's.
+/// Whether a path leads into a FUSE mount.
 #[must_use]
 pub fn is_in_mount(path: &Path) -> bool {
     statfs(path).is_ok_and(|found| found.f_type == FUSE_MAGIC)
 }
 
-/// Where a file is below, if its path leads into a mount of ours.
+/// Path of the file below, if a path leads into one of our mounts.
 #[must_use]
 pub fn lower_of(path: &Path) -> Option<PathBuf> {
     if !is_in_mount(path) {
-        // Anybody may give such an attribute to a file of his own.
+        // Any user may set such an attribute on a file of another file system.
         return None;
     }
     let mut lower = [0; PATH_MAX];

@@ -1,39 +1,38 @@
-//! Which calls of the kernel are under way, as the threads that make them say: a place on the board for each.
+//! Marks of system calls in flight: one cache line for each thread.
 //!
-//! A file does not come home while one is. A word that all threads count in and out costs each call two locked instructions;
-//! here a thread stores into a line of its own. What orders that store before the thread's look at the level is the barrier that
-//! the daemon has every processor pass, between moving the level and looking at the marks: either the thread sees that the file comes home, or
-//! the daemon sees the mark.
+//! A file is not promoted while a call on it is in flight. Counting calls in one shared word would cost two locked instructions each; here a
+//! thread stores into a line of its own. The daemon orders that store before the thread's load of the level by a barrier for all processors,
+//! between storing the level and reading the marks: the thread sees the new level, or the daemon sees the mark
+//! ([decision 55](../../../../../docs/decisions/0055-marking-system-calls-in-flight.md)).
 
 use crate::table::atomic::{AtomicU64, Ordering, light_fence};
 use crate::table::index::EntryIndex;
 
-/// Threads of a user that have a place at a time: the others count.
+/// Marks of one user's threads. Further threads count their calls.
 pub(super) const MARKS: usize = 2048;
 
-/// A line for each: no thread waits for another one's.
+/// Bytes of a mark: one cache line.
 pub(super) const MARK_BYTES: usize = 64;
 
-/// Places that a thread looks at before it goes without.
+/// Marks that a thread tries to claim.
 const LOOKS: usize = 64;
 
 const OWNER: usize = 0;
 const CALL: usize = 1;
 
-/// Words of a place.
+/// Words of a mark.
 pub(super) const MARK_WORDS: usize = 2;
 
-/// Which place.
+/// Index of a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MarkPlace(pub u32);
 
-/// A thread's place: whose it is, and the file of the call that is under way.
+/// One thread's mark: its thread number, and the file of its call in flight.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark<'b>(pub(super) &'b [AtomicU64; MARK_WORDS]);
 
 impl Mark<'_> {
-    /// A call of a file's begins; whoever begins looks at the level behind this. Not where this thread has another one under way, as a signal
-    /// handler finds it that interrupted one.
+    /// Begins a call; the caller loads the level afterwards. `false` if a call is in flight already, which this signal handler interrupted.
     #[inline]
     #[must_use]
     pub fn set(&self, entry: EntryIndex) -> bool {
@@ -45,13 +44,13 @@ impl Mark<'_> {
         true
     }
 
-    /// It ends.
+    /// Ends the call.
     #[inline]
     pub fn clear(&self) {
         self.0[CALL].store(0, Ordering::Release);
     }
 
-    /// Has it be a thread's, if it is nobody's, or that of one before who had the same number: whatever he did is over.
+    /// Claims a free mark, or one of an earlier thread with the same number.
     fn claim(&self, thread: u32) -> bool {
         let claimed = self.0[OWNER].compare_exchange(0, thread.into(), Ordering::AcqRel, Ordering::Acquire);
         let is_mine = claimed.is_ok() || claimed == Err(thread.into());
@@ -61,7 +60,7 @@ impl Mark<'_> {
         is_mine
     }
 
-    /// The same of a place whose thread is gone.
+    /// Claims a mark whose thread is dead.
     fn inherit(&self, thread: u32, is_there: impl Fn(u32) -> bool) -> bool {
         let owner = self.0[OWNER].load(Ordering::Acquire);
         if is_there(owner as u32) {
@@ -75,7 +74,7 @@ impl Mark<'_> {
         taken
     }
 
-    /// Whether a thread that is there has a call of that file under way.
+    /// Whether a live thread has a call in flight on that file.
     fn is_of(&self, entry: EntryIndex, is_there: impl Fn(u32) -> bool) -> bool {
         self.0[CALL].load(Ordering::Acquire) == call_of(entry)
             && is_there(self.0[OWNER].load(Ordering::Acquire) as u32)
@@ -86,12 +85,12 @@ const fn call_of(entry: EntryIndex) -> u64 {
     entry.0 as u64 + 1
 }
 
-/// All places of a board.
+/// All marks of a table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Marks<F>(pub(super) F);
 
 impl<'b, F: Fn(usize) -> Option<Mark<'b>>> Marks<F> {
-    /// A place for a thread; `None` where there is none near where its own would be.
+    /// Claims a mark for a thread. `None` if those near its hash are taken.
     pub(super) fn claim(&self, thread: u32, is_there: impl Fn(u32) -> bool) -> Option<MarkPlace> {
         let near = || (0..LOOKS).map(|look| (thread as usize + look) % MARKS);
         let take = |place: &usize| self.0(*place).is_some_and(|mark| mark.claim(thread));
@@ -99,7 +98,7 @@ impl<'b, F: Fn(usize) -> Option<Mark<'b>>> Marks<F> {
         near().find(take).or_else(|| near().find(inherit)).map(|place| MarkPlace(place as u32))
     }
 
-    /// Whether a call of that file is under way in any thread that is there: by whoever has passed the barrier.
+    /// Whether any live thread has a call in flight on that file. The caller has run the barrier.
     pub(super) fn has(&self, entry: EntryIndex, is_there: impl Fn(u32) -> bool) -> bool {
         (0..MARKS).filter_map(&self.0).any(|mark| mark.is_of(entry, &is_there))
     }
@@ -122,7 +121,7 @@ mod tests {
     const EVERYBODY: fn(u32) -> bool = |_| true;
 
     #[test]
-    fn a_file_has_a_call_under_way_from_when_a_thread_marks_it_until_it_clears_that() {
+    fn marked_call_is_in_flight_until_cleared() {
         let places = places();
         let marks = marks(&places);
         let mine = marks.claim(7, EVERYBODY).unwrap();
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_handler_s_call_leaves_the_mark_of_the_one_that_it_interrupted() {
+    fn signal_handlers_call_keeps_the_interrupted_mark() {
         let places = places();
         let marks = marks(&places);
         let mine = marks.claim(7, EVERYBODY).unwrap();
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_have_places_of_their_own_until_there_is_none_near() {
+    fn threads_claim_distinct_marks_until_none_is_near() {
         let places = places();
         let marks = marks(&places);
         let near: Vec<_> =
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_was_killed_inside_of_a_call_holds_no_file_and_its_place_is_another_s() {
+    fn mark_of_a_killed_thread_is_void_and_reused() {
         let places = places();
         let marks = marks(&places);
         let near: Vec<u32> = (0..LOOKS as u32).map(|look| 5 + look * MARKS as u32).collect();
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_with_a_dead_one_s_number_begins_with_nothing_under_way() {
+    fn thread_with_a_reused_number_begins_without_a_call() {
         let places = places();
         let marks = marks(&places);
         let place = marks.claim(7, EVERYBODY).unwrap();

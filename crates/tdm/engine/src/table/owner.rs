@@ -1,29 +1,30 @@
-//! Whose an entry is: whoever opens its file looks at that without a lock, while a daemon gives the entry back.
+//! The file of an entry. A program that opens the file checks it without a lock while the daemon may reclaim the entry.
 //!
-//! One counts, and then looks whose it is; the other takes the file away, and then looks whether somebody counted. Between the two steps of each is a fence, so one
-//! of the two sees the other: an entry that was given back is nobody's who opened its file meanwhile.
+//! The program counts the open, then loads the file's key; the daemon clears the key, then loads the count. Fences between the steps: one sees the
+//! other, so a reclaimed entry is used by no open file ([decision 49](../../../../../docs/decisions/0049-reclaiming-entries-of-the-shared-file-table.md)).
 
 use crate::table::atomic::{AtomicU64, Ordering, fence};
 use crate::table::key::FileKey;
 
-/// An inode of no file: the entry was given back.
+/// Inode of a reclaimed entry.
 const GONE: u64 = u64::MAX;
 
-/// Uses of an entry that are told from each other.
+/// Uses that an index distinguishes.
 const USES: u32 = 1 << 15;
 
-/// The words of an entry that say so.
+/// The words.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Whose<'b> {
-    /// Device, inode, birth time. The inode is stored last (Release) and loaded first (Acquire): who sees it sees the others, and every use that ended before.
+pub(super) struct Owner<'b> {
+    /// Device, inode, birth time. The inode is stored last (Release) and loaded first (Acquire): a thread that sees it sees the others and the end of
+    /// earlier uses.
     pub(super) key: &'b [AtomicU64; 3],
-    /// How often its file was opened.
+    /// Opens counted.
     pub(super) opened: &'b AtomicU64,
-    /// Where in the list it is, and how often it was given back, in its upper half.
+    /// Position in the list; the upper half counts reclaims.
     pub(super) place: &'b AtomicU64,
 }
 
-impl Whose<'_> {
+impl Owner<'_> {
     pub(super) fn key(&self) -> Option<FileKey> {
         let inode = self.key[1].load(Ordering::Acquire);
         let [device, born_ns] = [0, 2].map(|word: usize| self.key[word].load(Ordering::Relaxed));
@@ -34,16 +35,16 @@ impl Whose<'_> {
         self.key[1].load(Ordering::Acquire) != 0
     }
 
-    /// Which use it is.
+    /// Number of the use.
     #[inline]
     pub(super) fn uses(&self) -> u32 {
         (self.place.load(Ordering::Acquire) >> 32) as u32 % USES
     }
 
-    /// Its file was opened once more: says so, and whether it is this file's still, in this use.
+    /// Counts an open. `false` if the entry is another file's, or in another use.
     pub(super) fn open_as(&self, key: FileKey, uses: u32) -> bool {
         self.opened.fetch_add(1, Ordering::SeqCst);
-        // Behind that: whoever takes the file away looks at it in the other order. So does who leaves out the file whose entry this is since just now.
+        // Before loading the key: the daemon clears the key before it loads the count. The filter of files without an entry relies on it too.
         fence(Ordering::SeqCst);
         self.key() == Some(key) && self.uses() == uses
     }
@@ -52,14 +53,14 @@ impl Whose<'_> {
         self.opened.load(Ordering::SeqCst)
     }
 
-    /// Takes its file away, under the board's lock; not if it is no file's, is not idle, or was opened more often than that.
+    /// Reclaims the entry. `false` if it is unused or busy, or opens were counted beyond `opened`. Needs the table's lock.
     pub(super) fn give_back(&self, opened: u64, is_idle: impl FnOnce() -> bool) -> bool {
         let was = self.key[1].load(Ordering::SeqCst);
         if was == 0 || was == GONE {
             return false;
         }
-        self.lose_file();
-        // Behind that: whoever opens it counts first, and then looks whose it is.
+        self.clear_file();
+        // Before loading the count: a program counts before it loads the key.
         fence(Ordering::SeqCst);
         let is_done = self.opened() == opened && is_idle();
         if is_done {
@@ -70,11 +71,11 @@ impl Whose<'_> {
         is_done
     }
 
-    pub(super) fn lose_file(&self) {
+    pub(super) fn clear_file(&self) {
         self.key[1].store(GONE, Ordering::SeqCst);
     }
 
-    /// Whoever has its index has none from here on.
+    /// Ends the use: its indices become invalid.
     pub(super) fn end_use(&self) {
         self.place.fetch_add(1 << 32, Ordering::SeqCst);
     }
@@ -87,7 +88,7 @@ impl Whose<'_> {
         self.place.store(self.place.load(Ordering::SeqCst) >> 32 << 32 | place, Ordering::SeqCst);
     }
 
-    /// It is that file's from here on: under the board's lock, with all else of it ready.
+    /// Makes it that file's entry, with all other words ready. Needs the table's lock.
     pub(super) fn become_of(&self, key: FileKey) {
         self.key[0].store(key.device, Ordering::Relaxed);
         self.key[2].store(key.born_ns, Ordering::Relaxed);

@@ -1,60 +1,59 @@
-//! What is known of a file that has device memory as its home, or may get it there.
+//! State of a DAX-resident file beside its size: position, flags, terms; also requests to promote it and counted calls.
 //!
-//! A file is at home only while there is one open file of it in the whole system: so its position and its flags are words here too, and a read
-//! or a write at the position calls nobody.
+//! The file has one open file in the system, so position and flags are shared words, and `read`, `write` and `lseek` make no system call.
 
 use crate::table::atomic::{AtomicU64, Ordering};
 use crate::table::level::Why;
 
-/// Words beside those of the home itself.
-pub(super) const HOUSED_WORDS: usize = 4;
+/// Words beside [`ResidentWords`](crate::resident::ResidentWords).
+pub(super) const RESIDENT_STATE_WORDS: usize = 4;
 
 const POSITION: usize = 0;
 const COUNTED: usize = 1;
-const WISH: usize = 2;
+const REQUEST: usize = 2;
 const TERMS: usize = 3;
 
-const WISHED: u64 = 1;
+const REQUESTED: u64 = 1;
 
-/// In a position: whoever brings the file below has set it there, and it is moved there alone. No position is as large.
+/// Flag of a position that the demoter has taken: it no longer moves here. Larger than any position.
 const TAKEN: u64 = 1 << 63;
 
 /// A file's words.
 ///
-/// Who brings the file below meets those who move its position at that word alone: each changes it in one step, and takes or is told that it is taken. It is taken
-/// behind the size, and moved before it is written there: a write that is over has moved it before it was taken.
+/// The demoter and the calls that move the position meet at that word; each changes it in one step. The demoter takes it after closing the
+/// size, and a write moves it before it stores bytes: a write that ended moved the position before it was taken.
 #[derive(Debug, Clone, Copy)]
-pub struct Housed<'b>(pub(super) &'b [AtomicU64; HOUSED_WORDS]);
+pub struct ResidentState<'b>(pub(super) &'b [AtomicU64; RESIDENT_STATE_WORDS]);
 
-/// Under which terms a file came home.
+/// Terms of a promotion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// Its open file's flags (O_APPEND, O_WRONLY).
+    /// Flags of the open file (O_APPEND, O_WRONLY).
     pub flags: u32,
-    /// Which daemon looks who else opens it: not zero.
-    pub reign: u32,
+    /// Epoch of the daemon that watches the lease, not zero.
+    pub daemon_epoch: u32,
 }
 
-impl Housed<'_> {
-    /// A file of which nothing is known.
+impl ResidentState<'_> {
+    /// Clears the words.
     pub(super) fn clear(&self) {
         self.0.iter().for_each(|word| word.store(0, Ordering::SeqCst));
     }
 
-    /// Where its open file stands, while it is at home.
+    /// The position.
     #[inline]
     #[must_use]
     pub fn position(&self) -> u64 {
         self.0[POSITION].load(Ordering::Acquire) & !TAKEN
     }
 
-    /// Moves its open file's position.
+    /// Sets the position.
     #[inline]
     pub fn set_position(&self, position: u64) {
         self.0[POSITION].store(position, Ordering::Release);
     }
 
-    /// Moves it on; says where it was. `None` where it was taken before.
+    /// Advances the position; returns the old one. `None` if it is taken.
     #[inline]
     #[must_use]
     pub fn advance(&self, len_bytes: u64) -> Option<u64> {
@@ -62,17 +61,17 @@ impl Housed<'_> {
         self.0[POSITION].fetch_update(Ordering::AcqRel, Ordering::Acquire, on).ok()
     }
 
-    /// Takes that back; whether it did, as it was not taken before.
+    /// Moves the position back. `false` if it is taken.
     #[must_use]
     pub fn retreat(&self, len_bytes: u64) -> bool {
         let back = |was: u64| (was & TAKEN == 0).then(|| was.wrapping_sub(len_bytes) & !TAKEN);
         self.0[POSITION].fetch_update(Ordering::AcqRel, Ordering::Acquire, back).is_ok()
     }
 
-    /// Moves it to where `to` says, by where it is; says where that is. `None` where it was taken before.
+    /// Moves the position to `to(position)`; returns the new one. `None` if it is taken.
     ///
     /// # Errors
-    /// What `to` says: it stays.
+    /// The error of `to`: the position stays.
     pub fn seek<E>(&self, to: impl Fn(u64) -> Result<u64, E>) -> Result<Option<u64>, E> {
         loop {
             let was = self.0[POSITION].load(Ordering::Acquire);
@@ -86,82 +85,80 @@ impl Housed<'_> {
         }
     }
 
-    /// Takes it, for who brings the file below: nobody moves it here any more. Where it is.
+    /// Takes the position for the demoter; returns it.
     pub fn take_position(&self) -> u64 {
         self.0[POSITION].fetch_or(TAKEN, Ordering::AcqRel) & !TAKEN
     }
 
-    /// It is moved here again: the file stays.
+    /// Gives the position back: the file stays DAX-resident.
     pub fn give_position_back(&self) {
         self.0[POSITION].fetch_and(!TAKEN, Ordering::AcqRel);
     }
 
-    /// A call of the kernel begins that writes the file, or moves or asks for its position: it does not come home meanwhile. Whoever begins
-    /// looks at the level behind this. For threads that have no [`Mark`](crate::table::Mark) to set. Who is killed inside of it keeps the file from home until
-    /// it is opened by nobody else ([`Housed::forget_calls`]).
+    /// Counts a system call that writes the file or uses its position, for threads without a [`Mark`](crate::table::Mark): the file is not promoted
+    /// meanwhile. The caller loads the level afterwards. A killed thread's count stays until [`ResidentState::forget_calls`].
     #[inline]
     pub fn begin(&self) {
         self.0[COUNTED].fetch_add(1, Ordering::SeqCst);
     }
 
-    /// It ends.
+    /// Ends a counted call.
     #[inline]
     pub fn end(&self) {
         self.0[COUNTED].fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether there are such calls, beside those of threads that mark theirs.
+    /// Whether calls are counted.
     #[must_use]
     pub fn is_counted(&self) -> bool {
         self.0[COUNTED].load(Ordering::SeqCst) != 0
     }
 
-    /// There are none: nobody has it open who could be in one.
+    /// Clears the count, of a file that no other process has open.
     pub fn forget_calls(&self) {
         self.0[COUNTED].store(0, Ordering::SeqCst);
     }
 
-    /// Somebody wants it at home, or does not any more: whoever syncs it next asks the daemon.
-    pub fn wish(&self, is_wished: bool) {
-        match is_wished {
-            true => self.0[WISH].fetch_or(WISHED, Ordering::SeqCst),
-            false => self.0[WISH].fetch_and(!WISHED, Ordering::SeqCst),
+    /// Requests the promotion, or withdraws the request: the file's next sync asks the daemon.
+    pub fn request_promotion(&self, is_requested: bool) {
+        match is_requested {
+            true => self.0[REQUEST].fetch_or(REQUESTED, Ordering::SeqCst),
+            false => self.0[REQUEST].fetch_and(!REQUESTED, Ordering::SeqCst),
         };
     }
 
-    /// Whether somebody wants it at home.
+    /// Whether the promotion is requested.
     #[inline]
     #[must_use]
-    pub fn is_wished(&self) -> bool {
-        self.0[WISH].load(Ordering::Relaxed) & WISHED != 0
+    pub fn is_promotion_requested(&self) -> bool {
+        self.0[REQUEST].load(Ordering::Relaxed) & REQUESTED != 0
     }
 
-    /// It never comes home from here on: somebody sees the file below in a way that nobody follows.
+    /// Excludes the file from promotion: a program reads the file below in a way that the library cannot follow.
     pub fn exclude(&self, why: Why) {
         // The first reason stays.
         let with_reason = |word: u64| (word >> 8 == 0).then_some(word | (why as u64) << 8);
-        let _ = self.0[WISH].fetch_update(Ordering::SeqCst, Ordering::SeqCst, with_reason);
+        let _ = self.0[REQUEST].fetch_update(Ordering::SeqCst, Ordering::SeqCst, with_reason);
     }
 
-    /// Why it never comes home.
+    /// Why the file is excluded.
     #[must_use]
     pub fn excluded(&self) -> Option<Why> {
-        let why = (self.0[WISH].load(Ordering::SeqCst) >> 8) as u8;
+        let why = (self.0[REQUEST].load(Ordering::SeqCst) >> 8) as u8;
         (why != 0).then(|| Why::from_number(why))
     }
 
-    /// Under which terms it came home. `None` while the file below has every byte of it, whatever its level says: before all of it is at
-    /// home, and once all of it is below again.
+    /// Terms of the promotion. `None` while the file below is complete, whatever the level: before the promotion's end, and from the demotion's end.
     #[inline]
     #[must_use]
     pub fn terms(&self) -> Option<Terms> {
         let word = self.0[TERMS].load(Ordering::Acquire);
-        (word != 0).then_some(Terms { flags: word as u32, reign: (word >> 32) as u32 })
+        (word != 0).then_some(Terms { flags: word as u32, daemon_epoch: (word >> 32) as u32 })
     }
 
-    /// From here on it is at home, or is below.
+    /// Ends a promotion (`Some`) or a demotion (`None`).
     pub fn set_terms(&self, terms: Option<Terms>) {
-        let word = terms.map_or(0, |terms| u64::from(terms.flags) | u64::from(terms.reign) << 32);
+        let word = terms.map_or(0, |terms| u64::from(terms.flags) | u64::from(terms.daemon_epoch) << 32);
         self.0[TERMS].store(word, Ordering::Release);
     }
 }

@@ -1,21 +1,21 @@
-//! How a file is served: words that calls look at with its lock and without.
+//! Level and ring of a file, read with and without its lock.
 //!
-//! A call at PASS is the kernel's alone, and nothing is held meanwhile: it looks at the level behind what the kernel did. A log begins suspended, and its level is
-//! stored behind that. So whoever sees the old level has written before any sync by that log begins, and the first of these is a real one; whoever sees the new
-//! one suspends it once more, and a real sync that is under way does not cover that. The kernel's own locks order its writes and syncs.
+//! A call at PASS takes no lock and loads the level after the kernel's work. A log begins suspended and its level is stored after that. So a call
+//! that loads the old level has written before any sync by that log begins, and the first of these is a real one. A call that loads the new
+//! level suspends the log again, which a real sync in flight does not cover. The kernel's locks order its own writes and syncs.
 
 use crate::log::{Cursor, Position, RingPlace};
 use byway_tdm_policy::Level;
 
 use crate::table::atomic::{AtomicU64, Ordering};
 use crate::table::attributes::Attributes;
-use crate::table::level::{Standing, Why};
+use crate::table::level::{LevelState, Why};
 
-/// The words of an entry that say so.
+/// The words.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Served<'b> {
-    pub(super) standing: &'b AtomicU64,
-    /// Place, length and identity of the ring: stored before a level that has one, so who loads that level and then these has them whole.
+    pub(super) level_state: &'b AtomicU64,
+    /// Place, length and identity of the ring. Stored before the level, so a thread that loads the level sees them whole.
     pub(super) ring: &'b [AtomicU64; 3],
     pub(super) cursor: Cursor<'b>,
     pub(super) attributes: Attributes<'b>,
@@ -23,38 +23,38 @@ pub(super) struct Served<'b> {
 
 impl Served<'_> {
     #[inline]
-    pub(super) fn standing(&self) -> Standing {
-        Standing::from_word(self.standing.load(Ordering::SeqCst))
+    pub(super) fn level_state(&self) -> LevelState {
+        LevelState::from_word(self.level_state.load(Ordering::SeqCst))
     }
 
     pub(super) fn move_to(&self, level: Level, why: Why) -> bool {
-        // Nobody has said what was changed of it while the kernel alone served it.
+        // Changes at PASS were not recorded.
         self.attributes.change();
-        self.change(|standing| match standing.is_barred {
-            false => Some(Standing { level, why, is_barred: false }),
-            true => (level == Level::Pass).then_some(Standing { level, ..standing }),
+        self.change(|level_state| match level_state.is_barred {
+            false => Some(LevelState { level, why, is_barred: false }),
+            true => (level == Level::Pass).then_some(LevelState { level, ..level_state }),
         })
     }
 
     pub(super) fn explain(&self, why: Why) {
-        self.change(|standing| {
-            let is_open = standing.level == Level::Pass && !standing.is_barred;
-            is_open.then_some(Standing { why, ..standing })
+        self.change(|level_state| {
+            let is_open = level_state.level == Level::Pass && !level_state.is_barred;
+            is_open.then_some(LevelState { why, ..level_state })
         });
     }
 
     pub(super) fn bar(&self, why: Why) {
         self.cursor.suspend();
-        self.change(|standing| Some(Standing { why, is_barred: true, ..standing }));
+        self.change(|level_state| Some(LevelState { why, is_barred: true, ..level_state }));
     }
 
     pub(super) fn unbar(&self) {
-        self.change(|standing| Some(Standing { is_barred: false, ..standing }));
+        self.change(|level_state| Some(LevelState { is_barred: false, ..level_state }));
     }
 
-    fn change(&self, change: impl Fn(Standing) -> Option<Standing>) -> bool {
-        let change = |word| change(Standing::from_word(word)).map(Standing::to_word);
-        self.standing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, change).is_ok()
+    fn change(&self, change: impl Fn(LevelState) -> Option<LevelState>) -> bool {
+        let change = |word| change(LevelState::from_word(word)).map(LevelState::to_word);
+        self.level_state.fetch_update(Ordering::SeqCst, Ordering::SeqCst, change).is_ok()
     }
 
     #[inline]
@@ -70,12 +70,12 @@ impl Served<'_> {
     }
 
     pub(super) fn is_logged_in(&self, ring: RingPlace) -> bool {
-        self.standing().level == Level::Absorb && self.ring() == ring
+        self.level_state().level == Level::Absorb && self.ring() == ring
     }
 
     #[inline]
     pub(super) fn level(&self) -> Level {
-        Standing::level_of(self.standing.load(Ordering::SeqCst))
+        LevelState::level_of(self.level_state.load(Ordering::SeqCst))
     }
 
     #[inline]

@@ -1,40 +1,40 @@
-//! How long calls of a file took, of those that were timed: counted as counters are, in the buckets that the policy compares.
+//! Histograms of sampled call times, in the policy's buckets.
 
 use byway_tdm_policy::{BUCKETS, Histogram, bucket_of};
 
 use crate::table::atomic::{AtomicU64, Ordering};
 use crate::table::counters::add;
 
-/// The buckets of one kind of call, and how long all of them took together.
+/// Words of a histogram: its buckets and the sum.
 const HISTOGRAM_WORDS: usize = BUCKETS + 1;
 
-/// Words of times.
+/// Words of a file's histograms.
 pub(super) const TIMES: usize = 6 * HISTOGRAM_WORDS;
 
-/// What is timed.
+/// What was timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Timed {
     /// The kernel's part of a write, at any level.
     LowerWrite,
-    /// A sync below that has its own bytes to bring down and no others'.
+    /// A real sync with little else to write back.
     LowerSync,
-    /// What absorbing adds to a write; at home all of it.
+    /// What ABSORB adds to a write; a whole write at DAX.
     LevelWrite,
-    /// A sync at its level, as a whole.
+    /// A sync at the file's level.
     LevelSync,
-    /// A read that the kernel does.
+    /// A read by the kernel.
     LowerRead,
-    /// A read at home.
+    /// A read from device memory.
     LevelRead,
 }
 
-/// A file's times.
+/// A file's histograms.
 #[derive(Debug, Clone, Copy)]
 pub struct Times<'b>(pub(super) &'b [AtomicU64; TIMES]);
 
 impl Times<'_> {
-    /// Counts a call that took so long.
+    /// Adds a call of that many nanoseconds.
     #[inline]
     pub fn record(&self, what: Timed, ns: u64) {
         let first = what as usize * HISTOGRAM_WORDS;
@@ -42,7 +42,7 @@ impl Times<'_> {
         add(&self.0[first + BUCKETS], ns);
     }
 
-    /// All that were counted.
+    /// A histogram.
     #[must_use]
     pub fn get(&self, what: Timed) -> Histogram {
         let first = what as usize * HISTOGRAM_WORDS;
@@ -50,7 +50,7 @@ impl Times<'_> {
         Histogram { buckets: std::array::from_fn(word), total_ns: word(BUCKETS) }
     }
 
-    /// As of a file of which none was timed.
+    /// Clears them.
     pub(super) fn clear(&self) {
         self.0.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_timed_of_one_kind_is_not_of_another() {
+    fn times_of_one_kind_do_not_count_for_another() {
         let words = [const { AtomicU64::new(0) }; TIMES];
         let times = Times(&words);
         times.record(Timed::LowerSync, 200_000);

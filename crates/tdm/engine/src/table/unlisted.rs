@@ -1,76 +1,75 @@
-//! Files that were opened and have no entry, by bits of their inodes, so that there is room for all of them: whoever has a file open that
-//! is not on the board writes it unseen, and it must not be absorbed. Another file whose bits are theirs too is left to the kernel as well.
+//! Open files without an entry, as bits of their inodes (a Bloom filter). Their programs write them without records, so they must not be
+//! absorbed. Neither is another file with the same bits.
 //!
-//! One half takes files, the other one is what was there before. A look at all that is open makes the halves change places: the
-//! older one begins anew with what is open still. So a file is forgotten that two looks one after the other did not find open, but for one
-//! that was closed before the first of them ended: the second alone has looked for it.
+//! Files are added to one half; the other holds the previous generation. When the daemon has listed all open files, the halves swap and the older
+//! one starts again with the files still open. A file is forgotten after two lists without it, or one if it was closed before the first ended.
 //!
-//! Who adds a file stores its bits, and then looks whose turn it is; who looks stores whose turn it is, and then looks at the bits. SeqCst, so that one of the two sees
-//! the other: with less the next look could miss a file that was added to a half which begins anew.
+//! An adding thread stores the bits and then loads the generation; the daemon stores the generation and then loads the bits. SeqCst: one sees the
+//! other. Otherwise the next list could miss a file added to a half that is being cleared.
 
 use crate::table::atomic::{AtomicU64, Ordering, fence};
 
-/// With 4000 files in it, one of 4000 others is taken for one of them. The model checker, which tries all orders of all accesses, has few.
+/// With 4000 files in it, one of 4000 others matches. The loom model has few bits, as it tries all orders of all accesses.
 const BITS: u64 = if cfg!(loom) { 1 << 6 } else { 1 << 19 };
 
 /// Words of a half.
 pub(super) const HALF_WORDS: usize = BITS as usize / 64;
 
-/// The files of a board that have no entry.
+/// The files without an entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Unlisted<'b> {
-    /// How often the halves changed places: the lowest bit says which one takes files.
-    turns: &'b AtomicU64,
+    /// Number of swaps; its lowest bit selects the half that takes files.
+    generation: &'b AtomicU64,
     halves: [Half<'b>; 2],
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Half<'b> {
-    /// Files that it was given.
+    /// Files added to it.
     pub(super) count: &'b AtomicU64,
     pub(super) bits: &'b [AtomicU64; HALF_WORDS],
 }
 
 impl<'b> Unlisted<'b> {
-    pub(super) const fn new(turns: &'b AtomicU64, halves: [Half<'b>; 2]) -> Self {
-        Self { turns, halves }
+    pub(super) const fn new(generation: &'b AtomicU64, halves: [Half<'b>; 2]) -> Self {
+        Self { generation, halves }
     }
 
-    /// Adds a file that is open. In a signal handler too: nothing is waited for.
+    /// Adds an open file. Never waits; safe in a signal handler.
     pub(super) fn add(&self, inode: u64) {
         loop {
-            let turn = self.turns.load(Ordering::SeqCst);
-            self.half(turn).add(inode);
-            // The half that it went to may have begun anew meanwhile.
-            if self.turns.load(Ordering::SeqCst) == turn {
+            let generation = self.generation.load(Ordering::SeqCst);
+            self.half(generation).add(inode);
+            // The half may have been cleared meanwhile.
+            if self.generation.load(Ordering::SeqCst) == generation {
                 return;
             }
         }
     }
 
-    /// Leaves a file out: it is added, and `bar` sees to the entry that it may have by now.
+    /// Adds a file and then calls `bar`, for an entry that the file may have by now.
     pub(super) fn leave_out(&self, inode: u64, bar: impl FnOnce()) {
         self.add(inode);
-        // Behind that: whoever makes an entry for it asks in the other order, with a fence in between (`Whose::open_as`). So one of the two sees the other.
+        // A thread that makes an entry fences between its steps too (`Owner::open_as`): one of the two sees the other.
         fence(Ordering::SeqCst);
         bar();
     }
 
-    /// Whether a file was added and is not forgotten; or another one with the same bits.
+    /// Whether a file was added and not forgotten, or one with the same bits was.
     pub(super) fn has(&self, inode: u64) -> bool {
         self.halves.iter().any(|half| half.has(inode))
     }
 
-    /// How many there are, about.
+    /// Approximate number of files.
     pub(super) fn count(&self) -> u64 {
         let counts = self.halves.map(|half| half.count.load(Ordering::SeqCst));
         counts[0].max(counts[1])
     }
 
-    /// Forgets files that are not among those that a look found open, which began after this was called last: by a daemon alone. If it is killed in the midst of that, the
-    /// half that takes files has all that must not be forgotten.
+    /// Forgets files that are not among `open`, a list begun after the last call. For the daemon only. If it is killed inside, the half that takes
+    /// files still has all of them.
     pub(super) fn keep(&self, open: impl Iterator<Item = u64>) {
-        let turn = self.turns.load(Ordering::SeqCst);
+        let generation = self.generation.load(Ordering::SeqCst);
         let mut kept = vec![0; HALF_WORDS];
         let mut count = 0;
         for inode in open.filter(|inode| self.has(*inode)) {
@@ -79,16 +78,16 @@ impl<'b> Unlisted<'b> {
                 kept[word] |= bit;
             }
         }
-        let older = self.half(turn.wrapping_add(1));
+        let older = self.half(generation.wrapping_add(1));
         for (word, kept) in older.bits.iter().zip(kept) {
             word.store(kept, Ordering::SeqCst);
         }
         older.count.store(count, Ordering::SeqCst);
-        self.turns.store(turn.wrapping_add(1), Ordering::SeqCst);
+        self.generation.store(generation.wrapping_add(1), Ordering::SeqCst);
     }
 
-    const fn half(&self, turn: u64) -> &Half<'b> {
-        &self.halves[(turn % 2) as usize]
+    const fn half(&self, generation: u64) -> &Half<'b> {
+        &self.halves[(generation % 2) as usize]
     }
 }
 
@@ -105,7 +104,7 @@ impl Half<'_> {
     }
 }
 
-/// Where an inode's bits are: the words, and the bits of these.
+/// An inode's bits: words and masks.
 const fn places(inode: u64) -> [(usize, u64); 2] {
     let mixed = inode.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93);
@@ -129,7 +128,7 @@ mod tests {
     use super::*;
 
     struct Words {
-        turns: AtomicU64,
+        generation: AtomicU64,
         counts: [AtomicU64; 2],
         bits: [[AtomicU64; HALF_WORDS]; 2],
     }
@@ -138,17 +137,17 @@ mod tests {
         fn new() -> Box<Self> {
             let zero = || AtomicU64::new(0);
             let bits = || std::array::from_fn(|_| zero());
-            Box::new(Self { turns: zero(), counts: [zero(), zero()], bits: [bits(), bits()] })
+            Box::new(Self { generation: zero(), counts: [zero(), zero()], bits: [bits(), bits()] })
         }
 
         fn unlisted(&self) -> Unlisted<'_> {
             let half = |i: usize| Half { count: &self.counts[i], bits: &self.bits[i] };
-            Unlisted::new(&self.turns, [half(0), half(1)])
+            Unlisted::new(&self.generation, [half(0), half(1)])
         }
     }
 
     #[test]
-    fn a_file_is_known_until_two_looks_did_not_find_it_open() {
+    fn filter_forgets_a_file_absent_from_two_lists() {
         let words = Words::new();
         let files = words.unlisted();
         files.add(5);
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_came_while_it_was_looked_is_kept_by_that_look_whether_it_was_seen_or_not() {
+    fn filter_keeps_a_file_added_during_a_list() {
         let words = Words::new();
         let files = words.unlisted();
         for inode in 1..100 {
@@ -174,18 +173,18 @@ mod tests {
     }
 
     #[test]
-    fn thousands_of_files_leave_nearly_all_others_to_be_absorbed() {
+    fn filter_of_thousands_matches_few_other_files() {
         for between in [1, 2, 4096, 1 << 32] {
             let words = Words::new();
             let files = words.unlisted();
             (1..=4000).for_each(|file| files.add(file * between));
             let taken = (4001..=14_000).filter(|file| files.has(file * between)).count();
-            assert!(taken < 10, "of 10000 files {between} apart {taken} are taken for others");
+            assert!(taken < 10, "of 10000 files at a distance of {between}, {taken} match others");
         }
     }
 
     #[test]
-    fn no_file_is_lost_that_is_added_while_halves_change_places() {
+    fn filter_loses_no_file_during_concurrent_swaps() {
         let words = Words::new();
         let files = words.unlisted();
         let (open, has_ended) = (Mutex::new(BTreeSet::new()), AtomicBool::new(false));

@@ -1,16 +1,16 @@
-//! Files that can have no entry are told of by nothing else here: so each time one is opened for writing is counted, by the reason.
+//! Opens of files that can have no entry, counted by reason.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::table::board::Board;
+use crate::table::file_table::FileTable;
 use crate::table::layout::front;
 use crate::table::level::Why;
 
-/// Why a file can have none.
+/// Reasons counted.
 const REASONS: [Why; 2] = [Why::OtherOwner, Why::NoBirthTime];
 
-impl Board {
-    /// A file was opened for writing that can have no entry.
+impl FileTable {
+    /// Counts an open for writing.
     pub fn count_unserved(&self, why: Why) {
         let counter =
             REASONS.iter().position(|reason| *reason == why).and_then(|place| self.unserved_word(place));
@@ -19,7 +19,7 @@ impl Board {
         }
     }
 
-    /// How often such files were opened, by the reasons for which some were.
+    /// The counts that are not zero.
     pub fn unserved(&self) -> impl Iterator<Item = (Why, u64)> {
         let opens = |place| self.unserved_word(place).map_or(0, |word| word.load(Ordering::Relaxed));
         let all = REASONS.into_iter().enumerate().map(move |(place, why)| (why, opens(place)));

@@ -1,4 +1,4 @@
-//! Other names that the C library has for the same functions: libraries are linked to these, and programs that were compiled long ago.
+//! Alternative names of the C library's functions, used by libraries and older programs.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -36,7 +36,7 @@ same! {
     _IO_popen = process::popen(command: *const c_char, mode: *const c_char) -> *mut FILE;
 }
 
-/// Before glibc 2.33 programs said which version of the structure they know, of which there is one.
+/// Functions of glibc before 2.33, with a version of the structure as first argument.
 macro_rules! stat_of_version {
     ($($alias:ident = $name:ident($($argument:ident: $type:ty),*);)*) => {
         $(

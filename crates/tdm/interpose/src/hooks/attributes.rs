@@ -1,5 +1,4 @@
-//! What is changed of a file beside its bytes: owner, mode, times, extended attributes, names. No record tells of these: the next sync of all of the file
-//! is a real one.
+//! Attribute changes (owner, mode, times, extended attributes, names), which have no records: the next `fsync` is a real one.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -19,7 +18,7 @@ pub(super) fn of_open<R>(fd: c_int, real: impl FnOnce() -> R) -> R {
     changed
 }
 
-/// Changes a file that has a name by `real`.
+/// Changes a file by its path by `real`.
 pub(super) fn of_name<R>(folder: c_int, name: *const c_char, flags: c_int, real: impl FnOnce() -> R) -> R {
     let changed = real();
     let followed = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
@@ -96,7 +95,7 @@ of_folders! {
     linkat(to_folder: c_int, to: *const c_char, flags: c_int) not_followed_unless(flags);
 }
 
-/// Links are made to links, unless that was said.
+/// linkat(2) does not follow links without AT_SYMLINK_FOLLOW.
 const fn not_followed_unless(flags: c_int) -> c_int {
     match flags & libc::AT_SYMLINK_FOLLOW {
         0 => libc::AT_SYMLINK_NOFOLLOW | (flags & libc::AT_EMPTY_PATH),
@@ -104,7 +103,7 @@ const fn not_followed_unless(flags: c_int) -> c_int {
     }
 }
 
-/// What is done behind a call leaves nothing of its own.
+/// Keeps errno.
 fn keeping_errno(act: impl FnOnce()) {
     let error = state::errno();
     act();

@@ -6,12 +6,12 @@ use byway_tdm_engine::table::Why;
 use libc::size_t;
 
 use super::attributes::{of_name, of_open};
-use super::home::below_home;
+use super::resident::via_kernel;
 use super::unseen::{mapped, once, once_from};
 use super::{close, confine, names, open, process, read, seek, size, sync, unseen, write};
 use crate::{real, state};
 
-/// A system call by its number. What the C library has under a name is done as by that; a file that is opened so is the kernel's, as
+/// A system call by number. One with a function in the C library is handled as that. A file opened so is barred, as further calls may be missed.
 /// more may be done to it than comes by here.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn syscall(
@@ -35,9 +35,9 @@ pub unsafe extern "C-unwind" fn syscall(
         libc::SYS_read => unsafe { read::read(fd, at(b), c as size_t) as c_long },
         libc::SYS_pread64 => unsafe { read::pread64(fd, at(b), c as size_t, d) as c_long },
         libc::SYS_readv | libc::SYS_preadv | libc::SYS_preadv2 | libc::SYS_fstat => {
-            below_home(fd, Why::WentBelow, real)
+            via_kernel(fd, Why::NeedsKernel, real)
         }
-        libc::SYS_newfstatat | libc::SYS_statx => below_home(fd, Why::WentBelow, real),
+        libc::SYS_newfstatat | libc::SYS_statx => via_kernel(fd, Why::NeedsKernel, real),
         libc::SYS_sync => {
             unsafe { sync::sync() };
             0
@@ -59,7 +59,7 @@ pub unsafe extern "C-unwind" fn syscall(
         libc::SYS_setxattr | libc::SYS_removexattr => of_name(libc::AT_FDCWD, at(a).cast(), 0, real),
         libc::SYS_mmap => {
             mapped(d as c_int, e as c_int);
-            below_home(e as c_int, Why::Mapped, real)
+            via_kernel(e as c_int, Why::Mapped, real)
         }
         libc::SYS_close | libc::SYS_close_range | libc::SYS_dup | libc::SYS_dup3 | libc::SYS_fcntl => unsafe {
             descriptors(number, [a, b, c])
@@ -67,7 +67,7 @@ pub unsafe extern "C-unwind" fn syscall(
         libc::SYS_openat => {
             opened(c as c_int, unsafe { open::openat(fd, at(b).cast(), c as c_int, d as libc::mode_t) })
         }
-        // How it is opened is behind a pointer: for writing, as far as is known here.
+        // Its flags are behind a pointer: assume writing.
         libc::SYS_openat2 => {
             let opened_as = real();
             if opened_as >= 0 {
@@ -124,7 +124,7 @@ pub unsafe extern "C-unwind" fn syscall(
     }
 }
 
-/// A file that a bare call opened.
+/// A file opened by a bare call.
 fn opened(flags: c_int, fd: c_int) -> c_long {
     if fd >= 0 && flags & libc::O_ACCMODE != libc::O_RDONLY {
         state::bar(fd, Why::BareCall);
@@ -132,7 +132,7 @@ fn opened(flags: c_int, fd: c_int) -> c_long {
     c_long::from(fd)
 }
 
-/// Calls that close and copy descriptors.
+/// System calls that close and duplicate descriptors.
 unsafe fn descriptors(number: c_long, [a, b, c]: [c_long; 3]) -> c_long {
     let fd = a as c_int;
     let argument = std::ptr::with_exposed_provenance_mut::<c_void>(c as usize);

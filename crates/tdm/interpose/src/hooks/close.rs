@@ -1,14 +1,14 @@
-//! Descriptors as they are closed and copied. A number is forgotten before it is free: the moment after it may be another file's.
+//! Closing and duplicating descriptors. A number is removed from the list before it is free, as it may be reused at once.
 
 use std::ffi::{c_int, c_uint, c_void};
 
 use byway_tdm_engine::table::Why;
 
 use super::below;
-use super::home::below_home;
+use super::resident::via_kernel;
 use crate::{real, state};
 
-/// The calling thread has descriptors of its own from then on (CLOSE_RANGE_UNSHARE).
+/// CLOSE_RANGE_UNSHARE: gives the calling thread a descriptor table of its own.
 const UNSHARE: c_int = 1 << 1;
 
 #[unsafe(no_mangle)]
@@ -19,10 +19,10 @@ pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    // Those that are only closed when another program begins stay until then.
+    // CLOSE_RANGE_CLOEXEC closes nothing yet.
     const CLOEXEC: c_int = 1 << 2;
     if flags & UNSHARE != 0 && has_threads() {
-        // The other threads have these still.
+        // Other threads keep them.
         state::bar_all(Why::Parted);
     } else if flags & CLOEXEC == 0 && can_close(first, last, flags) {
         forget_from(first, last);
@@ -69,13 +69,13 @@ pub unsafe extern "C-unwind" fn unshare(flags: c_int) -> c_int {
         state::bar_all(Why::Parted);
     }
     if flags & libc::CLONE_NEWPID != 0 {
-        // Its children have numbers of their own there, and what is locked or marked on the board goes by numbers.
+        // Children have other process numbers there, and locks and marks are held by number.
         state::bar_all(Why::OtherProcesses);
     }
     unsafe { real::unshare(flags) }
 }
 
-/// Whether there are threads that descriptors may be parted among: a number is one file's then in one of them, and another's in another.
+/// Whether there are other threads, for which a number would be another file's.
 fn has_threads() -> bool {
     let error = state::errno();
     let tasks = std::fs::read_dir("/proc/self/task").map_or(2, |tasks| tasks.take(2).count());
@@ -83,12 +83,12 @@ fn has_threads() -> bool {
     tasks > 1
 }
 
-/// Whether the kernel closes anything by that: a call that fails closes nothing.
+/// Whether the kernel would close anything: a failing call does not.
 fn can_close(first: c_uint, last: c_uint, flags: c_int) -> bool {
     first <= last && flags & !UNSHARE == 0
 }
 
-/// A copy over a number that may be another file's.
+/// Duplicates over a number that may be open.
 fn over(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> c_int {
     let was = if from == to { None } else { state::forget(to) };
     let copy = real();
@@ -101,9 +101,9 @@ fn over(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> c_int {
 }
 
 fn controlled(fd: c_int, command: c_int, argument: *mut c_void, real: impl FnOnce() -> c_int) -> c_int {
-    // How a file at home was opened is known from when it came there.
+    // The flags of a DAX-resident file are those of its promotion.
     let answer = match command {
-        libc::F_SETFL => below_home(fd, Why::WentBelow, real),
+        libc::F_SETFL => via_kernel(fd, Why::NeedsKernel, real),
         _ => real(),
     };
     match command {
@@ -114,7 +114,7 @@ fn controlled(fd: c_int, command: c_int, argument: *mut c_void, real: impl FnOnc
     answer
 }
 
-/// Where a write goes is known from how a file was opened.
+/// Flags decide where writes go.
 fn flags_changed(fd: c_int, flags: c_int) {
     let Some(file) = state::file(fd) else { return };
     let appends = flags & libc::O_APPEND != 0;

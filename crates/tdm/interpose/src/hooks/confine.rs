@@ -1,16 +1,16 @@
-//! Programs that have the kernel filter their calls (seccomp): one of this library's own could end them.
+//! Programs that install seccomp filters, which may forbid this library's own calls.
 
 use std::ffi::{c_int, c_long, c_ulong};
 
 use crate::{real, state};
 
-/// The program is to make no calls but the four that mode leaves.
+/// SECCOMP_MODE_STRICT.
 const MODE_STRICT: c_ulong = 1;
 
-/// The same, by seccomp(2).
+/// SECCOMP_SET_MODE_STRICT.
 const SET_MODE_STRICT: c_long = 0;
 
-/// By a filter.
+/// SECCOMP_SET_MODE_FILTER.
 const SET_MODE_FILTER: c_long = 1;
 
 #[unsafe(no_mangle)]
@@ -21,14 +21,14 @@ pub unsafe extern "C-unwind" fn prctl(
     c: c_ulong,
     d: c_ulong,
 ) -> c_int {
-    // Without a filter it fails: so programs ask whether the kernel knows of any.
+    // Without a filter it fails: programs test for seccomp so.
     if option == libc::PR_SET_SECCOMP && (a == MODE_STRICT || b != 0) {
         state::confine();
     }
     unsafe { real::prctl(option, a, b, c, d) }
 }
 
-/// Before seccomp(2), which the C library has no function for. Without a filter that fails as well.
+/// Before seccomp(2), a bare call. Without a filter it fails as well.
 pub(super) fn before_seccomp(operation: c_long, flags: c_long, filter: c_long) {
     let is_strict = operation == SET_MODE_STRICT && flags == 0 && filter == 0;
     if is_strict || (operation == SET_MODE_FILTER && filter != 0) {

@@ -1,7 +1,7 @@
-//! The symbols, by what they do.
+//! Interposed symbols.
 
-// Functions that take as many arguments as there are, which only their caller and the function behind know: every register and the stack
-// are left as they were, and that function returns to the caller. `behind` is given the name and the first argument.
+// Variadic functions whose arguments only the caller and the real function know: registers and stack are kept, and the real function returns to
+// the caller. `behind` gets the name and the first argument.
 #[cfg(target_arch = "x86_64")]
 macro_rules! in_front {
     ($behind:ident: $($name:ident)*) => {
@@ -63,12 +63,11 @@ mod attributes;
 mod bare;
 mod close;
 mod confine;
-#[path = "resident.rs"]
-mod home;
 mod names;
 mod open;
 mod process;
 mod read;
+mod resident;
 mod seek;
 mod size;
 mod stat;
@@ -81,7 +80,7 @@ use std::ffi::c_int;
 
 use crate::{real, state};
 
-/// The system's sync of a descriptor, with its error as a value.
+/// The real sync of a descriptor, with its error as a value.
 pub(crate) fn below(fd: c_int) -> impl Fn() -> Result<(), c_int> {
     move || match unsafe { real::fdatasync(fd) } {
         0 => Ok(()),

@@ -1,4 +1,4 @@
-//! Names. A file is settled before it gets another one: its log says where it was.
+//! Changes of names. A served file is demoted first, as its log names it by path.
 
 use std::ffi::{c_char, c_int, c_uint};
 

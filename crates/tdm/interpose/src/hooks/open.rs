@@ -1,4 +1,4 @@
-//! Files as they are opened. One that is served and is to be cut to nothing is cut by a call of its own, which its log hears of.
+//! Opening files. A served file opened with O_TRUNC is truncated by a call of its own, with a record.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -11,14 +11,14 @@ use crate::{path, real, state};
 
 /// Opens by `open`, which is given the flags.
 fn open_any(folder: c_int, name: *const c_char, flags: c_int, open: impl Fn(c_int) -> c_int) -> c_int {
-    path::leave_home(folder, name, AtFlags::empty(), Why::OpenElsewhere);
-    // One that is made without a name (O_TMPFILE, which has the bit of folders) may get one.
+    path::demote(folder, name, AtFlags::empty(), Why::OpenElsewhere);
+    // A file of O_TMPFILE may get a name.
     let is_file = flags & libc::O_PATH == 0 && flags & libc::O_TMPFILE != libc::O_DIRECTORY;
     let writes = flags & libc::O_ACCMODE != libc::O_RDONLY && is_file;
     let cuts = flags & libc::O_TRUNC != 0 && is_file;
     match (writes, cuts) {
         (false, false) => open(flags),
-        // Linux cuts a file that is opened to be read alone.
+        // Linux truncates a file opened read-only with O_TRUNC.
         (false, true) => path::change(folder, name, AtFlags::empty(), || open(flags)),
         (true, true) if path::is_served(folder, name) => open_and_cut(flags, open),
         (true, _) => open_to_write(flags, open),
@@ -58,9 +58,9 @@ unsafe fn close_again(fd: c_int) {
     unsafe { real::close(fd) };
 }
 
-/// Somebody began to serve the file between the look at its name and its being cut: the log has what is gone.
+/// The file was served between the look-up of its name and the truncation: its log has removed bytes.
 fn settle_if_served(fd: c_int) {
-    if let Some(file) = state::file(fd).filter(|file| file.entry().standing().level != Level::Pass) {
+    if let Some(file) = state::file(fd).filter(|file| file.entry().level_state().level != Level::Pass) {
         file.unseen(below(fd), || ());
     }
 }
@@ -105,7 +105,7 @@ pub unsafe extern "C-unwind" fn creat64(path: *const c_char, mode: mode_t) -> c_
     unsafe { creat(path, mode) }
 }
 
-// What programs that were compiled with checks of the C library call, with flags that make no file.
+// Variants of programs compiled with fortification; they create no file.
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn __open_2(path: *const c_char, flags: c_int) -> c_int {
@@ -127,7 +127,7 @@ pub unsafe extern "C-unwind" fn __openat64_2(folder: c_int, path: *const c_char,
     unsafe { openat64(folder, path, flags, 0) }
 }
 
-/// Files that the C library makes and opens by itself.
+/// Files that the C library creates and opens.
 macro_rules! temporary {
     ($($name:ident($($argument:ident: $type:ty),*), $flags:expr;)*) => {
         $(

@@ -1,4 +1,4 @@
-//! Programs that this one becomes or starts: they have every descriptor that is not closed on the way, and may write it unseen.
+//! exec and spawn: the other program has every descriptor without FD_CLOEXEC and may write without records.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -7,7 +7,7 @@ use libc::{FILE, pid_t};
 
 use crate::{real, state};
 
-/// Bars the files that another program will have.
+/// Bars files that another program will have open.
 pub(super) extern "C" fn hand_on() {
     for (fd, _) in state::FDS.all() {
         // SAFETY: asks for flags.
@@ -127,12 +127,12 @@ pub unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
     from: c_int,
     to: c_int,
 ) -> c_int {
-    // Another program will have it, and the C library copies it out of sight.
+    // Another program will have it; the C library duplicates it unseen.
     state::bar(from, Why::HandedOn);
     unsafe { real::posix_spawn_file_actions_adddup2(actions, from, to) }
 }
 
-/// A fork that runs nothing in the child.
+/// A fork without exec.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn _Fork() -> pid_t {
     let child = unsafe { real::_Fork() };

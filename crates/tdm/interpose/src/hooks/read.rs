@@ -1,4 +1,4 @@
-//! Reads. Of a file that is not at home they are the kernel's, with a look at a table before.
+//! Reads. The kernel makes those of files that are not DAX-resident, after one look-up.
 
 use std::ffi::{c_int, c_void};
 
@@ -6,45 +6,45 @@ use byway_tdm_engine::client::Spot;
 use byway_tdm_engine::table::Why;
 use libc::{iovec, off_t, size_t, ssize_t};
 
-use super::home::{answer, below_home};
-use crate::calm::Calm;
-use crate::parts::Parts;
+use super::resident::{answer, via_kernel};
+use crate::cancellation::CancellationGuard;
+use crate::iovec::IoVecs;
 use crate::{place, real, state};
 
-/// Reads by `real`, or at home.
+/// Reads by `real`, or from device memory.
 #[inline(always)]
 fn read_from(
     fd: c_int,
     spot: Option<Spot>,
-    parts: impl Fn() -> Option<Parts>,
+    iovec: impl Fn() -> Option<IoVecs>,
     real: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     let Some(listed) = state::FDS.get(fd) else { return real() };
-    // A read at an offset moves nothing: one that was under way when its file came home has read what was there before.
+    // A read at an offset does not use the position: in flight during a promotion it has read the bytes before.
     if matches!(spot, Some(Spot::At(_))) {
         let is_the_kernel_s = state::is_at_pass(listed);
-        return if is_the_kernel_s { real() } else { read_at_level(fd, spot, parts, real) };
+        return if is_the_kernel_s { real() } else { read_at_level(fd, spot, iovec, real) };
     }
-    match state::passing(listed) {
+    match state::pass_call(listed) {
         Some(call) => call.read(real),
-        None => read_at_level(fd, spot, parts, real),
+        None => read_at_level(fd, spot, iovec, real),
     }
 }
 
-/// The same at a level that may be another one.
+/// The same at any level.
 #[inline(never)]
 fn read_at_level(
     fd: c_int,
     spot: Option<Spot>,
-    parts: impl Fn() -> Option<Parts>,
+    iovec: impl Fn() -> Option<IoVecs>,
     real: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     let stays = matches!(spot, Some(Spot::At(_)));
     let Some(file) = state::seen(fd) else { return real() };
-    // What the kernel refuses it refuses by itself.
-    let (Some(spot), Some(whole)) = (spot, parts()) else { return real() };
+    // Invalid arguments: the kernel reports the error.
+    let (Some(spot), Some(whole)) = (spot, iovec()) else { return real() };
     loop {
-        if stays && !file.is_home() {
+        if stays && !file.is_resident() {
             return file.read_below(real);
         }
         if let Some(call) = file.begin(place::own()) {
@@ -52,9 +52,10 @@ fn read_at_level(
             file.end(call);
             return read;
         }
-        let _calm = Calm::new();
+        let _guard = CancellationGuard::new();
         let mut into = whole;
-        if let Some(read) = answer(file.read_home(spot, whole.len_bytes(), &mut into), |read| read as ssize_t)
+        if let Some(read) =
+            answer(file.read_resident(spot, whole.len_bytes(), &mut into), |read| read as ssize_t)
         {
             return read;
         }
@@ -70,7 +71,7 @@ pub unsafe extern "C-unwind" fn read(fd: c_int, into: *mut c_void, len: size_t) 
     read_from(
         fd,
         Some(Spot::Here),
-        move || Parts::whole(into, len),
+        move || IoVecs::whole(into, len),
         move || unsafe { real::read(fd, into, len) },
     )
 }
@@ -80,7 +81,7 @@ pub unsafe extern "C-unwind" fn pread(fd: c_int, into: *mut c_void, len: size_t,
     read_from(
         fd,
         at(from),
-        move || Parts::whole(into, len),
+        move || IoVecs::whole(into, len),
         move || unsafe { real::pread(fd, into, len, from) },
     )
 }
@@ -90,57 +91,57 @@ pub unsafe extern "C-unwind" fn pread64(fd: c_int, into: *mut c_void, len: size_
     read_from(
         fd,
         at(from),
-        move || Parts::whole(into, len),
+        move || IoVecs::whole(into, len),
         move || unsafe { real::pread64(fd, into, len, from) },
     )
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    let real = move || unsafe { real::readv(fd, parts, count) };
-    read_from(fd, Some(Spot::Here), move || Parts::vector(parts, count), real)
+pub unsafe extern "C-unwind" fn readv(fd: c_int, iovec: *const iovec, count: c_int) -> ssize_t {
+    let real = move || unsafe { real::readv(fd, iovec, count) };
+    read_from(fd, Some(Spot::Here), move || IoVecs::vector(iovec, count), real)
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn preadv(fd: c_int, parts: *const iovec, count: c_int, from: off_t) -> ssize_t {
-    let real = move || unsafe { real::preadv(fd, parts, count, from) };
-    read_from(fd, at(from), move || Parts::vector(parts, count), real)
+pub unsafe extern "C-unwind" fn preadv(fd: c_int, iovec: *const iovec, count: c_int, from: off_t) -> ssize_t {
+    let real = move || unsafe { real::preadv(fd, iovec, count, from) };
+    read_from(fd, at(from), move || IoVecs::vector(iovec, count), real)
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn preadv64(
     fd: c_int,
-    parts: *const iovec,
+    iovec: *const iovec,
     count: c_int,
     from: off_t,
 ) -> ssize_t {
-    let real = move || unsafe { real::preadv64(fd, parts, count, from) };
-    read_from(fd, at(from), move || Parts::vector(parts, count), real)
+    let real = move || unsafe { real::preadv64(fd, iovec, count, from) };
+    read_from(fd, at(from), move || IoVecs::vector(iovec, count), real)
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn preadv2(
     fd: c_int,
-    parts: *const iovec,
+    iovec: *const iovec,
     count: c_int,
     from: off_t,
     flags: c_int,
 ) -> ssize_t {
-    below_home(fd, Why::WentBelow, move || unsafe { real::preadv2(fd, parts, count, from, flags) })
+    via_kernel(fd, Why::NeedsKernel, move || unsafe { real::preadv2(fd, iovec, count, from, flags) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn preadv64v2(
     fd: c_int,
-    parts: *const iovec,
+    iovec: *const iovec,
     count: c_int,
     from: off_t,
     flags: c_int,
 ) -> ssize_t {
-    below_home(fd, Why::WentBelow, move || unsafe { real::preadv64v2(fd, parts, count, from, flags) })
+    via_kernel(fd, Why::NeedsKernel, move || unsafe { real::preadv64v2(fd, iovec, count, from, flags) })
 }
 
-// What programs that were compiled with checks of the C library call.
+// Variants of programs compiled with fortification.
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn __read_chk(

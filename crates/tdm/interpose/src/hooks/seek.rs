@@ -1,19 +1,19 @@
-//! Seeks. Where a file that is appended to was written last is asked by its position, which is not to move in between.
+//! Seeks. The position after an append shows where it went, so seeks take the file's lock.
 
 use std::ffi::c_int;
 
 use byway_tdm_engine::client::{Call, OpenFile, Seek};
 use libc::off_t;
 
-use super::home::answer;
-use crate::calm::Calm;
+use super::resident::answer;
+use crate::cancellation::CancellationGuard;
 use crate::{place, real, state};
 
-/// Seeks by `real`, or at home.
+/// Seeks by `real`, or in the shared file table.
 #[inline(always)]
 fn seek(fd: c_int, by: off_t, from: c_int, real: impl FnOnce() -> off_t) -> off_t {
     let Some(listed) = state::FDS.get(fd) else { return real() };
-    match state::passing(listed) {
+    match state::pass_call(listed) {
         Some(call) => call.read(real),
         None => seek_at_level(fd, by, from, real),
     }
@@ -27,8 +27,8 @@ fn seek_at_level(fd: c_int, by: off_t, from: c_int, real: impl FnOnce() -> off_t
         if let Some(call) = file.begin(place::own()) {
             return by_kernel(file, call, real);
         }
-        let _calm = Calm::new();
-        if let Some(to) = answer(file.seek_home(by, whence), |to| to as off_t) {
+        let _guard = CancellationGuard::new();
+        if let Some(to) = answer(file.seek_resident(by, whence), |to| to as off_t) {
             return to;
         }
     }

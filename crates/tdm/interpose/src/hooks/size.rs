@@ -1,4 +1,4 @@
-//! What makes files shorter and longer.
+//! Truncation and allocation.
 
 use std::ffi::{c_char, c_int};
 
@@ -8,10 +8,10 @@ use rustix::fs::AtFlags;
 
 use super::attributes::of_open;
 use super::below;
-use super::home::{answer, below_home};
+use super::resident::{answer, via_kernel};
 use crate::{path, place, real, state};
 
-/// Cuts an open file by `real`.
+/// Truncates an open file by `real`.
 pub(super) unsafe fn cut(fd: c_int, size: off_t, real: impl Fn(off_t) -> c_int) -> c_int {
     let (Some(file), Ok(bytes)) = (state::file(fd), u64::try_from(size)) else { return real(size) };
     loop {
@@ -20,15 +20,15 @@ pub(super) unsafe fn cut(fd: c_int, size: off_t, real: impl Fn(off_t) -> c_int) 
             file.end(call);
             return cut;
         }
-        if let Some(cut) = answer(file.cut_home(bytes), |()| 0) {
+        if let Some(cut) = answer(file.truncate_resident(bytes), |()| 0) {
             return cut;
         }
     }
 }
 
-/// Changes bytes, or where they are. Room that changes no size and no byte is nothing to a log, and is kept with the file's attributes.
+/// Changes bytes or their places. Allocation that changes neither size nor bytes needs no record and counts as an attribute change.
 fn changed(fd: c_int, mode: c_int, real: impl FnOnce() -> c_int) -> c_int {
-    below_home(fd, Why::WentBelow, || match state::file(fd) {
+    via_kernel(fd, Why::NeedsKernel, || match state::file(fd) {
         Some(_) if mode == libc::FALLOC_FL_KEEP_SIZE => of_open(fd, real),
         Some(file) => file.unseen(below(fd), real),
         None => real(),

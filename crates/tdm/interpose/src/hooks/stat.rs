@@ -1,4 +1,4 @@
-//! What programs ask of a file: the size of one that is at home is there. Its times are those of the file below.
+//! stat: a DAX-resident file has its size from device memory, and its times from the file below.
 
 use std::ffi::{c_char, c_int, c_uint};
 
@@ -8,14 +8,14 @@ use rustix::fs::AtFlags;
 
 use crate::{path, real, state};
 
-/// The size of an open file that is at home.
+/// Size of an open DAX-resident file.
 fn size_of(fd: c_int) -> Option<i64> {
-    i64::try_from(state::seen(fd)?.size_home()?).ok()
+    i64::try_from(state::seen(fd)?.resident_size()?).ok()
 }
 
-/// The size of a file that is at home, by its name; an empty one is the folder's.
+/// Size of a DAX-resident file by path; an empty path means the folder's descriptor.
 fn size_at(folder: c_int, name: *const c_char, flags: c_int) -> Option<i64> {
-    if !state::has_houses() || name.is_null() {
+    if !state::may_have_resident_files() || name.is_null() {
         return None;
     }
     // SAFETY: a path that the program gave to a call that takes one and succeeded.
@@ -24,8 +24,8 @@ fn size_at(folder: c_int, name: *const c_char, flags: c_int) -> Option<i64> {
     }
     let flags = AtFlags::from_bits_retain(flags.cast_unsigned()) & AtFlags::SYMLINK_NOFOLLOW;
     let entry = path::entry_of(folder, name, flags)?;
-    let is_home = entry.standing().level == Level::Dax && entry.housed().terms().is_some();
-    is_home.then(|| i64::try_from(entry.home_words().size_bytes()).ok()).flatten()
+    let is_resident = entry.level_state().level == Level::Dax && entry.resident_state().terms().is_some();
+    is_resident.then(|| i64::try_from(entry.resident_words().size_bytes()).ok()).flatten()
 }
 
 unsafe fn corrected(answer: c_int, found: *mut Stat, size: impl FnOnce() -> Option<i64>) -> c_int {

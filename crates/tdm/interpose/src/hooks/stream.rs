@@ -1,4 +1,4 @@
-//! Streams of the C library, which it writes by calls of its own: a file that has one is the kernel's.
+//! stdio streams, which the C library writes by its own calls: their files are barred.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -6,7 +6,7 @@ use byway_tdm_engine::table::Why;
 use libc::FILE;
 use rustix::fs::AtFlags;
 
-use super::home::keep_below;
+use super::resident::exclude_from_dax;
 use crate::{path, real, state};
 
 fn writes(mode: *const c_char) -> bool {
@@ -19,9 +19,9 @@ fn cuts(mode: *const c_char) -> bool {
     !mode.is_null() && unsafe { CStr::from_ptr(mode) }.to_bytes().first() == Some(&b'w')
 }
 
-/// A stream by `real` of a file that has a name.
+/// Opens a stream by path, by `real`.
 fn opened(name: *const c_char, mode: *const c_char, real: impl FnOnce() -> *mut FILE) -> *mut FILE {
-    path::leave_home(libc::AT_FDCWD, name, AtFlags::empty(), Why::OpenElsewhere);
+    path::demote(libc::AT_FDCWD, name, AtFlags::empty(), Why::OpenElsewhere);
     let stream = match cuts(mode) {
         true => path::change(libc::AT_FDCWD, name, AtFlags::empty(), real),
         false => real(),
@@ -78,7 +78,7 @@ pub unsafe extern "C-unwind" fn freopen64(
 pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
     match writes(mode) {
         true => state::bar(fd, Why::Stdio),
-        false => keep_below(fd),
+        false => exclude_from_dax(fd),
     }
     unsafe { real::fdopen(fd, mode) }
 }
@@ -106,7 +106,7 @@ pub unsafe extern "C-unwind" fn __vdprintf_chk(
     unsafe { real::__vdprintf_chk(fd, flag, format, arguments) }
 }
 
-/// The real function behind a trampoline, which writes to `fd` by itself.
+/// The real function behind a trampoline that writes to `fd`.
 #[cfg(target_arch = "x86_64")]
 extern "C" fn behind(name: *const c_char, fd: c_int) -> *mut c_void {
     state::bar(fd, Why::Stdio);

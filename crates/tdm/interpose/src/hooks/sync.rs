@@ -1,11 +1,11 @@
-//! Syncs, of a file and of all that there is. What is asked of part of a file (sync_file_range) promises nothing and goes to the kernel unseen.
+//! Syncs of a file and of everything. sync_file_range promises nothing and goes to the kernel.
 
 use std::ffi::c_int;
 
-use byway_tdm_engine::client::{AtHome, Extent, OpenFile};
+use byway_tdm_engine::client::{Extent, OpenFile, ResidentOutcome};
 
 use super::below;
-use crate::calm::{Calm, cancellation_point};
+use crate::cancellation::{CancellationGuard, cancellation_point};
 use crate::path::sync_all;
 use crate::{real, state};
 
@@ -19,7 +19,7 @@ fn synced(fd: c_int, extent: Extent, real: impl Fn() -> c_int) -> c_int {
     };
     match sync_at_level(&file, extent, below) {
         Ok(()) => {
-            file.come_home();
+            file.promote_if_requested();
             state::set_errno(before);
             0
         }
@@ -30,29 +30,29 @@ fn synced(fd: c_int, extent: Extent, real: impl Fn() -> c_int) -> c_int {
     }
 }
 
-/// Syncs a file that is served, wherever it is.
+/// Syncs a served file at its level.
 fn sync_at_level(
     file: &OpenFile<'static>,
     extent: Extent,
     below: impl Fn() -> Result<(), c_int>,
 ) -> Result<(), c_int> {
-    while file.is_home() {
-        match file.sync_home(extent, &below) {
-            AtHome::Done(()) => return Ok(()),
-            AtHome::Failed(error) => return Err(error),
-            AtHome::Left => {}
+    while file.is_resident() {
+        match file.sync_resident(extent, &below) {
+            ResidentOutcome::Done(()) => return Ok(()),
+            ResidentOutcome::Failed(error) => return Err(error),
+            ResidentOutcome::NotResident => {}
         }
     }
     file.sync(extent, below)
 }
 
-/// Keeps a file that is served, before the kernel syncs it by itself: what is in its log and what is not.
+/// Persists a served file before the kernel syncs it.
 pub(super) fn keep(fd: c_int) -> Result<(), c_int> {
     let served = state::file(fd).or_else(|| state::found(fd)).filter(|file| !file.is_at_pass());
     served.map_or(Ok(()), |file| sync_at_level(&file, Extent::Data, below(fd)))
 }
 
-/// Keeps everything that is served: what this process writes by its own descriptors, and what others write. The kernel's own sync comes behind.
+/// Persists everything served, by this and other processes. The real sync follows.
 fn keep_everything() -> Result<(), c_int> {
     let before = state::errno();
     let mut kept = Ok(());
@@ -60,7 +60,7 @@ fn keep_everything() -> Result<(), c_int> {
         kept = kept.and(keep(fd));
     }
     if let Some(session) = state::session() {
-        let _calm = Calm::new();
+        let _guard = CancellationGuard::new();
         session.keep_everything(sync_all);
     }
     state::set_errno(before);
@@ -69,7 +69,7 @@ fn keep_everything() -> Result<(), c_int> {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sync() {
-    // It tells of no error: the next sync of the file does.
+    // sync(2) reports no error: the file's next sync does.
     let _ = keep_everything();
     unsafe { real::sync() };
 }

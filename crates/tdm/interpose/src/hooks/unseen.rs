@@ -1,5 +1,4 @@
-//! What changes files by ways that nobody can follow from here. Once: the log is suspended. For as long as something is
-//! there (a mapping, a ring): the file is barred.
+//! Changes that cannot be followed. A single one suspends the log; a lasting one (a mapping, a ring) bars the file.
 
 use std::ffi::{c_int, c_uint, c_ulong, c_void};
 
@@ -7,23 +6,23 @@ use byway_tdm_engine::table::Why;
 use libc::{mmsghdr, msghdr, off_t, size_t, ssize_t};
 
 use super::attributes::of_open;
-use super::home::{Failing, below_home, both_below_home, keep_all_below, keep_below};
+use super::resident::{Failing, both_via_kernel, exclude_all_from_dax, exclude_from_dax, via_kernel};
 use super::{below, sync};
 use crate::{real, state};
 
 pub(super) fn once<R: Failing>(fd: c_int, real: impl FnOnce() -> R) -> R {
-    below_home(fd, Why::WentBelow, || match state::file(fd) {
+    via_kernel(fd, Why::NeedsKernel, || match state::file(fd) {
         Some(file) => file.unseen(below(fd), real),
         None => real(),
     })
 }
 
-/// The same, by bytes of another file.
+/// The same, with bytes of another file.
 pub(super) fn once_from<R: Failing>((to, from): (c_int, c_int), real: impl FnOnce() -> R) -> R {
-    below_home(from, Why::WentBelow, || once(to, real))
+    via_kernel(from, Why::NeedsKernel, || once(to, real))
 }
 
-/// A shared mapping may be written later even if it may not now (mprotect).
+/// A shared mapping may become writable later (mprotect).
 pub(super) fn mapped(flags: c_int, fd: c_int) {
     const SHARED_VALIDATE: c_int = 3;
     if matches!(flags & SHARED_VALIDATE, libc::MAP_SHARED | SHARED_VALIDATE)
@@ -31,7 +30,7 @@ pub(super) fn mapped(flags: c_int, fd: c_int) {
     {
         state::bar(fd, Why::Mapped);
     } else if flags & libc::MAP_ANONYMOUS == 0 {
-        keep_below(fd);
+        exclude_from_dax(fd);
     }
 }
 
@@ -45,7 +44,7 @@ pub unsafe extern "C-unwind" fn mmap(
     from: off_t,
 ) -> *mut c_void {
     mapped(flags, fd);
-    below_home(fd, Why::Mapped, || unsafe { real::mmap(at, len, access, flags, fd, from) })
+    via_kernel(fd, Why::Mapped, || unsafe { real::mmap(at, len, access, flags, fd, from) })
 }
 
 #[unsafe(no_mangle)]
@@ -58,7 +57,7 @@ pub unsafe extern "C-unwind" fn mmap64(
     from: off_t,
 ) -> *mut c_void {
     mapped(flags, fd);
-    below_home(fd, Why::Mapped, || unsafe { real::mmap64(at, len, access, flags, fd, from) })
+    via_kernel(fd, Why::Mapped, || unsafe { real::mmap64(at, len, access, flags, fd, from) })
 }
 
 #[unsafe(no_mangle)]
@@ -95,7 +94,7 @@ pub unsafe extern "C-unwind" fn copy_file_range(
     once_from((to, from), || unsafe { real::copy_file_range(from, from_at, to, to_at, len, flags) })
 }
 
-/// Blocks of another file made this one's (FICLONE, FICLONERANGE, FIDEDUPERANGE), a file's own flags, and much else.
+/// ioctl: FICLONE, FICLONERANGE, FIDEDUPERANGE, file flags and others.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
     const FICLONE: c_ulong = 0x4004_9409;
@@ -112,14 +111,14 @@ pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: *mu
         _ => fd,
     };
     let real =
-        || both_below_home((fd, other), Why::WentBelow, || unsafe { real::ioctl(fd, request, argument) });
+        || both_via_kernel((fd, other), Why::NeedsKernel, || unsafe { real::ioctl(fd, request, argument) });
     match request {
         FS_IOC_SETFLAGS | FS_IOC_FSSETXATTR => of_open(fd, real),
         _ => real(),
     }
 }
 
-/// A descriptor in a message is another program's from then on.
+/// sendmsg: descriptors in a message go to another program.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sendmsg(socket: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     if !message.is_null() && unsafe { (*message).msg_controllen } > 0 {
@@ -203,12 +202,12 @@ pub unsafe extern "C-unwind" fn aio_write64(request: *mut c_void) -> c_int {
     unsafe { real::aio_write64(request) }
 }
 
-/// A sync that ends later, of the file below: no record from before is to undo what it keeps.
+/// An asynchronous sync of the file below: no earlier record may undo what it keeps.
 unsafe fn synced_later(request: *mut c_void, real: impl FnOnce() -> c_int) -> c_int {
     if !request.is_null() {
         // SAFETY: the number of the file comes first in what the program gave.
         let fd = unsafe { request.cast::<c_int>().read_unaligned() };
-        keep_below(fd);
+        exclude_from_dax(fd);
         if let Err(error) = sync::keep(fd) {
             state::set_errno(error);
             return -1;
@@ -227,25 +226,25 @@ pub unsafe extern "C-unwind" fn aio_fsync64(operation: c_int, request: *mut c_vo
     unsafe { synced_later(request, || real::aio_fsync64(operation, request)) }
 }
 
-/// What the C library writes by itself, into a program's log when that ends by a fault.
+/// Functions of the C library that write by themselves, such as into a log at a fault.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn backtrace_symbols_fd(addresses: *const *mut c_void, count: c_int, fd: c_int) {
-    let told = || {
+    let reported = || {
         unsafe { real::backtrace_symbols_fd(addresses, count, fd) };
         0
     };
-    once::<c_int>(fd, told);
+    once::<c_int>(fd, reported);
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn aio_read(request: *mut c_void) -> c_int {
-    keep_all_below();
+    exclude_all_from_dax();
     unsafe { real::aio_read(request) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn aio_read64(request: *mut c_void) -> c_int {
-    keep_all_below();
+    exclude_all_from_dax();
     unsafe { real::aio_read64(request) }
 }
 

@@ -7,14 +7,13 @@ use byway_tdm_engine::client::{Call, OpenFile, Spot, Wrote};
 use libc::{iovec, off_t, size_t, ssize_t};
 use rustix::fs::{AtFlags, SeekFrom, StatxFlags};
 
-use super::home::answer;
+use super::resident::answer;
 use super::unseen::once;
-use crate::calm::{Calm, cancellation_point};
-use crate::parts::Parts;
+use crate::cancellation::{CancellationGuard, cancellation_point};
+use crate::iovec::IoVecs;
 use crate::{place, real, state};
 
-/// Where bytes went that were written at the open file's own position, which is behind them now; but others may move that of a file
-/// which is opened to append and to be read.
+/// Where a write at the position went: the position is behind it now. Others may move the position of a file that is opened to append and read.
 fn behind(file: &OpenFile<'_>, fd: c_int, wrote: ssize_t) -> Wrote {
     match file.appends() && !file.appends_alone() {
         true => at_end(fd, wrote),
@@ -23,8 +22,7 @@ fn behind(file: &OpenFile<'_>, fd: c_int, wrote: ssize_t) -> Wrote {
     }
 }
 
-/// Where bytes went that were written to the end. Its size is asked for and nothing else: of a file whose times somebody asked for, the
-/// kernel makes the next write keep a finer one, which costs it as much again.
+/// Where an append went. Queries the size only: after a query of times the kernel keeps finer ones at the next write, which doubles its cost.
 fn at_end(fd: c_int, wrote: ssize_t) -> Wrote {
     // SAFETY: as above.
     let file = unsafe { BorrowedFd::borrow_raw(fd) };
@@ -37,32 +35,32 @@ fn before(end: rustix::io::Result<u64>, wrote: ssize_t) -> Wrote {
     start.map_or(Wrote::Unknown, Wrote::At)
 }
 
-/// Writes by `real`, or at home; at PASS nothing is in between but looks at the level.
+/// Writes by `real`, or to device memory. At PASS only the level is loaded.
 #[inline(always)]
 fn wrote(
     fd: c_int,
     spot: Option<Spot>,
-    parts: impl Fn() -> Option<Parts>,
+    iovec: impl Fn() -> Option<IoVecs>,
     real: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     let Some(listed) = state::FDS.get(fd) else { return real() };
-    match state::passing(listed) {
+    match state::pass_call(listed) {
         Some(call) => call.write(real),
-        None => wrote_at_level(fd, spot, parts, real),
+        None => wrote_at_level(fd, spot, iovec, real),
     }
 }
 
-/// The same at a level that may be another one. By itself: what it takes to keep is not to be paid for by writes at PASS.
+/// The same at any level. Out of line, so that writes at PASS do not pay for its registers.
 #[inline(never)]
 fn wrote_at_level(
     fd: c_int,
     spot: Option<Spot>,
-    parts: impl Fn() -> Option<Parts>,
+    iovec: impl Fn() -> Option<IoVecs>,
     real: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     let Some(file) = state::seen(fd) else { return real() };
-    // What the kernel refuses it refuses by itself.
-    let (Some(mut spot), Some(from)) = (spot, parts()) else { return real() };
+    // Invalid arguments: the kernel reports the error.
+    let (Some(mut spot), Some(from)) = (spot, iovec()) else { return real() };
     loop {
         if let Some(call) = file.begin(place::own()) {
             let appends = file.appends();
@@ -74,21 +72,21 @@ fn wrote_at_level(
             };
         }
         cancellation_point();
-        let _calm = Calm::new();
-        let done = file.write_home(&mut spot, from.len_bytes(), from);
+        let _guard = CancellationGuard::new();
+        let done = file.write_resident(&mut spot, from.len_bytes(), from);
         if let Some(wrote) = answer(done, |wrote| wrote as ssize_t) {
             return wrote;
         }
     }
 }
 
-/// Writes by `real`, which is under way.
+/// Writes by `real`, in flight.
 #[inline]
 fn by_kernel(
     (file, call): (OpenFile<'static>, Call<'static>),
     fd: c_int,
     spot: Spot,
-    from: Parts,
+    from: IoVecs,
     real: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     if file.is_at_pass() {
@@ -103,7 +101,7 @@ fn by_kernel(
     wrote
 }
 
-/// Where bytes went. Linux appends to a file that was opened for that, whatever the offset, and leaves its position then.
+/// Where a write went. Linux appends on O_APPEND files whatever the offset, and leaves the position.
 fn whereto(file: &OpenFile<'_>, fd: c_int, spot: Spot, wrote: ssize_t) -> Wrote {
     match spot {
         Spot::Here => behind(file, fd, wrote),
@@ -115,24 +113,29 @@ fn whereto(file: &OpenFile<'_>, fd: c_int, spot: Spot, wrote: ssize_t) -> Wrote 
 
 /// Writes at the open file's position.
 #[inline(always)]
-fn here(fd: c_int, parts: impl Fn() -> Option<Parts>, real: impl FnOnce() -> ssize_t) -> ssize_t {
-    wrote(fd, Some(Spot::Here), parts, real)
+fn here(fd: c_int, iovec: impl Fn() -> Option<IoVecs>, real: impl FnOnce() -> ssize_t) -> ssize_t {
+    wrote(fd, Some(Spot::Here), iovec, real)
 }
 
 /// Writes at an offset.
 #[inline(always)]
-fn there(fd: c_int, at: off_t, parts: impl Fn() -> Option<Parts>, real: impl FnOnce() -> ssize_t) -> ssize_t {
-    wrote(fd, u64::try_from(at).ok().map(Spot::At), parts, real)
+fn there(
+    fd: c_int,
+    at: off_t,
+    iovec: impl Fn() -> Option<IoVecs>,
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    wrote(fd, u64::try_from(at).ok().map(Spot::At), iovec, real)
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
-    here(fd, move || Parts::whole(from.cast_mut(), len), move || unsafe { real::write(fd, from, len) })
+    here(fd, move || IoVecs::whole(from.cast_mut(), len), move || unsafe { real::write(fd, from, len) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    here(fd, move || Parts::vector(parts, count), move || unsafe { real::writev(fd, parts, count) })
+pub unsafe extern "C-unwind" fn writev(fd: c_int, iovec: *const iovec, count: c_int) -> ssize_t {
+    here(fd, move || IoVecs::vector(iovec, count), move || unsafe { real::writev(fd, iovec, count) })
 }
 
 #[unsafe(no_mangle)]
@@ -140,7 +143,7 @@ pub unsafe extern "C-unwind" fn pwrite(fd: c_int, from: *const c_void, len: size
     there(
         fd,
         at,
-        move || Parts::whole(from.cast_mut(), len),
+        move || IoVecs::whole(from.cast_mut(), len),
         move || unsafe { real::pwrite(fd, from, len, at) },
     )
 }
@@ -150,41 +153,46 @@ pub unsafe extern "C-unwind" fn pwrite64(fd: c_int, from: *const c_void, len: si
     there(
         fd,
         at,
-        move || Parts::whole(from.cast_mut(), len),
+        move || IoVecs::whole(from.cast_mut(), len),
         move || unsafe { real::pwrite64(fd, from, len, at) },
     )
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pwritev(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
-    there(fd, at, move || Parts::vector(parts, count), move || unsafe { real::pwritev(fd, parts, count, at) })
+pub unsafe extern "C-unwind" fn pwritev(fd: c_int, iovec: *const iovec, count: c_int, at: off_t) -> ssize_t {
+    there(
+        fd,
+        at,
+        move || IoVecs::vector(iovec, count),
+        move || unsafe { real::pwritev(fd, iovec, count, at) },
+    )
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pwritev64(
     fd: c_int,
-    parts: *const iovec,
+    iovec: *const iovec,
     count: c_int,
     at: off_t,
 ) -> ssize_t {
     there(
         fd,
         at,
-        move || Parts::vector(parts, count),
-        move || unsafe { real::pwritev64(fd, parts, count, at) },
+        move || IoVecs::vector(iovec, count),
+        move || unsafe { real::pwritev64(fd, iovec, count, at) },
     )
 }
 
-/// Flags change what a write means, but for none.
+/// pwritev2: flags other than 0 change what a write means.
 fn flagged(
     fd: c_int,
-    (parts, count): (*const iovec, c_int),
+    (iovec, count): (*const iovec, c_int),
     (at, flags): (off_t, c_int),
     real: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     match flags {
-        0 if at == -1 => here(fd, move || Parts::vector(parts, count), real),
-        0 => there(fd, at, move || Parts::vector(parts, count), real),
+        0 if at == -1 => here(fd, move || IoVecs::vector(iovec, count), real),
+        0 => there(fd, at, move || IoVecs::vector(iovec, count), real),
         _ => once(fd, real),
     }
 }
@@ -192,23 +200,23 @@ fn flagged(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pwritev2(
     fd: c_int,
-    parts: *const iovec,
+    iovec: *const iovec,
     count: c_int,
     at: off_t,
     flags: c_int,
 ) -> ssize_t {
-    flagged(fd, (parts, count), (at, flags), move || unsafe { real::pwritev2(fd, parts, count, at, flags) })
+    flagged(fd, (iovec, count), (at, flags), move || unsafe { real::pwritev2(fd, iovec, count, at, flags) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pwritev64v2(
     fd: c_int,
-    parts: *const iovec,
+    iovec: *const iovec,
     count: c_int,
     at: off_t,
     flags: c_int,
 ) -> ssize_t {
-    flagged(fd, (parts, count), (at, flags), move || unsafe {
-        real::pwritev64v2(fd, parts, count, at, flags)
+    flagged(fd, (iovec, count), (at, flags), move || unsafe {
+        real::pwritev64v2(fd, iovec, count, at, flags)
     })
 }

@@ -20,7 +20,7 @@ impl Timed {
     fn new() -> Self {
         let mut policy = Policy::new(Config::new(1 << 30, 4_000_000_000));
         policy.open(0, FILE, None);
-        Self { policy, now_ns: 0, sample: Sample { ceiling: Some(OUTSIDE), ..Sample::default() } }
+        Self { policy, now_ns: 0, sample: Sample { cap: Some(OUTSIDE), ..Sample::default() } }
     }
 
     /// Commits in groups that took as long at the file's level, and what is decided a second later.
@@ -42,7 +42,7 @@ impl Timed {
         decisions.iter().for_each(|decision| self.policy.moved(self.now_ns, decision.file));
     }
 
-    /// Until it is absorbed by merit.
+    /// Until it is absorbed by measured benefit.
     fn earn(&mut self) {
         for _ in 0..1000 {
             let decisions = self.commits(&[(200, 200_000)]);
@@ -72,7 +72,7 @@ fn times_of_a_sample_that_saw_two_levels_are_learnt_for_neither() {
     file.pin(Level::Absorb);
     file.commits(&[(1, 1000)]);
     file.commits(&[(1000, 1000)]);
-    file.sample.ceiling = None;
+    file.sample.cap = None;
     file.commits(&[]);
     file.pin(Level::Dax);
     let before = file.sync_ns();
@@ -126,7 +126,7 @@ fn what_the_kernel_takes_now_is_learnt_from_shadows() {
 }
 
 #[test]
-fn a_mean_that_somebody_else_counted_is_as_good_as_its_calls() {
+fn mean_of_other_files_counts_by_its_number_of_calls() {
     let mut timed = Histogram::default();
     timed.record_many(2000, 30);
     assert_eq!((timed.count(), timed.total_ns), (30, 60_000));

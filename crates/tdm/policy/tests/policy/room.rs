@@ -17,7 +17,7 @@ fn narrow() -> World {
 }
 
 #[test]
-fn a_file_that_is_somewhat_hotter_waits_and_is_told_what_it_would_need() {
+fn slightly_hotter_file_waits_with_the_score_it_needs() {
     let mut world = narrow();
     let old = world.open(Traits::empty(), 7 * MIB, SQLITE_WAL);
     world.run(60.0);
@@ -172,7 +172,7 @@ fn a_hundred_logs_share_what_room_there_is_and_none_is_moved_for_its_equal() {
 }
 
 #[test]
-fn what_never_fits_is_told_so() {
+fn file_that_never_fits_gets_that_reason() {
     let mut world = narrow();
     let file = world.open(Traits::empty(), 100 * MIB, busier(8.0));
     world.run(60.0);

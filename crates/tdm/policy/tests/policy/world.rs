@@ -1,7 +1,7 @@
 //! A daemon and its files. Every run holds to what the policy promises, whatever it is about.
 
 use byway_tdm_policy::{
-    Call, Ceiling, Config, Cost, Costs, Decision, FileId, Level, Order, Policy, Reason, Room, SHADOW_ONE_IN,
+    Call, Cap, Config, Cost, Costs, Decision, FileId, Level, Order, Policy, Reason, Room, SHADOW_ONE_IN,
     Sample, Traits,
 };
 
@@ -120,8 +120,8 @@ impl World {
         self.program(id).load = load;
     }
 
-    pub fn hinder(&mut self, id: FileId, ceiling: Option<Ceiling>) {
-        self.program(id).sample.ceiling = ceiling;
+    pub fn hinder(&mut self, id: FileId, cap: Option<Cap>) {
+        self.program(id).sample.cap = cap;
     }
 
     pub fn level(&self, id: FileId) -> Level {
@@ -191,13 +191,13 @@ impl World {
         assert!(!demoted || program.sample.writes_in_flight == 0, "{decision:?} with a write in flight");
         let last = self.moves.iter().rev().find(|(_, before)| before.file == decision.file);
         let stayed_ns = last.map_or(u64::MAX, |(at_ns, _)| self.now_ns - at_ns);
-        let told = matches!(decision.why, Reason::Ordered(_) | Reason::Ruled(_) | Reason::Ceiling(_));
-        assert!(told || stayed_ns >= 2 * SECOND, "{decision:?} after {stayed_ns} ns");
-        self.check_moved(decision, told);
+        let reported = matches!(decision.why, Reason::Ordered(_) | Reason::Ruled(_) | Reason::Cap(_));
+        assert!(reported || stayed_ns >= 2 * SECOND, "{decision:?} after {stayed_ns} ns");
+        self.check_moved(decision, reported);
     }
 
-    fn check_moved(&mut self, decision: &Decision, told: bool) {
-        let must = told
+    fn check_moved(&mut self, decision: &Decision, reported: bool) {
+        let must = reported
             || matches!(
                 decision.why,
                 Reason::CostsMore { .. } | Reason::SlowTail { .. } | Reason::Outgrown { .. }

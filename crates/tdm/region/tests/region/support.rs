@@ -95,7 +95,7 @@ fn named(name: &'static str, variable: &str, ending: &str, turn: &'static Mutex<
     Some(Place { name, description: format!("{name}:{place}{ending}"), domain, _folder: None, _turn: turn })
 }
 
-/// Names what was skipped once, for `make test` to judge.
+/// Names what was skipped once, for `make test` to evaluate.
 fn skip(test: &str, why: &str) {
     static SKIPPED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let is_first = SKIPPED.lock().unwrap().insert(test.to_owned());

@@ -1,8 +1,8 @@
-//! A real sync is under way without the lock, and others go on meanwhile.
+//! Real syncs in flight without the lock, beside other calls.
 
 use super::{File, parties};
 
-/// A write that no record tells of, and a sync of it.
+/// A change without a record, and a sync.
 fn change_and_sync(file: &File) {
     let write = file.write_below();
     file.cursor().suspend();
@@ -11,12 +11,12 @@ fn change_and_sync(file: &File) {
 }
 
 #[test]
-fn a_change_that_no_record_tells_of_is_covered_by_no_sync_that_began_before() {
+fn unrecorded_change_is_not_covered_by_an_earlier_sync() {
     parties(4, File::begin, [File::write_and_sync, change_and_sync]);
     parties(4, File::begin_logged, [File::write_and_sync, change_and_sync]);
 }
 
 #[test]
-fn two_changes_are_covered_by_a_sync_behind_both_or_by_two() {
+fn concurrent_changes_are_covered_by_later_syncs() {
     parties(3, File::begin, [File::sync, change_and_sync, change_and_sync]);
 }

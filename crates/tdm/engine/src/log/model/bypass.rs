@@ -1,21 +1,21 @@
-//! Somebody goes past the lock, whose holder may stand still at any step.
+//! Bypassing threads, while the lock's holder is stopped at any step.
 
 use super::{File, parties};
 
-/// A write without the lock.
-fn change_past(file: &File) -> u64 {
-    let passing = file.cursor().pass();
+/// A bypassing change.
+fn change_in_bypass(file: &File) -> u64 {
+    let passing = file.cursor().bypass();
     let write = file.write_below();
     drop(passing);
     write
 }
 
-/// A sync without the lock.
-fn sync_past(file: &File) {
+/// A bypassing sync.
+fn sync_in_bypass(file: &File) {
     let absorber = file.absorber();
-    let begun = absorber.begin_past();
+    let begun = absorber.begin_bypass();
     file.sync_below();
-    absorber.synced_past(begun, Ok(()), || true).expect("a sync");
+    absorber.synced_in_bypass(begun, Ok(()), || true).expect("a sync");
 }
 
 fn sync_and_write(file: &File) {
@@ -24,32 +24,32 @@ fn sync_and_write(file: &File) {
 }
 
 #[test]
-fn a_record_that_somebody_stands_still_in_undoes_nothing_that_was_synced_past_him() {
+fn record_of_a_stopped_holder_undoes_no_bypassing_sync() {
     let change_and_sync_past = |file: &File| {
-        let write = change_past(file);
-        sync_past(file);
+        let write = change_in_bypass(file);
+        sync_in_bypass(file);
         file.acknowledge(write);
     };
     parties(4, File::begin_logged, [File::write_and_sync, change_and_sync_past]);
 }
 
 #[test]
-fn who_syncs_past_the_lock_and_who_has_the_log_go_on_see_each_other() {
-    parties(4, File::begin, [sync_and_write, sync_past]);
+fn bypassing_sync_and_log_resume_see_each_other() {
+    parties(4, File::begin, [sync_and_write, sync_in_bypass]);
 }
 
 #[test]
-fn a_log_goes_on_though_somebody_was_killed_in_the_midst_of_a_sync_past_the_lock() {
-    let begin_past = |file: &File| {
-        let _ = file.absorber().begin_past();
+fn log_resumes_after_a_kill_in_a_bypassing_sync() {
+    let begin_bypass = |file: &File| {
+        let _ = file.absorber().begin_bypass();
     };
-    parties(4, File::begin, [sync_and_write, begin_past]);
+    parties(4, File::begin, [sync_and_write, begin_bypass]);
 }
 
 #[test]
-fn what_is_changed_past_the_lock_and_synced_under_it_is_kept() {
+fn bypassing_change_is_durable_after_a_locked_sync() {
     let change_past_and_sync = |file: &File| {
-        let write = change_past(file);
+        let write = change_in_bypass(file);
         file.sync();
         file.acknowledge(write);
     };
@@ -57,9 +57,9 @@ fn what_is_changed_past_the_lock_and_synced_under_it_is_kept() {
 }
 
 #[test]
-fn what_somebody_changed_past_the_lock_who_was_killed_in_the_midst_of_that_is_kept_by_each_sync_behind() {
+fn bypassing_change_of_a_killed_thread_is_kept_by_later_syncs() {
     let be_killed = |file: &File| {
-        std::mem::forget(file.cursor().pass());
+        std::mem::forget(file.cursor().bypass());
         let write = file.write_below();
         file.sync();
         file.acknowledge(write);
@@ -68,9 +68,9 @@ fn what_somebody_changed_past_the_lock_who_was_killed_in_the_midst_of_that_is_ke
 }
 
 #[test]
-fn a_position_that_was_moved_past_the_lock_is_no_record_s() {
+fn position_moved_by_a_bypass_is_in_no_record() {
     let seek_past = |file: &File| {
-        let passing = file.cursor().pass();
+        let passing = file.cursor().bypass();
         file.below().position = 64;
         drop(passing);
     };

@@ -1,4 +1,4 @@
-//! Words in front of a ring are raised by several at once, and by who is late.
+//! Concurrent and delayed raises of the words in front of a ring.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -7,12 +7,12 @@ use byway_tdm_region::Interleaved;
 
 use super::PLACE;
 use crate::log::atomic::{AtomicU64, Ordering};
-use crate::log::front::held;
+use crate::log::front::lock_held;
 use crate::log::{Position, Ring, RingPlace};
 
 struct Medium {
     memory: Interleaved,
-    /// Whose ring it is.
+    /// Identity of the ring's current use.
     identity: AtomicU64,
 }
 
@@ -38,13 +38,13 @@ impl Medium {
 }
 
 #[test]
-fn a_beginning_that_two_raise_is_behind_both() {
+fn head_raised_by_two_threads_is_the_larger() {
     loom::model(|| {
         let medium = Medium::new();
         let other = medium.clone();
         let raise = |medium: &Medium, to: u64| {
             let ring = medium.ring(PLACE.identity);
-            ring.retire(Position(to), held).expect("a word");
+            ring.retire(Position(to), lock_held).expect("a word");
             assert!(ring.head().expect("a word") >= Position(to));
         };
         let raising = thread::spawn(move || raise(&other, 64));
@@ -55,7 +55,7 @@ fn a_beginning_that_two_raise_is_behind_both() {
 }
 
 #[test]
-fn who_comes_late_raises_nothing_of_a_ring_that_is_another_file_s() {
+fn late_thread_raises_no_head_of_a_reused_ring() {
     loom::model(|| {
         let medium = Medium::new();
         let other = medium.clone();

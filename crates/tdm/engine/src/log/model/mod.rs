@@ -1,11 +1,10 @@
-//! What the model checker proves of the words that all who write an absorbed file share.
+//! Loom models of the words shared by writers of an absorbed file.
 //!
-//! The file is one value, and each write has the next one. Power goes once all are done: what was acknowledged is there then, and nothing older.
+//! The file is one value; each write stores the next. After power loss and replay no value may be older than the acknowledged one.
 
 mod below;
+mod bypass;
 mod front;
-#[path = "bypass.rs"]
-mod past;
 
 use loom::model::Builder;
 use loom::sync::{Arc, Mutex, MutexGuard};
@@ -17,19 +16,19 @@ use crate::log::atomic::{AtomicU64, Ordering};
 use crate::log::cursor::{CURSOR_WORDS, Cursor};
 use crate::log::{Absorber, Entry, Position, Ring, RingError, RingPlace, SyncStep};
 
-/// Room for two records of a write.
+/// Room for two records.
 const PLACE: RingPlace = RingPlace { at: 0, len_bytes: 192, identity: 3 };
 
-/// What the kernel has of a file, under a lock of its own.
+/// The kernel's state of the file, under a lock.
 #[derive(Debug, Default)]
 struct Below {
-    /// The write that was last.
+    /// The last write.
     now: u64,
-    /// The one that the disk has.
+    /// The write on disk.
     kept: u64,
-    /// Where the next one goes, if that is not the file's beginning.
+    /// Offset of the next write, if not the file's start.
     position: u64,
-    /// The last one that somebody was told is kept.
+    /// The last acknowledged write.
     acknowledged: u64,
 }
 
@@ -42,7 +41,7 @@ struct File {
 }
 
 impl File {
-    /// One whose log has begun just now, and is suspended.
+    /// A file whose log has just begun, suspended.
     fn begin() -> Self {
         let file = Self {
             words: Default::default(),
@@ -56,7 +55,7 @@ impl File {
         file
     }
 
-    /// One whose log goes on, with a write that is acknowledged.
+    /// A file with a running log and one acknowledged write.
     fn begin_logged() -> Self {
         let file = Self::begin();
         file.sync();
@@ -85,7 +84,7 @@ impl File {
         self.below.lock().expect("a lock")
     }
 
-    /// The kernel's write; which one it is.
+    /// The kernel's write; returns its number.
     fn write_below(&self) -> u64 {
         let mut below = self.below();
         below.now += 1;
@@ -100,7 +99,7 @@ impl File {
 
     /// A write of an absorbed file.
     fn write(&self) -> u64 {
-        let _held = self.lock();
+        let _guard = self.lock();
         let write = self.write_below();
         let at = self.below().position;
         self.absorber().wrote(at, 8, &mut &write.to_le_bytes()[..]);
@@ -110,43 +109,43 @@ impl File {
     /// A sync of an absorbed file.
     fn sync(&self) {
         let step = {
-            let _held = self.lock();
+            let _guard = self.lock();
             self.absorber().sync()
         };
         match step {
             SyncStep::Done => {}
             SyncStep::Below(begun) => {
                 self.sync_below();
-                let _held = self.lock();
+                let _guard = self.lock();
                 self.absorber().synced_below(begun, Ok(())).expect("a sync");
             }
             SyncStep::Failed(error) => panic!("nothing failed before: {error}"),
         }
     }
 
-    /// Somebody is told that this write is kept, and those before.
+    /// Acknowledges this write and all before.
     fn acknowledge(&self, write: u64) {
         let mut below = self.below();
         below.acknowledged = below.acknowledged.max(write);
     }
 
-    /// A write of an absorbed file, and a sync.
+    /// A write and a sync.
     fn write_and_sync(&self) {
         let write = self.write();
         self.sync();
         self.acknowledge(write);
     }
 
-    /// What is there once power has gone and the log was written back.
+    /// The value after power loss and replay.
     fn recovered(&self) -> u64 {
         let mut value = self.below().kept;
         let each = |entry: Entry<'_>| match entry {
             Entry::Write { at, data } => {
-                assert_eq!(at, 0, "a record tells of a write that went elsewhere");
+                assert_eq!(at, 0, "a record of a write that went elsewhere");
                 value = u64::from_le_bytes(data.try_into().expect("eight bytes"));
                 Ok::<(), RingError>(())
             }
-            Entry::Truncate { .. } => unreachable!("nobody cuts the file"),
+            Entry::Truncate { .. } => unreachable!("no truncation"),
         };
         self.ring().replay(each).expect("a log");
         value
@@ -158,13 +157,12 @@ impl File {
     }
 }
 
-/// Has the checker know that what is in these words was stored before anybody else looks: it has loads by SeqCst see the last store by SeqCst, if none was of
-/// another kind since.
+/// Makes earlier stores visible to all: loom's SeqCst loads see the last SeqCst store if no other store followed.
 fn settle(words: &[AtomicU64]) {
     words.iter().for_each(|word| word.store(word.load(Ordering::Relaxed), Ordering::SeqCst));
 }
 
-/// All interleavings of some parties with at most so many switches that no thread asked for.
+/// Runs all interleavings of some threads with a bounded number of preemptions.
 fn parties<const PARTIES: usize>(switches: usize, begin: fn() -> File, parties: [fn(&File); PARTIES]) {
     let mut model = Builder::new();
     model.preemption_bound = Some(switches);

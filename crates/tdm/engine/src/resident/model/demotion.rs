@@ -1,4 +1,4 @@
-//! Each call is in what is brought below, or is told that it is not.
+//! Each call is in the demoted file, or fails.
 
 use super::{BEFORE, File, while_it_leaves};
 
@@ -26,7 +26,7 @@ fn cut(file: &File) -> bool {
 }
 
 #[test]
-fn an_append_is_in_what_is_brought_below_or_is_told_that_it_is_not() {
+fn append_is_in_the_demoted_file_or_fails() {
     while_it_leaves([append_first], |[is_done], below| {
         let expected = if is_done { vec![BEFORE, FIRST] } else { vec![BEFORE] };
         assert_eq!(below, expected);
@@ -34,7 +34,7 @@ fn an_append_is_in_what_is_brought_below_or_is_told_that_it_is_not() {
 }
 
 #[test]
-fn of_two_appends_each_is_in_what_is_brought_below_or_is_told_that_it_is_not() {
+fn two_appends_are_each_in_the_demoted_file_or_fail() {
     while_it_leaves([append_first, append_second], |[is_first, is_second], mut below| {
         below.sort_unstable();
         let done = [(true, BEFORE), (is_first, FIRST), (is_second, SECOND)];
@@ -45,14 +45,14 @@ fn of_two_appends_each_is_in_what_is_brought_below_or_is_told_that_it_is_not() {
 }
 
 #[test]
-fn a_write_that_grows_nothing_is_in_what_is_brought_below_or_is_told_that_it_may_not_be() {
+fn overwrite_is_in_the_demoted_file_or_fails() {
     while_it_leaves([write_over], |[is_done], below| {
         assert!(below == [FIRST] || !is_done && below == [BEFORE], "{below:?}");
     });
 }
 
 #[test]
-fn a_cut_is_in_what_is_brought_below_or_is_told_that_it_is_not() {
+fn truncation_is_in_the_demoted_file_or_fails() {
     while_it_leaves([cut], |[is_done], below| {
         assert_eq!(below.is_empty(), is_done);
     });

@@ -1,10 +1,8 @@
-//! What the model checker proves of a home that is brought below while others are inside of calls of it.
+//! Loom models of a demotion while threads are inside calls.
 //!
-//! Bytes are relaxed atomics, so only the step on the size can make them visible to who brings them below: where it is too weak, some execution brings stale
-//! ones.
+//! Bytes are relaxed atomics: only the step on the size makes them visible to the demoter. If that is too weak, some execution reads stale ones.
 
-#[path = "demotion.rs"]
-mod leaving;
+mod demotion;
 
 use std::io;
 
@@ -16,17 +14,17 @@ use crate::log::LowerFile;
 use byway_tdm_region::Interleaved;
 
 use crate::resident::atomic::AtomicU64;
-use crate::resident::words::{HOME_WORDS, HomeWords};
-use crate::resident::{Home, HomeError, HomePlace, Resident, write_back};
+use crate::resident::words::{RESIDENT_WORDS, ResidentWords};
+use crate::resident::{ResidentError, ResidentFile, ResidentIo, ResidentPlace, write_back};
 
-const PLACE: HomePlace = HomePlace { at: 0, len_bytes: 128, identity: 3 };
+const PLACE: ResidentPlace = ResidentPlace { at: 0, len_bytes: 128, identity: 3 };
 
-/// What the file has before anybody comes.
+/// Content before any call.
 const BEFORE: u64 = 1;
 
-/// A file at home.
+/// A DAX-resident file.
 struct File {
-    words: [AtomicU64; HOME_WORDS],
+    words: [AtomicU64; RESIDENT_WORDS],
     memory: Interleaved,
     lock: Mutex<()>,
 }
@@ -38,44 +36,44 @@ impl File {
             memory: Interleaved::new(PLACE.len_bytes),
             lock: Mutex::new(()),
         };
-        file.home().fill(0, &BEFORE.to_le_bytes()).expect("room");
-        file.home().begin(8).expect("room");
-        file.home_words().begin(8);
+        file.resident().fill(0, &BEFORE.to_le_bytes()).expect("room");
+        file.resident().begin(8).expect("room");
+        file.resident_words().begin(8);
         file
     }
 
-    fn home(&self) -> Home<'_, Interleaved> {
-        Home::new(&self.memory, PLACE).expect("a place")
+    fn resident(&self) -> ResidentFile<'_, Interleaved> {
+        ResidentFile::new(&self.memory, PLACE).expect("a place")
     }
 
-    fn home_words(&self) -> HomeWords<'_> {
-        HomeWords::new(&self.words)
+    fn resident_words(&self) -> ResidentWords<'_> {
+        ResidentWords::new(&self.words)
     }
 
-    /// A call of it, under its lock; whether it was done, and not left to the kernel.
-    fn call(&self, act: impl FnOnce(&Resident<'_, Interleaved>) -> Result<(), HomeError>) -> bool {
-        let _held = self.lock.lock().expect("a lock");
-        if self.home_words().is_closed() {
+    /// A call under the file's lock. `false` if it is left to the kernel.
+    fn call(&self, act: impl FnOnce(&ResidentIo<'_, Interleaved>) -> Result<(), ResidentError>) -> bool {
+        let _guard = self.lock.lock().expect("a lock");
+        if self.resident_words().is_closed() {
             return false;
         }
-        let file = Resident::new(self.home(), self.home_words());
+        let file = ResidentIo::new(self.resident(), self.resident_words());
         file.enter();
         match act(&file) {
             Ok(()) => true,
-            Err(HomeError::Leaving) => false,
+            Err(ResidentError::Demoting) => false,
             Err(error) => panic!("a call that nothing hinders: {error}"),
         }
     }
 
-    /// Brings it below past who has its lock; what is there then.
-    fn go_below(&self) -> Vec<u64> {
+    /// Demotes the file past the lock's holder; returns the bytes written back.
+    fn demote_file(&self) -> Vec<u64> {
         let below = Below(std::sync::Mutex::new(Vec::new()));
-        write_back(self.home(), self.home_words().close(), &below).expect("a file below");
+        write_back(self.resident(), self.resident_words().close(), &below).expect("a file below");
         below.0.into_inner().expect("a lock")
     }
 }
 
-/// A file below, by words of eight bytes.
+/// A file below, in words of eight bytes.
 struct Below(std::sync::Mutex<Vec<u64>>);
 
 impl LowerFile for Below {
@@ -96,7 +94,7 @@ impl LowerFile for Below {
     }
 }
 
-/// Some calls are made while somebody brings the file below: which of them were done, and what was below before the kernel did the others.
+/// Runs calls during a demotion; returns which were done, and the file below before the kernel repeated the others.
 fn while_it_leaves<const CALLS: usize>(
     calls: [fn(&File) -> bool; CALLS],
     check: fn([bool; CALLS], Vec<u64>),
@@ -109,7 +107,7 @@ fn while_it_leaves<const CALLS: usize>(
             let file = file.clone();
             thread::spawn(move || call(&file))
         });
-        let below = file.go_below();
+        let below = file.demote_file();
         check(calling.map(|call| call.join().expect("a call that ends")), below);
     });
 }

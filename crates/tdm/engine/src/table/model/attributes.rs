@@ -1,4 +1,4 @@
-//! What a file has beside its bytes is changed while it is synced.
+//! Attribute changes during syncs.
 
 use loom::sync::{Mutex, MutexGuard};
 
@@ -6,7 +6,7 @@ use super::{parties, settle};
 use crate::table::atomic::AtomicU64;
 use crate::table::attributes::{ATTRIBUTE_WORDS, Attributes};
 
-/// What the kernel has: the last change, the one that the disk has, and the one that somebody was told is kept.
+/// The kernel's state: the last change, the last one on disk, the last one acknowledged.
 #[derive(Debug, Default)]
 struct Below {
     now: u64,
@@ -61,7 +61,7 @@ impl File {
 }
 
 #[test]
-fn a_change_is_acknowledged_by_a_sync_that_began_behind_it() {
+fn attribute_change_is_covered_by_a_later_sync() {
     parties(3, File::begin, [File::change_and_sync, File::sync], File::check);
     parties(3, File::begin, [File::change_and_sync, File::change_and_sync], File::check);
 }

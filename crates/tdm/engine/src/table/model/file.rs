@@ -1,4 +1,4 @@
-//! A file, its log, and what programs and the daemon do with it, in the order in which they do.
+//! A file, its log, and the steps of programs and the daemon, in the product's order.
 
 use loom::sync::{Mutex, MutexGuard};
 
@@ -14,23 +14,23 @@ use crate::table::attributes::{ATTRIBUTE_WORDS, Attributes};
 use crate::table::level::Why;
 use crate::table::served::Served;
 
-/// What the kernel and the daemon's table have of it. The file is one value, and each write has the next one.
+/// State of the kernel and the daemon's table. The file is one value; each write stores the next.
 #[derive(Debug, Default)]
 struct Below {
-    /// The write that was last.
+    /// The last write.
     now: u64,
-    /// The one that the disk has.
+    /// The write on disk.
     kept: u64,
-    /// The last one that somebody was told is kept.
+    /// The last acknowledged write.
     acknowledged: u64,
-    /// Where its log is, by the table.
+    /// The log, by the daemon's table.
     log: Option<RingPlace>,
 }
 
 /// One file.
 #[derive(Debug)]
 pub(super) struct File {
-    standing: AtomicU64,
+    level_state: AtomicU64,
     ring: [AtomicU64; 3],
     cursor: [AtomicU64; CURSOR_WORDS],
     attributes: [AtomicU64; ATTRIBUTE_WORDS],
@@ -39,16 +39,16 @@ pub(super) struct File {
     below: Mutex<Below>,
 }
 
-/// Of a log, in its first use or a later one. Room for two records of a write.
+/// A log with room for two records.
 const fn place(identity: u64) -> RingPlace {
     RingPlace { at: 0, len_bytes: 192, identity }
 }
 
 impl File {
-    /// One that the kernel alone serves.
+    /// A file at PASS.
     pub(super) fn begin() -> Self {
         let file = Self {
-            standing: AtomicU64::default(),
+            level_state: AtomicU64::default(),
             ring: Default::default(),
             cursor: Default::default(),
             attributes: Default::default(),
@@ -61,7 +61,7 @@ impl File {
         file
     }
 
-    /// One whose log goes on.
+    /// An absorbed file with a running log.
     pub(super) fn begin_absorbed() -> Self {
         let file = Self::begin();
         file.absorb(1);
@@ -71,12 +71,12 @@ impl File {
     }
 
     fn settle(&self) {
-        settle([&self.standing].into_iter().chain(&self.ring).chain(&self.cursor));
+        settle([&self.level_state].into_iter().chain(&self.ring).chain(&self.cursor));
     }
 
     pub(super) fn served(&self) -> Served<'_> {
         let (cursor, attributes) = (Cursor::new(&self.cursor), Attributes(&self.attributes));
-        Served { standing: &self.standing, ring: &self.ring, cursor, attributes }
+        Served { level_state: &self.level_state, ring: &self.ring, cursor, attributes }
     }
 
     fn absorber(&self, ring: RingPlace) -> Absorber<'_, Interleaved> {
@@ -91,7 +91,7 @@ impl File {
         self.below.lock().expect("a lock")
     }
 
-    /// The kernel's write; which one it is.
+    /// The kernel's write; returns its number.
     pub(super) fn write_below(&self) -> u64 {
         let mut below = self.below();
         below.now += 1;
@@ -104,7 +104,7 @@ impl File {
         below.kept = below.now;
     }
 
-    /// Somebody is told that this write is kept, and those before.
+    /// Acknowledges this write and all before.
     pub(super) fn acknowledge(&self, write: u64) {
         let mut below = self.below();
         below.acknowledged = below.acknowledged.max(write);
@@ -112,16 +112,16 @@ impl File {
 
     /// A program writes.
     pub(super) fn write(&self) -> u64 {
-        if self.served().standing().level == Level::Pass {
+        if self.served().level_state().level == Level::Pass {
             let write = self.write_below();
             self.served().look_again();
             return write;
         }
-        let _held = self.lock();
-        let standing = self.served().standing();
+        let _guard = self.lock();
+        let level_state = self.served().level_state();
         let write = self.write_below();
-        match standing.level {
-            Level::Absorb if !standing.is_barred => {
+        match level_state.level {
+            Level::Absorb if !level_state.is_barred => {
                 self.absorber(self.served().ring()).wrote(0, 8, &mut &write.to_le_bytes()[..]);
             }
             _ => self.served().cursor.suspend(),
@@ -131,11 +131,11 @@ impl File {
 
     /// A program syncs.
     pub(super) fn sync(&self) {
-        if self.served().standing().level == Level::Pass {
+        if self.served().level_state().level == Level::Pass {
             return self.sync_below();
         }
         let (step, ring) = {
-            let _held = self.lock();
+            let _guard = self.lock();
             (self.step(), self.served().ring())
         };
         match step {
@@ -143,7 +143,7 @@ impl File {
             Some(SyncStep::Done) => {}
             Some(SyncStep::Below(begun)) => {
                 self.sync_below();
-                let _held = self.lock();
+                let _guard = self.lock();
                 if self.served().ring() == ring {
                     self.absorber(ring).synced_below(begun, Ok(())).expect("a sync");
                 }
@@ -153,11 +153,11 @@ impl File {
     }
 
     fn step(&self) -> Option<SyncStep> {
-        let standing = self.served().standing();
-        if standing.level != Level::Absorb {
+        let level_state = self.served().level_state();
+        if level_state.level != Level::Absorb {
             return None;
         }
-        if standing.is_barred {
+        if level_state.is_barred {
             self.served().cursor.suspend();
         }
         Some(self.absorber(self.served().ring()).sync())
@@ -169,21 +169,21 @@ impl File {
         self.acknowledge(write);
     }
 
-    /// A program syncs past the lock.
-    pub(super) fn sync_past(&self) {
+    /// A program syncs bypassing the lock.
+    pub(super) fn sync_in_bypass(&self) {
         let ring = self.served().ring();
         if !self.served().is_logged_in(ring) {
             return self.sync_below();
         }
-        let begun = self.absorber(ring).begin_past();
+        let begun = self.absorber(ring).begin_bypass();
         self.sync_below();
-        self.synced_past(begun, ring);
+        self.synced_in_bypass(begun, ring);
     }
 
-    fn synced_past(&self, begun: Begun, ring: RingPlace) {
+    fn synced_in_bypass(&self, begun: Begun, ring: RingPlace) {
         let is_its = || self.served().is_logged_in(ring);
         if is_its() {
-            self.absorber(ring).synced_past(begun, Ok(()), is_its).expect("a sync");
+            self.absorber(ring).synced_in_bypass(begun, Ok(()), is_its).expect("a sync");
         }
     }
 
@@ -192,21 +192,21 @@ impl File {
         let ring = place(identity);
         Ring::new(&self.memory, ring).expect("a ring").format(Position(0)).expect("a ring");
         self.below().log = Some(ring);
-        let _held = self.lock();
+        let _guard = self.lock();
         self.served().begin_log(ring, Why::Earned)
     }
 
-    /// The daemon lets it go.
-    pub(super) fn let_go(&self) {
+    /// The daemon demotes it.
+    pub(super) fn release(&self) {
         let absorber = self.absorber(self.served().ring());
         loop {
             self.served().cursor.suspend();
             let begun = {
-                let _held = self.lock();
+                let _guard = self.lock();
                 absorber.begin_below()
             };
             self.sync_below();
-            let _held = self.lock();
+            let _guard = self.lock();
             absorber.synced_below(begun, Ok(())).expect("a sync");
             if self.served().cursor.kept_bytes() == 0 {
                 self.served().cursor.suspend();
@@ -217,7 +217,7 @@ impl File {
         self.below().log = None;
     }
 
-    /// What is there once power has gone and the log was written back.
+    /// The value after power loss and replay.
     fn recovered(&self) -> u64 {
         let Below { kept: mut value, log, .. } = *self.below();
         let each = |entry: Entry<'_>| match entry {
@@ -225,7 +225,7 @@ impl File {
                 value = u64::from_le_bytes(data.try_into().expect("eight bytes"));
                 Ok::<(), RingError>(())
             }
-            Entry::Truncate { .. } => unreachable!("nobody cuts the file"),
+            Entry::Truncate { .. } => unreachable!("no truncation"),
         };
         if let Some(log) = log {
             Ring::new(&self.memory, log).expect("a ring").replay(each).expect("a log");

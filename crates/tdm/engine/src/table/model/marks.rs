@@ -1,4 +1,4 @@
-//! A file comes home while calls of it begin and end.
+//! Promotion of a file beside calls that begin and end.
 
 use super::{parties, settle};
 use crate::table::atomic::{AtomicU64, Ordering, fence};
@@ -6,13 +6,13 @@ use crate::table::index::EntryIndex;
 use crate::table::marks::{MARK_WORDS, Mark, MarkPlace, Marks};
 
 const FILE: EntryIndex = EntryIndex(3);
-const HOME: u64 = 1;
+const RESIDENT: u64 = 1;
 
 #[derive(Default)]
 struct Words {
     level: AtomicU64,
     places: [[AtomicU64; MARK_WORDS]; 2],
-    /// Whether the file was brought home, what the kernel's call wrote below, and what was there to be brought.
+    /// Whether the file was promoted, what the kernel wrote below, and what was copied.
     came: AtomicU64,
     below: AtomicU64,
     brought: AtomicU64,
@@ -29,19 +29,19 @@ impl Words {
         Marks(|place: usize| self.places.get(place).map(Mark))
     }
 
-    /// A write by the kernel, unless the file is at home.
+    /// A write by the kernel, unless the file is DAX-resident.
     fn write(&self, place: usize) {
         let mark = Mark(&self.places[place]);
         assert!(mark.set(FILE));
-        if self.level.load(Ordering::SeqCst) != HOME {
+        if self.level.load(Ordering::SeqCst) != RESIDENT {
             self.below.fetch_add(1, Ordering::Relaxed);
         }
         mark.clear();
     }
 
-    /// As the daemon does it, whose barrier for all is a fence of both sides here.
-    fn come_home(&self) {
-        self.level.store(HOME, Ordering::SeqCst);
+    /// The daemon's promotion. Its barrier is a fence on both sides here.
+    fn promote_if_requested(&self) {
+        self.level.store(RESIDENT, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         if !self.marks().has(FILE, |_| true) {
             self.brought.store(self.below.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -52,22 +52,25 @@ impl Words {
     fn check(&self) {
         let [came, below, brought] =
             [&self.came, &self.below, &self.brought].map(|word| word.load(Ordering::Relaxed));
-        assert!(came == 0 || brought == below, "{below} writes below, of which {brought} came home");
+        assert!(
+            came == 0 || brought == below,
+            "{below} writes below, {brought} of them in the promoted file"
+        );
     }
 }
 
 #[test]
-fn every_write_by_the_kernel_is_in_what_comes_home_or_keeps_the_file_from_it() {
-    parties(4, Words::begin, [Words::come_home, |words| words.write(0)], Words::check);
+fn kernel_write_is_in_the_promoted_file_or_prevents_promotion() {
+    parties(4, Words::begin, [Words::promote_if_requested, |words| words.write(0)], Words::check);
     parties(
         3,
         Words::begin,
-        [Words::come_home, |words| words.write(0), |words| words.write(1)],
+        [Words::promote_if_requested, |words| words.write(0), |words| words.write(1)],
         Words::check,
     );
 }
 
-/// Whoever has claimed a place, by his number.
+/// Claims a mark for a thread number.
 fn claim(words: &Words, thread: u32) {
     if let Some(MarkPlace(place)) = words.marks().claim(thread, |_| true) {
         words.level.fetch_add(1 << (8 * place), Ordering::Relaxed);
@@ -75,7 +78,7 @@ fn claim(words: &Words, thread: u32) {
 }
 
 #[test]
-fn no_place_is_two_threads_at_once() {
+fn mark_is_claimed_by_one_thread() {
     parties(4, Words::begin, [|words| claim(words, 2048), |words| claim(words, 4096)], |words| {
         assert_eq!(words.level.load(Ordering::Relaxed), 1 | 1 << 8);
     });

@@ -1,16 +1,15 @@
-//! What the model checker proves of the words that programs and the daemon share.
+//! Loom models of the words shared by programs and the daemon
+//! ([decision 56](../../../../../../docs/decisions/0056-loom-models-of-the-shared-file-table.md)).
 //!
-//! The kernel's part is under a lock of its own, as it is in the kernel: what it has of a file, and who has which file open.
+//! The kernel's state is under a lock, as in the kernel.
 
 mod attributes;
 mod file;
-#[path = "resident_state.rs"]
-mod housed;
 mod marks;
+mod owner;
+mod resident_state;
 mod served;
 mod unlisted;
-#[path = "owner.rs"]
-mod whose;
 
 use loom::model::Builder;
 use loom::sync::Arc;
@@ -21,13 +20,12 @@ use crate::table::key::FileKey;
 
 const KEY: FileKey = FileKey { device: 7, inode: 5, born_ns: 1 };
 
-/// Has the checker know that what is in these words was stored before anybody else looks: it has loads by SeqCst see the last store by SeqCst, if none was of
-/// another kind since.
+/// Makes earlier stores visible to all: loom's SeqCst loads see the last SeqCst store if no other store followed.
 fn settle<'a>(words: impl IntoIterator<Item = &'a AtomicU64>) {
     words.into_iter().for_each(|word| word.store(word.load(Ordering::Relaxed), Ordering::SeqCst));
 }
 
-/// All interleavings of some parties with at most so many switches that no thread asked for, and what must hold once all are done.
+/// Runs all interleavings of some threads with a bounded number of preemptions, then `check`.
 fn parties<T: Send + Sync + 'static, const PARTIES: usize>(
     switches: usize,
     begin: fn() -> T,

@@ -1,127 +1,127 @@
-//! The position of a file at home is taken while others move it.
+//! Taking the position of a DAX-resident file while calls move it.
 
-use crate::resident::{HOME_WORDS, Home, HomePlace, HomeWords, Resident};
+use crate::resident::{RESIDENT_WORDS, ResidentFile, ResidentIo, ResidentPlace, ResidentWords};
 use byway_tdm_region::Interleaved;
 use loom::sync::Mutex;
 
 use super::parties;
 use crate::table::atomic::{AtomicU64, Ordering};
-use crate::table::housed::{HOUSED_WORDS, Housed};
+use crate::table::resident_state::{RESIDENT_STATE_WORDS, ResidentState};
 
-/// What a write writes.
+/// What a write stores.
 const WORD: u64 = 9;
 
-/// A file at home, of no bytes, whose position is at its beginning.
+/// An empty DAX-resident file at position 0.
 struct File {
-    home: [AtomicU64; HOME_WORDS],
-    housed: [AtomicU64; HOUSED_WORDS],
+    resident: [AtomicU64; RESIDENT_WORDS],
+    resident_state: [AtomicU64; RESIDENT_STATE_WORDS],
     memory: Interleaved,
     lock: Mutex<()>,
-    /// Size and position, as they were taken.
+    /// Size and position as taken.
     taken: [AtomicU64; 2],
-    /// What its program was told.
-    told: Mutex<Vec<Told>>,
+    /// Results of the program's calls.
+    reported: Mutex<Vec<Outcome>>,
 }
 
-/// What came of a call at the position.
+/// Result of a call at the position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
-    /// It is done.
+enum Outcome {
+    /// Done.
     Done,
-    /// It is to be done by the kernel, at the position.
+    /// Left to the kernel, at the position.
     Here,
-    /// It is to be done by the kernel, at an offset: the position has moved on.
+    /// Left to the kernel at an offset; the position has advanced.
     Claimed(u64),
 }
 
 impl File {
     fn begin() -> Self {
         let file = Self {
-            home: Default::default(),
-            housed: Default::default(),
+            resident: Default::default(),
+            resident_state: Default::default(),
             memory: Interleaved::new(192),
             lock: Mutex::new(()),
             taken: Default::default(),
-            told: Mutex::default(),
+            reported: Mutex::default(),
         };
-        file.home_words().begin(0);
+        file.resident_words().begin(0);
         file
     }
 
-    fn home_words(&self) -> HomeWords<'_> {
-        HomeWords::new(&self.home)
+    fn resident_words(&self) -> ResidentWords<'_> {
+        ResidentWords::new(&self.resident)
     }
 
-    fn housed(&self) -> Housed<'_> {
-        Housed(&self.housed)
+    fn resident_state(&self) -> ResidentState<'_> {
+        ResidentState(&self.resident_state)
     }
 
     fn resident(&self) -> Resident<'_, Interleaved> {
-        let place = HomePlace { at: 0, len_bytes: 192, identity: 3 };
-        Resident::new(Home::new(&self.memory, place).expect("a place"), self.home_words())
+        let place = ResidentPlace { at: 0, len_bytes: 192, identity: 3 };
+        Resident::new(ResidentFile::new(&self.memory, place).expect("a place"), self.resident_words())
     }
 
-    /// A program writes at the position.
+    /// Writes at the position.
     fn write(&self) {
-        let told = self.write_at_home();
-        self.told.lock().expect("a lock").push(told);
+        let reported = self.write_resident();
+        self.reported.lock().expect("a lock").push(reported);
     }
 
-    fn write_at_home(&self) -> Told {
-        let _held = self.lock.lock().expect("a lock");
-        if self.home_words().is_closed() {
-            return Told::Here;
+    fn write_resident(&self) -> Outcome {
+        let _guard = self.lock.lock().expect("a lock");
+        if self.resident_words().is_closed() {
+            return Outcome::Here;
         }
         self.resident().enter();
-        let Some(at) = self.housed().advance(8) else { return Told::Here };
+        let Some(at) = self.resident_state().advance(8) else { return Outcome::Here };
         match self.resident().write(at, 8, &mut &WORD.to_le_bytes()[..]) {
-            Ok(()) => Told::Done,
-            Err(_) if self.housed().retreat(8) => Told::Here,
-            Err(_) => Told::Claimed(at),
+            Ok(()) => Outcome::Done,
+            Err(_) if self.resident_state().retreat(8) => Outcome::Here,
+            Err(_) => Outcome::Claimed(at),
         }
     }
 
-    /// A program writes to the end.
+    /// Appends.
     fn append(&self) {
-        let told = self.append_at_home();
-        self.told.lock().expect("a lock").push(told);
+        let reported = self.append_resident();
+        self.reported.lock().expect("a lock").push(reported);
     }
 
-    fn append_at_home(&self) -> Told {
-        let _held = self.lock.lock().expect("a lock");
-        if self.home_words().is_closed() {
-            return Told::Here;
+    fn append_resident(&self) -> Outcome {
+        let _guard = self.lock.lock().expect("a lock");
+        if self.resident_words().is_closed() {
+            return Outcome::Here;
         }
         self.resident().enter();
         let at = self.resident().claim(8).expect("room");
-        self.housed().set_position(at + 8);
+        self.resident_state().set_position(at + 8);
         match self.resident().write_claimed(at, 8, &mut &WORD.to_le_bytes()[..]) {
-            Ok(()) => Told::Done,
-            Err(_) => Told::Here,
+            Ok(()) => Outcome::Done,
+            Err(_) => Outcome::Here,
         }
     }
 
-    /// A program reads at the position.
+    /// Reads at the position.
     fn read(&self) {
-        let _held = self.lock.lock().expect("a lock");
-        let told = self.housed().advance(8).map_or(Told::Here, |_| Told::Done);
-        self.told.lock().expect("a lock").push(told);
+        let _guard = self.lock.lock().expect("a lock");
+        let reported = self.resident_state().advance(8).map_or(Outcome::Here, |_| Outcome::Done);
+        self.reported.lock().expect("a lock").push(reported);
     }
 
-    /// Its program moves the position.
+    /// Seeks.
     fn seek(&self) {
-        let _held = self.lock.lock().expect("a lock");
-        let told = match self.housed().seek(|_| Ok::<u64, ()>(64)) {
-            Ok(Some(_)) => Told::Done,
-            _ => Told::Here,
+        let _guard = self.lock.lock().expect("a lock");
+        let reported = match self.resident_state().seek(|_| Ok::<u64, ()>(64)) {
+            Ok(Some(_)) => Outcome::Done,
+            _ => Outcome::Here,
         };
-        self.told.lock().expect("a lock").push(told);
+        self.reported.lock().expect("a lock").push(reported);
     }
 
-    /// Somebody brings it below.
+    /// Demotes the file.
     fn leave(&self) {
-        let size_bytes = self.home_words().close();
-        let position = self.housed().take_position();
+        let size_bytes = self.resident_words().close();
+        let position = self.resident_state().take_position();
         self.taken[0].store(size_bytes, Ordering::Relaxed);
         self.taken[1].store(position, Ordering::Relaxed);
     }
@@ -130,57 +130,57 @@ impl File {
         [0, 1].map(|i: usize| self.taken[i].load(Ordering::Relaxed))
     }
 
-    fn told(&self) -> Vec<Told> {
-        self.told.lock().expect("a lock").clone()
+    fn reported(&self) -> Vec<Outcome> {
+        self.reported.lock().expect("a lock").clone()
     }
 
-    /// The kernel does what is left to it: its writes each lie where nothing else is, and behind all of them is the position.
+    /// The kernel's repeated writes do not overlap others, and the position is behind all.
     fn check_writes(&self) {
         let [size_bytes, mut position] = self.taken();
         let mut written: Vec<u64> = (0..size_bytes / 8).map(|word| word * 8).collect();
-        for told in self.told() {
-            match told {
-                Told::Done => {}
-                Told::Claimed(at) => written.push(at),
-                Told::Here => {
+        for reported in self.reported() {
+            match reported {
+                Outcome::Done => {}
+                Outcome::Claimed(at) => written.push(at),
+                Outcome::Here => {
                     written.push(position);
                     position += 8;
                 }
             }
         }
         written.sort_unstable();
-        let expected: Vec<u64> = (0..self.told().len() as u64).map(|word| word * 8).collect();
-        assert_eq!((written, position), (expected, self.told().len() as u64 * 8));
+        let expected: Vec<u64> = (0..self.reported().len() as u64).map(|word| word * 8).collect();
+        assert_eq!((written, position), (expected, self.reported().len() as u64 * 8));
     }
 }
 
 #[test]
-fn a_write_at_the_position_is_made_once_and_where_it_was_to_be() {
+fn write_at_the_position_is_made_once_in_place() {
     parties(4, File::begin, [File::leave, File::write], File::check_writes);
     parties(3, File::begin, [File::leave, File::write, File::write], File::check_writes);
 }
 
 #[test]
-fn an_append_that_is_over_has_moved_the_position_that_is_taken() {
-    parties(4, File::begin, [File::leave, File::append], |file| match file.told()[..] {
-        // The kernel's append moves it from wherever it is.
-        [Told::Here] => assert_eq!(file.taken()[0], 0),
+fn ended_append_has_moved_the_taken_position() {
+    parties(4, File::begin, [File::leave, File::append], |file| match file.reported()[..] {
+        // The kernel's append moves the position from anywhere.
+        [Outcome::Here] => assert_eq!(file.taken()[0], 0),
         _ => assert_eq!(file.taken(), [8, 8]),
     });
 }
 
 #[test]
-fn a_read_is_in_the_position_that_is_taken_or_is_told_that_it_is_not() {
+fn read_moves_the_taken_position_or_fails() {
     parties(4, File::begin, [File::leave, File::read], |file| {
-        let is_done = file.told() == [Told::Done];
+        let is_done = file.reported() == [Outcome::Done];
         assert_eq!(file.taken()[1], if is_done { 8 } else { 0 });
     });
 }
 
 #[test]
-fn a_seek_is_in_the_position_that_is_taken_or_is_told_that_it_is_not() {
+fn seek_moves_the_taken_position_or_fails() {
     parties(4, File::begin, [File::leave, File::seek], |file| {
-        let is_done = file.told() == [Told::Done];
+        let is_done = file.reported() == [Outcome::Done];
         assert_eq!(file.taken()[1], if is_done { 64 } else { 0 });
     });
 }

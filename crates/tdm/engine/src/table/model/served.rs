@@ -1,11 +1,11 @@
-//! A file goes from one level to another while it is written and synced.
+//! Level changes while a file is written and synced.
 
 use super::file::File;
 use super::parties;
 use crate::table::level::Why;
 
 #[test]
-fn a_write_at_pass_that_a_log_overtook_is_acknowledged_by_a_real_sync_that_covers_it() {
+fn pass_write_overtaken_by_a_log_needs_a_real_sync() {
     let absorb_and_sync = |file: &File| {
         file.absorb(1);
         file.sync();
@@ -20,7 +20,7 @@ fn a_write_at_pass_that_a_log_overtook_is_acknowledged_by_a_real_sync_that_cover
 }
 
 #[test]
-fn a_write_at_pass_that_a_log_and_another_s_sync_overtook_is_acknowledged_by_a_real_sync() {
+fn pass_write_overtaken_by_a_log_and_a_sync_needs_a_real_sync() {
     let absorb = |file: &File| {
         file.absorb(1);
     };
@@ -28,14 +28,14 @@ fn a_write_at_pass_that_a_log_and_another_s_sync_overtook_is_acknowledged_by_a_r
 }
 
 #[test]
-fn what_is_written_and_synced_while_a_file_is_let_go_is_kept() {
-    parties(4, File::begin_absorbed, [File::write_and_sync, File::let_go], File::check);
+fn write_synced_during_a_release_is_durable() {
+    parties(4, File::begin_absorbed, [File::write_and_sync, File::release], File::check);
 }
 
 #[test]
-fn what_is_written_and_synced_while_a_file_gets_another_log_is_kept() {
+fn write_synced_during_a_change_of_logs_is_durable() {
     let absorb_anew = |file: &File| {
-        file.let_go();
+        file.release();
         file.absorb(2);
         file.sync();
     };
@@ -43,18 +43,18 @@ fn what_is_written_and_synced_while_a_file_gets_another_log_is_kept() {
 }
 
 #[test]
-fn who_syncs_past_the_lock_ends_no_log_that_the_file_got_meanwhile() {
+fn bypassing_sync_does_not_end_a_newer_log() {
     let absorb_anew = |file: &File| {
-        file.let_go();
+        file.release();
         file.absorb(2);
         file.sync();
         file.write_and_sync();
     };
-    parties(3, File::begin_absorbed, [File::sync_past, absorb_anew], File::check);
+    parties(3, File::begin_absorbed, [File::sync_in_bypass, absorb_anew], File::check);
 }
 
 #[test]
-fn what_is_written_unseen_behind_a_bar_is_kept_by_whoever_syncs_it() {
+fn unrecorded_write_after_a_bar_is_durable_after_any_sync() {
     let bar_and_write = |file: &File| {
         file.served().bar(Why::Mapped);
         let write = file.write_below();

@@ -1,4 +1,4 @@
-//! Files are left out while halves change places, and while they get entries.
+//! Adding files to the filter while its halves swap, and while entries are made.
 
 use loom::sync::Mutex;
 
@@ -8,28 +8,28 @@ use super::file::File;
 use super::{KEY, parties, settle};
 use crate::table::atomic::AtomicU64;
 use crate::table::level::Why;
+use crate::table::owner::Owner;
 use crate::table::unlisted::{HALF_WORDS, Half, Unlisted};
-use crate::table::whose::Whose;
 
 #[derive(Default)]
 struct Words {
-    turns: AtomicU64,
+    generation: AtomicU64,
     counts: [AtomicU64; 2],
     bits: [[AtomicU64; HALF_WORDS]; 2],
-    /// Who has which file open, as the system says.
+    /// Which process has which file open.
     open: Mutex<Vec<u64>>,
 }
 
 impl Words {
     fn begin() -> Self {
         let words = Self::default();
-        settle([&words.turns].into_iter().chain(words.bits.iter().flatten()));
+        settle([&words.generation].into_iter().chain(words.bits.iter().flatten()));
         words
     }
 
     fn unlisted(&self) -> Unlisted<'_> {
         let half = |i: usize| Half { count: &self.counts[i], bits: &self.bits[i] };
-        Unlisted::new(&self.turns, [half(0), half(1)])
+        Unlisted::new(&self.generation, [half(0), half(1)])
     }
 
     fn open_and_add(&self, inode: u64) {
@@ -54,15 +54,15 @@ impl Words {
 }
 
 #[test]
-fn no_file_is_forgotten_that_is_added_while_halves_change_places() {
+fn filter_keeps_a_file_added_during_a_swap() {
     let add = |words: &Words| words.open_and_add(KEY.inode);
     parties(3, Words::begin, [Words::look_twice, add], Words::check);
     let add_another = |words: &Words| words.open_and_add(6);
     parties(2, Words::begin, [Words::look_twice, add, add_another], Words::check);
 }
 
-/// A file that gets an entry, on a board that leaves it out.
-struct Board {
+/// A file that gets an entry while the filter takes it.
+struct FileTable {
     words: Words,
     key: [AtomicU64; 3],
     opened: AtomicU64,
@@ -70,7 +70,7 @@ struct Board {
     file: File,
 }
 
-impl Board {
+impl FileTable {
     fn begin() -> Self {
         Self {
             words: Words::begin(),
@@ -81,39 +81,39 @@ impl Board {
         }
     }
 
-    fn whose(&self) -> Whose<'_> {
-        Whose { key: &self.key, opened: &self.opened, place: &self.place }
+    fn owner(&self) -> Owner<'_> {
+        Owner { key: &self.key, opened: &self.opened, place: &self.place }
     }
 
-    /// Somebody opens it without an entry.
+    /// Opens the file without an entry.
     fn leave_out(&self) {
         self.words.unlisted().leave_out(KEY.inode, || {
-            if self.whose().key() == Some(KEY) {
-                self.file.served().bar(Why::BoardFull);
+            if self.owner().key() == Some(KEY) {
+                self.file.served().bar(Why::TableFull);
             }
         });
     }
 
-    /// Somebody else makes one, and has the daemon absorb it.
+    /// Another thread makes an entry, and the daemon absorbs the file.
     fn make_and_absorb(&self) {
-        self.whose().become_of(KEY);
-        assert!(self.whose().open_as(KEY, 0));
+        self.owner().become_of(KEY);
+        assert!(self.owner().open_as(KEY, 0));
         if !self.words.unlisted().has(KEY.inode) {
             self.file.absorb(1);
         }
     }
 
     fn check(&self) {
-        let standing = self.file.served().standing();
-        assert!(standing.is_barred || standing.level == Level::Pass, "{standing:?}");
+        let level_state = self.file.served().level_state();
+        assert!(level_state.is_barred || level_state.level == Level::Pass, "{level_state:?}");
     }
 }
 
 #[test]
-fn who_leaves_a_file_out_and_who_has_it_absorbed_see_each_other() {
-    parties(3, Board::begin, [Board::leave_out, Board::make_and_absorb], |board| {
-        let is_left_out = board.words.unlisted().has(KEY.inode);
+fn filtering_and_absorbing_threads_see_each_other() {
+    parties(3, FileTable::begin, [FileTable::leave_out, FileTable::make_and_absorb], |file_table| {
+        let is_left_out = file_table.words.unlisted().has(KEY.inode);
         assert!(is_left_out);
-        board.check();
+        file_table.check();
     });
 }

@@ -1,11 +1,11 @@
 //! A daemon that says when it serves, and ends with its standard input.
 
 use byway_tdm_daemon::Daemon;
-use byway_tdm_tests::Keeper;
+use byway_tdm_tests::DaemonProcess;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let daemon = match Daemon::start(Keeper::options(&arguments)) {
+    let daemon = match Daemon::start(DaemonProcess::options(&arguments)) {
         Ok(daemon) => daemon,
         Err(error) => {
             eprintln!("{error}");

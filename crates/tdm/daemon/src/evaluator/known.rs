@@ -1,4 +1,4 @@
-//! A file that is judged, as the judge knows it.
+//! What the evaluator knows of a file.
 
 use byway_tdm_engine::table::{Counted, Entry, Level, Why};
 
@@ -7,24 +7,24 @@ use byway_tdm_engine::table::{Counted, Entry, Level, Why};
 pub(super) struct Known {
     pub(super) syncs: u64,
     pub(super) synced_ns: u64,
-    /// The policy has it.
-    pub(super) is_judged: bool,
-    /// Its path was told, and the rule for it.
+    /// The policy has the file.
+    pub(super) is_evaluated: bool,
+    /// Its path and the rule for it are known.
     pub(super) is_named: bool,
-    /// It is to be absorbed, or to come home, as soon as it is handed over.
+    /// Level to which it moves once it is handed over.
     pub(super) due: Option<Level>,
-    /// It was, and is being absorbed.
+    /// Handed over, and being absorbed.
     pub(super) is_handed_over: bool,
-    /// Its size, once it is absorbed.
+    /// Its size in bytes, once absorbed.
     pub(super) size_bytes: u64,
-    /// Since when the board says so.
+    /// Since when it is flagged as wanted, in ns.
     pub(super) wanted_ns: Option<u64>,
     /// Why it could not be absorbed.
     pub(super) refused: Option<Why>,
 }
 
 impl Known {
-    /// Has its next sync hand it over, to go to that level.
+    /// Flags the file as wanted at that level: its next sync hands it over.
     pub(super) fn want(&mut self, now_ns: u64, entry: &Entry<'_>, to: Level) {
         if self.wanted_ns.is_some() {
             return;
@@ -32,15 +32,15 @@ impl Known {
         self.wanted_ns = Some(now_ns);
         let counters = entry.counters();
         if to == Level::Dax {
-            counters.set(Counted::HomeAgainNs, 0);
-            entry.housed().wish(true);
+            counters.set(Counted::PromotionRetryNs, 0);
+            entry.resident_state().request_promotion(true);
         } else {
             counters.set(Counted::AskAgainNs, 0);
             counters.set(Counted::Wanted, 1);
         }
     }
 
-    /// Takes that back.
+    /// Clears that flag.
     pub(super) fn unwant(&mut self, entry: &Entry<'_>) {
         if self.wanted_ns.take().is_some() {
             entry.counters().set(Counted::Wanted, 0);

@@ -1,10 +1,10 @@
-//! Made-up counters and times, and a clock that nobody waits for.
+//! Evaluation of made-up counters and times, on a clock of the test's own.
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;
 
 use byway_sys::Mapping;
-use byway_tdm_engine::table::{BOARD_BYTES, FileKey};
+use byway_tdm_engine::table::{FILE_TABLE_BYTES, FileKey};
 
 use super::*;
 
@@ -12,10 +12,10 @@ const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
 const LOG_BYTES: u64 = 1 << 20;
 
-/// Logs that have room.
+/// Logs that fit.
 const ROOMS: u64 = 8;
 
-/// What a program does with a file in a tenth of a second, and what that takes.
+/// Calls of a program in 100 ms, and their times.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     syncs: u64,
@@ -36,42 +36,42 @@ const LOG: Load = Load {
     level_write_ns: 200,
 };
 
-/// A board, a judge, and a clock of our own.
+/// A shared file table, an evaluator and a clock.
 struct Court {
-    board: Board,
-    judge: Judge,
+    file_table: FileTable,
+    evaluator: Evaluator,
     now_ns: u64,
-    /// Of each file.
+    /// Size of each file.
     size_bytes: u64,
     left: Vec<Leave>,
 }
 
 impl Court {
     fn new(rules: &str) -> Self {
-        Self::with_homes(0, rules)
+        Self::with_resident_files(0, rules)
     }
 
-    /// With room for homes by merit.
-    fn with_homes(homes_bytes: u64, rules: &str) -> Self {
-        let board = Board::make(Mapping::anonymous(BOARD_BYTES).unwrap()).unwrap();
-        let rooms = Rooms { logs_bytes: ROOMS * LOG_BYTES, log_bytes: LOG_BYTES, homes_bytes };
-        let judge = Judge::new(rooms, Rules::parse(rules).unwrap(), true);
-        Self { board, judge, now_ns: 100 * SECOND, size_bytes: 1000, left: Vec::new() }
+    /// With room for files promoted by measured benefit.
+    fn with_resident_files(resident_bytes: u64, rules: &str) -> Self {
+        let file_table = FileTable::make(Mapping::anonymous(FILE_TABLE_BYTES).unwrap()).unwrap();
+        let rooms = Rooms { logs_bytes: ROOMS * LOG_BYTES, log_bytes: LOG_BYTES, resident_bytes };
+        let evaluator = Evaluator::new(rooms, Rules::parse(rules).unwrap(), true);
+        Self { file_table, evaluator, now_ns: 100 * SECOND, size_bytes: 1000, left: Vec::new() }
     }
 
     fn file(&self, inode: u64) -> Entry<'_> {
-        self.board.find_or_make(FileKey { device: 1, inode, born_ns: 1 }).unwrap().unwrap()
+        self.file_table.find_or_make(FileKey { device: 1, inode, born_ns: 1 }).unwrap().unwrap()
     }
 
     fn level(&self, inode: u64) -> Level {
-        self.file(inode).standing().level
+        self.file(inode).level_state().level
     }
 
     fn is_wanted(&self, inode: u64) -> bool {
         self.file(inode).counters().get(Counted::Wanted) != 0
     }
 
-    /// A tenth of a second of a load, which its program hands over where the board asks for it; then a look.
+    /// Runs a load in steps of 100 ms. The program hands its file over when it is wanted; then all files are evaluated.
     fn work(&mut self, inode: u64, load: Load, seconds: u64) {
         for _ in 0..10 * seconds {
             self.now_ns += 100 * MS;
@@ -79,8 +79,8 @@ impl Court {
             if self.is_wanted(inode) {
                 let _ = self.ask(inode);
             }
-            if self.file(inode).housed().is_wished() && self.level(inode) != Level::Dax {
-                self.come_home(inode, Ok(()));
+            if self.file(inode).resident_state().is_promotion_requested() && self.level(inode) != Level::Dax {
+                self.promote_if_requested(inode, Ok(()));
             }
             self.look();
         }
@@ -105,16 +105,16 @@ impl Court {
         }
     }
 
-    /// A program asks, and the daemon does what is said.
+    /// A program asks, and the daemon does what the evaluator answers.
     fn ask(&mut self, inode: u64) -> Result<(), Why> {
         let mut result = self.asked(inode);
         if result == Err(Why::NoRoom) {
-            let leaving = self.judge.begin_decided(self.now_ns, &self.board);
+            let leaving = self.evaluator.begin_decided(self.now_ns, &self.file_table);
             self.all_leave(leaving);
             result = self.asked(inode);
         }
-        let entry = self.board.find(FileKey { device: 1, inode, born_ns: 1 }).unwrap();
-        self.judge.answered(self.now_ns, &entry, Level::Absorb, result);
+        let entry = self.file_table.find(FileKey { device: 1, inode, born_ns: 1 }).unwrap();
+        self.evaluator.answered(self.now_ns, &entry, Level::Absorb, result);
         if result.is_ok() {
             entry.move_to(Level::Absorb, Why::Earned);
         }
@@ -123,63 +123,63 @@ impl Court {
 
     fn asked(&mut self, inode: u64) -> Result<(), Why> {
         let path = PathBuf::from(format!("/files/{inode}"));
-        let entry = self.board.find(FileKey { device: 1, inode, born_ns: 1 }).unwrap();
-        self.judge.asked(self.now_ns, &self.board, &entry, &path)
+        let entry = self.file_table.find(FileKey { device: 1, inode, born_ns: 1 }).unwrap();
+        self.evaluator.asked(self.now_ns, &self.file_table, &entry, &path)
     }
 
-    /// A program asks for its file to come home, which comes to that.
-    fn come_home(&mut self, inode: u64, came: Result<(), Why>) {
-        let entry = self.board.find(FileKey { device: 1, inode, born_ns: 1 }).unwrap();
+    /// A program asks for the promotion of its file, with this result.
+    fn promote_if_requested(&mut self, inode: u64, came: Result<(), Why>) {
+        let entry = self.file_table.find(FileKey { device: 1, inode, born_ns: 1 }).unwrap();
         let room_bytes = (2 * self.size_bytes).next_multiple_of(LOG_BYTES);
-        let may_return = self.judge.may_return(entry.index(), room_bytes);
+        let may_return = self.evaluator.may_return(entry.index(), room_bytes);
         let came = if may_return { came } else { Err(Why::NoRoom) };
         if came.is_ok() {
-            entry.move_to(Level::Dax, Why::LevelIsHome);
-            entry.home_words().begin(self.size_bytes);
+            entry.move_to(Level::Dax, Why::InDeviceMemory);
+            entry.resident_words().begin(self.size_bytes);
         }
-        self.judge.answered(self.now_ns, &entry, Level::Dax, came);
+        self.evaluator.answered(self.now_ns, &entry, Level::Dax, came);
     }
 
-    /// A file is at home no more.
+    /// Demotes a DAX-resident file.
     fn goes_below(&mut self, inode: u64, why: Why) {
-        let entry = self.board.find(FileKey { device: 1, inode, born_ns: 1 }).unwrap();
+        let entry = self.file_table.find(FileKey { device: 1, inode, born_ns: 1 }).unwrap();
         entry.move_to(Level::Pass, why);
-        self.judge.left(self.now_ns, &entry, why);
+        self.evaluator.left(self.now_ns, &entry, why);
     }
 
     fn look(&mut self) {
         let size_bytes = self.size_bytes;
-        let leaving = self.judge.look(self.now_ns, &self.board, |_| Some(size_bytes));
+        let leaving = self.evaluator.look(self.now_ns, &self.file_table, |_| Some(size_bytes));
         self.all_leave(leaving);
     }
 
     fn all_leave(&mut self, leaving: Vec<Leave>) {
-        for leave in leaving {
-            let entry = self.board.entry(leave.entry).unwrap();
-            entry.move_to(Level::Pass, leave.why);
-            self.judge.left(self.now_ns, &entry, leave.why);
-            self.left.push(leave);
+        for end_residency in leaving {
+            let entry = self.file_table.entry(end_residency.entry).unwrap();
+            entry.move_to(Level::Pass, end_residency.why);
+            self.evaluator.left(self.now_ns, &entry, end_residency.why);
+            self.left.push(end_residency);
         }
     }
 
     fn whys(&self) -> Vec<Why> {
-        self.left.iter().map(|leave| leave.why).collect()
+        self.left.iter().map(|end_residency| end_residency.why).collect()
     }
 }
 
 #[test]
-fn a_file_that_asks_in_a_burst_of_syncs_is_absorbed_there_and_then() {
+fn file_asking_in_a_burst_of_syncs_is_absorbed_at_once() {
     let mut court = Court::new("");
     court.look();
     court.now_ns += 20 * MS;
     court.count(1, Load { syncs: 3, writes: 3, ..LOG });
     assert_eq!(court.ask(1), Ok(()));
-    let told = court.judge.explain(court.now_ns, court.file(1).index()).unwrap();
-    assert!(told.to_string().contains("a log that begins: 3 syncs in 2 ms"), "{told}");
+    let reported = court.evaluator.explain(court.now_ns, court.file(1).index()).unwrap();
+    assert!(reported.to_string().contains("a log that begins: 3 syncs in 2 ms"), "{reported}");
 }
 
 #[test]
-fn a_file_that_is_synced_steadily_and_never_asks_is_wanted_and_absorbed_once_it_is_handed_over() {
+fn steadily_synced_file_is_wanted_and_absorbed_when_handed_over() {
     let mut court = Court::new("");
     court.work(1, Load { syncs: 1, ..LOG }, 20);
     assert_eq!(court.level(1), Level::Absorb);
@@ -187,7 +187,7 @@ fn a_file_that_is_synced_steadily_and_never_asks_is_wanted_and_absorbed_once_it_
 }
 
 #[test]
-fn a_file_that_nobody_hands_over_is_not_wanted_for_ever_and_wanted_again_later() {
+fn wanted_file_not_handed_over_is_dropped_and_wanted_again_later() {
     let mut court = Court::new("");
     let (mut wanted, mut times) = (false, 0);
     for _ in 0..600 {
@@ -202,7 +202,7 @@ fn a_file_that_nobody_hands_over_is_not_wanted_for_ever_and_wanted_again_later()
 }
 
 #[test]
-fn a_log_that_begins_has_the_room_that_is_kept_for_files_which_nobody_hands_over() {
+fn new_log_gets_the_room_of_files_not_handed_over() {
     let mut court = Court::new("");
     let awaited = 1..=ROOMS;
     for _ in 0..30 {
@@ -215,14 +215,14 @@ fn a_log_that_begins_has_the_room_that_is_kept_for_files_which_nobody_hands_over
     court.now_ns += 20 * MS;
     court.count(first, Load { syncs: 3, writes: 3, ..LOG });
     assert_eq!(court.ask(first), Ok(()));
-    // Those that are handed over all the same have what is left.
+    // Files that are handed over late get the room left.
     court.now_ns += 20 * MS;
     let came = awaited.filter(|inode| court.ask(*inode).is_ok()).count() as u64;
     assert_eq!(came, ROOMS - 1);
 }
 
 #[test]
-fn room_that_is_kept_for_a_file_by_order_or_that_is_being_absorbed_is_no_other_s() {
+fn room_of_a_pinned_or_moving_file_is_not_reassigned() {
     let mut court = Court::new("absorb /files/1");
     for _ in 0..30 {
         court.now_ns += 100 * MS;
@@ -236,7 +236,7 @@ fn room_that_is_kept_for_a_file_by_order_or_that_is_being_absorbed_is_no_other_s
 }
 
 #[test]
-fn a_log_that_begins_has_the_room_of_one_that_has_stopped_at_once_however_busy_that_was() {
+fn new_log_displaces_a_stopped_log_at_once() {
     let mut court = Court::new("");
     (1..=ROOMS).for_each(|inode| court.work(inode, Load { syncs: 6000, writes: 6000, ..LOG }, 3));
     assert!((1..=ROOMS).all(|inode| court.level(inode) == Level::Absorb));
@@ -245,12 +245,12 @@ fn a_log_that_begins_has_the_room_of_one_that_has_stopped_at_once_however_busy_t
     court.count(late, Load { syncs: 3, writes: 3, ..LOG });
     assert_eq!(court.ask(late), Ok(()));
     assert_eq!(court.whys(), [Why::Displaced]);
-    let told = court.judge.explain(court.now_ns, court.left[0].entry).unwrap().to_string();
-    assert!(told.contains("nobody had used it for"), "{told}");
+    let reported = court.evaluator.explain(court.now_ns, court.left[0].entry).unwrap().to_string();
+    assert!(reported.contains("no program had used it for"), "{reported}");
 }
 
 #[test]
-fn logs_that_are_written_keep_their_room_from_one_that_begins_as_busy() {
+fn active_logs_are_not_displaced_by_an_equally_busy_new_log() {
     let mut court = Court::new("");
     let all_work = |court: &mut Court, seconds: u64| {
         for _ in 0..10 * seconds {
@@ -273,7 +273,7 @@ fn logs_that_are_written_keep_their_room_from_one_that_begins_as_busy() {
 }
 
 #[test]
-fn a_log_that_was_closed_is_wanted_no_more_however_busy_it_was() {
+fn closed_log_is_not_wanted() {
     let mut court = Court::new("");
     court.work(1, Load { syncs: 100, ..LOG }, 5);
     assert_eq!(court.level(1), Level::Absorb);
@@ -286,7 +286,7 @@ fn a_log_that_was_closed_is_wanted_no_more_however_busy_it_was() {
 }
 
 #[test]
-fn a_file_that_is_synced_no_more_is_let_go_in_some_minutes_and_absorbed_again_when_it_is() {
+fn idle_file_is_demoted_in_minutes_and_absorbed_again_when_synced() {
     let mut court = Court::new("");
     court.work(1, LOG, 30);
     assert_eq!(court.level(1), Level::Absorb);
@@ -299,14 +299,14 @@ fn a_file_that_is_synced_no_more_is_let_go_in_some_minutes_and_absorbed_again_wh
 }
 
 #[test]
-fn a_file_of_which_a_sync_costs_nothing_below_is_never_absorbed() {
+fn file_with_free_syncs_is_never_absorbed() {
     let mut court = Court::new("");
     court.work(1, Load { lower_sync_ns: 90, ..LOG }, 60);
     assert_eq!((court.level(1), court.is_wanted(1)), (Level::Pass, false));
 }
 
 #[test]
-fn a_file_that_is_slower_absorbed_than_below_is_let_go_and_not_tried_again_soon() {
+fn file_slower_at_absorb_is_demoted_and_backs_off() {
     let mut court = Court::new("");
     court.work(1, LOG, 5);
     assert_eq!(court.level(1), Level::Absorb);
@@ -320,7 +320,7 @@ fn a_file_that_is_slower_absorbed_than_below_is_let_go_and_not_tried_again_soon(
 }
 
 #[test]
-fn long_writes_between_few_syncs_are_never_absorbed() {
+fn file_with_long_writes_between_syncs_is_never_absorbed() {
     let mut court = Court::new("");
     let mixed = Load { syncs: 1, writes: 64, write_bytes: 1 << 20, lower_sync_ns: 4 * MS, ..LOG };
     court.work(1, mixed, 60);
@@ -330,12 +330,12 @@ fn long_writes_between_few_syncs_are_never_absorbed() {
 }
 
 #[test]
-fn a_pinned_file_stays_however_seldom_it_is_synced_and_one_that_is_kept_out_stays_out() {
+fn pinned_file_stays_and_excluded_file_stays_out() {
     let mut court = Court::new("");
     court.count(1, LOG);
     let index = court.file(1).index();
     let order = |court: &mut Court, order| {
-        court.judge.order(court.now_ns, &court.board.entry(index).unwrap(), order);
+        court.evaluator.order(court.now_ns, &court.file_table.entry(index).unwrap(), order);
     };
     order(&mut court, Some(Order::Pin(Level::Absorb)));
     assert_eq!(court.ask(1), Ok(()));
@@ -348,7 +348,7 @@ fn a_pinned_file_stays_however_seldom_it_is_synced_and_one_that_is_kept_out_stay
 }
 
 #[test]
-fn rules_hold_for_files_as_soon_as_their_names_are_told() {
+fn rule_applies_once_the_files_path_is_known() {
     let mut court = Court::new("never /files/1\nabsorb /files/2");
     court.work(1, LOG, 30);
     assert_eq!(court.level(1), Level::Pass);
@@ -359,35 +359,38 @@ fn rules_hold_for_files_as_soon_as_their_names_are_told() {
     assert_eq!(court.level(2), Level::Absorb);
 }
 
-/// A log that is worth a home: absorbed, a write and a sync take 1.2 µs together.
+/// A log worth promoting: a write and a sync take 1.2 µs at ABSORB.
 const BUSY: Load = Load { syncs: 100, writes: 100, ..LOG };
 
-/// The same at home.
-const AT_HOME: Load = Load { level_sync_ns: 300, level_write_ns: 150, ..BUSY };
+/// The same load at DAX.
+const IN_DEVICE_MEMORY: Load = Load { level_sync_ns: 300, level_write_ns: 150, ..BUSY };
 
 #[test]
-fn a_busy_log_comes_home_by_merit_alone_once_it_was_absorbed_and_stays() {
-    let mut court = Court::with_homes(4 * LOG_BYTES, "");
+fn busy_absorbed_log_is_promoted_by_measured_benefit_and_stays() {
+    let mut court = Court::with_resident_files(4 * LOG_BYTES, "");
     court.work(1, BUSY, 4);
     assert_eq!(court.level(1), Level::Absorb);
     court.work(1, BUSY, 20);
     assert_eq!(court.level(1), Level::Dax);
-    court.work(1, AT_HOME, 600);
+    court.work(1, IN_DEVICE_MEMORY, 600);
     assert_eq!((court.level(1), court.whys()), (Level::Dax, vec![]));
-    let told = court.judge.explain(court.now_ns, court.file(1).index()).unwrap().to_string();
-    assert!(told.contains("measured"), "{told}");
+    let reported = court.evaluator.explain(court.now_ns, court.file(1).index()).unwrap().to_string();
+    assert!(reported.contains("measured"), "{reported}");
 }
 
 #[test]
-fn where_homes_are_by_order_alone_no_log_comes_however_busy_it_is() {
+fn busy_log_is_not_promoted_when_promotion_is_by_order() {
     let mut court = Court::new("");
     court.work(1, BUSY, 60);
-    assert_eq!((court.level(1), court.file(1).housed().is_wished()), (Level::Absorb, false));
+    assert_eq!(
+        (court.level(1), court.file(1).resident_state().is_promotion_requested()),
+        (Level::Absorb, false)
+    );
 }
 
 #[test]
-fn a_file_that_is_slower_at_home_than_absorbed_goes_below_and_is_absorbed_again() {
-    let mut court = Court::with_homes(4 * LOG_BYTES, "");
+fn file_slower_at_dax_is_demoted_and_absorbed_again() {
+    let mut court = Court::with_resident_files(4 * LOG_BYTES, "");
     court.work(1, BUSY, 20);
     assert_eq!(court.level(1), Level::Dax);
     court.work(1, Load { level_write_ns: 5_000, ..BUSY }, 6);
@@ -396,14 +399,14 @@ fn a_file_that_is_slower_at_home_than_absorbed_goes_below_and_is_absorbed_again(
 }
 
 #[test]
-fn a_file_that_others_keep_opening_comes_home_again_later_each_time() {
-    let mut court = Court::with_homes(4 * LOG_BYTES, "");
+fn file_opened_elsewhere_is_promoted_again_later_each_time() {
+    let mut court = Court::with_resident_files(4 * LOG_BYTES, "");
     let mut opened = 0;
     for _ in 0..600 {
-        court.work(1, if court.level(1) == Level::Dax { AT_HOME } else { BUSY }, 1);
+        court.work(1, if court.level(1) == Level::Dax { IN_DEVICE_MEMORY } else { BUSY }, 1);
         if court.level(1) == Level::Dax {
             court.goes_below(1, Why::OpenElsewhere);
-            assert!(!court.file(1).housed().is_wished());
+            assert!(!court.file(1).resident_state().is_promotion_requested());
             opened += 1;
         }
     }
@@ -411,14 +414,14 @@ fn a_file_that_others_keep_opening_comes_home_again_later_each_time() {
 }
 
 #[test]
-fn a_file_that_outgrew_its_home_has_a_larger_one_at_once_while_there_is_room_and_is_absorbed_then() {
-    let mut court = Court::with_homes(4 * LOG_BYTES, "");
+fn outgrown_file_gets_a_larger_place_or_is_absorbed() {
+    let mut court = Court::with_resident_files(4 * LOG_BYTES, "");
     court.work(1, BUSY, 20);
     assert_eq!(court.level(1), Level::Dax);
     court.size_bytes = LOG_BYTES;
     court.goes_below(1, Why::Outgrown);
-    assert!(court.file(1).housed().is_wished());
-    court.work(1, AT_HOME, 1);
+    assert!(court.file(1).resident_state().is_promotion_requested());
+    court.work(1, IN_DEVICE_MEMORY, 1);
     assert_eq!(court.level(1), Level::Dax);
     court.size_bytes = 5 * LOG_BYTES;
     court.goes_below(1, Why::Outgrown);
@@ -427,20 +430,23 @@ fn a_file_that_outgrew_its_home_has_a_larger_one_at_once_while_there_is_room_and
 }
 
 #[test]
-fn a_file_that_could_not_come_home_is_wished_there_again_later_and_absorbed_meanwhile() {
-    let mut court = Court::with_homes(4 * LOG_BYTES, "");
+fn failed_promotion_is_retried_later_and_file_absorbed_meanwhile() {
+    let mut court = Court::with_resident_files(4 * LOG_BYTES, "");
     court.work(1, BUSY, 4);
     for _ in 0..200 {
         court.now_ns += 100 * MS;
         court.count(1, BUSY);
         court.look();
-        if court.file(1).housed().is_wished() {
+        if court.file(1).resident_state().is_promotion_requested() {
             break;
         }
     }
-    assert_eq!((court.level(1), court.file(1).housed().is_wished()), (Level::Absorb, true));
-    court.come_home(1, Err(Why::OpenElsewhere));
-    assert!(!court.file(1).housed().is_wished());
+    assert_eq!(
+        (court.level(1), court.file(1).resident_state().is_promotion_requested()),
+        (Level::Absorb, true)
+    );
+    court.promote_if_requested(1, Err(Why::OpenElsewhere));
+    assert!(!court.file(1).resident_state().is_promotion_requested());
     court.work(1, BUSY, 2);
     assert_eq!(court.level(1), Level::Absorb);
     court.work(1, BUSY, 10);
@@ -448,7 +454,7 @@ fn a_file_that_could_not_come_home_is_wished_there_again_later_and_absorbed_mean
 }
 
 #[test]
-fn logs_whose_names_are_gone_hold_no_room_against_those_that_begin() {
+fn unlinked_logs_hold_no_room_against_new_ones() {
     let mut court = Court::new("");
     court.look();
     for inode in 1..=40 {

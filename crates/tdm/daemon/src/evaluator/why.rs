@@ -1,9 +1,9 @@
-//! Reasons of the policy, as the board has them.
+//! Reasons of the policy, as numbers of the shared file table.
 
 use byway_tdm_engine::table::Why;
 use byway_tdm_policy::Reason;
 
-/// The reason as a number of the board.
+/// The number of a reason.
 pub(super) const fn why_of(reason: Reason) -> Why {
     match reason {
         Reason::CostsMore { .. } | Reason::SlowTail { .. } => Why::Slower,

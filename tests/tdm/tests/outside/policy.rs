@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use byway_tdm_daemon::{Daemon, FileReport, Homing, Rules};
+use byway_tdm_daemon::{Daemon, FileReport, Promotion, Rules};
 use byway_tdm_engine::client::Session;
 use byway_tdm_engine::control::Order;
-use byway_tdm_engine::table::{Counted, Level, Standing, Why};
+use byway_tdm_engine::table::{Counted, Level, LevelState, Why};
 use byway_tdm_tests::{Actor, Place};
 
 use crate::place;
@@ -44,10 +44,10 @@ impl Court {
         Self::of(place, |place| Actor::above(place, below_ns))
     }
 
-    /// Where device memory is a file's home by merit: what moves cost, two syncs among it, is not this machine's disk's to say.
-    fn with_homes() -> Self {
+    /// With promotion by measured benefit. The cost of moves must not depend on this machine's disk.
+    fn with_resident_files() -> Self {
         let mut place = place();
-        place.options.homing = Homing::ByMerit;
+        place.options.promotion = Promotion::ByBenefit;
         place.options.region = place.options.region.replace("size=32M", "size=256M");
         Self::of(place, |place| Actor::above(place, QUICK_NS))
     }
@@ -60,12 +60,12 @@ impl Court {
         Self { place, session, actor, daemon }
     }
 
-    fn standing(&self) -> Standing {
+    fn level_state(&self) -> LevelState {
         self.standing_of("log")
     }
 
-    fn standing_of(&self, name: &str) -> Standing {
-        self.place.standing(&self.session, name).unwrap()
+    fn standing_of(&self, name: &str) -> LevelState {
+        self.place.level_state(&self.session, name).unwrap()
     }
 
     /// Some time on the daemon's clock, and several rounds of it that see that; three syncs with this between them are no burst.
@@ -83,13 +83,13 @@ impl Court {
     /// A sync each second, until the file is at a level; not for ever.
     fn synced_each_second_until(&mut self, level: Level) {
         for _ in 0..100 {
-            if self.standing().level == level {
+            if self.level_state().level == level {
                 return;
             }
             self.actor.does("write a 100 1; fdatasync a");
             self.pass(1);
         }
-        panic!("{:?}, {:?}", self.standing(), self.daemon.report());
+        panic!("{:?}, {:?}", self.level_state(), self.daemon.report());
     }
 
     fn burst(&mut self) {
@@ -102,8 +102,8 @@ impl Court {
         self.place.absorb(&self.session, &mut self.actor, 'a', "log");
     }
 
-    fn await_home(&mut self) {
-        self.place.await_home(&self.session, &mut self.actor, 'a', "log");
+    fn await_dax(&mut self) {
+        self.place.await_dax(&self.session, &mut self.actor, 'a', "log");
     }
 
     fn commits(&mut self, times: u32) {
@@ -116,137 +116,137 @@ impl Court {
         }
     }
 
-    /// Commits each second that tell what they cost.
+    /// Commits each second, which report their cost.
     fn measured_until(&mut self, level: Level) {
         for _ in 0..40 {
-            if self.standing().level == level {
+            if self.level_state().level == level {
                 return;
             }
             self.commits(20);
             self.pass(1);
         }
-        panic!("{:?}, {:?}", self.standing(), self.daemon.report());
+        panic!("{:?}, {:?}", self.level_state(), self.daemon.report());
     }
 
     /// So many commits a second that what each of them costs counts, however little of a processor the program is given.
     fn busy_until(&mut self, level: Level) {
         for _ in 0..60 {
-            if self.standing().level == level {
+            if self.level_state().level == level {
                 return;
             }
-            self.actor.does("commits a told 1 1000");
+            self.actor.does("commits a reported 1 1000");
             self.pass(1);
         }
-        panic!("{:?}, {:?}", self.standing(), self.daemon.report());
+        panic!("{:?}, {:?}", self.level_state(), self.daemon.report());
     }
 
     fn idle_until(&self, level: Level) {
         for _ in 0..100 {
-            if self.standing().level == level {
+            if self.level_state().level == level {
                 return;
             }
             self.pass(20);
         }
-        panic!("{:?}, {:?}", self.standing(), self.daemon.report());
+        panic!("{:?}, {:?}", self.level_state(), self.daemon.report());
     }
 
-    /// What is told of the file.
-    fn told(&self) -> FileReport {
+    /// The report on the file.
+    fn reported(&self) -> FileReport {
         let inode = self.place.key("log").inode;
         let mut users = self.daemon.report().users;
         users[0].files.drain(..).find(|file| file.key[1] == inode).unwrap()
     }
 
-    /// Among what is told is why it is where it is, whatever has kept it there since.
-    fn is_told_of(&self, why: &str) {
-        let told = self.told().judged;
-        assert!(told.iter().any(|line| line.contains(why)), "{told:#?}");
+    /// The report has the reason of the level.
+    fn reports(&self, why: &str) {
+        let reported = self.reported().judged;
+        assert!(reported.iter().any(|line| line.contains(why)), "{reported:#?}");
     }
 
     fn reason(&self) -> String {
-        let file = self.told();
+        let file = self.reported();
         file.reason.unwrap_or(file.why)
     }
 }
 
 #[test]
-fn a_log_is_absorbed_at_its_third_sync_and_let_go_when_it_has_not_been_synced_for_some_time() {
+fn log_is_absorbed_at_its_third_sync_and_demoted_when_idle() {
     let mut court = Court::new("");
     court.absorbed();
     assert!(court.reason().starts_with("a log that begins: 3 syncs in "), "{}", court.reason());
     court.pass(1);
     court.pass(1);
-    assert_eq!(court.standing().level, Level::Absorb);
+    assert_eq!(court.level_state().level, Level::Absorb);
     court.idle_until(Level::Pass);
-    assert_eq!(court.standing().why, Why::TooFewSyncs);
-    court.is_told_of("would have kept it");
+    assert_eq!(court.level_state().why, Why::TooFewSyncs);
+    court.reports("would have kept it");
 }
 
 #[test]
-fn a_file_that_is_synced_once_a_second_is_handed_over_by_the_sync_behind_the_decision() {
+fn wanted_file_is_handed_over_by_its_next_sync() {
     let mut court = Court::new("");
     court.synced_each_second_until(Level::Absorb);
     assert!(court.reason().contains("more than its moves cost"), "{}", court.reason());
     court.actor.does("fdatasync a; write a 10 2; fdatasync a");
-    let entry = court.session.board().find(court.place.key("log")).unwrap();
+    let entry = court.session.file_table().find(court.place.key("log")).unwrap();
     assert!(entry.counters().get(Counted::SavedSyncs) > 0);
     assert_eq!(entry.counters().get(Counted::Wanted), 0);
 }
 
 #[test]
-fn a_pinned_file_stays_where_it_is_and_is_the_policy_s_again_when_that_is_taken_back() {
+fn pinned_file_stays_until_unpinned() {
     let mut court = Court::new("");
     court.absorbed();
     assert!(court.place.order(Order::Pin, "log"));
     (0..20).for_each(|_| court.pass(60));
-    assert_eq!(court.standing().level, Level::Absorb);
+    assert_eq!(court.level_state().level, Level::Absorb);
     assert!(court.place.order(Order::Unpin, "log"));
     court.idle_until(Level::Pass);
 }
 
 #[test]
-fn a_rule_keeps_files_of_its_path_out_however_often_they_are_synced() {
+fn rule_never_keeps_matching_files_at_pass() {
     let mut court = Court::new("never **/log");
     for _ in 0..5 {
         court.burst();
         court.pass(1);
     }
-    assert_eq!(court.standing().level, Level::Pass);
+    assert_eq!(court.level_state().level, Level::Pass);
     assert_eq!(court.reason(), "files of its path are kept out");
 }
 
 #[test]
-fn a_rule_has_files_of_its_path_absorbed_at_the_sync_behind_their_first() {
+fn rule_absorb_applies_at_the_second_sync() {
     let mut court = Court::new("absorb **/log");
     court.actor.does("write a 100 1; fdatasync a");
     court.pass(1);
     court.actor.does("fdatasync a");
-    assert_eq!(court.standing().level, Level::Absorb);
+    assert_eq!(court.level_state().level, Level::Absorb);
 }
 
 #[test]
-fn a_file_whose_syncs_cost_nothing_below_is_left_to_the_kernel_however_often_it_is_synced() {
+fn file_with_free_syncs_stays_at_pass() {
     let mut court = Court::above(0, "");
     for _ in 0..15 {
         court.commits(20);
         court.pass(1);
     }
-    assert_eq!(court.standing().level, Level::Pass, "{}", court.reason());
+    assert_eq!(court.level_state().level, Level::Pass, "{}", court.reason());
 }
 
 #[test]
-fn a_file_that_is_dearer_absorbed_than_below_is_let_go_and_not_tried_again_before_its_time() {
+fn file_dearer_at_absorb_is_demoted_and_backs_off() {
     let mut court = Court::above(QUICK_NS, SLOW_DEVICE);
     court.absorbed();
     court.measured_until(Level::Pass);
-    assert_eq!(court.standing().why, Why::Slower);
-    court.is_told_of("more than it would have below");
+    assert_eq!(court.level_state().why, Why::Slower);
+    court.reports("more than it would have below");
     court.burst();
-    assert_eq!(court.standing().level, Level::Pass, "{}", court.reason());
+    assert_eq!(court.level_state().level, Level::Pass, "{}", court.reason());
 }
 
 #[test]
-fn a_pin_stands_above_what_a_file_costs_and_the_policy_lets_it_go_when_that_is_taken_back() {
+fn pin_precedes_costs_until_unpinned() {
     let mut court = Court::above(QUICK_NS, SLOW_DEVICE);
     court.absorbed();
     assert!(court.place.order(Order::Pin, "log"));
@@ -254,14 +254,14 @@ fn a_pin_stands_above_what_a_file_costs_and_the_policy_lets_it_go_when_that_is_t
         court.commits(20);
         court.pass(1);
     }
-    assert_eq!(court.standing().level, Level::Absorb);
+    assert_eq!(court.level_state().level, Level::Absorb);
     assert!(court.place.order(Order::Unpin, "log"));
     court.measured_until(Level::Pass);
-    assert_eq!(court.standing().why, Why::Slower);
+    assert_eq!(court.level_state().why, Why::Slower);
 }
 
 #[test]
-fn files_of_one_program_are_judged_each_by_what_is_done_with_it() {
+fn files_of_one_program_are_evaluated_separately() {
     let mut court = Court::new("");
     court.actor.does("open b data +ce; open c once +ce; open d read +ce; write d 100 1");
     court.actor.does("write c 100 1; fdatasync c");
@@ -278,7 +278,7 @@ fn files_of_one_program_are_judged_each_by_what_is_done_with_it() {
 }
 
 #[test]
-fn no_room_is_kept_for_busy_logs_that_were_closed_and_taken_away_and_one_that_begins_has_it() {
+fn new_log_gets_the_room_of_removed_logs() {
     let mut court = Court::above(QUICK_NS, "");
     court.commits(1);
     for _ in 0..court.daemon.report().users[0].rings {
@@ -294,7 +294,7 @@ fn no_room_is_kept_for_busy_logs_that_were_closed_and_taken_away_and_one_that_be
 }
 
 #[test]
-fn a_pin_outlives_the_daemon_that_was_told_of_it() {
+fn pin_outlives_its_daemon() {
     let court = Court::new("");
     let Court { place, daemon, mut actor, session } = court;
     actor.does("write a 100 1; fdatasync a");
@@ -305,17 +305,17 @@ fn a_pin_outlives_the_daemon_that_was_told_of_it() {
     court.pass(1);
     court.pass(1);
     court.actor.does("fdatasync a");
-    assert_eq!(court.standing().level, Level::Absorb, "{}", court.reason());
+    assert_eq!(court.level_state().level, Level::Absorb, "{}", court.reason());
     (0..20).for_each(|_| court.pass(60));
-    assert_eq!(court.standing().level, Level::Absorb);
+    assert_eq!(court.level_state().level, Level::Absorb);
 }
 
 #[test]
-fn an_absorbed_log_that_is_written_in_bulk_and_synced_no_more_is_let_go_and_its_past_is_told() {
+fn bulk_written_log_is_demoted_and_its_history_reported() {
     let mut court = Court::new("");
     court.absorbed();
     for _ in 0..60 {
-        if court.standing().level == Level::Pass {
+        if court.level_state().level == Level::Pass {
             break;
         }
         for _ in 0..40 {
@@ -323,58 +323,58 @@ fn an_absorbed_log_that_is_written_in_bulk_and_synced_no_more_is_let_go_and_its_
         }
         court.pass(1);
     }
-    assert_eq!(court.standing().level, Level::Pass, "{:?}", court.told());
-    let told = court.told().judged;
-    assert!(told.iter().any(|line| line.starts_with("before that ABSORB for ")), "{told:#?}");
-    assert!(told.iter().any(|line| line.starts_with("before that PASS for ")), "{told:#?}");
+    assert_eq!(court.level_state().level, Level::Pass, "{:?}", court.reported());
+    let reported = court.reported().judged;
+    assert!(reported.iter().any(|line| line.starts_with("before that ABSORB for ")), "{reported:#?}");
+    assert!(reported.iter().any(|line| line.starts_with("before that PASS for ")), "{reported:#?}");
 }
 
 #[test]
-fn a_rule_brings_files_of_its_path_home_to_device_memory_by_the_syncs_behind_their_first() {
+fn rule_dax_promotes_matching_files() {
     let mut place = place();
     place.options.rules = Rules::parse("dax **/log").unwrap();
     let mut court = Court::of(place, Actor::unwitnessed);
     court.actor.does("write a 100 1; fdatasync a");
     court.pass(1);
     court.actor.does("fdatasync a; fdatasync a");
-    court.await_home();
-    assert!(court.told().is_pinned);
+    court.await_dax();
+    assert!(court.reported().is_pinned);
     assert!(court.place.order(Order::Prefetch, "log"));
 }
 
 #[test]
-fn a_busy_log_comes_home_by_merit_and_whoever_opens_it_finds_all_of_it_and_it_comes_again() {
-    let mut court = Court::with_homes();
+fn log_promoted_by_benefit_is_demoted_by_opens_and_returns() {
+    let mut court = Court::with_resident_files();
     court.absorbed();
     court.busy_until(Level::Dax);
     assert!(court.reason().contains("more than its moves cost"), "{}", court.reason());
-    let written = court.session.board().find(court.place.key("log")).unwrap().counters();
+    let written = court.session.file_table().find(court.place.key("log")).unwrap().counters();
     let written_bytes = written.get(Counted::WrittenBytes);
     assert_eq!(std::fs::read(court.place.file("log")).unwrap().len() as u64, written_bytes);
-    assert_eq!(court.standing().level, Level::Pass);
+    assert_eq!(court.level_state().level, Level::Pass);
     court.busy_until(Level::Absorb);
     court.busy_until(Level::Dax);
 }
 
 #[test]
-fn a_file_that_outgrows_the_home_it_has_by_merit_comes_to_a_larger_one() {
-    let mut court = Court::with_homes();
+fn file_promoted_by_benefit_moves_to_a_larger_place() {
+    let mut court = Court::with_resident_files();
     court.absorbed();
     court.busy_until(Level::Dax);
-    let place = |court: &Court| court.session.board().find(court.place.key("log")).unwrap().ring();
+    let place = |court: &Court| court.session.file_table().find(court.place.key("log")).unwrap().ring();
     let first = place(&court);
     court.actor.does(&format!("write a {} 1", first.len_bytes));
     court.commits(2);
-    court.await_home();
+    court.await_dax();
     assert!(place(&court).len_bytes > first.len_bytes);
 }
 
 #[test]
-fn a_file_that_is_at_home_by_merit_is_let_go_when_it_has_not_been_written_for_some_time() {
-    let mut court = Court::with_homes();
+fn file_promoted_by_benefit_is_demoted_when_idle() {
+    let mut court = Court::with_resident_files();
     court.absorbed();
     court.busy_until(Level::Dax);
     court.idle_until(Level::Pass);
-    let written = court.session.board().find(court.place.key("log")).unwrap().counters();
+    let written = court.session.file_table().find(court.place.key("log")).unwrap().counters();
     assert_eq!(std::fs::metadata(court.place.file("log")).unwrap().len(), written.get(Counted::WrittenBytes));
 }

@@ -12,10 +12,13 @@ use libc::{
 #[cold]
 #[inline(never)]
 pub(crate) fn next(name: &CStr) -> *mut c_void {
+    // SAFETY: a valid name; RTLD_NEXT looks behind this library.
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     if found.is_null() {
         let said = b"byway: a function that this program calls is in no library behind this one\n";
+        // SAFETY: a valid buffer of this length.
         unsafe { libc::syscall(libc::SYS_write, 2, said.as_ptr(), said.len()) };
+        // SAFETY: takes nothing.
         unsafe { libc::abort() };
     }
     found
@@ -39,6 +42,7 @@ macro_rules! real {
                 }
                 // SAFETY: the symbol of that name has this signature.
                 let real: unsafe extern "C-unwind" fn($($type),*) -> $answer = unsafe { std::mem::transmute(real) };
+                // SAFETY: the caller keeps the contract of the function of this name.
                 unsafe { real($($argument),*) }
             }
         )*

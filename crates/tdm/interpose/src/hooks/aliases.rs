@@ -12,6 +12,7 @@ macro_rules! same {
             #[unsafe(no_mangle)]
             #[allow(non_snake_case, reason = "as the C library has it")]
             pub unsafe extern "C-unwind" fn $alias($($argument: $type),*) -> $answer {
+                // SAFETY: the program's arguments; the function has the same signature and contract.
                 unsafe { $module::$name($($argument),*) }
             }
         )*
@@ -42,6 +43,7 @@ macro_rules! stat_of_version {
         $(
             #[unsafe(no_mangle)]
             pub unsafe extern "C-unwind" fn $alias(_: c_int, $($argument: $type),*) -> c_int {
+                // SAFETY: the program's arguments; the function has the same signature and contract.
                 unsafe { stat::$name($($argument),*) }
             }
         )*

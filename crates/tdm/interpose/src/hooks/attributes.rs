@@ -36,6 +36,7 @@ macro_rules! of_open_files {
         $(
             #[unsafe(no_mangle)]
             pub unsafe extern "C-unwind" fn $name(fd: c_int, $($argument: $type),*) -> c_int {
+                // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
                 of_open(fd, || unsafe { real::$name(fd, $($argument),*) })
             }
         )*
@@ -56,6 +57,7 @@ macro_rules! of_names {
         $(
             #[unsafe(no_mangle)]
             pub unsafe extern "C-unwind" fn $name(path: *const c_char, $($argument: $type),*) -> c_int {
+                // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
                 of_name(libc::AT_FDCWD, path, $followed, || unsafe { real::$name(path, $($argument),*) })
             }
         )*
@@ -81,6 +83,7 @@ macro_rules! of_folders {
         $(
             #[unsafe(no_mangle)]
             pub unsafe extern "C-unwind" fn $name(folder: c_int, path: *const c_char, $($argument: $type),*) -> c_int {
+                // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
                 of_name(folder, path, $followed, || unsafe { real::$name(folder, path, $($argument),*) })
             }
         )*

@@ -25,29 +25,42 @@ pub unsafe extern "C-unwind" fn syscall(
 ) -> c_long {
     let fd = a as c_int;
     let at = |address: c_long| std::ptr::with_exposed_provenance_mut::<c_void>(address as usize);
+    // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
     let real = || unsafe { real::syscall(number, a, b, c, d, e, f) };
     match number {
+        // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_write => unsafe { write::write(fd, at(b), c as size_t) as c_long },
+        // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_pwrite64 => unsafe { write::pwrite64(fd, at(b), c as size_t, d) as c_long },
         libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 => once(fd, real),
         libc::SYS_sendfile => once_from((fd, b as c_int), real),
         libc::SYS_splice | libc::SYS_copy_file_range => once_from((c as c_int, fd), real),
+        // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_read => unsafe { read::read(fd, at(b), c as size_t) as c_long },
+        // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_pread64 => unsafe { read::pread64(fd, at(b), c as size_t, d) as c_long },
         libc::SYS_readv | libc::SYS_preadv | libc::SYS_preadv2 | libc::SYS_fstat => {
             via_kernel(fd, Why::NeedsKernel, real)
         }
         libc::SYS_newfstatat | libc::SYS_statx => via_kernel(fd, Why::NeedsKernel, real),
         libc::SYS_sync => {
+            // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
             unsafe { sync::sync() };
             0
         }
+        // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_syncfs => c_long::from(unsafe { sync::syncfs(fd) }),
+        // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_ioctl => c_long::from(unsafe { unseen::ioctl(fd, b as c_ulong, at(c)) }),
+        // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_lseek => unsafe { seek::lseek(fd, b, c as c_int) },
+        // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_fsync => c_long::from(unsafe { sync::fsync(fd) }),
+        // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_fdatasync => c_long::from(unsafe { sync::fdatasync(fd) }),
+        // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_ftruncate => c_long::from(unsafe { size::ftruncate(fd, b) }),
+        // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_fallocate => c_long::from(unsafe { size::fallocate(fd, b as c_int, c, d) }),
         libc::SYS_fchmod | libc::SYS_fchown | libc::SYS_fsetxattr | libc::SYS_fremovexattr => {
             of_open(fd, real)
@@ -61,10 +74,12 @@ pub unsafe extern "C-unwind" fn syscall(
             mapped(d as c_int, e as c_int);
             via_kernel(e as c_int, Why::Mapped, real)
         }
+        // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_close | libc::SYS_close_range | libc::SYS_dup | libc::SYS_dup3 | libc::SYS_fcntl => unsafe {
             descriptors(number, [a, b, c])
         },
         libc::SYS_openat => {
+            // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
             opened(c as c_int, unsafe { open::openat(fd, at(b).cast(), c as c_int, d as libc::mode_t) })
         }
         // Its flags are behind a pointer: assume writing.
@@ -79,21 +94,27 @@ pub unsafe extern "C-unwind" fn syscall(
             state::bar_all(Why::Ring);
             real()
         }
+        // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_truncate => c_long::from(unsafe { size::truncate(at(a).cast(), b) }),
         libc::SYS_renameat => {
+            // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
             c_long::from(unsafe { names::renameat(fd, at(b).cast(), c as c_int, at(d).cast()) })
         }
         libc::SYS_renameat2 => {
+            // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
             c_long::from(unsafe { names::renameat2(fd, at(b).cast(), c as c_int, at(d).cast(), e as c_uint) })
         }
+        // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_unlinkat => c_long::from(unsafe { names::unlinkat(fd, at(b).cast(), c as c_int) }),
         libc::SYS_seccomp => {
             confine::before_seccomp(a, b, c);
             real()
         }
+        // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_prctl => c_long::from(unsafe {
             confine::prctl(a as c_int, b as c_ulong, c as c_ulong, d as c_ulong, e as c_ulong)
         }),
+        // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_unshare => c_long::from(unsafe { close::unshare(fd) }),
         libc::SYS_io_setup => {
             state::bar_all(Why::KernelAio);
@@ -103,22 +124,28 @@ pub unsafe extern "C-unwind" fn syscall(
             process::hand_on();
             real()
         }
+        // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_execve => c_long::from(unsafe {
             process::execve(at(a).cast(), at(b).cast::<*const c_char>(), at(c).cast::<*const c_char>())
         }),
         #[cfg(target_arch = "x86_64")]
         libc::SYS_open => {
+            // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
             opened(b as c_int, unsafe { open::open(at(a).cast(), b as c_int, c as libc::mode_t) })
         }
         #[cfg(target_arch = "x86_64")]
+        // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_rename => c_long::from(unsafe { names::rename(at(a).cast(), at(b).cast()) }),
         #[cfg(target_arch = "x86_64")]
+        // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_unlink => c_long::from(unsafe { names::unlink(at(a).cast()) }),
         #[cfg(target_arch = "x86_64")]
         libc::SYS_chmod | libc::SYS_chown => of_name(libc::AT_FDCWD, at(a).cast(), 0, real),
         #[cfg(target_arch = "x86_64")]
+        // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_creat => opened(libc::O_WRONLY, unsafe { open::creat(at(a).cast(), b as libc::mode_t) }),
         #[cfg(target_arch = "x86_64")]
+        // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_dup2 => c_long::from(unsafe { close::dup2(fd, b as c_int) }),
         _ => real(),
     }
@@ -136,6 +163,7 @@ fn opened(flags: c_int, fd: c_int) -> c_long {
 unsafe fn descriptors(number: c_long, [a, b, c]: [c_long; 3]) -> c_long {
     let fd = a as c_int;
     let argument = std::ptr::with_exposed_provenance_mut::<c_void>(c as usize);
+    // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
     c_long::from(unsafe {
         match number {
             libc::SYS_close => close::close(fd),

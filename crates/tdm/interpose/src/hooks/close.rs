@@ -14,6 +14,7 @@ const UNSHARE: c_int = 1 << 1;
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
     let _ = state::forget(fd);
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::close(fd) }
 }
 
@@ -27,17 +28,20 @@ pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: 
     } else if flags & CLOEXEC == 0 && can_close(first, last, flags) {
         forget_from(first, last);
     }
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::close_range(first, last, flags) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
     forget_from(first.max(0).unsigned_abs(), c_uint::MAX);
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::closefrom(first) };
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     let copy = unsafe { real::dup(fd) };
     state::copy(fd, copy);
     copy
@@ -45,21 +49,25 @@ pub unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn dup2(from: c_int, to: c_int) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     over(from, to, || unsafe { real::dup2(from, to) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     over(from, to, || unsafe { real::dup3(from, to, flags) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     controlled(fd, command, argument, || unsafe { real::fcntl(fd, command, argument) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     controlled(fd, command, argument, || unsafe { real::fcntl64(fd, command, argument) })
 }
 
@@ -72,6 +80,7 @@ pub unsafe extern "C-unwind" fn unshare(flags: c_int) -> c_int {
         // Children have other process numbers there, and locks and marks are held by number.
         state::bar_all(Why::OtherProcesses);
     }
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::unshare(flags) }
 }
 

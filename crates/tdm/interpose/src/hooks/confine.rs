@@ -25,6 +25,7 @@ pub unsafe extern "C-unwind" fn prctl(
     if option == libc::PR_SET_SECCOMP && (a == MODE_STRICT || b != 0) {
         state::confine();
     }
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::prctl(option, a, b, c, d) }
 }
 

@@ -82,6 +82,7 @@ use crate::{real, state};
 
 /// The real sync of a descriptor, with its error as a value.
 pub(crate) fn below(fd: c_int) -> impl Fn() -> Result<(), c_int> {
+    // SAFETY: takes a number; an invalid one gives an error.
     move || match unsafe { real::fdatasync(fd) } {
         0 => Ok(()),
         _ => Err(state::errno()),

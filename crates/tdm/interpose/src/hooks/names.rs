@@ -9,6 +9,7 @@ use crate::{path, real};
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn rename(from: *const c_char, to: *const c_char) -> c_int {
     let (here, end) = (libc::AT_FDCWD, AtFlags::SYMLINK_NOFOLLOW);
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     path::change(here, from, end, || path::unname(here, to, || unsafe { real::rename(from, to) }))
 }
 
@@ -19,6 +20,7 @@ pub unsafe extern "C-unwind" fn renameat(
     to_folder: c_int,
     to: *const c_char,
 ) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     let real = || unsafe { real::renameat(from_folder, from, to_folder, to) };
     path::change(from_folder, from, AtFlags::SYMLINK_NOFOLLOW, || path::unname(to_folder, to, real))
 }
@@ -32,6 +34,7 @@ pub unsafe extern "C-unwind" fn renameat2(
     flags: c_uint,
 ) -> c_int {
     let end = AtFlags::SYMLINK_NOFOLLOW;
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     let real = || unsafe { real::renameat2(from_folder, from, to_folder, to, flags) };
     path::change(from_folder, from, end, || match flags & libc::RENAME_EXCHANGE {
         0 => path::unname(to_folder, to, real),
@@ -41,15 +44,18 @@ pub unsafe extern "C-unwind" fn renameat2(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn unlink(name: *const c_char) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     path::unname(libc::AT_FDCWD, name, || unsafe { real::unlink(name) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn unlinkat(folder: c_int, name: *const c_char, flags: c_int) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     path::unname(folder, name, || unsafe { real::unlinkat(folder, name, flags) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn remove(name: *const c_char) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     path::unname(libc::AT_FDCWD, name, || unsafe { real::remove(name) })
 }

@@ -44,10 +44,12 @@ fn open_and_cut(flags: c_int, open: impl Fn(c_int) -> c_int) -> c_int {
         return fd;
     }
     state::attach(fd, flags);
+    // SAFETY: takes numbers; an invalid one gives an error.
     if unsafe { super::size::cut(fd, 0, |size| real::ftruncate(fd, size)) } == 0 {
         return fd;
     }
     let error = state::errno();
+    // SAFETY: closes the descriptor that this call opened and does not return.
     unsafe { close_again(fd) };
     state::set_errno(error);
     -1
@@ -55,6 +57,7 @@ fn open_and_cut(flags: c_int, open: impl Fn(c_int) -> c_int) -> c_int {
 
 unsafe fn close_again(fd: c_int) {
     let _ = state::forget(fd);
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::close(fd) };
 }
 
@@ -67,11 +70,13 @@ fn settle_if_served(fd: c_int) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     open_any(libc::AT_FDCWD, path, flags, |flags| unsafe { real::open(path, flags, mode) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     open_any(libc::AT_FDCWD, path, flags, |flags| unsafe { real::open64(path, flags, mode) })
 }
 
@@ -82,6 +87,7 @@ pub unsafe extern "C-unwind" fn openat(
     flags: c_int,
     mode: mode_t,
 ) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     open_any(folder, path, flags, |flags| unsafe { real::openat(folder, path, flags, mode) })
 }
 
@@ -92,16 +98,19 @@ pub unsafe extern "C-unwind" fn openat64(
     flags: c_int,
     mode: mode_t,
 ) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     open_any(folder, path, flags, |flags| unsafe { real::openat64(folder, path, flags, mode) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn creat(path: *const c_char, mode: mode_t) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { open(path, libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, mode) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn creat64(path: *const c_char, mode: mode_t) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { creat(path, mode) }
 }
 
@@ -109,21 +118,25 @@ pub unsafe extern "C-unwind" fn creat64(path: *const c_char, mode: mode_t) -> c_
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn __open_2(path: *const c_char, flags: c_int) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { open(path, flags, 0) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn __open64_2(path: *const c_char, flags: c_int) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { open64(path, flags, 0) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn __openat_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { openat(folder, path, flags, 0) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn __openat64_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { openat64(folder, path, flags, 0) }
 }
 
@@ -134,6 +147,7 @@ macro_rules! temporary {
             #[unsafe(no_mangle)]
             pub unsafe extern "C-unwind" fn $name(template: *mut c_char $(, $argument: $type)*) -> c_int {
                 let flags = libc::O_RDWR | $flags;
+                // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
                 open_any(libc::AT_FDCWD, std::ptr::null(), flags, |_| unsafe { real::$name(template $(, $argument)*) })
             }
         )*
@@ -153,5 +167,6 @@ temporary! {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn open_by_handle_at(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     open_any(mount, std::ptr::null(), flags, |flags| unsafe { real::open_by_handle_at(mount, handle, flags) })
 }

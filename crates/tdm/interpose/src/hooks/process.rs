@@ -25,18 +25,21 @@ pub unsafe extern "C-unwind" fn execve(
     environment: *const *const c_char,
 ) -> c_int {
     hand_on();
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::execve(path, arguments, environment) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int {
     hand_on();
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::execv(path, arguments) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int {
     hand_on();
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::execvp(file, arguments) }
 }
 
@@ -47,6 +50,7 @@ pub unsafe extern "C-unwind" fn execvpe(
     environment: *const *const c_char,
 ) -> c_int {
     hand_on();
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::execvpe(file, arguments, environment) }
 }
 
@@ -57,6 +61,7 @@ pub unsafe extern "C-unwind" fn fexecve(
     environment: *const *const c_char,
 ) -> c_int {
     hand_on();
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::fexecve(fd, arguments, environment) }
 }
 
@@ -69,6 +74,7 @@ pub unsafe extern "C-unwind" fn execveat(
     flags: c_int,
 ) -> c_int {
     hand_on();
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::execveat(folder, path, arguments, environment, flags) }
 }
 
@@ -82,6 +88,7 @@ pub unsafe extern "C-unwind" fn posix_spawn(
     environment: *const *mut c_char,
 ) -> c_int {
     hand_on();
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::posix_spawn(pid, path, actions, attributes, arguments, environment) }
 }
 
@@ -95,18 +102,21 @@ pub unsafe extern "C-unwind" fn posix_spawnp(
     environment: *const *mut c_char,
 ) -> c_int {
     hand_on();
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::posix_spawnp(pid, file, actions, attributes, arguments, environment) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn system(command: *const c_char) -> c_int {
     hand_on();
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::system(command) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE {
     hand_on();
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::popen(command, mode) }
 }
 
@@ -129,12 +139,14 @@ pub unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
 ) -> c_int {
     // Another program will have it; the C library duplicates it unseen.
     state::bar(from, Why::HandedOn);
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::posix_spawn_file_actions_adddup2(actions, from, to) }
 }
 
 /// A fork without exec.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn _Fork() -> pid_t {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     let child = unsafe { real::_Fork() };
     if child == 0 {
         state::own();

@@ -72,6 +72,7 @@ pub unsafe extern "C-unwind" fn read(fd: c_int, into: *mut c_void, len: size_t) 
         fd,
         Some(Spot::Here),
         move || IoVecs::whole(into, len),
+        // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
         move || unsafe { real::read(fd, into, len) },
     )
 }
@@ -82,6 +83,7 @@ pub unsafe extern "C-unwind" fn pread(fd: c_int, into: *mut c_void, len: size_t,
         fd,
         at(from),
         move || IoVecs::whole(into, len),
+        // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
         move || unsafe { real::pread(fd, into, len, from) },
     )
 }
@@ -92,18 +94,21 @@ pub unsafe extern "C-unwind" fn pread64(fd: c_int, into: *mut c_void, len: size_
         fd,
         at(from),
         move || IoVecs::whole(into, len),
+        // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
         move || unsafe { real::pread64(fd, into, len, from) },
     )
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn readv(fd: c_int, iovec: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     let real = move || unsafe { real::readv(fd, iovec, count) };
     read_from(fd, Some(Spot::Here), move || IoVecs::vector(iovec, count), real)
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn preadv(fd: c_int, iovec: *const iovec, count: c_int, from: off_t) -> ssize_t {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     let real = move || unsafe { real::preadv(fd, iovec, count, from) };
     read_from(fd, at(from), move || IoVecs::vector(iovec, count), real)
 }
@@ -115,6 +120,7 @@ pub unsafe extern "C-unwind" fn preadv64(
     count: c_int,
     from: off_t,
 ) -> ssize_t {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     let real = move || unsafe { real::preadv64(fd, iovec, count, from) };
     read_from(fd, at(from), move || IoVecs::vector(iovec, count), real)
 }
@@ -127,6 +133,7 @@ pub unsafe extern "C-unwind" fn preadv2(
     from: off_t,
     flags: c_int,
 ) -> ssize_t {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     via_kernel(fd, Why::NeedsKernel, move || unsafe { real::preadv2(fd, iovec, count, from, flags) })
 }
 
@@ -138,6 +145,7 @@ pub unsafe extern "C-unwind" fn preadv64v2(
     from: off_t,
     flags: c_int,
 ) -> ssize_t {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     via_kernel(fd, Why::NeedsKernel, move || unsafe { real::preadv64v2(fd, iovec, count, from, flags) })
 }
 
@@ -151,7 +159,9 @@ pub unsafe extern "C-unwind" fn __read_chk(
     room: size_t,
 ) -> ssize_t {
     match len <= room {
+        // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
         true => unsafe { read(fd, into, len) },
+        // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
         false => unsafe { real::__read_chk(fd, into, len, room) },
     }
 }
@@ -165,7 +175,9 @@ pub unsafe extern "C-unwind" fn __pread_chk(
     room: size_t,
 ) -> ssize_t {
     match len <= room {
+        // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
         true => unsafe { pread(fd, into, len, from) },
+        // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
         false => unsafe { real::__pread_chk(fd, into, len, from, room) },
     }
 }
@@ -179,7 +191,9 @@ pub unsafe extern "C-unwind" fn __pread64_chk(
     room: size_t,
 ) -> ssize_t {
     match len <= room {
+        // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
         true => unsafe { pread64(fd, into, len, from) },
+        // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
         false => unsafe { real::__pread64_chk(fd, into, len, from, room) },
     }
 }

@@ -59,15 +59,18 @@ const fn whence(from: c_int) -> Option<Seek> {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn lseek(fd: c_int, by: off_t, from: c_int) -> off_t {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     seek(fd, by, from, move || unsafe { real::lseek(fd, by, from) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn lseek64(fd: c_int, by: off_t, from: c_int) -> off_t {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     seek(fd, by, from, move || unsafe { real::lseek64(fd, by, from) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn llseek(fd: c_int, by: off_t, from: c_int) -> off_t {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     seek(fd, by, from, move || unsafe { real::lseek64(fd, by, from) })
 }

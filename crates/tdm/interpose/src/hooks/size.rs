@@ -37,40 +37,48 @@ fn changed(fd: c_int, mode: c_int, real: impl FnOnce() -> c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ftruncate(fd: c_int, size: off_t) -> c_int {
+    // SAFETY: takes numbers; an invalid one gives an error.
     unsafe { cut(fd, size, |size| real::ftruncate(fd, size)) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ftruncate64(fd: c_int, size: off_t) -> c_int {
+    // SAFETY: takes numbers; an invalid one gives an error.
     unsafe { cut(fd, size, |size| real::ftruncate64(fd, size)) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn truncate(path: *const c_char, size: off_t) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     path::change(libc::AT_FDCWD, path, AtFlags::empty(), || unsafe { real::truncate(path, size) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn truncate64(path: *const c_char, size: off_t) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     path::change(libc::AT_FDCWD, path, AtFlags::empty(), || unsafe { real::truncate64(path, size) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fallocate(fd: c_int, mode: c_int, at: off_t, len: off_t) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     changed(fd, mode, || unsafe { real::fallocate(fd, mode, at, len) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fallocate64(fd: c_int, mode: c_int, at: off_t, len: off_t) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     changed(fd, mode, || unsafe { real::fallocate64(fd, mode, at, len) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn posix_fallocate(fd: c_int, at: off_t, len: off_t) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     changed(fd, 0, || unsafe { real::posix_fallocate(fd, at, len) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn posix_fallocate64(fd: c_int, at: off_t, len: off_t) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     changed(fd, 0, || unsafe { real::posix_fallocate64(fd, at, len) })
 }

@@ -43,7 +43,9 @@ macro_rules! of_open_files {
         $(
             #[unsafe(no_mangle)]
             pub unsafe extern "C-unwind" fn $name(fd: c_int, found: *mut Stat) -> c_int {
+                // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
                 let answer = unsafe { real::$name(fd, found) };
+                // SAFETY: the program's result buffer, which the real call has filled unless it failed.
                 unsafe { corrected(answer, found, || size_of(fd)) }
             }
         )*
@@ -57,7 +59,9 @@ macro_rules! of_names {
         $(
             #[unsafe(no_mangle)]
             pub unsafe extern "C-unwind" fn $name(path: *const c_char, found: *mut Stat) -> c_int {
+                // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
                 let answer = unsafe { real::$name(path, found) };
+                // SAFETY: the program's result buffer, which the real call has filled unless it failed.
                 unsafe { corrected(answer, found, || size_at(libc::AT_FDCWD, path, $flags)) }
             }
         )*
@@ -81,7 +85,9 @@ macro_rules! of_folders {
                 found: *mut Stat,
                 flags: c_int,
             ) -> c_int {
+                // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
                 let answer = unsafe { real::$name(folder, path, found, flags) };
+                // SAFETY: the program's result buffer, which the real call has filled unless it failed.
                 unsafe { corrected(answer, found, || size_at(folder, path, flags)) }
             }
         )*
@@ -98,6 +104,7 @@ pub unsafe extern "C-unwind" fn statx(
     mask: c_uint,
     found: *mut libc::statx,
 ) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     let answer = unsafe { real::statx(folder, path, flags, mask, found) };
     if answer == 0
         && let Some(size) = size_at(folder, path, flags)

@@ -46,11 +46,13 @@ fn forget(stream: *mut FILE) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     opened(path, mode, || unsafe { real::fopen(path, mode) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     opened(path, mode, || unsafe { real::fopen64(path, mode) })
 }
 
@@ -61,6 +63,7 @@ pub unsafe extern "C-unwind" fn freopen(
     stream: *mut FILE,
 ) -> *mut FILE {
     forget(stream);
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     opened(path, mode, || unsafe { real::freopen(path, mode, stream) })
 }
 
@@ -71,6 +74,7 @@ pub unsafe extern "C-unwind" fn freopen64(
     stream: *mut FILE,
 ) -> *mut FILE {
     forget(stream);
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     opened(path, mode, || unsafe { real::freopen64(path, mode, stream) })
 }
 
@@ -80,18 +84,21 @@ pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut F
         true => state::bar(fd, Why::Stdio),
         false => exclude_from_dax(fd),
     }
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::fdopen(fd, mode) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fclose(stream: *mut FILE) -> c_int {
     forget(stream);
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::fclose(stream) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int {
     state::bar(fd, Why::Stdio);
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::vdprintf(fd, format, arguments) }
 }
 
@@ -103,6 +110,7 @@ pub unsafe extern "C-unwind" fn __vdprintf_chk(
     arguments: *mut c_void,
 ) -> c_int {
     state::bar(fd, Why::Stdio);
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::__vdprintf_chk(fd, flag, format, arguments) }
 }
 

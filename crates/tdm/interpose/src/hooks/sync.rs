@@ -71,12 +71,14 @@ fn keep_everything() -> Result<(), c_int> {
 pub unsafe extern "C-unwind" fn sync() {
     // sync(2) reports no error: the file's next sync does.
     let _ = keep_everything();
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::sync() };
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn syncfs(fd: c_int) -> c_int {
     let kept = keep_everything();
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     let synced = unsafe { real::syncfs(fd) };
     match kept {
         Err(error) if synced == 0 => {
@@ -89,10 +91,12 @@ pub unsafe extern "C-unwind" fn syncfs(fd: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fsync(fd: c_int) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     synced(fd, Extent::All, || unsafe { real::fsync(fd) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fdatasync(fd: c_int) -> c_int {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     synced(fd, Extent::Data, || unsafe { real::fdatasync(fd) })
 }

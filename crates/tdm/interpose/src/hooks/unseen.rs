@@ -44,6 +44,7 @@ pub unsafe extern "C-unwind" fn mmap(
     from: off_t,
 ) -> *mut c_void {
     mapped(flags, fd);
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     via_kernel(fd, Why::Mapped, || unsafe { real::mmap(at, len, access, flags, fd, from) })
 }
 
@@ -57,16 +58,19 @@ pub unsafe extern "C-unwind" fn mmap64(
     from: off_t,
 ) -> *mut c_void {
     mapped(flags, fd);
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     via_kernel(fd, Why::Mapped, || unsafe { real::mmap64(at, len, access, flags, fd, from) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sendfile(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     once_from((to, from), || unsafe { real::sendfile(to, from, at, len) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sendfile64(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     once_from((to, from), || unsafe { real::sendfile64(to, from, at, len) })
 }
 
@@ -79,6 +83,7 @@ pub unsafe extern "C-unwind" fn splice(
     len: size_t,
     flags: c_uint,
 ) -> ssize_t {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     once_from((to, from), || unsafe { real::splice(from, from_at, to, to_at, len, flags) })
 }
 
@@ -91,6 +96,7 @@ pub unsafe extern "C-unwind" fn copy_file_range(
     len: size_t,
     flags: c_uint,
 ) -> ssize_t {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     once_from((to, from), || unsafe { real::copy_file_range(from, from_at, to, to_at, len, flags) })
 }
 
@@ -111,6 +117,7 @@ pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: *mu
         _ => fd,
     };
     let real =
+        // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
         || both_via_kernel((fd, other), Why::NeedsKernel, || unsafe { real::ioctl(fd, request, argument) });
     match request {
         FS_IOC_SETFLAGS | FS_IOC_FSSETXATTR => of_open(fd, real),
@@ -121,9 +128,12 @@ pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: *mu
 /// sendmsg: descriptors in a message go to another program.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sendmsg(socket: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: a message that the program passes to a call that reads it.
     if !message.is_null() && unsafe { (*message).msg_controllen } > 0 {
+        // SAFETY: as above.
         unsafe { bar_those_in(message) };
     }
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::sendmsg(socket, message, flags) }
 }
 
@@ -138,6 +148,7 @@ pub unsafe extern "C-unwind" fn sendmmsg(
         // SAFETY: as many messages as the program says there are.
         unsafe { bar_those_in(&raw const (*messages.add(i)).msg_hdr) };
     }
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::sendmmsg(socket, messages, count, flags) }
 }
 
@@ -161,6 +172,7 @@ unsafe fn bar_those_in(message: *const msghdr) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn io_uring_setup(entries: c_uint, parameters: *mut c_void) -> c_int {
     state::bar_all(Why::Ring);
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::io_uring_setup(entries, parameters) }
 }
 
@@ -171,6 +183,7 @@ pub unsafe extern "C-unwind" fn io_uring_queue_init(
     flags: c_uint,
 ) -> c_int {
     state::bar_all(Why::Ring);
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::io_uring_queue_init(entries, ring, flags) }
 }
 
@@ -181,24 +194,28 @@ pub unsafe extern "C-unwind" fn io_uring_queue_init_params(
     parameters: *mut c_void,
 ) -> c_int {
     state::bar_all(Why::Ring);
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::io_uring_queue_init_params(entries, ring, parameters) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn io_setup(events: c_int, context: *mut c_void) -> c_int {
     state::bar_all(Why::KernelAio);
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::io_setup(events, context) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn aio_write(request: *mut c_void) -> c_int {
     state::bar_all(Why::KernelAio);
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::aio_write(request) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn aio_write64(request: *mut c_void) -> c_int {
     state::bar_all(Why::KernelAio);
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::aio_write64(request) }
 }
 
@@ -218,11 +235,13 @@ unsafe fn synced_later(request: *mut c_void, real: impl FnOnce() -> c_int) -> c_
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn aio_fsync(operation: c_int, request: *mut c_void) -> c_int {
+    // SAFETY: the program's request, passed on unchanged.
     unsafe { synced_later(request, || real::aio_fsync(operation, request)) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn aio_fsync64(operation: c_int, request: *mut c_void) -> c_int {
+    // SAFETY: the program's request, passed on unchanged.
     unsafe { synced_later(request, || real::aio_fsync64(operation, request)) }
 }
 
@@ -230,6 +249,7 @@ pub unsafe extern "C-unwind" fn aio_fsync64(operation: c_int, request: *mut c_vo
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn backtrace_symbols_fd(addresses: *const *mut c_void, count: c_int, fd: c_int) {
     let reported = || {
+        // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
         unsafe { real::backtrace_symbols_fd(addresses, count, fd) };
         0
     };
@@ -239,12 +259,14 @@ pub unsafe extern "C-unwind" fn backtrace_symbols_fd(addresses: *const *mut c_vo
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn aio_read(request: *mut c_void) -> c_int {
     exclude_all_from_dax();
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::aio_read(request) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn aio_read64(request: *mut c_void) -> c_int {
     exclude_all_from_dax();
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::aio_read64(request) }
 }
 
@@ -256,6 +278,7 @@ pub unsafe extern "C-unwind" fn lio_listio(
     event: *mut c_void,
 ) -> c_int {
     state::bar_all(Why::KernelAio);
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::lio_listio(mode, list, count, event) }
 }
 
@@ -267,5 +290,6 @@ pub unsafe extern "C-unwind" fn lio_listio64(
     event: *mut c_void,
 ) -> c_int {
     state::bar_all(Why::KernelAio);
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::lio_listio64(mode, list, count, event) }
 }

@@ -130,11 +130,13 @@ fn there(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     here(fd, move || IoVecs::whole(from.cast_mut(), len), move || unsafe { real::write(fd, from, len) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn writev(fd: c_int, iovec: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     here(fd, move || IoVecs::vector(iovec, count), move || unsafe { real::writev(fd, iovec, count) })
 }
 
@@ -144,6 +146,7 @@ pub unsafe extern "C-unwind" fn pwrite(fd: c_int, from: *const c_void, len: size
         fd,
         at,
         move || IoVecs::whole(from.cast_mut(), len),
+        // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
         move || unsafe { real::pwrite(fd, from, len, at) },
     )
 }
@@ -154,6 +157,7 @@ pub unsafe extern "C-unwind" fn pwrite64(fd: c_int, from: *const c_void, len: si
         fd,
         at,
         move || IoVecs::whole(from.cast_mut(), len),
+        // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
         move || unsafe { real::pwrite64(fd, from, len, at) },
     )
 }
@@ -164,6 +168,7 @@ pub unsafe extern "C-unwind" fn pwritev(fd: c_int, iovec: *const iovec, count: c
         fd,
         at,
         move || IoVecs::vector(iovec, count),
+        // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
         move || unsafe { real::pwritev(fd, iovec, count, at) },
     )
 }
@@ -179,6 +184,7 @@ pub unsafe extern "C-unwind" fn pwritev64(
         fd,
         at,
         move || IoVecs::vector(iovec, count),
+        // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
         move || unsafe { real::pwritev64(fd, iovec, count, at) },
     )
 }
@@ -205,6 +211,7 @@ pub unsafe extern "C-unwind" fn pwritev2(
     at: off_t,
     flags: c_int,
 ) -> ssize_t {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     flagged(fd, (iovec, count), (at, flags), move || unsafe { real::pwritev2(fd, iovec, count, at, flags) })
 }
 
@@ -216,6 +223,7 @@ pub unsafe extern "C-unwind" fn pwritev64v2(
     at: off_t,
     flags: c_int,
 ) -> ssize_t {
+    // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     flagged(fd, (iovec, count), (at, flags), move || unsafe {
         real::pwritev64v2(fd, iovec, count, at, flags)
     })

@@ -26,16 +26,16 @@ pub(crate) struct Cache {
     state: Mutex<State>,
 }
 
-/// Where a page is.
+/// State of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// On the drive alone.
+    /// On the drive only.
     Absent,
-    /// On its way, and when it is there.
+    /// Being loaded, until this time.
     Coming(u64),
-    /// In the cache and in the order, with this stamp.
+    /// Resident and in LRU order, with this stamp.
     Ordered(u64),
-    /// In the cache, and left out of the order as it is pinned.
+    /// Resident and pinned, outside the LRU order.
     Parked,
 }
 
@@ -47,11 +47,11 @@ impl Place {
 
 struct State {
     drive: Drive,
-    /// Pages of the cache, by when they were last touched as far as is known. What does not agree with `places` is outdated.
+    /// Resident pages by their last known touch. Entries that differ from `places` are outdated.
     order: BinaryHeap<Reverse<(u64, u64)>>,
     places: Vec<Place>,
     held_pages: u64,
-    /// Pages on their way, by when they are there.
+    /// Pages being loaded, by end.
     arrivals: BTreeSet<(u64, u64)>,
     pins: HashMap<u64, u32>,
     foreign_seen: u64,
@@ -163,7 +163,7 @@ impl Cache {
         brought.unwrap_or(now_ps)
     }
 
-    /// Has absent pages of a range brought; when the last is there.
+    /// Loads absent pages of a range; returns the end.
     pub(crate) fn prefetch(&self, range: &Range<u64>, now_ps: u64) -> Result<u64, FlashError> {
         let mut state = self.lock(now_ps)?;
         let pages = self.pages(range);
@@ -187,7 +187,7 @@ impl Cache {
         Ok(ready_ps)
     }
 
-    /// Has pages arrive whose time has come.
+    /// Completes loads whose time has come.
     pub(crate) fn settle(&self, now_ps: u64) {
         // A failure of the drive is reported by the next prefetch.
         drop(self.lock(now_ps));
@@ -232,7 +232,7 @@ impl Cache {
         Ok(true)
     }
 
-    /// Takes back one pin of a range.
+    /// Drops one pin of a range.
     pub(crate) fn unpin(&self, range: &Range<u64>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         for page in self.pages(range) {
@@ -267,12 +267,12 @@ impl Cache {
 }
 
 impl State {
-    /// What is no page of the device is absent.
+    /// Pages outside the device are absent.
     fn place(&self, page: u64) -> Place {
         self.places.get(page as usize).copied().unwrap_or(Place::Absent)
     }
 
-    /// The one place where pages move, so that what is counted of them stays true.
+    /// The only place where pages change state, so that counts stay right.
     fn set_place(&mut self, page: u64, to: Place) {
         let Some(place) = self.places.get_mut(page as usize) else { return };
         let was = std::mem::replace(place, to);
@@ -291,13 +291,13 @@ impl State {
         self.order.push(Reverse((stamp, page)));
     }
 
-    /// A page is there.
+    /// Completes a load.
     fn arrive(&mut self, page_table: &PageTable, page: u64) {
         page_table.bring(page);
         self.hold(page, page_table.stamp(page));
     }
 
-    /// Has pages arrive whose time has come.
+    /// Completes loads whose time has come.
     fn settle(&mut self, page_table: &PageTable, now_ps: u64) {
         while let Some((ready_ps, page)) = self.arrivals.first().copied() {
             if ready_ps > now_ps {
@@ -307,16 +307,15 @@ impl State {
         }
     }
 
-    /// Pages from `page` on, before `end`, that are neither there nor on their way; as many as fit at once.
+    /// Absent pages from `page` on, before `end`; as many as fit at once.
     fn absent_run(&self, page: u64, end: u64, capacity_pages: u64) -> u64 {
         let pages = page..end.min(page + capacity_pages);
         pages.take_while(|page| self.place(*page) == Place::Absent).count() as u64
     }
 
-    /// The page that was not touched for longest, of those that may go. Where all others are on their way, the one that comes
-    /// first.
+    /// The least recently used page that may be evicted; if all others are being loaded, the first to be complete.
     fn oldest(&mut self, page_table: &PageTable) -> Option<u64> {
-        // Touches go on meanwhile: after so many looks, one that is old enough.
+        // Touches continue meanwhile: after this many tries, accept one that is old enough.
         let mut looks_left = self.order.len();
         while let Some(Reverse((known, page))) = self.order.pop() {
             looks_left = looks_left.saturating_sub(1);

@@ -17,7 +17,7 @@ use crate::region::{DeviceRegion, Pin, RegionStats, Residency, Ticket, check};
 use crate::window::Window;
 use crate::{devdax, emu, fsdax};
 
-/// What a mapped file is.
+/// Kind of a mapped file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Emu,
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
     DevDax,
 }
 
-/// How a file is to be mapped, and what can be relied on then.
+/// How a file is mapped, and its persistence.
 #[derive(Debug)]
 pub(crate) struct Terms {
     pub(crate) len_bytes: u64,
@@ -40,20 +40,20 @@ pub(crate) struct Terms {
 pub(crate) struct Mapped {
     kind: Kind,
     path: PathBuf,
-    /// Locked, so it is never given away itself.
+    /// Locked, so never exported.
     file: File,
-    /// Which byte of the file the region begins with.
+    /// Offset of the region in the file.
     file_at: u64,
     window: Window,
     align_bytes: u64,
     is_synchronous: bool,
     why: String,
-    /// How slices of it are opened.
+    /// How its partitions are opened.
     how: Opening,
 }
 
 impl Mapped {
-    /// Opens a region, or the slice of one that belongs to `user`: he has descriptors of that, and may cut it short.
+    /// Opens a region, or a partition of `user`, who has descriptors of its file and may truncate it.
     pub(crate) fn open(
         kind: Kind,
         path: &Path,
@@ -64,7 +64,7 @@ impl Mapped {
         let is_new = kind != Kind::DevDax && !path.exists();
         let opened = Self::open_file(kind, path, size_bytes, how, user);
         if is_new && opened.is_err() {
-            // What made this fail is the better error, and the file is ours and empty.
+            // Report the first error; the file is new and empty.
             let _ = std::fs::remove_file(path);
         }
         opened
@@ -106,13 +106,13 @@ impl Mapped {
         &self.path
     }
 
-    /// As memory of a modelled device.
+    /// Adds a model of a device.
     pub(crate) fn with_model(mut self, model: Model) -> Self {
         self.window = self.window.with_model(model);
         self
     }
 
-    /// Refuses a range of which another slice has some.
+    /// Refuses a range that overlaps another partition.
     fn check_disjoint(&self, wanted: &PartitionName) -> Result<(), RegionError> {
         let taken =
             self.partitions()?.into_iter().find(|other| other != wanted && other.overlaps(&wanted.range));
@@ -125,7 +125,7 @@ impl Mapped {
         }
     }
 
-    /// A slice, with nothing in front of it either.
+    /// Opens a partition, also without a cache.
     pub(crate) fn open_slice(&self, range: Range<u64>, uid: u32) -> Result<Self, RegionError> {
         check(self, &range)?;
         if self.kind == Kind::DevDax {
@@ -139,7 +139,7 @@ impl Mapped {
         Ok(partition)
     }
 
-    /// A range of a device node, for the one user who is trusted with all of it.
+    /// A range of a device node, for its one trusted user.
     fn slice_of_node(&self, range: Range<u64>, uid: u32) -> Result<Self, RegionError> {
         let trusted = self.how.user.unwrap_or_else(dax::own_user);
         if uid != trusted {
@@ -181,7 +181,7 @@ fn open_locked(kind: Kind, path: &Path, user: Option<u32>) -> Result<File, Regio
     Err(RegionError::refused(path, format!("{who} owns it")))
 }
 
-/// Maps a file from `file_at` on; one that others may cut short is guarded.
+/// Maps a file from `file_at` on; guarded if others may truncate it.
 fn map(
     path: &Path,
     file: &File,
@@ -200,7 +200,7 @@ fn map(
     Ok(map)
 }
 
-/// The length that was asked for, or that the file has; a file is never cut short.
+/// The requested length, or the file's. Files are never truncated.
 pub(crate) fn len_of(path: &Path, file: &File, size_bytes: Option<u64>) -> Result<u64, RegionError> {
     let there = file.metadata().map_err(RegionError::system(path, "ask for its length"))?.len();
     match (size_bytes, there) {

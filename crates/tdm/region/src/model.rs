@@ -10,43 +10,42 @@ use crate::cache::Cache;
 use crate::latency::LatencyModel;
 use crate::page_table::PageTable;
 
-/// What is left to wait for that lets others have the processor meanwhile.
+/// Remaining wait from which the processor is yielded, in ps.
 const YIELD_FROM_PS: u64 = 20_000_000;
 
-/// What is left to wait for that is longer than a pause of the processor by far.
+/// Remaining wait from which the processor pauses, in ps.
 const PAUSE_FROM_PS: u64 = 500_000;
 
-/// What every process that touches a modelled device has to know.
+/// Parameters of a modelled device for every process that touches it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelTerms {
-    /// What modelled time does.
+    /// Mode of modelled time.
     pub clock: ClockMode,
     /// Latencies.
     pub latency: LatencyModel,
-    /// Bytes of a page of the cache.
+    /// Bytes of a cache page.
     pub page_bytes: u32,
-    /// What a miss is taken to cost where the device's owner is another process.
+    /// Assumed time of a miss in a process that does not own the device.
     pub miss_ns: u32,
-    /// Which byte of the device the window begins with.
+    /// Offset of the window in the device.
     pub device_at: u64,
 }
 
-/// The modelled device behind one window.
+/// The model behind a window.
 pub(crate) struct Model {
     pub(crate) terms: ModelTerms,
     page_table: Arc<PageTable>,
     /// Present in the process that owns the device.
     cache: Option<Arc<Cache>>,
     epoch_ns: u64,
-    /// How much longer a wait takes than it is asked to, where the machine's clock is looked at.
+    /// Overshoot of a wait on the machine's clock, in ps.
     overshoot_ps: u64,
 }
 
-/// Looks at the clock that are timed together.
+/// Clock reads timed together.
 const LOOKS: u64 = 16;
 
-/// How much longer a wait takes than it is asked to: half a look before it, half a look too late on average, and half a look
-/// behind it. The middle one of some trials, as others may have had the processor.
+/// Overshoot of a wait: half a clock read before it, half on average at its end, half after it. The median of some trials.
 fn overshoot_ps() -> u64 {
     let mut trials = [0; LOOKS as usize];
     trials.fill_with(|| {
@@ -65,7 +64,7 @@ impl Model {
         Self { terms, page_table, cache, epoch_ns, overshoot_ps }
     }
 
-    /// Modelled time now, in picoseconds; 0 with the clock off.
+    /// Modelled time in ps; 0 with the clock off.
     #[inline]
     pub(crate) fn now_ps(&self) -> u64 {
         match self.terms.clock {
@@ -75,7 +74,7 @@ impl Model {
         }
     }
 
-    /// Notes a touch of a range; what is not resident is waited for.
+    /// Records a touch of a range and waits for absent pages.
     #[inline]
     pub(crate) fn touch(&self, at: u64, len_bytes: u64, writes: bool) {
         let page_bytes = u64::from(self.terms.page_bytes);
@@ -104,7 +103,7 @@ impl Model {
         }
     }
 
-    /// Charges what began at `since_ps`.
+    /// Charges the time since `since_ps`.
     #[inline]
     pub(crate) fn pay(&self, since_ps: u64, cost_ps: u64) {
         match self.terms.clock {
@@ -116,7 +115,7 @@ impl Model {
         }
     }
 
-    /// Lets modelled time go on until then.
+    /// Advances modelled time.
     pub(crate) fn wait_until(&self, at_ps: u64) {
         match self.terms.clock {
             ClockMode::Off => {}

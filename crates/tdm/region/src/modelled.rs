@@ -22,14 +22,14 @@ use crate::partition::PartitionName;
 use crate::region::{DeviceRegion, Pin, RegionStats, Residency, Ticket, check};
 use crate::window::Window;
 
-/// The memory of a modelled device, or a slice of it.
+/// A modelled device, or a partition of one.
 #[derive(Debug)]
 pub(crate) struct Modelled {
     memory: Mapped,
     device: Device,
 }
 
-/// What a device and its slices share.
+/// State shared by a device and its partitions.
 #[derive(Debug, Clone)]
 struct Device {
     cache: Arc<Cache>,
@@ -40,7 +40,7 @@ struct Device {
 }
 
 impl Modelled {
-    /// Opens the memory and models the device in front of it. What was there before is on the drive, and nothing in the cache.
+    /// Opens the memory and models a device with an empty cache and its contents on the drive.
     pub(crate) fn open(
         path: &Path,
         profile: &str,
@@ -68,7 +68,7 @@ impl Modelled {
         self.memory.window().model().map_or(0, Model::now_ps)
     }
 
-    /// Bytes of the device that a range of this region is.
+    /// The device's bytes of a range.
     fn of_device(&self, range: &Range<u64>) -> Range<u64> {
         let at = self.device.terms.device_at;
         at + range.start..at + range.end

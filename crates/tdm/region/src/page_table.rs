@@ -1,10 +1,8 @@
 //! The page table: pages, time and counters of a modelled device, shared by all processes that touch it.
 //!
-//! A file in memory whose size is sealed. Each page of the device has a word: whether it is in the cache, whether it was
-//! written there, and when it was last touched. **Memory ordering:** words are changed by single atomic operations and relaxed,
-//! as each stands for itself; the bytes that they are about are elsewhere, and never depend on them. One pair is ordered: who
-//! brought a page without the owner raises a counter behind it (release), so that the owner who sees the counter (acquire)
-//! finds the page.
+//! A sealed memory file with a word for each page: resident, dirty, last touch. **Memory ordering:** words change by single relaxed atomic
+//! operations, as each stands alone; no bytes depend on them. One pair is ordered: a process that loads a page without the owner raises a counter
+//! afterwards (release), so that the owner, loading the counter (acquire), finds the page.
 //!
 //! Any process that maps it may spoil it, which spoils figures only: nothing here is an index, a length or a loop condition.
 
@@ -20,11 +18,11 @@ const RESIDENT: u64 = 1 << 63;
 const DIRTY: u64 = 1 << 62;
 const STAMP: u64 = DIRTY - 1;
 
-/// Times that are later than any that is modelled.
+/// Bound of modelled times.
 const LATEST_PS: u64 = 1 << 62;
 
 const WORD_BYTES: usize = size_of::<u64>();
-/// Words before those of the pages.
+/// Words before the pages' words.
 const HEADER_WORDS: usize = PAGE_BYTES / WORD_BYTES;
 /// Each on a cache line of its own.
 const TICK: usize = 0;
@@ -76,7 +74,7 @@ impl PageTable {
         self.words().get(index)
     }
 
-    /// Notes a touch of a page; `false` where it is not in the cache. What is not of the device is as good as resident.
+    /// Records a touch. `false` if the page is absent. Pages outside the device count as resident.
     #[inline]
     pub(crate) fn touch(&self, page: u64, writes: bool) -> bool {
         let Some(word) = self.page(page) else { return true };
@@ -87,19 +85,19 @@ impl PageTable {
         word.fetch_update(Relaxed, Relaxed, touched).is_ok()
     }
 
-    /// Counts a touch that has to wait.
+    /// Counts a touch that waits.
     pub(crate) fn note_blocking(&self) {
         self.words()[BLOCKING].fetch_add(1, Relaxed);
     }
 
-    /// A page that is brought without the device's owner, who finds it later.
+    /// Marks a page loaded without the device's owner, which finds it later.
     pub(crate) fn bring_without_owner(&self, page: u64, writes: bool) {
         self.bring(page);
         self.touch(page, writes);
         self.words()[FOREIGN].fetch_add(1, Release);
     }
 
-    /// Makes a page one that is in the cache, touched just now.
+    /// Marks a page resident, touched now.
     pub(crate) fn bring(&self, page: u64) {
         let stamp = self.words()[TICK].fetch_add(1, Relaxed) & STAMP;
         self.words()[BROUGHT].fetch_add(1, Relaxed);
@@ -107,7 +105,7 @@ impl PageTable {
         let _ = self.page(page).map(|word| word.fetch_update(Relaxed, Relaxed, brought));
     }
 
-    /// Takes a page out of the cache.
+    /// Marks a page absent.
     pub(crate) fn evict(&self, page: u64) -> Left {
         let was = self.page(page).map_or(0, |word| word.swap(0, Relaxed));
         Left { was_dirty: was & DIRTY != 0 }
@@ -117,7 +115,7 @@ impl PageTable {
         self.page(page).is_some_and(|word| word.load(Relaxed) & RESIDENT != 0)
     }
 
-    /// When a page was last touched, in touches.
+    /// Last touch of a page, in touches.
     pub(crate) fn stamp(&self, page: u64) -> u64 {
         self.page(page).map_or(0, |word| word.load(Relaxed) & STAMP)
     }
@@ -128,23 +126,23 @@ impl PageTable {
         self.words()[NOW_PS].load(Relaxed).min(LATEST_PS)
     }
 
-    /// Moves it on.
+    /// Advances modelled time.
     #[inline]
     pub(crate) fn add_ps(&self, ps: u64) {
         self.words()[NOW_PS].fetch_add(ps, Relaxed);
     }
 
-    /// Moves it on to then, if it is not that late yet.
+    /// Advances modelled time to `at_ps`, if it is earlier.
     pub(crate) fn advance_to(&self, at_ps: u64) {
         self.words()[NOW_PS].fetch_max(at_ps, Relaxed);
     }
 
-    /// When the device's time began, on the machine's clock.
+    /// Start of the device's time, on the machine's clock.
     pub(crate) fn epoch_ns(&self) -> u64 {
         self.words()[EPOCH_NS].load(Relaxed)
     }
 
-    /// Touches that found their page. Who waited touched it twice, and each page that was brought took a stamp.
+    /// Touches of resident pages. A waiting touch counts twice, and each load took a stamp.
     pub(crate) fn hits(&self) -> u64 {
         let stamps = self.words()[TICK].load(Relaxed);
         let others = self.words()[BROUGHT].load(Relaxed).saturating_add(self.blocking().saturating_mul(2));

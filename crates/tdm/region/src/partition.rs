@@ -9,21 +9,21 @@ use std::path::{Path, PathBuf};
 /// A partition, as described by its file's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionName {
-    /// Which bytes of the region.
+    /// Its bytes in the region.
     pub range: Range<u64>,
-    /// Who may open it.
+    /// The user who may open it.
     pub uid: u32,
 }
 
 impl PartitionName {
-    /// The file, beside that of the region.
+    /// Path of its file, beside the region's.
     pub(crate) fn path_beside(&self, region: &Path) -> PathBuf {
         let mut name = region.as_os_str().to_owned();
         name.push(self.to_string());
         PathBuf::from(name)
     }
 
-    /// What of a file's name follows the region's.
+    /// Parses the part of a file's name that follows the region's.
     fn parse(ending: &str) -> Option<Self> {
         let mut parts = ending.strip_prefix(".slice-")?.split('-');
         let (start, end) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
@@ -31,7 +31,7 @@ impl PartitionName {
         (parts.next().is_none() && start < end).then_some(Self { range: start..end, uid })
     }
 
-    /// Whether both have some byte.
+    /// Whether it overlaps a range.
     pub(crate) fn overlaps(&self, range: &Range<u64>) -> bool {
         self.range.start < range.end && range.start < self.range.end
     }
@@ -43,7 +43,7 @@ impl fmt::Display for PartitionName {
     }
 }
 
-/// The slices beside a region's file, by their place.
+/// All partitions beside a region's file, in order.
 pub(crate) fn beside(region: &Path) -> io::Result<Vec<PartitionName>> {
     let folder = region.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Some(own) = region.file_name().and_then(|name| name.to_str()) else { return Ok(Vec::new()) };

@@ -1,4 +1,4 @@
-//! `byway tdm explain`: one file, in sentences.
+//! `byway tdm explain`: one file's level and reasons.
 
 use std::io::Write;
 
@@ -17,10 +17,10 @@ use crate::terminal::print_done;
 /// Where syncs cost nothing (statfs(2)).
 const MEMORY_FILE_SYSTEMS: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// Says how a file is served.
+/// Explains a file.
 ///
 /// # Errors
-/// When there is no such file, or no daemon.
+/// The file does not exist, or no daemon answers.
 pub fn run(args: &TdmExplain, out: &mut impl Write) -> Result<()> {
     let file = NamedFile::find(&args.file)?;
     let channel = ask::connect(&args.socket.path())?;
@@ -36,7 +36,7 @@ pub fn run(args: &TdmExplain, out: &mut impl Write) -> Result<()> {
 #[derive(Serialize)]
 struct Explained<'r> {
     path: String,
-    /// What the daemon counted; nothing of a file that it has never seen.
+    /// The daemon's statistics; `None` if it does not know the file.
     file: Option<&'r FileReport>,
     opened_by: Vec<Holder>,
     sentences: Vec<String>,
@@ -66,7 +66,7 @@ impl<'r> Explained<'r> {
     }
 }
 
-/// Why the daemon has not seen a file, by all that can be seen from here.
+/// Possible reasons why the daemon does not know a file.
 fn never_seen(file: &NamedFile, report: &Report, opened_by: &[Holder]) -> Vec<String> {
     let path = file.path.display();
     let mut said = vec![format!("{path} has not been seen by the daemon: it is the kernel's alone.")];

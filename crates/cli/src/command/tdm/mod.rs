@@ -1,4 +1,4 @@
-//! `byway tdm`: device memory under programs that know nothing of it.
+//! `byway tdm`: transparent DAX mappings.
 
 mod ask;
 mod bench;
@@ -23,10 +23,10 @@ use byway_tdm_engine::control::Order;
 use crate::args::{PinLevel, TdmCommand};
 use crate::terminal::Interrupt;
 
-/// Does what was asked for.
+/// Runs a command.
 ///
 /// # Errors
-/// Those of the command.
+/// The command's errors.
 pub fn run(command: &TdmCommand, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     match command {
         TdmCommand::Serve(args) => serve::run(args, out),

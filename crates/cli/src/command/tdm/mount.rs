@@ -1,4 +1,4 @@
-//! `byway tdm mount`: a folder whose files are served to every program, until it is stopped.
+//! `byway tdm mount`: mounts a folder until it is stopped.
 
 use std::error::Error;
 use std::fmt;
@@ -14,22 +14,22 @@ use crate::args::TdmMount;
 use crate::size::counted;
 use crate::terminal::{on_signal, print_done};
 
-/// What a mount is notified.
+/// An event of a mount.
 enum Event {
     Signal,
-    /// No process uses it any more.
+    /// The mount has ended.
     Ended(io::Result<()>),
 }
 
-/// Mounts until a signal comes, or a user unmounts it.
+/// Mounts until a signal, or until a user unmounts it.
 ///
 /// # Errors
-/// When it cannot be mounted, or the kernel ends it by an error.
+/// It cannot be mounted, or the kernel ends it by an error.
 pub fn run(args: &TdmMount, out: &mut impl Write) -> Result<()> {
     let (say, reported) = channel();
     let ended = say.clone();
     on_signal(move || {
-        // The process that asks when all is over is not heard.
+        // A signal after the end has no receiver.
         let _ = say.send(Event::Signal);
     })?;
     let options = Options {
@@ -58,7 +58,7 @@ fn is_served(mounted: &Mounted) -> bool {
     mounted.unserved().is_none()
 }
 
-/// A signal unmounts it. A second one ends the process, the process that has files of it open.
+/// Waits for the end. The first signal unmounts; the second ends the process even if files are open.
 fn until_ended(mounted: &Mounted, reported: &Receiver<Event>) -> Result<()> {
     for event in reported {
         match event {
@@ -79,7 +79,7 @@ fn leave(mounted: &Mounted) -> Result<(), MountError> {
     Ok(())
 }
 
-/// What is said once programs may come.
+/// Printed when programs may use the mount.
 #[derive(Serialize)]
 struct Begun<'a> {
     event: &'static str,
@@ -99,7 +99,7 @@ impl fmt::Display for Begun<'_> {
     }
 }
 
-/// What is said at the end.
+/// Printed at the end.
 #[derive(Serialize)]
 struct Closed {
     event: &'static str,

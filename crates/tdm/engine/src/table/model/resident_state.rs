@@ -56,9 +56,9 @@ impl File {
         ResidentState(&self.resident_state)
     }
 
-    fn resident(&self) -> Resident<'_, Interleaved> {
+    fn resident(&self) -> ResidentIo<'_, Interleaved> {
         let place = ResidentPlace { at: 0, len_bytes: 192, identity: 3 };
-        Resident::new(ResidentFile::new(&self.memory, place).expect("a place"), self.resident_words())
+        ResidentIo::new(ResidentFile::new(&self.memory, place).expect("a place"), self.resident_words())
     }
 
     /// Writes at the position.

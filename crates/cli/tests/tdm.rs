@@ -83,7 +83,7 @@ fn memory_that_was_not_asked_to_count_as_persistent_is_volatile() {
 }
 
 #[test]
-fn a_user_who_cannot_be_served_is_told_with_the_reason() {
+fn user_that_cannot_be_served_is_reported_with_the_reason() {
     let place = Place::new();
     let (region, socket, file_tables) = (place.region(), place.text("socket"), place.text("boards"));
     let args =
@@ -471,5 +471,8 @@ fn an_interrupted_bench_ends_with_130_and_leaves_no_file() {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), files()), (Some(130), 0), "{said}");
-    assert!(said.contains("interrupted; nothing is told") && !said.contains("put"), "{said}");
+    assert!(
+        said.contains("interrupted; measurements so far are not printed") && !said.contains("put"),
+        "{said}"
+    );
 }

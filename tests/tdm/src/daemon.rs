@@ -12,16 +12,16 @@ use rustix::process::{Pid, Signal};
 use crate::built;
 use crate::place::{Place, come_to};
 
-/// A running one.
+/// A running daemon.
 #[derive(Debug)]
 pub struct DaemonProcess {
     child: Child,
-    /// What became of the files that were absorbed before, a line each.
+    /// Results for the files absorbed before, a line each.
     pub recovered: Vec<String>,
 }
 
 impl DaemonProcess {
-    /// The program `program` with the options of a place. It serves when this returns.
+    /// Starts `program` with the options of a place; returns once it serves.
     #[must_use]
     pub fn start(program: &str, place: &Place) -> Self {
         come_to(|| {
@@ -31,7 +31,7 @@ impl DaemonProcess {
         })
     }
 
-    /// The same, killed before its call of that number, from one on, that writes, cuts or syncs a file; `None` where it was.
+    /// The same, killed before its n-th call that writes, truncates or syncs a file; `None` if it was killed.
     #[must_use]
     pub fn mortal(program: &str, place: &Place, call: u64) -> Option<Self> {
         come_to(|| {
@@ -44,7 +44,7 @@ impl DaemonProcess {
         })
     }
 
-    /// The same, whose files fail while the place says so.
+    /// The same, whose files fail when the place says so.
     #[must_use]
     pub fn breakable(program: &str, place: &Place) -> Self {
         come_to(|| {
@@ -54,13 +54,13 @@ impl DaemonProcess {
         })
     }
 
-    /// The same, without anything behind the library.
+    /// The same without libraries behind ours.
     #[must_use]
     pub fn unwitnessed(program: &str, place: &Place) -> Self {
         come_to(|| Self::of(command(program, place)))
     }
 
-    /// One that is killed so soon that it may not serve yet.
+    /// Starts one and kills it soon, possibly before it serves.
     pub fn killed(program: &str, place: &Place, after: Duration) {
         let mut child = command(program, place).spawn().unwrap();
         std::thread::sleep(after);
@@ -93,7 +93,7 @@ impl DaemonProcess {
         options
     }
 
-    /// Its number.
+    /// Its process number.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -104,7 +104,7 @@ impl DaemonProcess {
         self.signal(Signal::STOP);
     }
 
-    /// Has it go on.
+    /// Continues it.
     pub fn go_on(&self) {
         self.signal(Signal::CONT);
     }
@@ -114,13 +114,13 @@ impl DaemonProcess {
         rustix::process::kill_process(id, signal).unwrap();
     }
 
-    /// Ends it at once.
+    /// Kills it.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Has it end as it should: nothing is left in any log.
+    /// Ends it regularly: no log keeps anything.
     pub fn end(mut self) {
         drop(self.child.stdin.take());
         assert!(self.child.wait().unwrap().success());

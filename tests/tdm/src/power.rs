@@ -1,7 +1,7 @@
-//! A loss of power, as far as files and device memory are concerned.
+//! Power loss for files and device memory.
 //!
-//! Every process is gone already. Each file is on the disk as it was when a sync below last succeeded, as the witness kept it; names stay. Device memory has all. The
-//! system that starts then is another boot, later than all that was written.
+//! All processes are dead. Each file becomes the witness's copy, as of its last successful real sync; names stay. Device memory keeps all. The next
+//! boot is another one, later than all writes.
 
 use std::fs::File;
 use std::path::Path;
@@ -12,11 +12,11 @@ use byway_tdm_region::open;
 
 use crate::place::Place;
 
-/// The boot that was.
+/// Identity of the lost boot.
 const EARLIER: [u8; 16] = [1; 16];
 
 impl Place {
-    /// Loses power. Neither daemons nor programs of it run.
+    /// Simulates power loss. Neither daemons nor programs run.
     pub fn lose_power(&self) {
         self.forget_below(&self.path().join("files"));
         self.boot_again();
@@ -32,7 +32,7 @@ impl Place {
         }
     }
 
-    /// The file has what was kept of it.
+    /// Replaces the file by its durable copy.
     fn forget(&self, path: &Path) {
         let kept = std::fs::read(self.kept(path)).unwrap_or_default();
         std::fs::write(path, kept).unwrap();
@@ -64,7 +64,7 @@ impl Place {
     }
 }
 
-/// It was written before the boot.
+/// Makes the file older than the boot.
 fn age(path: &Path) {
     let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     File::options().write(true).open(path).unwrap().set_modified(long_ago).unwrap();

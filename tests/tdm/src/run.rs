@@ -1,5 +1,5 @@
-//! Random calls of actors that are served, each beside one that is not: both are answered alike, and have the same bytes in the end, while
-//! files go up and down and daemons come and go. After every sync that is acknowledged, all of the file would survive.
+//! Random calls of served actors, each beside an unserved one: both get the same answers and the same bytes, while levels change and daemons
+//! are replaced. After every acknowledged sync the whole file would survive power loss.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -16,7 +16,7 @@ use crate::survivor::assert_survives;
 
 const STEPS: u64 = 250;
 
-/// The shortest logs that there are, which are full all the time.
+/// The shortest logs, which are often full.
 const RING_BYTES: u64 = 64 << 10;
 
 const SLOTS: [char; 4] = ['a', 'b', 'c', 'd'];
@@ -26,11 +26,11 @@ const SLOTS: [char; 4] = ['a', 'b', 'c', 'd'];
 struct Pair {
     served: Actor,
     plain: Actor,
-    /// Descriptors by their slot.
+    /// Descriptors by slot.
     numbers: HashMap<char, i64>,
 }
 
-/// Such pairs, what is done to the files of those that are served, and by whom.
+/// Pairs of actors, and the events of their files and daemons.
 #[derive(Debug)]
 pub struct Run {
     random: Random,
@@ -53,18 +53,18 @@ impl Run {
         Self { random, pairs: Vec::new(), program, daemon, session, reported: Vec::new(), place }
     }
 
-    /// Where it is.
+    /// Its place.
     #[must_use]
     pub const fn place(&self) -> &Place {
         &self.place
     }
 
-    /// One more program that is served, which works on the files of the place in whatever way.
+    /// Adds a served program, which works on the place's files in any way.
     pub fn join(&mut self, served: Actor) {
         self.pairs.push(Pair { served, plain: self.place.plain_actor(), numbers: HashMap::new() });
     }
 
-    /// Runs; the place, with no program in it any more.
+    /// Runs; returns the place without programs.
     pub fn go(mut self) -> Place {
         for pair in 0..self.pairs.len() {
             for slot in &SLOTS[..3] {
@@ -104,7 +104,7 @@ impl Run {
     fn survives(&self, pair: usize, slot: char) {
         let Pair { served, numbers, .. } = &self.pairs[pair];
         let open = PathBuf::from(format!("/proc/{}/fd/{}", served.id(), numbers[&slot]));
-        // What has no name is gone with its programs.
+        // Unlinked files end with their programs.
         if std::fs::metadata(&open).is_ok_and(|found| found.nlink() > 0) {
             eprintln!("after {:?}", self.reported.last());
             assert_survives(&self.place, &self.session, &open);
@@ -166,7 +166,7 @@ impl Run {
         }
     }
 
-    /// Something happens to the files' levels, or to who serves them.
+    /// Changes a level or a daemon.
     fn flip(&mut self) {
         let name = self.name();
         let is_there = self.place.file(&name).exists();
@@ -198,15 +198,14 @@ impl Run {
 }
 
 impl Pair {
-    /// Has the system ask how long files are. In a mount it copies as much as it knows of, and is behind an end that it knows after it
-    /// appended; others have written below.
+    /// Queries file sizes: in a mount the kernel copies and appends by the size that it last knew.
     fn look(&self) {
         for number in self.numbers.values() {
             let _ = std::fs::metadata(format!("/proc/{}/fd/{number}", self.served.id()));
         }
     }
 
-    /// Which number a slot has now.
+    /// Records the descriptor of a slot.
     fn note(&mut self, line: &str, answer: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         let slot = match words[0] {

@@ -1,4 +1,4 @@
-//! A daemon that says when it serves, and ends with its standard input.
+//! A daemon that reports when it serves, and ends with its standard input.
 
 use byway_tdm_daemon::Daemon;
 use byway_tdm_tests::DaemonProcess;

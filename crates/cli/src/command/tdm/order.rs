@@ -110,7 +110,7 @@ const fn name(order: Order) -> &'static str {
         Order::Evict => "evict",
         Order::Drain => "drain",
         Order::Prefetch => "prefetch",
-        Order::Promote => "house",
+        Order::Promote => "promote",
     }
 }
 
@@ -131,7 +131,7 @@ impl fmt::Display for Done {
             "unpin" => "the policy decides of it again",
             "prefetch" if self.has_cache => "what it has of device memory is in the device's cache",
             "prefetch" => "what it has of device memory is resident, as there is no cache in front of it",
-            "house" => "pinned: it is DAX-resident from its next sync on",
+            "promote" => "pinned: it is DAX-resident from its next sync on",
             "evict" => "synced below, and the kernel's alone",
             _ => "synced below, and absorbed as before",
         };

@@ -1,4 +1,4 @@
-//! What is said by hand or by rule stands above what is measured.
+//! Orders by hand and by rule precede measurements.
 
 use byway_tdm_policy::{Cap, Config, Level, Order, Reason, Traits};
 

@@ -1,4 +1,4 @@
-//! What holds whatever programs do, users say and counters claim.
+//! Properties that hold for any programs, orders and counters.
 
 use byway_tdm_policy::{
     Call, Cap, Config, FileId, Histogram, Level, Order, Policy, Reason, Room, Sample, Traits,
@@ -13,7 +13,7 @@ use crate::world::{Load, MIB, SECOND, Truth, World};
 const LOADS: [Load; 8] =
     [IDLE, VALKEY_ALWAYS, VALKEY_EVERYSEC, ROCKSDB_WAL, SQLITE_WAL, SCAN, COMPACTION, MIXED];
 
-/// Something that happens to one of the files.
+/// An event of one file.
 #[derive(Debug, Clone)]
 enum Event {
     Load(Load),
@@ -64,7 +64,7 @@ fn happen(world: &mut World, file: FileId, event: &Event) {
     }
 }
 
-/// Any counters at all.
+/// Any counters.
 fn any_sample() -> impl Strategy<Value = Sample> {
     let number = prop_oneof![Just(0), Just(u64::MAX), any::<u64>(), 0..10_000u64];
     (prop::collection::vec(number, 16), any::<u8>(), 0..2u32, prop::option::of(any::<u64>())).prop_map(
@@ -85,7 +85,7 @@ fn any_sample() -> impl Strategy<Value = Sample> {
     )
 }
 
-/// What absorbing would save after so many seconds of one load, and whether it has begun.
+/// Saving of ABSORB after so many seconds of a load, and when it began.
 fn absorbed(load: Load, truth: Truth) -> (f64, f64, Option<u64>) {
     let mut world = World::gib();
     let file = world.open_with(Traits::empty(), MIB, load, truth, None);
@@ -99,7 +99,7 @@ fn absorbed(load: Load, truth: Truth) -> (f64, f64, Option<u64>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Rooms, stays, writes in flight and the cap on moves are looked at by the world in every tick.
+    /// The world checks capacity, stays, writes in flight and the cap on moves in every tick.
     #[test]
     fn whatever_happens_no_promise_is_broken(
         events in prop::collection::vec((0..6usize, event()), 1..60),

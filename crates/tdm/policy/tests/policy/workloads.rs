@@ -1,4 +1,4 @@
-//! Where files of known programs end up, and in how many moves.
+//! Levels of known programs' files, and the number of moves.
 
 use byway_tdm_policy::{Cap, Config, Level, Reason, Traits};
 
@@ -33,10 +33,10 @@ pub const MIXED: Load =
 
 pub const IDLE: Load = Load { writes: 0.0, write_bytes: 0.0, reads: 0.0, read_bytes: 0.0, syncs: 0.0 };
 
-/// Where other programs may open the file unseen.
+/// Other programs may read the file unseen.
 pub const OUTSIDE: Cap = Cap { level: Level::Absorb, why: "outside a mount other readers are not seen" };
 
-/// Files of programs that no process sees all readers of.
+/// Opens a file whose readers are not all seen.
 fn open_outside(world: &mut World, traits: Traits, size_bytes: u64, load: Load) -> byway_tdm_policy::FileId {
     let file = world.open(traits, size_bytes, load);
     world.hinder(file, Some(OUTSIDE));

@@ -1,4 +1,4 @@
-//! Slices: what one user is given cannot reach what is another's.
+//! Partitions: a user cannot reach another's memory.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::MetadataExt;
@@ -7,7 +7,7 @@ use byway_tdm_region::{Access, Memory, PartitionName, Window};
 
 use crate::support::{SIZE, all_with_files, devdax, emu};
 
-/// This process's own user, whom it may give files to.
+/// This process's user.
 fn uid() -> u32 {
     std::fs::metadata("/proc/self").unwrap().uid()
 }

@@ -1,4 +1,4 @@
-//! The model of a hybrid SSD: what is in its cache, what a touch costs, what was counted.
+//! The model of a hybrid SSD: cache, latencies and counts.
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,10 @@ use byway_tdm_region::{Access, Admitted, DeviceRegion, ExportDescription, Memory
 use crate::support::{HERE, Place, SIZE, emu};
 
 const PAGE: u64 = 4096;
-/// The prototype's time for a line in its cache.
+/// The prototype's time of a cache line.
 const HIT_PS: u64 = 800_000;
 
-/// A device of 16 cached pages whose bytes are all on its drive.
+/// A device with a cache of 16 pages and all bytes on its drive.
 fn used(options: &str) -> (Place, Box<dyn DeviceRegion>) {
     let place = emu(&format!("&profile=cmm-h&cache=64K{options}"));
     drop(place.open());
@@ -26,7 +26,7 @@ fn is_resident(region: &dyn DeviceRegion, page: u64) -> bool {
     region.residency(page * PAGE..(page + 1) * PAGE).unwrap().is_whole()
 }
 
-/// Modelled time that something takes.
+/// Modelled time of an operation.
 fn taken_ps(region: &dyn DeviceRegion, what: impl FnOnce()) -> u64 {
     let before = region.stats().modelled_ps;
     what();
@@ -223,7 +223,7 @@ fn no_more_is_admitted_than_fits() {
     admitted.admit(region.as_ref(), 8 * PAGE..20 * PAGE).unwrap();
 }
 
-/// The region as another process has it.
+/// The region in another process.
 fn exported(region: &dyn DeviceRegion) -> Window {
     let export = region.export(0..region.len_bytes(), Access::ReadWrite).unwrap();
     let description = ExportDescription::from_bytes(&export.description.to_bytes()).unwrap();

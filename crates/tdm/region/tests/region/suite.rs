@@ -1,10 +1,10 @@
-//! What holds of every region.
+//! Behaviour of every kind of region.
 
 use byway_tdm_region::{Access, DeviceRegion, Memory, RegionError, Window};
 
 use crate::support::{HERE, all};
 
-/// A range of whole pages in the middle.
+/// Whole pages in the middle.
 fn middle(region: &dyn DeviceRegion) -> std::ops::Range<u64> {
     let align = region.align_bytes();
     let start = (region.len_bytes() / 2 / align).min(region.len_bytes() / align - 1) * align;

@@ -15,7 +15,7 @@ struct Words {
     /// Whether the file was promoted, what the kernel wrote below, and what was copied.
     came: AtomicU64,
     below: AtomicU64,
-    brought: AtomicU64,
+    copied: AtomicU64,
 }
 
 impl Words {
@@ -44,17 +44,17 @@ impl Words {
         self.level.store(RESIDENT, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         if !self.marks().has(FILE, |_| true) {
-            self.brought.store(self.below.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.copied.store(self.below.load(Ordering::Relaxed), Ordering::Relaxed);
             self.came.store(1, Ordering::Relaxed);
         }
     }
 
     fn check(&self) {
-        let [came, below, brought] =
-            [&self.came, &self.below, &self.brought].map(|word| word.load(Ordering::Relaxed));
+        let [came, below, copied] =
+            [&self.came, &self.below, &self.copied].map(|word| word.load(Ordering::Relaxed));
         assert!(
-            came == 0 || brought == below,
-            "{below} writes below, {brought} of them in the promoted file"
+            came == 0 || copied == below,
+            "{below} writes below, {copied} of them in the promoted file"
         );
     }
 }

@@ -39,12 +39,12 @@ pub(crate) struct PromotedFile {
     open: File,
     /// The program that asked (pidfd).
     program: OwnedFd,
-    came: Came,
+    came: AtPromotion,
 }
 
 /// The file at its promotion.
 #[derive(Debug, Clone, Copy)]
-struct Came {
+struct AtPromotion {
     size_bytes: u64,
     /// In ns of the monotonic clock.
     at_ns: u64,
@@ -52,7 +52,7 @@ struct Came {
 
 /// A promotion in progress.
 #[derive(Debug)]
-pub(crate) struct Coming<'e> {
+pub(crate) struct PromotionAttempt<'e> {
     pub(crate) file_table: &'e FileTable,
     pub(crate) entry: Entry<'e>,
     pub(crate) handed: BorrowedFd<'e>,
@@ -61,7 +61,7 @@ pub(crate) struct Coming<'e> {
     pub(crate) daemon_epoch: u32,
 }
 
-impl Coming<'_> {
+impl PromotionAttempt<'_> {
     /// Copies the file to its place and makes the header valid. The file stays at PASS if it is, or was meanwhile, open elsewhere.
     pub(crate) fn bring(&self, partition: &dyn DeviceRegion) -> Result<(), Why> {
         let resident = ResidentFile::new(partition.window(), self.place).map_err(|_| Why::NoRoom)?;
@@ -136,21 +136,21 @@ impl Coming<'_> {
 
 impl PromotedFile {
     pub(crate) fn new(
-        coming: &Coming<'_>,
+        attempt: &PromotionAttempt<'_>,
         slot: SlotNumber,
         path: PathBuf,
         program: i32,
     ) -> io::Result<Self> {
         let program = Pid::from_raw(program).ok_or(Errno::SRCH)?;
         Ok(Self {
-            entry: coming.entry.index(),
+            entry: attempt.entry.index(),
             slot,
-            place: coming.place,
+            place: attempt.place,
             path,
-            open: coming.handed.try_clone_to_owned()?.into(),
+            open: attempt.handed.try_clone_to_owned()?.into(),
             program: pidfd_open(program, PidfdFlags::empty())?,
-            came: Came {
-                size_bytes: rustix::fs::fstat(coming.handed)?.st_size as u64,
+            came: AtPromotion {
+                size_bytes: rustix::fs::fstat(attempt.handed)?.st_size as u64,
                 at_ns: monotonic_ns(),
             },
         })

@@ -21,7 +21,7 @@ use crate::absorb::take_slot;
 use crate::absorbed::{AbsorbedFile, LOCK_TIMEOUT};
 use crate::attempt::{Attempt, Slot};
 use crate::lower::{Lower, Sought};
-use crate::promoted_file::{Coming, PromotedFile, can_overwrite};
+use crate::promoted_file::{PromotedFile, PromotionAttempt, can_overwrite};
 use crate::quotas::users;
 use crate::recovery::{Outcome, Terms};
 use crate::table::{Assignment, BootId, Kind, SlotNumber, Table};
@@ -41,14 +41,14 @@ struct Listed {
     growing: BTreeMap<EntryIndex, u64>,
     orphans: Vec<Orphan>,
     /// Places of demoted files that a stopped thread may still store to.
-    left: Vec<Left>,
+    left: Vec<Vacated>,
     /// Time of the last check of `orphans`, in ns of the monotonic clock.
     looked_ns: u64,
 }
 
 /// A place to be freed.
 #[derive(Debug, Clone, Copy)]
-struct Left {
+struct Vacated {
     entry: EntryIndex,
     slot: SlotNumber,
     place: ResidentPlace,
@@ -159,7 +159,7 @@ impl Tenant {
     ) -> Result<(), Why> {
         let (slot, assignment) = self.assign(table, (key, handed), ahead_bytes, asker.boot)?;
         let place = assignment.ring;
-        let coming = Coming {
+        let attempt = PromotionAttempt {
             file_table: &self.file_table,
             entry,
             handed: handed.as_fd(),
@@ -169,7 +169,7 @@ impl Tenant {
         };
         let may_return = self.evaluator().may_return(entry.index(), place.len_bytes);
         let came = if may_return {
-            self.fill_place(&coming, (slot, assignment.path), asker)
+            self.fill_place(&attempt, (slot, assignment.path), asker)
         } else {
             Err(Why::NoRoom)
         };
@@ -181,15 +181,15 @@ impl Tenant {
 
     fn fill_place(
         &self,
-        coming: &Coming<'_>,
+        attempt: &PromotionAttempt<'_>,
         (slot, path): (SlotNumber, PathBuf),
         asker: Asker,
     ) -> Result<(), Why> {
         self.file_table.note_resident_files();
-        let promoted = PromotedFile::new(coming, slot, path, asker.program).map_err(|_| Why::Closed)?;
+        let promoted = PromotedFile::new(attempt, slot, path, asker.program).map_err(|_| Why::Closed)?;
         // Listed before the header is valid, so that it is watched.
         let promoted = Arc::new(promoted);
-        coming.bring(self.partition.as_ref())?;
+        attempt.bring(self.partition.as_ref())?;
         self.promoted_files.listed().promoted.push(promoted);
         Ok(())
     }
@@ -278,11 +278,11 @@ impl Tenant {
         }
         drop(listed);
         self.report_demotion(promoted.entry);
-        self.vacate(table, Left { entry: promoted.entry, slot: promoted.slot, place: promoted.place });
+        self.vacate(table, Vacated { entry: promoted.entry, slot: promoted.slot, place: promoted.place });
     }
 
     /// Frees a place once the file's lock is free: a holder from before the demotion may still store there.
-    fn vacate<M: Memory>(&self, table: &Table<'_, M>, left: Left) {
+    fn vacate<M: Memory>(&self, table: &Table<'_, M>, left: Vacated) {
         if self.file_table.entry(left.entry).is_some_and(is_inside) {
             self.promoted_files.listed().left.push(left);
         } else if table.free(left.slot).is_ok() {

@@ -126,10 +126,10 @@ impl Mapped {
     }
 
     /// Opens a partition, also without a cache.
-    pub(crate) fn open_slice(&self, range: Range<u64>, uid: u32) -> Result<Self, RegionError> {
+    pub(crate) fn open_partition(&self, range: Range<u64>, uid: u32) -> Result<Self, RegionError> {
         check(self, &range)?;
         if self.kind == Kind::DevDax {
-            return self.slice_of_node(range, uid);
+            return self.partition_of_node(range, uid);
         }
         let name = PartitionName { range, uid };
         self.check_disjoint(&name)?;
@@ -140,7 +140,7 @@ impl Mapped {
     }
 
     /// A range of a device node, for its one trusted user.
-    fn slice_of_node(&self, range: Range<u64>, uid: u32) -> Result<Self, RegionError> {
+    fn partition_of_node(&self, range: Range<u64>, uid: u32) -> Result<Self, RegionError> {
         let trusted = self.how.user.unwrap_or_else(dax::own_user);
         if uid != trusted {
             let why = format!(
@@ -272,7 +272,7 @@ impl DeviceRegion for Mapped {
     }
 
     fn partition(&self, range: Range<u64>, uid: u32) -> Result<Box<dyn DeviceRegion>, RegionError> {
-        Ok(Box::new(self.open_slice(range, uid)?))
+        Ok(Box::new(self.open_partition(range, uid)?))
     }
 
     fn partitions(&self) -> Result<Vec<PartitionName>, RegionError> {

@@ -190,7 +190,7 @@ impl DeviceRegion for Modelled {
 
     fn partition(&self, range: Range<u64>, uid: u32) -> Result<Box<dyn DeviceRegion>, RegionError> {
         let device_at = self.device.terms.device_at + range.start;
-        let memory = self.memory.open_slice(range, uid)?;
+        let memory = self.memory.open_partition(range, uid)?;
         let device = Device { terms: ModelTerms { device_at, ..self.device.terms }, ..self.device.clone() };
         Ok(Box::new(Self::with(memory, device)))
     }

@@ -39,7 +39,7 @@ pub(crate) struct PageTable {
 }
 
 /// A page that was evicted.
-pub(crate) struct Left {
+pub(crate) struct Evicted {
     pub(crate) was_dirty: bool,
 }
 
@@ -106,9 +106,9 @@ impl PageTable {
     }
 
     /// Marks a page absent.
-    pub(crate) fn evict(&self, page: u64) -> Left {
+    pub(crate) fn evict(&self, page: u64) -> Evicted {
         let was = self.page(page).map_or(0, |word| word.swap(0, Relaxed));
-        Left { was_dirty: was & DIRTY != 0 }
+        Evicted { was_dirty: was & DIRTY != 0 }
     }
 
     pub(crate) fn is_resident(&self, page: u64) -> bool {

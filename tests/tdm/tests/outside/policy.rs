@@ -23,14 +23,14 @@ const LONG: Duration = Duration::from_secs(30);
 const ROUNDS: u64 = 2;
 
 /// A program that has a file `log` open as `a`, and a daemon whose clock can be put on.
-struct Court {
+struct Fixture {
     daemon: Daemon,
     actor: Actor,
     session: Session,
     place: Place,
 }
 
-impl Court {
+impl Fixture {
     fn new(rules: &str) -> Self {
         let mut place = place();
         place.options.rules = Rules::parse(rules).unwrap();
@@ -171,160 +171,160 @@ impl Court {
 
 #[test]
 fn log_is_absorbed_at_its_third_sync_and_demoted_when_idle() {
-    let mut court = Court::new("");
-    court.absorbed();
-    assert!(court.reason().starts_with("a log that begins: 3 syncs in "), "{}", court.reason());
-    court.pass(1);
-    court.pass(1);
-    assert_eq!(court.level_state().level, Level::Absorb);
-    court.idle_until(Level::Pass);
-    assert_eq!(court.level_state().why, Why::TooFewSyncs);
-    court.reports("would have kept it");
+    let mut fixture = Fixture::new("");
+    fixture.absorbed();
+    assert!(fixture.reason().starts_with("a log that begins: 3 syncs in "), "{}", fixture.reason());
+    fixture.pass(1);
+    fixture.pass(1);
+    assert_eq!(fixture.level_state().level, Level::Absorb);
+    fixture.idle_until(Level::Pass);
+    assert_eq!(fixture.level_state().why, Why::TooFewSyncs);
+    fixture.reports("would have kept it");
 }
 
 #[test]
 fn wanted_file_is_handed_over_by_its_next_sync() {
-    let mut court = Court::new("");
-    court.synced_each_second_until(Level::Absorb);
-    assert!(court.reason().contains("more than its moves cost"), "{}", court.reason());
-    court.actor.does("fdatasync a; write a 10 2; fdatasync a");
-    let entry = court.session.file_table().find(court.place.key("log")).unwrap();
+    let mut fixture = Fixture::new("");
+    fixture.synced_each_second_until(Level::Absorb);
+    assert!(fixture.reason().contains("more than its moves cost"), "{}", fixture.reason());
+    fixture.actor.does("fdatasync a; write a 10 2; fdatasync a");
+    let entry = fixture.session.file_table().find(fixture.place.key("log")).unwrap();
     assert!(entry.counters().get(Counted::SavedSyncs) > 0);
     assert_eq!(entry.counters().get(Counted::Wanted), 0);
 }
 
 #[test]
 fn pinned_file_stays_until_unpinned() {
-    let mut court = Court::new("");
-    court.absorbed();
-    assert!(court.place.order(Order::Pin, "log"));
-    (0..20).for_each(|_| court.pass(60));
-    assert_eq!(court.level_state().level, Level::Absorb);
-    assert!(court.place.order(Order::Unpin, "log"));
-    court.idle_until(Level::Pass);
+    let mut fixture = Fixture::new("");
+    fixture.absorbed();
+    assert!(fixture.place.order(Order::Pin, "log"));
+    (0..20).for_each(|_| fixture.pass(60));
+    assert_eq!(fixture.level_state().level, Level::Absorb);
+    assert!(fixture.place.order(Order::Unpin, "log"));
+    fixture.idle_until(Level::Pass);
 }
 
 #[test]
 fn rule_never_keeps_matching_files_at_pass() {
-    let mut court = Court::new("never **/log");
+    let mut fixture = Fixture::new("never **/log");
     for _ in 0..5 {
-        court.burst();
-        court.pass(1);
+        fixture.burst();
+        fixture.pass(1);
     }
-    assert_eq!(court.level_state().level, Level::Pass);
-    assert_eq!(court.reason(), "files of its path are kept out");
+    assert_eq!(fixture.level_state().level, Level::Pass);
+    assert_eq!(fixture.reason(), "files of its path are kept out");
 }
 
 #[test]
 fn rule_absorb_applies_at_the_second_sync() {
-    let mut court = Court::new("absorb **/log");
-    court.actor.does("write a 100 1; fdatasync a");
-    court.pass(1);
-    court.actor.does("fdatasync a");
-    assert_eq!(court.level_state().level, Level::Absorb);
+    let mut fixture = Fixture::new("absorb **/log");
+    fixture.actor.does("write a 100 1; fdatasync a");
+    fixture.pass(1);
+    fixture.actor.does("fdatasync a");
+    assert_eq!(fixture.level_state().level, Level::Absorb);
 }
 
 #[test]
 fn file_with_free_syncs_stays_at_pass() {
-    let mut court = Court::above(0, "");
+    let mut fixture = Fixture::above(0, "");
     for _ in 0..15 {
-        court.commits(20);
-        court.pass(1);
+        fixture.commits(20);
+        fixture.pass(1);
     }
-    assert_eq!(court.level_state().level, Level::Pass, "{}", court.reason());
+    assert_eq!(fixture.level_state().level, Level::Pass, "{}", fixture.reason());
 }
 
 #[test]
 fn file_dearer_at_absorb_is_demoted_and_backs_off() {
-    let mut court = Court::above(QUICK_NS, SLOW_DEVICE);
-    court.absorbed();
-    court.measured_until(Level::Pass);
-    assert_eq!(court.level_state().why, Why::Slower);
-    court.reports("more than it would have below");
-    court.burst();
-    assert_eq!(court.level_state().level, Level::Pass, "{}", court.reason());
+    let mut fixture = Fixture::above(QUICK_NS, SLOW_DEVICE);
+    fixture.absorbed();
+    fixture.measured_until(Level::Pass);
+    assert_eq!(fixture.level_state().why, Why::Slower);
+    fixture.reports("more than it would have below");
+    fixture.burst();
+    assert_eq!(fixture.level_state().level, Level::Pass, "{}", fixture.reason());
 }
 
 #[test]
 fn pin_precedes_costs_until_unpinned() {
-    let mut court = Court::above(QUICK_NS, SLOW_DEVICE);
-    court.absorbed();
-    assert!(court.place.order(Order::Pin, "log"));
+    let mut fixture = Fixture::above(QUICK_NS, SLOW_DEVICE);
+    fixture.absorbed();
+    assert!(fixture.place.order(Order::Pin, "log"));
     for _ in 0..12 {
-        court.commits(20);
-        court.pass(1);
+        fixture.commits(20);
+        fixture.pass(1);
     }
-    assert_eq!(court.level_state().level, Level::Absorb);
-    assert!(court.place.order(Order::Unpin, "log"));
-    court.measured_until(Level::Pass);
-    assert_eq!(court.level_state().why, Why::Slower);
+    assert_eq!(fixture.level_state().level, Level::Absorb);
+    assert!(fixture.place.order(Order::Unpin, "log"));
+    fixture.measured_until(Level::Pass);
+    assert_eq!(fixture.level_state().why, Why::Slower);
 }
 
 #[test]
 fn files_of_one_program_are_evaluated_separately() {
-    let mut court = Court::new("");
-    court.actor.does("open b data +ce; open c once +ce; open d read +ce; write d 100 1");
-    court.actor.does("write c 100 1; fdatasync c");
+    let mut fixture = Fixture::new("");
+    fixture.actor.does("open b data +ce; open c once +ce; open d read +ce; write d 100 1");
+    fixture.actor.does("write c 100 1; fdatasync c");
     for round in 0..20 {
-        court.actor.does("write a 100 1; fdatasync a; write b 4096 2; lseek d 0 0; read d 100");
+        fixture.actor.does("write a 100 1; fdatasync a; write b 4096 2; lseek d 0 0; read d 100");
         if round % 4 == 0 {
-            court.burst();
+            fixture.burst();
         }
-        court.pass(1);
+        fixture.pass(1);
     }
-    let level = |name| court.standing_of(name).level;
+    let level = |name| fixture.standing_of(name).level;
     assert_eq!(level("log"), Level::Absorb);
     assert_eq!(["data", "once", "read"].map(level), [Level::Pass; 3]);
 }
 
 #[test]
 fn new_log_gets_the_room_of_removed_logs() {
-    let mut court = Court::above(QUICK_NS, "");
-    court.commits(1);
-    for _ in 0..court.daemon.report().users[0].rings {
-        court.actor.does("open b gone +ce");
-        court.commits_to('b', 50);
-        court.actor.does("close b; unlink gone");
+    let mut fixture = Fixture::above(QUICK_NS, "");
+    fixture.commits(1);
+    for _ in 0..fixture.daemon.report().users[0].rings {
+        fixture.actor.does("open b gone +ce");
+        fixture.commits_to('b', 50);
+        fixture.actor.does("close b; unlink gone");
     }
-    (0..4).for_each(|_| court.pass(1));
-    let files = court.daemon.report().users.swap_remove(0).files;
+    (0..4).for_each(|_| fixture.pass(1));
+    let files = fixture.daemon.report().users.swap_remove(0).files;
     let awaited = files.iter().filter(|file| file.judged.iter().any(|line| line.contains("on its way")));
     assert_eq!(awaited.count(), 0, "{files:#?}");
-    court.absorbed();
+    fixture.absorbed();
 }
 
 #[test]
 fn pin_outlives_its_daemon() {
-    let court = Court::new("");
-    let Court { place, daemon, mut actor, session } = court;
+    let fixture = Fixture::new("");
+    let Fixture { place, daemon, mut actor, session } = fixture;
     actor.does("write a 100 1; fdatasync a");
     assert!(!place.order(Order::Pin, "log"));
     drop((daemon, session));
-    let mut court = Court { daemon: place.daemon(), session: place.session(), place, actor };
+    let mut fixture = Fixture { daemon: place.daemon(), session: place.session(), place, actor };
     // No burst: only an order has it absorbed so soon.
-    court.pass(1);
-    court.pass(1);
-    court.actor.does("fdatasync a");
-    assert_eq!(court.level_state().level, Level::Absorb, "{}", court.reason());
-    (0..20).for_each(|_| court.pass(60));
-    assert_eq!(court.level_state().level, Level::Absorb);
+    fixture.pass(1);
+    fixture.pass(1);
+    fixture.actor.does("fdatasync a");
+    assert_eq!(fixture.level_state().level, Level::Absorb, "{}", fixture.reason());
+    (0..20).for_each(|_| fixture.pass(60));
+    assert_eq!(fixture.level_state().level, Level::Absorb);
 }
 
 #[test]
 fn bulk_written_log_is_demoted_and_its_history_reported() {
-    let mut court = Court::new("");
-    court.absorbed();
+    let mut fixture = Fixture::new("");
+    fixture.absorbed();
     for _ in 0..60 {
-        if court.level_state().level == Level::Pass {
+        if fixture.level_state().level == Level::Pass {
             break;
         }
         for _ in 0..40 {
-            court.actor.does("pwrite a 16384 3 0");
+            fixture.actor.does("pwrite a 16384 3 0");
         }
-        court.pass(1);
+        fixture.pass(1);
     }
-    assert_eq!(court.level_state().level, Level::Pass, "{:?}", court.reported());
-    let reported = court.reported().judged;
+    assert_eq!(fixture.level_state().level, Level::Pass, "{:?}", fixture.reported());
+    let reported = fixture.reported().judged;
     assert!(reported.iter().any(|line| line.starts_with("before that ABSORB for ")), "{reported:#?}");
     assert!(reported.iter().any(|line| line.starts_with("before that PASS for ")), "{reported:#?}");
 }
@@ -333,48 +333,52 @@ fn bulk_written_log_is_demoted_and_its_history_reported() {
 fn rule_dax_promotes_matching_files() {
     let mut place = place();
     place.options.rules = Rules::parse("dax **/log").unwrap();
-    let mut court = Court::of(place, Actor::unwitnessed);
-    court.actor.does("write a 100 1; fdatasync a");
-    court.pass(1);
-    court.actor.does("fdatasync a; fdatasync a");
-    court.await_dax();
-    assert!(court.reported().is_pinned);
-    assert!(court.place.order(Order::Prefetch, "log"));
+    let mut fixture = Fixture::of(place, Actor::unwitnessed);
+    fixture.actor.does("write a 100 1; fdatasync a");
+    fixture.pass(1);
+    fixture.actor.does("fdatasync a; fdatasync a");
+    fixture.await_dax();
+    assert!(fixture.reported().is_pinned);
+    assert!(fixture.place.order(Order::Prefetch, "log"));
 }
 
 #[test]
 fn log_promoted_by_benefit_is_demoted_by_opens_and_returns() {
-    let mut court = Court::with_resident_files();
-    court.absorbed();
-    court.busy_until(Level::Dax);
-    assert!(court.reason().contains("more than its moves cost"), "{}", court.reason());
-    let written = court.session.file_table().find(court.place.key("log")).unwrap().counters();
+    let mut fixture = Fixture::with_resident_files();
+    fixture.absorbed();
+    fixture.busy_until(Level::Dax);
+    assert!(fixture.reason().contains("more than its moves cost"), "{}", fixture.reason());
+    let written = fixture.session.file_table().find(fixture.place.key("log")).unwrap().counters();
     let written_bytes = written.get(Counted::WrittenBytes);
-    assert_eq!(std::fs::read(court.place.file("log")).unwrap().len() as u64, written_bytes);
-    assert_eq!(court.level_state().level, Level::Pass);
-    court.busy_until(Level::Absorb);
-    court.busy_until(Level::Dax);
+    assert_eq!(std::fs::read(fixture.place.file("log")).unwrap().len() as u64, written_bytes);
+    assert_eq!(fixture.level_state().level, Level::Pass);
+    fixture.busy_until(Level::Absorb);
+    fixture.busy_until(Level::Dax);
 }
 
 #[test]
 fn file_promoted_by_benefit_moves_to_a_larger_place() {
-    let mut court = Court::with_resident_files();
-    court.absorbed();
-    court.busy_until(Level::Dax);
-    let place = |court: &Court| court.session.file_table().find(court.place.key("log")).unwrap().ring();
-    let first = place(&court);
-    court.actor.does(&format!("write a {} 1", first.len_bytes));
-    court.commits(2);
-    court.await_dax();
-    assert!(place(&court).len_bytes > first.len_bytes);
+    let mut fixture = Fixture::with_resident_files();
+    fixture.absorbed();
+    fixture.busy_until(Level::Dax);
+    let place =
+        |fixture: &Fixture| fixture.session.file_table().find(fixture.place.key("log")).unwrap().ring();
+    let first = place(&fixture);
+    fixture.actor.does(&format!("write a {} 1", first.len_bytes));
+    fixture.commits(2);
+    fixture.await_dax();
+    assert!(place(&fixture).len_bytes > first.len_bytes);
 }
 
 #[test]
 fn file_promoted_by_benefit_is_demoted_when_idle() {
-    let mut court = Court::with_resident_files();
-    court.absorbed();
-    court.busy_until(Level::Dax);
-    court.idle_until(Level::Pass);
-    let written = court.session.file_table().find(court.place.key("log")).unwrap().counters();
-    assert_eq!(std::fs::metadata(court.place.file("log")).unwrap().len(), written.get(Counted::WrittenBytes));
+    let mut fixture = Fixture::with_resident_files();
+    fixture.absorbed();
+    fixture.busy_until(Level::Dax);
+    fixture.idle_until(Level::Pass);
+    let written = fixture.session.file_table().find(fixture.place.key("log")).unwrap().counters();
+    assert_eq!(
+        std::fs::metadata(fixture.place.file("log")).unwrap().len(),
+        written.get(Counted::WrittenBytes)
+    );
 }

@@ -37,7 +37,7 @@ const LOG: Load = Load {
 };
 
 /// A shared file table, an evaluator and a clock.
-struct Court {
+struct Fixture {
     file_table: FileTable,
     evaluator: Evaluator,
     now_ns: u64,
@@ -46,7 +46,7 @@ struct Court {
     left: Vec<Leave>,
 }
 
-impl Court {
+impl Fixture {
     fn new(rules: &str) -> Self {
         Self::with_resident_files(0, rules)
     }
@@ -169,194 +169,194 @@ impl Court {
 
 #[test]
 fn file_asking_in_a_burst_of_syncs_is_absorbed_at_once() {
-    let mut court = Court::new("");
-    court.look();
-    court.now_ns += 20 * MS;
-    court.count(1, Load { syncs: 3, writes: 3, ..LOG });
-    assert_eq!(court.ask(1), Ok(()));
-    let reported = court.evaluator.explain(court.now_ns, court.file(1).index()).unwrap();
+    let mut fixture = Fixture::new("");
+    fixture.look();
+    fixture.now_ns += 20 * MS;
+    fixture.count(1, Load { syncs: 3, writes: 3, ..LOG });
+    assert_eq!(fixture.ask(1), Ok(()));
+    let reported = fixture.evaluator.explain(fixture.now_ns, fixture.file(1).index()).unwrap();
     assert!(reported.to_string().contains("a log that begins: 3 syncs in 2 ms"), "{reported}");
 }
 
 #[test]
 fn steadily_synced_file_is_wanted_and_absorbed_when_handed_over() {
-    let mut court = Court::new("");
-    court.work(1, Load { syncs: 1, ..LOG }, 20);
-    assert_eq!(court.level(1), Level::Absorb);
-    assert!(!court.is_wanted(1));
+    let mut fixture = Fixture::new("");
+    fixture.work(1, Load { syncs: 1, ..LOG }, 20);
+    assert_eq!(fixture.level(1), Level::Absorb);
+    assert!(!fixture.is_wanted(1));
 }
 
 #[test]
 fn wanted_file_not_handed_over_is_dropped_and_wanted_again_later() {
-    let mut court = Court::new("");
+    let mut fixture = Fixture::new("");
     let (mut wanted, mut times) = (false, 0);
     for _ in 0..600 {
-        court.now_ns += 100 * MS;
-        court.count(1, LOG);
-        court.look();
-        times += u64::from(court.is_wanted(1) && !wanted);
-        wanted = court.is_wanted(1);
+        fixture.now_ns += 100 * MS;
+        fixture.count(1, LOG);
+        fixture.look();
+        times += u64::from(fixture.is_wanted(1) && !wanted);
+        wanted = fixture.is_wanted(1);
     }
     assert!((2..6).contains(&times), "{times}");
-    assert_eq!(court.level(1), Level::Pass);
+    assert_eq!(fixture.level(1), Level::Pass);
 }
 
 #[test]
 fn new_log_gets_the_room_of_files_not_handed_over() {
-    let mut court = Court::new("");
+    let mut fixture = Fixture::new("");
     let awaited = 1..=ROOMS;
     for _ in 0..30 {
-        court.now_ns += 100 * MS;
-        awaited.clone().for_each(|inode| court.count(inode, LOG));
-        court.look();
+        fixture.now_ns += 100 * MS;
+        awaited.clone().for_each(|inode| fixture.count(inode, LOG));
+        fixture.look();
     }
-    assert!(awaited.clone().all(|inode| court.is_wanted(inode)));
+    assert!(awaited.clone().all(|inode| fixture.is_wanted(inode)));
     let first = ROOMS + 1;
-    court.now_ns += 20 * MS;
-    court.count(first, Load { syncs: 3, writes: 3, ..LOG });
-    assert_eq!(court.ask(first), Ok(()));
+    fixture.now_ns += 20 * MS;
+    fixture.count(first, Load { syncs: 3, writes: 3, ..LOG });
+    assert_eq!(fixture.ask(first), Ok(()));
     // Files that are handed over late get the room left.
-    court.now_ns += 20 * MS;
-    let came = awaited.filter(|inode| court.ask(*inode).is_ok()).count() as u64;
+    fixture.now_ns += 20 * MS;
+    let came = awaited.filter(|inode| fixture.ask(*inode).is_ok()).count() as u64;
     assert_eq!(came, ROOMS - 1);
 }
 
 #[test]
 fn room_of_a_pinned_or_moving_file_is_not_reassigned() {
-    let mut court = Court::new("absorb /files/1");
+    let mut fixture = Fixture::new("absorb /files/1");
     for _ in 0..30 {
-        court.now_ns += 100 * MS;
-        (1..=ROOMS).for_each(|inode| court.count(inode, LOG));
-        court.look();
+        fixture.now_ns += 100 * MS;
+        (1..=ROOMS).for_each(|inode| fixture.count(inode, LOG));
+        fixture.look();
     }
-    assert!((1..=ROOMS).all(|inode| court.asked(inode).is_ok()));
-    court.now_ns += 20 * MS;
-    court.count(ROOMS + 1, Load { syncs: 3, writes: 3, ..LOG });
-    assert_eq!(court.ask(ROOMS + 1), Err(Why::NoRoom));
+    assert!((1..=ROOMS).all(|inode| fixture.asked(inode).is_ok()));
+    fixture.now_ns += 20 * MS;
+    fixture.count(ROOMS + 1, Load { syncs: 3, writes: 3, ..LOG });
+    assert_eq!(fixture.ask(ROOMS + 1), Err(Why::NoRoom));
 }
 
 #[test]
 fn new_log_displaces_a_stopped_log_at_once() {
-    let mut court = Court::new("");
-    (1..=ROOMS).for_each(|inode| court.work(inode, Load { syncs: 6000, writes: 6000, ..LOG }, 3));
-    assert!((1..=ROOMS).all(|inode| court.level(inode) == Level::Absorb));
+    let mut fixture = Fixture::new("");
+    (1..=ROOMS).for_each(|inode| fixture.work(inode, Load { syncs: 6000, writes: 6000, ..LOG }, 3));
+    assert!((1..=ROOMS).all(|inode| fixture.level(inode) == Level::Absorb));
     let late = ROOMS + 1;
-    court.now_ns += 20 * MS;
-    court.count(late, Load { syncs: 3, writes: 3, ..LOG });
-    assert_eq!(court.ask(late), Ok(()));
-    assert_eq!(court.whys(), [Why::Displaced]);
-    let reported = court.evaluator.explain(court.now_ns, court.left[0].entry).unwrap().to_string();
+    fixture.now_ns += 20 * MS;
+    fixture.count(late, Load { syncs: 3, writes: 3, ..LOG });
+    assert_eq!(fixture.ask(late), Ok(()));
+    assert_eq!(fixture.whys(), [Why::Displaced]);
+    let reported = fixture.evaluator.explain(fixture.now_ns, fixture.left[0].entry).unwrap().to_string();
     assert!(reported.contains("no program had used it for"), "{reported}");
 }
 
 #[test]
 fn active_logs_are_not_displaced_by_an_equally_busy_new_log() {
-    let mut court = Court::new("");
-    let all_work = |court: &mut Court, seconds: u64| {
+    let mut fixture = Fixture::new("");
+    let all_work = |fixture: &mut Fixture, seconds: u64| {
         for _ in 0..10 * seconds {
-            court.now_ns += 100 * MS;
+            fixture.now_ns += 100 * MS;
             for inode in 1..=ROOMS {
-                court.count(inode, LOG);
-                let _ = court.is_wanted(inode).then(|| court.ask(inode));
+                fixture.count(inode, LOG);
+                let _ = fixture.is_wanted(inode).then(|| fixture.ask(inode));
             }
-            court.look();
+            fixture.look();
         }
     };
-    all_work(&mut court, 10);
+    all_work(&mut fixture, 10);
     for _ in 0..100 {
-        all_work(&mut court, 1);
-        court.now_ns += 20 * MS;
-        court.count(ROOMS + 1, LOG);
-        assert_eq!(court.ask(ROOMS + 1), Err(Why::NoRoom));
+        all_work(&mut fixture, 1);
+        fixture.now_ns += 20 * MS;
+        fixture.count(ROOMS + 1, LOG);
+        assert_eq!(fixture.ask(ROOMS + 1), Err(Why::NoRoom));
     }
-    assert_eq!(court.whys(), []);
+    assert_eq!(fixture.whys(), []);
 }
 
 #[test]
 fn closed_log_is_not_wanted() {
-    let mut court = Court::new("");
-    court.work(1, Load { syncs: 100, ..LOG }, 5);
-    assert_eq!(court.level(1), Level::Absorb);
-    court.goes_below(1, Why::Unlinked);
+    let mut fixture = Fixture::new("");
+    fixture.work(1, Load { syncs: 100, ..LOG }, 5);
+    assert_eq!(fixture.level(1), Level::Absorb);
+    fixture.goes_below(1, Why::Unlinked);
     for _ in 0..600 {
-        court.now_ns += 100 * MS;
-        court.look();
-        assert!(!court.is_wanted(1));
+        fixture.now_ns += 100 * MS;
+        fixture.look();
+        assert!(!fixture.is_wanted(1));
     }
 }
 
 #[test]
 fn idle_file_is_demoted_in_minutes_and_absorbed_again_when_synced() {
-    let mut court = Court::new("");
-    court.work(1, LOG, 30);
-    assert_eq!(court.level(1), Level::Absorb);
-    court.work(1, Load { syncs: 0, writes: 0, ..LOG }, 5);
-    assert_eq!(court.level(1), Level::Absorb);
-    court.work(1, Load { syncs: 0, writes: 0, ..LOG }, 3600);
-    assert_eq!((court.level(1), court.whys()), (Level::Pass, vec![Why::TooFewSyncs]));
-    court.work(1, LOG, 5);
-    assert_eq!(court.level(1), Level::Absorb);
+    let mut fixture = Fixture::new("");
+    fixture.work(1, LOG, 30);
+    assert_eq!(fixture.level(1), Level::Absorb);
+    fixture.work(1, Load { syncs: 0, writes: 0, ..LOG }, 5);
+    assert_eq!(fixture.level(1), Level::Absorb);
+    fixture.work(1, Load { syncs: 0, writes: 0, ..LOG }, 3600);
+    assert_eq!((fixture.level(1), fixture.whys()), (Level::Pass, vec![Why::TooFewSyncs]));
+    fixture.work(1, LOG, 5);
+    assert_eq!(fixture.level(1), Level::Absorb);
 }
 
 #[test]
 fn file_with_free_syncs_is_never_absorbed() {
-    let mut court = Court::new("");
-    court.work(1, Load { lower_sync_ns: 90, ..LOG }, 60);
-    assert_eq!((court.level(1), court.is_wanted(1)), (Level::Pass, false));
+    let mut fixture = Fixture::new("");
+    fixture.work(1, Load { lower_sync_ns: 90, ..LOG }, 60);
+    assert_eq!((fixture.level(1), fixture.is_wanted(1)), (Level::Pass, false));
 }
 
 #[test]
 fn file_slower_at_absorb_is_demoted_and_backs_off() {
-    let mut court = Court::new("");
-    court.work(1, LOG, 5);
-    assert_eq!(court.level(1), Level::Absorb);
+    let mut fixture = Fixture::new("");
+    fixture.work(1, LOG, 5);
+    assert_eq!(fixture.level(1), Level::Absorb);
     let slow = Load { level_sync_ns: 900_000, ..LOG };
-    court.work(1, slow, 4);
-    assert_eq!((court.level(1), court.whys()), (Level::Pass, vec![Why::Slower]));
-    court.count(1, slow);
-    assert_eq!(court.ask(1), Err(Why::Slower));
-    court.work(1, slow, 60);
-    assert!(court.left.len() < 5, "{:?}", court.left);
+    fixture.work(1, slow, 4);
+    assert_eq!((fixture.level(1), fixture.whys()), (Level::Pass, vec![Why::Slower]));
+    fixture.count(1, slow);
+    assert_eq!(fixture.ask(1), Err(Why::Slower));
+    fixture.work(1, slow, 60);
+    assert!(fixture.left.len() < 5, "{:?}", fixture.left);
 }
 
 #[test]
 fn file_with_long_writes_between_syncs_is_never_absorbed() {
-    let mut court = Court::new("");
+    let mut fixture = Fixture::new("");
     let mixed = Load { syncs: 1, writes: 64, write_bytes: 1 << 20, lower_sync_ns: 4 * MS, ..LOG };
-    court.work(1, mixed, 60);
-    assert_eq!((court.level(1), court.is_wanted(1)), (Level::Pass, false));
-    (0..3).for_each(|_| court.count(1, mixed));
-    assert_eq!(court.ask(1), Err(Why::LongWrites));
+    fixture.work(1, mixed, 60);
+    assert_eq!((fixture.level(1), fixture.is_wanted(1)), (Level::Pass, false));
+    (0..3).for_each(|_| fixture.count(1, mixed));
+    assert_eq!(fixture.ask(1), Err(Why::LongWrites));
 }
 
 #[test]
 fn pinned_file_stays_and_excluded_file_stays_out() {
-    let mut court = Court::new("");
-    court.count(1, LOG);
-    let index = court.file(1).index();
-    let order = |court: &mut Court, order| {
-        court.evaluator.order(court.now_ns, &court.file_table.entry(index).unwrap(), order);
+    let mut fixture = Fixture::new("");
+    fixture.count(1, LOG);
+    let index = fixture.file(1).index();
+    let order = |fixture: &mut Fixture, order| {
+        fixture.evaluator.order(fixture.now_ns, &fixture.file_table.entry(index).unwrap(), order);
     };
-    order(&mut court, Some(Order::Pin(Level::Absorb)));
-    assert_eq!(court.ask(1), Ok(()));
-    court.work(1, Load { syncs: 0, writes: 0, ..LOG }, 3600);
-    assert_eq!(court.level(1), Level::Absorb);
-    order(&mut court, Some(Order::Never));
-    court.work(1, LOG, 20);
-    assert_eq!((court.level(1), court.whys()), (Level::Pass, vec![Why::ByHand]));
-    assert_eq!(court.ask(1), Err(Why::ByHand));
+    order(&mut fixture, Some(Order::Pin(Level::Absorb)));
+    assert_eq!(fixture.ask(1), Ok(()));
+    fixture.work(1, Load { syncs: 0, writes: 0, ..LOG }, 3600);
+    assert_eq!(fixture.level(1), Level::Absorb);
+    order(&mut fixture, Some(Order::Never));
+    fixture.work(1, LOG, 20);
+    assert_eq!((fixture.level(1), fixture.whys()), (Level::Pass, vec![Why::ByHand]));
+    assert_eq!(fixture.ask(1), Err(Why::ByHand));
 }
 
 #[test]
 fn rule_applies_once_the_files_path_is_known() {
-    let mut court = Court::new("never /files/1\nabsorb /files/2");
-    court.work(1, LOG, 30);
-    assert_eq!(court.level(1), Level::Pass);
-    court.count(1, LOG);
-    assert_eq!(court.ask(1), Err(Why::Excluded));
-    court.work(2, Load { syncs: 1, ..LOG }, 1);
-    court.work(2, Load { syncs: 0, writes: 0, ..LOG }, 3600);
-    assert_eq!(court.level(2), Level::Absorb);
+    let mut fixture = Fixture::new("never /files/1\nabsorb /files/2");
+    fixture.work(1, LOG, 30);
+    assert_eq!(fixture.level(1), Level::Pass);
+    fixture.count(1, LOG);
+    assert_eq!(fixture.ask(1), Err(Why::Excluded));
+    fixture.work(2, Load { syncs: 1, ..LOG }, 1);
+    fixture.work(2, Load { syncs: 0, writes: 0, ..LOG }, 3600);
+    assert_eq!(fixture.level(2), Level::Absorb);
 }
 
 /// A log worth promoting: a write and a sync take 1.2 µs at ABSORB.
@@ -367,46 +367,46 @@ const IN_DEVICE_MEMORY: Load = Load { level_sync_ns: 300, level_write_ns: 150, .
 
 #[test]
 fn busy_absorbed_log_is_promoted_by_measured_benefit_and_stays() {
-    let mut court = Court::with_resident_files(4 * LOG_BYTES, "");
-    court.work(1, BUSY, 4);
-    assert_eq!(court.level(1), Level::Absorb);
-    court.work(1, BUSY, 20);
-    assert_eq!(court.level(1), Level::Dax);
-    court.work(1, IN_DEVICE_MEMORY, 600);
-    assert_eq!((court.level(1), court.whys()), (Level::Dax, vec![]));
-    let reported = court.evaluator.explain(court.now_ns, court.file(1).index()).unwrap().to_string();
+    let mut fixture = Fixture::with_resident_files(4 * LOG_BYTES, "");
+    fixture.work(1, BUSY, 4);
+    assert_eq!(fixture.level(1), Level::Absorb);
+    fixture.work(1, BUSY, 20);
+    assert_eq!(fixture.level(1), Level::Dax);
+    fixture.work(1, IN_DEVICE_MEMORY, 600);
+    assert_eq!((fixture.level(1), fixture.whys()), (Level::Dax, vec![]));
+    let reported = fixture.evaluator.explain(fixture.now_ns, fixture.file(1).index()).unwrap().to_string();
     assert!(reported.contains("measured"), "{reported}");
 }
 
 #[test]
 fn busy_log_is_not_promoted_when_promotion_is_by_order() {
-    let mut court = Court::new("");
-    court.work(1, BUSY, 60);
+    let mut fixture = Fixture::new("");
+    fixture.work(1, BUSY, 60);
     assert_eq!(
-        (court.level(1), court.file(1).resident_state().is_promotion_requested()),
+        (fixture.level(1), fixture.file(1).resident_state().is_promotion_requested()),
         (Level::Absorb, false)
     );
 }
 
 #[test]
 fn file_slower_at_dax_is_demoted_and_absorbed_again() {
-    let mut court = Court::with_resident_files(4 * LOG_BYTES, "");
-    court.work(1, BUSY, 20);
-    assert_eq!(court.level(1), Level::Dax);
-    court.work(1, Load { level_write_ns: 5_000, ..BUSY }, 6);
-    court.work(1, BUSY, 3);
-    assert_eq!((court.level(1), court.whys()), (Level::Absorb, vec![Why::Slower]));
+    let mut fixture = Fixture::with_resident_files(4 * LOG_BYTES, "");
+    fixture.work(1, BUSY, 20);
+    assert_eq!(fixture.level(1), Level::Dax);
+    fixture.work(1, Load { level_write_ns: 5_000, ..BUSY }, 6);
+    fixture.work(1, BUSY, 3);
+    assert_eq!((fixture.level(1), fixture.whys()), (Level::Absorb, vec![Why::Slower]));
 }
 
 #[test]
 fn file_opened_elsewhere_is_promoted_again_later_each_time() {
-    let mut court = Court::with_resident_files(4 * LOG_BYTES, "");
+    let mut fixture = Fixture::with_resident_files(4 * LOG_BYTES, "");
     let mut opened = 0;
     for _ in 0..600 {
-        court.work(1, if court.level(1) == Level::Dax { IN_DEVICE_MEMORY } else { BUSY }, 1);
-        if court.level(1) == Level::Dax {
-            court.goes_below(1, Why::OpenElsewhere);
-            assert!(!court.file(1).resident_state().is_promotion_requested());
+        fixture.work(1, if fixture.level(1) == Level::Dax { IN_DEVICE_MEMORY } else { BUSY }, 1);
+        if fixture.level(1) == Level::Dax {
+            fixture.goes_below(1, Why::OpenElsewhere);
+            assert!(!fixture.file(1).resident_state().is_promotion_requested());
             opened += 1;
         }
     }
@@ -415,56 +415,56 @@ fn file_opened_elsewhere_is_promoted_again_later_each_time() {
 
 #[test]
 fn outgrown_file_gets_a_larger_place_or_is_absorbed() {
-    let mut court = Court::with_resident_files(4 * LOG_BYTES, "");
-    court.work(1, BUSY, 20);
-    assert_eq!(court.level(1), Level::Dax);
-    court.size_bytes = LOG_BYTES;
-    court.goes_below(1, Why::Outgrown);
-    assert!(court.file(1).resident_state().is_promotion_requested());
-    court.work(1, IN_DEVICE_MEMORY, 1);
-    assert_eq!(court.level(1), Level::Dax);
-    court.size_bytes = 5 * LOG_BYTES;
-    court.goes_below(1, Why::Outgrown);
-    court.work(1, BUSY, 10);
-    assert_eq!(court.level(1), Level::Absorb);
+    let mut fixture = Fixture::with_resident_files(4 * LOG_BYTES, "");
+    fixture.work(1, BUSY, 20);
+    assert_eq!(fixture.level(1), Level::Dax);
+    fixture.size_bytes = LOG_BYTES;
+    fixture.goes_below(1, Why::Outgrown);
+    assert!(fixture.file(1).resident_state().is_promotion_requested());
+    fixture.work(1, IN_DEVICE_MEMORY, 1);
+    assert_eq!(fixture.level(1), Level::Dax);
+    fixture.size_bytes = 5 * LOG_BYTES;
+    fixture.goes_below(1, Why::Outgrown);
+    fixture.work(1, BUSY, 10);
+    assert_eq!(fixture.level(1), Level::Absorb);
 }
 
 #[test]
 fn failed_promotion_is_retried_later_and_file_absorbed_meanwhile() {
-    let mut court = Court::with_resident_files(4 * LOG_BYTES, "");
-    court.work(1, BUSY, 4);
+    let mut fixture = Fixture::with_resident_files(4 * LOG_BYTES, "");
+    fixture.work(1, BUSY, 4);
     for _ in 0..200 {
-        court.now_ns += 100 * MS;
-        court.count(1, BUSY);
-        court.look();
-        if court.file(1).resident_state().is_promotion_requested() {
+        fixture.now_ns += 100 * MS;
+        fixture.count(1, BUSY);
+        fixture.look();
+        if fixture.file(1).resident_state().is_promotion_requested() {
             break;
         }
     }
     assert_eq!(
-        (court.level(1), court.file(1).resident_state().is_promotion_requested()),
+        (fixture.level(1), fixture.file(1).resident_state().is_promotion_requested()),
         (Level::Absorb, true)
     );
-    court.promote_if_requested(1, Err(Why::OpenElsewhere));
-    assert!(!court.file(1).resident_state().is_promotion_requested());
-    court.work(1, BUSY, 2);
-    assert_eq!(court.level(1), Level::Absorb);
-    court.work(1, BUSY, 10);
-    assert_eq!(court.level(1), Level::Dax);
+    fixture.promote_if_requested(1, Err(Why::OpenElsewhere));
+    assert!(!fixture.file(1).resident_state().is_promotion_requested());
+    fixture.work(1, BUSY, 2);
+    assert_eq!(fixture.level(1), Level::Absorb);
+    fixture.work(1, BUSY, 10);
+    assert_eq!(fixture.level(1), Level::Dax);
 }
 
 #[test]
 fn unlinked_logs_hold_no_room_against_new_ones() {
-    let mut court = Court::new("");
-    court.look();
+    let mut fixture = Fixture::new("");
+    fixture.look();
     for inode in 1..=40 {
-        court.now_ns += 100 * MS;
-        court.count(inode, Load { syncs: 50, writes: 50, ..LOG });
-        assert_eq!(court.ask(inode), Ok(()), "log {inode}");
-        court.now_ns += 100 * MS;
-        court.count(inode, Load { syncs: 50, writes: 50, ..LOG });
-        court.look();
-        court.goes_below(inode, Why::Unlinked);
-        assert!((1..=inode).all(|gone| !court.is_wanted(gone)), "by log {inode}");
+        fixture.now_ns += 100 * MS;
+        fixture.count(inode, Load { syncs: 50, writes: 50, ..LOG });
+        assert_eq!(fixture.ask(inode), Ok(()), "log {inode}");
+        fixture.now_ns += 100 * MS;
+        fixture.count(inode, Load { syncs: 50, writes: 50, ..LOG });
+        fixture.look();
+        fixture.goes_below(inode, Why::Unlinked);
+        assert!((1..=inode).all(|gone| !fixture.is_wanted(gone)), "by log {inode}");
     }
 }

@@ -52,10 +52,7 @@ impl Words {
     fn check(&self) {
         let [came, below, copied] =
             [&self.came, &self.below, &self.copied].map(|word| word.load(Ordering::Relaxed));
-        assert!(
-            came == 0 || copied == below,
-            "{below} writes below, {copied} of them in the promoted file"
-        );
+        assert!(came == 0 || copied == below, "{below} writes below, {copied} of them in the promoted file");
     }
 }
 

@@ -8,26 +8,26 @@ use byway_tdm_region::Memory;
 use crate::log::absorb::{Absorber, Begun, EIO, LEASE_MS};
 
 impl<M: Memory> Absorber<'_, M> {
-    /// The file is about to be written without the lock; `is_ours` says whether the ring is the file's still. See [`Absorber::announce`].
+    /// Announces a bypassing write. `is_ours` returns whether the ring is still the file's. See [`Absorber::announce`].
     pub fn announce_bypass(&self, now_ms: u64, is_ours: impl Fn() -> bool) {
         let is_said = |until_ms: u64| now_ms.saturating_add(LEASE_MS / 2) < until_ms;
-        // The cursor's word is set by the lock holder.
+        // The cursor's word is set by the lock's holder.
         if is_said(self.cursor.until_ms()) || self.ring.written_until_ms().ok().flatten().is_some_and(is_said)
         {
             return;
         }
-        // Where that fails no real sync ends this log either.
+        // If that fails, no real sync ends this log either.
         let _ = self.ring.announce(now_ms.saturating_add(LEASE_MS), is_ours);
     }
 
-    /// What a real sync that is begun now without the lock will cover: every record that anybody has begun to append.
+    /// What a bypassing real sync that begins now covers: every record begun so far.
     #[must_use]
     pub fn begin_bypass(&self) -> Begun {
         Begun { tail: self.cursor.end_beyond(self.ring.room_bytes()), unlogged: 0 }
     }
 
-    /// A real sync is done without the lock at its end, independent of who held it at the start: what it covered is retired, and nothing is logged before one
-    /// with the lock. `is_ours` says whether the ring is the file's still.
+    /// Ends a bypassing real sync: retires what it covered; the log stays suspended until a real sync under the lock. `is_ours` returns whether the
+    /// ring is still the file's.
     ///
     /// # Errors
     /// As [`Absorber::synced_below`].
@@ -38,7 +38,7 @@ impl<M: Memory> Absorber<'_, M> {
         is_ours: impl Fn() -> bool,
     ) -> Result<(), i32> {
         if !is_ours() {
-            // It was released meanwhile, and perhaps absorbed anew: what began before knows nothing of that log.
+            // Released meanwhile, and possibly absorbed again: the sync covers nothing of the new log.
             return result;
         }
         self.heard(result)?;

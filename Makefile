@@ -50,7 +50,7 @@ bench-tcp:
 bench-tdm: export PATH := $(CURDIR)/target/programs/bin:$(PATH)
 bench-tdm:
 	bash -c '. tools/need.sh && . tools/programs.sh && have_programs'
-	cargo build --release -p byway-tdm-preload
+	cargo build --release -p byway-tdm-interpose
 	cargo build --release -p byway-benches --bin under_tdm
 	target/release/under_tdm --only calls-,writes- --json benches/results/tdm-calls.json \
 		--region 'emu:byway-bench-calls?size=1G' --log-bytes 16777216

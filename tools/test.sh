@@ -168,7 +168,7 @@ judge_skips() {
 fetch_ahead
 check lint tools/lint.sh
 cargo_tests tests cargo test --workspace --no-fail-fast
-cargo_tests loom env RUSTFLAGS="--cfg loom" cargo test -p byway-queue -p byway-tdm-board -p byway-tdm-home -p byway-tdm-log --release --lib --no-fail-fast --target-dir target/loom
+cargo_tests loom env RUSTFLAGS="--cfg loom" cargo test -p byway-queue -p byway-tdm-engine --release --lib --no-fail-fast --target-dir target/loom
 fuzz
 wait "$fetching"
 python_module

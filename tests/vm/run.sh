@@ -84,7 +84,7 @@ build_programs() {
     [ "$profile" = release ] && flags=(--release)
     # Of the whole workspace, so that what its tests have built is not built again.
     $cargo build -q "${flags[@]}" --workspace --bin byway || return 1
-    $cargo build -q "${flags[@]}" -p byway-tdm-preload || return 1
+    $cargo build -q "${flags[@]}" -p byway-tdm-interpose || return 1
     built=$($cargo test -q "${flags[@]}" --workspace --test node --test region --no-run --message-format=json) || return 1
     mkdir -p "$programs"
     program "target/$profile/byway" byway

@@ -11,9 +11,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use byway_tdm_board::{EntryIndex, FileKey, Level, RingWords};
-use byway_tdm_client::{Extent, Listed, OpenFile, Session, Wrote};
 use byway_tdm_daemon::{Assignment, Kind, SlotNumber, Table};
+use byway_tdm_engine::client::{Extent, Listed, OpenFile, Session, Wrote};
+use byway_tdm_engine::table::{EntryIndex, FileKey, Level, RingWords};
 use common::server::Server;
 use common::tdm::Place;
 use common::{byway, json_lines, refused};
@@ -21,7 +21,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 fn open_file<'s>(session: &'s Session, file: &'s File) -> OpenFile<'s> {
     let key = FileKey::of(file).unwrap().unwrap().key;
-    let entry: EntryIndex = session.board().find_or_make(key).unwrap().unwrap().index();
+    let entry: EntryIndex = session.file_table().find_or_make(key).unwrap().unwrap().index();
     session.file(file.as_fd(), Listed { entry, appends: false, writes_only: false }).unwrap()
 }
 
@@ -40,7 +40,7 @@ fn sync(opened: &OpenFile<'_>, file: &File) {
 /// those with nothing to keep are.
 fn absorbed(opened: &OpenFile<'_>, file: &File) {
     (0..3).for_each(|_| write_and_sync(opened, file, 0, b"x"));
-    while opened.entry().standing().level != Level::Absorb {
+    while opened.entry().level_state().level != Level::Absorb {
         sync(opened, file);
     }
     for at in 0..10 {
@@ -83,22 +83,32 @@ fn memory_that_was_not_asked_to_count_as_persistent_is_volatile() {
 }
 
 #[test]
-fn a_user_who_cannot_be_served_is_told_with_the_reason() {
+fn user_that_cannot_be_served_is_reported_with_the_reason() {
     let place = Place::new();
-    let (region, socket, boards) = (place.region(), place.text("socket"), place.text("boards"));
-    let args = ["tdm", "serve", "--socket", &socket, &region[0], &region[1], "--boards", &boards, &region[4]];
+    let (region, socket, file_tables) = (place.region(), place.text("socket"), place.text("boards"));
+    let args =
+        ["tdm", "serve", "--socket", &socket, &region[0], &region[1], "--boards", &file_tables, &region[4]];
     let error = refused(2, &args);
-    assert!(error.contains("boards: could not look for users' boards there: No such file"), "{error}");
-    std::fs::create_dir(&boards).unwrap();
+    assert!(
+        error.contains("boards: could not look for users' shared file tables there: No such file"),
+        "{error}"
+    );
+    std::fs::create_dir(&file_tables).unwrap();
     let (_server, _) = Server::begin_with(&args);
-    std::fs::remove_dir(&boards).unwrap();
+    std::fs::remove_dir(&file_tables).unwrap();
     assert!(Session::begin(&place.path("socket")).is_err());
-    let told = place.tdm(&["status", "--once"]);
-    assert!(told.contains("WARNING 1 program not served") && told.contains("No such file"), "{told}");
+    let reported = place.tdm(&["status", "--once"]);
+    assert!(
+        reported.contains("WARNING 1 program not served") && reported.contains("No such file"),
+        "{reported}"
+    );
     let _file = place.file("log");
-    let told = place.tdm(&["explain", &place.text("log")]);
-    assert!(told.contains("no program of whom can be served") && told.contains("No such file"), "{told}");
-    std::fs::create_dir(&boards).unwrap();
+    let reported = place.tdm(&["explain", &place.text("log")]);
+    assert!(
+        reported.contains("no program of whom can be served") && reported.contains("No such file"),
+        "{reported}"
+    );
+    std::fs::create_dir(&file_tables).unwrap();
     let _session = place.session();
     assert!(!place.tdm(&["status", "--once"]).contains("WARNING"));
 }
@@ -137,16 +147,19 @@ fn status_shows_each_file_with_its_level_the_reason_and_what_was_spared() {
     let (session, file, other) = (place.session(), place.file("log"), place.file("other"));
     absorbed(&open_file(&session, &file), &file);
     let _listed = open_file(&session, &other);
-    let told = place.tdm(&["status", "--once"]);
+    let reported = place.tdm(&["status", "--once"]);
     let line = |name: &str| {
-        told.lines().find(|line| line.contains(&place.text(name))).unwrap_or_else(|| panic!("{told}"))
+        reported.lines().find(|line| line.contains(&place.text(name))).unwrap_or_else(|| panic!("{reported}"))
     };
     assert!(
         line("log").contains("ABSORB") && line("log").contains("a log that begins: 3 syncs in"),
-        "{told}"
+        "{reported}"
     );
-    assert!(line("other").contains("PASS") && line("other").contains("nobody has synced it"), "{told}");
-    assert!(told.contains("saved") && told.contains("emulated"), "{told}");
+    assert!(
+        line("other").contains("PASS") && line("other").contains("no program has synced it"),
+        "{reported}"
+    );
+    assert!(reported.contains("saved") && reported.contains("emulated"), "{reported}");
     let report = &json_lines(&place.tdm(&["status", "--once", "--json"]))[0];
     let files = report["users"][0]["files"].as_array().unwrap();
     let saved = files.iter().find(|one| one["level"] == "ABSORB").unwrap()["saved_syncs"].as_u64();
@@ -159,12 +172,12 @@ fn explain_says_by_which_numbers_a_file_is_where_it_is() {
     let _server = place.serve(&[]);
     let (session, file) = (place.session(), place.file("log"));
     absorbed(&open_file(&session, &file), &file);
-    let told = place.tdm(&["explain", &place.text("log")]);
+    let reported = place.tdm(&["explain", &place.text("log")]);
     for wanted in ["each second, over 1 s: ", "a sync by PASS: ", "ABSORB would save "] {
-        assert!(told.contains(wanted), "{told}");
+        assert!(reported.contains(wanted), "{reported}");
     }
-    let told = &json_lines(&place.tdm(&["status", "--once", "--json"]))[0]["users"][0]["files"][0];
-    assert!(told["reason"].as_str().unwrap().contains("3 syncs in"), "{told}");
+    let reported = &json_lines(&place.tdm(&["status", "--once", "--json"]))[0]["users"][0]["files"][0];
+    assert!(reported["reason"].as_str().unwrap().contains("3 syncs in"), "{reported}");
 }
 
 #[test]
@@ -179,10 +192,10 @@ fn rules_by_path_hold_and_a_line_that_is_none_is_named() {
     while !place.tdm(&["explain", &place.text("log")]).contains("files of its path are kept out") {
         (0..5).for_each(|at| write_and_sync(&opened, &file, at, b"x"));
     }
-    assert_eq!(opened.entry().standing().level, Level::Pass);
+    assert_eq!(opened.entry().level_state().level, Level::Pass);
     std::fs::write(&rules, "never **/log\nseldom /x\n").unwrap();
-    let told = refused(2, &["tdm", "serve", "--socket", &place.text("other"), "--rules", &rules]);
-    assert!(told.contains("line 2") && told.contains("seldom /x"), "{told}");
+    let reported = refused(2, &["tdm", "serve", "--socket", &place.text("other"), "--rules", &rules]);
+    assert!(reported.contains("line 2") && reported.contains("seldom /x"), "{reported}");
 }
 
 #[test]
@@ -191,14 +204,14 @@ fn a_log_is_brought_into_the_cache_by_hand_where_there_is_one() {
     let region = format!("emu:{}?size=32M&profile=cmm-h&cache=8M&clock=virtual", place.text("modelled"));
     let usual = place.region()[1].clone();
     for (region, said) in [(&usual, "as there is no cache"), (&region, "in the device's cache")] {
-        let [socket, boards] = [place.text("socket"), place.0.path().to_str().unwrap().to_owned()];
+        let [socket, file_tables] = [place.text("socket"), place.0.path().to_str().unwrap().to_owned()];
         let args = [
             "tdm",
             "serve",
             "--socket",
             &socket,
             "--boards",
-            &boards,
+            &file_tables,
             "--emulate-persistence",
             "--region",
             region,
@@ -223,21 +236,21 @@ fn a_file_is_explained_whether_the_daemon_has_seen_it_or_not() {
     let _server = place.serve(&[]);
     let (session, file, _other) = (place.session(), place.file("log"), place.file("other"));
     absorbed(&open_file(&session, &file), &file);
-    let told = place.tdm(&["explain", &place.text("log")]);
-    assert!(told.contains("is at ABSORB: a log that begins: 3 syncs in"), "{told}");
-    assert!(told.contains("went below") && told.contains("not a loss of power"), "{told}");
-    let told = place.tdm(&["explain", &place.text("other")]);
+    let reported = place.tdm(&["explain", &place.text("log")]);
+    assert!(reported.contains("is at ABSORB: a log that begins: 3 syncs in"), "{reported}");
+    assert!(reported.contains("went below") && reported.contains("not a loss of power"), "{reported}");
+    let reported = place.tdm(&["explain", &place.text("other")]);
     assert!(
-        told.contains("has not been seen by the daemon") && told.contains("runs without the library"),
-        "{told}"
+        reported.contains("has not been seen by the daemon") && reported.contains("runs without the library"),
+        "{reported}"
     );
     let json = &json_lines(&place.tdm(&["explain", &place.text("log"), "--json"]))[0];
     assert_eq!(
         (&json["file"]["level"], json["opened_by"][0]["writes"].as_bool()),
         (&"ABSORB".into(), Some(true))
     );
-    let told = place.tdm(&["explain", place.0.path().to_str().unwrap()]);
-    assert!(told.contains("no regular file"), "{told}");
+    let reported = place.tdm(&["explain", place.0.path().to_str().unwrap()]);
+    assert!(reported.contains("no regular file"), "{reported}");
     let error = refused(2, &["tdm", "explain", &place.text("none"), "--socket", &place.text("socket")]);
     assert!(error.contains("does not exist"), "{error}");
 }
@@ -258,7 +271,7 @@ fn a_killed_daemon_s_files_are_adopted_and_once_everything_was_killed_nothing_is
         "{begun:?}"
     );
     write_and_sync(&opened, &file, 109, b" and after");
-    assert_eq!(opened.entry().standing().level, Level::Absorb);
+    assert_eq!(opened.entry().level_state().level, Level::Absorb);
     server.child.kill().unwrap();
     server.child.wait().unwrap();
     drop(session);
@@ -337,13 +350,13 @@ fn a_file_is_pinned_drained_and_evicted_by_hand() {
     for at in 0..5 {
         write_and_sync(&opened, &file, at, b"y");
     }
-    assert_eq!(opened.entry().standing().level, Level::Pass);
+    assert_eq!(opened.entry().level_state().level, Level::Pass);
     assert!(place.tdm(&["explain", &place.text("log")]).contains("byway tdm unpin"));
     place.tdm(&["unpin", &place.text("log")]);
-    assert!(!opened.entry().standing().is_barred);
+    assert!(!opened.entry().level_state().is_barred);
     let seldom_opened = open_file(&session, &seldom);
     place.tdm(&["pin", &place.text("seldom")]);
-    assert_eq!(seldom_opened.entry().standing().level, Level::Absorb);
+    assert_eq!(seldom_opened.entry().level_state().level, Level::Absorb);
     assert!(place.tdm(&["status", "--once"]).contains("ABSORB, pinned"));
 }
 
@@ -362,11 +375,11 @@ fn an_order_that_cannot_be_done_says_why_and_ends_with_1() {
     let error = order("pin", "");
     assert!(error.contains("it is a folder; for the files in it there are rules"), "{error}");
     let opened = open_file(&session, &file);
-    opened.bar(byway_tdm_board::Why::Mapped, || Ok(()));
+    opened.bar(byway_tdm_engine::table::Why::Mapped, || Ok(()));
     let error = order("pin", "log");
     assert!(error.contains("is not absorbed: a program has mapped it"), "{error}");
     assert!(order("drain", "log").contains("is not absorbed"));
-    assert_eq!(opened.entry().standing().level, Level::Pass);
+    assert_eq!(opened.entry().level_state().level, Level::Pass);
 }
 
 #[test]
@@ -383,10 +396,10 @@ fn a_region_is_recovered_without_a_daemon_and_not_while_one_has_it() {
     assert_eq!(ended(&recover).0, Some(2), "a daemon has it");
     server.child.kill().unwrap();
     server.child.wait().unwrap();
-    let (code, told) = ended(&recover);
-    assert!(code == Some(0) && told.contains("synced below"), "{told}");
+    let (code, reported) = ended(&recover);
+    assert!(code == Some(0) && reported.contains("synced below"), "{reported}");
     write_and_sync(&opened, &file, 100, b"and after");
-    assert_eq!(opened.entry().standing().level, Level::Pass);
+    assert_eq!(opened.entry().level_state().level, Level::Pass);
     assert_eq!(ended(&recover), (Some(0), "nothing is left in the region\n".to_owned()));
     assert_eq!(
         std::fs::read(place.path("log")).unwrap(),
@@ -408,9 +421,13 @@ fn what_a_recovery_has_to_leave_is_said_and_ends_with_1() {
     let was = Assignment { key, ring, uid, path: place.path("gone"), boot: [1; 16], kind: Kind::Ring };
     Table::new(memory.window()).put(SlotNumber(3), &was).unwrap();
     drop(memory);
-    let (code, told) = ended(&recover);
-    assert_eq!((code, &json_lines(told.lines().next().unwrap())[0]["left"]), (Some(1), &1.into()), "{told}");
-    assert!(told.contains("missing") && told.contains("the log of 1 file is left"), "{told}");
+    let (code, reported) = ended(&recover);
+    assert_eq!(
+        (code, &json_lines(reported.lines().next().unwrap())[0]["left"]),
+        (Some(1), &1.into()),
+        "{reported}"
+    );
+    assert!(reported.contains("missing") && reported.contains("the log of 1 file is left"), "{reported}");
 }
 
 #[test]
@@ -422,8 +439,8 @@ fn the_bench_tells_how_each_way_was_served() {
     std::fs::write(&library, "").unwrap();
     let folder = place.0.path().to_str().unwrap();
     let bench = ["bench", folder, "--library", &library, "--sizes", "64,1K", "--count", "3", "--rounds", "2"];
-    let told = place.tdm(&bench);
-    assert!(told.contains("did not serve") && told.contains("emulated memory"), "{told}");
+    let reported = place.tdm(&bench);
+    assert!(reported.contains("did not serve") && reported.contains("emulated memory"), "{reported}");
     let rows = json_lines(&place.tdm(&[&bench[..], &["--json"]].concat()));
     let named: Vec<_> = rows.iter().map(|row| (row["path"].as_str(), row["size"].as_u64())).collect();
     let wanted = [(Some("plain"), 64), (Some("library"), 64), (Some("plain"), 1024), (Some("library"), 1024)];
@@ -454,5 +471,8 @@ fn an_interrupted_bench_ends_with_130_and_leaves_no_file() {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), files()), (Some(130), 0), "{said}");
-    assert!(said.contains("interrupted; nothing is told") && !said.contains("put"), "{said}");
+    assert!(
+        said.contains("interrupted; measurements so far are not printed") && !said.contains("put"),
+        "{said}"
+    );
 }

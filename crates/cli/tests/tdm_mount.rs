@@ -81,8 +81,11 @@ fn a_program_in_a_mount_is_served_and_a_signal_leaves_the_folder_as_it_was_with_
     let mut log = File::create(place.path("files/log")).unwrap();
     place.tdm(&["pin", &place.text("files/log")]);
     (0..20).for_each(|_| write_and_sync(&mut log, "line\n"));
-    let told = place.tdm(&["explain", &place.text("files/log")]);
-    assert!(told.contains("is at ABSORB") && !told.contains("runs without the library"), "{told}");
+    let reported = place.tdm(&["explain", &place.text("files/log")]);
+    assert!(
+        reported.contains("is at ABSORB") && !reported.contains("runs without the library"),
+        "{reported}"
+    );
     let report = &json_lines(&place.tdm(&["status", "--once", "--json"]))[0];
     let file = &report["users"][0]["files"][0];
     assert_eq!(file["path"], place.text("files/log"));
@@ -91,8 +94,8 @@ fn a_program_in_a_mount_is_served_and_a_signal_leaves_the_folder_as_it_was_with_
     drop(log);
     assert_eq!(mount.end("-INT"), "closed: 1 file taken down to the kernel, synced");
     assert_eq!(fs::read_to_string(place.path("files/log")).unwrap(), "line\n".repeat(20));
-    let told = place.tdm(&["explain", &place.text("files/log")]);
-    assert!(told.contains("is at PASS"), "{told}");
+    let reported = place.tdm(&["explain", &place.text("files/log")]);
+    assert!(reported.contains("is at PASS"), "{reported}");
 }
 
 #[test]
@@ -169,8 +172,8 @@ fn other_users_come_in_only_if_that_was_said_and_with_their_own_rights() {
     let mut mine = nobody_opens(&place, "mine").unwrap();
     (0..10).for_each(|_| write_and_sync(&mut mine, "line\n"));
     assert_eq!(place.path("files/mine").metadata().unwrap().uid(), NOBODY);
-    let told = place.tdm(&["explain", &place.text("files/mine")]);
-    assert!(told.contains(&format!("belongs to user {NOBODY}")), "{told}");
+    let reported = place.tdm(&["explain", &place.text("files/mine")]);
+    assert!(reported.contains(&format!("belongs to user {NOBODY}")), "{reported}");
     drop(mine);
     open.end("-INT");
 }

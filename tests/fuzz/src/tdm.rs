@@ -1,10 +1,12 @@
 //! Device memory that holds anything, and messages that say anything.
 
 use byway_sys::Mapping;
-use byway_tdm_board::FileKey;
-use byway_tdm_control::{MESSAGE_BYTES, Reply, Request};
 use byway_tdm_daemon::{Found, SlotNumber, Table};
-use byway_tdm_log::{Absorber, CURSOR_WORDS, Cursor, Entry, Position, Ring, RingError, RingPlace, SyncStep};
+use byway_tdm_engine::control::{MESSAGE_BYTES, Reply, Request};
+use byway_tdm_engine::log::{
+    Absorber, CURSOR_WORDS, Cursor, Entry, Position, Ring, RingError, RingPlace, SyncStep,
+};
+use byway_tdm_engine::table::FileKey;
 use byway_tdm_region::{Domain, Memory, Window};
 
 use crate::input::Input;
@@ -77,7 +79,7 @@ pub fn table(bytes: &[u8]) {
             path: String::from_utf8_lossy(input.bytes(64)).into_owned().into(),
             boot: input.array(),
             kind: if input.byte() & 1 == 1 {
-                byway_tdm_daemon::Kind::Home
+                byway_tdm_daemon::Kind::Resident
             } else {
                 byway_tdm_daemon::Kind::Ring
             },

@@ -1,4 +1,4 @@
-/* A program that makes the calls it is told, line by line: it answers each by the result and the error number. What it does follows from
+/* A program that makes the calls it is given, line by line: it answers each by its result and errno. What it does follows from
    these lines alone, so that two of them, one under the library, answer alike. */
 
 #include "actor.h"
@@ -20,7 +20,7 @@ int *slot(const struct line *line, int word) {
 }
 
 const char *bytes(long len, long seed) {
-    /* A thread that stands still inside of a write has its own. */
+    /* A thread stopped inside a write has its own. */
     static __thread char buffer[1 << 22];
     unsigned long state = (unsigned long)seed * 2654435761u + 1;
     for (long i = 0; i < len && i < (long)sizeof buffer; i++) {
@@ -41,7 +41,7 @@ static void split(char *text, struct line *line) {
 long act(struct line *line) {
     long result;
     errno = 0;
-    if (call(line, &result) || trap(line, &result) || stood_still(line, &result))
+    if (call(line, &result) || trap(line, &result) || stopped_call(line, &result))
         return result;
     fprintf(stderr, "not understood: %s\n", line->word[0]);
     exit(3);

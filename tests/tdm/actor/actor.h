@@ -8,7 +8,7 @@
 
 enum { WORDS = 12 };
 
-/* A line that the actor was told, word by word; words that are missing are empty. */
+/* A line of the actor's input, word by word; missing words are empty. */
 struct line {
     char *word[WORDS];
     int count;
@@ -30,8 +30,8 @@ long ring_write(int fd, const char *from, long len, long at);
 /* Writes, and is interrupted in it. */
 long interrupted(const struct line *line);
 
-/* Makes a call in which a thread stands still, or that it jumps out of; 0 for a word that is neither. */
-int stood_still(struct line *line, long *result);
+/* Makes a call in which a thread is stopped, or that it jumps out of; 0 for a word that is neither. */
+int stopped_call(struct line *line, long *result);
 
 /* Does what a line says; the result, with errno set where it is below zero. */
 long act(struct line *line);

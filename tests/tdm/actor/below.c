@@ -7,8 +7,8 @@
 static long below_ns;
 
 __attribute__((constructor)) static void at_load(void) {
-    const char *told = getenv("BYWAY_BELOW_NS");
-    below_ns = told ? atol(told) : 0;
+    const char *setting = getenv("BYWAY_BELOW_NS");
+    below_ns = setting ? atol(setting) : 0;
 }
 
 static long now_ns(void) {

@@ -16,13 +16,13 @@
 /* The error number for a call on `fd`; zero where it is made. */
 static int broken(int fd) {
     char link[64], path[600], text[16] = "";
-    const char *told = getenv("BYWAY_BROKEN");
+    const char *setting = getenv("BYWAY_BROKEN");
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t len = readlink(link, path, sizeof path - 1);
     path[len > 0 ? len : 0] = 0;
-    if (!told || !strstr(path, "/files/"))
+    if (!setting || !strstr(path, "/files/"))
         return 0;
-    int says = NEXT(open)(told, O_RDONLY | O_CLOEXEC);
+    int says = NEXT(open)(setting, O_RDONLY | O_CLOEXEC);
     if (says < 0)
         return 0;
     ssize_t got = NEXT(read)(says, text, sizeof text - 1);

@@ -96,7 +96,7 @@ static long sent(int to, int from, long at, long len) {
 }
 
 /* What a program that fails writes into its log. */
-static long told_where_it_is(int fd) {
+static long reported_position(int fd) {
     void *frames[8];
     backtrace_symbols_fd(frames, backtrace(frames, 8), fd);
     return 0;
@@ -118,7 +118,7 @@ static int writes(struct line *l, long *r) {
     else if (!strcmp(name, "__pwrite64"))
         *r = __pwrite64(fd, bytes(a, b), (size_t)a, c);
     else if (!strcmp(name, "backtrace"))
-        *r = told_where_it_is(fd);
+        *r = reported_position(fd);
     else if (!strcmp(name, "writev"))
         *r = writev(fd, parts, parts_of(parts, 5, a, b));
     else if (!strcmp(name, "pwritev"))
@@ -154,7 +154,7 @@ static int writes(struct line *l, long *r) {
     return 1;
 }
 
-/* What was read, as a number that tells it from others. */
+/* A number that identifies what was read. */
 static long sum_of(const char *read, long len) {
     unsigned long sum = 5381;
     for (long i = 0; i < len; i++)

@@ -1,4 +1,4 @@
-/* A write that does not come to its end as others do: a signal handler stands still inside of it, jumps out of it, or writes and syncs itself. */
+/* An interrupted write: a signal handler stops inside it, jumps out of it, or writes and syncs. */
 
 #include "actor.h"
 

@@ -12,8 +12,8 @@
 static void comes_closer(void) {
     static long left = -1;
     if (left < 0) {
-        const char *told = getenv("BYWAY_MORTAL");
-        left = told ? atol(told) : 0;
+        const char *setting = getenv("BYWAY_MORTAL");
+        left = setting ? atol(setting) : 0;
     }
     if (left > 0 && --left == 0)
         raise(SIGKILL);

@@ -1,4 +1,4 @@
-/* Calls at home that do not come to their end as others do: there is no system call in them to be stopped in, but device memory can be taken away
+/* Abandoned and stopped calls at DAX: they have no system call to be stopped in, but device memory can be unmapped
    from under them for a moment. */
 
 #include "actor.h"
@@ -74,8 +74,8 @@ static void *on_thread(void *how) {
     return (void *)(result < 0 ? -errno : result);
 }
 
-/* `still HOW CALL`: a thread stands still in it where it first stores to device memory, or touches it. */
-static long stands_still(const struct line *line) {
+/* `still HOW CALL`: a thread is stopped in it where it first stores to device memory, or touches it. */
+static long stop_in_call(const struct line *line) {
     long how = begin(line);
     still.how = STANDS;
     sem_init(&still.stands, 0, 0);
@@ -117,9 +117,9 @@ static long handles(struct line *line) {
     return act(&still.line);
 }
 
-int stood_still(struct line *line, long *result) {
+int stopped_call(struct line *line, long *result) {
     if (!strcmp(line->word[0], "still"))
-        *result = stands_still(line);
+        *result = stop_in_call(line);
     else if (!strcmp(line->word[0], "goes_on"))
         *result = goes_on();
     else if (!strcmp(line->word[0], "handle"))

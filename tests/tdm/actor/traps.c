@@ -41,7 +41,7 @@ static long ended(pid_t child) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
-/* A line done by a child that is forked off: its result, as far as a status tells it. */
+/* A line done by a child that is forked off: its result, as far as a status says it. */
 static long by_child(const struct line *line, pid_t (*fork_off)(void)) {
     struct line what = rest(line, 1);
     pid_t child = fork_off();
@@ -101,7 +101,7 @@ static long vfork_with_output(int fd) {
     return ended(child);
 }
 
-/* The same by posix_spawn, whose copy of the descriptor nobody sees. */
+/* The same by posix_spawn, which copies the descriptor unseen. */
 static long spawn_with_output(int fd) {
     posix_spawn_file_actions_t actions;
     pid_t child;
@@ -193,9 +193,9 @@ static void *write_for_ever(void *of) {
             return (void *)1;
 }
 
-/* Numbers from `first` on, a line each, synced one by one; each is told in memory that is another file's once it is. */
-static long commits(int fd, const char *told, long first, long rounds) {
-    int file = open(told, O_RDWR | O_CREAT, 0644);
+/* Writes and syncs numbers from `first` on, one by one; each is then reported in another, mapped file. */
+static long commits(int fd, const char *reported, long first, long rounds) {
+    int file = open(reported, O_RDWR | O_CREAT, 0644);
     if (file < 0 || ftruncate(file, sizeof(long)) != 0)
         return -1;
     volatile long *kept = mmap(NULL, sizeof(long), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -270,7 +270,7 @@ static long confined(const char *how) {
         return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
     if (!strcmp(how, "by_number"))
         return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter);
-    /* As whoever only asks whether it could. */
+    /* As a program does that tests for seccomp. */
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL);
 }
 

@@ -71,9 +71,9 @@ static void put_aside(int fd, const char *all, size_t len, const struct stat *at
     if (!attributes)
         return;
     snprintf(of_attributes, sizeof of_attributes, "%s.attributes", path);
-    int told = snprintf(text, sizeof text, "%o %u %lu %ld.%09ld", attributes->st_mode, attributes->st_uid, (unsigned long)attributes->st_nlink,
+    int text_len = snprintf(text, sizeof text, "%o %u %lu %ld.%09ld", attributes->st_mode, attributes->st_uid, (unsigned long)attributes->st_nlink,
                         (long)attributes->st_ctim.tv_sec, (long)attributes->st_ctim.tv_nsec);
-    put_into(of_attributes, text, (size_t)told);
+    put_into(of_attributes, text, (size_t)text_len);
 }
 
 /* One sync at a time, of all programs: an older copy never comes over a newer one. */
@@ -111,7 +111,7 @@ int fdatasync(int fd) {
     return synced(fd, NEXT(fdatasync), 0);
 }
 
-/* Says that all was synced: of which files nobody knows here. */
+/* Reports that everything was synced, without a list of files. */
 void sync(void) {
     char path[600];
     NEXT(sync)();

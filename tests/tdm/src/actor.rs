@@ -1,4 +1,4 @@
-//! The program that makes the calls it is told.
+//! The actor: a program that makes the calls it is given.
 
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal};
 use crate::built;
 use crate::place::Place;
 
-/// A running one.
+/// A running actor.
 #[derive(Debug)]
 pub struct Actor {
     child: Child,
@@ -40,11 +40,11 @@ pub const ATTRIBUTE_CHANGES: [&str; 14] = [
     "fallocate a 1 0 100000",
 ];
 
-/// What a call came to: its result, and the error number where that is below zero.
+/// Answer to a call: its result, and errno if that is negative.
 pub type Answer = String;
 
 impl Actor {
-    /// One that works in a folder, under the library of a place or without it.
+    /// An actor in a folder, under the library of a place or without it.
     #[must_use]
     pub fn start(folder: &Path, under: Option<&Place>) -> Self {
         let mut command = Command::new(built::actor());
@@ -58,7 +58,7 @@ impl Actor {
         Self::of(command)
     }
 
-    /// One that no library can be loaded into, in a folder.
+    /// A static actor in a folder, which cannot load the library.
     #[must_use]
     pub fn fixed(folder: &Path) -> Self {
         let mut command = Command::new(built::static_actor());
@@ -66,7 +66,7 @@ impl Actor {
         Self::of(command)
     }
 
-    /// One under the library and without the witness, which may not be interrupted.
+    /// An actor under the library without the witness, which may not be interrupted.
     #[must_use]
     pub fn unwitnessed(place: &Place) -> Self {
         Self::unwitnessed_in(place, &place.path().join("files"))
@@ -81,7 +81,7 @@ impl Actor {
         Self::of(command)
     }
 
-    /// One under the library, above a file system of which a sync takes so long, and keeps nothing.
+    /// An actor under the library whose real syncs are delayed and keep nothing.
     #[must_use]
     pub fn above(place: &Place, below_ns: u64) -> Self {
         let mut command = Command::new(built::actor());
@@ -91,7 +91,7 @@ impl Actor {
         Self::of(command)
     }
 
-    /// One under the library whose files fail while the place says so.
+    /// An actor under the library whose files fail when the place says so.
     #[must_use]
     pub fn breakable(place: &Place) -> Self {
         let mut command = Command::new(built::actor());
@@ -103,7 +103,7 @@ impl Actor {
         Self::of(command)
     }
 
-    /// One under the library that may be interrupted inside of a write.
+    /// An actor under the library that can be interrupted inside a write.
     #[must_use]
     pub fn interruptible(place: &Place) -> Self {
         let mut command = Command::new(built::actor());
@@ -115,12 +115,12 @@ impl Actor {
         Self::of(command)
     }
 
-    /// One of another user, in a folder of a place: what it needs is copied there, as it may come nowhere else.
+    /// An actor of another user, in a folder of a place, with copies of its files.
     #[must_use]
     pub fn of_user(place: &Place, folder: &str, uid: u32) -> Self {
         let [actor, library] = [built::actor(), built::library()].map(|made| {
             let copy = place.path().join(made.file_name().unwrap());
-            // One that runs is not written.
+            // A running program cannot be overwritten.
             if !copy.exists() {
                 std::fs::copy(made, &copy).unwrap();
                 std::fs::set_permissions(&copy, Permissions::from_mode(0o755)).unwrap();
@@ -135,7 +135,7 @@ impl Actor {
 
     /// One in namespaces of its own (unshare(1)), in a folder that is the place's files there.
     #[must_use]
-    pub fn apart(place: &Place, namespaces: &[&str]) -> Self {
+    pub fn separately(place: &Place, namespaces: &[&str]) -> Self {
         let mut command = Command::new("unshare");
         let begin = "case $1 in --mount) mount --bind files plain; cd plain;; *) cd files;; esac && LD_PRELOAD=$2 exec \"$0\"";
         command.args(namespaces).args(["sh", "-c", begin]).arg(built::actor());
@@ -144,7 +144,7 @@ impl Actor {
         Self::of(command)
     }
 
-    /// One whose standard output is a file: its answers are in it too.
+    /// An actor whose standard output is a file, which also gets its answers.
     #[must_use]
     pub fn with_output(place: &Place, file: &Path) -> Self {
         let mut command = Command::new(built::actor());
@@ -156,7 +156,7 @@ impl Actor {
         Self { child, lines, answers: None }
     }
 
-    /// One that was started with `log` open as 3, by a shell without the library.
+    /// An actor started with `log` open as 3, by a shell without the library.
     #[must_use]
     pub fn inheriting(place: &Place) -> Self {
         let mut command = Command::new("sh");
@@ -166,7 +166,7 @@ impl Actor {
         Self::of(command)
     }
 
-    /// The one that a command starts.
+    /// Starts a command.
     fn of(mut command: Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = child.stdin.take();
@@ -174,14 +174,14 @@ impl Actor {
         Self { child, lines, answers }
     }
 
-    /// Has it make a call; what that came to.
+    /// Makes a call; returns the answer.
     #[must_use]
     pub fn asked(&mut self, line: &str) -> Answer {
-        self.tell(line);
+        self.send(line);
         self.answer_to(line)
     }
 
-    /// What the call that it was told came to.
+    /// Result of the call.
     #[must_use]
     pub fn answer(&mut self) -> Answer {
         self.answer_to("the last call")
@@ -195,14 +195,14 @@ impl Actor {
         answer.trim_end().to_owned()
     }
 
-    /// Waits for its answer, which does not take for ever.
+    /// Waits for the answer, with a limit.
     fn wait(&self, line: &str) {
         let mut ready = [PollFd::new(self.answers.as_ref().unwrap().get_ref(), PollFlags::IN)];
         let longest = Timespec { tv_sec: 60, tv_nsec: 0 };
         assert!(poll(&mut ready, Some(&longest)).unwrap() > 0, "the actor hangs at {line:?}");
     }
 
-    /// Has it make a call that succeeds, or a few, one after the other and divided by semicolons; the last result.
+    /// Makes successful calls, divided by semicolons; returns the last result.
     pub fn does(&mut self, lines: &str) -> i64 {
         let mut last = 0;
         for line in lines.split(';').map(str::trim) {
@@ -213,37 +213,37 @@ impl Actor {
         last
     }
 
-    /// Tells it a call and does not wait for the answer.
-    pub fn tell(&mut self, line: &str) {
+    /// Sends a call without waiting for its answer.
+    pub fn send(&mut self, line: &str) {
         writeln!(self.lines.as_mut().unwrap(), "{line}").unwrap();
     }
 
-    /// Waits until it stands still by itself.
-    pub fn stands_still(&self) {
+    /// Waits until it has stopped itself.
+    pub fn await_stopped(&self) {
         let stat = format!("/proc/{}/stat", self.child.id());
         while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// Has it go on.
+    /// Continues it (SIGCONT).
     pub fn goes_on(&self) {
         rustix::process::kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap();
     }
 
-    /// Its number.
+    /// Its process number.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends it at once.
+    /// Kills it.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Has it end by itself.
+    /// Ends it.
     pub fn ended(mut self) {
         drop(self.lines.take());
         assert!(self.child.wait().unwrap().success());

@@ -1,16 +1,16 @@
-//! What is built before the tests: the library, the actor, the witness.
+//! Programs built before the tests: the library, the actor, the witness.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The library, as it is loaded before the C library. Nothing links it, so cargo is asked for it here.
+/// The library. Nothing links it, so cargo builds it here.
 pub fn library() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let target = target();
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["build", "--quiet", "--package", "byway-tdm-preload", "--target-dir"]).arg(&target);
+        cargo.args(["build", "--quiet", "--package", "byway-tdm-interpose", "--target-dir"]).arg(&target);
         run(cargo.current_dir(env!("CARGO_MANIFEST_DIR")));
         target.join("debug/libbyway_tdm.so")
     })
@@ -18,49 +18,49 @@ pub fn library() -> &'static Path {
 
 const ACTOR: &[&str] = &["actor.c", "calls.c", "interrupted.c", "ring.c", "still.c", "traps.c"];
 
-/// The program that makes the calls it is told.
+/// The actor: a program that makes the calls it is given.
 pub fn actor() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| compiled("actor", ACTOR, &["-pthread"]))
 }
 
-/// The same, which no library can be loaded into.
+/// The static actor, which cannot load the library.
 pub fn static_actor() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| compiled("actor-static", ACTOR, &["-pthread", "-static"]))
 }
 
-/// The library behind the library, which keeps what the disk has for certain.
+/// The witness: keeps a copy of what the disk has for certain.
 pub fn witness() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| compiled("witness.so", &["witness.c"], &["-shared", "-fPIC"]))
 }
 
-/// The library behind the library under which a sync below takes as long as it is told.
+/// The library that delays real syncs, loaded behind ours.
 pub fn below() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| compiled("below.so", &["below.c"], &["-shared", "-fPIC"]))
 }
 
-/// The library by which a daemon dies inside of its work.
+/// The library by which a daemon dies inside its work.
 pub fn mortal() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| compiled("mortal.so", &["mortal.c"], &["-shared", "-fPIC"]))
 }
 
-/// The library by which a program does something inside of a write.
+/// The library that runs something inside a program's write.
 pub fn inside() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| compiled("inside.so", &["inside.c"], &["-shared", "-fPIC"]))
 }
 
-/// The library by which files fail.
+/// The library that makes files fail.
 pub fn broken() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| compiled("broken.so", &["broken.c"], &["-shared", "-fPIC"]))
 }
 
-/// Made once by each test program, which may run beside another: what is there is whole, and replaced at once.
+/// Compiles once per test program; replaces the result atomically, as others may run beside.
 fn compiled(name: &str, sources: &[&str], options: &[&str]) -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("actor");
     let folder = target().join("tmp/tdm-actor");
@@ -73,7 +73,7 @@ fn compiled(name: &str, sources: &[&str], options: &[&str]) -> PathBuf {
     made
 }
 
-/// Where cargo builds.
+/// Cargo's target folder.
 fn target() -> PathBuf {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(target, PathBuf::from);

@@ -1,4 +1,4 @@
-//! A folder's mount in a process of its own, which can be killed.
+//! A mount in a process of its own, which can be killed.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::actor::Actor;
 use crate::built;
 use crate::place::Place;
 
-/// A running one: what lies in `files` of its place is seen in `mounted` too.
+/// A running mount: `files` of its place appears in `mounted`.
 #[derive(Debug)]
 pub struct Mount {
     child: Child,
@@ -16,7 +16,7 @@ pub struct Mount {
     at: PathBuf,
 }
 
-/// Why no folder can be mounted here, if that is so.
+/// Why folders cannot be mounted here, if so.
 #[must_use]
 pub fn cannot_mount() -> Option<&'static str> {
     if !Path::new("/dev/fuse").exists() {
@@ -26,7 +26,7 @@ pub fn cannot_mount() -> Option<&'static str> {
 }
 
 impl Mount {
-    /// The program `program` on the files of a place, which fail while the place says so. They are there when this returns.
+    /// Starts `program` on the files of a place, which fail when the place says so; returns once mounted.
     #[must_use]
     pub fn start(program: &str, place: &Place) -> Self {
         let at = place.path().join("mounted");
@@ -34,7 +34,7 @@ impl Mount {
         Self::over(program, place, at)
     }
 
-    /// The same, seen at `at`.
+    /// The same, mounted at `at`.
     #[must_use]
     pub fn over(program: &str, place: &Place, at: PathBuf) -> Self {
         let mut command = Command::new(program);
@@ -49,49 +49,49 @@ impl Mount {
         mount
     }
 
-    /// The next line that it says.
+    /// Its next line of output.
     pub fn said(&mut self) -> String {
         let mut line = String::new();
         self.said.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
 
-    /// Where its files are.
+    /// The mount point.
     #[must_use]
     pub fn at(&self) -> &Path {
         &self.at
     }
 
-    /// A file of it.
+    /// A file in it.
     #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {
         self.at.join(name)
     }
 
-    /// A program that works there and that no library can be loaded into.
+    /// A static program that works there.
     #[must_use]
     pub fn actor(&self) -> Actor {
         Actor::fixed(&self.at)
     }
 
-    /// Its number.
+    /// Its process number.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends it at once.
+    /// Kills it.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Has it unmount.
+    /// Unmounts.
     pub fn leave(&mut self) {
         drop(self.child.stdin.take());
     }
 
-    /// Has it unmount and end, with nothing open.
+    /// Unmounts and ends it, with nothing open.
     pub fn end(mut self) {
         self.leave();
         assert_eq!(self.said(), "Ok(Clean)");
@@ -105,7 +105,7 @@ impl Drop for Mount {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // What a test that failed leaves would stay for ever.
+        // A failed test must leave no mount.
         let _ = Command::new("umount").arg("-lq").arg(&self.at).stderr(Stdio::null()).status();
     }
 }

@@ -1,7 +1,7 @@
-//! A loss of power, as far as files and device memory are concerned.
+//! Power loss for files and device memory.
 //!
-//! Every process is gone already. Each file is on the disk as it was when a sync below last succeeded, as the witness kept it; names stay. Device memory has all. The
-//! system that starts then is another boot, later than all that was written.
+//! All processes are dead. Each file becomes the witness's copy, as of its last successful real sync; names stay. Device memory keeps all. The next
+//! boot is another one, later than all writes.
 
 use std::fs::File;
 use std::path::Path;
@@ -12,11 +12,11 @@ use byway_tdm_region::open;
 
 use crate::place::Place;
 
-/// The boot that was.
+/// Identity of the lost boot.
 const EARLIER: [u8; 16] = [1; 16];
 
 impl Place {
-    /// Loses power. Neither daemons nor programs of it run.
+    /// Simulates power loss. Neither daemons nor programs run.
     pub fn lose_power(&self) {
         self.forget_below(&self.path().join("files"));
         self.boot_again();
@@ -32,20 +32,20 @@ impl Place {
         }
     }
 
-    /// The file has what was kept of it.
+    /// Replaces the file by its durable copy.
     fn forget(&self, path: &Path) {
         let kept = std::fs::read(self.kept(path)).unwrap_or_default();
         std::fs::write(path, kept).unwrap();
         age(path);
     }
 
-    /// The system is started again, and the disk has all of a file that it was told.
+    /// Reboots, with a disk that has everything synced.
     pub fn start_again(&self, name: &str) {
         age(&self.file(name));
         self.boot_again();
     }
 
-    /// What the region says of files is of an earlier boot, and boards are gone with memory.
+    /// Makes the region's logs those of an earlier boot, and removes the shared file tables.
     fn boot_again(&self) {
         let region = open(&self.options.region, &self.options.opening).unwrap();
         let table = Table::new(region.window());
@@ -55,14 +55,16 @@ impl Place {
                 table.put(slot, &was).unwrap();
             }
         }
-        let boards = std::fs::read_dir(&self.options.boards).unwrap().map(Result::unwrap);
-        for board in boards.filter(|file| file.path().extension().is_some_and(|name| name == "board")) {
-            std::fs::remove_file(board.path()).unwrap();
+        let file_tables = std::fs::read_dir(&self.options.file_tables).unwrap().map(Result::unwrap);
+        for file_table in
+            file_tables.filter(|file| file.path().extension().is_some_and(|name| name == "board"))
+        {
+            std::fs::remove_file(file_table.path()).unwrap();
         }
     }
 }
 
-/// It was written before the boot.
+/// Makes the file older than the boot.
 fn age(path: &Path) {
     let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     File::options().write(true).open(path).unwrap().set_modified(long_ago).unwrap();

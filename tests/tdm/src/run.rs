@@ -1,70 +1,70 @@
-//! Random calls of actors that are served, each beside one that is not: both are answered alike, and have the same bytes in the end, while
-//! files go up and down and daemons come and go. After every sync that is acknowledged, all of the file would survive.
+//! Random calls of served actors, each beside an unserved one: both get the same answers and the same bytes, while levels change and daemons
+//! are replaced. After every acknowledged sync the whole file would survive power loss.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use byway_forgetful::Random;
-use byway_tdm_client::Session;
-use byway_tdm_control::Order;
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::control::Order;
 
 use crate::actor::Actor;
-use crate::keeper::Keeper;
+use crate::daemon::DaemonProcess;
 use crate::place::{Place, ask_again};
 use crate::survivor::assert_survives;
 
 const STEPS: u64 = 250;
 
-/// The shortest logs that there are, which are full all the time.
+/// The shortest logs, which are often full.
 const RING_BYTES: u64 = 64 << 10;
 
 const SLOTS: [char; 4] = ['a', 'b', 'c', 'd'];
 
-/// A program that is served, and the same one that is not and is told the same.
+/// A served program, and an unserved one that makes the same calls.
 #[derive(Debug)]
 struct Pair {
     served: Actor,
     plain: Actor,
-    /// Descriptors by their slot.
+    /// Descriptors by slot.
     numbers: HashMap<char, i64>,
 }
 
-/// Such pairs, what is done to the files of those that are served, and by whom.
+/// Pairs of actors, and the events of their files and daemons.
 #[derive(Debug)]
 pub struct Run {
     random: Random,
     pairs: Vec<Pair>,
     program: &'static str,
-    keeper: Option<Keeper>,
+    daemon: Option<DaemonProcess>,
     session: Session,
-    told: Vec<String>,
+    reported: Vec<String>,
     place: Place,
 }
 
 impl Run {
-    /// With nobody yet, in a place in `parent`, with the program `keeper` as its daemon.
+    /// Without programs yet, in a place in `parent`, with the program `daemon` as its daemon.
     #[must_use]
     pub fn new(parent: &str, program: &'static str, seed: u64) -> Self {
         eprintln!("seed {seed}");
         let place = Place::with_rings(parent, RING_BYTES);
-        let keeper = Some(place.keeper(program));
+        let daemon = Some(place.start_daemon(program));
         let (session, random) = (place.session(), Random::new(seed));
-        Self { random, pairs: Vec::new(), program, keeper, session, told: Vec::new(), place }
+        Self { random, pairs: Vec::new(), program, daemon, session, reported: Vec::new(), place }
     }
 
-    /// Where it is.
+    /// Its place.
     #[must_use]
     pub const fn place(&self) -> &Place {
         &self.place
     }
 
-    /// One more program that is served, which works on the files of the place in whatever way.
+    /// Adds a served program, which works on the place's files in any way.
     pub fn join(&mut self, served: Actor) {
         self.pairs.push(Pair { served, plain: self.place.plain_actor(), numbers: HashMap::new() });
     }
 
-    /// Runs; the place, with no program in it any more.
+    /// Runs; returns the place without programs.
     pub fn go(mut self) -> Place {
         for pair in 0..self.pairs.len() {
             for slot in &SLOTS[..3] {
@@ -87,13 +87,13 @@ impl Run {
     }
 
     fn step(&mut self, pair: usize, line: &str) {
-        self.told.push(format!("{pair}: {line}"));
+        self.reported.push(format!("{pair}: {line}"));
         let of = &mut self.pairs[pair];
         if !line.starts_with("sum_at") {
             of.look();
         }
         let (served, plain) = (of.served.asked(line), of.plain.asked(line));
-        assert_eq!(served, plain, "served and not, after {:#?}", self.told);
+        assert_eq!(served, plain, "served and not, after {:#?}", self.reported);
         of.note(line, &served);
         let words: Vec<&str> = line.split(' ').collect();
         if served == "0" && ["fsync", "fdatasync"].contains(&words[0]) {
@@ -104,9 +104,9 @@ impl Run {
     fn survives(&self, pair: usize, slot: char) {
         let Pair { served, numbers, .. } = &self.pairs[pair];
         let open = PathBuf::from(format!("/proc/{}/fd/{}", served.id(), numbers[&slot]));
-        // What has no name is gone with its programs.
+        // Unlinked files end with their programs.
         if std::fs::metadata(&open).is_ok_and(|found| found.nlink() > 0) {
-            eprintln!("after {:?}", self.told.last());
+            eprintln!("after {:?}", self.reported.last());
             assert_survives(&self.place, &self.session, &open);
         }
     }
@@ -166,20 +166,20 @@ impl Run {
         }
     }
 
-    /// Something happens to the files' levels, or to who serves them.
+    /// Changes a level or a daemon.
     fn flip(&mut self) {
         let name = self.name();
         let is_there = self.place.file(&name).exists();
         match self.random.below(12) {
-            0 => drop(self.keeper.take()),
-            1 => self.keeper.take().into_iter().for_each(Keeper::end),
-            2..5 if self.keeper.is_none() => self.keeper = Some(self.place.keeper(self.program)),
+            0 => drop(self.daemon.take()),
+            1 => self.daemon.take().into_iter().for_each(DaemonProcess::end),
+            2..5 if self.daemon.is_none() => self.daemon = Some(self.place.start_daemon(self.program)),
             5 if is_there => drop(self.place.order(Order::Evict, &name)),
             6 if is_there => drop(self.place.order(Order::Drain, &name)),
             7 if is_there => drop(self.place.order(Order::Unpin, &name)),
             8 if is_there => drop(self.place.order(Order::Pin, &name)),
             _ => {
-                self.session.board().entries().for_each(ask_again);
+                self.session.file_table().entries().for_each(ask_again);
                 let pair = self.pair();
                 for slot in SLOTS {
                     (0..3).for_each(|_| self.step(pair, &format!("fdatasync {slot}")));
@@ -192,21 +192,20 @@ impl Run {
         for name in ["fa", "fb", "fc"] {
             let plain: PathBuf = self.place.path().join("plain").join(name);
             let [served, plain] = [self.place.file(name), plain].map(|path| std::fs::read(path).ok());
-            assert!(served == plain, "{name} is another file after {:#?}", self.told);
+            assert!(served == plain, "{name} is another file after {:#?}", self.reported);
         }
     }
 }
 
 impl Pair {
-    /// Has the system ask how long files are. In a mount it copies as much as it knows of, and is behind an end that it knows after it
-    /// appended; others have written below.
+    /// Queries file sizes: in a mount the kernel copies and appends by the size that it last knew.
     fn look(&self) {
         for number in self.numbers.values() {
             let _ = std::fs::metadata(format!("/proc/{}/fd/{number}", self.served.id()));
         }
     }
 
-    /// Which number a slot has now.
+    /// Records the descriptor of a slot.
     fn note(&mut self, line: &str, answer: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         let slot = match words[0] {

@@ -25,8 +25,8 @@ pub fn insert(mut command: Command, journal: &str) -> (Child, usize) {
     lines.flush().unwrap();
     // Its input stays open: it waits for more when all is said.
     std::mem::forget(lines);
-    let told = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let rows = told.filter(|line| line == "row").take(50).count();
+    let reported = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let rows = reported.filter(|line| line == "row").take(50).count();
     (child, rows)
 }
 
@@ -40,12 +40,12 @@ pub fn count(mut command: Command) -> usize {
     count.parse().unwrap()
 }
 
-/// The program, which inserts rows as it is told to.
+/// The program, which inserts the rows it is given.
 #[derive(Debug)]
 pub struct Shell {
     child: Child,
     lines: ChildStdin,
-    told: BufReader<ChildStdout>,
+    reported: BufReader<ChildStdout>,
 }
 
 impl Shell {
@@ -53,8 +53,8 @@ impl Shell {
     #[must_use]
     pub fn start(mut command: Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (lines, told) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let mut shell = Self { child, lines, told: BufReader::new(told) };
+        let (lines, reported) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut shell = Self { child, lines, reported: BufReader::new(reported) };
         let begin = "PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=8; PRAGMA synchronous=FULL; CREATE TABLE t(a);";
         writeln!(shell.lines, "{begin}").unwrap();
         shell
@@ -65,8 +65,8 @@ impl Shell {
         for _ in 0..rows {
             writeln!(self.lines, "INSERT INTO t VALUES(randomblob(300)); SELECT 'row';").unwrap();
         }
-        let told = self.told.by_ref().lines().map_while(Result::ok);
-        assert_eq!(told.filter(|line| line == "row").take(rows).count(), rows);
+        let reported = self.reported.by_ref().lines().map_while(Result::ok);
+        assert_eq!(reported.filter(|line| line == "row").take(rows).count(), rows);
     }
 
     /// In the midst of its work.

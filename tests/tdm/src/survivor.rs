@@ -9,28 +9,28 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use byway_tdm_board::{Entry, FileKey, Level, lower_of};
-use byway_tdm_client::Session;
-use byway_tdm_log::{Entry as Record, Ring, RingError};
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::log::{Entry as Record, Ring, RingError};
+use byway_tdm_engine::table::{Entry, FileKey, Level, lower_of};
 use rustix::fs::{Mode, OFlags, open};
 
 use crate::place::Place;
 
-/// Panics unless every byte of a file would be there. Nobody writes it meanwhile, and its last sync was acknowledged.
+/// Panics unless every byte of a file would be there. The file is not written meanwhile, and its last sync was acknowledged.
 pub fn assert_survives(place: &Place, session: &Session, path: &Path) {
     let live = std::fs::read(path).unwrap();
     let lower = lower_of(path).unwrap_or_else(|| path.to_owned());
-    let Some(entry) = session.board().find(key_of(&lower)) else {
-        panic!("{} is not on the board", path.display())
+    let Some(entry) = session.file_table().find(key_of(&lower)) else {
+        panic!("{} is not in the shared file table", path.display())
     };
     // Nothing is retired meanwhile.
-    let _held = entry.lock().unwrap();
+    let _guard = entry.lock().unwrap();
     let kept = std::fs::read(place.kept(&lower)).unwrap_or_default();
     for (disk, what) in [(&kept, "as it was last synced below"), (&live, "as the page cache has it")] {
         let left = replayed(session, entry, disk);
         let at = left.iter().zip(&live).position(|(left, live)| left != live);
         let is_whole = left.len() == live.len() && at.is_none();
-        let (level, kept) = (entry.standing(), entry.cursor().kept_bytes());
+        let (level, kept) = (entry.level_state(), entry.cursor().kept_bytes());
         assert!(
             is_whole,
             "{}: of {what}, {} bytes of {} are left, and other ones from {at:?} on; {level:?}, {kept} bytes of records",
@@ -50,7 +50,7 @@ fn key_of(path: &Path) -> FileKey {
 fn replayed(session: &Session, entry: Entry<'_>, disk: &[u8]) -> Vec<u8> {
     let file = tempfile::tempfile().unwrap();
     file.write_all_at(disk, 0).unwrap();
-    if entry.standing().level != Level::Pass {
+    if entry.level_state().level != Level::Pass {
         let ring = Ring::new(session.memory(), entry.ring()).unwrap();
         ring.replay(|record| apply(&file, record).map_err(|e| Failed(e.to_string()))).unwrap();
     }

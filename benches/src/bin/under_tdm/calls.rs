@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use byway_benches::paired::quantile;
-use byway_tdm_board::{FileKey, Level};
-use byway_tdm_client::Session;
-use byway_tdm_control::{Channel, Order, Reply, Request, SOCKET_VARIABLE};
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::control::{Channel, Order, Reply, Request, SOCKET_VARIABLE};
+use byway_tdm_engine::table::{FileKey, Level};
 use clap::Args;
 
 use crate::in_mount::InMount;
 use crate::program::{Place, Program, Role, Setting};
 
 /// For the daemon to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Before so many calls nothing is timed: a file is absorbed after a few.
 const WARM_UP: u32 = 100;
@@ -38,7 +38,7 @@ pub struct Side {
     #[arg(long, hide = true)]
     sync: bool,
     #[arg(long, hide = true)]
-    home: bool,
+    resident: bool,
 }
 
 impl Side {
@@ -52,8 +52,8 @@ impl Side {
         let path = self.write_to.as_ref().context("a file")?;
         let mut file = File::options().create(true).append(true).open(path)?;
         let data = vec![b'w'; self.len];
-        if self.home {
-            come_home(&file)?;
+        if self.resident {
+            promote_if_requested(&file)?;
         }
         let at_once = if self.sync { 1 } else { AT_ONCE };
         let mut each_ns = Vec::with_capacity((self.calls / at_once) as usize);
@@ -75,22 +75,23 @@ impl Side {
 }
 
 /// Has a file come home with its next sync.
-pub fn wish_home(path: &Path, socket: &Path) -> Result<()> {
+pub fn request_promotion(path: &Path, socket: &Path) -> Result<()> {
     let key = FileKey::of(File::open(path)?)?.context("the file system has no birth times")?.key;
-    let (reply, _) = Channel::connect(socket, PATIENCE)?.ask(Request::Order(Order::House, key), &[])?;
+    let (reply, _) = Channel::connect(socket, LOCK_TIMEOUT)?.ask(Request::Order(Order::Promote, key), &[])?;
     ensure!(reply == Reply::Done, "it may not come home: {reply:?}");
     Ok(())
 }
 
 /// Has device memory be the home of a file that is empty yet.
-fn come_home(file: &File) -> Result<()> {
+fn promote_if_requested(file: &File) -> Result<()> {
     let socket = PathBuf::from(std::env::var_os(SOCKET_VARIABLE).context("no daemon")?);
     let key = FileKey::of(file)?.context("the file system has no birth times")?.key;
-    let (reply, _) = Channel::connect(&socket, PATIENCE)?.ask(Request::Order(Order::House, key), &[])?;
+    let (reply, _) =
+        Channel::connect(&socket, LOCK_TIMEOUT)?.ask(Request::Order(Order::Promote, key), &[])?;
     sync(file)?;
     let session = Session::begin(&socket)?;
-    let standing = session.board().find(key).context("the file is not on the board")?.standing();
-    ensure!(standing.level == Level::Dax, "it is not at home: {reply:?}, {}", standing.why);
+    let level_state = session.file_table().find(key).context("the file is not on the board")?.level_state();
+    ensure!(level_state.level == Level::Dax, "it is not at home: {reply:?}, {}", level_state.why);
     Ok(())
 }
 

@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::calls::wish_home;
+use crate::calls::request_promotion;
 use crate::program::{Place, Program, Role, Setting, version_of};
 
 /// Has a log come home once its program has made it, which may be some time after the name is there.
-fn bring_home(log: impl Fn() -> Option<PathBuf>, place: &Place) -> Result<()> {
+fn fill_place(log: impl Fn() -> Option<PathBuf>, place: &Place) -> Result<()> {
     let begun = Instant::now();
     loop {
-        let wished = log().context("there is no log").and_then(|log| wish_home(&log, &place.socket()));
+        let wished =
+            log().context("there is no log").and_then(|log| request_promotion(&log, &place.socket()));
         if wished.is_ok() || begun.elapsed() > Duration::from_secs(10) {
             return wished;
         }
@@ -54,7 +55,7 @@ impl Program for RocksDb {
         command.args(["--benchmarks=fillseq", sync, "--value_size=100", &format!("--num={writes}")]);
         let program = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         if setting.is_at_home() {
-            bring_home(|| rocksdb_log(folder.path()), place)?;
+            fill_place(|| rocksdb_log(folder.path()), place)?;
         }
         let said = program.wait_with_output()?;
         let said = String::from_utf8_lossy(&said.stdout).into_owned();
@@ -100,7 +101,7 @@ impl Program for Sqlite {
         let mut program = command.spawn()?;
         if setting.is_at_home() {
             let log = folder.path().join("db-wal");
-            bring_home(|| log.exists().then(|| log.clone()), place)?;
+            fill_place(|| log.exists().then(|| log.clone()), place)?;
         }
         ensure!(program.wait()?.success(), "sqlite3 failed");
         Ok(f64::from(rows) / begun.elapsed().as_secs_f64())

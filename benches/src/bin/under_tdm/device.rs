@@ -28,7 +28,7 @@ impl Device {
     pub fn options(&self, socket: PathBuf) -> Options {
         let mut options = Options::new(&self.region, socket);
         options.opening.emulate_persistence = true;
-        options.boards = self.folder.path().into();
+        options.file_tables = self.folder.path().into();
         options
     }
 }

@@ -127,7 +127,7 @@ impl Place {
         let me = std::env::current_exe()?;
         let library = me.with_file_name("libbyway_tdm.so");
         if !library.is_file() {
-            bail!("{} is not there: cargo build --release -p byway-tdm-preload", library.display());
+            bail!("{} is not there: cargo build --release -p byway-tdm-interpose", library.display());
         }
         let cpus = cpus.try_into().ok().context("--cpus takes two processors")?;
         let slow = if sync_us > 0 { Some((below(folder)?, sync_us)) } else { None };
@@ -182,7 +182,7 @@ impl Place {
         let mut libraries = Vec::new();
         if setting.loads_library() {
             libraries.push(&self.library);
-            command.env(byway_tdm_control::SOCKET_VARIABLE, self.socket());
+            command.env(byway_tdm_engine::control::SOCKET_VARIABLE, self.socket());
         }
         if let (Some((library, sync_us)), Role::Program) = (&self.slow, role) {
             libraries.push(library);

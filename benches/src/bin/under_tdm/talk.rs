@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail};
 use byway_benches::paired::quantile;
 use byway_benches::results;
 use byway_link::HybridProfile;
-use byway_tdm_control::SOCKET_VARIABLE;
 use byway_tdm_daemon::Daemon;
+use byway_tdm_engine::control::SOCKET_VARIABLE;
 use serde::Serialize;
 
 use crate::Arguments;

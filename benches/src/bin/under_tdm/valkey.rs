@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::calls::wish_home;
+use crate::calls::request_promotion;
 use crate::program::{Place, Program, Role, Setting, version_of};
 
 /// A server and its benchmark.
@@ -116,7 +116,7 @@ impl Program for Load {
         let folder = place.fresh()?;
         let running = self.start(setting, place, folder.path())?;
         if setting.is_at_home() {
-            wish_home(&log_in(folder.path())?, &place.socket())?;
+            request_promotion(&log_in(folder.path())?, &place.socket())?;
         }
         let requests = self.requests(setting);
         self.load(place, running.port, requests / 5)?;

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use byway_tdm_control::{SOCKET_VARIABLE, default_socket};
-use byway_tdm_daemon::{Homing, RING_MIN_BYTES};
+use byway_tdm_daemon::{Promotion, RING_MIN_BYTES};
+use byway_tdm_engine::control::{SOCKET_VARIABLE, default_socket};
 use byway_tdm_region::Domain;
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -20,8 +20,8 @@ Examples:
   byway tdm run -- valkey-server --appendonly yes --appendfsync always
   byway tdm status --once
 
-A program that writes and syncs runs unchanged under `byway tdm run`. Once a file is worth it, its writes go below as ever and \
-into device memory as well, and a sync is answered from there. Memory that does not outlive its power never answers a sync.")]
+A program that writes and syncs runs unchanged under `byway tdm run`. Once absorbing a file pays, its writes go to the file system and to a log \
+in device memory, and a sync makes that log durable. Volatile memory never satisfies a sync.")]
 pub struct Tdm {
     /// What to do.
     #[command(subcommand)]
@@ -41,14 +41,14 @@ pub enum TdmCommand {
     Status(TdmStatus),
     /// Say how one file is served, and why not better.
     Explain(TdmExplain),
-    /// Absorb a file whatever the policy says of it, and keep it so however seldom it is synced; or make device memory its home.
+    /// Absorb a file whatever the policy says, and keep it so however seldom it is synced; or promote it to DAX.
     #[command(after_help = "\
 Examples:
   byway tdm pin appendonly.aof
   byway tdm pin --level dax appendonly.aof
 
 At `dax` a file's bytes are in device memory alone, from its next sync on and for as long as no more than one open file of it is there: \
-whoever else opens it waits until it is synced below.
+any other open waits until it is demoted.
 
 Exit codes: 0 done, 1 it cannot be absorbed, and why, 2 an error.")]
     Pin(TdmPin),
@@ -72,7 +72,7 @@ Example:
 Example:
   byway tdm prefetch appendonly.aof
 
-The daemon keeps the logs of absorbed files in the cache by itself; this brings back at once what the device let go of.")]
+The daemon keeps the logs of absorbed files in the cache by itself; this loads evicted pages at once.")]
     Prefetch(TdmFile),
     /// Write back what a region has, without serving it.
     Recover(TdmRecover),
@@ -126,19 +126,19 @@ impl TdmLibrary {
     }
 }
 
-/// The region of device memory, and what is up to whoever opens it.
+/// The region of device memory, and how it is opened.
 #[derive(Debug, Args)]
 pub struct TdmRegion {
     /// The region: emu:NAME?size=SIZE for memory that only stands for a device, fsdax:DIR?size=SIZE, devdax:/dev/daxX.Y.
     #[arg(long, value_name = "REGION", default_value_t = usual_region())]
     pub region: String,
-    /// Emulated memory counts as if it survived a loss of power, which it does not: for trying out and for measuring.
+    /// Emulated memory counts as persistent, which it is not: for trying out and for measuring.
     #[arg(long)]
     pub emulate_persistence: bool,
-    /// From where on stores are kept, by who knows better than the system: volatile, page_sync, memory_controller or cpu_cache.
+    /// Persistence domain, overriding what the system says: volatile, page_sync, memory_controller or cpu_cache.
     #[arg(long, value_name = "DOMAIN", value_parser = domain)]
     pub domain: Option<Domain>,
-    /// A folder in the host's memory, for what programs and the daemon know of files together.
+    /// A folder in host memory, for the shared file tables of programs and the daemon.
     #[arg(long, value_name = "PATH", default_value = "/dev/shm")]
     pub boards: PathBuf,
 }
@@ -171,22 +171,22 @@ Examples:
   byway tdm serve --homes by-merit
   printf 'never /var/tmp/**\\nabsorb /var/lib/valkey/**.aof\\n' > rules && byway tdm serve --rules rules
 
-What a daemon that was killed left is taken over first, and told: files that programs still write go on, others are synced; \
-after a loss of power their records are written back. Ctrl-C and SIGTERM take every file down to the kernel, whole and synced.")]
+Files of a killed daemon are taken over first, and listed: those that programs still write stay absorbed, others are synced; \
+after power loss their records are written back. Ctrl-C and SIGTERM demote every file, whole and synced.")]
 pub struct TdmServe {
     #[command(flatten)]
     pub region: TdmRegion,
     #[command(flatten)]
     pub socket: TdmSocket,
-    /// Room of each file's log, 64K or more. No more than an eighth of its user's part of the region, which `byway tdm status` tells.
+    /// Room of each file's log, 64K or more. At most an eighth of its user's partition, as `byway tdm status` shows.
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = log_size)]
     pub log_size: u64,
     /// A file of rules, one a line, the first that fits a path holds: `never PATTERN`, `absorb PATTERN` or `dax PATTERN`. `*` stands for any number of
     /// bytes within a folder, `**` across folders, `?` for one byte.
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
-    /// Which files have device memory as their home, by no system call at all: those that are pinned there, or whatever absorbed file is measured to be faster
-    /// so. While one is at home its size and times are old to programs outside of `byway tdm run`, until they open it.
+    /// Files that are promoted to DAX, where calls need no system call: pinned ones only, or also absorbed ones that are measured to be faster there.
+    /// Programs outside `byway tdm run` see an old size and old times of such a file until they open it.
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Homes::ByOrder)]
     pub homes: Homes,
     /// Print JSON, an object a line.
@@ -194,21 +194,22 @@ pub struct TdmServe {
     pub json: bool,
 }
 
-/// Which files have device memory as their home.
+/// Which files are promoted to DAX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Homes {
-    /// Those that `byway tdm pin --level dax` or a rule says.
+    /// Those pinned by `byway tdm pin --level dax` or a rule.
     ByOrder,
-    /// Absorbed files as well that are measured to be faster there.
-    ByMerit,
+    /// Also absorbed files that are measured to be faster there.
+    #[value(name = "by-merit")]
+    ByBenefit,
 }
 
 impl Homes {
-    /// As the daemon is told.
-    pub const fn homing(self) -> Homing {
+    /// As the daemon's option.
+    pub const fn promotion(self) -> Promotion {
         match self {
-            Self::ByOrder => Homing::ByOrder,
-            Self::ByMerit => Homing::ByMerit,
+            Self::ByOrder => Promotion::ByOrder,
+            Self::ByBenefit => Promotion::ByBenefit,
         }
     }
 }
@@ -221,7 +222,7 @@ Examples:
   byway tdm run --socket /run/byway-tdm.sock -- db_bench --benchmarks=fillseq --sync=1
 
 The program takes this one's place: its exit status is what the shell sees; 126 and 127 say that it could not be started, as those of \
-env do. Without a daemon it runs as ever, and so does one that is statically linked or runs as another user: a library cannot serve those.")]
+env do. Without a daemon it runs unserved, and so does a statically linked program or one of another user.")]
 pub struct TdmRun {
     #[command(flatten)]
     pub socket: TdmSocket,

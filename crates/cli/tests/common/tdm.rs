@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use byway_tdm_client::Session;
+use byway_tdm_engine::client::Session;
 use tempfile::TempDir;
 
 use super::said;
@@ -30,8 +30,8 @@ impl Place {
     /// What `byway tdm` is given so that it uses this place alone.
     pub fn region(&self) -> [String; 5] {
         let region = format!("emu:{}?size=32M", self.text("region"));
-        let boards = self.0.path().to_str().unwrap().to_owned();
-        ["--region".into(), region, "--boards".into(), boards, "--emulate-persistence".into()]
+        let file_tables = self.0.path().to_str().unwrap().to_owned();
+        ["--region".into(), region, "--boards".into(), file_tables, "--emulate-persistence".into()]
     }
 
     pub fn serve(&self, more: &[&str]) -> (Server, Vec<String>) {

@@ -1,25 +1,25 @@
-//! A file taken into absorption.
+//! Absorbing a file: slot, ring and level.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use byway_tdm_board::{Entry, EntryIndex, FUSE_MAGIC, FileKey, Level, Why};
-use byway_tdm_log::{Position, Ring};
+use byway_tdm_engine::log::{Position, Ring};
+use byway_tdm_engine::table::{Entry, EntryIndex, FUSE_MAGIC, FileKey, Level, Why};
 use byway_tdm_region::Memory;
 use rustix::fs::OFlags;
 
-use crate::estate::Estate;
-use crate::held::{HeldFile, locked};
+use crate::absorbed::{AbsorbedFile, locked};
 use crate::lower::{Lower, Sought};
-use crate::shares::{free_slot, users};
+use crate::quotas::{free_slot, users};
 use crate::table::{Assignment, BootId, Kind, SlotNumber, Table};
+use crate::tenant::Tenant;
 
-/// Where syncs cost nothing: there is no use in sparing them.
+/// tmpfs: syncs cost nothing there.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 
-impl Estate {
-    /// Absorbs a file that its user handed over, open for writing; why not, if it is not.
+impl Tenant {
+    /// Absorbs a file that a program handed over open for writing. The reason if it is not absorbed.
     pub(crate) fn absorb<M: Memory>(
         &self,
         table: &Table<'_, M>,
@@ -27,13 +27,13 @@ impl Estate {
         handed: &OwnedFd,
         boot: BootId,
     ) -> Result<(), Why> {
-        let entry = self.board.entry(index).ok_or(Why::Unknown)?;
-        if self.held(index).is_some() {
+        let entry = self.file_table.entry(index).ok_or(Why::Unknown)?;
+        if self.absorbed(index).is_some() {
             return Ok(());
         }
-        if entry.standing().level == Level::Dax {
-            // It would go below by being opened here.
-            return Err(Why::LevelIsHome);
+        if entry.level_state().level == Level::Dax {
+            // Opening the file here would demote it.
+            return Err(Why::InDeviceMemory);
         }
         let found = self.may_be_absorbed(entry, handed.as_fd());
         let found = found.and_then(|key| Ok((key, lower_of(handed, key)?)));
@@ -41,22 +41,22 @@ impl Estate {
             self.judged(table, entry, &path)?;
             self.take_in(table, (entry, key), (path, lower), boot)
         });
-        self.judge().answered(self.now_ns(), &entry, Level::Absorb, result);
-        if result.is_ok() && self.judge().is_home_ordered(index) {
-            // Where it cannot have one it stays absorbed, and the board says why.
-            let _ = self.wish_home(entry);
+        self.evaluator().answered(self.now_ns(), &entry, Level::Absorb, result);
+        if result.is_ok() && self.evaluator().is_dax_ordered(index) {
+            // If the promotion is refused the file stays absorbed, and the table has the reason.
+            let _ = self.request_promotion(entry);
         }
         result
     }
 
-    /// Asks whether it is to be absorbed. Where others are to leave for it they do, as its program waits and its burst may be over soon.
+    /// Asks the evaluator whether to absorb the file. Files displaced by it are demoted at once, as its program waits.
     fn judged<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>, path: &Path) -> Result<(), Why> {
-        let ask = || self.judge().asked(self.now_ns(), &self.board, &entry, path);
+        let ask = || self.evaluator().asked(self.now_ns(), &self.file_table, &entry, path);
         let asked = ask();
         if asked != Err(Why::NoRoom) {
             return asked;
         }
-        let leaving = self.judge().begin_decided(self.now_ns(), &self.board);
+        let leaving = self.evaluator().begin_decided(self.now_ns(), &self.file_table);
         if leaving.is_empty() {
             return asked;
         }
@@ -73,29 +73,29 @@ impl Estate {
     ) -> Result<(), Why> {
         let mut files = self.files();
         let index = entry.index();
-        if files.held.iter().any(|held| held.entry == index) {
+        if files.absorbed.iter().any(|absorbed| absorbed.entry == index) {
             return Ok(());
         }
         let identity = getrandom::u64().map_err(|_| Why::NoRoom)?;
-        let place = files.take_ring(self.slice.as_ref(), identity)?;
-        let ring = Ring::new(self.slice.window(), place).map_err(|_| Why::NoRoom)?;
+        let place = files.take_ring(self.partition.as_ref(), identity)?;
+        let ring = Ring::new(self.partition.window(), place).map_err(|_| Why::NoRoom)?;
         let assignment =
             Assignment { key, ring: place, uid: self.uid, path: path.clone(), boot, kind: Kind::Ring };
-        // The ring is empty before the table says whose it is, and the table says so before a record can be acknowledged.
+        // In this order: format the ring, store the slot, begin the log. Each step is durable before the next.
         let slot = ring.format(Position(0)).ok().and_then(|()| take_slot(table, &assignment, users()));
         let Some(slot) = slot else {
             files.give_back(place);
             return Err(Why::NoRoom);
         };
-        let held = HeldFile::new(index, slot, place, (path, lower));
-        if !begin(entry, &held) {
+        let absorbed = AbsorbedFile::new(index, slot, place, (path, lower));
+        if !begin(entry, &absorbed) {
             // A slot that cannot be freed keeps its ring.
             if table.free(slot).is_ok() {
                 files.give_back(place);
             }
-            return Err(entry.standing().why);
+            return Err(entry.level_state().why);
         }
-        files.held.push(Arc::new(held));
+        files.absorbed.push(Arc::new(absorbed));
         Ok(())
     }
 
@@ -105,19 +105,19 @@ impl Estate {
             return Err(Why::Mounted);
         }
         let file = FileKey::of(handed).ok().flatten().ok_or(Why::NoBirthTime)?;
-        let standing = entry.standing();
+        let level_state = entry.level_state();
         let flags = rustix::fs::fcntl_getfl(handed).map_err(|_| Why::Unknown)?;
         let refusals = [
             (entry.key() != Some(file.key), Why::Unknown),
-            (standing.is_barred, standing.why),
-            (!self.slice.domain().is_persistent(), Why::VolatileMemory),
+            (level_state.is_barred, level_state.why),
+            (!self.partition.domain().is_persistent(), Why::VolatileMemory),
             (file.owner_uid != self.uid, Why::OtherOwner),
             (flags & OFlags::RWMODE == OFlags::RDONLY, Why::OtherOwner),
             (file.links == 0, Why::Unlinked),
             (flags.contains(OFlags::DIRECT), Why::Direct),
             (flags.intersects(OFlags::DSYNC | OFlags::SYNC), Why::SyncOnWrite),
             (magic == TMPFS_MAGIC, Why::SyncIsCheap),
-            (self.board.is_left_out(file.key), Why::BoardFull),
+            (self.file_table.is_left_out(file.key), Why::TableFull),
         ];
         match refusals.into_iter().find(|(is_so, _)| *is_so) {
             Some((_, why)) => Err(why),
@@ -135,17 +135,17 @@ fn lower_of(handed: &OwnedFd, key: FileKey) -> Result<(PathBuf, Lower), Why> {
     }
 }
 
-/// From here on its writers log, after the next real sync; not if somebody who may write it unseen said so meanwhile.
-fn begin(entry: Entry<'_>, held: &HeldFile) -> bool {
-    let Ok(_held) = locked(entry) else { return false };
-    if entry.standing().level == Level::Dax {
-        // It came home meanwhile.
+/// Begins the log. `false` if the file was barred meanwhile.
+fn begin(entry: Entry<'_>, absorbed: &AbsorbedFile) -> bool {
+    let Ok(_guard) = locked(entry) else { return false };
+    if entry.level_state().level == Level::Dax {
+        // Promoted meanwhile.
         return false;
     }
-    entry.begin_log(held.ring, Why::Earned)
+    entry.begin_log(absorbed.ring, Why::Earned)
 }
 
-/// Puts a file into a slot that its user may take, who is one of so many. Users have their files by themselves and the table together: one looks and takes at a time.
+/// Stores an assignment in a slot within the user's quota. Serialised: the table belongs to all users.
 pub(crate) fn take_slot<M: Memory>(
     table: &Table<'_, M>,
     what: &Assignment,
@@ -170,14 +170,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     use byway_sys::Mapping;
-    use byway_tdm_log::RingPlace;
+    use byway_tdm_engine::log::RingPlace;
     use byway_tdm_region::{Domain, Window};
 
     use super::*;
     use crate::table::{SLOTS, TABLE_BYTES};
 
     #[test]
-    fn users_who_take_slots_at_once_have_one_each() {
+    fn slots_taken_concurrently_by_users_are_distinct() {
         let memory = Window::new(Mapping::anonymous(TABLE_BYTES as usize).unwrap(), Domain::CpuCache);
         let taken = Mutex::new(BTreeSet::new());
         let take_some = |uid: u32| {

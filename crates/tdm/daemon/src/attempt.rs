@@ -1,15 +1,14 @@
-//! One attempt to write a log back after another boot, which may be killed.
+//! One attempt to write a log back after a reboot. It may be killed and repeated.
 //!
-//! A file that was written since the boot is left alone, as its records may be older than what it has; and so is one that was written after its log says that
-//! it was by that, in whichever boot. An attempt writes it too: before each write it says in the file's slot until when it may have, so that the next attempt knows
-//! those writes for its own kind's.
+//! A file written since the boot is left alone, as it may be newer than its records; so is one written later than its log announced. An attempt
+//! writes the file itself, so it stores in the file's slot until when it may: the next attempt recognises those writes.
 
 use std::cell::Cell;
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use byway_tdm_log::LowerFile;
+use byway_tdm_engine::log::LowerFile;
 use byway_tdm_region::Memory;
 
 use crate::boot;
@@ -17,31 +16,31 @@ use crate::lower::{Lower, Sought};
 use crate::recovery::{Outcome, Terms};
 use crate::table::{Assignment, SlotNumber, Table};
 
-/// An attempt says so for this long, and again when half of it is over.
+/// Length of that announcement, renewed at half of it.
 const LEASE: Duration = Duration::from_secs(1);
 
-/// The clock of a boot begins by one of whole seconds, so what was written so shortly behind its beginning may have been written before.
+/// Resolution of the boot time: a file written within 1 s of it may have been written before.
 const BOOT_CLOCK: Duration = Duration::from_secs(1);
 
-/// Where the table has a file.
+/// A slot of the table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot<'t, M> {
     pub(crate) table: &'t Table<'t, M>,
     pub(crate) number: SlotNumber,
 }
 
-/// A file as a log is written back to it.
+/// The file, as a log is written back to it.
 #[derive(Debug)]
 pub(crate) struct Attempt<'t, M> {
     lower: Lower,
     slot: Slot<'t, M>,
-    /// Until when the file may have been written by its log, as far as that says so.
+    /// Time until which the log announced writes of the file.
     logged_until: Option<Duration>,
     until: Cell<Duration>,
 }
 
 impl<'t, M: Memory> Attempt<'t, M> {
-    /// At the file of a slot, which its log says to have been written by it until then; or what becomes of the file without one.
+    /// Opens the file of a slot, whose log announced writes until then. The outcome if it cannot be written.
     pub(crate) fn at(
         slot: Slot<'t, M>,
         was: &Assignment,
@@ -63,7 +62,7 @@ impl<'t, M: Memory> Attempt<'t, M> {
         Ok((path, attempt))
     }
 
-    /// Whether somebody else wrote the file since the boot or since its log ended, or that cannot be told.
+    /// Whether other programs wrote the file since the boot or since its log's announcement, or that is unknown.
     fn is_written_by_others(&self) -> bool {
         let (Ok(written), Some(booted)) = (self.lower.written(), boot::began()) else { return true };
         let until_ns = self.slot.table.recovers_until_ns(self.slot.number).unwrap_or(0);

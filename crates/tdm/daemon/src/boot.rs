@@ -1,10 +1,10 @@
-//! When this boot of the system began.
+//! Time of the system's boot.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Since 1970, by the clock of this boot.
+/// Time of the boot since 1970, by the current clock.
 pub(crate) fn began() -> Option<Duration> {
     let up = clock_gettime(ClockId::Boottime);
     let up = Duration::new(up.tv_sec.try_into().ok()?, up.tv_nsec.try_into().ok()?);
@@ -18,10 +18,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_boot_began_in_the_second_that_the_kernel_tells() {
+    fn boot_time_matches_the_kernels_btime() {
         let stat = std::fs::read_to_string("/proc/stat").unwrap();
-        let told = stat.lines().find_map(|line| line.strip_prefix("btime ")).unwrap();
-        let told = Duration::from_secs(told.trim().parse().unwrap());
-        assert!(began().unwrap().abs_diff(told) < Duration::from_secs(2));
+        let reported = stat.lines().find_map(|line| line.strip_prefix("btime ")).unwrap();
+        let reported = Duration::from_secs(reported.trim().parse().unwrap());
+        assert!(began().unwrap().abs_diff(reported) < Duration::from_secs(2));
     }
 }

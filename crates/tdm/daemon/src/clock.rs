@@ -1,4 +1,4 @@
-//! The time that files are judged by.
+//! Clock of the placement policy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use byway_sys::time::monotonic_ns;
 
-/// The monotonic clock, or one that is ahead of it: whoever has no minutes to wait puts it on.
+/// The monotonic clock plus an offset, which tests advance.
 #[derive(Debug, Clone, Default)]
 pub struct Clock {
     ahead_ns: Arc<AtomicU64>,
@@ -14,18 +14,18 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Puts it on.
+    /// Advances the offset.
     pub fn advance(&self, by: Duration) {
         self.ahead_ns.fetch_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// How often a daemon has judged all files by it.
+    /// Number of evaluations of all files.
     #[must_use]
     pub fn rounds(&self) -> u64 {
         self.rounds.load(Ordering::Acquire)
     }
 
-    /// It has once more.
+    /// Counts an evaluation.
     pub(crate) fn note_round(&self) {
         self.rounds.fetch_add(1, Ordering::Release);
     }

@@ -1,63 +1,63 @@
-//! Why a daemon does not serve.
+//! Errors of the daemon.
 
 use std::error::Error as _;
 use std::io;
 use std::path::PathBuf;
 
-use byway_tdm_board::BoardError;
+use byway_tdm_engine::table::FileTableError;
 use byway_tdm_region::{MemoryError, RegionError};
 use thiserror::Error;
 
-/// What stops a daemon.
+/// Why a daemon cannot serve.
 #[derive(Debug, Error)]
 pub enum DaemonError {
-    /// The region.
+    /// The region cannot be opened.
     #[error(transparent)]
     Region(#[from] RegionError),
-    /// Its memory.
+    /// Its memory failed.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// A board.
+    /// The shared file table cannot be used.
     #[error(transparent)]
-    Board(#[from] BoardError),
-    /// The system, about a path.
+    FileTable(#[from] FileTableError),
+    /// A system call on a path failed.
     #[error("{}: could not {doing}", path.display())]
     System {
-        /// About what.
+        /// The path.
         path: PathBuf,
-        /// Doing what.
+        /// What was being done.
         doing: &'static str,
-        /// Its answer.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// Another daemon listens there.
+    /// Another daemon listens at this socket.
     #[error("{}: a daemon listens there already", .0.display())]
     InUse(PathBuf),
-    /// Programs use a board that is gone, or not of this version.
+    /// Programs use a shared file table that is gone or of another version.
     #[error("{}: programs that began under another one, or another version, are not served until they end: {users:?}", path.display())]
-    OtherBoard {
-        /// The board.
+    OtherFileTable {
+        /// Path of the table.
         path: PathBuf,
-        /// The programs.
+        /// Numbers of the programs' users.
         users: Vec<u32>,
     },
-    /// The system does not say which boot this is: whether a log is of an earlier one cannot be known.
+    /// The boot's identity cannot be read, so logs of earlier boots cannot be recognised.
     #[error("/proc/sys/kernel/random/boot_id cannot be read")]
     NoBoot,
-    /// Slots of the region's table are broken: which logs they were of is not known.
-    #[error("what the region says of {} of its logs is damaged: `byway tdm recover` tells more", .0.len())]
+    /// Slots of the region's table are damaged, so their logs' owners are unknown.
+    #[error("what the region says of {} of its logs is damaged: `byway tdm recover` lists them", .0.len())]
     Damaged(Vec<u32>),
-    /// Every slice of the region is some user's who uses it.
+    /// Every partition is in use.
     #[error("the region has room for {0} users, all of whom use theirs")]
-    NoSlice(usize),
+    NoPartition(usize),
     /// The region is too small.
     #[error("a region of {0} bytes has no room for logs: at least {1} are needed")]
     TooSmall(u64, u64),
 }
 
 impl DaemonError {
-    /// With what the system said.
+    /// The message with all its sources.
     pub(crate) fn in_full(&self) -> String {
         let mut said = self.to_string();
         let mut next = self.source();

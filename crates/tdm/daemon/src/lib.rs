@@ -1,41 +1,40 @@
-//! The owner of a region of device memory: which file has which log, what is written back when, and what happens after a loss
-//! of power.
+//! The daemon: owns a region of device memory, assigns logs and places to files, retires, promotes and demotes them, and recovers after power loss.
 #![forbid(unsafe_code)]
 
 mod absorb;
+mod absorbed;
 mod attempt;
-mod board_file;
 mod boot;
+mod cache_pins;
 mod clock;
 mod error;
-mod estate;
-mod held;
-mod home;
-mod homes;
-mod judge;
+mod evaluator;
 mod lower;
 mod maps;
 mod namespace;
 mod open_files;
 mod options;
 mod orders;
-mod parts;
+mod partitions;
+mod promoted_file;
+mod promotion;
+mod quotas;
 mod recovery;
 mod report;
-mod resident;
 mod retire;
 mod rings;
 mod serve;
-mod shares;
 mod sweep;
 mod table;
+mod table_file;
+mod tenant;
 mod unserved;
 
 pub use byway_tdm_policy::Rules;
 pub use clock::Clock;
 pub use error::DaemonError;
 pub use maps::{MappedFile, mapped_files};
-pub use options::{Homing, Options};
+pub use options::{Options, Promotion};
 pub use recovery::{Outcome, RecoveredFile, forget, recover};
 pub use report::{CacheReport, FileReport, RegionReport, Report, UnservedOpens, UnservedReport, UserReport};
 pub use rings::RING_MIN_BYTES;

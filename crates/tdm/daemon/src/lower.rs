@@ -1,6 +1,6 @@
-//! The file below, by an open file of our own.
+//! The file below, through an open file of the daemon's own.
 //!
-//! A client's open file is not kept: its locks would be held by us too, and its position is its own.
+//! A program's open file is not kept: the daemon would share its locks and its position.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -11,26 +11,26 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use byway_tdm_board::{FileKey, Identified, lower_of};
-use byway_tdm_log::LowerFile;
+use byway_tdm_engine::log::LowerFile;
+use byway_tdm_engine::table::{FileKey, Identified, lower_of};
 use rustix::fs::{Mode, OFlags, open};
 
 /// A file that logs are written back to.
 #[derive(Debug)]
 pub(crate) struct Lower(File);
 
-/// Which file is looked for.
+/// A file to be found.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sought {
     pub(crate) key: FileKey,
-    /// The system was started again: devices may have other numbers.
+    /// The system was rebooted: device numbers may differ.
     pub(crate) is_renumbered: bool,
-    /// It is written, not only synced.
+    /// To be written, not only synced.
     pub(crate) is_written: bool,
 }
 
 impl Sought {
-    /// One of this boot, of which the page cache has all.
+    /// A file of this boot, to be synced.
     pub(crate) const fn to_sync(key: FileKey) -> Self {
         Self { key, is_renumbered: false, is_written: false }
     }
@@ -42,13 +42,12 @@ impl Sought {
 }
 
 impl Lower {
-    /// The file that somebody handed over, to be synced.
+    /// Opens the file of a program's descriptor, to sync it.
     pub(crate) fn again(handed: BorrowedFd<'_>) -> io::Result<Self> {
         Self::opened(Path::new(&path_of(handed)), OFlags::empty(), false)
     }
 
-    /// To be synced a file is opened to be read where that can be: while somebody has it open to be written, no program can be started
-    /// from it, and whoever watches it is told that it was written once that is closed.
+    /// Opens the file read-only for syncing if possible: a file open for writing cannot be executed, and closing it would notify watchers of a write.
     fn opened(path: &Path, how: OFlags, is_written: bool) -> io::Result<Self> {
         let by = |access| open(path, access | how | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
         let file = match is_written {
@@ -58,7 +57,7 @@ impl Lower {
         Ok(Self(file?.into()))
     }
 
-    /// A file that was at a path once: there, or where it is if one name on the way to it, its own or a folder's, is another by now.
+    /// Finds a file at its old path, or where it is now if one name of the path was changed.
     pub(crate) fn find(path: &Path, sought: Sought) -> io::Result<Option<(PathBuf, Self)>> {
         if let Some(lower) = Self::at(path, sought)? {
             return Ok(Some((path.to_owned(), lower)));
@@ -67,7 +66,7 @@ impl Lower {
         for renamed in path.ancestors() {
             let Some(about) = renamed.parent().and_then(|folder| folder.metadata().ok()) else { continue };
             if *device.get_or_insert(about.dev()) != about.dev() {
-                // Nothing is renamed from one file system to another.
+                // A file system's border: renames do not cross it.
                 break;
             }
             if let Some(found) = Self::renamed(path, renamed, sought)? {
@@ -77,14 +76,14 @@ impl Lower {
         Ok(None)
     }
 
-    /// The file at a path of which `renamed`, its beginning, ends by any other name.
+    /// The file at `path` if its prefix `renamed` now ends in another name.
     fn renamed(path: &Path, renamed: &Path, sought: Sought) -> io::Result<Option<(PathBuf, Self)>> {
         let (Some(folder), Ok(rest)) = (renamed.parent(), path.strip_prefix(renamed)) else {
             return Ok(None);
         };
         let Ok(names) = std::fs::read_dir(folder) else { return Ok(None) };
         for name in names.flatten() {
-            // Joined with nothing it would be a folder's path.
+            // Joining an empty path would add a slash.
             let path = if rest.as_os_str().is_empty() { name.path() } else { name.path().join(rest) };
             if let Some(lower) = Self::at(&path, sought)? {
                 return Ok(Some((path, lower)));
@@ -93,7 +92,7 @@ impl Lower {
         Ok(None)
     }
 
-    /// The file at a path, if it is the one. What is not a file, or another's, is not opened at all.
+    /// Opens the file at a path, if it is the one sought. Other files are not opened.
     pub(crate) fn at(path: &Path, sought: Sought) -> io::Result<Option<Self>> {
         let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { return Ok(None) };
         let is_it = |found: Option<Identified>| found.is_some_and(|found| sought.is(found.key));
@@ -104,10 +103,10 @@ impl Lower {
         Ok(is_it(FileKey::of(&lower)?).then_some(lower))
     }
 
-    /// The file that a mount shows at a path, if it is the one.
+    /// Opens the file below a mounted path, if it is the one sought.
     fn below(path: &Path, sought: Sought) -> io::Result<Option<Self>> {
         let Some(lower) = lower_of(path) else { return Ok(None) };
-        // Opened so, nothing happens to whatever it is.
+        // O_PATH has no effect on what is opened.
         let Ok(found) = open(lower, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) else { return Ok(None) };
         match FileKey::of(&found)? {
             Some(is) if sought.is(is.key) => {
@@ -117,39 +116,39 @@ impl Lower {
         }
     }
 
-    /// Where it is now, as the kernel says it.
+    /// Its current path, by the kernel.
     pub(crate) fn path(&self) -> io::Result<PathBuf> {
         std::fs::read_link(path_of(self.as_fd()))
     }
 
-    /// Names it has.
+    /// Number of its names.
     pub(crate) fn links(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.nlink())
     }
 
-    /// When it was last written; before 1970 is 1970.
+    /// Time of its last write; earlier times count as 1970.
     pub(crate) fn written(&self) -> io::Result<Duration> {
         let written = self.0.metadata()?.modified()?;
         Ok(written.duration_since(UNIX_EPOCH).unwrap_or_default())
     }
 
-    /// Whose it is.
+    /// Its owner.
     pub(crate) fn owner_uid(&self) -> io::Result<u32> {
         Ok(self.0.metadata()?.uid())
     }
 
-    /// Its size.
+    /// Its size in bytes.
     pub(crate) fn size_bytes(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }
 }
 
-/// A path that leads to an open file, whatever it is called.
+/// Path of an open file through `/proc`.
 fn path_of(file: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-/// Syncs the whole file system on which a file was, if that is still where its folder is; says whether that is done.
+/// Really syncs the file system that a file was on, if its folder is still there. `true` if done.
 pub(crate) fn sync_whole(path: &Path, key: FileKey) -> bool {
     let there = |folder: &&Path| folder.is_dir();
     let Some(folder) = path.ancestors().skip(1).find(there) else { return false };

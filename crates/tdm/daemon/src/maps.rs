@@ -1,30 +1,30 @@
-//! What processes map of files, as proc(5) tells of them.
+//! Files mapped by a process (proc(5)).
 
 use std::fs;
 use std::io;
 
-/// A range of a process's memory that is a file's.
+/// A mapped range of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MappedFile {
-    /// Major and minor number of the device that it is on.
+    /// Device's major and minor number.
     pub device: (u32, u32),
-    /// Its inode.
+    /// Inode number.
     pub inode: u64,
-    /// Where it is, or was.
+    /// Path, or former path.
     pub name: String,
 }
 
-/// All that a process maps of files, by its number: a file as often as it is mapped.
+/// All file mappings of a process, one for each range.
 ///
 /// # Errors
-/// What the system says: a process does not tell everybody, and may have ended.
+/// The system's error: the process may have ended, or be hidden from this user.
 pub fn mapped_files(process: u32) -> io::Result<Vec<MappedFile>> {
-    // A name may be any bytes.
+    // Names may be any bytes.
     let maps = fs::read(format!("/proc/{process}/maps"))?;
     Ok(String::from_utf8_lossy(&maps).lines().filter_map(parse).collect())
 }
 
-/// A line: addresses, rights, offset, device, inode, and a name with whatever is in it.
+/// Parses a line: addresses, rights, offset, device, inode, name.
 fn parse(line: &str) -> Option<MappedFile> {
     let mut words = line.splitn(6, ' ').skip(3);
     let (major, minor) = words.next()?.split_once(':')?;
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_the_file_that_it_tells_of_whatever_its_name() {
+    fn maps_line_is_parsed_whatever_the_file_name() {
         let of = |device, inode, name: &str| Some(MappedFile { device, inode, name: name.to_owned() });
         for (line, file) in [
             (
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_maps_its_own_program() {
+    fn process_maps_its_own_program() {
         let program = std::env::current_exe().unwrap();
         let mapped = mapped_files(std::process::id()).unwrap();
         assert!(mapped.iter().any(|file| file.name == program.to_str().unwrap()));

@@ -1,5 +1,4 @@
-//! Files that programs have open or mapped, as proc(5) tells of them: by their inodes alone, as nothing of a file is asked for that could
-//! hang. Files of two devices with one number are both taken for open.
+//! Files that are open or mapped (proc(5)), by inode only: nothing that could hang is asked of a file. Two devices' files of one inode count as one.
 
 use std::collections::HashSet;
 use std::fs;
@@ -8,31 +7,32 @@ use std::path::Path;
 
 use crate::maps::mapped_files;
 
-/// What is open.
+/// Inodes of open files.
 #[derive(Debug, Default)]
 pub(crate) struct OpenFiles {
     inodes: HashSet<u64>,
-    /// Those that other processes than this one map.
+    /// Files mapped by processes other than this one.
     mapped_elsewhere: HashSet<u64>,
-    /// Some process of the user does not tell.
+    /// A process of the user could not be read.
     is_partial: bool,
 }
 
 impl OpenFiles {
-    /// By all processes; of the user's it matters whether they tell.
+    /// Files of all processes. An unreadable process matters only if it may be the user's.
     pub(crate) fn of_user(uid: u32) -> io::Result<Self> {
         let mut found = Self::default();
         for name in fs::read_dir("/proc")?.flatten() {
             let Some(process) = name.file_name().to_str().and_then(|name| name.parse().ok()) else {
                 continue;
             };
-            let told = found.add(process, &name.path());
-            found.is_partial |= told.is_err_and(|error| !is_gone(&error) && is_of_user(&name.path(), uid));
+            let reported = found.add(process, &name.path());
+            found.is_partial |=
+                reported.is_err_and(|error| !is_gone(&error) && is_of_user(&name.path(), uid));
         }
         Ok(found)
     }
 
-    /// Whether a process of the user does not tell, which may have any file open.
+    /// Whether a process of the user could not be read: it may have any file open.
     pub(crate) const fn is_partial(&self) -> bool {
         self.is_partial
     }
@@ -42,12 +42,12 @@ impl OpenFiles {
         self.inodes.contains(&inode)
     }
 
-    /// All that may be.
+    /// All inodes.
     pub(crate) fn inodes(&self) -> impl Iterator<Item = u64> {
         self.inodes.iter().copied()
     }
 
-    /// Whether another process maps a file.
+    /// Whether another process maps the file.
     pub(crate) fn is_mapped_elsewhere(&self, inode: u64) -> bool {
         self.mapped_elsewhere.contains(&inode)
     }
@@ -55,7 +55,7 @@ impl OpenFiles {
     fn add(&mut self, process: u32, folder: &Path) -> io::Result<()> {
         for name in fs::read_dir(folder.join("fdinfo"))? {
             let about = match fs::read_to_string(name?.path()) {
-                // It was closed meanwhile.
+                // Closed meanwhile.
                 Err(error) if is_gone(&error) => continue,
                 about => about?,
             };
@@ -72,13 +72,13 @@ impl OpenFiles {
     }
 }
 
-/// Whether that is of a process that has ended.
+/// Whether the error is a process that has ended.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == ErrorKind::NotFound
         || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }
 
-/// Whether a process is, was or may be a user's; one that does not even say so is.
+/// Whether a process is or may be the user's; an unreadable one may be.
 fn is_of_user(folder: &Path, uid: u32) -> bool {
     let Ok(status) = fs::read_to_string(folder.join("status")) else { return folder.exists() };
     let users = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_told_of_for_as_long_as_it_is_open_or_mapped() {
+    fn open_files_lists_a_file_while_open_or_mapped() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
         let inode = file.metadata().unwrap().ino();

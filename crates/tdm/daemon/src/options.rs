@@ -1,4 +1,4 @@
-//! What a daemon is started with.
+//! Options of a daemon.
 
 use std::path::PathBuf;
 
@@ -7,49 +7,49 @@ use byway_tdm_region::Opening;
 
 use crate::clock::Clock;
 
-/// Where it listens, and which memory it owns.
+/// Where a daemon listens and which memory it owns.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The region: `emu:PATH?size=1G` and the like.
+    /// Description of the region, such as `emu:PATH?size=1G`.
     pub region: String,
     /// How it is opened.
     pub opening: Opening,
-    /// Where it listens.
+    /// Path of the socket.
     pub socket: PathBuf,
-    /// Where boards are: memory of the host, which ends with its power.
-    pub boards: PathBuf,
+    /// Folder of the shared file tables, in host memory such as `/dev/shm`.
+    pub file_tables: PathBuf,
     /// Bytes of a file's log.
     pub ring_bytes: u64,
-    /// What is ordered of files by their paths.
+    /// Orders for files by path.
     pub rules: Rules,
-    /// Who has device memory as home.
-    pub homing: Homing,
-    /// The time that files are judged by.
+    /// Which files are promoted to DAX.
+    pub promotion: Promotion,
+    /// Clock of the policy.
     pub clock: Clock,
 }
 
-/// Which files have device memory as their home.
+/// Which files are promoted to DAX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Homing {
-    /// Those that somebody pins there, by hand or by a rule. Nobody else's size and times are other than the system says.
+pub enum Promotion {
+    /// Those pinned by a user or a rule. Other programs see current sizes and times of all others.
     #[default]
     ByOrder,
-    /// Absorbed files as well that are measured to be faster there.
-    ByMerit,
+    /// Also absorbed files that are measured to be faster there.
+    ByBenefit,
 }
 
 impl Options {
-    /// With what is usual for a region and a socket.
+    /// Default options for a region and a socket.
     #[must_use]
     pub fn new(region: &str, socket: PathBuf) -> Self {
         Self {
             region: region.to_owned(),
             opening: Opening::default(),
             socket,
-            boards: "/dev/shm".into(),
+            file_tables: "/dev/shm".into(),
             ring_bytes: 16 << 20,
             rules: Rules::default(),
-            homing: Homing::default(),
+            promotion: Promotion::default(),
             clock: Clock::default(),
         }
     }

@@ -1,28 +1,28 @@
-//! What is done with a file by hand.
+//! Users' orders for files.
 
-use byway_tdm_board::{Counted, Entry, FileKey, Level, Why};
-use byway_tdm_control::Order;
+use byway_tdm_engine::control::Order;
+use byway_tdm_engine::table::{Counted, Entry, FileKey, Level, Why};
 use byway_tdm_policy::Order as Ordered;
 use byway_tdm_region::Memory;
 
-use crate::estate::Estate;
-use crate::resident::bring;
+use crate::cache_pins::bring;
 use crate::table::Table;
+use crate::tenant::Tenant;
 
-impl Estate {
-    /// Does it.
+impl Tenant {
+    /// Carries out an order.
     ///
     /// # Errors
-    /// Why it cannot be done. One that is not absorbed can be pinned: it is absorbed once somebody hands it over.
+    /// The reason, if it cannot be done now. A pinned file is absorbed once a program hands it over.
     pub(crate) fn order<M: Memory>(
         &self,
         table: &Table<'_, M>,
         order: Order,
         key: FileKey,
     ) -> Result<(), Why> {
-        let entry = self.board.find(key).ok_or(Why::Unknown)?;
+        let entry = self.file_table.find(key).ok_or(Why::Unknown)?;
         match order {
-            Order::House => self.pin_home(entry),
+            Order::Promote => self.pin_dax(entry),
             Order::Drain => self.drain(table, entry),
             Order::Evict => self.keep_out(table, entry),
             Order::Pin => self.pin(table, entry),
@@ -31,85 +31,89 @@ impl Estate {
         }
     }
 
-    fn pin_home(&self, entry: Entry<'_>) -> Result<(), Why> {
-        let is_by_merit = self.judge().is_home_by_merit(entry.index());
-        if is_by_merit {
-            self.judge().order(self.now_ns(), &entry, Some(Ordered::Pin(Level::Dax)));
+    fn pin_dax(&self, entry: Entry<'_>) -> Result<(), Why> {
+        let is_by_benefit = self.evaluator().is_dax_by_benefit(entry.index());
+        if is_by_benefit {
+            self.evaluator().order(self.now_ns(), &entry, Some(Ordered::Pin(Level::Dax)));
         }
-        self.wish_home(entry)?;
-        if self.judge().is_kept_out(entry.index()) {
-            // While it is below it is served as any other.
-            self.judge().order(self.now_ns(), &entry, None);
+        self.request_promotion(entry)?;
+        if self.evaluator().is_kept_out(entry.index()) {
+            // While demoted it is served like any other file.
+            self.evaluator().order(self.now_ns(), &entry, None);
         }
         Ok(())
     }
 
-    /// Its program asks for it with its next sync.
-    pub(crate) fn wish_home(&self, entry: Entry<'_>) -> Result<(), Why> {
-        if let Some(why) = entry.housed().excluded() {
+    /// Requests the promotion: the file's next sync asks for it.
+    pub(crate) fn request_promotion(&self, entry: Entry<'_>) -> Result<(), Why> {
+        if let Some(why) = entry.resident_state().excluded() {
             return Err(why);
         }
         allow(entry);
-        entry.counters().set(Counted::HomeAgainNs, 0);
-        entry.housed().wish(true);
+        entry.counters().set(Counted::PromotionRetryNs, 0);
+        entry.resident_state().request_promotion(true);
         Ok(())
     }
 
-    /// Takes that back; says whether somebody wished it.
-    fn unwish_home<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<bool, Why> {
-        let was_wished = entry.housed().is_wished();
-        entry.housed().wish(false);
-        self.unhouse(table, entry.index(), Why::ByHand).map_err(|_| Why::SyncFailed)?;
-        Ok(was_wished)
+    /// Withdraws the request and demotes the file. `true` if there was a request.
+    fn cancel_promotion<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<bool, Why> {
+        let was_requested = entry.resident_state().is_promotion_requested();
+        entry.resident_state().request_promotion(false);
+        self.demote(table, entry.index(), Why::ByHand).map_err(|_| Why::SyncFailed)?;
+        Ok(was_requested)
     }
 
     fn drain<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Why> {
-        if entry.standing().level == Level::Dax {
-            // It comes home again by a sync that is late enough.
-            return self.unhouse(table, entry.index(), Why::ByHand).map_err(|_| Why::SyncFailed);
+        if entry.level_state().level == Level::Dax {
+            // A later sync promotes it again.
+            return self.demote(table, entry.index(), Why::ByHand).map_err(|_| Why::SyncFailed);
         }
-        let held = self.held(entry.index()).ok_or(entry.standing().why)?;
-        held.retire(entry, self.slice.window()).map_err(|_| Why::SyncFailed)
+        let absorbed = self.absorbed(entry.index()).ok_or(entry.level_state().why)?;
+        absorbed.retire(entry, self.partition.window()).map_err(|_| Why::SyncFailed)
     }
 
-    /// Has a file's log, or its home, in the device's cache, whatever was touched since.
+    /// Loads a file's log or its resident place into the device's cache.
     fn prefetch(&self, entry: Entry<'_>) -> Result<(), Why> {
-        let home = self.homes.of(entry.index()).map(|housed| housed.place);
-        let place = home.or_else(|| self.held(entry.index()).map(|held| held.ring));
-        let place = place.ok_or(entry.standing().why)?;
-        bring(self.slice.as_ref(), place.at, place.len_bytes).map_err(|_| Why::NoRoom)
+        let resident = self.promoted_files.of(entry.index()).map(|promoted| promoted.place);
+        let place = resident.or_else(|| self.absorbed(entry.index()).map(|absorbed| absorbed.ring));
+        let place = place.ok_or(entry.level_state().why)?;
+        bring(self.partition.as_ref(), place.at, place.len_bytes).map_err(|_| Why::NoRoom)
     }
 
     fn keep_out<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Why> {
-        self.unwish_home(table, entry)?;
-        // What bars it already would be taken back with the order.
-        if !entry.standing().is_barred {
+        self.cancel_promotion(table, entry)?;
+        // Keep an earlier reason: it outlives the order.
+        if !entry.level_state().is_barred {
             entry.bar(Why::ByHand);
         }
-        self.judge().order(self.now_ns(), &entry, Some(Ordered::Never));
-        let Some(held) = self.held(entry.index()) else { return Ok(()) };
-        self.let_go(table, &held, entry, Why::ByHand).map_err(|_| Why::SyncFailed)
+        self.evaluator().order(self.now_ns(), &entry, Some(Ordered::Never));
+        let Some(absorbed) = self.absorbed(entry.index()) else { return Ok(()) };
+        self.release(table, &absorbed, entry, Why::ByHand).map_err(|_| Why::SyncFailed)
     }
 
     fn pin<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Why> {
-        self.unwish_home(table, entry)?;
+        self.cancel_promotion(table, entry)?;
         allow(entry);
-        self.judge().order(self.now_ns(), &entry, Some(Ordered::Pin(Level::Absorb)));
-        if self.held(entry.index()).is_some() { Ok(()) } else { Err(entry.standing().why) }
+        self.evaluator().order(self.now_ns(), &entry, Some(Ordered::Pin(Level::Absorb)));
+        if self.absorbed(entry.index()).is_some() { Ok(()) } else { Err(entry.level_state().why) }
     }
 
     fn unpin<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Why> {
-        let was_wished = self.unwish_home(table, entry)?;
-        let was_ordered = was_wished | allow(entry) | self.judge().is_pinned(entry.index());
-        self.judge().order(self.now_ns(), &entry, None);
-        if was_ordered || self.held(entry.index()).is_some() { Ok(()) } else { Err(entry.standing().why) }
+        let was_requested = self.cancel_promotion(table, entry)?;
+        let was_ordered = was_requested | allow(entry) | self.evaluator().is_pinned(entry.index());
+        self.evaluator().order(self.now_ns(), &entry, None);
+        if was_ordered || self.absorbed(entry.index()).is_some() {
+            Ok(())
+        } else {
+            Err(entry.level_state().why)
+        }
     }
 }
 
-/// Takes back that a file was evicted; says whether it was.
+/// Ends an eviction. `true` if the file was evicted.
 fn allow(entry: Entry<'_>) -> bool {
-    let standing = entry.standing();
-    let was_evicted = standing.is_barred && standing.why == Why::ByHand;
+    let level_state = entry.level_state();
+    let was_evicted = level_state.is_barred && level_state.why == Why::ByHand;
     if was_evicted {
         entry.unbar();
     }

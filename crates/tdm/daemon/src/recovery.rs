@@ -1,81 +1,81 @@
-//! What was left by a daemon that died, or by a loss of power.
+//! Recovery of files after a daemon's death or power loss.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use byway_sys::Deadline;
-use byway_tdm_board::{Entry, Level, Why};
-use byway_tdm_log::{LowerFile, RecoveryError, ReplayEnd, Ring, RingPlace, recover as replay};
+use byway_tdm_engine::log::{LowerFile, RecoveryError, ReplayEnd, Ring, RingPlace, recover as replay};
+use byway_tdm_engine::table::{Entry, Level, Why};
 use byway_tdm_region::{DeviceRegion, Memory};
 use serde::Serialize;
 
+use crate::absorbed::{AbsorbedFile, LOCK_TIMEOUT};
 use crate::attempt::{Attempt, Slot};
 use crate::error::DaemonError;
-use crate::estate::Estate;
-use crate::held::{HeldFile, PATIENCE};
 use crate::lower::{self, Lower, Sought};
 use crate::table::{Assignment, BootId, Found, Kind, SlotNumber, Table};
+use crate::tenant::Tenant;
 
-/// What became of a file that was absorbed when its daemon ended.
+/// Result for one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Outcome {
-    /// Programs still write it: it goes on.
+    /// Programs still write it: it stays absorbed.
     Adopted,
-    /// It was synced below, and has no log any more.
+    /// Really synced; its log is empty.
     Synced,
     /// Its records were written back.
     Replayed {
-        /// Records.
+        /// Number of records.
         records: u64,
         /// Bytes of data.
         data_bytes: u64,
     },
-    /// Device memory was its home: all of it was written back.
+    /// It was DAX-resident: all of it was written back.
     Returned {
         /// Its size.
         data_bytes: u64,
     },
-    /// Its records up to a broken one were written back; others that were acknowledged are gone. The log stays as it is.
+    /// Records up to a broken one were written back; later acknowledged ones are lost. The log is kept.
     Damaged {
-        /// Records that were whole.
+        /// Number of whole records.
         records: u64,
     },
-    /// What the table says of a log is broken, so that nobody knows whose it was.
+    /// A slot is damaged: the owner of its log is unknown.
     DamagedSlot {
-        /// Which slot.
+        /// Number of the slot.
         slot: u32,
-        /// Somebody asked for its room to be given back.
+        /// The slot was freed, as a user ordered.
         is_freed: bool,
     },
-    /// It is not where it was, nor beside that. The log stays as it is.
+    /// The file was not found. The log is kept.
     Missing,
-    /// It is not there, or its log is broken, and somebody asked for the log's room to be given back.
+    /// The file was not found or the log is broken, and the log was freed, as a user ordered.
     Forgotten,
-    /// It was written since the system was started, so that its records may be older. The log stays as it is.
+    /// The file was written since the boot, so its records may be older. The log is kept.
     WrittenSince,
-    /// What cannot be read, or a file that does not take its records. The log stays as it is.
+    /// The log cannot be read or the file not written. The log is kept.
     Failed {
-        /// Why.
+        /// The error.
         why: String,
     },
 }
 
-/// One file and what became of it.
+/// One file and its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RecoveredFile {
-    /// Where it is, or was.
+    /// Its path, or former path.
     pub path: PathBuf,
-    /// Whose it is.
+    /// Its owner.
     pub uid: u32,
-    /// What became of it.
+    /// The result.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
 impl Outcome {
-    /// What it is once somebody has given up what cannot be written back.
+    /// The result once its log is freed by order.
     fn forgotten(self) -> Self {
         match self {
             Self::Missing | Self::Damaged { .. } => Self::Forgotten,
@@ -83,7 +83,7 @@ impl Outcome {
         }
     }
 
-    /// Whether its log is done with: its slot and ring are free again.
+    /// Whether the slot and ring are free again.
     #[must_use]
     pub const fn is_done(&self) -> bool {
         matches!(
@@ -97,36 +97,36 @@ impl Outcome {
     }
 }
 
-/// Why a file's log is left alone while a program may log there.
+/// Why a log is kept that a program may still write.
 const LOCKED: &str = "a program keeps the lock of its log";
 
-/// What a region is opened for.
+/// Purpose of opening a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To be served: not where something in it is broken, which would be written over.
+    /// Serving: refused if a slot is damaged.
     Serve,
-    /// To be emptied.
+    /// Recovery only.
     Recover {
-        /// Even of what is lost by that.
+        /// Also overwrite files written since the boot.
         is_forced: bool,
-        /// Even of what cannot be written back.
+        /// Also free logs that cannot be written back.
         forgets: bool,
     },
 }
 
-/// How records are written back after another boot.
+/// How records are written back after a reboot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     pub(crate) boot: BootId,
-    /// Files that were written since are written over.
+    /// Overwrite files written since the boot.
     pub(crate) is_forced: bool,
-    /// Logs whose files are gone are given back, and broken ones.
+    /// Free logs that are broken or whose files are gone.
     pub(crate) forgets: bool,
 }
 
-/// Writes back what is left in a slot whose file nobody writes by us now.
+/// Writes back a slot whose file no program is served for now.
 fn settle_slot<M: Memory>(
-    slice: &dyn DeviceRegion,
+    partition: &dyn DeviceRegion,
     place: Slot<'_, M>,
     was: &Assignment,
     terms: Terms,
@@ -135,25 +135,25 @@ fn settle_slot<M: Memory>(
         return sync_file(was);
     }
     let failed = |why: String| (was.path.clone(), Outcome::Failed { why });
-    let until_ms = match Ring::new(slice.window(), was.ring).and_then(|ring| ring.written_until_ms()) {
+    let until_ms = match Ring::new(partition.window(), was.ring).and_then(|ring| ring.written_until_ms()) {
         Ok(until_ms) => until_ms,
         Err(error) => return failed(error.to_string()),
     };
     match Attempt::at(place, was, terms, until_ms) {
         Ok((path, attempt)) => {
-            let outcome = replayed(slice, was, &attempt);
+            let outcome = replayed(partition, was, &attempt);
             (path, outcome.unwrap_or_else(|error| Outcome::Failed { why: error.to_string() }))
         }
         Err(left) => left,
     }
 }
 
-/// A file of this boot: its writes are all in the page cache, and others may have come behind them since.
+/// Really syncs a file of this boot: the page cache has its writes, and later ones of others.
 fn sync_file(was: &Assignment) -> (PathBuf, Outcome) {
     let sought = Sought { key: was.key, is_renumbered: false, is_written: false };
     let synced = Lower::find(&was.path, sought).and_then(|found| match found {
         Some((path, lower)) => lower.sync().map(|()| (path, Outcome::Synced)),
-        // Whatever it is called now, it is on the same file system, which has all that was written in this boot.
+        // A renamed file is on the same file system.
         None if lower::sync_whole(&was.path, was.key) => Ok((was.path.clone(), Outcome::Synced)),
         None => Ok((was.path.clone(), Outcome::Missing)),
     });
@@ -161,11 +161,11 @@ fn sync_file(was: &Assignment) -> (PathBuf, Outcome) {
 }
 
 fn replayed(
-    slice: &dyn DeviceRegion,
+    partition: &dyn DeviceRegion,
     was: &Assignment,
     attempt: &impl LowerFile,
 ) -> Result<Outcome, RecoveryError> {
-    let ring = Ring::new(slice.window(), was.ring)?;
+    let ring = Ring::new(partition.window(), was.ring)?;
     let found = replay(ring, attempt)?;
     Ok(match found.why {
         ReplayEnd::Clean => Outcome::Replayed { records: found.records, data_bytes: found.data_bytes },
@@ -173,8 +173,8 @@ fn replayed(
     })
 }
 
-impl Estate {
-    /// Takes over what the table says of this user: files that programs still write go on, others are written back.
+impl Tenant {
+    /// Takes over this user's files: those still written stay absorbed, others are written back.
     pub(crate) fn recover<M: Memory>(
         &self,
         table: &Table<'_, M>,
@@ -196,8 +196,8 @@ impl Estate {
             let place = Slot { table, number: slot };
             let (path, outcome) = match kept.contains(&was.ring) {
                 true => (was.path.clone(), Outcome::Failed { why: LOCKED.to_owned() }),
-                false if was.kind == Kind::Home => self.recover_home(place, &was, terms),
-                false => settle_slot(self.slice.as_ref(), place, &was, terms),
+                false if was.kind == Kind::Resident => self.recover_resident(place, &was, terms),
+                false => settle_slot(self.partition.as_ref(), place, &was, terms),
             };
             let outcome = if terms.forgets { outcome.forgotten() } else { outcome };
             match outcome.is_done() {
@@ -213,49 +213,50 @@ impl Estate {
         RecoveredFile { path, uid: self.uid, outcome }
     }
 
-    /// Leaves every file to the kernel that programs log for and nobody serves: its ring may be another's from then on. The rings of those
-    /// whose locks are not to be had, however many they are, in the time that one has.
+    /// Demotes all files to PASS that programs log to without a daemon, as their rings may be reused. Returns the rings whose files' locks could not
+    /// be had in time.
     fn disown(&self) -> Vec<RingPlace> {
-        let is_orphan =
-            |entry: &Entry<'_>| entry.standing().level == Level::Absorb && self.held(entry.index()).is_none();
-        let orphans = self.board.entries().filter(is_orphan);
+        let is_orphan = |entry: &Entry<'_>| {
+            entry.level_state().level == Level::Absorb && self.absorbed(entry.index()).is_none()
+        };
+        let orphans = self.file_table.entries().filter(is_orphan);
         let stuck: Vec<_> = orphans.filter(|entry| !leave_to_kernel(*entry, Duration::ZERO)).collect();
-        let deadline = Deadline::after(PATIENCE);
+        let deadline = Deadline::after(LOCK_TIMEOUT);
         let stuck = stuck.into_iter().filter(|entry| !leave_to_kernel(*entry, deadline.left_or_max()));
         let kept: Vec<_> = stuck.map(|entry| entry.ring()).collect();
         kept.iter().for_each(|ring| self.files().rings.mark(*ring));
         kept
     }
 
-    /// Goes on with a file whose entry on the board says that it is absorbed by that ring.
+    /// Keeps a file absorbed whose entry names this ring.
     fn adopt(&self, slot: SlotNumber, was: &Assignment, boot: BootId) -> Option<PathBuf> {
-        let entry = self.board.find(was.key).filter(|_| was.boot == boot)?;
-        if entry.standing().level != Level::Absorb || entry.ring() != was.ring {
+        let entry = self.file_table.find(was.key).filter(|_| was.boot == boot)?;
+        if entry.level_state().level != Level::Absorb || entry.ring() != was.ring {
             return None;
         }
         let (path, lower) = Lower::find(&was.path, Sought::to_sync(was.key)).ok()??;
-        let held = HeldFile::new(entry.index(), slot, was.ring, (path.clone(), lower));
-        // Where there is no room for it in the device's cache, its stores wait.
-        let _ = self.files().resident.admit(self.slice.as_ref(), was.ring);
-        self.judge().adopt(self.now_ns(), &entry, &path, was.ring.len_bytes);
+        let absorbed = AbsorbedFile::new(entry.index(), slot, was.ring, (path.clone(), lower));
+        // Without cache room its stores wait for flash.
+        let _ = self.files().pins.admit(self.partition.as_ref(), was.ring);
+        self.evaluator().adopt(self.now_ns(), &entry, &path, was.ring.len_bytes);
         let mut files = self.files();
         files.rings.mark(was.ring);
-        files.held.push(Arc::new(held));
+        files.absorbed.push(Arc::new(absorbed));
         Some(path)
     }
 }
 
-/// Has a file that nobody serves be the kernel's; whether its lock was to be had.
-fn leave_to_kernel(entry: Entry<'_>, patience: Duration) -> bool {
-    let Ok(_held) = entry.lock_within(patience) else { return false };
+/// Demotes a file to PASS without a real sync. `false` if its lock could not be had in time.
+fn leave_to_kernel(entry: Entry<'_>, timeout: Duration) -> bool {
+    let Ok(_guard) = entry.lock_within(timeout) else { return false };
     entry.cursor().suspend();
-    // A real sync that began before knows by this that the log is not the file's any more.
+    // A real sync in flight sees that the log is gone.
     entry.set_ring(RingPlace::NOWHERE);
     entry.move_to(Level::Pass, Why::Renamed);
     true
 }
 
-/// What is told of a user's files where he cannot be served.
+/// Reports the files of a user who cannot be served.
 pub(crate) fn left_by_all<M: Memory>(
     table: &Table<'_, M>,
     uid: u32,
@@ -271,15 +272,15 @@ pub(crate) fn left_by_all<M: Memory>(
     Ok(files.collect())
 }
 
-/// Writes back all that a region has, without serving it. What programs still write is left to the kernel, synced.
+/// Writes back everything in a region, without serving it. Files still written are really synced and left at PASS.
 ///
 /// # Errors
-/// [`DaemonError`] where the region cannot be opened, as while a daemon has it.
+/// [`DaemonError`] if the region cannot be opened, as while a daemon has it.
 pub fn recover(options: &crate::Options, is_forced: bool) -> Result<Vec<RecoveredFile>, DaemonError> {
     crate::serve::recover_alone(options, Purpose::Recover { is_forced, forgets: false })
 }
 
-/// The same, and gives back the room of logs that cannot be written back, as their files are gone or they are broken.
+/// As [`recover`], and frees logs that cannot be written back.
 ///
 /// # Errors
 /// As [`recover`].

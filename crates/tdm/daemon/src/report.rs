@@ -1,74 +1,74 @@
-//! All that there is to tell.
+//! The daemon's report.
 
 use std::path::PathBuf;
 
-use byway_tdm_board::{Counted, Entry, Level, Standing, Why};
+use byway_tdm_engine::table::{Counted, Entry, Level, LevelState, Why};
 use byway_tdm_policy::{Explanation, Order, Reason};
 use byway_tdm_region::DeviceRegion;
 use serde::{Deserialize, Serialize};
 
-use crate::estate::Estate;
+use crate::tenant::Tenant;
 
-/// What a daemon has and does.
+/// State of a daemon.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
-    /// The memory.
+    /// Its region.
     pub region: RegionReport,
-    /// Users that came.
+    /// Users with a partition.
     pub users: Vec<UserReport>,
-    /// Times that a program of another PID namespace came, which is not served.
+    /// Connections refused from other PID namespaces.
     pub turned_away: u64,
-    /// Users who cannot be served, whose programs the kernel serves alone.
+    /// Users who cannot be served.
     pub unserved: Vec<UnservedReport>,
 }
 
 /// A user who cannot be served.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UnservedReport {
-    /// Who.
+    /// User number.
     pub uid: u32,
-    /// Times that a program of his came.
+    /// Number of the user's programs that connected.
     pub programs: u64,
-    /// Why the last one was not served.
+    /// Reason of the last refusal.
     pub why: String,
 }
 
-/// The memory that a daemon owns.
+/// The daemon's region.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RegionReport {
-    /// As it was asked for.
+    /// Its description, as opened.
     pub description: String,
-    /// Its length.
+    /// Its bytes.
     pub len_bytes: u64,
-    /// From where on it keeps what is stored.
+    /// Its persistence domain.
     pub domain: String,
-    /// Why that is so.
+    /// The reason for that domain.
     pub why: String,
-    /// It only stands for a device.
+    /// It is emulated memory.
     pub is_emulated: bool,
-    /// Its cache, if it has one that is told of.
+    /// Its cache, if it is known.
     pub cache: Option<CacheReport>,
 }
 
-/// The cache of a device in front of its flash.
+/// A device's cache in front of its flash.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CacheReport {
-    /// Its room.
+    /// Its bytes.
     pub bytes: u64,
-    /// What is in it.
+    /// Resident bytes.
     pub resident_bytes: u64,
-    /// Touches that found their page.
+    /// Touches of resident pages.
     pub hits: u64,
-    /// Pages that were brought or made.
+    /// Pages loaded or created.
     pub misses: u64,
     /// Touches that waited for flash.
     pub waits: u64,
-    /// Pages that it let go of.
+    /// Pages evicted.
     pub evictions: u64,
 }
 
 impl CacheReport {
-    /// What a region tells of its own.
+    /// The cache of a region.
     pub(crate) fn of(region: &dyn DeviceRegion) -> Option<Self> {
         let stats = region.stats();
         Some(Self {
@@ -85,83 +85,84 @@ impl CacheReport {
 /// One user.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UserReport {
-    /// Who.
+    /// User number.
     pub uid: u32,
     /// Places for logs.
     pub rings: usize,
-    /// Those that are taken.
+    /// Places in use.
     pub rings_taken: usize,
     /// Bytes of each.
     pub ring_bytes: u64,
-    /// Files that were opened and have no entry.
+    /// Files in the filter: opened without an entry.
     pub unlisted: u64,
-    /// How often files were opened for writing that can have no entry.
+    /// Opens of files that can have no entry.
     pub unserved: Vec<UnservedOpens>,
     /// Files that were opened for writing.
     pub files: Vec<FileReport>,
 }
 
-/// Files that cannot be served, for one reason.
+/// Opens of files that cannot be served, for one reason.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UnservedOpens {
-    /// How often one was opened for writing.
+    /// Opens for writing.
     pub opens: u64,
-    /// Why it cannot be.
+    /// The reason.
     pub why: String,
 }
 
 /// One file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FileReport {
-    /// Where it is; nobody has told of one that is not absorbed.
+    /// Its path; unknown for a file at PASS.
     pub path: Option<PathBuf>,
     /// Device, inode and birth time.
     pub key: [u64; 3],
-    /// How it is served.
+    /// Its level.
     pub level: String,
-    /// Why.
+    /// Reason of the level.
     pub why: String,
-    /// Why the policy has it there, with the numbers that led to it.
+    /// Reason of the policy, with figures.
     pub reason: Option<String>,
     /// Everything that the policy knows of it, line by line.
     pub judged: Vec<String>,
-    /// Something unseen may write it, so it is not promoted.
+    /// Barred: something may write it without records.
     pub is_barred: bool,
-    /// Somebody wants it served.
+    /// Pinned.
     pub is_pinned: bool,
-    /// Calls that wrote.
+    /// Writing calls.
     pub writes: u64,
-    /// Bytes that they wrote.
+    /// Bytes written.
     pub written_bytes: u64,
-    /// Calls that synced.
+    /// Syncs.
     pub syncs: u64,
-    /// How many there are a second now, by the average over one; none of a file that is not judged.
+    /// Syncs a second, averaged over 1 s; zero for a file that is not evaluated.
     pub syncs_a_second: f64,
-    /// Those that a fence answered.
+    /// Syncs done by a fence.
     pub saved_syncs: u64,
-    /// Those that went below.
+    /// Real syncs.
     pub lower_syncs: u64,
-    /// What these took, in nanoseconds.
+    /// Nanoseconds in real syncs.
     pub lower_sync_ns: u64,
-    /// Bytes of its log that are not retired.
+    /// Bytes of records not retired.
     pub kept_bytes: u64,
-    /// How often something made its log stop until a real sync.
+    /// Times that the log was suspended.
     pub suspended: u64,
-    /// Every sync fails with this error number.
+    /// Error number of every sync.
     pub error: Option<i32>,
 }
 
-impl Estate {
-    /// What is told of this user.
+impl Tenant {
+    /// Reports this user.
     pub(crate) fn report(&self) -> UserReport {
-        let (held, homes) = (self.all_held(), self.homes.all());
+        let (absorbed, promoted_files) = (self.all_absorbed(), self.promoted_files.all());
         let file = |entry: Entry<'_>| {
-            let held = held.iter().find(|held| held.entry == entry.index());
-            let housed = homes.iter().find(|housed| housed.entry == entry.index());
-            let path = held.map(|held| &held.path).or(housed.map(|housed| &housed.path)).cloned();
-            file_report(entry, path, self.judge().explain(self.now_ns(), entry.index()))
+            let absorbed = absorbed.iter().find(|absorbed| absorbed.entry == entry.index());
+            let promoted = promoted_files.iter().find(|promoted| promoted.entry == entry.index());
+            let path =
+                absorbed.map(|absorbed| &absorbed.path).or(promoted.map(|promoted| &promoted.path)).cloned();
+            file_report(entry, path, self.evaluator().explain(self.now_ns(), entry.index()))
         };
-        let files = self.board.entries().filter_map(file).collect();
+        let files = self.file_table.entries().filter_map(file).collect();
         let rings = &self.files().rings;
         let (places, taken) = rings.places();
         UserReport {
@@ -169,8 +170,8 @@ impl Estate {
             rings: places,
             rings_taken: taken,
             ring_bytes: rings.ring_bytes(),
-            unlisted: self.board.unlisted(),
-            unserved: self.board.unserved().map(UnservedOpens::of).collect(),
+            unlisted: self.file_table.unlisted(),
+            unserved: self.file_table.unserved().map(UnservedOpens::of).collect(),
             files,
         }
     }
@@ -182,24 +183,24 @@ impl UnservedOpens {
     }
 }
 
-fn file_report(entry: Entry<'_>, path: Option<PathBuf>, told: Option<Explanation>) -> Option<FileReport> {
-    let (key, standing, counters) = (entry.key()?, entry.standing(), entry.counters());
-    let judged = told.map(|told| told.to_string()).unwrap_or_default();
+fn file_report(entry: Entry<'_>, path: Option<PathBuf>, reported: Option<Explanation>) -> Option<FileReport> {
+    let (key, level_state, counters) = (entry.key()?, entry.level_state(), entry.counters());
+    let judged = reported.map(|reported| reported.to_string()).unwrap_or_default();
     Some(FileReport {
         path,
         key: [key.device, key.inode, key.born_ns],
-        level: standing.level.name().to_owned(),
-        why: standing.why.sentence().to_owned(),
-        reason: match &told {
-            Some(told) => reason(told, standing),
-            None => (standing == Standing::NEW && counters.get(Counted::Syncs) == 0)
-                .then(|| "nobody has synced it".to_owned()),
+        level: level_state.level.name().to_owned(),
+        why: level_state.why.sentence().to_owned(),
+        reason: match &reported {
+            Some(reported) => reason(reported, level_state),
+            None => (level_state == LevelState::NEW && counters.get(Counted::Syncs) == 0)
+                .then(|| "no program has synced it".to_owned()),
         },
         judged: judged.lines().map(str::to_owned).collect(),
-        syncs_a_second: told.as_ref().map_or(0.0, |told| told.fast.syncs),
-        is_barred: standing.is_barred,
-        is_pinned: entry.housed().is_wished()
-            || told.is_some_and(|told| matches!(told.order, Some(Order::Pin(_)))),
+        syncs_a_second: reported.as_ref().map_or(0.0, |reported| reported.fast.syncs),
+        is_barred: level_state.is_barred,
+        is_pinned: entry.resident_state().is_promotion_requested()
+            || reported.is_some_and(|reported| matches!(reported.order, Some(Order::Pin(_)))),
         writes: counters.get(Counted::Writes),
         written_bytes: counters.get(Counted::WrittenBytes),
         syncs: counters.get(Counted::Syncs),
@@ -212,14 +213,14 @@ fn file_report(entry: Entry<'_>, path: Option<PathBuf>, told: Option<Explanation
     })
 }
 
-/// What the policy says of a file where it is. The board alone knows why one could not be absorbed.
-fn reason(told: &Explanation, standing: Standing) -> Option<String> {
-    if told.level > Level::Pass {
-        return Some(told.why.to_string());
+/// Reason of the policy for the current level. Why a file could not be absorbed is in the shared file table only.
+fn reason(reported: &Explanation, level_state: LevelState) -> Option<String> {
+    if reported.level > Level::Pass {
+        return Some(reported.why.to_string());
     }
-    match told.held.unwrap_or(told.why) {
-        Reason::Ceiling(_) | Reason::MoveFailed { .. } | Reason::TakenDown(_) => None,
-        Reason::BackingOff { .. } if standing.why != Why::Slower => None,
+    match reported.held.unwrap_or(reported.why) {
+        Reason::Cap(_) | Reason::MoveFailed { .. } | Reason::TakenDown(_) => None,
+        Reason::BackingOff { .. } if level_state.why != Why::Slower => None,
         reason => Some(reason.to_string()),
     }
 }

@@ -1,126 +1,127 @@
-//! What the daemon does by itself: syncs files below before their logs are full, and lets those go that cannot be served any more or
-//! that are not worth it.
+//! The daemon's rounds: retires logs before they are full, and demotes files that cannot be served or do not pay.
 
 use std::sync::Arc;
 
-use byway_tdm_board::{Entry, Why};
+use byway_tdm_engine::table::{Entry, Why};
 use byway_tdm_region::Memory;
 
-use crate::estate::Estate;
-use crate::held::{EIO, HeldFile, locked};
-use crate::judge::Leave;
+use crate::absorbed::{AbsorbedFile, EIO, locked};
+use crate::evaluator::Leave;
 use crate::table::Table;
+use crate::tenant::Tenant;
 
-/// A log is retired once this much of it is full: what is left has to do while the sync below runs.
+/// A log is retired once 1/2 of it is full; the rest must last for the real sync.
 const FULL_PART: u64 = 2;
 
-/// Records are retired after so long in any case, so that there is little to recover.
+/// Records are retired after 2 s, so that little is left to recover.
 const AGE_NS: u64 = 2_000_000_000;
 
-/// Whoever has changed a file past its lock for so long was killed in the midst of that perhaps, and its log goes on no more: only a new one does.
+/// A bypassing change in flight for 2 s belongs to a killed thread: the file gets a new log.
 const PASSING_NS: u64 = 2_000_000_000;
 
-impl Estate {
-    /// One round over all files; says how many were synced below.
+impl Tenant {
+    /// One round over all files; returns the number of real syncs.
     pub(crate) fn retire<M: Memory>(&self, table: &Table<'_, M>) -> u64 {
-        // A device that cannot bring them now has stores wait, and is asked again.
-        let _ = self.files().resident.keep(self.slice.as_ref());
+        // Failing, stores wait for flash, and the next round tries again.
+        let _ = self.files().pins.keep(self.partition.as_ref());
         let mut retired = 0;
-        for held in self.all_held() {
-            let Some(entry) = self.board.entry(held.entry) else { continue };
-            if let Some(why) = lets_go(&held, entry) {
-                let _ = self.let_go(table, &held, entry, why);
+        for absorbed in self.all_absorbed() {
+            let Some(entry) = self.file_table.entry(absorbed.entry) else { continue };
+            if let Some(why) = reason_to_release(&absorbed, entry) {
+                let _ = self.release(table, &absorbed, entry, why);
                 retired += 1;
-            } else if needs_it(&held, entry) {
-                // A failure is on the board: every sync of the file says so.
-                let _ = held.retire(entry, self.slice.window());
+            } else if needs_it(&absorbed, entry) {
+                // A failure is in the table: each sync of the file reports it.
+                let _ = absorbed.retire(entry, self.partition.window());
                 retired += 1;
             }
         }
         retired
     }
 
-    /// Judges all files, if it is time to: takes those down that are not worth their logs, and says on the board which ones are.
-    pub(crate) fn judge_all<M: Memory>(&self, table: &Table<'_, M>) {
-        let held = self.all_held();
+    /// Evaluates all files, if due: demotes those that do not pay and flags those that would.
+    pub(crate) fn evaluate_all<M: Memory>(&self, table: &Table<'_, M>) {
+        let absorbed = self.all_absorbed();
         let size_of = |index| {
-            let held = held.iter().find(|held| held.entry == index)?;
-            held.lower.size_bytes().ok()
+            let absorbed = absorbed.iter().find(|absorbed| absorbed.entry == index)?;
+            absorbed.lower.size_bytes().ok()
         };
-        let leaving = self.judge().look(self.now_ns(), &self.board, size_of);
+        let leaving = self.evaluator().look(self.now_ns(), &self.file_table, size_of);
         self.all_leave(table, leaving);
     }
 
-    /// Takes files down that are to leave.
+    /// Carries out demotions.
     pub(crate) fn all_leave<M: Memory>(&self, table: &Table<'_, M>, leaving: Vec<Leave>) {
         for Leave { entry: index, why } in leaving {
-            let Some(entry) = self.board.entry(index) else { continue };
+            let Some(entry) = self.file_table.entry(index) else { continue };
             if self.take_down(table, entry, why).is_err() {
-                self.judge().kept(self.now_ns(), index);
+                self.evaluator().kept(self.now_ns(), index);
             }
         }
     }
 
     fn take_down<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>, why: Why) -> Result<(), i32> {
-        let below = self.unhouse(table, entry.index(), why);
+        let below = self.demote(table, entry.index(), why);
         below.map_err(|error| error.raw_os_error().unwrap_or(EIO))?;
-        match self.held(entry.index()) {
-            Some(held) => self.let_go(table, &held, entry, why),
+        match self.absorbed(entry.index()) {
+            Some(absorbed) => self.release(table, &absorbed, entry, why),
             None => {
-                self.judge().left(self.now_ns(), &entry, why);
+                self.evaluator().left(self.now_ns(), &entry, why);
                 Ok(())
             }
         }
     }
 
-    /// Takes a file down to the kernel and its ring back.
+    /// Demotes a file to PASS and frees its ring.
     ///
     /// # Errors
-    /// An error number: it stays as it is.
-    pub(crate) fn let_go<M: Memory>(
+    /// An error number: the file stays absorbed.
+    pub(crate) fn release<M: Memory>(
         &self,
         table: &Table<'_, M>,
-        held: &Arc<HeldFile>,
+        absorbed: &Arc<AbsorbedFile>,
         entry: Entry<'_>,
         why: Why,
     ) -> Result<(), i32> {
-        held.settle(entry, self.slice.window(), why)?;
-        self.judge().left(self.now_ns(), &entry, why);
+        absorbed.settle(entry, self.partition.window(), why)?;
+        self.evaluator().left(self.now_ns(), &entry, why);
         let mut files = self.files();
-        let Some(mine) = files.held.iter().position(|other| Arc::ptr_eq(other, held)) else {
-            // Somebody else let it go meanwhile, and its slot and ring may be another file's by now.
+        let Some(mine) = files.absorbed.iter().position(|other| Arc::ptr_eq(other, absorbed)) else {
+            // Another thread released it: its slot and ring may be another file's.
             return Ok(());
         };
-        files.held.swap_remove(mine);
-        if table.free(held.slot).is_ok() {
-            files.give_back(held.ring);
+        files.absorbed.swap_remove(mine);
+        if table.free(absorbed.slot).is_ok() {
+            files.give_back(absorbed.ring);
         }
         Ok(())
     }
 }
 
-fn needs_it(held: &HeldFile, entry: Entry<'_>) -> bool {
+fn needs_it(absorbed: &AbsorbedFile, entry: Entry<'_>) -> bool {
     let kept = entry.cursor().kept_bytes();
     let is_failed = entry.cursor().error().is_some();
-    !is_failed && kept > 0 && (kept > held.ring.len_bytes / FULL_PART || held.retired_ago_ns() > AGE_NS)
+    !is_failed
+        && kept > 0
+        && (kept > absorbed.ring.len_bytes / FULL_PART || absorbed.retired_ago_ns() > AGE_NS)
 }
 
-fn lets_go(held: &HeldFile, entry: Entry<'_>) -> Option<Why> {
-    let standing = entry.standing();
+fn reason_to_release(absorbed: &AbsorbedFile, entry: Entry<'_>) -> Option<Why> {
+    let level_state = entry.level_state();
     if entry.cursor().error().is_some() {
         return None;
     }
-    if standing.is_barred {
-        return Some(standing.why);
+    if level_state.is_barred {
+        return Some(level_state.why);
     }
-    if held.lower.links().is_ok_and(|links| links == 0) {
+    if absorbed.lower.links().is_ok_and(|links| links == 0) {
         return Some(Why::Unlinked);
     }
-    if held.passing_for_ns(entry) > PASSING_NS && locked(entry).is_ok() {
+    if absorbed.bypassed_for_ns(entry) > PASSING_NS && locked(entry).is_ok() {
         return Some(Why::Busy);
     }
-    // The table says where it was.
-    if held.lower.path().is_ok_and(|path| path != held.path) {
+    // The daemon's table names it by path.
+    if absorbed.lower.path().is_ok_and(|path| path != absorbed.path) {
         return Some(Why::Renamed);
     }
     None

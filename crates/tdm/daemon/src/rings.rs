@@ -1,34 +1,33 @@
-//! Places for rings in a slice: all of one length, so that none is ever lost between others.
+//! Places for rings in a partition, all of one length, so that there is no fragmentation.
 
-use byway_tdm_log::RingPlace;
+use byway_tdm_engine::log::RingPlace;
 
-/// The shortest ring that is worth it.
+/// Least bytes of a ring.
 pub const RING_MIN_BYTES: u64 = 64 << 10;
 
-/// Which places of a slice are taken.
+/// Allocation of places.
 #[derive(Debug)]
 pub(crate) struct Rings {
     ring_bytes: u64,
-    /// How many rings are in each place: several from an earlier time, if those were shorter.
+    /// Rings in each place; several of an earlier daemon, if those were shorter.
     taken: Vec<u32>,
 }
 
 impl Rings {
-    /// Of a slice of `slice_bytes`, with rings of about `wanted_bytes` each, and at least eight of them if that can be.
-    pub(crate) fn new(slice_bytes: u64, wanted_bytes: u64) -> Self {
-        let ring_bytes = wanted_bytes.min(slice_bytes / 8).max(RING_MIN_BYTES) / 4096 * 4096;
-        Self { ring_bytes, taken: vec![0; (slice_bytes / ring_bytes) as usize] }
+    /// Places in a partition of `partition_bytes`, of about `wanted_bytes` each, and at least eight if possible.
+    pub(crate) fn new(partition_bytes: u64, wanted_bytes: u64) -> Self {
+        let ring_bytes = wanted_bytes.min(partition_bytes / 8).max(RING_MIN_BYTES) / 4096 * 4096;
+        Self { ring_bytes, taken: vec![0; (partition_bytes / ring_bytes) as usize] }
     }
 
-    /// Takes a place, for a use of its own.
+    /// Takes a place.
     pub(crate) fn take(&mut self, identity: u64) -> Option<RingPlace> {
         let free = self.taken.iter().position(|taken| *taken == 0)?;
         self.taken[free] = 1;
         Some(RingPlace { at: free as u64 * self.ring_bytes, len_bytes: self.ring_bytes, identity })
     }
 
-    /// Takes places one behind the other, for a file of so many bytes that is about to have `ahead_bytes` more: for these or twice as many if that can be, and
-    /// no more than half of all but for one that needs them.
+    /// Takes adjacent places for a file of `least_bytes` and `ahead_bytes` more: for twice that if possible, and for at most half of all unless it needs more.
     pub(crate) fn take_run(
         &mut self,
         least_bytes: u64,
@@ -51,17 +50,17 @@ impl Rings {
         Some(RingPlace { at, len_bytes, identity })
     }
 
-    /// Marks a place from an earlier time as taken. Rings of another length then take each place that they touch.
+    /// Marks a place of an earlier daemon as taken. A ring of another length takes every place that it touches.
     pub(crate) fn mark(&mut self, ring: RingPlace) {
         self.touched(ring).iter_mut().for_each(|taken| *taken += 1);
     }
 
-    /// Gives a place back.
+    /// Frees a place.
     pub(crate) fn give_back(&mut self, ring: RingPlace) {
         self.touched(ring).iter_mut().for_each(|taken| *taken = taken.saturating_sub(1));
     }
 
-    /// The places that a ring touches, wherever somebody says that it is.
+    /// The places that a ring touches.
     fn touched(&mut self, ring: RingPlace) -> &mut [u32] {
         let end = ring.at.saturating_add(ring.len_bytes).div_ceil(self.ring_bytes);
         let end = end.min(self.taken.len() as u64);
@@ -69,12 +68,12 @@ impl Rings {
         &mut self.taken[first as usize..end as usize]
     }
 
-    /// Places, and how many of them are taken.
+    /// Number of places, and of those taken.
     pub(crate) fn places(&self) -> (usize, usize) {
         (self.taken.len(), self.taken.iter().filter(|taken| **taken > 0).count())
     }
 
-    /// Bytes of each.
+    /// Bytes of a place.
     pub(crate) const fn ring_bytes(&self) -> u64 {
         self.ring_bytes
     }
@@ -87,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rings_lie_apart_and_are_given_again() {
+    fn rings_do_not_overlap_and_are_reused() {
         let mut rings = Rings::new(1 << 20, 1 << 30);
         let places: Vec<RingPlace> = std::iter::from_fn(|| rings.take(1)).collect();
         assert_eq!(places.len(), 8);
@@ -98,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_has_places_one_behind_the_other_and_gives_all_of_them_back() {
+    fn long_file_takes_adjacent_places_and_frees_all() {
         let mut rings = Rings::new(1 << 20, 1 << 30);
         let short = rings.take(1).unwrap();
         let long = rings.take_run(200 << 10, 0, 2).unwrap();
@@ -110,28 +109,28 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_grows_fast_has_room_ahead_as_far_as_half_of_all_is_free() {
+    fn growing_file_gets_room_ahead_up_to_half_of_all() {
         let mut rings = Rings::new(1 << 20, 1 << 30);
         let fast = rings.take_run(64 << 10, 100 << 10, 1).unwrap();
         assert_eq!(fast.len_bytes, 256 << 10);
         rings.give_back(fast);
         let faster = rings.take_run(64 << 10, u64::MAX, 1).unwrap();
         assert_eq!(faster.len_bytes, 512 << 10);
-        // Where the rest lies apart it has twice its size.
+        // The free places around it are not adjacent: twice its size does not fit.
         let between = rings.take(2).unwrap();
         assert_eq!(between.at, 512 << 10);
         assert_eq!(rings.take_run(64 << 10, 400 << 10, 3).unwrap().len_bytes, 128 << 10);
     }
 
     #[test]
-    fn rings_from_earlier_are_not_given() {
+    fn marked_rings_are_not_reused() {
         let mut rings = Rings::new(1 << 20, 1 << 30);
         rings.mark(RingPlace { at: 100 << 10, len_bytes: 64 << 10, identity: 0 });
         assert_eq!(rings.take(1).unwrap().at, 256 << 10);
     }
 
     #[test]
-    fn a_place_of_several_rings_from_earlier_is_given_when_the_last_of_them_is_back() {
+    fn place_of_several_marked_rings_is_free_after_the_last() {
         let mut rings = Rings::new(1 << 20, 1 << 30);
         let [first, second] = [0, 64].map(|at| RingPlace { at: at << 10, len_bytes: 64 << 10, identity: 0 });
         [first, second].into_iter().for_each(|ring| rings.mark(ring));
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_from_earlier_that_touches_several_places_gives_all_of_them_back() {
+    fn marked_ring_over_several_places_frees_all() {
         let mut rings = Rings::new(1 << 20, 1 << 30);
         let long = RingPlace { at: 0, len_bytes: 512 << 10, identity: 0 };
         rings.mark(long);
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_that_a_user_says_is_somewhere_else_takes_no_more_than_there_is() {
+    fn ring_outside_the_partition_marks_only_existing_places() {
         let mut rings = Rings::new(1 << 20, 1 << 30);
         rings.mark(RingPlace { at: 4096, len_bytes: u64::MAX, identity: 0 });
         rings.mark(RingPlace { at: u64::MAX, len_bytes: 1, identity: 0 });

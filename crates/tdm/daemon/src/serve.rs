@@ -1,4 +1,4 @@
-//! The socket, a thread for each connection, and one that retires.
+//! The daemon: its socket, a thread for each connection, and threads that retire, watch and sweep.
 
 use std::collections::BTreeMap;
 use std::net::Shutdown;
@@ -13,25 +13,25 @@ use std::time::Duration;
 
 use byway_sys::handover;
 use byway_sys::time::monotonic_ns;
-use byway_tdm_board::{EntryIndex, Why};
-use byway_tdm_control::{Channel, Peer, Reply, Request};
+use byway_tdm_engine::control::{Channel, Peer, Reply, Request};
+use byway_tdm_engine::table::{EntryIndex, Why};
 use byway_tdm_region::{Description, DeviceRegion, Place, open_described};
 use rustix::fs::Access;
 
+use crate::cache_pins::{CacheRoom, bring};
 use crate::error::DaemonError;
-use crate::estate::Estate;
-use crate::homes::Asker;
 use crate::namespace::{has_our_numbers, is_gone};
 use crate::options::Options;
-use crate::parts::SLICE_MIN_BYTES;
+use crate::partitions::PARTITION_MIN_BYTES;
+use crate::promotion::Asker;
 use crate::recovery::{Outcome, Purpose, RecoveredFile, Terms};
 use crate::report::{CacheReport, RegionReport, Report};
-use crate::resident::{CacheRoom, bring};
 use crate::sweep::Looks;
 use crate::table::{BootId, Found, SlotNumber, TABLE_BYTES};
+use crate::tenant::Tenant;
 use crate::unserved::Unserved;
 
-/// Between two rounds over all files.
+/// Interval of retirement rounds.
 const ROUND: Duration = Duration::from_millis(20);
 
 /// A daemon that serves until it is dropped.
@@ -48,26 +48,26 @@ pub struct Daemon {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: Options,
-    /// The region's file or node, however it was named.
+    /// The region's file or node, resolved.
     pub(crate) place: PathBuf,
     pub(crate) region: Box<dyn DeviceRegion>,
     pub(crate) cache_room: CacheRoom,
     pub(crate) boot: BootId,
-    pub(crate) estates: Mutex<Vec<Arc<Estate>>>,
-    /// Held while a user's part is opened or given back, by the user: whoever's takes long holds up his own programs.
+    pub(crate) tenants: Mutex<Vec<Arc<Tenant>>>,
+    /// For each user, held while the partition is opened or reclaimed, so that a slow one delays its own user only.
     pub(crate) openings: Mutex<BTreeMap<u32, Arc<Mutex<()>>>>,
-    /// For parts that can be given back.
+    /// Rate limit for reclaiming partitions.
     pub(crate) looks: Mutex<Looks>,
     clients: Mutex<Vec<Client>>,
-    /// Programs of other PID namespaces that came.
+    /// Connections refused from other PID namespaces.
     turned_away: AtomicU64,
     unserved: Unserved,
     stops: AtomicBool,
-    /// Which daemon this is, to those whose files came home to it.
-    pub(crate) reign: u32,
+    /// Epoch of this daemon, stored in the terms of files that it promotes.
+    pub(crate) daemon_epoch: u32,
 }
 
-/// A connection, and the thread that serves it.
+/// A connection and its thread.
 #[derive(Debug)]
 struct Client {
     uid: Option<u32>,
@@ -76,14 +76,14 @@ struct Client {
 }
 
 impl Daemon {
-    /// Opens the region, writes back or takes over what is in it, and serves from then on.
+    /// Opens the region, recovers what is in it, and serves.
     ///
     /// # Errors
     /// [`DaemonError`].
     pub fn start(options: Options) -> Result<Self, DaemonError> {
-        // Found now, or nobody would ever be served.
-        std::fs::read_dir(&options.boards)
-            .map_err(DaemonError::system(&options.boards, "look for users' boards there"))?;
+        // Checked now: otherwise every user's request would fail.
+        std::fs::read_dir(&options.file_tables)
+            .map_err(DaemonError::system(&options.file_tables, "look for users' shared file tables there"))?;
         look_for_room_at(&options.socket)?;
         let (shared, recovered) = Shared::open(options, Purpose::Serve)?;
         let shared = Arc::new(shared);
@@ -99,13 +99,13 @@ impl Daemon {
         Ok(Self { shared, listener, socket_id, threads, recovered })
     }
 
-    /// What became of the files that were absorbed before.
+    /// Results for the files that were absorbed before.
     #[must_use]
     pub fn recovered(&self) -> &[RecoveredFile] {
         &self.recovered
     }
 
-    /// All that there is to tell.
+    /// The daemon's report.
     #[must_use]
     pub fn report(&self) -> Report {
         self.shared.report()
@@ -113,7 +113,7 @@ impl Daemon {
 }
 
 impl Daemon {
-    /// Ends as when it is dropped, and says what became of each file.
+    /// Stops the daemon; returns the result for each file.
     #[must_use]
     pub fn end(mut self) -> Vec<EndedFile> {
         self.stop()
@@ -124,7 +124,7 @@ impl Daemon {
             return Vec::new();
         }
         self.shared.stops.store(true, Ordering::SeqCst);
-        // Whoever accepts wakes up, whatever became of the socket's name.
+        // Wakes the accepting thread, even if the socket's name is gone.
         let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -139,24 +139,24 @@ impl Daemon {
 }
 
 impl Drop for Daemon {
-    /// Takes every file down to the kernel: nothing is left for a recovery.
+    /// Demotes every file: nothing is left to recover.
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-/// What became of a file when its daemon ended.
+/// Result for a file when its daemon ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Whose part of the region it was in.
+    /// User of its partition.
     pub uid: u32,
-    /// All of it is synced below, and it has no log any more. If not, a recovery finds it.
+    /// Really synced, and without a log. Otherwise recovery finds the log.
     pub is_settled: bool,
 }
 
-/// Writes back what a region has, for every user, without serving it. What programs still write is left to the kernel.
+/// Writes back everything in a region, for every user, without serving it.
 pub(crate) fn recover_alone(options: &Options, purpose: Purpose) -> Result<Vec<RecoveredFile>, DaemonError> {
     let (shared, mut recovered) = Shared::open(options.clone(), purpose)?;
     let settled: Vec<EndedFile> = shared.settle_all().into_iter().filter(|file| file.is_settled).collect();
@@ -173,7 +173,7 @@ impl Shared {
         let described: Description = options.region.parse()?;
         let region = open_described(&described, &options.opening)?;
         let place = place_of(&described);
-        let least = TABLE_BYTES + SLICE_MIN_BYTES;
+        let least = TABLE_BYTES + PARTITION_MIN_BYTES;
         if region.len_bytes() < least {
             return Err(DaemonError::TooSmall(region.len_bytes(), least));
         }
@@ -186,14 +186,14 @@ impl Shared {
             cache_room: CacheRoom::of(region.as_ref()),
             region,
             boot,
-            estates: Mutex::default(),
+            tenants: Mutex::default(),
             openings: Mutex::default(),
             looks: Mutex::default(),
             clients: Mutex::default(),
             turned_away: AtomicU64::new(0),
             unserved: Unserved::default(),
             stops,
-            reign: getrandom::u32().unwrap_or_default() | 1,
+            daemon_epoch: getrandom::u32().unwrap_or_default() | 1,
         };
         let mut recovered = shared.recover_damaged(purpose)?;
         let (is_forced, forgets) = match purpose {
@@ -206,7 +206,7 @@ impl Shared {
         Ok((shared, recovered))
     }
 
-    /// Tells of slots that are broken; gives them back where that is asked for.
+    /// Reports damaged slots; frees them if the purpose says so.
     fn recover_damaged(&self, purpose: Purpose) -> Result<Vec<RecoveredFile>, DaemonError> {
         let table = self.table();
         let slots = table.slots()?.into_iter();
@@ -219,14 +219,14 @@ impl Shared {
             }
             Purpose::Recover { is_forced, .. } => is_forced,
         };
-        let tell = |slot: SlotNumber| {
+        let outcome = |slot: SlotNumber| {
             if is_freed {
                 table.free(slot)?;
             }
             let outcome = Outcome::DamagedSlot { slot: slot.0, is_freed };
             Ok(RecoveredFile { path: self.place.clone(), uid: 0, outcome })
         };
-        damaged.into_iter().map(tell).collect()
+        damaged.into_iter().map(outcome).collect()
     }
 
     fn spawn(
@@ -245,7 +245,7 @@ impl Shared {
                 return;
             }
             if let Ok(stream) = stream {
-                // Who cannot be served is told so by a connection that ends.
+                // A client that cannot be served sees its connection closed.
                 let _ = self.begin(stream);
             }
         }
@@ -256,7 +256,7 @@ impl Shared {
             stream.try_clone().map_err(DaemonError::system(&self.options.socket, "take a connection"))?;
         let channel = Channel::accepted(again);
         let uid = channel.peer().ok().map(|peer| peer.uid);
-        // Held from before it runs: who is not among them has no connection.
+        // Held until the thread runs: a client that is not listed has no connection.
         let mut clients = locked(&self.clients);
         let thread = self.spawn("byway-tdm-client", move |shared| shared.serve(&channel))?;
         clients.retain(|client| !client.thread.is_finished());
@@ -264,7 +264,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether a program of a user has a connection.
+    /// Whether a program of the user is connected.
     pub(crate) fn is_connected(&self, uid: u32) -> bool {
         let clients = locked(&self.clients);
         clients.iter().any(|client| client.uid == Some(uid) && !client.thread.is_finished())
@@ -278,7 +278,7 @@ impl Shared {
         }
     }
 
-    /// One connection, until its other end is gone.
+    /// Serves a connection until the other end closes it.
     fn serve(&self, channel: &Channel) {
         let Ok(peer) = channel.peer() else { return };
         let me = rustix::process::geteuid();
@@ -293,10 +293,10 @@ impl Shared {
             let answered = match Request::decode(&message) {
                 Err(_) => channel.reply(Reply::NotUnderstood, &[], &[]),
                 Ok(Request::Hello) => self.welcome(channel, peer),
-                Ok(Request::Report) => self.tell(channel, peer.uid),
+                Ok(Request::Report) => self.send_report(channel, peer.uid),
                 Ok(request) => {
-                    let estate = self.estate_for(peer.uid, request);
-                    let done = estate.and_then(|estate| self.act(&estate, (peer.pid, request), &files));
+                    let tenant = self.tenant_for(peer.uid, request);
+                    let done = tenant.and_then(|tenant| self.act(&tenant, (peer.pid, request), &files));
                     channel.reply(done.map_or_else(Reply::Refused, |()| Reply::Done), &[], &[])
                 }
             };
@@ -313,10 +313,11 @@ impl Shared {
             }
             return channel.reply(Reply::Refused(Why::OtherProcesses), &[], &[]);
         }
-        match self.estate(peer.uid).and_then(|estate| estate.export()) {
-            Ok((export, board)) => {
-                let model = export.board.as_ref().map(|model| model.as_fd());
-                let files: Vec<_> = [board.as_fd(), export.file.as_fd()].into_iter().chain(model).collect();
+        match self.tenant(peer.uid).and_then(|tenant| tenant.export()) {
+            Ok((export, file_table)) => {
+                let model = export.page_table.as_ref().map(|model| model.as_fd());
+                let files: Vec<_> =
+                    [file_table.as_fd(), export.file.as_fd()].into_iter().chain(model).collect();
                 channel.reply(Reply::Welcome(export.description), &files, &[])
             }
             Err(error) => {
@@ -326,8 +327,8 @@ impl Shared {
         }
     }
 
-    /// Tells a user of his own files; root, and whoever runs the daemon, of all.
-    fn tell(&self, channel: &Channel, uid: u32) -> std::io::Result<()> {
+    /// Reports a user's own files; to root and the daemon's user, all files.
+    fn send_report(&self, channel: &Channel, uid: u32) -> std::io::Result<()> {
         let mut report = self.report();
         let sees_all = uid == 0 || uid == rustix::process::geteuid().as_raw();
         report.users.retain(|user| sees_all || user.uid == uid);
@@ -338,73 +339,73 @@ impl Shared {
 
     fn act(
         &self,
-        estate: &Estate,
+        tenant: &Tenant,
         (program, request): (i32, Request),
         files: &[std::os::fd::OwnedFd],
     ) -> Result<(), Why> {
         match (request, files) {
-            (Request::House(index), [file]) => {
-                let asker = Asker { program, boot: self.boot, reign: self.reign };
-                estate.house(&self.table(), index, file, asker)
+            (Request::Promote(index), [file]) => {
+                let asker = Asker { program, boot: self.boot, daemon_epoch: self.daemon_epoch };
+                tenant.promote(&self.table(), index, file, asker)
             }
-            (Request::Absorb(index), [file]) => estate.absorb(&self.table(), index, file, self.boot),
-            (Request::Settle(index), _) => self.settle(estate, index, Why::TooFewSyncs),
+            (Request::Absorb(index), [file]) => tenant.absorb(&self.table(), index, file, self.boot),
+            (Request::Settle(index), _) => self.settle(tenant, index, Why::TooFewSyncs),
             (Request::Leave(index, why), _) => {
-                estate.unhouse(&self.table(), index, why).map_err(|_| Why::SyncFailed)
+                tenant.demote(&self.table(), index, why).map_err(|_| Why::SyncFailed)
             }
-            (Request::Order(order, key), _) => estate.order(&self.table(), order, key),
+            (Request::Order(order, key), _) => tenant.order(&self.table(), order, key),
             _ => Err(Why::Unknown),
         }
     }
 
-    fn settle(&self, estate: &Estate, index: EntryIndex, why: Why) -> Result<(), Why> {
-        estate.unhouse(&self.table(), index, why).map_err(|_| Why::SyncFailed)?;
-        let (Some(held), Some(entry)) = (estate.held(index), estate.board.entry(index)) else {
+    fn settle(&self, tenant: &Tenant, index: EntryIndex, why: Why) -> Result<(), Why> {
+        tenant.demote(&self.table(), index, why).map_err(|_| Why::SyncFailed)?;
+        let (Some(absorbed), Some(entry)) = (tenant.absorbed(index), tenant.file_table.entry(index)) else {
             return Ok(());
         };
-        estate.let_go(&self.table(), &held, entry, why).map_err(|_| Why::SyncFailed)
+        tenant.release(&self.table(), &absorbed, entry, why).map_err(|_| Why::SyncFailed)
     }
 
     fn retire_rounds(&self) {
         while !self.stops.load(Ordering::SeqCst) {
-            for estate in self.all_estates() {
-                estate.retire(&self.table());
-                estate.judge_all(&self.table());
+            for tenant in self.all_tenants() {
+                tenant.retire(&self.table());
+                tenant.evaluate_all(&self.table());
             }
             self.options.clock.note_round();
             thread::sleep(ROUND);
         }
     }
 
-    /// By itself, as whoever opens a file that is at home waits for it.
+    /// In a thread of its own: an open of a DAX-resident file waits for it.
     fn watch_rounds(&self) {
         while !self.stops.load(Ordering::SeqCst) {
-            for estate in self.all_estates() {
-                estate.board.set_seen(monotonic_ns());
-                estate.watch_homes(&self.table());
+            for tenant in self.all_tenants() {
+                tenant.file_table.set_seen(monotonic_ns());
+                tenant.watch_promoted(&self.table());
             }
             thread::sleep(ROUND / 4);
         }
     }
 
-    /// By itself, as looking at every process takes long.
+    /// In a thread of its own: reading every process takes long.
     fn sweep_rounds(&self) {
         while !self.stops.load(Ordering::SeqCst) {
-            self.all_estates().iter().for_each(|estate| estate.sweep());
+            self.all_tenants().iter().for_each(|tenant| tenant.sweep());
             thread::sleep(ROUND);
         }
     }
 
     fn settle_all(&self) -> Vec<EndedFile> {
         let mut ended = Vec::new();
-        for estate in self.all_estates() {
-            for held in estate.all_held() {
-                let is_settled = self.settle(&estate, held.entry, Why::NoDaemon).is_ok();
-                ended.push(EndedFile { path: held.path.clone(), uid: estate.uid, is_settled });
+        for tenant in self.all_tenants() {
+            for absorbed in tenant.all_absorbed() {
+                let is_settled = self.settle(&tenant, absorbed.entry, Why::NoDaemon).is_ok();
+                ended.push(EndedFile { path: absorbed.path.clone(), uid: tenant.uid, is_settled });
             }
-            for housed in estate.homes.all() {
-                let is_settled = self.settle(&estate, housed.entry, Why::NoDaemon).is_ok();
-                ended.push(EndedFile { path: housed.path.clone(), uid: estate.uid, is_settled });
+            for promoted in tenant.promoted_files.all() {
+                let is_settled = self.settle(&tenant, promoted.entry, Why::NoDaemon).is_ok();
+                ended.push(EndedFile { path: promoted.path.clone(), uid: tenant.uid, is_settled });
             }
         }
         ended
@@ -419,19 +420,19 @@ impl Shared {
             is_emulated: self.region.is_emulated(),
             cache: CacheReport::of(self.region.as_ref()),
         };
-        let users = self.all_estates().iter().map(|estate| estate.report()).collect();
+        let users = self.all_tenants().iter().map(|tenant| tenant.report()).collect();
         let unserved = self.unserved.report(|uid| self.opened(uid).is_some());
         let turned_away = self.turned_away.load(Ordering::Relaxed);
         Report { region, users, turned_away, unserved }
     }
 }
 
-/// A mutex, whoever panicked with it.
+/// Locks a mutex, ignoring poisoning.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Which memory it is, whatever else its description says and wherever it is read from.
+/// The region's memory, regardless of other options in its description.
 fn place_of(described: &Description) -> PathBuf {
     let (Place::Emu(path) | Place::FsDax(path) | Place::DevDax(path)) = &described.place;
     std::fs::canonicalize(path).unwrap_or_else(|_| path.clone())
@@ -443,8 +444,8 @@ fn id_of(path: &Path) -> Option<(u64, u64)> {
     Some((found.dev(), found.ino()))
 }
 
-/// Whether somebody can listen there: found before a region is made, which would be left behind, and be all of the memory perhaps. Nobody is let
-/// in before that is recovered, so nobody listens yet.
+/// Checks that the daemon can listen at the socket before a region is made, which would be left behind. It does not listen yet: recovery comes
+/// first.
 fn look_for_room_at(socket: &Path) -> Result<(), DaemonError> {
     if UnixStream::connect(socket).is_ok() {
         return Err(DaemonError::InUse(socket.to_owned()));
@@ -455,18 +456,18 @@ fn look_for_room_at(socket: &Path) -> Result<(), DaemonError> {
         .map_err(|error| DaemonError::system(socket, "listen there")(error.into()))
 }
 
-/// Listens at a path where nobody else does. A socket file whose daemon is gone is taken away.
+/// Listens at a path where no daemon does. The socket file of a dead daemon is removed.
 fn listen(socket: &Path) -> Result<UnixListener, DaemonError> {
     if UnixStream::connect(socket).is_ok() {
         return Err(DaemonError::InUse(socket.to_owned()));
     }
-    // Whatever else is called so is somebody's, and is not listened at.
+    // Other files are left alone.
     if std::fs::symlink_metadata(socket).is_ok_and(|found| found.file_type().is_socket()) {
         let _ = std::fs::remove_file(socket);
     }
     let listener = handover::listen(socket).map_err(DaemonError::system(socket, "listen there"))?;
     if rustix::process::geteuid().is_root() {
-        // Every user's programs come; who they are the system says.
+        // All users' programs connect; the system reports their users.
         let all = std::fs::Permissions::from_mode(0o666);
         std::fs::set_permissions(socket, all).map_err(DaemonError::system(socket, "let all users in"))?;
     }

@@ -1,39 +1,39 @@
-//! Entries of the board whose files nobody has open any more are given back: all of them once the board is crowded, so that it is never full of what
-//! once was, and those of barred files a minute later at the latest, which begin anew. Files that were opened without an entry are forgotten.
+//! Reclaims entries of the shared file table whose files no process has open: all once the table is crowded, and those of barred files within 60 s,
+//! so that they can be served again. Also removes closed files from the filter of files without an entry.
 //!
-//! A program that had one of them open all the same, unknown to the system, finds that its index leads nowhere and lists its file anew. So
-//! what has to be known for certain is only that nobody has a file open who was barred from being served for what is not seen of him, or that has no
-//! entry.
+//! A program that has a reclaimed file open after all, unknown to the system, finds its index void and adds the file again. So only files that are
+//! barred or without an entry must be known for certain to be closed
+//! ([decision 49](../../../../docs/decisions/0049-reclaiming-entries-of-the-shared-file-table.md)).
 
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use byway_sys::time::{monotonic_ns, thread_ns};
-use byway_tdm_board::{Counted, ENTRIES, Entry, Level, Why};
+use byway_tdm_engine::table::{Counted, ENTRIES, Entry, Level, Why};
 
-use crate::estate::Estate;
 use crate::open_files::OpenFiles;
+use crate::tenant::Tenant;
 
-/// Up to so many entries nobody looks who has their files open. From half of all on some file finds no place near where it is looked for.
+/// Entries from which the table counts as crowded. From half of all on, probing may fail.
 const CROWDED: usize = ENTRIES / 4;
 
-/// The next look is not before so many times what the last one took of the processor, nor before [`LEAST`].
+/// Least interval of sweeps, in multiples of the last one's processor time; see also [`LEAST`].
 const RARELY: u32 = 100;
 const LEAST: Duration = Duration::from_secs(1);
 
-/// So long a barred file may be the kernel's when everybody has closed it: on the clock that files are judged by.
+/// Longest time that a closed, barred file waits, by the policy's clock.
 const SELDOM: Duration = Duration::from_secs(60);
 
-/// When it is looked again.
+/// Schedule of sweeps.
 #[derive(Debug, Default)]
 pub(crate) struct Looks {
-    /// On the monotonic clock.
+    /// Next sweep, in ns of the monotonic clock.
     again_ns: u64,
-    /// For barred files alone.
+    /// Next sweep for barred files.
     barred_again_ns: u64,
 }
 
-/// Whose entries a look gives back.
+/// Entries that a sweep reclaims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Which {
     None,
@@ -45,7 +45,7 @@ impl Which {
     fn has(self, entry: Entry<'_>) -> bool {
         match self {
             Self::None => false,
-            Self::Barred => entry.standing().is_barred,
+            Self::Barred => entry.level_state().is_barred,
             Self::All => true,
         }
     }
@@ -56,7 +56,7 @@ impl Looks {
         monotonic_ns() >= self.again_ns
     }
 
-    /// Looks, and sees what that costs. What the thread waits for a processor is not its cost: where that is long the board may be filling.
+    /// Runs a sweep and measures its processor time. Waiting for a processor does not count: the table may be filling.
     pub(crate) fn look(&mut self, look: impl FnOnce()) {
         let began_ns = thread_ns();
         look();
@@ -65,23 +65,23 @@ impl Looks {
     }
 }
 
-impl Estate {
-    /// Looks who has which files open if the board is crowded, files were left out, or some are barred: gives entries back, and forgets who was left
-    /// out. Whoever opens a file meanwhile keeps its entry, or gets a new one.
+impl Tenant {
+    /// Reclaims entries and removes files from the filter, if the table is crowded, the filter has files, or files are barred. A file opened meanwhile
+    /// keeps its entry or gets a new one.
     pub(crate) fn sweep(&self) {
         let mut looks = self.looks();
         if !looks.are_due() {
             return;
         }
         let which = self.due(&mut looks);
-        if which != Which::None || self.board.unlisted() > 0 {
+        if which != Which::None || self.file_table.unlisted() > 0 {
             looks.look(|| self.look_who_has_what(which));
         }
     }
 
     fn due(&self, looks: &mut Looks) -> Which {
-        // Those that were made are counted; going through all of them is for a board that may be crowded.
-        if self.board.made() >= CROWDED && self.board.entries().count() >= CROWDED {
+        // The upper bound first: scanning all entries is for a table that may be crowded.
+        if self.file_table.made() >= CROWDED && self.file_table.entries().count() >= CROWDED {
             return Which::All;
         }
         let now_ns = self.now_ns();
@@ -94,43 +94,43 @@ impl Estate {
     }
 
     fn look_who_has_what(&self, which: Which) {
-        let hiding = self.board.hiding();
-        // How often each was opened, from before it is looked who has it open.
+        let hiding = self.file_table.hiding();
+        // Load the counts of opens before listing open files.
         let idle: Vec<_> = self.idle(which).map(|entry| (entry, entry.opened())).collect();
-        let (Ok(open), Ok(board)) = (OpenFiles::of_user(self.uid), self.board_file().metadata()) else {
+        let (Ok(open), Ok(file_table)) = (OpenFiles::of_user(self.uid), self.table_file().metadata()) else {
             return;
         };
-        let is_used = open.is_partial() || open.is_mapped_elsewhere(board.ino());
+        let is_used = open.is_partial() || open.is_mapped_elsewhere(file_table.ino());
         for (entry, opened) in idle {
-            let standing = entry.standing();
+            let level_state = entry.level_state();
             let is_open = entry.key().is_none_or(|key| open.has(key.inode));
             let is_hidden =
-                standing.is_barred && (open.is_partial() || is_used && standing.why.is_out_of_sight());
-            if !is_open && !is_hidden && self.board.give_back(entry, opened) {
-                self.judge().forget(entry.index());
+                level_state.is_barred && (open.is_partial() || is_used && level_state.why.is_out_of_sight());
+            if !is_open && !is_hidden && self.file_table.give_back(entry, opened) {
+                self.evaluator().forget(entry.index());
             }
         }
         if !is_used {
-            self.board.forget_hiding(hiding);
+            self.file_table.forget_hiding(hiding);
         }
-        // Asked behind the look: what is out of sight now was not, or was said to be, when its process was looked at.
-        if !open.is_partial() && self.board.hiding() == 0 {
-            self.board.forget_closed(open.inodes());
+        // Checked after the list: a file hidden now was visible, or reported as hidden, when its process was read.
+        if !open.is_partial() && self.file_table.hiding() == 0 {
+            self.file_table.forget_closed(open.inodes());
         }
     }
 
     fn idle(&self, which: Which) -> impl Iterator<Item = Entry<'_>> {
-        self.board.entries().filter(move |entry| which.has(*entry) && self.is_idle(*entry))
+        self.file_table.entries().filter(move |entry| which.has(*entry) && self.is_idle(*entry))
     }
 
-    /// Whether nothing would be lost with an entry but what was counted.
+    /// Whether the entry holds nothing but statistics.
     fn is_idle(&self, entry: Entry<'_>) -> bool {
-        let standing = entry.standing();
-        let is_ordered = standing.why == Why::ByHand
-            || entry.housed().is_wished()
+        let level_state = entry.level_state();
+        let is_ordered = level_state.why == Why::ByHand
+            || entry.resident_state().is_promotion_requested()
             || entry.counters().get(Counted::Pinned) != 0;
-        // Whoever stands still in a call from when it was served stores into it when he goes on.
-        standing.level == Level::Pass && !is_ordered && entry.lock_within(Duration::ZERO).is_ok()
+        // A thread stopped in a call from when the file was served may still store to the entry.
+        level_state.level == Level::Pass && !is_ordered && entry.lock_within(Duration::ZERO).is_ok()
     }
 }
 
@@ -139,14 +139,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_that_waits_for_long_and_does_little_puts_the_next_one_off_no_longer_than_a_short_one() {
+    fn waiting_in_a_sweep_does_not_delay_the_next() {
         let mut looks = Looks::default();
         looks.look(|| std::thread::sleep(LEAST / 10));
         assert!(looks.again_ns <= monotonic_ns() + LEAST.as_nanos() as u64);
     }
 
     #[test]
-    fn a_look_that_works_for_long_puts_the_next_one_off_by_a_hundred_times_that() {
+    fn sweep_delays_the_next_by_100_times_its_processor_time() {
         let (mut looks, began_ns) = (Looks::default(), monotonic_ns());
         looks.look(|| {
             let end_ns = thread_ns() + 2 * LEAST.as_nanos() as u64 / u64::from(RARELY);

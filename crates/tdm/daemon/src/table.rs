@@ -1,15 +1,15 @@
-//! Which ring is which file's: slots in device memory that only the daemon maps.
+//! The daemon's table of assignments: slots in device memory that only the daemon maps.
 //!
 //! | bytes of a slot | |
 //! |---|---|
-//! | 0–7 | state: zero, or a checksum of all that follows with its lowest bit set |
+//! | 0–7 | state: zero if free, else a checksum of all that follows with its lowest bit set |
 //! | 8–15 | identity of the ring's use |
 //! | 16–39 | the file: device, inode, birth time |
-//! | 40–55 | where the ring is in the user's slice, and how long |
+//! | 40–55 | offset in the user's partition, and length |
 //! | 56–59, 60–63 | the user; length of the path |
-//! | 64–79 | which boot of the system it was |
-//! | 80–87 | until when its file may be written by a recovery, in nanoseconds since 1970; outside of the checksum |
-//! | 88–95 | what lies there: a ring, or the file's home |
+//! | 64–79 | identity of the boot |
+//! | 80–87 | until when a recovery may write the file, in ns since 1970; not in the checksum |
+//! | 88–95 | content: a ring, or a resident file |
 //! | 128–4223 | the path |
 
 use std::ffi::OsStr;
@@ -17,78 +17,78 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use byway_sys::checksum::{crc32c, crc32c_append};
-use byway_tdm_board::FileKey;
-use byway_tdm_log::RingPlace;
+use byway_tdm_engine::log::RingPlace;
+use byway_tdm_engine::table::FileKey;
 use byway_tdm_region::{Memory, MemoryError, Point};
 
-/// A slot's content, before it is said to be there.
+/// A slot's content, before its state.
 pub const WRITTEN: Point = Point("a slot of the table, before it counts");
-/// That a slot counts, before anything is acknowledged by its ring.
+/// A slot's state, before its ring is used.
 pub const PUBLISHED: Point = Point("that a slot counts, before its ring is used");
-/// That it does not any more, before its ring is used for another file.
+/// A free state, before the ring is used for another file.
 pub const FREED: Point = Point("that a slot is free, before its ring is another's");
 
-/// Until when a recovery may write a file, before it does: the next one may be in another boot.
+/// The time until which a recovery may write a file, before it does.
 pub const RECOVERING: Point = Point("until when a recovery may write a file, before it does");
 
-/// All places where the table is flushed and fenced.
+/// The flushes and fences of the table.
 pub const POINTS: [Point; 4] = [WRITTEN, PUBLISHED, FREED, RECOVERING];
 
 const SLOT_BYTES: u64 = 8192;
 const HEAD_BYTES: usize = 96;
 const RECOVERS_UNTIL_AT: u64 = 80;
 const KIND_AT: usize = 88;
-const HOME: u64 = 1;
+const RESIDENT: u64 = 1;
 const PATH_AT: u64 = 128;
 const PATH_MAX_BYTES: usize = 4096;
 
-/// Files that are absorbed at once.
+/// Slots: files that are absorbed or DAX-resident at a time.
 pub const SLOTS: u32 = 256;
 
 /// Bytes of a table.
 pub const TABLE_BYTES: u64 = SLOT_BYTES * SLOTS as u64;
 
-/// Which boot of the system.
+/// Identity of a boot.
 pub type BootId = [u8; 16];
 
-/// What lies in a file's place.
+/// Content of a file's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Records of what was written to it.
+    /// A redo log.
     Ring,
-    /// All of it.
-    Home,
+    /// The file.
+    Resident,
 }
 
-/// What a slot says.
+/// Content of a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
     /// The file.
     pub key: FileKey,
-    /// Its ring, in the slice of its user.
+    /// Its place in the user's partition.
     pub ring: RingPlace,
-    /// Whose it is.
+    /// Its user.
     pub uid: u32,
-    /// Where it was then.
+    /// Its path when it was assigned.
     pub path: PathBuf,
-    /// Which boot of the system it was.
+    /// The boot.
     pub boot: BootId,
-    /// What lies there.
+    /// Content of the place.
     pub kind: Kind,
 }
 
-/// One file's place in the table.
+/// Number of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotNumber(pub u32);
 
-/// What is found in a slot.
+/// State of a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing.
+    /// Free.
     Free,
-    /// A file.
+    /// Assigned to a file.
     Used(Assignment),
-    /// Something that was a file once, and is broken.
+    /// Damaged.
     Damaged,
 }
 
@@ -97,12 +97,12 @@ pub enum Found {
 pub struct Table<'m, M>(&'m M);
 
 impl<'m, M: Memory> Table<'m, M> {
-    /// The table at the beginning of a memory, which is long enough.
+    /// The table at the start of this memory, which is long enough.
     pub const fn new(memory: &'m M) -> Self {
         Self(memory)
     }
 
-    /// Every slot.
+    /// All slots.
     ///
     /// # Errors
     /// What the memory says.
@@ -110,7 +110,7 @@ impl<'m, M: Memory> Table<'m, M> {
         (0..SLOTS).map(SlotNumber).map(|slot| Ok((slot, self.get(slot)?))).collect()
     }
 
-    /// What a slot says.
+    /// The content of a slot.
     ///
     /// # Errors
     /// What the memory says.
@@ -140,11 +140,11 @@ impl<'m, M: Memory> Table<'m, M> {
             uid: half(&head, 56),
             path: PathBuf::from(OsStr::from_bytes(&path)),
             boot,
-            kind: if word(&head, KIND_AT) == HOME { Kind::Home } else { Kind::Ring },
+            kind: if word(&head, KIND_AT) == RESIDENT { Kind::Resident } else { Kind::Ring },
         }))
     }
 
-    /// Puts a file into a free slot: kept when this returns.
+    /// Assigns a free slot. Durable when this returns.
     ///
     /// # Errors
     /// What the memory says.
@@ -165,7 +165,7 @@ impl<'m, M: Memory> Table<'m, M> {
         head[56..60].copy_from_slice(&what.uid.to_le_bytes());
         head[60..64].copy_from_slice(&(path.len() as u32).to_le_bytes());
         head[64..80].copy_from_slice(&what.boot);
-        let kind = if what.kind == Kind::Home { HOME } else { 0 };
+        let kind = if what.kind == Kind::Resident { RESIDENT } else { 0 };
         head[KIND_AT..].copy_from_slice(&kind.to_le_bytes());
         let at = at(slot);
         self.0.write(at + 8, &head[8..])?;
@@ -175,7 +175,7 @@ impl<'m, M: Memory> Table<'m, M> {
         self.set_state(slot, state_of(&head, path), PUBLISHED)
     }
 
-    /// Frees a slot: kept when this returns.
+    /// Frees a slot. Durable when this returns.
     ///
     /// # Errors
     /// What the memory says.
@@ -183,7 +183,7 @@ impl<'m, M: Memory> Table<'m, M> {
         self.set_state(slot, 0, FREED)
     }
 
-    /// Until when a recovery said that it may write the file, in nanoseconds since 1970; zero where none began.
+    /// The time until which a recovery may write the file, in ns since 1970; zero if none began.
     ///
     /// # Errors
     /// What the memory says.
@@ -191,7 +191,7 @@ impl<'m, M: Memory> Table<'m, M> {
         self.0.load(at(slot) + RECOVERS_UNTIL_AT)
     }
 
-    /// Says so: kept when this returns.
+    /// Stores that time. Durable when this returns.
     ///
     /// # Errors
     /// What the memory says.
@@ -211,7 +211,7 @@ impl<'m, M: Memory> Table<'m, M> {
     }
 }
 
-/// A path too long is cut: its file is then looked for in vain, and found by hand.
+/// A path that is too long is cut: recovery then needs the user.
 fn path_bytes(path: &Path) -> &[u8] {
     let bytes = path.as_os_str().as_bytes();
     &bytes[..bytes.len().min(PATH_MAX_BYTES)]
@@ -251,7 +251,7 @@ mod tests {
             uid: 1000,
             path: path.into(),
             boot: [9; 16],
-            kind: if path.len() > 8 { Kind::Home } else { Kind::Ring },
+            kind: if path.len() > 8 { Kind::Resident } else { Kind::Ring },
         }
     }
 
@@ -260,7 +260,7 @@ mod tests {
         (ForgetfulMemory::new(words, Rc::clone(&power), left_out), power)
     }
 
-    /// Puts a file, frees it, puts another; what is there after a loss of power at an event, and what must be.
+    /// Assigns, frees and assigns a slot, with power loss at an event. Returns the state found and those allowed.
     fn cut_at(event: u64, seed: u64, left_out: Option<LeftOut>) -> Option<(Found, Vec<Found>)> {
         let (memory, power) = memory(vec![0; SLOT_BYTES as usize / 8], event, left_out);
         let (first, second) = (assignment("/the/first"), assignment("/the/second/one"));
@@ -294,19 +294,19 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_old_or_new_whenever_power_goes() {
+    fn slot_is_old_or_new_after_power_loss() {
         every_cut(None).unwrap();
     }
 
     #[test]
-    fn a_slot_s_content_is_missed_where_it_is_not_kept_before_it_counts() {
+    fn slot_content_not_durable_before_its_state_is_lost() {
         for left_out in [LeftOut::Flush(WRITTEN), LeftOut::Fence(WRITTEN)] {
             assert!(every_cut(Some(left_out)).is_err(), "{left_out:?}");
         }
     }
 
     #[test]
-    fn what_was_put_or_freed_is_certain_and_is_missed_where_it_is_not() {
+    fn slot_changes_are_durable_and_lost_without_flushes() {
         let after = |left_out, seed| {
             let (memory, _) = memory(vec![0; SLOT_BYTES as usize / 8], u64::MAX, left_out);
             let table = Table::new(&memory);
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn until_when_a_recovery_may_write_is_certain_and_is_missed_where_it_is_not() {
+    fn recovery_announcement_is_durable_and_lost_without_flushes() {
         let is_kept = |left_out| {
             (0..20).all(|seed| {
                 let (memory, _) = memory(vec![0; SLOT_BYTES as usize / 8], u64::MAX, left_out);
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_slot_is_said_to_be_broken() {
+    fn broken_slot_is_reported_damaged() {
         let (memory, _) = memory(vec![0; SLOT_BYTES as usize / 8], u64::MAX, None);
         let table = Table::new(&memory);
         table.put(SlotNumber(0), &assignment("/a")).unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fuser::{FileAttr, Generation, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyWrite};
 
-/// Nothing is believed for any time: others change files by the path below.
+/// Entries and attributes are not cached: programs change files by the path below.
 pub(crate) const TTL: Duration = Duration::ZERO;
 
 /// Answers by nothing, or by an error.

@@ -1,4 +1,4 @@
-//! What a file is like, as the system says it and as FUSE has it.
+//! File attributes, between statx(2) and FUSE.
 
 use std::io;
 use std::os::fd::AsFd;

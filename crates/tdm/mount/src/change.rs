@@ -1,4 +1,4 @@
-//! Changes to what a file is like: its size, whose it is, who may do what, its times.
+//! Changes of size, owner, mode and times.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::attributes::{Found, time_to_set};
 use crate::node::Node;
 use crate::shared::Shared;
 
-/// What is to be changed of a file.
+/// A change of attributes.
 pub(crate) struct Change {
     pub(crate) mode: Option<u32>,
     pub(crate) owner: (Option<u32>, Option<u32>),

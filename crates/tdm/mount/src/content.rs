@@ -1,16 +1,16 @@
-//! What is asked of open files: bytes read, written, made room for, copied, found.
+//! Reads, writes, fallocate, copies and seeks on open files.
 
 use std::cell::RefCell;
 use std::io;
 
-use byway_tdm_client::Extent;
+use byway_tdm_engine::client::Extent;
 use fuser::{FileHandle, ReplyData};
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom, copy_file_range, fallocate, seek};
 
 use crate::open_file::To;
 use crate::shared::Shared;
 
-/// Most that one request copies from file to file: the answer has 32 bits.
+/// Most bytes copied by one request: the reply has 32 bits.
 const COPY_MAX_BYTES: u64 = 1 << 30;
 
 thread_local! {
@@ -26,7 +26,7 @@ impl Shared {
         is_from_cache: bool,
     ) -> io::Result<usize> {
         let open = self.files.get(handle)?;
-        // Pages of a mapping come by whichever open file there is.
+        // Pages of a mapping come through any open file.
         let appends = flags.contains(OFlags::APPEND) && !is_from_cache;
         let wrote = self.service.write(&open, data, if appends { To::End } else { To::At(at) })?;
         if flags.intersects(OFlags::SYNC) && !is_from_cache {
@@ -40,7 +40,7 @@ impl Shared {
         let open = self.files.get(handle)?;
         let mode = FallocateFlags::from_bits_retain(mode.cast_unsigned());
         let real = || Ok(fallocate(&open, mode, at, len)?);
-        // Room that changes no size and no byte is nothing to a log.
+        // Allocation that changes neither size nor bytes needs no record.
         match mode == FallocateFlags::KEEP_SIZE {
             true => real().inspect(|()| self.service.attributes_changed(&open.node)),
             false => self.service.unseen(&open, real),

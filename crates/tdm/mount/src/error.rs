@@ -1,44 +1,44 @@
-//! Why a folder cannot be mounted: a sentence each.
+//! Why a folder cannot be mounted.
 
 use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why not.
+/// Why a folder cannot be mounted.
 #[derive(Debug, Error)]
 pub enum MountError {
     /// The kernel has no FUSE.
     #[error("there is no /dev/fuse: the kernel has no FUSE, or its module is not loaded (modprobe fuse)")]
     NoDevice,
-    /// It is not for us to mount.
+    /// The user may not mount.
     #[error("mounting is not permitted: it takes root, or the program fusermount3 (package fuse3)")]
     NotPermitted,
     /// Not a folder.
     #[error("{0} is no folder")]
     NotAFolder(PathBuf),
-    /// A mount of ours or another's.
+    /// Already in a FUSE mount.
     #[error("{0} is in a FUSE mount already: its files are served there, or not at all")]
     InMount(PathBuf),
-    /// What the kernel tells of itself.
+    /// A file system made up by the kernel.
     #[error(
         "{0} is of {1}, which the kernel makes up: nothing there is synced, and this process may wait for itself"
     )]
     Pseudo(PathBuf, &'static str),
-    /// What it needs would be asked of itself.
+    /// The mount would need itself.
     #[error("{1} is in {0}: this process, or the daemon, would wait for itself")]
     HoldsItsOwn(PathBuf, PathBuf),
-    /// Other users' programs would be served with our rights.
+    /// Other users' programs would have this process's rights.
     #[error("only root can let other users into a mount")]
     OthersNeedRoot,
-    /// What the system says.
+    /// The system's error.
     #[error("cannot {doing} {path}")]
     System {
-        /// What was to be done.
+        /// What was being done.
         doing: &'static str,
-        /// With what.
+        /// The path.
         path: PathBuf,
-        /// Why it was not.
+        /// The error.
         #[source]
         cause: io::Error,
     },

@@ -1,4 +1,4 @@
-//! An open folder, listed from any place in it.
+//! An open folder.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,10 +13,10 @@ use rustix::fs::{RawDir, SeekFrom, seek};
 use crate::attributes::kind;
 use crate::nodes::Nodes;
 
-/// Bytes of a look at it: about what the kernel asks for at once.
+/// Bytes of a request: about what the kernel asks for.
 const LOOK_BYTES: usize = 8 << 10;
 
-/// Such a one. Its position is moved for each request: one at a time.
+/// An open folder. Requests move its position, so they run one at a time.
 #[derive(Debug)]
 pub(crate) struct Folder(Mutex<OwnedFd>);
 
@@ -25,7 +25,7 @@ impl Folder {
         Self(Mutex::new(fd))
     }
 
-    /// Lists from a place that an earlier entry named, as much as there is room for.
+    /// Lists from the place after an earlier entry, as much as fits.
     pub(crate) fn list(&self, nodes: &Nodes, from: u64, reply: &mut ReplyDirectory) -> io::Result<()> {
         let fd = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seek(&*fd, SeekFrom::Start(from))?;

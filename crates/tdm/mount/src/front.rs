@@ -1,4 +1,4 @@
-//! What the kernel asks, each request handed to what does it.
+//! FUSE requests, each passed to its handler.
 
 use std::ffi::OsStr;
 use std::io;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
-use byway_tdm_client::Extent;
+use byway_tdm_engine::client::Extent;
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
     InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
@@ -23,13 +23,13 @@ use crate::folder::Folder;
 use crate::shared::Shared;
 use crate::xattr;
 
-/// Bytes that a write brings at most, and a read takes: what the kernel's own limit of pages comes to.
+/// Most bytes of a read or write request: the kernel's limit.
 const REQUEST_BYTES: u32 = 1 << 20;
 
-/// Requests that nobody waits for (io_uring, read-ahead) at once.
+/// Concurrent background requests (io_uring, read-ahead).
 const BACKGROUND: u16 = 64;
 
-/// What answers the kernel.
+/// The FUSE file system.
 #[derive(Debug, Clone)]
 pub(crate) struct Front(pub(crate) Arc<Shared>);
 
@@ -50,7 +50,7 @@ impl Filesystem for Front {
         let wanted =
             [InitFlags::FUSE_AUTO_INVAL_DATA, InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_PARALLEL_DIROPS];
         for one in wanted {
-            // A kernel without is slower, or has pages a little longer.
+            // Without the capability the mount is slower, or caches pages longer.
             let _ = config.add_capabilities(one);
         }
         let maps_direct = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP).is_ok();
@@ -217,7 +217,7 @@ impl Filesystem for Front {
         written(self.write_to(handle, (data, at), flags_of(flags.0), is_from_cache), reply);
     }
 
-    /// Nothing waits for a close: writes are below when they are answered.
+    /// Writes are below when they are answered, so a close has nothing to do.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         reply.error(Errno::ENOSYS);
     }

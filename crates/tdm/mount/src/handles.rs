@@ -1,4 +1,4 @@
-//! What programs have open, by the numbers that the kernel was given for it.
+//! Open files and folders, by the handles given to the kernel.
 
 use std::collections::HashMap;
 use std::io;

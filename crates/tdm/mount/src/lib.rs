@@ -1,7 +1,8 @@
-//! A folder mounted over itself, so that every program in it is served: static ones, those of Go, io_uring, mappings.
+//! A FUSE mount over a folder, for programs that cannot load the library: static and Go programs, io_uring, mappings
+//! ([decision 44](../../../../docs/decisions/0044-fuse-mount.md)).
 //!
-//! The process that mounts is a client of the daemon like a program under the library: it makes the calls below that it is
-//! asked for, and its writes and syncs go by the board that all share.
+//! The mounting process is a client of the daemon like a program under the library: it makes the requested calls below and uses the shared file
+//! table.
 #![forbid(unsafe_code)]
 
 mod answer;

@@ -1,4 +1,4 @@
-//! A mount, from its beginning to its end.
+//! A mount from beginning to end.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 
-use byway_tdm_board::is_in_mount;
-use byway_tdm_client::SessionError;
+use byway_tdm_engine::client::SessionError;
+use byway_tdm_engine::table::is_in_mount;
 use fuser::{Config, MountOption, Session, SessionACL};
 use nix::errno::Errno;
 use nix::mount::{MntFlags, umount2};
@@ -23,26 +23,26 @@ use crate::pseudo;
 use crate::service::Service;
 use crate::shared::Shared;
 
-/// Threads that answer the kernel: a sync below holds one of them for milliseconds, and a file at home elsewhere for as long as it takes
-/// to bring it below. More of them make no request slower.
+/// Threads that answer requests. A real sync holds one for milliseconds, and a demotion elsewhere for as long as it takes. More threads would
+/// make no request slower.
 const THREADS: usize = 32;
 
 const DEVICE: &str = "/dev/fuse";
 
-/// What is to be mounted.
+/// Options of a mount.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The folder.
     pub folder: PathBuf,
-    /// Where it is seen: over itself, if nothing is said.
+    /// The mount point; the folder itself by default.
     pub at: Option<PathBuf>,
     /// The daemon's socket.
     pub socket: PathBuf,
-    /// Other users' programs come in as well, with their own rights.
+    /// Other users' programs may use it, with their own rights.
     pub allow_other: bool,
 }
 
-/// A folder that is mounted.
+/// A mounted folder.
 #[derive(Debug)]
 pub struct Mounted {
     at: PathBuf,
@@ -50,18 +50,18 @@ pub struct Mounted {
     unserved: Option<SessionError>,
 }
 
-/// How a mount was taken away.
+/// Result of an unmount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Departure {
-    /// Nothing was open.
+    /// No file was open.
     Clean,
-    /// Programs have files of it open: it has no name any more, and goes when they close them.
+    /// Files are open: the mount has no name any more and ends with their last close.
     Busy,
 }
 
 impl Mounted {
-    /// Mounts, and answers the kernel by threads of its own until the mount is gone: then `ended` is called. Sets what files are made
-    /// with (umask) and how many may be open for all of this process.
+    /// Mounts a folder and answers requests by its own threads. Calls `ended` once the mount is gone. Changes the umask and the limit of open files
+    /// of this process.
     ///
     /// # Errors
     /// [`MountError`].
@@ -99,22 +99,22 @@ impl Mounted {
         Ok(Self { at, shared, unserved })
     }
 
-    /// Where it is seen.
+    /// The mount point.
     #[must_use]
     pub fn at(&self) -> &Path {
         &self.at
     }
 
-    /// Why nobody serves it yet, if that is so: its files are the kernel's until somebody does.
+    /// Why no daemon serves the mount, if none does: its files are at PASS until one does.
     #[must_use]
     pub const fn unserved(&self) -> Option<&SessionError> {
         self.unserved.as_ref()
     }
 
-    /// Takes it away. Programs that have files of it open go on, and so do the threads.
+    /// Unmounts. Programs with open files continue, and so do the threads.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// The system's error.
     pub fn leave(&self) -> Result<Departure, MountError> {
         match unmount(&self.at, MntFlags::UMOUNT_NOFOLLOW) {
             Ok(()) => Ok(Departure::Clean),
@@ -127,7 +127,7 @@ impl Mounted {
         }
     }
 
-    /// Has every file that is absorbed taken down to the kernel, synced; how many that were.
+    /// Demotes every absorbed file to PASS; returns their number.
     #[must_use]
     pub fn settle(&self) -> usize {
         let Shared { nodes, service, .. } = &*self.shared;
@@ -135,7 +135,7 @@ impl Mounted {
     }
 }
 
-/// Takes away a mount whose process is gone.
+/// Unmounts a mount whose process is gone.
 fn clear(at: &Path) -> Result<(), MountError> {
     match rustix::fs::statfs(at) {
         Err(rustix::io::Errno::NOTCONN) => {
@@ -145,7 +145,7 @@ fn clear(at: &Path) -> Result<(), MountError> {
     }
 }
 
-/// The folder below, held before anything is mounted over it.
+/// Opens the folder below, before anything is mounted over it.
 fn open_folder(folder: &Path) -> Result<OwnedFd, MountError> {
     if is_in_mount(folder) {
         return Err(MountError::InMount(folder.to_owned()));
@@ -160,8 +160,7 @@ fn open_folder(folder: &Path) -> Result<OwnedFd, MountError> {
     })
 }
 
-/// What would be behind the mount that the daemon or its library has to come to: the socket, or what is mapped of it to be written, which is the
-/// board and the memory.
+/// A file under the mount point that the daemon or the client needs: the socket, or what is mapped of it writable (shared file table, memory).
 fn own_file_in(at: &Path, socket: &Path) -> Option<PathBuf> {
     let socket = socket.canonicalize().ok().filter(|socket| socket.starts_with(at));
     socket.or_else(|| {
@@ -171,7 +170,7 @@ fn own_file_in(at: &Path, socket: &Path) -> Option<PathBuf> {
     })
 }
 
-/// A line of a process's mappings (proc(5)): the file, if what is stored there is written to it.
+/// The file of a shared, writable mapping (proc(5)).
 fn shared_file(line: &str) -> Option<PathBuf> {
     let mut words = line.splitn(6, ' ');
     let is_shared = words.nth(1)? == "rw-s";
@@ -179,11 +178,11 @@ fn shared_file(line: &str) -> Option<PathBuf> {
     (is_shared && name.starts_with('/')).then(|| name.into())
 }
 
-/// Modes are the kernel's to mask, and every file that it knows of is an open file here.
+/// The kernel applies the umask; each inode it knows is an open file here.
 fn prepare() {
     rustix::process::umask(Mode::empty());
     let limit = getrlimit(Resource::Nofile);
-    // With fewer the mount serves fewer files at once.
+    // With a lower limit the mount serves fewer files at a time.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
@@ -202,13 +201,13 @@ fn config(options: &Options) -> Config {
 fn refused(at: &Path, is_root: bool, cause: io::Error) -> MountError {
     match cause.kind() {
         ErrorKind::PermissionDenied => MountError::NotPermitted,
-        // The program that mounts for others is not there.
+        // fusermount is missing.
         ErrorKind::NotFound if !is_root || at.exists() => MountError::NotPermitted,
         _ => MountError::system("mount over", at)(cause),
     }
 }
 
-/// Unmounts by ourselves, or by the program that does it for users.
+/// Unmounts directly, or by fusermount for users.
 fn unmount(at: &Path, flags: MntFlags) -> io::Result<()> {
     match umount2(at, flags) {
         Err(Errno::EPERM) => unmount_for_user(at, flags.contains(MntFlags::MNT_DETACH)),
@@ -231,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mapping_that_others_share_is_the_file_that_it_is_of() {
+    fn shared_mapping_line_names_its_file() {
         let line = "7f00-7f01 rw-s 00000000 00:16 77                       /dev/shm/a board";
         assert_eq!(shared_file(line), Some("/dev/shm/a board".into()));
         for private in ["7f00-7f01 rw-p 00000000 00:16 77 /usr/lib/a", "7f00-7f01 rw-s 00000000 00:01 77"] {

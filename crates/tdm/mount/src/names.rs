@@ -1,4 +1,4 @@
-//! Names: found, made, taken away, and given to what has one already.
+//! Names: look-up, creation, removal, links.
 
 use std::ffi::{CString, OsStr};
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use byway_tdm_client::{Errno, Name};
+use byway_tdm_engine::client::{Errno, Name};
 use fuser::{FileAttr, Request};
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Uid, chownat, fstat, linkat, mkdirat,
@@ -19,18 +19,18 @@ use crate::node::Node;
 use crate::open_file::OpenBelow;
 use crate::shared::Shared;
 
-/// Sets the group of what is made in such a folder to the folder's.
+/// Files made in such a folder get its group.
 const SETGID: u32 = 0o2000;
 
 impl Shared {
-    /// What a name leads to. Other file systems are not entered: one of them may be this mount.
+    /// Looks a name up. Other file systems are not entered: one may be this mount.
     pub(crate) fn look_up(&self, parent: &Node, name: &OsStr) -> io::Result<(Arc<Node>, FileAttr)> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = openat2(parent, name, flags, Mode::empty(), ResolveFlags::NO_XDEV)?;
-        self.nodes.tell(found)
+        self.nodes.look_up(found)
     }
 
-    /// Opens a file by its name, made if it is not there.
+    /// Opens a file by its name, creating it if needed.
     pub(crate) fn create(
         &self,
         who: &Request,
@@ -51,7 +51,7 @@ impl Shared {
             }
             Err(error) => return Err(error.into()),
         };
-        let (node, attributes) = self.nodes.tell(again(&fd)?)?;
+        let (node, attributes) = self.nodes.look_up(again(&fd)?)?;
         let file = self.opened(node, fd, flags);
         if flags.contains(OFlags::TRUNC) {
             self.service.cut(&file, 0)?;
@@ -59,7 +59,7 @@ impl Shared {
         Ok((attributes, file))
     }
 
-    /// Opens a file that the kernel knows.
+    /// Opens a file by its node.
     pub(crate) fn open_node(&self, node: Arc<Node>, flags: OFlags) -> io::Result<OpenBelow> {
         let fd = node.open(flags & OFlags::RWMODE)?;
         Ok(self.opened(node, fd, flags))
@@ -111,7 +111,7 @@ impl Shared {
         Ok(self.look_up(parent, name)?.1)
     }
 
-    /// What was made is whose program made it, where that can be.
+    /// Gives a new file to the program's user, if permitted.
     fn give(&self, who: &Request, parent: &Node, name: &OsStr, mode: Mode) -> io::Result<()> {
         if !self.is_root || (who.uid(), who.gid()) == (0, 0) {
             return Ok(());
@@ -120,13 +120,13 @@ impl Shared {
         let group = (!inherits).then(|| Gid::from_raw(who.gid()));
         chownat(parent, name, Some(Uid::from_raw(who.uid())), group, AtFlags::SYMLINK_NOFOLLOW)?;
         if mode.intersects(Mode::SUID | Mode::SGID) {
-            // Another owner takes these away.
+            // A change of owner clears these bits.
             rustix::fs::chmodat(parent, name, mode, AtFlags::empty())?;
         }
         Ok(())
     }
 
-    /// Gives a file one more name.
+    /// Adds a name to a file.
     pub(crate) fn link(&self, node: &Node, parent: &Node, name: &OsStr) -> io::Result<FileAttr> {
         linkat(rustix::fs::CWD, node.path(), parent, name, AtFlags::SYMLINK_FOLLOW)?;
         self.service.attributes_changed(node);
@@ -163,7 +163,7 @@ fn no_link<'n>(parent: &'n Node, name: &'n CString) -> Name<'n> {
     Name { folder: parent.as_fd(), path: name, flags: AtFlags::SYMLINK_NOFOLLOW }
 }
 
-/// An open file, opened to be found again.
+/// A second descriptor of an open file (O_PATH).
 fn again(fd: &OwnedFd) -> io::Result<OwnedFd> {
     use std::os::fd::AsRawFd;
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());

@@ -1,4 +1,4 @@
-//! The files and folders that the kernel knows, and how often it was told of each.
+//! Nodes known to the kernel, with look-up counts.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,11 +11,11 @@ use rustix::io::Errno;
 use crate::attributes::Found;
 use crate::node::Node;
 
-/// All of them.
+/// All nodes.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     root: Arc<Node>,
-    /// The root's own number below, which is 1 above.
+    /// Inode of the root below, which is 1 in the mount.
     root_inode: u64,
     device: (u32, u32),
     known: Mutex<HashMap<u64, Known>>,
@@ -24,12 +24,12 @@ pub(crate) struct Nodes {
 #[derive(Debug)]
 struct Known {
     node: Arc<Node>,
-    /// How often the kernel was told of it, less what it forgot.
-    told: u64,
+    /// Look-ups by the kernel, less those it forgot.
+    reported: u64,
 }
 
 impl Nodes {
-    /// With the folder that is mounted.
+    /// With the mounted folder as root.
     pub(crate) fn new(root: OwnedFd) -> io::Result<Self> {
         let found = Found::of(&root)?;
         let root = Arc::new(Node::new(root));
@@ -40,7 +40,7 @@ impl Nodes {
         &self.root
     }
 
-    /// One that the kernel was told of.
+    /// A node by its number.
     pub(crate) fn get(&self, number: INodeNo) -> io::Result<Arc<Node>> {
         if number == INodeNo::ROOT {
             return Ok(Arc::clone(&self.root));
@@ -48,36 +48,37 @@ impl Nodes {
         self.known().get(&number.0).map(|known| Arc::clone(&known.node)).ok_or_else(|| Errno::STALE.into())
     }
 
-    /// The kernel is told of what a descriptor was opened for. What lies in another file system is not part of the mount.
-    pub(crate) fn tell(&self, fd: OwnedFd) -> io::Result<(Arc<Node>, FileAttr)> {
+    /// Adds a look-up of an opened file. Files of other file systems are not part of the mount.
+    pub(crate) fn look_up(&self, fd: OwnedFd) -> io::Result<(Arc<Node>, FileAttr)> {
         let found = Found::of(&fd)?;
         if found.device() != self.device {
             return Err(Errno::XDEV.into());
         }
         let number = self.number(found.inode());
         let mut known = self.known();
-        let known = known.entry(number).or_insert_with(|| Known { node: Arc::new(Node::new(fd)), told: 0 });
-        known.told += 1;
+        let known =
+            known.entry(number).or_insert_with(|| Known { node: Arc::new(Node::new(fd)), reported: 0 });
+        known.reported += 1;
         Ok((Arc::clone(&known.node), found.attributes(number)))
     }
 
-    /// The kernel forgets that it was told of one so many times.
+    /// Drops `times` look-ups of a node.
     pub(crate) fn forget(&self, number: INodeNo, times: u64) {
         let mut known = self.known();
         if let Some(one) = known.get_mut(&number.0) {
-            one.told = one.told.saturating_sub(times);
-            if one.told == 0 {
+            one.reported = one.reported.saturating_sub(times);
+            if one.reported == 0 {
                 known.remove(&number.0);
             }
         }
     }
 
-    /// Those that the kernel knows now.
+    /// All nodes.
     pub(crate) fn all(&self) -> Vec<Arc<Node>> {
         self.known().values().map(|known| Arc::clone(&known.node)).collect()
     }
 
-    /// What an inode below is called above, where 1 is the root: a file that has this number below gets the root's.
+    /// Number in the mount of an inode below. The root has 1; a file with inode 1 gets the root's.
     pub(crate) fn number(&self, inode: u64) -> u64 {
         match inode {
             inode if inode == self.root_inode => INodeNo::ROOT.0,

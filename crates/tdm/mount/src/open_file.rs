@@ -1,4 +1,4 @@
-//! A file that a program in the mount has open.
+//! An open file of a program in the mount.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -6,14 +6,13 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use byway_tdm_client::{Errno, Extent, Wrote};
+use byway_tdm_engine::client::{Errno, Extent, Wrote};
 use rustix::fs::{AtFlags, StatxFlags, statx};
 use rustix::io::{ReadWriteFlags, pwrite, pwritev2};
 
 use crate::node::{EIO, Node};
 
-/// The file below, by an open file of its own: where a program reads and writes is in its requests, and how (to append, past the
-/// page cache, so that each write syncs) is not in the open file below.
+/// The file below, opened without O_APPEND, O_DIRECT and O_SYNC: the mount honours these flags itself, and requests carry offsets.
 #[derive(Debug)]
 pub(crate) struct OpenBelow {
     pub(crate) node: Arc<Node>,
@@ -21,12 +20,12 @@ pub(crate) struct OpenBelow {
     pub(crate) writes: bool,
 }
 
-/// Where a write goes.
+/// Target of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum To {
     /// To an offset.
     At(u64),
-    /// To the end, wherever that is by now.
+    /// At the file's current end.
     End,
 }
 
@@ -35,7 +34,7 @@ impl OpenBelow {
         Self { node, file, writes }
     }
 
-    /// Reads until `into` is full, or the file ends; how many bytes there were.
+    /// Reads until `into` is full or the file ends; returns the bytes read.
     pub(crate) fn read(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
         let mut done = 0;
         while done < into.len() {
@@ -50,7 +49,7 @@ impl OpenBelow {
         Ok(done)
     }
 
-    /// A write as the client of the daemon takes it: bytes, or less than zero and the error in `failed`.
+    /// A write as the client expects it: bytes, or negative with the error in `failed`.
     pub(crate) fn write(&self, data: &[u8], to: To, failed: &Cell<Errno>) -> isize {
         let wrote = match to {
             To::At(at) => pwrite(&self.file, data, at),
@@ -65,18 +64,18 @@ impl OpenBelow {
         }
     }
 
-    /// Where bytes went that were written just now, under the file's lock.
+    /// Where the last write went. The caller holds the file's lock.
     pub(crate) fn whereto(&self, to: To, wrote: isize) -> Wrote {
         let end = match to {
             To::At(at) => return Wrote::At(at),
-            // Its size and nothing else: who asks for times makes the next write dearer.
+            // Size only: querying times makes the next write slower.
             To::End => statx(&self.file, c"", AtFlags::EMPTY_PATH, StatxFlags::SIZE),
         };
         let began = end.ok().and_then(|found| found.stx_size.checked_sub(wrote.unsigned_abs() as u64));
         began.map_or(Wrote::Unknown, Wrote::At)
     }
 
-    /// The system's sync.
+    /// The real sync.
     #[expect(
         clippy::disallowed_methods,
         reason = "a program's own sync, and the one that ends a log: the log names what is kept before what"
@@ -89,7 +88,7 @@ impl OpenBelow {
         synced.map_err(|error| error.raw_os_error().unwrap_or(EIO))
     }
 
-    /// Cuts it, or has it grow; the error, or zero.
+    /// Truncates or extends the file; returns the error number, or zero.
     pub(crate) fn cut(&self, size_bytes: u64) -> Errno {
         rustix::fs::ftruncate(&self.file, size_bytes).map_or_else(rustix::io::Errno::raw_os_error, |()| 0)
     }

@@ -1,11 +1,10 @@
-//! Folders that are no files' at all: what the kernel tells of itself.
+//! Pseudo file systems, which are not mounted over.
 
 use std::path::Path;
 
 use rustix::fs::statfs;
 
-/// The kernel's own file systems, and what they are called (statfs(2), linux/magic.h). A read there may be a question to this process, which
-/// waits for itself then.
+/// The kernel's pseudo file systems (statfs(2), linux/magic.h). Reading there may query this process, which would wait for itself.
 const PSEUDO: [(i64, &str); 21] = [
     (0x9fa0, "proc"),
     (0x6265_6572, "sysfs"),
@@ -30,7 +29,7 @@ const PSEUDO: [(i64, &str); 21] = [
     (0x6573_5543, "fusectl"),
 ];
 
-/// What a folder is of, if the kernel makes up its files.
+/// Name of the pseudo file system of a folder.
 pub(crate) fn kind(folder: &Path) -> Option<&'static str> {
     let magic = statfs(folder).ok()?.f_type;
     of_magic(magic as i64).or_else(|| is_of_devices(folder).then_some("devtmpfs"))
@@ -40,7 +39,7 @@ fn of_magic(magic: i64) -> Option<&'static str> {
     PSEUDO.iter().find(|(pseudo, _)| *pseudo == magic).map(|(_, name)| *name)
 }
 
-/// Where devices have their nodes is a file system in memory by its number.
+/// devtmpfs has the type of tmpfs.
 fn is_of_devices(folder: &Path) -> bool {
     let device = |path: &Path| rustix::fs::stat(path).ok().map(|found| found.st_dev);
     let dev = device(Path::new("/dev"));
@@ -52,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_makes_up_is_known_by_its_number_and_a_file_system_is_not_taken_for_it() {
+    fn pseudo_file_systems_are_recognised_by_number() {
         assert_eq!(of_magic(0x9fa0), Some("proc"));
         // ext4, XFS, Btrfs, tmpfs, overlayfs.
         for magic in [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x794c_7630] {

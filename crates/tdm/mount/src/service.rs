@@ -1,4 +1,4 @@
-//! What the daemon is for: writes, syncs and cuts of files that it may have absorbed.
+//! Writes, syncs and truncations of files that the daemon may have absorbed.
 
 use std::cell::Cell;
 use std::io;
@@ -8,16 +8,16 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use byway_sys::time::monotonic_ns;
-use byway_tdm_board::{Entry, FileKey, Level};
-use byway_tdm_client::{Extent, Listed, OpenFile, Session, SessionError};
+use byway_tdm_engine::client::{Extent, Listed, OpenFile, Session, SessionError};
+use byway_tdm_engine::table::{Entry, FileKey, Level};
 
 use crate::node::Node;
 use crate::open_file::{OpenBelow, To};
 
-/// Between two looks for a daemon that was not there.
+/// Interval of attempts to reach an absent daemon.
 const LOOK_NS: u64 = 1_000_000_000;
 
-/// A daemon that is there, or may be later.
+/// The session with the daemon, now or later.
 #[derive(Debug)]
 pub(crate) struct Service {
     socket: PathBuf,
@@ -30,7 +30,7 @@ impl Service {
         Self { socket, session: OnceLock::new(), looked_ns: AtomicU64::new(0) }
     }
 
-    /// Looks for the daemon.
+    /// Connects to the daemon.
     pub(crate) fn begin(&self) -> Result<&Session, SessionError> {
         let session = match self.looked_ns.swap(monotonic_ns(), Ordering::Relaxed) {
             0 => Session::begin(&self.socket),
@@ -43,8 +43,7 @@ impl Service {
         self.session.get()
     }
 
-    /// A file was opened for writing: it is on the board from then on, if anybody serves. Files that were opened while nobody did
-    /// are from their next write on.
+    /// Makes an entry for a file opened for writing, if a daemon serves. Files opened without one get it at their next write.
     pub(crate) fn opened(&self, node: &Node) {
         let since = monotonic_ns().saturating_sub(self.looked_ns.load(Ordering::Relaxed));
         if self.session.get().is_none() && since > LOOK_NS {
@@ -63,15 +62,16 @@ impl Service {
         )
     }
 
-    /// A file that is open to be read: one that somebody serves.
+    /// The open file of a served file that is open for reading.
     fn found<'a>(&'a self, open: &'a OpenBelow) -> Option<OpenFile<'a>> {
         let session = self.session.get()?;
         let key = FileKey::of(open).ok()??.key;
-        let entry = session.board().find(key).filter(|entry| entry.standing().level != Level::Pass)?;
+        let entry =
+            session.file_table().find(key).filter(|entry| entry.level_state().level != Level::Pass)?;
         session.file(open.as_fd(), Listed { entry: entry.index(), appends: false, writes_only: false })
     }
 
-    /// Writes, and logs that if the file is absorbed.
+    /// Writes, with a record if the file is absorbed.
     pub(crate) fn write(&self, open: &OpenBelow, data: &[u8], to: To) -> io::Result<usize> {
         let failed = Cell::new(0);
         let real = || open.write(data, to, &failed);
@@ -88,7 +88,7 @@ impl Service {
         file.map_or_else(below, |file| file.sync(extent, below)).map_err(io::Error::from_raw_os_error)
     }
 
-    /// Cuts a file, or has it grow.
+    /// Truncates or extends a file.
     pub(crate) fn cut(&self, open: &OpenBelow, size_bytes: u64) -> io::Result<()> {
         let real = || open.cut(size_bytes);
         let below = || open.sync(Extent::Data);
@@ -101,7 +101,7 @@ impl Service {
         }
     }
 
-    /// Does something by `real` that no record tells of.
+    /// Makes a change without a record by `real`.
     pub(crate) fn unseen<R>(&self, open: &OpenBelow, real: impl FnOnce() -> R) -> R {
         match self.file(open) {
             Some(file) => file.unseen(|| open.sync(Extent::Data), real),
@@ -109,7 +109,7 @@ impl Service {
         }
     }
 
-    /// Does something by `real` to a file that is not on the board. A daemon that came meanwhile has it absorbed perhaps.
+    /// Makes a change by `real` to a file without an entry. A daemon that came meanwhile may have absorbed it.
     fn unlisted<R>(&self, open: &OpenBelow, real: impl FnOnce() -> R) -> R {
         let had_session = self.session.get().is_some();
         let result = real();
@@ -119,27 +119,27 @@ impl Service {
         result
     }
 
-    /// Has a file taken down to the kernel, if it is served; says whether it was.
+    /// Demotes a file to PASS, if it is served. `true` if it was.
     pub(crate) fn settle(&self, node: &Node) -> bool {
         let Some((session, entry)) = self.listed(node) else { return false };
-        let is_served = entry.standing().level != Level::Pass;
+        let is_served = entry.level_state().level != Level::Pass;
         if is_served {
             session.take_down(entry, || node.sync());
         }
         is_served
     }
 
-    /// Something beside its bytes was changed: a sync of all of it is a real one.
+    /// Counts an attribute change: the next `fsync` is a real one.
     pub(crate) fn attributes_changed(&self, node: &Node) {
         if let Some((_, entry)) = self.listed(node) {
             entry.attributes().change();
         }
     }
 
-    /// A file's entry, if it is on the board.
+    /// A file's entry.
     fn listed(&self, node: &Node) -> Option<(&Session, Entry<'_>)> {
         let session = self.session.get()?;
         let key = FileKey::of(node).ok()??.key;
-        Some((session, session.board().find(key)?))
+        Some((session, session.file_table().find(key)?))
     }
 }

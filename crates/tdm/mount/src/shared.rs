@@ -1,4 +1,4 @@
-//! A folder, what programs have open of it, and who serves its files.
+//! State of a mount: its folder, open files and service.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::nodes::Nodes;
 use crate::open_file::OpenBelow;
 use crate::service::Service;
 
-/// A folder and who serves its files.
+/// State of a mount.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) nodes: Nodes,
@@ -20,7 +20,7 @@ pub(crate) struct Shared {
     pub(crate) is_root: bool,
     pub(crate) files: Handles<OpenBelow>,
     pub(crate) folders: Handles<Folder>,
-    /// The kernel maps files though every read and write of them is a request.
+    /// Linux 6.6: direct I/O with mappings.
     pub(crate) maps_direct: AtomicBool,
 }
 
@@ -34,7 +34,7 @@ impl Shared {
     pub(crate) fn open_flags(&self) -> FopenFlags {
         match self.maps_direct.load(Ordering::Relaxed) {
             true => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES,
-            // Shared mappings are refused to files without pages in the cache: then there are some.
+            // Without that, shared mappings need the page cache.
             false => FopenFlags::empty(),
         }
     }

@@ -1,10 +1,10 @@
-//! Extended attributes, and the one that says where a file is below.
+//! Extended attributes, and the one with the path below.
 
 use std::ffi::OsStr;
 use std::io;
 use std::path::PathBuf;
 
-use byway_tdm_board::LOWER_ATTRIBUTE;
+use byway_tdm_engine::table::LOWER_ATTRIBUTE;
 use fuser::{FileType, ReplyXattr};
 use rustix::fs::{XattrFlags, getxattr, listxattr, removexattr, setxattr};
 use rustix::io::Errno;
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use crate::attributes::Found;
 use crate::node::Node;
 
-/// The longest value and the longest list that Linux has.
+/// Linux's limit of values and lists.
 const MAX_BYTES: usize = 64 << 10;
 
 pub(crate) fn get(node: &Node, name: &OsStr) -> io::Result<Vec<u8>> {
@@ -37,7 +37,7 @@ pub(crate) fn remove(node: &Node, name: &OsStr) -> io::Result<()> {
     Ok(removexattr(path_of(node)?, name)?)
 }
 
-/// Gives a value, or its length to who has no room yet.
+/// Replies with a value, or with its length if the program asks for it.
 pub(crate) fn reply(value: io::Result<Vec<u8>>, room: u32, reply: ReplyXattr) {
     match value {
         Err(error) => reply.error(error.into()),
@@ -54,7 +54,7 @@ fn read(from: impl FnOnce(&mut [u8]) -> Result<usize, Errno>) -> io::Result<Vec<
     Ok(value)
 }
 
-/// Those of links are not reached: the name that leads to a node would be followed.
+/// Attributes of symbolic links are not reachable: the path would be followed.
 fn path_of(node: &Node) -> io::Result<PathBuf> {
     match Found::of(node)?.kind() {
         FileType::Symlink => Err(Errno::OPNOTSUPP.into()),

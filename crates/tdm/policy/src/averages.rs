@@ -1,30 +1,30 @@
-//! What a file does in a second, averaged over a short and a long time.
+//! Rates of a file's calls, averaged over 1 s and 15 s.
 
 use crate::sample::Counts;
 
-/// Time of the short average, and how often a file is judged.
+/// Window of the short average, and interval of evaluation.
 pub(crate) const FAST_NS: u64 = 1_000_000_000;
 
-/// Time of the long average.
+/// Window of the long average.
 pub(crate) const SLOW_NS: u64 = 15_000_000_000;
 
-/// Per second.
+/// Rates per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Rates {
-    /// Read calls.
+    /// Reading calls.
     pub reads: f64,
-    /// Bytes that they read.
+    /// Bytes read.
     pub read_bytes: f64,
-    /// Write calls.
+    /// Writing calls.
     pub writes: f64,
-    /// Bytes that they wrote.
+    /// Bytes written.
     pub written_bytes: f64,
     /// Syncs.
     pub syncs: f64,
 }
 
 impl Rates {
-    /// These counts, in that time.
+    /// The rates of these counts over that time.
     pub(crate) fn of(counts: Counts, in_ns: u64) -> Self {
         let per_second = 1e9 / in_ns.max(1) as f64;
         Self {
@@ -49,7 +49,7 @@ impl Rates {
         }
     }
 
-    /// Bytes that are written between two syncs.
+    /// Bytes written between two syncs.
     pub(crate) fn bytes_a_sync(&self) -> f64 {
         if self.syncs > 0.0 { self.written_bytes / self.syncs } else { f64::INFINITY }
     }
@@ -70,13 +70,13 @@ impl Averages {
     }
 }
 
-/// How far an average goes to what was seen for so long. Divisions alone, for the same result on every machine.
+/// Weight of a sample of that length in an average. Uses divisions only, so that every machine gets the same result.
 fn part(in_ns: u64, window_ns: u64) -> f64 {
     in_ns as f64 / (in_ns as f64 + window_ns as f64)
 }
 
 impl Counts {
-    /// What came since `before`. Counters that went back were spoiled, and tell nothing.
+    /// Counts since `before`. Zero if a counter went back: it was spoiled.
     pub(crate) const fn since(&self, before: &Self) -> Self {
         Self {
             reads: self.reads.saturating_sub(before.reads),

@@ -1,15 +1,15 @@
-//! How long a level that disappointed is not tried again.
+//! Exponential backoff of a level that cost more than it saved.
 
-/// After the first time.
+/// First wait.
 const FIRST_NS: u64 = 4_000_000_000;
 
-/// At most.
+/// Longest wait.
 const LONGEST_NS: u64 = 600_000_000_000;
 
-/// Who stayed so many times as long as the last wait has made up for it.
+/// A stay this many times as long as the last wait resets the backoff.
 const MADE_UP: u64 = 8;
 
-/// A wait that doubles.
+/// A doubling wait.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Backoff {
     pub(crate) strikes: u32,
@@ -17,7 +17,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// It went wrong after it had gone well for so long.
+    /// A move failed or lost, after a stay of `well_ns` nanoseconds.
     pub(crate) fn strike(&mut self, now_ns: u64, well_ns: u64) {
         if well_ns > MADE_UP * length_ns(self.strikes.saturating_sub(1)) {
             self.strikes = 0;
@@ -26,7 +26,7 @@ impl Backoff {
         self.strikes = self.strikes.saturating_add(1);
     }
 
-    /// What is left to wait.
+    /// Nanoseconds left to wait.
     pub(crate) const fn left_ns(&self, now_ns: u64) -> u64 {
         self.until_ns.saturating_sub(now_ns)
     }
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_doubles_up_to_ten_minutes_and_is_short_again_after_a_good_time() {
+    fn backoff_doubles_to_10_min_and_resets_after_a_long_stay() {
         let mut backoff = Backoff::default();
         let mut waits = Vec::new();
         for _ in 0..12 {

@@ -1,28 +1,28 @@
-//! Room in device memory, and how much may be moved.
+//! Device memory's capacity, and bandwidth for moves.
 
 use std::fmt;
 
 use crate::config::Config;
 use crate::level::Level;
 
-/// What device memory is used for.
+/// A use of device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
-    /// Redo records of absorbed files.
+    /// Redo logs of absorbed files.
     Log,
-    /// Chunks of files whose home it is.
+    /// DAX-resident files.
     Pinned,
 }
 
 impl Room {
-    /// Both.
+    /// Both uses.
     pub const ALL: [Self; 2] = [Self::Log, Self::Pinned];
 
     pub(crate) const fn index(self) -> usize {
         self as usize
     }
 
-    /// What a level needs.
+    /// The use of a level.
     pub(crate) const fn of(level: Level) -> Option<Self> {
         match level {
             Level::Pass => None,
@@ -41,24 +41,24 @@ impl fmt::Display for Room {
     }
 }
 
-/// How much of a room is used.
+/// Use of a capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// By files there, and by files that are on their way there or away.
+    /// Bytes of files there, and of files moving there or away.
     pub used_bytes: u64,
-    /// What there is.
+    /// Bytes in all.
     pub budget_bytes: u64,
 }
 
 impl Usage {
-    /// What is left of it.
+    /// Bytes left.
     #[must_use]
     pub const fn free_bytes(&self) -> u64 {
         self.budget_bytes.saturating_sub(self.used_bytes)
     }
 }
 
-/// Both rooms while decisions are made: what is free, and what will be when moves under way have ended.
+/// Free bytes during a round of decisions, now and once moves have ended.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Floor {
     free_bytes: [u64; 2],
@@ -74,12 +74,12 @@ impl Floor {
         self.free_bytes[room.index()]
     }
 
-    /// Free now or soon.
+    /// Bytes free now or soon.
     pub(crate) const fn expected_bytes(&self, room: Room) -> u64 {
         self.free_bytes[room.index()].saturating_add(self.leaving_bytes[room.index()])
     }
 
-    /// Takes room that is free, if it is.
+    /// Takes free bytes, if there are enough.
     pub(crate) const fn take(&mut self, room: Room, bytes: u64) -> bool {
         let free = &mut self.free_bytes[room.index()];
         if *free < bytes {
@@ -95,7 +95,7 @@ impl Floor {
         *leaving = leaving.saturating_add(bytes);
     }
 
-    /// Keeps room for one who waits until others have left: first what they leave, so that others may have what is free.
+    /// Reserves bytes for a waiting file: first those that leaving files free.
     pub(crate) fn keep(&mut self, room: Room, bytes: u64) {
         let of_leaving = bytes.min(self.leaving_bytes[room.index()]);
         self.leaving_bytes[room.index()] -= of_leaving;
@@ -104,10 +104,10 @@ impl Floor {
     }
 }
 
-/// One part in so many of the device's bandwidth is for moves.
+/// Share of the device's bandwidth for moves: 1/10.
 const MOVING_ONE_IN: u64 = 10;
 
-/// How much may be moved: so much a second, and a second's worth at once.
+/// A token bucket of bytes to be moved, with a second's worth at most.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Migration {
     bytes_per_s: f64,
@@ -121,7 +121,7 @@ impl Migration {
         Self { bytes_per_s, balance_bytes: bytes_per_s, at_ns: 0 }
     }
 
-    /// Time has come this far; says how long it was since the last time.
+    /// Advances the time; returns the nanoseconds since the last call.
     pub(crate) fn tick(&mut self, now_ns: u64) -> u64 {
         let elapsed_ns = now_ns.saturating_sub(self.at_ns);
         let earned = elapsed_ns as f64 * self.bytes_per_s / 1e9;
@@ -130,7 +130,7 @@ impl Migration {
         elapsed_ns
     }
 
-    /// How long a move of that size has to wait. One that is more than a second's worth is begun on a full balance, and nothing
+    /// Wait of a move of that size. A larger one than the bucket starts when it is full, and the next ones wait until it is paid for.
     /// moves until it is paid for.
     pub(crate) fn wait_ns(&self, bytes: u64) -> u64 {
         let missing = (bytes as f64).min(self.bytes_per_s) - self.balance_bytes;

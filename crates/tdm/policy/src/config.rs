@@ -1,38 +1,37 @@
-//! What the device is, and what is assumed of its calls.
+//! The device and the assumed costs of calls.
 
 use crate::budget::Room;
 use crate::cost::Costs;
 
-/// The largest part of device memory that is home to files.
+/// Share of device memory for DAX-resident files, in per cent.
 const PINNED_PERCENT: u64 = 80;
 
-/// The largest part that redo logs take. What is left is for moves, and for a device's own cache to err.
+/// Share for redo logs, in per cent. The rest is for moves and for the device's cache.
 const LOGS_PERCENT: u64 = 10;
 
-/// The device. Nothing here is a threshold: these follow from what was measured.
+/// The device. It has no thresholds: these follow from measurements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Config {
-    /// Device memory that may be home to files.
+    /// Bytes for DAX-resident files.
     pub pinned_bytes: u64,
-    /// Device memory that redo logs may take.
+    /// Bytes for redo logs.
     pub logs_bytes: u64,
-    /// What each log has, where all have the same; else they are as large as each file needs.
+    /// Bytes of each log, if all are equal; otherwise each file's need.
     pub log_bytes: Option<u64>,
-    /// Where whole files live in device memory, with room to grow, in places of that size one behind the other; else the chunks in use do.
+    /// Bytes of a place, if whole files take adjacent places with room to grow; otherwise the chunks in use count.
     pub place_bytes: Option<u64>,
-    /// How fast it is filled.
+    /// Bandwidth of copying to it.
     pub device_bytes_per_s: u64,
-    /// What calls cost, as measured at the start or as assumed.
+    /// Costs of calls, measured or assumed.
     pub costs: Costs,
 }
 
 impl Config {
-    /// A device of which nothing is known but its speed and how much of its memory is fast: where there is a cache in front of
-    /// something slower, the cache.
+    /// A device of this bandwidth and fast memory: with a cache, the cache's size.
     #[must_use]
     pub fn new(device_bytes: u64, device_bytes_per_s: u64) -> Self {
         let mut costs = Costs::default();
-        // No byte gets there faster than the device takes it.
+        // A byte costs no less than the device's bandwidth.
         let byte_ns = 1e9 / device_bytes_per_s.max(1) as f64;
         for cost in [&mut costs.absorb.write, &mut costs.dax.write, &mut costs.dax.read] {
             cost.byte_ns = cost.byte_ns.max(byte_ns);
@@ -47,7 +46,7 @@ impl Config {
         }
     }
 
-    /// How much there is of a room.
+    /// Capacity of a use.
     #[must_use]
     pub const fn budget_bytes(&self, room: Room) -> u64 {
         match room {
@@ -56,7 +55,7 @@ impl Config {
         }
     }
 
-    /// How long the device takes to move so many bytes, if it does nothing else.
+    /// Nanoseconds that the device needs to move so many bytes.
     pub(crate) fn moving_ns(&self, bytes: u64) -> f64 {
         bytes as f64 * 1e9 / self.device_bytes_per_s.max(1) as f64
     }

@@ -1,21 +1,21 @@
-//! What calls cost by each level before any was timed, and what a second of them takes.
+//! Assumed costs of calls by level, and the time that a second of calls takes.
 
 use crate::averages::Rates;
 use crate::level::Level;
 use crate::sample::Call;
 use crate::scales::Scaled;
 
-/// A call, and each of its bytes.
+/// Cost of a call: fixed, and for each byte.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
-    /// The call itself.
+    /// Of the call.
     pub call_ns: f64,
-    /// Each byte.
+    /// Of each byte.
     pub byte_ns: f64,
 }
 
 impl Cost {
-    /// A call that takes `call_ns`, and `byte_ns` for each byte.
+    /// A call of `call_ns`, and `byte_ns` for each byte.
     #[must_use]
     pub const fn new(call_ns: f64, byte_ns: f64) -> Self {
         Self { call_ns, byte_ns }
@@ -26,14 +26,14 @@ impl Cost {
     }
 }
 
-/// Calls of one level.
+/// Costs of a level's calls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CallCosts {
     /// A read.
     pub read: Cost,
     /// A write.
     pub write: Cost,
-    /// A sync; what it costs by length is learnt from each file.
+    /// A sync. Its cost by length is learnt from each file.
     pub sync: Cost,
 }
 
@@ -47,20 +47,20 @@ impl CallCosts {
     }
 }
 
-/// What is taken for true until it was measured. Wrong ones cost time at the beginning and nothing later.
+/// Costs assumed until measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
-    /// The kernel's.
+    /// By the kernel.
     pub lower: CallCosts,
-    /// What absorbing adds to a write (and nothing to a read), and a sync of records.
+    /// What ABSORB adds to a write, and a sync of records. Reads cost nothing more.
     pub absorb: CallCosts,
-    /// Device memory's.
+    /// From device memory.
     pub dax: CallCosts,
 }
 
 impl Default for Costs {
-    /// Floors that the study measured: sections 2 and 3. Reads of device memory are taken for slower than the page cache, so no
-    /// file moves for its reads before somebody measured otherwise.
+    /// Lower bounds measured by the study, sections 2 and 3. Reads of device memory count as slower than the page cache's, so that no file moves
+    /// for its reads before it was measured otherwise.
     fn default() -> Self {
         let lower = Cost::new(243.0, 0.3);
         Self {
@@ -89,7 +89,7 @@ impl Costs {
     }
 }
 
-/// How many nanoseconds of each second these calls take at a level.
+/// Nanoseconds of each second that these calls take at a level.
 pub(crate) fn time(costs: &Scaled<'_>, level: Level, rates: &Rates) -> f64 {
     let part = |level, call, calls, bytes| costs.of(level, call, calls, bytes);
     let all = |level| {

@@ -1,55 +1,61 @@
-//! Everything that is known of a file, for `byway tdm explain FILE`.
+//! Explanation of a file's level, for `byway tdm explain FILE`.
 
 use std::fmt;
 
 use crate::averages::Rates;
+use crate::estimate::{CostEstimate, LevelEstimate};
 use crate::file::File;
+use crate::history::History;
 use crate::level::{FileId, Level};
 use crate::order::Order;
-use crate::outlook::{Outlook, Prospect};
-use crate::past::Past;
 use crate::reason::Reason;
 use crate::sample::Call;
 use crate::scales::Scaled;
 use crate::units::{Bytes, Ns, Short};
 
-/// Why a file is where it is.
+/// Why a file is at its level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Explanation {
     /// The file.
     pub file: FileId,
-    /// Where it is.
+    /// Its level.
     pub level: Level,
-    /// For how long.
+    /// Nanoseconds at this level.
     pub for_ns: u64,
-    /// Room that it has there.
+    /// Bytes of device memory that it has.
     pub room_bytes: u64,
-    /// Why it is there.
+    /// Reason of the level.
     pub why: Reason,
-    /// Why it is nowhere else.
+    /// Reason why it does not move.
     pub held: Option<Reason>,
-    /// Where it was before.
-    pub past: Past,
-    /// What was said of it.
+    /// Earlier levels.
+    pub history: History,
+    /// Order in force.
     pub order: Option<Order>,
-    /// Averages over a second.
+    /// Averages over 1 s.
     pub fast: Rates,
-    /// Averages over fifteen.
+    /// Averages over 15 s.
     pub slow: Rates,
-    /// What a sync takes: below, and by each other level.
+    /// Time of a sync at each level.
     pub sync_ns: [f64; 3],
-    /// Where that is known from: `measured`, `of other files`, `assumed`.
+    /// Source of that figure: `measured`, `of other files`, `assumed`.
     pub sync_known_from: [&'static str; 3],
-    /// What absorbing would do.
-    pub absorb: Prospect,
-    /// What device memory would do.
-    pub dax: Prospect,
-    /// For how long a level is not tried, in the order of levels, since it was worse or could not be reached.
+    /// Estimate for ABSORB.
+    pub absorb: LevelEstimate,
+    /// Estimate for DAX.
+    pub dax: LevelEstimate,
+    /// Backoff left of each level, in ns.
     pub barred_ns: [u64; 3],
 }
 
 impl Explanation {
-    pub(crate) fn new(now_ns: u64, id: FileId, file: &File, outlook: &Outlook, costs: &Scaled<'_>) -> Self {
+    pub(crate) fn new(
+        now_ns: u64,
+        id: FileId,
+        file: &File,
+        estimate: &CostEstimate,
+        costs: &Scaled<'_>,
+    ) -> Self {
         Self {
             file: id,
             level: file.level,
@@ -57,14 +63,14 @@ impl Explanation {
             room_bytes: file.room_bytes,
             why: file.why,
             held: file.held,
-            past: file.past,
+            history: file.history,
             order: file.ordered().map(|(order, _)| order),
-            fast: file.seen.averages.fast,
-            slow: file.seen.averages.slow,
+            fast: file.stats.averages.fast,
+            slow: file.stats.averages.slow,
             sync_ns: Level::ALL.map(|level| costs.sync_ns(level)),
             sync_known_from: Level::ALL.map(|level| costs.known_from(level, Call::Sync)),
-            absorb: outlook.absorb,
-            dax: outlook.dax,
+            absorb: estimate.absorb,
+            dax: estimate.dax,
             barred_ns: Level::ALL.map(|level| file.bar(level).left_ns(now_ns)),
         }
     }
@@ -80,7 +86,7 @@ impl fmt::Display for Explanation {
         if let Some(held) = self.held.filter(|held| *held != self.why) {
             writeln!(f, "not elsewhere: {held}")?;
         }
-        for stay in self.past.stays() {
+        for stay in self.history.stays() {
             writeln!(f, "before that {} for {}: {}", stay.level, Ns(stay.for_ns as f64), stay.why)?;
         }
         write_rates(f, "1 s", &self.fast)?;
@@ -89,8 +95,8 @@ impl fmt::Display for Explanation {
             let (ns, from) = (self.sync_ns[level.index()], self.sync_known_from[level.index()]);
             writeln!(f, "a sync by {level}: {} ({from})", Ns(ns))?;
         }
-        for prospect in [&self.absorb, &self.dax] {
-            write_prospect(f, prospect, self.barred_ns[prospect.level.index()])?;
+        for level_estimate in [&self.absorb, &self.dax] {
+            write_level_estimate(f, level_estimate, self.barred_ns[level_estimate.level.index()])?;
         }
         Ok(())
     }
@@ -108,16 +114,20 @@ fn write_rates(f: &mut fmt::Formatter<'_>, window: &str, rates: &Rates) -> fmt::
     )
 }
 
-fn write_prospect(f: &mut fmt::Formatter<'_>, prospect: &Prospect, barred_ns: u64) -> fmt::Result {
+fn write_level_estimate(
+    f: &mut fmt::Formatter<'_>,
+    level_estimate: &LevelEstimate,
+    barred_ns: u64,
+) -> fmt::Result {
     write!(
         f,
         "{} would save {} (1 s) and {} (15 s) of each second, needs {} of it and {} of room; {} for each MiB",
-        prospect.level,
-        Ns(prospect.saves_fast_ns),
-        Ns(prospect.saves_slow_ns),
-        Ns(prospect.needs_ns),
-        Bytes(prospect.room_bytes as f64),
-        Ns(prospect.score())
+        level_estimate.level,
+        Ns(level_estimate.saves_fast_ns),
+        Ns(level_estimate.saves_slow_ns),
+        Ns(level_estimate.needs_ns),
+        Bytes(level_estimate.room_bytes as f64),
+        Ns(level_estimate.score())
     )?;
     if barred_ns > 0 {
         write!(f, "; not tried for {}", Ns(barred_ns as f64))?;

@@ -1,21 +1,21 @@
-//! A file: where it is, where it goes, and what is said about it.
+//! State of one file.
 
 use crate::backoff::Backoff;
 use crate::budget::Room;
+use crate::history::{History, Stay};
+use crate::hysteresis::Hysteresis;
 use crate::level::Level;
 use crate::order::Order;
-use crate::past::{Past, Stay};
 use crate::reason::Reason;
-use crate::seen::Seen;
-use crate::streaks::Streaks;
+use crate::stats::FileStats;
 
-/// How long a file stays where it has come to.
+/// Least stay after a move.
 pub(crate) const STAY_NS: u64 = 2_000_000_000;
 
-/// How long a file that was evicted by hand stays out.
+/// Least time out after an eviction by hand.
 const EVICTED_NS: u64 = 15_000_000_000;
 
-/// A move that was decided and is not over.
+/// A move that was decided and has not ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Move {
     pub(crate) to: Level,
@@ -28,27 +28,27 @@ pub(crate) struct Move {
 pub(crate) struct File {
     pub(crate) level: Level,
     pub(crate) room_bytes: u64,
-    /// Since when it is there.
+    /// Since when it is at its level.
     pub(crate) since_ns: u64,
-    /// Before then it moves by order alone.
+    /// Until then it moves by order only.
     settled_ns: u64,
-    /// Why it is there.
+    /// Reason of its level.
     pub(crate) why: Reason,
-    /// Why it is nowhere else.
+    /// Reason why it does not move.
     pub(crate) held: Option<Reason>,
-    pub(crate) past: Past,
+    pub(crate) history: History,
     pub(crate) moving: Option<Move>,
     pub(crate) order: Option<Order>,
     pub(crate) rule: Option<Order>,
-    /// Room that it asked for and was not given.
+    /// Bytes that it asked for without getting them.
     pub(crate) refused_bytes: Option<u64>,
-    pub(crate) seen: Seen,
-    pub(crate) streaks: Streaks,
+    pub(crate) stats: FileStats,
+    pub(crate) hysteresis: Hysteresis,
     bars: [Backoff; 3],
 }
 
 impl File {
-    pub(crate) fn new(now_ns: u64, seen: Seen, rule: Option<Order>) -> Self {
+    pub(crate) fn new(now_ns: u64, stats: FileStats, rule: Option<Order>) -> Self {
         Self {
             level: Level::Pass,
             room_bytes: 0,
@@ -56,34 +56,34 @@ impl File {
             settled_ns: 0,
             why: Reason::New,
             held: None,
-            past: Past::default(),
+            history: History::default(),
             moving: None,
             order: None,
             rule,
             refused_bytes: None,
-            seen,
-            streaks: Streaks::begin(now_ns),
+            stats,
+            hysteresis: Hysteresis::begin(now_ns),
             bars: Default::default(),
         }
     }
 
-    /// A file that a daemon before this one brought to that level.
+    /// A file that an earlier daemon moved to that level.
     pub(crate) fn adopted(now_ns: u64, level: Level, room_bytes: u64, rule: Option<Order>) -> Self {
-        let there = Self::new(now_ns, Seen::default(), rule);
+        let there = Self::new(now_ns, FileStats::default(), rule);
         if level == Level::Pass {
             return there;
         }
         Self { level, room_bytes, why: Reason::Adopted, settled_ns: now_ns.saturating_add(STAY_NS), ..there }
     }
 
-    /// What it uses of a room, on its way there and away too.
+    /// Bytes that it takes of a capacity, also while moving.
     pub(crate) fn uses_bytes(&self, room: Room) -> u64 {
         let here = if Room::of(self.level) == Some(room) { self.room_bytes } else { 0 };
         let there = self.moving.filter(|to| Room::of(to.to) == Some(room)).map_or(0, |to| to.room_bytes);
         here.saturating_add(there)
     }
 
-    /// Which order holds, and how to say so: one by hand stands above a rule.
+    /// The order in force, and its reason: one by hand precedes a rule.
     pub(crate) fn ordered(&self) -> Option<(Order, Reason)> {
         let by_hand = self.order.map(|order| (order, Reason::Ordered(order)));
         by_hand.or_else(|| self.rule.map(|order| (order, Reason::Ruled(order))))
@@ -93,12 +93,12 @@ impl File {
         matches!(self.ordered(), Some((Order::Pin(_), _)))
     }
 
-    /// How long it has to stay yet.
+    /// Nanoseconds left of the least stay.
     pub(crate) const fn stay_left_ns(&self, now_ns: u64) -> u64 {
         self.settled_ns.saturating_sub(now_ns)
     }
 
-    /// How long a level is not tried.
+    /// Backoff of a level.
     pub(crate) const fn bar(&self, level: Level) -> &Backoff {
         &self.bars[level.index()]
     }
@@ -111,7 +111,7 @@ impl File {
         self.held = None;
     }
 
-    /// It has arrived.
+    /// The move has ended.
     pub(crate) fn arrive(&mut self, now_ns: u64) {
         let Some(to) = self.moving.take() else { return };
         let evicted = self.order == Some(Order::Evict) && to.to == Level::Pass;
@@ -122,14 +122,14 @@ impl File {
         self.settled_ns = now_ns.saturating_add(if evicted { EVICTED_NS } else { STAY_NS });
     }
 
-    /// On its way down it came to the lowest level first.
+    /// A demotion has reached PASS first.
     pub(crate) fn stop_over(&mut self, now_ns: u64, to: Move) {
         self.moving = None;
         self.settle(now_ns, Move { to: Level::Pass, room_bytes: 0, why: to.why });
         self.settled_ns = now_ns;
     }
 
-    /// It was taken down by somebody else.
+    /// It was demoted by something else than a decision.
     pub(crate) fn fall(&mut self, now_ns: u64, why: &'static str) {
         self.moving = None;
         if self.level == Level::Dax {
@@ -142,16 +142,16 @@ impl File {
     fn settle(&mut self, now_ns: u64, at: Move) {
         if at.to != self.level {
             let for_ns = now_ns.saturating_sub(self.since_ns);
-            self.past.add(Stay { level: self.level, for_ns, why: self.why });
+            self.history.add(Stay { level: self.level, for_ns, why: self.why });
         }
         (self.level, self.room_bytes, self.why) = (at.to, at.room_bytes, at.why);
         self.since_ns = now_ns;
         self.refused_bytes = None;
-        self.seen.moved();
-        self.streaks = Streaks::begin(now_ns);
+        self.stats.moved();
+        self.hysteresis = Hysteresis::begin(now_ns);
     }
 
-    /// It could not be moved, and stays where it is.
+    /// The move failed: it stays.
     pub(crate) fn fail(&mut self, now_ns: u64) {
         let Some(to) = self.moving.take() else { return };
         self.bars[to.to.index()].strike(now_ns, 0);

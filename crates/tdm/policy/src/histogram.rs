@@ -1,12 +1,12 @@
-//! How long calls took, in buckets that a client counts in shared memory.
+//! Histograms of call times, counted by clients in shared memory.
 
-/// Buckets: two for each doubling, from 64 ns to half a second.
+/// Buckets: two for each doubling, from 64 ns to 0.5 s.
 pub const BUCKETS: usize = 48;
 
 /// log2 of the first bound.
 const FIRST: u32 = 6;
 
-/// In which bucket a call of that length counts.
+/// Bucket of a time.
 #[must_use]
 pub const fn bucket_of(ns: u64) -> usize {
     if ns < 1 << FIRST {
@@ -18,23 +18,23 @@ pub const fn bucket_of(ns: u64) -> usize {
     if bucket < BUCKETS { bucket } else { BUCKETS - 1 }
 }
 
-/// The first length that is too long for that bucket; the last one takes all.
+/// Upper bound of a bucket; the last has none.
 #[must_use]
 pub const fn bucket_top_ns(bucket: usize) -> u64 {
     if bucket + 1 >= BUCKETS {
         return u64::MAX;
     }
     let half = (bucket % 2) as u64;
-    // Bucket 0 ends at the first bound; the odd ones half way to the next doubling.
+    // Even buckets end at a doubling, odd ones half way to the next.
     (2 + half) << (FIRST as usize - 1 + bucket / 2)
 }
 
-/// Calls that were timed, since the file was opened.
+/// Times of sampled calls since the file was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Histogram {
-    /// How many calls were in each bucket.
+    /// Calls of each bucket.
     pub buckets: [u64; BUCKETS],
-    /// How long all of them took together.
+    /// Sum of their times.
     pub total_ns: u64,
 }
 
@@ -45,25 +45,25 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts one call.
+    /// Adds a call.
     pub fn record(&mut self, ns: u64) {
         self.record_many(ns, 1);
     }
 
-    /// Counts so many calls that took as long.
+    /// Adds calls of equal time.
     pub fn record_many(&mut self, ns: u64, calls: u64) {
         let bucket = &mut self.buckets[bucket_of(ns)];
         *bucket = bucket.saturating_add(calls);
         self.total_ns = self.total_ns.saturating_add(ns.saturating_mul(calls));
     }
 
-    /// How many calls were timed.
+    /// Number of calls.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().fold(0, |sum: u64, calls| sum.saturating_add(*calls))
     }
 
-    /// What came since `before`. Counters that went back were spoiled, and tell nothing.
+    /// Calls since `before`. None if a counter went back: it was spoiled.
     pub(crate) fn since(&self, before: &Self) -> Self {
         let mut since = Self { total_ns: self.total_ns.saturating_sub(before.total_ns), ..Self::default() };
         for (into, (now, then)) in since.buckets.iter_mut().zip(self.buckets.iter().zip(&before.buckets)) {
@@ -73,13 +73,13 @@ impl Histogram {
     }
 }
 
-/// Calls that are remembered before the older ones begin to fade.
+/// Calls kept before older ones are scaled down.
 const REMEMBERED: u64 = 4096;
 
-/// Calls without which a percentile means nothing.
+/// Least calls for a percentile.
 pub(crate) const ENOUGH: u64 = 100;
 
-/// The shape of the last few thousand calls.
+/// Distribution of the last few thousand calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Recent {
     buckets: [u64; BUCKETS],
@@ -108,12 +108,12 @@ impl Recent {
         self.count = self.buckets.iter().fold(0, |sum: u64, calls| sum.saturating_add(*calls));
     }
 
-    /// The least that the slowest hundredth took, once there are enough calls.
+    /// Lower bound of the 99th percentile, with enough calls.
     pub(crate) fn p99_least_ns(&self) -> Option<f64> {
         self.p99().map(|bucket| if bucket == 0 { 0.0 } else { bucket_top_ns(bucket - 1) as f64 })
     }
 
-    /// The most that all but the slowest hundredth took.
+    /// Upper bound of the 99th percentile.
     pub(crate) fn p99_most_ns(&self) -> Option<f64> {
         self.p99().map(|bucket| bucket_top_ns(bucket) as f64)
     }
@@ -123,10 +123,10 @@ impl Recent {
             return None;
         }
         let wanted = self.count - self.count / 100;
-        let mut seen = 0;
+        let mut stats = 0;
         self.buckets.iter().position(|calls| {
-            seen += calls;
-            seen >= wanted
+            stats += calls;
+            stats >= wanted
         })
     }
 }

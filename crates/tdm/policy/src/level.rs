@@ -1,8 +1,8 @@
-//! Files, and the levels they are served at.
+//! Files and levels.
 
 use std::fmt;
 
-/// A file, by the number that the daemon made for it.
+/// A file's number, given by the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub u64);
 
@@ -12,15 +12,15 @@ impl fmt::Display for FileId {
     }
 }
 
-/// How a file is served; more device memory with each.
+/// Level of a file: each takes more device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Level {
-    /// By the kernel alone.
+    /// PASS: the kernel alone.
     #[default]
     Pass,
-    /// Written below and logged in device memory: a sync persists the records.
+    /// ABSORB: written below and logged in device memory. A sync makes the records durable.
     Absorb,
-    /// Device memory is its home.
+    /// DAX: device memory holds the file.
     Dax,
 }
 
@@ -28,7 +28,7 @@ impl Level {
     /// All levels, lowest first.
     pub const ALL: [Self; 3] = [Self::Pass, Self::Absorb, Self::Dax];
 
-    /// As tables have it.
+    /// Its name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,36 +1,36 @@
-//! How much room a file needs.
+//! Device memory that a file needs.
 
 use crate::averages::Averages;
 use crate::budget::Room;
 use crate::config::Config;
 use crate::sample::{Sample, Traits};
 
-/// Device memory is given out in pieces of that size.
+/// Bytes of a chunk.
 const CHUNK_BYTES: u64 = 2 << 20;
 
-/// Of a file that is written at its end: the chunk it is at, and the next two.
+/// Chunks of an appended file: the current one and the next two.
 const APPEND_CHUNKS: u64 = 3;
 
-/// No log is smaller, where it may be.
+/// Least bytes of a log.
 const LOG_LEAST_BYTES: u64 = 64 << 10;
 
-/// None has to be larger for a file that writes little.
+/// Bytes that suffice for a file that writes little.
 const LOG_ENOUGH_BYTES: u64 = 4 << 20;
 
-/// So many logs have room at least.
+/// Logs that must fit.
 const LOGS: u64 = 64;
 
-/// A log holds what is written while the lower file is synced, so many times: absorbed files are written faster.
+/// Real syncs during which a log must take writes: absorbed files are written faster.
 const LOG_SYNCS: f64 = 16.0;
 
-/// A log holds what is written between two syncs, so many times.
+/// Sync intervals whose bytes a log must hold.
 const LOG_COMMITS: f64 = 2.0;
 
-/// Chunks that a file has in use; or places for all of it and as much again, as far as there are so many.
+/// Bytes of the chunks in use; or of places for the file and its growth.
 pub(crate) fn pinned_bytes(config: &Config, sample: &Sample) -> u64 {
     if let Some(place_bytes) = config.place_bytes {
         let places = |bytes: u64| bytes.div_ceil(place_bytes).max(1).saturating_mul(place_bytes);
-        // What stands in front of each is as little as a page.
+        // A place also has a header.
         let least_bytes = sample.size_bytes.saturating_add(4096);
         let most_bytes = config.budget_bytes(Room::Pinned);
         return places(least_bytes.saturating_mul(2)).min(most_bytes).max(places(least_bytes));
@@ -42,7 +42,7 @@ pub(crate) fn pinned_bytes(config: &Config, sample: &Sample) -> u64 {
     used_bytes.div_ceil(CHUNK_BYTES).max(1).saturating_mul(CHUNK_BYTES)
 }
 
-/// What is moved when a file of that room comes and goes.
+/// Bytes copied by a promotion and a demotion.
 pub(crate) fn moved_bytes(config: &Config, sample: &Sample, pinned_bytes: u64) -> u64 {
     match config.place_bytes {
         Some(_) => sample.size_bytes.saturating_mul(2),
@@ -50,8 +50,8 @@ pub(crate) fn moved_bytes(config: &Config, sample: &Sample, pinned_bytes: u64) -
     }
 }
 
-/// A log that takes what the file writes between two syncs and while one is under way below; a power of two. What does not fit is
-/// retired meanwhile. More than [`log_most_bytes`] where there is no room for any log.
+/// Bytes of a log that holds the writes between two syncs and during a real one; a power of two. More than [`log_most_bytes`] if it does not
+/// fit.
 pub(crate) fn log_bytes(config: &Config, averages: &Averages, lower_sync_ns: f64) -> u64 {
     if let Some(log_bytes) = config.log_bytes {
         return log_bytes;
@@ -64,7 +64,7 @@ pub(crate) fn log_bytes(config: &Config, averages: &Averages, lower_sync_ns: f64
     (wanted.min(most as f64) as u64).max(least).next_power_of_two().min(most).max(LOG_LEAST_BYTES)
 }
 
-/// The largest log of one file: others have the other half.
+/// Largest log of one file: half of the room.
 pub(crate) const fn log_most_bytes(config: &Config) -> u64 {
     let logs_bytes = config.budget_bytes(Room::Log);
     if config.log_bytes.is_some() { logs_bytes } else { power_below(logs_bytes / 2) }

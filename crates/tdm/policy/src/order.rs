@@ -1,19 +1,19 @@
-//! What somebody said of a file by hand, or of all files of a path.
+//! Orders for a file, by hand or by a rule.
 
 use std::fmt;
 
 use crate::level::Level;
 
-/// An order: it stands above everything that is measured, but not above what is possible.
+/// An order. It precedes measurements, but not caps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// To that level and no other, whatever it brings, before all who are not pinned.
+    /// Keep at this level, before files that are not pinned.
     Pin(Level),
-    /// Out of device memory, once. It may come back after some seconds.
+    /// Demote once; the file may return after some seconds.
     Evict,
-    /// Out of device memory until the order is taken back.
+    /// Demote until the order ends.
     Drain,
-    /// Never into device memory.
+    /// Never promote.
     Never,
 }
 

@@ -1,40 +1,40 @@
-//! All files together: who gets the room there is.
+//! The policy: decides over all files.
 
 use std::collections::BTreeMap;
 
 use crate::averages::{FAST_NS, Rates};
 use crate::budget::{Floor, Migration, Room, Usage};
 use crate::config::Config;
+use crate::estimate::{self, CostEstimate};
 use crate::explain::Explanation;
 use crate::file::{File, Move};
 use crate::level::{FileId, Level};
 use crate::order::Order;
-use crate::outlook::{self, Outlook};
 use crate::reason::Reason;
 use crate::sample::{Sample, Traits};
 use crate::scales::{Scaled, Scales};
-use crate::seen::{Learning, Seen};
-use crate::wish::{View, Wish};
+use crate::stats::{FileStats, Learning};
+use crate::transition::{Transition, View};
 
-/// How much more a newcomer has to save than one whose room it takes.
+/// Factor by which a newcomer's score must exceed that of a file it displaces.
 const BEAT: f64 = 1.5;
 
-/// What is to be done now.
+/// A decision to carry out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Decision {
-    /// With that file.
+    /// The file.
     pub file: FileId,
-    /// Where it is.
+    /// Its level.
     pub from: Level,
-    /// Where it goes.
+    /// Its next level.
     pub to: Level,
-    /// Room that it has there: its log, or its chunks. None at [`Level::Pass`].
+    /// Bytes of device memory there, for the log or the chunks. Zero at [`Level::Pass`].
     pub room_bytes: u64,
-    /// Why.
+    /// The reason.
     pub why: Reason,
 }
 
-/// The policy. It knows no clock: whoever calls says what time it is, in nanoseconds that only grow.
+/// The policy. It has no clock: callers pass the time, in ns that only grow.
 #[derive(Debug)]
 pub struct Policy {
     config: Config,
@@ -43,17 +43,17 @@ pub struct Policy {
     migration: Migration,
 }
 
-/// One who wants to enter.
+/// A file that wants to enter a level.
 struct Newcomer {
     file: FileId,
     to: Level,
     why: Reason,
     score: f64,
-    /// Its writer has handed it over, or somebody ordered it: it is sure to come.
+    /// Its program has handed it over, or it was ordered: it is certain to move.
     is_sure: bool,
 }
 
-/// Room that is missing, and what is offered for it.
+/// Bytes missing, and the score offered for them.
 struct Wanted {
     room: Room,
     bytes: u64,
@@ -62,70 +62,70 @@ struct Wanted {
 }
 
 impl Policy {
-    /// A policy for that device.
+    /// A policy for this device.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let migration = Migration::new(&config);
         Self { config, files: BTreeMap::new(), scales: Scales::default(), migration }
     }
 
-    /// A file was opened first by anybody; its counters begin with nothing. `rule` is what is ordered of its path.
+    /// Adds a file that was just opened, with counters at zero. `rule` is the order of its path.
     pub fn open(&mut self, now_ns: u64, file: FileId, rule: Option<Order>) {
-        self.files.insert(file, File::new(now_ns, Seen::opened(now_ns), rule));
+        self.files.insert(file, File::new(now_ns, FileStats::opened(now_ns), rule));
     }
 
-    /// A file was found at a level when the daemon began anew, or when somebody used it again. Its counters go on from the first sample.
+    /// Adds a file found at a level, at the daemon's start or when it is used again. Its counters continue.
     pub fn adopt(&mut self, now_ns: u64, file: FileId, rule: Option<Order>, level: Level, room_bytes: u64) {
         self.files.insert(file, File::adopted(now_ns, level, room_bytes, rule));
     }
 
-    /// A file was closed by all, or is gone. What it had in device memory has been taken out.
+    /// Forgets a file that all programs have closed, or that is gone. It has left device memory.
     pub fn forget(&mut self, file: FileId) {
         self.files.remove(&file);
     }
 
-    /// Another order holds for the path of a file: rules have changed, or its name.
+    /// Changes the order of a file's path.
     pub fn rule(&mut self, file: FileId, rule: Option<Order>) {
         if let Some(file) = self.files.get_mut(&file) {
             file.rule = rule;
         }
     }
 
-    /// Gives an order by hand, or takes it back. Tells whether there is such a file.
+    /// Gives or ends an order by hand. `false` if the file is unknown.
     pub fn order(&mut self, file: FileId, order: Option<Order>) -> bool {
         let Some(file) = self.files.get_mut(&file) else { return false };
-        // Nothing has to be evicted from the lowest level.
+        // An eviction from PASS has nothing to do.
         file.order =
             order.filter(|order| *order != Order::Evict || file.level > Level::Pass || file.moving.is_some());
         true
     }
 
-    /// Takes in a sample of a file: of each at least once a second; ten times, for logs that begin to be absorbed at once.
+    /// Adds a sample of a file: at least once a second, or ten times to detect bursts.
     pub fn observe(&mut self, now_ns: u64, file: FileId, sample: &Sample) {
         let Some(file) = self.files.get_mut(&file) else { return };
         let level = file.moving.is_none().then_some(file.level);
         let learning = Learning { costs: &self.config.costs, all: &mut self.scales, level };
-        file.seen.observe(now_ns, sample, learning);
-        let outlook = outlook(&self.config, &self.scales, file);
-        file.streaks.judge(now_ns, file.level, &outlook);
+        file.stats.observe(now_ns, sample, learning);
+        let estimate = estimate(&self.config, &self.scales, file);
+        file.hysteresis.evaluate(now_ns, file.level, &estimate);
     }
 
-    /// What is to be done now. Each decision is answered by [`Policy::moved`] or [`Policy::failed`], once it is done or could not be.
+    /// Decides. Answer each decision by [`Policy::moved`] or [`Policy::failed`].
     pub fn decide(&mut self, now_ns: u64) -> Vec<Decision> {
         self.scales.fade(self.migration.tick(now_ns));
         let mut floor = self.floor();
         let mut decisions = Vec::new();
         let mut newcomers = Vec::new();
         for id in self.files.keys().copied().collect::<Vec<_>>() {
-            match self.wish(now_ns, id) {
-                Some(Wish::Enter { to, why, score }) => {
+            match self.transition(now_ns, id) {
+                Some(Transition::Enter { to, why, score }) => {
                     let is_sure = score.is_infinite() || self.is_asked_for(id);
                     newcomers.push(Newcomer { file: id, to, why, score, is_sure });
                 }
-                Some(Wish::Leave { to, why, must }) => {
+                Some(Transition::Leave { to, why, must }) => {
                     decisions.extend(self.leave(now_ns, &mut floor, id, (to, why), must));
                 }
-                Some(Wish::Stay(why)) => self.hold(id, why),
+                Some(Transition::Stay(why)) => self.hold(id, why),
                 None => {}
             }
         }
@@ -139,29 +139,29 @@ impl Policy {
         decisions
     }
 
-    /// A move was done: the file is where it was to go.
+    /// A move has ended.
     pub fn moved(&mut self, now_ns: u64, file: FileId) {
         if let Some(file) = self.files.get_mut(&file) {
             file.arrive(now_ns);
         }
     }
 
-    /// A move could not be done: the file is where it was. It is tried again, later each time.
+    /// A move has failed: the file stays. It is tried again, later each time.
     pub fn failed(&mut self, now_ns: u64, file: FileId) {
         if let Some(file) = self.files.get_mut(&file) {
             file.fail(now_ns);
         }
     }
 
-    /// A move has not begun and is not to: the file is where it was, its room is another's to take, and nothing has failed.
+    /// A move was not begun: the file stays, its bytes are free, and there is no backoff.
     pub fn withdraw(&mut self, file: FileId) {
         if let Some(file) = self.files.get_mut(&file) {
             file.moving = None;
         }
     }
 
-    /// A file is at the lowest level, decided or not: it got another name, say, or somebody took it down. It may be absorbed again at
-    /// once; from device memory somebody drove it who may do so again, so it comes back there later each time.
+    /// A file was demoted to PASS by something else than a decision. It may be absorbed again at once, but promoted to DAX later each time, as the
+    /// cause may return.
     pub fn left(&mut self, now_ns: u64, file: FileId, why: &'static str) {
         let Some(file) = self.files.get_mut(&file) else { return };
         match file.moving {
@@ -171,7 +171,7 @@ impl Policy {
         }
     }
 
-    /// Changes how much room a file has that needs more, or less, where it is. Tells whether it may: who may not is drained soon.
+    /// Changes the bytes that a file has at its level. `false` if they are not free: demote the file.
     #[must_use]
     pub fn resize(&mut self, file: FileId, room_bytes: u64) -> bool {
         let Some(room) = self.files.get(&file).and_then(|file| Room::of(file.level)) else { return false };
@@ -187,24 +187,24 @@ impl Policy {
         true
     }
 
-    /// Where a file is.
+    /// Level of a file.
     #[must_use]
     pub fn level(&self, file: FileId) -> Option<Level> {
         self.files.get(&file).map(|file| file.level)
     }
 
-    /// What is ordered of a file, by hand or for its path.
+    /// Order of a file.
     #[must_use]
     pub fn ordered(&self, file: FileId) -> Option<Order> {
         self.files.get(&file)?.ordered().map(|(order, _)| order)
     }
 
-    /// All files, and where they are.
+    /// All files with their levels.
     pub fn files(&self) -> impl Iterator<Item = (FileId, Level)> {
         self.files.iter().map(|(id, file)| (*id, file.level))
     }
 
-    /// How much of a room is used.
+    /// Use of a capacity.
     #[must_use]
     pub fn usage(&self, room: Room) -> Usage {
         let used_bytes =
@@ -212,34 +212,34 @@ impl Policy {
         Usage { used_bytes, budget_bytes: self.config.budget_bytes(room) }
     }
 
-    /// Why a file is where it is, and every number that led to it.
+    /// Explanation of a file's level.
     #[must_use]
     pub fn explain(&self, now_ns: u64, id: FileId) -> Option<Explanation> {
         let file = self.files.get(&id)?;
-        let outlook = outlook(&self.config, &self.scales, file);
+        let estimate = estimate(&self.config, &self.scales, file);
         let costs = scaled(&self.config, &self.scales, file);
-        Some(Explanation::new(now_ns, id, file, &outlook, &costs))
+        Some(Explanation::new(now_ns, id, file, &estimate, &costs))
     }
 
     fn is_asked_for(&self, id: FileId) -> bool {
-        self.files.get(&id).is_some_and(|file| file.seen.sample.traits.contains(Traits::ASKED))
+        self.files.get(&id).is_some_and(|file| file.stats.sample.traits.contains(Traits::ASKED))
     }
 
-    fn wish(&self, now_ns: u64, id: FileId) -> Option<Wish> {
+    fn transition(&self, now_ns: u64, id: FileId) -> Option<Transition> {
         let file = self.files.get(&id)?;
-        Some(self.view(now_ns, file, |view| view.wish()))
+        Some(self.view(now_ns, file, |view| view.transition()))
     }
 
     fn view<T>(&self, now_ns: u64, file: &File, look: impl FnOnce(&View<'_>) -> T) -> T {
         let costs = scaled(&self.config, &self.scales, file);
-        let outlook = outlook(&self.config, &self.scales, file);
-        // As if one such came each second: how often one does is not known yet.
-        let burst = file.seen.burst.map(|burst| Rates::of(burst.counts, burst.in_ns.max(FAST_NS)));
-        let burst_saves_ns = burst.map(|rates| outlook::burst_saves_ns(&costs, &rates));
-        look(&View { now_ns, file, outlook: &outlook, burst_saves_ns })
+        let estimate = estimate(&self.config, &self.scales, file);
+        // Assumes one such burst each second: the rate is not known yet.
+        let burst = file.stats.burst.map(|burst| Rates::of(burst.counts, burst.in_ns.max(FAST_NS)));
+        let burst_saves_ns = burst.map(|rates| estimate::burst_saves_ns(&costs, &rates));
+        look(&View { now_ns, file, estimate: &estimate, burst_saves_ns })
     }
 
-    /// Room as decisions begin.
+    /// Free bytes before decisions.
     fn floor(&self) -> Floor {
         let mut floor = Floor::new(|room| self.usage(room));
         for file in self.files.values().filter(|file| file.moving.is_some()) {
@@ -256,7 +256,7 @@ impl Policy {
         }
     }
 
-    /// Has a file leave its level, unless it is being written, or enough is being moved.
+    /// Decides a demotion, unless the file is being written or moves are capped.
     fn leave(
         &mut self,
         now_ns: u64,
@@ -266,7 +266,7 @@ impl Policy {
         must: bool,
     ) -> Option<Decision> {
         let file = self.files.get_mut(&id)?;
-        if file.seen.sample.writes_in_flight > 0 {
+        if file.stats.sample.writes_in_flight > 0 {
             file.held = Some(Reason::InFlight { to });
             return None;
         }
@@ -276,8 +276,8 @@ impl Policy {
             file.held = Some(Reason::MovesAreCapped { bytes, wait_ns });
             return None;
         }
-        let outlook = outlook(&self.config, &self.scales, file);
-        let wanted = if to == Level::Absorb { outlook.absorb.room_bytes } else { 0 };
+        let estimate = estimate(&self.config, &self.scales, file);
+        let wanted = if to == Level::Absorb { estimate.absorb.room_bytes } else { 0 };
         let fits = to == Level::Pass || floor.take(Room::Log, wanted);
         let (to, room_bytes) = if fits { (to, wanted) } else { (Level::Pass, 0) };
         if let Some(room) = Room::of(from) {
@@ -288,12 +288,12 @@ impl Policy {
         Some(Decision { file: id, from, to, room_bytes, why })
     }
 
-    /// Lets a file in, or has others make room for it, or says why not.
+    /// Decides a promotion, displaces others for it, or sets the reason against it.
     fn admit(&mut self, now_ns: u64, floor: &mut Floor, new: &Newcomer, decisions: &mut Vec<Decision>) {
         let Some(file) = self.files.get(&new.file) else { return };
         let Some(room) = Room::of(new.to) else { return };
-        let outlook = outlook(&self.config, &self.scales, file);
-        let needs_bytes = outlook.of(new.to).room_bytes;
+        let estimate = estimate(&self.config, &self.scales, file);
+        let needs_bytes = estimate.of(new.to).room_bytes;
         let most_bytes = self.config.budget_bytes(room);
         if needs_bytes > most_bytes {
             return self.hold(new.file, Reason::TooLarge { room, needs_bytes, most_bytes });
@@ -308,7 +308,7 @@ impl Policy {
                 room,
                 bytes: wanted,
                 score: new.score,
-                move_score: outlook.of(new.to).score_of_move(),
+                move_score: estimate.of(new.to).score_of_move(),
             };
             match self.victims(now_ns, &wanted) {
                 Ok(victims) => self.displace(now_ns, floor, new, victims, decisions),
@@ -331,7 +331,7 @@ impl Policy {
         (room, room_bytes): (Room, u64),
     ) -> Option<Decision> {
         let file = self.files.get_mut(&new.file)?;
-        let bytes = if room == Room::Pinned { room_bytes.min(file.seen.sample.size_bytes) } else { 0 };
+        let bytes = if room == Room::Pinned { room_bytes.min(file.stats.sample.size_bytes) } else { 0 };
         let wait_ns = self.migration.wait_ns(bytes);
         if wait_ns > 0 {
             floor.keep(room, room_bytes);
@@ -348,16 +348,16 @@ impl Policy {
         Some(Decision { file: new.file, from, to: new.to, room_bytes, why: new.why })
     }
 
-    /// Who could leave that room, logs that have stopped first and then the worst; or what the score would have to be.
+    /// Files to displace, stopped logs first and then the worst; or the score needed.
     fn victims(&self, now_ns: u64, wanted: &Wanted) -> Result<Vec<(FileId, f64)>, f64> {
         let mut residents: Vec<_> =
             self.files.iter().filter(|(_, file)| may_leave(now_ns, wanted.room, file)).collect();
         let score_of = |file: &File| {
-            // A home is filled and drained by every move: there pauses are part of the score.
-            if wanted.room == Room::Log && file.seen.has_stopped() {
+            // Moves of resident files cost: for them pauses are part of the score.
+            if wanted.room == Room::Log && file.stats.has_stopped() {
                 return f64::NEG_INFINITY;
             }
-            outlook(&self.config, &self.scales, file).of(file.level).score_of_resident(file.room_bytes)
+            estimate(&self.config, &self.scales, file).of(file.level).score_of_resident(file.room_bytes)
         };
         residents.sort_by(|(a_id, a), (b_id, b)| score_of(a).total_cmp(&score_of(b)).then(a_id.cmp(b_id)));
         let mut found_bytes: u64 = 0;
@@ -389,7 +389,7 @@ impl Policy {
             let Some(file) = self.files.get(&victim) else { continue };
             let to = self.view(now_ns, file, |view| view.fallback());
             let why = match score {
-                f64::NEG_INFINITY => Reason::Stopped { by: new.file, for_ns: file.seen.idle_ns() },
+                f64::NEG_INFINITY => Reason::Stopped { by: new.file, for_ns: file.stats.idle_ns() },
                 score => Reason::Displaced { by: new.file, score, by_score: new.score },
             };
             decisions.extend(self.leave(now_ns, floor, victim, (to, why), false));
@@ -397,24 +397,24 @@ impl Policy {
     }
 }
 
-/// Whether a file may have to leave for another.
+/// Whether a file may be displaced.
 fn may_leave(now_ns: u64, room: Room, file: &File) -> bool {
     Room::of(file.level) == Some(room)
         && file.moving.is_none()
         && !file.is_pinned()
         && file.stay_left_ns(now_ns) == 0
-        && file.seen.sample.writes_in_flight == 0
+        && file.stats.sample.writes_in_flight == 0
 }
 
-/// What has to be moved when a file leaves.
+/// Bytes moved when a file leaves.
 fn drained_bytes(file: &File) -> u64 {
     if file.level == Level::Dax { file.room_bytes } else { 0 }
 }
 
 fn scaled<'a>(config: &'a Config, all: &'a Scales, file: &'a File) -> Scaled<'a> {
-    Scaled { costs: &config.costs, own: &file.seen.scales, all }
+    Scaled { costs: &config.costs, own: &file.stats.scales, all }
 }
 
-fn outlook(config: &Config, all: &Scales, file: &File) -> Outlook {
-    Outlook::new(config, &scaled(config, all, file), &file.seen.averages, &file.seen.sample)
+fn estimate(config: &Config, all: &Scales, file: &File) -> CostEstimate {
+    CostEstimate::new(config, &scaled(config, all, file), &file.stats.averages, &file.stats.sample)
 }

@@ -1,19 +1,19 @@
-//! Why a file is where it is, or is not where it would like to be: each in one sentence, with the numbers that led to it.
+//! Reasons of the policy: one sentence each, with figures.
 
 use std::fmt;
 
 use crate::budget::Room;
-use crate::ceiling::Ceiling;
+use crate::cap::Cap;
 use crate::level::{FileId, Level};
 use crate::order::Order;
 use crate::units::{Bytes, Ns};
 
-/// Calls whose slowest hundredth is looked at.
+/// Calls whose 99th percentile is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
     /// Reads.
     Reads,
-    /// Writes with the syncs behind them: what a slower write costs, a faster sync may give back.
+    /// Writes with the syncs that follow: a faster sync may outweigh a slower write.
     Commits,
 }
 
@@ -26,170 +26,170 @@ impl fmt::Display for Tail {
     }
 }
 
-/// Why. Times per second are nanoseconds in each second; scores are those for each MiB of room.
+/// A reason. Times are in ns of each second, scores in ns for each MiB.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reason {
-    /// It was opened, and not judged yet.
+    /// Opened, and not evaluated yet.
     New,
-    /// It was at that level when the daemon began anew.
+    /// At that level since the daemon's start.
     Adopted,
-    /// A log that has just begun to sync.
+    /// A new log with a burst of syncs.
     FastStart {
-        /// So many syncs
+        /// Syncs,
         syncs: u64,
-        /// in that time.
+        /// in this time.
         in_ns: u64,
     },
     /// It saves more than its moves cost.
     Pays {
         /// Over the next lower level, by the lower of both averages.
         saves_ns: f64,
-        /// What is wanted.
+        /// Saving needed.
         needs_ns: f64,
     },
-    /// It did, for less than it takes to be believed.
+    /// It pays, but not for long enough yet.
     Settling {
         /// Windows in a row.
         windows: u32,
-        /// As many are wanted.
+        /// Windows needed.
         of: u32,
     },
-    /// It would pay if it went on as it did.
+    /// It would pay, but is not in use.
     Idle {
-        /// It was not used for so long.
+        /// Nanoseconds since its last use.
         for_ns: u64,
     },
     /// It saves less than its moves would cost.
     TooLittle {
         /// By the lower of both averages.
         saves_ns: f64,
-        /// What is wanted.
+        /// Saving needed.
         needs_ns: f64,
     },
-    /// Nothing that it does would be faster.
+    /// No other level is faster.
     NothingToSave,
-    /// So much is written between two syncs that logging costs more than syncing.
+    /// It writes so much between two syncs that logging costs more than a real sync.
     LongBetweenSyncs {
-        /// Written between two syncs.
+        /// Bytes between two syncs.
         bytes: f64,
-        /// Logging these.
+        /// Time to log them.
         log_ns: f64,
-        /// Syncing these.
+        /// Time of a real sync.
         sync_ns: f64,
     },
-    /// What it saved is long over.
+    /// It no longer saves enough.
     Cold {
         /// By the higher of both averages.
         saves_ns: f64,
-        /// What would have kept it.
+        /// Saving that would keep it.
         keeps_ns: f64,
     },
-    /// Its level costs more than the next lower one.
+    /// Its level costs more than the one below.
     CostsMore {
-        /// So much more.
+        /// Additional cost.
         more_ns: f64,
     },
-    /// The slowest hundredth of its calls is slower than it would be below.
+    /// The 99th percentile of its calls is worse than below.
     SlowTail {
-        /// Which calls.
+        /// The calls.
         tail: Tail,
-        /// At its level, at least.
+        /// Lower bound at its level.
         level_ns: f64,
-        /// Below, at most.
+        /// Upper bound below.
         lower_ns: f64,
     },
-    /// It was slower there, or could not be moved there, and is tried again later.
+    /// Backing off, after a loss or a failed move.
     BackingOff {
         /// Time left.
         left_ns: u64,
-        /// How often that was.
+        /// Losses and failures.
         strikes: u32,
     },
-    /// It has not been at its level for long.
+    /// Moved recently.
     Stay {
         /// Time left.
         left_ns: u64,
     },
-    /// It is being written.
+    /// Being written.
     InFlight {
-        /// Where it would go.
+        /// Next level.
         to: Level,
     },
-    /// It is on its way.
+    /// Being moved.
     Moving {
-        /// Where it goes.
+        /// Next level.
         to: Level,
     },
-    /// All room is taken by files that save more.
+    /// Device memory is full of files that save more.
     NoRoom {
-        /// Which room.
+        /// Capacity.
         room: Room,
-        /// What it needs.
+        /// Bytes needed.
         needs_bytes: u64,
-        /// What is free.
+        /// Bytes free.
         free_bytes: u64,
-        /// What it saves, for each MiB.
+        /// Its score.
         score: f64,
-        /// What it would have to save.
+        /// Score needed.
         to_beat: f64,
     },
-    /// There never is as much room.
+    /// Larger than the capacity allows.
     TooLarge {
-        /// Which room.
+        /// Capacity.
         room: Room,
-        /// What it needs.
+        /// Bytes needed.
         needs_bytes: u64,
-        /// What one file may have.
+        /// Bytes that one file may have.
         most_bytes: u64,
     },
-    /// Others are leaving for it.
+    /// Waiting for displaced files to leave.
     WaitsForRoom {
-        /// Which room.
+        /// Capacity.
         room: Room,
-        /// What it needs.
+        /// Bytes needed.
         needs_bytes: u64,
     },
-    /// Enough is being moved.
+    /// Moves are capped.
     MovesAreCapped {
-        /// What would be moved.
+        /// Bytes to be moved.
         bytes: u64,
-        /// When it can be.
+        /// Wait in ns.
         wait_ns: u64,
     },
-    /// Its room went to another.
+    /// Displaced by another file.
     Displaced {
-        /// To that one.
+        /// The other file.
         by: FileId,
-        /// What this saved, for each MiB.
+        /// Its score.
         score: f64,
-        /// What that saves.
+        /// The other file's score.
         by_score: f64,
     },
-    /// Its room went to another, as nobody used it any more.
+    /// Displaced while not in use.
     Stopped {
-        /// To that one.
+        /// The other file.
         by: FileId,
-        /// It was not used for so long.
+        /// Nanoseconds since its last use.
         for_ns: u64,
     },
-    /// It needs more room than it could be given.
+    /// It needs more bytes than it can have.
     Outgrown {
-        /// What it needs.
+        /// Bytes needed.
         needs_bytes: u64,
-        /// What it has.
+        /// Bytes it has.
         has_bytes: u64,
     },
-    /// No higher level is open to it.
-    Ceiling(Ceiling),
-    /// Somebody said so.
+    /// Capped.
+    Cap(Cap),
+    /// Ordered by a user.
     Ordered(Order),
-    /// A rule for its path says so.
+    /// Ordered by a rule.
     Ruled(Order),
-    /// It was taken down, by whoever had to, for what this says.
+    /// Demoted by the daemon or a program, for this reason.
     TakenDown(&'static str),
-    /// A move could not be done.
+    /// A move failed.
     MoveFailed {
-        /// Where it should have gone.
+        /// Level of the move.
         to: Level,
     },
 }
@@ -212,7 +212,7 @@ impl fmt::Display for Reason {
                 )
             }
             Settling { windows, of } => write!(f, "it paid in {windows} of {of} windows in a row"),
-            Idle { for_ns } => write!(f, "nobody has used it for {}", Ns(for_ns as f64)),
+            Idle { for_ns } => write!(f, "no program has used it for {}", Ns(for_ns as f64)),
             TooLittle { saves_ns, .. } if saves_ns < 0.0 => {
                 write!(f, "it would take {} a second more", Ns(-saves_ns))
             }
@@ -274,7 +274,7 @@ impl fmt::Display for Reason {
                 write!(f, "{by} saves {} a second for each MiB, and this saved {}", Ns(by_score), Ns(score))
             }
             Stopped { by, for_ns } => {
-                write!(f, "nobody had used it for {}, and {by} wants its room", Ns(for_ns as f64))
+                write!(f, "no program had used it for {}, and {by} wants its room", Ns(for_ns as f64))
             }
             Outgrown { needs_bytes, has_bytes } => write!(
                 f,
@@ -282,7 +282,7 @@ impl fmt::Display for Reason {
                 Bytes(needs_bytes as f64),
                 Bytes(has_bytes as f64)
             ),
-            Ceiling(ceiling) => write!(f, "{ceiling}"),
+            Cap(cap) => write!(f, "{cap}"),
             Ordered(order) => write!(f, "it was {order} by hand"),
             Ruled(order) => write!(f, "files of its path are {order}"),
             TakenDown(why) => write!(f, "{why}"),

@@ -1,4 +1,4 @@
-//! Orders by path: `never /var/lib/app/**`, one a line.
+//! Rules: orders by path, one a line, such as `never /var/lib/app/**`.
 
 use std::error::Error;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::level::Level;
 use crate::order::Order;
 
-/// What a part of a pattern stands for.
+/// An element of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Piece {
     /// This byte.
@@ -20,7 +20,7 @@ enum Piece {
     Across,
 }
 
-/// An order for all files whose path is like a pattern.
+/// An order for all files whose paths match a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     order: Order,
@@ -28,7 +28,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// `pattern` is a whole path, in which `?` is one byte and `*` any number within a folder; `**` goes across folders.
+    /// `pattern` is a whole path: `?` matches a byte, `*` any bytes within a folder, `**` across folders.
     #[must_use]
     pub fn new(order: Order, pattern: &str) -> Self {
         let mut pieces = Vec::new();
@@ -46,7 +46,7 @@ impl Rule {
         Self { order, pattern: pieces }
     }
 
-    /// Whether it is about that path.
+    /// Whether a path matches.
     #[must_use]
     pub fn is_about(&self, path: &Path) -> bool {
         // reached[n]: the bytes so far are like the first n pieces.
@@ -69,7 +69,7 @@ impl Rule {
         reached.last() == Some(&true)
     }
 
-    /// Stars stand for nothing, too.
+    /// A star matches nothing, too.
     fn pass_empty(&self, reached: &mut [bool]) {
         for (at, piece) in self.pattern.iter().enumerate() {
             reached[at + 1] |= reached[at] && matches!(piece, Piece::Within | Piece::Across);
@@ -77,16 +77,16 @@ impl Rule {
     }
 }
 
-/// Rules in order: the first that is about a path holds.
+/// Rules in order: the first that matches a path holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rules(Vec<Rule>);
 
-/// A line that is no rule.
+/// A line that is not a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleError {
     /// Its number, from 1.
     pub line: usize,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
@@ -99,16 +99,16 @@ impl fmt::Display for RuleError {
 impl Error for RuleError {}
 
 impl Rules {
-    /// These, the first before the others.
+    /// These rules before `others`.
     #[must_use]
     pub const fn new(rules: Vec<Rule>) -> Self {
         Self(rules)
     }
 
-    /// One rule a line: `never`, `absorb` or `dax`, and a pattern. Empty lines and what begins with `#` are passed over.
+    /// Parses one rule a line: `never`, `absorb` or `dax`, and a pattern. Empty lines and those beginning with `#` are skipped.
     ///
     /// # Errors
-    /// The first line that is something else.
+    /// The first invalid line.
     pub fn parse(text: &str) -> Result<Self, RuleError> {
         let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
         let rules = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
@@ -124,7 +124,7 @@ impl Rules {
         self.0.is_empty()
     }
 
-    /// What is ordered of that path.
+    /// The order of a path.
     #[must_use]
     pub fn order(&self, path: &Path) -> Option<Order> {
         self.0.iter().find(|rule| rule.is_about(path)).map(|rule| rule.order)

@@ -1,10 +1,10 @@
-//! What is counted of a file: by every client in shared memory, since the file was opened.
+//! Samples: what clients count and time of a file in shared memory.
 
 use std::ops::{Index, IndexMut};
 
 use bitflags::bitflags;
 
-use crate::ceiling::Ceiling;
+use crate::cap::Cap;
 use crate::histogram::Histogram;
 
 /// A kind of call.
@@ -27,22 +27,22 @@ impl Call {
     }
 }
 
-/// Calls and bytes.
+/// Counts of calls and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Read calls.
+    /// Reading calls.
     pub reads: u64,
-    /// What they read.
+    /// Bytes read.
     pub read_bytes: u64,
-    /// Write calls.
+    /// Writing calls.
     pub writes: u64,
-    /// What they wrote.
+    /// Bytes written.
     pub written_bytes: u64,
     /// Syncs.
     pub syncs: u64,
 }
 
-/// Times of each kind of call. Not every call has to be timed.
+/// Times of each kind of call. Calls are sampled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Timings([Histogram; 3]);
 
@@ -64,39 +64,37 @@ bitflags! {
     /// How a file is used.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub struct Traits: u8 {
-        /// It is written at its end alone, or was opened with O_APPEND.
+        /// Written at its end only, or opened with O_APPEND.
         const APPEND = 1;
         /// It was opened with O_TRUNC.
         const TRUNCATED = 2;
-        /// It was created by who writes it: the next file of a log that begins a new one now and then.
+        /// Created by its writer, like the next segment of a log.
         const CREATED = 4;
-        /// Its writer has it open and asks for a log just now: whatever file it is, three syncs in a burst are enough.
+        /// Its writer asks to have it absorbed: three syncs in a burst suffice, whatever the file.
         const ASKED = 8;
     }
 }
 
-/// A file as of now. Counters only grow; who counts may be anybody's process, so nothing here is believed to be sane.
+/// The current state of a file. Counters only grow; clients may spoil them, so nothing is trusted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// What was called.
+    /// Calls counted.
     pub counts: Counts,
-    /// What took the lower way: at [`crate::Level::Pass`] every sync, and reads and writes now and then; at other levels the one
-    /// in [`crate::SHADOW_ONE_IN`]. Of a shadowed sync, the one before was a real one too, and is not timed here: so
-    /// it has its own bytes to bring down, and not those of a thousand others.
+    /// Times below: at [`crate::Level::Pass`] every sync and some reads and writes, at other levels shadow syncs, one in [`crate::SHADOW_ONE_IN`]. The
+    /// real sync before a shadow sync is not timed here, so that the latter writes back its own bytes only.
     pub lower: Timings,
-    /// What its level took. At [`crate::Level::Absorb`] a write is timed for what absorbing adds to it, and a sync as a whole,
-    /// a real one included; at [`crate::Level::Dax`] each call as a whole.
+    /// Times at its level: at [`crate::Level::Absorb`] what ABSORB adds to a write, and whole syncs, also real ones; at [`crate::Level::Dax`] whole calls.
     pub level: Timings,
-    /// Its size.
+    /// Its size in bytes.
     pub size_bytes: u64,
-    /// Bytes of the chunks in use, if they are counted; the whole file if not.
+    /// Bytes of the chunks in use, if counted; otherwise the whole file counts.
     pub hot_bytes: Option<u64>,
-    /// Writes that have begun and not ended.
+    /// Writes in flight.
     pub writes_in_flight: u32,
     /// How it is used.
     pub traits: Traits,
-    /// What keeps it from a level.
-    pub ceiling: Option<Ceiling>,
-    /// The time in which its last three syncs were, where clients keep that: so a log that begins is seen between two samples.
+    /// Its cap.
+    pub cap: Option<Cap>,
+    /// Time in which its last three syncs began, if known: shows a burst between two samples.
     pub three_syncs_in_ns: Option<u64>,
 }

@@ -1,34 +1,33 @@
-//! How far measured times are from what was taken for true: of one file, and of all together.
+//! Scales: measured times relative to the assumed ones, of a file and of all files.
 
 use crate::cost::Costs;
 use crate::histogram::Histogram;
 use crate::level::Level;
 use crate::sample::Call;
 
-/// Timed calls without which a mean means nothing.
+/// Least timed calls for a mean.
 const ENOUGH: f64 = 8.0;
 
-/// Timed syncs below that are enough: a log that begins has had as many behind its first, and they tell a disk from a file system
-/// that syncs for nothing.
+/// Least timed real syncs: two distinguish a disk from a file system whose syncs are free.
 const ENOUGH_SYNCS_BELOW: f64 = 2.0;
 
-/// Timed calls after which a new one counts one part in as many.
+/// Calls of the moving average.
 const REMEMBERED: f64 = 512.0;
 
-/// After ten minutes without a timed call, nothing is known any more.
-const FADING_NS: f64 = 150e9;
+/// Decay of what is known of a level: none is left after 10 min without a timed call.
+const DECAY_NS: f64 = 150e9;
 
-/// How far from true a cost may be thought to be: a client's counters say anything.
+/// Largest factor accepted, as clients may spoil counters.
 const FURTHEST: f64 = 10_000.0;
 
-/// Measured time in units of the expected.
+/// Measured time in units of the assumed.
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     ratio: f64,
     calls: f64,
 }
 
-/// The scale of each kind of call at each level.
+/// Scales by kind of call and level.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scales([[Scale; 3]; 3]);
 
@@ -39,7 +38,7 @@ impl Default for Scales {
 }
 
 impl Scales {
-    /// Takes in what was timed, of calls that had `bytes_a_call`.
+    /// Adds timed calls of `bytes_a_call` bytes.
     pub(crate) fn learn(
         &mut self,
         costs: &Costs,
@@ -59,10 +58,10 @@ impl Scales {
         scale.ratio += (ratio - scale.ratio) * (calls / scale.calls).min(1.0);
     }
 
-    /// Forgets slowly what levels above the kernel's took: who left one because it was slow learns in some minutes whether it is yet.
-    /// What the kernel takes is timed too seldom elsewhere to be forgotten.
+    /// Decays the scales of ABSORB and DAX, so that a file that left a slow level learns whether it still is. Those of PASS stay, as few calls are
+    /// timed there.
     pub(crate) fn fade(&mut self, in_ns: u64) {
-        let left = FADING_NS / (FADING_NS + in_ns as f64);
+        let left = DECAY_NS / (DECAY_NS + in_ns as f64);
         for scale in self.0.iter_mut().skip(1).flatten() {
             scale.calls *= left;
         }
@@ -81,7 +80,7 @@ const fn enough(level: Level, call: Call) -> f64 {
     }
 }
 
-/// Costs as measured: of the file itself, else of all files, else as was taken for true.
+/// Measured costs: the file's own, else those of all files, else assumed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scaled<'a> {
     pub(crate) costs: &'a Costs,
@@ -90,7 +89,7 @@ pub(crate) struct Scaled<'a> {
 }
 
 impl Scaled<'_> {
-    /// What so many calls with so many bytes take.
+    /// Time of so many calls with so many bytes.
     pub(crate) fn of(&self, level: Level, call: Call, calls: f64, bytes: f64) -> f64 {
         self.costs.level(level).call(call).of(calls, bytes) * self.scale(level, call)
     }
@@ -99,12 +98,12 @@ impl Scaled<'_> {
         self.own.known(level, call).or_else(|| self.all.known(level, call)).unwrap_or(1.0)
     }
 
-    /// A sync below, and a sync at a level.
+    /// Time of a sync at a level.
     pub(crate) fn sync_ns(&self, level: Level) -> f64 {
         self.of(level, Call::Sync, 1.0, 0.0)
     }
 
-    /// Whether that was measured by the file, by others, or by nobody.
+    /// Source of that figure.
     pub(crate) fn known_from(&self, level: Level, call: Call) -> &'static str {
         match (self.own.known(level, call), self.all.known(level, call)) {
             (Some(_), _) => "measured",

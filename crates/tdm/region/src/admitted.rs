@@ -1,5 +1,4 @@
-//! Pinning by software, for caches that pin nothing: what is admitted stays below the cache's room, and what the device let go of
-//! all the same is brought again.
+//! Pinning in software, for devices without pins: what is admitted stays within the cache's size, and evicted pages are loaded again.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,23 +6,22 @@ use std::ops::Range;
 use crate::error::RegionError;
 use crate::region::{DeviceRegion, Ticket};
 
-/// The part of the cache that is never admitted: for what is touched without, and for a device that counts differently.
+/// Share of the cache that is never admitted: for other touches, and for a device that counts differently.
 const MARGIN_PART: u64 = 10;
 
-/// Ranges of one region that are to stay resident.
+/// Ranges of one region that should stay resident.
 ///
-/// A cache that goes by what was used last keeps them as long as all that is touched fits. Where it does not, whoever keeps this
-/// asks again and again ([`Admitted::keep`]); between two times, a touch of them may wait.
+/// An LRU cache keeps them while everything touched fits. Otherwise the owner calls [`Admitted::keep`] repeatedly; in between a touch may wait.
 #[derive(Debug)]
 pub struct Admitted {
     budget_bytes: u64,
     admitted_bytes: u64,
-    /// Ends of ranges by their starts.
+    /// Ranges: end by start.
     ranges: BTreeMap<u64, u64>,
 }
 
 impl Admitted {
-    /// Nothing yet, of this region.
+    /// No ranges.
     #[must_use]
     pub fn of(region: &dyn DeviceRegion) -> Self {
         let room = region.stats().cache_bytes;
@@ -37,16 +35,16 @@ impl Admitted {
         self.budget_bytes
     }
 
-    /// Bytes that are.
+    /// Bytes admitted.
     #[must_use]
     pub const fn admitted_bytes(&self) -> u64 {
         self.admitted_bytes
     }
 
-    /// Admits a range and has it brought. It is not to be touched before the ticket's time.
+    /// Admits a range and loads it. Do not touch it before the ticket's end.
     ///
     /// # Errors
-    /// [`RegionError::NotAdmitted`] where there is no room, or for a range of which some is admitted; as
+    /// [`RegionError::NotAdmitted`] if it does not fit or overlaps another range; as
     /// [`DeviceRegion::prefetch`].
     pub fn admit(&mut self, region: &dyn DeviceRegion, range: Range<u64>) -> Result<Ticket, RegionError> {
         let (start, end) = (range.start, range.end);
@@ -66,14 +64,14 @@ impl Admitted {
         Ok(ticket)
     }
 
-    /// Takes back what was admitted from `start` on; `false` where nothing was.
+    /// Releases the range at `start`. `false` if there is none.
     pub fn release(&mut self, start: u64) -> bool {
         let end = self.ranges.remove(&start);
         self.admitted_bytes -= end.map_or(0, |end| end - start);
         end.is_some()
     }
 
-    /// Has what is absent of all ranges brought again; how many bytes that were, and when all is there.
+    /// Loads absent pages of all ranges; returns their bytes and the end.
     ///
     /// # Errors
     /// As [`DeviceRegion::prefetch`].

@@ -1,7 +1,7 @@
-//! The DRAM cache of a modelled hybrid SSD: least recently used pages make room, dirty ones are written to the drive behind.
+//! The DRAM cache of a modelled hybrid SSD: LRU; dirty pages are written to the drive.
 //!
-//! It belongs to the process that owns the device. Others touch pages by the [board](Board), and what they bring there without it
-//! is found and charged with the next thing it does.
+//! It belongs to the device's owner. Other processes touch pages through the [page table](PageTable); pages that they load are found and charged
+//! with the owner's next operation.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
@@ -11,31 +11,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use byway_flash::FlashError;
 
-use crate::board::Board;
 use crate::drive::Drive;
+use crate::page_table::PageTable;
 use crate::region::{RegionStats, Residency};
 
-/// The part of the cache that is never pinned, so that what is not pinned can be touched at all.
+/// Share of the cache that is never pinned, so that other pages can be touched.
 const UNPINNED_PART: u64 = 16;
 
 /// The cache of one device.
 pub(crate) struct Cache {
-    board: Arc<Board>,
+    page_table: Arc<PageTable>,
     page_bytes: u64,
     capacity_pages: u64,
     state: Mutex<State>,
 }
 
-/// Where a page is.
+/// State of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// On the drive alone.
+    /// On the drive only.
     Absent,
-    /// On its way, and when it is there.
+    /// Being loaded, until this time.
     Coming(u64),
-    /// In the cache and in the order, with this stamp.
+    /// Resident and in LRU order, with this stamp.
     Ordered(u64),
-    /// In the cache, and left out of the order as it is pinned.
+    /// Resident and pinned, outside the LRU order.
     Parked,
 }
 
@@ -47,11 +47,11 @@ impl Place {
 
 struct State {
     drive: Drive,
-    /// Pages of the cache, by when they were last touched as far as is known. What does not agree with `places` is outdated.
+    /// Resident pages by their last known touch. Entries that differ from `places` are outdated.
     order: BinaryHeap<Reverse<(u64, u64)>>,
     places: Vec<Place>,
     held_pages: u64,
-    /// Pages on their way, by when they are there.
+    /// Pages being loaded, by end.
     arrivals: BTreeSet<(u64, u64)>,
     pins: HashMap<u64, u32>,
     foreign_seen: u64,
@@ -64,7 +64,7 @@ struct State {
 impl Cache {
     /// An empty cache of `capacity_bytes` in front of a drive, for a device of `pages` pages.
     pub(crate) fn new(
-        board: Arc<Board>,
+        page_table: Arc<PageTable>,
         drive: Drive,
         pages: u64,
         page_bytes: u64,
@@ -84,12 +84,12 @@ impl Cache {
             stored_pages: 0,
         };
         let capacity_pages = (capacity_bytes / page_bytes).max(1);
-        Self { board, page_bytes, capacity_pages, state: Mutex::new(state) }
+        Self { page_table, page_bytes, capacity_pages, state: Mutex::new(state) }
     }
 
     fn lock(&self, now_ps: u64) -> Result<MutexGuard<'_, State>, FlashError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.settle(&self.board, now_ps);
+        state.settle(&self.page_table, now_ps);
         self.adopt(&mut state, now_ps)?;
         Ok(state)
     }
@@ -103,16 +103,16 @@ impl Cache {
         pages.start * units..pages.end * units
     }
 
-    /// Takes in what other processes brought.
+    /// Adopts pages that other processes loaded.
     fn adopt(&self, state: &mut State, now_ps: u64) -> Result<(), FlashError> {
-        let foreign = self.board.foreign();
+        let foreign = self.page_table.foreign();
         if foreign == state.foreign_seen {
             return Ok(());
         }
         state.foreign_seen = foreign;
         for page in 0..state.places.len() as u64 {
-            if self.board.is_resident(page) && !state.place(page).is_held() {
-                state.hold(page, self.board.stamp(page));
+            if self.page_table.is_resident(page) && !state.place(page).is_held() {
+                state.hold(page, self.page_table.stamp(page));
                 self.fetch(state, page..page + 1, now_ps)?;
             }
         }
@@ -126,32 +126,31 @@ impl Cache {
         state.drive.fetch(self.units(pages), at_ps)
     }
 
-    /// Lets go of pages until there is room for so many; when the drive has taken those that were written.
+    /// Evicts pages until so many fit; returns when the drive has taken the dirty ones.
     fn make_room(&self, state: &mut State, pages: u64, at_ps: u64) -> Result<u64, FlashError> {
         let mut at_ps = at_ps;
         while state.held_pages + state.arrivals.len() as u64 + pages > self.capacity_pages {
-            let Some(page) = state.oldest(&self.board) else { break };
-            at_ps = self.let_go(state, page, at_ps)?;
+            let Some(page) = state.oldest(&self.page_table) else { break };
+            at_ps = self.evict_page(state, page, at_ps)?;
         }
         Ok(at_ps)
     }
 
-    fn let_go(&self, state: &mut State, page: u64, at_ps: u64) -> Result<u64, FlashError> {
+    fn evict_page(&self, state: &mut State, page: u64, at_ps: u64) -> Result<u64, FlashError> {
         state.set_place(page, Place::Absent);
         state.evictions += 1;
-        if !self.board.let_go(page).was_dirty {
+        if !self.page_table.evict(page).was_dirty {
             return Ok(at_ps);
         }
         state.stored_pages += 1;
         state.drive.store(self.units(page..page + 1), at_ps)
     }
 
-    /// Brings a page that somebody waits for; when it is there. A drive that fails is told of by the next prefetch: here nobody
-    /// could be.
+    /// Loads a page for a waiting thread; returns when it is resident. A failure of the drive is reported by the next prefetch.
     pub(crate) fn bring_now(&self, page: u64, now_ps: u64) -> u64 {
         let Ok(mut state) = self.lock(now_ps) else { return now_ps };
         if let Place::Coming(ready_ps) = state.place(page) {
-            state.arrive(&self.board, page);
+            state.arrive(&self.page_table, page);
             return ready_ps;
         }
         if state.place(page).is_held() {
@@ -160,11 +159,11 @@ impl Cache {
         let brought = self
             .make_room(&mut state, 1, now_ps)
             .and_then(|at_ps| self.fetch(&mut state, page..page + 1, at_ps));
-        state.arrive(&self.board, page);
+        state.arrive(&self.page_table, page);
         brought.unwrap_or(now_ps)
     }
 
-    /// Has absent pages of a range brought; when the last is there.
+    /// Loads absent pages of a range; returns the end.
     pub(crate) fn prefetch(&self, range: &Range<u64>, now_ps: u64) -> Result<u64, FlashError> {
         let mut state = self.lock(now_ps)?;
         let pages = self.pages(range);
@@ -184,13 +183,13 @@ impl Cache {
             ready_ps = ready_ps.max(done_ps);
             page += run;
         }
-        state.settle(&self.board, now_ps);
+        state.settle(&self.page_table, now_ps);
         Ok(ready_ps)
     }
 
-    /// Has pages arrive whose time has come.
+    /// Completes loads whose time has come.
     pub(crate) fn settle(&self, now_ps: u64) {
-        // A drive that failed is told of by the next prefetch.
+        // A failure of the drive is reported by the next prefetch.
         drop(self.lock(now_ps));
     }
 
@@ -208,18 +207,18 @@ impl Cache {
         Ok(found)
     }
 
-    /// Lets go of a range; what is pinned or on its way stays.
+    /// Evicts a range, except pages pinned or being loaded.
     pub(crate) fn evict(&self, range: &Range<u64>, now_ps: u64) -> Result<(), FlashError> {
         let mut state = self.lock(now_ps)?;
         for page in self.pages(range) {
             if state.place(page).is_held() && !state.pins.contains_key(&page) {
-                self.let_go(&mut state, page, now_ps)?;
+                self.evict_page(&mut state, page, now_ps)?;
             }
         }
         Ok(())
     }
 
-    /// Keeps a range that is resident or on its way from being let go of; `false` where there is no room for that.
+    /// Pins a range that is resident or being loaded. `false` if it does not fit.
     pub(crate) fn pin(&self, range: &Range<u64>, now_ps: u64) -> Result<bool, FlashError> {
         let mut state = self.lock(now_ps)?;
         let new = self.pages(range).filter(|page| !state.pins.contains_key(page)).count() as u64;
@@ -233,7 +232,7 @@ impl Cache {
         Ok(true)
     }
 
-    /// Takes back one pin of a range.
+    /// Drops one pin of a range.
     pub(crate) fn unpin(&self, range: &Range<u64>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         for page in self.pages(range) {
@@ -242,7 +241,7 @@ impl Cache {
             if *count == 0 {
                 state.pins.remove(&page);
                 if state.place(page) == Place::Parked {
-                    state.hold(page, self.board.stamp(page));
+                    state.hold(page, self.page_table.stamp(page));
                 }
             }
         }
@@ -255,9 +254,9 @@ impl Cache {
             cache_bytes: Some(self.capacity_pages * self.page_bytes),
             resident_bytes: state.held_pages * self.page_bytes,
             pinned_bytes: state.pins.len() as u64 * self.page_bytes,
-            hits: self.board.hits(),
+            hits: self.page_table.hits(),
             misses: state.misses,
-            blocking_touches: self.board.blocking(),
+            blocking_touches: self.page_table.blocking(),
             evictions: state.evictions,
             from_flash_bytes: state.fetched_pages * self.page_bytes,
             to_flash_bytes: state.stored_pages * self.page_bytes,
@@ -268,12 +267,12 @@ impl Cache {
 }
 
 impl State {
-    /// What is no page of the device is absent.
+    /// Pages outside the device are absent.
     fn place(&self, page: u64) -> Place {
         self.places.get(page as usize).copied().unwrap_or(Place::Absent)
     }
 
-    /// The one place where pages move, so that what is counted of them stays true.
+    /// The only place where pages change state, so that counts stay right.
     fn set_place(&mut self, page: u64, to: Place) {
         let Some(place) = self.places.get_mut(page as usize) else { return };
         let was = std::mem::replace(place, to);
@@ -292,32 +291,31 @@ impl State {
         self.order.push(Reverse((stamp, page)));
     }
 
-    /// A page is there.
-    fn arrive(&mut self, board: &Board, page: u64) {
-        board.bring(page);
-        self.hold(page, board.stamp(page));
+    /// Completes a load.
+    fn arrive(&mut self, page_table: &PageTable, page: u64) {
+        page_table.bring(page);
+        self.hold(page, page_table.stamp(page));
     }
 
-    /// Has pages arrive whose time has come.
-    fn settle(&mut self, board: &Board, now_ps: u64) {
+    /// Completes loads whose time has come.
+    fn settle(&mut self, page_table: &PageTable, now_ps: u64) {
         while let Some((ready_ps, page)) = self.arrivals.first().copied() {
             if ready_ps > now_ps {
                 return;
             }
-            self.arrive(board, page);
+            self.arrive(page_table, page);
         }
     }
 
-    /// Pages from `page` on, before `end`, that are neither there nor on their way; as many as fit at once.
+    /// Absent pages from `page` on, before `end`; as many as fit at once.
     fn absent_run(&self, page: u64, end: u64, capacity_pages: u64) -> u64 {
         let pages = page..end.min(page + capacity_pages);
         pages.take_while(|page| self.place(*page) == Place::Absent).count() as u64
     }
 
-    /// The page that was not touched for longest, of those that may go. Where all others are on their way, the one that comes
-    /// first.
-    fn oldest(&mut self, board: &Board) -> Option<u64> {
-        // Touches go on meanwhile: after so many looks, one that is old enough.
+    /// The least recently used page that may be evicted; if all others are being loaded, the first to be complete.
+    fn oldest(&mut self, page_table: &PageTable) -> Option<u64> {
+        // Touches continue meanwhile: after this many tries, accept one that is old enough.
         let mut looks_left = self.order.len();
         while let Some(Reverse((known, page))) = self.order.pop() {
             looks_left = looks_left.saturating_sub(1);
@@ -328,7 +326,7 @@ impl State {
                 self.set_place(page, Place::Parked);
                 continue;
             }
-            let stamp = board.stamp(page);
+            let stamp = page_table.stamp(page);
             if stamp <= known || looks_left == 0 {
                 return Some(page);
             }

@@ -1,4 +1,4 @@
-//! Regions as people name them: `emu:PATH?size=1G`, `fsdax:DIR?size=1G`, `devdax:/dev/dax0.0`.
+//! Descriptions of regions: `emu:PATH?size=1G`, `fsdax:DIR?size=1G`, `devdax:/dev/dax0.0`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,40 +9,40 @@ use byway_link::ClockMode;
 use crate::domain::Domain;
 use crate::error::RegionError;
 
-/// Where a name without a slash has its file: memory that no kernel writes back.
+/// Folder of files named without a slash: host memory.
 const MEMORY_FILES: &str = "/dev/shm";
 
-/// What a region's memory is.
+/// Kind of a region's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// A mapped file that stands for a device.
+    /// A mapped file that emulates a device.
     Emu(PathBuf),
-    /// A file in this folder, of a file system that maps it past the page cache.
+    /// A file in this folder, on a file system with DAX.
     FsDax(PathBuf),
     /// A character device.
     DevDax(PathBuf),
 }
 
-/// A region to be opened.
+/// A parsed description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
-    /// What its memory is.
+    /// Its memory.
     pub place: Place,
-    /// `size`: its length; without it, that of what is there.
+    /// `size`: bytes; by default the file's or device's.
     pub size_bytes: Option<u64>,
-    /// `domain`: from where on stores are kept, by who knows better than the system.
+    /// `domain`: persistence domain, overriding what the system says.
     pub domain: Option<Domain>,
-    /// `user`: who may be given a slice of a device node, and is trusted with all of it then; without it, this process's own.
+    /// `user`: the trusted user of a device node; by default this process's.
     pub user: Option<u32>,
-    /// `profile`: the device that `emu` models; without it there is memory and nothing else.
+    /// `profile`: the device that `emu` models, if any.
     pub profile: Option<String>,
-    /// `cache`: bytes of the device's cache, in place of the profile's.
+    /// `cache`: bytes of the device's cache, instead of the profile's.
     pub cache_bytes: Option<u64>,
-    /// `hit`: nanoseconds that a line of the cache takes, in place of the profile's.
+    /// `hit`: ns of a cache line, instead of the profile's.
     pub hit_ns: Option<u32>,
-    /// `clock`: what modelled time does.
+    /// `clock`: mode of modelled time.
     pub clock: ClockMode,
-    /// `pin`: whether the device keeps pages for who asks, in place of what the profile says.
+    /// `pin`: whether the device has pins, instead of the profile's.
     pub pins: Option<bool>,
 }
 
@@ -71,7 +71,7 @@ impl FromStr for Description {
 }
 
 impl Description {
-    /// With nothing chosen.
+    /// Without options.
     const fn of(place: Place) -> Self {
         Self {
             place,
@@ -111,7 +111,7 @@ impl Description {
         Ok(())
     }
 
-    /// No option is accepted and unread.
+    /// Refuses options that have no effect.
     fn check_model(&self) -> Result<(), RegionError> {
         let options = [
             ("cache", self.cache_bytes.is_some()),

@@ -23,11 +23,11 @@ pub(crate) fn terms(
     if !kind.is_char_device() {
         return Err(RegionError::refused(path, "it is no character device, as /dev/dax0.0 is"));
     }
-    told(path, size_bytes, how)
+    reported(path, size_bytes, how)
 }
 
 /// What sysfs says of the device of that name.
-fn told(path: &Path, size_bytes: Option<u64>, how: &Opening) -> Result<Terms, RegionError> {
+fn reported(path: &Path, size_bytes: Option<u64>, how: &Opening) -> Result<Terms, RegionError> {
     let refused = |why: String| RegionError::refused(path, why);
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let link = how.sysfs.join("bus/dax/devices").join(&name);
@@ -67,7 +67,7 @@ fn domain_of(folder: &Path, how: &Opening) -> Result<(Domain, String), RegionErr
             Err(RegionError::option("domain", "pages of a device node cannot be synced"))
         }
         (Some(_), Some(domain)) => Ok((domain, "as it was asked for".to_owned())),
-        (Some(told), None) => Ok(told),
+        (Some(reported), None) => Ok(reported),
     }
 }
 
@@ -106,11 +106,13 @@ mod tests {
     #[test]
     fn size_and_alignment_are_what_sysfs_says() {
         let (_tree, how) = sysfs(Some("memory_controller\n"));
-        let terms = told(dax0(), None, &how).unwrap();
+        let terms = reported(dax0(), None, &how).unwrap();
         assert_eq!((terms.len_bytes, terms.align_bytes), (256 << 20, 2 << 20));
-        assert_eq!(told(dax0(), Some(4 << 20), &how).unwrap().len_bytes, 4 << 20);
+        assert_eq!(reported(dax0(), Some(4 << 20), &how).unwrap().len_bytes, 4 << 20);
         for size in [1 << 30, 4096] {
-            assert!(told(dax0(), Some(size), &how).unwrap_err().to_string().contains("mapped by 2097152"));
+            assert!(
+                reported(dax0(), Some(size), &how).unwrap_err().to_string().contains("mapped by 2097152")
+            );
         }
     }
 
@@ -124,7 +126,7 @@ mod tests {
         ];
         for (text, domain) in domains {
             let (_tree, how) = sysfs(Some(text));
-            let terms = told(dax0(), None, &how).unwrap();
+            let terms = reported(dax0(), None, &how).unwrap();
             assert_eq!(terms.domain, domain);
             assert!(terms.why.contains("the persistence domain of region0"), "{}", terms.why);
         }
@@ -134,10 +136,10 @@ mod tests {
     fn an_operator_who_knows_better_is_believed_but_not_of_volatile_memory() {
         let asked = |how| Opening { domain: Some(Domain::CpuCache), ..how };
         let (_tree, how) = sysfs(Some("memory_controller\n"));
-        assert_eq!(told(dax0(), None, &asked(how)).unwrap().domain, Domain::CpuCache);
+        assert_eq!(reported(dax0(), None, &asked(how)).unwrap().domain, Domain::CpuCache);
         let (_tree, how) = sysfs(None);
-        assert_eq!(told(dax0(), None, &how).unwrap().domain, Domain::Volatile);
-        assert!(told(dax0(), None, &asked(how)).unwrap_err().to_string().contains("volatile"));
+        assert_eq!(reported(dax0(), None, &how).unwrap().domain, Domain::Volatile);
+        assert!(reported(dax0(), None, &asked(how)).unwrap_err().to_string().contains("volatile"));
     }
 
     #[test]
@@ -145,7 +147,7 @@ mod tests {
         let (tree, how) = sysfs(None);
         let device = tree.path().join("devices/ndbus0/region0/dax0.0/dax0.0");
         symlink(tree.path().join("bus/dax/drivers/kmem"), device.join("driver")).unwrap();
-        let why = told(dax0(), None, &how).unwrap_err().to_string();
+        let why = reported(dax0(), None, &how).unwrap_err().to_string();
         assert!(why.contains("daxctl reconfigure-device -m devdax dax0.0"), "{why}");
     }
 }

@@ -1,37 +1,37 @@
-//! From where on a store survives a loss of power.
+//! Persistence domains: what a store needs to survive power loss.
 
 use std::fmt;
 
 /// The persistence domain of a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Domain {
-    /// Nothing is kept: it never satisfies an fsync.
+    /// Stores do not survive: never satisfies an fsync.
     Volatile,
-    /// What the system has synced (`msync`) is kept: a mapped file without MAP_SYNC.
+    /// Pages survive after `msync`: a mapped file without MAP_SYNC.
     PageSync,
-    /// A line is kept once it has left the processor's caches (ADR): write it back, then fence.
+    /// Lines survive outside the processor's caches (ADR): write back, then fence.
     LineFlush,
-    /// The caches are kept too (eADR, or a platform that flushes them by itself): fence.
+    /// The caches survive too (eADR, or flushed by the platform): fence.
     CpuCache,
 }
 
 impl Domain {
-    /// Every domain, from the one that keeps least.
+    /// All domains, weakest first.
     pub const ALL: [Self; 4] = [Self::Volatile, Self::PageSync, Self::LineFlush, Self::CpuCache];
 
-    /// Whether anything stored there can be kept.
+    /// Whether stores can survive power loss.
     #[must_use]
     pub const fn is_persistent(self) -> bool {
         !matches!(self, Self::Volatile)
     }
 
-    /// Whether lines have to be written back before the fence.
+    /// Whether lines must be written back before the fence.
     #[must_use]
     pub const fn needs_write_back(self) -> bool {
         matches!(self, Self::LineFlush)
     }
 
-    /// As tables and the kernel's `persistence_domain` files call it.
+    /// Its name in tables and in the kernel's `persistence_domain` files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

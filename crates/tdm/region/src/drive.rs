@@ -1,4 +1,4 @@
-//! The drive behind a modelled cache: a flash that is timed, collected and counted, for bytes that lie in the region's file.
+//! The drive behind a modelled cache: a flash model for timing, garbage collection and counts. The bytes lie in the region's file.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use byway_flash::{
 };
 use byway_link::HybridProfile;
 
-/// Units that are read or written at once: those of one NAND page and more.
+/// Units read or written at once: at least a NAND page's.
 const RUN_UNITS: usize = 16;
 
 static ZEROES: [u8; RUN_UNITS * UNIT_BYTES] = [0; RUN_UNITS * UNIT_BYTES];
@@ -17,16 +17,16 @@ static ZEROES: [u8; RUN_UNITS * UNIT_BYTES] = [0; RUN_UNITS * UNIT_BYTES];
 pub(crate) struct Drive {
     flash: Flash,
     extent: ExtentId,
-    /// Bytes programmed before anybody used it.
+    /// Bytes programmed at the start.
     filled_bytes: u64,
     overhead_ps: u64,
     is_timed: bool,
-    /// Where what is read goes.
+    /// Buffer of reads.
     room: Vec<u8>,
 }
 
 impl Drive {
-    /// A drive with room for `len_bytes`; with `is_full`, all of it was written at some time.
+    /// A drive of `len_bytes`. With `is_full` all of it has been written before.
     pub(crate) fn new(
         profile: &HybridProfile,
         len_bytes: u64,
@@ -60,7 +60,7 @@ impl Drive {
         Ok(())
     }
 
-    /// Reads units, all at the same time; when the last is there.
+    /// Reads units in parallel; returns the end.
     pub(crate) fn fetch(&mut self, units: Range<u64>, at_ps: u64) -> Result<u64, FlashError> {
         let (mut ready_ps, mut unit) = (at_ps, units.start);
         while unit < units.end {
@@ -74,7 +74,7 @@ impl Drive {
         Ok(ready_ps + self.overhead_ps)
     }
 
-    /// Hands units to it; when it has taken them.
+    /// Writes units; returns the end.
     pub(crate) fn store(&mut self, units: Range<u64>, at_ps: u64) -> Result<u64, FlashError> {
         let (mut taken_ps, mut unit) = (at_ps, units.start);
         while unit < units.end {
@@ -86,7 +86,7 @@ impl Drive {
         Ok(if self.is_timed { taken_ps } else { at_ps })
     }
 
-    /// Bytes that it programmed, its own housekeeping included.
+    /// Bytes programmed, including garbage collection.
     pub(crate) fn programmed_bytes(&self) -> u64 {
         self.flash.counters().total().program_bytes - self.filled_bytes
     }

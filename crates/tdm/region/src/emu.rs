@@ -1,8 +1,7 @@
 //! `emu`: a mapped file that stands for a device's memory.
 //!
-//! What is stored there survives every process, as the kernel has it, and no loss of power. So it is volatile, unless whoever
-//! opens it says that it shall count as persistent: then it costs what such memory costs (lines are written back, stores are
-//! fenced), and everything that is told of it says that it is emulated.
+//! Its bytes survive every process, but not power loss. So it is volatile, unless its opener declares it persistent: then lines are written back
+//! and stores fenced as for such memory, and every report says that it is emulated.
 
 use std::fs::File;
 use std::path::Path;
@@ -15,7 +14,7 @@ use crate::error::RegionError;
 use crate::mapped::{Terms, len_of};
 use crate::open::Opening;
 
-const VOLATILE: &str = "emulated memory does not survive a loss of power, and nobody asked to take it as if it did \
+const VOLATILE: &str = "emulated memory does not survive a loss of power, and nothing declares it persistent \
                         (--emulate-persistence)";
 const EMULATED: &str =
     "emulated: it survives processes, not a loss of power, and was asked to count as if it did";

@@ -1,4 +1,4 @@
-//! What another process is given to map a region by.
+//! What another process needs to map a region.
 
 use std::fs::File;
 use std::io;
@@ -8,10 +8,10 @@ use byway_link::ClockMode;
 use byway_sys::Mapping;
 use byway_sys::map::Sharing;
 
-use crate::board::Board;
 use crate::domain::Domain;
+use crate::latency::LatencyModel;
 use crate::model::{Model, ModelTerms};
-use crate::toll::Toll;
+use crate::page_table::PageTable;
 use crate::window::Window;
 
 /// What may be done with memory.
@@ -28,8 +28,8 @@ pub enum Access {
 pub struct Export {
     /// What is mapped. It was opened for what [`ExportDescription::access`] says and no more.
     pub file: File,
-    /// What those who touch a modelled device know together; `None` where the memory is what it is.
-    pub board: Option<File>,
+    /// The page table of a modelled device.
+    pub page_table: Option<File>,
     /// What its receiver has to know.
     pub description: ExportDescription,
 }
@@ -55,7 +55,7 @@ pub struct ExportDescription {
     pub is_synchronous: bool,
     /// Whether the device is emulated.
     pub is_emulated: bool,
-    /// How it is modelled; the export has a board then.
+    /// How it is modelled; the export has a page table then.
     pub model: Option<ModelTerms>,
 }
 
@@ -119,8 +119,8 @@ fn model_words(terms: ModelTerms) -> [u64; 4] {
     let clock = CLOCKS.iter().position(|clock| *clock == terms.clock).map_or(0, |place| place as u32 + 1);
     [
         pair(clock, terms.page_bytes),
-        pair(terms.toll.line_read_ns, terms.toll.persist_ns),
-        pair(terms.toll.stream_mb_s, terms.miss_ns),
+        pair(terms.latency.line_read_ns, terms.latency.persist_ns),
+        pair(terms.latency.stream_mb_s, terms.miss_ns),
         terms.device_at,
     ]
 }
@@ -136,22 +136,26 @@ fn model_of([first, costs, rates, device_at]: [u64; 4]) -> Option<Option<ModelTe
     }
     let (line_read_ns, persist_ns) = halves(costs);
     let (stream_mb_s, miss_ns) = halves(rates);
-    let toll = Toll { line_read_ns, persist_ns, stream_mb_s };
-    Some(Some(ModelTerms { clock, toll, page_bytes, miss_ns, device_at }))
+    let latency = LatencyModel { line_read_ns, persist_ns, stream_mb_s };
+    Some(Some(ModelTerms { clock, latency, page_bytes, miss_ns, device_at }))
 }
 
 impl Window {
-    /// Maps what another process exported: its file, and its board where the device is modelled.
+    /// Maps what another process exported: its file, and its page table where the device is modelled.
     ///
     /// # Errors
-    /// The system's answer; `InvalidInput` for a length that no address can tell, or a model without a board.
-    pub fn of_export(file: &File, board: Option<&File>, description: &ExportDescription) -> io::Result<Self> {
+    /// The system's answer; `InvalidInput` for a length that no address can represent, or a model without a page table.
+    pub fn of_export(
+        file: &File,
+        page_table: Option<&File>,
+        description: &ExportDescription,
+    ) -> io::Result<Self> {
         let len_bytes = usize::try_from(description.len_bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
         let map = Mapping::file(file, description.at, len_bytes, description.sharing())?;
         let window = Self::new(map, description.domain).with_access(description.access);
         let Some(terms) = description.model else { return Ok(window) };
-        let board = Board::map(board.ok_or(io::ErrorKind::InvalidInput)?)?;
-        Ok(window.with_model(Model::new(terms, Arc::new(board), None)))
+        let page_table = PageTable::map(page_table.ok_or(io::ErrorKind::InvalidInput)?)?;
+        Ok(window.with_model(Model::new(terms, Arc::new(page_table), None)))
     }
 }
 
@@ -162,7 +166,7 @@ mod tests {
 
     const TERMS: ModelTerms = ModelTerms {
         clock: ClockMode::Paced,
-        toll: Toll { line_read_ns: 1, persist_ns: 2, stream_mb_s: 3 },
+        latency: LatencyModel { line_read_ns: 1, persist_ns: 2, stream_mb_s: 3 },
         page_bytes: 4096,
         miss_ns: 5,
         device_at: 6 << 40,

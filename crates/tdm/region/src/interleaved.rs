@@ -1,4 +1,4 @@
-//! Device memory in the model checker: who stores there and who loads there is tried in every order.
+//! Device memory for the loom models.
 
 use loom::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,14 +1,12 @@
-//! Memory of a device that programs store into: what keeps a store, and what it takes until it is kept.
+//! Device memory: regions, their persistence, and models of their latency.
 //!
-//! A [`DeviceRegion`] is such memory with one owner: an emulated device (`emu`), a file that is mapped past the page cache
-//! (`fsdax`) or a character device (`devdax`), [opened](open) by a description. Its owner and those it
-//! [exports](DeviceRegion::export) to touch it by a [`Window`].
+//! A [`DeviceRegion`] has one owner: emulated memory (`emu`), a file mapped past the page cache (`fsdax`) or a character device (`devdax`), opened by
+//! a [description](open). The owner, and processes that it [exports](DeviceRegion::export) the region to, access it through a [`Window`].
 //!
 //! Source: the study of transparent DAX mappings (seed 003), DESIGN.md "Boundaries" 8.
 #![forbid(unsafe_code)]
 
 mod admitted;
-mod board;
 mod cache;
 mod description;
 mod devdax;
@@ -20,15 +18,16 @@ mod export;
 mod fsdax;
 #[cfg(loom)]
 mod interleaved;
+mod latency;
 mod mapped;
 mod memory;
 mod model;
 mod modelled;
 mod open;
+mod page_table;
+mod partition;
 mod region;
-mod slice;
 mod sysfs;
-mod toll;
 mod window;
 
 pub use admitted::Admitted;
@@ -38,10 +37,10 @@ pub use error::{RegionError, Unsupported};
 pub use export::{Access, EXPORT_BYTES, Export, ExportDescription};
 #[cfg(loom)]
 pub use interleaved::Interleaved;
+pub use latency::LatencyModel;
 pub use memory::{Memory, MemoryError, Point};
 pub use model::ModelTerms;
 pub use open::{Opening, open, open_described};
+pub use partition::PartitionName;
 pub use region::{DeviceRegion, Pin, RegionStats, Residency, Ticket};
-pub use slice::SliceName;
-pub use toll::Toll;
 pub use window::Window;

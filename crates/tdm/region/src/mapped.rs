@@ -13,12 +13,12 @@ use crate::error::RegionError;
 use crate::export::{Access, Export, ExportDescription};
 use crate::model::Model;
 use crate::open::Opening;
+use crate::partition::{self, PartitionName};
 use crate::region::{DeviceRegion, Pin, RegionStats, Residency, Ticket, check};
-use crate::slice::{self, SliceName};
 use crate::window::Window;
 use crate::{devdax, emu, fsdax};
 
-/// What a mapped file is.
+/// Kind of a mapped file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Emu,
@@ -26,7 +26,7 @@ pub(crate) enum Kind {
     DevDax,
 }
 
-/// How a file is to be mapped, and what can be relied on then.
+/// How a file is mapped, and its persistence.
 #[derive(Debug)]
 pub(crate) struct Terms {
     pub(crate) len_bytes: u64,
@@ -41,20 +41,20 @@ pub(crate) struct Terms {
 pub(crate) struct Mapped {
     kind: Kind,
     path: PathBuf,
-    /// Locked, so it is never given away itself.
+    /// Locked, so never exported.
     file: File,
-    /// Which byte of the file the region begins with.
+    /// Offset of the region in the file.
     file_at: u64,
     window: Window,
     align_bytes: u64,
     is_synchronous: bool,
     why: String,
-    /// How slices of it are opened.
+    /// How its partitions are opened.
     how: Opening,
 }
 
 impl Mapped {
-    /// Opens a region, or the slice of one that belongs to `user`: he has descriptors of that, and may cut it short.
+    /// Opens a region, or a partition of `user`, who has descriptors of its file and may truncate it.
     pub(crate) fn open(
         kind: Kind,
         path: &Path,
@@ -66,7 +66,7 @@ impl Mapped {
         let made = file.try_clone().map_err(RegionError::system(path, "open it"))?;
         let opened = Self::open_file(kind, path, file, size_bytes, how, user);
         if is_new && opened.is_err() {
-            // What made this fail is the better error. The file is ours and empty, and locked until here.
+            // Report the first error; the file is new, empty and locked until here.
             let _ = remove_if_at(&made, path);
         }
         opened
@@ -108,15 +108,16 @@ impl Mapped {
         &self.path
     }
 
-    /// As memory of a modelled device.
+    /// Adds a model of a device.
     pub(crate) fn with_model(mut self, model: Model) -> Self {
         self.window = self.window.with_model(model);
         self
     }
 
-    /// Refuses a range of which another slice has some.
-    fn check_apart(&self, wanted: &SliceName) -> Result<(), RegionError> {
-        let taken = self.slices()?.into_iter().find(|other| other != wanted && other.overlaps(&wanted.range));
+    /// Refuses a range that overlaps another partition.
+    fn check_disjoint(&self, wanted: &PartitionName) -> Result<(), RegionError> {
+        let taken =
+            self.partitions()?.into_iter().find(|other| other != wanted && other.overlaps(&wanted.range));
         match taken {
             None => Ok(()),
             Some(other) => {
@@ -126,22 +127,22 @@ impl Mapped {
         }
     }
 
-    /// A slice, with nothing in front of it either.
-    pub(crate) fn open_slice(&self, range: Range<u64>, uid: u32) -> Result<Self, RegionError> {
+    /// Opens a partition, also without a cache.
+    pub(crate) fn open_partition(&self, range: Range<u64>, uid: u32) -> Result<Self, RegionError> {
         check(self, &range)?;
         if self.kind == Kind::DevDax {
-            return self.slice_of_node(range, uid);
+            return self.partition_of_node(range, uid);
         }
-        let name = SliceName { range, uid };
-        self.check_apart(&name)?;
+        let name = PartitionName { range, uid };
+        self.check_disjoint(&name)?;
         let (path, len_bytes) = (name.path_beside(&self.path), name.range.end - name.range.start);
-        let slice = Self::open(self.kind, &path, Some(len_bytes), &self.how, Some(uid))?;
-        dax::belong_to(&slice.file, uid).map_err(RegionError::system(&path, "give it to its user"))?;
-        Ok(slice)
+        let partition = Self::open(self.kind, &path, Some(len_bytes), &self.how, Some(uid))?;
+        dax::belong_to(&partition.file, uid).map_err(RegionError::system(&path, "give it to its user"))?;
+        Ok(partition)
     }
 
-    /// A range of a device node, for the one user who is trusted with all of it.
-    fn slice_of_node(&self, range: Range<u64>, uid: u32) -> Result<Self, RegionError> {
+    /// A range of a device node, for its one trusted user.
+    fn partition_of_node(&self, range: Range<u64>, uid: u32) -> Result<Self, RegionError> {
         let trusted = self.how.user.unwrap_or_else(dax::own_user);
         if uid != trusted {
             let why = format!(
@@ -189,7 +190,7 @@ fn open_locked(kind: Kind, path: &Path, user: Option<u32>) -> Result<(File, bool
     }
 }
 
-/// Maps a file from `file_at` on; one that others may cut short is guarded.
+/// Maps a file from `file_at` on; guarded if others may truncate it.
 fn map(
     path: &Path,
     file: &File,
@@ -198,7 +199,7 @@ fn map(
     is_guarded: bool,
 ) -> Result<Mapping, RegionError> {
     let len_bytes = usize::try_from(terms.len_bytes)
-        .map_err(|_| RegionError::refused(path, "it is longer than what an address can tell"))?;
+        .map_err(|_| RegionError::refused(path, "it is longer than an address can represent"))?;
     let mapped = match is_guarded {
         true => Mapping::guarded_file(file, file_at, len_bytes, terms.sharing),
         false => Mapping::file(file, file_at, len_bytes, terms.sharing),
@@ -208,7 +209,7 @@ fn map(
     Ok(map)
 }
 
-/// The length that was asked for, or that the file has; a file is never cut short.
+/// The requested length, or the file's. Files are never truncated.
 pub(crate) fn len_of(path: &Path, file: &File, size_bytes: Option<u64>) -> Result<u64, RegionError> {
     let there = file.metadata().map_err(RegionError::system(path, "ask for its length"))?.len();
     match (size_bytes, there) {
@@ -276,22 +277,22 @@ impl DeviceRegion for Mapped {
             model: None,
         };
         let file = file.map_err(RegionError::system(&self.path, "open it for another"))?;
-        Ok(Export { file, board: None, description })
+        Ok(Export { file, page_table: None, description })
     }
 
-    fn slice(&self, range: Range<u64>, uid: u32) -> Result<Box<dyn DeviceRegion>, RegionError> {
-        Ok(Box::new(self.open_slice(range, uid)?))
+    fn partition(&self, range: Range<u64>, uid: u32) -> Result<Box<dyn DeviceRegion>, RegionError> {
+        Ok(Box::new(self.open_partition(range, uid)?))
     }
 
-    fn slices(&self) -> Result<Vec<SliceName>, RegionError> {
+    fn partitions(&self) -> Result<Vec<PartitionName>, RegionError> {
         if self.kind == Kind::DevDax {
             return Ok(Vec::new());
         }
-        slice::beside(&self.path).map_err(RegionError::system(&self.path, "look for its slices"))
+        partition::beside(&self.path).map_err(RegionError::system(&self.path, "look for its slices"))
     }
 
-    fn give_back(&self, slice: &SliceName) -> Result<(), RegionError> {
-        let path = slice.path_beside(&self.path);
+    fn give_back(&self, partition: &PartitionName) -> Result<(), RegionError> {
+        let path = partition.path_beside(&self.path);
         std::fs::remove_file(&path).map_err(RegionError::system(&path, "take it away"))
     }
 

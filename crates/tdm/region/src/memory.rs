@@ -1,11 +1,11 @@
-//! What a log asks of the memory it lies in.
+//! Access to device memory, as logs need it.
 
 use std::fmt;
 use std::io;
 
 use thiserror::Error;
 
-/// The name of a place in the code where stores are flushed or fenced: a test leaves each out, and has to notice.
+/// Name of a flush or fence in the code. Tests leave out each and must notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Point(pub &'static str);
 
@@ -15,88 +15,86 @@ impl fmt::Display for Point {
     }
 }
 
-/// Why an access was not done.
+/// Why an access failed.
 #[derive(Debug, Error)]
 pub enum MemoryError {
-    /// The range is not in the memory, or the word is not aligned.
+    /// Outside the memory, or not aligned.
     #[error(
         "{len_bytes} bytes at {at} are outside of {memory_bytes} bytes of device memory, or not aligned for the access"
     )]
     Outside {
         /// Offset of the access.
         at: u64,
-        /// Its length.
+        /// Length of the access.
         len_bytes: u64,
         /// Length of the memory.
         memory_bytes: u64,
     },
-    /// The memory was given for reading alone.
+    /// The memory is read-only here.
     #[error("device memory that was given for reading is not written")]
     ReadOnly,
-    /// The system could not sync pages to where they are kept.
+    /// Pages could not be synced (msync).
     #[error("pages of device memory could not be synced")]
     Sync(#[source] io::Error),
 }
 
-/// Memory whose stores can be made to survive a loss of power.
+/// Memory whose stores can be made durable.
 ///
-/// Stores and loads are coherent between all that share the memory, in whichever process. Of stores that no fence followed, any
-/// subset of aligned 8-byte words may survive, in any order; what was flushed before a fence that returned survives whole.
+/// Loads and stores are coherent between all processes. Without a fence any subset of aligned 8-byte words may survive power loss, in any order;
+/// what was flushed before a fence survives whole.
 pub trait Memory {
-    /// Its length.
+    /// Its bytes.
     fn len_bytes(&self) -> u64;
 
-    /// Copies from it.
+    /// Reads bytes.
     ///
     /// # Errors
     /// [`MemoryError::Outside`].
     fn read(&self, at: u64, into: &mut [u8]) -> Result<(), MemoryError>;
 
-    /// Copies into it, through the processor's caches.
+    /// Writes bytes through the processor's caches.
     ///
     /// # Errors
     /// [`MemoryError::Outside`].
     fn write(&self, at: u64, from: &[u8]) -> Result<(), MemoryError>;
 
-    /// Copies into it past the processor's caches, if it [streams](Memory::streams); else as [`Memory::write`] does. For bytes that
-    /// are kept soon and not read. The offset and the length are multiples of 16.
+    /// Writes bytes by non-temporal stores if it [streams](Memory::streams), else as [`Memory::write`]. For bytes that are made durable soon and not
+    /// read. Offset and length are multiples of 16.
     ///
     /// # Errors
     /// [`MemoryError::Outside`].
     fn stream(&self, at: u64, from: &[u8]) -> Result<(), MemoryError>;
 
-    /// Whether what is streamed needs no flush, but a [`Memory::drain`].
+    /// Whether streamed bytes need no flush, only a [`Memory::drain`].
     fn streams(&self) -> bool;
 
-    /// Has all that this thread has streamed be as if flushed: what is under way from one processor no fence of another waits for.
+    /// Completes this thread's non-temporal stores: another processor's fence does not wait for them.
     fn drain(&self, point: Point);
 
-    /// The aligned little-endian word at `at`, with acquire order.
+    /// Loads an aligned little-endian word (Acquire).
     ///
     /// # Errors
     /// [`MemoryError::Outside`].
     fn load(&self, at: u64) -> Result<u64, MemoryError>;
 
-    /// Stores an aligned little-endian word, with release order: it survives whole or not at all.
+    /// Stores an aligned little-endian word (Release). It survives whole or not at all.
     ///
     /// # Errors
     /// [`MemoryError::Outside`].
     fn store(&self, at: u64, value: u64) -> Result<(), MemoryError>;
 
-    /// Stores an aligned little-endian word as [`Memory::store`] does, if it is `from` until then; whether it was. Others may store there at the same
-    /// time.
+    /// Stores an aligned little-endian word if it is `from`, in one step. `false` if it is not.
     ///
     /// # Errors
     /// [`MemoryError::Outside`].
     fn exchange(&self, at: u64, from: u64, to: u64) -> Result<bool, MemoryError>;
 
-    /// Starts the range's lines on their way to where they are kept. Whoever stored them may be another thread or process,
-    /// if its stores happened before this call.
+    /// Begins to write back a range's lines. Other threads or processes may have stored them, if their stores happened before this call.
     ///
     /// # Errors
-    /// [`MemoryError`]: where pages are synced by the system, this is where that fails.
+    /// [`MemoryError`], for memory that is synced by pages.
     fn flush(&self, at: u64, len_bytes: u64, point: Point) -> Result<(), MemoryError>;
 
-    /// Waits until all that was flushed before is kept.
+    /// Waits until everything flushed before is durable.
     fn fence(&self, point: Point);
 }

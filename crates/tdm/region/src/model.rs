@@ -1,4 +1,4 @@
-//! The model of a hybrid SSD as each touch of its memory meets it: is the page there, and what does that cost.
+//! The model of a hybrid SSD, applied to each touch: residency and latency.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,47 +6,46 @@ use std::sync::Arc;
 use byway_link::ClockMode;
 use byway_sys::time::monotonic_ns;
 
-use crate::board::Board;
 use crate::cache::Cache;
-use crate::toll::Toll;
+use crate::latency::LatencyModel;
+use crate::page_table::PageTable;
 
-/// What is left to wait for that lets others have the processor meanwhile.
+/// Remaining wait from which the processor is yielded, in ps.
 const YIELD_FROM_PS: u64 = 20_000_000;
 
-/// What is left to wait for that is longer than a pause of the processor by far.
+/// Remaining wait from which the processor pauses, in ps.
 const PAUSE_FROM_PS: u64 = 500_000;
 
-/// What every process that touches a modelled device has to know.
+/// Parameters of a modelled device for every process that touches it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelTerms {
-    /// What modelled time does.
+    /// Mode of modelled time.
     pub clock: ClockMode,
-    /// What is charged.
-    pub toll: Toll,
-    /// Bytes of a page of the cache.
+    /// Latencies.
+    pub latency: LatencyModel,
+    /// Bytes of a cache page.
     pub page_bytes: u32,
-    /// What a miss is taken to cost where the device's owner is another process.
+    /// Assumed time of a miss in a process that does not own the device.
     pub miss_ns: u32,
-    /// Which byte of the device the window begins with.
+    /// Offset of the window in the device.
     pub device_at: u64,
 }
 
-/// The modelled device behind one window.
+/// The model behind a window.
 pub(crate) struct Model {
     pub(crate) terms: ModelTerms,
-    board: Arc<Board>,
-    /// Of the process that owns the device.
+    page_table: Arc<PageTable>,
+    /// Present in the process that owns the device.
     cache: Option<Arc<Cache>>,
     epoch_ns: u64,
-    /// How much longer a wait takes than it is asked to, where the machine's clock is looked at.
+    /// Overshoot of a wait on the machine's clock, in ps.
     overshoot_ps: u64,
 }
 
-/// Looks at the clock that are timed together.
+/// Clock reads timed together.
 const LOOKS: u64 = 16;
 
-/// How much longer a wait takes than it is asked to: half a look before it, half a look too late on average, and half a look
-/// behind it. The middle one of some trials, as others may have had the processor.
+/// Overshoot of a wait: half a clock read before it, half on average at its end, half after it. The median of some trials.
 fn overshoot_ps() -> u64 {
     let mut trials = [0; LOOKS as usize];
     trials.fill_with(|| {
@@ -59,30 +58,30 @@ fn overshoot_ps() -> u64 {
 }
 
 impl Model {
-    pub(crate) fn new(terms: ModelTerms, board: Arc<Board>, cache: Option<Arc<Cache>>) -> Self {
-        let epoch_ns = board.epoch_ns();
+    pub(crate) fn new(terms: ModelTerms, page_table: Arc<PageTable>, cache: Option<Arc<Cache>>) -> Self {
+        let epoch_ns = page_table.epoch_ns();
         let overshoot_ps = if terms.clock == ClockMode::Paced { overshoot_ps() } else { 0 };
-        Self { terms, board, cache, epoch_ns, overshoot_ps }
+        Self { terms, page_table, cache, epoch_ns, overshoot_ps }
     }
 
-    /// Modelled time now, in picoseconds; 0 with the clock off.
+    /// Modelled time in ps; 0 with the clock off.
     #[inline]
     pub(crate) fn now_ps(&self) -> u64 {
         match self.terms.clock {
             ClockMode::Off => 0,
-            ClockMode::Virtual => self.board.now_ps(),
+            ClockMode::Virtual => self.page_table.now_ps(),
             ClockMode::Paced => monotonic_ns().saturating_sub(self.epoch_ns).saturating_mul(1000),
         }
     }
 
-    /// Notes a touch of a range; what is not resident is waited for.
+    /// Records a touch of a range and waits for absent pages.
     #[inline]
     pub(crate) fn touch(&self, at: u64, len_bytes: u64, writes: bool) {
         let page_bytes = u64::from(self.terms.page_bytes);
         let first = self.terms.device_at.saturating_add(at);
         let last = first.saturating_add(len_bytes.saturating_sub(1));
         for page in first / page_bytes..=last / page_bytes {
-            if !self.board.touch(page, writes) {
+            if !self.page_table.touch(page, writes) {
                 self.wait_for_page(page, writes);
             }
         }
@@ -90,37 +89,37 @@ impl Model {
 
     #[cold]
     fn wait_for_page(&self, page: u64, writes: bool) {
-        self.board.note_blocking();
+        self.page_table.note_blocking();
         let now_ps = self.now_ps();
         match &self.cache {
             Some(cache) => {
                 self.wait_until(cache.bring_now(page, now_ps));
-                self.board.touch(page, writes);
+                self.page_table.touch(page, writes);
             }
             None => {
-                self.board.bring_without_owner(page, writes);
+                self.page_table.bring_without_owner(page, writes);
                 self.pay(now_ps, u64::from(self.terms.miss_ns) * 1000);
             }
         }
     }
 
-    /// Charges what began at `since_ps`.
+    /// Charges the time since `since_ps`.
     #[inline]
     pub(crate) fn pay(&self, since_ps: u64, cost_ps: u64) {
         match self.terms.clock {
             ClockMode::Off => {}
-            ClockMode::Virtual => self.board.add_ps(cost_ps),
+            ClockMode::Virtual => self.page_table.add_ps(cost_ps),
             ClockMode::Paced => {
                 self.wait_paced(since_ps.saturating_add(cost_ps.saturating_sub(self.overshoot_ps)))
             }
         }
     }
 
-    /// Lets modelled time go on until then.
+    /// Advances modelled time.
     pub(crate) fn wait_until(&self, at_ps: u64) {
         match self.terms.clock {
             ClockMode::Off => {}
-            ClockMode::Virtual => self.board.advance_to(at_ps),
+            ClockMode::Virtual => self.page_table.advance_to(at_ps),
             ClockMode::Paced => self.wait_paced(at_ps),
         }
     }

@@ -8,39 +8,39 @@ use std::sync::Arc;
 use byway_link::HybridProfile;
 use byway_sys::time::monotonic_ns;
 
-use crate::board::Board;
 use crate::cache::Cache;
 use crate::description::Description;
 use crate::drive::Drive;
 use crate::error::{RegionError, Unsupported};
 use crate::export::{Access, Export};
+use crate::latency::LatencyModel;
 use crate::mapped::{Kind, Mapped};
 use crate::model::{Model, ModelTerms};
 use crate::open::Opening;
+use crate::page_table::PageTable;
+use crate::partition::PartitionName;
 use crate::region::{DeviceRegion, Pin, RegionStats, Residency, Ticket, check};
-use crate::slice::SliceName;
-use crate::toll::Toll;
 use crate::window::Window;
 
-/// The memory of a modelled device, or a slice of it.
+/// A modelled device, or a partition of one.
 #[derive(Debug)]
 pub(crate) struct Modelled {
     memory: Mapped,
     device: Device,
 }
 
-/// What a device and its slices share.
+/// State shared by a device and its partitions.
 #[derive(Debug, Clone)]
 struct Device {
     cache: Arc<Cache>,
-    board: Arc<Board>,
-    board_file: Arc<File>,
+    page_table: Arc<PageTable>,
+    table_file: Arc<File>,
     terms: ModelTerms,
     can_pin: bool,
 }
 
 impl Modelled {
-    /// Opens the memory and models the device in front of it. What was there before is on the drive, and nothing in the cache.
+    /// Opens the memory and models a device with an empty cache and its contents on the drive.
     pub(crate) fn open(
         path: &Path,
         profile: &str,
@@ -55,7 +55,7 @@ impl Modelled {
     }
 
     fn with(memory: Mapped, device: Device) -> Self {
-        let model = Model::new(device.terms, Arc::clone(&device.board), Some(Arc::clone(&device.cache)));
+        let model = Model::new(device.terms, Arc::clone(&device.page_table), Some(Arc::clone(&device.cache)));
         Self { memory: memory.with_model(model), device }
     }
 
@@ -68,7 +68,7 @@ impl Modelled {
         self.memory.window().model().map_or(0, Model::now_ps)
     }
 
-    /// Bytes of the device that a range of this region is.
+    /// The device's bytes of a range.
     fn of_device(&self, range: &Range<u64>) -> Range<u64> {
         let at = self.device.terms.device_at;
         at + range.start..at + range.end
@@ -98,22 +98,22 @@ impl Device {
     ) -> Result<Self, RegionError> {
         let page_bytes = profile.cache.page_bytes;
         let pages = len_bytes.div_ceil(u64::from(page_bytes));
-        let made = Board::new(pages, monotonic_ns());
-        let (board, board_file) =
+        let made = PageTable::new(pages, monotonic_ns());
+        let (page_table, table_file) =
             made.map_err(RegionError::system(path, "make room for its pages' states"))?;
-        let board = Arc::new(board);
+        let page_table = Arc::new(page_table);
         let drive = Drive::new(profile, len_bytes, described.clock.models_time(), is_full)?;
         let capacity_bytes = profile.cache.bytes.min(len_bytes);
-        let cache = Cache::new(Arc::clone(&board), drive, pages, u64::from(page_bytes), capacity_bytes);
+        let cache = Cache::new(Arc::clone(&page_table), drive, pages, u64::from(page_bytes), capacity_bytes);
         let terms = ModelTerms {
             clock: described.clock,
-            toll: Toll::of(&profile.cache),
+            latency: LatencyModel::of(&profile.cache),
             page_bytes,
             miss_ns: profile.typical_miss_ns(),
             device_at: 0,
         };
-        let board_file = Arc::new(board_file);
-        Ok(Self { cache: Arc::new(cache), board, board_file, terms, can_pin: profile.cache.pins })
+        let table_file = Arc::new(table_file);
+        Ok(Self { cache: Arc::new(cache), page_table, table_file, terms, can_pin: profile.cache.pins })
     }
 }
 
@@ -182,24 +182,25 @@ impl DeviceRegion for Modelled {
         let device_at = self.device.terms.device_at + range.start;
         let mut export = self.memory.export(range, access)?;
         export.description.model = Some(ModelTerms { device_at, ..self.device.terms });
-        let board = self.device.board_file.try_clone();
-        export.board = Some(board.map_err(RegionError::system(self.memory.path(), "give its board away"))?);
+        let page_table = self.device.table_file.try_clone();
+        export.page_table =
+            Some(page_table.map_err(RegionError::system(self.memory.path(), "hand out its page table"))?);
         Ok(export)
     }
 
-    fn slice(&self, range: Range<u64>, uid: u32) -> Result<Box<dyn DeviceRegion>, RegionError> {
+    fn partition(&self, range: Range<u64>, uid: u32) -> Result<Box<dyn DeviceRegion>, RegionError> {
         let device_at = self.device.terms.device_at + range.start;
-        let memory = self.memory.open_slice(range, uid)?;
+        let memory = self.memory.open_partition(range, uid)?;
         let device = Device { terms: ModelTerms { device_at, ..self.device.terms }, ..self.device.clone() };
         Ok(Box::new(Self::with(memory, device)))
     }
 
-    fn slices(&self) -> Result<Vec<SliceName>, RegionError> {
-        self.memory.slices()
+    fn partitions(&self) -> Result<Vec<PartitionName>, RegionError> {
+        self.memory.partitions()
     }
 
-    fn give_back(&self, slice: &SliceName) -> Result<(), RegionError> {
-        self.memory.give_back(slice)
+    fn give_back(&self, partition: &PartitionName) -> Result<(), RegionError> {
+        self.memory.give_back(partition)
     }
 
     fn stats(&self) -> RegionStats {

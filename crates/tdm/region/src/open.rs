@@ -1,4 +1,4 @@
-//! Regions opened by their description.
+//! Opening regions.
 
 use std::path::PathBuf;
 
@@ -10,17 +10,16 @@ use crate::mapped::{Kind, Mapped};
 use crate::modelled::Modelled;
 use crate::region::DeviceRegion;
 
-/// What is up to whoever opens a region, beside its description.
+/// Options of opening, beside the description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opening {
-    /// Memory that only stands for a device counts as persistent.
+    /// Emulated memory counts as persistent.
     pub emulate_persistence: bool,
-    /// From where on stores are kept, by who knows better than the system. A description that says so goes before this.
+    /// Persistence domain, overriding what the system says. The description precedes it.
     pub domain: Option<Domain>,
-    /// Who may be given a slice of a device node. A description that says so goes before this; without either, this process's own
-    /// user.
+    /// Trusted user of a device node. The description precedes it; by default this process's user.
     pub user: Option<u32>,
-    /// Where sysfs is mounted.
+    /// Mount point of sysfs.
     pub sysfs: PathBuf,
 }
 
@@ -30,15 +29,15 @@ impl Default for Opening {
     }
 }
 
-/// Opens the region that a text describes: `emu:PATH?size=1G`, `fsdax:DIR?size=1G`, `devdax:/dev/dax0.0`.
+/// Opens a region by its description, such as `emu:PATH?size=1G`.
 ///
 /// # Errors
-/// [`RegionError`], which says why something is not what it was asked for.
+/// [`RegionError`], with the reason.
 pub fn open(description: &str, how: &Opening) -> Result<Box<dyn DeviceRegion>, RegionError> {
     open_described(&description.parse()?, how)
 }
 
-/// As [`open`], of a description that was parsed.
+/// As [`open`], for a parsed description.
 ///
 /// # Errors
 /// As [`open`].

@@ -1,4 +1,4 @@
-//! What a device's memory can be asked for, whichever device it is.
+//! The trait of all device memory.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,101 +7,98 @@ use crate::domain::Domain;
 use crate::error::RegionError;
 use crate::export::{Access, Export};
 use crate::memory::Memory;
-use crate::slice::SliceName;
+use crate::partition::PartitionName;
 use crate::window::Window;
 
-/// Memory of a device, mapped into this process, which owns it.
+/// Device memory, mapped into the process that owns it.
 ///
-/// An implementer says truly from where on it keeps what is stored ([`DeviceRegion::domain`]) and why that is so, and has one
-/// owner at a time. It may rely on ranges being touched through a [`Window`] alone, its own or one of an [`Export`]. A load or
-/// store never fails for what is not resident: it waits for the flash behind, which is what prefetching is for.
+/// An implementer states its persistence domain and the reason truthfully, and has one owner at a time. Ranges are touched through a [`Window`] only,
+/// the owner's or one of an [`Export`]. A load or store never fails on an absent page: it waits for flash, which prefetching avoids.
 pub trait DeviceRegion: fmt::Debug + Send + Sync {
-    /// The memory itself.
+    /// The mapped memory.
     fn window(&self) -> &Window;
 
-    /// Its length.
+    /// Its bytes.
     fn len_bytes(&self) -> u64 {
         self.window().len_bytes()
     }
 
-    /// What ranges are a multiple of.
+    /// Alignment of ranges, in bytes.
     fn align_bytes(&self) -> u64;
 
-    /// From where on stores are kept.
+    /// Its persistence domain.
     fn domain(&self) -> Domain {
         self.window().domain()
     }
 
-    /// Why it is that domain, in a few words.
+    /// The reason for that domain, in a few words.
     fn why(&self) -> &str;
 
-    /// Whether it only stands for a device: it survives the death of processes and no loss of power, whatever its domain says.
+    /// Whether it is emulated: it survives processes but not power loss, whatever its domain.
     fn is_emulated(&self) -> bool;
 
-    /// How much of a range a touch would not wait for.
+    /// Residency of a range.
     ///
     /// # Errors
     /// [`RegionError::Range`].
     fn residency(&self, range: Range<u64>) -> Result<Residency, RegionError>;
 
-    /// Has what is absent of a range brought into the cache, without waiting for it.
+    /// Loads absent pages of a range into the cache, without waiting.
     ///
     /// # Errors
     /// [`RegionError::Range`], [`RegionError::Flash`].
     fn prefetch(&self, range: Range<u64>) -> Result<Ticket, RegionError>;
 
-    /// Whether what was prefetched has come.
+    /// Whether a prefetch has ended.
     fn has_come(&self, ticket: Ticket) -> bool;
 
-    /// Waits until it has.
+    /// Waits for a prefetch.
     fn wait_for(&self, ticket: Ticket);
 
-    /// Has the cache let go of a range, unless it is pinned.
+    /// Evicts a range from the cache, unless it is pinned.
     ///
     /// # Errors
     /// [`RegionError::Range`], [`RegionError::Flash`].
     fn evict(&self, range: Range<u64>) -> Result<(), RegionError>;
 
-    /// Keeps a range in the cache until the pin is dropped; what is absent of it is brought first, and waited for. Where this is
-    /// not offered, [`Admitted`](crate::Admitted) does what can be done without it.
+    /// Keeps a range in the cache until the pin is dropped, loading absent pages first. Without pins use [`Admitted`](crate::Admitted).
     ///
     /// # Errors
-    /// [`RegionError::Unsupported`] where the device has no such thing, or no room; [`RegionError::Range`].
+    /// [`RegionError::Unsupported`] if the device has no pins or no room; [`RegionError::Range`].
     fn pin(&self, range: Range<u64>) -> Result<Pin, RegionError>;
 
-    /// Something that another process can map a range by. Only the range is told of; the descriptor itself gives all of the
-    /// region, so that who is not trusted with that gets a [`slice`](Self::slice).
+    /// A descriptor and a description by which another process can map a range. The descriptor gives access to all of the region: use a
+    /// [`partition`](Self::partition) for untrusted clients.
     ///
     /// # Errors
     /// [`RegionError::Range`], [`RegionError::System`].
     fn export(&self, range: Range<u64>, access: Access) -> Result<Export, RegionError>;
 
-    /// A range of the region as one of its own, whose bytes lie in a file that only one user may open: a client that has it can
-    /// reach nobody else's. Made if it is not there; what the region itself had in that range is not touched any more. A device
+    /// Opens a range as a region of its own, in a file that only one user may open; makes it if needed. The region no longer touches that range. A device
     /// node has one such user, who is trusted with all of it.
     ///
     /// # Errors
-    /// [`RegionError::Refused`] for a range that overlaps with another slice, and for a second user of a device node;
+    /// [`RegionError::Refused`] if the range overlaps another partition, or for a second user of a device node;
     /// [`RegionError::Range`], [`RegionError::System`].
-    fn slice(&self, range: Range<u64>, uid: u32) -> Result<Box<dyn DeviceRegion>, RegionError>;
+    fn partition(&self, range: Range<u64>, uid: u32) -> Result<Box<dyn DeviceRegion>, RegionError>;
 
-    /// The slices there are, from whenever. That of a device node is nowhere written down.
+    /// All partitions, also of earlier owners. A device node has no list.
     ///
     /// # Errors
     /// [`RegionError::System`].
-    fn slices(&self) -> Result<Vec<SliceName>, RegionError>;
+    fn partitions(&self) -> Result<Vec<PartitionName>, RegionError>;
 
-    /// Takes a slice away with all that is in it: its range is free, and whoever maps it still has memory that is nobody's.
+    /// Removes a partition with its contents. Processes that map it keep memory that belongs to no user.
     ///
     /// # Errors
     /// [`RegionError::System`].
-    fn give_back(&self, slice: &SliceName) -> Result<(), RegionError>;
+    fn give_back(&self, partition: &PartitionName) -> Result<(), RegionError>;
 
-    /// What happened so far.
+    /// Statistics of the cache.
     fn stats(&self) -> RegionStats;
 }
 
-/// Refuses a range that is not of whole pages in the region.
+/// Checks that a range is of whole pages in the region.
 pub(crate) fn check(region: &dyn DeviceRegion, range: &Range<u64>) -> Result<(), RegionError> {
     let (align_bytes, region_bytes) = (region.align_bytes(), region.len_bytes());
     let is_whole = range.start.is_multiple_of(align_bytes) && range.end.is_multiple_of(align_bytes);
@@ -111,14 +108,14 @@ pub(crate) fn check(region: &dyn DeviceRegion, range: &Range<u64>) -> Result<(),
     Err(RegionError::Range { start: range.start, end: range.end, align_bytes, region_bytes })
 }
 
-/// Where the bytes of a range are.
+/// Residency of a range, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Residency {
-    /// A touch finds them.
+    /// Resident.
     pub resident_bytes: u64,
-    /// They are on their way.
+    /// Being loaded.
     pub coming_bytes: u64,
-    /// A touch would wait for flash.
+    /// Absent: a touch would wait for flash.
     pub absent_bytes: u64,
 }
 
@@ -130,59 +127,59 @@ impl Residency {
     }
 }
 
-/// Something that was asked for and comes at some time.
+/// A prefetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket {
-    /// In modelled picoseconds of its region.
+    /// Its end, in modelled picoseconds of the region.
     pub(crate) ready_ps: u64,
 }
 
 impl Ticket {
-    /// What is there already.
+    /// Ended.
     pub(crate) const NOW: Self = Self { ready_ps: 0 };
 }
 
-/// A range that stays resident while this lives.
+/// A range that stays resident until this is dropped.
 #[derive(Debug)]
 pub struct Pin {
-    /// Who is told when it is dropped; nobody where all memory is resident in any case.
+    /// Unpins when dropped. `None` for memory without a cache.
     pub(crate) holder: Option<Box<dyn fmt::Debug + Send + Sync>>,
 }
 
 impl Pin {
-    /// Of memory without a cache in front of it.
+    /// For memory without a cache.
     pub(crate) const ALWAYS: Self = Self { holder: None };
 
-    /// Whether something is held: memory that has no cache in front of it needs no pin.
+    /// Whether something is pinned: memory without a cache needs no pin.
     #[must_use]
     pub const fn holds(&self) -> bool {
         self.holder.is_some()
     }
 }
 
-/// What a region's cache did. Memory without a cache in front of it has nothing to count.
+/// Statistics of a region's cache. Zero for memory without one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RegionStats {
-    /// Room of the cache; `None` where there is none.
+    /// Bytes of the cache, if there is one.
     pub cache_bytes: Option<u64>,
-    /// Bytes in it now.
+    /// Resident bytes.
     pub resident_bytes: u64,
-    /// Bytes of it that are pinned.
+    /// Pinned bytes.
     pub pinned_bytes: u64,
-    /// Touches of pages that were resident.
+    /// Touches of resident pages.
     pub hits: u64,
-    /// Pages that were brought from flash, or made, for whatever reason.
+    /// Pages loaded from flash, or created.
     pub misses: u64,
-    /// Those among them that a load or a store waited for.
+    /// Pages that a load or store waited for.
     pub blocking_touches: u64,
-    /// Pages that the cache let go of.
+    /// Pages evicted.
     pub evictions: u64,
-    /// Bytes that were read from flash.
+    /// Bytes read from flash.
     pub from_flash_bytes: u64,
-    /// Bytes that were handed to flash.
+    /// Bytes written to flash.
     pub to_flash_bytes: u64,
-    /// Bytes that the flash programmed, its own housekeeping included.
+    /// Bytes programmed by the flash, including garbage collection.
     pub programmed_bytes: u64,
-    /// Modelled time now, in picoseconds.
+    /// Modelled time, in picoseconds.
     pub modelled_ps: u64,
 }

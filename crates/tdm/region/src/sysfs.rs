@@ -1,4 +1,4 @@
-//! What the kernel tells of memory that keeps what is stored, in its `persistence_domain` files.
+//! What the kernel describes memory that keeps what is stored, in its `persistence_domain` files.
 
 use std::fs;
 use std::path::{Path, PathBuf};

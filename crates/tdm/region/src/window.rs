@@ -1,4 +1,4 @@
-//! A mapped part of a device's memory.
+//! A mapped part of device memory.
 
 use byway_sys::Mapping;
 use byway_sys::cacheline::{STREAMS, store_fence, stream_range, write_back_range};
@@ -9,43 +9,43 @@ use crate::export::Access;
 use crate::memory::{Memory, MemoryError, Point};
 use crate::model::Model;
 
-/// Device memory as one process has it mapped.
+/// Device memory, mapped in this process.
 #[derive(Debug)]
 pub struct Window {
     map: Mapping,
     domain: Domain,
     access: Access,
-    /// `None` where memory costs what it costs.
+    /// The model, if there is one.
     model: Option<Model>,
 }
 
 impl Window {
-    /// Memory that is mapped, and from where on it keeps what is stored.
+    /// Mapped memory with its persistence domain.
     #[must_use]
     pub const fn new(map: Mapping, domain: Domain) -> Self {
         Self { map, domain, access: Access::ReadWrite, model: None }
     }
 
-    /// For what it was given alone: a mapping of memory that may only be read is not written by mistake.
+    /// Restricts it to the exported access, so that read-only memory is not written by mistake.
     #[must_use]
     pub const fn with_access(mut self, access: Access) -> Self {
         self.access = access;
         self
     }
 
-    /// From where on stores are kept.
+    /// Its persistence domain.
     #[must_use]
     pub const fn domain(&self) -> Domain {
         self.domain
     }
 
-    /// The mapping itself.
+    /// The mapping.
     #[must_use]
     pub const fn mapping(&self) -> &Mapping {
         &self.map
     }
 
-    /// As memory of a modelled device, whose touches are noted and charged.
+    /// Adds a model: touches are recorded and charged.
     pub(crate) fn with_model(mut self, model: Model) -> Self {
         self.model = Some(model);
         self
@@ -55,7 +55,7 @@ impl Window {
         self.model.as_ref()
     }
 
-    /// Notes a touch of a modelled device, once what is not resident has come.
+    /// Records a touch, after loading absent pages.
     #[inline]
     fn touch(&self, at: u64, len_bytes: u64, writes: bool) {
         if let Some(model) = &self.model {
@@ -83,7 +83,7 @@ impl Memory for Window {
         model.touch(at, into.len() as u64, false);
         let since_ps = model.now_ps();
         self.map.read_at(place(at), into)?;
-        model.pay(since_ps, model.terms.toll.read_ps(into.len() as u64));
+        model.pay(since_ps, model.terms.latency.read_ps(into.len() as u64));
         Ok(())
     }
 
@@ -104,7 +104,7 @@ impl Memory for Window {
         let since_ps = self.model.as_ref().map_or(0, Model::now_ps);
         stream_range(&self.map, place(at), from)?;
         if let Some(model) = &self.model {
-            model.pay(since_ps, model.terms.toll.write_back_ps(at, from.len() as u64));
+            model.pay(since_ps, model.terms.latency.write_back_ps(at, from.len() as u64));
         }
         Ok(())
     }
@@ -150,7 +150,7 @@ impl Memory for Window {
             Domain::PageSync => self.map.sync(place(at), place(len_bytes)).map_err(MemoryError::Sync)?,
         }
         if let Some(model) = &self.model {
-            model.pay(since_ps, model.terms.toll.write_back_ps(at, len_bytes));
+            model.pay(since_ps, model.terms.latency.write_back_ps(at, len_bytes));
         }
         Ok(())
     }
@@ -160,12 +160,12 @@ impl Memory for Window {
         let since_ps = self.model.as_ref().map_or(0, Model::now_ps);
         store_fence();
         if let Some(model) = self.model.as_ref().filter(|_| self.domain.needs_write_back()) {
-            model.pay(since_ps, model.terms.toll.fence_ps());
+            model.pay(since_ps, model.terms.latency.fence_ps());
         }
     }
 }
 
-/// An offset in a mapping; what no mapping has room for is outside of each.
+/// An offset in the mapping; values beyond the address space lie outside.
 #[inline]
 fn place(at: u64) -> usize {
     usize::try_from(at).unwrap_or(usize::MAX)

@@ -1,4 +1,4 @@
-//! A mount that says when it is there, and leaves with its standard input. Ends when nobody uses it any more.
+//! A mount that reports when it is ready and unmounts when its standard input ends. Ends with its last open file.
 
 use std::sync::mpsc::channel;
 

@@ -2,17 +2,17 @@
 
 use byway_tdm_tests::{Mount, Run};
 
-use crate::{KEEPER, MOUNTER, cannot, rounds};
+use crate::{DAEMON, MOUNTER, cannot, rounds};
 
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
 #[test]
-fn random_calls_in_a_mount_are_answered_as_without_it_and_no_acknowledged_byte_is_lost() {
-    if cannot("random_calls_in_a_mount_are_answered_as_without_it_and_no_acknowledged_byte_is_lost") {
+fn random_calls_in_a_mount_match_and_lose_no_acknowledged_byte() {
+    if cannot("random_calls_in_a_mount_match_and_lose_no_acknowledged_byte") {
         return;
     }
     for seed in 0..rounds(8) {
-        let mut run = Run::new(FOLDER, KEEPER, seed);
+        let mut run = Run::new(FOLDER, DAEMON, seed);
         let mount = Mount::start(MOUNTER, run.place());
         run.join(mount.actor());
         let _place = run.go();
@@ -21,13 +21,12 @@ fn random_calls_in_a_mount_are_answered_as_without_it_and_no_acknowledged_byte_i
 }
 
 #[test]
-fn random_calls_in_a_mount_and_under_the_library_on_the_same_files_are_answered_as_without_both() {
-    if cannot("random_calls_in_a_mount_and_under_the_library_on_the_same_files_are_answered_as_without_both")
-    {
+fn random_calls_in_a_mount_and_under_the_library_match() {
+    if cannot("random_calls_in_a_mount_and_under_the_library_match") {
         return;
     }
     for seed in 0..rounds(8) {
-        let mut run = Run::new(FOLDER, KEEPER, seed);
+        let mut run = Run::new(FOLDER, DAEMON, seed);
         let mount = Mount::start(MOUNTER, run.place());
         run.join(mount.actor());
         run.join(run.place().actor());

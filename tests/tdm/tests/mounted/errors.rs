@@ -1,4 +1,4 @@
-//! What goes wrong below, or with the daemon, is told to programs in a mount as it would be without it.
+//! Errors below and of the daemon reach programs in a mount as without one.
 
 use std::fs::{File, Permissions};
 use std::os::fd::AsFd;
@@ -8,11 +8,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use byway_conformance::skips::skip;
-use byway_tdm_board::Why;
-use byway_tdm_control::{Channel, Order, Reply, Request};
-use byway_tdm_tests::{Keeper, Place, assert_survives};
+use byway_tdm_engine::control::{Channel, Order, Reply, Request};
+use byway_tdm_engine::table::Why;
+use byway_tdm_tests::{DaemonProcess, Place, assert_survives};
 
-use crate::{KEEPER, await_listed, cannot, mount, place};
+use crate::{DAEMON, await_listed, cannot, mount, place};
 
 const ENOSPC: &str = "-1 errno 28";
 const EIO: &str = "-1 errno 5";
@@ -38,13 +38,13 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn a_disk_that_is_full_is_told_and_what_was_acknowledged_is_kept() {
-    const NAME: &str = "a_disk_that_is_full_is_told_and_what_was_acknowledged_is_kept";
+fn full_disk_is_reported_and_acknowledged_bytes_are_kept() {
+    const NAME: &str = "full_disk_is_reported_and_acknowledged_bytes_are_kept";
     let Some(place) = place(NAME) else { return };
     let Some(_disk) = SmallDisk::under(&place) else {
         return skip(NAME, "no file can be mounted, or there is no mkfs.ext4");
     };
-    let keeper = place.keeper(KEEPER);
+    let daemon = place.start_daemon(DAEMON);
     let session = place.session();
     let mount = mount(&place);
     let mut actor = mount.actor();
@@ -58,17 +58,15 @@ fn a_disk_that_is_full_is_told_and_what_was_acknowledged_is_kept() {
     assert_survives(&place, &session, &place.file("log"));
     actor.ended();
     mount.end();
-    keeper.end();
+    daemon.end();
 }
 
 #[test]
-fn a_sync_that_fails_below_fails_for_programs_and_so_does_every_later_one_of_that_file() {
-    let Some(place) =
-        place("a_sync_that_fails_below_fails_for_programs_and_so_does_every_later_one_of_that_file")
-    else {
+fn failed_real_sync_in_a_mount_fails_all_later_ones() {
+    let Some(place) = place("failed_real_sync_in_a_mount_fails_all_later_ones") else {
         return;
     };
-    let _keeper = Keeper::breakable(KEEPER, &place);
+    let _daemon = DaemonProcess::breakable(DAEMON, &place);
     let session = place.session();
     let mount = mount(&place);
     let mut actor = mount.actor();
@@ -79,7 +77,7 @@ fn a_sync_that_fails_below_fails_for_programs_and_so_does_every_later_one_of_tha
     assert_eq!(actor.asked("fdatasync b"), EIO);
     assert!(!place.order(Order::Drain, "log"));
     assert_eq!(actor.asked("fdatasync a"), EIO);
-    place.mend();
+    place.repair();
     // Whether the pages of then are on the disk is not known any more, and nothing that is done makes it known.
     actor.does("write a 100 4");
     assert_eq!([actor.asked("fdatasync a"), actor.asked("fsync a")], [EIO, EIO]);
@@ -87,18 +85,18 @@ fn a_sync_that_fails_below_fails_for_programs_and_so_does_every_later_one_of_tha
 }
 
 #[test]
-fn a_mount_goes_on_without_its_daemon_though_the_log_is_full_and_a_write_is_longer_than_it() {
-    if cannot("a_mount_goes_on_without_its_daemon_though_the_log_is_full_and_a_write_is_longer_than_it") {
+fn mount_without_a_daemon_continues_with_a_full_log() {
+    if cannot("mount_without_a_daemon_continues_with_a_full_log") {
         return;
     }
     let place = Place::with_rings(env!("CARGO_TARGET_TMPDIR"), 64 << 10);
-    let mut keeper = place.keeper(KEEPER);
+    let mut daemon = place.start_daemon(DAEMON);
     let session = place.session();
     let mount = mount(&place);
     let mut actor = mount.actor();
     actor.does("open a log wcae; write a 100 1; fdatasync a");
     place.absorb(&session, &mut actor, 'a', "log");
-    keeper.kill();
+    daemon.kill();
     for seed in 0..20 {
         actor.does(&format!("write a 9000 {seed}; write a 9000 {seed}; fdatasync a"));
         assert_survives(&place, &session, &place.file("log"));
@@ -106,18 +104,18 @@ fn a_mount_goes_on_without_its_daemon_though_the_log_is_full_and_a_write_is_long
     actor.does("write a 300000 1; fdatasync a; write a 10 2; fdatasync a");
     assert_survives(&place, &session, &place.file("log"));
     actor.does("open b new wce; write b 100 1; fdatasync b");
-    let _keeper = place.keeper(KEEPER);
+    let _daemon = place.start_daemon(DAEMON);
     actor.does("write a 100 3; fdatasync a");
     assert_survives(&place, &session, &place.file("log"));
 }
 
 #[test]
-fn programs_in_a_mount_are_not_held_up_by_a_daemon_that_stands_still() {
-    let Some(place) = place("programs_in_a_mount_are_not_held_up_by_a_daemon_that_stands_still") else {
+fn mount_programs_do_not_wait_for_a_stopped_daemon() {
+    let Some(place) = place("mount_programs_do_not_wait_for_a_stopped_daemon") else {
         return;
     };
-    let keeper = place.keeper(KEEPER);
-    keeper.stop();
+    let daemon = place.start_daemon(DAEMON);
+    daemon.stop();
     let mount = mount(&place);
     let mut actor = mount.actor();
     let script = place.file("script");
@@ -126,7 +124,7 @@ fn programs_in_a_mount_are_not_held_up_by_a_daemon_that_stands_still() {
     // The actor has a minute for it.
     actor.does("system ./script; open a log wcae; write a 100 1; fdatasync a");
     assert_eq!(std::fs::read(place.file("200")).unwrap(), b"200\n");
-    keeper.go_on();
+    daemon.go_on();
     let session = place.session();
     await_listed(&place, &session, &mut actor);
     place.absorb(&session, &mut actor, 'a', "log");
@@ -135,14 +133,14 @@ fn programs_in_a_mount_are_not_held_up_by_a_daemon_that_stands_still() {
 }
 
 #[test]
-fn a_file_that_a_mount_shows_is_not_absorbed_a_second_time() {
-    let Some(place) = place("a_file_that_a_mount_shows_is_not_absorbed_a_second_time") else { return };
-    let _keeper = place.keeper(KEEPER);
+fn mounted_file_is_not_absorbed_twice() {
+    let Some(place) = place("mounted_file_is_not_absorbed_twice") else { return };
+    let _daemon = place.start_daemon(DAEMON);
     let session = place.session();
     let mount = mount(&place);
     let mut actor = mount.actor();
     actor.does("open a log wcae; write a 100 1; fdatasync a");
-    let entry = session.board().find(place.key("log")).unwrap().index();
+    let entry = session.file_table().find(place.key("log")).unwrap().index();
     let above = File::options().append(true).open(mount.file("log")).unwrap();
     let channel = Channel::connect(&place.options.socket, Duration::from_secs(20)).unwrap();
     let (reply, _) = channel.ask(Request::Absorb(entry), &[above.as_fd()]).unwrap();

@@ -12,11 +12,11 @@ mod served;
 use std::time::{Duration, Instant};
 
 use byway_conformance::skips::skip;
-use byway_tdm_client::Session;
+use byway_tdm_engine::client::Session;
 use byway_tdm_tests::{Actor, Mount, Place, cannot_mount};
 
 /// A daemon that can be killed.
-const KEEPER: &str = env!("CARGO_BIN_EXE_keeper");
+const DAEMON: &str = env!("CARGO_BIN_EXE_daemon");
 
 /// A mount that can be killed.
 const MOUNTER: &str = env!("CARGO_BIN_EXE_mounter");
@@ -37,11 +37,11 @@ fn mount(place: &Place) -> Mount {
     Mount::start(MOUNTER, place)
 }
 
-/// Has a program in a mount open files until `log`, which it has open as `a`, is on the board: a mount without a daemon looks for one now
+/// Has a program in a mount open files until `log`, which it has open as `a`, is in the shared file table: a mount without a daemon looks for one now
 /// and then.
 fn await_listed(place: &Place, session: &Session, actor: &mut Actor) {
     let end = Instant::now() + Duration::from_secs(30);
-    while session.board().find(place.key("log")).is_none() {
+    while session.file_table().find(place.key("log")).is_none() {
         assert!(Instant::now() < end, "the mount does not find the daemon");
         std::thread::sleep(Duration::from_millis(100));
         actor.does("open b other wce; fdatasync a");

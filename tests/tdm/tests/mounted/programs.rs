@@ -1,19 +1,19 @@
-//! Real programs in a mount, where they are installed: whoever is killed, they have all that they said was kept.
+//! Real programs in a mount, if installed: after kills they have everything acknowledged.
 
 use std::path::Path;
 use std::process::Command;
 
 use byway_conformance::skips::has;
-use byway_tdm_board::Level;
+use byway_tdm_engine::table::Level;
 use byway_tdm_tests::server::{Server, is_sound, log_in};
 use byway_tdm_tests::{assert_survives, kill, sqlite};
 
-use crate::{KEEPER, mount, place, rounds};
+use crate::{DAEMON, mount, place, rounds};
 
 /// Kills the server, the mount, or the mount and the daemon by a loss of power, in turn: every acknowledged key is there each time.
 fn keeps_every_key(test: &str, program: &str, checker: &str) {
     let Some(place) = place(test).filter(|_| has(program, test)) else { return };
-    let mut keeper = place.keeper(KEEPER);
+    let mut daemon = place.start_daemon(DAEMON);
     let below = place.path().join("files");
     let mut next = 0;
     for round in 0..rounds(6) {
@@ -34,9 +34,9 @@ fn keeps_every_key(test: &str, program: &str, checker: &str) {
         server.kill();
         drop(mount);
         if round % 3 == 2 {
-            keeper.kill();
+            daemon.kill();
             place.lose_power();
-            keeper = place.keeper(KEEPER);
+            daemon = place.start_daemon(DAEMON);
         }
         assert!(is_sound(checker, &log), "round {round}");
         let mut plain = Server::start(Command::new(program), &below);
@@ -46,29 +46,20 @@ fn keeps_every_key(test: &str, program: &str, checker: &str) {
 }
 
 #[test]
-fn valkey_in_a_mount_has_every_key_that_it_said_was_kept() {
-    keeps_every_key(
-        "valkey_in_a_mount_has_every_key_that_it_said_was_kept",
-        "valkey-server",
-        "valkey-check-aof",
-    );
+fn valkey_in_a_mount_has_every_acknowledged_key() {
+    keeps_every_key("valkey_in_a_mount_has_every_acknowledged_key", "valkey-server", "valkey-check-aof");
 }
 
 #[test]
-fn redis_in_a_mount_has_every_key_that_it_said_was_kept() {
-    keeps_every_key(
-        "redis_in_a_mount_has_every_key_that_it_said_was_kept",
-        "redis-server",
-        "redis-check-aof",
-    );
+fn redis_in_a_mount_has_every_acknowledged_key() {
+    keeps_every_key("redis_in_a_mount_has_every_acknowledged_key", "redis-server", "redis-check-aof");
 }
 
 #[test]
-fn a_base_of_sqlite_is_sound_and_has_every_row_though_its_program_and_the_mount_are_killed() {
-    const NAME: &str =
-        "a_base_of_sqlite_is_sound_and_has_every_row_though_its_program_and_the_mount_are_killed";
+fn sqlite_in_a_mount_has_every_row_after_kills() {
+    const NAME: &str = "sqlite_in_a_mount_has_every_row_after_kills";
     let Some(place) = place(NAME).filter(|_| has("sqlite3", NAME)) else { return };
-    let _keeper = place.keeper(KEEPER);
+    let _daemon = place.start_daemon(DAEMON);
     let mut rows = 0;
     for round in 0..rounds(6) {
         let mut mount = mount(&place);
@@ -90,25 +81,25 @@ fn a_base_of_sqlite_is_sound_and_has_every_row_though_its_program_and_the_mount_
 }
 
 #[test]
-fn a_program_of_go_is_served_and_what_it_said_was_kept_is_there_when_power_goes() {
-    const NAME: &str = "a_program_of_go_is_served_and_what_it_said_was_kept_is_there_when_power_goes";
+fn go_program_in_a_mount_keeps_acknowledged_bytes_over_power_loss() {
+    const NAME: &str = "go_program_in_a_mount_keeps_acknowledged_bytes_over_power_loss";
     let Some(place) = place(NAME).filter(|_| has("go", NAME)) else { return };
     let program = place.path().join("keeps");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("actor/keeps.go");
     let mut go = Command::new("go");
     go.args(["build", "-o"]).arg(&program).arg(source).env("CGO_ENABLED", "0").env("GO111MODULE", "off");
     assert!(go.status().unwrap().success());
-    let mut keeper = place.keeper(KEEPER);
+    let mut daemon = place.start_daemon(DAEMON);
     let session = place.session();
     let mut mount = mount(&place);
     let said = Command::new(program).arg(mount.file("log")).output().unwrap();
     assert!(said.status.success(), "{said:?}");
-    assert_eq!(place.standing(&session, "log").unwrap().level, Level::Absorb);
+    assert_eq!(place.level_state(&session, "log").unwrap().level, Level::Absorb);
     assert_survives(&place, &session, &place.file("log"));
     mount.kill();
-    keeper.kill();
+    daemon.kill();
     drop(mount);
     place.lose_power();
-    let _keeper = place.keeper(KEEPER);
+    let _daemon = place.start_daemon(DAEMON);
     assert_eq!(std::fs::read(place.file("log")).unwrap(), said.stdout);
 }

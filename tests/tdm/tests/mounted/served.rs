@@ -4,12 +4,12 @@ use std::ffi::CString;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 
-use byway_tdm_board::{Counted, FileKey, Level, Why};
-use byway_tdm_client::Session;
-use byway_tdm_control::Order;
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::control::Order;
+use byway_tdm_engine::table::{Counted, FileKey, Level, Why};
 use byway_tdm_tests::{ATTRIBUTE_CHANGES, Actor, Mount, Place, assert_survives};
 
-use crate::{KEEPER, await_listed, mount, place};
+use crate::{DAEMON, await_listed, mount, place};
 
 /// A static program in the mount with `log` open as `a`, and absorbed.
 fn writer(place: &Place, session: &Session, mount: &Mount) -> Actor {
@@ -20,16 +20,15 @@ fn writer(place: &Place, session: &Session, mount: &Mount) -> Actor {
 }
 
 fn counted(place: &Place, session: &Session, what: Counted) -> u64 {
-    session.board().find(place.key("log")).unwrap().counters().get(what)
+    session.file_table().find(place.key("log")).unwrap().counters().get(what)
 }
 
 #[test]
-fn a_static_program_s_syncs_are_spared_and_every_acknowledged_byte_survives() {
-    let Some(place) = place("a_static_program_s_syncs_are_spared_and_every_acknowledged_byte_survives")
-    else {
+fn static_program_saves_syncs_and_keeps_acknowledged_bytes() {
+    let Some(place) = place("static_program_saves_syncs_and_keeps_acknowledged_bytes") else {
         return;
     };
-    let keeper = place.keeper(KEEPER);
+    let daemon = place.start_daemon(DAEMON);
     let mount = mount(&place);
     let session = place.session();
     let mut actor = writer(&place, &session, &mount);
@@ -42,8 +41,8 @@ fn a_static_program_s_syncs_are_spared_and_every_acknowledged_byte_survives() {
     assert_eq!(fs::read(mount.file("log")).unwrap(), fs::read(place.file("log")).unwrap());
     drop(actor);
     mount.end();
-    assert_eq!(place.standing(&session, "log").unwrap().level, Level::Pass);
-    keeper.end();
+    assert_eq!(place.level_state(&session, "log").unwrap().level, Level::Pass);
+    daemon.end();
 }
 
 #[test]
@@ -51,7 +50,7 @@ fn every_way_to_write_that_only_a_mount_sees_is_covered_by_the_log() {
     let Some(place) = place("every_way_to_write_that_only_a_mount_sees_is_covered_by_the_log") else {
         return;
     };
-    let _keeper = place.keeper(KEEPER);
+    let _daemon = place.start_daemon(DAEMON);
     let mount = mount(&place);
     let session = place.session();
     let mut actor = writer(&place, &session, &mount);
@@ -74,14 +73,14 @@ fn every_way_to_write_that_only_a_mount_sees_is_covered_by_the_log() {
         actor.does("fdatasync b");
         assert_survives(&place, &session, &place.file("log"));
     }
-    let standing = place.standing(&session, "log").unwrap();
-    assert_eq!((standing.level, standing.is_barred), (Level::Absorb, false));
+    let level_state = place.level_state(&session, "log").unwrap();
+    assert_eq!((level_state.level, level_state.is_barred), (Level::Absorb, false));
 }
 
 #[test]
 fn writes_that_sync_by_themselves_are_absorbed_too() {
     let Some(place) = place("writes_that_sync_by_themselves_are_absorbed_too") else { return };
-    let _keeper = place.keeper(KEEPER);
+    let _daemon = place.start_daemon(DAEMON);
     let mount = mount(&place);
     let session = place.session();
     let mut actor = writer(&place, &session, &mount);
@@ -90,38 +89,34 @@ fn writes_that_sync_by_themselves_are_absorbed_too() {
         actor.does(&format!("write b 50 {seed}; pwrite c 50 {seed} 10"));
         assert_survives(&place, &session, &place.file("log"));
     }
-    assert_eq!(place.standing(&session, "log").unwrap().level, Level::Absorb);
+    assert_eq!(place.level_state(&session, "log").unwrap().level, Level::Absorb);
 }
 
 #[test]
-fn what_is_changed_of_an_absorbed_file_beside_its_bytes_is_kept_by_a_sync_of_all_in_the_mount() {
-    let Some(place) =
-        place("what_is_changed_of_an_absorbed_file_beside_its_bytes_is_kept_by_a_sync_of_all_in_the_mount")
-    else {
+fn attribute_changes_in_a_mount_are_kept_by_fsync() {
+    let Some(place) = place("attribute_changes_in_a_mount_are_kept_by_fsync") else {
         return;
     };
-    let _keeper = place.keeper(KEEPER);
+    let _daemon = place.start_daemon(DAEMON);
     let mount = mount(&place);
     let session = place.session();
     let mut actor = writer(&place, &session, &mount);
     for change in ATTRIBUTE_CHANGES {
-        // Later than the clock of files can tell.
+        // Later than the clock of files can represent.
         std::thread::sleep(std::time::Duration::from_millis(10));
         actor.does(&format!("{change}; fdatasync a; fsync a"));
         let (kept, now) = place.attributes("log");
         assert_eq!(kept, now, "{change}");
     }
-    assert_eq!(place.standing(&session, "log").unwrap().level, Level::Absorb);
+    assert_eq!(place.level_state(&session, "log").unwrap().level, Level::Absorb);
 }
 
 #[test]
-fn programs_under_the_library_and_in_the_mount_share_one_log_and_see_each_other_at_once() {
-    let Some(place) =
-        place("programs_under_the_library_and_in_the_mount_share_one_log_and_see_each_other_at_once")
-    else {
+fn library_and_mount_programs_share_a_log_and_are_coherent() {
+    let Some(place) = place("library_and_mount_programs_share_a_log_and_are_coherent") else {
         return;
     };
-    let _keeper = place.keeper(KEEPER);
+    let _daemon = place.start_daemon(DAEMON);
     let mount = mount(&place);
     let session = place.session();
     let mut inside = writer(&place, &session, &mount);
@@ -140,7 +135,7 @@ fn programs_under_the_library_and_in_the_mount_share_one_log_and_see_each_other_
     }
     let len = File::open(place.file("log")).unwrap().metadata().unwrap().len();
     assert_eq!(len, 8192 + 80 * 64);
-    assert_eq!(place.standing(&session, "log").unwrap().level, Level::Absorb);
+    assert_eq!(place.level_state(&session, "log").unwrap().level, Level::Absorb);
 }
 
 #[test]
@@ -148,7 +143,7 @@ fn a_file_that_is_cut_renamed_and_replaced_in_the_mount_is_what_was_kept() {
     let Some(place) = place("a_file_that_is_cut_renamed_and_replaced_in_the_mount_is_what_was_kept") else {
         return;
     };
-    let _keeper = place.keeper(KEEPER);
+    let _daemon = place.start_daemon(DAEMON);
     let mount = mount(&place);
     let session = place.session();
     let mut actor = writer(&place, &session, &mount);
@@ -156,7 +151,7 @@ fn a_file_that_is_cut_renamed_and_replaced_in_the_mount_is_what_was_kept() {
     assert_survives(&place, &session, &place.file("log"));
     actor.does("write a 500 2; fdatasync a; rename log old; write a 10 3; fdatasync a");
     assert_survives(&place, &session, &place.file("old"));
-    assert_eq!(place.standing(&session, "old").unwrap().why, Why::TooFewSyncs);
+    assert_eq!(place.level_state(&session, "old").unwrap().why, Why::TooFewSyncs);
     actor.does("open c log wcae; write c 10 1; rename log old; write a 20 4; fdatasync a");
     assert_eq!(fs::read(place.file("old")).unwrap().len(), 10);
 }
@@ -164,15 +159,15 @@ fn a_file_that_is_cut_renamed_and_replaced_in_the_mount_is_what_was_kept() {
 #[test]
 fn an_order_by_a_name_in_the_mount_is_about_the_file_below() {
     let Some(place) = place("an_order_by_a_name_in_the_mount_is_about_the_file_below") else { return };
-    let _keeper = place.keeper(KEEPER);
+    let _daemon = place.start_daemon(DAEMON);
     let mount = mount(&place);
     let session = place.session();
     let mut actor = writer(&place, &session, &mount);
-    let lower = byway_tdm_board::lower_of(&mount.file("log")).unwrap();
+    let lower = byway_tdm_engine::table::lower_of(&mount.file("log")).unwrap();
     assert_eq!(fs::read(&lower).unwrap(), fs::read(place.file("log")).unwrap());
     assert!(place.order(Order::Evict, "log"));
     actor.does("write a 10 1; fdatasync a");
-    assert_eq!(place.standing(&session, "log").unwrap().why, Why::ByHand);
+    assert_eq!(place.level_state(&session, "log").unwrap().why, Why::ByHand);
     assert_survives(&place, &session, &place.file("log"));
 }
 
@@ -181,7 +176,7 @@ fn a_program_under_the_library_that_writes_in_the_mount_is_logged_once() {
     let Some(place) = place("a_program_under_the_library_that_writes_in_the_mount_is_logged_once") else {
         return;
     };
-    let _keeper = place.keeper(KEEPER);
+    let _daemon = place.start_daemon(DAEMON);
     let mount = mount(&place);
     let session = place.session();
     let mut actor = Actor::unwitnessed_in(&place, mount.at());
@@ -193,8 +188,8 @@ fn a_program_under_the_library_that_writes_in_the_mount_is_logged_once() {
     let name = CString::new(mount.file("log").as_os_str().as_bytes()).unwrap();
     let through = FileKey::at(&name).unwrap().map(|found| found.key);
     assert!(
-        through.is_none_or(|key| session.board().find(key).is_none()),
-        "it is on the board by its name in the mount as well"
+        through.is_none_or(|key| session.file_table().find(key).is_none()),
+        "it has a second entry by its name in the mount"
     );
     assert_survives(&place, &session, &place.file("log"));
 }
@@ -205,7 +200,7 @@ fn a_daemon_that_comes_later_serves_files_that_are_open_already() {
     let mount = mount(&place);
     let mut actor = mount.actor();
     actor.does("open a log wcae; write a 100 1; fdatasync a");
-    let _keeper = place.keeper(KEEPER);
+    let _daemon = place.start_daemon(DAEMON);
     let session = place.session();
     await_listed(&place, &session, &mut actor);
     actor.does("write a 100 2; fdatasync a");
@@ -215,23 +210,22 @@ fn a_daemon_that_comes_later_serves_files_that_are_open_already() {
 }
 
 #[test]
-fn a_file_at_home_under_the_library_is_brought_below_for_a_program_in_the_mount() {
-    let Some(place) = place("a_file_at_home_under_the_library_is_brought_below_for_a_program_in_the_mount")
-    else {
+fn dax_file_is_demoted_for_a_program_in_the_mount() {
+    let Some(place) = place("dax_file_is_demoted_for_a_program_in_the_mount") else {
         return;
     };
-    let _keeper = place.keeper(KEEPER);
+    let _daemon = place.start_daemon(DAEMON);
     let mount = mount(&place);
     let session = place.session();
     let mut outside = place.actor();
     let mut inside = mount.actor();
     outside.does("open a log +ca; write a 100 1; fdatasync a");
     for seed in 0..10 {
-        place.house(&session, &mut outside, 'a', "log");
+        place.promote(&session, &mut outside, 'a', "log");
         outside.does(&format!("write a 300 {seed}; fdatasync a"));
         inside.does(&format!("open b log +a; write b 50 {seed}; fdatasync b"));
         assert_eq!(inside.does("sum_at b 9000 0"), outside.does("sum_at a 9000 0"));
-        assert_ne!(place.standing(&session, "log").unwrap().level, Level::Dax);
+        assert_ne!(place.level_state(&session, "log").unwrap().level, Level::Dax);
         assert_survives(&place, &session, &place.file("log"));
         inside.does("close b");
     }
@@ -239,13 +233,11 @@ fn a_file_at_home_under_the_library_is_brought_below_for_a_program_in_the_mount(
 }
 
 #[test]
-fn a_mapping_that_stays_is_kept_by_syncs_and_sees_what_came_from_below_once_the_file_is_asked_for() {
-    let Some(place) = place(
-        "a_mapping_that_stays_is_kept_by_syncs_and_sees_what_came_from_below_once_the_file_is_asked_for",
-    ) else {
+fn mapping_is_synced_and_sees_changes_below_after_stat() {
+    let Some(place) = place("mapping_is_synced_and_sees_changes_below_after_stat") else {
         return;
     };
-    let _keeper = place.keeper(KEEPER);
+    let _daemon = place.start_daemon(DAEMON);
     let mount = mount(&place);
     let session = place.session();
     let mut inside = writer(&place, &session, &mount);
@@ -261,5 +253,5 @@ fn a_mapping_that_stays_is_kept_by_syncs_and_sees_what_came_from_below_once_the_
         assert_eq!(inside.does("peek b 5000"), i64::from(below[5000]));
         assert_eq!(inside.does("peek b 399"), i64::from(below[399]));
     }
-    assert_eq!(place.standing(&session, "log").unwrap().level, Level::Absorb);
+    assert_eq!(place.level_state(&session, "log").unwrap().level, Level::Absorb);
 }

@@ -1,8 +1,8 @@
 //! What is changed of a file beside its bytes is on the disk once all of the file was synced, wherever its bytes are kept.
 
-use byway_tdm_board::{Counted, Level};
-use byway_tdm_client::Session;
 use byway_tdm_daemon::Daemon;
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::table::{Counted, Level};
 use byway_tdm_tests::{ATTRIBUTE_CHANGES, Actor, Place};
 
 use crate::place;
@@ -32,11 +32,11 @@ impl Served {
     }
 
     fn saved_syncs(&self) -> u64 {
-        self.session.board().find(self.place.key("log")).unwrap().counters().get(Counted::SavedSyncs)
+        self.session.file_table().find(self.place.key("log")).unwrap().counters().get(Counted::SavedSyncs)
     }
 
     fn level(&self) -> Level {
-        self.place.standing(&self.session, "log").unwrap().level
+        self.place.level_state(&self.session, "log").unwrap().level
     }
 
     fn are_kept(&self, what: &str) {
@@ -49,7 +49,7 @@ impl Served {
 fn are_kept_at(level: Level, mut served: Served, changes: &[&str]) {
     served.actor.does("fsync a");
     for change in changes {
-        // Later than the clock of files can tell.
+        // Later than the clock of files can represent.
         std::thread::sleep(std::time::Duration::from_millis(10));
         served.actor.does(change);
         served.actor.does("fdatasync a; fsync a");
@@ -59,22 +59,22 @@ fn are_kept_at(level: Level, mut served: Served, changes: &[&str]) {
 }
 
 #[test]
-fn what_is_changed_of_an_absorbed_file_beside_its_bytes_is_kept_by_a_sync_of_all() {
+fn attribute_changes_of_an_absorbed_file_are_kept_by_fsync() {
     are_kept_at(Level::Absorb, Served::absorbed(), &ATTRIBUTE_CHANGES);
     are_kept_at(Level::Absorb, Served::absorbed(), &["open b log r; fchmod b 256; close b"]);
 }
 
 #[test]
-fn what_is_changed_of_a_file_at_home_beside_its_bytes_is_kept_by_a_sync_of_all() {
+fn attribute_changes_of_a_dax_file_are_kept_by_fsync() {
     let mut served = Served::new();
-    served.place.house(&served.session, &mut served.actor, 'a', "log");
+    served.place.promote(&served.session, &mut served.actor, 'a', "log");
     // Room is made below.
     let changes = ATTRIBUTE_CHANGES.into_iter().filter(|change| !change.starts_with("fallocate"));
     are_kept_at(Level::Dax, served, &changes.collect::<Vec<_>>());
 }
 
 #[test]
-fn what_was_changed_before_a_file_was_absorbed_is_kept_by_a_sync_of_all() {
+fn attribute_changes_before_absorption_are_kept_by_fsync() {
     let mut served = Served::new();
     served.actor.does("fsync a; fchmod a 256; fdatasync a; fdatasync a; fdatasync a");
     served.place.absorb(&served.session, &mut served.actor, 'a', "log");
@@ -83,7 +83,7 @@ fn what_was_changed_before_a_file_was_absorbed_is_kept_by_a_sync_of_all() {
 }
 
 #[test]
-fn a_sync_of_data_alone_and_one_of_all_with_nothing_changed_stay_as_cheap_as_they_were() {
+fn syncs_without_attribute_changes_stay_cheap() {
     let mut served = Served::absorbed();
     served.actor.does("fsync a; fchmod a 384");
     let before = served.saved_syncs();

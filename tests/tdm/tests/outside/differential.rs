@@ -2,12 +2,12 @@
 
 use byway_tdm_tests::Run;
 
-use crate::{KEEPER, rounds};
+use crate::{DAEMON, rounds};
 
 #[test]
-fn random_calls_are_answered_as_without_the_library_and_no_acknowledged_byte_is_lost() {
+fn random_calls_match_and_lose_no_acknowledged_byte() {
     for seed in 0..rounds(8) {
-        let mut run = Run::new(env!("CARGO_TARGET_TMPDIR"), KEEPER, seed);
+        let mut run = Run::new(env!("CARGO_TARGET_TMPDIR"), DAEMON, seed);
         run.join(run.place().actor());
         run.go();
     }

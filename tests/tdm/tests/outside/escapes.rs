@@ -1,11 +1,11 @@
 //! Writes that would escape a file's log: after each, one acknowledged sync, and all of it would be there after a loss of power. The daemon
-//! is dead by then, so that nobody takes the file down in time.
+//! is dead by then, so that the file is not demoted in time.
 
-use byway_tdm_board::Level;
-use byway_tdm_client::Session;
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::table::Level;
 use byway_tdm_tests::{Actor, Place, assert_survives};
 
-use crate::{KEEPER, place};
+use crate::{DAEMON, place};
 
 /// A file `log` that is absorbed, open as `a` with some bytes and records, whose daemon is dead.
 struct Alone {
@@ -22,12 +22,12 @@ impl Alone {
     /// Opened by these calls.
     fn opened(how: &str) -> Self {
         let place = place();
-        let mut keeper = place.keeper(KEEPER);
+        let mut daemon = place.start_daemon(DAEMON);
         let session = place.session();
         let mut actor = place.actor();
         actor.does(&format!("{how}; write a 500 1"));
         place.absorb(&session, &mut actor, 'a', "log");
-        keeper.kill();
+        daemon.kill();
         actor.does("write a 100 2; fdatasync a; write a 50 3; fdatasync a");
         let alone = Self { place, session, actor };
         assert_eq!(alone.level("log"), Level::Absorb);
@@ -36,7 +36,7 @@ impl Alone {
     }
 
     fn level(&self, name: &str) -> Level {
-        self.place.standing(&self.session, name).unwrap().level
+        self.place.level_state(&self.session, name).unwrap().level
     }
 
     fn check(&self, name: &str) {
@@ -113,7 +113,7 @@ fn a_thread_that_parts_with_the_others_descriptors_takes_none_out_of_sight() {
     let mut alone = Alone::new("+ce");
     alone.actor.does("open b log +e; close_range b b 2");
     alone.survives("pwrite a 40 9 100");
-    assert_eq!(alone.level("log"), Level::Absorb, "nobody else has its descriptors");
+    assert_eq!(alone.level("log"), Level::Absorb, "no other program has its descriptors");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn what_a_sync_of_everything_kept_is_not_undone_by_records_of_before_it() {
         alone.actor.does(&format!("pwrite a 2000000 9 0; {sync}"));
         alone.check_after_a_sync_elsewhere();
         alone.actor.does(&format!("pwrite a 40 10 0; {sync}"));
-        let entry = alone.session.board().find(alone.place.key("log")).unwrap();
+        let entry = alone.session.file_table().find(alone.place.key("log")).unwrap();
         assert!(entry.cursor().is_kept(), "{sync} left records that no fence has kept");
     }
 }
@@ -180,14 +180,14 @@ fn what_a_sync_that_ends_later_kept_is_not_undone_by_records_of_before_it() {
     alone.actor.does("pwrite a 2000000 9 0; aio_fsync a");
     alone.check_after_a_sync_elsewhere();
     alone.actor.does("pwrite a 40 10 0; aio_fsync a");
-    let entry = alone.session.board().find(alone.place.key("log")).unwrap();
+    let entry = alone.session.file_table().find(alone.place.key("log")).unwrap();
     assert!(entry.cursor().is_kept(), "records are left that no fence has kept");
 }
 
 #[test]
 fn a_sync_of_everything_by_one_program_keeps_what_another_one_wrote() {
     let place = place();
-    let _keeper = place.keeper(KEEPER);
+    let _daemon = place.start_daemon(DAEMON);
     let session = place.session();
     let mut actor = place.actor();
     actor.does("open a log +ce; write a 500 1");
@@ -196,9 +196,9 @@ fn a_sync_of_everything_by_one_program_keeps_what_another_one_wrote() {
     for write in ["pwrite a 40 2 0", "pwrite a 2000000 3 0", "pwrite a 40 4 0"] {
         actor.does(write);
         other.does("sync");
-        let entry = session.board().find(place.key("log")).unwrap();
+        let entry = session.file_table().find(place.key("log")).unwrap();
         assert!(entry.cursor().is_kept(), "{write} was not kept");
-        assert_eq!(entry.standing().level, Level::Absorb, "{write}");
+        assert_eq!(entry.level_state().level, Level::Absorb, "{write}");
         assert_survives(&place, &session, &place.file("log"));
     }
 }
@@ -261,7 +261,7 @@ fn a_file_that_glibc_opens_itself_is_followed_or_left_alone() {
     let name = std::fs::read_link(format!("/proc/{}/fd/{fd}", alone.actor.id())).unwrap();
     assert!(name.to_string_lossy().contains("/temp"));
     let name = name.file_name().unwrap().to_str().unwrap().to_owned();
-    assert!(alone.place.standing(&alone.session, &name).is_some(), "whoever writes it is on the board");
+    assert!(alone.place.level_state(&alone.session, &name).is_some(), "the written file has an entry");
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn the_standard_output_of_a_program_that_makes_it_a_file_is_not_missed() {
 fn descriptors_with_great_numbers_are_not_missed() {
     let mut alone = Alone::new("+ce");
     if alone.actor.asked("descriptors 70000") != "0" {
-        // Nobody has such numbers here.
+        // These numbers are not in use.
         return;
     }
     alone.actor.does("dup_to a b 66000");
@@ -369,7 +369,7 @@ fn a_number_that_a_stream_gave_back_is_another_file_s() {
 }
 
 #[test]
-fn a_file_that_gets_another_name_while_nobody_serves_is_kept_below() {
+fn file_renamed_without_a_daemon_is_synced() {
     for rename in ["rename", "sys_rename", "sys_renameat", "sys_renameat2"] {
         let mut alone = Alone::new("+ce");
         alone.actor.does(&format!("mkdir other; write a 40 9; fdatasync a; {rename} log other/log"));
@@ -416,7 +416,7 @@ fn a_file_that_was_made_without_a_name_and_got_one_is_not_missed() {
 }
 
 #[test]
-fn a_child_of_vfork_that_writes_at_a_number_which_was_another_s_ends_no_log_that_is_not_synced() {
+fn vfork_child_writing_at_a_reused_number_ends_no_unsynced_log() {
     let mut alone = Alone::new("+ce");
     alone.actor.does("vfork a another");
     assert!(alone.place.path().join("witness/all").exists(), "nothing was synced below");

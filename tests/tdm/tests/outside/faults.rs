@@ -4,12 +4,12 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use byway_tdm_board::Level;
-use byway_tdm_client::Session;
-use byway_tdm_control::Order;
-use byway_tdm_tests::{Actor, Keeper, Place, assert_survives};
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::control::Order;
+use byway_tdm_engine::table::Level;
+use byway_tdm_tests::{Actor, DaemonProcess, Place, assert_survives};
 
-use crate::{KEEPER, place};
+use crate::{DAEMON, place};
 
 const EINTR: i32 = 4;
 const EIO: i32 = 5;
@@ -25,14 +25,14 @@ fn writer(place: &Place, mut actor: Actor) -> Actor {
 }
 
 #[test]
-fn a_sync_that_fails_below_in_the_daemon_fails_every_later_one_of_the_program() {
+fn failed_real_sync_in_the_daemon_fails_the_programs_syncs() {
     let place = place();
-    let _keeper = Keeper::breakable(KEEPER, &place);
+    let _daemon = DaemonProcess::breakable(DAEMON, &place);
     let mut actor = writer(&place, place.actor());
     actor.does("write a 100 2; fdatasync a");
     place.break_by(EIO);
     assert!(!place.order(Order::Drain, "log"));
-    place.mend();
+    place.repair();
     for _ in 0..3 {
         assert_eq!(actor.asked("fdatasync a"), "-1 errno 5");
         assert_eq!(actor.asked("syncfs a"), "-1 errno 5");
@@ -40,10 +40,10 @@ fn a_sync_that_fails_below_in_the_daemon_fails_every_later_one_of_the_program() 
 }
 
 #[test]
-fn a_sync_that_one_program_could_not_make_is_no_other_one_s_error_nor_its_own_later() {
+fn callers_own_sync_error_does_not_persist() {
     for error in [EBADF, EINTR, EINVAL] {
         let place = place();
-        let _keeper = place.keeper(KEEPER);
+        let _daemon = place.start_daemon(DAEMON);
         let mut actor = writer(&place, Actor::breakable(&place));
         let mut other = place.actor();
         other.does("open a log wae");
@@ -53,7 +53,7 @@ fn a_sync_that_one_program_could_not_make_is_no_other_one_s_error_nor_its_own_la
         assert_eq!(actor.asked("fdatasync a"), format!("-1 errno {error}"));
         other.does("write a 10 3; fdatasync a");
         assert_survives(&place, &place.session(), &place.file("log"));
-        place.mend();
+        place.repair();
         actor.does("write a 10 4; fdatasync a");
         assert_survives(&place, &place.session(), &place.file("log"));
     }
@@ -62,12 +62,12 @@ fn a_sync_that_one_program_could_not_make_is_no_other_one_s_error_nor_its_own_la
 #[test]
 fn a_write_for_which_there_is_no_room_below_fails_and_is_in_no_log() {
     let place = place();
-    let _keeper = place.keeper(KEEPER);
+    let _daemon = place.start_daemon(DAEMON);
     let mut actor = writer(&place, Actor::breakable(&place));
     for _ in 0..3 {
         place.break_by(ENOSPC);
         assert_eq!(actor.asked("write a 100 3"), "-1 errno 28");
-        place.mend();
+        place.repair();
         actor.does("write a 50 4; fdatasync a");
         assert_survives(&place, &place.session(), &place.file("log"));
     }
@@ -77,100 +77,100 @@ fn a_write_for_which_there_is_no_room_below_fails_and_is_in_no_log() {
 #[test]
 fn a_write_of_which_only_a_part_has_room_below_is_logged_in_that_part() {
     let place = place();
-    let _keeper = place.keeper(KEEPER);
+    let _daemon = place.start_daemon(DAEMON);
     let mut actor = writer(&place, place.actor());
     actor.does("longest_file 500; write a 200 2");
     assert_eq!(actor.asked("write a 200 3"), "100");
     assert_eq!(actor.asked("write a 200 4"), "-1 errno 27");
     actor.does("fdatasync a");
     assert_survives(&place, &place.session(), &place.file("log"));
-    assert_eq!(place.standing(&place.session(), "log").unwrap().level, Level::Absorb);
+    assert_eq!(place.level_state(&place.session(), "log").unwrap().level, Level::Absorb);
 }
 
 #[test]
 fn a_recovery_for_which_there_is_no_room_below_is_done_when_there_is() {
     let place = place();
-    let mut keeper = place.keeper(KEEPER);
+    let mut daemon = place.start_daemon(DAEMON);
     let mut actor = writer(&place, place.actor());
-    // However long it takes, nobody brings it below.
-    keeper.stop();
+    // Nothing demotes it meanwhile.
+    daemon.stop();
     for seed in 0..5 {
         actor.does(&format!("write a 300 {seed}; fdatasync a"));
     }
     actor.kill();
-    keeper.kill();
+    daemon.kill();
     let had = std::fs::read(place.file("log")).unwrap();
     place.lose_power();
     place.break_by(ENOSPC);
-    let keeper = Keeper::breakable(KEEPER, &place);
-    assert!(keeper.recovered[0].starts_with("Failed"), "{:?}", keeper.recovered);
-    drop(keeper);
-    place.mend();
-    let keeper = Keeper::breakable(KEEPER, &place);
-    assert!(keeper.recovered[0].starts_with("Replayed"), "{:?}", keeper.recovered);
+    let daemon = DaemonProcess::breakable(DAEMON, &place);
+    assert!(daemon.recovered[0].starts_with("Failed"), "{:?}", daemon.recovered);
+    drop(daemon);
+    place.repair();
+    let daemon = DaemonProcess::breakable(DAEMON, &place);
+    assert!(daemon.recovered[0].starts_with("Replayed"), "{:?}", daemon.recovered);
     assert!(std::fs::read(place.file("log")).unwrap() == had);
 }
 
-/// The file that the board of this user is in.
-fn board_of(place: &Place) -> PathBuf {
-    let files = std::fs::read_dir(&place.options.boards).unwrap().map(|file| file.unwrap().path());
+/// File of this user's shared file table.
+fn file_table_of(place: &Place) -> PathBuf {
+    let files = std::fs::read_dir(&place.options.file_tables).unwrap().map(|file| file.unwrap().path());
     files.into_iter().find(|path| path.extension().is_some_and(|name| name == "board")).unwrap()
 }
 
-/// Has a board be of a version that there never was.
+/// Gives a shared file table an unknown version.
 fn of_another_version(place: &Place) {
-    File::options().write(true).open(board_of(place)).unwrap().write_all_at(&[99], 7).unwrap();
+    File::options().write(true).open(file_table_of(place)).unwrap().write_all_at(&[99], 7).unwrap();
 }
 
 #[test]
-fn a_program_that_meets_a_daemon_of_another_version_is_the_kernel_s() {
+fn program_with_a_daemon_of_another_version_stays_at_pass() {
     let place = place();
-    let _keeper = place.keeper(KEEPER);
+    let _daemon = place.start_daemon(DAEMON);
     drop(place.session());
     of_another_version(&place);
     let mut actor = place.actor();
     for _ in 0..6 {
         actor.does("open a log wce; write a 100 2; fdatasync a; close a");
     }
-    File::options().write(true).open(board_of(&place)).unwrap().set_len(4096).unwrap();
+    File::options().write(true).open(file_table_of(&place)).unwrap().set_len(4096).unwrap();
     actor.does("open a log wce; write a 100 2; fdatasync a; close a");
     place.actor().does("open a log wce; write a 100 3; fdatasync a; close a");
 }
 
 #[test]
-fn programs_of_another_version_keep_their_logs_until_they_end() {
+fn programs_of_another_version_keep_their_logs() {
     let place = place();
-    let mut keeper = place.keeper(KEEPER);
+    let mut daemon = place.start_daemon(DAEMON);
     let old = writer(&place, place.actor());
     let session = place.session();
-    keeper.kill();
+    daemon.kill();
     of_another_version(&place);
     are_not_served_until_they_end(&place, session, old);
 }
 
 #[test]
-fn programs_whose_board_is_gone_keep_their_logs_until_they_end() {
+fn programs_with_a_removed_table_keep_their_logs() {
     let place = place();
-    let mut keeper = place.keeper(KEEPER);
+    let mut daemon = place.start_daemon(DAEMON);
     let old = writer(&place, place.actor());
     let session = place.session();
-    keeper.kill();
-    std::fs::remove_file(board_of(&place)).unwrap();
+    daemon.kill();
+    std::fs::remove_file(file_table_of(&place)).unwrap();
     are_not_served_until_they_end(&place, session, old);
 }
 
 fn are_not_served_until_they_end(place: &Place, session: Session, mut old: Actor) {
     for _ in 0..2 {
-        let mut keeper = place.keeper(KEEPER);
-        assert!(keeper.recovered[0].starts_with("Failed"), "{:?}", keeper.recovered);
+        let mut daemon = place.start_daemon(DAEMON);
+        assert!(daemon.recovered[0].starts_with("Failed"), "{:?}", daemon.recovered);
         place.actor().does("open a other wce; write a 100 1; fdatasync a");
         old.does("write a 100 2; fdatasync a");
         assert_survives(place, &session, &place.file("log"));
-        keeper.kill();
+        daemon.kill();
     }
     drop(session);
     drop(old);
-    let keeper = place.keeper(KEEPER);
-    assert_eq!(keeper.recovered, ["Synced"]);
+    let daemon = place.start_daemon(DAEMON);
+    assert_eq!(daemon.recovered, ["Synced"]);
     writer(place, place.actor()).does("write a 100 2; fdatasync a");
 }

@@ -1,10 +1,10 @@
 //! Programs that are interrupted inside of a write, and those that write the same file meanwhile.
 
-use byway_tdm_board::Level;
-use byway_tdm_client::Session;
-use byway_tdm_tests::{Actor, Keeper, Place, assert_survives};
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::table::Level;
+use byway_tdm_tests::{Actor, DaemonProcess, Place, assert_survives};
 
-use crate::{KEEPER, place};
+use crate::{DAEMON, place};
 
 /// Where in a write that is absorbed: between the system's call and the record of it, and in the midst of the record.
 const WHEN: [&str; 2] = ["written", "begun"];
@@ -13,7 +13,7 @@ const WHEN: [&str; 2] = ["written", "begun"];
 struct Interrupted {
     first: Actor,
     other: Actor,
-    keeper: Keeper,
+    daemon: DaemonProcess,
     session: Session,
     place: Place,
 }
@@ -21,13 +21,13 @@ struct Interrupted {
 impl Interrupted {
     fn new() -> Self {
         let place = place();
-        let keeper = place.keeper(KEEPER);
+        let daemon = place.start_daemon(DAEMON);
         let session = place.session();
         let (mut first, mut other) = (Actor::interruptible(&place), place.actor());
         first.does("open a log wce; write a 5000 1");
         place.absorb(&session, &mut first, 'a', "log");
         other.does("open a log w");
-        let mut this = Self { first, other, keeper, session, place };
+        let mut this = Self { first, other, daemon, session, place };
         this.first.does("pwrite a 4000 2 0; fdatasync a");
         assert!(this.is_logged());
         this
@@ -35,8 +35,8 @@ impl Interrupted {
 
     /// Whether syncs are spared.
     fn is_logged(&self) -> bool {
-        let entry = self.session.board().find(self.place.key("log")).unwrap();
-        entry.standing().level == Level::Absorb && !entry.cursor().is_suspended()
+        let entry = self.session.file_table().find(self.place.key("log")).unwrap();
+        entry.level_state().level == Level::Absorb && !entry.cursor().is_suspended()
     }
 
     /// Both programs write over what the other wrote, with every sync acknowledged.
@@ -56,18 +56,18 @@ impl Interrupted {
         let had = std::fs::read(self.place.file("log")).unwrap();
         self.first.kill();
         self.other.kill();
-        self.keeper.kill();
+        self.daemon.kill();
         self.place.lose_power();
-        let keeper = self.place.keeper(KEEPER);
+        let daemon = self.place.start_daemon(DAEMON);
         let left = std::fs::read(self.place.file("log")).unwrap();
         let at = left.iter().zip(&had).position(|(left, had)| left != had);
-        assert_eq!((left.len(), at), (had.len(), None), "{:?}", keeper.recovered);
-        keeper.end();
+        assert_eq!((left.len(), at), (had.len(), None), "{:?}", daemon.recovered);
+        daemon.end();
     }
 }
 
 #[test]
-fn a_write_that_a_signal_handler_jumped_out_of_keeps_nobody_else_waiting_and_undoes_nothing() {
+fn abandoned_write_delays_no_one_and_undoes_nothing() {
     for when in WHEN {
         let mut file = Interrupted::new();
         file.first.does(&format!("inside {when} jump a 3000 3 500"));
@@ -77,7 +77,7 @@ fn a_write_that_a_signal_handler_jumped_out_of_keeps_nobody_else_waiting_and_und
 }
 
 #[test]
-fn a_program_that_jumped_out_of_a_write_goes_on_and_nothing_of_it_is_lost() {
+fn program_that_jumped_out_of_a_write_continues() {
     for when in WHEN {
         let mut file = Interrupted::new();
         file.first.does(&format!("inside {when} jump a 3000 3 500; pwrite a 200 5 550; fdatasync a"));
@@ -88,22 +88,22 @@ fn a_program_that_jumped_out_of_a_write_goes_on_and_nothing_of_it_is_lost() {
 }
 
 #[test]
-fn a_program_that_stands_still_inside_of_a_write_keeps_nobody_waiting_and_undoes_nothing() {
+fn program_stopped_in_a_write_delays_no_other_and_undoes_nothing() {
     for when in WHEN {
         let mut file = Interrupted::new();
-        file.first.tell(&format!("inside {when} stop a 3000 3 500"));
-        file.first.stands_still();
+        file.first.send(&format!("inside {when} stop a 3000 3 500"));
+        file.first.await_stopped();
         file.other.does("pwrite a 700 4 600; fdatasync a; ftruncate a 4500; pwrite a 10 5 4600; fdatasync a");
         file.survives();
     }
 }
 
 #[test]
-fn what_others_synced_while_a_program_stood_still_is_kept_once_it_goes_on() {
+fn bytes_synced_past_a_stopped_program_survive_its_resume() {
     for when in WHEN {
         let mut file = Interrupted::new();
-        file.first.tell(&format!("inside {when} stop a 3000 3 500"));
-        file.first.stands_still();
+        file.first.send(&format!("inside {when} stop a 3000 3 500"));
+        file.first.await_stopped();
         file.other.does("pwrite a 700 4 600; fdatasync a");
         file.first.goes_on();
         assert_eq!(file.first.answer(), "3000");
@@ -114,17 +114,17 @@ fn what_others_synced_while_a_program_stood_still_is_kept_once_it_goes_on() {
 }
 
 #[test]
-fn a_sync_of_everything_is_done_while_a_program_stands_still_inside_of_a_write() {
+fn sync_of_everything_ends_past_a_program_stopped_in_a_write() {
     let mut file = Interrupted::new();
-    file.first.tell("inside written stop a 3000 3 500");
-    file.first.stands_still();
+    file.first.send("inside written stop a 3000 3 500");
+    file.first.await_stopped();
     file.other.does("pwrite a 700 4 600; sync");
     file.place.keep_all("log");
     file.survives();
 }
 
 #[test]
-fn what_a_signal_handler_synced_inside_of_a_write_is_not_undone_by_older_records() {
+fn handlers_sync_in_a_write_is_not_undone_by_older_records() {
     for when in WHEN {
         let mut file = Interrupted::new();
         file.first.does(&format!("inside {when} sync a 3000 3 500"));
@@ -133,7 +133,7 @@ fn what_a_signal_handler_synced_inside_of_a_write_is_not_undone_by_older_records
 }
 
 #[test]
-fn a_log_goes_on_behind_a_signal_handler_that_synced_inside_of_a_write() {
+fn log_resumes_after_a_handlers_sync_in_a_write() {
     for when in WHEN {
         let mut file = Interrupted::new();
         file.first.does(&format!("inside {when} sync a 3000 3 500"));

@@ -7,11 +7,11 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use byway_forgetful::Random;
-use byway_tdm_board::Level;
-use byway_tdm_client::{Extent, Listed};
+use byway_tdm_engine::client::{Extent, Listed};
+use byway_tdm_engine::table::Level;
 use byway_tdm_tests::{Actor, Place, assert_survives};
 
-use crate::{KEEPER, place, rounds};
+use crate::{DAEMON, place, rounds};
 
 /// Writes of 8 bytes that four threads make.
 const WRITES: u64 = 200;
@@ -19,7 +19,7 @@ const WRITES: u64 = 200;
 fn lines_of(path: &Path) -> usize {
     let log = std::fs::read(path).unwrap();
     let is_whole = |line: &[u8]| line.len() == 8 && line[1..] == *b"......\n" && line[0].is_ascii_uppercase();
-    assert!(log.chunks(8).all(is_whole), "bytes that nobody wrote");
+    assert!(log.chunks(8).all(is_whole), "bytes that were never written");
     log.len() / 8
 }
 
@@ -36,20 +36,20 @@ fn a_while(random: &mut Random) {
 }
 
 #[test]
-fn a_daemon_that_is_killed_and_started_again_while_a_program_writes_loses_nothing_and_goes_on() {
+fn restarted_daemon_loses_nothing_of_a_writing_program() {
     let place = place();
     let mut random = Random::new(7);
-    let mut keeper = place.keeper(KEEPER);
+    let mut daemon = place.start_daemon(DAEMON);
     let mut actor = writer(&place);
     let session = place.session();
     let mut adopted = 0;
     for round in 1..=rounds(20) {
-        actor.tell(&format!("threads a {WRITES} 0"));
+        actor.send(&format!("threads a {WRITES} 0"));
         a_while(&mut random);
-        keeper.kill();
+        daemon.kill();
         a_while(&mut random);
-        keeper = place.keeper(KEEPER);
-        adopted += u64::from(keeper.recovered.iter().any(|outcome| outcome == "Adopted"));
+        daemon = place.start_daemon(DAEMON);
+        adopted += u64::from(daemon.recovered.iter().any(|outcome| outcome == "Adopted"));
         assert_eq!(actor.answer(), "0");
         actor.does("fdatasync a");
         assert_survives(&place, &session, &place.file("log"));
@@ -58,46 +58,46 @@ fn a_daemon_that_is_killed_and_started_again_while_a_program_writes_loses_nothin
     }
     assert!(adopted > 0);
     drop(actor);
-    keeper.end();
+    daemon.end();
 }
 
 #[test]
-fn a_program_that_is_killed_inside_of_its_writes_leaves_no_lock_and_no_hole() {
+fn program_killed_in_writes_leaves_no_lock_and_no_hole() {
     let place = place();
     let mut random = Random::new(8);
-    let _keeper = place.keeper(KEEPER);
+    let _daemon = place.start_daemon(DAEMON);
     let mut actor = writer(&place);
     let session = place.session();
     for _ in 0..rounds(20) {
         let mut victim = place.actor();
         victim.does("open a log wae");
-        victim.tell("threads a 1000000 0");
+        victim.send("threads a 1000000 0");
         a_while(&mut random);
         victim.kill();
         actor.does("threads a 10 0; fdatasync a");
         assert_survives(&place, &session, &place.file("log"));
         lines_of(&place.file("log"));
     }
-    assert_eq!(place.standing(&session, "log").unwrap().level, Level::Absorb);
+    assert_eq!(place.level_state(&session, "log").unwrap().level, Level::Absorb);
 }
 
 #[test]
-fn a_daemon_and_a_program_that_are_killed_together_lose_nothing() {
+fn daemon_and_program_killed_together_lose_nothing() {
     let place = place();
     let mut random = Random::new(9);
     for _ in 0..rounds(10) {
-        let mut keeper = place.keeper(KEEPER);
+        let mut daemon = place.start_daemon(DAEMON);
         let mut actor = writer(&place);
-        actor.tell("threads a 1000000 0");
+        actor.send("threads a 1000000 0");
         a_while(&mut random);
-        let mut both = [keeper.id(), actor.id()];
+        let mut both = [daemon.id(), actor.id()];
         if random.one_in(2) {
             both.reverse();
         }
         both.into_iter().for_each(byway_tdm_tests::kill);
-        keeper.kill();
+        daemon.kill();
         actor.kill();
-        let _keeper = place.keeper(KEEPER);
+        let _daemon = place.start_daemon(DAEMON);
         let mut actor = place.actor();
         actor.does("open a log wae; threads a 3 0; fdatasync a");
         assert_survives(&place, &place.session(), &place.file("log"));
@@ -106,17 +106,17 @@ fn a_daemon_and_a_program_that_are_killed_together_lose_nothing() {
 }
 
 #[test]
-fn a_file_that_lost_its_name_while_nobody_served_is_the_kernel_s_for_the_next_daemon() {
+fn file_unlinked_without_a_daemon_is_left_at_pass() {
     for lines in ["mkdir other; rename log other/log", "mkdir other; link log other/log; unlink log"] {
         let place = place();
-        let mut keeper = place.keeper(KEEPER);
+        let mut daemon = place.start_daemon(DAEMON);
         let mut actor = writer(&place);
         let session = place.session();
-        keeper.kill();
+        daemon.kill();
         actor.does(lines);
         actor.does("write a 100 1; fdatasync a");
-        let _keeper = place.keeper(KEEPER);
-        assert_eq!(place.standing(&session, "other/log").unwrap().level, Level::Pass, "{lines}");
+        let _daemon = place.start_daemon(DAEMON);
+        assert_eq!(place.level_state(&session, "other/log").unwrap().level, Level::Pass, "{lines}");
         for _ in 0..3 {
             actor.does("write a 100 2; fdatasync a");
             assert_survives(&place, &session, &place.file("other/log"));
@@ -125,13 +125,13 @@ fn a_file_that_lost_its_name_while_nobody_served_is_the_kernel_s_for_the_next_da
 }
 
 #[test]
-fn a_log_that_a_daemon_took_over_is_given_to_no_other_file() {
+fn adopted_log_is_not_reused() {
     let place = place();
-    let mut keeper = place.keeper(KEEPER);
+    let mut daemon = place.start_daemon(DAEMON);
     let mut actor = writer(&place);
     let session = place.session();
-    keeper.kill();
-    let _keeper = place.keeper(KEEPER);
+    daemon.kill();
+    let _daemon = place.start_daemon(DAEMON);
     actor.does("open b other wcae; write b 100 1; fdatasync b");
     place.absorb(&session, &mut actor, 'b', "other");
     for seed in 0..10 {
@@ -142,23 +142,23 @@ fn a_log_that_a_daemon_took_over_is_given_to_no_other_file() {
 }
 
 #[test]
-fn a_sync_below_that_the_next_daemon_has_overtaken_spoils_no_other_file_s_log() {
+fn real_sync_overtaken_by_the_next_daemon_spoils_no_log() {
     let place = place();
-    let keeper = Mutex::new(place.keeper(KEEPER));
+    let daemon = Mutex::new(place.start_daemon(DAEMON));
     let mut actor = writer(&place);
     let session = place.session();
     let file = File::options().append(true).open(place.file("log")).unwrap();
-    let entry = session.board().find(place.key("log")).unwrap().index();
+    let entry = session.file_table().find(place.key("log")).unwrap().index();
     let listed = Listed { entry, appends: true, writes_only: true };
     let opened = session.file(file.as_fd(), listed).unwrap();
     actor.does("write a 100 1; fdatasync a; write a 100 2");
     opened.entry().cursor().suspend();
     let meanwhile = || {
-        let mut keeper = keeper.lock().unwrap();
-        keeper.kill();
+        let mut daemon = daemon.lock().unwrap();
+        daemon.kill();
         actor.does("mkdir other");
         std::fs::rename(place.file("log"), place.file("other/log")).unwrap();
-        *keeper = place.keeper(KEEPER);
+        *daemon = place.start_daemon(DAEMON);
         let mut other = place.actor();
         other.does("open a new wce");
         place.absorb(&session, &mut other, 'a', "new");
@@ -175,13 +175,13 @@ fn a_sync_below_that_the_next_daemon_has_overtaken_spoils_no_other_file_s_log() 
 }
 
 #[test]
-fn a_file_that_gets_another_name_under_a_daemon_of_another_region_is_kept_below() {
+fn file_renamed_under_a_daemon_of_another_region_is_synced() {
     let mut place = place();
-    let mut keeper = place.keeper(KEEPER);
+    let mut daemon = place.start_daemon(DAEMON);
     let mut actor = writer(&place);
-    keeper.kill();
+    daemon.kill();
     place.options.region = format!("emu:{}?size=32M", place.path().join("another").display());
-    let _keeper = place.keeper(KEEPER);
+    let _daemon = place.start_daemon(DAEMON);
     actor.does("write a 100 1; fdatasync a; mkdir other; rename log other/log; write a 100 2; fdatasync a");
     let path = place.file("other/log");
     assert_eq!(std::fs::read(place.kept(&path)).unwrap(), std::fs::read(&path).unwrap());

@@ -4,19 +4,19 @@
 
 mod attributes;
 mod crowded;
+mod daemon_stopped;
+mod dax;
+mod dax_kills;
+mod dax_stopped;
 mod differential;
 mod escapes;
 mod faults;
-mod home_kills;
-mod homes;
-mod homes_still;
 mod interrupted;
-mod judged;
 mod kills;
 mod memory;
+mod policy;
 mod power;
 mod programs;
-mod still;
 mod traps;
 mod users;
 
@@ -28,7 +28,7 @@ fn place() -> Place {
 }
 
 /// A daemon that can be killed.
-const KEEPER: &str = env!("CARGO_BIN_EXE_keeper");
+const DAEMON: &str = env!("CARGO_BIN_EXE_daemon");
 
 /// So many rounds, or as many times more as BYWAY_TDM_TIMES says.
 fn rounds(usual: u64) -> u64 {

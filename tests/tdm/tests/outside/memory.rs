@@ -1,4 +1,4 @@
-//! Memory of the host that there is no more of: told when a daemon starts, not by a signal to a program that touches it first.
+//! Memory of the host that there is no more of: reported when a daemon starts, not by a signal to a program that touches it first.
 
 use std::fs::File;
 use std::io::Write;
@@ -16,8 +16,8 @@ use crate::place;
 struct SmallMemory(PathBuf);
 
 impl SmallMemory {
-    /// One that the boards of a place are in; none where nothing can be mounted.
-    fn of_boards(place: &mut Place, mebibytes: u64, test: &str) -> Option<Self> {
+    /// A small file system for a place's shared file tables; `None` where nothing can be mounted.
+    fn for_tables(place: &mut Place, mebibytes: u64, test: &str) -> Option<Self> {
         let at = place.path().join("memory");
         std::fs::create_dir(&at).unwrap();
         let size = format!("size={mebibytes}m");
@@ -26,7 +26,7 @@ impl SmallMemory {
             skip(test, "no memory can be mounted here");
             return None;
         }
-        place.options.boards.clone_from(&at);
+        place.options.file_tables.clone_from(&at);
         Some(Self(at))
     }
 
@@ -36,7 +36,7 @@ impl SmallMemory {
         while rest.write_all(&[1; 4096]).is_ok() {}
     }
 
-    fn board(&self) -> PathBuf {
+    fn file_table(&self) -> PathBuf {
         let mut found = std::fs::read_dir(&self.0).unwrap().map(|name| name.unwrap().path());
         found.find(|path| path.extension().is_some_and(|name| name == "board")).unwrap()
     }
@@ -48,9 +48,9 @@ impl Drop for SmallMemory {
     }
 }
 
-/// Gives the memory behind the front of a board back, as it is where nobody used it.
-fn thin_out(board: &Path) {
-    let file = File::options().write(true).open(board).unwrap();
+/// Frees the unused memory of the shared file table behind its header.
+fn thin_out(file_table: &Path) {
+    let file = File::options().write(true).open(file_table).unwrap();
     let len = file.metadata().unwrap().len();
     fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 4096, len - 4096).unwrap();
 }
@@ -62,7 +62,7 @@ fn refusal(place: &Place) -> String {
     }
 }
 
-/// Opens more files than a few pages of a board have room for.
+/// Opens more files than a few pages of the shared file table have room for.
 fn open_many(actor: &mut Actor) {
     for file in 0..300 {
         actor.does(&format!("open a many-{file} wce; write a 10 1; fdatasync a; close a"));
@@ -70,10 +70,10 @@ fn open_many(actor: &mut Actor) {
 }
 
 #[test]
-fn a_program_goes_on_where_the_memory_that_boards_are_in_becomes_full() {
-    const NAME: &str = "a_program_goes_on_where_the_memory_that_boards_are_in_becomes_full";
+fn program_continues_when_table_memory_becomes_full() {
+    const NAME: &str = "program_continues_when_table_memory_becomes_full";
     let mut place = place();
-    let Some(memory) = SmallMemory::of_boards(&mut place, 64, NAME) else { return };
+    let Some(memory) = SmallMemory::for_tables(&mut place, 64, NAME) else { return };
     let _daemon = place.daemon();
     let mut actor = place.actor();
     actor.does("open a first wce; write a 10 1; fdatasync a");
@@ -83,33 +83,33 @@ fn a_program_goes_on_where_the_memory_that_boards_are_in_becomes_full() {
 }
 
 #[test]
-fn a_board_for_which_there_is_no_memory_is_refused_and_leaves_nothing() {
-    const NAME: &str = "a_board_for_which_there_is_no_memory_is_refused_and_leaves_nothing";
+fn table_without_memory_is_refused_and_leaves_nothing() {
+    const NAME: &str = "table_without_memory_is_refused_and_leaves_nothing";
     let mut place = place();
-    let Some(memory) = SmallMemory::of_boards(&mut place, 8, NAME) else { return };
+    let Some(memory) = SmallMemory::for_tables(&mut place, 8, NAME) else { return };
     let daemon = place.daemon();
     let mut actor = place.actor();
     open_many(&mut actor);
-    assert!(daemon.report().users.is_empty(), "a user is served without memory for his board");
+    assert!(daemon.report().users.is_empty(), "a user is served without memory for the shared file table");
     assert_eq!(std::fs::read_dir(&memory.0).unwrap().count(), 0);
     actor.ended();
 }
 
 #[test]
-fn a_board_that_lost_its_memory_is_filled_up_before_it_is_served_again_or_refused() {
-    const NAME: &str = "a_board_that_lost_its_memory_is_filled_up_before_it_is_served_again_or_refused";
+fn table_that_lost_memory_is_refilled_or_refused() {
+    const NAME: &str = "table_that_lost_memory_is_refilled_or_refused";
     let mut place = place();
-    let Some(memory) = SmallMemory::of_boards(&mut place, 64, NAME) else { return };
-    let mut keeper = place.keeper(crate::KEEPER);
+    let Some(memory) = SmallMemory::for_tables(&mut place, 64, NAME) else { return };
+    let mut daemon = place.start_daemon(crate::DAEMON);
     let mut actor = place.actor();
     actor.does("open a log wce; write a 10 1; fdatasync a");
     place.absorb(&place.session(), &mut actor, 'a', "log");
     actor.kill();
-    keeper.kill();
-    thin_out(&memory.board());
+    daemon.kill();
+    thin_out(&memory.file_table());
     memory.fill();
     let why = refusal(&place);
-    assert!(why.contains("take memory for all of a user's board"), "{why}");
+    assert!(why.contains("allocate a user's shared file table"), "{why}");
     std::fs::remove_file(memory.0.join("rest")).unwrap();
     let _daemon = place.daemon();
     memory.fill();
@@ -119,10 +119,10 @@ fn a_board_that_lost_its_memory_is_filled_up_before_it_is_served_again_or_refuse
 }
 
 #[test]
-fn a_region_for_which_there_is_no_memory_is_refused() {
-    const NAME: &str = "a_region_for_which_there_is_no_memory_is_refused";
+fn region_without_memory_is_refused() {
+    const NAME: &str = "region_without_memory_is_refused";
     let mut place = place();
-    let Some(memory) = SmallMemory::of_boards(&mut place, 8, NAME) else { return };
+    let Some(memory) = SmallMemory::for_tables(&mut place, 8, NAME) else { return };
     let region = memory.0.join("region");
     File::create(&region).unwrap().set_len(32 << 20).unwrap();
     place.options.region = format!("emu:{}", region.display());

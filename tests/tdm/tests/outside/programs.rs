@@ -1,14 +1,14 @@
-//! Real programs, where they are installed: killed while they are told to keep something, they have all that they said was kept.
+//! Real programs, where they are installed: killed while they write, they have everything acknowledged.
 
 use std::process::{Command, Stdio};
 
 use byway_conformance::skips::has;
-use byway_tdm_board::Level;
-use byway_tdm_control::Order;
+use byway_tdm_engine::control::Order;
+use byway_tdm_engine::table::Level;
 use byway_tdm_tests::server::{Server, is_sound, log_in};
 use byway_tdm_tests::{Place, assert_survives, library, sqlite, witness};
 
-use crate::{KEEPER, place, rounds};
+use crate::{DAEMON, place, rounds};
 
 /// Has a program be served, or not; what the disk has of its files is known in either case.
 fn put(command: &mut Command, place: &Place, is_served: bool) {
@@ -30,7 +30,7 @@ fn start(program: &str, place: &Place, is_served: bool) -> Server {
 /// Kills the server, the server and its daemon, or all by a loss of power, in turn: every acknowledged key is there each time.
 fn keeps_every_key(program: &str, checker: &str) {
     let place = place();
-    let mut keeper = place.keeper(KEEPER);
+    let mut daemon = place.start_daemon(DAEMON);
     let mut next = 0;
     for round in 0..rounds(6) {
         let session = place.session();
@@ -43,7 +43,7 @@ fn keeps_every_key(program: &str, checker: &str) {
             place.await_absorbed(&session, &name, || server.set_many(&mut next, 50));
         }
         if round % 3 != 0 {
-            keeper.kill();
+            daemon.kill();
             server.set_many(&mut next, 50);
         }
         assert_survives(&place, &session, &log());
@@ -52,7 +52,7 @@ fn keeps_every_key(program: &str, checker: &str) {
             place.lose_power();
         }
         if round % 3 != 0 {
-            keeper = place.keeper(KEEPER);
+            daemon = place.start_daemon(DAEMON);
         }
         assert!(is_sound(checker, &log()), "round {round}");
         let mut plain = start(program, &place, false);
@@ -62,26 +62,26 @@ fn keeps_every_key(program: &str, checker: &str) {
 }
 
 #[test]
-fn valkey_has_every_key_that_it_said_was_kept() {
-    if has("valkey-server", "valkey_has_every_key_that_it_said_was_kept") {
+fn valkey_has_every_acknowledged_key() {
+    if has("valkey-server", "valkey_has_every_acknowledged_key") {
         keeps_every_key("valkey-server", "valkey-check-aof");
     }
 }
 
 #[test]
-fn redis_has_every_key_that_it_said_was_kept() {
-    if has("redis-server", "redis_has_every_key_that_it_said_was_kept") {
+fn redis_has_every_acknowledged_key() {
+    if has("redis-server", "redis_has_every_acknowledged_key") {
         keeps_every_key("redis-server", "redis-check-aof");
     }
 }
 
 #[test]
-fn sqlite_has_every_row_that_it_said_was_kept() {
-    if !has("sqlite3", "sqlite_has_every_row_that_it_said_was_kept") {
+fn sqlite_has_every_acknowledged_row() {
+    if !has("sqlite3", "sqlite_has_every_acknowledged_row") {
         return;
     }
     let place = place();
-    let mut keeper = place.keeper(KEEPER);
+    let mut daemon = place.start_daemon(DAEMON);
     let mut rows = 0;
     for round in 0..rounds(6) {
         let (mut program, said) = sqlite::insert(sqlite(&place, true), "WAL");
@@ -89,9 +89,9 @@ fn sqlite_has_every_row_that_it_said_was_kept() {
         program.kill().unwrap();
         program.wait().unwrap();
         if round % 2 == 1 {
-            keeper.kill();
+            daemon.kill();
             place.lose_power();
-            keeper = place.keeper(KEEPER);
+            daemon = place.start_daemon(DAEMON);
         }
         let count = sqlite::count(sqlite(&place, false));
         assert!(count >= rows, "{count} of {rows} in round {round}");
@@ -100,11 +100,8 @@ fn sqlite_has_every_row_that_it_said_was_kept() {
 }
 
 #[test]
-fn sqlite_s_log_stays_at_home_through_its_checkpoints_and_no_row_is_lost_with_its_program() {
-    if !has(
-        "sqlite3",
-        "sqlite_s_log_stays_at_home_through_its_checkpoints_and_no_row_is_lost_with_its_program",
-    ) {
+fn sqlite_log_stays_at_dax_through_checkpoints() {
+    if !has("sqlite3", "sqlite_log_stays_at_dax_through_checkpoints") {
         return;
     }
     let place = place();
@@ -114,11 +111,11 @@ fn sqlite_s_log_stays_at_home_through_its_checkpoints_and_no_row_is_lost_with_it
     command.env("LD_PRELOAD", library()).env("BYWAY_TDM_SOCKET", &place.options.socket);
     let mut shell = sqlite::Shell::start(command);
     shell.insert(20);
-    assert!(place.order(Order::House, "base-wal"));
+    assert!(place.order(Order::Promote, "base-wal"));
     for round in 0..5 {
         shell.insert(40);
-        let standing = place.standing(&session, "base-wal").unwrap();
-        assert_eq!(standing.level, Level::Dax, "{} in round {round}", standing.why);
+        let level_state = place.level_state(&session, "base-wal").unwrap();
+        assert_eq!(level_state.level, Level::Dax, "{} in round {round}", level_state.why);
     }
     shell.kill();
     assert_eq!(sqlite::count(sqlite::command(&place.path().join("files"))), 220);
@@ -131,19 +128,19 @@ fn sqlite(place: &Place, is_served: bool) -> Command {
 }
 
 #[test]
-fn rocksdb_has_every_key_that_it_said_was_kept_when_power_goes() {
-    if !has("db_bench", "rocksdb_has_every_key_that_it_said_was_kept_when_power_goes") {
+fn rocksdb_has_every_acknowledged_key_after_power_loss() {
+    if !has("db_bench", "rocksdb_has_every_acknowledged_key_after_power_loss") {
         return;
     }
     let place = place();
-    let mut keeper = place.keeper(KEEPER);
+    let mut daemon = place.start_daemon(DAEMON);
     for round in 1..=rounds(3) {
         let written =
             db_bench(&place, true, &["--benchmarks=fillseq", "--sync=1", "--num=500", "--threads=1"]);
         assert!(written.contains("fillseq"), "{written}");
-        keeper.kill();
+        daemon.kill();
         place.lose_power();
-        keeper = place.keeper(KEEPER);
+        daemon = place.start_daemon(DAEMON);
         let read = db_bench(&place, false, &["--benchmarks=readseq", "--use_existing_db=1", "--num=1000"]);
         assert!(read.contains("500 of") || read.contains("500 operations"), "round {round}: {read}");
     }

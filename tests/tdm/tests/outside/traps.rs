@@ -4,9 +4,9 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use byway_tdm_board::{Level, Standing, Why};
-use byway_tdm_client::Session;
 use byway_tdm_daemon::Daemon;
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::table::{Level, LevelState, Why};
 use byway_tdm_tests::{Actor, Place, ask_again, assert_survives};
 
 use crate::place;
@@ -30,8 +30,8 @@ impl Served {
         Self { place, session, actor, daemon }
     }
 
-    fn standing(&self, name: &str) -> Standing {
-        self.place.standing(&self.session, name).unwrap()
+    fn level_state(&self, name: &str) -> LevelState {
+        self.place.level_state(&self.session, name).unwrap()
     }
 
     fn survives(&self, name: &str) {
@@ -40,24 +40,24 @@ impl Served {
 
     /// Waits until the daemon has taken a file down.
     fn taken_down(&self, name: &str) -> Why {
-        while self.standing(name).level != Level::Pass {
+        while self.level_state(name).level != Level::Pass {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
-        self.standing(name).why
+        self.level_state(name).why
     }
 
     /// Why a file that is opened and synced like this is not absorbed.
     fn refused(&mut self, name: &str, lines: &str) -> Why {
         self.actor.does(lines);
         for _ in 0..5 {
-            if let Some(entry) = self.session.board().find(self.place.key(name)) {
+            if let Some(entry) = self.session.file_table().find(self.place.key(name)) {
                 ask_again(entry);
             }
             self.actor.does("fdatasync b");
         }
-        let standing = self.standing(name);
-        assert_eq!(standing.level, Level::Pass);
-        standing.why
+        let level_state = self.level_state(name);
+        assert_eq!(level_state.level, Level::Pass);
+        level_state.why
     }
 }
 
@@ -73,15 +73,15 @@ fn a_program_that_writes_over_its_environment_is_served_as_before() {
 fn a_program_whose_file_was_taken_for_closed_lists_it_anew() {
     let mut served = Served::new("+ce");
     served.actor.does("open b second wce; write b 10 1; dup b c");
-    let board = served.session.board();
-    let entry = board.find(served.place.key("second")).unwrap();
-    assert!(board.give_back(entry, entry.opened()));
-    board.find_or_make(served.place.key("log")).unwrap();
+    let file_table = served.session.file_table();
+    let entry = file_table.find(served.place.key("second")).unwrap();
+    assert!(file_table.give_back(entry, entry.opened()));
+    file_table.find_or_make(served.place.key("log")).unwrap();
     served.actor.does("write b 10 2; fdatasync b");
     served.place.absorb(&served.session, &mut served.actor, 'b', "second");
     served.actor.does("write c 10 3; fdatasync b");
     served.survives("second");
-    assert_eq!(served.standing("second").level, Level::Absorb);
+    assert_eq!(served.level_state("second").level, Level::Absorb);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn descriptors_have_the_numbers_that_they_have_without_the_library() {
 }
 
 #[test]
-fn a_program_that_closes_all_descriptors_has_none_of_its_own_closed_or_written_later() {
+fn program_closing_all_descriptors_breaks_none_of_the_librarys() {
     let mut served = Served::new("+ce");
     served.actor.does("close_range a a 0; close_most 3");
     let all = ['b', 'c', 'd', 'e', 'f'];
@@ -135,7 +135,7 @@ fn a_program_that_closes_all_descriptors_has_none_of_its_own_closed_or_written_l
 }
 
 #[test]
-fn reasons_not_to_serve_a_file_are_told() {
+fn reasons_not_to_serve_a_file_are_reported() {
     let mut served = Served::new("+ce");
     assert_eq!(served.refused("d", "open b d +cde; fallocate b 0 0 100"), Why::Direct);
     assert_eq!(served.refused("s", "open b s wcs; write b 10 1"), Why::SyncOnWrite);
@@ -149,7 +149,7 @@ fn reasons_not_to_serve_a_file_are_told() {
 }
 
 #[test]
-fn a_file_without_a_name_is_not_absorbed_and_one_that_loses_its_name_is_let_go() {
+fn unnamed_file_is_not_absorbed_and_unlinked_file_is_demoted() {
     let mut served = Served::new("+ce");
     served.actor.does(
         "open b gone wce; write b 10 1; unlink gone; fdatasync b; fdatasync b; fdatasync b; fdatasync b",
@@ -176,7 +176,7 @@ fn files_on_file_systems_without_disks_are_the_kernel_s() {
 }
 
 #[test]
-fn a_file_of_another_owner_is_not_on_the_board() {
+fn file_of_another_owner_has_no_entry() {
     let mut served = Served::new("+ce");
     std::fs::write(served.place.file("other"), b"").unwrap();
     if std::os::unix::fs::chown(served.place.file("other"), Some(12345), None).is_err() {
@@ -184,20 +184,20 @@ fn a_file_of_another_owner_is_not_on_the_board() {
         return;
     }
     served.actor.does("open b other w; write b 10 1; fdatasync b; fdatasync b; fdatasync b; fdatasync b");
-    assert_eq!(served.place.standing(&served.session, "other"), None);
+    assert_eq!(served.place.level_state(&served.session, "other"), None);
 }
 
 #[test]
-fn a_file_that_is_absorbed_gets_another_name_by_its_program_or_by_another_and_is_kept() {
+fn absorbed_file_survives_renames_by_any_program() {
     let mut served = Served::new("+ce");
     served.actor.does("write a 10 2; fdatasync a; rename log one");
-    assert_eq!(served.standing("one").level, Level::Pass);
+    assert_eq!(served.level_state("one").level, Level::Pass);
     served.place.absorb(&served.session, &mut served.actor, 'a', "one");
     let mut other = served.place.actor();
     other.does("rename one two");
-    assert_eq!(served.standing("two").level, Level::Pass);
+    assert_eq!(served.level_state("two").level, Level::Pass);
     served.place.absorb(&served.session, &mut served.actor, 'a', "two");
-    // By somebody who knows nothing of this.
+    // By a program without the library.
     std::fs::rename(served.place.file("two"), served.place.file("three")).unwrap();
     assert_eq!(served.taken_down("three"), Why::Renamed);
     served.actor.does("write a 10 3; fdatasync a");
@@ -219,14 +219,14 @@ fn two_programs_that_write_one_file_have_each_other_s_bytes_kept() {
     other.kill();
     served.actor.does("write a 10 1; fdatasync a");
     served.survives("log");
-    assert_eq!(served.standing("log").level, Level::Absorb);
+    assert_eq!(served.level_state("log").level, Level::Absorb);
 }
 
 #[test]
 fn a_program_that_is_started_with_a_descriptor_lists_it() {
     let served = Served::new("+cae");
     let mut actor = Actor::with_output(&served.place, &served.place.file("log"));
-    actor.tell("write a 10 1");
+    actor.send("write a 10 1");
     actor.ended();
     assert_eq!(served.taken_down("log"), Why::Stdio);
 }
@@ -247,17 +247,17 @@ fn a_signal_handler_that_writes_and_syncs_inside_of_a_write_harms_nothing() {
 }
 
 #[test]
-fn a_program_that_lets_itself_make_its_own_calls_alone_is_not_ended_by_any_of_ours() {
+fn confined_program_is_not_killed_by_the_librarys_calls() {
     let filtered = "fdatasync a; pwrite a 10 3 0; fsync a; dup a c; ftruncate a 100; rename log moved; \
                     open b other wc; write b 10 1; fdatasync b; fdatasync b; fdatasync b; close b; close a";
     for (how, lines) in [("filtered", filtered), ("by_number", filtered), ("strictly", "write a 10 3")] {
         let mut served = Served::new("+ce");
         served.actor = Actor::unwitnessed(&served.place);
         served.actor.does("open a log +ea; write a 10 1; fdatasync a");
-        let entry = served.session.board().find(served.place.key("log")).unwrap();
-        assert_eq!(entry.standing().level, Level::Absorb);
+        let entry = served.session.file_table().find(served.place.key("log")).unwrap();
+        assert_eq!(entry.level_state().level, Level::Absorb);
         served.actor.does(&format!("confine {how}; write a 10 2; {lines}"));
-        assert_eq!(entry.standing().why, Why::Sandboxed, "{how}");
+        assert_eq!(entry.level_state().why, Why::Sandboxed, "{how}");
     }
 }
 
@@ -267,7 +267,7 @@ fn a_program_that_only_asks_whether_it_could_be_confined_is_served_as_before() {
     let mut served = Served::new("+ce");
     assert_eq!(served.actor.asked("confine not_at_all"), EFAULT);
     served.actor.does("write a 10 2; fdatasync a");
-    assert_eq!(served.standing("log").level, Level::Absorb);
+    assert_eq!(served.level_state("log").level, Level::Absorb);
     served.survives("log");
 }
 
@@ -278,7 +278,7 @@ fn a_program_that_was_written_as_an_absorbed_file_can_be_started() {
     let path = served.place.file("log");
     std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
     let why = Command::new(&path).spawn().unwrap_err().raw_os_error();
-    assert_eq!(served.standing("log").level, Level::Absorb);
+    assert_eq!(served.level_state("log").level, Level::Absorb);
     // What is in it is no program.
     assert_eq!(why, Some(8));
 }

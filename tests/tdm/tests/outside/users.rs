@@ -13,17 +13,17 @@ use std::time::{Duration, Instant};
 use byway_conformance::skips::skip;
 use byway_sys::Mapping;
 use byway_sys::map::Sharing;
-use byway_tdm_board::{Counted, FileKey, Level, Why};
-use byway_tdm_client::{Session, SessionError};
-use byway_tdm_control::{Channel, Order, Reply, Request};
+use byway_tdm_engine::client::{Session, SessionError};
+use byway_tdm_engine::control::{Channel, Order, Reply, Request};
+use byway_tdm_engine::table::{Counted, FileKey, Level, Why};
 use byway_tdm_region::Memory;
 use byway_tdm_tests::{Actor, Place, absorb, come_to};
 use rustix::process::Uid;
 
-use crate::KEEPER;
+use crate::DAEMON;
 
-/// Nobody's number, on every Linux.
-pub(crate) const NOBODY: u32 = 65534;
+/// No process's number, on every Linux.
+pub(crate) const OTHER_UID: u32 = 65534;
 
 /// A place that another user may come to; `None` where there is no other user to be.
 pub(crate) fn place_of_two(test: &str) -> Option<Place> {
@@ -33,13 +33,13 @@ pub(crate) fn place_of_two(test: &str) -> Option<Place> {
     }
     let place = Place::new("/var/tmp");
     std::fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
-    chown(place.path().join("plain"), Some(NOBODY), Some(NOBODY)).unwrap();
+    chown(place.path().join("plain"), Some(OTHER_UID), Some(OTHER_UID)).unwrap();
     Some(place)
 }
 
 /// Does something as the other user.
-pub(crate) fn as_nobody<R: Send>(act: impl FnOnce() -> R + Send) -> R {
-    as_user(NOBODY, act)
+pub(crate) fn as_other_user<R: Send>(act: impl FnOnce() -> R + Send) -> R {
+    as_user(OTHER_UID, act)
 }
 
 /// Does something as another user: a thread has an identity of its own.
@@ -54,7 +54,7 @@ fn as_user<R: Send>(uid: u32, act: impl FnOnce() -> R + Send) -> R {
     })
 }
 
-/// All that a client is given: the board, the memory.
+/// All that a client gets: the shared file table and the memory.
 fn given(place: &Place) -> Vec<OwnedFd> {
     let channel = Channel::connect(&place.options.socket, Duration::from_secs(20)).unwrap();
     let (reply, files) = channel.ask(Request::Hello, &[]).unwrap();
@@ -62,7 +62,7 @@ fn given(place: &Place) -> Vec<OwnedFd> {
     files
 }
 
-/// Stores all over a file through a mapping and cuts it off, as whoever is given it may.
+/// Overwrites a file through a mapping and truncates it, as its recipient may.
 fn spoil(file: OwnedFd) {
     let file = File::from(file);
     let len = file.metadata().unwrap().len();
@@ -79,17 +79,17 @@ fn bytes_of(session: &Session) -> Vec<u8> {
 }
 
 fn level(place: &Place, session: &Session, name: &str) -> Option<Level> {
-    place.standing(session, name).map(|standing| standing.level)
+    place.level_state(session, name).map(|level_state| level_state.level)
 }
 
 #[test]
-fn programs_of_two_users_are_served_each_from_his_own_part() {
-    let Some(place) = place_of_two("programs_of_two_users_are_served_each_from_his_own_part") else { return };
+fn two_users_are_served_from_separate_partitions() {
+    let Some(place) = place_of_two("two_users_are_served_from_separate_partitions") else { return };
     let daemon = place.daemon();
     let mut mine = place.actor();
     mine.does("open a log wcae");
     place.absorb(&place.session(), &mut mine, 'a', "log");
-    let mut theirs = Actor::of_user(&place, "plain", NOBODY);
+    let mut theirs = Actor::of_user(&place, "plain", OTHER_UID);
     theirs.does("open a log wcae");
     let absorbed = |uid: u32| {
         let users = daemon.report().users;
@@ -97,15 +97,15 @@ fn programs_of_two_users_are_served_each_from_his_own_part() {
         user.map(|user| user.files.iter().filter(|file| file.level == "ABSORB").count())
     };
     let end = Instant::now() + Duration::from_secs(30);
-    while absorbed(NOBODY) != Some(1) && Instant::now() < end {
+    while absorbed(OTHER_UID) != Some(1) && Instant::now() < end {
         theirs.does("write a 40 1; fdatasync a");
     }
-    assert_eq!((absorbed(0), absorbed(NOBODY)), (Some(1), Some(1)), "{:?}", daemon.report());
+    assert_eq!((absorbed(0), absorbed(OTHER_UID)), (Some(1), Some(1)), "{:?}", daemon.report());
 }
 
 #[test]
-fn a_user_who_spoils_all_that_he_is_given_spoils_nothing_of_anothers() {
-    let test = "a_user_who_spoils_all_that_he_is_given_spoils_nothing_of_anothers";
+fn user_spoiling_its_memory_spoils_no_others() {
+    let test = "user_spoiling_its_memory_spoils_no_others";
     let Some(place) = place_of_two(test) else { return };
     let daemon = place.daemon();
     let mut mine = place.actor();
@@ -114,7 +114,7 @@ fn a_user_who_spoils_all_that_he_is_given_spoils_nothing_of_anothers() {
     place.absorb(&session, &mut mine, 'a', "log");
     mine.does("write a 400 1; fdatasync a");
     let before = bytes_of(&session);
-    as_nobody(|| given(&place).into_iter().for_each(spoil));
+    as_other_user(|| given(&place).into_iter().for_each(spoil));
     assert!(bytes_of(&session) == before, "another user's part of the region was changed");
     mine.does("write a 400 2; fdatasync a");
     assert_eq!(level(&place, &session, "log"), Some(Level::Absorb));
@@ -123,8 +123,8 @@ fn a_user_who_spoils_all_that_he_is_given_spoils_nothing_of_anothers() {
 }
 
 #[test]
-fn a_user_has_no_say_over_anothers_files_and_opens_no_part_but_his_own() {
-    let test = "a_user_has_no_say_over_anothers_files_and_opens_no_part_but_his_own";
+fn user_cannot_order_anothers_files_or_open_its_partition() {
+    let test = "user_cannot_order_anothers_files_or_open_its_partition";
     let Some(place) = place_of_two(test) else { return };
     let _daemon = place.daemon();
     let mut mine = place.actor();
@@ -133,11 +133,11 @@ fn a_user_has_no_say_over_anothers_files_and_opens_no_part_but_his_own() {
     place.absorb(&session, &mut mine, 'a', "log");
     let key = place.key("log");
     for order in [Order::Drain, Order::Evict, Order::Pin, Order::Unpin] {
-        assert!(!as_nobody(|| place.order_key(order, key)), "{order:?}");
+        assert!(!as_other_user(|| place.order_key(order, key)), "{order:?}");
     }
     assert_eq!(level(&place, &session, "log"), Some(Level::Absorb));
-    let mut opened = as_nobody(|| files_that_open(place.path()));
-    opened.retain(|name| !name.contains(&NOBODY.to_string()));
+    let mut opened = as_other_user(|| files_that_open(place.path()));
+    opened.retain(|name| !name.contains(&OTHER_UID.to_string()));
     assert_eq!(opened, Vec::<String>::new());
 }
 
@@ -147,10 +147,9 @@ fn welcome(place: &Place, uid: u32) -> Result<(), SessionError> {
 }
 
 #[test]
-fn one_user_more_than_there_are_slices_is_served_once_another_s_programs_are_gone_and_not_before() {
+fn user_beyond_the_partitions_is_served_once_another_is_gone() {
     const FIRST: u32 = 60_001;
-    let test =
-        "one_user_more_than_there_are_slices_is_served_once_another_s_programs_are_gone_and_not_before";
+    let test = "user_beyond_the_partitions_is_served_once_another_is_gone";
     let Some(place) = place_of_two(test) else { return };
     std::fs::set_permissions(place.path().join("plain"), Permissions::from_mode(0o777)).unwrap();
     let daemon = place.daemon();
@@ -180,35 +179,34 @@ fn one_user_more_than_there_are_slices_is_served_once_another_s_programs_are_gon
     assert_eq!(served(), users.collect());
 }
 
-/// Has so many files of a board be absorbed by nobody, each with its lock held by this thread for ever.
+/// Marks so many files as absorbed, each with its lock held by this thread for ever.
 fn stick(session: &Session, files: u64) {
     for inode in 1..=files {
         let key = FileKey { device: 1, inode, born_ns: 1 };
-        let entry = session.board().find_or_make(key).unwrap().unwrap();
+        let entry = session.file_table().find_or_make(key).unwrap().unwrap();
         assert!(entry.move_to(Level::Absorb, Why::Earned));
         std::mem::forget(entry.lock().unwrap());
     }
 }
 
 #[test]
-fn a_user_all_of_whose_programs_are_stuck_is_answered_by_the_next_daemon_all_the_same() {
-    let test = "a_user_all_of_whose_programs_are_stuck_is_answered_by_the_next_daemon_all_the_same";
+fn user_with_stopped_programs_is_answered_by_the_next_daemon() {
+    let test = "user_with_stopped_programs_is_answered_by_the_next_daemon";
     let Some(place) = place_of_two(test) else { return };
-    let mut keeper = place.keeper(KEEPER);
-    let theirs = as_nobody(|| place.session());
+    let mut daemon = place.start_daemon(DAEMON);
+    let theirs = as_other_user(|| place.session());
     stick(&theirs, 1000);
-    keeper.kill();
-    let _keeper = place.keeper(KEEPER);
-    drop(as_nobody(|| place.session()));
+    daemon.kill();
+    let _daemon = place.start_daemon(DAEMON);
+    drop(as_other_user(|| place.session()));
     let mut mine = place.actor();
     mine.does("open a log wcae");
     place.absorb(&place.session(), &mut mine, 'a', "log");
 }
 
 #[test]
-fn a_server_that_becomes_another_user_goes_on_with_what_it_had_open_and_has_no_say_over_his_files() {
-    let test =
-        "a_server_that_becomes_another_user_goes_on_with_what_it_had_open_and_has_no_say_over_his_files";
+fn server_that_changes_its_user_keeps_only_its_open_files() {
+    let test = "server_that_changes_its_user_keeps_only_its_open_files";
     let Some(place) = place_of_two(test) else { return };
     let _daemon = place.daemon();
     std::fs::set_permissions(place.path().join("files"), Permissions::from_mode(0o777)).unwrap();
@@ -216,13 +214,13 @@ fn a_server_that_becomes_another_user_goes_on_with_what_it_had_open_and_has_no_s
     server.does("open a log wcae; write a 100 1");
     let session = place.session();
     place.absorb(&session, &mut server, 'a', "log");
-    let entry = session.board().find(place.key("log")).unwrap();
+    let entry = session.file_table().find(place.key("log")).unwrap();
     let before = entry.counters().get(Counted::SavedSyncs);
-    server.does(&format!("become {NOBODY}; write a 100 2; fdatasync a"));
+    server.does(&format!("become {OTHER_UID}; write a 100 2; fdatasync a"));
     assert_eq!(entry.counters().get(Counted::SavedSyncs), before + 1);
     assert_eq!(level(&place, &session, "log"), Some(Level::Absorb));
     server.does("open b his wce; write b 10 1; fdatasync b; fdatasync b; fdatasync b");
-    assert_eq!(level(&place, &session, "his"), None, "another user's file is on root's board");
+    assert_eq!(level(&place, &session, "his"), None, "another user's file is in root's shared file table");
     server.does("write a 100 3; mkdir other; rename log other/log; fdatasync a");
     assert_eq!(entry.cursor().kept_bytes(), 0);
 }
@@ -236,18 +234,18 @@ fn sync_often(actor: &mut Actor) {
 }
 
 #[test]
-fn a_program_of_another_pid_namespace_is_turned_away_and_counted() {
-    let test = "a_program_of_another_pid_namespace_is_turned_away_and_counted";
+fn program_of_another_pid_namespace_is_refused_and_counted() {
+    let test = "program_of_another_pid_namespace_is_refused_and_counted";
     let Some(place) = place_of_two(test) else { return };
     let daemon = place.daemon();
-    sync_often(&mut Actor::apart(&place, &["--pid", "--fork"]));
+    sync_often(&mut Actor::separately(&place, &["--pid", "--fork"]));
     assert_eq!(level(&place, &place.session(), "log"), None);
     assert_eq!(daemon.report().turned_away, 1);
 }
 
 #[test]
-fn files_of_a_program_whose_children_will_have_numbers_of_their_own_are_left_to_the_kernel() {
-    let test = "files_of_a_program_whose_children_will_have_numbers_of_their_own_are_left_to_the_kernel";
+fn files_of_a_program_unsharing_its_pid_namespace_are_demoted() {
+    let test = "files_of_a_program_unsharing_its_pid_namespace_are_demoted";
     let Some(place) = place_of_two(test) else { return };
     let _daemon = place.daemon();
     let session = place.session();
@@ -255,18 +253,18 @@ fn files_of_a_program_whose_children_will_have_numbers_of_their_own_are_left_to_
     actor.does("open a log wce; write a 100 1");
     place.absorb(&session, &mut actor, 'a', "log");
     actor.does("unshare_numbers a; child write a 50 2; fdatasync a");
-    let standing = place.standing(&session, "log").unwrap();
-    assert_eq!((standing.is_barred, standing.why), (true, Why::OtherProcesses));
+    let level_state = place.level_state(&session, "log").unwrap();
+    assert_eq!((level_state.is_barred, level_state.why), (true, Why::OtherProcesses));
 }
 
 #[test]
-fn a_file_whose_path_leads_elsewhere_where_the_daemon_is_is_left_to_the_kernel() {
-    let test = "a_file_whose_path_leads_elsewhere_where_the_daemon_is_is_left_to_the_kernel";
+fn file_with_another_path_at_the_daemon_stays_at_pass() {
+    let test = "file_with_another_path_at_the_daemon_stays_at_pass";
     let Some(place) = place_of_two(test) else { return };
     let _daemon = place.daemon();
-    sync_often(&mut Actor::apart(&place, &["--mount"]));
-    let standing = place.standing(&place.session(), "log").unwrap();
-    assert_eq!((standing.level, standing.why), (Level::Pass, Why::OtherPaths));
+    sync_often(&mut Actor::separately(&place, &["--mount"]));
+    let level_state = place.level_state(&place.session(), "log").unwrap();
+    assert_eq!((level_state.level, level_state.why), (Level::Pass, Why::OtherPaths));
 }
 
 /// Files of a folder that can be read or written, but for sockets.
@@ -281,13 +279,13 @@ fn files_that_open(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn files_that_cannot_be_served_are_counted_by_the_reason_each_time_one_is_opened_for_writing() {
-    let test = "files_that_cannot_be_served_are_counted_by_the_reason_each_time_one_is_opened_for_writing";
+fn opens_of_unservable_files_are_counted_by_reason() {
+    let test = "opens_of_unservable_files_are_counted_by_reason";
     let Some(place) = place_of_two(test) else { return };
     let daemon = place.daemon();
     let theirs = place.path().join("theirs");
     std::fs::write(&theirs, "").unwrap();
-    chown(&theirs, Some(NOBODY), None).unwrap();
+    chown(&theirs, Some(OTHER_UID), None).unwrap();
     let mut mine = place.actor();
     let to_theirs = theirs.to_str().unwrap();
     mine.does(&format!("open a {to_theirs} w; open b {to_theirs} w; open c {to_theirs} r; open d log wc"));
@@ -299,18 +297,17 @@ fn files_that_cannot_be_served_are_counted_by_the_reason_each_time_one_is_opened
 }
 
 #[test]
-fn who_asks_and_orders_without_a_program_that_is_served_is_given_no_part() {
-    let Some(place) = place_of_two("who_asks_and_orders_without_a_program_that_is_served_is_given_no_part")
-    else {
+fn requests_without_a_served_program_open_no_partition() {
+    let Some(place) = place_of_two("requests_without_a_served_program_open_no_partition") else {
         return;
     };
     let daemon = place.daemon();
     let theirs = place.path().join("plain/log");
     std::fs::write(&theirs, b"x").unwrap();
-    chown(&theirs, Some(NOBODY), None).unwrap();
+    chown(&theirs, Some(OTHER_UID), None).unwrap();
     let key = FileKey::of(File::open(&theirs).unwrap()).unwrap().unwrap().key;
     for order in [Order::Pin, Order::Evict, Order::Drain] {
-        let asked = as_nobody(|| {
+        let asked = as_other_user(|| {
             let channel = Channel::connect(&place.options.socket, Duration::from_secs(20)).unwrap();
             channel.ask(Request::Order(order, key), &[]).unwrap().0
         });

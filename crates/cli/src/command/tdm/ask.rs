@@ -1,4 +1,4 @@
-//! Asking the daemon.
+//! Requests to the daemon.
 
 use std::ffi::CString;
 use std::io::{self, ErrorKind};
@@ -7,22 +7,22 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use byway_tdm_board::{FileKey, Identified, lower_of};
-use byway_tdm_control::{Channel, Reply, Request};
 use byway_tdm_daemon::{FileReport, Report};
+use byway_tdm_engine::control::{Channel, Reply, Request};
+use byway_tdm_engine::table::{FileKey, Identified, lower_of};
 use rustix::fs::{Mode, OFlags, open};
 
 use crate::files;
 
-/// How long the daemon has for an answer. It may have to sync a file.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit of a request. The daemon may have to sync a file first.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Connects to the daemon.
 ///
 /// # Errors
-/// Where none listens, with what helps.
+/// No daemon listens; the message says what helps.
 pub fn connect(socket: &Path) -> Result<Channel> {
-    Channel::connect(socket, PATIENCE).map_err(|cause| refused(socket, cause))
+    Channel::connect(socket, LOCK_TIMEOUT).map_err(|cause| refused(socket, cause))
 }
 
 fn refused(socket: &Path, cause: io::Error) -> anyhow::Error {
@@ -37,10 +37,10 @@ fn refused(socket: &Path, cause: io::Error) -> anyhow::Error {
     }
 }
 
-/// All that the daemon has to tell us.
+/// The daemon's report.
 ///
 /// # Errors
-/// A daemon that does not answer, or in no way that is understood.
+/// The daemon does not answer, or not understandably.
 pub fn report(channel: &Channel) -> Result<Report> {
     let (reply, _) = channel.ask(Request::Report, &[]).context("the daemon does not answer")?;
     let Reply::Text(len_bytes) = reply else { return Err(unexpected(reply)) };
@@ -48,7 +48,7 @@ pub fn report(channel: &Channel) -> Result<Report> {
     serde_json::from_str(&text).context("the daemon is of another version: its report is not understood")
 }
 
-/// An answer that belongs to no such request.
+/// An error for a reply of another kind.
 pub fn unexpected(reply: Reply) -> anyhow::Error {
     match reply {
         Reply::Refused(why) => anyhow!("the daemon refuses: {why}"),
@@ -56,24 +56,24 @@ pub fn unexpected(reply: Reply) -> anyhow::Error {
     }
 }
 
-/// A file by its name, as links lead to it, and a mount of ours.
+/// A file by path, with links and our mounts resolved.
 #[derive(Debug)]
 pub struct NamedFile {
-    /// Without links.
+    /// Path without links.
     pub path: PathBuf,
-    /// What the daemon would know of it; none for what can have no log.
+    /// Its identity; `None` if it can have no log.
     pub identified: Option<Identified>,
 }
 
 impl NamedFile {
-    /// Looks for a file.
+    /// Finds a file.
     ///
     /// # Errors
-    /// When it is not there.
+    /// The file does not exist.
     pub fn find(name: &Path) -> Result<Self> {
         let path = std::fs::canonicalize(name).map_err(|cause| files::refused("find", name, cause))?;
         let identified = match lower_of(&path) {
-            // Opened so, nothing happens to whatever it is.
+            // O_PATH has no effect on what is opened.
             Some(lower) => FileKey::of(open(lower, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?),
             None => FileKey::at(&CString::new(path.as_os_str().as_bytes())?),
         };
@@ -81,14 +81,14 @@ impl NamedFile {
         Ok(Self { path, identified })
     }
 
-    /// What a report tells of it.
-    pub fn told_in<'r>(&self, report: &'r Report) -> Option<&'r FileReport> {
+    /// Its part of a report.
+    pub fn reported_in<'r>(&self, report: &'r Report) -> Option<&'r FileReport> {
         let key = key_words(self.identified?.key);
         report.users.iter().flat_map(|user| &user.files).find(|file| file.key == key)
     }
 }
 
-/// A key as reports have it.
+/// A key in the form of reports.
 pub const fn key_words(key: FileKey) -> [u64; 3] {
     [key.device, key.inode, key.born_ns]
 }

@@ -1,10 +1,10 @@
-//! `byway tdm explain`: one file, in sentences.
+//! `byway tdm explain`: one file's level and reasons.
 
 use std::io::Write;
 
 use anyhow::Result;
-use byway_tdm_board::{Why, is_in_mount};
 use byway_tdm_daemon::{FileReport, Report, UnservedReport};
+use byway_tdm_engine::table::{Why, is_in_mount};
 use rustix::fs::statfs;
 use serde::Serialize;
 
@@ -17,10 +17,10 @@ use crate::terminal::print_done;
 /// Where syncs cost nothing (statfs(2)).
 const MEMORY_FILE_SYSTEMS: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// Says how a file is served.
+/// Explains a file.
 ///
 /// # Errors
-/// When there is no such file, or no daemon.
+/// The file does not exist, or no daemon answers.
 pub fn run(args: &TdmExplain, out: &mut impl Write) -> Result<()> {
     let file = NamedFile::find(&args.file)?;
     let channel = ask::connect(&args.socket.path())?;
@@ -36,7 +36,7 @@ pub fn run(args: &TdmExplain, out: &mut impl Write) -> Result<()> {
 #[derive(Serialize)]
 struct Explained<'r> {
     path: String,
-    /// What the daemon counted; nothing of a file that it has never seen.
+    /// The daemon's statistics; `None` if it does not know the file.
     file: Option<&'r FileReport>,
     opened_by: Vec<Holder>,
     sentences: Vec<String>,
@@ -50,24 +50,23 @@ impl std::fmt::Display for Explained<'_> {
 
 impl<'r> Explained<'r> {
     fn of(file: &NamedFile, report: &'r Report, opened_by: Vec<Holder>) -> Self {
-        let told = file.told_in(report);
-        let user = report
-            .users
-            .iter()
-            .find(|user| told.is_some_and(|told| user.files.iter().any(|one| one.key == told.key)));
-        let mut sentences = match told.zip(user) {
-            Some((told, user)) => words::explained(&file.path, told, user),
+        let reported = file.reported_in(report);
+        let user = report.users.iter().find(|user| {
+            reported.is_some_and(|reported| user.files.iter().any(|one| one.key == reported.key))
+        });
+        let mut sentences = match reported.zip(user) {
+            Some((reported, user)) => words::explained(&file.path, reported, user),
             None => never_seen(file, report, &opened_by),
         };
         sentences.extend(opened_by.iter().filter(|holder| holder.writes && !holder.is_served).map(unserved));
         if report.region.is_emulated || report.region.domain == "volatile" {
             sentences.push(format!("The memory: {}.", words::region(&report.region)));
         }
-        Self { path: file.path.display().to_string(), file: told, opened_by, sentences }
+        Self { path: file.path.display().to_string(), file: reported, opened_by, sentences }
     }
 }
 
-/// Why the daemon has not seen a file, by all that can be seen from here.
+/// Possible reasons why the daemon does not know a file.
 fn never_seen(file: &NamedFile, report: &Report, opened_by: &[Holder]) -> Vec<String> {
     let path = file.path.display();
     let mut said = vec![format!("{path} has not been seen by the daemon: it is the kernel's alone.")];
@@ -93,7 +92,7 @@ fn never_seen(file: &NamedFile, report: &Report, opened_by: &[Holder]) -> Vec<St
         said.push("Its file system is memory, where a sync costs nothing that could be spared.".to_owned());
     }
     if report.users.iter().any(|user| user.unlisted > 0) {
-        said.push("The board may have had no entry left for it, or it was opened where none can be made: by a signal handler or a child of vfork.".to_owned());
+        said.push("The shared file table may have had no entry left for it, or it was opened where none can be made: by a signal handler or a child of vfork.".to_owned());
     }
     match opened_by.iter().filter(|holder| holder.writes).count() {
         0 => said.push("No program that can be seen from here has it open for writing.".to_owned()),

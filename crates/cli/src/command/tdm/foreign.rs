@@ -1,11 +1,11 @@
-//! Which processes have which files open, as far as we may see.
+//! Processes that have a file open, as far as they can be read.
 
 use std::collections::HashMap;
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 
-use byway_tdm_board::FileKey;
 use byway_tdm_daemon::mapped_files;
+use byway_tdm_engine::table::FileKey;
 use rustix::fs::{Mode, OFlags, open};
 use serde::Serialize;
 
@@ -16,15 +16,15 @@ use super::ask::key_words;
 pub struct Holder {
     /// Its number.
     pub pid: u32,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// It may write the file.
+    /// Whether it may write the file.
     pub writes: bool,
-    /// Its calls are seen: the library is loaded, or it is a mount.
+    /// Whether its calls are served: it has the library, or is a mount.
     pub is_served: bool,
 }
 
-/// Every process that has a file open, but the daemon.
+/// All processes that have a file open, except the daemon.
 pub fn holders(file: FileKey, daemon: i32) -> Vec<Holder> {
     let mut holders = Vec::new();
     for (pid, process) in processes().filter(|(pid, _)| i64::from(*pid) != i64::from(daemon)) {
@@ -44,7 +44,7 @@ pub fn holders(file: FileKey, daemon: i32) -> Vec<Holder> {
     holders
 }
 
-/// Where files are that processes have open; nothing of those that have no name any more.
+/// Paths of open files, by key; none for unlinked ones.
 pub fn names(wanted: &[[u64; 3]]) -> HashMap<[u64; 3], PathBuf> {
     let mut names = HashMap::new();
     for (_, process) in processes() {
@@ -67,7 +67,7 @@ fn descriptors(process: &Path) -> impl Iterator<Item = DirEntry> {
     fs::read_dir(process.join("fd")).into_iter().flatten().flatten()
 }
 
-/// Which regular file it is. Opened so, nothing happens to it.
+/// Key of an open regular file. O_PATH has no effect on it.
 fn key_of(descriptor: &Path) -> Option<FileKey> {
     fs::metadata(descriptor).ok().filter(fs::Metadata::is_file)?;
     let file = open(descriptor, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
@@ -79,7 +79,7 @@ fn name_of(descriptor: &Path) -> Option<PathBuf> {
     name.exists().then_some(name)
 }
 
-/// By the flags of its open file (proc(5)), whose lowest two bits are zero where it is open to be read.
+/// Whether an open file is writable, by its flags in proc(5).
 fn may_write(process: &Path, descriptor: &DirEntry) -> bool {
     let about = fs::read_to_string(process.join("fdinfo").join(descriptor.file_name())).unwrap_or_default();
     let flags = about.lines().find_map(|line| line.strip_prefix("flags:"));

@@ -1,4 +1,4 @@
-//! The library that serves a program, and how a program comes under it.
+//! The library, and starting programs under it.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, bail, ensure};
-use byway_tdm_control::SOCKET_VARIABLE;
+use byway_tdm_engine::control::SOCKET_VARIABLE;
 
 use crate::args::TdmLibrary;
 
-/// What the dynamic loader takes libraries from.
+/// The dynamic loader's variable.
 pub const PRELOAD: &str = "LD_PRELOAD";
 
-/// Has a program served by a library and a daemon.
+/// Sets a command up to be served by a library and a daemon.
 pub fn serve_by(command: &mut Command, library: &Path, socket: &Path) {
     let mut libraries = OsString::from(library);
     if let Some(others) = std::env::var_os(PRELOAD).filter(|others| !others.is_empty()) {
@@ -23,10 +23,10 @@ pub fn serve_by(command: &mut Command, library: &Path, socket: &Path) {
     command.env(PRELOAD, libraries).env(SOCKET_VARIABLE, socket);
 }
 
-/// The library's file.
+/// Path of the library.
 ///
 /// # Errors
-/// When it is in none of its places, or where the loader cannot be told of it.
+/// It is not found, or its path cannot be given to the loader.
 pub fn find(args: &TdmLibrary) -> Result<PathBuf> {
     let places = args.places();
     let found = places.iter().find_map(|place| std::fs::canonicalize(place).ok());

@@ -1,4 +1,4 @@
-//! `byway tdm`: device memory under programs that know nothing of it.
+//! `byway tdm`: transparent DAX mappings.
 
 mod ask;
 mod bench;
@@ -18,15 +18,15 @@ mod words;
 use std::io::Write;
 
 use anyhow::Result;
-use byway_tdm_control::Order;
+use byway_tdm_engine::control::Order;
 
 use crate::args::{PinLevel, TdmCommand};
 use crate::terminal::Interrupt;
 
-/// Does what was asked for.
+/// Runs a command.
 ///
 /// # Errors
-/// Those of the command.
+/// The command's errors.
 pub fn run(command: &TdmCommand, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     match command {
         TdmCommand::Serve(args) => serve::run(args, out),
@@ -35,7 +35,7 @@ pub fn run(command: &TdmCommand, out: &mut impl Write, interrupt: &Interrupt) ->
         TdmCommand::Status(args) => status::run(args, out, interrupt),
         TdmCommand::Explain(args) => explain::run(args, out),
         TdmCommand::Pin(args) => {
-            let order = if args.level == PinLevel::Dax { Order::House } else { Order::Pin };
+            let order = if args.level == PinLevel::Dax { Order::Promote } else { Order::Pin };
             order::run(order, &args.file, out)
         }
         TdmCommand::Unpin(args) => order::run(Order::Unpin, args, out),

@@ -1,4 +1,4 @@
-//! `byway tdm mount`: a folder whose files are served to every program, until it is told to end.
+//! `byway tdm mount`: mounts a folder until it is stopped.
 
 use std::error::Error;
 use std::fmt;
@@ -14,22 +14,22 @@ use crate::args::TdmMount;
 use crate::size::counted;
 use crate::terminal::{on_signal, print_done};
 
-/// What a mount is told.
+/// An event of a mount.
 enum Event {
     Signal,
-    /// Nobody uses it any more.
+    /// The mount has ended.
     Ended(io::Result<()>),
 }
 
-/// Mounts until a signal comes, or somebody unmounts it.
+/// Mounts until a signal, or until a user unmounts it.
 ///
 /// # Errors
-/// When it cannot be mounted, or the kernel ends it by an error.
+/// It cannot be mounted, or the kernel ends it by an error.
 pub fn run(args: &TdmMount, out: &mut impl Write) -> Result<()> {
-    let (say, told) = channel();
+    let (say, reported) = channel();
     let ended = say.clone();
     on_signal(move || {
-        // Whoever asks when all is over is not heard.
+        // A signal after the end has no receiver.
         let _ = say.send(Event::Signal);
     })?;
     let options = Options {
@@ -49,7 +49,7 @@ pub fn run(args: &TdmMount, out: &mut impl Write) -> Result<()> {
         Begun { event: "mounted", folder: &args.folder, at: mounted.at(), serves: is_served(&mounted) };
     print_done(out, args.json, &begun)?;
     out.flush()?;
-    until_ended(&mounted, &told)?;
+    until_ended(&mounted, &reported)?;
     print_done(out, args.json, &Closed { event: "closed", settled: mounted.settle() })?;
     Ok(out.flush()?)
 }
@@ -58,9 +58,9 @@ fn is_served(mounted: &Mounted) -> bool {
     mounted.unserved().is_none()
 }
 
-/// A signal unmounts it. A second one ends the process, whoever has files of it open.
-fn until_ended(mounted: &Mounted, told: &Receiver<Event>) -> Result<()> {
-    for event in told {
+/// Waits for the end. The first signal unmounts; the second ends the process even if files are open.
+fn until_ended(mounted: &Mounted, reported: &Receiver<Event>) -> Result<()> {
+    for event in reported {
         match event {
             Event::Ended(result) => return Ok(result?),
             Event::Signal => leave(mounted)?,
@@ -72,14 +72,14 @@ fn until_ended(mounted: &Mounted, told: &Receiver<Event>) -> Result<()> {
 fn leave(mounted: &Mounted) -> Result<(), MountError> {
     if mounted.leave()? == Departure::Busy {
         tell!(
-            "byway: {} is in use: nobody finds it any more, and it ends when the last file is closed; Ctrl-C again ends it at once",
+            "byway: {} is in use: it has no name any more, and ends when the last file is closed; Ctrl-C again ends it at once",
             mounted.at().display()
         );
     }
     Ok(())
 }
 
-/// What is said once programs may come.
+/// Printed when programs may use the mount.
 #[derive(Serialize)]
 struct Begun<'a> {
     event: &'static str,
@@ -99,7 +99,7 @@ impl fmt::Display for Begun<'_> {
     }
 }
 
-/// What is said at the end.
+/// Printed at the end.
 #[derive(Serialize)]
 struct Closed {
     event: &'static str,

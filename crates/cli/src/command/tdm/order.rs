@@ -1,4 +1,4 @@
-//! `byway tdm pin`, `unpin`, `evict`, `drain` and `prefetch`: what is done with a file by hand.
+//! `byway tdm pin`, `unpin`, `evict`, `drain` and `prefetch`: orders for a file.
 
 use std::fmt;
 use std::fs::File;
@@ -7,9 +7,9 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use byway_tdm_board::{FileKey, Identified, Why, is_in_mount, lower_of};
-use byway_tdm_client::Session;
-use byway_tdm_control::{Channel, Order, Reply, Request};
+use byway_tdm_engine::client::Session;
+use byway_tdm_engine::control::{Channel, Order, Reply, Request};
+use byway_tdm_engine::table::{FileKey, Identified, Why, is_in_mount, lower_of};
 use serde::Serialize;
 
 use super::ask::{self, NamedFile};
@@ -18,10 +18,10 @@ use crate::failure::No;
 use crate::files;
 use crate::terminal::print_done;
 
-/// Has the daemon do something with a file.
+/// Sends an order to the daemon.
 ///
 /// # Errors
-/// When there is no such file, no daemon, or it is not done, which says why.
+/// The file does not exist, no daemon answers, or the order is refused with a reason.
 pub fn run(order: Order, args: &TdmFile, out: &mut impl Write) -> Result<()> {
     let file = NamedFile::find(&args.file)?;
     let path = file.path.display();
@@ -44,7 +44,7 @@ pub fn run(order: Order, args: &TdmFile, out: &mut impl Write) -> Result<()> {
     }
 }
 
-/// Why nobody knows a file.
+/// Why the daemon does not know a file.
 fn unknown(file: &Identified) -> String {
     let me = rustix::process::geteuid();
     if !me.is_root() && file.owner_uid != me.as_raw() {
@@ -55,7 +55,7 @@ fn unknown(file: &Identified) -> String {
         .to_owned()
 }
 
-/// Why there can be no log of what has that name.
+/// Why a path can have no log.
 fn no_log(path: &Path) -> String {
     match path.metadata() {
         _ if is_in_mount(path) => Why::Mounted.to_string(),
@@ -67,17 +67,17 @@ fn no_log(path: &Path) -> String {
     }
 }
 
-/// Pins a file; one that is not absorbed yet is absorbed before.
+/// Pins a file, absorbing it first if needed.
 fn pin(channel: &Channel, socket: &Path, file: &NamedFile, key: FileKey) -> Result<Result<(), Why>> {
     let order = |order| ask(channel, Request::Order(order, key), None);
     let (first, path) = (order(Order::Pin)?, file.path.as_path());
-    // A session would make a part of the region for who has none.
-    if first.is_ok() || !is_on_our_board(channel, file)? {
+    // A session would open a partition for a user without one.
+    if first.is_ok() || !is_in_our_table(channel, file)? {
         return Ok(first);
     }
     let session = Session::begin(socket)?;
-    // Root's board has no file of another user's: he pins his own.
-    let Some(entry) = session.board().find(key) else { return Ok(first) };
+    // Root's table has no files of other users, who pin their own.
+    let Some(entry) = session.file_table().find(key) else { return Ok(first) };
     let lower = lower_of(path);
     let below = lower.as_deref().unwrap_or(path);
     let file =
@@ -88,10 +88,10 @@ fn pin(channel: &Channel, socket: &Path, file: &NamedFile, key: FileKey) -> Resu
     }
 }
 
-fn is_on_our_board(channel: &Channel, file: &NamedFile) -> Result<bool> {
+fn is_in_our_table(channel: &Channel, file: &NamedFile) -> Result<bool> {
     let mut report = ask::report(channel)?;
     report.users.retain(|user| user.uid == rustix::process::geteuid().as_raw());
-    Ok(file.told_in(&report).is_some())
+    Ok(file.reported_in(&report).is_some())
 }
 
 fn ask(channel: &Channel, request: Request, file: Option<&File>) -> Result<Result<(), Why>> {
@@ -110,16 +110,16 @@ const fn name(order: Order) -> &'static str {
         Order::Evict => "evict",
         Order::Drain => "drain",
         Order::Prefetch => "prefetch",
-        Order::House => "house",
+        Order::Promote => "promote",
     }
 }
 
-/// What was done.
+/// Result of an order.
 #[derive(Serialize)]
 struct Done {
     order: &'static str,
     path: PathBuf,
-    /// It was brought into a cache, which the device's memory has in front of it.
+    /// Loaded into the device's cache.
     #[serde(skip)]
     has_cache: bool,
 }
@@ -131,7 +131,7 @@ impl fmt::Display for Done {
             "unpin" => "the policy decides of it again",
             "prefetch" if self.has_cache => "what it has of device memory is in the device's cache",
             "prefetch" => "what it has of device memory is resident, as there is no cache in front of it",
-            "house" => "pinned: device memory is its home from its next sync on",
+            "promote" => "pinned: it is DAX-resident from its next sync on",
             "evict" => "synced below, and the kernel's alone",
             _ => "synced below, and absorbed as before",
         };

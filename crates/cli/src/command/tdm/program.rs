@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Bytes that tell what a file is: an ELF header and its program headers, or a script's first line.
+/// Bytes that identify a file: an ELF header and its program headers, or a script's first line.
 const HEAD_BYTES: u64 = 4096;
 
 /// Scripts whose interpreters are scripts: the kernel follows no more.
@@ -37,7 +37,7 @@ pub fn find(name: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(runs)
 }
 
-/// Why a library beside `library` cannot serve a program; nothing where it can, or nobody knows.
+/// Why a library beside `library` cannot serve a program; nothing where it can, or it is unknown.
 pub fn unserved(program: &Path, library: &Path) -> Option<String> {
     let mut path = program.to_owned();
     for _ in 0..SCRIPTS_MAX {

@@ -1,11 +1,11 @@
-//! `byway tdm recover`: what a region has is written back, and nobody is served.
+//! `byway tdm recover`: writes back what a region has, without serving it.
 
 use std::fmt;
 use std::io::Write;
 
 use anyhow::{Result, ensure};
-use byway_tdm_control::default_socket;
 use byway_tdm_daemon::{RecoveredFile, forget, recover};
+use byway_tdm_engine::control::default_socket;
 use byway_tdm_region::{Description, Place};
 use serde::Serialize;
 
@@ -15,19 +15,19 @@ use crate::failure::No;
 use crate::size::counted;
 use crate::terminal::print_done;
 
-/// Shorter logs than any that there are: nothing is given to a file here.
+/// Unused: no file gets a log here.
 const RING_BYTES: u64 = 64 << 10;
 
-/// Writes back what there is.
+/// Writes back what a region has.
 ///
 /// # Errors
-/// When the region cannot be had, as while a daemon has it; when something is left in it.
+/// The region cannot be opened, as while a daemon has it; or something is left in it.
 pub fn run(args: &TdmRecover, out: &mut impl Write) -> Result<()> {
     let described: Description = args.region.region.parse()?;
     if let Place::Emu(path) = &described.place {
         ensure!(path.exists(), "{} does not exist, so that there is nothing to recover", path.display());
     }
-    // Nobody listens there.
+    // No daemon listens at this socket.
     let options = serve::options(&args.region, default_socket(), RING_BYTES);
     let files = if args.forget { forget(&options, args.force) } else { recover(&options, args.force) }?;
     let left = files.iter().filter(|file| !file.outcome.is_done()).count();
@@ -39,7 +39,7 @@ pub fn run(args: &TdmRecover, out: &mut impl Write) -> Result<()> {
     }
 }
 
-/// What became of everything.
+/// Results for all files.
 #[derive(Serialize)]
 struct Recovered<'a> {
     files: &'a [RecoveredFile],

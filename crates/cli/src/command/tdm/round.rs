@@ -5,7 +5,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use byway_tdm_board::{FileKey, Level};
+use byway_tdm_engine::table::{FileKey, Level};
 use serde::{Deserialize, Serialize};
 
 use super::ask::{self, key_words};
@@ -20,7 +20,7 @@ const WARM_UP: u32 = 10;
 const LOOKS: u32 = 20;
 
 /// What an interruption leaves.
-pub const CUT_SHORT: &str = "nothing is told of what was measured so far, and its file is gone";
+pub const CUT_SHORT: &str = "measurements so far are not printed, and their file is removed";
 
 /// What a round took.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ pub fn run(args: &TdmBench, out: &mut impl Write, interrupt: &Interrupt) -> Resu
         for _ in 0..WARM_UP {
             write_and_sync(&mut file, &data)?;
         }
-        if !is_under_library() || told(args, file)?.0 != Level::Pass.name() {
+        if !is_under_library() || reported(args, file)?.0 != Level::Pass.name() {
             break;
         }
     }
@@ -60,7 +60,7 @@ pub fn run(args: &TdmBench, out: &mut impl Write, interrupt: &Interrupt) -> Resu
         round.write_ns.push(write_ns);
         round.sync_ns.push(sync_ns);
     }
-    (round.level, round.why) = told(args, file)?;
+    (round.level, round.why) = reported(args, file)?;
     print_json(out, &round)?;
     Ok(())
 }
@@ -70,7 +70,7 @@ fn is_under_library() -> bool {
 }
 
 /// By the C library's calls, as those are what is served.
-#[expect(clippy::disallowed_methods, reason = "what is measured; the file is nobody's")]
+#[expect(clippy::disallowed_methods, reason = "what is measured; the file is temporary")]
 fn write_and_sync(file: &mut &File, data: &[u8]) -> Result<(u64, u64)> {
     let began = Instant::now();
     file.write_all(data)?;
@@ -81,7 +81,7 @@ fn write_and_sync(file: &mut &File, data: &[u8]) -> Result<(u64, u64)> {
 }
 
 /// The level that the daemon has for a file, and why.
-fn told(args: &TdmBench, file: &File) -> Result<(String, String)> {
+fn reported(args: &TdmBench, file: &File) -> Result<(String, String)> {
     let report = ask::report(&ask::connect(&args.socket.path())?)?;
     let key = FileKey::of(file)?.map(|identified| key_words(identified.key));
     let mut files = report.users.into_iter().flat_map(|user| user.files);

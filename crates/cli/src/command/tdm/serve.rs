@@ -1,4 +1,4 @@
-//! `byway tdm serve`: the daemon, until it is told to end.
+//! `byway tdm serve`: runs the daemon until it is stopped.
 
 use std::fmt;
 use std::io::Write;
@@ -17,21 +17,21 @@ use crate::files;
 use crate::size::counted;
 use crate::terminal::{on_signal, print_done};
 
-/// Serves until a signal comes.
+/// Serves until a signal.
 ///
 /// # Errors
-/// When the region or the socket cannot be had; when a file could not be synced at the end.
+/// The region or socket cannot be opened; or a file could not be synced at the end.
 pub fn run(args: &TdmServe, out: &mut impl Write) -> Result<()> {
     let (say, asked) = channel();
     on_signal(move || {
-        // Whoever asks twice is heard once.
+        // The second signal has no effect.
         let _ = say.send(());
     })?;
     let socket = args.socket.path();
     let rules = args.rules.as_deref().map(rules).transpose()?.unwrap_or_default();
     let options = Options {
         rules,
-        homing: args.homes.homing(),
+        promotion: args.homes.promotion(),
         ..options(&args.region, socket.clone(), args.log_size)
     };
     let daemon = Daemon::start(options)?;
@@ -39,7 +39,7 @@ pub fn run(args: &TdmServe, out: &mut impl Write) -> Result<()> {
     let begun = Begun { event: "listening", region: &region, recovered: daemon.recovered(), socket: &socket };
     print_done(out, args.json, &begun)?;
     out.flush()?;
-    // Whoever would say so lives as long as the process.
+    // The sender lives as long as the process.
     let _ = asked.recv();
     let ended = Ended::of(&daemon.end());
     print_done(out, args.json, &ended)?;
@@ -52,17 +52,22 @@ fn rules(file: &Path) -> Result<Rules> {
     Rules::parse(&text).with_context(|| file.display().to_string())
 }
 
-/// What a daemon, or a recovery without one, is started with.
+/// Options of a daemon, or of a recovery.
 pub fn options(region: &TdmRegion, socket: PathBuf, ring_bytes: u64) -> Options {
     let opening = Opening {
         emulate_persistence: region.emulate_persistence,
         domain: region.domain,
         ..Opening::default()
     };
-    Options { opening, boards: region.boards.clone(), ring_bytes, ..Options::new(&region.region, socket) }
+    Options {
+        opening,
+        file_tables: region.boards.clone(),
+        ring_bytes,
+        ..Options::new(&region.region, socket)
+    }
 }
 
-/// What is said once programs may come.
+/// Printed when programs may connect.
 #[derive(Serialize)]
 struct Begun<'a> {
     event: &'static str,
@@ -81,7 +86,7 @@ impl fmt::Display for Begun<'_> {
     }
 }
 
-/// What is said at the end.
+/// Printed at the end.
 #[derive(Serialize)]
 struct Ended {
     event: &'static str,

@@ -1,4 +1,4 @@
-//! `byway tdm status`: every file that programs write, live.
+//! `byway tdm status`: files that programs write.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -7,8 +7,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use byway_tdm_board::Why;
 use byway_tdm_daemon::{FileReport, Report, UnservedOpens, UnservedReport, UserReport};
+use byway_tdm_engine::table::Why;
 
 use super::{ask, foreign, words};
 use crate::args::TdmStatus;
@@ -17,13 +17,13 @@ use crate::table::{Table, rate, time};
 use crate::terminal::{Interrupt, print_json};
 use crate::watch::{Screen, wait};
 
-/// A line of all that there is to tell of a file, with some of its reason.
+/// Width from which a row has all columns.
 const WIDE_COLUMNS: usize = 150;
 
-/// Shows what the daemon has, until it is told to end.
+/// Shows the daemon's files until it is stopped.
 ///
 /// # Errors
-/// When no daemon answers. On a terminal one that ended is asked again.
+/// No daemon answers. On a terminal it is asked again.
 pub fn run(args: &TdmStatus, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     let mut names = Names::default();
     let mut look = || {
@@ -37,7 +37,7 @@ pub fn run(args: &TdmStatus, out: &mut impl Write, interrupt: &Interrupt) -> Res
     }
 }
 
-/// A table behind the other.
+/// Prints one table after another.
 fn print(
     args: &TdmStatus,
     first: Report,
@@ -63,7 +63,7 @@ fn print(
     }
 }
 
-/// Tables in place of each other.
+/// Shows tables in place.
 fn show(
     args: &TdmStatus,
     first: Report,
@@ -82,7 +82,7 @@ fn show(
     Ok(())
 }
 
-/// Names of files that the daemon has not been told, from who has them open.
+/// Paths of files that the daemon does not know, found by their open descriptors.
 #[derive(Default)]
 struct Names(HashMap<[u64; 3], PathBuf>);
 
@@ -103,7 +103,7 @@ impl Names {
     }
 }
 
-/// A report for people, in lines of so many letters where that is known.
+/// A report, for a terminal of so many columns if known.
 struct Shown<'r>(&'r Report, Option<usize>);
 
 impl fmt::Display for Shown<'_> {
@@ -137,7 +137,7 @@ fn write_user(user: &UserReport, columns: Option<usize>, f: &mut fmt::Formatter<
         let files = counted(user.unlisted, "file");
         writeln!(
             f,
-            "WARNING {files} found no entry on the board, and stay with the kernel until nobody has them open"
+            "WARNING {files} found no entry in the shared file table, and stay with the kernel until all programs have closed them"
         )?;
     }
     for UnservedOpens { opens, why } in &user.unserved {
@@ -153,11 +153,11 @@ fn write_user(user: &UserReport, columns: Option<usize>, f: &mut fmt::Formatter<
     }
     match gone.len() as u64 {
         0 => Ok(()),
-        count => writeln!(f, "\n{} that nobody has open now", counted(count, "more file")),
+        count => writeln!(f, "\n{} that no program has open now", counted(count, "more file")),
     }
 }
 
-/// Whoever syncs most now goes first, then who is served best and did.
+/// Sorts by syncs now, then by level and syncs.
 fn sort(files: &mut [&FileReport]) {
     files.sort_by_key(|file| {
         let now = file.syncs_a_second.round() as u64;
@@ -165,7 +165,7 @@ fn sort(files: &mut [&FileReport]) {
     });
 }
 
-/// One that is served, or has a name that is known.
+/// Whether a file is served or has a known path.
 fn is_of_interest(file: &&FileReport) -> bool {
     file.level != "PASS" || file.path.is_some()
 }
@@ -173,7 +173,7 @@ fn is_of_interest(file: &&FileReport) -> bool {
 fn spared(user: &UserReport) -> String {
     let sum = |of: fn(&FileReport) -> u64| user.files.iter().map(of).sum::<u64>();
     let (all, saved) = (sum(|file| file.syncs), sum(|file| file.saved_syncs));
-    // The sum of nothing would be -0.
+    // An empty sum would be -0.
     let ns = user.files.iter().filter_map(words::spared_ns).fold(0.0, |sum, ns| sum + ns);
     let share = if all == 0 { 0.0 } else { saved as f64 * 100.0 / all as f64 };
     format!("{saved} of {all} saved ({share:.0} %), about {} of waiting spared", words::duration(ns))
@@ -199,7 +199,7 @@ fn table(user: &UserReport, files: &[&FileReport]) -> Table {
     table
 }
 
-/// Where not all has room: what is going on now, and why.
+/// On a narrow terminal: current activity and reasons.
 fn narrow_table(files: &[&FileReport], columns: usize) -> Table {
     let mut table = Table::new(&["file", "level", "now", "saved", "why"]);
     for file in files {
@@ -218,7 +218,7 @@ fn level(file: &FileReport) -> String {
     if file.is_pinned { format!("{}, pinned", file.level) } else { file.level.clone() }
 }
 
-/// The end of a path says more than its beginning.
+/// Shortens a path at its start.
 fn shortened(name: &str, letters: usize) -> String {
     let len = name.chars().count();
     if len <= letters {
@@ -228,7 +228,7 @@ fn shortened(name: &str, letters: usize) -> String {
     format!("…{end}")
 }
 
-/// How full a file's log is.
+/// Fill level of a file's log.
 fn fill(file: &FileReport, user: &UserReport) -> String {
     if file.level != "ABSORB" || user.ring_bytes == 0 {
         return "-".to_owned();
@@ -270,8 +270,8 @@ mod tests {
     #[test]
     fn a_narrow_terminal_has_the_end_of_the_path_and_the_reason() {
         let long = file("/srv/some/where/far/below/this/folder/appendonly.aof", "ABSORB", 9, 90_000.0);
-        let told = narrow_table(&[&long], 80).to_string();
-        let line: String = told.lines().last().unwrap().chars().take(80).collect();
+        let reported = narrow_table(&[&long], 80).to_string();
+        let line: String = reported.lines().last().unwrap().chars().take(80).collect();
         assert_eq!(line, "…s/folder/appendonly.aof  ABSORB  90 k/s      7  why");
     }
 }

@@ -1,15 +1,15 @@
-//! Regions, files and recoveries in words.
+//! Texts for regions, files and recoveries.
 
 use std::path::Path;
 
-use byway_tdm_board::Why;
 use byway_tdm_daemon::{CacheReport, FileReport, Outcome, RecoveredFile, RegionReport, UserReport};
+use byway_tdm_engine::table::Why;
 use byway_tdm_region::Domain;
 
 use crate::size::{counted, human};
 use crate::table::time;
 
-/// What memory it is, from where on it keeps stores, and what that is worth.
+/// A region with its persistence.
 pub fn region(region: &RegionReport) -> String {
     let domain = Domain::ALL.into_iter().find(|domain| domain.name() == region.domain);
     let keeps = match domain {
@@ -23,7 +23,7 @@ pub fn region(region: &RegionReport) -> String {
     format!("{}: {len} of {what}, {} ({keeps}): {}", region.description, region.domain, region.why)
 }
 
-/// What became of a file that was absorbed when its daemon ended.
+/// Result of a recovery.
 pub fn recovered(file: &RecoveredFile) -> String {
     let path = file.path.display();
     match &file.outcome {
@@ -33,17 +33,14 @@ pub fn recovered(file: &RecoveredFile) -> String {
             format!("{path}: {}, {}", written_back(*records), human(*data_bytes))
         }
         Outcome::Returned { data_bytes } => {
-            format!(
-                "{path}: device memory was its home, and all of it was written back, {}",
-                human(*data_bytes)
-            )
+            format!("{path}: it was DAX-resident, and all of it was written back, {}", human(*data_bytes))
         }
         Outcome::Damaged { records } => format!(
             "{path}: DAMAGED: {} up to a broken one, and what was acknowledged behind it is gone; its log is left",
             written_back(*records)
         ),
         Outcome::DamagedSlot { slot, is_freed: false } => format!(
-            "{path}: DAMAGED: what slot {slot} of its table says cannot be read, so that nobody knows whose log it was; it is left, and \
+            "{path}: DAMAGED: what slot {slot} of its table says cannot be read, so that its log's owner is unknown; it is left, and \
              nothing is served (`byway tdm recover --force` gives its room back)"
         ),
         Outcome::DamagedSlot { slot, is_freed: true } => {
@@ -73,7 +70,7 @@ fn written_back(records: u64) -> String {
     format!("{} {verb} written back", counted(records, "record"))
 }
 
-/// A file's name; one that nobody has told of goes by its number.
+/// A file's path, or its number if the path is unknown.
 pub fn name(file: &FileReport) -> String {
     let number = || {
         let [device, inode, _] = file.key;
@@ -82,22 +79,22 @@ pub fn name(file: &FileReport) -> String {
     file.path.as_deref().map_or_else(number, |path| path.display().to_string())
 }
 
-/// What became of the touches of a device's memory.
+/// Statistics of a device's cache.
 pub fn cache(cache: &CacheReport) -> String {
     let CacheReport { hits, waits, .. } = cache;
     let ([resident, room], pages) =
         ([cache.resident_bytes, cache.bytes].map(human), counted(cache.evictions, "page"));
     format!(
-        "{resident} of {room} resident; touches: {hits} found their page, {waits} waited for flash; {pages} let go of"
+        "{resident} of {room} resident; touches: {hits} found their page, {waits} waited for flash; {pages} evicted"
     )
 }
 
-/// Why a file is where it is: by the policy, with its numbers, if it was judged.
+/// Reason of a file's level; the policy's, with figures, if it was evaluated.
 pub fn reason(file: &FileReport) -> &str {
     file.reason.as_deref().unwrap_or(&file.why)
 }
 
-/// How a file is served and what that spared, a sentence each.
+/// A file's level and what that saved, a sentence each.
 pub fn explained(path: &Path, file: &FileReport, user: &UserReport) -> Vec<String> {
     let mut said = vec![format!("{} is at {}: {}.", path.display(), file.level, reason(file))];
     if file.is_pinned {
@@ -118,7 +115,7 @@ pub fn explained(path: &Path, file: &FileReport, user: &UserReport) -> Vec<Strin
     said.push(written(file));
     said.extend(synced(file));
     said.extend(logged(file, user));
-    // The first line says again where it is, and why.
+    // The first line repeats level and reason.
     said.extend(file.judged.iter().skip(1).cloned());
     said
 }
@@ -160,17 +157,17 @@ fn logged(file: &FileReport, user: &UserReport) -> Option<String> {
     })
 }
 
-/// What a sync below took on the average; none where there was none.
+/// Mean time of a real sync, if there was one.
 pub fn lower_sync_ns(file: &FileReport) -> Option<f64> {
     (file.lower_syncs > 0).then(|| file.lower_sync_ns as f64 / file.lower_syncs as f64)
 }
 
-/// What the syncs that were saved would have taken below.
+/// Time that the saved syncs would have taken.
 pub fn spared_ns(file: &FileReport) -> Option<f64> {
     Some(lower_sync_ns(file)? * file.saved_syncs as f64)
 }
 
-/// A time for people, also a long one.
+/// A duration for people.
 pub fn duration(ns: f64) -> String {
     if ns >= 1e9 { format!("{:.1} s", ns / 1e9) } else { time(Some(ns)) }
 }

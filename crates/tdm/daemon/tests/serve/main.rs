@@ -1,4 +1,4 @@
-//! A daemon and programs that write files, with real files and a made-up device.
+//! A daemon and programs that write files, with real files and emulated device memory.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,23 +9,23 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use byway_tdm_board::{Counted, ENTRIES, EntryIndex, FileKey, Level, Standing, Why};
-use byway_tdm_client::{Extent, Listed, OpenFile, Session, Wrote};
-use byway_tdm_control::{Channel, Reply, Request};
 use byway_tdm_daemon::{
     Assignment, BootId, Daemon, DaemonError, Kind, Options, Outcome, SLOTS, SlotNumber, TABLE_BYTES, Table,
     forget, recover,
 };
-use byway_tdm_home::Home;
-use byway_tdm_log::{Absorber, CURSOR_WORDS, Cursor, Position, Ring, RingPlace};
+use byway_tdm_engine::client::{Extent, Listed, OpenFile, Session, Wrote};
+use byway_tdm_engine::control::{Channel, Reply, Request};
+use byway_tdm_engine::log::{Absorber, CURSOR_WORDS, Cursor, Position, Ring, RingPlace};
+use byway_tdm_engine::resident::ResidentFile;
+use byway_tdm_engine::table::{Counted, ENTRIES, EntryIndex, FileKey, Level, LevelState, Why};
 use byway_tdm_region::{Memory, open};
 
-/// Ends of waits that nothing should reach.
+/// Limit of waits that should end sooner.
 const LONG: Duration = Duration::from_secs(30);
 
 mod recovering;
 
-/// A folder on a file system that syncs, and a daemon's options in it.
+/// A folder on a file system with real syncs, and a daemon's options in it.
 struct Place {
     folder: tempfile::TempDir,
     options: Options,
@@ -37,7 +37,7 @@ impl Place {
         let region = format!("emu:{}?size=32M", folder.path().join("region").display());
         let mut options = Options::new(&region, folder.path().join("socket"));
         options.opening.emulate_persistence = true;
-        options.boards = folder.path().into();
+        options.file_tables = folder.path().into();
         Self { folder, options }
     }
 
@@ -50,7 +50,7 @@ impl Place {
         Daemon::start(self.options.clone()).unwrap()
     }
 
-    /// A program's, once the daemon answers it: one that is given no processor for a second counts as standing still.
+    /// A program's session. Retried: a daemon without processor time for a second counts as stopped.
     fn session(&self) -> Session {
         let end = Instant::now() + LONG;
         loop {
@@ -64,7 +64,7 @@ impl Place {
 
 fn list(session: &Session, file: &File) -> EntryIndex {
     let key = FileKey::of(file).unwrap().unwrap().key;
-    session.board().find_or_make(key).unwrap().unwrap().index()
+    session.file_table().find_or_make(key).unwrap().unwrap().index()
 }
 
 fn open_file<'s>(session: &'s Session, file: &'s File) -> OpenFile<'s> {
@@ -82,30 +82,29 @@ fn sync(opened: &OpenFile<'_>, file: &File) {
     opened.sync(Extent::Data, || file.sync_data().map_err(|e| e.raw_os_error().unwrap())).unwrap();
 }
 
-/// Written and synced as often as it takes until syncs are spared.
+/// Writes and syncs until syncs are saved.
 fn absorbed(opened: &OpenFile<'_>, file: &File) {
-    judged(opened, file, |standing| standing.level == Level::Absorb);
+    judged(opened, file, |level_state| level_state.level == Level::Absorb);
     // The first sync of an absorbed file is a real one.
     sync(opened, file);
 }
 
-/// Written, and synced as often as it takes until it is judged so. Where the disk is slow, its syncs are no burst, and those that it
-/// takes no part in are.
-fn judged(opened: &OpenFile<'_>, file: &File, is_so: impl Fn(Standing) -> bool) {
+/// Writes and syncs until the file's level state is as wanted. On a slow disk the file's syncs are no burst.
+fn judged(opened: &OpenFile<'_>, file: &File, is_so: impl Fn(LevelState) -> bool) {
     for at in 0..4 {
         write(opened, file, at, b"x");
         sync(opened, file);
     }
     let end = Instant::now() + LONG;
-    while !is_so(opened.entry().standing()) {
-        assert!(Instant::now() < end, "{:?}", opened.entry().standing());
+    while !is_so(opened.entry().level_state()) {
+        assert!(Instant::now() < end, "{:?}", opened.entry().level_state());
         opened.entry().counters().set(Counted::AskAgainNs, 0);
         opened.sync(Extent::Data, || Ok(())).unwrap();
     }
 }
 
 #[test]
-fn a_file_that_is_synced_again_and_again_is_absorbed_and_its_syncs_are_spared() {
+fn repeatedly_synced_file_is_absorbed_and_saves_syncs() {
     let place = Place::new();
     let daemon = place.start();
     let session = place.session();
@@ -125,14 +124,14 @@ fn a_file_that_is_synced_again_and_again_is_absorbed_and_its_syncs_are_spared() 
     assert_eq!((report.users.len(), report.users[0].files[0].level.as_str()), (1, "ABSORB"));
 }
 
-/// What the daemon says to a request about an open file.
+/// The daemon's reply to a request about an open file.
 fn asked(place: &Place, request: Request, file: &File) -> Reply {
     let channel = Channel::connect(&place.options.socket, Duration::from_secs(20)).unwrap();
     channel.ask(request, &[file.as_fd()]).unwrap().0
 }
 
 #[test]
-fn a_file_at_home_is_neither_brought_there_once_more_nor_absorbed() {
+fn dax_file_is_neither_promoted_again_nor_absorbed() {
     let place = Place::new();
     let _daemon = place.start();
     let session = place.session();
@@ -140,15 +139,15 @@ fn a_file_at_home_is_neither_brought_there_once_more_nor_absorbed() {
     let opened = open_file(&session, &file);
     write(&opened, &file, 0, b"below");
     let index = opened.entry().index();
-    assert_eq!(asked(&place, Request::House(index), &file), Reply::Done);
-    let home = opened.entry().ring();
-    assert_eq!(asked(&place, Request::House(index), &file), Reply::Done);
+    assert_eq!(asked(&place, Request::Promote(index), &file), Reply::Done);
+    let resident = opened.entry().ring();
+    assert_eq!(asked(&place, Request::Promote(index), &file), Reply::Done);
     assert!(matches!(asked(&place, Request::Absorb(index), &file), Reply::Refused(_)));
-    assert_eq!((opened.entry().standing().level, opened.entry().ring()), (Level::Dax, home));
+    assert_eq!((opened.entry().level_state().level, opened.entry().ring()), (Level::Dax, resident));
 }
 
 #[test]
-fn a_daemon_that_ends_leaves_its_files_to_the_kernel_and_writers_go_on() {
+fn ending_daemon_demotes_files_and_writers_continue() {
     let place = Place::new();
     let daemon = place.start();
     let session = place.session();
@@ -157,7 +156,7 @@ fn a_daemon_that_ends_leaves_its_files_to_the_kernel_and_writers_go_on() {
     absorbed(&opened, &file);
     write(&opened, &file, 0, b"before");
     drop(daemon);
-    assert_eq!(opened.entry().standing().level, Level::Pass);
+    assert_eq!(opened.entry().level_state().level, Level::Pass);
     write(&opened, &file, 6, b" and after");
     sync(&opened, &file);
     assert_eq!(std::fs::read(path).unwrap(), b"before and after");
@@ -165,29 +164,29 @@ fn a_daemon_that_ends_leaves_its_files_to_the_kernel_and_writers_go_on() {
 }
 
 #[test]
-fn a_file_whose_writer_was_killed_past_its_lock_is_let_go_and_absorbed_anew() {
+fn file_of_a_writer_killed_in_a_bypass_gets_a_new_log() {
     let place = Place::new();
     let _daemon = place.start();
     let session = place.session();
     let (_, file) = place.file("log");
     let opened = open_file(&session, &file);
     absorbed(&opened, &file);
-    std::mem::forget(opened.entry().cursor().pass());
+    std::mem::forget(opened.entry().cursor().bypass());
     write(&opened, &file, 0, b"more");
     sync(&opened, &file);
     assert!(opened.entry().cursor().is_suspended());
     let end = Instant::now() + LONG;
-    while opened.entry().standing().level != Level::Pass {
-        assert!(Instant::now() < end, "it is not let go");
+    while opened.entry().level_state().level != Level::Pass {
+        assert!(Instant::now() < end, "it is not released");
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(opened.entry().standing().why, Why::Busy);
+    assert_eq!(opened.entry().level_state().why, Why::Busy);
     absorbed(&opened, &file);
     assert!(!opened.entry().cursor().is_suspended());
 }
 
 #[test]
-fn what_two_programs_write_is_covered_by_either_s_sync() {
+fn sync_of_one_program_covers_anothers_writes() {
     let place = Place::new();
     let _daemon = place.start();
     let (one, other) = (place.session(), place.session());
@@ -205,7 +204,7 @@ fn what_two_programs_write_is_covered_by_either_s_sync() {
 }
 
 #[test]
-fn a_file_that_something_unseen_may_write_is_taken_down_and_stays_there() {
+fn barred_file_is_demoted_and_stays() {
     let place = Place::new();
     let _daemon = place.start();
     let session = place.session();
@@ -213,19 +212,19 @@ fn a_file_that_something_unseen_may_write_is_taken_down_and_stays_there() {
     let opened = open_file(&session, &file);
     absorbed(&opened, &file);
     opened.bar(Why::Mapped, || Ok(()));
-    while opened.entry().standing().level != Level::Pass {
+    while opened.entry().level_state().level != Level::Pass {
         std::thread::sleep(Duration::from_millis(5));
     }
     for at in 0..10 {
         write(&opened, &file, at, b"y");
         sync(&opened, &file);
     }
-    let standing = opened.entry().standing();
-    assert_eq!((standing.level, standing.why), (Level::Pass, Why::Mapped));
+    let level_state = opened.entry().level_state();
+    assert_eq!((level_state.level, level_state.why), (Level::Pass, Why::Mapped));
 }
 
 #[test]
-fn a_file_is_settled_before_it_gets_another_name() {
+fn renamed_file_is_demoted_first() {
     let place = Place::new();
     let _daemon = place.start();
     let session = place.session();
@@ -233,7 +232,7 @@ fn a_file_is_settled_before_it_gets_another_name() {
     let opened = open_file(&session, &file);
     absorbed(&opened, &file);
     assert!(session.settle(*opened.entry()));
-    assert_eq!(opened.entry().standing().level, Level::Pass);
+    assert_eq!(opened.entry().level_state().level, Level::Pass);
     assert_eq!(opened.entry().cursor().kept_bytes(), 0);
 }
 
@@ -245,29 +244,32 @@ fn volatile_memory_never_satisfies_a_sync() {
     let session = place.session();
     let (_, file) = place.file("log");
     let opened = open_file(&session, &file);
-    judged(&opened, &file, |standing| standing.why == Why::VolatileMemory);
-    assert_eq!(opened.entry().standing().level, Level::Pass);
+    judged(&opened, &file, |level_state| level_state.why == Why::VolatileMemory);
+    assert_eq!(opened.entry().level_state().level, Level::Pass);
     assert_eq!(opened.entry().counters().get(Counted::SavedSyncs), 0);
 }
 
 #[test]
-fn many_files_are_absorbed_until_there_is_no_room_for_more_logs() {
+fn files_are_absorbed_until_logs_have_no_room() {
     let place = Place::new();
     let _daemon = place.start();
     let session = place.session();
     let files: Vec<(PathBuf, File)> = (0..12).map(|i| place.file(&format!("log-{i}"))).collect();
     let opened: Vec<OpenFile<'_>> = files.iter().map(|(_, file)| open_file(&session, file)).collect();
     for (opened, (_, file)) in opened.iter().zip(&files) {
-        judged(opened, file, |standing| standing.level == Level::Absorb || standing.why == Why::NoRoom);
+        judged(opened, file, |level_state| {
+            level_state.level == Level::Absorb || level_state.why == Why::NoRoom
+        });
     }
-    let levels = opened.iter().map(|opened| opened.entry().standing());
-    let (absorbed, others): (Vec<_>, Vec<_>) = levels.partition(|standing| standing.level == Level::Absorb);
+    let levels = opened.iter().map(|opened| opened.entry().level_state());
+    let (absorbed, others): (Vec<_>, Vec<_>) =
+        levels.partition(|level_state| level_state.level == Level::Absorb);
     assert_eq!(absorbed.len(), 8);
-    assert!(others.iter().all(|standing| standing.why == Why::NoRoom), "{others:?}");
+    assert!(others.iter().all(|level_state| level_state.why == Why::NoRoom), "{others:?}");
 }
 
 #[test]
-fn a_sync_below_that_a_file_s_next_log_has_overtaken_retires_nothing_of_that() {
+fn real_sync_of_an_earlier_log_retires_nothing_of_the_next() {
     let place = Place::new();
     let _daemon = place.start();
     let session = place.session();
@@ -293,14 +295,14 @@ fn a_sync_below_that_a_file_s_next_log_has_overtaken_retires_nothing_of_that() {
 }
 
 #[test]
-fn a_file_that_is_taken_down_twice_at_once_gives_its_log_back_once() {
+fn concurrent_demotions_free_the_log_once() {
     let place = Place::new();
     let daemon = place.start();
     let session = place.session();
     let files: Vec<(PathBuf, File)> = (0..2).map(|i| place.file(&format!("log-{i}"))).collect();
     let [one, other] = [0, 1].map(|i: usize| open_file(&session, &files[i].1));
     let again = |opened: &OpenFile<'_>, i: usize| {
-        while opened.entry().standing().level != Level::Absorb {
+        while opened.entry().level_state().level != Level::Absorb {
             opened.entry().counters().set(Counted::AskAgainNs, 0);
             sync(opened, &files[i].1);
         }
@@ -313,23 +315,23 @@ fn a_file_that_is_taken_down_twice_at_once_gives_its_log_back_once() {
             threads.spawn(|| again(&other, 1));
         });
         assert_eq!(
-            (one.entry().standing().level, other.entry().standing().level),
+            (one.entry().level_state().level, other.entry().level_state().level),
             (Level::Pass, Level::Absorb)
         );
         assert_eq!(daemon.report().users[0].rings_taken, 1);
     }
 }
 
-/// Has so many files have been open once.
+/// Opens and closes so many files.
 fn once_open(session: &Session, inodes: std::ops::Range<u64>) {
     for inode in inodes {
         let key = FileKey { device: 1 << 40, inode: inode << 40, born_ns: inode };
-        session.board().find_or_make(key).unwrap();
+        session.file_table().find_or_make(key).unwrap();
     }
 }
 
 #[test]
-fn a_daemon_that_has_seen_many_more_files_than_its_board_holds_serves_the_next_one() {
+fn daemon_serves_more_files_over_time_than_the_table_holds() {
     let place = Place::new();
     let _daemon = place.start();
     let session = place.session();
@@ -340,16 +342,16 @@ fn a_daemon_that_has_seen_many_more_files_than_its_board_holds_serves_the_next_o
     absorbed(&served, &absorbed_file);
     for round in 0..4 {
         once_open(&session, round * 3000 + 1..round * 3000 + 3000);
-        // Whoever gives them back looks at all that every process has open, which takes long on a busy machine.
+        // A sweep reads all processes, which takes long on a busy machine.
         let end = Instant::now() + 10 * LONG;
-        while session.board().entries().count() > ENTRIES / 4 {
-            assert!(Instant::now() < end, "entries of files that nobody has open are kept");
+        while session.file_table().entries().count() > ENTRIES / 4 {
+            assert!(Instant::now() < end, "entries of closed files are kept");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
     let indices = [opened, served].map(|file| file.entry().index());
     assert!(
-        indices.iter().all(|index| session.board().entry(*index).is_some()),
+        indices.iter().all(|index| session.file_table().entry(*index).is_some()),
         "an open file lost its entry"
     );
     let (_, next) = place.file("next");
@@ -357,7 +359,7 @@ fn a_daemon_that_has_seen_many_more_files_than_its_board_holds_serves_the_next_o
 }
 
 #[test]
-fn no_store_into_a_log_waits_for_flash_where_the_device_has_a_cache() {
+fn log_stores_never_wait_for_flash_with_a_device_cache() {
     let mut place = Place::new();
     place.options.region += "&profile=cmm-h&cache=8M&clock=virtual";
     let daemon = place.start();
@@ -384,7 +386,7 @@ fn a_second_daemon_is_refused() {
 }
 
 #[test]
-fn a_daemon_whose_socket_lost_its_name_ends_all_the_same() {
+fn daemon_with_a_removed_socket_ends() {
     let place = Place::new();
     let daemon = place.start();
     std::fs::remove_file(&place.options.socket).unwrap();
@@ -392,19 +394,19 @@ fn a_daemon_whose_socket_lost_its_name_ends_all_the_same() {
 }
 
 #[test]
-fn daemon_that_ends_leaves_what_has_its_socket_s_path_by_then() {
+fn file_that_replaced_the_socket_is_kept_when_the_daemon_ends() {
     let place = Place::new();
     let daemon = place.start();
     std::fs::remove_file(&place.options.socket).unwrap();
-    std::fs::write(&place.options.socket, b"somebody's").unwrap();
+    std::fs::write(&place.options.socket, b"another's").unwrap();
     drop(daemon);
-    assert_eq!(std::fs::read(&place.options.socket).unwrap(), b"somebody's");
+    assert_eq!(std::fs::read(&place.options.socket).unwrap(), b"another's");
 }
 
 #[test]
-fn a_file_that_is_no_socket_is_not_taken_away_for_one() {
+fn regular_file_at_the_socket_path_is_kept() {
     let place = Place::new();
-    std::fs::write(&place.options.socket, b"somebody's").unwrap();
+    std::fs::write(&place.options.socket, b"another's").unwrap();
     assert!(Daemon::start(place.options.clone()).is_err());
-    assert_eq!(std::fs::read(&place.options.socket).unwrap(), b"somebody's");
+    assert_eq!(std::fs::read(&place.options.socket).unwrap(), b"another's");
 }

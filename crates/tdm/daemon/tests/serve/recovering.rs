@@ -1,8 +1,8 @@
-//! What is written back of what a daemon left behind, and what is not.
+//! Recovery of what a daemon left.
 
 use super::*;
 
-/// A region as a daemon of another boot left it: one file with three records, of which the file below has none.
+/// A region of another boot: one file with three records, none of them in the file below.
 fn left_by_another_boot(place: &Place, path: &Path) {
     left_by(place, path, [1; 16]);
 }
@@ -11,14 +11,14 @@ fn left_by(place: &Place, path: &Path, boot: BootId) {
     left_with(place, path, None, |was| was.boot = boot);
 }
 
-/// The same, with what the log says of when it was, and with what the table says changed.
+/// The same, with the log's announcement and a change of the daemon's table.
 fn left_with(place: &Place, path: &Path, now_ms: Option<u64>, change: impl Fn(&mut Assignment)) {
     let region = open(&place.options.region, &place.options.opening).unwrap();
     let table_bytes = byway_tdm_daemon::TABLE_BYTES;
     let uid = rustix::process::geteuid().as_raw();
-    let slice = region.slice(table_bytes..region.len_bytes(), uid).unwrap();
+    let partition = region.partition(table_bytes..region.len_bytes(), uid).unwrap();
     let place = RingPlace { at: 0, len_bytes: 1 << 20, identity: 5 };
-    let ring = Ring::new(slice.window(), place).unwrap();
+    let ring = Ring::new(partition.window(), place).unwrap();
     ring.format(Position(0)).unwrap();
     let words: [std::sync::atomic::AtomicU64; CURSOR_WORDS] = Default::default();
     let absorber = Absorber::new(ring, Cursor::new(&words));
@@ -34,7 +34,7 @@ fn left_with(place: &Place, path: &Path, now_ms: Option<u64>, change: impl Fn(&m
     Table::new(region.window()).put(SlotNumber(3), &was).unwrap();
 }
 
-/// Long before this boot, in seconds since 1970.
+/// Long before this boot, in s since 1970.
 const OLD_S: u64 = 1_000_000_000;
 
 fn make_old(path: &Path) {
@@ -47,7 +47,7 @@ fn written_at(path: &Path, seconds: u64) {
 }
 
 #[test]
-fn after_another_boot_records_are_written_back_once() {
+fn records_are_written_back_once_after_a_reboot() {
     let place = Place::new();
     let (path, mut file) = place.file("log");
     file.write_all(b"k").unwrap();
@@ -62,7 +62,7 @@ fn after_another_boot_records_are_written_back_once() {
 }
 
 #[test]
-fn a_file_that_was_written_since_the_boot_is_left_until_somebody_says_so() {
+fn file_written_since_the_boot_is_kept_until_forced() {
     let place = Place::new();
     let (path, mut file) = place.file("log");
     left_by_another_boot(&place, &path);
@@ -77,7 +77,7 @@ fn a_file_that_was_written_since_the_boot_is_left_until_somebody_says_so() {
 }
 
 #[test]
-fn a_file_that_was_written_in_another_boot_behind_that_of_its_log_is_left_until_somebody_says_so() {
+fn file_written_in_a_later_boot_than_its_log_is_kept_until_forced() {
     let place = Place::new();
     let (path, mut file) = place.file("log");
     left_with(&place, &path, Some(OLD_S * 1000), |_| {});
@@ -91,30 +91,32 @@ fn a_file_that_was_written_in_another_boot_behind_that_of_its_log_is_left_until_
 }
 
 #[test]
-fn a_file_that_was_written_in_another_boot_behind_that_of_its_home_is_left_until_somebody_says_so() {
+fn file_written_in_a_later_boot_than_its_dax_copy_is_kept_until_forced() {
     let place = Place::new();
     let (path, mut file) = place.file("log");
-    left_with(&place, &path, None, |was| was.kind = Kind::Home);
-    let at_home = |now_ms| {
+    left_with(&place, &path, None, |was| was.kind = Kind::Resident);
+    let with_resident = |now_ms| {
         let region = open(&place.options.region, &place.options.opening).unwrap();
         let uid = rustix::process::geteuid().as_raw();
-        let slice = region.slice(TABLE_BYTES..region.len_bytes(), uid).unwrap();
-        let home = Home::new(slice.window(), RingPlace { at: 0, len_bytes: 1 << 20, identity: 5 }).unwrap();
-        home.announce(now_ms).unwrap();
-        home.fill(0, b"at home").unwrap();
-        home.begin(7).unwrap();
+        let partition = region.partition(TABLE_BYTES..region.len_bytes(), uid).unwrap();
+        let resident =
+            ResidentFile::new(partition.window(), RingPlace { at: 0, len_bytes: 1 << 20, identity: 5 })
+                .unwrap();
+        resident.announce(now_ms).unwrap();
+        resident.fill(0, b"resident").unwrap();
+        resident.begin(7).unwrap();
     };
     file.write_all(b"newer").unwrap();
     written_at(&path, OLD_S + 3600);
-    at_home(OLD_S * 1000);
+    with_resident(OLD_S * 1000);
     assert_eq!(recover(&place.options, false).unwrap()[0].outcome, Outcome::WrittenSince);
     assert_eq!(std::fs::read(&path).unwrap(), b"newer");
-    at_home((OLD_S + 3590) * 1000);
+    with_resident((OLD_S + 3590) * 1000);
     assert_eq!(recover(&place.options, false).unwrap()[0].outcome, Outcome::Returned { data_bytes: 7 });
 }
 
 #[test]
-fn a_log_says_until_when_its_file_may_be_written() {
+fn log_announces_until_when_its_file_may_be_written() {
     let place = Place::new();
     let _daemon = place.start();
     let session = place.session();
@@ -129,7 +131,7 @@ fn a_log_says_until_when_its_file_may_be_written() {
 }
 
 #[test]
-fn a_file_whose_disk_has_another_number_in_the_next_boot_is_found() {
+fn file_on_a_renumbered_disk_is_found_after_a_reboot() {
     let place = Place::new();
     let (path, _file) = place.file("log");
     make_old(&path);
@@ -139,7 +141,7 @@ fn a_file_whose_disk_has_another_number_in_the_next_boot_is_found() {
 }
 
 #[test]
-fn what_a_user_has_in_his_log_is_not_written_to_a_file_that_is_anothers_by_now() {
+fn log_is_not_written_to_a_file_that_changed_owner() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -154,7 +156,7 @@ fn what_a_user_has_in_his_log_is_not_written_to_a_file_that_is_anothers_by_now()
 }
 
 #[test]
-fn a_file_that_got_another_name_in_its_folder_is_found_and_one_that_is_gone_is_said_to_be() {
+fn renamed_file_is_found_and_removed_file_is_reported_missing() {
     let place = Place::new();
     let (path, _file) = place.file("log");
     make_old(&path);
@@ -175,7 +177,7 @@ fn a_file_that_got_another_name_in_its_folder_is_found_and_one_that_is_gone_is_s
 }
 
 #[test]
-fn the_room_of_a_log_whose_file_is_gone_is_given_back_once_somebody_says_so() {
+fn log_of_a_removed_file_is_freed_by_forget() {
     let place = Place::new();
     let (path, _file) = place.file("log");
     left_by_another_boot(&place, &path);
@@ -188,7 +190,7 @@ fn the_room_of_a_log_whose_file_is_gone_is_given_back_once_somebody_says_so() {
 }
 
 #[test]
-fn a_log_that_can_be_written_back_is_not_forgotten() {
+fn log_that_can_be_written_back_is_not_forgotten() {
     let place = Place::new();
     let (path, mut file) = place.file("log");
     left_by_another_boot(&place, &path);
@@ -200,7 +202,7 @@ fn a_log_that_can_be_written_back_is_not_forgotten() {
 }
 
 #[test]
-fn a_file_of_this_boot_that_is_gone_is_on_the_disk_with_its_file_system_and_keeps_no_room() {
+fn removed_file_of_this_boot_is_synced_with_its_file_system() {
     let place = Place::new();
     let (path, _file) = place.file("log");
     left_by(&place, &path, byway_sys::boot::boot_id().unwrap());
@@ -210,7 +212,7 @@ fn a_file_of_this_boot_that_is_gone_is_on_the_disk_with_its_file_system_and_keep
 }
 
 #[test]
-fn a_region_of_which_a_log_s_owner_cannot_be_read_is_not_served_until_somebody_gives_that_up() {
+fn region_with_a_damaged_slot_is_not_served_until_forgotten() {
     let place = Place::new();
     let (path, _file) = place.file("log");
     make_old(&path);

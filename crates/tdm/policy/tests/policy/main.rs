@@ -1,4 +1,4 @@
-//! The policy from outside: a daemon that samples, decides and moves, over programs that are made up.
+//! The policy from outside: a simulated daemon samples, decides and moves files of simulated programs.
 #![allow(clippy::unwrap_used)]
 
 mod orders;

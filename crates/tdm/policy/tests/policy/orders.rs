@@ -1,6 +1,6 @@
-//! What is said by hand or by rule stands above what is measured.
+//! Orders by hand and by rule precede measurements.
 
-use byway_tdm_policy::{Ceiling, Config, Level, Order, Reason, Traits};
+use byway_tdm_policy::{Cap, Config, Level, Order, Reason, Traits};
 
 use crate::workloads::{IDLE, OUTSIDE, SQLITE_WAL, VALKEY_ALWAYS};
 use crate::world::{MIB, SECOND, Truth, World};
@@ -57,19 +57,19 @@ fn a_pin_reaches_no_higher_than_what_is_possible() {
     world.policy.order(file, Some(Order::Pin(Level::Dax)));
     world.run(60.0);
     assert_eq!(world.ways(file), [Level::Absorb]);
-    assert_eq!(world.held(file), Reason::Ceiling(OUTSIDE));
+    assert_eq!(world.held(file), Reason::Cap(OUTSIDE));
 }
 
 #[test]
-fn a_file_that_is_kept_out_never_comes_in_whoever_keeps_it() {
+fn excluded_file_is_never_promoted_by_order_or_rule() {
     let mut world = World::gib();
     let ruled = world.open_with(Traits::APPEND, 0, VALKEY_ALWAYS, Truth::default(), Some(Order::Never));
-    let told = world.open(Traits::APPEND, 0, VALKEY_ALWAYS);
-    world.policy.order(told, Some(Order::Never));
+    let reported = world.open(Traits::APPEND, 0, VALKEY_ALWAYS);
+    world.policy.order(reported, Some(Order::Never));
     world.run(60.0);
     assert_eq!(world.moves, []);
     assert_eq!(world.held(ruled), Reason::Ruled(Order::Never));
-    assert_eq!(world.held(told), Reason::Ordered(Order::Never));
+    assert_eq!(world.held(reported), Reason::Ordered(Order::Never));
 }
 
 #[test]
@@ -141,15 +141,15 @@ fn a_file_that_something_unseen_opens_is_brought_back_before_its_time() {
     let file = world.open(Traits::APPEND, 0, VALKEY_ALWAYS);
     world.run(0.2);
     assert_eq!(world.level(file), Level::Absorb);
-    let mapped = Ceiling { level: Level::Pass, why: "a program has mapped it" };
+    let mapped = Cap { level: Level::Pass, why: "a program has mapped it" };
     world.hinder(file, Some(mapped));
     world.run(0.1);
     assert_eq!(world.level(file), Level::Pass);
-    assert_eq!(world.why(file), Reason::Ceiling(mapped));
+    assert_eq!(world.why(file), Reason::Cap(mapped));
 }
 
 #[test]
-fn an_order_for_no_file_is_told_from_one_that_holds() {
+fn order_for_an_unknown_file_is_reported() {
     let mut world = World::gib();
     assert!(!world.policy.order(byway_tdm_policy::FileId(7), Some(Order::Drain)));
     let file = world.open(Traits::empty(), 0, IDLE);

@@ -1,4 +1,4 @@
-//! What timed calls prove, and what they do not.
+//! When timed calls suffice for a decision.
 
 use byway_tdm_policy::{
     Call, Config, Decision, FileId, Histogram, Level, Order, Policy, Reason, SHADOW_ONE_IN, Sample,
@@ -9,7 +9,7 @@ use crate::world::SECOND;
 
 const FILE: FileId = FileId(1);
 
-/// One file, and its samples.
+/// A file and its samples.
 struct Timed {
     policy: Policy,
     now_ns: u64,
@@ -20,10 +20,10 @@ impl Timed {
     fn new() -> Self {
         let mut policy = Policy::new(Config::new(1 << 30, 4_000_000_000));
         policy.open(0, FILE, None);
-        Self { policy, now_ns: 0, sample: Sample { ceiling: Some(OUTSIDE), ..Sample::default() } }
+        Self { policy, now_ns: 0, sample: Sample { cap: Some(OUTSIDE), ..Sample::default() } }
     }
 
-    /// Commits in groups that took as long at the file's level, and what is decided a second later.
+    /// Groups of commits with these times at the file's level; returns the decisions a second later.
     fn commits(&mut self, groups: &[(u64, u64)]) -> Vec<Decision> {
         self.now_ns += SECOND;
         let is_lower = self.policy.level(FILE) == Some(Level::Pass);
@@ -42,7 +42,7 @@ impl Timed {
         decisions.iter().for_each(|decision| self.policy.moved(self.now_ns, decision.file));
     }
 
-    /// Until it is absorbed by merit.
+    /// Runs until the file is absorbed by measured benefit.
     fn earn(&mut self) {
         for _ in 0..1000 {
             let decisions = self.commits(&[(200, 200_000)]);
@@ -72,12 +72,12 @@ fn times_of_a_sample_that_saw_two_levels_are_learnt_for_neither() {
     file.pin(Level::Absorb);
     file.commits(&[(1, 1000)]);
     file.commits(&[(1000, 1000)]);
-    file.sample.ceiling = None;
+    file.sample.cap = None;
     file.commits(&[]);
     file.pin(Level::Dax);
     let before = file.sync_ns();
     assert_eq!(before[1], 1000.0);
-    // These were absorbed before the move was over.
+    // These were absorbed before the move had ended.
     file.commits(&[(1000, 1_000_000)]);
     assert_eq!(file.sync_ns(), before);
     file.commits(&[(1000, 5000)]);
@@ -89,10 +89,10 @@ fn a_few_slow_calls_prove_nothing() {
     let mut file = Timed::new();
     file.earn();
     for _ in 0..10 {
-        // One in nine is slower than it would be below; of so few that proves nothing.
+        // One in nine is slower than below; too few calls to count.
         assert_eq!(file.commits(&[(8, 150), (1, 600_000)]), []);
     }
-    // The first sample was of two levels; with the twelfth behind it there are a hundred.
+    // The first sample covered two levels; with the twelfth after it there are a hundred calls.
     assert_eq!(file.commits(&[(8, 150), (1, 600_000)]), []);
     assert_eq!(file.commits(&[(8, 150)]), []);
     let decisions = file.commits(&[(8, 150), (1, 600_000)]);
@@ -126,7 +126,7 @@ fn what_the_kernel_takes_now_is_learnt_from_shadows() {
 }
 
 #[test]
-fn a_mean_that_somebody_else_counted_is_as_good_as_its_calls() {
+fn mean_of_other_files_counts_by_its_number_of_calls() {
     let mut timed = Histogram::default();
     timed.record_many(2000, 30);
     assert_eq!((timed.count(), timed.total_ns), (30, 60_000));

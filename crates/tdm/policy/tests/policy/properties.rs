@@ -1,7 +1,7 @@
-//! What holds whatever programs do, users say and counters claim.
+//! Properties that hold for any programs, orders and counters.
 
 use byway_tdm_policy::{
-    Call, Ceiling, Config, FileId, Histogram, Level, Order, Policy, Reason, Room, Sample, Traits,
+    Call, Cap, Config, FileId, Histogram, Level, Order, Policy, Reason, Room, Sample, Traits,
 };
 use proptest::prelude::*;
 
@@ -13,13 +13,13 @@ use crate::world::{Load, MIB, SECOND, Truth, World};
 const LOADS: [Load; 8] =
     [IDLE, VALKEY_ALWAYS, VALKEY_EVERYSEC, ROCKSDB_WAL, SQLITE_WAL, SCAN, COMPACTION, MIXED];
 
-/// Something that happens to one of the files.
+/// An event of one file.
 #[derive(Debug, Clone)]
 enum Event {
     Load(Load),
     InFlight(u32),
     Order(Option<Order>),
-    Ceiling(Option<Ceiling>),
+    Cap(Option<Cap>),
     Size(u64),
     Truth { absorb_sync_ns: f64, slow: Option<(Call, u64)> },
     Resize(u64),
@@ -30,13 +30,13 @@ fn event() -> impl Strategy<Value = Event> {
     let level = prop::sample::select(Level::ALL.to_vec());
     let order =
         prop_oneof![level.prop_map(Order::Pin), Just(Order::Evict), Just(Order::Drain), Just(Order::Never),];
-    let mapped = Ceiling { level: Level::Pass, why: "a program has mapped it" };
+    let mapped = Cap { level: Level::Pass, why: "a program has mapped it" };
     let slow = (prop::sample::select(Call::ALL.to_vec()), 100..10_000_000u64);
     prop_oneof![
         3 => prop::sample::select(LOADS.to_vec()).prop_map(Event::Load),
         1 => (0..2u32).prop_map(Event::InFlight),
         1 => prop::option::of(order).prop_map(Event::Order),
-        1 => prop::sample::select(vec![None, Some(OUTSIDE), Some(mapped)]).prop_map(Event::Ceiling),
+        1 => prop::sample::select(vec![None, Some(OUTSIDE), Some(mapped)]).prop_map(Event::Cap),
         1 => (0..200 * MIB).prop_map(Event::Size),
         1 => (10.0..1e6, prop::option::of(slow))
             .prop_map(|(absorb_sync_ns, slow)| Event::Truth { absorb_sync_ns, slow }),
@@ -50,7 +50,7 @@ fn happen(world: &mut World, file: FileId, event: &Event) {
         Event::Load(load) => world.set(file, *load),
         Event::InFlight(writes) => world.program(file).sample.writes_in_flight = *writes,
         Event::Order(order) => assert!(world.policy.order(file, *order)),
-        Event::Ceiling(ceiling) => world.hinder(file, *ceiling),
+        Event::Cap(cap) => world.hinder(file, *cap),
         Event::Size(bytes) => world.program(file).sample.size_bytes = *bytes,
         Event::Truth { absorb_sync_ns, slow } => {
             let truth = &mut world.program(file).truth;
@@ -64,7 +64,7 @@ fn happen(world: &mut World, file: FileId, event: &Event) {
     }
 }
 
-/// Any counters at all.
+/// Any counters.
 fn any_sample() -> impl Strategy<Value = Sample> {
     let number = prop_oneof![Just(0), Just(u64::MAX), any::<u64>(), 0..10_000u64];
     (prop::collection::vec(number, 16), any::<u8>(), 0..2u32, prop::option::of(any::<u64>())).prop_map(
@@ -85,7 +85,7 @@ fn any_sample() -> impl Strategy<Value = Sample> {
     )
 }
 
-/// What absorbing would save after so many seconds of one load, and whether it has begun.
+/// Saving of ABSORB after so many seconds of a load, and when it began.
 fn absorbed(load: Load, truth: Truth) -> (f64, f64, Option<u64>) {
     let mut world = World::gib();
     let file = world.open_with(Traits::empty(), MIB, load, truth, None);
@@ -99,7 +99,7 @@ fn absorbed(load: Load, truth: Truth) -> (f64, f64, Option<u64>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Rooms, stays, writes in flight and the cap on moves are looked at by the world in every tick.
+    /// The world checks capacity, stays, writes in flight and the cap on moves in every tick.
     #[test]
     fn whatever_happens_no_promise_is_broken(
         events in prop::collection::vec((0..6usize, event()), 1..60),
@@ -194,7 +194,7 @@ proptest! {
 }
 
 #[test]
-fn time_that_stands_still_or_goes_back_is_borne() {
+fn time_standing_or_going_back_is_tolerated() {
     let mut policy = Policy::new(Config::new(64 * MIB, 1_000_000_000));
     policy.open(SECOND, FileId(1), None);
     let mut sample = Sample { traits: Traits::APPEND, ..Sample::default() };

@@ -1,11 +1,11 @@
-//! Who has the room where there is too little for all.
+//! Dividing device memory that is too small for all files.
 
 use byway_tdm_policy::{Config, FileId, Level, Order, Policy, Reason, Room, Sample, Traits};
 
 use crate::workloads::{IDLE, OUTSIDE, SQLITE_WAL, VALKEY_ALWAYS};
 use crate::world::{Load, MIB, SECOND, World};
 
-/// SQLite's log, so many times as busy.
+/// SQLite's log at a multiple of its load.
 fn busier(times: f64) -> Load {
     let Load { writes, syncs, .. } = SQLITE_WAL;
     Load { writes: writes * times, syncs: syncs * times, ..SQLITE_WAL }
@@ -17,7 +17,7 @@ fn narrow() -> World {
 }
 
 #[test]
-fn a_file_that_is_somewhat_hotter_waits_and_is_told_what_it_would_need() {
+fn slightly_hotter_file_waits_with_the_score_it_needs() {
     let mut world = narrow();
     let old = world.open(Traits::empty(), 7 * MIB, SQLITE_WAL);
     world.run(60.0);
@@ -30,7 +30,7 @@ fn a_file_that_is_somewhat_hotter_waits_and_is_told_what_it_would_need() {
     };
     assert_eq!((room, needs_bytes), (Room::Pinned, 8 * MIB));
     assert!(score < to_beat, "{score} {to_beat}");
-    // What the resident saves, half as much more, and the move.
+    // Saving of the resident, half as much more, and the move.
     let explained = |file| world.policy.explain(world.now_ns, file).unwrap().dax;
     let (resident, own) = (explained(old).score_of_resident(8 * MIB), explained(new));
     assert!((to_beat - resident * 1.5 - own.score_of_move()).abs() < 1.0, "{to_beat}");
@@ -47,7 +47,7 @@ fn a_file_that_is_far_hotter_has_the_room_once_it_is_free() {
     assert_eq!(world.level(new), Level::Dax);
     assert_eq!(world.ways(old), [Level::Absorb, Level::Dax, Level::Absorb]);
     assert!(matches!(world.why(old), Reason::Displaced { by, .. } if by == new));
-    // It left first, and had left before the other came.
+    // It left first, before the other entered.
     let at = |file, to| world.moves.iter().find(|(_, it)| it.file == file && it.to == to).unwrap().0;
     let left_ns = world.moves.iter().rev().find(|(_, it)| it.file == old).unwrap().0;
     assert!(at(new, Level::Dax) >= left_ns + SECOND / 2);
@@ -172,7 +172,7 @@ fn a_hundred_logs_share_what_room_there_is_and_none_is_moved_for_its_equal() {
 }
 
 #[test]
-fn what_never_fits_is_told_so() {
+fn file_that_never_fits_gets_that_reason() {
     let mut world = narrow();
     let file = world.open(Traits::empty(), 100 * MIB, busier(8.0));
     world.run(60.0);

@@ -14,7 +14,7 @@ fn reasons_are_sentences_with_their_numbers() {
             "it saves 90 ms a second, 89 ms more than its moves cost",
         ),
         (Reason::Settling { windows: 1, of: 2 }, "it paid in 1 of 2 windows in a row"),
-        (Reason::Idle { for_ns: 3_000_000_000 }, "nobody has used it for 3 s"),
+        (Reason::Idle { for_ns: 3_000_000_000 }, "no program has used it for 3 s"),
         (
             Reason::TooLittle { saves_ns: 5e4, needs_ns: 1e5 },
             "it would save 50 µs a second, and its moves cost 100 µs",
@@ -48,12 +48,12 @@ fn reasons_are_sentences_with_their_numbers() {
         ),
         (
             Reason::Stopped { by: FileId(7), for_ns: 2_000_000_000 },
-            "nobody had used it for 2 s, and file 7 wants its room",
+            "no program had used it for 2 s, and file 7 wants its room",
         ),
         (Reason::InFlight { to: Level::Pass }, "it goes to PASS once no write is in flight"),
         (Reason::Ordered(Order::Pin(Level::Dax)), "it was pinned to DAX by hand"),
         (Reason::Ruled(Order::Never), "files of its path are kept out"),
-        (Reason::Ceiling(OUTSIDE), OUTSIDE.why),
+        (Reason::Cap(OUTSIDE), OUTSIDE.why),
     ];
     for (reason, text) in said {
         assert_eq!(reason.to_string(), text);
@@ -86,7 +86,7 @@ fn an_explanation_has_every_number_that_led_to_it() {
 }
 
 #[test]
-fn a_file_that_has_nothing_to_gain_is_told_so() {
+fn file_with_nothing_to_gain_gets_that_reason() {
     let mut world = World::gib();
     let file = world.open(Traits::empty(), MIB, SCAN);
     world.run(10.0);

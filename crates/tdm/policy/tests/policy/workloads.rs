@@ -1,6 +1,6 @@
-//! Where files of known programs end up, and in how many moves.
+//! Levels of known programs' files, and the number of moves.
 
-use byway_tdm_policy::{Ceiling, Config, Level, Reason, Traits};
+use byway_tdm_policy::{Cap, Config, Level, Reason, Traits};
 
 use crate::world::{Load, MIB, SECOND, Truth, World};
 
@@ -33,11 +33,10 @@ pub const MIXED: Load =
 
 pub const IDLE: Load = Load { writes: 0.0, write_bytes: 0.0, reads: 0.0, read_bytes: 0.0, syncs: 0.0 };
 
-/// Where other programs may open the file unseen.
-pub const OUTSIDE: Ceiling =
-    Ceiling { level: Level::Absorb, why: "outside of a mount nobody sees who else reads it" };
+/// Other programs may read the file unseen.
+pub const OUTSIDE: Cap = Cap { level: Level::Absorb, why: "outside a mount other readers are not seen" };
 
-/// Files of programs that nobody sees all readers of.
+/// Opens a file whose readers are not all seen.
 fn open_outside(world: &mut World, traits: Traits, size_bytes: u64, load: Load) -> byway_tdm_policy::FileId {
     let file = world.open(traits, size_bytes, load);
     world.hinder(file, Some(OUTSIDE));
@@ -59,7 +58,7 @@ fn a_log_that_syncs_each_write_is_absorbed_at_once_and_stays() {
 }
 
 #[test]
-fn a_log_that_begins_at_once_is_seen_by_samples_that_are_far_apart() {
+fn burst_is_seen_by_samples_far_from_each_other() {
     use byway_tdm_policy::{FileId, Policy, Sample};
     let mut policy = Policy::new(Config::new(1 << 30, 4_000_000_000));
     policy.open(0, FileId(1), None);

@@ -1,7 +1,7 @@
-//! A daemon and its files. Every run holds to what the policy promises, whatever it is about.
+//! A simulated daemon and its files. Every run checks the policy's promises.
 
 use byway_tdm_policy::{
-    Call, Ceiling, Config, Cost, Costs, Decision, FileId, Level, Order, Policy, Reason, Room, SHADOW_ONE_IN,
+    Call, Cap, Config, Cost, Costs, Decision, FileId, Level, Order, Policy, Reason, Room, SHADOW_ONE_IN,
     Sample, Traits,
 };
 
@@ -9,10 +9,10 @@ pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1000 * MS;
 pub const MIB: u64 = 1 << 20;
 
-/// How often files are looked at.
+/// Interval of samples.
 const TICK_NS: u64 = 100 * MS;
 
-/// What a program does in a second.
+/// Calls of a program in a second.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Load {
     pub writes: f64,
@@ -22,13 +22,13 @@ pub struct Load {
     pub syncs: f64,
 }
 
-/// What calls really take.
+/// True times of calls.
 #[derive(Debug, Clone, Copy)]
 pub struct Truth {
     pub costs: Costs,
-    /// What a sync below takes for each byte that it brings down.
+    /// Time of a real sync for each byte written back.
     pub sync_byte_ns: f64,
-    /// One in fifty calls of that kind, above the kernel's level, takes as long.
+    /// One in fifty calls of this kind above PASS takes this long.
     pub slow: Option<(Call, u64)>,
 }
 
@@ -38,26 +38,26 @@ impl Default for Truth {
     }
 }
 
-/// A file, and who uses it.
+/// A file and its program.
 pub struct Program {
     pub id: FileId,
     pub load: Load,
     pub sample: Sample,
     pub truth: Truth,
-    /// Calls and bytes so far, with their fractions.
+    /// Calls and bytes so far, with fractions.
     done: [f64; 5],
     opened_ns: u64,
     shadows: f64,
 }
 
-/// Everything.
+/// All files, the policy and the clock.
 pub struct World {
     pub policy: Policy,
     pub config: Config,
     pub now_ns: u64,
     pub programs: Vec<Program>,
     pub moves: Vec<(u64, Decision)>,
-    /// How many ticks a move takes.
+    /// Ticks that a move takes.
     pub move_ticks: u64,
     pending: Vec<(u64, FileId)>,
     moved_bytes: u64,
@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    /// A GiB that is filled with 4 GB a second.
+    /// A device of 1 GiB, filled at 4 GB/s.
     pub fn gib() -> Self {
         Self::new(Config::new(1 << 30, 4_000_000_000))
     }
@@ -120,15 +120,15 @@ impl World {
         self.program(id).load = load;
     }
 
-    pub fn hinder(&mut self, id: FileId, ceiling: Option<Ceiling>) {
-        self.program(id).sample.ceiling = ceiling;
+    pub fn hinder(&mut self, id: FileId, cap: Option<Cap>) {
+        self.program(id).sample.cap = cap;
     }
 
     pub fn level(&self, id: FileId) -> Level {
         self.policy.level(id).unwrap()
     }
 
-    /// Why a file is not elsewhere.
+    /// Why a file does not move.
     pub fn held(&self, id: FileId) -> Reason {
         self.policy.explain(self.now_ns, id).unwrap().held.unwrap()
     }
@@ -137,7 +137,7 @@ impl World {
         self.policy.explain(self.now_ns, id).unwrap().why
     }
 
-    /// Where a file was moved to, in order.
+    /// Levels that a file was moved to, in order.
     pub fn ways(&self, id: FileId) -> Vec<Level> {
         self.moves
             .iter()
@@ -146,7 +146,7 @@ impl World {
             .collect()
     }
 
-    /// When a file was first decided to go there, since it was opened.
+    /// When a move to that level was first decided, since the file was opened.
     pub fn reached_ns(&self, id: FileId, level: Level) -> Option<u64> {
         let opened_ns = self.programs.iter().find(|program| program.id == id)?.opened_ns;
         let (at_ns, _) = self.moves.iter().find(|(_, to)| to.file == id && to.to == level)?;
@@ -183,7 +183,7 @@ impl World {
         }
     }
 
-    /// What holds of every decision.
+    /// Checks that hold for every decision.
     fn check(&mut self, decision: &Decision) {
         let program = self.programs.iter().find(|program| program.id == decision.file).unwrap();
         assert!(!self.pending.iter().any(|(_, file)| *file == decision.file), "{decision:?} on its way");
@@ -191,13 +191,13 @@ impl World {
         assert!(!demoted || program.sample.writes_in_flight == 0, "{decision:?} with a write in flight");
         let last = self.moves.iter().rev().find(|(_, before)| before.file == decision.file);
         let stayed_ns = last.map_or(u64::MAX, |(at_ns, _)| self.now_ns - at_ns);
-        let told = matches!(decision.why, Reason::Ordered(_) | Reason::Ruled(_) | Reason::Ceiling(_));
-        assert!(told || stayed_ns >= 2 * SECOND, "{decision:?} after {stayed_ns} ns");
-        self.check_moved(decision, told);
+        let reported = matches!(decision.why, Reason::Ordered(_) | Reason::Ruled(_) | Reason::Cap(_));
+        assert!(reported || stayed_ns >= 2 * SECOND, "{decision:?} after {stayed_ns} ns");
+        self.check_moved(decision, reported);
     }
 
-    fn check_moved(&mut self, decision: &Decision, told: bool) {
-        let must = told
+    fn check_moved(&mut self, decision: &Decision, reported: bool) {
+        let must = reported
             || matches!(
                 decision.why,
                 Reason::CostsMore { .. } | Reason::SlowTail { .. } | Reason::Outgrown { .. }
@@ -224,7 +224,7 @@ impl World {
 }
 
 impl Program {
-    /// Does so long what it does, and counts it.
+    /// Makes calls for so long and counts them.
     fn work(&mut self, level: Level, ns: u64) {
         let seconds = ns as f64 / 1e9;
         let Load { writes, write_bytes, reads, read_bytes, syncs } = self.load;

@@ -1,11 +1,11 @@
-//! A level that is slower than the kernel alone is left, and tried less and less often.
+//! A level that is slower than PASS is left and tried ever more rarely.
 
-use byway_tdm_policy::{Call, Ceiling, Config, Cost, Level, Reason, Tail, Traits};
+use byway_tdm_policy::{Call, Cap, Config, Cost, Level, Reason, Tail, Traits};
 
 use crate::workloads::{IDLE, OUTSIDE, VALKEY_ALWAYS};
 use crate::world::{Load, MIB, SECOND, Truth, World};
 
-/// Times between decisions to go to a level.
+/// Seconds between decisions to enter a level.
 fn entered_s(world: &World, level: Level) -> Vec<u64> {
     world.moves.iter().filter(|(_, to)| to.to == level).map(|(at_ns, _)| at_ns / SECOND).collect()
 }
@@ -78,15 +78,15 @@ fn nothing_is_absorbed_where_a_sync_below_costs_nothing() {
     let mut truth = Truth::default();
     truth.costs.lower.sync = Cost::new(90.0, 0.0);
     truth.sync_byte_ns = 0.0;
-    // Nothing is known of that file system yet, so the first seconds are taken for those of a disk.
+    // Nothing is known of that file system yet, so the first seconds count as those of a disk.
     let first = world.open_with(Traits::empty(), MIB, VALKEY_ALWAYS, truth, None);
-    let ceiling = Ceiling { level: Level::Absorb, ..OUTSIDE };
-    world.hinder(first, Some(ceiling));
+    let cap = Cap { level: Level::Absorb, ..OUTSIDE };
+    world.hinder(first, Some(cap));
     world.run(60.0);
     assert_eq!(world.ways(first), []);
-    // What is known of one file is taken for others.
+    // What is known of one file counts for others.
     let second = world.open_with(Traits::APPEND, 0, VALKEY_ALWAYS, truth, None);
-    world.hinder(second, Some(ceiling));
+    world.hinder(second, Some(cap));
     world.run(60.0);
     assert_eq!(world.ways(second), []);
 }
@@ -139,7 +139,7 @@ fn a_log_that_begins_is_left_where_its_first_syncs_cost_next_to_nothing() {
     truth.costs.lower.sync = Cost::new(90.0, 0.0);
     truth.sync_byte_ns = 0.0;
     let log = world.open_with(Traits::APPEND, 0, VALKEY_ALWAYS, truth, None);
-    world.hinder(log, Some(Ceiling { level: Level::Absorb, ..OUTSIDE }));
+    world.hinder(log, Some(Cap { level: Level::Absorb, ..OUTSIDE }));
     world.run(60.0);
     assert_eq!(world.ways(log), []);
 }

@@ -1,4 +1,4 @@
-//! Regions from outside: one suite over all of them, what each refuses, and what is given to others.
+//! Regions from outside: one suite over all kinds, refusals, partitions and exports.
 #![allow(clippy::unwrap_used)]
 
 mod given;

@@ -1,4 +1,4 @@
-//! The model of a hybrid SSD: what is in its cache, what a touch costs, what was counted.
+//! The model of a hybrid SSD: cache, latencies and counts.
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,10 @@ use byway_tdm_region::{Access, Admitted, DeviceRegion, ExportDescription, Memory
 use crate::support::{HERE, Place, SIZE, emu};
 
 const PAGE: u64 = 4096;
-/// The prototype's time for a line in its cache.
+/// The prototype's time of a cache line.
 const HIT_PS: u64 = 800_000;
 
-/// A device of 16 cached pages whose bytes are all on its drive.
+/// A device with a cache of 16 pages and all bytes on its drive.
 fn used(options: &str) -> (Place, Box<dyn DeviceRegion>) {
     let place = emu(&format!("&profile=cmm-h&cache=64K{options}"));
     drop(place.open());
@@ -26,7 +26,7 @@ fn is_resident(region: &dyn DeviceRegion, page: u64) -> bool {
     region.residency(page * PAGE..(page + 1) * PAGE).unwrap().is_whole()
 }
 
-/// Modelled time that something takes.
+/// Modelled time of an operation.
 fn taken_ps(region: &dyn DeviceRegion, what: impl FnOnce()) -> u64 {
     let before = region.stats().modelled_ps;
     what();
@@ -223,11 +223,11 @@ fn no_more_is_admitted_than_fits() {
     admitted.admit(region.as_ref(), 8 * PAGE..20 * PAGE).unwrap();
 }
 
-/// The region as another process has it.
+/// The region in another process.
 fn exported(region: &dyn DeviceRegion) -> Window {
     let export = region.export(0..region.len_bytes(), Access::ReadWrite).unwrap();
     let description = ExportDescription::from_bytes(&export.description.to_bytes()).unwrap();
-    Window::of_export(&export.file, export.board.as_ref(), &description).unwrap()
+    Window::of_export(&export.file, export.page_table.as_ref(), &description).unwrap()
 }
 
 #[test]
@@ -291,12 +291,12 @@ fn pages_that_threads_and_clients_race_for_are_each_there_once_or_not() {
 }
 
 #[test]
-fn a_client_that_writes_nonsense_on_the_board_spoils_figures_and_no_more() {
+fn client_spoiling_the_page_table_spoils_figures_only() {
     let (_place, region) = used("&clock=virtual");
     region.window().store(0, 7).unwrap();
-    let board = region.export(0..PAGE, Access::ReadWrite).unwrap().board.unwrap();
-    let len = board.metadata().unwrap().len() as usize;
-    std::os::unix::fs::FileExt::write_all_at(&board, &vec![0xFF; len], 0).unwrap();
+    let page_table = region.export(0..PAGE, Access::ReadWrite).unwrap().page_table.unwrap();
+    let len = page_table.metadata().unwrap().len() as usize;
+    std::os::unix::fs::FileExt::write_all_at(&page_table, &vec![0xFF; len], 0).unwrap();
     (0..40).for_each(|page| touch(region.as_ref(), page));
     region.prefetch(0..SIZE).unwrap();
     region.evict(0..SIZE).unwrap();
@@ -308,12 +308,12 @@ fn a_client_that_writes_nonsense_on_the_board_spoils_figures_and_no_more() {
 fn slices_share_the_cache_of_their_device() {
     let (_place, region) = used("");
     let uid = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap());
-    let slice = region.slice(8 * PAGE..12 * PAGE, uid).unwrap();
-    touch(slice.as_ref(), 0);
-    assert!(is_resident(region.as_ref(), 8) && is_resident(slice.as_ref(), 0));
-    assert_eq!(slice.stats(), region.stats());
+    let partition = region.partition(8 * PAGE..12 * PAGE, uid).unwrap();
+    touch(partition.as_ref(), 0);
+    assert!(is_resident(region.as_ref(), 8) && is_resident(partition.as_ref(), 0));
+    assert_eq!(partition.stats(), region.stats());
     (20..36).for_each(|page| touch(region.as_ref(), page));
-    assert!(!is_resident(slice.as_ref(), 0));
+    assert!(!is_resident(partition.as_ref(), 0));
 }
 
 #[test]

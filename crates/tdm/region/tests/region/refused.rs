@@ -1,4 +1,4 @@
-//! What is not what was asked for is refused, with the reason.
+//! Refusals and their reasons.
 
 use byway_tdm_region::{Domain, Opening, open};
 

@@ -1,10 +1,10 @@
-//! What holds of every region.
+//! Behaviour of every kind of region.
 
 use byway_tdm_region::{Access, DeviceRegion, Memory, RegionError, Window};
 
 use crate::support::{HERE, all};
 
-/// A range of whole pages in the middle.
+/// Whole pages in the middle.
 fn middle(region: &dyn DeviceRegion) -> std::ops::Range<u64> {
     let align = region.align_bytes();
     let start = (region.len_bytes() / 2 / align).min(region.len_bytes() / align - 1) * align;
@@ -79,7 +79,7 @@ fn what_was_prefetched_is_resident_once_it_has_come() {
 }
 
 #[test]
-fn what_is_let_go_of_is_not_lost() {
+fn evicted_bytes_are_not_lost() {
     for_each(|region| {
         let range = middle(region);
         region.window().write(range.start, b"dirty").unwrap();
@@ -96,7 +96,8 @@ fn another_mapping_of_an_export_has_the_same_bytes() {
         let range = middle(region);
         region.window().write(range.start, b"from the owner").unwrap();
         let export = region.export(range.clone(), Access::ReadWrite).unwrap();
-        let theirs = Window::of_export(&export.file, export.board.as_ref(), &export.description).unwrap();
+        let theirs =
+            Window::of_export(&export.file, export.page_table.as_ref(), &export.description).unwrap();
         assert_eq!((theirs.len_bytes(), theirs.domain()), (range.end - range.start, region.domain()));
         let mut back = [0; 14];
         theirs.read(0, &mut back).unwrap();
@@ -112,13 +113,14 @@ fn another_mapping_of_an_export_has_the_same_bytes() {
 fn an_export_for_reading_is_not_written() {
     for_each(|region| {
         let export = region.export(middle(region), Access::ReadOnly).unwrap();
-        let theirs = Window::of_export(&export.file, export.board.as_ref(), &export.description).unwrap();
+        let theirs =
+            Window::of_export(&export.file, export.page_table.as_ref(), &export.description).unwrap();
         assert!(theirs.write(0, b"x").is_err() && theirs.store(0, 1).is_err());
         theirs.load(0).unwrap();
         let mut claims_more = export.description;
         claims_more.access = Access::ReadWrite;
         assert!(
-            Window::of_export(&export.file, export.board.as_ref(), &claims_more).is_err(),
+            Window::of_export(&export.file, export.page_table.as_ref(), &claims_more).is_err(),
             "the descriptor itself allows no stores"
         );
     });

@@ -1,4 +1,4 @@
-//! Regions to be tested.
+//! Regions under test.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 pub const HERE: Point = Point("test");
 
-/// Length of the regions that are made.
+/// Bytes of the regions.
 pub const SIZE: u64 = 1 << 20;
 
 /// Emulated memory that counts as persistent.
@@ -19,15 +19,15 @@ pub fn persistent() -> Opening {
     Opening { emulate_persistence: true, ..Opening::default() }
 }
 
-/// A region that can be opened again and again.
+/// A region that can be opened repeatedly.
 pub struct Place {
     pub name: &'static str,
     pub description: String,
-    /// The domain that it is known to have.
+    /// Its known domain.
     pub domain: Option<String>,
-    /// Gone with this.
+    /// Removed with this.
     _folder: Option<TempDir>,
-    /// There is one of it, for one test at a time.
+    /// A device node serves one test at a time.
     _turn: Option<MutexGuard<'static, ()>>,
 }
 
@@ -49,7 +49,7 @@ pub fn emu(options: &str) -> Place {
     Place { name: "emu", description, domain: None, _folder: Some(folder), _turn: None }
 }
 
-/// Files in memory where there are any.
+/// A folder in memory, if there is one.
 fn memory_folder() -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
     if memory.is_dir() { memory } else { std::env::temp_dir() }
@@ -67,7 +67,7 @@ pub fn all() -> Vec<Place> {
     all
 }
 
-/// Those that can be parted.
+/// Those with partitions.
 pub fn all_with_files() -> Vec<Place> {
     let mut all = vec![emu(""), emu("&profile=cmm-h&cache=256K")];
     all.extend(fsdax());
@@ -95,7 +95,7 @@ fn named(name: &'static str, variable: &str, ending: &str, turn: &'static Mutex<
     Some(Place { name, description: format!("{name}:{place}{ending}"), domain, _folder: None, _turn: turn })
 }
 
-/// Names what was skipped once, for `make test` to judge.
+/// Records a skipped test once, for `make test`.
 fn skip(test: &str, why: &str) {
     static SKIPPED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let is_first = SKIPPED.lock().unwrap().insert(test.to_owned());

@@ -1,0 +1,494 @@
+//! The evaluator of one user's files: gives samples from the shared file table to the policy and carries out its decisions.
+//!
+//! A program hands over each file that is to be absorbed. One that asks by itself, in a burst of syncs, is answered at once; other wanted files are
+//! flagged in the table, and their next sync asks.
+
+mod known;
+mod why;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use byway_tdm_engine::table::{Counted, Counters, Entry, EntryIndex, FileTable, Timed, Why};
+use byway_tdm_policy::{
+    Call, Cap, Config, Counts, Decision, Explanation, FileId, Level, Order, Policy, Reason, Room, Rules,
+    Sample, Traits,
+};
+
+use known::Known;
+use why::why_of;
+
+#[cfg(test)]
+mod tests;
+
+/// Interval of evaluations while a file at PASS is synced.
+const NEW_NS: u64 = 100_000_000;
+
+/// Interval otherwise.
+const QUIET_NS: u64 = 1_000_000_000;
+
+/// Time limit for handing over a wanted file.
+const HANDOVER_NS: u64 = 5_000_000_000;
+
+/// A file not synced for 10 min (the longest wait after a loss) is no longer evaluated.
+const FORGOTTEN_NS: u64 = 600_000_000_000;
+
+/// Cap without promotion by measured benefit.
+const NO_RESIDENT: Cap = Cap { level: Level::Absorb, why: "files are promoted to DAX by order alone" };
+
+/// Cap of a file at PASS: its cost at ABSORB is measured first.
+const ABSORBED_FIRST: Cap = Cap { level: Level::Absorb, why: "only an absorbed file is promoted to DAX" };
+
+/// Device memory that the policy divides.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rooms {
+    /// Bytes for logs.
+    pub(crate) logs_bytes: u64,
+    /// Bytes of each log.
+    pub(crate) log_bytes: u64,
+    /// Bytes for files promoted by measured benefit; zero if files are promoted by order only.
+    pub(crate) resident_bytes: u64,
+}
+
+/// The evaluator.
+#[derive(Debug)]
+pub(crate) struct Evaluator {
+    policy: Policy,
+    rules: Rules,
+    /// The region survives power loss.
+    is_persistent: bool,
+    /// Files are promoted by measured benefit.
+    has_resident_files: bool,
+    /// Bytes of each log.
+    log_bytes: u64,
+    files: BTreeMap<EntryIndex, Known>,
+    /// Decisions not begun.
+    decided: Vec<Decision>,
+    looked_ns: Option<u64>,
+    is_new: bool,
+}
+
+/// A demotion that the daemon must carry out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Leave {
+    pub(crate) entry: EntryIndex,
+    pub(crate) why: Why,
+}
+
+impl Evaluator {
+    /// An evaluator for this memory, with logs of one length.
+    pub(crate) fn new(rooms: Rooms, rules: Rules, is_persistent: bool) -> Self {
+        let config = Config {
+            pinned_bytes: rooms.resident_bytes,
+            logs_bytes: rooms.logs_bytes,
+            log_bytes: Some(rooms.log_bytes),
+            place_bytes: Some(rooms.log_bytes),
+            ..Config::new(rooms.logs_bytes, ASSUMED_BYTES_PER_S)
+        };
+        Self {
+            policy: Policy::new(config),
+            rules,
+            is_persistent,
+            has_resident_files: rooms.resident_bytes > 0,
+            log_bytes: rooms.log_bytes,
+            files: BTreeMap::new(),
+            decided: Vec::new(),
+            looked_ns: None,
+            is_new: false,
+        }
+    }
+
+    /// Adds a file that an earlier daemon absorbed.
+    pub(crate) fn adopt(&mut self, now_ns: u64, entry: &Entry<'_>, path: &Path, log_bytes: u64) {
+        let rule = self.rules.order(path);
+        self.policy.adopt(now_ns, id(entry.index()), rule, Level::Absorb, log_bytes);
+        self.pin_again(entry);
+        let syncs = entry.counters().get(Counted::Syncs);
+        let known =
+            Known { syncs, synced_ns: now_ns, is_evaluated: true, is_named: true, ..Known::default() };
+        self.files.insert(entry.index(), known);
+    }
+
+    /// Evaluates all files, if due; returns the demotions. `size_of` returns the size of an absorbed file.
+    pub(crate) fn look(
+        &mut self,
+        now_ns: u64,
+        file_table: &FileTable,
+        size_of: impl Fn(EntryIndex) -> Option<u64>,
+    ) -> Vec<Leave> {
+        let every_ns = if self.is_new { NEW_NS } else { QUIET_NS };
+        if self.looked_ns.is_none_or(|last| now_ns.saturating_sub(last) >= every_ns) {
+            self.is_new = false;
+            file_table.entries().for_each(|entry| self.observe(now_ns, &entry, &size_of));
+            self.looked_ns = Some(now_ns);
+            self.decide(now_ns);
+        }
+        self.begin_decided(now_ns, file_table)
+    }
+
+    /// A program asks for its file to be absorbed, and hands it over.
+    ///
+    /// # Errors
+    /// The reason, if it is not absorbed.
+    pub(crate) fn asked(
+        &mut self,
+        now_ns: u64,
+        file_table: &FileTable,
+        entry: &Entry<'_>,
+        path: &Path,
+    ) -> Result<(), Why> {
+        self.track(now_ns, entry);
+        let file = id(entry.index());
+        self.policy.rule(file, self.rules.order(path));
+        let sample = Sample { traits: Traits::ASKED, ..self.sample(entry) };
+        self.policy.observe(now_ns, file, &sample);
+        self.make_room(entry.index());
+        self.look_at_absorbed(now_ns, file_table);
+        self.decide(now_ns);
+        self.decided.retain(|decision| decision.file != file || decision.to != Level::Absorb);
+        let why = self.why_not(now_ns, entry);
+        let known = self.files.entry(entry.index()).or_default();
+        known.is_named = true;
+        if known.due == Some(Level::Absorb) {
+            known.is_handed_over = true;
+            return Ok(());
+        }
+        known.unwant(entry);
+        Err(why)
+    }
+
+    /// Result of moving a file that was handed over.
+    pub(crate) fn answered(&mut self, now_ns: u64, entry: &Entry<'_>, to: Level, result: Result<(), Why>) {
+        let Some(known) = self.files.get_mut(&entry.index()) else { return };
+        known.unwant(entry);
+        known.is_handed_over = false;
+        known.refused = result.err();
+        let was_due = known.due.take_if(|due| *due == to).is_some();
+        let is_outgrown = to == Level::Dax && self.is_dax_by_benefit(entry.index());
+        match result {
+            Ok(()) if was_due => self.policy.moved(now_ns, id(entry.index())),
+            Err(_) if was_due => self.fail(now_ns, entry, to),
+            Err(why) if is_outgrown => self.left(now_ns, entry, why),
+            _ => {}
+        }
+    }
+
+    /// Whether a file that outgrew its place may have one of that length.
+    pub(crate) fn may_return(&mut self, entry: EntryIndex, room_bytes: u64) -> bool {
+        !self.is_dax_by_benefit(entry) || self.policy.resize(id(entry), room_bytes)
+    }
+
+    /// Whether the policy has promoted the file.
+    pub(crate) fn is_dax_by_benefit(&self, entry: EntryIndex) -> bool {
+        self.policy.level(id(entry)) == Some(Level::Dax)
+    }
+
+    /// A file was demoted, for any reason.
+    pub(crate) fn left(&mut self, now_ns: u64, entry: &Entry<'_>, why: Why) {
+        let Some(known) = self.files.get_mut(&entry.index()) else { return };
+        let due = known.due;
+        match (why, due) {
+            // Absorbed before, it is being promoted.
+            (Why::InDeviceMemory, Some(Level::Dax)) => return,
+            // Its next sync asks for a larger place.
+            (Why::Outgrown, _) if self.policy.level(id(entry.index())) == Some(Level::Dax) => {
+                return known.want(now_ns, entry, Level::Dax);
+            }
+            _ => {}
+        }
+        known.unwant(entry);
+        if self.has_resident_files && (due == Some(Level::Dax) || self.is_dax_by_benefit(entry.index())) {
+            entry.resident_state().request_promotion(false);
+        }
+        self.forget_due(entry.index());
+        self.policy.left(now_ns, id(entry.index()), why.sentence());
+        if why == Why::Unlinked {
+            self.forget_gone(entry);
+        }
+    }
+
+    /// Forgets a file without a name, whose room would wait for a handover. A later sync adds it again.
+    fn forget_gone(&mut self, entry: &Entry<'_>) {
+        let is_ordered = self.policy.ordered(id(entry.index())).is_some();
+        let Some(known) = self.files.get_mut(&entry.index()).filter(|_| !is_ordered) else { return };
+        known.is_evaluated = false;
+        known.syncs = entry.counters().get(Counted::Syncs);
+        self.policy.forget(id(entry.index()));
+    }
+
+    /// A demotion failed.
+    pub(crate) fn kept(&mut self, now_ns: u64, entry: EntryIndex) {
+        self.policy.failed(now_ns, id(entry));
+    }
+
+    /// Forgets a file whose entry was reclaimed.
+    pub(crate) fn forget(&mut self, entry: EntryIndex) {
+        self.files.remove(&entry);
+        self.policy.forget(id(entry));
+    }
+
+    /// A user's order, or its end.
+    pub(crate) fn order(&mut self, now_ns: u64, entry: &Entry<'_>, order: Option<Order>) {
+        self.track(now_ns, entry);
+        entry.counters().set(Counted::Pinned, u64::from(matches!(order, Some(Order::Pin(_)))));
+        self.policy.order(id(entry.index()), order);
+    }
+
+    /// Restores a pin of an earlier daemon.
+    fn pin_again(&mut self, entry: &Entry<'_>) {
+        if entry.counters().get(Counted::Pinned) != 0 {
+            self.policy.order(id(entry.index()), Some(Order::Pin(Level::Absorb)));
+        }
+    }
+
+    /// Whether the file is pinned.
+    pub(crate) fn is_pinned(&self, entry: EntryIndex) -> bool {
+        matches!(self.policy.ordered(id(entry)), Some(Order::Pin(_)))
+    }
+
+    /// Whether the file is kept out.
+    pub(crate) fn is_kept_out(&self, entry: EntryIndex) -> bool {
+        self.policy.ordered(id(entry)) == Some(Order::Never)
+    }
+
+    /// Whether the file is to be promoted: by order at once, by a rule once its path is known.
+    pub(crate) fn is_dax_ordered(&self, entry: EntryIndex) -> bool {
+        self.policy.ordered(id(entry)) == Some(Order::Pin(Level::Dax))
+    }
+
+    /// What the policy knows of a file.
+    pub(crate) fn explain(&self, now_ns: u64, entry: EntryIndex) -> Option<Explanation> {
+        self.policy.explain(now_ns, id(entry))
+    }
+
+    /// A move failed.
+    fn fail(&mut self, now_ns: u64, entry: &Entry<'_>, to: Level) {
+        if to == Level::Dax {
+            entry.resident_state().request_promotion(false);
+        }
+        self.policy.failed(now_ns, id(entry.index()));
+    }
+
+    fn forget_due(&mut self, entry: EntryIndex) {
+        if let Some(known) = self.files.get_mut(&entry) {
+            known.due = None;
+        }
+    }
+
+    /// Adds a file to the policy, if it is not there.
+    fn track(&mut self, now_ns: u64, entry: &Entry<'_>) {
+        let syncs = entry.counters().get(Counted::Syncs);
+        let was = self.files.get(&entry.index()).copied();
+        if was.is_some_and(|known| known.is_evaluated) {
+            return;
+        }
+        match (was, self.looked_ns) {
+            // Opened since the last evaluation.
+            (None, Some(looked_ns)) => self.policy.open(looked_ns, id(entry.index()), None),
+            _ => self.policy.adopt(now_ns, id(entry.index()), None, Level::Pass, 0),
+        }
+        self.pin_again(entry);
+        let known = Known { syncs, synced_ns: now_ns, is_evaluated: true, ..was.unwrap_or_default() };
+        self.files.insert(entry.index(), known);
+    }
+
+    fn observe(&mut self, now_ns: u64, entry: &Entry<'_>, size_of: impl Fn(EntryIndex) -> Option<u64>) {
+        let syncs = entry.counters().get(Counted::Syncs);
+        let is_evaluated = self.files.get(&entry.index()).is_some_and(|known| known.is_evaluated);
+        let before = self.files.get(&entry.index()).map_or(0, |known| known.syncs);
+        if !is_evaluated && syncs == before {
+            return;
+        }
+        self.track(now_ns, entry);
+        self.measure(entry, size_of);
+        let sample = self.sample(entry);
+        self.policy.observe(now_ns, id(entry.index()), &sample);
+        let is_at_pass = entry.level_state().level == Level::Pass;
+        if is_at_pass && self.policy.level(id(entry.index())) > Some(Level::Pass) {
+            // Two requests for one file at once.
+            self.left(now_ns, entry, entry.level_state().why);
+        }
+        let Some(known) = self.files.get_mut(&entry.index()) else { return };
+        if syncs != before {
+            (known.syncs, known.synced_ns) = (syncs, now_ns);
+            self.is_new |= is_at_pass;
+        }
+        if !known.is_named && !self.rules.is_empty() {
+            known.want(now_ns, entry, Level::Absorb);
+        }
+        self.end_waiting(now_ns, entry, is_at_pass);
+    }
+
+    /// Updates the size of an absorbed or resident file.
+    fn measure(&mut self, entry: &Entry<'_>, size_of: impl Fn(EntryIndex) -> Option<u64>) {
+        let size_bytes = match entry.level_state().level {
+            Level::Absorb if self.has_resident_files => size_of(entry.index()),
+            Level::Dax => Some(entry.resident_words().size_bytes()),
+            Level::Pass | Level::Absorb => None,
+        };
+        if let (Some(known), Some(size_bytes)) = (self.files.get_mut(&entry.index()), size_bytes) {
+            known.size_bytes = size_bytes;
+        }
+    }
+
+    /// Drops a wanted file that was not handed over in time, and a file out of use.
+    fn end_waiting(&mut self, now_ns: u64, entry: &Entry<'_>, is_at_pass: bool) {
+        let Some(known) = self.files.get_mut(&entry.index()) else { return };
+        if known.wanted_ns.is_some_and(|since| now_ns.saturating_sub(since) > HANDOVER_NS) {
+            known.unwant(entry);
+            match known.due.take() {
+                Some(to) => self.fail(now_ns, entry, to),
+                // It did not move to a larger place.
+                None if is_at_pass && self.is_dax_by_benefit(entry.index()) => {
+                    self.left(now_ns, entry, Why::NoRoom);
+                }
+                None => {}
+            }
+        }
+        let Some(known) = self.files.get_mut(&entry.index()) else { return };
+        let is_ordered = self.policy.ordered(id(entry.index())).is_some();
+        if is_at_pass && !is_ordered && now_ns.saturating_sub(known.synced_ns) > FORGOTTEN_NS {
+            known.is_evaluated = false;
+            self.policy.forget(id(entry.index()));
+        }
+    }
+
+    /// Frees the room kept for wanted files that were not handed over, the longest wanted first. If one is handed over later, it is evaluated then.
+    fn make_room(&mut self, asks: EntryIndex) {
+        if self.files.get(&asks).is_some_and(|known| known.due == Some(Level::Absorb)) {
+            return;
+        }
+        while self.policy.usage(Room::Log).free_bytes() < self.log_bytes {
+            let Some(longest) = self.longest_wanted() else { return };
+            self.policy.withdraw(id(longest));
+            self.forget_due(longest);
+        }
+    }
+
+    /// Updates the absorbed files, as the last evaluation may be too old to show which have stopped.
+    fn look_at_absorbed(&mut self, now_ns: u64, file_table: &FileTable) {
+        if self.policy.usage(Room::Log).free_bytes() >= self.log_bytes {
+            return;
+        }
+        let absorbed: Vec<_> =
+            self.policy.files().filter(|(_, level)| *level == Level::Absorb).map(|(file, _)| file).collect();
+        for entry in absorbed.into_iter().filter_map(|file| file_table.entry(entry_of(file))) {
+            let sample = self.sample(&entry);
+            self.policy.observe(now_ns, id(entry.index()), &sample);
+        }
+    }
+
+    /// Of the wanted files that were not handed over, the one wanted longest; none that is ordered.
+    fn longest_wanted(&self) -> Option<EntryIndex> {
+        let is_awaited = |known: &Known| known.due == Some(Level::Absorb) && !known.is_handed_over;
+        let awaited = self.files.iter().filter(|(_, known)| is_awaited(known));
+        let by_benefit = awaited.filter(|(index, _)| self.policy.ordered(id(**index)).is_none());
+        // A file not flagged yet was decided on last.
+        let longest = by_benefit.min_by_key(|(_, known)| known.wanted_ns.unwrap_or(u64::MAX));
+        longest.map(|(index, _)| *index)
+    }
+
+    fn decide(&mut self, now_ns: u64) {
+        for decision in self.policy.decide(now_ns) {
+            if let Some(known) = self.files.get_mut(&entry_of(decision.file)) {
+                known.due = Some(decision.to).filter(|to| *to > decision.from);
+                self.decided.push(decision);
+            }
+        }
+    }
+
+    /// Flags the wanted files in the table; returns the demotions.
+    pub(crate) fn begin_decided(&mut self, now_ns: u64, file_table: &FileTable) -> Vec<Leave> {
+        let mut end_residency = Vec::new();
+        for decision in std::mem::take(&mut self.decided) {
+            let index = entry_of(decision.file);
+            // A DAX-resident file is demoted to PASS first.
+            if decision.to < decision.from {
+                end_residency.push(Leave { entry: index, why: why_of(decision.why) });
+            } else if let (Some(known), Some(entry)) = (self.files.get_mut(&index), file_table.entry(index)) {
+                known.want(now_ns, &entry, decision.to);
+            }
+        }
+        end_residency
+    }
+
+    fn sample(&self, entry: &Entry<'_>) -> Sample {
+        let (counters, times) = (entry.counters(), entry.times());
+        let get = |what| counters.get(what);
+        let mut sample = Sample {
+            counts: Counts {
+                reads: get(Counted::Reads),
+                read_bytes: get(Counted::ReadBytes),
+                writes: get(Counted::Writes),
+                written_bytes: get(Counted::WrittenBytes),
+                syncs: get(Counted::Syncs),
+            },
+            size_bytes: self.files.get(&entry.index()).map_or(0, |known| known.size_bytes),
+            cap: self.cap(entry),
+            three_syncs_in_ns: three_syncs_in_ns(counters),
+            ..Sample::default()
+        };
+        sample.lower[Call::Read] = times.get(Timed::LowerRead);
+        sample.level[Call::Read] = times.get(Timed::LevelRead);
+        sample.lower[Call::Write] = times.get(Timed::LowerWrite);
+        sample.lower[Call::Sync] = times.get(Timed::LowerSync);
+        sample.level[Call::Write] = times.get(Timed::LevelWrite);
+        sample.level[Call::Sync] = times.get(Timed::LevelSync);
+        sample
+    }
+
+    fn cap(&self, entry: &Entry<'_>) -> Option<Cap> {
+        if let Some(why) = self.hindrance(entry) {
+            return Some(Cap { level: Level::Pass, why: why.sentence() });
+        }
+        if !self.has_resident_files {
+            return Some(NO_RESIDENT);
+        }
+        if let Some(why) = entry.resident_state().excluded() {
+            return Some(Cap { level: Level::Absorb, why: why.sentence() });
+        }
+        (self.policy.level(id(entry.index())) <= Some(Level::Pass)).then_some(ABSORBED_FIRST)
+    }
+
+    /// What keeps a file at PASS, whatever it would save.
+    fn hindrance(&self, entry: &Entry<'_>) -> Option<Why> {
+        let level_state = entry.level_state();
+        if level_state.is_barred {
+            return Some(level_state.why);
+        }
+        if level_state.level == Level::Dax && !self.is_dax_by_benefit(entry.index()) {
+            return Some(Why::InDeviceMemory);
+        }
+        (!self.is_persistent).then_some(Why::VolatileMemory)
+    }
+
+    fn why_not(&self, now_ns: u64, entry: &Entry<'_>) -> Why {
+        let refused = self.files.get(&entry.index()).and_then(|known| known.refused);
+        let absorbed = self.policy.explain(now_ns, id(entry.index())).and_then(|reported| reported.held);
+        match (absorbed, refused) {
+            (Some(Reason::Cap(_)), _) => self.hindrance(entry).unwrap_or(Why::TooFewSyncs),
+            (Some(Reason::BackingOff { .. } | Reason::MoveFailed { .. }), refused) => {
+                refused.unwrap_or(Why::Slower)
+            }
+            (Some(reason), _) => why_of(reason),
+            (None, _) => Why::TooFewSyncs,
+        }
+    }
+}
+
+/// Bandwidth assumed until measured, from the study.
+const ASSUMED_BYTES_PER_S: u64 = 4_000_000_000;
+
+const fn id(entry: EntryIndex) -> FileId {
+    FileId(entry.0 as u64)
+}
+
+const fn entry_of(file: FileId) -> EntryIndex {
+    EntryIndex(file.0 as u32)
+}
+
+/// Time in which the last three syncs began, once there were three.
+fn three_syncs_in_ns(counters: Counters<'_>) -> Option<u64> {
+    let first = counters.get(Counted::ThirdLastSyncNs);
+    (first != 0).then(|| counters.get(Counted::LastSyncNs).saturating_sub(first))
+}

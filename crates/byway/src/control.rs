@@ -19,7 +19,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use byway_core::{Error, ErrorKind, Result};
-use byway_in_process::{Embedded, Handle};
+use byway_local::{Embedded, Handle};
 use byway_sys::{CopyFile, handover};
 
 use crate::answering::Answering;

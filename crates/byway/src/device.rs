@@ -9,9 +9,9 @@ use byway_core::{
 };
 use byway_driver::{Driver, Queue};
 use byway_flash::{FlashCounters, FlashHealth, Geometry};
-use byway_in_process::{Embedded, Failed, Handle, InProcessBus, RunBy};
 use byway_kv::KvStats;
 use byway_link::{ClockMode, Ledger, Profile};
+use byway_local::{Embedded, Failed, Handle, InProcessBus, RunBy};
 use byway_sys::OwnerProcess;
 
 use crate::any::Nvm;

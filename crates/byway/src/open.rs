@@ -10,9 +10,9 @@ use byway_driver::{AttachOptions, Driver};
 use byway_flash::{
     Durability, FileError, FileEvents, Flash, FlashError, ImageError, MediaKind, NamespaceKind, OpenOptions,
 };
-use byway_in_process::{Embedded, RunOptions};
 use byway_kv::KvOptions;
 use byway_link::Profile;
+use byway_local::{Embedded, RunOptions};
 use byway_sys::{Shortage, check_headroom, check_machine};
 
 use crate::control;

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use byway_core::{Error, ErrorKind, Result};
 use byway_flash::{Flash, Snapshot};
-use byway_in_process::Handle;
+use byway_local::Handle;
 use byway_sys::copy::copy_sparse_until;
 use byway_sys::names::{NamePoint, sync_name};
 use byway_sys::{Access, CopyFile, FileError, ImageFile, UnnamedFile};

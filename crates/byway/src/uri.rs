@@ -11,9 +11,9 @@ use std::str::FromStr;
 
 use byway_core::{AdaptivePolicy, DEPTH_MAX, Error, ErrorKind, Nsid, Result};
 use byway_flash::{Bytes, Fading, GcPolicy, Injection, NoSize, Reads};
-use byway_in_process::RunBy;
 use byway_kv::{KvOptions, Packing};
 use byway_link::{ClockMode, Method};
+use byway_local::RunBy;
 
 use crate::path::{decode, split_options};
 pub use crate::path::{has_options, of_file, of_image, path_of, with_options};

@@ -1,6 +1,6 @@
 //! Bytes of an NVMe/TCP connection, for either side.
 
-use byway_tcp_codec::{
+use byway_nvme_tcp::{
     Agreement, Alignment, CommandId, ControllerPdu, DataCheck, Dialect, Digests, HostPdu, IcReq, Inbound,
     Incoming, Offer, Opening, Outbound, Reader, Solicitations, Violation, Writer,
 };
@@ -140,7 +140,7 @@ fn some_asked() -> Solicitations {
     r2ts
 }
 
-fn answered(r2ts: &mut Solicitations, at: &byway_tcp_codec::H2cData) {
+fn answered(r2ts: &mut Solicitations, at: &byway_nvme_tcp::H2cData) {
     let before = r2ts.outstanding();
     match r2ts.accept(at, 4) {
         Ok(accepted) => {

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::io::IoSlice;
 
 use byway_core::{Buffer, ErrorKind};
-use byway_spec::{Command as Entry, Completion, Status};
-use byway_tcp_codec::{
+use byway_nvme_tcp::{
     Agreement, C2hData, C2hEnd, CommandId, ControllerPdu, Digests, HostPdu, IcReq, Incoming, Offer, Reader,
     ReadyToTransfer, TransferTag, Writer,
 };
+use byway_spec::{Command as Entry, Completion, Status};
 use byway_tcp_initiator::connection::{Connection, Order, Way};
 
 use crate::input::Input;

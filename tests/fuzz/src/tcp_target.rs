@@ -10,15 +10,15 @@ use byway_fabrics::{
     Accepted, Connect, ConnectData, ControllerChoice, ControllerId, FabricsCommand, HostId, Nqn, Property,
     PropertyAccess,
 };
-use byway_in_process::{Embedded, Hosts};
 use byway_link::ClockMode;
-use byway_spec::base::register::Cc;
-use byway_spec::base::sgl::{SglDescriptor, SglKind};
-use byway_spec::{Command, Status};
-use byway_tcp_codec::{
+use byway_local::{Embedded, Hosts};
+use byway_nvme_tcp::{
     Agreement, C2hEnd, CommandId, ControllerPdu, Digests, H2cData, HostPdu, IcReq, Incoming, Opening, Reader,
     ReadyToTransfer, TransferTag, Writer,
 };
+use byway_spec::base::register::Cc;
+use byway_spec::base::sgl::{SglDescriptor, SglKind};
+use byway_spec::{Command, Status};
 use byway_tcp_target::SubsystemTerms;
 use byway_tcp_target::fuzz::{Grounds, Visit};
 

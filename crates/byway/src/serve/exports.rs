@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use byway_controller::{BlockEngine, Identity, Subsystem, SubsystemOptions};
 use byway_core::{Error, ErrorKind, Result};
-use byway_export::{Export, ExportAs};
+use byway_external::{Export, ExportAs};
 use byway_flash::{Flash, FlashOptions, MIN_SIZE_BYTES, MediaKind};
-use byway_in_process::{EngineEvents, ExportError, Handle, WatchedBy};
 use byway_link::ClockMode;
+use byway_local::{EngineEvents, ExportError, Handle, WatchedBy};
 
 use crate::any::{self, Address, BlockPlace};
 use crate::create::{DEFAULT_PROFILE, identity_of, profile_named, random_uuid};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use byway_controller::{Namespace, Subsystem};
 use byway_core::{Error, ErrorKind, Result};
-use byway_in_process::WatchedBy;
+use byway_local::WatchedBy;
 use byway_tcp_target::{AnaSetting, AnaState, ControlError, Keys, Nqn, Port, PortId, TargetControl};
 
 use crate::serve::exports::{Exported, Exporter};

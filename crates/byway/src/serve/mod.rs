@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use byway_controller::SubsystemOptions;
 use byway_core::{Error, ErrorKind, Result};
-use byway_in_process::{Hosts, StartError, WatchedBy};
+use byway_local::{Hosts, StartError, WatchedBy};
 use byway_tcp_target::{Doors, Port, SubsystemTerms, Target};
 use byway_vfio_user::{Door, DoorError, DoorbellPage, Function, ServeError, Server, Vectors};
 

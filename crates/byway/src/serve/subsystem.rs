@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use byway_controller::SubsystemOptions;
 use byway_core::{Error, ErrorKind, Result};
-use byway_in_process::{Embedded, Hosts, WatchedBy};
 use byway_link::ClockMode;
+use byway_local::{Embedded, Hosts, WatchedBy};
 use byway_tcp_target::{AnaSetting, Dhchap, Nqn, PortId, SubsystemTerms};
 
 use crate::control;

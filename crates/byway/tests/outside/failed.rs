@@ -14,7 +14,7 @@ use byway::{
 use byway_controller::{Identity, Subsystem, SubsystemOptions};
 use byway_driver::{AttachOptions, Driver, Queue};
 use byway_flash::{Durability, Flash, OpenOptions};
-use byway_in_process::{Embedded, Failed, InProcessBus, RunBy, RunOptions};
+use byway_local::{Embedded, Failed, InProcessBus, RunBy, RunOptions};
 
 /// Far longer than anything here takes; who waits for ever is found.
 const LONG: Duration = Duration::from_secs(60);

@@ -7,11 +7,11 @@ use std::time::Duration;
 use crate::table::{Bytes, Link};
 use byway::{BackendQueue, Buffer, Key, Nsid, NvmCommand, Profile, QueueOptions, StoreOptions};
 use byway_controller::{Identity, Subsystem, SubsystemOptions};
-use byway_dma::{BusAddr, DmaMemory, HostMemory, RecordedAccess, Direction};
+use byway_dma::{BusAddr, Direction, DmaMemory, HostMemory, RecordedAccess};
 use byway_driver::{AttachOptions, Bus, BusError, DeviceMemory, Driver};
 use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec};
-use byway_in_process::{Embedded, InProcessBus, RunOptions, Window};
 use byway_link::{HostMeter, HostStep, Method};
+use byway_local::{Embedded, InProcessBus, RunOptions, Window};
 use byway_queue::DoorbellIndex;
 
 const LINK: Link = Link { mps: 256, mrrs: 512 };
@@ -195,7 +195,12 @@ fn a_device_that_moves_whole_pages_touches_only_the_part_it_was_given_where_the_
         let nsid = Nsid::new(2).unwrap();
         let write = NvmCommand::Write { nsid, slba: 3, blocks: 2, data: part.into() };
         queue.execute(write.into()).unwrap();
-        let reads = embedded.bus().space().take_record().into_iter().filter(|touch| touch.direction == Direction::Read);
+        let reads = embedded
+            .bus()
+            .space()
+            .take_record()
+            .into_iter()
+            .filter(|touch| touch.direction == Direction::Read);
         let read: Vec<RecordedAccess> = reads.filter(|touch| touch.len_bytes != 64).collect();
         let [data] = read[..] else { panic!("{profile}: {read:?}") };
         let moved_bytes = if profile == "cosmos" { PAGE } else { 1024 };

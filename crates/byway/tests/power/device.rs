@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use byway::{BackendQueue, Buffer, ErrorKind, FileEvents, NvmCommand, Profile, QueueOptions};
 use byway_controller::{Identity, Subsystem, SubsystemOptions};
-use byway_dma::{BusAddr, DmaSpace, Direction};
+use byway_dma::{BusAddr, Direction, DmaSpace};
 use byway_driver::{AttachOptions, Driver, Queue};
 use byway_flash::{Flash, OpenOptions};
 use byway_forgetful::Forgetful;
-use byway_in_process::{Embedded, InProcessBus, RunOptions};
 use byway_kv::KvOptions;
+use byway_local::{Embedded, InProcessBus, RunOptions};
 
 use crate::model::{History, Model};
 use crate::step::{BLOCK_BYTES, PAIRS, Step, Target, VALUE_MAX, Value, blocks_nsid, key_of};
@@ -72,8 +72,9 @@ impl Watch {
 
     fn posted_by_ring(&self) -> Posted {
         let touches = self.space.get().map(|space| space.take_record()).unwrap_or_default();
-        let completions =
-            touches.iter().filter(|touch| touch.direction == Direction::Write && touch.len_bytes == COMPLETION_BYTES);
+        let completions = touches
+            .iter()
+            .filter(|touch| touch.direction == Direction::Write && touch.len_bytes == COMPLETION_BYTES);
         let mut posted = self.posted.lock().unwrap();
         completions.for_each(|touch| *posted.entry(ring_of(touch.at)).or_default() += 1);
         posted.clone()

@@ -10,7 +10,7 @@ use byway::BackendQueue;
 use byway_driver::{Bus, Queue};
 use byway_flash::{Durability, RunOptions};
 use byway_forgetful::{Random, copy_sparse};
-use byway_in_process::InProcessBus;
+use byway_local::InProcessBus;
 
 use crate::device::{Device, Meanwhile, Watch, ring_of};
 use crate::life::{Base, Lost, check_values, folder};

@@ -12,7 +12,7 @@ mod text;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-use byway_in_process::DeviceSnapshot;
+use byway_local::DeviceSnapshot;
 use byway_tcp_target::{TargetSnapshot, TargetWatch};
 
 use crate::serve::Told;

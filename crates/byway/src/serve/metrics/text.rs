@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use byway_controller::{CommandType, Histogram};
 use byway_flash::CauseCounters;
-use byway_in_process::DeviceSnapshot;
+use byway_local::DeviceSnapshot;
 use byway_spec::base::command::Direction;
 use byway_tcp_target::TargetSnapshot;
 

@@ -1,0 +1,46 @@
+//! The host's side of NVMe/TCP: a backend over the network.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `connection/` | one queue on one connection, sans-I/O |
+//! | `stream.rs`, `channel.rs`, `line.rs` | a socket, TLS over it where there is any, and a connection with both |
+//! | `attach.rs` | from no connection to a controller that takes commands |
+//! | `facts.rs` | what a controller says of itself |
+//! | `authenticate.rs` | who this host is, and who the controller |
+//! | `association.rs`, `keeper.rs` | what queues share; the thread that keeps the controller, and finds it again |
+//! | `device.rs`, `queue.rs` | the `Backend` and its `BackendQueue` |
+//! | `ana.rs`, `paths/` | how well a controller reaches each namespace; the same of several paths to one subsystem |
+//! | `order.rs`, `desk.rs` | commands as orders for a connection; what every queue does while its program waits |
+//! | `discover.rs` | what a discovery service knows |
+#![forbid(unsafe_code)]
+
+mod ana;
+mod association;
+mod attach;
+mod authenticate;
+mod channel;
+pub mod connection;
+mod desk;
+mod device;
+mod discover;
+mod facts;
+mod keeper;
+mod line;
+mod order;
+mod pairs;
+mod paths;
+mod peer;
+mod queue;
+mod stream;
+
+pub use byway_fabrics::authentication::{AuthSecrets, DhchapSecret, SecretError};
+pub use byway_fabrics::tls::{PskForm, PskFormError, TlsKey, TlsKeyError};
+pub use byway_fabrics::{Entry, EntryError, HostId, Nqn, SecureChannel, TcpSecurity};
+pub use byway_nvme_tcp::Digests;
+pub use byway_spec::base::ana::AnaState;
+pub use byway_sys::Idle;
+pub use device::NvmeTcp;
+pub use discover::{Discovered, discover};
+pub use paths::{NvmeTcpPaths, PathTold, TcpPathsQueue};
+pub use peer::{DISCOVERY_PORT, PORT, TcpOptions, TcpPlace, TlsWith, default_host};
+pub use queue::TcpQueue;

@@ -1,0 +1,184 @@
+//! Fabrics commands of a connection: properties, Disconnect, and whom the others are for.
+
+use byway_fabrics::{CommandError, ConnectData, FabricsCommand, Property, PropertyAccess};
+use byway_local::CapsuleDevice;
+use byway_spec::base::admin::AdminOpcode;
+use byway_spec::base::feature::{FeatureCdw10, FeatureId};
+use byway_spec::base::register::{Cc, Csts, Register};
+use byway_spec::{Command, Completion, Status};
+
+use crate::association::Association;
+use crate::ended::Ended;
+use crate::options::Told;
+use crate::outbox::Outbox;
+use crate::queue::Queue;
+use crate::session::{Hand, Open};
+use crate::site::Site;
+
+impl Open {
+    /// Executes a fabrics command.
+    pub(crate) fn execute_fabrics(
+        &mut self,
+        command: &Command,
+        data: Option<&[u8]>,
+        hand: &mut Hand<'_, '_>,
+    ) -> Result<(), Ended> {
+        let parsed = match FabricsCommand::parse(command) {
+            Ok(parsed) => parsed,
+            Err(CommandError::Connect(refusal)) => {
+                let names = ConnectData::names(data.unwrap_or_default());
+                self.refuse_connect(command, names, refusal, hand.out);
+                return Ok(());
+            }
+            Err(error) => {
+                self.send_result(command, error.status(), error.dw0().into(), hand.out);
+                return Ok(());
+            }
+        };
+        let result = match parsed {
+            FabricsCommand::Connect(connect) => {
+                self.connect(command, connect, data.unwrap_or_default(), hand.now_ns, hand.out);
+                return Ok(());
+            }
+            _ if matches!(self.queue, Queue::Unconnected) => Err(Status::COMMAND_SEQUENCE_ERROR.with_dnr()),
+            FabricsCommand::PropertyGet(property) => self.property(property, hand),
+            // Nothing can be changed about a device that failed.
+            FabricsCommand::PropertySet { .. } if self.queue.is_admin() && hand.device.is_none() => {
+                return Err(Ended::DeviceFailed);
+            }
+            FabricsCommand::PropertySet { property, value } => {
+                self.set_property(property, value, hand).map(|()| 0)
+            }
+            FabricsCommand::Disconnect => return self.disconnect(command, hand.out),
+            FabricsCommand::AuthenticationSend(sent) => match self.take_message(command, sent, data) {
+                Ok(()) => return Ok(()),
+                Err(status) => Err(status),
+            },
+            FabricsCommand::AuthenticationReceive(asked) => match self.ask_message(command, asked, data) {
+                Ok(()) => return Ok(()),
+                Err(status) => Err(status),
+            },
+        };
+        let (status, dw) = result.map_or_else(|status| (status, 0), |dw| (Status::SUCCESS, dw));
+        self.send_result(command, status, dw, hand.out);
+        Ok(())
+    }
+
+    pub(crate) fn send_result(&self, command: &Command, status: Status, result: u64, out: &mut Outbox) {
+        self.send(Completion::new(0, 0, command.cid(), status).with_result(result), out);
+    }
+
+    /// A property, which the admin queue alone has.
+    fn property(&self, access: PropertyAccess, hand: &mut Hand<'_, '_>) -> Result<u64, Status> {
+        match (&self.queue, &mut hand.device) {
+            (Queue::Discovery(discovery), _) => Ok(discovery.controller.property(access)),
+            (Queue::Device(queue), Some(device)) if queue.qid == 0 => {
+                let (id, offset) = (queue.association.controller, access.0.register().0);
+                let low = u64::from(device.read_register(id, offset));
+                let high = match access.0.bytes() {
+                    8 => u64::from(device.read_register(id, offset + 4)),
+                    _ => 0,
+                };
+                Ok(low | high << 32)
+            }
+            (Queue::Device(queue), None) if queue.qid == 0 => match access.0 {
+                Property::Csts => Ok(queue.association.failed_status().into_bits().into()),
+                _ => Err(Status::INTERNAL_ERROR),
+            },
+            _ => Err(Status::INVALID_OPCODE.with_dnr()),
+        }
+    }
+
+    fn set_property(
+        &mut self,
+        access: PropertyAccess,
+        value: u64,
+        hand: &mut Hand<'_, '_>,
+    ) -> Result<(), Status> {
+        match (&mut self.queue, &mut hand.device) {
+            (Queue::Discovery(discovery), _) => {
+                discovery.controller.set_property(access, value).map_err(|error| error.status())?;
+            }
+            (Queue::Device(queue), Some(device)) if queue.qid == 0 => {
+                if !matches!(access.0, Property::Cc | Property::Csts) {
+                    return Err(Status::INVALID_FIELD.with_dnr());
+                }
+                set_register(&queue.association, access.0.register(), value as u32, device);
+            }
+            _ => return Err(Status::INVALID_OPCODE.with_dnr()),
+        }
+        if access.0 == Property::Cc && !Cc::from_bits(value as u32).en() {
+            // A reset leaves no command behind.
+            self.outstanding = 0;
+        }
+        Ok(())
+    }
+
+    /// Ends an I/O queue by itself.
+    fn disconnect(&mut self, command: &Command, out: &mut Outbox) -> Result<(), Ended> {
+        match &self.queue {
+            Queue::Device(queue) if queue.qid > 0 => {
+                self.fail(command, Status::SUCCESS, out);
+                Err(Ended::Left)
+            }
+            _ => {
+                self.fail(command, Status::INVALID_FIELD.with_dnr(), out);
+                Ok(())
+            }
+        }
+    }
+
+    /// What an admin command may have changed.
+    pub(crate) fn after_admin(&mut self, command: &Command, hand: &mut Hand<'_, '_>) -> Result<(), Ended> {
+        let (Queue::Device(queue), Some(device)) = (&self.queue, &mut hand.device) else { return Ok(()) };
+        let id = queue.association.controller;
+        let sets_timeout = command.opcode() == AdminOpcode::SET_FEATURES.0
+            && FeatureCdw10::from_bits(command.cdw10).fid() == FeatureId::KEEP_ALIVE;
+        if sets_timeout {
+            queue.association.set_keep_alive_ms(device.keep_alive_ms(id));
+        }
+        self.look(hand.out, hand.device.as_deref_mut())
+    }
+
+    /// Gives up what the device has of the connection. With the admin queue the controller goes.
+    pub(crate) fn leave(self, site: &Site, device: &mut CapsuleDevice<'_>, why: &Ended) {
+        let Queue::Device(queue) = self.queue else { return };
+        if !queue.is_there() {
+            return;
+        }
+        let id = queue.association.controller;
+        if queue.qid > 0 {
+            return device.disconnect(id, queue.qid);
+        }
+        site.associations.remove(&queue.association);
+        device.detach(id);
+        if self.lock.is_some_and(|lock| !lock.is_proven()) {
+            // Nobody was told that it came.
+            return;
+        }
+        let why = (*why != Ended::Left).then(|| why.to_string());
+        let Association { host, subsystem, .. } = &*queue.association;
+        let (host, subsystem) = (host.clone(), subsystem.clone());
+        (self.premises.tell)(Told::HostLeft { host, subsystem, controller: id.0, why });
+    }
+}
+
+/// Writes a register. A controller reset ends the I/O queues, and nothing is waited for of a host that shuts down.
+fn set_register(association: &Association, register: Register, value: u32, device: &mut CapsuleDevice<'_>) {
+    let id = association.controller;
+    let before = Cc::from_bits(device.read_register(id, Register::CC.0));
+    device.write_register(id, register.0, value);
+    association.set_status(Csts::from_bits(device.read_register(id, Register::CSTS.0)));
+    if register != Register::CC {
+        return;
+    }
+    let now = Cc::from_bits(value);
+    if before.en() && !now.en() {
+        association.reset();
+    }
+    if now.en() && now.shn() == Cc::SHN_NONE {
+        association.set_keep_alive_ms(device.keep_alive_ms(id));
+    } else if now.shn() != Cc::SHN_NONE {
+        association.set_keep_alive_ms(0);
+    }
+}

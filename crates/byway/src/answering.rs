@@ -11,7 +11,7 @@ use byway_sys::{OwnerProcess, Wakeup};
 use byway_vfio_user::Door;
 use rustix::event::{PollFd, Timespec, poll};
 
-/// Answers who comes to a socket for as long as this is kept.
+/// Answers the clients of a socket until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Answering {
     talk: Arc<Talk>,

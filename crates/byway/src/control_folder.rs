@@ -122,16 +122,16 @@ pub(crate) fn connect(image: &Path, purpose: Purpose, patience: Duration) -> Res
     }
 }
 
-/// The users whose processes may be sent something about an image: this one and, where root asks, the image's owner. Root's
-/// processes may be too; their folder is closed to other users.
+/// Users whose servers a client trusts: its own and, if the client is root, the image's owner. A server of root is always
+/// trusted.
 fn trusted(image: &Metadata) -> Vec<u32> {
     let me = rustix::process::geteuid();
     let owner = Some(image.uid()).filter(|owner| me.is_root() && *owner != 0 && *owner != UNMAPPED_UID);
     std::iter::once(me.as_raw()).chain(owner).collect()
 }
 
-/// Where a user's control sockets are, whatever the environment says: the first that can be used is. That of `/run` is made
-/// by root at each login of the user, and nothing of another user can be in its way.
+/// Candidate folders of a user's control sockets, in order; no environment variable is read. Root makes `/run/user/UID` at
+/// login, so no other user can take its place.
 fn folders_of(uid: u32) -> [PathBuf; 2] {
     let of_run = match uid {
         0 => PathBuf::from("/run/byway"),
@@ -156,7 +156,7 @@ fn own_folder() -> Result<PathBuf, String> {
     Err(refused.join("; "))
 }
 
-/// Sockets that may be in a folder before those of killed processes are looked for.
+/// Number of sockets in a folder above which those of killed processes are removed.
 const SOCKETS_MANY: usize = 64;
 
 /// A socket that is younger may not be listened at yet.

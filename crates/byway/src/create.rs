@@ -126,7 +126,7 @@ pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<()> {
         .map_err(|error| error.doing(doing))
 }
 
-/// How an engine runs that is made and holds nothing: in little memory, which is no matter of the image.
+/// Engine options while an empty image is made: 1 MiB of cache and memtable. The image does not store them.
 fn empty_engine() -> KvOptions {
     KvOptions { memtable_bytes: 1 << 20, cache_bytes: 1 << 20, ..KvOptions::default() }
 }

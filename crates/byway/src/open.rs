@@ -107,8 +107,8 @@ pub(crate) fn subsystem_of(
 /// What opening takes beside what options say: tables of blocks, rings, buffers, stacks.
 const OPENING_BYTES: u64 = 64 << 20;
 
-/// Refuses what there is no memory for, before anything is touched: later a failed allocation would end the process. Each of
-/// so many namespaces of keys has memory of its own.
+/// Checks that there is memory for `engines` key-value engines before the image is touched: a later failed allocation would
+/// abort the process.
 pub(crate) fn check_memory(kv: &KvOptions, engines: u64) -> Result<()> {
     // A small machine may open a device by default: what is not used is not taken.
     if kv.most_bytes() > KvOptions::default().most_bytes() {

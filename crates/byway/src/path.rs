@@ -184,7 +184,7 @@ pub(crate) fn of_new_image(path: &Path) -> Result<PathBuf> {
     let reopened = text.map(|text| format!("embedded:{text}").parse::<Uri>());
     match reopened {
         Some(Ok(uri)) if uri.place == Place::Image(image.clone()) => Ok(image),
-        // No URI has such bytes but as escapes: nothing else is opened by mistake.
+        // A path that is not UTF-8 can only be written with escapes, so no URI misreads it.
         None => Ok(image),
         _ if image.as_os_str().is_empty() => Err(invalid("expected the path of an image, this one is empty")),
         _ => Err(invalid(format!(

@@ -33,7 +33,7 @@ pub struct SnapshotReport {
 
 impl Device {
     /// Copies the image to `out`, which must not exist, as it is at one instant; commands go on meanwhile, but for a pause
-    /// that the report tells. The copy may be opened by whom the image may; see [`snapshot`].
+    /// that the report states. The copy keeps the image's access rights; see [`snapshot`].
     ///
     /// # Errors
     /// A device without an image, a file that is there already, what the file system says.
@@ -108,13 +108,13 @@ pub(crate) fn given_up() -> Error {
     Error::host(ErrorKind::Cancelled, "the copy was given up; nothing is left of it")
 }
 
-/// Fills a file without a name, open to whom `access` says, and gives it its name once it is complete.
+/// Fills an unnamed file with these access rights and links it at `out` once it is complete.
 fn into_file(
     out: &Path,
     access: &Access,
     fill: impl FnOnce(CopyFile) -> Result<SnapshotReport>,
 ) -> Result<SnapshotReport> {
-    // Now rather than after gigabytes; whatever gets the name later is left as it is too.
+    // Fail before gigabytes are copied. A file that takes the name meanwhile makes `link` fail.
     if out.symlink_metadata().is_ok() {
         return Err(exists(out));
     }

@@ -11,7 +11,7 @@ pub fn parse(text: &str) -> Result<String, String> {
     if !text.starts_with("--") || is_set_apart(text, std::env::args_os()) {
         return Ok(text.to_owned());
     }
-    Err(format!("there is no option {text}; data that begins with -- stands behind a -- of its own"))
+    Err(format!("there is no option {text}; to pass it as data, put -- before it"))
 }
 
 /// Whether the caller says that a text is data.

@@ -158,7 +158,7 @@ pub fn store(subject: &mut Subject, records: &[Record], run: &Run) -> Result<Sto
     Ok(Stored { row: tally.row(subject.named()), nand_pages })
 }
 
-/// What an error of a record is told with: which one it is, counted from 0.
+/// Error context: index of the record that failed, from 0.
 #[derive(Debug)]
 pub struct OfRecord(pub usize);
 

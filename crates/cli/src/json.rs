@@ -1,4 +1,4 @@
-//! What is wrong with JSON that was written by hand, in words of our own: the parser's words name its types and its states.
+//! Plain messages for JSON errors: serde's own messages name Rust types and parser states.
 
 use serde_json::error::Category;
 

@@ -104,7 +104,7 @@ impl Progress {
         Self::with(what, Form::Bytes, State { what: what.to_owned(), ..State::of(total, total) })
     }
 
-    /// A line for work whose end nobody counts.
+    /// A line of text for work with an unknown number of steps.
     pub fn line(what: &str) -> Self {
         Self::with(what, Form::Line, State::default())
     }

@@ -1,7 +1,6 @@
-//! Text for terminals: what a path, a name or an error has of control characters is shown and not carried out.
+//! Escapes control characters and bidirectional overrides in text output (paths, names, errors) and in JSON.
 //!
-//! Everything that this program says in words passes here, on its way out. What it gives as data does not: values of keys,
-//! blocks, and JSON, which has its own escapes.
+//! All text and JSON output passes here. Data (values of keys, blocks) does not.
 
 use std::borrow::Cow;
 use std::fmt;

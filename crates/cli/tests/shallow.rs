@@ -73,7 +73,7 @@ fn lessen(pdu: &mut [u8], asked: &Asked, mqes_z: u16) {
 }
 
 #[test]
-fn defaults_and_options_of_uris_fit_shallow_queues_and_a_depth_asked_for_is_refused() {
+fn shallow_queue_caps_defaults_and_refuses_an_exact_depth() {
     let image = Image::new(&["nvm:16M", "kv:16M"]);
     let tcp = ["--tcp", "127.0.0.1:0", "--nqn", NQN, "--json"];
     let (_server, line) = Server::begin(&[&[image.path().to_str().unwrap()], &tcp[..]].concat());

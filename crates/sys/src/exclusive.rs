@@ -32,9 +32,8 @@ impl ExclusiveMapping {
         Mapping::file(file, offset_bytes, len_bytes, sharing).map(Self)
     }
 
-    /// The same of an image. A forked child finds zeroed memory of its own in the mapping's place, and so does this process,
-    /// with `lost` set, once it touches a part that the file does not have any more: whoever relies on the bytes looks at `lost`
-    /// afterwards.
+    /// The same of an image. A forked child sees zeroed private memory in its place. So does this process once it touches a part
+    /// that was truncated: `lost` is then set, and the caller checks it before it relies on the bytes.
     ///
     /// # Errors
     /// As [`Mapping::file`].

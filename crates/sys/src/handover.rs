@@ -193,9 +193,9 @@ pub fn is_allowed(stream: &UnixStream) -> io::Result<bool> {
     Ok(uid == 0 || uid == rustix::process::geteuid().as_raw())
 }
 
-/// Refuses a listener that the caller has no reason to trust, before a byte or a descriptor is sent to it. Trusted are
-/// processes of root and of this process's user; another user's only where nobody but that user and root can make files in
-/// the socket's folder, so that a name in a folder that all may write is not enough.
+/// Refuses a listener that the caller has no reason to trust, before a byte or a descriptor is sent to it. Processes of
+/// root and of this process's user are trusted. Another user's process is trusted only if that user or root owns the socket's
+/// folder and no other user can write in it, so not in `/tmp`.
 ///
 /// # Errors
 /// `PermissionDenied` with a sentence; what the system says.

@@ -1,5 +1,4 @@
-//! How much more memory this process can have: asked before what cannot be undone in the middle, where a failed allocation
-//! would end the process.
+//! Memory checks before an operation that cannot be undone halfway: a failed allocation would abort the process.
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -69,7 +69,7 @@ impl Drop for NotInherited {
     }
 }
 
-/// A place that nobody else has.
+/// Claims a free place, or adds one.
 fn take() -> &'static Place {
     let free = |place: &&Place| {
         place.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()

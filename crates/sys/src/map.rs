@@ -152,7 +152,7 @@ impl Mapping {
         Ok(self)
     }
 
-    /// The same mapping, which a forked child finds zeroed memory of its own in the place of.
+    /// The same mapping; a forked child sees zeroed private memory in its place.
     #[must_use]
     pub(crate) fn not_inherited(mut self) -> Self {
         let start = self.start.as_ptr().expose_provenance();

@@ -1,6 +1,6 @@
-"""What holds bytes, for type checkers; nothing of it is imported at run time.
+"""Buffer types for type checkers; not imported at run time.
 
-Whatever has the buffer protocol is taken. Before Python 3.12 type checkers do not see it of every class: numpy's arrays are
+Any object with the buffer protocol is accepted. Before Python 3.12 type checkers do not see it of every class: numpy's arrays are
 known by the array interface there.
 """
 

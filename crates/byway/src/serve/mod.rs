@@ -339,14 +339,14 @@ impl Served {
         self.metrics.as_ref().map(MetricsServer::address)
     }
 
-    /// Where other processes ask for changes of what is served: the socket of [`ServeOptions::control`] and one by each image, in
-    /// the place of which stands why there is none where it could not be had. Empty where there is neither.
+    /// Control sockets: the one of [`ServeOptions::control`] and one for each image, or the reason why that one is missing. Empty
+    /// if there is neither.
     #[must_use]
     pub fn control_sockets(&self) -> &[ControlSocket] {
         self.requests.sockets()
     }
 
-    /// Where other processes ask for snapshots of images that are served and may be written, and why not where they cannot.
+    /// Snapshot sockets of the served writable images, or the reason why one is missing.
     #[must_use]
     pub fn snapshot_sockets(&self) -> &[ControlSocket] {
         &self.snapshots

@@ -240,7 +240,7 @@ fn access_of(path: &Path) -> (u32, u32, u32) {
 }
 
 #[test]
-fn a_copy_may_be_opened_by_whom_the_image_may() {
+fn snapshot_keeps_mode_and_owner_of_the_image() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disk.img");
     byway::create(&path, &CreateOptions::new(32 << 20)).unwrap();

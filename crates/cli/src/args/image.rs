@@ -96,7 +96,7 @@ Everything is copied into a new image beside the old one, which then takes its n
 image, whatever happens. Namespaces keep numbers, identifiers and content, the file keeps owner, mode and ACL. A symbolic \
 link is followed; an image with hard links is refused. The disk needs room for both.")]
 pub struct Resize {
-    /// The image: a path, or embedded:PATH; nobody may have it open.
+    /// The image: a path, or embedded:PATH. No process may have it open.
     pub image: PathBuf,
     /// Capacity that the device announces from then on.
     #[arg(value_parser = size::parse, value_name = "SIZE")]

@@ -208,8 +208,8 @@ Exit codes: 0 stored, 1 the condition of --if-present or --if-absent does not ho
         device: Device,
         #[command(flatten)]
         key: Key,
-        /// The value; without it and without --file it is read from standard input. One that begins with -- stands behind
-        /// a -- of its own.
+        /// The value; without it and without --file it is read from standard input. Put -- before a
+        /// value that begins with --.
         #[arg(allow_hyphen_values = true, value_parser = data::parse)]
         value: Option<String>,
         /// Take the value from a file.

@@ -122,8 +122,8 @@ pub struct Perf {
     /// Open a file or block device past the page cache (O_DIRECT), as ?direct=1 does.
     #[arg(long)]
     pub direct: bool,
-    /// Drop what the page cache holds of the file before the measurement, as fio's invalidate does. fio does so unless it is told
-    /// not to; here it has to be asked for.
+    /// Drop what the page cache holds of the file before the measurement, as fio's invalidate does. fio does so by
+    /// default; here it is off by default.
     #[arg(long)]
     pub invalidate: bool,
     /// Decides places, keys and what is written.

@@ -11,7 +11,7 @@ use crate::size;
 const PIECE_BYTES: u64 = 256 << 10;
 /// Most blocks of one command.
 const BLOCKS_MAX: u64 = 1 << 16;
-/// Pieces on their way at once where nobody says.
+/// Pieces in flight at once without `--depth`.
 const DEPTH: Depth = Depth::UpTo(16);
 
 /// What was asked for on the command line.

@@ -49,7 +49,7 @@ impl Cache {
         }
     }
 
-    /// What of it a reader of the figures has to know, if anything.
+    /// Note for readers of the figures, if any.
     pub fn note(&self, is_embedded: bool, was_invalidated: bool) -> Option<String> {
         let before = if was_invalidated { ", which was dropped before" } else { "" };
         match self {

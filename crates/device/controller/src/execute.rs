@@ -47,7 +47,7 @@ impl Controller {
         let access = effects::access(command.opcode());
         check_whole(&subsystem.flash, access)?;
         let done = self.execute_whole(subsystem, port, qid, command, carried)?;
-        // What is under way elsewhere is no matter of the image.
+        // A command of an exported namespace does not touch the image.
         if !matches!(done, Outcome::Elsewhere(_)) {
             check_whole(&subsystem.flash, access)?;
         }

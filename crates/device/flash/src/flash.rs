@@ -74,8 +74,8 @@ impl Flash {
         self.backing.trouble()
     }
 
-    /// Refuses everything once another program has cut off parts of the image that the device has mapped: its state is not
-    /// what it stored, and what it stores is not kept. Asked before a command, and again before it succeeds.
+    /// Fails once another program has truncated mapped parts of the image: mapped state reads as zeroes and stores are lost.
+    /// Called before each command and again before it completes.
     ///
     /// # Errors
     /// [`FlashError::CutShort`].
@@ -102,7 +102,7 @@ impl Flash {
         }
     }
 
-    /// Does `work` of a command that makes room. On a full disk it may use the room that is kept for such.
+    /// Runs `work` of a command that frees space (delete, trim, format); on a full disk it may use the disk reserve.
     pub fn with_reserve<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
         self.backing.spend_spare(true);
         let done = work(self);
@@ -110,7 +110,7 @@ impl Flash {
         done
     }
 
-    /// Takes what was used of that room again, from blocks that hold nothing any more where the disk is full.
+    /// Refills the disk reserve; on a full disk, from blocks without live data.
     pub fn restore_reserve(&mut self) {
         // What fails here is told when the room is needed.
         while !self.backing.has_spare() && self.ftl.free_disk_room(0).unwrap_or(false) {

@@ -38,7 +38,7 @@ impl Backing {
         }
     }
 
-    /// Whether the disk room that is kept for what makes room may be used.
+    /// Sets whether the running command may use the disk reserve.
     pub(crate) fn spend_spare(&self, is_spent: bool) {
         if let Self::File(file) = self {
             file.spend_spare(is_spent);

@@ -511,7 +511,7 @@ mod tests {
     use super::Depth;
 
     #[test]
-    fn a_wish_is_capped_at_what_is_known_and_a_number_asked_for_is_not() {
+    fn depth_up_to_is_capped_and_an_exact_depth_is_not() {
         assert_eq!(Depth::DEFAULT.capped(127), Depth::UpTo(127));
         assert_eq!(Depth::DEFAULT.capped(1000), Depth::UpTo(128));
         assert_eq!(Depth::DEFAULT.capped(0), Depth::UpTo(128));

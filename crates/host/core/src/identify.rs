@@ -81,8 +81,8 @@ pub fn nvm_commands(controller: &Controller) -> NvmCommands {
     }
 }
 
-/// Limits of commands that move no data, of a controller whose smallest memory page has 2^(12 + `mpsmin`) bytes. Controllers before
-/// 2.0, and such as do not know the structure, tell none.
+/// Reads the limits of commands that move no data (CNS 06h, CSI 0), in pages of 2^(12 + `mpsmin`) bytes. A controller before
+/// NVMe 2.0, or without the structure, has none.
 ///
 /// # Errors
 /// When the device does not answer.

@@ -51,7 +51,7 @@ pub fn data_of(command: &Command, in_capsule: Option<usize>) -> Result<Data, Sta
     }
 }
 
-/// A command that moves nothing brings nothing either.
+/// A command without data must carry none in its capsule.
 fn no_data(in_capsule: Option<usize>) -> Result<Data, Status> {
     if in_capsule.is_some() { Err(Status::DATA_SGL_LENGTH_INVALID.with_dnr()) } else { Ok(Data::None) }
 }

@@ -85,8 +85,8 @@ impl ImageFile {
         if self.is_lost() { Some(Trouble::CutShort) } else { self.trouble.get() }
     }
 
-    /// Whether a mapping of it was touched where the file, cut short by another program, had no bytes. Mappings show zeroes
-    /// since then, and stores to them are not kept: what was done with their bytes since it was asked last counts for nothing.
+    /// Whether a mapping was touched beyond the end of the file after another program truncated it. From then on mappings read as
+    /// zeroes and stores are lost: results since the last check are invalid.
     #[must_use]
     #[inline]
     pub fn is_lost(&self) -> bool {

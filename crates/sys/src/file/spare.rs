@@ -1,4 +1,4 @@
-//! Disk room behind the end of an image, kept for what makes room: on a full disk a deletion is stored in it.
+//! Disk reserve: space behind the end of an image. On a full disk, commands that free space (delete, trim, format) use it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -12,12 +12,12 @@ use crate::file_error::{ALLOCATING, FileError, PUNCHING};
 pub(super) struct Spare {
     wanted_bytes: AtomicU64,
     held_bytes: AtomicU64,
-    /// What is done now may use it.
+    /// The running command may use the reserve.
     is_spent: AtomicBool,
 }
 
 impl ImageFile {
-    /// Keeps so much disk room behind the end of the file, from now on, as far as the disk has it. Not noted where it has not.
+    /// Reserves disk space behind the end of the file from now on, as far as the disk has it. A shortage is not recorded as trouble.
     pub fn keep_spare(&self, wanted_bytes: u64) {
         self.spare.wanted_bytes.store(wanted_bytes, Relaxed);
         self.fill_spare();
@@ -58,8 +58,8 @@ impl ImageFile {
         allocated.is_ok()
     }
 
-    /// Gives the kept room to what is done now; whether there was any. Not every file system punches behind a file's end, and
-    /// each gives back what lies there when the length is set.
+    /// Frees the reserve for the running command; whether there was any. `ftruncate` to the current length frees space behind the
+    /// end on every file system; punching there does not.
     pub(super) fn give_spare(&self) -> Result<bool, FileError> {
         if !self.spare.is_spent.load(Relaxed) {
             return Ok(false);

@@ -17,8 +17,8 @@ use crate::path::{decode, encode, of_file, split_options, with_options};
 /// Asks the server that takes requests at the socket `server`, or that serves the image `server`.
 ///
 /// # Errors
-/// Nobody takes requests there, or only a process that may not be trusted with them: neither this user's, nor root's, nor that of the
-/// owner of the image or of the socket's folder. What the server says.
+/// [`ErrorKind::NotFound`] where no trusted server has the image open or listens at the socket; [`ErrorKind::Denied`] where the
+/// listener at a socket's path is neither this user's, nor root's, nor the folder owner's; what the server answers.
 pub fn ask(server: &Path, request: &Request) -> Result<Reply> {
     let doing = |error: std::io::Error| Error::kernel(format!("ask {}", server.display()), error);
     let stream = connect(server)?;
@@ -67,7 +67,7 @@ fn connect(server: &Path) -> Result<UnixStream> {
         std::io::ErrorKind::InvalidInput | std::io::ErrorKind::PermissionDenied => {
             Error::kernel(format!("connect to {shown}"), error)
         }
-        _ => Error::host(ErrorKind::NotFound, format!("nobody takes requests at {shown}")),
+        _ => Error::host(ErrorKind::NotFound, format!("no server listens at {shown}")),
     })?;
     handover::check_listener(&stream, server).map_err(|error| match error.kind() {
         std::io::ErrorKind::PermissionDenied => Error::host(ErrorKind::Denied, error.to_string()),

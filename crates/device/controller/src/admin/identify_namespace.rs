@@ -33,7 +33,7 @@ const READY: u8 = 1;
 /// Deallocated blocks read zeroes, and Write Zeroes may deallocate (DLFEAT).
 const READS_ZEROES: u8 = 1 | 1 << 3;
 
-/// Blocks in use of a key-value namespace that holds nothing, or of which nothing is told: hosts want more than none.
+/// NUSE of a key-value namespace that is empty or inaccessible: hosts expect more than 0.
 const NONE_USED: u64 = 1;
 
 /// How a controller reaches a namespace.

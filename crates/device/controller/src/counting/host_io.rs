@@ -1,8 +1,8 @@
 //! Which I/O commands SMART counts as reads and writes of the host, and how many bytes each moved.
 //!
-//! Read, Compare, Retrieve and List read; Write, Copy, Store and the commands of transfer methods write. A command counts once
-//! whatever becomes of it, its data if it succeeded: the bytes that the host sent or took, however many the device read for
-//! them. Copy moves none, nor do Verify and Write Zeroes. A command that another engine has counts when it begins.
+//! Read, Compare, Retrieve and List read; Write, Copy, Store and the commands of transfer methods write. A command counts
+//! once even if it fails; its data counts if it succeeds: bytes that the host sent or received. Copy, Verify and Write Zeroes
+//! move none. A command of an exported namespace counts when it begins.
 
 use byway_flash::HostIo;
 use byway_spec::kv::KvOpcode;

@@ -270,8 +270,8 @@ impl Subsystem {
 }
 
 impl Controller {
-    /// Counts a command that was just executed: for SMART, and by its type if somebody wants to know. Its data came or went through its capsule, behind
-    /// it in its ring, or by what its pointer named.
+    /// Counts an executed command: for SMART, and by its type if metrics are on. Its data moved in its capsule, behind it in its
+    /// ring, or through its data pointer.
     #[inline]
     pub(crate) fn count(
         &self,

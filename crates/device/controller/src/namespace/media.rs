@@ -124,8 +124,8 @@ fn of_engine_flash(error: FlashError) -> CommandError {
     }
 }
 
-/// Whether the image is whole: asked before a command, and again before it succeeds, as a command that has met a part that
-/// was cut off has read zeroes, and what it has stored is not kept.
+/// Checks that the image was not truncated. Called before a command and again before it completes: a truncated part reads as
+/// zeroes, and stores to it are lost.
 ///
 /// # Errors
 /// By `access`, what a command answers that reads or writes.

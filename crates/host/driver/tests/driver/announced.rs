@@ -28,7 +28,7 @@ fn a_default_depth_is_what_the_device_has_where_that_is_less() {
 }
 
 #[test]
-fn a_depth_that_is_asked_for_is_refused_with_the_limit_and_a_wish_is_not() {
+fn exact_depth_over_the_limit_is_refused_and_up_to_is_capped() {
     let (_, driver) = device(Script { mqes_z: 127, ..plain() });
     let of =
         |depth, ring_entries| driver.queue(QueueOptions { depth, ring_entries, ..QueueOptions::default() });

@@ -40,7 +40,7 @@ fn a_default_depth_is_no_more_than_the_commands_that_the_controller_processes() 
 }
 
 #[test]
-fn a_depth_that_is_asked_for_is_refused_with_the_limit_and_one_of_a_uri_is_not() {
+fn exact_depth_over_the_limit_is_refused_and_up_to_is_capped() {
     for (mqes_z, wanted) in [(127, 128), (1, 2), (15, 16), (127, 0)] {
         let controller = TestController::start(Habits { mqes_z, ..Habits::default() });
         let device = open(&controller, TcpOptions::default());

@@ -28,8 +28,8 @@ pub use byway_kv::VALUE_MAX_BYTES;
 pub use command::{KvCommand, StoreIf, key};
 pub use store::BULK_MAX_BYTES;
 
-/// So much less is used than at the last time before what was deleted is freed for a put that found the disk full: it
-/// writes the whole index anew.
+/// Bytes deleted since the last reclaim before a put on a full host disk reclaims again: a reclaim rewrites the whole
+/// index.
 const RECLAIMED_MIN_BYTES: u64 = 256 << 10;
 
 /// A namespace of key-value pairs.
@@ -38,7 +38,7 @@ pub struct KvNamespace {
     engine: KvEngine,
     configuration: KvConfiguration,
     windows: Windows,
-    /// Bytes that were used when the disk below was found full last and what was deleted had been freed.
+    /// Bytes in use after the last reclaim on a full host disk.
     full_at_bytes: Option<u64>,
 }
 
@@ -212,7 +212,7 @@ impl KvNamespace {
         }
     }
 
-    /// After a put that found the disk full: frees what was deleted since this was done last. Whether it was worth it.
+    /// After a put failed on a full host disk: reclaims deleted data. Whether to retry the put.
     #[cold]
     fn reclaims(&mut self, flash: &mut Flash, error: &KvError) -> bool {
         if !is_disk_full(error) {

@@ -32,7 +32,8 @@ pub fn every_call(kv: &mut Kv) {
     many(kv, &model);
     let too_long = kv.put(b"key", &vec![0; 9 << 20]).unwrap_err();
     assert_eq!(too_long.kind(), ErrorKind::TooLarge, "{too_long}");
-    assert_eq!(kv.put(b"seventeen bytes!!", b"").unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(kv.put(b"seventeen bytes!!", b"").unwrap_err().kind(), ErrorKind::TooLarge);
+    assert_eq!(kv.put(b"", b"").unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
 fn conditions_and_lists(kv: &mut Kv, model: &mut BTreeMap<Vec<u8>, Vec<u8>>) {

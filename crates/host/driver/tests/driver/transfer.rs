@@ -166,7 +166,7 @@ fn one_by_one_nothing_follows_a_fragment_that_failed() {
         queue_of(Script { profile: Profile::by_name("cosmos"), ..Script::default() }, options);
     bus.state().replies.push_back(Reply { status: Status::INVALID_KEY_SIZE, ..Reply::default() });
     let error = queue.execute_store(Nsid::FIRST, &key("a"), &bytes(1000), NONE).unwrap_err();
-    assert_eq!((error.kind(), bus.state().seen.len()), (ErrorKind::InvalidArgument, 1));
+    assert_eq!((error.kind(), bus.state().seen.len()), (ErrorKind::TooLarge, 1));
 }
 
 #[test]

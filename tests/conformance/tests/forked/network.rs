@@ -42,10 +42,8 @@ fn host_over_several_paths_goes_on_after_a_child_dropped_its_copy() {
     let tcp = TcpOptions::at("127.0.0.1:0".parse().unwrap());
     let serving = Serving::start_with("ram:64M", &ServeOptions::over_tcp(tcp));
     let twice = [serving.tcp_address(), serving.tcp_address()];
-    let device = byway::open(&serving.uri_by(&twice));
-    if let Ok(device) = device {
-        goes_on(serving, device);
-    }
+    let device = byway::open(&serving.uri_by(&twice)).unwrap();
+    goes_on(serving, device);
 }
 
 #[test]

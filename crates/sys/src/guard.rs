@@ -268,7 +268,7 @@ mod tests {
                 other.0.fetch_add(1, Ordering::Relaxed);
             }
         });
-        for _ in 0..100 {
+        for _ in 0..300 {
             let before = guards.0.load(Ordering::Relaxed);
             while guards.0.load(Ordering::Relaxed) == before {
                 std::thread::yield_now();

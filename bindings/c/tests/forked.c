@@ -95,7 +95,7 @@ int main(int argc, char **argv)
 	byway_create_options options = {
 		.size = sizeof(options), .size_bytes = 64 << 20, .namespaces = namespaces, .namespace_count = 2,
 	};
-	const char *rounds = getenv("BYWAY_FORK_ROUNDS");
+	const char *rounds = getenv("BYWAY_TEST_ROUNDS");
 
 	assert(argc == 2);
 	assert(!byway_create(argv[1], &options));

@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 import textwrap
+import traceback
 
 import pytest
 
 import byway
 
-ROUNDS = int(os.environ.get("BYWAY_FORK_ROUNDS", "3"))
+ROUNDS = int(os.environ.get("BYWAY_TEST_ROUNDS", "3"))
 REFUSED = "a forked child must open its own"
 
 
@@ -20,10 +21,17 @@ def fork(act):
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    act()
-    # Not `sys.exit`, which would leave through pytest; what an ending interpreter drops is dropped here.
-    gc.collect()
-    os._exit(0)
+    status = 1
+    try:
+        act()
+        # What an ending interpreter drops is dropped here.
+        gc.collect()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        # Not `sys.exit`, and no exception either: both would run the rest of the tests a second time, in the child.
+        os._exit(status)
 
 
 def refuses(call):

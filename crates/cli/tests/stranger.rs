@@ -56,14 +56,14 @@ fn a_host_in_python_without_our_library_finds_nothing_wrong() {
     }
 }
 
-/// `BYWAY_ROUNDS=500 cargo test -p byway-cli --test stranger` for a long run.
+/// `BYWAY_TEST_ROUNDS=500 cargo test -p byway-cli --test stranger` for a long run.
 #[test]
 fn smart_goes_on_over_kills_of_the_server() {
     if !byway_conformance::skips::has("python3", "smart_goes_on_over_kills_of_the_server") {
         return;
     }
     let image = Image::new(&["kv:24M", "nvm:24M"]);
-    let rounds = std::env::var("BYWAY_ROUNDS").unwrap_or_else(|_| "9".to_owned());
+    let rounds = std::env::var("BYWAY_TEST_ROUNDS").unwrap_or_else(|_| "9".to_owned());
     let played = Command::new("python3")
         .arg("-B")
         .arg(suite().with_file_name("kills.py"))

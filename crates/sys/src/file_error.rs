@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use thiserror::Error;
 
+use crate::owner::OwnerProcess;
+
 /// The operations that leave a file in trouble when they fail, and others, as errors tell of them.
 pub(crate) const READING: &str = "reading";
 pub(crate) const WRITING: &str = "writing";
@@ -35,7 +37,7 @@ pub enum FileError {
         path: PathBuf,
     },
     /// A forked child used what its parent had opened.
-    #[error("{} was opened by process {process}; a forked child must open its own", path.display())]
+    #[error("{}", OwnerProcess::refusal(path.display(), *process))]
     OtherProcess {
         /// The file.
         path: PathBuf,

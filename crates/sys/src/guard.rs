@@ -11,7 +11,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use libc::{c_int, c_void, sigaction, siginfo_t};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
@@ -21,6 +21,7 @@ pub const MAX_GUARDS: usize = 8192;
 
 /// One mapping's place.
 struct Slot {
+    taken: AtomicBool,
     version: AtomicU32,
     start: AtomicUsize,
     len_bytes: AtomicUsize,
@@ -33,9 +34,6 @@ static SLOTS: [Slot; MAX_GUARDS] = [const { Slot::new() }; MAX_GUARDS];
 
 /// Slots below this one were used.
 static USED: AtomicUsize = AtomicUsize::new(0);
-
-/// Slots that are free again.
-static FREED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 /// How often a mapping was lost.
 static LOSSES: AtomicU64 = AtomicU64::new(0);
@@ -52,6 +50,7 @@ pub fn losses() -> u64 {
 impl Slot {
     const fn new() -> Self {
         Self {
+            taken: AtomicBool::new(false),
             version: AtomicU32::new(0),
             start: AtomicUsize::new(0),
             len_bytes: AtomicUsize::new(0),
@@ -60,7 +59,13 @@ impl Slot {
         }
     }
 
-    /// Called with [`FREED`] locked, so by one at a time.
+    /// Takes a free slot for the caller alone.
+    fn take(&self) -> bool {
+        !self.taken.load(Ordering::Relaxed)
+            && self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Called by the one that took the slot, so by one at a time.
     fn set(&self, start: usize, len_bytes: usize, shared: *mut AtomicBool) {
         let version = self.version.load(Ordering::Relaxed);
         self.version.store(version.wrapping_add(1), Ordering::Relaxed);
@@ -101,16 +106,10 @@ impl Guard {
     /// it that are relied on once it is lost, for as long as the guard lives.
     pub unsafe fn new(start: usize, len_bytes: usize, shared: Option<Arc<AtomicBool>>) -> io::Result<Self> {
         install()?;
-        let mut freed = lock();
-        let slot = match freed.pop() {
-            Some(slot) => slot,
-            None => USED.load(Ordering::Relaxed),
-        };
-        let place = SLOTS.get(slot).ok_or(io::ErrorKind::StorageFull)?;
+        let slot = SLOTS.iter().position(Slot::take).ok_or(io::ErrorKind::StorageFull)?;
         let flag = shared.as_ref().map_or(std::ptr::null_mut(), |shared| Arc::as_ptr(shared).cast_mut());
-        place.set(start, len_bytes, flag);
+        SLOTS[slot].set(start, len_bytes, flag);
         USED.fetch_max(slot + 1, Ordering::Release);
-        drop(freed);
         Ok(Self { slot, _shared: shared })
     }
 
@@ -121,15 +120,12 @@ impl Guard {
 }
 
 impl Drop for Guard {
+    /// Takes no lock: one that another thread holds at a fork is never released in the child.
     fn drop(&mut self) {
-        let mut freed = lock();
-        SLOTS.get(self.slot).into_iter().for_each(|slot| slot.set(0, 0, std::ptr::null_mut()));
-        freed.push(self.slot);
+        let slot = &SLOTS[self.slot];
+        slot.set(0, 0, std::ptr::null_mut());
+        slot.taken.store(false, Ordering::Release);
     }
-}
-
-fn lock() -> MutexGuard<'static, Vec<usize>> {
-    FREED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Puts the handler in its place, once.
@@ -217,6 +213,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::process::{Command, Stdio};
 
+    use super::*;
     use crate::map::{Mapping, PAGE_BYTES, Sharing};
 
     fn two_pages() -> (std::fs::File, Mapping) {
@@ -254,6 +251,39 @@ mod tests {
             }
         });
         assert!(mapping.is_lost());
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn mapping_dropped_in_a_forked_child_waits_for_no_thread() {
+        let guards = Arc::new((AtomicU64::new(0), AtomicBool::new(false)));
+        let other = Arc::clone(&guards);
+        // Not waited for where the test fails.
+        let thread = std::thread::spawn(move || {
+            let (_file, mapping) = two_pages();
+            let start = mapping.as_ptr().expose_provenance();
+            while !other.1.load(Ordering::Relaxed) {
+                // SAFETY: of a mapping that outlives it and is not touched meanwhile.
+                drop(unsafe { Guard::new(start, PAGE_BYTES, None) });
+                other.0.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        for _ in 0..300 {
+            let before = guards.0.load(Ordering::Relaxed);
+            while guards.0.load(Ordering::Relaxed) == before {
+                std::thread::yield_now();
+            }
+            let mut mapping = Some(two_pages());
+            let ended = crate::inherited::tests::exit_of_child(|| {
+                // SAFETY: ends a child that waits for ever.
+                unsafe { libc::alarm(10) };
+                drop(mapping.take());
+                7
+            });
+            assert_eq!(ended, 7);
+        }
+        guards.1.store(true, Ordering::Relaxed);
+        thread.join().unwrap();
     }
 
     #[test]

@@ -5,13 +5,13 @@
 
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, RenameFlags};
 use rustix::io::Errno;
 
 use crate::events::of_folder;
+use crate::file_id::FileId;
 
 /// What has to be on the disk before what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,9 +109,8 @@ pub fn remove_if_at(file: &File, path: &Path) -> io::Result<()> {
 }
 
 fn is_same(file: &File, found: io::Result<Metadata>) -> io::Result<bool> {
-    let id = |about: &Metadata| (about.dev(), about.ino());
     match found {
-        Ok(found) => Ok(id(&found) == id(&file.metadata()?)),
+        Ok(found) => Ok(FileId::of(&found) == FileId::of(&file.metadata()?)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }

@@ -3,6 +3,7 @@
 //! A word in a page that the kernel wipes on fork (`MADV_WIPEONFORK`) holds the generation of the running process. A handle
 //! keeps the generation that it was opened in, so the check is two loads and no system call.
 
+use std::fmt::Display;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
@@ -51,6 +52,12 @@ impl OwnerProcess {
     #[must_use]
     pub const fn number(&self) -> u32 {
         self.process
+    }
+
+    /// The sentence that refuses a forked child the use of `what`, which process `number` opened.
+    #[must_use]
+    pub fn refusal(what: impl Display, number: u32) -> String {
+        format!("{what} was opened by process {number}; a forked child must open its own")
     }
 }
 

@@ -14,6 +14,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::names::{folder_of, is_at, link, remove_if_at, rename};
+use crate::owner::OwnerProcess;
 
 /// Temporary names that are tried before the folder counts as one that takes no new file.
 const NAMES_TRIED: u32 = 16;
@@ -21,6 +22,7 @@ const NAMES_TRIED: u32 = 16;
 /// A new file that only its owner may open, on its way to a name.
 #[derive(Debug)]
 pub struct UnnamedFile {
+    owner: OwnerProcess,
     file: File,
     /// The name that it will get.
     to: PathBuf,
@@ -37,7 +39,7 @@ impl UnnamedFile {
         let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
         match rustix::fs::openat(CWD, folder_of(to), flags, Mode::RUSR | Mode::WUSR) {
             Ok(file) => {
-                let made = Self { file: File::from(file), to: to.into(), temporary: None };
+                let made = Self::made(File::from(file), to, None);
                 // It gets its name by way of /proc.
                 if is_at(&made.file, &made.path())? { Ok(made) } else { Self::with_temporary_name(to) }
             }
@@ -54,7 +56,20 @@ impl UnnamedFile {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             Ok(File::from(rustix::fs::open(name, flags, Mode::RUSR | Mode::WUSR)?))
         })?;
-        Ok(Self { file, to: to.into(), temporary: Some(temporary) })
+        Ok(Self::made(file, to, Some(temporary)))
+    }
+
+    fn made(file: File, to: &Path, temporary: Option<PathBuf>) -> Self {
+        Self { owner: OwnerProcess::current(), file, to: to.into(), temporary }
+    }
+
+    /// Refuses a forked child: the file's names are its parent's to give and to remove.
+    fn check_owner(&self) -> io::Result<()> {
+        if self.owner.is_current() {
+            return Ok(());
+        }
+        let said = OwnerProcess::refusal(self.to.display(), self.owner.number());
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, said))
     }
 
     /// The file.
@@ -73,8 +88,10 @@ impl UnnamedFile {
     /// Gives it its name, which nothing may have.
     ///
     /// # Errors
-    /// `AlreadyExists` where anything has that name, a dangling symbolic link included; the system's answer.
+    /// `AlreadyExists` where anything has that name, a dangling symbolic link included; `PermissionDenied` in a forked child;
+    /// the system's answer.
     pub fn link(mut self) -> io::Result<()> {
+        self.check_owner()?;
         link(&self.path(), &self.to)?;
         self.remove_temporary_name();
         Ok(())
@@ -84,8 +101,9 @@ impl UnnamedFile {
     /// killed just before: it is complete then.
     ///
     /// # Errors
-    /// The system's answer.
+    /// `PermissionDenied` in a forked child; the system's answer.
     pub fn replace(&mut self) -> io::Result<()> {
+        self.check_owner()?;
         if self.temporary.is_none() {
             let from = self.path();
             let ((), temporary) = first_free(&self.to, |name| link(&from, name))?;
@@ -105,8 +123,11 @@ impl UnnamedFile {
 }
 
 impl Drop for UnnamedFile {
+    /// A forked child leaves the name to its parent.
     fn drop(&mut self) {
-        self.remove_temporary_name();
+        if self.owner.is_current() {
+            self.remove_temporary_name();
+        }
     }
 }
 
@@ -200,6 +221,27 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             drop(make(&dir.path().join("file")).unwrap());
             assert_eq!(names(dir.path()), 0);
+        }
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn unnamed_file_in_a_forked_child_is_neither_named_nor_removed() {
+        for make in WAYS {
+            let dir = tempfile::tempdir().unwrap();
+            let to = dir.path().join("file");
+            let mut made = make(&to).unwrap();
+            let before = names(dir.path());
+            let refused = crate::inherited::tests::exit_of_child(|| {
+                let said = made.replace().unwrap_err();
+                // SAFETY: read once more, as the child's copy of what the parent links itself.
+                let copy = unsafe { std::ptr::read(&raw const made) };
+                let kinds = [said.kind(), copy.link().unwrap_err().kind()];
+                i32::from(kinds == [ErrorKind::PermissionDenied; 2])
+            });
+            assert_eq!((refused, names(dir.path()), to.exists()), (1, before, false));
+            made.link().unwrap();
+            assert_eq!(names(dir.path()), 1);
         }
     }
 

@@ -23,9 +23,9 @@ const SQUATTER: u32 = 61_003;
 const HOST: &str = "nqn.2026-11.example:host";
 const SECRET: &str = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
 
-/// Rounds of each test, here and with `BYWAY_SQUATTER_ROUNDS`.
+/// Rounds of each test, here and with `BYWAY_TEST_ROUNDS`.
 fn rounds() -> u32 {
-    std::env::var("BYWAY_SQUATTER_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(3)
+    std::env::var("BYWAY_TEST_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(3)
 }
 
 /// Does something in a thread of another user.

@@ -29,6 +29,13 @@ pub(crate) const FIRST_VENDOR_OPCODE: u8 = 0x80;
 /// Value bytes that fit a piggybacked write.
 const FIRST_BYTES: usize = vendor::WRITE_BYTES;
 
+/// Refuses a command once the image was truncated, unless its namespace is exported and so not in the image.
+#[inline]
+fn check_image(subsystem: &Subsystem, nsid: u32, access: Access) -> Result<(), CommandError> {
+    let is_exported = || matches!(subsystem.namespace(nsid), Some(Namespace::Exported(_)));
+    check_whole(&subsystem.flash, access).or_else(|cut| if is_exported() { Ok(()) } else { Err(cut) })
+}
+
 impl Controller {
     /// Executes a command of I/O queue `qid`; `carried` came with it, behind it in its ring or in its capsule.
     #[inline]
@@ -45,12 +52,9 @@ impl Controller {
         }
         self.check_io(subsystem, port, command, carried)?;
         let access = effects::access(command.opcode());
-        check_whole(&subsystem.flash, access)?;
+        check_image(subsystem, command.nsid, access)?;
         let done = self.execute_whole(subsystem, port, qid, command, carried)?;
-        // A command of an exported namespace does not touch the image.
-        if !matches!(done, Outcome::Elsewhere(_)) {
-            check_whole(&subsystem.flash, access)?;
-        }
+        check_image(subsystem, command.nsid, access)?;
         Ok(done)
     }
 

@@ -150,9 +150,8 @@ impl Flash {
     /// # Errors
     /// [`FlashError::Misuse`] for a device without an image; what the file says.
     pub fn access(&self) -> Result<Access, FlashError> {
-        let file =
-            self.image_file().ok_or(FlashError::Misuse("only an image can be copied, and once at a time"))?;
-        Ok(file.access()?)
+        let in_memory = FlashError::Misuse("a device in memory has no image file, and so no access rights");
+        Ok(self.image_file().ok_or(in_memory)?.access()?)
     }
 
     /// The instant: what the image is now, it will be in the copy. Until [`end_snapshot`](Self::end_snapshot), blocks are

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use byway_driver::BusError;
-use byway_sys::Wakeup;
+use byway_sys::{OwnerProcess, Wakeup};
 
 /// Who signals descriptors for interrupts: the kernel, or the process that serves the device.
 pub(crate) trait Signals {
@@ -35,6 +35,7 @@ struct Armed {
 /// An event loop's share in an interrupt, which is disarmed with the last of them unless threads sleep on it.
 #[derive(Debug)]
 pub(crate) struct Listener<S: Signals> {
+    owner: OwnerProcess,
     wakeup: Arc<Wakeup>,
     vectors: Arc<Vectors<S>>,
     vector: u16,
@@ -47,7 +48,11 @@ impl<S: Signals> AsFd for Listener<S> {
 }
 
 impl<S: Signals> Drop for Listener<S> {
+    /// A forked child leaves the interrupt to its parent, which still waits for it.
     fn drop(&mut self) {
+        if !self.owner.is_current() {
+            return;
+        }
         self.vectors.release(self.vector, |armed| armed.listeners = armed.listeners.saturating_sub(1));
     }
 }
@@ -77,7 +82,7 @@ impl<S: Signals> Vectors<S> {
     pub(crate) fn listen_to(self: &Arc<Self>, vector: u16) -> Result<Listener<S>, BusError> {
         let (wakeup, _) = self.arm(vector, |armed| armed.listeners += 1)?;
         wakeup.raise();
-        Ok(Listener { wakeup, vectors: Arc::clone(self), vector })
+        Ok(Listener { owner: OwnerProcess::current(), wakeup, vectors: Arc::clone(self), vector })
     }
 
     /// No thread sleeps on it any more.

@@ -217,6 +217,18 @@ pub struct NvmLimits {
 }
 
 impl NvmLimits {
+    /// The lower of each two limits: what both take.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            verify_bytes: lower(self.verify_bytes, other.verify_bytes),
+            write_zeroes_bytes: lower(self.write_zeroes_bytes, other.write_zeroes_bytes),
+            deallocate_ranges: lower(self.deallocate_ranges, other.deallocate_ranges),
+            deallocate_range_blocks: lower(self.deallocate_range_blocks, other.deallocate_range_blocks),
+            deallocate_blocks: lower(self.deallocate_blocks, other.deallocate_blocks),
+        }
+    }
+
     /// Refuses a command over a limit, of a namespace whose blocks have so many bytes.
     ///
     /// # Errors
@@ -240,6 +252,12 @@ impl NvmLimits {
             _ => Ok(()),
         }
     }
+}
+
+/// The lower of two limits, of which 0 is none.
+fn lower<T: Ord + Default>(one: T, other: T) -> T {
+    let none = T::default();
+    if one == none || other == none { one.max(other) } else { one.min(other) }
 }
 
 fn within(has: u64, most: u64, what: &str, field: &str) -> Result<()> {
@@ -266,9 +284,6 @@ pub struct AdminOptions {
 }
 
 impl AdminOptions {
-    /// Everything there is: of devices that say themselves what they do not take.
-    pub const ALL: Self = Self { format: true, save_and_select: true, timestamp: true, extended_logs: true };
-
     /// What both can do.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -314,7 +329,7 @@ impl AdminOptions {
 }
 
 /// Most bytes of a log page that a controller gives at once without extended data: NUMD of 12 bits (Base 1.2, section 5.10).
-const PLAIN_LOG_BYTES_MAX: usize = 16 << 10;
+pub const PLAIN_LOG_BYTES_MAX: usize = 16 << 10;
 
 #[cold]
 fn not_announced(name: &str, field: &str) -> Error {
@@ -325,6 +340,20 @@ fn not_announced(name: &str, field: &str) -> Error {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn nvm_limits_of_two_devices_are_the_lower_and_0_is_none() {
+        let one = NvmLimits {
+            verify_bytes: 4096,
+            write_zeroes_bytes: 0,
+            deallocate_ranges: 8,
+            ..NvmLimits::default()
+        };
+        let other = NvmLimits { verify_bytes: 8192, write_zeroes_bytes: 512, deallocate_ranges: 2, ..one };
+        let both = NvmLimits { verify_bytes: 4096, ..other };
+        assert_eq!((one.and(other), other.and(one)), (both, both));
+        assert_eq!(one.and(NvmLimits::default()), one);
+    }
 
     #[test]
     fn a_method_that_is_not_announced_is_refused_by_naming_those_that_are() {

@@ -137,9 +137,7 @@ impl Error {
     #[must_use]
     #[cold]
     pub fn other_process(owner: &OwnerProcess) -> Self {
-        let process = owner.number();
-        let said = format!("the device was opened by process {process}; a forked child must open its own");
-        Self::host(ErrorKind::Denied, said)
+        Self::host(ErrorKind::Denied, OwnerProcess::refusal("the device", owner.number()))
     }
 
     /// A failure reported by the operating system.

@@ -40,7 +40,9 @@ pub use backend::{
 pub use buffer::{Buffer, PAGE_BYTES, Standing};
 pub use buffers::Buffers;
 pub use byway_spec::base::reservation::ReservationType;
-pub use capability::{AdminOptions, Capabilities, Limits, Methods, NvmCommands, NvmLimits};
+pub use capability::{
+    AdminOptions, Capabilities, Limits, Methods, NvmCommands, NvmLimits, PLAIN_LOG_BYTES_MAX,
+};
 pub use command::{
     Answer, Command, CopyRanges, KvCommand, LbaRange, LbaRanges, NvmCommand, Outcome, RawCommand, RawData,
     StoreOptions, blocks_z,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use byway_core::{AdminCommand, Buffer, Payload, Result};
+use byway_core::{AdminCommand, Buffer, PLAIN_LOG_BYTES_MAX, Payload, Result};
 use byway_spec::Command as Entry;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::ana::{AnaGroup, AnaHeader, AnaLog, AnaState, CMIC_ANA};
@@ -18,9 +18,6 @@ use crate::facts::Bare;
 
 /// Most of a log page that is read: some ten thousand namespaces.
 const LOG_BYTES_MAX: usize = 64 << 10;
-
-/// The same where the length has 12 bits.
-const PLAIN_LOG_BYTES_MAX: usize = 16 << 10;
 
 /// How a controller tells of states.
 #[derive(Debug, Clone, Copy)]

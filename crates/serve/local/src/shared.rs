@@ -89,7 +89,7 @@ pub enum Failed {
     #[error("the device failed: its code panicked; the image has to be opened anew")]
     Panicked,
     /// A forked child used its parent's device.
-    #[error("the device was opened by process {process}; a forked child must open its own")]
+    #[error("{}", OwnerProcess::refusal("the device", *process))]
     Child {
         /// The process that opened it.
         process: u32,

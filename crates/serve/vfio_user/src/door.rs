@@ -4,12 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use byway_sys::{OwnerProcess, handover};
+use byway_sys::{FileId, OwnerProcess, handover};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
@@ -48,8 +48,8 @@ pub struct Door {
     owner: OwnerProcess,
     listener: UnixListener,
     path: PathBuf,
-    /// Of the file, which may have been replaced since.
-    inode: u64,
+    /// The socket that was bound: another file may have its name by now.
+    bound: FileId,
     /// A descriptor that is given up for one who comes when none is left, so that he can be turned away.
     spare: RefCell<Option<File>>,
     /// Nobody is let in until then.
@@ -109,12 +109,12 @@ impl Door {
         };
         let listener = listener.map_err(system)?;
         listener.set_nonblocking(true).map_err(system)?;
-        let inode = fs::symlink_metadata(path).map_err(system)?.ino();
+        let bound = FileId::at(path).map_err(system)?;
         Ok(Self {
             owner: OwnerProcess::current(),
             listener,
             path: path.to_owned(),
-            inode,
+            bound,
             spare: RefCell::new(spare()),
             rests_until: Cell::new(None),
         })
@@ -174,7 +174,7 @@ impl Drop for Door {
         if !self.owner.is_current() {
             return;
         }
-        if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
+        if FileId::at(&self.path).is_ok_and(|found| found == self.bound) {
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -145,10 +145,14 @@ impl ImageFile {
     /// [`FileError::DiskFull`] and what the system says.
     pub fn allocate(&self, at: u64, len_bytes: u64) -> Result<(), FileError> {
         self.check_stopped()?;
-        let mut done = self.allocate_once(at, len_bytes);
-        if matches!(done, Err(FileError::DiskFull { .. })) && self.give_spare()? {
-            done = self.allocate_once(at, len_bytes);
-        }
+        let done = match self.allocate_once(at, len_bytes) {
+            Err(full @ FileError::DiskFull { .. }) => match self.give_spare() {
+                Ok(true) => self.allocate_once(at, len_bytes),
+                Ok(false) => Err(full),
+                Err(failed) => Err(failed),
+            },
+            done => done,
+        };
         if done.is_ok() {
             self.trouble.clear_full();
             self.fill_spare();
@@ -424,6 +428,34 @@ mod tests {
         fn before_allocate(&self, _: u64, _: u64) -> io::Result<()> {
             self.answer()
         }
+    }
+
+    /// A disk that is full and gives no room back.
+    #[derive(Debug)]
+    struct Stuck(AtomicBool);
+
+    impl FileEvents for Stuck {
+        fn before_allocate(&self, _: u64, _: u64) -> io::Result<()> {
+            if self.0.load(Relaxed) { Err(Errno::NOSPC.into()) } else { Ok(()) }
+        }
+
+        fn before_punch(&self, _: u64, _: u64) -> io::Result<()> {
+            Err(Errno::IO.into())
+        }
+    }
+
+    #[test]
+    fn reserve_that_cannot_be_freed_is_kept_and_stops_writes() {
+        let dir = tempfile::tempdir().unwrap();
+        let events = Arc::new(Stuck(AtomicBool::new(false)));
+        let file = ImageFile::create(&dir.path().join("image")).unwrap().watched_by(Some(events.clone()));
+        file.keep_spare(1 << 20);
+        assert!(file.has_spare());
+        file.spend_spare(true);
+        events.0.store(true, Relaxed);
+        assert!(matches!(file.allocate(0, 4096), Err(FileError::Io { .. })));
+        assert!(file.has_spare(), "it was not freed");
+        assert!(matches!(file.trouble(), Some(Trouble::Failed { .. })), "{:?}", file.trouble());
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl ImageFile {
         if !self.spare.is_spent.load(Relaxed) {
             return Ok(false);
         }
-        let held = self.spare.held_bytes.swap(0, Relaxed);
+        let held = self.spare.held_bytes.load(Relaxed);
         if held == 0 {
             return Ok(false);
         }
@@ -72,6 +72,7 @@ impl ImageFile {
         let end = self.len_bytes.load(Relaxed);
         self.tell(PUNCHING, |events| events.before_punch(end, held))?;
         self.file.set_len(end).map_err(|source| self.failed(PUNCHING, source))?;
+        self.spare.held_bytes.store(0, Relaxed);
         Ok(true)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use byway_sys::handover;
 use byway_sys::time::monotonic_ns;
+use byway_sys::{FileId, handover};
 use byway_tdm_engine::control::{Channel, Peer, Reply, Request};
 use byway_tdm_engine::table::{EntryIndex, Why};
 use byway_tdm_region::{Description, DeviceRegion, Place, open_described};
@@ -40,7 +40,7 @@ pub struct Daemon {
     shared: Arc<Shared>,
     listener: Arc<UnixListener>,
     /// Device and inode of the socket's file, which may have been replaced since.
-    socket_id: Option<(u64, u64)>,
+    socket_id: Option<FileId>,
     threads: Vec<JoinHandle<()>>,
     recovered: Vec<RecoveredFile>,
 }
@@ -88,7 +88,7 @@ impl Daemon {
         let (shared, recovered) = Shared::open(options, Purpose::Serve)?;
         let shared = Arc::new(shared);
         let listener = Arc::new(listen(&shared.options.socket)?);
-        let socket_id = id_of(&shared.options.socket);
+        let socket_id = FileId::at(&shared.options.socket).ok();
         let accepts = Arc::clone(&listener);
         let threads = vec![
             shared.spawn("byway-tdm-retire", |shared| shared.retire_rounds())?,
@@ -130,7 +130,7 @@ impl Daemon {
             let _ = thread.join();
         }
         let socket = &self.shared.options.socket;
-        if self.socket_id.is_some() && id_of(socket) == self.socket_id {
+        if self.socket_id.is_some() && FileId::at(socket).ok() == self.socket_id {
             let _ = std::fs::remove_file(socket);
         }
         self.shared.end_clients();
@@ -436,12 +436,6 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn place_of(described: &Description) -> PathBuf {
     let (Place::Emu(path) | Place::FsDax(path) | Place::DevDax(path)) = &described.place;
     std::fs::canonicalize(path).unwrap_or_else(|_| path.clone())
-}
-
-/// Device and inode of what has that path.
-fn id_of(path: &Path) -> Option<(u64, u64)> {
-    let found = std::fs::symlink_metadata(path).ok()?;
-    Some((found.dev(), found.ino()))
 }
 
 /// Checks that the daemon can listen at the socket before a region is made, which would be left behind. It does not listen yet: recovery comes

@@ -14,7 +14,7 @@ fn image(folder: &Path) -> String {
 }
 
 fn rounds() -> u32 {
-    std::env::var("BYWAY_FORK_ROUNDS").map_or(3, |rounds| rounds.parse().unwrap())
+    std::env::var("BYWAY_TEST_ROUNDS").map_or(3, |rounds| rounds.parse().unwrap())
 }
 
 /// A child drops all it inherited and ends; what the parent stores before, meanwhile and afterwards is there on reopening.

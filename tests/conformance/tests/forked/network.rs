@@ -1,8 +1,11 @@
 //! Devices that a server serves: a child that drops the server, or a host, ends neither.
 
+use std::time::Duration;
+
 use byway::serve::{ServeOptions, TcpOptions};
-use byway::{Backend, Device};
+use byway::{AdminCommand, Backend, Device};
 use byway_conformance::served::Serving;
+use byway_spec::base::log::LogPage;
 
 use crate::child::{fork, is_refused};
 
@@ -39,13 +42,11 @@ fn host_over_tcp_goes_on_after_a_child_dropped_its_copy() {
 
 #[test]
 fn host_over_several_paths_goes_on_after_a_child_dropped_its_copy() {
-    let tcp = TcpOptions::at("127.0.0.1:0".parse().unwrap());
+    let anywhere = "127.0.0.1:0".parse().unwrap();
+    let tcp = TcpOptions { addresses: vec![anywhere; 2], ..TcpOptions::at(anywhere) };
     let serving = Serving::start_with("ram:64M", &ServeOptions::over_tcp(tcp));
-    let twice = [serving.tcp_address(), serving.tcp_address()];
-    let device = byway::open(&serving.uri_by(&twice));
-    if let Ok(device) = device {
-        goes_on(serving, device);
-    }
+    let device = byway::open(&serving.uri_by(serving.tcp_addresses())).unwrap();
+    goes_on(serving, device);
 }
 
 #[test]
@@ -56,6 +57,28 @@ fn host_over_vfio_user_goes_on_after_a_child_dropped_its_copy() {
     let device = byway::open(&format!("vfio-user:{}", socket.display())).unwrap();
     goes_on(serving, device);
     assert!(!socket.exists(), "the server removes its socket, and not the child");
+}
+
+#[test]
+fn admin_queue_over_vfio_user_is_woken_after_a_child_dropped_its_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let _serving = Serving::start("ram:64M", &socket);
+    let device = byway::open(&format!("vfio-user:{}", socket.display())).unwrap();
+    let mut queue = Some(device.admin_queue().unwrap());
+    queue.as_mut().unwrap().event().unwrap();
+    let child = fork(|| {
+        drop(queue.take());
+        true
+    });
+    assert!(child.was_right());
+    let mut queue = queue.take().unwrap();
+    while queue.next_finished().unwrap().is_some() {}
+    let (log, into) = (LogPage::SMART.0, device.buffer(512).unwrap());
+    let command =
+        AdminCommand::GetLog { log, csi: 0, nsid: None, retain_event: false, offset_bytes: 0, into };
+    queue.submit(command, 1).unwrap();
+    assert!(byway_sys::wait_readable(queue.event().unwrap(), Duration::from_secs(20)).unwrap());
 }
 
 #[test]

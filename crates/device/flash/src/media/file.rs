@@ -37,8 +37,37 @@ pub(crate) struct FileMedia {
     private: HashMap<PageId, Vec<u8>>,
     copying: Option<Arc<Snapshot>>,
     rooms: Rooms,
-    /// Erased blocks that may have disk room, newest last; `None` until they were looked for.
-    erased: Option<Vec<BlockId>>,
+    /// Erased blocks that may have disk room; `None` until they were looked for.
+    erased: Option<Erased>,
+}
+
+/// Erased blocks that may have disk room, newest last, each once.
+struct Erased {
+    blocks: Vec<BlockId>,
+    /// Whether each block is among them.
+    is_listed: Vec<bool>,
+}
+
+impl Erased {
+    fn all(geometry: &Geometry) -> Self {
+        let count = geometry.block_count();
+        Self { blocks: (0..count).map(BlockId).collect(), is_listed: vec![true; count as usize] }
+    }
+
+    fn push(&mut self, block: BlockId) {
+        if let Some(is_listed @ false) = self.is_listed.get_mut(block.0 as usize) {
+            *is_listed = true;
+            self.blocks.push(block);
+        }
+    }
+
+    fn pop(&mut self) -> Option<BlockId> {
+        let block = self.blocks.pop()?;
+        if let Some(is_listed) = self.is_listed.get_mut(block.0 as usize) {
+            *is_listed = false;
+        }
+        Some(block)
+    }
 }
 
 /// Disk room that is kept for commands which make room: some thousand deletions, and what the index takes to be written anew.
@@ -173,8 +202,7 @@ impl Media for FileMedia {
         if self.file.is_read_only() {
             return Ok(false);
         }
-        let blocks = self.geometry.block_count();
-        let erased = self.erased.get_or_insert_with(|| (0..blocks).map(BlockId).collect());
+        let erased = self.erased.get_or_insert_with(|| Erased::all(&self.geometry));
         while let Some(block) = erased.pop() {
             let data = self.pages.at + u64::from(block.0) * self.geometry.block_bytes();
             let len = self.geometry.block_bytes();
@@ -293,6 +321,17 @@ impl Media for FileMedia {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blocks_erased_again_and_again_are_listed_once() {
+        let mut erased = Erased { blocks: Vec::new(), is_listed: vec![false; 4] };
+        for block in [2, 1, 2, 2, 1].map(BlockId) {
+            erased.push(block);
+        }
+        assert_eq!([erased.pop(), erased.pop(), erased.pop()], [Some(BlockId(1)), Some(BlockId(2)), None]);
+        erased.push(BlockId(2));
+        assert_eq!([erased.pop(), erased.pop()], [Some(BlockId(2)), None]);
+    }
 
     #[test]
     fn a_block_that_lost_its_room_is_given_it_again_and_its_neighbours_keep_theirs() {

@@ -171,6 +171,7 @@ fn least(known: &[&Facts]) -> Capabilities {
     let mut least = all.next().unwrap_or_default();
     for other in all {
         (least.nvm, least.admin) = (least.nvm.and(other.nvm), least.admin.and(other.admin));
+        least.nvm_limits = least.nvm_limits.and(other.nvm_limits);
         let (limits, theirs) = (&mut least.limits, other.limits);
         limits.transfer_bytes = limits.transfer_bytes.min(theirs.transfer_bytes);
         limits.queues = limits.queues.min(theirs.queues);
@@ -307,5 +308,47 @@ impl Backend for NvmeTcpPaths {
 impl fmt::Debug for NvmeTcpPaths {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("NvmeTcpPaths").field("paths", &self.paths()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use byway_core::NvmLimits;
+
+    use super::*;
+
+    fn facts(verify_bytes: u64, write_zeroes_bytes: u64) -> Facts {
+        let mut facts = Facts::default();
+        facts.capabilities.nvm_limits =
+            NvmLimits { verify_bytes, write_zeroes_bytes, ..NvmLimits::default() };
+        facts
+    }
+
+    fn one_path() -> PathPlace {
+        let subsystem = "nqn.2026-01.example:byway:test".parse().unwrap();
+        let place = TcpPlace { host: "127.0.0.1".into(), port: 4420, subsystem };
+        let peer = Peer::new(place, TcpOptions::default()).unwrap();
+        PathPlace { paths: Arc::new(Paths::new(vec![peer])), index: 0 }
+    }
+
+    #[test]
+    fn limits_of_nvm_commands_are_the_lowest_of_all_paths() {
+        let least = least(&[&facts(0, 4096), &facts(8192, 0)]).nvm_limits;
+        assert_eq!((least.verify_bytes, least.write_zeroes_bytes), (8192, 4096));
+    }
+
+    #[test]
+    fn later_path_with_a_lower_limit_of_nvm_commands_is_refused() {
+        let place = one_path();
+        let first = facts(8192, 0);
+        place.paths.set_told(first.identity.clone(), first.capabilities.clone());
+        for (verify_bytes, write_zeroes_bytes, is_taken) in
+            [(8192, 0, true), (0, 0, true), (16384, 0, true), (4096, 0, false), (8192, 4096, false)]
+        {
+            let later = facts(verify_bytes, write_zeroes_bytes);
+            assert_eq!(place.check(&later).is_ok(), is_taken, "{verify_bytes} {write_zeroes_bytes}");
+        }
     }
 }

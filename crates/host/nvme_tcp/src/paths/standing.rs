@@ -261,7 +261,11 @@ impl PathPlace {
             return Err(Error::device(ErrorKind::Unsupported, said));
         }
         let (theirs, limits) = (&facts.capabilities.limits, &capabilities.limits);
-        if theirs.transfer_bytes < limits.transfer_bytes || theirs.queue_depth < limits.queue_depth {
+        let nvm_limits = capabilities.nvm_limits;
+        let has_lower_nvm_limit = nvm_limits.and(facts.capabilities.nvm_limits) != nvm_limits;
+        let has_lower_limit =
+            theirs.transfer_bytes < limits.transfer_bytes || theirs.queue_depth < limits.queue_depth;
+        if has_lower_limit || has_lower_nvm_limit {
             let said = format!("the controller at {at} takes less than that of another path");
             return Err(Error::device(ErrorKind::Unsupported, said));
         }

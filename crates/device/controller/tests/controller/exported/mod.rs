@@ -35,8 +35,11 @@ impl Exported {
     }
 
     pub fn shaped(change: impl FnOnce(&mut EngineShape)) -> Self {
+        Self::beside(Io::new(), change)
+    }
+
+    fn beside(mut io: Io, change: impl FnOnce(&mut EngineShape)) -> Self {
         let (engine, state) = TestEngine::new(BLOCKS);
-        let mut io = Io::new();
         assert_eq!(io.host.subsystem.export(Box::new(engine.shaped(change))).unwrap(), EXPORTED);
         Self { io, state }
     }
@@ -384,4 +387,19 @@ fn reservations_of_what_is_exported_end_with_the_power() {
     assert_status(register(&mut device, 0), Status::SUCCESS);
     let page = device.io.host.identify(Cns::NAMESPACE, EXPORTED, Csi::NVM).unwrap();
     assert_eq!(page[31], 0xfe, "every type, and no persistence");
+}
+
+#[test]
+fn exported_namespace_is_served_after_the_image_was_truncated() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    let mut device = Exported::beside(Io::in_image(&path), |_| {});
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+    // The first command in the image finds out.
+    let refused = device.run(blocks(NvmOpcode::WRITE, 1, 0, 1), 512);
+    assert!(!refused.status().is_success());
+    assert!(device.io.host.subsystem.flash.check_whole().is_err());
+    device.move_some_blocks(3);
+    let refused = device.run(blocks(NvmOpcode::READ, 1, 0, 1), 512);
+    assert!(!refused.status().is_success());
 }

@@ -53,6 +53,14 @@ impl Io {
         Self::over(host)
     }
 
+    /// The same in an image.
+    pub fn in_image(path: &std::path::Path) -> Self {
+        let (size_bytes, specs) = namespaces();
+        let mut host = TestHost::disabled("gen4x4", size_bytes, MediaKind::File(path.to_path_buf()), &specs);
+        host.enable();
+        Self::over(host)
+    }
+
     /// The same, and no SGLs are announced.
     pub fn without_sgls(profile: &str) -> Self {
         let (size_bytes, specs) = namespaces();

@@ -63,24 +63,24 @@ pub fn refused(kind: ErrorKind, said: impl Into<std::borrow::Cow<'static, str>>)
     Fault::from(Error::host(kind, said)).into()
 }
 
-/// The exception that tells of an error.
+/// The exception class and object for an error.
 pub fn of_error<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     raised_of(py, error, None)
 }
 
 /// The exception of an error, with what the system said of it and of which file.
 fn raised_of<'py>(py: Python<'py>, error: &Error, file: Option<&PathBuf>) -> PyResult<Bound<'py, PyAny>> {
-    let told = PyDict::new(py);
-    told.set_item("origin", origin(error.origin()))?;
-    told.set_item("retry", retry(error.retry()))?;
-    told.set_item("status", error.nvme_status().map(|status| status.code().0))?;
+    let attributes = PyDict::new(py);
+    attributes.set_item("origin", origin(error.origin()))?;
+    attributes.set_item("retry", retry(error.retry()))?;
+    attributes.set_item("status", error.nvme_status().map(|status| status.code().0))?;
     let cause = SystemCause::of(error);
     let errno = cause.as_ref().map(|cause| cause.errno);
     if let Some(cause) = &cause {
-        told.set_item("errno", cause.errno)?;
-        told.set_item("filename", cause.path.as_ref().or(file).map(|path| path.as_os_str()))?;
+        attributes.set_item("errno", cause.errno)?;
+        attributes.set_item("filename", cause.path.as_ref().or(file).map(|path| path.as_os_str()))?;
     }
-    class_named(py, class_of(error.kind(), errno))?.call((error.to_string(),), Some(&told))
+    class_named(py, class_of(error.kind(), errno))?.call((error.to_string(),), Some(&attributes))
 }
 
 fn class_named<'py>(py: Python<'py>, class: &str) -> PyResult<Bound<'py, PyAny>> {
@@ -89,7 +89,7 @@ fn class_named<'py>(py: Python<'py>, class: &str) -> PyResult<Bound<'py, PyAny>>
     module.bind(py).getattr(class)
 }
 
-/// Whether an exception tells of an error of this kind.
+/// Whether an exception is of an error of this kind.
 pub fn is_of(py: Python<'_>, raised: &PyErr, kind: ErrorKind) -> bool {
     class_named(py, class_of(kind, None)).is_ok_and(|class| raised.is_instance(py, &class))
 }

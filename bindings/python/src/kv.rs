@@ -164,11 +164,6 @@ impl Kv {
         mapping(py)?.call_method1("is_equal", (slf, other))
     }
 
-    /// The object's own: a mapping that changes has no hash of its content.
-    fn __hash__(slf: &Bound<'_, Self>) -> isize {
-        slf.as_ptr() as isize >> 4
-    }
-
     /// The value of a key, or `default` if there is no such key.
     #[pyo3(signature = (key, default=None))]
     fn get<'py>(

@@ -72,6 +72,9 @@ def test_kv_is_a_mutable_mapping_with_every_method_of_one(ram):
     assert kv.setdefault(b"b", b"other") == b"2" and kv.setdefault(b"d", b"4") == b"4"
     assert kv.popitem() == (b"b", b"2")
     assert list(kv.values()) == [b"3", b"4"]
+    for mapping in [kv, model]:
+        with pytest.raises(TypeError, match="unhashable"):
+            hash(mapping)
     kv.clear()
     assert kv == {} and not kv
     with pytest.raises(KeyError):

@@ -49,31 +49,31 @@ def check(*arguments, **options):
 
 def test_the_stubs_and_the_module_agree(tmp_path):
     allowed = ["--allowlist", str(Path(__file__).parent / "stubtest.txt"), "--ignore-unused-allowlist"]
-    told = check("mypy.stubtest", "byway", *allowed, cwd=tmp_path)
-    assert told.returncode == 0, told.stdout + told.stderr
+    result = check("mypy.stubtest", "byway", *allowed, cwd=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_the_package_is_typed_throughout(tmp_path):
-    told = check("mypy", "--strict", "-p", "byway", cwd=tmp_path)
-    assert told.returncode == 0, told.stdout + told.stderr
+    result = check("mypy", "--strict", "-p", "byway", cwd=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_a_program_is_checked_against_them(tmp_path):
     (tmp_path / "right.py").write_text(PROGRAM)
     (tmp_path / "wrong.py").write_text(WRONG)
-    told = check("mypy", "--strict", "right.py", cwd=tmp_path)
-    assert told.returncode == 0, told.stdout + told.stderr
-    told = check("mypy", "--strict", "wrong.py", cwd=tmp_path)
-    wrong_lines = {int(line.split(":")[1]) for line in told.stdout.splitlines() if ": error:" in line}
-    assert wrong_lines == {5, 6, 7, 8}, told.stdout + told.stderr
+    result = check("mypy", "--strict", "right.py", cwd=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    result = check("mypy", "--strict", "wrong.py", cwd=tmp_path)
+    wrong_lines = {int(line.split(":")[1]) for line in result.stdout.splitlines() if ": error:" in line}
+    assert wrong_lines == {5, 6, 7, 8}, result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
 def test_every_program_in_a_document_is_typed_right(version, tmp_path):
     for n, program in enumerate(PROGRAMS):
         (tmp_path / f"program_{n}.py").write_text(program.values[0])
-    told = check("mypy", "--python-version", version, ".", cwd=tmp_path)
-    assert told.returncode == 0, told.stdout + told.stderr
+    result = check("mypy", "--python-version", version, ".", cwd=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 ARRAYS = """
@@ -102,8 +102,8 @@ with byway.open("ram:64M") as device:
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
 def test_whatever_holds_bytes_is_typed_right(version, tmp_path):
     (tmp_path / "arrays.py").write_text(ARRAYS)
-    told = check("mypy", "--strict", "--python-version", version, "arrays.py", cwd=tmp_path)
-    assert told.returncode == 0, told.stdout + told.stderr
+    result = check("mypy", "--strict", "--python-version", version, "arrays.py", cwd=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_every_name_of_the_package_is_there():

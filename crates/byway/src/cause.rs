@@ -51,7 +51,7 @@ impl SystemCause {
             FileError::ReadOnly { path } => Self::new(Errno::ROFS, path),
             FileError::Denied { path, .. } => Self::new(Errno::ACCESS, path),
             FileError::DiskFull { path, .. } => Self::new(Errno::NOSPC, path),
-            FileError::Io { path, source, .. } => {
+            FileError::Io { path, source, .. } | FileError::NameNotSynced { path, source } => {
                 Self { errno: source.raw_os_error()?, path: Some(path.clone()) }
             }
             _ => return None,
@@ -83,6 +83,8 @@ mod tests {
         crate::create(&image, &CreateOptions::new(64 << 20)).unwrap();
         let exists = crate::create(&image, &CreateOptions::new(64 << 20)).unwrap_err();
         assert_eq!(cause(&exists), SystemCause::new(Errno::EXIST, &image));
+        let copied = crate::snapshot(&image, &image).unwrap_err();
+        assert_eq!((copied.kind(), cause(&copied)), (exists.kind(), cause(&exists)));
         let blocks = crate::open(dir.path().join("none").to_str().unwrap()).unwrap_err();
         assert_eq!(cause(&blocks).errno, Errno::NOENT.raw_os_error());
     }

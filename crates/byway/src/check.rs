@@ -6,7 +6,7 @@ use byway_core::Result;
 use byway_flash::{Finding, Flash, Hit, NamespaceKind, NamespaceRecord, Remedy, RunOptions, Watch};
 use byway_kv::{KvEngine, KvError, KvOptions, Repaired};
 
-use crate::open::{check_memory, from_flash};
+use crate::open::{MemoryUser, check_memory, from_flash};
 use crate::path::of_existing_image;
 
 /// What a check or a repair found.
@@ -66,7 +66,7 @@ pub fn repair(path: impl AsRef<Path>, watch: Watch<'_>) -> Result<Checked> {
 fn examine(path: &Path, repair: bool, watch: Watch<'_>) -> Result<Checked> {
     let path = of_existing_image(path)?;
     // One namespace is open at a time.
-    check_memory(&KvOptions::default(), 1)?;
+    check_memory(&KvOptions::default(), 1, MemoryUser::WithoutOptions)?;
     let (mut flash, findings) =
         Flash::open_to_check(&path, repair, RunOptions::default()).map_err(from_flash)?;
     let mut checked = Checked { findings, ..Checked::default() };

@@ -103,13 +103,13 @@ impl OpenImage {
 ///
 /// # Errors
 /// A sentence: there is none, or it is another user's.
-pub(crate) fn connect(image: &Path, purpose: Purpose, patience: Duration) -> Result<UnixStream, String> {
+pub(crate) fn connect(image: &Path, purpose: Purpose, timeout: Duration) -> Result<UnixStream, String> {
     let found = image.metadata().map_err(|error| error.to_string())?;
     let name = purpose.name_of((found.dev(), found.ino()));
     let (mut looked, mut refused) = (Vec::new(), Vec::new());
     for uid in trusted(&found) {
         for folder in folders_of(uid) {
-            match connect_in(&folder, &name, uid, patience) {
+            match connect_in(&folder, &name, uid, timeout) {
                 Ok(Some(stream)) => return Ok(stream),
                 Ok(None) => looked.push(folder.display().to_string()),
                 Err(why) => refused.push(why),
@@ -207,7 +207,7 @@ fn check_folder(folder: &Path, found: &Metadata, uid: u32) -> Result<(), String>
 }
 
 /// Connects to a user's socket; `None` where there is none.
-fn connect_in(folder: &Path, name: &str, uid: u32, patience: Duration) -> Result<Option<UnixStream>, String> {
+fn connect_in(folder: &Path, name: &str, uid: u32, timeout: Duration) -> Result<Option<UnixStream>, String> {
     let socket = folder.join(name);
     let (Some(found), Some(named)) = (look(folder)?, look(&socket)?) else { return Ok(None) };
     check_folder(folder, &found, uid)?;
@@ -215,7 +215,7 @@ fn connect_in(folder: &Path, name: &str, uid: u32, patience: Duration) -> Result
     if !named.file_type().is_socket() {
         return Err(format!("{shown} is no socket"));
     }
-    let stream = match handover::connect(&socket, patience) {
+    let stream = match handover::connect(&socket, timeout) {
         Ok(stream) => stream,
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
             return Err(format!("the process that listened at {shown} has ended"));

@@ -12,7 +12,7 @@ use byway_flash::{
 use byway_kv::KvOptions;
 use byway_link::Profile;
 
-use crate::open::{check_memory, from_flash, from_subsystem};
+use crate::open::{MemoryUser, check_memory, from_flash, from_subsystem};
 use crate::path::of_new_image;
 use crate::uri::{invalid, parse_size};
 
@@ -120,7 +120,8 @@ pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<()> {
     };
     // Before there is an image.
     let engines = options.namespaces.iter().filter(|namespace| namespace.kind == NamespaceKind::Kv).count();
-    check_memory(&empty_engine(), engines as u64).map_err(|error| error.doing(doing.clone()))?;
+    check_memory(&empty_engine(), engines as u64, MemoryUser::WithoutOptions)
+        .map_err(|error| error.doing(doing.clone()))?;
     make(media, options, true, RunOptions::default())
         .and_then(|mut flash| flash.close().map_err(from_flash))
         .map_err(|error| error.doing(doing))

@@ -5,7 +5,7 @@
 //! begin at the first `?` that a `name=` follows, the name of a known option, or nothing: `x?y.img` is a path, and
 //! `x?y=1.img` is written `embedded:x%3Fy=1.img`.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -15,8 +15,10 @@ use byway_core::Result;
 use crate::any::{Address, BLOCK_OPTIONS, BlockPlace, BlockUri, PciePlace, TCP_OPTIONS};
 use crate::uri::{OPTIONS, Place, Uri, invalid};
 
-/// Schemes of URIs that name no image.
-const OTHER_SCHEMES: [&str; 8] = ["ram", "null", "blocks", "nil", "file", "tcp", "vfio-user", "pci"];
+/// Schemes of URIs in which a path follows.
+const PATH_SCHEMES: [&str; 3] = ["embedded", "file", "vfio-user"];
+/// Schemes of URIs without a path.
+const OTHER_SCHEMES: [&str; 6] = ["ram", "null", "blocks", "nil", "tcp", "pci"];
 
 /// The path of a URI, and its options where it has any.
 pub(crate) fn split_options(text: &str) -> (&str, Option<&str>) {
@@ -97,6 +99,14 @@ pub fn of_image(path: impl AsRef<Path>) -> String {
     format!("embedded:{}", encode(path.as_ref()))
 }
 
+/// The URI of an image that is given as a plain path, perhaps with options: `disk.img?ns=2`. The path is taken as it is, so a
+/// `%` in it is a percent sign.
+#[must_use]
+pub fn of_image_text(text: &str) -> String {
+    let (path, options) = split_options(text);
+    with_options(&of_image(path), options.unwrap_or_default())
+}
+
 /// The URI of a file or block device: its path, which begins with `/` or `.` then, or `file:PATH` where that could be misread.
 #[must_use]
 pub fn of_file(path: impl AsRef<Path>) -> String {
@@ -112,9 +122,7 @@ pub fn of_file(path: impl AsRef<Path>) -> String {
 #[must_use]
 pub fn path_of(uri: &str) -> Option<PathBuf> {
     match uri.parse().ok()? {
-        Address::Blocks(BlockUri { place: BlockPlace::Path(path) | BlockPlace::File(path), .. }) => {
-            Some(path)
-        }
+        Address::Blocks(uri) => file_in(uri),
         Address::Embedded(uri) => match uri.place {
             Place::Image(path) => Some(path),
             _ => None,
@@ -123,6 +131,22 @@ pub fn path_of(uri: &str) -> Option<PathBuf> {
             PciePlace::VfioUser(path) => Some(path),
             PciePlace::Pci(_) => None,
         },
+        _ => None,
+    }
+}
+
+/// The path of the file or block device whose bytes are the blocks of a URI; `None` where it is an image's device, or no file.
+#[must_use]
+pub fn file_of(uri: &str) -> Option<PathBuf> {
+    match uri.parse().ok()? {
+        Address::Blocks(uri) => file_in(uri),
+        _ => None,
+    }
+}
+
+fn file_in(uri: BlockUri) -> Option<PathBuf> {
+    match uri.place {
+        BlockPlace::Path(path) | BlockPlace::File(path) => Some(path),
         _ => None,
     }
 }
@@ -155,7 +179,7 @@ pub fn with_options(uri: &str, more: &str) -> String {
 /// # Errors
 /// URIs of what is no image, and options.
 pub(crate) fn of_existing_image(path: &Path) -> Result<PathBuf> {
-    let Some((scheme, rest)) = scheme_of(path) else { return Ok(path.to_owned()) };
+    let Some((scheme, rest)) = path.to_str().and_then(scheme_of) else { return Ok(path.to_owned()) };
     let text = path.display();
     if scheme != "embedded" {
         let said =
@@ -177,10 +201,10 @@ pub(crate) fn of_existing_image(path: &Path) -> Result<PathBuf> {
 /// As [`of_existing_image`], and a path that would mean something else in a URI, with the URI that is right.
 pub(crate) fn of_new_image(path: &Path) -> Result<PathBuf> {
     let image = of_existing_image(path)?;
-    if scheme_of(path).is_some() {
+    let text = path.to_str();
+    if text.and_then(scheme_of).is_some() {
         return Ok(image);
     }
-    let text = OsStr::to_str(path.as_os_str());
     let reopened = text.map(|text| format!("embedded:{text}").parse::<Uri>());
     match reopened {
         Some(Ok(uri)) if uri.place == Place::Image(image.clone()) => Ok(image),
@@ -195,10 +219,17 @@ pub(crate) fn of_new_image(path: &Path) -> Result<PathBuf> {
     }
 }
 
-/// A scheme that a path begins with, and what follows it.
-fn scheme_of(path: &Path) -> Option<(&str, &str)> {
-    let (scheme, rest) = path.to_str()?.split_once(':')?;
-    (scheme == "embedded" || OTHER_SCHEMES.contains(&scheme)).then_some((scheme, rest))
+/// The scheme of a URI, and what follows its colon; `None` for a plain path.
+#[must_use]
+pub fn scheme_of(uri: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = uri.split_once(':')?;
+    let is_known = has_path(scheme) || OTHER_SCHEMES.contains(&scheme);
+    is_known.then_some((scheme, rest))
+}
+
+/// Whether a path follows a scheme.
+pub(crate) fn has_path(scheme: &str) -> bool {
+    PATH_SCHEMES.contains(&scheme)
 }
 
 #[cfg(test)]
@@ -242,7 +273,7 @@ mod tests {
         assert!(refusal("embedded:z.img?depth=4").contains("options mean nothing"));
         assert!(refusal("embedded:").contains("path follows"));
         assert!(refusal("").contains("is empty"));
-        for other in OTHER_SCHEMES {
+        for other in OTHER_SCHEMES.into_iter().chain(["file", "vfio-user"]) {
             let said = refusal(&format!("{other}:64M"));
             assert!(said.contains(&format!("a file of that name is ./{other}:64M")), "{said}");
         }
@@ -257,6 +288,30 @@ mod tests {
             assert!(said.ends_with(&uri), "{said}");
             assert_eq!(place(&uri), Place::Image(path.into()));
         }
+    }
+
+    #[test]
+    fn plain_path_of_an_image_is_taken_as_it_is_and_keeps_its_options() {
+        for (text, wanted) in [
+            ("a%41.img", "embedded:a%2541.img"),
+            ("a%41.img?ns=2", "embedded:a%2541.img?ns=2"),
+            ("x?y.img?ns=2", "embedded:x%3Fy.img?ns=2"),
+            ("disk.img", "embedded:disk.img"),
+        ] {
+            assert_eq!(of_image_text(text), wanted);
+            let path = text.trim_end_matches("?ns=2");
+            assert_eq!(place(wanted), Place::Image(path.into()));
+        }
+    }
+
+    #[test]
+    fn file_of_a_uri_is_one_whose_bytes_are_its_blocks() {
+        assert_eq!(file_of("./a?direct=1"), Some("./a".into()));
+        assert_eq!(file_of("file:a%41"), Some("aA".into()));
+        for other in ["embedded:a", "ram:64M", "blocks:1M", "vfio-user:a"] {
+            assert_eq!(file_of(other), None, "{other}");
+        }
+        assert_eq!(path_of("embedded:a"), Some("a".into()));
     }
 
     #[test]

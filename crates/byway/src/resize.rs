@@ -18,7 +18,9 @@ use crate::path::of_existing_image;
 /// # Errors
 /// An image that is in use, that has several names (hard links), or whose owner this user cannot give to another file;
 /// namespaces that do not fit, data beyond the end of one that shall be smaller, what the file system says, and
-/// [`ErrorKind::Cancelled`](byway_core::ErrorKind::Cancelled) where `watch` ended it. The image is as it was.
+/// [`ErrorKind::Cancelled`](byway_core::ErrorKind::Cancelled) where `watch` ended it. The image is as it was, with one
+/// exception, whose error says so: the new image has the name, but syncing the folder failed, so after a power loss the name
+/// may lead to the old one.
 pub fn resize(
     path: impl AsRef<Path>,
     size_bytes: u64,

@@ -132,7 +132,7 @@ fn into_file(
 }
 
 fn exists(out: &Path) -> Error {
-    Error::host(ErrorKind::InvalidArgument, FileError::Exists { path: out.into() }.to_string())
+    from_file(FileError::Exists { path: out.into() })
 }
 
 fn closed_meanwhile() -> Error {

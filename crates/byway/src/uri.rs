@@ -16,7 +16,9 @@ use byway_link::{ClockMode, Method};
 use byway_local::RunBy;
 
 use crate::path::{decode, split_options};
-pub use crate::path::{has_options, of_file, of_image, path_of, with_options};
+pub use crate::path::{
+    file_of, has_options, of_file, of_image, of_image_text, path_of, scheme_of, with_options,
+};
 
 /// Where a device is, and how it is to be opened.
 #[derive(Debug, Clone, PartialEq)]

@@ -14,13 +14,22 @@ pub fn parse(text: &str) -> Result<String, String> {
     Err(format!("there is no option {text}; to pass it as data, put -- before it"))
 }
 
-/// Whether the caller says that a text is data.
+/// Whether the caller says that a text is data: every argument that is this text comes after `--`, or the text is joined to
+/// its option. The parser does not say which argument a text is, so one before `--` counts for all.
 fn is_set_apart(text: &str, args: impl Iterator<Item = impl AsRef<OsStr>>) -> bool {
     let joined = format!("={text}");
-    args.into_iter().any(|arg| {
+    let mut is_joined = false;
+    for arg in args {
         let arg = arg.as_ref();
-        arg == "--" || arg.to_str().is_some_and(|arg| arg.ends_with(&joined))
-    })
+        if arg == "--" {
+            return true;
+        }
+        if arg == text {
+            return false;
+        }
+        is_joined |= arg.to_str().is_some_and(|arg| arg.ends_with(&joined));
+    }
+    is_joined
 }
 
 #[cfg(test)]
@@ -39,5 +48,7 @@ mod tests {
         assert!(is_set_apart("--x", ["kv", "put", "img", "k", "--", "--x"].iter()));
         assert!(is_set_apart("--x", ["kv", "list", "img", "--prefix=--x"].iter()));
         assert!(!is_set_apart("--x", ["kv", "put", "img", "k", "--x"].iter()));
+        assert!(!is_set_apart("--x", ["kv", "put", "img", "--x", "--", "v"].iter()));
+        assert!(is_set_apart("--x", ["kv", "put", "img", "--", "--x", "v"].iter()));
     }
 }

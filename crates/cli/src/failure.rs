@@ -1,7 +1,7 @@
 //! How a command that did not succeed ends: what it says, and its exit code.
 
 use std::borrow::Cow;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -60,7 +60,7 @@ pub fn end(error: &anyhow::Error) -> ExitCode {
     if error.downcast_ref::<Silent>().is_some() {
         return ExitCode::from(NO);
     }
-    tell!("byway: {}", sentence(error));
+    note!("byway: {}", sentence(error));
     if error.downcast_ref::<Interrupted>().is_some() {
         return ExitCode::from(INTERRUPTED);
     }
@@ -81,13 +81,13 @@ fn is_no(error: &anyhow::Error) -> bool {
 /// Says what is wrong with the arguments, or the help that was asked for, and gives the exit code.
 pub fn end_of_usage(error: &clap::Error) -> ExitCode {
     let plain = error.render().to_string();
-    match visible::lines(&plain) {
+    // Without anyone to read it there is nothing to be done: the exit code says the rest.
+    let _ = match visible::lines(&plain) {
         // Colours and all, as the parser has it.
-        Cow::Borrowed(_) => {
-            let _ = error.print();
-        }
-        Cow::Owned(shown) => eprint!("{shown}"),
-    }
+        Cow::Borrowed(_) => error.print(),
+        Cow::Owned(shown) if error.use_stderr() => io::stderr().write_all(shown.as_bytes()),
+        Cow::Owned(shown) => io::stdout().write_all(shown.as_bytes()),
+    };
     u8::try_from(error.exit_code()).map_or(ExitCode::from(ERROR), ExitCode::from)
 }
 

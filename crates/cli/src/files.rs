@@ -6,9 +6,8 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use anyhow::{Context, Error, Result, ensure};
+use byway_sys::text::{SETTINGS_MAX_BYTES, read_at_most};
 use rustix::fs::OFlags;
-
-use crate::size;
 
 /// Opens a file to read it; `-` is standard input.
 ///
@@ -23,9 +22,6 @@ pub fn open(path: &Path) -> Result<Box<dyn Read>> {
     ensure!(!is_directory, "{} is a directory; expected is a file", path.display());
     Ok(Box::new(file))
 }
-
-/// Longest file of settings: configurations, rules, secrets and keys.
-const SETTINGS_MAX_BYTES: u64 = 1 << 20;
 
 /// Longest file of data for one command, which is in memory whole.
 pub const DATA_MAX_BYTES: u64 = 1 << 30;
@@ -61,12 +57,8 @@ pub fn read_regular(path: &Path) -> Result<Vec<u8>> {
     read_most(&mut file, path, SETTINGS_MAX_BYTES)
 }
 
-fn read_most(from: &mut dyn Read, path: &Path, most: u64) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    from.take(most + 1).read_to_end(&mut bytes).with_context(|| format!("read {}", path.display()))?;
-    let shown = path.display();
-    ensure!(bytes.len() as u64 <= most, "{shown} is longer than {}, which is the most", size::human(most));
-    Ok(bytes)
+fn read_most(from: &mut dyn Read, path: &Path, most_bytes: u64) -> Result<Vec<u8>> {
+    read_at_most(from, most_bytes).with_context(|| format!("read {}", path.display()))
 }
 
 /// Has the words of each line of a file taken; empty lines and those that begin with `#` say nothing.

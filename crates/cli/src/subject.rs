@@ -79,7 +79,7 @@ impl Subject {
             uuid: Some(uuid),
             ..CreateOptions::new(IMAGE_NAMESPACE_BYTES * (namespaces as u64 + 1))
         };
-        Ok(byway::create(path, &options)?)
+        Ok(byway::create(byway::uri::of_image(path), &options)?)
     }
 
     /// Opens a namespace of an image.

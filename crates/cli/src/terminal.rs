@@ -87,7 +87,7 @@ impl Interrupt {
     /// When the system refuses a signal handler or a thread.
     pub fn ends_at_once(&self, left: &'static str) -> io::Result<()> {
         on_signal(move || {
-            tell!("byway: {}", Interrupted(left.into()));
+            note!("byway: {}", Interrupted(left.into()));
             std::process::exit(INTERRUPTED.into());
         })
     }
@@ -97,7 +97,7 @@ impl Interrupt {
     /// # Errors
     /// As [`ends_at_once`](Self::ends_at_once).
     pub fn has_to_wait(&self, why: &'static str) -> io::Result<()> {
-        on_signal(move || tell!("byway: {why}; a second Ctrl-C ends the program all the same"))
+        on_signal(move || note!("byway: {why}; a second Ctrl-C ends the program all the same"))
     }
 }
 

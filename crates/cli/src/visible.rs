@@ -11,9 +11,9 @@ macro_rules! put {
     ($out:expr, $($words:tt)*) => { $crate::visible::write($out, format_args!($($words)*)) };
 }
 
-/// Says a sentence on standard error, as `eprintln!` does.
-macro_rules! tell {
-    ($($words:tt)*) => { $crate::visible::tell(format_args!($($words)*)) };
+/// Writes a sentence to standard error, as `eprintln!` does.
+macro_rules! note {
+    ($($words:tt)*) => { $crate::visible::note(format_args!($($words)*)) };
 }
 
 /// Writes words, in which ends of lines and tabs stay.
@@ -24,8 +24,8 @@ pub fn write(out: &mut (impl Write + ?Sized), words: fmt::Arguments<'_>) -> io::
     out.write_all(lines(&words.to_string()).as_bytes())
 }
 
-/// Says a sentence on standard error, on one line. There is nothing to be done where standard error takes nothing.
-pub fn tell(words: fmt::Arguments<'_>) {
+/// Writes a sentence to standard error, on one line. Errors of that are ignored: there is no other place for them.
+pub fn note(words: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{}", line(&words.to_string()));
 }
 

@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use common::server::Server;
-use common::{Image, json_lines, refused, said};
+use common::{Image, byway, json_lines, refused, said};
 
 const NQN: &str = "nqn.2026-01.org.example:shallow";
 
@@ -83,7 +83,12 @@ fn shallow_queue_caps_defaults_and_refuses_an_exact_depth() {
         let uri = format!("tcp://{}/{NQN}", relay(target, mqes));
         for uri in [uri.clone(), format!("{uri}?depth=500")] {
             said(&["nvm", "verify", &uri, "--length", "1M"]);
-            said(&["dd", &file, &uri]);
+            let copied = byway().args(["dd", &file, &uri, "--json"]).assert().success().get_output().clone();
+            assert_eq!(json_lines(&String::from_utf8(copied.stdout).unwrap()).len(), 1);
+            let noted = String::from_utf8(copied.stderr).unwrap();
+            let lowered =
+                format!("byway: --depth is {mqes}, not the default 16: a queue of {uri} holds no more\n");
+            assert_eq!(noted, if mqes < 16 { lowered } else { String::new() });
             said(&["perf", &uri, "--rw", "randread", "--count", "20"]);
             said(&["kv", "put", &uri, "key", "value"]);
             assert_eq!(said(&["kv", "get", &uri, "key"]), "value");

@@ -77,6 +77,17 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
     },
+    /// A new file has the name of the one that it replaces, but its folder could not be synced.
+    #[error(
+        "{} is replaced by the new file, which may not survive a power loss: syncing its folder failed: {source}",
+        path.display()
+    )]
+    NameNotSynced {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
     /// This user may not do that, whether or not the file is there.
     #[error("{} may not be {done} by this user", path.display())]
     Denied {

@@ -17,6 +17,7 @@ pub mod served;
 pub mod skips;
 pub mod subject;
 pub mod trouble;
+pub mod users;
 pub mod waiting;
 
 /// A module of tests for one backend: its name, and what opens it over a [`scratch::Scratch`].

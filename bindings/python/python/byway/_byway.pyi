@@ -1,7 +1,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, TypeVar, final, overload
+from typing import Any, ClassVar, Literal, TypeVar, final, overload
 
 from ._mapping import Items, Keys, Values
 from ._types import ReadableBuffer, WriteableBuffer
@@ -276,7 +276,7 @@ class Kv(MutableMapping[bytes, bytes]):
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
     def __eq__(self, other: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]
     @overload
     def get(self, key: ReadableBuffer, default: None = None) -> bytes | None: ...
     @overload

@@ -35,8 +35,8 @@ class Error(Exception):
         self.filename = filename
 
     def __reduce__(self) -> tuple[type[Error], tuple[object, ...]]:
-        told = (self.args[0], self.origin, self.status, self.retry, self.errno, self.filename)
-        return (type(self), told)
+        arguments = (self.args[0], self.origin, self.status, self.retry, self.errno, self.filename)
+        return (type(self), arguments)
 
     def __str__(self) -> str:
         return str(self.args[0])

@@ -12,6 +12,7 @@ use byway::{
     BackendQueue, Command, CreateOptions, Error, ErrorKind, FileEvents, Key, Kv, KvCommand, NamespaceKind,
     NewNamespace, Nsid, Payload, RawData, StoreOptions,
 };
+use byway_conformance::users::{NOBODY, as_user};
 
 /// The errno of a disk without room, on Linux.
 const ENOSPC: i32 = 28;
@@ -66,15 +67,10 @@ impl FileEvents for Disk {
 
 /// Does something as a user who owns nothing; who is no superuser stays who they are.
 fn as_nobody<T: Send>(what: impl FnOnce() -> T + Send) -> T {
-    let nobody = rustix::process::Uid::from_raw(65_534);
-    let act = || {
-        if rustix::process::geteuid().is_root() {
-            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
-        }
-        what()
-    };
-    // The user is the thread's, and ends with it.
-    std::thread::scope(|scope| scope.spawn(act).join().unwrap())
+    match rustix::process::geteuid().is_root() {
+        true => as_user(NOBODY, what),
+        false => what(),
+    }
 }
 
 #[test]

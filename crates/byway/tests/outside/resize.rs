@@ -1,12 +1,18 @@
 //! Images of another size: everything is there, by its names; what does not fit is refused and nothing changes.
 
+use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use byway::embedded::Device;
 use byway::{CreateOptions, ErrorKind, MediaNamespaceKind, NewNamespace, Nsid};
+use byway_sys::{FolderEvents, NamePoint, NameStep, watching};
+
+/// The error number of a failed disk.
+const EIO: i32 = 5;
 
 fn open(path: &Path) -> Device {
     byway::embedded::open(&format!("embedded:{}", path.display())).unwrap()
@@ -14,6 +20,33 @@ fn open(path: &Path) -> Device {
 
 fn resize(path: &Path, size_bytes: u64, sizes: &[(u32, u64)]) -> byway::Result<()> {
     byway::resize(path, size_bytes, sizes, &mut |_, _| ControlFlow::Continue(()))
+}
+
+/// A folder that can be synced no more once an image in it was replaced.
+struct UnsyncedFolder;
+
+impl FolderEvents for UnsyncedFolder {
+    fn before(&self, step: &NameStep<'_>) -> io::Result<()> {
+        match step {
+            NameStep::Sync { point: NamePoint::ReplacedName, .. } => Err(io::Error::from_raw_os_error(EIO)),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn resize_whose_folder_is_not_synced_says_that_the_new_image_has_the_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    byway::create(&path, &CreateOptions::new(32 << 20)).unwrap();
+    let before = path.metadata().unwrap().ino();
+    let refused = watching(Rc::new(UnsyncedFolder), || resize(&path, 48 << 20, &[])).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::System);
+    let message = refused.to_string();
+    assert!(message.contains("may not survive a power loss: syncing its folder failed"), "{message}");
+    assert_eq!(byway::SystemCause::of(&refused).unwrap().errno, EIO);
+    assert_ne!(path.metadata().unwrap().ino(), before, "the new image has the name");
+    assert!(byway::check(&path, &mut |_, _, _| {}).unwrap().is_clean());
 }
 
 fn nsid(n: u32) -> Nsid {

@@ -13,8 +13,9 @@ use std::time::Duration;
 use byway::serve::requests::{HostSecrets, Request, ask};
 use byway::serve::{ServeOptions, Served, TcpOptions, serve};
 use byway::{CreateOptions, create};
+use byway_conformance::skips::skip;
+use byway_conformance::users::as_user;
 use byway_sys::handover;
-use rustix::process::{Gid, Uid};
 
 /// Users that this machine need not know. Tests run beside each other, each with its own.
 const OWNERS: [u32; 2] = [61_001, 61_002];
@@ -26,23 +27,6 @@ const SECRET: &str = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n
 /// Rounds of each test, here and with `BYWAY_TEST_ROUNDS`.
 fn rounds() -> u32 {
     std::env::var("BYWAY_TEST_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(3)
-}
-
-/// Does something in a thread of another user.
-fn as_user<R: Send + 'static>(uid: u32, work: impl FnOnce() -> R + Send + 'static) -> R {
-    let thread = std::thread::spawn(move || {
-        become_user(uid);
-        work()
-    });
-    thread.join().unwrap()
-}
-
-/// Makes this thread another user's, and no other thread.
-fn become_user(uid: u32) {
-    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(uid));
-    rustix::thread::set_thread_groups(&[]).unwrap();
-    rustix::thread::set_thread_res_gid(gid, gid, gid).unwrap();
-    rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
 }
 
 /// A thread that listens at sockets as another user, and says what `byway` processes say.
@@ -135,9 +119,8 @@ fn allow_with_secret(image: &Path) -> byway::Result<()> {
 
 fn may_be_other_users(test: &str) -> bool {
     let is_root = rustix::process::geteuid().is_root();
-    if let Some(path) = std::env::var_os("BYWAY_SKIPS").filter(|_| !is_root) {
-        let mut skips = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
-        skips.write_all(format!("{test}: other users take root\n").as_bytes()).unwrap();
+    if !is_root {
+        skip(test, "other users take root");
     }
     is_root
 }

@@ -56,7 +56,7 @@ fn plan(args: &KvBench) -> Result<Plan> {
     engines.retain(|engine| {
         let there = engine.is_there();
         if !there {
-            tell!("byway: the library of {} is not there: its rows are left out", engine.name());
+            note!("byway: the library of {} is not there: its rows are left out", engine.name());
         }
         there
     });

@@ -34,6 +34,10 @@ pub fn run(args: &Dd, out: &mut impl Write, interrupt: &Interrupt) -> Result<()>
         "standard output cannot be read back: --verify means nothing here"
     );
     let plan = Plan::of(&asked(args))?;
+    // Standard error holds JSON alone where the result goes there.
+    if let Some(why) = plan.lowered.as_deref().filter(|_| !(is_to_output && args.json)) {
+        note!("byway: {why}");
+    }
     let progress = Progress::bytes("copy", plan.total.or(args.count));
     let begun = Instant::now();
     let copied = copy::copy(plan, interrupt, &progress)?;

@@ -35,14 +35,14 @@ struct Found {
 pub fn run(args: &Discover, out: &mut impl Write) -> Result<()> {
     let found = byway::discover(&args.address)?;
     for skipped in &found.skipped {
-        tell!("an entry is left out: {skipped}");
+        note!("an entry is left out: {skipped}");
     }
     let entries: Vec<Found> = found.entries.iter().map(Found::from).collect();
     if args.json {
         return Ok(print_json(out, &entries)?);
     }
     if entries.is_empty() {
-        tell!("{} knows of no subsystem", args.address);
+        note!("{} knows of no subsystem", args.address);
         return Ok(());
     }
     let mut table = Table::new(&["kind", "transport", "address", "service", "security", "subsystem"]);

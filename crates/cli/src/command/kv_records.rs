@@ -311,7 +311,7 @@ impl Export<'_> {
         // The keys first: taking them and reading values use one queue.
         let keys = kv.listable_keys(|unlisted| {
             exported.unlisted_stretches += 1;
-            tell!("byway: {unlisted}");
+            note!("byway: {unlisted}");
         })?;
         for key in keys {
             self.interrupt.check()?;
@@ -319,7 +319,7 @@ impl Export<'_> {
             match kv.get(key) {
                 Err(error) if error.kind() == ErrorKind::Media => {
                     exported.unread_keys += 1;
-                    tell!("byway: {error}");
+                    note!("byway: {error}");
                 }
                 got => {
                     let value = got?.with_context(|| format!("key {} vanished", key.escape_ascii()))?;

@@ -60,7 +60,7 @@ fn print(listed: &[Listed], json: bool, out: &mut impl Write) -> Result<()> {
         return Ok(print_json(out, &listed)?);
     }
     if listed.is_empty() {
-        tell!("the kernel tells of no block device and no NVMe controller");
+        note!("the kernel tells of no block device and no NVMe controller");
         return Ok(());
     }
     let mut table = Table::new(&["uri", "backend", "ns", "kind", "size", "used", "block", "model"]);

@@ -327,8 +327,8 @@ fn list_hosts(of: &AskedOfOne, out: &mut impl Write) -> Result<()> {
         return Ok(print_json(out, &subsystem.hosts)?);
     }
     match subsystem.hosts {
-        None => tell!("every host may connect to {}", subsystem.nqn),
-        Some(hosts) if hosts.is_empty() => tell!("no host may connect to {}", subsystem.nqn),
+        None => note!("every host may connect to {}", subsystem.nqn),
+        Some(hosts) if hosts.is_empty() => note!("no host may connect to {}", subsystem.nqn),
         Some(hosts) => hosts.iter().try_for_each(|host| put!(out, "{host}\n"))?,
     }
     Ok(())
@@ -370,7 +370,7 @@ fn list_paths(of: &AskedOfOne, out: &mut impl Write) -> Result<()> {
         return Ok(print_json(out, &rows)?);
     }
     if rows.is_empty() {
-        tell!("hosts are told of no states: the server has one port, and began without --ana");
+        note!("hosts are told of no states: the server has one port, and began without --ana");
     }
     let mut table = Table::new(&["port", "nsid", "state"]);
     rows.into_iter().for_each(|row| {

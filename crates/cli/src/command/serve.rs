@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail};
 use byway::ControlSocket;
 use byway::serve::{
     Exported, HostKeys, ServeOptions, Served, TcpDigests, TcpOptions, Told, export, serve, serve_all,
@@ -66,7 +66,7 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
     print_done(out, args.json, &listening(args, &served, &unreachable))?;
     out.flush()?;
     if !args.json {
-        unreachable.iter().for_each(|why| tell!("byway: no control socket: {why}"));
+        unreachable.iter().for_each(|why| note!("byway: no control socket: {why}"));
     }
     served.run(|told| tell(told, args.json, out))?;
     print_done(out, args.json, &Event::Closed { device })?;
@@ -364,7 +364,7 @@ fn tell(told: Told, json: bool, out: &mut impl Write) {
     let _ = match json {
         true => print_json(out, &event).and_then(|()| out.flush()),
         false => {
-            tell!("byway: {event}");
+            note!("byway: {event}");
             Ok(())
         }
     };
@@ -372,11 +372,28 @@ fn tell(told: Told, json: bool, out: &mut impl Write) {
 
 /// A path alone means an image.
 fn uri_of(device: &str) -> Result<String> {
-    let begins = |schemes: &[&str]| schemes.iter().any(|scheme| device.starts_with(scheme));
-    ensure!(
-        !begins(&["blocks:", "nil:", "file:", "vfio-user:", "pci:", "tcp:"]),
-        "{device} has no controller that could be served: expected an image's path, embedded:PATH, ram:SIZE or null:SIZE; --ns exports it as a namespace"
-    );
-    let is_uri = begins(&["embedded:", "ram:", "null:"]);
-    Ok(if is_uri { device.to_owned() } else { format!("embedded:{device}") })
+    match byway::uri::scheme_of(device) {
+        None => Ok(byway::uri::of_image_text(device)),
+        Some(("embedded" | "ram" | "null", _)) => Ok(device.to_owned()),
+        Some(_) => bail!(
+            "{device} has no controller that could be served: expected an image's path, embedded:PATH, ram:SIZE or null:SIZE; --ns exports it as a namespace"
+        ),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uri_of_a_plain_path_leads_to_the_file_of_that_name() {
+        assert_eq!(uri_of("a%41.img?ns=2").unwrap(), "embedded:a%2541.img?ns=2");
+        for uri in ["embedded:a%41.img", "ram:64M?depth=4", "null:64M"] {
+            assert_eq!(uri_of(uri).unwrap(), uri);
+        }
+        for other in ["nil:1M", "blocks:1M", "file:a", "tcp://a/nqn", "vfio-user:a", "pci:0000:01:00.0"] {
+            assert!(uri_of(other).unwrap_err().to_string().contains("no controller"), "{other}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use ::byway::embedded::Device;
+use ::byway::uri::{of_image, with_options};
 use ::byway::{
     BackendQueue, Buffer, Command, CreateOptions, Finished, Kv, KvCommand, Outcome, Payload, SmallBytes,
     StoreOptions,
@@ -36,11 +37,11 @@ pub fn open(folder: &Path, opening: &Opening) -> Result<Box<dyn Store>> {
     if !image.exists() {
         let record_bytes = u64::from(opening.record_bytes) + RECORD_ROOM_BYTES;
         let size_bytes = SPARE_BYTES + 2 * opening.keys * record_bytes;
-        byway::create(&image, &CreateOptions::new(size_bytes))?;
+        byway::create(of_image(&image), &CreateOptions::new(size_bytes))?;
     }
     let (options, guarantee) = (&opening.options, opening.guarantee.name());
-    let device =
-        byway::embedded::open(&format!("{}?flush={guarantee}&{options}", byway::uri::of_image(image)))?;
+    let uri = with_options(&of_image(image), &format!("flush={guarantee}&{options}"));
+    let device = byway::embedded::open(&uri)?;
     Ok(Box::new(Embedded { device, value_bytes: (opening.value_bytes as usize).max(VALUE_BUFFER_BYTES) }))
 }
 

@@ -80,7 +80,7 @@ impl<'a> Shared<'a> {
 /// # Errors
 /// What either side says, with the byte where it was; a difference, where what was written is read back.
 pub fn copy(plan: Plan, interrupt: &Interrupt, progress: &Progress) -> Result<Copied> {
-    let Plan { how, from, mut to, total } = plan;
+    let Plan { how, from, mut to, total, .. } = plan;
     let shared = Shared::new(interrupt, progress);
     let sums = how.sums(total);
     let ended = match (from, &mut to) {

@@ -4,12 +4,13 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
+use byway::uri::file_of;
 use byway::{
-    Address, Backend, BackendQueue, BlockPlace, BlockUri, Buffer, Device, NamespaceKind, Nsid, NvmCommand,
-    Outcome, Queue, QueueOptions,
+    Address, Backend, BackendQueue, Buffer, Device, NamespaceKind, Nsid, NvmCommand, Outcome, Queue,
+    QueueOptions,
 };
 
 use super::LOOK_EVERY;
@@ -49,16 +50,6 @@ pub struct Blocks {
     calls: Option<Queue>,
 }
 
-/// The file that a URI names, if it names one.
-pub fn path_of(uri: &str) -> Option<PathBuf> {
-    match uri.parse() {
-        Ok(Address::Blocks(BlockUri { place: BlockPlace::Path(path) | BlockPlace::File(path), .. })) => {
-            Some(path)
-        }
-        _ => None,
-    }
-}
-
 impl Blocks {
     /// The blocks of an open device that a URI named.
     ///
@@ -71,7 +62,7 @@ impl Blocks {
         };
         let (nsid, lba_bytes) = (namespace.nsid, u64::from(lba_bytes));
         let blocks_bytes = blocks * lba_bytes;
-        let file = path_of(uri).filter(|path| path.is_file());
+        let file = file_of(uri).filter(|path| path.is_file());
         let file = file.map(|path| File::options().read(true).write(is_written).open(path)).transpose();
         let file = file.with_context(|| format!("open {uri}"))?;
         let file_bytes =
@@ -199,7 +190,7 @@ impl Blocks {
 /// # Errors
 /// Where they are.
 pub fn differ(from: &str, to: &str) -> Result<()> {
-    let real = |uri: &str| path_of(uri)?.canonicalize().ok();
+    let real = |uri: &str| file_of(uri)?.canonicalize().ok();
     let is_same = real(from).is_some_and(|from| real(to) == Some(from));
     ensure!(!is_same, "{from} and {to} are one place: it would be written over while it is read");
     Ok(())
@@ -218,7 +209,7 @@ pub fn open_from(uri: &str, skip: u64) -> Result<Place> {
         ensure!(skipped == skip, "{}", short(skipped));
         return Ok(Place::From(Box::new(from)));
     }
-    if let Some(path) = path_of(uri).filter(|path| is_small(path)) {
+    if let Some(path) = file_of(uri).filter(|path| is_small(path)) {
         let mut from = File::open(path).with_context(|| format!("open {uri}"))?;
         let len = from.metadata()?.len();
         ensure!(skip <= len, "{}", short(len));
@@ -244,7 +235,7 @@ pub fn open_to(uri: &str, seek: u64, total: Option<u64>) -> Result<Place> {
         ensure!(seek == 0, "standard output has no place to --seek");
         return Ok(Place::To(Box::new(io::stdout().lock())));
     }
-    let Some(path) = path_of(uri).filter(|path| !path.exists() || path.is_file()) else {
+    let Some(path) = file_of(uri).filter(|path| !path.exists() || path.is_file()) else {
         return Ok(Place::Blocks(Box::new(Blocks::new(uri, byway::open(uri)?, seek, true)?)));
     };
     match total.map(|total| seek.saturating_add(total)) {
@@ -266,7 +257,9 @@ pub fn open_to(uri: &str, seek: u64, total: Option<u64>) -> Result<Place> {
 fn open_file(uri: &str, path: &Path, seek: u64, end: u64) -> Result<Place> {
     let doing = || format!("open {uri}");
     let mut grown_from = None;
-    if !uri.contains("create=") {
+    let is_made_by_open =
+        matches!(uri.parse(), Ok(Address::Blocks(blocks)) if blocks.options.create_bytes.is_some());
+    if !is_made_by_open {
         refuse_image(uri, path)?;
         let file = File::options().write(true).create(true).truncate(false).open(path);
         let file = file.map_err(|cause| files::refused("open", path, cause))?;

@@ -72,6 +72,8 @@ pub struct Plan {
     pub to: Place,
     /// Bytes, where that is known beforehand.
     pub total: Option<u64>,
+    /// Why fewer commands than the default are in flight at once, if they are.
+    pub lowered: Option<String>,
 }
 
 impl Plan {
@@ -95,7 +97,8 @@ impl Plan {
         if let Place::Blocks(to) = &to {
             check_target(asked, to, total)?;
         }
-        Ok(Self { how, from, to, total })
+        let lowered = lowered(asked, &how, [&from, &to]);
+        Ok(Self { how, from, to, total, lowered })
     }
 }
 
@@ -152,6 +155,21 @@ fn depth_of(asked: &Asked, sides: &[&Blocks]) -> Result<u32> {
         ensure!(depth <= most, "--depth of {depth} is over the {most} that a queue of {} holds", side.uri());
     }
     Ok(depth)
+}
+
+/// Says which side's queue made the default depth less.
+fn lowered(asked: &Asked, how: &How, sides: [&Place; 2]) -> Option<String> {
+    if asked.depth.is_some() || how.depth >= DEPTH.commands() {
+        return None;
+    }
+    let is_limit = |side: &&Blocks| side.device().capabilities().limits.depth_max() == how.depth;
+    let side = sides.into_iter().filter_map(blocks_of).find(is_limit)?;
+    Some(format!(
+        "--depth is {}, not the default {}: a queue of {} holds no more",
+        how.depth,
+        DEPTH.commands(),
+        side.uri()
+    ))
 }
 
 fn blocks_of(place: &Place) -> Option<&Blocks> {

@@ -93,8 +93,9 @@ impl<'a> Run<'a> {
             over_provisioning_percent: plan.over_provisioning_percent,
             ..CreateOptions::new(plan.size_bytes)
         };
-        byway::create(image, &options)?;
-        let uri = format!("{}?flash=off&ledger=off&gc={}", byway::uri::of_image(image), plan.gc);
+        let uri = byway::uri::of_image(image);
+        byway::create(&uri, &options)?;
+        let uri = byway::uri::with_options(&uri, &format!("flash=off&ledger=off&gc={}", plan.gc));
         let device = byway::embedded::open(&uri)?;
         let filled_bytes = plan.size_bytes / 100 * u64::from(plan.fill_percent);
         let (target, writes) = match plan.kind {

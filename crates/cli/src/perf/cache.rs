@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
-use byway::uri::Place;
+use byway::uri::{Place, with_options};
 use byway::{Address, Backend, BlockPlace, Device};
 use rustix::fs::{Advice, fadvise};
 
@@ -85,8 +85,7 @@ pub fn direct(uri: &str) -> Result<String> {
         Address::Blocks(blocks) => {
             let is_file = matches!(blocks.place, BlockPlace::Path(_) | BlockPlace::File(_));
             ensure!(is_file, "--direct opens a file or block device with O_DIRECT, and {uri} is none");
-            let and = if uri.contains('?') { '&' } else { '?' };
-            Ok(if blocks.options.direct { uri.to_owned() } else { format!("{uri}{and}direct=1") })
+            Ok(if blocks.options.direct { uri.to_owned() } else { with_options(uri, "direct=1") })
         }
         Address::Embedded(_) => {
             bail!(
@@ -108,6 +107,7 @@ mod tests {
     fn direct_is_an_option_of_files_alone() {
         assert_eq!(direct("/dev/sda").unwrap(), "/dev/sda?direct=1");
         assert_eq!(direct("/dev/sda?backend=psync").unwrap(), "/dev/sda?backend=psync&direct=1");
+        assert_eq!(direct("./x?y").unwrap(), "./x?y?direct=1");
         assert_eq!(direct("file:a?direct=1").unwrap(), "file:a?direct=1");
         for uri in [
             "embedded:a.img",

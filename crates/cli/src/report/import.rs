@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use byway::Method;
+use byway::uri::{of_image, with_options};
 
 use super::measured::{COSMOS, ImportPoint};
 use crate::experiment::{self, Run, Setting};
@@ -56,7 +57,7 @@ fn remove_earlier(image: &Path) -> Result<()> {
     if image.symlink_metadata().is_err() {
         return Ok(());
     }
-    let opened = byway::embedded::open(&format!("embedded:{}?readonly=1", image.display()));
+    let opened = byway::embedded::open(&with_options(&of_image(image), "readonly=1"));
     let is_ours = opened.is_ok_and(|device| device.identity().serial == SERIAL);
     ensure!(
         is_ours,

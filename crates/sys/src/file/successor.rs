@@ -59,14 +59,17 @@ impl Successor {
     /// that waits for the lock of the old file finds it replaced, and one that opens the new file waits.
     ///
     /// # Errors
-    /// [`FileError::Replaced`], and what the system says.
+    /// [`FileError::Replaced`], and what the system says: the old file has the name then. [`FileError::NameNotSynced`]: the new
+    /// file has it, and perhaps no longer after a power loss.
     pub fn replace(&mut self) -> Result<(), FileError> {
         let path = &self.path;
         let doing = |source| refusal(path, "replacing", source);
         if !is_at(&self.old, path).map_err(doing)? {
             return Err(FileError::Replaced { path: path.clone() });
         }
-        self.unnamed.replace().and_then(|()| sync_name(path, NamePoint::ReplacedName)).map_err(doing)
+        self.unnamed.replace().map_err(doing)?;
+        let synced = sync_name(path, NamePoint::ReplacedName);
+        synced.map_err(|source| FileError::NameNotSynced { path: path.clone(), source })
     }
 }
 

@@ -12,7 +12,7 @@ use super::reply::{Part, Reply};
 use super::request::Request;
 use super::{CLIENT_TIMEOUT, SERVER_TIMEOUT};
 use crate::control_folder::{self, Purpose};
-use crate::path::{decode, encode, of_file, split_options, with_options};
+use crate::path::{decode, encode, has_path, of_file, scheme_of, split_options, with_options};
 
 /// Asks the server that takes requests at the socket `server`, or that serves the image `server`.
 ///
@@ -40,14 +40,12 @@ pub fn ask(server: &Path, request: &Request) -> Result<Reply> {
 /// A URI as a server reads it that is in another folder: a path that is not absolute is one of `folder`.
 #[must_use]
 pub fn absolute(uri: &str, folder: &Path) -> String {
-    const OF_PATHS: [&str; 3] = ["file:", "embedded:", "vfio-user:"];
-    const OTHERS: [&str; 6] = ["ram:", "null:", "blocks:", "nil:", "pci:", "tcp:"];
-    if OTHERS.iter().any(|scheme| uri.starts_with(scheme)) {
-        return uri.to_owned();
-    }
     let (place, options) = split_options(uri);
-    let whole = match OF_PATHS.into_iter().find_map(|scheme| Some((scheme, place.strip_prefix(scheme)?))) {
-        Some((scheme, path)) => format!("{scheme}{}", encode(&folder.join(decode(path)))),
+    let whole = match scheme_of(place) {
+        Some((scheme, path)) if has_path(scheme) => {
+            format!("{scheme}:{}", encode(&folder.join(decode(path))))
+        }
+        Some(_) => return uri.to_owned(),
         None => of_file(folder.join(place)),
     };
     with_options(&whole, options.unwrap_or_default())

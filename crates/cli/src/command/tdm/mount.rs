@@ -43,7 +43,7 @@ pub fn run(args: &TdmMount, out: &mut impl Write) -> Result<()> {
     })?;
     if let Some(why) = mounted.unserved() {
         let cause = why.source().map_or_else(String::new, |cause| format!(": {cause}"));
-        tell!("byway: {why}{cause}: files are the kernel's alone until one serves (`byway tdm serve`)");
+        note!("byway: {why}{cause}: files are the kernel's alone until one serves (`byway tdm serve`)");
     }
     let begun =
         Begun { event: "mounted", folder: &args.folder, at: mounted.at(), serves: is_served(&mounted) };
@@ -71,7 +71,7 @@ fn until_ended(mounted: &Mounted, reported: &Receiver<Event>) -> Result<()> {
 
 fn leave(mounted: &Mounted) -> Result<(), MountError> {
     if mounted.leave()? == Departure::Busy {
-        tell!(
+        note!(
             "byway: {} is in use: it has no name any more, and ends when the last file is closed; Ctrl-C again ends it at once",
             mounted.at().display()
         );

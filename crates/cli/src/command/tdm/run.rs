@@ -22,10 +22,10 @@ pub fn run(args: &TdmRun) -> Result<()> {
     let socket = args.socket.path();
     let path = program::find(name).unwrap_or_else(|| PathBuf::from(name));
     match program::unserved(&path, &library) {
-        Some(why) => tell!("byway: {why}: it runs unserved; only a mount can serve such a program"),
+        Some(why) => note!("byway: {why}: it runs unserved; only a mount can serve such a program"),
         None => {
             if let Err(error) = ask::connect(&socket) {
-                tell!(
+                note!(
                     "byway: {error:#}: {} runs unserved until it is started again when one does",
                     path.display()
                 );

@@ -19,6 +19,11 @@ impl FileId {
         Self { device: found.dev(), inode: found.ino() }
     }
 
+    /// The file that these are the attributes of, as statat(2) gives them.
+    pub(crate) fn of_stat(found: &rustix::fs::Stat) -> Self {
+        Self { device: found.st_dev, inode: found.st_ino }
+    }
+
     /// What has that name: a symbolic link is not followed.
     ///
     /// # Errors

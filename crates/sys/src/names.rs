@@ -3,11 +3,13 @@
 //! After a loss of power a file that was just made may have no name, one that was renamed its old one, and one whose name is on
 //! the disk no content. So each name is given by these functions, and each sync has a name itself: the [`NamePoint`]s.
 
+use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, RenameFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::events::of_folder;
@@ -57,28 +59,72 @@ pub enum NameStep<'a> {
     },
 }
 
-/// Gives the file that `from` opens the name `to`, which nothing may have. It may keep the name it had.
-///
-/// # Errors
-/// `AlreadyExists`, and what the system says.
-pub fn link(from: &Path, to: &Path) -> io::Result<()> {
-    told(NameStep::Link { from, to }, || {
-        match rustix::fs::linkat(CWD, from, CWD, to, AtFlags::SYMLINK_FOLLOW) {
-            // File systems without hard links.
-            Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => {
-                Ok(rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
+/// A folder that stays the same one while it is open, whatever its path leads to meanwhile: a user who may rename a folder
+/// above it cannot turn a step on a name to another folder.
+#[derive(Debug)]
+pub(crate) struct Folder(OwnedFd);
+
+impl Folder {
+    /// Opens the folder in which `path` is a name.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self(rustix::fs::openat(CWD, folder_of(path), flags, Mode::empty())?))
+    }
+
+    /// Gives the file that `from` opens the last name of `to`, which nothing may have. It may keep the name it had.
+    /// `AlreadyExists` where something has it.
+    pub fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        told(NameStep::Link { from, to }, || {
+            match rustix::fs::linkat(CWD, from, &self.0, name_of(to)?, AtFlags::SYMLINK_FOLLOW) {
+                // File systems without hard links.
+                Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => {
+                    let replaced = RenameFlags::NOREPLACE;
+                    Ok(rustix::fs::renameat_with(CWD, from, &self.0, name_of(to)?, replaced)?)
+                }
+                linked => Ok(linked?),
             }
-            linked => Ok(linked?),
+        })
+    }
+
+    /// Gives the file with the last name of `from` that of `to`, in place of the file that has it.
+    pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        told(NameStep::Rename { from, to }, || {
+            Ok(rustix::fs::renameat(&self.0, name_of(from)?, &self.0, name_of(to)?)?)
+        })
+    }
+
+    /// Whether the last name of `path` is this open file's here, and not that of another file or of a symbolic link.
+    pub fn has(&self, file: &File, path: &Path) -> io::Result<bool> {
+        match rustix::fs::statat(&self.0, name_of(path)?, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => Ok(FileId::of_stat(&found) == FileId::of(&file.metadata()?)),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
         }
-    })
+    }
+
+    /// Opens a new file of mode 0600 under the last name of `path`, which nothing may have.
+    pub fn make(&self, path: &Path) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(&self.0, name_of(path)?, flags, Mode::RUSR | Mode::WUSR)?))
+    }
+
+    /// Opens a new file of mode 0600 without a name.
+    pub fn make_unnamed(&self) -> Result<File, Errno> {
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.0, c".", flags, Mode::RUSR | Mode::WUSR).map(File::from)
+    }
+
+    /// Removes the last name of `path` if it is still this open file's.
+    pub fn remove_if_of(&self, file: &File, path: &Path) -> io::Result<()> {
+        match self.has(file, path)? {
+            true => Ok(rustix::fs::unlinkat(&self.0, name_of(path)?, AtFlags::empty())?),
+            false => Ok(()),
+        }
+    }
 }
 
-/// Gives a file another name.
-///
-/// # Errors
-/// What the system says.
-pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    told(NameStep::Rename { from, to }, || std::fs::rename(from, to))
+fn name_of(path: &Path) -> io::Result<&OsStr> {
+    path.file_name().ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
 /// Waits until the name of a file is on its disk.

@@ -10,10 +10,9 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::names::{folder_of, is_at, link, remove_if_at, rename};
+use crate::names::{Folder, folder_of, is_at};
 use crate::owner::OwnerProcess;
 
 /// Temporary names that are tried before the folder counts as one that takes no new file.
@@ -24,6 +23,8 @@ const NAMES_TRIED: u32 = 16;
 pub struct UnnamedFile {
     owner: OwnerProcess,
     file: File,
+    /// The folder in which it gets its names.
+    folder: Folder,
     /// The name that it will get.
     to: PathBuf,
     /// The name that it has meanwhile, where it needs one.
@@ -36,10 +37,10 @@ impl UnnamedFile {
     /// # Errors
     /// The system's answer.
     pub fn new(to: &Path) -> io::Result<Self> {
-        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
-        match rustix::fs::openat(CWD, folder_of(to), flags, Mode::RUSR | Mode::WUSR) {
+        let folder = Folder::of(to)?;
+        match folder.make_unnamed() {
             Ok(file) => {
-                let made = Self::made(File::from(file), to, None);
+                let made = Self::made(file, folder, to, None);
                 // It gets its name by way of /proc.
                 if is_at(&made.file, &made.path())? { Ok(made) } else { Self::with_temporary_name(to) }
             }
@@ -52,15 +53,13 @@ impl UnnamedFile {
     }
 
     fn with_temporary_name(to: &Path) -> io::Result<Self> {
-        let (file, temporary) = first_free(to, |name| {
-            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            Ok(File::from(rustix::fs::open(name, flags, Mode::RUSR | Mode::WUSR)?))
-        })?;
-        Ok(Self::made(file, to, Some(temporary)))
+        let folder = Folder::of(to)?;
+        let (file, temporary) = first_free(to, |name| folder.make(name))?;
+        Ok(Self::made(file, folder, to, Some(temporary)))
     }
 
-    fn made(file: File, to: &Path, temporary: Option<PathBuf>) -> Self {
-        Self { owner: OwnerProcess::current(), file, to: to.into(), temporary }
+    fn made(file: File, folder: Folder, to: &Path, temporary: Option<PathBuf>) -> Self {
+        Self { owner: OwnerProcess::current(), file, folder, to: to.into(), temporary }
     }
 
     /// Refuses a forked child: the file's names are its parent's to give and to remove.
@@ -92,9 +91,17 @@ impl UnnamedFile {
     /// the system's answer.
     pub fn link(mut self) -> io::Result<()> {
         self.check_owner()?;
-        link(&self.path(), &self.to)?;
+        self.folder.link(&self.path(), &self.to)?;
         self.remove_temporary_name();
         Ok(())
+    }
+
+    /// Whether `file` has, in the folder in which this one gets its names, the name that it will get.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn would_replace(&self, file: &File) -> io::Result<bool> {
+        self.folder.has(file, &self.to)
     }
 
     /// Gives it its name in one step, in place of the file that has it. It stays under a temporary name where the process is
@@ -106,10 +113,10 @@ impl UnnamedFile {
         self.check_owner()?;
         if self.temporary.is_none() {
             let from = self.path();
-            let ((), temporary) = first_free(&self.to, |name| link(&from, name))?;
+            let ((), temporary) = first_free(&self.to, |name| self.folder.link(&from, name))?;
             self.temporary = Some(temporary);
         }
-        rename(&self.path(), &self.to)?;
+        self.folder.rename(&self.path(), &self.to)?;
         self.temporary = None;
         Ok(())
     }
@@ -117,7 +124,7 @@ impl UnnamedFile {
     fn remove_temporary_name(&mut self) {
         if let Some(temporary) = self.temporary.take() {
             // Nothing but the name is in the way, and what made this necessary is the better error.
-            let _ = remove_if_at(&self.file, &temporary);
+            let _ = self.folder.remove_if_of(&self.file, &temporary);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::ImageFile;
 use crate::events::of_file;
 use crate::file_error::{FileError, refusal};
-use crate::names::{NamePoint, is_at, sync_name};
+use crate::names::{NamePoint, sync_name};
 use crate::unnamed::UnnamedFile;
 
 /// A new file's claim to the name of an open image.
@@ -35,6 +35,10 @@ impl ImageFile {
         }
         let path = self.path.canonicalize().map_err(making)?;
         let unnamed = UnnamedFile::new(&path).map_err(making)?;
+        // A folder above may have been renamed since the image was opened: the new file is for this image's folder alone.
+        if !unnamed.would_replace(&self.file).map_err(making)? {
+            return Err(FileError::Replaced { path });
+        }
         self.give_access(unnamed.file())?;
         let events = of_file(&unnamed.path());
         let new = Self::new_locked(unnamed.file().try_clone().map_err(making)?, &self.path, events)?;
@@ -64,7 +68,7 @@ impl Successor {
     pub fn replace(&mut self) -> Result<(), FileError> {
         let path = &self.path;
         let doing = |source| refusal(path, "replacing", source);
-        if !is_at(&self.old, path).map_err(doing)? {
+        if !self.unnamed.would_replace(&self.old).map_err(doing)? {
             return Err(FileError::Replaced { path: path.clone() });
         }
         self.unnamed.replace().map_err(doing)?;
@@ -146,6 +150,25 @@ mod tests {
         std::fs::write(&path, "another's").unwrap();
         assert!(matches!(successor.replace(), Err(FileError::Replaced { .. })));
         assert_eq!(std::fs::read(&path).unwrap(), b"another's");
+    }
+
+    #[test]
+    fn successor_stays_in_the_folder_of_the_image_though_its_path_leads_elsewhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let (here, moved, other) =
+            (dir.path().join("here"), dir.path().join("moved"), dir.path().join("other"));
+        for folder in [&here, &other] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        std::fs::write(other.join("image"), "another's").unwrap();
+        let old = ImageFile::open(&image(&here)).unwrap();
+        let (new, mut successor) = old.successor().unwrap();
+        new.file().write_all(b"new").unwrap();
+        std::fs::rename(&here, &moved).unwrap();
+        symlink(&other, &here).unwrap();
+        successor.replace().unwrap();
+        assert_eq!(std::fs::read(moved.join("image")).unwrap(), b"new");
+        assert_eq!(std::fs::read(other.join("image")).unwrap(), b"another's");
     }
 
     #[test]

@@ -128,6 +128,31 @@ fn kv_deletes_on_a_full_host_disk_succeed_again_and_again() {
 }
 
 #[test]
+fn kv_put_that_finds_the_disk_full_first_uses_what_was_deleted() {
+    let Full { device, _folder, .. } = open("flush=process");
+    let most = fill(&mut device.kv(None).unwrap(), 0);
+    let full = open("flush=process");
+    let mut kv = full.device.kv(None).unwrap();
+    let stored = most - 10;
+    (0..stored).for_each(|n| kv.put(&n.to_be_bytes(), &VALUE).unwrap());
+    (0..stored).for_each(|n| kv.delete(&n.to_be_bytes()).unwrap());
+    let again = fill(&mut kv, stored) - stored;
+    assert!(again * 2 > stored, "{stored} values had room, {again} after they were deleted");
+}
+
+#[test]
+fn kv_deletes_between_failing_puts_make_room_in_the_end() {
+    let full = open("flush=process");
+    let mut kv = full.device.kv(None).unwrap();
+    let stored = fill(&mut kv, 0);
+    let put = (0..stored).find(|n| {
+        kv.delete(&n.to_be_bytes()).unwrap();
+        kv.put(&(stored + n).to_be_bytes(), &VALUE).is_ok()
+    });
+    assert!(put.is_some(), "{stored} values were deleted, and none found room");
+}
+
+#[test]
 fn trims_on_a_full_host_disk_succeed_and_make_room() {
     let full = open("flush=process");
     let mut nvm = full.device.nvm(None).unwrap();

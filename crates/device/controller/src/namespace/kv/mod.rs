@@ -28,8 +28,8 @@ pub use byway_kv::VALUE_MAX_BYTES;
 pub use command::{KvCommand, StoreIf, key};
 pub use store::BULK_MAX_BYTES;
 
-/// Bytes deleted since the last reclaim before a put on a full host disk reclaims again: a reclaim rewrites the whole
-/// index.
+/// Bytes deleted since the last reclaim from which on a put on a full host disk reclaims again: a reclaim rewrites the whole
+/// index, and where little was deleted it would use up the disk reserve that deletes need.
 const RECLAIMED_MIN_BYTES: u64 = 256 << 10;
 
 /// A namespace of key-value pairs.
@@ -38,8 +38,8 @@ pub struct KvNamespace {
     engine: KvEngine,
     configuration: KvConfiguration,
     windows: Windows,
-    /// Bytes in use after the last reclaim on a full host disk.
-    full_at_bytes: Option<u64>,
+    /// Most bytes in use since the last reclaim on a full host disk, or since the opening, as seen before each delete.
+    most_used_bytes: u64,
 }
 
 impl KvNamespace {
@@ -64,7 +64,7 @@ impl KvNamespace {
             record.owner_state[0] = HAS_ENGINE;
         }
         let windows = Windows::new(engine.window_count());
-        Ok(Self { record, engine, configuration: KvConfiguration::new(), windows, full_at_bytes: None })
+        Ok(Self { record, engine, configuration: KvConfiguration::new(), windows, most_used_bytes: 0 })
     }
 
     /// What the image keeps of it.
@@ -104,6 +104,7 @@ impl KvNamespace {
     pub fn format(&mut self, flash: &mut Flash) -> Result<(), CommandError> {
         flash.with_reserve(|flash| self.engine.format(flash, &mut 0))?;
         self.windows.release_all();
+        self.most_used_bytes = 0;
         Ok(())
     }
 
@@ -218,15 +219,20 @@ impl KvNamespace {
         if !is_disk_full(error) {
             return false;
         }
-        let used_bytes = self.engine.used_bytes();
-        let before = self.full_at_bytes.replace(used_bytes);
-        if before.is_none_or(|before| used_bytes.saturating_add(RECLAIMED_MIN_BYTES) > before) {
+        self.note_used();
+        if self.engine.used_bytes().saturating_add(RECLAIMED_MIN_BYTES) > self.most_used_bytes {
             return false;
         }
         let reclaimed = flash.with_reserve(|flash| self.engine.reclaim(flash, &mut 0)).is_ok();
-        self.full_at_bytes = Some(self.engine.used_bytes());
+        self.most_used_bytes = self.engine.used_bytes();
         flash.restore_reserve();
         reclaimed
+    }
+
+    /// Called before bytes are freed: deletes between two reclaims count together.
+    #[inline]
+    fn note_used(&mut self) {
+        self.most_used_bytes = self.most_used_bytes.max(self.engine.used_bytes());
     }
 
     /// Reads as much of a value as `into` takes; the length of all of it.
@@ -259,6 +265,7 @@ impl KvNamespace {
     /// # Errors
     /// Key Does Not Exist, where the host wants to be told; what the flash says.
     pub fn delete_at(&mut self, flash: &mut Flash, key: &Key, at_ps: &mut u64) -> Result<(), CommandError> {
+        self.note_used();
         let was_there = match self.engine.delete(flash, key, at_ps) {
             Err(error) if is_disk_full(&error) => {
                 flash.with_reserve(|flash| self.engine.delete(flash, key, at_ps))?

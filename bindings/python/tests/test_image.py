@@ -52,8 +52,9 @@ def test_a_copy_is_made_while_the_image_is_in_use(image, tmp_path):
         device.kv[b"42"] = b"newer"
     with byway.open(f"embedded:{copy}") as device:
         assert device.kv[b"42"] == b"new"
-    with pytest.raises(byway.InvalidArgumentError, match="exists already"):
+    with pytest.raises(FileExistsError, match="exists already") as raised:
         byway.snapshot(image, copy)
+    assert raised.value.filename == str(copy)
 
 
 def test_a_sanitized_device_is_empty(image):

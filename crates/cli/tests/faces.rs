@@ -59,8 +59,10 @@ fn data_that_begins_with_a_hyphen_is_stored_listed_and_deleted() {
     said(&["kv", "put", &uri, "--", "--key", "--value"]);
     assert_eq!(said(&["kv", "get", &uri, "--", "--key"]), "--value");
     said(&["kv", "delete", &uri, "-5"]);
-    let error = refused(2, &["kv", "put", &uri, "key", "--if-absnt"]);
-    assert!(error.contains("--if-absnt"), "{error}");
+    for args in [&["key", "--if-absnt"][..], &["--if-absnt", "--", "v"]] {
+        let error = refused(2, &[&["kv", "put", &uri][..], args].concat());
+        assert!(error.contains("no option --if-absnt"), "{error}");
+    }
     refused(1, &["kv", "get", &uri, "key"]);
 }
 
@@ -68,17 +70,44 @@ fn data_that_begins_with_a_hyphen_is_stored_listed_and_deleted() {
 fn create_with_a_uri_makes_the_image_that_the_uri_names() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path();
-    let (code, told) = at(folder, &["create", "embedded:z.img", "--size", "64M"]);
-    assert!(code == 0 && told.starts_with("embedded:z.img:"), "{told}");
+    let (code, text) = at(folder, &["create", "embedded:z.img", "--size", "64M"]);
+    assert!(code == 0 && text.starts_with("embedded:z.img:"), "{text}");
     assert!(folder.join("z.img").exists() && !folder.join("embedded:z.img").exists());
     for uri in ["ram:64M", "file:z2.img", "tcp://host/nqn", "nil:1M", "embedded:z2.img?depth=4"] {
-        let (code, told) = at(folder, &["create", uri, "--size", "64M"]);
-        assert!(code == 2 && told.contains(uri) && told.lines().count() == 1, "{told}");
+        let (code, text) = at(folder, &["create", uri, "--size", "64M"]);
+        assert!(code == 2 && text.contains(uri) && text.lines().count() == 1, "{text}");
     }
     assert_eq!(at(folder, &["check", "embedded:z.img"]).0, 0);
     assert_eq!(at(folder, &["snapshot", "embedded:z.img", "embedded:copy.img"]).0, 0);
     assert_eq!(at(folder, &["resize", "embedded:copy.img", "96M"]).0, 0);
     assert!(folder.join("copy.img").exists());
+}
+
+#[test]
+fn error_of_arguments_that_nothing_can_read_ends_with_its_exit_code() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let program = assert_cmd::cargo::cargo_bin("byway");
+    let ended = std::process::Command::new(program).arg("no\u{1b}[2Jcommand").stderr(full).status().unwrap();
+    assert_eq!(ended.code(), Some(2));
+}
+
+#[test]
+fn bench_makes_its_image_in_a_folder_whose_name_has_a_percent_sign() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("a%41");
+    std::fs::create_dir(&folder).unwrap();
+    let args = ["bench", "endurance", "--size", "48M", "--overwrites", "1", "--dir", "a%41", "--json"];
+    let (code, text) = at(dir.path(), &args);
+    assert!(code == 0 && !dir.path().join("aA").exists(), "{text}");
+}
+
+#[test]
+fn copy_into_a_file_whose_name_looks_like_an_option_makes_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("bytes"), vec![7; 1 << 20]).unwrap();
+    let (code, text) = at(dir.path(), &["dd", "./bytes", "./create=1.img"]);
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(std::fs::read(dir.path().join("create=1.img")).unwrap(), vec![7; 1 << 20]);
 }
 
 #[test]
@@ -90,8 +119,8 @@ fn image_whose_name_has_a_question_mark_is_made_and_opened_alike() {
     assert_eq!(at(folder, &["kv", "put", "embedded:x?y.img", "key", "value"]), (0, String::new()));
     assert_eq!(at(folder, &["kv", "get", "embedded:x%3Fy.img?depth=7", "key"]), (0, "value".to_owned()));
     assert_eq!(at(folder, &["check", "x?y.img"]).0, 0);
-    let (code, told) = at(folder, &["create", "x?y=1.img", "--size", "64M"]);
-    assert!(code == 2 && told.contains("embedded:x%3Fy=1.img"), "{told}");
+    let (code, text) = at(folder, &["create", "x?y=1.img", "--size", "64M"]);
+    assert!(code == 2 && text.contains("embedded:x%3Fy=1.img"), "{text}");
     assert_eq!(at(folder, &["create", "embedded:x%3Fy=1.img", "--size", "64M"]).0, 0);
     assert!(folder.join("x?y=1.img").exists());
     assert_eq!(at(folder, &["kv", "list", "embedded:x%3Fy=1.img"]), (0, String::new()));
@@ -104,11 +133,11 @@ fn size_is_read_alike_wherever_one_is_given() {
     for (index, size) in ["64M", "64m", "64MB", "64mib", "64MiB", "65536K", "0.0625G"].into_iter().enumerate()
     {
         let image = format!("{index}.img");
-        let (code, told) = at(folder, &["create", &image, "--size", size, "--ns", &format!("kv:{size}")]);
-        assert!(code == 0 && told.contains(" 64 MiB of profile"), "{told}");
+        let (code, text) = at(folder, &["create", &image, "--size", size, "--ns", &format!("kv:{size}")]);
+        assert!(code == 0 && text.contains(" 64 MiB of profile"), "{text}");
         for uri in [format!("ram:{size}"), format!("embedded:{image}?cache={size}&memtable={size}")] {
-            let (code, told) = at(folder, &["info", &uri]);
-            assert!(code == 0, "{told}");
+            let (code, text) = at(folder, &["info", &uri]);
+            assert!(code == 0, "{text}");
         }
     }
     for size in ["64X", "1.5", "64 M", "-64M", "64MM", ""] {
@@ -127,7 +156,7 @@ fn size_is_read_alike_wherever_one_is_given() {
         } else {
             "is no size: expected a number of bytes"
         };
-        refusals.retain(|(code, told)| *code != 2 || !told.contains(&format!("{size:?} {why}")));
+        refusals.retain(|(code, text)| *code != 2 || !text.contains(&format!("{size:?} {why}")));
         assert!(refusals.is_empty(), "{size}: {refusals:?}");
     }
 }
@@ -138,8 +167,8 @@ fn depth_over_the_limit_is_refused_with_the_same_limit_everywhere() {
     let file = image.file("blocks", &[0; 4096]);
     for device in [image.uri(""), "nil:1M".to_owned(), file.clone()] {
         let deepest = ["perf", &device, "--rw", "read", "--bs", "512", "--depth", "65535", "--count", "1"];
-        let (deepest, told) = (byway().args(deepest).output().unwrap(), &device);
-        assert!(deepest.status.success(), "{told}: {}", String::from_utf8_lossy(&deepest.stderr));
+        let deepest = byway().args(deepest).output().unwrap();
+        assert!(deepest.status.success(), "{device}: {}", String::from_utf8_lossy(&deepest.stderr));
         for depth in ["65536", "99999"] {
             let error = refused(2, &["perf", &device, "--rw", "read", "--depth", depth, "--count", "1"]);
             assert!(error.contains(depth) && error.contains(" 65535 "), "{device}: {error}");

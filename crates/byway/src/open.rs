@@ -191,7 +191,23 @@ fn make_in_memory(
     uuid: Option<[u8; 16]>,
     options: &Options,
 ) -> Result<Flash> {
+    check_media_memory(&media, size_bytes, options.prefault)?;
     make(media, &in_memory(size_bytes, uuid, options), options.flash_timing, run_options(options))
+}
+
+/// Bytes of a device in memory for which its tables have one byte at most.
+const BYTES_PER_TABLE_BYTE: u64 = 256 << 10;
+
+/// Checks that there is memory for the tables of a device in memory and, if it is taken at once, for its data.
+fn check_media_memory(media: &MediaKind, size_bytes: u64, prefault: bool) -> Result<()> {
+    let refused = |shortage| {
+        let said = format!("a device of {size_bytes} bytes in memory: {shortage}");
+        Error::host(ErrorKind::CapacityExceeded, said)
+    };
+    let tables_bytes = size_bytes / BYTES_PER_TABLE_BYTE;
+    let data_bytes = if prefault && matches!(media, MediaKind::Ram) { size_bytes } else { 0 };
+    check_machine(tables_bytes.saturating_add(data_bytes)).map_err(refused)?;
+    check_headroom(tables_bytes).map_err(refused)
 }
 
 fn start(subsystem: Subsystem, options: &Options, begun: Instant) -> Result<Device> {

@@ -473,8 +473,9 @@ fn memory_that_the_machine_does_not_have_is_refused() {
 fn sizes_beyond_any_memory_are_refused_in_a_sentence() {
     let image = Image::new(&["nvm"]);
     let uri = image.uri("");
-    let beyond: [&[&str]; 7] = [
+    let beyond: [&[&str]; 8] = [
         &["info", "ram:4000000T"],
+        &["info", "ram:900T?prefault=on"],
         &["info", "null:4000000T"],
         &["info", "blocks:4000000T"],
         &["info", "nil:8000000T?depth=99999"],

@@ -51,7 +51,7 @@ impl Cache {
 
     /// Note for readers of the figures, if any.
     pub fn note(&self, is_embedded: bool, was_invalidated: bool) -> Option<String> {
-        let before = if was_invalidated { ", which was dropped before" } else { "" };
+        let before = if was_invalidated { ", which the kernel was asked to drop before" } else { "" };
         match self {
             Self::Buffered(_) if is_embedded => {
                 Some(format!("through the page cache{before}: the image is a file of this host"))

@@ -11,6 +11,7 @@ use byway::{
     AdminCommand, Backend, BackendQueue, CopyRanges, Device, Error, ErrorKind, LbaRange, Nsid, Nvm,
     NvmCommand, Queue,
 };
+use byway_core::moves::BlockOptions;
 use serde::Serialize;
 use zerocopy::FromBytes;
 
@@ -236,8 +237,7 @@ fn copy_blocks(device: &Device, nsid: Nsid) -> Result<u64> {
     let (namespace, _) = NvmNamespace::read_from_prefix(page.as_slice())
         .ok()
         .context("the device's structure is too short")?;
-    let limits = [u64::from(namespace.mssrl), u64::from(namespace.mcl)];
-    Ok(limits.into_iter().filter(|most| *most > 0).fold(COPY_BLOCKS, u64::min))
+    Ok(BlockOptions::of(&namespace).one_range_blocks().map_or(COPY_BLOCKS, |most| most.min(COPY_BLOCKS)))
 }
 
 fn require(can: bool, device: &Device, command: &str) -> Result<()> {

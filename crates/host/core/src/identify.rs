@@ -207,13 +207,7 @@ pub fn layout(device: &impl Identifies, nsid: u32) -> Result<Layout> {
 fn layout_of(identified: &NvmNamespace) -> Layout {
     let format = format_in_use(identified);
     let metadata = if identified.flbas.extended() { u32::from(format.ms()) } else { 0 };
-    let options = BlockOptions {
-        zeroes_deallocate: identified.dlfeat & NvmNamespace::DLFEAT_ZEROES_DEALLOCATE != 0,
-        copy_ranges: u16::from(identified.msrc_z) + 1,
-        copy_range_blocks: identified.mssrl,
-        copy_blocks: identified.mcl,
-    };
-    Layout::Blocks { bytes: lba_bytes(format) + metadata, options }
+    Layout::Blocks { bytes: lba_bytes(format) + metadata, options: BlockOptions::of(identified) }
 }
 
 /// The command set that the namespace's descriptors tell; NVM if they tell none.

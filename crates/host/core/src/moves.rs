@@ -8,7 +8,7 @@ use byway_spec::Command as Entry;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::identify::IDENTIFY_BYTES;
 use byway_spec::kv::KvOpcode;
-use byway_spec::nvm::{CopyCdw12, CopyRange, DsmCdw10, DsmRange, NvmCdw12, NvmOpcode};
+use byway_spec::nvm::{CopyCdw12, CopyRange, DsmCdw10, DsmRange, NvmCdw12, NvmNamespace, NvmOpcode};
 
 use crate::capability::{NvmCommands, NvmLimits};
 use crate::command::{Command, CopyRanges, NvmCommand};
@@ -43,6 +43,26 @@ pub struct BlockOptions {
     pub copy_range_blocks: u16,
     /// Most blocks of a Copy (MCL), 0 for no limit.
     pub copy_blocks: u32,
+}
+
+impl BlockOptions {
+    /// What a namespace announces in its Identify structure.
+    #[must_use]
+    pub fn of(namespace: &NvmNamespace) -> Self {
+        Self {
+            zeroes_deallocate: namespace.dlfeat & NvmNamespace::DLFEAT_ZEROES_DEALLOCATE != 0,
+            copy_ranges: u16::from(namespace.msrc_z) + 1,
+            copy_range_blocks: namespace.mssrl,
+            copy_blocks: namespace.mcl,
+        }
+    }
+
+    /// Most blocks that a Copy of one range moves (MSSRL, MCL); `None` for no limit.
+    #[must_use]
+    pub fn one_range_blocks(&self) -> Option<u64> {
+        let limits = [u64::from(self.copy_range_blocks), u64::from(self.copy_blocks)];
+        limits.into_iter().filter(|most| *most > 0).min()
+    }
 }
 
 /// Bytes that an I/O command moves at most, in a namespace of this layout.
@@ -283,6 +303,17 @@ mod tests {
 
     fn blocks_of(bytes: u32) -> Layout {
         Layout::Blocks { bytes, options: BlockOptions::default() }
+    }
+
+    #[test]
+    fn copy_of_one_range_is_limited_by_the_smaller_of_both_fields() {
+        let most = |copy_range_blocks, copy_blocks| {
+            BlockOptions { copy_range_blocks, copy_blocks, ..BlockOptions::default() }.one_range_blocks()
+        };
+        assert_eq!(
+            (most(16, 24), most(0, 24), most(16, 0), most(0, 0)),
+            (Some(16), Some(24), Some(16), None)
+        );
     }
 
     #[test]

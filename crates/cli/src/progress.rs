@@ -92,7 +92,7 @@ impl Progress {
         Self::with(what, Form::Steps, State::of(total, total))
     }
 
-    /// A bar for work of several phases, which [`begin`](Self::begin) one by one: `total` steps in all, 0 where that is told
+    /// A bar for work of several phases, which [`begin`](Self::begin) one by one: `total` steps in all, 0 if that is set
     /// later.
     pub fn of_phases(what: &str, total: u64) -> Self {
         Self::with(what, Form::Steps, State::of(total, 0))

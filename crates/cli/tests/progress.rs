@@ -24,7 +24,7 @@ fn on_terminal(args: &[&str]) -> String {
         .unwrap();
     let (mut master, mut written) = (File::from(master), Vec::new());
     let mut part = [0; 4096];
-    // The terminal has an error to tell once nobody writes to it any more.
+    // Reading the terminal fails once its last writer has closed it.
     while let Ok(bytes @ 1..) = master.read(&mut part) {
         written.extend_from_slice(&part[..bytes]);
     }

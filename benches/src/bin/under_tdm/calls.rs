@@ -91,7 +91,7 @@ fn promote_if_requested(file: &File) -> Result<()> {
     sync(file)?;
     let session = Session::begin(&socket)?;
     let level_state = session.file_table().find(key).context("the file is not on the board")?.level_state();
-    ensure!(level_state.level == Level::Dax, "it is not at home: {reply:?}, {}", level_state.why);
+    ensure!(level_state.level == Level::Dax, "it is not DAX-resident: {reply:?}, {}", level_state.why);
     Ok(())
 }
 

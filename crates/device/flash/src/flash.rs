@@ -112,7 +112,7 @@ impl Flash {
 
     /// Refills the disk reserve; on a full disk, from blocks without live data.
     pub fn restore_reserve(&mut self) {
-        // What fails here is told when the room is needed.
+        // A failure here is reported when the space is needed.
         while !self.backing.has_spare() && self.ftl.free_disk_room(0).unwrap_or(false) {
             self.backing.spend_spare(false);
         }

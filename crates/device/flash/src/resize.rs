@@ -18,7 +18,7 @@ use crate::spare::PageKind;
 
 impl Flash {
     /// Copies the device into a new image with room for `size_bytes` in the empty file `into`. Namespaces keep numbers,
-    /// identifiers and content; `sizes` may give one of blocks another size. `watch` is told how many of how many entries
+    /// identifiers and content; `sizes` may give one of blocks another size. `watch` receives how many of how many entries
     /// are copied, and may end it. The new device is closed, and its file locked as long as the value is there.
     ///
     /// # Errors

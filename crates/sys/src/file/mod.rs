@@ -276,7 +276,7 @@ impl ImageFile {
         Ok(())
     }
 
-    /// Removes the file's name, if it is still this file's: after it was made in vain.
+    /// Removes the file's name, if it is still this file's: after making the image failed.
     pub fn remove_name(&self) {
         // What made this necessary is the better error.
         let _ = remove_if_at(&self.file, &self.path);

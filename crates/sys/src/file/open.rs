@@ -292,7 +292,7 @@ mod tests {
                 let path = path.clone();
                 std::thread::spawn(move || open(&path))
             };
-            // In vain for a while, or not begun: the lock is given up only once the file is replaced.
+            // The opener waits, or has not begun: the lock is released only after the file is replaced.
             std::thread::sleep(Duration::from_millis(5));
             let next = dir.path().join("next");
             std::fs::write(&next, "new").unwrap();

@@ -36,7 +36,7 @@ fn round(options: &str, number: u32) {
     });
     (10..20).for_each(|n| put(&mut kv, n));
     assert!(child.was_right());
-    // The lock is the parent's still: nobody else writes.
+    // The lock is the parent's still: no other process writes.
     assert_eq!(open(&uri).unwrap_err().kind(), ErrorKind::Busy);
     (20..30).for_each(|n| put(&mut kv, n));
     drop((kv, buffer));

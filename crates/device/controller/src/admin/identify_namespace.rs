@@ -249,7 +249,7 @@ fn nvm_data(namespace: &NvmNamespace, flash: &mut Flash) -> Result<Box<NvmData>,
 }
 
 /// A key-value namespace as CNS 00h has it. SPDK's host asks that of every namespace, and takes one of no capacity, or an
-/// error, for the end of the controller. Its size is told in blocks of 512 bytes; the descriptors of CNS 03h name its command
+/// error, for the end of the controller. Its size is given in blocks of 512 bytes; the descriptors of CNS 03h name its command
 /// set.
 fn kv_as_blocks(namespace: &KvNamespace, flash: &Flash) -> Box<NvmData> {
     const LBA_SHIFT: u8 = 9;

@@ -161,6 +161,8 @@ impl Progress {
     pub fn begin(&self, what: &str, steps: u64) {
         self.say(what);
         self.change(|state| state.begin(steps));
+        // A phase shorter than the interval between two frames is shown all the same.
+        self.bar.force_draw();
     }
 
     /// So many of so many steps of a named phase are done.

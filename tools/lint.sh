@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, lints, spelling and words: what a change is refused for before any test runs.
+# Formatting, lints, circles of modules, spelling and words: what a change is refused for before any test runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/need.sh
@@ -26,6 +26,7 @@ lint() {
 lint format cargo fmt --all --check
 lint clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
 lint words python3 tools/words.py
+lint circles python3 tools/circles.py
 lint promises python3 tools/promises.py
 if why=$(have_typos); then
     lint spelling "$TYPOS" --format brief

@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 
 # The command, the library for C, and the library that `byway tdm run` loads into programs.
 all:
-	cargo build --release -p byway-cli -p byway-c -p byway-tdm-preload
+	cargo build --release -p byway-cli -p byway-c -p byway-tdm-interpose
 
 # An image, the real Unicode records by every transfer method, the papers' workloads, report.html. Under 5 minutes.
 demo:

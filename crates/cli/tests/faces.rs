@@ -287,8 +287,16 @@ fn make_installs_and_uninstalls_what_the_products_need() {
         String::from_utf8(output.stdout).unwrap()
     };
     let (install, uninstall) = (asked("install"), asked("uninstall"));
-    for built in ["-p byway-cli", "-p byway-c", "-p byway-tdm-preload"] {
+    for built in ["-p byway-cli", "-p byway-c", "-p byway-tdm-interpose"] {
         assert!(install.contains(built), "{built} is not built:\n{install}");
+    }
+    for package in install.split("-p ").skip(1).filter_map(|rest| rest.split_whitespace().next()) {
+        let known = std::process::Command::new("cargo")
+            .current_dir(&root)
+            .args(["pkgid", "-q", package])
+            .output()
+            .unwrap();
+        assert!(known.status.success(), "{package}: {known:?}");
     }
     for file in [
         "bin/byway",

@@ -54,7 +54,7 @@ function name_of(code,   text) {
 	sub(/\(.*/, "", text); sub(/.*[ *]/, "", text)
 	return text
 }
-function tell(   name, file) {
+function flush_entry(   name, file) {
 	if (code == "" || doc == "") { code = doc = ""; return }
 	name = name_of(code)
 	file = folder "/" page_of(name) ".3"
@@ -73,14 +73,14 @@ heading {
 	print words($0) > (folder "/byway.3")
 	next
 }
-/^\/\*\*/ { tell(); documenting = 1; next }
+/^\/\*\*/ { flush_entry(); documenting = 1; next }
 documenting && /^ \*\// { documenting = 0; next }
 documenting { sub(/^ \* ?/, ""); doc = doc == "" ? $0 : doc "\n" $0; next }
-/^$/ { if (!within) tell(); next }
+/^$/ { if (!within) flush_entry(); next }
 /^#(if|end|incl)|^extern "C"|^}  \/\/|^#define BYWAY_VERSION/ { next }
 doc != "" { code = code == "" ? $0 : code "\n" $0; within = /\{/ || (within && !/^}/) }
 END {
-	tell()
+	flush_entry()
 	for (page in about) {
 		printf ".SH SEE ALSO\n.BR byway (3)" > (folder "/" page ".3")
 		for (other in about) if (other != "byway" && other != page) printf ",\n.BR %s (3)", other > (folder "/" page ".3")

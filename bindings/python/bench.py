@@ -13,8 +13,8 @@ def import_ms(module):
     """Milliseconds that a fresh interpreter takes to import it, as it says itself: the median of several."""
 
     def once():
-        told = subprocess.run([sys.executable, "-X", "importtime", "-c", f"import {module}"], capture_output=True, text=True)
-        lines = [line.split("|") for line in told.stderr.splitlines()]
+        timed = subprocess.run([sys.executable, "-X", "importtime", "-c", f"import {module}"], capture_output=True, text=True)
+        lines = [line.split("|") for line in timed.stderr.splitlines()]
         return next(int(total) / 1000 for _, total, name in lines if name.strip() == module)
 
     return statistics.median(once() for _ in range(STARTS))

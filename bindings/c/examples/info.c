@@ -1,4 +1,4 @@
-/* Opens a device and tells who it is: info URI [OPTIONS] */
+/* Opens a device and prints what it is: info URI [OPTIONS] */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -15,7 +15,7 @@ static int fail(const char *uri)
 	return 1;
 }
 
-static void tell_namespace(const byway_namespace *namespace)
+static void print_namespace(const byway_namespace *namespace)
 {
 	printf("namespace %" PRIu32 ": %" PRIu64 " bytes", namespace->nsid, namespace->size_bytes);
 	if (namespace->kind == BYWAY_KIND_NVM)
@@ -52,6 +52,6 @@ int main(int argc, char **argv)
 	if (count < 0)
 		return fail(uri);
 	for (int i = 0; i < count && i < 8; i++)
-		tell_namespace(&namespaces[i]);
+		print_namespace(&namespaces[i]);
 	return byway_close(device) < 0 ? fail(uri) : 0;
 }

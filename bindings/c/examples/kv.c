@@ -3,7 +3,7 @@
 
 #include "fail.h"
 
-static int tell(void *context, const void *key, size_t key_bytes)
+static int print_key(void *context, const void *key, size_t key_bytes)
 {
 	(void)context;
 	printf("  %.*s\n", (int)key_bytes, (const char *)key);
@@ -35,7 +35,7 @@ int main(int argc, char **argv)
 
 	check(byway_kv_delete(kv, "0042", 4), "delete");
 	printf("0042 %s\n", check(byway_kv_exists(kv, "0042", 4), "exists") ? "is there" : "is gone");
-	printf("%d keys\n", check(byway_kv_list(kv, NULL, 0, tell, NULL), "list"));
+	printf("%d keys\n", check(byway_kv_list(kv, NULL, 0, print_key, NULL), "list"));
 
 	byway_kv_close(kv);
 	check(byway_close(device), "close");

@@ -3,7 +3,7 @@
 
 #include "fail.h"
 
-static void tell(const byway_ledger_row *before, const byway_ledger_row *after)
+static void print_row(const byway_ledger_row *before, const byway_ledger_row *after)
 {
 	if (after->count != before->count)
 		printf("%-14s %6" PRIu64 " times, %8" PRIu64 " bytes\n", after->name, after->count - before->count,
@@ -31,7 +31,7 @@ int main(int argc, char **argv)
 	check(byway_device_get_ledger(device, &ended), "ledger");
 	int rows = check(byway_device_ledger_rows(device, after, 32), "rows");
 	for (int i = 0; i < rows && i < 32; i++)
-		tell(&before[i], &after[i]);
+		print_row(&before[i], &after[i]);
 	printf("a put of %zu bytes: %" PRIu64 " bytes of payload, %" PRIu64 " on the wire\n", sizeof(value),
 	       ended.payload_bytes - begun.payload_bytes, ended.wire_bytes - begun.wire_bytes);
 

@@ -4,10 +4,10 @@
 
 #include "fail.h"
 
-static int tell(void *context, const byway_found *found)
+static int print_device(void *context, const byway_found *found)
 {
 	static const char *const places[] = { "block", "partition", "generic", "controller", "pci function" };
-	/* A newer library may find kinds that this program was not told of. */
+	/* A newer library may find kinds that this program does not know. */
 	const char *place = found->place < sizeof(places) / sizeof(places[0]) ? places[found->place] : "other";
 	unsigned *count = context;
 
@@ -21,7 +21,7 @@ int main(void)
 {
 	unsigned count = 0;
 
-	check(byway_scan(tell, &count), "scan");
+	check(byway_scan(print_device, &count), "scan");
 	printf("%u devices\n", count);
 	return 0;
 }

@@ -62,7 +62,7 @@
 #define BYWAY_UNCOMPRESSED 8
 
 /**
- * What kind of failure it was, whoever failed. Functions return the negative of it.
+ * The kind of failure, whichever part failed. Functions return the negative of it.
  */
 typedef enum byway_error_kind {
         /**
@@ -106,7 +106,7 @@ typedef enum byway_error_kind {
          */
         BYWAY_ERROR_KIND_QUEUE_FULL = 9,
         /**
-         * Somebody else is using it.
+         * Another process or handle is using it.
          */
         BYWAY_ERROR_KIND_BUSY = 10,
         /**
@@ -160,7 +160,7 @@ typedef enum byway_origin {
          */
         BYWAY_ORIGIN_HOST = 0,
         /**
-         * The operating system; byway_error_errno() tells its error.
+         * The operating system; byway_error_errno() returns its error number.
          */
         BYWAY_ORIGIN_KERNEL = 1,
         /**
@@ -244,7 +244,7 @@ typedef enum byway_opcode {
          */
         BYWAY_OPCODE_WRITE_ZEROES = 4,
         /**
-         * Tells the device that blocks are no longer needed (Dataset Management, deallocate): `slba` and `blocks`, or `ranges`.
+         * Deallocates blocks that are no longer needed (Dataset Management): `slba` and `blocks`, or `ranges`.
          */
         BYWAY_OPCODE_TRIM = 5,
         /**
@@ -260,8 +260,8 @@ typedef enum byway_opcode {
          */
         BYWAY_OPCODE_COPY = 8,
         /**
-         * Compares blocks with the first half of the memory, and writes the second half in their place if they are that: as one,
-         * whoever else writes. Else it fails as BYWAY_OPCODE_COMPARE does and writes nothing. `compare_and_write` of
+         * Compares blocks with the first half of the memory and writes the second half in their place if they are equal,
+         * atomically against other writers. Else it fails as BYWAY_OPCODE_COMPARE does and writes nothing. `compare_and_write` of
          * byway_device_get_capabilities() says whether there is such a thing; a queue needs to be two deep.
          */
         BYWAY_OPCODE_COMPARE_AND_WRITE = 9,
@@ -399,8 +399,8 @@ typedef struct byway_nvm byway_nvm;
 typedef struct byway_queue byway_queue;
 
 /**
- * What a long call tells how far it is: `done` of `all`, which is 0 where that is not known; `what`, which lives until it
- * returns, is what it is at. Anything but 0 ends the call, where its own text says that it can be.
+ * Called by a long operation with its progress: `done` of `all`, which is 0 where that is not known; `what` names the step and
+ * lives until the callback returns. Anything but 0 ends the call, where its own text says that it can be.
  */
 typedef int (*byway_progress_callback)(void *context, const char *what, uint64_t done, uint64_t all);
 
@@ -477,7 +477,7 @@ typedef struct byway_capabilities {
          */
         uint8_t cancel;
         /**
-         * A queue has a descriptor that tells of completions.
+         * A queue has a descriptor that becomes readable when completions arrive.
          */
         uint8_t event;
         /**
@@ -705,7 +705,7 @@ typedef struct byway_device_info {
          */
         const char *subsystem;
         /**
-         * How many faster backends could not serve it: byway_device_passed_over() tells of each.
+         * How many faster backends could not serve it: byway_device_passed_over() names each.
          */
         uint32_t passed_over;
         /**
@@ -747,7 +747,7 @@ typedef struct byway_namespace {
          */
         uint64_t size_bytes;
         /**
-         * Bytes in use, where the device tells.
+         * Bytes in use, where the device reports them.
          */
         uint64_t used_bytes;
         /**
@@ -871,7 +871,7 @@ typedef struct byway_checked {
          */
         uint64_t namespaces;
         /**
-         * Keys in them, as far as their engines can tell.
+         * Keys in them, as far as their engines know.
          */
         uint64_t keys;
         /**
@@ -879,7 +879,7 @@ typedef struct byway_checked {
          */
         uint64_t live_bytes;
         /**
-         * Entries of block namespaces that a media error took earlier, and that nobody wrote since.
+         * Entries of block namespaces that a media error took earlier, and that no host wrote since.
          */
         uint64_t known_lost;
         /**
@@ -909,7 +909,7 @@ typedef struct byway_snapshot_report {
          */
         size_t size;
         /**
-         * For so long the device stood still, in nanoseconds.
+         * How long the device was stopped, in nanoseconds.
          */
         uint64_t pause_ns;
         /**
@@ -1108,11 +1108,11 @@ typedef struct byway_found {
          */
         const char *uri;
         /**
-         * Its model, or NULL where the kernel tells none.
+         * Its model, or NULL where the kernel reports none.
          */
         const char *model;
         /**
-         * Its size in bytes, 0 where the kernel tells none.
+         * Its size in bytes, 0 where the kernel reports none.
          */
         uint64_t size_bytes;
         /**
@@ -1199,8 +1199,9 @@ int byway_device_format(const struct byway_device *device,
 
 /**
  * Sanitizes a device: no byte of what was ever stored is left in it. Of BYWAY_WIPE_OVERWRITE, `passes` from 1 to 16 say how
- * often `pattern` is written, inverted in every second; else both are 0. `progress`, which may be NULL, is told how far it is,
- * and may leave: the call then fails, and the device goes on by itself, one in this process when it is used or opened again.
+ * often `pattern` is written, inverted in every second; else both are 0. `progress`, which may be NULL, is called with the
+ * progress. Where it returns anything but 0 the call fails and the device goes on by itself, one in this process when it is used
+ * or opened again.
  */
 int byway_device_sanitize(const struct byway_device *device,
                           uint32_t wipe,
@@ -1362,7 +1363,7 @@ int byway_queue_write_wait(struct byway_queue *queue,
                            struct byway_buffer *from);
 
 /**
- * Tells what the backend and the device can do.
+ * Gets the capabilities of the backend and the device.
  */
 int byway_device_get_capabilities(const struct byway_device *device,
                                   struct byway_capabilities *capabilities);
@@ -1434,12 +1435,12 @@ int byway_open(const char *uri,
 int byway_close(struct byway_device *device);
 
 /**
- * Tells who a device says it is, which backend serves it, and why that one.
+ * Gets a device's identity, the backend that serves it, and why that backend was chosen.
  */
 int byway_device_get_info(const struct byway_device *device, struct byway_device_info *info);
 
 /**
- * Tells of a faster backend that could not serve the device, and why: `index` counts from 0 up to `passed_over` of
+ * Gets a faster backend that could not serve the device, and why: `index` counts from 0 up to `passed_over` of
  * byway_device_info. The texts live until the device is closed.
  */
 int byway_device_passed_over(const struct byway_device *device,
@@ -1448,7 +1449,7 @@ int byway_device_passed_over(const struct byway_device *device,
                              const char **why);
 
 /**
- * Tells of the namespaces that are attached, asked anew: of at most `max`, of which the first has its `size` set.
+ * Lists the attached namespaces, read anew from the device: at most `max`, of which the first has its `size` set.
  * Returns how many there are, which may be more.
  */
 int byway_device_namespaces(const struct byway_device *device,
@@ -1456,7 +1457,7 @@ int byway_device_namespaces(const struct byway_device *device,
                             uint32_t max);
 
 /**
- * Tells of the namespace that calls mean: `nsid`, or for 0 the URI's, or the device's first of kind `kind`. Of kind
+ * Gets the namespace that calls use: `nsid`, or for 0 the URI's, or the device's first of kind `kind`. Of kind
  * BYWAY_KIND_OTHER, `nsid` or that of the URI, whatever it is.
  */
 int byway_device_namespace(const struct byway_device *device,
@@ -1521,7 +1522,7 @@ int byway_check(const char *path,
                 struct byway_checked *checked);
 
 /**
- * Gives the device of an image that nobody has open room for `size_bytes`, and namespaces of blocks other sizes: of each of
+ * Gives the device of an image that no process has open room for `size_bytes`, and namespaces of blocks other sizes: of each of
  * `namespaces`, `nsid` and `size_bytes` are used. Everything keeps its content. `progress`, which may be NULL, can end it: the
  * image is then as it was, as it is after every failure.
  */
@@ -1659,13 +1660,13 @@ int byway_kv_list_listable(struct byway_kv *kv,
                            void *context);
 
 /**
- * Tells what crossed the link so far, of a device in this process. The difference of two is what crossed in between.
+ * Gets what crossed the link so far, of a device in this process. The difference of two is what crossed in between.
  */
 int byway_device_get_ledger(const struct byway_device *device,
                             struct byway_ledger *ledger);
 
 /**
- * Tells what crossed the link so far class by class: of at most `max`, of which the first has its `size` set. Returns how
+ * Gets what crossed the link so far, class by class: at most `max` rows, of which the first has its `size` set. Returns how
  * many classes there are; their order stays.
  */
 int byway_device_ledger_rows(const struct byway_device *device,
@@ -1678,13 +1679,13 @@ int byway_device_ledger_rows(const struct byway_device *device,
 int byway_device_set_ledger(const struct byway_device *device, int on);
 
 /**
- * Tells the time of a device in this process, in nanoseconds: modelled under a virtual or paced clock, else the machine's.
+ * Gets the time of a device in this process, in nanoseconds: modelled under a virtual or paced clock, else the machine's.
  */
 int byway_device_now(const struct byway_device *device,
                      uint64_t *now_ns);
 
 /**
- * Tells what the engine of a namespace of keys and values counts, of a device in this process: `nsid`, or for 0 the URI's, or
+ * Gets the counters of a key-value namespace's engine, of a device in this process: `nsid`, or for 0 the URI's, or
  * the device's first.
  */
 int byway_device_kv_stats(const struct byway_device *device,
@@ -1729,8 +1730,8 @@ int byway_nvm_read(struct byway_nvm *nvm, uint64_t slba, void *into, size_t byte
 int byway_nvm_write(struct byway_nvm *nvm, uint64_t slba, const void *from, size_t bytes);
 
 /**
- * Writes `bytes` bytes of `new_data`, whole blocks, from block `slba` on if `expected`, as many, stands there: as one, whoever
- * else writes. 1 if it did, 0 if something else stands there.
+ * Writes `bytes` bytes of `new_data`, whole blocks, from block `slba` on if the blocks equal `expected`, of the same length:
+ * atomically against other writers. 1 if it did, 0 if they differ.
  */
 int byway_nvm_compare_and_write(struct byway_nvm *nvm,
                                 uint64_t slba,
@@ -1744,7 +1745,7 @@ int byway_nvm_compare_and_write(struct byway_nvm *nvm,
 int byway_nvm_flush(struct byway_nvm *nvm);
 
 /**
- * Tells the device that blocks are no longer needed.
+ * Deallocates blocks that are no longer needed.
  */
 int byway_nvm_trim(struct byway_nvm *nvm, uint64_t slba, uint32_t blocks);
 
@@ -1784,8 +1785,8 @@ int byway_queue_set_timeout(struct byway_queue *queue,
                             uint64_t timeout_ns);
 
 /**
- * A descriptor that can be read when completions may be there, for the program's own poll(2) or epoll(7). Whoever was
- * woken takes completions until there are none. It stays the queue's: neither read it nor close it.
+ * A descriptor that can be read when completions may be there, for the program's own poll(2) or epoll(7). When it is
+ * readable, take completions until there are none. It stays the queue's: neither read it nor close it.
  */
 int byway_queue_event_fd(struct byway_queue *queue);
 
@@ -1809,7 +1810,7 @@ uint32_t byway_queue_outstanding(const struct byway_queue *queue);
 uint32_t byway_queue_depth(const struct byway_queue *queue);
 
 /**
- * Lists the devices that the kernel knows, by name. None is opened for it. Returns how many were told of.
+ * Lists the devices that the kernel knows, by name. None is opened for it. Returns how many were reported.
  */
 int byway_scan(byway_found_callback on,
                void *context);
@@ -1862,7 +1863,7 @@ int byway_queue_writev(struct byway_queue *queue,
 int byway_queue_flush(struct byway_queue *queue, uint32_t nsid, uint64_t tag);
 
 /**
- * Tells the device that blocks are no longer needed.
+ * Deallocates blocks that are no longer needed.
  */
 int byway_queue_trim(struct byway_queue *queue,
                      uint32_t nsid,
@@ -1881,7 +1882,7 @@ int byway_queue_write_zeroes(struct byway_queue *queue,
                              uint64_t tag);
 
 /**
- * Tells the device that blocks of up to 256 ranges are no longer needed, by one command.
+ * Deallocates blocks of up to 256 ranges that are no longer needed, by one command.
  */
 int byway_queue_trim_ranges(struct byway_queue *queue,
                             uint32_t nsid,
@@ -1910,7 +1911,7 @@ int byway_queue_raw(struct byway_queue *queue,
 
 /**
  * Sends `count` commands, under one doorbell or system call where the backend can. Returns how many were taken: fewer
- * than `count` if one was refused, which byway_last_error() tells of, or its error's number if that was the first.
+ * than `count` if one was refused, which byway_last_error() describes, or its error's number if that was the first.
  */
 int byway_queue_submit(struct byway_queue *queue,
                        const struct byway_command *commands,

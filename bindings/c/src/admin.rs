@@ -141,8 +141,9 @@ pub enum byway_wipe {
 }
 
 /// Sanitizes a device: no byte of what was ever stored is left in it. Of BYWAY_WIPE_OVERWRITE, `passes` from 1 to 16 say how
-/// often `pattern` is written, inverted in every second; else both are 0. `progress`, which may be NULL, is told how far it is,
-/// and may leave: the call then fails, and the device goes on by itself, one in this process when it is used or opened again.
+/// often `pattern` is written, inverted in every second; else both are 0. `progress`, which may be NULL, is called with the
+/// progress. Where it returns anything but 0 the call fails and the device goes on by itself, one in this process when it is used
+/// or opened again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_device_sanitize(
     device: *const byway_device,
@@ -156,7 +157,7 @@ pub unsafe extern "C" fn byway_device_sanitize(
         // SAFETY: by the contract.
         let device = unsafe { byway_device::shared(device) }?;
         let progress = Progress { on: progress, context };
-        let watch = |done: u16| progress.tell("sanitize", done.into(), 1 << 16);
+        let watch = |done: u16| progress.report("sanitize", done.into(), 1 << 16);
         device.sanitize(wipe_of(wipe, passes, pattern)?, watch).map(|()| 0)
     })
 }
@@ -199,7 +200,7 @@ pub unsafe extern "C" fn byway_device_admin(
         let to_device = direction(&entry) != Some(false);
         let answer = receive(device, command, if to_device { &mut [] } else { data })?;
         // SAFETY: by the contract.
-        unsafe { tell(dw0, answer) }
+        unsafe { put_dw0(dw0, answer) }
     })
 }
 
@@ -226,7 +227,7 @@ pub unsafe extern "C" fn byway_device_adminv(
         let (_, several) = memory.into_buffers();
         places.settle(place, None, several);
         // SAFETY: by the contract.
-        unsafe { tell(dw0, answer?) }
+        unsafe { put_dw0(dw0, answer?) }
     })
 }
 
@@ -249,11 +250,11 @@ fn pass(device: &Device, entry: Entry, memory: &mut Payload) -> Result<u32> {
     Ok(answer.dw0)
 }
 
-/// Tells a program that asks for it a completion's dword 0.
+/// Writes a completion's dword 0 where the program asks for it.
 ///
 /// # Safety
 /// `dw0` is NULL or points to room for it.
-unsafe fn tell(dw0: *mut u32, answer: u32) -> Result<c_int> {
+unsafe fn put_dw0(dw0: *mut u32, answer: u32) -> Result<c_int> {
     if !dw0.is_null() {
         // SAFETY: the caller's word.
         unsafe { put(dw0, answer, "dw0") }?;

@@ -78,7 +78,7 @@ pub unsafe extern "C" fn byway_admin_close(admin: *mut byway_admin) -> c_int {
         if admin.is_null() {
             return Ok(0);
         }
-        // SAFETY: `byway_admin_open` made it, and nobody names it again.
+        // SAFETY: `byway_admin_open` made it, and the program does not use it again.
         let mut closing = unsafe { Box::from_raw(admin) };
         let settled = closing.device.check_owner().and_then(|()| closing.settle_all());
         closing.places.lose_all();
@@ -220,7 +220,7 @@ impl byway_admin {
             while into.left > 0
                 && let Some(finished) = self.commands.next_finished()?
             {
-                into.push(self.told_of(finished));
+                into.push(self.completion_of(finished));
                 taken += 1;
             }
             let left = end.left_or_max();
@@ -231,8 +231,8 @@ impl byway_admin {
         }
     }
 
-    /// What a program is told of a finished command, whose buffer is the program's again.
-    fn told_of(&mut self, finished: Finished) -> byway_completion {
+    /// The completion of a finished command, for the program, to which the buffer returns.
+    fn completion_of(&mut self, finished: Finished) -> byway_completion {
         let (dw0, dw1, received, failed) = match finished.result {
             Ok(Outcome { answer, buffer, .. }) => (answer.dw0, answer.dw1, buffer, None),
             Err(failed) => (0, 0, None, Some(failed.error)),

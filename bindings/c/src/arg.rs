@@ -7,7 +7,7 @@ use byway::{Error, ErrorKind, Result};
 /// A handle.
 ///
 /// # Safety
-/// It is NULL, or the one live handle of this type that nobody else uses for as long as `'a`.
+/// It is NULL, or the one live handle of this type, used by no other thread during `'a`.
 #[inline]
 pub(crate) unsafe fn handle<'a, T>(given: *mut T, name: &'static str) -> Result<&'a mut T> {
     // SAFETY: the caller's word.
@@ -17,7 +17,7 @@ pub(crate) unsafe fn handle<'a, T>(given: *mut T, name: &'static str) -> Result<
 /// A handle or a structure that is only read.
 ///
 /// # Safety
-/// It is NULL, or points to a `T` that nobody changes for as long as `'a`.
+/// It is NULL, or points to a `T` that no thread changes during `'a`.
 #[inline]
 pub(crate) unsafe fn shared<'a, T>(given: *const T, name: &'static str) -> Result<&'a T> {
     // SAFETY: the caller's word.
@@ -43,10 +43,10 @@ pub(crate) fn want<T>(at: *const T, name: &'static str) -> Result<()> {
     if at.is_null() { Err(null(name)) } else { Ok(()) }
 }
 
-/// Bytes that are read. Of no length they may stand nowhere.
+/// Bytes that are read. `start` may be NULL where `len` is 0.
 ///
 /// # Safety
-/// `start` is NULL, or points to `len` bytes that nobody changes for as long as `'a`.
+/// `start` is NULL, or points to `len` bytes that no thread changes during `'a`.
 #[inline]
 pub(crate) unsafe fn bytes<'a>(start: *const c_void, len: usize, name: &'static str) -> Result<&'a [u8]> {
     if len == 0 {
@@ -57,10 +57,10 @@ pub(crate) unsafe fn bytes<'a>(start: *const c_void, len: usize, name: &'static 
     Ok(unsafe { std::slice::from_raw_parts(start.cast(), len) })
 }
 
-/// Bytes that are written. Of no length they may stand nowhere.
+/// Bytes that are written. `start` may be NULL where `len` is 0.
 ///
 /// # Safety
-/// `start` is NULL, or points to `len` bytes that nobody else uses for as long as `'a`.
+/// `start` is NULL, or points to `len` bytes that no other thread uses during `'a`.
 #[inline]
 pub(crate) unsafe fn bytes_mut<'a>(
     start: *mut c_void,

@@ -141,7 +141,7 @@ pub unsafe extern "C" fn byway_buffer_set_bytes(buffer: *mut byway_buffer, bytes
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_buffer_free(buffer: *mut byway_buffer) {
     border_quiet(|| {
-        // SAFETY: by the contract NULL or a buffer of this library, which nobody names again.
+        // SAFETY: by the contract NULL or a buffer of this library, which the program does not use again.
         match unsafe { buffer.as_mut() } {
             Some(busy) if busy.is_busy() => busy.freed = true,
             // SAFETY: `into_raw` made it.
@@ -184,8 +184,8 @@ impl byway_buffer {
         self.memory.take().ok_or_else(|| self.missing())
     }
 
-    /// The memory back from a command that was waited for; none is left of one that was lost with its queue. Nobody has given
-    /// the buffer back meanwhile.
+    /// The memory back from a command that was waited for; none is left of one that was lost with its queue. The
+    /// program has not freed the buffer meanwhile.
     #[inline(always)]
     pub(crate) fn settle(&mut self, memory: Option<Buffer>) {
         // There was none: a command had it. So nothing has to be dropped.
@@ -217,7 +217,7 @@ impl byway_buffer {
     }
 
     /// # Safety
-    /// `into_raw` made it, and nobody names it again.
+    /// `into_raw` made it, and the program does not use it again.
     #[cold]
     #[inline(never)]
     unsafe fn end(at: *mut Self) {

@@ -56,7 +56,7 @@ impl byway_queue {
             Some(timeout) => self.queue.alone_within(command(memory), timeout),
         };
         match done {
-            // Taken apart where it stands, as completions are.
+            // Destructured in place, as completions are: a move costs more.
             Ok(outcome) => {
                 buffer.settle(outcome.buffer);
                 std::mem::forget(outcome.vector);

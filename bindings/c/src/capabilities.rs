@@ -30,7 +30,7 @@ pub struct byway_capabilities {
     pub admin_commands: u8,
     /// A command that was sent can be cancelled.
     pub cancel: u8,
-    /// A queue has a descriptor that tells of completions.
+    /// A queue has a descriptor that becomes readable when completions arrive.
     pub event: u8,
     /// Commands go on while the program does something else.
     pub overlaps: u8,
@@ -68,7 +68,7 @@ pub struct byway_capabilities {
 }
 crossing!(byway_capabilities of 48);
 
-/// Tells what the backend and the device can do.
+/// Gets the capabilities of the backend and the device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_device_get_capabilities(
     device: *const byway_device,
@@ -77,14 +77,14 @@ pub unsafe extern "C" fn byway_device_get_capabilities(
     border(|| {
         // SAFETY: by the contract.
         let (device, methods) = unsafe { byway_device::with_methods(device) }?;
-        let told = told_of(device.capabilities(), methods);
+        let all = capabilities_of(device.capabilities(), methods);
         // SAFETY: by the contract.
-        unsafe { sized::write(capabilities, &told) }?;
+        unsafe { sized::write(capabilities, &all) }?;
         Ok(0)
     })
 }
 
-fn told_of(can: &Capabilities, methods: &CStr) -> byway_capabilities {
+fn capabilities_of(can: &Capabilities, methods: &CStr) -> byway_capabilities {
     let Limits { transfer_bytes, queues, ring_entries, inline_bytes, .. } = can.limits;
     let NvmCommands { flush, write_zeroes, deallocate, compare, verify, copy, compare_and_write } = can.nvm;
     byway_capabilities {

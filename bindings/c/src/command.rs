@@ -28,7 +28,7 @@ pub enum byway_opcode {
     Flush = 3,
     /// Makes blocks read as zeroes; with BYWAY_DEALLOCATE the device may forget them.
     WriteZeroes = 4,
-    /// Tells the device that blocks are no longer needed (Dataset Management, deallocate): `slba` and `blocks`, or `ranges`.
+    /// Deallocates blocks that are no longer needed (Dataset Management): `slba` and `blocks`, or `ranges`.
     Trim = 5,
     /// Compares blocks with the memory.
     Compare = 6,
@@ -36,8 +36,8 @@ pub enum byway_opcode {
     Verify = 7,
     /// Copies the blocks of `ranges` to `slba` within the device, one behind the other.
     Copy = 8,
-    /// Compares blocks with the first half of the memory, and writes the second half in their place if they are that: as one,
-    /// whoever else writes. Else it fails as BYWAY_OPCODE_COMPARE does and writes nothing. `compare_and_write` of
+    /// Compares blocks with the first half of the memory and writes the second half in their place if they are equal,
+    /// atomically against other writers. Else it fails as BYWAY_OPCODE_COMPARE does and writes nothing. `compare_and_write` of
     /// byway_device_get_capabilities() says whether there is such a thing; a queue needs to be two deep.
     CompareAndWrite = 9,
     /// Stores the memory as the value of the key.
@@ -153,7 +153,7 @@ impl byway_command {
     /// The command with its memory.
     ///
     /// # Safety
-    /// `key` and `entry` point to as many bytes as are told of them.
+    /// `key` and `entry` point to as many bytes as their lengths say.
     pub(crate) unsafe fn with(&self, memory: Payload) -> Result<Command, (byway::Error, Payload)> {
         // SAFETY: the caller's word.
         let head = match unsafe { self.head() } {

@@ -157,13 +157,13 @@ pub unsafe extern "C" fn byway_queue_execute(
                 None => queue.queue.sleep(Duration::from_secs(1))?,
             };
         };
-        let (told, failed) = queue.told_of(finished);
+        let (taken, failed) = queue.completion_of(finished);
         if let Some(error) = failed {
             return Err(queue.queue.explained(error));
         }
         if !completion.is_null() {
             // SAFETY: by the contract.
-            unsafe { sized::write(completion, &told) }?;
+            unsafe { sized::write(completion, &taken) }?;
         }
         Ok(0)
     })
@@ -218,13 +218,13 @@ impl Callback {
     #[inline]
     unsafe fn deliver(self, queue: *mut byway_queue, finished: Finished) {
         // SAFETY: the caller's word; the borrow ends with this line.
-        let (mut told, failed) = unsafe { (*queue).told_of(finished) };
+        let (mut completion, failed) = unsafe { (*queue).completion_of(finished) };
         let failed = failed.map(|error| byway_error::new(&error));
-        told.error = failed.as_ref().map_or(std::ptr::null(), |error| error);
+        completion.error = failed.as_ref().map_or(std::ptr::null(), |error| error);
         // SAFETY: the program's own function, called as it is declared, while nothing here borrows the queue.
         unsafe {
             (*queue).callbacks += 1;
-            (self.on)(self.context, &told);
+            (self.on)(self.context, &completion);
             (*queue).callbacks -= 1;
         }
     }
@@ -261,20 +261,20 @@ pub(crate) struct Array {
 
 impl Array {
     #[inline(always)]
-    pub(crate) fn push(&mut self, told: byway_completion) {
+    pub(crate) fn push(&mut self, completion: byway_completion) {
         // SAFETY: `left` is not zero, so there is room for one more, as long as the first said.
         unsafe {
             if self.stride == size_of::<byway_completion>() {
                 // Field by field: of a whole that was just put together, a wide load would wait for the narrow stores.
                 let at = self.at;
-                (&raw mut (*at).size).write(told.size);
-                (&raw mut (*at).tag).write(told.tag);
-                (&raw mut (*at).buffer).write(told.buffer);
-                (&raw mut (*at).error).write(told.error);
-                (&raw mut (*at).dw0).write(told.dw0);
-                (&raw mut (*at).dw1).write(told.dw1);
+                (&raw mut (*at).size).write(completion.size);
+                (&raw mut (*at).tag).write(completion.tag);
+                (&raw mut (*at).buffer).write(completion.buffer);
+                (&raw mut (*at).error).write(completion.error);
+                (&raw mut (*at).dw0).write(completion.dw0);
+                (&raw mut (*at).dw1).write(completion.dw1);
             } else {
-                Self::push_other(self.at, self.stride, told);
+                Self::push_other(self.at, self.stride, completion);
             }
             self.at = self.at.byte_add(self.stride);
         }
@@ -287,20 +287,20 @@ impl Array {
     /// There is room for one more.
     #[cold]
     #[inline(never)]
-    unsafe fn push_other(at: *mut byway_completion, stride: usize, told: byway_completion) {
+    unsafe fn push_other(at: *mut byway_completion, stride: usize, completion: byway_completion) {
         // SAFETY: the caller's word.
         unsafe {
             at.cast::<usize>().write(stride);
             // The size is one that was looked at.
-            let _ = sized::write(at, &told);
+            let _ = sized::write(at, &completion);
         }
     }
 }
 
 impl byway_queue {
-    /// What a program is told of a finished command, whose buffers are the program's again.
+    /// The completion of a finished command, for the program, to which the buffers return.
     #[inline]
-    fn told_of(&mut self, finished: Finished) -> (byway_completion, Option<Error>) {
+    fn completion_of(&mut self, finished: Finished) -> (byway_completion, Option<Error>) {
         match finished.result {
             Ok(outcome) => (self.succeeded(finished.tag, outcome), None),
             Err(failed) => self.failed(finished.tag, failed),
@@ -320,8 +320,8 @@ impl byway_queue {
     fn failed(&mut self, place: u64, failed: Failed) -> (byway_completion, Option<Error>) {
         let (tag, buffer) = self.settle(place, failed.buffer, failed.vector);
         let size = size_of::<byway_completion>();
-        let told = byway_completion { size, tag, buffer, error: std::ptr::null(), dw0: 0, dw1: 0 };
-        (told, Some(failed.error))
+        let completion = byway_completion { size, tag, buffer, error: std::ptr::null(), dw0: 0, dw1: 0 };
+        (completion, Some(failed.error))
     }
 
     /// Takes what is there, as much as there is room for.
@@ -338,7 +338,7 @@ impl byway_queue {
 
     #[inline(always)]
     fn push(&mut self, into: &mut Array, finished: Finished) {
-        // Taken apart where it stands: moving it whole costs as much as all the rest.
+        // Destructured in place: moving it whole costs as much as all the rest.
         match finished {
             Finished { tag, result: Ok(outcome) } => into.push(self.succeeded(tag, outcome)),
             Finished { tag, result: Err(failed) } => into.push(self.keep_failed(tag, failed)),
@@ -348,9 +348,9 @@ impl byway_queue {
     #[cold]
     #[inline(never)]
     fn keep_failed(&mut self, place: u64, failed: Failed) -> byway_completion {
-        let (mut told, failed) = self.failed(place, failed);
-        told.error = failed.map_or(std::ptr::null(), |error| self.keep(&error));
-        told
+        let (mut completion, failed) = self.failed(place, failed);
+        completion.error = failed.map_or(std::ptr::null(), |error| self.keep(&error));
+        completion
     }
 
     #[cold]

@@ -17,7 +17,7 @@ pub struct byway_device {
     passed_over: Vec<(CString, CString)>,
 }
 
-/// What is told of a device in words, kept for as long as it is open.
+/// Texts of `byway_device_info`, kept for as long as the device is open.
 struct Words {
     backend: CString,
     why: CString,
@@ -61,7 +61,7 @@ pub struct byway_device_info {
     pub firmware: *const c_char,
     /// Subsystem's qualified name (NQN).
     pub subsystem: *const c_char,
-    /// How many faster backends could not serve it: byway_device_passed_over() tells of each.
+    /// How many faster backends could not serve it: byway_device_passed_over() names each.
     pub passed_over: u32,
     /// The controller's number in its subsystem.
     pub controller: u16,
@@ -98,7 +98,7 @@ pub struct byway_namespace {
     pub kind: u32,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Bytes in use, where the device tells.
+    /// Bytes in use, where the device reports them.
     pub used_bytes: u64,
     /// BYWAY_KIND_NVM: number of blocks.
     pub blocks: u64,
@@ -150,14 +150,14 @@ pub unsafe extern "C" fn byway_close(device: *mut byway_device) -> c_int {
         if is_here && Arc::strong_count(unsafe { &(*device).device }) > 1 {
             return Err(Error::host(ErrorKind::Busy, "admin commands of the device are open"));
         }
-        // SAFETY: `byway_open` made it, and nobody names it again.
+        // SAFETY: `byway_open` made it, and the program does not use it again.
         let closed = unsafe { Box::from_raw(device) };
         closed.device.check_owner()?;
         Arc::into_inner(closed.device).map_or(Ok(0), |device| device.close().map(|()| 0))
     })
 }
 
-/// Tells who a device says it is, which backend serves it, and why that one.
+/// Gets a device's identity, the backend that serves it, and why that backend was chosen.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_device_get_info(
     device: *const byway_device,
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn byway_device_get_info(
     })
 }
 
-/// Tells of a faster backend that could not serve the device, and why: `index` counts from 0 up to `passed_over` of
+/// Gets a faster backend that could not serve the device, and why: `index` counts from 0 up to `passed_over` of
 /// byway_device_info. The texts live until the device is closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_device_passed_over(
@@ -196,7 +196,7 @@ pub unsafe extern "C" fn byway_device_passed_over(
     })
 }
 
-/// Tells of the namespaces that are attached, asked anew: of at most `max`, of which the first has its `size` set.
+/// Lists the attached namespaces, read anew from the device: at most `max`, of which the first has its `size` set.
 /// Returns how many there are, which may be more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_device_namespaces(
@@ -213,7 +213,7 @@ pub unsafe extern "C" fn byway_device_namespaces(
     })
 }
 
-/// Tells of the namespace that calls mean: `nsid`, or for 0 the URI's, or the device's first of kind `kind`. Of kind
+/// Gets the namespace that calls use: `nsid`, or for 0 the URI's, or the device's first of kind `kind`. Of kind
 /// BYWAY_KIND_OTHER, `nsid` or that of the URI, whatever it is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_device_namespace(
@@ -312,13 +312,13 @@ impl byway_device {
     /// # Safety
     /// As [`byway_device::shared`].
     pub(crate) unsafe fn embedded<'a>(device: *const Self) -> Result<&'a embedded::Device> {
-        let said = "only a device in this process (embedded:, ram:, null:) tells that of itself";
+        let said = "only a device in this process (embedded:, ram:, null:) has this information";
         let none = || Error::host(ErrorKind::Unsupported, said);
         // SAFETY: the caller's word.
         unsafe { Self::shared(device) }?.as_embedded().ok_or_else(none)
     }
 
-    /// The device behind a handle, for whoever keeps it open.
+    /// The device behind a handle, for a caller that keeps it open.
     ///
     /// # Safety
     /// NULL, or a handle that is not closed meanwhile.
@@ -348,7 +348,7 @@ impl byway_device {
 }
 
 fn namespace_of(namespace: &Namespace) -> byway_namespace {
-    let mut told = byway_namespace {
+    let mut seen = byway_namespace {
         size: size_of::<byway_namespace>(),
         nsid: namespace.nsid.get(),
         kind: byway_kind::Other as u32,
@@ -363,14 +363,14 @@ fn namespace_of(namespace: &Namespace) -> byway_namespace {
     };
     match namespace.kind {
         NamespaceKind::Nvm { lba_bytes, blocks } => {
-            (told.kind, told.lba_bytes, told.blocks) = (byway_kind::Nvm as u32, lba_bytes, blocks);
+            (seen.kind, seen.lba_bytes, seen.blocks) = (byway_kind::Nvm as u32, lba_bytes, blocks);
         }
         NamespaceKind::Kv { key_max_bytes, value_max_bytes, keys_max } => {
-            told.kind = byway_kind::Kv as u32;
-            told.key_max_bytes = key_max_bytes.into();
-            (told.value_max_bytes, told.keys_max) = (value_max_bytes, keys_max);
+            seen.kind = byway_kind::Kv as u32;
+            seen.key_max_bytes = key_max_bytes.into();
+            (seen.value_max_bytes, seen.keys_max) = (value_max_bytes, keys_max);
         }
         _ => {}
     }
-    told
+    seen
 }

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use byway::spec::Status;
 use byway::{Error, ErrorKind, Origin, Result, Retry, SystemCause};
 
-/// What kind of failure it was, whoever failed. Functions return the negative of it.
+/// The kind of failure, whichever part failed. Functions return the negative of it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum byway_error_kind {
@@ -31,7 +31,7 @@ pub enum byway_error_kind {
     OutOfRange = 8,
     /// The queue has no room for the command now: take completions, then submit it again.
     QueueFull = 9,
-    /// Somebody else is using it.
+    /// Another process or handle is using it.
     Busy = 10,
     /// No permission, or a read-only device.
     Denied = 11,
@@ -61,7 +61,7 @@ pub enum byway_error_kind {
 pub enum byway_origin {
     /// This library, before anything was sent.
     Host = 0,
-    /// The operating system; byway_error_errno() tells its error.
+    /// The operating system; byway_error_errno() returns its error number.
     Kernel = 1,
     /// The device, by a status (byway_error_status()) or by its silence.
     Device = 2,
@@ -178,16 +178,16 @@ impl byway_error {
     }
 
     /// Makes a copy the last one of this thread; what the function returns.
-    pub(crate) fn tell_again(&self) -> c_int {
+    pub(crate) fn set_last_again(&self) -> c_int {
         let Self { kind, origin, retry, status, errno, ref message } = *self;
-        Self { kind, origin, retry, status, errno, message: message.clone() }.tell()
+        Self { kind, origin, retry, status, errno, message: message.clone() }.set_last()
     }
 
     /// Makes it the last one of this thread; what the function returns.
     #[cold]
-    fn tell(self) -> c_int {
+    fn set_last(self) -> c_int {
         let code = -(self.kind as c_int);
-        // A thread that is ending has nowhere to keep it; the number is told all the same.
+        // A thread that is ending has nowhere to keep it; the number is returned all the same.
         let _ = LAST.try_with(|last| *last.borrow_mut() = Some(Box::new(self)));
         code
     }
@@ -196,11 +196,11 @@ impl byway_error {
 /// Runs a function of the border: no panic leaves it, and its error becomes the thread's last one.
 #[inline(always)]
 pub(crate) fn border(body: impl FnOnce() -> Result<c_int>) -> c_int {
-    // Unwinding leaves what a handle holds as safe as Rust code leaves it; that it may be wrong is what the program is
-    // told. Errors are told inside, so that no result has to stand in memory.
-    match catch_unwind(AssertUnwindSafe(|| body().unwrap_or_else(|error| tell(&error)))) {
+    // Unwinding leaves what a handle holds as safe as Rust code leaves it; the error says that it may be
+    // wrong. Errors are stored inside, so that no result has to stand in memory.
+    match catch_unwind(AssertUnwindSafe(|| body().unwrap_or_else(|error| set_last_error(&error)))) {
         Ok(done) => done,
-        Err(panic) => byway_error::defect(&*panic).tell(),
+        Err(panic) => byway_error::defect(&*panic).set_last(),
     }
 }
 
@@ -215,8 +215,8 @@ pub(crate) fn border_quiet(body: impl FnOnce()) {
 
 /// Makes an error the last one of this thread.
 #[cold]
-pub(crate) fn tell(error: &Error) -> c_int {
-    byway_error::new(error).tell()
+pub(crate) fn set_last_error(error: &Error) -> c_int {
+    byway_error::new(error).set_last()
 }
 
 /// A text for C, which ends at the first zero byte if there is one.
@@ -251,7 +251,7 @@ fn kind_of(kind: ErrorKind) -> byway_error_kind {
         ErrorKind::DeviceLost => Kind::DeviceLost,
         ErrorKind::Protocol => Kind::Protocol,
         ErrorKind::Device => Kind::Device,
-        // What the library learns to tell apart later is a failure of the system to programs of today.
+        // A kind that the library distinguishes later is a failure of the system to programs of today.
         _ => Kind::System,
     }
 }

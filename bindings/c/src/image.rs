@@ -88,11 +88,11 @@ pub struct byway_checked {
     pub size: usize,
     /// Namespaces that were looked at.
     pub namespaces: u64,
-    /// Keys in them, as far as their engines can tell.
+    /// Keys in them, as far as their engines know.
     pub keys: u64,
     /// Bytes of live data.
     pub live_bytes: u64,
-    /// Entries of block namespaces that a media error took earlier, and that nobody wrote since.
+    /// Entries of block namespaces that a media error took earlier, and that no host wrote since.
     pub known_lost: u64,
     /// How many findings there were.
     pub findings: u32,
@@ -111,7 +111,7 @@ crossing!(byway_checked of 48);
 pub struct byway_snapshot_report {
     /// sizeof(byway_snapshot_report).
     pub size: usize,
-    /// For so long the device stood still, in nanoseconds.
+    /// How long the device was stopped, in nanoseconds.
     pub pause_ns: u64,
     /// Bytes that were copied; none where the file system shares blocks.
     pub copied_bytes: u64,
@@ -122,8 +122,8 @@ crossing!(byway_snapshot_report of 24);
 pub type byway_finding_callback =
     Option<unsafe extern "C" fn(context: *mut c_void, finding: *const byway_finding)>;
 
-/// What a long call tells how far it is: `done` of `all`, which is 0 where that is not known; `what`, which lives until it
-/// returns, is what it is at. Anything but 0 ends the call, where its own text says that it can be.
+/// Called by a long operation with its progress: `done` of `all`, which is 0 where that is not known; `what` names the step and
+/// lives until the callback returns. Anything but 0 ends the call, where its own text says that it can be.
 pub type byway_progress_callback =
     Option<unsafe extern "C" fn(context: *mut c_void, what: *const c_char, done: u64, all: u64) -> c_int>;
 
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn byway_check(
         let progress = Progress { on: progress, context };
         let mut watch = |what: &'static str, done, all| {
             // It cannot be ended: a repair that stops half way has more to repair.
-            let _ = progress.tell(what, done, all);
+            let _ = progress.report(what, done, all);
         };
         let found = match repair != 0 {
             true => byway::repair(path, &mut watch),
@@ -164,7 +164,10 @@ pub unsafe extern "C" fn byway_check(
         }?;
         if let Some(on) = on {
             // SAFETY: the program's own function, called as it is declared.
-            found.findings.iter().for_each(|finding| tell(finding, |told| unsafe { on(context, told) }));
+            found
+                .findings
+                .iter()
+                .for_each(|finding| report(finding, |finding| unsafe { on(context, finding) }));
         }
         if !checked.is_null() {
             // SAFETY: by the contract.
@@ -174,7 +177,7 @@ pub unsafe extern "C" fn byway_check(
     })
 }
 
-/// Gives the device of an image that nobody has open room for `size_bytes`, and namespaces of blocks other sizes: of each of
+/// Gives the device of an image that no process has open room for `size_bytes`, and namespaces of blocks other sizes: of each of
 /// `namespaces`, `nsid` and `size_bytes` are used. Everything keeps its content. `progress`, which may be NULL, can end it: the
 /// image is then as it was, as it is after every failure.
 #[unsafe(no_mangle)]
@@ -192,7 +195,7 @@ pub unsafe extern "C" fn byway_resize(
         let sizes = sizes.map(|one| one.map(|one| (one.nsid, one.size_bytes)));
         let sizes = sizes.collect::<Result<Vec<_>>>()?;
         let progress = Progress { on: progress, context };
-        byway::resize(path, size_bytes, &sizes, &mut |done, all| progress.tell("copy", done, all))?;
+        byway::resize(path, size_bytes, &sizes, &mut |done, all| progress.report("copy", done, all))?;
         Ok(0)
     })
 }
@@ -211,29 +214,29 @@ pub unsafe extern "C" fn byway_snapshot(
         // SAFETY: by the contract.
         let (image, out) = unsafe { (text(image, "image")?, text(out, "out")?) };
         let progress = Progress { on: progress, context };
-        let took = byway::snapshot_watched(image, out, &mut |done| progress.tell("copy", done, 0))?;
+        let took = byway::snapshot_watched(image, out, &mut |done| progress.report("copy", done, 0))?;
         if !report.is_null() {
-            let told = byway_snapshot_report {
+            let filled = byway_snapshot_report {
                 size: size_of::<byway_snapshot_report>(),
                 pause_ns: took.pause_ns,
                 copied_bytes: took.copied_bytes,
             };
             // SAFETY: by the contract.
-            unsafe { sized::write(report, &told) }?;
+            unsafe { sized::write(report, &filled) }?;
         }
         Ok(0)
     })
 }
 
-/// A program's wish to know how far a call is.
+/// A program's progress callback with its context.
 pub(crate) struct Progress {
     pub(crate) on: byway_progress_callback,
     pub(crate) context: *mut c_void,
 }
 
 impl Progress {
-    /// Tells it; whether the call shall go on.
-    pub(crate) fn tell(&self, what: &str, done: u64, all: u64) -> ControlFlow<()> {
+    /// Calls it; whether the operation goes on.
+    pub(crate) fn report(&self, what: &str, done: u64, all: u64) -> ControlFlow<()> {
         let Some(on) = self.on else { return ControlFlow::Continue(()) };
         let what = c_text(what);
         // SAFETY: the program's own function, called as it is declared.
@@ -291,7 +294,7 @@ fn new_namespace(asked: &byway_namespace) -> Result<NewNamespace> {
     Ok(NewNamespace { kind, size_bytes })
 }
 
-fn tell(finding: &Finding, on: impl FnOnce(*const byway_finding)) {
+fn report(finding: &Finding, on: impl FnOnce(*const byway_finding)) {
     let hits: Vec<String> = finding.hits.iter().map(ToString::to_string).collect();
     let words: [CString; 4] =
         [finding.structure, &finding.place, &finding.what, &hits.join("\n")].map(c_text);

@@ -46,7 +46,7 @@ pub unsafe extern "C" fn byway_kv_close(kv: *mut byway_kv) {
     border_quiet(|| {
         // SAFETY: by the contract.
         if let Ok(closing) = unsafe { kv_of(kv) } {
-            // SAFETY: `byway_kv_open` made it, and nobody names it again.
+            // SAFETY: `byway_kv_open` made it, and the program does not use it again.
             drop(unsafe { Box::from_raw(closing) });
         }
     });
@@ -158,29 +158,29 @@ pub unsafe extern "C" fn byway_kv_list_prefix(
         let start = if start.is_empty() { None } else { Some(Key::new(start)?) };
         listed.calling = true;
         // SAFETY: the program's own function, called as it is declared; it does not come back to this handle.
-        let told = list(&mut listed.kv, prefix, start, |key| unsafe {
+        let listing = list(&mut listed.kv, prefix, start, |key| unsafe {
             on(context, key.as_bytes().as_ptr().cast(), key.as_bytes().len())
         });
         listed.calling = false;
-        told.map(count)
+        listing.map(count)
     })
 }
 
 fn list(kv: &mut Kv, prefix: &[u8], start: Option<Key>, mut on: impl FnMut(&Key) -> c_int) -> Result<usize> {
-    let mut told = 0;
+    let mut reported = 0;
     for key in kv.keys_with_prefix(prefix, start)? {
-        told += 1;
+        reported += 1;
         if on(&key?) != 0 {
             break;
         }
     }
-    Ok(told)
+    Ok(reported)
 }
 
 /// The namespace behind a handle, unless a call to it that calls the program back is going on.
 ///
 /// # Safety
-/// NULL, or a handle that nobody else uses for as long as `'a`.
+/// NULL, or a handle that no other thread uses during `'a`.
 pub(crate) unsafe fn kv_of<'a>(kv: *mut byway_kv) -> Result<&'a mut byway_kv> {
     want(kv, "kv")?;
     // SAFETY: the caller's word; a field of its own, that such a call does not borrow.

@@ -152,13 +152,13 @@ pub unsafe extern "C" fn byway_kv_list_listable(
             // SAFETY: the program's own function, called as it is declared; it does not come back to this handle.
             unsafe { miss(context, after, after_bytes, before, before_bytes, why.as_ptr()) };
         });
-        let told = keys.map(|keys| {
+        let taken = keys.map(|keys| {
             // SAFETY: as above.
             let ends = |key: &Key| unsafe { on(context, key.as_bytes().as_ptr().cast(), key.len()) } != 0;
             keys.iter().position(ends).map_or(keys.len(), |last| last + 1)
         });
         listed.calling = false;
-        told.map(self::count)
+        taken.map(self::count)
     })
 }
 
@@ -176,7 +176,7 @@ unsafe fn keys_of(pairs: *const byway_pair, count: u32) -> Result<Vec<Key>> {
 /// The key and the value of a pair.
 ///
 /// # Safety
-/// Both point to as many bytes as are told of them, for as long as `'a`.
+/// Both point to as many bytes as their lengths say, for as long as `'a`.
 unsafe fn parts<'a>(pair: &byway_pair) -> Result<(Key, &'a [u8])> {
     want(pair.key, "byway_pair.key")?;
     // SAFETY: the caller's word.

@@ -62,7 +62,7 @@ pub struct byway_kv_stats {
 }
 crossing!(byway_kv_stats of 40);
 
-/// Tells what crossed the link so far, of a device in this process. The difference of two is what crossed in between.
+/// Gets what crossed the link so far, of a device in this process. The difference of two is what crossed in between.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_device_get_ledger(
     device: *const byway_device,
@@ -71,19 +71,19 @@ pub unsafe extern "C" fn byway_device_get_ledger(
     border(|| {
         // SAFETY: by the contract.
         let now = unsafe { byway_device::embedded(device) }?.ledger();
-        let told = byway_ledger {
+        let totals = byway_ledger {
             size: size_of::<byway_ledger>(),
             payload_bytes: now.payload_bytes(),
             wire_bytes: now.wire_bytes(),
             interrupt_bytes: now.interrupt_bytes(),
         };
         // SAFETY: by the contract.
-        unsafe { sized::write(ledger, &told) }?;
+        unsafe { sized::write(ledger, &totals) }?;
         Ok(0)
     })
 }
 
-/// Tells what crossed the link so far class by class: of at most `max`, of which the first has its `size` set. Returns how
+/// Gets what crossed the link so far, class by class: at most `max` rows, of which the first has its `size` set. Returns how
 /// many classes there are; their order stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_device_ledger_rows(
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn byway_device_ledger_rows(
     border(|| {
         // SAFETY: by the contract.
         let now = unsafe { byway_device::embedded(device) }?.ledger();
-        let told = now.rows().zip(NAMES.iter()).map(|((_, row), name)| byway_ledger_row {
+        let named = now.rows().zip(NAMES.iter()).map(|((_, row), name)| byway_ledger_row {
             size: size_of::<byway_ledger_row>(),
             name: name.as_ptr(),
             count: row.count,
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn byway_device_ledger_rows(
             up_bytes: row.cost.up_bytes,
         });
         // SAFETY: by the contract.
-        unsafe { sized::fill(rows, max as usize, told) }?;
+        unsafe { sized::fill(rows, max as usize, named) }?;
         Ok(count(Class::COUNT))
     })
 }
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn byway_device_set_ledger(device: *const byway_device, on
     })
 }
 
-/// Tells the time of a device in this process, in nanoseconds: modelled under a virtual or paced clock, else the machine's.
+/// Gets the time of a device in this process, in nanoseconds: modelled under a virtual or paced clock, else the machine's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_device_now(device: *const byway_device, now_ns: *mut u64) -> c_int {
     border(|| {
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn byway_device_now(device: *const byway_device, now_ns: *
     })
 }
 
-/// Tells what the engine of a namespace of keys and values counts, of a device in this process: `nsid`, or for 0 the URI's, or
+/// Gets the counters of a key-value namespace's engine, of a device in this process: `nsid`, or for 0 the URI's, or
 /// the device's first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_device_kv_stats(
@@ -141,9 +141,9 @@ pub unsafe extern "C" fn byway_device_kv_stats(
     border(|| {
         // SAFETY: by the contract.
         let device = unsafe { byway_device::shared(device) }?;
-        let told = kv_stats(device, nsid)?;
+        let counted = kv_stats(device, nsid)?;
         // SAFETY: by the contract.
-        unsafe { sized::write(stats, &told) }?;
+        unsafe { sized::write(stats, &counted) }?;
         Ok(0)
     })
 }

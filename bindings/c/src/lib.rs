@@ -4,13 +4,13 @@
 //! command holds on its way is kept in places that are made with the queue, so that sending one allocates nothing.
 //!
 //! The contract of every function stands once, at the head of `byway.h` (`cbindgen.toml` has it), and the `SAFETY` arguments here
-//! refer to it: a handle is one that this library gave and that was not given back; memory has the length that is told
-//! of it; one thread at a time uses a handle, unless its own text says otherwise.
+//! refer to it: a handle is one that this library gave and that was not given back; memory has the length that the
+//! argument says; one thread at a time uses a handle, unless its own text says otherwise.
 
 #![expect(unsafe_code, reason = "a foreign interface: its callers vouch for pointers")]
 #![allow(
     clippy::missing_safety_doc,
-    reason = "the contract is one for all functions, and told once, where C programs read it"
+    reason = "the contract is one for all functions, and stands once, where C programs read it"
 )]
 #![allow(non_camel_case_types, reason = "named as C names them")]
 

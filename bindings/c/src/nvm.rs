@@ -40,7 +40,7 @@ pub unsafe extern "C" fn byway_nvm_open(
 pub unsafe extern "C" fn byway_nvm_close(nvm: *mut byway_nvm) {
     crate::error::border_quiet(|| {
         if !nvm.is_null() {
-            // SAFETY: `byway_nvm_open` made it, and nobody names it again.
+            // SAFETY: `byway_nvm_open` made it, and the program does not use it again.
             drop(unsafe { Box::from_raw(nvm) });
         }
     });
@@ -97,8 +97,8 @@ pub unsafe extern "C" fn byway_nvm_write(
     })
 }
 
-/// Writes `bytes` bytes of `new_data`, whole blocks, from block `slba` on if `expected`, as many, stands there: as one, whoever
-/// else writes. 1 if it did, 0 if something else stands there.
+/// Writes `bytes` bytes of `new_data`, whole blocks, from block `slba` on if the blocks equal `expected`, of the same length:
+/// atomically against other writers. 1 if it did, 0 if they differ.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_nvm_compare_and_write(
     nvm: *mut byway_nvm,
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn byway_nvm_flush(nvm: *mut byway_nvm) -> c_int {
     })
 }
 
-/// Tells the device that blocks are no longer needed.
+/// Deallocates blocks that are no longer needed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_nvm_trim(nvm: *mut byway_nvm, slba: u64, blocks: u32) -> c_int {
     border(|| {

@@ -29,7 +29,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// In place of the next free place: a command is here.
 const TAKEN: u32 = u32::MAX - 1;
 
-// SAFETY: the handles in it are used by whoever uses the queue, one thread at a time by the contract.
+// SAFETY: the handles in it are used with the queue alone, which one thread at a time uses by the contract.
 unsafe impl Send for Place {}
 
 impl Places {
@@ -139,10 +139,10 @@ impl Places {
         several: Buffers,
     ) -> (u64, *mut byway_buffer) {
         let Some(at) = self.all.get_mut(place as usize) else { return lost(one, several) };
-        let told = (at.tag, at.buffer);
+        let owner = (at.tag, at.buffer);
         at.next = std::mem::replace(&mut self.free, place);
         at.give_back(one, several);
-        told
+        owner
     }
 
     /// The place of the command with this tag.

@@ -93,7 +93,7 @@ pub unsafe extern "C" fn byway_queue_close(queue: *mut byway_queue) -> c_int {
             return Err(Error::host(ErrorKind::Busy, "a callback of this queue has not returned"));
         }
         let settled = closing.queue.check_owner().and_then(|()| closing.settle_all());
-        // SAFETY: `byway_queue_open` made it, and nobody names it again.
+        // SAFETY: `byway_queue_open` made it, and the program does not use it again.
         drop(unsafe { Box::from_raw(queue) });
         settled.map(|()| 0)
     })
@@ -131,8 +131,8 @@ pub unsafe extern "C" fn byway_queue_set_timeout(queue: *mut byway_queue, timeou
     })
 }
 
-/// A descriptor that can be read when completions may be there, for the program's own poll(2) or epoll(7). Whoever was
-/// woken takes completions until there are none. It stays the queue's: neither read it nor close it.
+/// A descriptor that can be read when completions may be there, for the program's own poll(2) or epoll(7). When it is
+/// readable, take completions until there are none. It stays the queue's: neither read it nor close it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_queue_event_fd(queue: *mut byway_queue) -> c_int {
     border(|| {
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn byway_queue_explain(queue: *mut byway_queue, error: *co
         let (queue, error) = unsafe { (handle(queue, "queue")?, shared(error, "error")?) };
         match error.nvme_status() {
             Some(status) => Err(queue.queue.explained(Error::status(status))),
-            None => Ok(error.tell_again()),
+            None => Ok(error.set_last_again()),
         }
     })
 }

@@ -31,9 +31,9 @@ pub struct byway_found {
     pub size: usize,
     /// What byway_open() takes.
     pub uri: *const c_char,
-    /// Its model, or NULL where the kernel tells none.
+    /// Its model, or NULL where the kernel reports none.
     pub model: *const c_char,
-    /// Its size in bytes, 0 where the kernel tells none.
+    /// Its size in bytes, 0 where the kernel reports none.
     pub size_bytes: u64,
     /// What it is: a byway_place.
     pub place: u32,
@@ -45,25 +45,25 @@ pub struct byway_found {
 pub type byway_found_callback =
     Option<unsafe extern "C" fn(context: *mut c_void, found: *const byway_found) -> c_int>;
 
-/// Lists the devices that the kernel knows, by name. None is opened for it. Returns how many were told of.
+/// Lists the devices that the kernel knows, by name. None is opened for it. Returns how many were reported.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_scan(on: byway_found_callback, context: *mut c_void) -> c_int {
     border(|| {
         let on = on.ok_or_else(|| invalid("on is NULL"))?;
-        let mut told = 0;
+        let mut reported = 0;
         for found in byway::scan()? {
-            told += 1;
+            reported += 1;
             let words = (c_text(&found.uri), found.model.as_deref().map(c_text));
             // SAFETY: the program's own function, called as it is declared.
-            if unsafe { on(context, &told_of(&found, &words)) } != 0 {
+            if unsafe { on(context, &to_found(&found, &words)) } != 0 {
                 break;
             }
         }
-        Ok(count(told))
+        Ok(count(reported))
     })
 }
 
-fn told_of(found: &Found, (uri, model): &(CString, Option<CString>)) -> byway_found {
+fn to_found(found: &Found, (uri, model): &(CString, Option<CString>)) -> byway_found {
     let place = match found.kind {
         FoundKind::Block => byway_place::Block,
         FoundKind::Partition => byway_place::Partition,

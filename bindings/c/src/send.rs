@@ -11,7 +11,7 @@ use byway::{
 use crate::arg::{handle, invalid};
 use crate::buffer::byway_buffer;
 use crate::command::{byway_command, byway_range, direction, entry, handles, ranges, raw_data};
-use crate::error::{border, count, tell};
+use crate::error::{border, count, set_last_error};
 use crate::places::NONE;
 use crate::queue::byway_queue;
 use crate::sized;
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn byway_queue_flush(queue: *mut byway_queue, nsid: u32, t
     })
 }
 
-/// Tells the device that blocks are no longer needed.
+/// Deallocates blocks that are no longer needed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_queue_trim(
     queue: *mut byway_queue,
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn byway_queue_write_zeroes(
     })
 }
 
-/// Tells the device that blocks of up to 256 ranges are no longer needed, by one command.
+/// Deallocates blocks of up to 256 ranges that are no longer needed, by one command.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_queue_trim_ranges(
     queue: *mut byway_queue,
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn byway_queue_raw(
 }
 
 /// Sends `count` commands, under one doorbell or system call where the backend can. Returns how many were taken: fewer
-/// than `count` if one was refused, which byway_last_error() tells of, or its error's number if that was the first.
+/// than `count` if one was refused, which byway_last_error() describes, or its error's number if that was the first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_queue_submit(
     queue: *mut byway_queue,
@@ -340,7 +340,7 @@ impl byway_queue {
         match stopped {
             Some(error) if taken == 0 => Err(error),
             Some(error) => {
-                tell(&error);
+                set_last_error(&error);
                 Ok(self::count(taken))
             }
             None => Ok(self::count(taken)),

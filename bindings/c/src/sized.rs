@@ -98,7 +98,7 @@ pub(crate) unsafe fn write<T: Crossing>(at: *mut T, value: &T) -> Result<()> {
     Ok(())
 }
 
-/// The distance between the structures of an array, told by its first, whose size is looked at.
+/// The distance between the structures of an array: the size that the first of them states.
 ///
 /// # Safety
 /// As [`write`], for the first of them.

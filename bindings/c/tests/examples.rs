@@ -16,7 +16,7 @@ fn file(folder: &tempfile::TempDir, name: &str, bytes: &[u8]) -> String {
 }
 
 #[test]
-fn info_tells_who_a_device_is_and_an_error_in_full() {
+fn info_prints_a_devices_identity_and_an_error_in_full() {
     let info = example("info");
     let said = says(&info, &["ram:64M"]);
     assert!(said.contains("served by embedded: the device is in this process"), "{said}");
@@ -30,7 +30,7 @@ fn info_tells_who_a_device_is_and_an_error_in_full() {
 }
 
 #[test]
-fn list_tells_of_every_device() {
+fn list_prints_every_device() {
     let said = says(&example("list"), &[]);
     assert!(said.lines().last().unwrap().ends_with(" devices"), "{said}");
 }
@@ -58,7 +58,7 @@ fn async_keeps_a_queue_full_from_its_callbacks() {
 }
 
 #[test]
-fn batch_sends_many_by_one_call_and_is_told_of_a_refusal() {
+fn batch_sends_many_by_one_call_and_reports_a_refusal() {
     let folder = tempfile::tempdir().unwrap();
     let blocks = file(&folder, "blocks", &[0; 1 << 20]);
     let said = says(&example("batch"), &[&blocks]);
@@ -86,7 +86,7 @@ fn kv_stores_reads_lists_and_deletes() {
 }
 
 #[test]
-fn ledger_tells_what_crossed_the_link_for_one_put() {
+fn ledger_prints_what_crossed_the_link_for_one_put() {
     let said = says(&example("ledger"), &["ram:64M?transfer=inline"]);
     assert!(said.contains("doorbell ") && said.contains("chunk_fetch "), "{said}");
     assert!(said.ends_with("a put of 32 bytes: 152 bytes of payload, 336 on the wire\n"), "{said}");

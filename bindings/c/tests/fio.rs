@@ -98,8 +98,8 @@ fn fio_trims_and_mixes() {
 }
 
 #[test]
-fn fio_is_told_in_a_sentence_what_cannot_be() {
-    let Some(engine) = engine("fio_is_told_in_a_sentence_what_cannot_be") else { return };
+fn fio_reports_unsupported_options_in_a_sentence() {
+    let Some(engine) = engine("fio_reports_unsupported_options_in_a_sentence") else { return };
     let refused = |options: &str, sentence: &str| {
         let Output { status, stdout, stderr } = fio(engine, options);
         let said = String::from_utf8_lossy(&stderr) + String::from_utf8_lossy(&stdout);

@@ -66,8 +66,8 @@ fn every_function_has_a_manual_page() {
     for name in functions.map(|head| head.rsplit([' ', '*']).next().unwrap()) {
         let page = std::fs::read_to_string(folder.join(format!("{name}.3"))).unwrap();
         let linked = page.strip_prefix(".so man3/").map_or(name, |page| page.trim().trim_end_matches(".3"));
-        let told = std::fs::read_to_string(folder.join(format!("{linked}.3"))).unwrap();
-        assert!(told.contains(&format!(".SS {name}\n")), "{name} is not told of in {linked}(3)");
+        let page = std::fs::read_to_string(folder.join(format!("{linked}.3"))).unwrap();
+        assert!(page.contains(&format!(".SS {name}\n")), "{name} is not documented in {linked}(3)");
         count += 1;
     }
     assert!(count > 50, "{count}");

@@ -16,7 +16,7 @@ with byway.open(sys.argv[1] if len(sys.argv) > 1 else "ram:64M") as device, devi
         loop.register(queue, selectors.EVENT_READ)
         while left > 0:
             loop.select()
-            # Until there are none: that is what the descriptor tells of.
+            # Until there are none: the descriptor stays readable while completions are left.
             while completions := queue.poll():
                 left -= len([done.check() for done in completions])
     print(DEPTH, "reads")

@@ -1,4 +1,4 @@
-"""Opens a device and tells who it is: info.py [URI]"""
+"""Opens a device and prints what it is: info.py [URI]"""
 
 import sys
 

@@ -11,10 +11,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::admin::{Receives, data_of};
+use crate::command_queue::{Done, Flight};
 use crate::completion::Completion;
 use crate::errors::Fault;
 use crate::held::{Held, Part, without_gil};
-use crate::lane::{Done, Flight};
 use crate::memory::Keep;
 use crate::patient::TURN;
 use crate::queue::seconds;
@@ -24,19 +24,19 @@ use crate::turnstile::Turnstile;
 ///
 /// What a command sends is copied, and what it receives is bytes, or copied to memory that was given for it when its completion
 /// is taken. What is on its way when the queue ends goes on in the
-/// device, and nobody is told of it.
+/// device, and its completion is dropped.
 #[pyclass(frozen, module = "byway")]
 pub struct AdminQueue {
     calls: Arc<AdminCalls>,
 }
 
 struct AdminCalls {
-    seat: Turnstile<Option<Seat>>,
+    state: Turnstile<Option<QueueState>>,
     held: Arc<Held>,
 }
 
 /// The queue itself, for one thread at a time.
-struct Seat {
+struct QueueState {
     queue: Box<dyn byway::AdminQueue>,
     /// Commands on their way, by the number that the queue knows.
     sent: BTreeMap<u64, Sent>,
@@ -64,8 +64,9 @@ impl AdminQueue {
     /// The way for admin commands of `held`.
     pub fn open(held: &Arc<Held>) -> Result<Self, Fault> {
         let queue = held.look(byway::Device::admin_queue)?;
-        let seat = Seat { queue, sent: BTreeMap::new(), number: 0, next_tag: 0, done: VecDeque::new() };
-        let calls = Arc::new(AdminCalls { seat: Turnstile::new(Some(seat)), held: Arc::clone(held) });
+        let state =
+            QueueState { queue, sent: BTreeMap::new(), number: 0, next_tag: 0, done: VecDeque::new() };
+        let calls = Arc::new(AdminCalls { state: Turnstile::new(Some(state)), held: Arc::clone(held) });
         held.adopt(&calls);
         Ok(Self { calls })
     }
@@ -74,17 +75,17 @@ impl AdminQueue {
     fn turn<R: Send>(
         &self,
         py: Python<'_>,
-        what: impl FnOnce(&mut Seat) -> Result<R, Fault> + Send,
+        what: impl FnOnce(&mut QueueState) -> Result<R, Fault> + Send,
     ) -> PyResult<R> {
         self.calls.held.check_owner()?;
-        let seat = &self.calls.seat;
-        Ok(py.detach(|| what(seat.enter().as_mut().ok_or(Fault::Closed("admin queue"))?))?)
+        let state = &self.calls.state;
+        Ok(py.detach(|| what(state.enter().as_mut().ok_or(Fault::Closed("admin queue"))?))?)
     }
 
     fn take(&self, py: Python<'_>) -> PyResult<Vec<Completion>> {
-        let taken = self.turn(py, |seat| {
-            seat.take_all()?;
-            Ok(std::mem::take(&mut seat.done))
+        let taken = self.turn(py, |state| {
+            state.take_all()?;
+            Ok(std::mem::take(&mut state.done))
         })?;
         taken.into_iter().map(|taken| completion(py, taken)).collect()
     }
@@ -127,7 +128,7 @@ impl AdminQueue {
             Receives::Bytes => None,
             Receives::Nothing | Receives::Memory(_) => data.or(into).map(|memory| memory.clone().unbind()),
         };
-        self.turn(py, |seat| seat.submit(AdminCommand::raw(entry, load), tag, receives, memory))
+        self.turn(py, |state| state.submit(AdminCommand::raw(entry, load), tag, receives, memory))
     }
 
     /// Completions that are there; never sleeps. `data` of one is what it received.
@@ -141,7 +142,7 @@ impl AdminQueue {
         let until = seconds(timeout)?.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             let left = until.map_or(TURN, |until| until.saturating_duration_since(Instant::now()));
-            if self.turn(py, |seat| seat.wait_for_some(min, left.min(TURN)))? || left.is_zero() {
+            if self.turn(py, |state| state.wait_for_some(min, left.min(TURN)))? || left.is_zero() {
                 return self.take(py);
             }
             py.check_signals()?;
@@ -155,28 +156,28 @@ impl AdminQueue {
 
     /// Asks for the command with this tag to be given up. It still finishes once, cancelled or not.
     fn cancel(&self, py: Python<'_>, tag: u64) -> PyResult<()> {
-        self.turn(py, |seat| seat.cancel(tag))
+        self.turn(py, |state| state.cancel(tag))
     }
 
-    /// A descriptor that can be read when completions may be there. Whoever was woken polls until there are none. It stays the
-    /// queue's.
+    /// A descriptor that can be read when completions may be there. When it is readable, poll until there are none.
+    /// It stays the queue's.
     fn fileno(&self, py: Python<'_>) -> PyResult<RawFd> {
-        self.turn(py, |seat| Ok(seat.queue.event()?.as_raw_fd()))
+        self.turn(py, |state| Ok(state.queue.event()?.as_raw_fd()))
     }
 
     /// Commands submitted whose completion was not taken yet.
     #[getter]
     fn outstanding(&self, py: Python<'_>) -> PyResult<usize> {
-        self.turn(py, |seat| Ok(seat.sent.len() + seat.done.len()))
+        self.turn(py, |state| Ok(state.sent.len() + state.done.len()))
     }
 
     /// Whether it was closed, or its device.
     #[getter]
     fn closed(&self) -> bool {
-        self.calls.held.is_here() && without_gil(|| self.calls.seat.enter().is_none())
+        self.calls.held.is_here() && without_gil(|| self.calls.state.enter().is_none())
     }
 
-    /// Ends it: what is under way goes on in the device, and nobody is told of it.
+    /// Ends it: what is under way goes on in the device, and its completion is dropped.
     fn close(&self, py: Python<'_>) {
         if self.calls.held.is_here() {
             py.detach(|| self.calls.close());
@@ -199,7 +200,7 @@ impl AdminQueue {
 
 impl Part for AdminCalls {
     fn close(&self) {
-        drop(self.seat.enter().take());
+        drop(self.state.enter().take());
     }
 }
 
@@ -212,7 +213,7 @@ impl Drop for AdminCalls {
     }
 }
 
-impl Seat {
+impl QueueState {
     fn submit(
         &mut self,
         command: AdminCommand,

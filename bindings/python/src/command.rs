@@ -10,10 +10,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::buffer::Buffer;
+use crate::command_queue::{CommandQueue, Flight};
 use crate::errors::{Fault, invalid};
 use crate::held::Held;
 use crate::kv::KeyBytes;
-use crate::lane::{Flight, Lane};
 use crate::memory::{Cargo, Keep, len_of};
 
 /// A command for a queue. Where no namespace is given, it is for the first of its kind, or that of the URI.
@@ -115,8 +115,8 @@ impl Command {
         Self { name: "compare", nsid, what: What::Compare { slba, data } }
     }
 
-    /// Writes `new` if `expected`, as many blocks, stands there: as one, whoever else writes. Finishes with MismatchError where
-    /// something else does.
+    /// Writes `new` if the blocks equal `expected`, of the same length: atomically against other writers. Finishes with
+    /// MismatchError where they differ.
     #[staticmethod]
     #[pyo3(signature = (slba, expected, new, *, nsid=None))]
     fn compare_and_write(
@@ -136,7 +136,7 @@ impl Command {
         Self { name: "flush", nsid, what: What::Flush }
     }
 
-    /// Tells the device that blocks are no longer needed.
+    /// Deallocates blocks that are no longer needed.
     #[staticmethod]
     #[pyo3(signature = (slba, blocks=1, *, nsid=None))]
     fn trim(slba: u64, blocks: u32, nsid: Option<u32>) -> Self {
@@ -247,7 +247,7 @@ impl Command {
 
 impl Command {
     /// The command with its memory, for a queue.
-    pub fn ready(&self, py: Python<'_>, lane: &Lane, spaces: &Spaces) -> PyResult<Ready> {
+    pub fn ready(&self, py: Python<'_>, queue: &CommandQueue, spaces: &Spaces) -> PyResult<Ready> {
         match &self.what {
             What::Read { .. }
             | What::Write { .. }
@@ -257,31 +257,31 @@ impl Command {
             | What::Trim { .. }
             | What::WriteZeroes { .. }
             | What::Verify { .. }
-            | What::Copy { .. } => self.nvm(py, lane, spaces.nvm(self.nsid)?),
+            | What::Copy { .. } => self.nvm(py, queue, spaces.nvm(self.nsid)?),
             What::Put { .. } | What::Get { .. } | What::Delete { .. } | What::Exists { .. } => {
-                self.kv(py, lane, spaces.kv(self.nsid)?)
+                self.kv(py, queue, spaces.kv(self.nsid)?)
             }
-            What::Raw { entry, data, into } => raw(py, lane, entry, data.as_ref(), into.as_ref()),
+            What::Raw { entry, data, into } => raw(py, queue, entry, data.as_ref(), into.as_ref()),
         }
     }
 
-    fn nvm(&self, py: Python<'_>, lane: &Lane, (nsid, lba_bytes): (Nsid, usize)) -> PyResult<Ready> {
+    fn nvm(&self, py: Python<'_>, queue: &CommandQueue, (nsid, lba_bytes): (Nsid, usize)) -> PyResult<Ready> {
         let command = match &self.what {
             What::Read { slba, blocks, into } => {
-                return read(py, lane, nsid, lba_bytes, *slba, *blocks, into.as_ref());
+                return read(py, queue, nsid, lba_bytes, *slba, *blocks, into.as_ref());
             }
             What::Write { slba, data } => {
-                return send(py, lane, data, lba_bytes, |blocks, data| {
+                return send(py, queue, data, lba_bytes, |blocks, data| {
                     NvmCommand::Write { nsid, slba: *slba, blocks, data }.into()
                 });
             }
             What::Compare { slba, data } => {
-                return send(py, lane, data, lba_bytes, |blocks, data| {
+                return send(py, queue, data, lba_bytes, |blocks, data| {
                     NvmCommand::Compare { nsid, slba: *slba, blocks, data }.into()
                 });
             }
             What::CompareAndWrite { slba, both } => {
-                return send(py, lane, both, 2 * lba_bytes, |blocks, data| {
+                return send(py, queue, both, 2 * lba_bytes, |blocks, data| {
                     NvmCommand::CompareAndWrite { nsid, slba: *slba, blocks, data }.into()
                 });
             }
@@ -300,10 +300,10 @@ impl Command {
         Ok((command.into(), Flight::of(Keep::Nothing)))
     }
 
-    fn kv(&self, py: Python<'_>, lane: &Lane, nsid: Nsid) -> PyResult<Ready> {
+    fn kv(&self, py: Python<'_>, queue: &CommandQueue, nsid: Nsid) -> PyResult<Ready> {
         let command = match &self.what {
             What::Put { key, value, options } => {
-                let Cargo { memory, keep } = Cargo::to_send(value.bind(py), lane.align_bytes())?;
+                let Cargo { memory, keep } = Cargo::to_send(value.bind(py), queue.align_bytes())?;
                 let command = KvCommand::Store { nsid, key: *key, value: memory, options: *options };
                 return Ok((
                     command.into(),
@@ -311,7 +311,7 @@ impl Command {
                 ));
             }
             What::Get { key, into } => {
-                let (cargo, into) = filled(into.bind(py), lane)?;
+                let (cargo, into) = filled(into.bind(py), queue)?;
                 let Cargo { memory: Payload::Buffer(room), keep } = cargo else {
                     return cargo.refuse(invalid("a value is read into one piece of memory"));
                 };
@@ -329,7 +329,7 @@ impl Command {
 
 fn read(
     py: Python<'_>,
-    lane: &Lane,
+    queue: &CommandQueue,
     nsid: Nsid,
     lba_bytes: usize,
     slba: u64,
@@ -337,8 +337,8 @@ fn read(
     into: Option<&Py<PyAny>>,
 ) -> PyResult<Ready> {
     let (cargo, into) = match into {
-        Some(into) => filled(into.bind(py), lane)?,
-        None => new_buffer(py, lane, blocks as usize * lba_bytes)?,
+        Some(into) => filled(into.bind(py), queue)?,
+        None => new_buffer(py, queue, blocks as usize * lba_bytes)?,
     };
     let blocks = match whole_blocks(cargo.len(), lba_bytes) {
         Ok(blocks) => blocks,
@@ -366,12 +366,12 @@ pub fn both_of<'py>(expected: &Bound<'py, PyAny>, new: &Bound<'py, PyAny>) -> Py
 /// A command that sends blocks.
 fn send(
     py: Python<'_>,
-    lane: &Lane,
+    queue: &CommandQueue,
     data: &Py<PyAny>,
     lba_bytes: usize,
     command: impl FnOnce(u32, Payload) -> byway::Command,
 ) -> PyResult<Ready> {
-    let cargo = Cargo::to_send(data.bind(py), lane.align_bytes())?;
+    let cargo = Cargo::to_send(data.bind(py), queue.align_bytes())?;
     let blocks = match whole_blocks(cargo.len(), lba_bytes) {
         Ok(blocks) => blocks,
         Err(error) => return cargo.refuse(error),
@@ -382,18 +382,18 @@ fn send(
 
 fn raw(
     py: Python<'_>,
-    lane: &Lane,
+    queue: &CommandQueue,
     entry: &Entry,
     data: Option<&Py<PyAny>>,
     into: Option<&Py<PyAny>>,
 ) -> PyResult<Ready> {
     let (data, keep, memory) = match (data, into) {
         (Some(data), _) => {
-            let cargo = Cargo::to_send(data.bind(py), lane.align_bytes())?;
+            let cargo = Cargo::to_send(data.bind(py), queue.align_bytes())?;
             (RawData::ToDevice(cargo.memory), cargo.keep, Some(data.clone_ref(py)))
         }
         (None, Some(into)) => {
-            let (Cargo { memory, keep }, into) = filled(into.bind(py), lane)?;
+            let (Cargo { memory, keep }, into) = filled(into.bind(py), queue)?;
             let data = match memory {
                 Payload::Buffer(into) => RawData::FromDevice(into),
                 other => RawData::FromDeviceVectored(other.into_buffers().1),
@@ -407,15 +407,19 @@ fn raw(
 }
 
 /// Memory to be filled, and the object that the completion brings: that which was given, or a new buffer of as many bytes.
-fn filled<'py>(into: &Bound<'py, PyAny>, lane: &Lane) -> PyResult<(Cargo, Bound<'py, PyAny>)> {
+fn filled<'py>(into: &Bound<'py, PyAny>, queue: &CommandQueue) -> PyResult<(Cargo, Bound<'py, PyAny>)> {
     match into.extract::<usize>() {
-        Ok(len) => new_buffer(into.py(), lane, len),
+        Ok(len) => new_buffer(into.py(), queue, len),
         Err(_) => Ok((Cargo::to_fill(into)?, into.clone())),
     }
 }
 
-fn new_buffer<'py>(py: Python<'py>, lane: &Lane, len: usize) -> PyResult<(Cargo, Bound<'py, PyAny>)> {
-    let buffer = lane.held.with(py, |device| byway::Backend::buffer(device, len))?;
+fn new_buffer<'py>(
+    py: Python<'py>,
+    queue: &CommandQueue,
+    len: usize,
+) -> PyResult<(Cargo, Bound<'py, PyAny>)> {
+    let buffer = queue.held.with(py, |device| byway::Backend::buffer(device, len))?;
     let buffer = Bound::new(py, Buffer::over(buffer))?;
     Ok((Cargo::of_buffer(&buffer)?, buffer.into_any()))
 }

@@ -3,8 +3,8 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyMemoryView, PySlice, PyTuple};
 
+use crate::command_queue::Done;
 use crate::errors::of_error;
-use crate::lane::Done;
 
 /// What came of a command: its tag, its result or its error, and its memory.
 #[pyclass(frozen, module = "byway")]

@@ -16,8 +16,8 @@ macro_rules! facts {
         #[pymethods]
         impl $name {
             fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
-                let told = [$(format!("{}={}", stringify!($field), slf.getattr(stringify!($field))?.repr()?)),*];
-                Ok(format!("{}({})", stringify!($name), told.join(", ")))
+                let fields = [$(format!("{}={}", stringify!($field), slf.getattr(stringify!($field))?.repr()?)),*];
+                Ok(format!("{}({})", stringify!($name), fields.join(", ")))
             }
         }
     };
@@ -55,7 +55,7 @@ facts! {
         kind: &'static str,
         /// Size in bytes.
         size_bytes: u64,
-        /// Bytes in use, where the device tells.
+        /// Bytes in use, where the device reports them.
         used_bytes: u64,
         /// Globally unique identifier (NGUID), zero if it has none.
         nguid: [u8; 16],
@@ -113,7 +113,7 @@ facts! {
         cancel: bool,
         /// What a command's memory must begin and end on, in bytes.
         memory_align_bytes: u32,
-        /// Whether a queue has a descriptor that tells of completions.
+        /// Whether a queue has a descriptor that becomes readable when completions arrive.
         event: bool,
         /// Whether commands go on while the program does something else.
         overlaps: bool,
@@ -139,9 +139,9 @@ facts! {
         uri: String,
         /// `block`, `partition`, `generic` or `controller`.
         kind: &'static str,
-        /// Its size, where the kernel tells one.
+        /// Its size, where the kernel reports one.
         size_bytes: Option<u64>,
-        /// Its model, where the kernel tells one.
+        /// Its model, where the kernel reports one.
         model: Option<String>,
         /// Whether it can only be read.
         read_only: bool,
@@ -177,34 +177,34 @@ impl From<byway::Found> for Found {
 }
 
 impl From<&byway::Identity> for Identity {
-    fn from(told: &byway::Identity) -> Self {
+    fn from(identity: &byway::Identity) -> Self {
         Self {
-            model: told.model.clone(),
-            serial: told.serial.clone(),
-            firmware: told.firmware.clone(),
-            subsystem: told.subsystem.clone(),
-            controller: told.controller,
-            vendor: told.vendor,
-            version: told.version,
-            byway: told.byway,
+            model: identity.model.clone(),
+            serial: identity.serial.clone(),
+            firmware: identity.firmware.clone(),
+            subsystem: identity.subsystem.clone(),
+            controller: identity.controller,
+            vendor: identity.vendor,
+            version: identity.version,
+            byway: identity.byway,
         }
     }
 }
 
 impl From<byway::Namespace> for Namespace {
-    fn from(told: byway::Namespace) -> Self {
+    fn from(namespace: byway::Namespace) -> Self {
         let plain = Self {
-            nsid: told.nsid.get(),
-            kind: told.kind.name(),
-            size_bytes: told.size_bytes,
-            used_bytes: told.used_bytes,
-            nguid: told.nguid,
+            nsid: namespace.nsid.get(),
+            kind: namespace.kind.name(),
+            size_bytes: namespace.size_bytes,
+            used_bytes: namespace.used_bytes,
+            nguid: namespace.nguid,
             lba_bytes: None,
             blocks: None,
             key_max_bytes: None,
             value_max_bytes: None,
         };
-        match told.kind {
+        match namespace.kind {
             NamespaceKind::Nvm { lba_bytes, blocks } => {
                 Self { lba_bytes: Some(lba_bytes), blocks: Some(blocks), ..plain }
             }
@@ -217,34 +217,34 @@ impl From<byway::Namespace> for Namespace {
 }
 
 impl From<&byway::Limits> for Limits {
-    fn from(told: &byway::Limits) -> Self {
+    fn from(limits: &byway::Limits) -> Self {
         Self {
-            transfer_bytes: Some(told.transfer_bytes).filter(|bytes| *bytes != u64::MAX),
-            queues: told.queues,
-            ring_entries: told.ring_entries,
-            inline_bytes: told.inline_bytes,
-            piggyback_bytes: told.piggyback_bytes,
-            piggyback_pt_unfinished: told.piggyback_pt_unfinished,
-            bulk_bytes: told.bulk_bytes,
-            window_bytes: told.window_bytes,
-            byte_memory_bytes: told.byte_memory_bytes,
+            transfer_bytes: Some(limits.transfer_bytes).filter(|bytes| *bytes != u64::MAX),
+            queues: limits.queues,
+            ring_entries: limits.ring_entries,
+            inline_bytes: limits.inline_bytes,
+            piggyback_bytes: limits.piggyback_bytes,
+            piggyback_pt_unfinished: limits.piggyback_pt_unfinished,
+            bulk_bytes: limits.bulk_bytes,
+            window_bytes: limits.window_bytes,
+            byte_memory_bytes: limits.byte_memory_bytes,
         }
     }
 }
 
 impl From<&byway::Capabilities> for Capabilities {
-    fn from(told: &byway::Capabilities) -> Self {
+    fn from(can: &byway::Capabilities) -> Self {
         Self {
-            methods: told.methods.iter().map(byway::Method::name).collect(),
-            nvm_commands: names_of(told.nvm),
-            limits: Limits::from(&told.limits),
-            raw_commands: told.raw_commands,
-            admin_commands: told.admin_commands,
-            bulk_store: told.bulk_store,
-            cancel: told.cancel,
-            memory_align_bytes: told.memory_align_bytes,
-            event: told.event,
-            overlaps: told.overlaps,
+            methods: can.methods.iter().map(byway::Method::name).collect(),
+            nvm_commands: names_of(can.nvm),
+            limits: Limits::from(&can.limits),
+            raw_commands: can.raw_commands,
+            admin_commands: can.admin_commands,
+            bulk_store: can.bulk_store,
+            cancel: can.cancel,
+            memory_align_bytes: can.memory_align_bytes,
+            event: can.event,
+            overlaps: can.overlaps,
         }
     }
 }
@@ -272,8 +272,8 @@ impl From<&byway::Device> for Chosen {
 }
 
 impl From<byway::KvStats> for KvStats {
-    fn from(told: byway::KvStats) -> Self {
-        let byway::KvStats { keys, unsettled_entries, capacity_bytes, ram_bytes, .. } = told;
+    fn from(stats: byway::KvStats) -> Self {
+        let byway::KvStats { keys, unsettled_entries, capacity_bytes, ram_bytes, .. } = stats;
         Self { keys, unsettled_entries, capacity_bytes, ram_bytes }
     }
 }

@@ -1,7 +1,7 @@
 //! An open device, held by everything that uses it, and closed once.
 //!
-//! Closing ends the parts first (queues, calls to namespaces), so that an image is marked as closed when nobody goes on
-//! with it. A part that outlives the closing says so at its next call.
+//! Closing ends the parts first (queues, calls to namespaces), so that no part uses an image that is marked as
+//! closed. A part that outlives the closing says so at its next call.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
@@ -44,7 +44,7 @@ impl Held {
         Ok(py.detach(|| self.look(look))?)
     }
 
-    /// As [`Held::with`], for whoever has released the GIL.
+    /// As [`Held::with`], for a caller that has released the GIL.
     pub fn look<R>(&self, look: impl FnOnce(&Device) -> byway::Result<R>) -> Result<R, Fault> {
         self.check_owner()?;
         let device = self.device.read().unwrap_or_else(PoisonError::into_inner);
@@ -89,7 +89,7 @@ impl Held {
 }
 
 impl Drop for Held {
-    /// A device that was forgotten is closed as well, and nobody is left to be told if that fails.
+    /// A device that the program dropped is closed as well; an error of that has no caller to go to.
     fn drop(&mut self) {
         if !self.is_here() {
             return;

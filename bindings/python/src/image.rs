@@ -47,7 +47,7 @@ pub struct Checked {
     keys: u64,
     /// Bytes of live data.
     live_bytes: u64,
-    /// Entries of block namespaces that a media error took earlier, and that nobody wrote since.
+    /// Entries of block namespaces that a media error took earlier, and that no host wrote since.
     known_lost: u64,
 }
 
@@ -78,7 +78,7 @@ pub fn check(py: Python<'_>, path: PathBuf, repair: bool) -> PyResult<Checked> {
     })
 }
 
-/// Gives the device of an image that nobody has open another size, and namespaces of blocks, by their numbers. Everything
+/// Gives the device of an image that no process has open another size, and namespaces of blocks, by their numbers. Everything
 /// keeps its content. Ctrl-C ends it: the image is as it was.
 #[pyfunction]
 #[pyo3(signature = (path, size, *, namespaces=None))]
@@ -93,7 +93,7 @@ pub fn resize(
 }
 
 /// Copies an image to `out`, which must not exist, as it is at one instant, while it is in use or not. Returns for how many
-/// nanoseconds the device stood still. Ctrl-C ends it: nothing is left of the copy.
+/// nanoseconds the device was stopped. Ctrl-C ends it: nothing is left of the copy.
 #[pyfunction]
 pub fn snapshot(py: Python<'_>, image: PathBuf, out: PathBuf) -> PyResult<u64> {
     watched(py, |watch| {

@@ -337,7 +337,7 @@ impl Kv {
         }
     }
 
-    /// How many keys there are, or how many begin with `prefix`: told by a device in this process that knows exactly, else
+    /// How many keys there are, or how many begin with `prefix`: from the engine's counter for a device in this process, else
     /// counted one by one.
     #[pyo3(signature = (prefix=KeyPart::default()))]
     fn count(&self, py: Python<'_>, prefix: KeyPart) -> PyResult<u64> {

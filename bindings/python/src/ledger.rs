@@ -7,7 +7,7 @@ use crate::facts::facts;
 facts! {
     /// What one class of transactions amounts to.
     LedgerRow {
-        /// Transactions told of.
+        /// Number of transactions.
         count: u64,
         /// Bytes of payload.
         payload_bytes: u64,

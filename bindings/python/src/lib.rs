@@ -2,10 +2,10 @@
 //!
 //! Each file is one noun of the package. Three rules hold everywhere:
 //!
-//! * **The GIL is never held while this module waits**: not for a device, not for a lock ([`turnstile`]). So whoever holds
-//!   a lock may take the GIL, and nobody waits in a circle.
+//! * **The GIL is never held while this module waits**: not for a device, not for a lock ([`turnstile`]). So the holder
+//!   of a lock may take the GIL without a deadlock.
 //! * **Memory that a command may touch stays**: the command holds it ([`memory::Keep`]) until its completion is taken,
-//!   whatever becomes of the Python objects. If that never comes, it is never freed ([`lane`]).
+//!   whatever becomes of the Python objects. If that never comes, it is never freed ([`command_queue`]).
 //! * **What is closed says so** ([`held`]): no object is bound to another's lifetime.
 //!
 //! UNSAFETY: `unsafe` is in [`buffer`] and [`memory`] alone, where Python's buffer protocol hands out addresses.
@@ -16,6 +16,7 @@ mod admin;
 mod admin_queue;
 mod buffer;
 mod command;
+mod command_queue;
 mod completion;
 mod create;
 mod device;
@@ -25,7 +26,6 @@ mod held;
 mod image;
 mod keys;
 mod kv;
-mod lane;
 mod ledger;
 mod memory;
 mod nvm;

@@ -36,7 +36,7 @@ pub enum Keep {
 pub struct Cargo {
     /// For the command.
     pub memory: Payload,
-    /// For whoever takes its completion.
+    /// For the thread that takes its completion.
     pub keep: Keep,
 }
 
@@ -136,8 +136,8 @@ impl Cargo {
     fn lent(exported: PyUntypedBuffer) -> Self {
         let Some(start) = NonNull::new(exported.buf_ptr().cast::<u8>()) else { return Self::none() };
         // SAFETY: the export keeps these bytes valid until it is dropped, which happens after the buffer is: `Keep` is
-        // dropped once the completion is taken, or never (`lane`). That nobody touches them meanwhile is the program's to
-        // see to, as everywhere in Python where bytes move with the GIL released; it would find torn bytes, not others'.
+        // dropped once the completion is taken, or never (`command_queue`). The program must not touch them meanwhile,
+        // as everywhere in Python where bytes move with the GIL released; it would find torn bytes, not others'.
         let memory = unsafe { byway::Buffer::lent(start, exported.len_bytes()) };
         Self { memory: Payload::Buffer(memory), keep: Keep::Lent { _exported: exported } }
     }
@@ -160,7 +160,7 @@ impl Cargo {
     }
 }
 
-/// Runs `look` on the bytes of an object. Those of `bytes` stand where they are, as nobody changes them; others are copied.
+/// Runs `look` on the bytes of an object. Those of `bytes` are immutable and stay in place; others are copied.
 pub fn with_bytes<R>(object: &Bound<'_, PyAny>, look: impl FnOnce(&[u8]) -> R) -> PyResult<R> {
     match object.cast::<pyo3::types::PyBytes>() {
         Ok(bytes) => Ok(look(bytes.as_bytes())),

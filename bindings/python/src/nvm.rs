@@ -9,9 +9,9 @@ use pyo3::types::{PyBytes, PyList, PyMemoryView, PySlice, PyTuple};
 
 use crate::buffer::Buffer;
 use crate::command::{both_of, whole_blocks};
+use crate::command_queue::CommandQueue;
 use crate::errors::{Fault, invalid, is_of, refused};
 use crate::held::Held;
-use crate::lane::Lane;
 use crate::memory::{Cargo, Keep, len_of};
 
 /// Most bytes of one command by which bytes are read.
@@ -23,7 +23,7 @@ const MOST_BLOCKS: usize = 1 << 16;
 /// A namespace of blocks. `nvm[3]` and `nvm[3:10]` are bytes of blocks; assigning writes them.
 #[pyclass(frozen, module = "byway")]
 pub struct Nvm {
-    lane: Arc<Lane>,
+    queue: Arc<CommandQueue>,
     nsid: Nsid,
     lba_bytes: u32,
     blocks: u64,
@@ -49,12 +49,12 @@ impl Nvm {
         let most_bytes =
             (usize::try_from(most_bytes).unwrap_or(usize::MAX) / lba).clamp(1, MOST_BLOCKS) * lba;
         let step_bytes = most_bytes.min((STEP_BYTES / lba).max(1) * lba);
-        let lane = Lane::open(held, |options| options)?;
-        Ok(Self { lane, nsid: namespace.nsid, lba_bytes, blocks, step_bytes, most_bytes })
+        let queue = CommandQueue::open(held, |options| options)?;
+        Ok(Self { queue, nsid: namespace.nsid, lba_bytes, blocks, step_bytes, most_bytes })
     }
 
     fn send(&self, py: Python<'_>, command: NvmCommand) -> PyResult<()> {
-        self.lane.execute(py, Command::Nvm(command), Keep::Nothing).map(drop)
+        self.queue.execute(py, Command::Nvm(command), Keep::Nothing).map(drop)
     }
 
     /// Reads into memory of a buffer or of the program's.
@@ -70,7 +70,7 @@ impl Nvm {
             Payload::Buffer(into) => NvmCommand::Read { nsid, slba, blocks, into },
             Payload::Small(_) | Payload::Empty => return Ok(()),
         };
-        self.lane.execute(py, Command::Nvm(command), keep).map(drop)
+        self.queue.execute(py, Command::Nvm(command), keep).map(drop)
     }
 
     fn write_cargo(&self, py: Python<'_>, slba: u64, cargo: Cargo) -> PyResult<()> {
@@ -80,7 +80,7 @@ impl Nvm {
         };
         let Cargo { memory: data, keep } = cargo;
         let command = NvmCommand::Write { nsid: self.nsid, slba, blocks, data };
-        self.lane.execute(py, Command::Nvm(command), keep).map(drop)
+        self.queue.execute(py, Command::Nvm(command), keep).map(drop)
     }
 
     /// Does `one` with an object's memory: as a whole, or where that is more than a command can move, part by part.
@@ -180,7 +180,7 @@ impl Nvm {
         }
         let len = usize::try_from(blocks * u64::from(self.lba_bytes))?;
         let room = len.min(self.step_bytes);
-        let room = self.lane.held.with(py, |device| device.buffer(room))?;
+        let room = self.queue.held.with(py, |device| device.buffer(room))?;
         let room = Bound::new(py, Buffer::over(room))?;
         PyBytes::new_with(py, len, |into| {
             let mut slba = slba;
@@ -201,13 +201,13 @@ impl Nvm {
 
     /// Writes blocks: a buffer, bytes, whatever exports memory, or a list of such.
     fn write(&self, slba: u64, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        let align_bytes = self.lane.align_bytes();
+        let align_bytes = self.queue.align_bytes();
         self.in_parts(slba, data, |slba, part| {
             self.write_cargo(part.py(), slba, Cargo::to_send(part, align_bytes)?)
         })
     }
 
-    /// Writes `new` if `expected`, as many blocks, stands there: as one, whoever else writes. Says whether it did.
+    /// Writes `new` if the blocks equal `expected`, of the same length: atomically against other writers. Returns whether it did.
     fn compare_and_write(
         &self,
         slba: u64,
@@ -216,14 +216,14 @@ impl Nvm {
     ) -> PyResult<bool> {
         let py = expected.py();
         let both = both_of(expected, new)?.into_any();
-        let cargo = Cargo::to_send(&both, self.lane.align_bytes())?;
+        let cargo = Cargo::to_send(&both, self.queue.align_bytes())?;
         let blocks = match whole_blocks(cargo.len(), 2 * self.lba_bytes as usize) {
             Ok(blocks) => blocks,
             Err(error) => return cargo.refuse(error),
         };
         let Cargo { memory: data, keep } = cargo;
         let command = NvmCommand::CompareAndWrite { nsid: self.nsid, slba, blocks, data };
-        match self.lane.execute(py, Command::Nvm(command), keep) {
+        match self.queue.execute(py, Command::Nvm(command), keep) {
             Ok(_) => Ok(true),
             Err(error) if is_of(py, &error, ErrorKind::Mismatch) => Ok(false),
             Err(error) => Err(error),
@@ -235,7 +235,7 @@ impl Nvm {
         self.send(py, NvmCommand::Flush { nsid: self.nsid })
     }
 
-    /// Tells the device that blocks are no longer needed; of a Byway device they read as zeroes.
+    /// Deallocates blocks that are no longer needed; of a Byway device they read as zeroes.
     #[pyo3(signature = (slba, blocks=1))]
     fn trim(&self, py: Python<'_>, slba: u64, blocks: u32) -> PyResult<()> {
         let ranges = LbaRanges::new(&[LbaRange { slba, blocks }]).map_err(Fault::from)?;

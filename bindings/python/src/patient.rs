@@ -1,7 +1,7 @@
 //! A queue for calls that wait, and that Ctrl-C ends: Python is asked for signals between turns of waiting.
 //!
 //! What such a call had on its way then is asked to be given up, and finishes some time: its memory stays until it has, and
-//! nobody is told. A command that the kernel does in the caller's own thread ends when it ends.
+//! its result is dropped. A command that the kernel does in the caller's own thread ends when it ends.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -19,7 +19,7 @@ pub const TURN: Duration = Duration::from_millis(20);
 /// Most commands that one call has on its way.
 const CALL_COMMANDS: u32 = 64;
 
-/// What a signal raised in Python, for whoever takes it to the program.
+/// The exception that a signal raised in Python, for the call that raises it in the program.
 #[derive(Clone, Default)]
 pub struct Interrupted(Arc<Mutex<Option<PyErr>>>);
 

@@ -10,18 +10,18 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::command::{Command, Ready, Spaces};
+use crate::command_queue::{CommandQueue, Done};
 use crate::completion::Completion;
 use crate::errors::{Fault, invalid};
 use crate::held::{Held, Part};
-use crate::lane::{Done, Lane};
 
 /// A queue of a device: a context manager that waits for what is under way, and ends it.
 ///
-/// Any thread may use it. Completions come to whoever asks first, except those of commands with a callback, which is then
-/// called with the completion, by whoever asked, and may submit again.
+/// Any thread may use it. Completions go to the first thread that polls or waits, except those of commands with a callback: that
+/// thread calls it with the completion, and it may submit again.
 #[pyclass(frozen, module = "byway")]
 pub struct Queue {
-    lane: Arc<Lane>,
+    queue: Arc<CommandQueue>,
     spaces: Spaces,
 }
 
@@ -33,12 +33,12 @@ impl Queue {
         transfer: Option<byway::Method>,
     ) -> Result<Self, Fault> {
         let spaces = Spaces::of(held)?;
-        let lane = Lane::open(held, |plain| QueueOptions {
+        let queue = CommandQueue::open(held, |plain| QueueOptions {
             depth: depth.map_or(plain.depth, byway::Depth::from),
             transfer: transfer.unwrap_or(plain.transfer),
             ..plain
         })?;
-        Ok(Self { lane, spaces })
+        Ok(Self { queue, spaces })
     }
 
     fn ready(
@@ -48,7 +48,7 @@ impl Queue {
         tag: Option<u64>,
         callback: Option<&Py<PyAny>>,
     ) -> PyResult<Ready> {
-        let (command, mut flight) = command.ready(py, &self.lane, &self.spaces)?;
+        let (command, mut flight) = command.ready(py, &self.queue, &self.spaces)?;
         flight.tag = tag;
         flight.callback = callback.map(|callback| callback.clone_ref(py));
         Ok((command, flight))
@@ -63,7 +63,7 @@ impl Queue {
             let answered = callback.map_or(Ok(py.None()), |callback| callback.call1(py, (completion,)));
             if let Err(error) = answered {
                 called.extend(plain);
-                self.lane.put_back(py, called)?;
+                self.queue.put_back(py, called)?;
                 return Err(error);
             }
         }
@@ -86,7 +86,7 @@ impl Queue {
     ) -> PyResult<u64> {
         let timeout = seconds(timeout)?;
         let (command, flight) = self.ready(py, command, tag, callback.as_ref())?;
-        self.lane.submit(py, command, flight, timeout)
+        self.queue.submit(py, command, flight, timeout)
     }
 
     /// Sends commands together, under one doorbell where there are doorbells: all of them, or, where the queue has no room for
@@ -111,32 +111,32 @@ impl Queue {
                 }
             }
         }
-        self.lane.submit_all(py, ready, timeout)
+        self.queue.submit_all(py, ready, timeout)
     }
 
     /// Begins every command that was submitted, for a program that will not look at the queue soon.
     fn start(&self, py: Python<'_>) -> PyResult<()> {
-        self.lane.start(py)
+        self.queue.start(py)
     }
 
     /// Completions that are there, at most `max`; never sleeps.
     #[pyo3(signature = (max=None))]
     fn poll(&self, py: Python<'_>, max: Option<usize>) -> PyResult<Vec<Completion>> {
-        let done = self.lane.poll(py, max.unwrap_or(usize::MAX))?;
+        let done = self.queue.poll(py, max.unwrap_or(usize::MAX))?;
         self.deliver(py, done)
     }
 
     /// Waits until `min` commands have finished, or none is under way, or `timeout` seconds are over; gives what has finished.
     #[pyo3(signature = (min=1, timeout=None))]
     fn wait(&self, py: Python<'_>, min: usize, timeout: Option<f64>) -> PyResult<Vec<Completion>> {
-        let done = self.lane.wait(py, min, seconds(timeout)?)?;
+        let done = self.queue.wait(py, min, seconds(timeout)?)?;
         self.deliver(py, done)
     }
 
     /// Waits until none is under way, also of those that callbacks submit; gives what has finished.
     fn drain(&self, py: Python<'_>) -> PyResult<Vec<Completion>> {
         let mut all = Vec::new();
-        while self.lane.outstanding(py)? > 0 {
+        while self.queue.outstanding(py)? > 0 {
             all.extend(self.wait(py, usize::MAX, None)?);
         }
         Ok(all)
@@ -144,37 +144,37 @@ impl Queue {
 
     /// Asks for the command with this tag to be given up. It still finishes once, cancelled or not.
     fn cancel(&self, py: Python<'_>, tag: u64) -> PyResult<()> {
-        self.lane.cancel(py, tag)
+        self.queue.cancel(py, tag)
     }
 
-    /// A descriptor that can be read when completions may be there. Whoever was woken polls until there are none. It stays the
-    /// queue's.
+    /// A descriptor that can be read when completions may be there. When it is readable, poll until there are none.
+    /// It stays the queue's.
     fn fileno(&self, py: Python<'_>) -> PyResult<RawFd> {
-        self.lane.event(py)
+        self.queue.event(py)
     }
 
     /// Commands submitted whose completion was not taken yet.
     #[getter]
     fn outstanding(&self, py: Python<'_>) -> PyResult<usize> {
-        self.lane.outstanding(py)
+        self.queue.outstanding(py)
     }
 
     /// Most commands under way at once.
     #[getter]
     fn depth(&self) -> u32 {
-        self.lane.depth()
+        self.queue.depth()
     }
 
     /// Whether it was closed, or its device.
     #[getter]
     fn closed(&self) -> bool {
-        self.lane.is_closed()
+        self.queue.is_closed()
     }
 
-    /// Ends it once what is under way has finished; completions that nobody took are dropped.
+    /// Ends it once what is under way has finished; completions that the program did not take are dropped.
     fn close(&self, py: Python<'_>) {
-        if self.lane.held.is_here() {
-            py.detach(|| self.lane.close());
+        if self.queue.held.is_here() {
+            py.detach(|| self.queue.close());
         }
     }
 

@@ -1,22 +1,22 @@
-//! A lock that lets everybody through: who waits comes before who returns.
+//! A fair lock: a waiting thread enters before one that left and returns.
 //!
 //! A thread that waits for completions enters again and again. With a plain mutex it would be in again before another
 //! thread, woken by its leaving, has got up.
 //!
-//! Never enter with the GIL held: who is inside may want it.
+//! Never enter with the GIL held: the holder of the lock may want it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A value that one thread at a time uses.
 #[derive(Debug, Default)]
 pub struct Turnstile<T> {
-    /// Held by who is to enter next.
+    /// Held by the thread that enters next.
     next: Mutex<()>,
     inside: Mutex<T>,
 }
 
 impl<T> Turnstile<T> {
-    /// A value that nobody uses.
+    /// An unlocked value.
     pub const fn new(value: T) -> Self {
         Self { next: Mutex::new(()), inside: Mutex::new(value) }
     }

@@ -15,9 +15,9 @@ LONG_IDENTIFIER = 1
 
 
 def test_the_controller_is_identified(ram):
-    told = ram.identify(1)
-    assert len(told) == 4096
-    assert told[24:64].decode().rstrip() == ram.identity.model
+    data = ram.identify(1)
+    assert len(data) == 4096
+    assert data[24:64].decode().rstrip() == ram.identity.model
     assert struct.unpack_from("<Q", ram.identify(0, nsid=2))[0] == ram.nvm.blocks
 
 

@@ -123,7 +123,7 @@ def test_the_loop_goes_on_while_commands_are_under_way(blocks):
     run(main())
 
 
-def test_a_device_that_is_closed_beneath_tells_whoever_waits(ram):
+def test_closing_a_device_fails_the_waiting_tasks(ram):
     async def main():
         queue = ram.async_queue()
         await queue.read(0)
@@ -147,5 +147,5 @@ def test_asyncio_is_imported_only_by_those_who_use_it():
     import sys
 
     asked = "import sys, byway; print('asyncio' in sys.modules); byway.AsyncQueue; print('asyncio' in sys.modules)"
-    told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout
-    assert told.split() == ["False", "True"]
+    printed = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout
+    assert printed.split() == ["False", "True"]

@@ -118,7 +118,7 @@ def test_a_view_may_be_taken_for_an_iterator(ram):
         next(items)
 
 
-def test_a_condition_of_a_put_that_does_not_hold_is_told(ram):
+def test_a_condition_of_a_put_that_does_not_hold_is_reported(ram):
     with pytest.raises(byway.KeyNotFoundError):
         ram.kv.put(b"key", b"value", must_exist=True)
     ram.kv.put(b"key", b"value", must_not_exist=True)

@@ -174,7 +174,7 @@ def test_past_the_page_cache_bytes_are_brought_into_line(tmp_path):
                 device.nvm.read_into(0, memoryview(bytearray(4096 + 1))[1:])
 
 
-def test_a_file_that_shrank_is_told_of(tmp_path):
+def test_a_file_that_shrank_is_reported(tmp_path):
     with byway.open(tmp_path / "a", create="1M", backend="psync") as device:
         (tmp_path / "a").write_bytes(b"")
         with pytest.raises(byway.Error) as raised:

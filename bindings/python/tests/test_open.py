@@ -27,7 +27,7 @@ def test_a_relative_path_object_is_a_path(tmp_path, monkeypatch):
     assert os.path.getsize("blocks") == 1 << 20
 
 
-def test_the_backend_is_told_and_why_it_was_chosen(tmp_path):
+def test_a_device_names_its_backend_and_why_it_was_chosen(tmp_path):
     with byway.open(tmp_path / "a", create="1M") as device:
         assert device.backend == device.chosen.backend
         assert device.chosen.why
@@ -36,7 +36,7 @@ def test_the_backend_is_told_and_why_it_was_chosen(tmp_path):
         assert (device.backend, device.chosen.why) == ("psync", "it was asked for")
 
 
-def test_a_device_tells_who_it_is_and_what_it_can_do(ram):
+def test_a_device_has_an_identity_and_capabilities(ram):
     assert ram.identity.model == "Byway software SSD"
     assert ram.identity.byway
     assert "inline" in ram.capabilities.methods
@@ -83,7 +83,7 @@ def test_an_open_image_is_not_opened_twice(tmp_path):
         byway.open(f"embedded:{tmp_path / 'a'}")
 
 
-def test_a_device_that_nobody_closes_is_closed_when_it_is_forgotten(tmp_path):
+def test_a_device_that_is_not_closed_is_closed_when_it_is_collected(tmp_path):
     byway.create(tmp_path / "a", "64M")
     device = byway.open(f"embedded:{tmp_path / 'a'}")
     kv = device.kv
@@ -94,7 +94,7 @@ def test_a_device_that_nobody_closes_is_closed_when_it_is_forgotten(tmp_path):
         assert device.kv[b"key"] == b"value"
 
 
-def test_the_ledger_tells_what_crossed_the_link():
+def test_the_ledger_counts_what_crossed_the_link():
     with byway.open("ram:64M", transfer="inline") as device:
         kv = device.kv
         before = device.ledger()
@@ -111,7 +111,7 @@ def test_the_ledger_tells_what_crossed_the_link():
         assert device.ledger() == before
 
 
-def test_the_clock_and_the_engine_of_a_device_in_this_process_are_told():
+def test_a_device_in_this_process_has_a_clock_and_engine_counters():
     with byway.open("ram:64M", clock="virtual") as device:
         before = device.now_ns()
         device.kv[b"0041"] = b"x"

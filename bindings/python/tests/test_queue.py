@@ -115,7 +115,7 @@ def test_poll_never_sleeps_and_takes_no_more_than_asked(blocks):
         assert len(taken) == 5
 
 
-def test_waiting_for_nothing_ends_at_once_and_in_vain_after_its_time(blocks):
+def test_waiting_for_nothing_returns_at_once_and_a_wait_ends_after_its_timeout(blocks):
     with blocks.queue() as queue:
         assert queue.wait() == []
         queue.submit(Command.read(0))
@@ -128,7 +128,7 @@ def test_waiting_for_nothing_ends_at_once_and_in_vain_after_its_time(blocks):
         assert len(queue.wait(1, timeout=float("inf"))) == 1
 
 
-def test_the_descriptor_tells_of_completions(blocks):
+def test_the_descriptor_is_readable_while_completions_are_left(blocks):
     with blocks.queue() as queue:
         if not blocks.capabilities.event:
             with pytest.raises(byway.UnsupportedError):

@@ -675,10 +675,10 @@ def check(path: str | PathLike[str], *, repair: bool = False) -> Checked:
 def resize(
     path: str | PathLike[str], size: int | str, *, namespaces: Mapping[int, int | str] | None = None
 ) -> None:
-    """Gives the device of an image that nobody has open another size, and namespaces of blocks, by their numbers."""
+    """Gives the device of an image that no process has open another size, and namespaces of blocks, by their numbers."""
 
 def snapshot(image: str | PathLike[str], out: str | PathLike[str]) -> int:
-    """Copies an image as it is at one instant; for how many nanoseconds the device stood still."""
+    """Copies an image as it is at one instant; returns for how many nanoseconds the device was stopped."""
 
 def create(
     path: str | PathLike[str],

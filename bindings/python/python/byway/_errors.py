@@ -107,7 +107,7 @@ class QueueFullError(Error):
 
 
 class BusyError(Error):
-    """Somebody else is using it."""
+    """Another process or handle is using it."""
 
     kind = "busy"
 

@@ -18,7 +18,7 @@ __all__ = ["AsyncQueue"]
 VALUE_BYTES = 4096
 """A value of up to this many bytes is read by one command."""
 
-NAP_SECONDS = 0.02
+WAIT_SECONDS = 0.02
 """How long a thread waits at a time for a queue that has no descriptor."""
 
 
@@ -36,7 +36,7 @@ class AsyncQueue:
         self._awaited: dict[int, asyncio.Future[Completion]] = {}
         self._places: deque[asyncio.Future[None]] = deque()
         self._turn_is_due = False
-        self._nap: asyncio.Task[None] | None = None
+        self._waiter: asyncio.Task[None] | None = None
 
     @property
     def queue(self) -> Queue:
@@ -88,7 +88,7 @@ class AsyncQueue:
         await self.execute(Command.flush(nsid=nsid))
 
     async def trim(self, slba: int, blocks: int = 1, *, nsid: int | None = None) -> None:
-        """Tells the device that blocks are no longer needed."""
+        """Deallocates blocks that are no longer needed."""
         await self.execute(Command.trim(slba, blocks, nsid=nsid))
 
     async def write_zeroes(self, slba: int, blocks: int = 1, *, nsid: int | None = None) -> None:
@@ -165,9 +165,9 @@ class AsyncQueue:
     def _leave_loop(self) -> None:
         if self._loop is not None and self._descriptor is not None and not self._loop.is_closed():
             self._loop.remove_reader(self._descriptor)
-        if self._nap is not None:
-            self._nap.cancel()
-        self._descriptor = self._nap = None
+        if self._waiter is not None:
+            self._waiter.cancel()
+        self._descriptor = self._waiter = None
 
     async def _place(self, loop: asyncio.AbstractEventLoop) -> None:
         """Waits until the queue has room. Who waits longest comes first."""
@@ -195,16 +195,16 @@ class AsyncQueue:
             loop.call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
-        """Begins what was submitted, and tells those whose command has finished."""
+        """Begins what was submitted, and wakes the tasks whose command has finished."""
         self._turn_is_due = False
         try:
-            self._tell(self._queue.poll())
+            self._finish(self._queue.poll())
         except Error as error:
-            return self._tell_all(error)
-        if self._awaited and self._descriptor is None and self._nap is None and self._loop is not None:
-            self._nap = self._loop.create_task(self._wait_in_a_thread())
+            return self._fail_all(error)
+        if self._awaited and self._descriptor is None and self._waiter is None and self._loop is not None:
+            self._waiter = self._loop.create_task(self._wait_in_a_thread())
 
-    def _tell(self, completions: list[Completion]) -> None:
+    def _finish(self, completions: list[Completion]) -> None:
         for completion in completions:
             future = self._awaited.pop(completion.tag, None)
             if future is not None and not future.done():
@@ -218,8 +218,8 @@ class AsyncQueue:
                 place.set_result(None)
                 return
 
-    def _tell_all(self, error: Error) -> None:
-        """The queue itself has failed, or was closed beneath: nobody waits in vain."""
+    def _fail_all(self, error: Error) -> None:
+        """The queue itself has failed or was closed: every waiting task gets the error."""
         if isinstance(error, ClosedError):
             self._leave_loop()
         for future in self._awaited.values():
@@ -234,8 +234,8 @@ class AsyncQueue:
         loop = asyncio.get_running_loop()
         try:
             while self._awaited:
-                self._tell(await loop.run_in_executor(None, self._queue.wait, 1, NAP_SECONDS))
+                self._finish(await loop.run_in_executor(None, self._queue.wait, 1, WAIT_SECONDS))
         except Error as error:
-            self._tell_all(error)
+            self._fail_all(error)
         finally:
-            self._nap = None
+            self._waiter = None

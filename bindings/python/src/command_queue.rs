@@ -1,10 +1,10 @@
 //! A queue with what its commands hold of Python's: commands in, completions out, memory kept in between.
 //!
-//! Any thread may use a lane; they take turns, and who waits leaves the turn every few milliseconds. The same goes for
-//! Ctrl-C: Python is asked for signals between turns.
+//! Any thread may use such a queue. Threads take turns; a waiting thread gives its turn up every few milliseconds, and checks
+//! for signals of Python (Ctrl-C) between turns.
 //!
-//! Memory goes back when its completion is taken. A lane that ends waits for that; where it waits in vain, the queue and all
-//! that its commands hold are never freed, because a device may still write there.
+//! Memory goes back when its completion is taken. A queue that closes waits for that. After the timeout, the queue and
+//! all that its commands hold are never freed, because a device may still write there.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, RawFd};
@@ -20,24 +20,24 @@ use crate::memory::Keep;
 use crate::patient::TURN;
 use crate::turnstile::Turnstile;
 
-/// How long a lane that ends waits for its commands.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a queue that closes waits for its commands, and an interrupted call for its own.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A queue, and what its commands hold.
-pub struct Lane {
-    seat: Turnstile<Option<Seat>>,
+pub struct CommandQueue {
+    state: Turnstile<Option<QueueState>>,
     depth: u32,
     align_bytes: usize,
     pub held: Arc<Held>,
 }
 
 /// The queue itself, for one thread at a time.
-struct Seat {
+struct QueueState {
     queue: Queue,
     /// Commands on their way, by the tag that the queue knows.
     flights: Vec<Option<Flight>>,
     free: Vec<u32>,
-    /// Completions that were taken from the queue, and nobody was told of.
+    /// Completions that were taken from the queue, and not yet by the program.
     done: VecDeque<Done>,
     /// The next tag of a command that the program gives none.
     next_tag: u64,
@@ -45,17 +45,17 @@ struct Seat {
 
 /// What is kept of a command on its way.
 pub struct Flight {
-    /// The program's tag, or the next of the lane's.
+    /// The program's tag, or the next of the queue's.
     pub tag: Option<u64>,
     /// The memory it has.
     pub keep: Keep,
-    /// Who is told, instead of whoever asks.
+    /// Called with the completion, which `poll` and `wait` then do not return.
     pub callback: Option<Py<PyAny>>,
     /// What it reads into or sends, as the program knows it.
     pub memory: Option<Py<PyAny>>,
     /// Its answer is the length of what it reads.
     pub answers_length: bool,
-    /// Nobody waits for it any more.
+    /// Its waiter is gone.
     pub is_abandoned: bool,
 }
 
@@ -69,7 +69,7 @@ pub struct Done {
     pub result: byway::Result<Answer>,
 }
 
-impl Lane {
+impl CommandQueue {
     /// A queue of `held`, with these options.
     pub fn open(
         held: &Arc<Held>,
@@ -80,11 +80,12 @@ impl Lane {
             Ok((queue, device.capabilities().memory_align_bytes as usize))
         })?;
         let depth = queue.depth();
-        let seat = Seat { queue, flights: Vec::new(), free: Vec::new(), done: VecDeque::new(), next_tag: 0 };
-        let seat = Turnstile::new(Some(seat));
-        let lane = Arc::new(Self { seat, depth, align_bytes, held: Arc::clone(held) });
-        held.adopt(&lane);
-        Ok(lane)
+        let state =
+            QueueState { queue, flights: Vec::new(), free: Vec::new(), done: VecDeque::new(), next_tag: 0 };
+        let state = Turnstile::new(Some(state));
+        let made = Arc::new(Self { state, depth, align_bytes, held: Arc::clone(held) });
+        held.adopt(&made);
+        Ok(made)
     }
 
     /// Most commands on their way at once.
@@ -101,16 +102,16 @@ impl Lane {
     fn turn<R: Send>(
         &self,
         py: Python<'_>,
-        what: impl FnOnce(&mut Seat) -> Result<R, Fault> + Send,
+        what: impl FnOnce(&mut QueueState) -> Result<R, Fault> + Send,
     ) -> PyResult<R> {
         self.held.check_owner()?;
-        Ok(py.detach(|| what(self.seat.enter().as_mut().ok_or(Fault::Closed("queue"))?))?)
+        Ok(py.detach(|| what(self.state.enter().as_mut().ok_or(Fault::Closed("queue"))?))?)
     }
 
-    /// Gives a command up that nobody waits for any more.
+    /// Gives a command up whose waiter is gone.
     fn abandon(&self, py: Python<'_>, tag: u64) -> PyResult<()> {
-        self.turn(py, |seat| {
-            seat.abandon(tag);
+        self.turn(py, |state| {
+            state.abandon(tag);
             Ok(())
         })
     }
@@ -118,11 +119,11 @@ impl Lane {
     /// Sends one command and waits for it. Ctrl-C gives it up.
     pub fn execute(&self, py: Python<'_>, command: Command, keep: Keep) -> PyResult<Answer> {
         let flight = Flight::of(keep);
-        let (tag, mut done) = self.turn(py, |seat| {
-            let tag = seat.submit(command, flight, None)?;
-            Ok((tag, seat.wait_for(tag)?))
+        let (tag, mut done) = self.turn(py, |state| {
+            let tag = state.submit(command, flight, None)?;
+            Ok((tag, state.wait_for(tag)?))
         })?;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while done.is_none() {
             if let Err(interrupted) = py.check_signals() {
                 self.abandon(py, tag)?;
@@ -130,20 +131,20 @@ impl Lane {
             }
             if Instant::now() > until {
                 self.abandon(py, tag)?;
-                let said = format!("the device did not answer within {} s", PATIENCE.as_secs());
+                let said = format!("the device did not answer within {} s", TIMEOUT.as_secs());
                 return Err(Fault::from(Error::device(ErrorKind::TimedOut, said)).into());
             }
-            done = self.turn(py, |seat| seat.wait_for(tag))?;
+            done = self.turn(py, |state| state.wait_for(tag))?;
         }
         let result = done.map_or(Ok(Answer::default()), |done| done.result);
         match result {
             Ok(answer) => Ok(answer),
-            Err(error) => self.turn(py, |seat| Err(seat.queue.explained(error).into())),
+            Err(error) => self.turn(py, |state| Err(state.queue.explained(error).into())),
         }
     }
 }
 
-impl Lane {
+impl CommandQueue {
     /// Sends a command; its tag.
     pub fn submit(
         &self,
@@ -152,7 +153,7 @@ impl Lane {
         flight: Flight,
         timeout: Option<Duration>,
     ) -> PyResult<u64> {
-        self.turn(py, |seat| seat.submit(command, flight, timeout))
+        self.turn(py, |state| state.submit(command, flight, timeout))
     }
 
     /// Sends commands, all of them if there is room for all; their tags.
@@ -162,20 +163,20 @@ impl Lane {
         commands: Vec<(Command, Flight)>,
         timeout: Option<Duration>,
     ) -> PyResult<Vec<u64>> {
-        self.turn(py, |seat| seat.submit_all(commands, timeout))
+        self.turn(py, |state| state.submit_all(commands, timeout))
     }
 
     /// Begins what was submitted.
     pub fn start(&self, py: Python<'_>) -> PyResult<()> {
-        self.turn(py, |seat| Ok(seat.queue.start()?))
+        self.turn(py, |state| Ok(state.queue.start()?))
     }
 
     /// At most `max` completions that are there.
     pub fn poll(&self, py: Python<'_>, max: usize) -> PyResult<VecDeque<Done>> {
-        self.turn(py, |seat| {
-            seat.take_all()?;
-            let taken = max.min(seat.done.len());
-            Ok(seat.done.drain(..taken).collect())
+        self.turn(py, |state| {
+            state.take_all()?;
+            let taken = max.min(state.done.len());
+            Ok(state.done.drain(..taken).collect())
         })
     }
 
@@ -185,41 +186,41 @@ impl Lane {
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             let left = until.map_or(TURN, |until| until.saturating_duration_since(Instant::now()));
-            let is_enough = self.turn(py, |seat| seat.wait_for_some(min, left.min(TURN)))?;
+            let is_enough = self.turn(py, |state| state.wait_for_some(min, left.min(TURN)))?;
             if is_enough || left.is_zero() {
-                return self.turn(py, |seat| Ok(std::mem::take(&mut seat.done)));
+                return self.turn(py, |state| Ok(std::mem::take(&mut state.done)));
             }
             py.check_signals()?;
         }
     }
 
-    /// Puts completions back that nobody was told of.
+    /// Puts completions back that the program did not get.
     pub fn put_back(&self, py: Python<'_>, mut done: VecDeque<Done>) -> PyResult<()> {
-        self.turn(py, |seat| {
-            done.append(&mut seat.done);
-            seat.done = done;
+        self.turn(py, |state| {
+            done.append(&mut state.done);
+            state.done = done;
             Ok(())
         })
     }
 
     /// Asks for the command with this tag to be given up.
     pub fn cancel(&self, py: Python<'_>, tag: u64) -> PyResult<()> {
-        self.turn(py, |seat| seat.cancel(tag))
+        self.turn(py, |state| state.cancel(tag))
     }
 
-    /// Commands that nobody was told the end of.
+    /// Commands whose completion the program did not get yet.
     pub fn outstanding(&self, py: Python<'_>) -> PyResult<usize> {
-        self.turn(py, |seat| Ok(seat.queue.outstanding() as usize + seat.done.len()))
+        self.turn(py, |state| Ok(state.queue.outstanding() as usize + state.done.len()))
     }
 
     /// The descriptor that can be read when completions may be there.
     pub fn event(&self, py: Python<'_>) -> PyResult<RawFd> {
-        self.turn(py, |seat| Ok(seat.queue.event()?.as_raw_fd()))
+        self.turn(py, |state| Ok(state.queue.event()?.as_raw_fd()))
     }
 
     /// Whether it has ended.
     pub fn is_closed(&self) -> bool {
-        self.held.is_here() && without_gil(|| self.seat.enter().is_none())
+        self.held.is_here() && without_gil(|| self.state.enter().is_none())
     }
 }
 
@@ -230,15 +231,15 @@ impl Flight {
     }
 }
 
-impl Part for Lane {
+impl Part for CommandQueue {
     fn close(&self) {
-        if let Some(seat) = self.seat.enter().take() {
-            seat.end();
+        if let Some(state) = self.state.enter().take() {
+            state.end();
         }
     }
 }
 
-impl Drop for Lane {
+impl Drop for CommandQueue {
     fn drop(&mut self) {
         if !self.held.is_here() {
             return;
@@ -247,7 +248,7 @@ impl Drop for Lane {
     }
 }
 
-impl Seat {
+impl QueueState {
     /// Sends a command; its tag.
     fn submit(&mut self, command: Command, flight: Flight, timeout: Option<Duration>) -> Result<u64, Fault> {
         let slot = self.place();
@@ -401,7 +402,7 @@ impl Seat {
         }
     }
 
-    /// Gives a command up that nobody waits for any more: its memory stays until it has finished.
+    /// Gives a command up whose waiter is gone: its memory stays until it has finished.
     fn abandon(&mut self, tag: u64) {
         self.done.retain(|done| done.tag != tag);
         let Some(slot) = self.slot_of(tag) else { return };
@@ -414,7 +415,7 @@ impl Seat {
 
     /// Waits for the commands on their way, so that all memory is back before the queue is gone.
     fn end(mut self) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while self.queue.outstanding() > 0 && Instant::now() < until {
             let turn = self.take_all().and_then(|()| Ok(self.queue.sleep(TURN)?));
             if turn.and_then(|_| self.take_all()).is_err() {

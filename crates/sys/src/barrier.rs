@@ -33,7 +33,7 @@ pub fn register() -> io::Result<()> {
 }
 
 /// Has every thread of each registered process that runs now pass a full memory barrier, and passes one itself (`membarrier(2)`, global
-/// expedited). Where the system has none, nobody is registered.
+/// expedited). Where the system has none, no process is registered.
 ///
 /// # Errors
 /// A filter of system calls keeps it away: nothing is known of the others.

@@ -1,6 +1,6 @@
 //! Which boot of the kernel this is: whether memory shared with a file can have survived since someone wrote it down.
 
-/// Identifier of the running kernel's boot; `None` where the system does not tell.
+/// Identifier of the running kernel's boot; `None` where the system does not report it.
 #[must_use]
 pub fn boot_id() -> Option<[u8; 16]> {
     parse(&std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?)

@@ -29,7 +29,7 @@ pub fn flush_range(map: &Mapping, at: usize, len_bytes: usize) -> Result<(), Map
     Ok(())
 }
 
-/// Writes the lines that hold the range back to memory and may keep them in the caches: for memory that nobody changes behind the
+/// Writes the lines that hold the range back to memory and may keep them in the caches: for memory that is not changed behind the
 /// caches, so that what is stored next beside it finds its line. Weakly ordered: [`store_fence`] comes after.
 ///
 /// # Errors
@@ -141,8 +141,8 @@ pub fn prefetch<T>(memory: &[T], index: usize) {
     let _ = (memory, index);
 }
 
-/// Asks for the line at an address, whatever is there: for memory of somebody else, who may have moved it since. Nothing is
-/// read, and nothing follows where there is no memory.
+/// Prefetches the line at an address that may be unmapped: for memory that another owner may have moved. It reads nothing, and
+/// an unmapped address does not fault.
 #[inline]
 pub fn prefetch_address(address: usize) {
     #[cfg(target_arch = "x86_64")]

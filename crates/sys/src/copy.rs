@@ -59,7 +59,7 @@ impl CopyFile {
         Ok(())
     }
 
-    /// The file itself: what is done to it passes by whoever watches.
+    /// The file itself: operations on it bypass the observers.
     #[must_use]
     pub const fn file(&self) -> &File {
         &self.file
@@ -139,16 +139,16 @@ pub fn copy_range(from: &File, to: &CopyFile, at: u64, len_bytes: u64) -> io::Re
     Ok(())
 }
 
-/// Makes `to`, an empty file, the same as `from`; holes stay holes. `copied` is told how many bytes are.
+/// Makes `to`, an empty file, the same as `from`; holes stay holes. `copied` is called with the bytes copied so far.
 ///
 /// # Errors
 /// What the system says.
 pub fn copy_sparse(from: &File, to: &CopyFile, mut copied: impl FnMut(u64)) -> io::Result<()> {
-    let go_on = |bytes| {
+    let progress = |bytes| {
         copied(bytes);
         ControlFlow::Continue(())
     };
-    copy_sparse_until(from, to, go_on).map(drop)
+    copy_sparse_until(from, to, progress).map(drop)
 }
 
 /// As [`copy_sparse`]; `copied` may end it before all is copied.

@@ -19,9 +19,9 @@ static ZEROES: [u8; 1 << 16] = [0; 1 << 16];
 /// # Errors
 /// The system's answer.
 pub fn is_dax(file: &File) -> io::Result<Option<bool>> {
-    let told = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
-    let says = told.stx_attributes_mask.contains(StatxAttributes::DAX);
-    Ok(says.then(|| told.stx_attributes.contains(StatxAttributes::DAX)))
+    let found = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
+    let says = found.stx_attributes_mask.contains(StatxAttributes::DAX);
+    Ok(says.then(|| found.stx_attributes.contains(StatxAttributes::DAX)))
 }
 
 /// Opens a file for reading and writing, made for its owner alone if it is not there; whether it was made. No symbolic link is
@@ -56,12 +56,12 @@ pub fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// The process that has locked a file, if it is to be seen from here: by its device and inode, as proc(5) tells of locks.
+/// The process that has locked a file, if this PID namespace shows it: by device and inode in `/proc/locks` (proc(5)).
 #[must_use]
 pub fn who_locked(file: &File) -> Option<u32> {
-    let told = file.metadata().ok()?;
-    let (major, minor) = (rustix::fs::major(told.dev()), rustix::fs::minor(told.dev()));
-    let named = format!("{major:02x}:{minor:02x}:{}", told.ino());
+    let found = file.metadata().ok()?;
+    let (major, minor) = (rustix::fs::major(found.dev()), rustix::fs::minor(found.dev()));
+    let named = format!("{major:02x}:{minor:02x}:{}", found.ino());
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
     let mut of_file = locks.lines().filter_map(|line| {
         // 1: FLOCK  ADVISORY  WRITE 4711 fd:00:1234 0 EOF
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_locked_file_is_not_locked_twice_and_whoever_was_given_it_holds_no_lock() {
+    fn a_locked_file_is_not_locked_twice_and_a_passed_descriptor_holds_no_lock() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let (ours, is_new) = open_or_make(file.path()).unwrap();
         assert!(!is_new);

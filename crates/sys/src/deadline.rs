@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-/// From here on nobody tells a wait from one without end, which asks for no time and sets no timer.
+/// Waits of this length or longer have no timeout: they set no timer.
 const FOREVER: Duration = Duration::from_secs(1 << 30);
 
-/// The end of a wait that has begun, which may be never: a time so long that no clock tells it.
+/// The end of a wait that has begun, which may be never: a time beyond the range of the clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline {
     timeout: Duration,
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_that_no_clock_tells_is_never_over() {
+    fn a_time_beyond_the_clock_is_never_over() {
         let never = Deadline::after(Duration::MAX);
         assert_eq!((never.whole(), never.left(), never.is_over()), (None, None, false));
         assert_eq!(never.left_or_max(), Duration::MAX);

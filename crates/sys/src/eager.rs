@@ -1,8 +1,8 @@
-//! Looking for completions a little while before sleeping, where that has been worth it lately.
+//! Polls for completions for some microseconds before sleeping, where that has paid lately.
 //!
-//! Falling asleep and being woken costs some microseconds of a processor. What comes sooner is better looked for; what
-//! comes later costs as much again at most, and then is not looked for any more. Whether it pays is only seen by looking
-//! (a sleep takes as long as the waking): it is tried now and then, the seldomer the oftener that was in vain.
+//! Falling asleep and being woken costs some microseconds of a processor. A completion that comes
+//! sooner is better polled for; a later one costs as much again at most, and ends the polling. Only a poll shows whether polling
+//! pays (a sleep lasts at least as long as the waking): it is tried every so many sleeps, more rarely after each empty poll.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ const TRIED_EVERY: [u16; 2] = [16, 1024];
 #[derive(Debug)]
 pub(crate) struct Eager {
     points: u8,
-    /// Sleeps before it is tried again, and how many before the next trial if that is in vain.
+    /// Sleeps before polling is tried again, and how many before the next trial if that poll is empty.
     left: u16,
     every: u16,
 }

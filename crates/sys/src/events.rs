@@ -1,4 +1,4 @@
-//! Who watches a file: told before each operation on it, and able to make it fail.
+//! Observers of a file: called before each operation on it, and able to make it fail.
 //!
 //! Two things stand on this: file systems that are full or failing, by choice, and files that forget what was not synced.
 
@@ -14,8 +14,8 @@ use crate::names::NameStep;
 /// An observer of one file: an [`ImageFile`](crate::ImageFile), or a copy of one.
 ///
 /// An implementer may answer with an error, which becomes the operation's own: nothing was done then. It is called on
-/// the thread that operates on the file, before the system is asked. It may rely on being told of every read, write,
-/// allocation, punch and sync; stores through mappings pass unseen, but it is told what is mapped.
+/// the thread that operates on the file, before the system is asked. Every read, write,
+/// allocation, punch and sync is reported to it; stores through mappings are not, but each mapping is.
 pub trait FileEvents: fmt::Debug + Send + Sync {
     /// Bytes are about to be read.
     ///
@@ -66,7 +66,7 @@ pub trait FileEvents: fmt::Debug + Send + Sync {
 
 /// An observer of what a thread does to files and their names. Made for tests.
 pub trait FolderEvents {
-    /// Who is told of the operations on the file at `path`, which is made or opened now.
+    /// The observer of the file at `path`, which is made or opened now.
     fn file(&self, _path: &Path) -> Option<Arc<dyn FileEvents>> {
         None
     }
@@ -87,9 +87,9 @@ thread_local! {
     static WATCHING: RefCell<Option<Rc<dyn FolderEvents>>> = const { RefCell::new(None) };
 }
 
-/// Does something with `events` told of what this thread does to files and names on the way.
+/// Runs `act` with `events` observing what this thread does to files and names.
 pub fn watching<R>(events: Rc<dyn FolderEvents>, act: impl FnOnce() -> R) -> R {
-    /// Has nobody told any more, however `act` ends.
+    /// Ends the observing, however `act` ends.
     struct End;
     impl Drop for End {
         fn drop(&mut self) {

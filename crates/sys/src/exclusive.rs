@@ -10,8 +10,8 @@ use crate::map::{MapError, Mapping, PAGE_BYTES, Sharing};
 
 /// Memory with one owner: a slice that stays where it is.
 ///
-/// For a shared file range this relies on the file being locked: whoever else writes to it, or cuts it short, breaks
-/// the promise of the lock.
+/// For a shared file range this relies on the file being locked: another process that writes to it or truncates it
+/// breaks the lock's contract.
 #[derive(Debug)]
 pub struct ExclusiveMapping(Mapping);
 

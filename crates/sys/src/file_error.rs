@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::owner::OwnerProcess;
 
-/// The operations that leave a file in trouble when they fail, and others, as errors tell of them.
+/// Names of operations in errors. A failed write, allocation or sync stops the file.
 pub(crate) const READING: &str = "reading";
 pub(crate) const WRITING: &str = "writing";
 pub(crate) const ALLOCATING: &str = "taking room in";

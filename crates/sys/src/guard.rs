@@ -3,7 +3,7 @@
 //! A touch of a mapped page that its file does not have any more, or that its file system has no room for, is answered by
 //! SIGBUS. A handler looks for the address among the guarded mappings, puts zeroed memory of this process in the place of
 //! the whole mapping, and marks it as lost; the instruction is then done again and finds zeroes. A signal that is about
-//! anything else goes to whoever had it before: a fault of the process's own still ends it.
+//! anything else goes to the handler installed before: a fault of the process's own still ends it.
 //!
 //! **In the handler** there are loads, one system call (by its number: `errno` stays) and stores, all of which a signal
 //! handler may do. It takes no lock: each guard stands in a slot whose version is odd while it changes. The slot of a mapping
@@ -170,8 +170,8 @@ fn replace(address: usize) -> bool {
         };
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
         let place = std::ptr::with_exposed_provenance_mut(start);
-        // SAFETY: the range is a mapping that its owner has left to the guard, and stays one for as long as somebody
-        // touches it, as the thread does that this handler interrupts.
+        // SAFETY: the range is a mapping that its owner has left to the guard, and stays one for as long as a thread
+        // touches it, as the interrupted thread does.
         if unsafe { mmap_anonymous(place, len_bytes, ProtFlags::READ | ProtFlags::WRITE, flags) }.is_err() {
             return false;
         }
@@ -195,7 +195,7 @@ fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
         return;
     };
     if before.sa_flags & libc::SA_SIGINFO != 0 {
-        // SAFETY: whoever installed it with this flag gave a function of this kind.
+        // SAFETY: a handler installed with this flag is a function of this kind.
         let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
             unsafe { std::mem::transmute(before.sa_sigaction) };
         handler(signal, info, context);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_in_what_is_not_guarded_ends_the_process_as_ever() {
+    fn a_fault_in_what_is_not_guarded_still_ends_the_process() {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "guard::tests::touches_what_is_not_guarded"])
             .stdout(Stdio::null())

@@ -48,14 +48,14 @@ pub fn receive(stream: &UnixStream) -> io::Result<Option<OwnedFd>> {
     Ok(files.flatten().next())
 }
 
-/// Connects to a socket, with so much time for this and for each thing that is sent later.
+/// Connects to a socket, with `timeout` for this and for each later send.
 ///
 /// # Errors
 /// What the system says; `WouldBlock` where too many wait to be let in already.
-pub fn connect(socket: &Path, patience: Duration) -> io::Result<UnixStream> {
+pub fn connect(socket: &Path, timeout: Duration) -> io::Result<UnixStream> {
     let (unix, stream) = (AddressFamily::UNIX, SocketType::STREAM);
     let made = UnixStream::from(rustix::net::socket_with(unix, stream, SocketFlags::CLOEXEC, None)?);
-    made.set_write_timeout(Some(patience))?;
+    made.set_write_timeout(Some(timeout))?;
     rustix::net::connect(&made, &address(socket)?)?;
     Ok(made)
 }
@@ -109,12 +109,13 @@ fn address(socket: &Path) -> io::Result<SocketAddrUnix> {
 /// Between two looks whether the other end has read.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Waits until something comes, or the other end has read all that was sent to it; whether neither did within `patience`. Who does not even read stands still.
+/// Waits until bytes arrive, or the peer has read all that was sent to it. True if neither happened within `timeout`: a peer
+/// that does not even read is stopped.
 ///
 /// # Errors
 /// What the system says.
-pub fn is_left_unread(stream: &UnixStream, patience: Duration) -> io::Result<bool> {
-    let end = Instant::now() + patience;
+pub fn is_left_unread(stream: &UnixStream, timeout: Duration) -> io::Result<bool> {
+    let end = Instant::now() + timeout;
     loop {
         let left = end.saturating_duration_since(Instant::now());
         let left = Timespec::try_from(left.min(LOOK)).map_err(io::Error::other)?;
@@ -250,16 +251,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_not_read_is_told_from_who_has_read_and_takes_his_time() {
+    fn a_peer_that_does_not_read_differs_from_one_that_read_and_is_slow() {
         let (one, other) = UnixStream::pair().unwrap();
-        let patience = Duration::from_millis(10);
+        let timeout = Duration::from_millis(10);
         send_all(&one, b"question", &[]).unwrap();
-        assert!(is_left_unread(&one, patience).unwrap());
+        assert!(is_left_unread(&one, timeout).unwrap());
         receive_all(&other, &mut [0; 8]).unwrap();
-        assert!(!is_left_unread(&one, patience).unwrap());
+        assert!(!is_left_unread(&one, timeout).unwrap());
         send_all(&one, b"another", &[]).unwrap();
         send_all(&other, b"answer", &[]).unwrap();
-        assert!(!is_left_unread(&one, patience).unwrap());
+        assert!(!is_left_unread(&one, timeout).unwrap());
     }
 
     #[test]

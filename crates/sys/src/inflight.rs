@@ -18,7 +18,7 @@ const BYTES_MAX: usize = 0x7fff_f000;
 /// Operations under way. `H` is what each holds; `C` is what the interface itself keeps beside it, such as a control
 /// block that the kernel knows by its address.
 ///
-/// It knows nothing of the kernel: whoever hands addresses of it to the kernel takes a place's operation out, or drops
+/// It knows nothing of the kernel: a caller that hands its addresses to the kernel takes a place's operation out, or drops
 /// the table, only when the kernel is done with it.
 pub struct Inflight<H, C = ()> {
     /// Never grown: what stands in it is known by its address.
@@ -40,7 +40,7 @@ unsafe impl<H: Send, C: Send> Send for Inflight<H, C> {}
 pub enum Extent {
     /// In one piece, of so many bytes.
     Piece(NonNull<u8>, u32),
-    /// In so many pieces, told of by an array that stays where it is for as long as the operation.
+    /// In so many pieces, listed by an array that stays in place for as long as the operation.
     Pieces(NonNull<libc::iovec>, u32),
 }
 
@@ -85,7 +85,7 @@ impl<H: KernelMemory, C: Default> Inflight<H, C> {
     #[inline(always)]
     pub fn get(&self, index: u32) -> Option<&H> {
         let place = self.places.get(index as usize)?;
-        // SAFETY: what a place holds is changed by `put` and `take` alone, which nobody can call while this is borrowed.
+        // SAFETY: what a place holds is changed by `put` and `take` alone, which cannot be called while this is borrowed.
         unsafe { (*place.held.get()).as_ref() }
     }
 
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn one_piece_is_told_without_what_is_done() {
+    fn one_piece_is_described_without_what_is_done() {
         let mut table: Inflight<Boxes> = Inflight::new(1);
         let index = table.put(boxes([100])).ok().unwrap();
         let (start, _) = table.get(index).unwrap().segment(0).unwrap();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_told_without_what_is_done_and_no_more_than_the_kernel_takes() {
+    fn pieces_are_described_without_what_is_done_up_to_the_kernels_limit() {
         let mut table: Inflight<Boxes> = Inflight::new(2);
         let index = table.put(boxes([10, 0, 20, 30])).ok().unwrap();
         assert_eq!(pieces(&mut table, index, 0), [(0, 10), (0, 20), (0, 30)]);

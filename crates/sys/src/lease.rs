@@ -1,16 +1,16 @@
-//! Being told before anybody else opens a file: the kernel's write leases.
+//! Write leases: the kernel reports another opener of a file before its `open` returns.
 //!
-//! An open file gets one only while it is the only one of its file, in the whole system. Whoever opens the file from then on, or cuts it by its
-//! name, waits in the kernel until the lease is given back, or for as long as `/proc/sys/fs/lease-break-time` says.
+//! An open file gets one only while it is the only one of its file, in the whole system. A process that then opens the file, or
+//! truncates it by name, waits in the kernel until the lease is given back, or for as long as `/proc/sys/fs/lease-break-time` says.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Which signal tells of an open file, on every Linux.
+/// The `fcntl` command that sets the signal of a lease break, on every Linux.
 const F_SETSIG: i32 = 10;
 
-/// Takes the lease for an open file, by whichever of its descriptors. That it is to be given back is asked by [`is_whole`]; the signal that
-/// says so as well is one that is ignored by who knows nothing of it.
+/// Takes the lease for an open file, by any of its descriptors. [`is_whole`] says whether another opener waits for it. The kernel
+/// also sends a signal then, SIGURG, which is ignored by default.
 ///
 /// # Errors
 /// `WouldBlock` while there is another open file; `InvalidInput` where the file system has no leases; what the system says.
@@ -19,7 +19,7 @@ pub fn take(file: impl AsFd) -> io::Result<()> {
     control(&file, libc::F_SETLEASE, libc::F_WRLCK).map(drop)
 }
 
-/// Whether the lease is there and nobody waits for it.
+/// Whether the lease is held and no opener waits for it.
 ///
 /// # Errors
 /// What the system says.
@@ -27,7 +27,7 @@ pub fn is_whole(file: impl AsFd) -> io::Result<bool> {
     Ok(control(&file, libc::F_GETLEASE, 0)? == libc::F_WRLCK)
 }
 
-/// Gives it back: whoever waits goes on.
+/// Gives it back: waiting openers go on.
 ///
 /// # Errors
 /// What the system says.

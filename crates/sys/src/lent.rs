@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 ///
 /// # Safety
 /// From when the value was put where it stays for the operation until it is moved from there, the segments name valid
-/// bytes that nobody but the kernel touches, and their number, addresses and lengths do not change.
+/// bytes that only the kernel touches, and their number, addresses and lengths do not change.
 pub unsafe trait KernelMemory: Send {
     /// Pieces that the memory consists of.
     fn segments(&self) -> usize;

@@ -66,7 +66,7 @@ pub use file::{ImageFile, Successor};
 pub use file_error::FileError;
 pub use file_id::FileId;
 pub use headroom::{Shortage, check_headroom, check_machine};
-pub use idle::{Idle, Patience};
+pub use idle::{Idle, SpinBudget};
 pub use inflight::{Extent, Inflight};
 pub use inherited::NotInherited;
 pub use lent::KernelMemory;

@@ -49,8 +49,8 @@ pub struct Mapping {
     guard: Option<Guard>,
     /// Where children of fork are not to have it.
     not_inherited: Option<NotInherited>,
-    /// Whose memory it is, if it was not mapped here.
-    keeper: Option<Box<dyn fmt::Debug + Send + Sync>>,
+    /// The owner of the memory, if it was not mapped here.
+    owner: Option<Box<dyn fmt::Debug + Send + Sync>>,
 }
 
 // SAFETY: the mapping is owned (unmapped once, on drop) and is not tied to the thread that made it.
@@ -89,7 +89,7 @@ impl Mapping {
         Self::from_raw(start, len_bytes)
     }
 
-    /// The same of a file that somebody else may cut short: a touch of what is not there any more finds zeroes, and
+    /// The same of a file that another process may truncate: a touch of what is not there any more finds zeroes, and
     /// [`Mapping::is_lost`] says so from then on, where it would end the process otherwise (decision 0019).
     ///
     /// # Errors
@@ -103,15 +103,15 @@ impl Mapping {
         Self::file(file, offset_bytes, len_bytes, sharing)?.guarded(None)
     }
 
-    /// Has the same addresses show `file` from `offset_bytes` on (a multiple of 4096) instead of what they showed: whoever
-    /// else maps that keeps it, and shares nothing with this mapping any more. An access that runs meanwhile meets one or the other.
+    /// Has the same addresses show `file` from `offset_bytes` on (a multiple of 4096) instead of what they showed. Other
+    /// mappings of that stay, and share nothing with this mapping any more. An access that runs meanwhile meets one or the other.
     ///
     /// # Errors
     /// The system's answer, and `InvalidInput` for memory that [was brought](Mapping::brought), which is not this mapping's to
     /// replace. A system that has no memory for a mapping may have taken the old one away: the caller touches neither from
     /// there on.
     pub fn show_instead(&self, file: &File, offset_bytes: u64) -> io::Result<()> {
-        if self.keeper.is_some() {
+        if self.owner.is_some() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let flags = MapFlags::SHARED | MapFlags::FIXED;
@@ -121,24 +121,24 @@ impl Mapping {
         Ok(())
     }
 
-    /// Memory that a program has already, from a page on and whole pages long. `keeper` is dropped with the mapping.
+    /// Memory that a program has already, from a page on and whole pages long. `owner` is dropped with the mapping.
     ///
     /// # Errors
     /// `InvalidInput` for memory of other bounds, or of none.
     ///
     /// # Safety
-    /// The memory stays valid until `keeper` is dropped, and while this mapping lives nobody holds a reference to bytes that
+    /// The memory stays valid until `owner` is dropped, and while this mapping lives no reference exists to bytes that
     /// others touch by it.
     pub unsafe fn brought(
         start: NonNull<u8>,
         len_bytes: usize,
-        keeper: Box<dyn fmt::Debug + Send + Sync>,
+        owner: Box<dyn fmt::Debug + Send + Sync>,
     ) -> io::Result<Self> {
         refuse_empty(len_bytes)?;
         if !start.addr().get().is_multiple_of(PAGE_BYTES) || !len_bytes.is_multiple_of(PAGE_BYTES) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Ok(Self { start, len_bytes, guard: None, not_inherited: None, keeper: Some(keeper) })
+        Ok(Self { start, len_bytes, guard: None, not_inherited: None, owner: Some(owner) })
     }
 
     /// The same mapping, guarded; `shared` is set when it is lost.
@@ -169,7 +169,7 @@ impl Mapping {
 
     fn from_raw(start: *mut c_void, len_bytes: usize) -> io::Result<Self> {
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        Ok(Self { start, len_bytes, guard: None, not_inherited: None, keeper: None })
+        Ok(Self { start, len_bytes, guard: None, not_inherited: None, owner: None })
     }
 
     /// Length in bytes, never zero.
@@ -393,10 +393,10 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // What is mapped there afterwards is somebody else's.
+        // A mapping made there afterwards has another owner.
         self.guard = None;
         self.not_inherited = None;
-        if self.keeper.is_some() {
+        if self.owner.is_some() {
             return;
         }
         // SAFETY: the range was mapped by this value and no reference into it outlives it.

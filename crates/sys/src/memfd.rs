@@ -1,4 +1,4 @@
-//! Files in memory that another process may be given: of a size that stays, so that nobody who maps one is killed for it.
+//! Files in memory that another process may be given: of a sealed size, so that a mapping of one never raises SIGBUS.
 
 use std::fs::File;
 use std::io;
@@ -17,7 +17,7 @@ pub fn sealed(name: &str, len_bytes: u64) -> io::Result<File> {
     Ok(file.into())
 }
 
-/// Whether the bytes from `offset` on are in the file and stay there: it cannot be cut short by whoever else has it, which
+/// Whether the bytes from `offset` on are in the file and stay there: no other holder can truncate it, which
 /// would end every process that touches a mapping of it.
 #[must_use]
 pub fn stays(file: &File, offset: u64, len_bytes: u64) -> bool {
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sealed_file_keeps_its_size_whoever_has_it() {
+    fn a_sealed_file_keeps_its_size() {
         let file = sealed("test", 8192).unwrap();
         assert!(file.set_len(0).is_err() && file.set_len(1 << 20).is_err());
         assert!(stays(&file, 4096, 4096));

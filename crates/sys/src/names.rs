@@ -74,7 +74,7 @@ impl Folder {
     /// Gives the file that `from` opens the last name of `to`, which nothing may have. It may keep the name it had.
     /// `AlreadyExists` where something has it.
     pub fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        told(NameStep::Link { from, to }, || {
+        observed(NameStep::Link { from, to }, || {
             match rustix::fs::linkat(CWD, from, &self.0, name_of(to)?, AtFlags::SYMLINK_FOLLOW) {
                 // File systems without hard links.
                 Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => {
@@ -88,7 +88,7 @@ impl Folder {
 
     /// Gives the file with the last name of `from` that of `to`, in place of the file that has it.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        told(NameStep::Rename { from, to }, || {
+        observed(NameStep::Rename { from, to }, || {
             Ok(rustix::fs::renameat(&self.0, name_of(from)?, &self.0, name_of(to)?)?)
         })
     }
@@ -132,7 +132,7 @@ fn name_of(path: &Path) -> io::Result<&OsStr> {
 /// # Errors
 /// What the system says.
 pub fn sync_name(path: &Path, point: NamePoint) -> io::Result<()> {
-    told(NameStep::Sync { point, path }, || put_on_disk(&File::open(folder_of(path))?))
+    observed(NameStep::Sync { point, path }, || put_on_disk(&File::open(folder_of(path))?))
 }
 
 /// Whether `path` leads to this open file, and not to another one or nowhere.
@@ -170,7 +170,7 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 
 /// Waits until a file without a lock, and what belongs to it, is on its disk.
 pub(crate) fn sync_content(file: &File, path: &Path, point: NamePoint) -> io::Result<()> {
-    told(NameStep::Sync { point, path }, || put_on_disk(file))
+    observed(NameStep::Sync { point, path }, || put_on_disk(file))
 }
 
 #[expect(clippy::disallowed_methods, reason = "here each such sync has a name")]
@@ -178,7 +178,7 @@ fn put_on_disk(file: &File) -> io::Result<()> {
     file.sync_all()
 }
 
-fn told<R>(step: NameStep<'_>, act: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+fn observed<R>(step: NameStep<'_>, act: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
     let events = of_folder();
     events.iter().try_for_each(|events| events.before(&step))?;
     let done = act()?;

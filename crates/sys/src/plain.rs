@@ -103,8 +103,8 @@ impl PlainFile {
     /// What a file system says of direct reads and writes of this file, if it says so.
     fn direct_align_bytes(&self) -> io::Result<Option<u32>> {
         let flags = rustix::fs::AtFlags::EMPTY_PATH;
-        let told = rustix::fs::statx(&self.file, "", flags, rustix::fs::StatxFlags::DIOALIGN)?;
-        Ok((told.stx_dio_offset_align > 0).then_some(told.stx_dio_offset_align))
+        let found = rustix::fs::statx(&self.file, "", flags, rustix::fs::StatxFlags::DIOALIGN)?;
+        Ok((found.stx_dio_offset_align > 0).then_some(found.stx_dio_offset_align))
     }
 
     /// Reads at a byte offset; returns how much was read, which may be less, and nothing at the end.
@@ -145,7 +145,7 @@ impl PlainFile {
 }
 
 impl RangeChange {
-    /// How `fallocate` is told of it.
+    /// The flags of `fallocate` for it.
     pub(crate) fn flags(self) -> FallocateFlags {
         match self {
             Self::Zero => FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,

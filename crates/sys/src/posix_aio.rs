@@ -98,7 +98,7 @@ struct Job<T> {
 }
 
 /// A control block. The C library writes it from its own threads between the call that begins an operation and the one
-/// that says that it is over; nobody reads or writes it meanwhile, but by calls of the library.
+/// that says that it is over; only calls of the library read or write it meanwhile.
 struct Control(libc::aiocb);
 
 // SAFETY: its pointers are the C library's and an operation's; which thread asks about it does not matter.
@@ -165,8 +165,8 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
     fn begin(&mut self, index: u32) -> io::Result<()> {
         let control = self.describe(index).ok_or(io::ErrorKind::InvalidInput)?;
         let operation = self.jobs.get(index as usize).map(|job| job.operation);
-        // SAFETY: a control block in a place of the table, which stays where it is and which nobody else touches until the
-        // C library is done with it. The memory that it names is the operation's in that place, and stays there as long.
+        // SAFETY: a control block in a place of the table, which stays in place and which only the C library touches
+        // until it is done with it. The memory that it names is the operation's in that place, and stays there as long.
         let begun = unsafe {
             match operation {
                 Some(Transfer::Read { .. }) => libc::aio_read(control),
@@ -188,7 +188,7 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
         };
         let control = self.table.control(index)?.as_ptr();
         // The rest of a block is zeroes, or the C library's, which writes that when it is given the block.
-        // SAFETY: a place of the table, of whose operation the C library does not know: nobody else touches its block.
+        // SAFETY: a place of the table, of whose operation the C library does not know: nothing else touches its block.
         unsafe {
             let place = &raw mut (*control).0;
             (&raw mut (*place).aio_fildes).write(self.file.as_fd().as_raw_fd());
@@ -442,7 +442,7 @@ impl<H: KernelMemory, T: Copy> Drop for PosixAio<H, T> {
     /// The C library's threads are the parent's; a forked child has none to wait for.
     fn drop(&mut self) {
         if self.owner.is_current() && self.wait_for_all() {
-            // SAFETY: the C library is done with every operation in the table, and nobody uses it after this.
+            // SAFETY: the C library is done with every operation in the table, and nothing uses it after this.
             unsafe { ManuallyDrop::drop(&mut self.table) };
         }
     }

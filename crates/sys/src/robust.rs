@@ -1,10 +1,10 @@
-//! A lock in memory that processes share, which outlives whoever dies with it.
+//! A robust lock in memory that processes share: the kernel releases it when its holder dies.
 //!
 //! One word: zero, or the number of the thread that holds it, beside two bits, for those who wait and for one that died. When a thread
 //! ends, the kernel gives back the locks of its robust list, and the one that the list's head says is being taken or given back just then:
 //! that is where a lock stands here for as long as it is held. The C library's own robust mutexes are in the list itself, which leads
-//! through the memory that is shared, so whoever maps that could have others write anywhere. Here nothing is followed: who
-//! spoils the word spoils the lock, and whoever does not trust the others waits only so long ([`RobustLock::lock_within`]).
+//! through the memory that is shared, so a process that maps it could make others write anywhere. Here no pointer is followed: a
+//! process that overwrites the word spoils this lock alone, and others bound their wait ([`RobustLock::lock_within`]).
 
 use std::cell::Cell;
 use std::ffi::{c_long, c_void};
@@ -23,10 +23,10 @@ use crate::map::{MapError, Mapping};
 /// Bytes of a lock.
 pub const LOCK_BYTES: usize = 8;
 
-/// Somebody waits in the kernel (FUTEX_WAITERS).
+/// A thread waits in the kernel (FUTEX_WAITERS).
 const WAITERS: u32 = 1 << 31;
 
-/// Whoever held it died (FUTEX_OWNER_DIED).
+/// The holder died (FUTEX_OWNER_DIED).
 const OWNER_DIED: u32 = 1 << 30;
 
 /// The holder's number (FUTEX_TID_MASK).
@@ -41,9 +41,9 @@ pub struct RobustLock<'m> {
 /// How a lock was come by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Locked {
-    /// Whoever had it before let it go.
+    /// The previous holder released it.
     Clean,
-    /// Whoever had it before died with it: what it guards may be half done.
+    /// The previous holder died with it: the guarded state may be half changed.
     OwnerDied,
 }
 
@@ -53,7 +53,7 @@ pub struct Held<'l> {
     word: &'l AtomicU32,
     locked: Locked,
     _pending: Pending,
-    /// The thread that locked is the one that lets go.
+    /// The thread that locked is the one that unlocks.
     _thread: PhantomData<*const ()>,
 }
 
@@ -68,12 +68,12 @@ impl<'m> RobustLock<'m> {
         Ok(Self { word: &map.words()[at / size_of::<u32>()] })
     }
 
-    /// Makes the lock, let go. Nobody uses it meanwhile.
+    /// Initializes the lock as unlocked. No thread uses it meanwhile.
     pub fn make(&self) {
         self.word.store(0, Ordering::Release);
     }
 
-    /// Whether somebody holds it who lives.
+    /// Whether a living thread holds it.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.word.load(Ordering::SeqCst) & HOLDER != 0
@@ -94,13 +94,13 @@ impl<'m> RobustLock<'m> {
         self.take(|| Duration::MAX)
     }
 
-    /// Waits for the lock, but only so long: for who shares it with somebody who may never let go.
+    /// Waits for the lock at most `timeout`: for memory shared with a process that may never release it.
     ///
     /// # Errors
     /// `TimedOut`, or what [`RobustLock::lock`] fails with.
     #[inline]
-    pub fn lock_within(self, patience: Duration) -> io::Result<Held<'m>> {
-        self.take(|| patience)
+    pub fn lock_within(self, timeout: Duration) -> io::Result<Held<'m>> {
+        self.take(|| timeout)
     }
 
     /// The same, for who asks how long only where it is to be waited for.
@@ -108,25 +108,25 @@ impl<'m> RobustLock<'m> {
     /// # Errors
     /// As [`RobustLock::lock_within`].
     #[inline]
-    pub fn lock_as_long_as(self, patience: impl FnOnce() -> Duration) -> io::Result<Held<'m>> {
-        self.take(patience)
+    pub fn lock_as_long_as(self, timeout: impl FnOnce() -> Duration) -> io::Result<Held<'m>> {
+        self.take(timeout)
     }
 
     #[inline]
-    fn take(self, patience: impl FnOnce() -> Duration) -> io::Result<Held<'m>> {
+    fn take(self, timeout: impl FnOnce() -> Duration) -> io::Result<Held<'m>> {
         let me = Thread::current()?;
         // Before the word says so: a thread that ends in between is found with it.
         let _pending = me.is_about(self.word);
         let locked = match self.word.compare_exchange(0, me.number, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Locked::Clean,
-            Err(_) => self.wait(me.number, Deadline::after(patience()))?,
+            Err(_) => self.wait(me.number, Deadline::after(timeout()))?,
         };
         Ok(Held { word: self.word, locked, _pending, _thread: PhantomData })
     }
 
     #[cold]
     fn wait(self, me: u32, deadline: Deadline) -> io::Result<Locked> {
-        // Whoever was woken does not know whether others still wait, so it wakes one more when it lets go.
+        // A woken thread does not know whether others still wait, so it wakes one more when it unlocks.
         let mut mine = me;
         loop {
             let now = self.word.load(Ordering::Relaxed);
@@ -158,7 +158,7 @@ impl<'m> RobustLock<'m> {
         let left =
             deadline.left().map(rustix::fs::Timespec::try_from).transpose().map_err(io::Error::other)?;
         match futex::wait(self.word, futex::Flags::empty(), word, left.as_ref()) {
-            // It is another word by now, somebody woke us, or time is over, which is looked at next.
+            // The word changed, an unlock woke us, or time is over, which is checked next.
             Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -177,7 +177,7 @@ impl Drop for Held<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.word.swap(0, Ordering::Release) & WAITERS != 0 {
-            // Nobody who waits is left behind: a word that cannot be woken at is in no memory of ours.
+            // No waiter is left behind: the wake fails only for a word that is not in our memory.
             let _ = futex::wake(self.word, futex::Flags::empty(), 1);
         }
     }
@@ -204,8 +204,8 @@ thread_local! {
     static CURRENT: Cell<Thread> = const { Cell::new(Thread::UNKNOWN) };
 }
 
-/// Whether children of fork forget what their parents were.
-static IS_TOLD_OF_FORKS: AtomicBool = AtomicBool::new(false);
+/// Whether the handler is installed by which a forked child forgets its parent's thread.
+static HAS_FORK_HANDLER: AtomicBool = AtomicBool::new(false);
 
 impl Thread {
     const UNKNOWN: Self = Self { number: 0, list: std::ptr::null_mut() };
@@ -222,7 +222,7 @@ impl Thread {
     fn look() -> io::Result<Self> {
         let mut list: *mut RobustList = std::ptr::null_mut();
         let mut len: usize = 0;
-        // SAFETY: the call stores a pointer and a length where it is told to; zero is the calling thread.
+        // SAFETY: the call stores a pointer and a length in ours; zero is the calling thread.
         let answer = unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut list, &raw mut len) };
         if answer != 0 {
             return Err(io::Error::last_os_error());
@@ -230,7 +230,7 @@ impl Thread {
         if list.is_null() || len != size_of::<RobustList>() {
             return Err(io::Error::from(io::ErrorKind::Unsupported));
         }
-        if !IS_TOLD_OF_FORKS.swap(true, Ordering::Relaxed) {
+        if !HAS_FORK_HANDLER.swap(true, Ordering::Relaxed) {
             // SAFETY: the function stores a word of the thread that calls it.
             unsafe { libc::pthread_atfork(None, None, Some(forget)) };
         }
@@ -239,7 +239,7 @@ impl Thread {
         Ok(CURRENT.get())
     }
 
-    /// Tells the kernel which lock the thread has, or takes, until that is dropped.
+    /// Names the lock that the thread takes or holds to the kernel, until the result is dropped.
     #[inline]
     fn is_about(self, word: &AtomicU32) -> Pending {
         // SAFETY: the head is this thread's own and lives as long as it does; the kernel reads it when the thread is gone.
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "robust lists are not there")]
-    fn who_locks_after_a_dead_owner_is_told_once() {
+    fn a_lock_after_a_dead_owner_reports_it_once() {
         let map = Mapping::anonymous(4096).unwrap();
         let lock = RobustLock::at(&map, 0).unwrap();
         lock.make();
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "robust lists are not there")]
-    fn who_waits_is_told_when_the_holder_dies_meanwhile() {
+    fn a_waiter_reports_that_the_holder_died_meanwhile() {
         let map = Mapping::anonymous(4096).unwrap();
         let lock = RobustLock::at(&map, 8).unwrap();
         std::thread::scope(|threads| {
@@ -362,14 +362,14 @@ mod tests {
             // SAFETY: ends the child at once.
             unsafe { libc::_exit(0) };
         }
-        // SAFETY: a child of this process, whose status nobody wants.
+        // SAFETY: a child of this process, whose status is not needed.
         assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
         assert_eq!(lock.lock_within(Duration::from_secs(1)).unwrap().locked(), Locked::OwnerDied);
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "robust lists are not there")]
-    fn who_waits_only_so_long_goes_without_and_whoever_holds_it_again_is_refused() {
+    fn a_wait_that_times_out_goes_without_and_a_second_lock_is_refused() {
         let map = Mapping::anonymous(4096).unwrap();
         let lock = RobustLock::at(&map, 8).unwrap();
         assert!(!lock.is_held() && !lock.is_mine());
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "robust lists are not there")]
-    fn a_word_that_somebody_spoiled_keeps_nobody_longer_than_he_is_patient() {
+    fn a_spoiled_word_keeps_no_waiter_longer_than_its_timeout() {
         let map = Mapping::anonymous(4096).unwrap();
         let lock = RobustLock::at(&map, 8).unwrap();
         for word in [1, u32::MAX, WAITERS | 7] {

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_counter_of_a_descriptor_that_waits_holds_nobody_up() {
+    fn a_full_counter_of_a_blocking_descriptor_blocks_no_sender() {
         let (signal, event) = (EventSignal::new().unwrap(), eventfd(0, EventfdFlags::empty()).unwrap());
         rustix::io::write(&event, &(u64::MAX - 1).to_ne_bytes()).unwrap();
         for _ in 0..3 {

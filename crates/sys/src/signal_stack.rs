@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 #[must_use]
 pub fn is_in_use() -> bool {
     let mut found = MaybeUninit::<libc::stack_t>::uninit();
-    // SAFETY: changes nothing, and stores what is there where it is told to, unless it fails.
+    // SAFETY: changes nothing, and stores the current stack in ours, unless it fails.
     let found = unsafe {
         match libc::sigaltstack(std::ptr::null(), found.as_mut_ptr()) {
             0 => found.assume_init(),

@@ -31,13 +31,13 @@ mod tests {
 
     #[test]
     fn a_thread_is_there_until_it_has_ended() {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
-            tell.send(number()).unwrap();
+            sender.send(number()).unwrap();
             ended.recv().unwrap();
         });
-        let other = told.recv().unwrap();
+        let other = receiver.recv().unwrap();
         assert!(other != number() && is_there(other) && is_there(number()));
         end.send(()).unwrap();
         thread.join().unwrap();

@@ -5,7 +5,7 @@
 pub fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // By the C library, which knows when the kernel's own page of functions is not there: under valgrind it is not, and
-    // whoever looks for it himself reads memory that is gone.
+    // a lookup of ours would read unmapped memory.
     // SAFETY: room for a time, of a clock that every kernel has: the call cannot fail.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()

@@ -19,7 +19,7 @@ pub enum Trouble {
     },
 }
 
-/// What leaves a file in trouble when it fails. Index 0 is none, so that one byte tells of it.
+/// What leaves a file in trouble when it fails. Index 0 is none, so that one byte holds it.
 const DOINGS: [&str; 4] = ["", WRITING, ALLOCATING, SYNCING];
 
 /// Value of the byte for a full disk.
@@ -30,7 +30,7 @@ const IS_CUT: u8 = 0xfe;
 
 /// The trouble that a file is in: nothing (0), an index of [`DOINGS`], [`IS_FULL`] or [`IS_CUT`].
 ///
-/// Relaxed: whoever writes the file hears of a failure by its own error first.
+/// Relaxed: the thread that writes the file learns of a failure by its own error first.
 #[derive(Debug, Default)]
 pub(crate) struct TroubleByte(AtomicU8);
 

@@ -36,7 +36,7 @@ impl ReadMapping {
     /// than memory.
     ///
     /// # Errors
-    /// The system's answer, and `InvalidInput` for a length of zero or over what an address can tell.
+    /// The system's answer, and `InvalidInput` for a length of zero or beyond the address space.
     pub fn file(file: &File, offset_bytes: u64, len_bytes: u64) -> io::Result<Self> {
         Self::file_or_lost(file, offset_bytes, len_bytes, None)
     }
@@ -78,7 +78,7 @@ impl ReadMapping {
     pub fn bytes(&self, at: u64, len_bytes: usize) -> Option<&[u8]> {
         let at = usize::try_from(at).ok()?;
         let inside = at.checked_add(len_bytes).is_some_and(|end| end <= self.len_bytes);
-        // SAFETY: inside the mapping, which is readable for as long as `self` lives and that nobody writes through.
+        // SAFETY: inside the mapping, which is readable for as long as `self` lives and read-only.
         inside.then(|| unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(at), len_bytes) })
     }
 
@@ -90,7 +90,7 @@ impl ReadMapping {
         }
     }
 
-    /// Values of random keys lie anywhere: reading ahead of them would read what nobody asked for.
+    /// Values of random keys lie anywhere: readahead would read pages that no get asked for.
     fn expect_random(&self) {
         let start: *mut c_void = self.start.as_ptr().cast();
         // SAFETY: advice on our own mapping, which changes nothing of what it holds.

@@ -1,4 +1,4 @@
-//! A descriptor that can be read once somebody has said so: what event loops wait on.
+//! An eventfd: a descriptor that is readable once raised, for event loops.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

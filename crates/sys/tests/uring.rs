@@ -20,7 +20,7 @@ const LONG: Duration = Duration::from_secs(20);
 
 const READ: Operation = Operation::Transfer(Transfer::Read { at: 0 });
 
-/// Boxes of bytes that tell when they are freed.
+/// Boxes of bytes that count when they are freed.
 struct Boxes(Vec<Box<[u8]>>, Arc<AtomicU32>);
 
 // SAFETY: the boxes stay where they are wherever their owner goes.
@@ -156,7 +156,7 @@ fn what_takes_longer_than_its_time_is_given_up() {
 }
 
 #[test]
-fn memory_is_kept_until_the_kernel_is_done_whoever_stops_waiting() {
+fn memory_is_kept_until_the_kernel_is_done_after_its_waiter_left() {
     for one_thread in [false, true] {
         let freed = Arc::new(AtomicU32::new(0));
         let (mut ring, _writer) = pipe(UringOptions { one_thread, ..options(4) });
@@ -172,7 +172,7 @@ fn memory_is_kept_until_the_kernel_is_done_whoever_stops_waiting() {
 }
 
 #[test]
-fn an_event_tells_of_completions_until_none_is_left() {
+fn an_event_is_readable_until_no_completion_is_left() {
     for one_thread in [false, true] {
         let (mut ring, mut writer) = pipe(UringOptions { one_thread, ..options(4) });
         let readable =

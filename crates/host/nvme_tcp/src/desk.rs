@@ -8,7 +8,7 @@ use std::time::Duration;
 use byway_core::{Deadline, Error, ErrorKind, Failed, Finished, Outcome, Result};
 use byway_sys::idle::Next;
 use byway_sys::time::monotonic_ns;
-use byway_sys::{Idle, Patience};
+use byway_sys::{Idle, SpinBudget};
 
 use crate::attach::outcome;
 use crate::connection::Ended;
@@ -24,14 +24,14 @@ pub(crate) struct Desk {
     /// Calls that nobody waits for any more.
     pub left_calls: u32,
     next_call: u64,
-    patience: Patience,
+    patience: SpinBudget,
 }
 
 impl Desk {
     /// Of a queue of this depth.
     pub fn new(depth: u32, idle: Idle) -> Self {
         let ready = VecDeque::with_capacity(depth as usize);
-        Self { ready, left_calls: 0, next_call: 0, patience: Patience::new(idle) }
+        Self { ready, left_calls: 0, next_call: 0, patience: SpinBudget::new(idle) }
     }
 
     /// The number of the next call.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use byway_local::Failed;
 use byway_sys::idle::Next;
-use byway_sys::{Idle, Patience, Wakeup};
+use byway_sys::{Idle, SpinBudget, Wakeup};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::connection::{Connection, Received};
@@ -165,13 +165,13 @@ struct Service<'a> {
     /// Queues that may have been rung in shared memory.
     rung: usize,
     /// How long it looks for more before it sleeps.
-    patience: Patience,
+    patience: SpinBudget,
 }
 
 impl<'a> Service<'a> {
     fn new(server: &'a mut Server, client: Connection) -> io::Result<Self> {
         server.function.begin()?;
-        let patience = Patience::new(Idle::Adaptive);
+        let patience = SpinBudget::new(Idle::Adaptive);
         Ok(Self { server, session: Session::default(), client, rung: usize::MAX, patience })
     }
 

@@ -1,4 +1,4 @@
-//! The kernel's side of a ring: what it is told, what it tells, and the ring of completions as it maps it.
+//! The kernel's side of a ring: control blocks, events, and the ring of completions that the kernel maps.
 
 use std::collections::VecDeque;
 use std::io;
@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Most completions that one system call tells of: the rest is read from the ring, where it can be.
+/// Most completions that one system call returns: the rest is read from the ring, where it can be.
 pub(super) const EVENTS_MAX: usize = 8;
 
 /// Whether this kernel has it.
@@ -18,7 +18,7 @@ pub fn is_there() -> bool {
     made < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
 }
 
-/// What the kernel is told of an operation (`struct iocb`, <linux/aio_abi.h>).
+/// An operation's control block (`struct iocb`, <linux/aio_abi.h>).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Block {
@@ -58,7 +58,7 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// What the kernel would have told of an operation that it does not begin.
+    /// The event of an operation that the kernel refuses to begin.
     pub(super) fn refusal(index: u32, errno: i32) -> Self {
         Self { data: index.into(), result: -i64::from(errno), ..Self::default() }
     }
@@ -115,10 +115,10 @@ impl Context {
 
     /// The next completion, if there is one.
     #[inline]
-    pub(crate) fn next(&self, told: &mut VecDeque<Event>) -> Option<Event> {
+    pub(crate) fn next(&self, fetched: &mut VecDeque<Event>) -> Option<Event> {
         if self.entries == 0 {
-            self.fetch(0, Some(Duration::ZERO), told).ok()?;
-            return told.pop_front();
+            self.fetch(0, Some(Duration::ZERO), fetched).ok()?;
+            return fetched.pop_front();
         }
         let header = self.header();
         let head = header.head.load(Ordering::Relaxed);
@@ -140,12 +140,12 @@ impl Context {
         self.entries > 0 && header.head.load(Ordering::Relaxed) != header.tail.load(Ordering::Acquire)
     }
 
-    /// Has a system call tell of at least `min` completions, waiting at most `timeout`; `told` is empty before.
+    /// Fetches at least `min` completions by a system call, waiting at most `timeout`; `fetched` is empty before.
     pub(super) fn fetch(
         &self,
         min: i64,
         timeout: Option<Duration>,
-        told: &mut VecDeque<Event>,
+        fetched: &mut VecDeque<Event>,
     ) -> io::Result<()> {
         let mut events = [Event::default(); EVENTS_MAX];
         let time = timeout.map(|timeout| libc::timespec {
@@ -168,12 +168,12 @@ impl Context {
             let cause = io::Error::last_os_error();
             return if cause.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(cause) };
         };
-        told.extend(events.iter().take(count));
+        fetched.extend(events.iter().take(count));
         Ok(())
     }
 
     pub(crate) fn end(&mut self) {
-        // SAFETY: the context is ours, and nobody uses it after this.
+        // SAFETY: the context is ours, and nothing uses it after this.
         let _ = unsafe { libc::syscall(libc::SYS_io_destroy, self.word) };
     }
 }

@@ -1,4 +1,4 @@
-//! Operations that were pushed and that the kernel does not know of yet, as it wants to be told of them.
+//! Operations that were pushed and not yet submitted, as `io_submit` takes them.
 
 use std::io;
 use std::ptr::NonNull;
@@ -18,7 +18,7 @@ impl Gathered {
         Self { places: Vec::with_capacity(depth as usize), blocks: Vec::with_capacity(depth as usize) }
     }
 
-    /// Takes the operation in this place, which `block` tells of.
+    /// Takes the operation in this place, with its control block.
     #[inline(always)]
     pub(super) fn push(&mut self, place: u32, block: NonNull<Block>) {
         self.places.push(place);
@@ -45,8 +45,7 @@ impl Gathered {
     /// Has the kernel begin them; says how many it began, the first ones.
     ///
     /// # Safety
-    /// The blocks and the memory that they tell of are where they were told to be, and stay there until the kernel is done
-    /// with them.
+    /// The blocks and the memory that they name are valid, and stay in place until the kernel is done with them.
     pub(super) unsafe fn submit(&mut self, context: &Context) -> io::Result<usize> {
         let count = self.blocks.len();
         // SAFETY: an array of `count` addresses of blocks; for those the caller answers.

@@ -50,14 +50,14 @@ pub struct AioCompleted<H, T> {
 pub struct Aio<H: KernelMemory, T: Copy> {
     owner: OwnerProcess,
     context: Context,
-    /// What was pushed, each with the block that the kernel is told of it by.
+    /// Pushed operations, each with its control block.
     table: ManuallyDrop<Inflight<H, Block>>,
     /// By place in the table.
     jobs: Box<[Job<T>]>,
     /// Operations that the kernel does not know of yet.
     gathered: Gathered,
-    /// Completions that a system call told of, or that are refusals.
-    told: VecDeque<Event>,
+    /// Completions that a system call returned, and refusals.
+    fetched: VecDeque<Event>,
     in_kernel: u32,
     /// Operations that will not make the event readable, because they were pushed before anybody asked for it.
     silent: u32,
@@ -91,7 +91,7 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
             table: ManuallyDrop::new(Inflight::new(depth)),
             jobs: vec![job; depth as usize].into(),
             gathered: Gathered::new(depth),
-            told: VecDeque::with_capacity(EVENTS_MAX),
+            fetched: VecDeque::with_capacity(EVENTS_MAX),
             in_kernel: 0,
             silent: 0,
             event: None,
@@ -216,7 +216,7 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
             (block.flags, block.event) = (FLAG_EVENT, event.as_fd().as_raw_fd() as u32);
         }
         let place = self.table.control(index)?;
-        // SAFETY: a place of the table, whose operation the kernel does not know of: nobody else reads or writes its block.
+        // SAFETY: a place of the table, whose operation the kernel does not know of: nothing else reads or writes its block.
         unsafe { place.write(block) };
         Some(place)
     }
@@ -225,7 +225,7 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
     fn refuse_first(&mut self, errno: i32) {
         let Some(index) = self.gathered.remove_first(|_| true) else { return };
         self.in_kernel += 1;
-        self.told.push_back(Event::refusal(index, errno));
+        self.fetched.push_back(Event::refusal(index, errno));
     }
 
     /// The next operation that is done. Begins those that were pushed when none is there.
@@ -261,7 +261,7 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
         }
     }
 
-    /// The next operation that is done, of those that the kernel has told of.
+    /// The next operation that is done, of those that the kernel has completed.
     ///
     /// Nothing begins by it.
     #[inline(always)]
@@ -270,10 +270,10 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
             if self.in_kernel == 0 {
                 return None;
             }
-            let event = if self.told.is_empty() {
-                self.context.next(&mut self.told)?
+            let event = if self.fetched.is_empty() {
+                self.context.next(&mut self.fetched)?
             } else {
-                self.told.pop_front()?
+                self.fetched.pop_front()?
             };
             self.in_kernel -= 1;
             let index = event.data as u32;
@@ -313,13 +313,13 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
         None
     }
 
-    /// Whether the kernel has told of a completion that was not taken.
+    /// Whether the kernel has posted a completion that was not taken.
     #[must_use]
     pub fn has_finished(&self) -> bool {
-        self.in_kernel > 0 && (!self.told.is_empty() || self.context.has_next())
+        self.in_kernel > 0 && (!self.fetched.is_empty() || self.context.has_next())
     }
 
-    /// Begins every operation that was pushed, and sleeps until the kernel has told of a completion, at most `timeout`.
+    /// Begins every operation that was pushed, and sleeps until the kernel has posted a completion, at most `timeout`.
     ///
     /// # Errors
     /// The system's answer.
@@ -328,7 +328,7 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
         if self.in_kernel == 0 || self.has_finished() || self.look() {
             return Ok(());
         }
-        self.context.fetch(1, Some(timeout), &mut self.told)
+        self.context.fetch(1, Some(timeout), &mut self.fetched)
     }
 
     /// Looks for a completion a little while, where that has been worth it.
@@ -337,14 +337,15 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
         context.entries > 0 && eager.tries() && eager.look(1, || context.has_next())
     }
 
-    /// A descriptor that can be read once the kernel has completed something, until [`next_completed`](Self::next_completed) finds nothing.
+    /// A descriptor that can be read once the kernel has completed something, until
+    /// [`next_completed`](Self::next_completed) finds nothing.
     ///
     /// # Errors
     /// The system's answer.
     pub fn event(&mut self) -> io::Result<BorrowedFd<'_>> {
         if self.event.is_none() {
             let event = Wakeup::new()?;
-            // What is under way tells nobody: it is looked for until it is done.
+            // Operations under way do not signal the event: it stays readable, and the program polls until they are done.
             event.raise();
             self.event = Some(event);
         }
@@ -363,12 +364,12 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
     fn wait_for_all(&mut self) -> bool {
         let until = Instant::now() + LAST_WAIT;
         while self.in_kernel > 0 {
-            if self.told.pop_front().or_else(|| self.context.next(&mut self.told)).is_some() {
+            if self.fetched.pop_front().or_else(|| self.context.next(&mut self.fetched)).is_some() {
                 self.in_kernel -= 1;
                 continue;
             }
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.context.fetch(1, Some(left), &mut self.told).is_err() {
+            if left.is_zero() || self.context.fetch(1, Some(left), &mut self.fetched).is_err() {
                 return false;
             }
         }
@@ -383,7 +384,7 @@ impl<H: KernelMemory, T: Copy> Drop for Aio<H, T> {
             return;
         }
         self.context.end();
-        // SAFETY: the kernel is done with every operation in the table, and nobody uses it after this.
+        // SAFETY: the kernel is done with every operation in the table, and nothing uses it after this.
         unsafe { ManuallyDrop::drop(&mut self.table) };
     }
 }

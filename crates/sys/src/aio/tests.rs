@@ -59,7 +59,7 @@ fn more_operations_than_one_call_begins_all_complete_many_times_around_the_ring(
 }
 
 #[test]
-fn where_the_ring_cannot_be_read_system_calls_tell_of_completions() {
+fn completions_come_by_system_call_where_the_ring_cannot_be_read() {
     let mut ring = ring(90);
     assert!(ring.context.entries >= 90, "this kernel's ring can");
     ring.context.entries = 0;
@@ -68,7 +68,7 @@ fn where_the_ring_cannot_be_read_system_calls_tell_of_completions() {
 }
 
 #[test]
-fn a_read_across_the_end_tells_how_much_there_was() {
+fn a_read_across_the_end_returns_how_much_there_was() {
     let mut ring = ring(2);
     assert!(ring.push(Boxed(vec![0; 64].into()), 1, Transfer::Read { at: 90 }).is_ok());
     assert!(ring.push(Boxed(vec![0; 64].into()), 2, Transfer::Read { at: 100 }).is_ok());
@@ -107,7 +107,7 @@ fn what_is_done_is_taken_without_beginning_the_rest() {
 }
 
 #[test]
-fn an_event_asked_for_late_tells_of_what_began_before() {
+fn an_event_asked_for_late_signals_operations_that_began_before() {
     let mut ring = ring(8);
     push_reads(&mut ring, 4);
     ring.start().unwrap();

@@ -47,14 +47,14 @@ pub struct ImageFile {
 }
 
 impl ImageFile {
-    /// Has `events`, if there are any, told of every operation from here on.
+    /// Reports every operation from here on to `events`, if there are any.
     #[must_use]
     pub fn watched_by(mut self, events: Option<Arc<dyn FileEvents>>) -> Self {
         self.events = events.or_else(|| self.events.take());
         self
     }
 
-    /// Whether someone is told of every operation: then nothing may pass unseen that need not.
+    /// Whether an observer sees every operation: then avoid operations that it would not see.
     #[must_use]
     pub const fn is_watched(&self) -> bool {
         self.events.is_some()
@@ -66,7 +66,7 @@ impl ImageFile {
         &self.path
     }
 
-    /// The file itself, for copies: what is read of it passes by whoever watches.
+    /// The file itself, for copies: reads of it bypass the observers.
     #[must_use]
     pub const fn file(&self) -> &File {
         &self.file
@@ -162,7 +162,7 @@ impl ImageFile {
 
     fn allocate_once(&self, at: u64, len_bytes: u64) -> Result<(), FileError> {
         self.check_len()?;
-        self.tell(ALLOCATING, |events| events.before_allocate(at, len_bytes))?;
+        self.notify(ALLOCATING, |events| events.before_allocate(at, len_bytes))?;
         self.fallocate(FallocateFlags::KEEP_SIZE, at, len_bytes, ALLOCATING)
     }
 
@@ -173,7 +173,7 @@ impl ImageFile {
     pub fn punch(&self, at: u64, len_bytes: u64) -> Result<(), FileError> {
         self.check_stopped()?;
         self.check_len()?;
-        self.tell(PUNCHING, |events| events.before_punch(at, len_bytes))?;
+        self.notify(PUNCHING, |events| events.before_punch(at, len_bytes))?;
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         self.fallocate(flags, at, len_bytes, PUNCHING)
     }
@@ -194,7 +194,7 @@ impl ImageFile {
     /// # Errors
     /// [`FileError::Short`] past the end, and what the system says.
     pub fn read_at(&self, at: u64, into: &mut [u8]) -> Result<(), FileError> {
-        self.tell(READING, |events| events.before_read(at, into.len() as u64))?;
+        self.notify(READING, |events| events.before_read(at, into.len() as u64))?;
         self.file.read_exact_at(into, at).map_err(|source| match source.kind() {
             io::ErrorKind::UnexpectedEof => match self.check_len() {
                 Err(cut) => cut,
@@ -213,10 +213,10 @@ impl ImageFile {
     pub fn write_at(&self, at: u64, from: &[u8]) -> Result<(), FileError> {
         self.check_stopped()?;
         // Before it is written: a write behind the end of a file that was cut short would make it longer again.
-        let told = self
+        let allowed = self
             .check_len()
-            .and_then(|()| self.tell(WRITING, |events| events.before_write(at, from.len() as u64)));
-        let written = told
+            .and_then(|()| self.notify(WRITING, |events| events.before_write(at, from.len() as u64)));
+        let written = allowed
             .and_then(|()| self.file.write_all_at(from, at).map_err(|source| self.failed(WRITING, source)));
         if written.is_ok() {
             self.len_bytes.fetch_max(at.saturating_add(from.len() as u64), Relaxed);
@@ -265,9 +265,10 @@ impl ImageFile {
     /// What the system says. After a failure the state on disk is unknown.
     pub fn sync(&self) -> Result<(), FileError> {
         self.check_stopped()?;
-        let told = self.tell(SYNCING, |events| events.before_sync());
-        #[expect(clippy::disallowed_methods, reason = "whoever asks for it names it")]
-        let synced = told.and_then(|()| self.file.sync_data().map_err(|source| self.failed(SYNCING, source)));
+        let allowed = self.notify(SYNCING, |events| events.before_sync());
+        #[expect(clippy::disallowed_methods, reason = "the caller names the sync")]
+        let synced =
+            allowed.and_then(|()| self.file.sync_data().map_err(|source| self.failed(SYNCING, source)));
         // What was stored in a part that was cut off meanwhile is not kept.
         self.noting(SYNCING, synced.and_then(|()| self.check_len()))?;
         if let Some(events) = &self.events {
@@ -328,7 +329,7 @@ impl ImageFile {
     }
 
     #[inline]
-    fn tell(
+    fn notify(
         &self,
         doing: &'static str,
         what: impl FnOnce(&dyn FileEvents) -> io::Result<()>,

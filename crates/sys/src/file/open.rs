@@ -19,8 +19,8 @@ use crate::names::{folder_of, is_at, remove_if_at};
 use crate::owner::OwnerProcess;
 use crate::trouble::TroubleByte;
 
-/// How long a lock is asked for before it counts as somebody's.
-const LOCK_PATIENCE: Duration = Duration::from_millis(100);
+/// How long a lock is tried for before the file counts as in use.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 
 impl ImageFile {
     /// Makes a new file and locks it. An existing file is left alone.
@@ -48,8 +48,8 @@ impl ImageFile {
         }
     }
 
-    /// Opens an existing file for reading and writing, alone. A file that nobody may write by its mode is left alone
-    /// even where the superuser could.
+    /// Opens an existing file for reading and writing, alone. A file without write permission for any user is
+    /// refused, even to the superuser.
     ///
     /// # Errors
     /// [`FileError::Missing`], [`FileError::ReadOnly`], [`FileError::Denied`] where it may not even be read,
@@ -102,7 +102,7 @@ impl ImageFile {
             if is_at(&file, path).map_err(|source| refusal(path, "opening", source))? {
                 return Ok(Self::of(file, path, read_only, of_file(path)));
             }
-            if begun.elapsed() >= LOCK_PATIENCE {
+            if begun.elapsed() >= LOCK_TIMEOUT {
                 return Err(FileError::InUse { path: path.to_path_buf() });
             }
         }
@@ -152,7 +152,7 @@ fn lock(file: &File, how: FlockOperation, path: &Path, begun: Instant) -> Result
     loop {
         match rustix::fs::flock(file, how) {
             Ok(()) => return Ok(()),
-            Err(Errno::WOULDBLOCK) if begun.elapsed() < LOCK_PATIENCE => {
+            Err(Errno::WOULDBLOCK) if begun.elapsed() < LOCK_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(1));
             }
             Err(Errno::WOULDBLOCK) => return Err(FileError::InUse { path: path.to_path_buf() }),
@@ -269,7 +269,7 @@ mod tests {
                 begun.elapsed()
             });
             let is_open = ImageFile::open(&path).is_ok();
-            assert!(holder.join().unwrap() >= LOCK_PATIENCE || is_open);
+            assert!(holder.join().unwrap() >= LOCK_TIMEOUT || is_open);
             is_open
         };
         assert!((0..100).any(|_| is_waited_for()));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn an_opener_that_waited_for_a_removed_file_is_told_that_it_is_missing() {
+    fn an_opener_that_waited_for_a_removed_file_reports_that_it_is_missing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("image");
         let held = ImageFile::create(&path).unwrap();

@@ -50,10 +50,10 @@ impl ImageFile {
 
     fn take_spare(&self, bytes: u64) -> bool {
         let at = self.len_bytes.load(Relaxed);
-        let told = self.tell(ALLOCATING, |events| events.before_allocate(at, bytes));
+        let allowed = self.notify(ALLOCATING, |events| events.before_allocate(at, bytes));
         let allocated = self
             .check_stopped()
-            .and(told)
+            .and(allowed)
             .and_then(|()| self.fallocate(FallocateFlags::KEEP_SIZE, at, bytes, ALLOCATING));
         allocated.is_ok()
     }
@@ -70,7 +70,7 @@ impl ImageFile {
         }
         self.check_len()?;
         let end = self.len_bytes.load(Relaxed);
-        self.tell(PUNCHING, |events| events.before_punch(end, held))?;
+        self.notify(PUNCHING, |events| events.before_punch(end, held))?;
         self.file.set_len(end).map_err(|source| self.failed(PUNCHING, source))?;
         self.spare.held_bytes.store(0, Relaxed);
         Ok(true)

@@ -40,36 +40,36 @@ pub enum NodeKind {
 pub struct NvmeNode {
     file: File,
     kind: NodeKind,
-    /// What the kernel tells of the node.
-    told: PathBuf,
+    /// The node's folder in sysfs.
+    sysfs: PathBuf,
 }
 
 impl NvmeNode {
-    /// Opens `path`, whatever it is: [`kind`](Self::kind) tells.
+    /// Opens `path`, whatever it is: [`kind`](Self::kind) says which.
     ///
     /// # Errors
     /// The system's answer.
     pub fn open(path: &Path, read_only: bool) -> io::Result<Self> {
-        // A pipe, which nobody writes, is not waited for.
+        // Do not wait for a writer of a pipe.
         let flags =
             if read_only { OFlags::RDONLY } else { OFlags::RDWR } | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = File::from(open(path, flags, Mode::empty())?);
         let found = fstat(&file)?;
         let number = format!("{}:{}", major(found.st_rdev), minor(found.st_rdev));
-        let (told, kind) = match FileType::from_raw_mode(found.st_mode) {
+        let (sysfs, kind) = match FileType::from_raw_mode(found.st_mode) {
             FileType::CharacterDevice => {
-                let told = Path::new("/sys/dev/char").join(number);
-                let kind = character(&file, &told);
-                (told, kind)
+                let sysfs = Path::new("/sys/dev/char").join(number);
+                let kind = character(&file, &sysfs);
+                (sysfs, kind)
             }
             FileType::BlockDevice => {
-                let told = Path::new("/sys/dev/block").join(number);
-                let kind = block(&file, &told);
-                (told, kind)
+                let sysfs = Path::new("/sys/dev/block").join(number);
+                let kind = block(&file, &sysfs);
+                (sysfs, kind)
             }
             _ => (PathBuf::new(), NodeKind::Other),
         };
-        Ok(Self { file, kind, told })
+        Ok(Self { file, kind, sysfs })
     }
 
     /// What it is.
@@ -81,14 +81,14 @@ impl NvmeNode {
     /// The node of the controller that a namespace's commands go to: one of them, where there are several.
     #[must_use]
     pub fn controller(&self) -> Option<PathBuf> {
-        let parent = self.told.join("device").canonicalize().ok()?;
+        let parent = self.sysfs.join("device").canonicalize().ok()?;
         let is_controller = |path: &Path| path.join("cntlid").exists();
         let found = if self.kind == NodeKind::Controller {
-            self.told.canonicalize().ok()?
+            self.sysfs.canonicalize().ok()?
         } else if is_controller(&parent) {
             parent
         } else {
-            // Of a namespace with several ways to it, the subsystem is told.
+            // With multipath the parent of a namespace is its subsystem.
             let entries = std::fs::read_dir(parent).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
             entries.filter_map(|path| path.canonicalize().ok()).find(|path| is_controller(path))?
         };
@@ -96,7 +96,7 @@ impl NvmeNode {
     }
 
     /// Most bytes of memory that the kernel passes on with one command: what its limits of length and of pieces leave to
-    /// memory that lies scattered, page by page. `None` where it does not tell.
+    /// memory that lies scattered, page by page. `None` where the kernel does not report it.
     #[must_use]
     pub fn transfer_max_bytes(&self) -> Option<u64> {
         let queue = self.queue_folder()?;
@@ -106,14 +106,14 @@ impl NvmeNode {
         Some(length.min(pieces))
     }
 
-    /// Where the kernel tells the limits of the namespace's queues: with the block device, which one of keys has not.
+    /// The sysfs folder with the queue limits: the block device's, which a key-value namespace does not have.
     fn queue_folder(&self) -> Option<PathBuf> {
-        let told = self.told.canonicalize().ok()?;
-        let here = told.join("queue");
+        let sysfs = self.sysfs.canonicalize().ok()?;
+        let here = sysfs.join("queue");
         if here.exists() {
             return Some(here);
         }
-        let block = told.file_name()?.to_str()?.replacen("ng", "nvme", 1);
+        let block = sysfs.file_name()?.to_str()?.replacen("ng", "nvme", 1);
         Some(Path::new("/sys/block").join(block).join("queue")).filter(|folder| folder.exists())
     }
 
@@ -146,8 +146,8 @@ impl NvmeNode {
     }
 
     fn send(&self, number: libc::c_ulong, mut passed: Passthrough) -> io::Result<NvmeAnswer> {
-        // SAFETY: the structure is the one that the request's number tells the size of; the memory that it names is, by
-        // `KernelMemory`, nobody else's until the call returns, and the pieces of it live as long as the call.
+        // SAFETY: the structure has the size that the request's number states; the memory that it names is, by
+        // `KernelMemory`, the kernel's alone until the call returns, and the pieces of it live as long as the call.
         let status = unsafe { libc::ioctl(self.file.as_raw_fd(), number as _, &raw mut passed) };
         match u16::try_from(status) {
             Ok(status) => Ok(NvmeAnswer { status, result: passed.result }),
@@ -196,8 +196,8 @@ fn number_of(command: &NvmeCommand, vectored: bool) -> io::Result<libc::c_ulong>
     }
 }
 
-fn character(file: &File, told: &Path) -> NodeKind {
-    let subsystem = told.join("subsystem").canonicalize().ok();
+fn character(file: &File, sysfs: &Path) -> NodeKind {
+    let subsystem = sysfs.join("subsystem").canonicalize().ok();
     match subsystem.as_deref().and_then(Path::file_name).and_then(|name| name.to_str()) {
         Some("nvme") => NodeKind::Controller,
         Some("nvme-generic") => nsid(file).map_or(NodeKind::Other, |nsid| NodeKind::Generic { nsid }),
@@ -205,12 +205,12 @@ fn character(file: &File, told: &Path) -> NodeKind {
     }
 }
 
-fn block(file: &File, told: &Path) -> NodeKind {
-    let name = told.canonicalize().ok();
+fn block(file: &File, sysfs: &Path) -> NodeKind {
+    let name = sysfs.canonicalize().ok();
     let name = name.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
     // The number is asked of nothing but what calls itself NVMe: another driver may have another use for it.
     match name.filter(|name| name.starts_with("nvme")).and_then(|_| nsid(file)) {
-        Some(_) if told.join("partition").exists() => NodeKind::Partition,
+        Some(_) if sysfs.join("partition").exists() => NodeKind::Partition,
         Some(nsid) => NodeKind::Block { nsid },
         None => NodeKind::Other,
     }

@@ -1,7 +1,7 @@
 //! Memory that a ring has registered, so that the kernel need not look its pages up for each operation.
 //!
 //! Registering is a ring's own affair, and its thread's, while memory is prepared once for all of a program's queues and
-//! by any thread. So whoever prepares memory gives it an index and a serial number, and each ring registers it when it
+//! by any thread. So the thread that prepares memory gives it an index and a serial number, and each ring registers it when it
 //! first sees it, in place of what had that index before.
 
 use std::io;
@@ -13,7 +13,7 @@ use crate::map::Mapping;
 /// A mapping that a ring may register, whole: what an operation moves is a part of it.
 ///
 /// Numbers that name another mapping move bytes of pages that the ring once registered and that the kernel keeps for it,
-/// or fail: they reach no memory that somebody holds a reference to.
+/// or fail: they reach no memory that a reference points to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegisteredBuffer {
     index: u16,
@@ -23,7 +23,7 @@ pub struct RegisteredBuffer {
 }
 
 impl RegisteredBuffer {
-    /// `mapping`, in place `index` of a ring's table, told from what had the place before by a `serial` above 0.
+    /// `mapping`, in slot `index` of a ring's table. `serial`, above 0, distinguishes it from earlier owners of the slot.
     #[must_use]
     #[inline]
     pub fn new(mapping: &Mapping, index: u16, serial: u64) -> Self {

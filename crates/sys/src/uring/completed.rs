@@ -11,7 +11,7 @@ pub struct Completed<H, T> {
     pub ticket: T,
     /// How it ended.
     pub ending: Ending,
-    /// What the kernel told beside that: an NVMe device's own result.
+    /// The completion's second result: an NVMe device's own result.
     pub answer: u64,
 }
 

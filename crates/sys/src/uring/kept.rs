@@ -1,14 +1,14 @@
 //! Entries of the submission ring that the kernel may read again after it has taken them.
 //!
 //! An entry is the kernel's copy once it is taken, so that its place may have the next one. Not so with commands passed through
-//! on Linux 6.10 to 6.13 (5eff57fa9f3a "io_uring/uring_cmd: defer SQE copying until it's needed", mended by e663da62ba86 in 6.14
+//! on Linux 6.10 to 6.13 (5eff57fa9f3a "io_uring/uring_cmd: defer SQE copying until it's needed", fixed by e663da62ba86 in 6.14
 //! and in some of 6.13, not in 6.12): one that a driver has no room for is begun later by a thread of the kernel's, from
 //! the place in the ring. If another entry stands there by then, that one is done twice, and the first never, under
 //! the first one's name. So there no place has another entry before its command is done.
 
 use std::fs;
 
-/// Where the kernel tells its release.
+/// The file with the kernel's release.
 const RELEASE: &str = "/proc/sys/kernel/osrelease";
 
 /// A ring has so many times the places of its operations, so that one that takes longer than others seldom holds a place that is
@@ -55,7 +55,7 @@ impl Kept {
         self.next = (self.next + 1) % self.operations.len();
     }
 
-    /// The kernel has told how the operation ended.
+    /// The kernel has completed the operation.
     pub(super) fn give_back(&mut self, operation: u32) {
         let Some(mine) = self.places.get_mut(operation as usize) else { return };
         let place = std::mem::replace(mine, NONE);
@@ -66,7 +66,7 @@ impl Kept {
 }
 
 /// Whether the kernel that runs may read an entry of a command again.
-/// One that does not tell its release may.
+/// One of an unknown release may.
 pub(super) fn is_needed() -> bool {
     fs::read_to_string(RELEASE).map_or(true, |release| reads_again(&release))
 }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_that_read_an_entry_again_are_told_by_their_release() {
+    fn kernels_that_read_an_entry_again_are_known_by_their_release() {
         for release in ["6.10.0\n", "6.12.107+deb13-amd64", "6.13.2-rc1", "6.11"] {
             assert!(reads_again(release), "{release}");
         }

@@ -2,7 +2,7 @@
 //! by another, many to a system call or none.
 //!
 //! **Who owns memory.** The ring does: an operation's memory is moved in with it and stays in its place until the kernel
-//! has completed the operation, whoever stopped waiting. A ring that is dropped cancels what is under way and waits for
+//! has completed the operation, even if its waiter is gone. A ring that is dropped cancels what is under way and waits for
 //! it; what does not come back is left allocated for ever.
 //!
 //! **What is done here rather than by the caller.** A transfer that ended early is gone on with, and one that was

@@ -47,7 +47,7 @@ pub trait Asked: Copy + Send {
     /// The same entry, with the next one bound to it.
     fn linked(entry: Self::Entry) -> Self::Entry;
 
-    /// What the answer tells beside its result.
+    /// The completion's second result.
     fn answer(completion: &Self::Completion) -> u64;
 
     /// Whether it can be begun again after this error, since nothing came of it.

@@ -26,7 +26,7 @@ pub struct UringOptions {
     pub registered_buffers: u16,
     /// A thread of the kernel takes operations from the ring, so that submitting needs no system call.
     pub sqpoll: Option<Sqpoll>,
-    /// Completions are asked for, not told of by interrupts.
+    /// Completions are polled for, not signalled by interrupts.
     pub iopoll: bool,
     /// The ring belongs to the first thread that uses it, which lets the kernel leave locks out and completions wait
     /// until they are asked for (SINGLE_ISSUER, DEFER_TASKRUN).
@@ -73,7 +73,7 @@ impl UringOptions {
                     builder.setup_sqpoll_cpu(cpu);
                 }
             }
-            // Completions interrupt nobody: they are looked for where the program enters the kernel anyway, and the
+            // Completions interrupt no thread: they are posted when the program enters the kernel anyway, and the
             // ring has a flag that says when it is worth while.
             None => {
                 builder.setup_coop_taskrun().setup_taskrun_flag();

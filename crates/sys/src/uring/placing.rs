@@ -96,7 +96,7 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
         if submission.capacity() - submission.len() < 2 {
             return false;
         }
-        // SAFETY: the place is this operation's, which the kernel does not know of yet, so that nobody reads the time; it
+        // SAFETY: the place is this operation's, which the kernel does not know of yet, so that nothing reads the time; it
         // stays as it is until the operation is done. The rest is as in `place`.
         let placed = unsafe {
             time.write(until.timespec());

@@ -64,7 +64,7 @@ pub(super) struct Job<T, O> {
     wanted: usize,
     pub done: usize,
     pub buffer: Option<BufferIndex>,
-    /// Tells the operation from others that had its place.
+    /// Distinguishes the operation from earlier ones in its place.
     pub serial: u32,
     pub until: Option<Deadline>,
     cancelled: bool,
@@ -197,7 +197,7 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
         Err(io::ErrorKind::WouldBlock.into())
     }
 
-    /// The next operation that the kernel is done with, of those that it has told of. Enters the kernel only to go on with
+    /// The next operation that the kernel is done with, of those that it has posted. Enters the kernel only to go on with
     /// transfers that ended early, and only where the submission ring is full of them.
     #[inline(always)]
     pub fn reap(&mut self) -> Option<Completed<H, T>> {
@@ -255,7 +255,7 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
         None
     }
 
-    /// Whether the kernel must be entered for operations to begin, or for completions to be told of.
+    /// Whether the kernel must be entered for operations to begin, or for completions to be posted.
     #[inline]
     fn needs_kernel(&mut self) -> bool {
         let submission = self.ring.submission();
@@ -313,7 +313,7 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
         self.waiting.len() + self.ring.submission().len()
     }
 
-    /// Begins every operation that was pushed, and sleeps until the kernel has told of `min` completions that were not
+    /// Begins every operation that was pushed, and sleeps until the kernel has posted `min` completions that were not
     /// reaped, at most `timeout`, or for ever: by one system call, which costs less without a time. Where completions have
     /// come soon lately, they are looked for a little while before.
     ///
@@ -365,7 +365,7 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
         }
     }
 
-    /// Makes the ring this thread's, if it is nobody's yet and will be somebody's.
+    /// Binds a ring for one thread to this thread, if it is not bound yet.
     #[inline]
     fn enable(&mut self) -> io::Result<()> {
         if self.disabled {
@@ -375,7 +375,8 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
         Ok(())
     }
 
-    /// A descriptor that can be read once the kernel has told of completions, until [`next_completed`](Self::next_completed) finds none.
+    /// A descriptor that can be read once the kernel has posted completions, until
+    /// [`next_completed`](Self::next_completed) finds none.
     ///
     /// # Errors
     /// The system's answer.
@@ -385,7 +386,7 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
             let number: RawFd = event.as_fd().as_raw_fd();
             self.enable()?;
             self.ring.submitter().register_eventfd(number)?;
-            // What was told of before nobody was woken for.
+            // Completions posted before have signalled nothing.
             event.raise();
             self.event = Some(event);
         }

@@ -49,7 +49,7 @@ pub enum VfioError {
 }
 
 impl VfioError {
-    /// Whether somebody else has it.
+    /// Whether another process has it.
     fn is_busy(&self) -> bool {
         match self {
             Self::Open { source, .. } | Self::Step { source, .. } => {
@@ -88,7 +88,7 @@ impl VfioDevice {
     pub fn open(address: &str, group: u32) -> Result<Self, VfioError> {
         let (device, iommu) = match iommu::node_of(address).map(|node| iommu::take_by_node(&node)) {
             Some(Ok(taken)) => taken,
-            // Somebody has it by the other interface, which would refuse us as well.
+            // A process has it by the other interface, which would refuse us as well.
             Some(Err(busy)) if busy.is_busy() => return Err(busy),
             Some(Err(_)) | None => iommu::take_by_group(address, group)?,
         };
@@ -194,7 +194,7 @@ impl VfioDevice {
         Ok(self.has_reset)
     }
 
-    /// Addresses that memory can be mapped at: first and last of each range. Empty where the kernel does not tell.
+    /// Addresses that memory can be mapped at: first and last of each range. Empty where the kernel does not report them.
     ///
     /// # Errors
     /// The kernel's answer.
@@ -202,8 +202,8 @@ impl VfioDevice {
         self.iommu.address_ranges()
     }
 
-    /// Lets the device read and write `memory` at bus address `at`. The kernel keeps the pages in place, whoever unmaps them
-    /// from the process, until they are taken away or the device is given back.
+    /// Lets the device read and write `memory` at bus address `at`. The kernel keeps the pages pinned, even if the
+    /// process unmaps them, until they are taken away or the device is given back.
     ///
     /// # Errors
     /// The kernel's answer: `OutOfMemory` where the process may lock no more.
@@ -290,7 +290,7 @@ pub(super) fn structure<T>(
 }
 
 /// An `ioctl` of this file's callers: with a number, or with the address of a structure of the size that its own first word, or
-/// the request, tells the kernel, alive and exclusively borrowed for the call.
+/// the request, states, alive and exclusively borrowed for the call.
 pub(super) fn raw(file: &File, number: c_ulong, argument: c_ulong) -> io::Result<i32> {
     // SAFETY: as the function says; the kernel writes no further than `argsz`, which every caller sets to what it has.
     let answer = unsafe { libc::ioctl(file.as_raw_fd(), number as _, argument) };

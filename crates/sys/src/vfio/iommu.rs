@@ -10,7 +10,7 @@ use super::abi::{self, request};
 use super::chain;
 use super::device::{Answer, device_of, integer, open, raw, structure};
 
-/// Where the kernel tells of PCI functions.
+/// The kernel's folder of PCI functions.
 const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// Ranges of addresses that iommufd is asked for at once; an IOMMU has a handful.
@@ -45,7 +45,7 @@ pub(super) fn node_of(address: &str) -> Option<PathBuf> {
     node_under(Path::new(DEVICES), Path::new("/dev"), address)
 }
 
-/// The same of a kernel that tells of PCI functions in `devices` and has its nodes in `dev`.
+/// The same with the folder of PCI functions at `devices` and of nodes at `dev`.
 #[must_use]
 pub fn node_under(devices: &Path, dev: &Path, address: &str) -> Option<PathBuf> {
     let folder = fs::read_dir(devices.join(address).join("vfio-dev")).ok()?;
@@ -116,7 +116,7 @@ impl Iommu {
         }
     }
 
-    /// Addresses that memory can be mapped at: first and last of each range. Empty where the kernel does not tell.
+    /// Addresses that memory can be mapped at: first and last of each range. Empty where the kernel does not report them.
     pub(super) fn address_ranges(&self) -> io::Result<Vec<(u64, u64)>> {
         match self {
             Self::Group { container, .. } => ranges_of_container(container),
@@ -131,7 +131,7 @@ impl Iommu {
                 let argsz = size_of::<abi::DmaMap>() as u32;
                 let flags = abi::DMA_READ_WRITE;
                 let mut map = abi::DmaMap { argsz, flags, vaddr, iova: at, size: bytes };
-                told(container, request::IOMMU_MAP_DMA, &mut map)
+                call(container, request::IOMMU_MAP_DMA, &mut map)
             }
             Self::Iommufd { iommu, space } => {
                 let mut map = abi::IoasMap {
@@ -143,7 +143,7 @@ impl Iommu {
                     length: bytes,
                     iova: at,
                 };
-                told(iommu, request::IOAS_MAP, &mut map)
+                call(iommu, request::IOAS_MAP, &mut map)
             }
         }
     }
@@ -154,12 +154,12 @@ impl Iommu {
             Self::Group { container, .. } => {
                 let argsz = size_of::<abi::DmaUnmap>() as u32;
                 let mut unmap = abi::DmaUnmap { argsz, flags: 0, iova: at, size: bytes };
-                told(container, request::IOMMU_UNMAP_DMA, &mut unmap)
+                call(container, request::IOMMU_UNMAP_DMA, &mut unmap)
             }
             Self::Iommufd { iommu, space } => {
                 let size = size_of::<abi::IoasUnmap>() as u32;
                 let mut unmap = abi::IoasUnmap { size, ioas_id: *space, iova: at, length: bytes };
-                told(iommu, request::IOAS_UNMAP, &mut unmap)
+                call(iommu, request::IOAS_UNMAP, &mut unmap)
             }
         }
     }
@@ -187,9 +187,9 @@ fn ranges_of_space(iommu: &File, space: u32) -> io::Result<Vec<(u64, u64)>> {
         allowed_iovas: ranges.as_mut_ptr().expose_provenance() as u64,
         out_iova_alignment: 0,
     };
-    match told(iommu, request::IOAS_IOVA_RANGES, &mut ask) {
+    match call(iommu, request::IOAS_IOVA_RANGES, &mut ask) {
         Ok(()) => {}
-        // It has more, and has told of as many as there was room for.
+        // It has more, and returned as many as there was room for.
         Err(cause) if cause.raw_os_error() == Some(libc::EMSGSIZE) => {}
         Err(cause) => return Err(cause),
     }
@@ -197,8 +197,8 @@ fn ranges_of_space(iommu: &File, space: u32) -> io::Result<Vec<(u64, u64)>> {
     Ok(ranges.into_iter().map(|range| (range.start, range.last)).collect())
 }
 
-/// Tells the kernel by a structure.
-fn told<T>(file: &File, number: libc::c_ulong, value: &mut T) -> io::Result<()> {
+/// Calls `ioctl` with a structure.
+fn call<T>(file: &File, number: libc::c_ulong, value: &mut T) -> io::Result<()> {
     raw(file, number, std::ptr::from_mut(value).expose_provenance() as libc::c_ulong).map(drop)
 }
 
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_has_a_node_of_its_own_where_the_kernel_tells_of_one_and_has_iommufd() {
+    fn a_device_has_a_node_where_the_kernel_has_one_and_iommufd() {
         let folder = tempfile::tempdir().unwrap();
         let (devices, dev) = (folder.path().join("sys"), folder.path().join("dev"));
         let found = || node_under(&devices, &dev, "0000:04:00.0");

@@ -1,7 +1,7 @@
 //! One thread of a target: it waits for its connections' sockets, and does to the end whatever comes.
 //!
 //! A connection that something came over is looked at again and again for a while, since a host that waits for an answer
-//! sends its next command as soon as it has it ([`Patience`] says how long). A thread with no such connection sleeps.
+//! sends its next command as soon as it has it ([`SpinBudget`] says how long). A thread with no such connection sleeps.
 
 mod seats;
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use byway_local::EngineEvents;
-use byway_sys::Patience;
+use byway_sys::SpinBudget;
 use byway_sys::idle::Next;
 use byway_sys::time::monotonic_ns;
 use rustix::buffer::spare_capacity;
@@ -75,7 +75,7 @@ pub struct Worker {
     hot: Vec<usize>,
     buffer: Vec<u8>,
     ticked_ns: u64,
-    patience: Patience,
+    patience: SpinBudget,
     /// When all the others were looked at last.
     others_ns: u64,
 }
@@ -98,7 +98,7 @@ impl Worker {
     pub fn new(crew: Arc<Crew>, at: usize, poll: Arc<OwnedFd>) -> io::Result<Self> {
         let incoming = epoll::EventFlags::IN;
         epoll::add(&poll, &*crew.inboxes[at].bell, epoll::EventData::new_u64(BELL), incoming)?;
-        let patience = Patience::new(crew.premises.options.idle);
+        let patience = SpinBudget::new(crew.premises.options.idle);
         let strangers = Strangers::new(crew.inboxes.len());
         let mut worker = Self {
             patience,

@@ -88,12 +88,12 @@ fuzz() {
     export fuzz_host
     fuzz_targets | xargs -P "$(nproc)" -I{} bash -c "fuzz_check {} > $logs/run-{}.log 2>&1; echo \$? > $logs/run-{}.code"
     for target in $(fuzz_targets); do
-        check "fuzz-$target" fuzz_told "$target"
+        check "fuzz-$target" fuzz_verdict "$target"
     done
 }
 
-# fuzz_told TARGET: what its run said, and its verdict.
-fuzz_told() {
+# fuzz_verdict TARGET: what its run said, and its verdict.
+fuzz_verdict() {
     cat "$logs/run-$1.log"
     return "$(cat "$logs/run-$1.code" || echo 1)"
 }
@@ -153,7 +153,7 @@ parse_scripts() {
 }
 
 # Skips that no committed list allows are failures.
-judge_skips() {
+check_skips() {
     local allowed=tests/skips/$kind.txt line
     sort -u "$BYWAY_SKIPS" | while read -r line; do
         if [ -f "$allowed" ] && grep -qxF "${line%%: *}" <(sed 's/ *#.*//' "$allowed"); then
@@ -161,8 +161,8 @@ judge_skips() {
         else
             echo "skipped, and not allowed: $line"
         fi
-    done | tee "$logs/judged.txt"
-    failed=$((failed + $(grep -c 'not allowed' "$logs/judged.txt")))
+    done | tee "$logs/skips.txt"
+    failed=$((failed + $(grep -c 'not allowed' "$logs/skips.txt")))
 }
 
 fetch_ahead
@@ -174,7 +174,7 @@ wait "$fetching"
 python_module
 guests
 check scripts parse_scripts
-judge_skips
+check_skips
 
 echo "took $((SECONDS / 60)) min $((SECONDS % 60)) s"
 echo "$passed passed, $failed failed"

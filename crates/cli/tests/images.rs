@@ -11,7 +11,7 @@ use std::process::Output;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use byway_conformance::skips::skip;
-use byway_conformance::users::{NOBODY, as_user};
+use byway_conformance::users::{UNPRIVILEGED, as_user};
 use common::{Image, byway, refused, said};
 
 /// Rounds of a loop; `BYWAY_TEST_ROUNDS` sets more.
@@ -137,7 +137,7 @@ fn a_resize_that_cannot_keep_the_owner_is_refused_before_any_work() {
     set_mode(&path, 0o666);
     let before = path.metadata().unwrap();
     let resize = || byway::resize(&path, 64 << 20, &[], &mut |_, _| ControlFlow::Continue(())).unwrap_err();
-    let refused = as_user(NOBODY, resize);
+    let refused = as_user(UNPRIVILEGED, resize);
     assert_eq!(refused.kind(), byway::ErrorKind::Denied, "{refused}");
     assert!(refused.to_string().contains("belongs to user 4711 and group 4712"), "{refused}");
     let after = path.metadata().unwrap();
@@ -151,8 +151,8 @@ fn a_copy_by_another_user_is_open_to_no_other_group() {
     for (mode, left) in [(0o644, 0o644), (0o664, 0o644), (0o606, 0o606)] {
         set_mode(&image.path(), mode);
         let copy = image.dir.path().join(format!("{mode:o}"));
-        as_user(NOBODY, || byway::snapshot(image.path(), &copy).unwrap());
+        as_user(UNPRIVILEGED, || byway::snapshot(image.path(), &copy).unwrap());
         let found = copy.metadata().unwrap();
-        assert_eq!((found.mode() & 0o7777, found.uid()), (left, NOBODY), "{mode:o}");
+        assert_eq!((found.mode() & 0o7777, found.uid()), (left, UNPRIVILEGED), "{mode:o}");
     }
 }

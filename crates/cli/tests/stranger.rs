@@ -1,4 +1,4 @@
-//! A target that is served, as a host sees it that shares no code with it: `tests/strangers`, in Python's standard library.
+//! A target that is served, as a host sees it that shares no code with it: `tests/foreign_host`, in Python's standard library.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -13,7 +13,7 @@ use common::{Image, json_lines};
 const CHECKS_MIN: usize = 78;
 
 fn suite() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/strangers/suite.py")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/foreign_host/suite.py")
 }
 
 /// Whether the suite passed of a target that serves `device`, what it said, and what the target reported.

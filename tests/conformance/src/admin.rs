@@ -48,7 +48,7 @@ pub fn an_event_loop_is_woken(queue: &mut impl AdminQueue) {
             let timeout = Timespec { tv_sec: 20, tv_nsec: 0 };
             let event = queue.event().unwrap();
             let woken = poll(&mut [PollFd::from_borrowed_fd(event, PollFlags::IN)], Some(&timeout)).unwrap();
-            assert_eq!(woken, 1, "command {tag} woke nobody");
+            assert_eq!(woken, 1, "command {tag} woke no waiter");
             while let Some(finished) = queue.next_finished().unwrap() {
                 finished.result.unwrap();
                 taken += 1;

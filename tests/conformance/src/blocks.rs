@@ -166,7 +166,7 @@ pub fn a_flush_succeeds_after_writes_and_with_nothing_to_flush<B: Backend>(subje
     queue.drain(&mut |finished| drop(finished.result.unwrap())).unwrap();
 }
 
-pub fn a_comparison_tells_equal_from_different<B: Backend>(subject: &Subject<'_, B>) {
+pub fn a_comparison_finds_equal_and_different<B: Backend>(subject: &Subject<'_, B>) {
     if !subject.backend.capabilities().nvm.compare || !subject.keeps {
         return;
     }

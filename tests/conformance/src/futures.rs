@@ -1,4 +1,4 @@
-//! Commands as futures: many at once, dropped ones, and under an executor of somebody else's.
+//! Commands as futures: many at once, dropped ones, and under a foreign executor.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -45,7 +45,7 @@ pub fn a_future_that_fails_gives_the_buffer_back<B: Backend>(subject: &Subject<'
     assert!(block_on(&queue, queue.execute(subject.read(0, 1))).is_ok());
 }
 
-pub fn a_future_that_is_dropped_harms_nobody_and_leaves_its_room<B: Backend>(subject: &Subject<'_, B>) {
+pub fn a_dropped_future_harms_no_other_and_frees_its_slot<B: Backend>(subject: &Subject<'_, B>) {
     let queue = AsyncQueue::new(subject.queue(4));
     let mut context = Context::from_waker(Waker::noop());
     for round in 0..20 {
@@ -84,7 +84,7 @@ fn run_by_descriptors<Q: byway_core::BackendQueue, F: Future>(queue: &AsyncQueue
         if queue.turn().unwrap() == 0 && !flag.0.load(SeqCst) {
             let timeout = Timespec { tv_sec: 20, tv_nsec: 0 };
             let woken = poll(&mut [PollFd::new(&event, PollFlags::IN)], Some(&timeout)).unwrap();
-            assert_eq!(woken, 1, "{} are under way and woke nobody", queue.outstanding());
+            assert_eq!(woken, 1, "{} are under way and woke no waiter", queue.outstanding());
         }
     }
 }
@@ -103,10 +103,10 @@ pub fn an_executor_that_sleeps_on_descriptors_is_woken<B: Backend>(subject: &Sub
     assert_eq!(queue.outstanding(), 0);
 }
 
-pub fn whoever_takes_turns_is_told_of_what_was_submitted<B: Backend>(subject: &Subject<'_, B>) {
+pub fn the_task_that_polls_a_queue_is_woken_by_submissions<B: Backend>(subject: &Subject<'_, B>) {
     let queue = AsyncQueue::new(subject.queue(4));
-    let told = Arc::new(Told::default());
-    let waker = Waker::from(Arc::clone(&told));
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
     let mut attending = queue.submitted();
     assert!(Pin::new(&mut attending).poll(&mut Context::from_waker(&waker)).is_pending());
     let mut first = Box::pin(queue.execute(subject.read(0, 1)));
@@ -114,7 +114,7 @@ pub fn whoever_takes_turns_is_told_of_what_was_submitted<B: Backend>(subject: &S
     let mut context = Context::from_waker(Waker::noop());
     assert!(first.as_mut().poll(&mut context).is_pending());
     assert!(second.as_mut().poll(&mut context).is_pending());
-    assert_eq!(told.0.load(SeqCst), 1, "once for both");
+    assert_eq!(wakes.0.load(SeqCst), 1, "once for both");
     assert!(Pin::new(&mut attending).poll(&mut Context::from_waker(&waker)).is_ready());
     block_on(&queue, async {
         first.await.unwrap();
@@ -122,11 +122,11 @@ pub fn whoever_takes_turns_is_told_of_what_was_submitted<B: Backend>(subject: &S
     });
 }
 
-/// Counts how often it was told.
+/// Counts wake-ups.
 #[derive(Default)]
-struct Told(AtomicU32);
+struct Wakes(AtomicU32);
 
-impl Wake for Told {
+impl Wake for Wakes {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, SeqCst);
     }

@@ -36,7 +36,7 @@ macro_rules! conformance {
                     memory_that_cannot_be_prepared_comes_back,
                     zeroed_and_deallocated_blocks_read_as_zeroes_and_their_neighbours_stay,
                     a_flush_succeeds_after_writes_and_with_nothing_to_flush,
-                    a_comparison_tells_equal_from_different,
+                    a_comparison_finds_equal_and_different,
                     what_is_compared_and_written_as_one_is_done_or_left,
                     queues_that_race_on_one_block_lose_no_increment,
                     a_copy_moves_blocks_within_the_namespace,
@@ -49,10 +49,10 @@ macro_rules! conformance {
                     every_command_finishes_once_with_its_tag_and_its_buffer,
                     a_command_can_be_submitted_from_where_another_finishes_at_full_depth,
                     a_synchronous_call_leaves_the_completions_of_others,
-                    a_call_alone_gives_memory_back_done_or_failed_and_takes_nobody_s_completion,
+                    a_call_alone_returns_its_memory_and_takes_no_other_completion,
                     commands_submitted_together_all_finish,
                     several_queues_on_several_threads_do_not_disturb_each_other,
-                    a_queue_that_is_dropped_with_commands_outstanding_harms_nobody,
+                    a_queue_dropped_with_commands_outstanding_harms_no_other,
                 }
                 waiting: {
                     waiting_for_some_returns_when_they_are_there,
@@ -65,7 +65,7 @@ macro_rules! conformance {
                     cancelling_what_is_not_there_is_refused_by_its_tag,
                 }
                 trouble: {
-                    a_file_that_is_cut_under_reads_is_told_of_by_the_byte_at_which_it_ends,
+                    a_file_truncated_under_reads_is_an_error_that_names_its_last_byte,
                     a_write_that_the_system_cuts_short_does_not_pass_for_a_whole_one,
                     a_queue_for_which_no_descriptor_is_left_is_refused_and_nothing_leaks,
                     a_child_that_begins_and_ends_disturbs_no_command,
@@ -76,9 +76,9 @@ macro_rules! conformance {
                 futures: {
                     many_futures_share_a_queue_that_is_not_as_deep,
                     a_future_that_fails_gives_the_buffer_back,
-                    a_future_that_is_dropped_harms_nobody_and_leaves_its_room,
+                    a_dropped_future_harms_no_other_and_frees_its_slot,
                     an_executor_that_sleeps_on_descriptors_is_woken,
-                    whoever_takes_turns_is_told_of_what_was_submitted,
+                    the_task_that_polls_a_queue_is_woken_by_submissions,
                 }
                 bad_input: {
                     a_range_outside_the_namespace_is_refused_and_gives_the_buffer_back,

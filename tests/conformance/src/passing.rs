@@ -1,8 +1,8 @@
 //! What stands for the kernel's NVMe driver: commands passed through reach a controller in this process.
 //!
 //! It is as strict as the kernel. What reaches the device of a command is what an [`NvmeCommand`] holds: dwords 2, 3 and 10
-//! to 15. A caller is moved from queue to queue of the device, command by command. Nobody has told the device of
-//! transfer methods, and a reset makes it forget what it was told.
+//! to 15. A caller is moved from queue to queue of the device, command by command. No transfer method
+//! is enabled at first, and a reset disables all.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -120,7 +120,7 @@ impl InProcess {
         std::mem::take(&mut lock(&self.seen))
     }
 
-    /// Tells the device which transfer methods there are, as another user of it would.
+    /// Enables transfer methods of the device, as another user of it would.
     pub fn set_methods(&self, methods: Methods) {
         let (feature, nsid, cdw11) = (FEATURE_METHODS.0, None, methods.into_bits());
         let data = Payload::Empty;
@@ -128,7 +128,7 @@ impl InProcess {
         self.device.driver().admin(set).unwrap();
     }
 
-    /// Which transfer methods the device has been told of.
+    /// The enabled transfer methods of the device.
     pub fn methods(&self) -> Methods {
         let (feature, nsid) = (FEATURE_METHODS.0, None);
         let get = AdminCommand::GetFeature { feature, select: 0, nsid, cdw11: 0, into: None };
@@ -147,9 +147,10 @@ impl InProcess {
     }
 
     fn admin(&self, raw: RawCommand) -> Result<Outcome, Failed> {
-        let tells_controller = raw.entry.opcode() == AdminOpcode::IDENTIFY.0 && raw.entry.cdw10 & 0xff == 1;
+        let is_identify_controller =
+            raw.entry.opcode() == AdminOpcode::IDENTIFY.0 && raw.entry.cdw10 & 0xff == 1;
         let mut ended = self.device.driver().admin(AdminCommand::Raw(raw)).map_err(Failed::from);
-        if tells_controller
+        if is_identify_controller
             && self.is_plain.load(Relaxed)
             && let Ok(Outcome { buffer: Some(page), .. }) = &mut ended
         {
@@ -202,7 +203,7 @@ impl Passage for InProcess {
         answer
     }
 
-    /// Of what a reset does, what callers notice: the device forgets what it was told.
+    /// What callers notice of a reset: features return to their defaults.
     fn reset(&self) -> io::Result<()> {
         self.set_methods(Methods::new());
         Ok(())

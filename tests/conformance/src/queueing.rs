@@ -92,9 +92,7 @@ pub fn a_synchronous_call_leaves_the_completions_of_others<B: Backend>(subject: 
     assert!(drained(&mut queue).iter().map(|(tag, _)| *tag).eq(0..4));
 }
 
-pub fn a_call_alone_gives_memory_back_done_or_failed_and_takes_nobody_s_completion<B: Backend>(
-    subject: &Subject<'_, B>,
-) {
+pub fn a_call_alone_returns_its_memory_and_takes_no_other_completion<B: Backend>(subject: &Subject<'_, B>) {
     let mut queue = subject.queue(2);
     let data = subject.filled(7, 3, 9);
     let wanted = data.as_slice().to_vec();
@@ -156,7 +154,7 @@ pub fn several_queues_on_several_threads_do_not_disturb_each_other<B: Backend>(s
     });
 }
 
-pub fn a_queue_that_is_dropped_with_commands_outstanding_harms_nobody<B: Backend>(subject: &Subject<'_, B>) {
+pub fn a_queue_dropped_with_commands_outstanding_harms_no_other<B: Backend>(subject: &Subject<'_, B>) {
     for depth in [1, 7, 64] {
         let mut queue = subject.queue(depth);
         for tag in 0..u64::from(depth) {

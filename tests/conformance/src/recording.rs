@@ -109,7 +109,7 @@ impl Shared {
 impl Packets {
     fn create(path: &Path) -> Self {
         let mut file = std::fs::File::create(path).unwrap();
-        // Magic, version 2.4, two words that nobody uses, the longest packet, what packets begin with.
+        // Magic, version 2.4, two unused words, the longest packet, what packets begin with.
         for word in [0xA1B2_C3D4, 0x0004_0002, 0, 0, 1 << 16, RAW_IP] {
             file.write_all(&u32::to_le_bytes(word)).unwrap();
         }
@@ -127,7 +127,7 @@ impl Packets {
 }
 
 impl Way {
-    /// An IPv4 datagram with a TCP segment. Nobody checks their sums.
+    /// An IPv4 datagram with a TCP segment. Their checksums are not checked.
     fn packet(&mut self, payload: &[u8]) -> Vec<u8> {
         const VERSION_AND_WORDS: u8 = 0x45;
         const TCP: u8 = 6;

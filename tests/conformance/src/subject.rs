@@ -45,7 +45,7 @@ impl<'a, B: Backend> Subject<'a, B> {
         self.backend.queue(QueueOptions { depth: depth.into(), ..QueueOptions::default() }).unwrap()
     }
 
-    /// A buffer of `blocks` blocks, each byte of which tells of its place and of `salt`.
+    /// A buffer of `blocks` blocks, each byte of which depends on its offset and on `salt`.
     pub fn filled(&self, slba: u64, blocks: u32, salt: u8) -> Buffer {
         let mut buffer = self.empty(blocks);
         self.fill(&mut buffer, slba, salt);

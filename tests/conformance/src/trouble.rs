@@ -15,7 +15,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::alone::alone;
 use crate::subject::{Subject, assert_same, drained};
 
-pub fn a_file_that_is_cut_under_reads_is_told_of_by_the_byte_at_which_it_ends<B: Backend>(
+pub fn a_file_truncated_under_reads_is_an_error_that_names_its_last_byte<B: Backend>(
     subject: &Subject<'_, B>,
 ) {
     if !subject.in_a_file() {
@@ -89,7 +89,7 @@ fn limited(resource: Resource, current: u64) -> Rlimit {
 pub fn a_queue_for_which_no_descriptor_is_left_is_refused_and_nothing_leaks<B: Backend>(
     subject: &Subject<'_, B>,
 ) {
-    // A server of this process that is at the limit itself accepts nobody, and a host cannot tell that from a slow one.
+    // A server of this process that is at the limit itself accepts no connection, which to a host looks like a slow server.
     if subject.backend.name() == "tcp" {
         return;
     }
@@ -106,12 +106,12 @@ pub fn a_queue_for_which_no_descriptor_is_left_is_refused_and_nothing_leaks<B: B
     });
 }
 
-/// Whoever it is that finds none left: the queue, or a server in this process that it sends one to.
+/// Either the queue finds none left, or a server in this process that it sends one to.
 fn open_queues_with_few_descriptors<B: Backend>(subject: &Subject<'_, B>) {
     (1..=6).for_each(|spare| open_queues_until_refused(subject, limit_that_leaves(spare)));
 }
 
-/// The limit below which `spare` descriptors are free. Whoever started this process may have left it one of a high number.
+/// The limit below which `spare` descriptors are free. The parent process may have left it one of a high number.
 fn limit_that_leaves(spare: usize) -> u64 {
     let open = descriptors();
     let last = (0..).filter(|number| !open.contains_key(number)).nth(spare - 1);
@@ -141,12 +141,12 @@ fn open_queues_until_refused<B: Backend>(subject: &Subject<'_, B>, limit: u64) {
     }
 }
 
-/// Whether no more of each kind are open than these, before long: a server in a thread of this process lets go of those it was
-/// sent when it comes to it, which may be after the queue's owner has been answered.
+/// Whether no more of each kind are open than these, before long: a server in a thread of this process closes those it was
+/// sent some time later, which may be after the queue's owner has been answered.
 fn comes_down_to(open: &Descriptors) -> bool {
-    let patience = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(20);
     while !has_no_more(&descriptors(), open) {
-        if Instant::now() > patience {
+        if Instant::now() > deadline {
             return false;
         }
         std::thread::sleep(Duration::from_millis(1));

@@ -2,8 +2,8 @@
 
 use rustix::process::{Gid, Uid};
 
-/// A user who owns no file.
-pub const NOBODY: u32 = 65_534;
+/// The user `nobody`, who owns no file.
+pub const UNPRIVILEGED: u32 = 65_534;
 
 /// Does something in a thread of another user, who need not be known to this machine. Takes root.
 pub fn as_user<T: Send>(uid: u32, act: impl FnOnce() -> T + Send) -> T {

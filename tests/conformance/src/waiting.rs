@@ -97,7 +97,7 @@ pub fn an_event_loop_is_woken_for_every_completion<B: Backend>(subject: &Subject
             let event = queue.event().unwrap();
             let timeout = Timespec { tv_sec: 20, tv_nsec: 0 };
             let woken = poll(&mut [PollFd::from_borrowed_fd(event, PollFlags::IN)], Some(&timeout)).unwrap();
-            assert_eq!(woken, 1, "completion {taken} of {many} woke nobody in round {round}");
+            assert_eq!(woken, 1, "completion {taken} of {many} woke no waiter in round {round}");
             while let Some(finished) = queue.next_finished().unwrap() {
                 finished.result.unwrap();
                 taken += 1;

@@ -1,4 +1,4 @@
-//! The suite over the device in this process, whoever runs it and whatever a command waits for.
+//! The suite over the device in this process, run by each executor, with and without waiting commands.
 
 #![allow(clippy::unwrap_used)]
 

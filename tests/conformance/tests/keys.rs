@@ -71,11 +71,11 @@ fn bulk_stores(passing: &InProcess) -> usize {
 }
 
 #[test]
-fn a_load_is_passed_through_as_few_commands_once_the_device_is_told_of_them() {
+fn a_load_is_passed_through_as_few_commands_once_bulk_stores_are_enabled() {
     let scratch = Scratch::new();
     let target = Arc::new(InProcess::new(&scratch).node(NodeKind::Generic { nsid: 2 }));
     let mut kv = over(&NvmeIoctl::new(Arc::clone(&target)), Queue::other);
-    assert!(!target.passage().methods().bulk(), "nobody has told it yet");
+    assert!(!target.passage().methods().bulk(), "not enabled yet");
     target.passage().take_seen();
     assert_eq!(kv.load(small_pairs()).unwrap(), 1000);
     assert!(target.passage().methods().bulk());
@@ -95,7 +95,7 @@ fn a_load_is_carried_by_a_ring_as_few_commands() {
     assert_eq!(kv.keys(None).count(), 1000);
 }
 
-/// Loads pairs, has the controller reset by somebody else, before the next load's command and while that is on its way.
+/// Loads pairs, and has another user reset the controller before the next load's command and while that is on its way.
 fn load_over_resets<B: Backend>(nvme: &B, passing: &InProcess)
 where
     B::Queue: 'static,
@@ -103,7 +103,7 @@ where
     let mut kv = over(nvme, Queue::other);
     kv.load(small_pairs()).unwrap();
     passing.reset().unwrap();
-    assert!(!passing.methods().bulk(), "a reset controller has to be told again");
+    assert!(!passing.methods().bulk(), "a reset controller has it disabled");
     assert_eq!(kv.load(small_pairs()).unwrap(), 1000);
     let of = (NvmeQueue::Io, VendorOpcode::KV_BULK_STORE.0);
     passing.fail(Fault { of, after: 0, what: FaultKind::Reset });
@@ -115,14 +115,14 @@ where
 }
 
 #[test]
-fn a_load_after_somebody_else_s_reset_succeeds_over_ioctl() {
+fn a_load_after_another_users_reset_succeeds_over_ioctl() {
     let scratch = Scratch::new();
     let target = Arc::new(InProcess::new(&scratch).node(NodeKind::Generic { nsid: 2 }));
     load_over_resets(&NvmeIoctl::new(Arc::clone(&target)), target.passage());
 }
 
 #[test]
-fn a_load_after_somebody_else_s_reset_succeeds_over_threads() {
+fn a_load_after_another_users_reset_succeeds_over_threads() {
     let scratch = Scratch::new();
     let target = Arc::new(InProcess::new(&scratch).node(NodeKind::Generic { nsid: 2 }));
     let threads = Threads::new(Arc::clone(&target), ThreadsOptions { threads: Some(2) }).unwrap();
@@ -130,14 +130,14 @@ fn a_load_after_somebody_else_s_reset_succeeds_over_threads() {
 }
 
 #[test]
-fn a_load_after_somebody_else_s_reset_succeeds_over_a_ring() {
+fn a_load_after_another_users_reset_succeeds_over_a_ring() {
     let scratch = Scratch::new();
     let nvme = passing_ring::behind(InProcess::new(&scratch).node(NodeKind::Generic { nsid: 2 }));
     load_over_resets(&nvme, nvme.device().passage());
 }
 
 #[test]
-fn a_bulk_store_that_the_device_does_not_know_even_when_told_is_asked_for_twice_and_no_more() {
+fn a_bulk_store_that_the_device_refuses_once_enabled_is_tried_twice_and_no_more() {
     let scratch = Scratch::new();
     let nvme = passing_ring::behind(InProcess::new(&scratch).node(NodeKind::Generic { nsid: 2 }));
     let passing = nvme.device().passage();

@@ -50,7 +50,7 @@ fn a_namespace_of_keys_takes_the_commands_of_keys_and_no_others() {
 }
 
 #[test]
-fn a_controller_tells_of_its_namespaces_and_takes_admin_commands_alone() {
+fn a_controller_lists_its_namespaces_and_takes_admin_commands_alone() {
     let scratch = Scratch::new();
     let nvme = NvmeIoctl::new(Arc::new(InProcess::new(&scratch).node(NodeKind::Controller)));
     assert_eq!(nvme.namespaces().unwrap().len(), 2);

@@ -111,7 +111,7 @@ fn a_queue_that_is_not_asked_for_it_sends_stores_as_they_are() {
     let mut queue = nvme.queue(QueueOptions::default()).unwrap();
     queue.execute(store(b"k", bytes(b"value"))).unwrap();
     assert_eq!(opcodes(nvme.device().passage()), [STORE]);
-    assert_eq!(nvme.device().passage().methods(), Methods::new(), "and tells the device of nothing");
+    assert_eq!(nvme.device().passage().methods(), Methods::new(), "and enables nothing");
 }
 
 #[test]
@@ -183,15 +183,15 @@ fn every_call_to_keys_and_values_is_as_over_any_other() {
 }
 
 #[test]
-fn the_device_is_told_once_and_keeps_what_others_told_it() {
+fn transfer_methods_are_enabled_once_beside_those_of_other_users() {
     let scratch = Scratch::new();
     let passing = InProcess::new(&scratch);
     passing.set_methods(Methods::new().with_inline(true));
     let nvme = NvmeIoctl::new(Arc::new(passing.node(NodeKind::Generic { nsid: 2 })));
     assert!(nvme.capabilities().methods.contains(Method::PiggybackPt));
     let mut queue = nvme.queue(in_pieces()).unwrap();
-    let told = Methods::new().with_inline(true).with_piggyback_pt(true);
-    assert_eq!(nvme.device().passage().methods(), told);
+    let enabled = Methods::new().with_inline(true).with_piggyback_pt(true);
+    assert_eq!(nvme.device().passage().methods(), enabled);
     queue.execute(store(b"k", bytes(&value(50)))).unwrap();
 }
 
@@ -239,10 +239,10 @@ fn a_full_table_of_payloads_has_stores_go_whole_until_abandoned_ones_give_way() 
         queue.execute(store(&n.to_be_bytes(), bytes(&value(50)))).unwrap();
         opcodes(passing) == pieces_of(50)
     };
-    assert!((0..5000).any(went_in_pieces), "payloads that nobody adds to are there for ever");
+    assert!((0..5000).any(went_in_pieces), "payloads that get no more pieces are kept for ever");
 }
 
-/// Opens a payload that nobody finishes.
+/// Opens a payload and never finishes it.
 fn begin(passing: &InProcess) -> NvmeAnswer {
     let key = Key::new(b"abandoned").unwrap();
     let store = byway_core::encode::store(nsid(), &key, 100, StoreOptions::NONE);

@@ -154,7 +154,7 @@ fn values_of_sixty_four_bytes_to_sixteen_mebibytes_go_over_the_network_by_one_co
 }
 
 #[test]
-fn a_namespace_that_is_not_there_is_told_of_when_the_device_is_opened() {
+fn a_missing_namespace_is_reported_when_the_device_is_opened() {
     let serving = serving("ram:64M", ANYWHERE.parse().unwrap());
     let error = byway::open(&format!("{}?ns=7", serving.tcp_uri())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");

@@ -80,7 +80,7 @@ fn every_hash_and_group_leads_to_a_device_that_stores_and_retrieves() {
 }
 
 #[test]
-fn a_wrong_secret_is_told_of_on_the_side_that_finds_it() {
+fn a_wrong_secret_is_reported_on_the_side_that_finds_it() {
     let known = Known::new();
     let serving = known.serve();
     assert!(serving.open(&known.alone()).is_ok(), "a host need not ask the device");
@@ -125,7 +125,7 @@ fn secrets_are_read_from_a_file() {
 }
 
 #[test]
-fn a_discovery_service_asks_nobody_and_tells_known_hosts_alone() {
+fn a_discovery_service_asks_for_no_secret_and_lists_to_known_hosts_alone() {
     let known = Known::new();
     let serving = known.serve();
     let at = format!("tcp://{}", serving.tcp_address());

@@ -1,4 +1,4 @@
-//! What both ends of NVMe/TCP send, read by Wireshark's dissector, which nobody here wrote.
+//! What both ends of NVMe/TCP send, read by Wireshark's dissector, which is independent of this project.
 
 #![allow(clippy::unwrap_used)]
 
@@ -51,17 +51,17 @@ fn talk(address: SocketAddr, nqn: &str, digests: &str) {
     blocks::what_is_written_at_every_offset_and_size_reads_back(&subject);
     blocks::what_several_buffers_send_several_others_receive(&subject);
     blocks::zeroed_and_deallocated_blocks_read_as_zeroes_and_their_neighbours_stay(&subject);
-    blocks::a_comparison_tells_equal_from_different(&subject);
+    blocks::a_comparison_finds_equal_and_different(&subject);
     let mut kv = device.kv(None).unwrap();
     every_call(&mut kv);
     let large: Vec<u8> = (0..300_000_u32).map(|at| (at % 251) as u8).collect();
     kv.put(b"large", &large).unwrap();
     assert_eq!(kv.get(b"large").unwrap().as_deref(), Some(&large[..]));
-    is_told_what_it_did_wrong(address);
+    gets_an_error_that_names_the_fault(address);
 }
 
 /// An ICReq of a version that there is not.
-fn is_told_what_it_did_wrong(address: SocketAddr) {
+fn gets_an_error_that_names_the_fault(address: SocketAddr) {
     let mut stream = TcpStream::connect(address).unwrap();
     let mut request = [0; 128];
     request[2] = 128;

@@ -1,4 +1,4 @@
-//! Hosts and devices between whom nobody reads, by both of this library's ends.
+//! TLS between this library's initiator and target.
 
 #![allow(clippy::unwrap_used)]
 
@@ -132,7 +132,7 @@ fn a_key_is_read_from_a_file() {
 }
 
 #[test]
-fn discovery_tells_that_tls_is_spoken_and_whether_it_must_be() {
+fn discovery_lists_tls_and_whether_it_is_required() {
     use byway::tcp::{SecureChannel, TcpSecurity};
     let key = key(Some(PskHash::Sha256));
     let of = |policy, options: &str| {
@@ -190,7 +190,7 @@ fn a_host_that_connects_anew_does_so_by_tls() {
     assert!(error.to_string().contains("does not accept the TLS key of"), "{error}");
 }
 
-/// Secrets of a host and of the device, and what a server is told of them.
+/// Secrets of a host and of the device, and a server's options with them.
 fn secrets() -> (AuthSecrets, Dhchap) {
     let secret = || DhchapSecret::generate(None).unwrap();
     let secrets = AuthSecrets { host: secret(), controller: Some(secret()) };
@@ -247,7 +247,7 @@ fn a_host_that_connects_anew_has_another_key_made() {
     let mut kv = device.kv(None).unwrap();
     kv.put(b"key", b"value").unwrap();
     drop(serving);
-    // Whoever serves now knows nothing of the key that there was.
+    // The new server does not have the earlier key.
     let _serving = serve(&address);
     assert_eq!(kv.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
 }
@@ -262,7 +262,7 @@ fn by_two_portals_each_controller_has_a_key_of_its_own() {
 }
 
 #[test]
-fn where_no_key_is_made_the_host_is_told_which_side_wants_what() {
+fn where_no_key_is_made_the_error_names_what_each_side_wants() {
     let (secrets, dhchap) = secrets();
     let serving = serve_concatenating("ram:64M", &[ANYWHERE], &dhchap, TlsPolicy::Concatenated);
     let said = serving.refused(&authenticating(&secrets));
@@ -273,8 +273,8 @@ fn where_no_key_is_made_the_host_is_told_which_side_wants_what() {
     let impostor = AuthSecrets { controller: Some(other), ..secrets.clone() };
     assert!(serving.refused(&concatenating(&impostor)).contains("does not know the secret of"));
     let in_clear = TcpOptions { dhchap: Some(dhchap), ..TcpOptions::at(ANYWHERE.parse().unwrap()) };
-    let nobody_asked = TcpOptions::at(ANYWHERE.parse().unwrap());
-    for tcp in [in_clear, nobody_asked] {
+    let in_clear_without_secret = TcpOptions::at(ANYWHERE.parse().unwrap());
+    for tcp in [in_clear, in_clear_without_secret] {
         let serving = Serving::start_with("ram:64M", &ServeOptions::over_tcp(tcp));
         let said = serving.refused(&concatenating(&secrets));
         assert!(said.contains("makes no key of TLS by authentication"), "{said}");

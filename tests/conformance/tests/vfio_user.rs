@@ -146,7 +146,7 @@ fn woken_for_all(queue: &mut impl BackendQueue) -> Vec<Finished> {
     queue.start().unwrap();
     while queue.outstanding() > 0 {
         let event = queue.event().unwrap();
-        assert!(byway_sys::wait_readable(event, Duration::from_secs(20)).unwrap(), "nobody was woken");
+        assert!(byway_sys::wait_readable(event, Duration::from_secs(20)).unwrap(), "no waiter was woken");
         finished.extend(std::iter::from_fn(|| queue.next_finished().unwrap()));
     }
     finished

@@ -1,4 +1,4 @@
-//! What a step stores: bytes that tell of the step that wrote them.
+//! What a step stores: bytes that name the step that wrote them.
 
 use crate::random::mix;
 

@@ -1,7 +1,7 @@
 //! A host file system that fails: at one operation of a script, once or from then on, with no room or an I/O error.
 //!
 //! Whatever fails, the command that met it says so; what was acknowledged is there, and can be read on the spot; a device
-//! whose image could not be written takes no more writes and tells of it; and once the file system is well, the image
+//! whose image could not be written takes no more writes and reports it; and once the file system is well, the image
 //! opens as if nothing had been.
 
 use std::io;
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::hands::Hands;
-use crate::journal::Told;
+use crate::journal::StepState;
 use crate::kill::check_image;
 use crate::model::Model;
 use crate::sparse;
@@ -57,17 +57,17 @@ struct Failing {
     fault: Fault,
     seen: AtomicU64,
     hit: AtomicBool,
-    mended: AtomicBool,
+    repaired: AtomicBool,
 }
 
 impl Failing {
     fn new(fault: Fault) -> Arc<Self> {
-        let (seen, hit, mended) = (AtomicU64::new(0), AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Self { fault, seen, hit, mended })
+        let (seen, hit, repaired) = (AtomicU64::new(0), AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { fault, seen, hit, repaired })
     }
 
     fn operation(&self, on: On, may_be_full: bool) -> io::Result<()> {
-        if on != self.fault.on || self.mended.load(Ordering::Relaxed) {
+        if on != self.fault.on || self.repaired.load(Ordering::Relaxed) {
             return Ok(());
         }
         let nth = self.seen.fetch_add(1, Ordering::Relaxed);
@@ -138,7 +138,7 @@ impl Script {
         let mut hands = script.open(base, None).map_err(said)?;
         for step in 1..=PRELUDE {
             hands.execute(WORKLOAD.op(SEED, step), step).map_err(said)?;
-            script.model.apply(step, Told::Done);
+            script.model.apply(step, StepState::Done);
         }
         let Hands { pairs, blocks, device, .. } = hands;
         drop((pairs, blocks));
@@ -199,19 +199,19 @@ impl Script {
         for step in PRELUDE + 1..=PRELUDE + SCRIPT {
             let op = WORKLOAD.op(SEED, step);
             match hands.execute(op, step) {
-                Ok(()) => model.apply(step, Told::Done),
+                Ok(()) => model.apply(step, StepState::Done),
                 Err(error) => {
                     one_sentence(&error).map_err(|said| format!("step {step}, {op:?}: {said}"))?;
                     if !failing.hit.load(Ordering::Relaxed) {
                         return Err(format!("step {step}, {op:?} failed before anything else did: {error}"));
                     }
                     outcome.failed_steps += 1;
-                    model.apply(step, Told::Refused);
+                    model.apply(step, StepState::Refused);
                 }
             }
         }
         if failing.fault.on == On::Reads {
-            failing.mended.store(true, Ordering::Relaxed);
+            failing.repaired.store(true, Ordering::Relaxed);
         }
         model.clone().check(&hands.device).map_err(|said| format!("while the device is open: {said}"))?;
         outcome.read_only = self.check_warning(&mut hands, failing)?;
@@ -250,7 +250,7 @@ impl Script {
         for step in PRELUDE + SCRIPT + 1..=PRELUDE + SCRIPT + CODA {
             let op = WORKLOAD.op(SEED, step);
             hands.execute(op, step).map_err(|error| format!("once well again, {op:?}: {error}"))?;
-            model.apply(step, Told::Done);
+            model.apply(step, StepState::Done);
         }
         model.check(&hands.device).map_err(|said| format!("once well again: {said}"))?;
         drop(hands);

@@ -29,7 +29,7 @@ pub const KEYS: u16 = 160;
 /// Blocks of the image.
 pub const BLOCKS: u32 = 512;
 
-/// A piece of the image file that is told of by one name.
+/// A piece of the image file that reports refer to by one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Structure {
     /// Its name.
@@ -75,7 +75,7 @@ pub struct Tallied {
 }
 
 /// Flips a bit in one byte of `every`, of an image at `image` that was closed and one that was killed; in fewer of the
-/// bytes that are zero or hold data. `on` is told of what breaks.
+/// bytes that are zero or hold data. `on` is called for what breaks.
 ///
 /// # Errors
 /// When an image cannot be made.
@@ -129,7 +129,7 @@ impl Subject {
         let _ = std::fs::remove_file(&live);
         let subject = Self { path: path.into(), known: known? };
         let before = read(path, KEYS, BLOCKS)?;
-        match subject.judge(Ok(Ok(before))) {
+        match subject.verify(Ok(Ok(before))) {
             (Verdict::Harmless, _) => Ok(subject),
             (verdict, _) => Err(format!("the image is not what was written: {verdict:?}")),
         }
@@ -175,7 +175,7 @@ impl Subject {
         Ok(found)
     }
 
-    /// Flips one bit in each byte that `wanted` wants of those that are not in holes, and tells `on` of what breaks.
+    /// Flips one bit in each byte that `wanted` wants of those that are not in holes, and calls `on` for what breaks.
     ///
     /// # Errors
     /// What the file system says.
@@ -193,7 +193,7 @@ impl Subject {
             let bit = mix(at, 0) % 8;
             file.write_all_at(&[byte ^ 1 << bit], at)?;
             let read = catch_unwind(AssertUnwindSafe(|| read(&self.path, KEYS, BLOCKS)));
-            let (verdict, slots) = self.judge(read.map_err(drop));
+            let (verdict, slots) = self.verify(read.map_err(drop));
             file.write_all_at(&[byte], at)?;
             tally.add(&verdict, slots);
             if let Verdict::Broken(said) = verdict {
@@ -236,7 +236,7 @@ impl Subject {
         structure: &Structure,
         wanted: impl Fn(u64, u8) -> bool,
         doing: &str,
-        judge: impl Fn(&Path) -> Result<bool, String>,
+        verify: impl Fn(&Path) -> Result<bool, String>,
         on: &mut impl FnMut(String),
     ) -> io::Result<Tally> {
         let bytes = bytes_of(&File::open(&self.path)?, &structure.bytes)?;
@@ -247,7 +247,7 @@ impl Subject {
             sparse::copy(&self.path, &copy)?;
             OpenOptions::new().write(true).open(&copy)?.write_all_at(&[byte ^ 1 << bit], at)?;
             tally.flips += 1;
-            let said = match catch_unwind(AssertUnwindSafe(|| judge(&copy))) {
+            let said = match catch_unwind(AssertUnwindSafe(|| verify(&copy))) {
                 Ok(Ok(went_on)) => {
                     *(if went_on { &mut tally.went_on } else { &mut tally.refused }) += 1;
                     continue;
@@ -281,14 +281,14 @@ impl Subject {
         if !again.is_clean() {
             return Err(format!("{:?}, and before {:?}", again.findings, done.findings));
         }
-        match self.judge(Ok(read(copy, KEYS, BLOCKS))) {
+        match self.verify(Ok(read(copy, KEYS, BLOCKS))) {
             (Verdict::Harmless, _) => Ok(true),
             (verdict, _) => Err(format!("{verdict:?} after {:?}", done.findings)),
         }
     }
 
     /// What came of a flip, and the slots it took.
-    fn judge(&self, read: Result<Result<Reading, String>, ()>) -> (Verdict, u64) {
+    fn verify(&self, read: Result<Result<Reading, String>, ()>) -> (Verdict, u64) {
         let reading = match read {
             Err(()) => return (Verdict::Broken("a panic".into()), 0),
             Ok(Err(_)) => return (Verdict::Refused, 0),
@@ -302,8 +302,8 @@ impl Subject {
                 Err(_) => lost += 1,
             }
         }
-        // Keys whose newest record is in a damaged stretch of the log are told of at the opening.
-        let told = reading.damage > 0 || !reading.findings.is_empty();
+        // Keys whose newest record is in a damaged stretch of the log are reported when the image is opened.
+        let is_reported = reading.damage > 0 || !reading.findings.is_empty();
         if let Some(first) = silent.first().filter(|_| reading.damage == 0) {
             let said = format!(
                 "{} slots changed without a word, the first {first:?}; {:?}",
@@ -316,7 +316,7 @@ impl Subject {
             (Ok(_), false) if reading.damage == 0 => (Verdict::Broken("a wrong list".into()), lost),
             (Err(_), _) => (Verdict::Read, lost),
             _ if lost > 0 => (Verdict::Read, lost + silent.len() as u64),
-            _ if told => (Verdict::Told, silent.len() as u64),
+            _ if is_reported => (Verdict::Reported, silent.len() as u64),
             _ => (Verdict::Harmless, 0),
         }
     }
@@ -336,7 +336,7 @@ impl Subject {
 enum Verdict {
     Refused,
     Read,
-    Told,
+    Reported,
     Harmless,
     Broken(String),
 }
@@ -348,7 +348,7 @@ impl Tally {
         match verdict {
             Verdict::Refused => self.refused += 1,
             Verdict::Read => self.found_by_reads += 1,
-            Verdict::Told => self.found_by_check += 1,
+            Verdict::Reported => self.found_by_check += 1,
             Verdict::Harmless => self.harmless += 1,
             Verdict::Broken(_) => self.broken += 1,
         }

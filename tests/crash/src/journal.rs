@@ -1,4 +1,4 @@
-//! What a writer says of its steps, in a file that outlives it: which it began, and what came of them.
+//! A writer's record of its steps in a file that outlives it: which it began, and how they ended.
 
 use std::fs::File;
 use std::io;
@@ -7,8 +7,8 @@ use std::path::Path;
 
 /// What is known of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
-    /// It was begun; nobody acknowledged it.
+pub enum StepState {
+    /// It was begun, and not acknowledged.
     Begun,
     /// It was acknowledged.
     Done,
@@ -32,34 +32,34 @@ impl Journal {
         Ok(Self { file: File::create(path)?, first })
     }
 
-    /// Notes what became of a step.
+    /// Records the state of a step.
     ///
     /// # Errors
     /// What the system says.
-    pub fn tell(&self, step: u64, told: Told) -> io::Result<()> {
-        let byte = match told {
-            Told::Begun => 1,
-            Told::Done => 2,
-            Told::Refused => 3,
+    pub fn record(&self, step: u64, state: StepState) -> io::Result<()> {
+        let byte = match state {
+            StepState::Begun => 1,
+            StepState::Done => 2,
+            StepState::Refused => 3,
         };
         self.file.write_all_at(&[byte], step - self.first)
     }
 
-    /// The steps that a writer which began with `first` told of, in order.
+    /// The steps that a writer which began with `first` recorded, in order.
     ///
     /// # Errors
-    /// What the system says; a file that was never made tells of none.
-    pub fn read(path: &Path, first: u64) -> io::Result<Vec<(u64, Told)>> {
+    /// What the system says; a missing file has none.
+    pub fn read(path: &Path, first: u64) -> io::Result<Vec<(u64, StepState)>> {
         let bytes = match std::fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             read => read?,
         };
-        let told = |(step, byte): (u64, u8)| match byte {
-            1 => Some((step, Told::Begun)),
-            2 => Some((step, Told::Done)),
-            3 => Some((step, Told::Refused)),
+        let state = |(step, byte): (u64, u8)| match byte {
+            1 => Some((step, StepState::Begun)),
+            2 => Some((step, StepState::Done)),
+            3 => Some((step, StepState::Refused)),
             _ => None,
         };
-        Ok((first..).zip(bytes).filter_map(told).collect())
+        Ok((first..).zip(bytes).filter_map(state).collect())
     }
 }

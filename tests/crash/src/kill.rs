@@ -8,7 +8,7 @@ use std::time::Duration;
 use byway::Method;
 use byway_flash::{Flash, OpenOptions};
 
-use crate::journal::{Journal, Told};
+use crate::journal::{Journal, StepState};
 use crate::life::Life;
 use crate::model::Model;
 use crate::random::Random;
@@ -56,7 +56,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Makes the kills, each told to `on` as it is judged.
+    /// Makes the kills; `on` gets each with its verdict.
     pub fn go(&self, on: &mut impl FnMut(&Record)) {
         let (mut done, mut series) = (0, 0);
         while done < self.kills {
@@ -77,7 +77,7 @@ impl Run {
 }
 
 impl Series {
-    /// Makes the kills, each told to `on` as it is judged. The first violation ends the series, and keeps the image.
+    /// Makes the kills; `on` gets each with its verdict. The first violation ends the series, and keeps the image.
     pub fn go(&self, on: &mut impl FnMut(&Record)) {
         let image = self.dir.join(format!("{}-{:x}.img", self.workload, self.seed));
         let journal = image.with_extension("journal");
@@ -92,7 +92,7 @@ impl Series {
             let mut record = Record::of(self, &life, &plan, number);
             let verdict = self.prepare(&image, number, &mut state).and_then(|()| {
                 let killed = killed_in(&self.writer, &life, &plan)?;
-                judge(&life, &killed, &mut state, &mut record)
+                verify(&life, &killed, &mut state, &mut record)
             });
             record.verdict = match verdict {
                 Ok(()) => Verdict::Kept,
@@ -165,8 +165,8 @@ impl State {
     }
 }
 
-/// Runs a writer, kills it, and says what it told of its steps.
-fn killed_in(writer: &Path, life: &Life, plan: &Plan) -> Result<Vec<(u64, Told)>, String> {
+/// Runs a writer, kills it, and returns what it recorded of its steps.
+fn killed_in(writer: &Path, life: &Life, plan: &Plan) -> Result<Vec<(u64, StepState)>, String> {
     let _ = std::fs::remove_file(&life.journal);
     let mut process = Command::new(writer)
         .arg("live")
@@ -195,15 +195,20 @@ fn ended_by_itself(status: ExitStatus, said: &str) -> String {
     format!("the writer ended by itself, {status}: {}", said.trim())
 }
 
-/// Opens what is left, and compares it with what was told.
-fn judge(life: &Life, told: &[(u64, Told)], state: &mut State, record: &mut Record) -> Result<(), String> {
-    let has = |what| told.iter().filter(|(_, told)| *told == what).count() as u64;
-    (record.begun, record.acknowledged) = (told.len() as u64, has(Told::Done));
-    record.refused = has(Told::Refused);
-    for (step, told) in told {
-        state.model.apply(*step, *told);
+/// Opens what is left, and compares it with the journal.
+fn verify(
+    life: &Life,
+    journal: &[(u64, StepState)],
+    state: &mut State,
+    record: &mut Record,
+) -> Result<(), String> {
+    let has = |what| journal.iter().filter(|(_, state)| *state == what).count() as u64;
+    (record.begun, record.acknowledged) = (journal.len() as u64, has(StepState::Done));
+    record.refused = has(StepState::Refused);
+    for (step, reported) in journal {
+        state.model.apply(*step, *reported);
     }
-    state.next_step = told.last().map_or(life.first_step, |(step, _)| step + 1);
+    state.next_step = journal.last().map_or(life.first_step, |(step, _)| step + 1);
     if life.workload == Workload::Create && !life.journal.exists() && is_refused(&life.image)? {
         record.refused_image = true;
         return Ok(());

@@ -9,13 +9,13 @@ use byway::{
 
 use crate::content::key_of;
 use crate::hands::{Hands, blocks_of};
-use crate::journal::{Journal, Told};
+use crate::journal::{Journal, StepState};
 use crate::workload::{Op, Workload};
 
 /// A writer gives a command up after this long: then the device hangs.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// All that a writer is told.
+/// A writer's parameters.
 #[derive(Debug, Clone)]
 pub struct Life {
     /// The image.
@@ -35,7 +35,7 @@ pub struct Life {
 }
 
 impl Life {
-    /// Arguments by which a process is told.
+    /// The parameters as arguments of a process.
     #[must_use]
     pub fn to_args(&self) -> Vec<String> {
         vec![
@@ -49,7 +49,7 @@ impl Life {
         ]
     }
 
-    /// What [`Life::to_args`] told.
+    /// The parameters that [`Life::to_args`] made.
     ///
     /// # Errors
     /// What is wrong with them.
@@ -109,18 +109,18 @@ impl<'a> Writer<'a> {
 
     fn step(&mut self, step: u64) -> Result<(), String> {
         let op = self.life.workload.op(self.life.seed, step);
-        let told = |error| format!("the journal: {error}");
-        self.journal.tell(step, Told::Begun).map_err(told)?;
+        let failed = |error| format!("the journal: {error}");
+        self.journal.record(step, StepState::Begun).map_err(failed)?;
         if self.life.depth > 1 && self.submit(op, step)? {
             return Ok(());
         }
         self.drain()?;
         let done = match self.execute(op, step) {
-            Ok(()) => Told::Done,
-            Err(error) if is_refusal(&error) => Told::Refused,
+            Ok(()) => StepState::Done,
+            Err(error) if is_refusal(&error) => StepState::Refused,
             Err(error) => return Err(format!("step {step}, {op:?}: {error}")),
         };
-        self.journal.tell(step, done).map_err(told)
+        self.journal.record(step, done).map_err(failed)
     }
 
     fn hands(&mut self) -> byway::Result<&mut Hands> {
@@ -159,8 +159,8 @@ impl<'a> Writer<'a> {
                 Ok(()) => break,
                 Err(refused) if refused.error.kind() == ErrorKind::QueueFull => command = refused.command,
                 Err(refused) if is_refusal(&refused.error) => {
-                    let told = self.journal.tell(step, Told::Refused);
-                    return told.map(|()| true).map_err(|error| format!("the journal: {error}"));
+                    let recorded = self.journal.record(step, StepState::Refused);
+                    return recorded.map(|()| true).map_err(|error| format!("the journal: {error}"));
                 }
                 Err(refused) => return Err(failed(refused.error)),
             }
@@ -207,23 +207,23 @@ impl<'a> Writer<'a> {
         let (life, journal) = (self.life, &self.journal);
         let mut on = |finished: byway::Finished| {
             let step = finished.tag;
-            let told = match finished.result.map_err(byway::Error::from) {
-                Ok(_) => Told::Done,
-                Err(error) if is_refusal(&error) => Told::Refused,
+            let state = match finished.result.map_err(byway::Error::from) {
+                Ok(_) => StepState::Done,
+                Err(error) if is_refusal(&error) => StepState::Refused,
                 Err(error) => {
                     outcome = Err(format!("step {step}, {:?}: {error}", life.workload.op(life.seed, step)));
                     return;
                 }
             };
-            if let Err(error) = journal.tell(step, told) {
+            if let Err(error) = journal.record(step, state) {
                 outcome = Err(format!("the journal: {error}"));
             }
         };
         let waited = hands
             .pairs
             .queue()
-            .wait(least, PATIENCE, &mut on)
-            .and_then(|_| hands.blocks.queue().wait(least, PATIENCE, &mut on));
+            .wait(least, TIMEOUT, &mut on)
+            .and_then(|_| hands.blocks.queue().wait(least, TIMEOUT, &mut on));
         waited.map_err(|error| error.to_string())?;
         outcome
     }

@@ -74,7 +74,7 @@ fn flips(args: &[String]) -> Result<ExitCode, String> {
     let every = args.first().map_or(Ok(1), |arg| arg.parse::<u64>().map_err(|_| USAGE.to_owned()))?;
     let image = default_dir().join(format!("byway-flips-{}.img", std::process::id()));
     let mut broken = 0;
-    // A panic is a verdict here, and told as that.
+    // A panic is a verdict here, and reported as such.
     std::panic::set_hook(Box::new(|_| {}));
     for tallied in byway_crash_tests::flip::everywhere(&image, every, &mut |said| eprintln!("{said}"))? {
         broken += tallied.tally.broken + tallied.going_on.broken + tallied.repaired.broken;

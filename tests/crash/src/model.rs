@@ -6,7 +6,7 @@ use byway::embedded::Device;
 use byway::{Key, Kv, Nvm};
 
 use crate::content::{BLOCK_BYTES, Slot, block_of, key_of, value_of};
-use crate::journal::Told;
+use crate::journal::StepState;
 use crate::reading::Reading;
 use crate::workload::{Op, Workload};
 
@@ -35,19 +35,19 @@ impl Model {
         Self { workload, seed, certain: BTreeMap::new(), under_way: BTreeMap::new(), formatting_pairs: false }
     }
 
-    /// Takes in what a writer told of a step. Steps come in their order.
-    pub fn apply(&mut self, step: u64, told: Told) {
+    /// Applies what a writer recorded of a step. Steps come in their order.
+    pub fn apply(&mut self, step: u64, state: StepState) {
         let op = self.workload.op(self.seed, step);
         // What was refused for want of room changed nothing, but a command of many parts may have done the first.
         let of_one_part = matches!(op, Op::Put { .. } | Op::Delete { .. });
-        match told {
-            Told::Done => self.settle(op, step),
-            Told::Refused if of_one_part => {}
-            Told::Begun | Told::Refused => self.begin(op, step),
+        match state {
+            StepState::Done => self.settle(op, step),
+            StepState::Refused if of_one_part => {}
+            StepState::Begun | StepState::Refused => self.begin(op, step),
         }
     }
 
-    /// Takes in that an op was begun, of which nobody knows how far it came.
+    /// Applies that an op was begun; it is unknown how far it came.
     pub fn begin(&mut self, op: Op, step: u64) {
         self.formatting_pairs |= matches!(op, Op::FormatPairs);
         for (slot, holds) in self.workload.effects(op) {
@@ -163,17 +163,17 @@ impl Model {
         let mut allowed = vec![certain];
         allowed.extend(self.under_way.get(&slot).into_iter().flatten());
         let is = |holds: &Holds| holds.map(|step| self.content(slot, step)).as_deref() == found;
-        // Of two steps with the same content the newer, which nothing can tell apart.
+        // Of two steps with the same content the newer: content does not distinguish them.
         let Some(now) = allowed.iter().rev().copied().find(is) else {
-            return Err(format!("{slot:?} holds {}; it may hold {allowed:?}", tell(found)));
+            return Err(format!("{slot:?} holds {}; it may hold {allowed:?}", describe(found)));
         };
         self.set(slot, now);
         Ok(())
     }
 }
 
-/// Bytes that nobody expected, as far as they tell of themselves.
-fn tell(found: Option<&[u8]>) -> String {
+/// Unexpected bytes, described by the step number that they begin with.
+fn describe(found: Option<&[u8]>) -> String {
     match found {
         None => "nothing".into(),
         Some(bytes) => match bytes.first_chunk() {

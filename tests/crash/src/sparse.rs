@@ -48,7 +48,7 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// Brings `to` up to what `from` holds; true if anything was different. Nobody else may write `to`.
+    /// Brings `to` up to what `from` holds; true if anything was different. Nothing else may write `to`.
     ///
     /// # Errors
     /// What the system says.

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use byway::{Cause, ErrorKind};
 use byway_crash_tests::hands::Hands;
-use byway_crash_tests::journal::Told;
+use byway_crash_tests::journal::StepState;
 use byway_crash_tests::model::Model;
 use byway_crash_tests::random::mix;
 use byway_crash_tests::workload::Workload;
@@ -38,7 +38,7 @@ struct Cuts {
     model: Model,
     /// Whether the model is another one than at the last cut.
     is_new_step: bool,
-    wish: Wish,
+    selection: Selection,
     seen: u64,
     counts: [u64; 4],
     made: u64,
@@ -49,21 +49,21 @@ struct Cuts {
 }
 
 /// Where to cut.
-struct Wish {
+struct Selection {
     every: u64,
     at_all_media: bool,
     part: u64,
     parts: u64,
 }
 
-impl Wish {
+impl Selection {
     fn of_environment() -> Self {
-        let wish = std::env::var(ALL_POINTS).ok();
-        let at_all_media = wish.as_ref().is_some_and(|wish| wish == "media");
+        let asked = std::env::var(ALL_POINTS).ok();
+        let at_all_media = asked.as_ref().is_some_and(|asked| asked == "media");
         let part = std::env::var(PART).unwrap_or_else(|_| "0/1".into());
         let (part, parts) = part.split_once('/').unwrap();
         Self {
-            every: if wish.is_some() && !at_all_media { 1 } else { EVERY },
+            every: if asked.is_some() && !at_all_media { 1 } else { EVERY },
             at_all_media,
             part: part.parse().unwrap(),
             parts: parts.parse().unwrap(),
@@ -84,14 +84,14 @@ impl Wish {
 
 impl Cuts {
     fn begin(&mut self, step: u64) {
-        self.model.apply(step, Told::Begun);
+        self.model.apply(step, StepState::Begun);
         self.is_new_step = true;
     }
 
     fn at(&mut self, point: Point) {
         self.seen += 1;
         self.counts[point as usize] += 1;
-        if !self.wish.is_wanted(point, self.seen) {
+        if !self.selection.is_wanted(point, self.seen) {
             return;
         }
         self.made += 1;
@@ -101,31 +101,34 @@ impl Cuts {
         }
         self.is_new_step = false;
         self.distinct += 1;
-        let told = format!("cut {} of {point:?}", self.seen);
+        let label = format!("cut {} of {point:?}", self.seen);
         let left = reading::read(&self.copy, WORKLOAD.keys(), WORKLOAD.blocks());
-        let left = left.unwrap_or_else(|said| panic!("{told}: refused: {said}"));
-        self.model.clone().check_reading(&left).unwrap_or_else(|said| panic!("{told}: {said}"));
+        let left = left.unwrap_or_else(|said| panic!("{label}: refused: {said}"));
+        self.model.clone().check_reading(&left).unwrap_or_else(|said| panic!("{label}: {said}"));
         if self.distinct.is_multiple_of(OPENED) {
             self.written += 1;
             sparse::copy(&self.copy, &self.opened).unwrap();
-            self.open(&told);
+            self.open(&label);
         }
     }
 
     /// What was left is opened as a device, compared, and goes on.
-    fn open(&self, told: &str) {
+    fn open(&self, label: &str) {
         let mut model = self.model.clone();
         let mut hands = open(&self.opened);
-        model.check(&hands.device).unwrap_or_else(|said| panic!("{told}, opened: {said}"));
+        model.check(&hands.device).unwrap_or_else(|said| panic!("{label}, opened: {said}"));
         for step in 10_000..10_020 {
-            let told =
-                if hands.execute(WORKLOAD.op(SEED, step), step).is_ok() { Told::Done } else { Told::Refused };
-            model.apply(step, told);
+            let state = if hands.execute(WORKLOAD.op(SEED, step), step).is_ok() {
+                StepState::Done
+            } else {
+                StepState::Refused
+            };
+            model.apply(step, state);
         }
-        model.check(&hands.device).unwrap_or_else(|said| panic!("{told}, going on: {said}"));
+        model.check(&hands.device).unwrap_or_else(|said| panic!("{label}, going on: {said}"));
         drop(hands);
         let checked = byway::check(&self.opened, &mut |_, _, _| {}).unwrap();
-        assert_eq!(checked.findings, [], "{told}");
+        assert_eq!(checked.findings, [], "{label}");
     }
 }
 
@@ -152,7 +155,7 @@ fn power_cut_before_any_operation_loses_and_tears_nothing() {
         mirror: sparse::Mirror::default(),
         model: Model::new(WORKLOAD, SEED),
         is_new_step: true,
-        wish: Wish::of_environment(),
+        selection: Selection::of_environment(),
         seen: 0,
         counts: [0; 4],
         made: 0,
@@ -170,18 +173,18 @@ fn power_cut_before_any_operation_loses_and_tears_nothing() {
         let settled = cuts.borrow().model.clone();
         cuts.borrow_mut().begin(step);
         if step > PRELUDE {
-            let told = Rc::clone(&cuts);
-            watch(Some(Box::new(move |point| told.borrow_mut().at(point))));
+            let observer = Rc::clone(&cuts);
+            watch(Some(Box::new(move |point| observer.borrow_mut().at(point))));
         }
         let done = hands.execute(op, step);
         watch(None);
-        let told = match done {
-            Ok(()) => Told::Done,
-            Err(error) if error.kind() == ErrorKind::CapacityExceeded => Told::Refused,
+        let state = match done {
+            Ok(()) => StepState::Done,
+            Err(error) if error.kind() == ErrorKind::CapacityExceeded => StepState::Refused,
             Err(error) => panic!("step {step}, {op:?}: {error}"),
         };
         cuts.borrow_mut().model = settled;
-        cuts.borrow_mut().model.apply(step, told);
+        cuts.borrow_mut().model.apply(step, state);
     }
     let moved = moved(&hands);
     assert!(before.iter().zip(&moved).all(|(before, after)| before < after), "{before:?}, {moved:?}");
@@ -192,5 +195,5 @@ fn power_cut_before_any_operation_loses_and_tears_nothing() {
          image than the one before, {} of these were written to",
         cuts.made, cuts.seen, cuts.distinct, cuts.written
     );
-    assert!(stores > 1000 && programs > 50 && cuts.made > 50 / cuts.wish.parts);
+    assert!(stores > 1000 && programs > 50 && cuts.made > 50 / cuts.selection.parts);
 }

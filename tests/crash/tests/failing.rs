@@ -1,5 +1,5 @@
 //! A file system that fails while an image is made, copied, resized or repaired: at each of its operations, with no room or an
-//! I/O error. Whoever asked is told, in one sentence; what was there is there; nothing half made has a name of its own; and once
+//! I/O error. The caller gets one sentence; what was there is there; nothing half made has a name of its own; and once
 //! the file system is well, it is done.
 #![allow(clippy::unwrap_used)]
 
@@ -114,7 +114,7 @@ fn fails_at_each(what: &str) -> u64 {
             sparse::copy(&base, &image).unwrap();
             let failing = Arc::new(Failing { at, lasts, errno, seen: AtomicU64::new(0) });
             let done = watching(Rc::new(Folder(failing.clone())), || undertake(what, &image));
-            judge(what, &image, &done, &format!("{what}, operation {at}, {errno:?}, lasts: {lasts}"));
+            verify(what, &image, &done, &format!("{what}, operation {at}, {errno:?}, lasts: {lasts}"));
             if failing.seen.load(Ordering::Relaxed) <= at {
                 assert!(done.is_ok(), "{what} fails by itself: {done:?}");
                 operations.set(at);
@@ -125,20 +125,20 @@ fn fails_at_each(what: &str) -> u64 {
     operations.get()
 }
 
-fn judge(what: &str, image: &Path, done: &byway::Result<()>, told: &str) {
+fn verify(what: &str, image: &Path, done: &byway::Result<()>, label: &str) {
     if let Err(error) = done {
         let said = error.to_string();
-        assert!(!said.is_empty() && !said.contains('\n'), "{told}: {said:?}");
+        assert!(!said.is_empty() && !said.contains('\n'), "{label}: {said:?}");
         for entry in std::fs::read_dir(image.parent().unwrap()).unwrap() {
             let name = entry.unwrap().file_name();
             let is_known =
                 ["made", "base", "image", "image.new", "image.copy"].iter().any(|known| name == *known);
-            assert!(is_known, "{told}: {name:?}");
+            assert!(is_known, "{label}: {name:?}");
         }
         // A name that is there and may not outlive a loss of power is no half of anything.
         let _ = std::fs::remove_file(image.with_extension("new"));
         let _ = std::fs::remove_file(image.with_extension("copy"));
-        undertake(what, image).unwrap_or_else(|error| panic!("{told}, done again: {error}"));
+        undertake(what, image).unwrap_or_else(|error| panic!("{label}, done again: {error}"));
     }
     let copy = image.with_extension("copy");
     if copy.exists() {

@@ -37,6 +37,6 @@ fn a_full_disk_refuses_commands_and_loses_nothing() {
 }
 
 #[test]
-fn reads_that_fail_are_told_and_lose_nothing() {
+fn reads_that_fail_are_reported_and_lose_nothing() {
     fail_each(On::Reads, false);
 }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use byway::{Cause, ErrorKind};
 use byway_crash_tests::fault::critical_warning;
 use byway_crash_tests::hands::Hands;
-use byway_crash_tests::journal::Told;
+use byway_crash_tests::journal::StepState;
 use byway_crash_tests::model::Model;
 use byway_crash_tests::random::mix;
 use byway_crash_tests::workload::{Op, Workload};
@@ -31,7 +31,7 @@ struct Trial {
     inject: String,
     model: Rc<RefCell<Model>>,
     step: u64,
-    told: Figures,
+    figures: Figures,
 }
 
 /// What came of it.
@@ -53,7 +53,7 @@ impl Trial {
         byway::create(&image, &WORKLOAD.image()).unwrap();
         let model = Rc::new(RefCell::new(Model::new(WORKLOAD, seed)));
         let (copy, inject) = (dir.join("copy"), inject.to_owned());
-        Self { image, copy, seed, inject, model, step: 0, told: Figures::default() }
+        Self { image, copy, seed, inject, model, step: 0, figures: Figures::default() }
     }
 
     fn run(mut self) -> Figures {
@@ -62,7 +62,7 @@ impl Trial {
                 Ok(hands) => self.live(hands, life % 2 == 1),
                 Err(error) => {
                     assert!(matches!(error.kind(), ErrorKind::Media | ErrorKind::System), "{error:?}");
-                    self.told.refused_openings += 1;
+                    self.figures.refused_openings += 1;
                     // As much is done on a medium that works.
                     let hands = self.open("").unwrap();
                     self.live(hands, false);
@@ -70,7 +70,7 @@ impl Trial {
             }
             self.compare(life);
         }
-        self.told
+        self.figures
     }
 
     fn open(&self, more: &str) -> byway::Result<Hands> {
@@ -85,19 +85,19 @@ impl Trial {
             self.step += 1;
             let op = WORKLOAD.op(self.seed, self.step);
             let settled = self.model.borrow().clone();
-            self.model.borrow_mut().apply(self.step, Told::Begun);
+            self.model.borrow_mut().apply(self.step, StepState::Begun);
             self.watch(&seen);
             let done = hands.execute(op, self.step);
             watch(None);
-            let told = self.judge(op, done);
+            let state = self.state_after(op, done);
             *self.model.borrow_mut() = settled;
-            self.model.borrow_mut().apply(self.step, told);
+            self.model.borrow_mut().apply(self.step, state);
         }
-        self.told.cuts += seen.borrow().1;
+        self.figures.cuts += seen.borrow().1;
         let flash = hands.device.flash();
-        self.told.bad_blocks += flash.health.grown_bad_blocks;
-        self.told.media_errors = flash.counters.media_errors;
-        self.told.moved = std::array::from_fn(|at| flash.counters[Cause::ALL[at]].programs);
+        self.figures.bad_blocks += flash.health.grown_bad_blocks;
+        self.figures.media_errors = flash.counters.media_errors;
+        self.figures.moved = std::array::from_fn(|at| flash.counters[Cause::ALL[at]].programs);
         let Hands { pairs, blocks, device, .. } = hands;
         drop((pairs, blocks));
         if ends_in_order {
@@ -107,15 +107,15 @@ impl Trial {
     }
 
     /// What a command came to. A write that met a media error is done or not.
-    fn judge(&mut self, op: Op, done: byway::Result<()>) -> Told {
-        let Err(error) = done else { return Told::Done };
+    fn state_after(&mut self, op: Op, done: byway::Result<()>) -> StepState {
+        let Err(error) = done else { return StepState::Done };
         match error.kind() {
-            ErrorKind::CapacityExceeded => Told::Refused,
+            ErrorKind::CapacityExceeded => StepState::Refused,
             // No spare blocks are left.
-            ErrorKind::Denied => Told::Refused,
+            ErrorKind::Denied => StepState::Refused,
             ErrorKind::Media => {
-                self.told.named += 1;
-                Told::Begun
+                self.figures.named += 1;
+                StepState::Begun
             }
             kind => panic!("{}: step {}, {op:?}: {kind:?}, {error}", self.inject, self.step),
         }
@@ -125,7 +125,7 @@ impl Trial {
     fn watch(&self, seen: &Rc<RefCell<(u64, u64)>>) {
         let (seen, model) = (Rc::clone(seen), Rc::clone(&self.model));
         let (image, copy, seed) = (self.image.clone(), self.copy.clone(), mix(self.seed, self.step));
-        let told = format!("{}: seed {}, cut in step {}", self.inject, self.seed, self.step);
+        let label = format!("{}: seed {}, cut in step {}", self.inject, self.seed, self.step);
         watch(Some(Box::new(move |point| {
             let (points, cuts) = &mut *seen.borrow_mut();
             *points += 1;
@@ -135,19 +135,19 @@ impl Trial {
             *cuts += 1;
             sparse::copy(&image, &copy).unwrap();
             let left = reading::read(&copy, WORKLOAD.keys(), WORKLOAD.blocks());
-            let left = left.unwrap_or_else(|said| panic!("{told} before a {point:?}: refused: {said}"));
+            let left = left.unwrap_or_else(|said| panic!("{label} before a {point:?}: refused: {said}"));
             let whole = model.borrow().clone().check_reading(&left);
-            whole.unwrap_or_else(|said| panic!("{told} before a {point:?}: {said}"));
+            whole.unwrap_or_else(|said| panic!("{label} before a {point:?}: {said}"));
         })));
     }
 
     /// On a medium that works everything is there, and nothing is wrong with the image.
     fn compare(&mut self, life: u64) {
-        let told = format!("{}: seed {}, after life {life}", self.inject, self.seed);
+        let label = format!("{}: seed {}, after life {life}", self.inject, self.seed);
         let checked = byway::check(&self.image, &mut |_, _, _| {}).unwrap();
-        assert_eq!(checked.findings, [], "{told}");
+        assert_eq!(checked.findings, [], "{label}");
         let hands = self.open("").unwrap();
-        self.model.borrow_mut().check(&hands.device).unwrap_or_else(|said| panic!("{told}: {said}"));
+        self.model.borrow_mut().check(&hands.device).unwrap_or_else(|said| panic!("{label}: {said}"));
     }
 }
 
@@ -157,8 +157,8 @@ fn fail(rules: &[&str]) -> Vec<Figures> {
     let figures: Vec<Figures> = trials.collect();
     rules.iter().zip(&figures).for_each(|(rule, figures)| println!("{rule}: {figures:?}"));
     let made = [Cause::LogCompaction, Cause::Gc, Cause::Index];
-    assert!(made.iter().all(|cause| figures.iter().any(|told| told.moved[*cause as usize] > 0)));
-    assert!(figures.iter().map(|told| told.cuts).sum::<u64>() > 0);
+    assert!(made.iter().all(|cause| figures.iter().any(|run| run.moved[*cause as usize] > 0)));
+    assert!(figures.iter().map(|run| run.cuts).sum::<u64>() > 0);
     figures
 }
 
@@ -173,8 +173,8 @@ fn programs_and_erases_that_fail_lose_nothing() {
         "program:ppm=500,erase:ppm=5000",
     ];
     let figures = fail(&rules);
-    assert!(figures.iter().all(|told| told.named == 0 && told.refused_openings == 0));
-    assert!(figures.iter().map(|told| told.bad_blocks).sum::<u32>() > 0);
+    assert!(figures.iter().all(|run| run.named == 0 && run.refused_openings == 0));
+    assert!(figures.iter().map(|run| run.bad_blocks).sum::<u32>() > 0);
 }
 
 #[test]
@@ -188,8 +188,8 @@ fn reads_that_fail_are_named_and_lose_nothing() {
         "read:ppm=20000:correctable",
     ];
     let figures = fail(&rules);
-    assert!(figures.iter().any(|told| told.named > 0));
-    assert!(figures.iter().all(|told| told.named == 0 || told.media_errors > 0));
+    assert!(figures.iter().any(|run| run.named > 0));
+    assert!(figures.iter().all(|run| run.named == 0 || run.media_errors > 0));
     assert_eq!(figures[5].named, 0, "what was corrected is right");
 }
 
@@ -202,7 +202,7 @@ fn a_medium_that_fails_in_every_way_loses_nothing() {
 const WARN_RELIABILITY: u8 = 1 << 2;
 
 #[test]
-fn a_log_that_an_opening_cannot_read_is_told_of_and_a_second_try_may_have_it() {
+fn a_log_that_an_opening_cannot_read_is_reported_and_a_second_try_may_read_it() {
     let dir = tempfile::tempdir().unwrap();
     let [made, killed, image] = ["made", "killed", "image"].map(|name| dir.path().join(name));
     byway::create(&made, &WORKLOAD.image()).unwrap();
@@ -227,10 +227,10 @@ fn a_log_that_an_opening_cannot_read_is_told_of_and_a_second_try_may_have_it() {
     assert!(lost > 0 && device.flash().counters.media_errors > 0, "{lost} bytes");
     // What is left is written out when it ends: the next opening does not read the log there.
     drop(device);
-    is_told_of_until_it_is_repaired(&image, lost);
+    is_reported_until_it_is_repaired(&image, lost);
 }
 
-fn is_told_of_until_it_is_repaired(image: &Path, lost: u64) {
+fn is_reported_until_it_is_repaired(image: &Path, lost: u64) {
     let uri = format!("embedded:{}?memtable=1M", image.display());
     let warning_and_loss = || {
         let device = byway::embedded::open(&uri).unwrap();

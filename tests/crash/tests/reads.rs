@@ -49,7 +49,7 @@ struct Stage {
 
 /// What came of failing reads of one kind of structure.
 #[derive(Debug, Default)]
-struct Told {
+struct Counts {
     met: u64,
     refused: u64,
     /// Slots whose reads said so.
@@ -104,20 +104,20 @@ impl Stage {
     }
 
     /// Opens a copy of which these bytes cannot be read, reads all of it, and opens it again once they can.
-    fn fail(&self, bytes: Range<u64>, told: &mut Told) {
+    fn fail(&self, bytes: Range<u64>, counts: &mut Counts) {
         let image = self.folder.path().join("image");
         sparse::copy(&self.base, &image).unwrap();
         let failing = Arc::new(Failing { bytes: bytes.clone(), met: AtomicU64::new(0) });
         let uri = format!("embedded:{}?reads=checked&memtable=4K", image.display());
         match byway::embedded::open_watched(&uri, failing.clone()) {
-            Ok(device) => told.slots += self.read_all(&device, &bytes),
+            Ok(device) => counts.slots += self.read_all(&device, &bytes),
             Err(error) => {
                 one_sentence(&error);
-                told.refused += 1;
+                counts.refused += 1;
                 assert!(failing.met.load(Ordering::Relaxed) > 0, "refused for nothing: {error}");
             }
         }
-        told.met += failing.met.load(Ordering::Relaxed);
+        counts.met += failing.met.load(Ordering::Relaxed);
         self.is_whole(&image, &format!("{bytes:?}"));
     }
 
@@ -125,7 +125,7 @@ impl Stage {
     fn read_all(&self, device: &byway::embedded::Device, failing: &Range<u64>) -> u64 {
         let mut unread = 0;
         let mut pairs = device.kv(None).unwrap();
-        let mut judge = |slot: Slot, found: byway::Result<Option<Vec<u8>>>| match found {
+        let mut verify = |slot: Slot, found: byway::Result<Option<Vec<u8>>>| match found {
             Ok(found) => assert_eq!(
                 found.as_ref(),
                 self.subject.known().get(&slot),
@@ -137,26 +137,26 @@ impl Stage {
             }
         };
         for number in 0..KEYS {
-            judge(Slot::Pair(number), pairs.get(&key_of(number)));
+            verify(Slot::Pair(number), pairs.get(&key_of(number)));
         }
         let mut blocks = device.nvm(None).unwrap();
         for lba in 0..BLOCKS {
             let mut block = vec![0; BLOCK_BYTES];
             let found = blocks.read(lba.into(), &mut block);
-            judge(Slot::Block(lba), found.map(|()| block.iter().any(|byte| *byte != 0).then_some(block)));
+            verify(Slot::Block(lba), found.map(|()| block.iter().any(|byte| *byte != 0).then_some(block)));
         }
         unread
     }
 
-    fn is_whole(&self, image: &Path, told: &str) {
+    fn is_whole(&self, image: &Path, label: &str) {
         let checked = byway::check(image, &mut |_, _, _| {}).unwrap();
-        assert_eq!(checked.findings, [], "{told} could not be read");
+        assert_eq!(checked.findings, [], "{label} could not be read");
         let reading = read(image, KEYS, BLOCKS).unwrap();
         for (slot, said) in reading.slots {
             assert_eq!(
                 said.unwrap().as_ref(),
                 self.subject.known().get(&slot),
-                "{slot:?}, {told} could not be read"
+                "{slot:?}, {label} could not be read"
             );
         }
     }
@@ -168,9 +168,9 @@ fn one_sentence(error: &byway::Error) {
     assert!(!said.is_empty() && !said.contains('\n'), "{said:?}");
 }
 
-fn fail_each(end: End) -> BTreeMap<&'static str, Told> {
+fn fail_each(end: End) -> BTreeMap<&'static str, Counts> {
     let stage = Stage::new(end);
-    let mut all: BTreeMap<&'static str, Told> = BTreeMap::new();
+    let mut all: BTreeMap<&'static str, Counts> = BTreeMap::new();
     for structure in &stage.structures {
         stage.fail(structure.bytes.clone(), all.entry(structure.name).or_default());
     }
@@ -179,20 +179,20 @@ fn fail_each(end: End) -> BTreeMap<&'static str, Told> {
             stage.fail(page, all.entry(kind).or_default());
         }
     }
-    all.iter().for_each(|(name, told)| println!("{end:?}, {name}: {told:?}"));
+    all.iter().for_each(|(name, counts)| println!("{end:?}, {name}: {counts:?}"));
     // Everything else is mapped, and what cannot be read of that no process survives.
     assert!(all["superblock"].refused == 1 && all["pages"].met > 0 && all["index pages"].met > 0);
     all
 }
 
 #[test]
-fn a_closed_image_tells_what_cannot_be_read_of_it_and_has_it_once_it_can() {
+fn a_closed_image_reports_what_cannot_be_read_and_has_it_once_it_can() {
     let all = fail_each(End::Closed);
     assert!(all["index pages"].slots > 0 && all["pages of the log and of blocks"].slots > 0);
 }
 
 #[test]
-fn a_killed_image_tells_what_cannot_be_read_of_it_and_has_it_once_it_can() {
+fn a_killed_image_reports_what_cannot_be_read_and_has_it_once_it_can() {
     let all = fail_each(End::Killed);
     assert!(all["pages of the log and of blocks"].slots > 0);
 }

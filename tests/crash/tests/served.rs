@@ -1,6 +1,6 @@
 //! SIGKILL of a process that serves a device, while this library puts and deletes pairs from another, by its driver or over the
 //! network: what was acknowledged is there, whole, once the next server has the image, and what was under way is old or new. And
-//! SIGKILL of hosts, which nobody else notices.
+//! SIGKILL of hosts, which affects no other host.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use byway::{ErrorKind, Kv};
 use byway_crash_tests::content::{LONG_BYTES, LONG_KEYS, key_of, value_of};
-use byway_crash_tests::journal::Told;
+use byway_crash_tests::journal::StepState;
 use byway_crash_tests::life::is_refusal;
 use byway_crash_tests::model::Model;
 use byway_crash_tests::random::Random;
@@ -123,21 +123,21 @@ impl Device {
             Op::Delete { key } => pairs.delete(&key_of(key)),
             other => panic!("{other:?}"),
         };
-        let told = match &done {
-            Ok(()) => Told::Done,
-            Err(error) if is_refusal(error) => Told::Refused,
+        let state = match &done {
+            Ok(()) => StepState::Done,
+            Err(error) if is_refusal(error) => StepState::Refused,
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
-                Told::Begun
+                StepState::Begun
             }
         };
-        self.acknowledged += u64::from(told == Told::Done);
-        self.model.apply(step, told);
-        told != Told::Begun
+        self.acknowledged += u64::from(state == StepState::Done);
+        self.model.apply(step, state);
+        state != StepState::Begun
     }
 
     /// Compares what is left.
-    fn judge(&mut self) {
+    fn verify(&mut self) {
         let checked = byway::check(self.image(), &mut |_, _, _| {}).unwrap();
         assert!(checked.findings.is_empty(), "{:?}", checked.findings);
         let device = byway::embedded::open(&format!("embedded:{}", self.image().display())).unwrap();
@@ -150,7 +150,7 @@ fn nothing_is_lost(way: Way, idle: &str, workload: Workload) {
     let mut device = Device::new(workload);
     for _ in 0..KILLS {
         device.live(way, idle, Duration::from_micros(random.below(LIFE_US)));
-        device.judge();
+        device.verify();
     }
     assert!(device.acknowledged > 0);
 }
@@ -180,7 +180,7 @@ fn a_killed_server_loses_nothing_that_was_put_over_the_network() {
 }
 
 #[test]
-fn hosts_that_are_killed_in_mid_transfer_leave_whole_values_and_nobody_else_notices() {
+fn hosts_that_are_killed_in_mid_transfer_leave_whole_values_and_affect_no_other() {
     let mut random = Random::new(SEED);
     let device = Device::new(Workload::Put);
     let server = device.serve(Front::Network, "sleep");

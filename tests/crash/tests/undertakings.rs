@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use byway::{Key, Nsid, Remedy, Wipe};
 use byway_crash_tests::content::{key_of, value_of};
 use byway_crash_tests::hands::Hands;
-use byway_crash_tests::journal::Told;
+use byway_crash_tests::journal::StepState;
 use byway_crash_tests::model::Model;
 use byway_crash_tests::random::{Random, mix};
 use byway_crash_tests::sparse;
@@ -31,8 +31,8 @@ fn kills() -> u64 {
     std::env::var("BYWAY_TEST_ROUNDS").map_or(12, |rounds| rounds.parse().unwrap())
 }
 
-/// How a process is told what to undertake, and of which image.
-const TOLD: &str = "BYWAY_TEST_UNDERTAKING";
+/// The environment variable that names an operation and its image to a child process.
+const OPERATION: &str = "BYWAY_TEST_UNDERTAKING";
 
 fn uri(image: &Path) -> String {
     format!("embedded:{}?transfer=adaptive&memtable=2K&cache=256K", image.display())
@@ -79,9 +79,9 @@ fn changes(what: &str) -> Vec<Op> {
 }
 
 #[test]
-fn a_process_that_is_told_undertakes_it() {
-    let Ok(told) = std::env::var(TOLD) else { return };
-    let (what, image) = told.split_once(':').unwrap();
+fn a_process_does_the_operation_of_its_environment() {
+    let Ok(asked) = std::env::var(OPERATION) else { return };
+    let (what, image) = asked.split_once(':').unwrap();
     eprintln!("open");
     undertake(what, Path::new(image));
 }
@@ -89,8 +89,8 @@ fn a_process_that_is_told_undertakes_it() {
 /// Has another process undertake it, and kills that after so long.
 fn kill_in(what: &str, image: &Path, instant: Duration) {
     let mut process = Command::new(std::env::current_exe().unwrap())
-        .args(["a_process_that_is_told_undertakes_it", "--exact", "--nocapture"])
-        .env(TOLD, format!("{what}:{}", image.display()))
+        .args(["a_process_does_the_operation_of_its_environment", "--exact", "--nocapture"])
+        .env(OPERATION, format!("{what}:{}", image.display()))
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -110,9 +110,9 @@ fn base(dir: &Path) -> (PathBuf, Model) {
     let (mut hands, mut model) = (open(&image), Model::new(WORKLOAD, SEED));
     for step in 1..=STEPS {
         let done = hands.execute(WORKLOAD.op(SEED, step), step);
-        model.apply(step, if done.is_ok() { Told::Done } else { Told::Refused });
+        model.apply(step, if done.is_ok() { StepState::Done } else { StepState::Refused });
     }
-    // As it is while it is open: whoever opens the copy has to make it whole first.
+    // As it is while it is open: an opener of the copy has to recover it first.
     sparse::copy(&image, &base).unwrap();
     (base, model)
 }
@@ -137,17 +137,17 @@ fn damage(image: &Path) {
 }
 
 /// The image is sound, and holds what it held or what it shall hold.
-fn judge(what: &str, image: &Path, model: &Model, told: &str) {
+fn verify(what: &str, image: &Path, model: &Model, label: &str) {
     let checked = byway::check(image, &mut |_, _, _| {}).unwrap();
-    assert_eq!(checked.findings, [], "{told}");
+    assert_eq!(checked.findings, [], "{label}");
     let mut model = model.clone();
     changes(what).iter().for_each(|op| model.begin(*op, STEP));
     let reader = Hands::open(&format!("{}&readonly=1", uri(image)), WORKLOAD, SEED, None);
-    let reader = reader.unwrap_or_else(|refused| panic!("{told}, read-only: {refused}"));
-    model.clone().check(&reader.device).unwrap_or_else(|said| panic!("{told}, read-only: {said}"));
+    let reader = reader.unwrap_or_else(|refused| panic!("{label}, read-only: {refused}"));
+    model.clone().check(&reader.device).unwrap_or_else(|said| panic!("{label}, read-only: {said}"));
     drop(reader);
     let hands = open(image);
-    model.check(&hands.device).unwrap_or_else(|said| panic!("{told}: {said}"));
+    model.check(&hands.device).unwrap_or_else(|said| panic!("{label}: {said}"));
 }
 
 /// What has a temporary name: nothing, or a new image that was killed just before it took the name of the old one.
@@ -181,22 +181,22 @@ fn killed(what: &str) {
     for kill in 0..kills() {
         fresh();
         let instant = Duration::from_micros(random.below(whole_us + whole_us / 4));
-        let told = format!("{what}, kill {kill}, after {instant:?} of {whole_us} us");
+        let label = format!("{what}, kill {kill}, after {instant:?} of {whole_us} us");
         kill_in(what, &image, instant);
         let copy = image.with_extension("copy");
         if copy.exists() {
-            judge(what, &copy, &model, &format!("{told}, the copy"));
+            verify(what, &copy, &model, &format!("{label}, the copy"));
             std::fs::remove_file(&copy).unwrap();
         }
         for left in temporary(dir.path()) {
-            judge(what, &left, &model, &format!("{told}, {}", left.display()));
+            verify(what, &left, &model, &format!("{label}, {}", left.display()));
             std::fs::remove_file(left).unwrap();
         }
         if what != "repair" {
-            judge(what, &image, &model, &told);
+            verify(what, &image, &model, &label);
         }
         undertake(what, &image);
-        judge(what, &image, &model, &format!("{told}, done again"));
+        verify(what, &image, &model, &format!("{label}, done again"));
     }
 }
 

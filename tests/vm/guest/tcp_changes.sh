@@ -118,7 +118,7 @@ paths_change() {
 check "how ports serve a namespace is changed, and Linux goes by it" paths_change
 
 host_sent_away() {
-    linux_sees byway host allow control nqn.2026-11.example:nobody --subsystem "$other"
+    linux_sees byway host allow control nqn.2026-11.example:unknown --subsystem "$other"
     fails grep -q "$other" found
     until_true 60 is_gone "$other"
     refuses . nvme connect -t tcp -a 127.0.0.1 -s 4420 -n "$other"

@@ -43,18 +43,18 @@ check "enum lists both" listed
 check "info of QEMU's device" says 'QEMU NVMe Ctrl' byway info -v "pci:$other"
 check "info of ours, with its transfer methods" says 'transfer methods: .*inline' byway info -v "pci:$ours"
 
-# as_nobody COMMAND...
-as_nobody() {
+# without_rights COMMAND...
+without_rights() {
     setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
 }
 group=$(basename "$(readlink "/sys/bus/pci/devices/$ours/iommu_group")")
-check "the error for a user without the right names the file to chown" refuses "/dev/vfio/$group.*chown" as_nobody byway info "pci:$ours"
-check "enum reports it, too" says "/dev/vfio/$group.*chown" as_nobody byway enum
+check "the error for a user without the right names the file to chown" refuses "/dev/vfio/$group.*chown" without_rights byway info "pci:$ours"
+check "enum reports it, too" says "/dev/vfio/$group.*chown" without_rights byway enum
 locked() {
     chown 65534 "/dev/vfio/$group"
     chmod 666 /dev/vfio/vfio
-    (ulimit -l 4; refuses 'ulimit -l' as_nobody byway info "pci:$ours")
-    (ulimit -l unlimited; as_nobody byway info "pci:$ours")
+    (ulimit -l 4; refuses 'ulimit -l' without_rights byway info "pci:$ours")
+    (ulimit -l unlimited; without_rights byway info "pci:$ours")
     chown 0 "/dev/vfio/$group"
 }
 check "a user who owns the group drives the device, with memory enough to lock" locked

@@ -12,7 +12,7 @@ use byway::{
     BackendQueue, Command, CreateOptions, Error, ErrorKind, FileEvents, Key, Kv, KvCommand, NamespaceKind,
     NewNamespace, Nsid, Payload, RawData, StoreOptions,
 };
-use byway_conformance::users::{NOBODY, as_user};
+use byway_conformance::users::{UNPRIVILEGED, as_user};
 
 /// The errno of a disk without room, on Linux.
 const ENOSPC: i32 = 28;
@@ -68,7 +68,7 @@ impl FileEvents for Disk {
 /// Does something as a user who owns nothing; who is no superuser stays who they are.
 fn as_nobody<T: Send>(what: impl FnOnce() -> T + Send) -> T {
     match rustix::process::geteuid().is_root() {
-        true => as_user(NOBODY, what),
+        true => as_user(UNPRIVILEGED, what),
         false => what(),
     }
 }

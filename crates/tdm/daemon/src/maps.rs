@@ -44,8 +44,8 @@ mod tests {
         let of = |device, inode, name: &str| Some(MappedFile { device, inode, name: name.to_owned() });
         for (line, file) in [
             (
-                "7f1c0000-7f1c1000 rw-s 00000000 fe:00 796375                     /var/a b.board (deleted)",
-                of((0xfe, 0), 796_375, "/var/a b.board (deleted)"),
+                "7f1c0000-7f1c1000 rw-s 00000000 fe:00 796375                     /var/a b.table (deleted)",
+                of((0xfe, 0), 796_375, "/var/a b.table (deleted)"),
             ),
             ("7f1c0000-7f1c1000 r-xp 00001000 00:1b 12 /lib/x.so", of((0, 0x1b), 12, "/lib/x.so")),
             ("7f1c0000-7f1c1000 r--p 00001000 103:12 9 ", of((0x103, 0x12), 9, "")),

@@ -231,8 +231,8 @@ mod tests {
 
     #[test]
     fn shared_mapping_line_names_its_file() {
-        let line = "7f00-7f01 rw-s 00000000 00:16 77                       /dev/shm/a board";
-        assert_eq!(shared_file(line), Some("/dev/shm/a board".into()));
+        let line = "7f00-7f01 rw-s 00000000 00:16 77                       /dev/shm/a table";
+        assert_eq!(shared_file(line), Some("/dev/shm/a table".into()));
         for private in ["7f00-7f01 rw-p 00000000 00:16 77 /usr/lib/a", "7f00-7f01 rw-s 00000000 00:01 77"] {
             assert_eq!(shared_file(private), None);
         }

@@ -24,7 +24,7 @@ fn prepared(served: &Served, options: QueueOptions) -> (Device, Queue, Nsid) {
 /// What was kept back comes, and was too late.
 fn find_as_it_was(served: &Served, queue: &mut Queue, nsid: Nsid) {
     let before = served.relays[0].carried();
-    served.relays[0].let_go();
+    served.relays[0].release();
     assert_eq!([0, u64::from(BLOCKS) - 1].map(|slba| byte_at(queue, nsid, slba)), [1; 2]);
     assert!(served.relays[0].carried() - before > 512 * u64::from(BLOCKS), "the late data came first");
     queue.alone(write(nsid, 0, BLOCKS, 3)).unwrap();
@@ -41,9 +41,9 @@ fn a_write_that_is_out_of_time_while_its_data_is_on_its_way_is_aborted_and_its_p
         queue.submit_within(write(nsid, 0, BLOCKS, 2), 7, SHORT).unwrap();
         let failed = next(&mut queue).result.unwrap_err().error;
         assert_eq!(failed.kind(), ErrorKind::TimedOut, "{failed}");
-        // Nobody has let the data go yet: its one place is free by the answer to the Abort alone.
+        // The data is still held back: its one slot is free by the answer to the Abort alone.
         queue.submit_within(write(nsid, 0, 1, 1), 8, LONG).unwrap();
-        served.relays[0].let_go();
+        served.relays[0].release();
         next(&mut queue).result.unwrap();
         queue.alone(write(nsid, 0, BLOCKS, 1)).unwrap();
     }

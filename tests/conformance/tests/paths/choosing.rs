@@ -40,8 +40,8 @@ fn the_port_that_serves_a_namespace_best_gets_the_commands() {
         let (mut queue, nsid) = (queue(&device, 4), blocks_of(&device));
         let carried = carried_by(&served, || write_much(&mut queue, nsid));
         assert!(carried[best] > MUCH && carried[1 - best] < MUCH / 8, "{states:?}: {carried:?}");
-        let told: Vec<_> = device.paths().unwrap().iter().map(|path| path.states[0].1).collect();
-        assert_eq!(told, states);
+        let reported: Vec<_> = device.paths().unwrap().iter().map(|path| path.states[0].1).collect();
+        assert_eq!(reported, states);
     }
 }
 
@@ -62,9 +62,9 @@ fn a_change_of_states_moves_the_commands_and_none_fails() {
         served.set(2 - best, others[usize::from(round) % 3]);
         assert!(drain(&mut queue).into_iter().all(|finished| finished.result.is_ok()));
         until(|| {
-            let told = device.paths().unwrap();
-            told[usize::from(best)].states[0].1 == AnaState::OPTIMIZED
-                && told[1 - usize::from(best)].states[0].1 == others[usize::from(round) % 3]
+            let paths = device.paths().unwrap();
+            paths[usize::from(best)].states[0].1 == AnaState::OPTIMIZED
+                && paths[1 - usize::from(best)].states[0].1 == others[usize::from(round) % 3]
         });
         let carried = carried_by(&served, || write_much(&mut queue, nsid));
         assert!(carried[usize::from(best)] > MUCH, "{round}: {carried:?}");
@@ -124,7 +124,7 @@ fn keys_and_tls_and_secrets_over_both() {
                 queue.submit(read(nsid, tag * 256, 256), 100 + tag).unwrap();
                 assert_eq!(byte_of(next(&mut queue)), round as u8);
             }
-            served.relays[round % 2].mend();
+            served.relays[round % 2].restore();
             stand(&device, 2);
         }
     }

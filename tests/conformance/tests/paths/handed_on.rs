@@ -11,7 +11,7 @@ use crate::{LONG, Served, byte_at, drain, next, queue, read, until, write};
 /// More than goes in a capsule.
 const BLOCKS: u32 = 128;
 
-/// Namespaces of the target in front: that of the target behind, and one of its own, whose answers tell that what came before was read.
+/// Namespaces of the target in front: that of the target behind, and one of its own, whose answers show that the target has read what came before.
 const BEHIND: Nsid = Nsid::FIRST;
 
 /// The target in front, one command at a time of which goes to the target behind.
@@ -62,7 +62,7 @@ fn a_write_that_waits_in_a_target_for_a_slow_device_is_aborted_at_once_and_lands
     queue.cancel(8).unwrap();
     let aborted = next(&mut queue);
     assert_eq!((aborted.tag, aborted.result.unwrap_err().error.kind()), (8, ErrorKind::Cancelled));
-    relay.let_go();
+    relay.release();
     assert!(drain(&mut queue).into_iter().all(|finished| finished.tag == 7 && finished.result.is_ok()));
     assert_eq!([0, 8].map(|slba| byte_at(&mut queue, BEHIND, slba)), [2, 1]);
 }
@@ -81,10 +81,10 @@ fn a_write_that_a_target_has_handed_on_is_aborted_where_it_went() {
         if !by_time {
             queue.cancel(7).unwrap();
         }
-        // Nobody has let its data go yet.
+        // Its data is still held back.
         let failed = next(&mut queue).result.unwrap_err().error;
         assert_eq!(failed.kind(), expected, "{failed}");
-        relay.let_go();
+        relay.release();
         assert_eq!([0, u64::from(BLOCKS) - 1].map(|slba| byte_at(&mut queue, BEHIND, slba)), [1; 2]);
     }
     queue.alone(write(BEHIND, 0, BLOCKS, 3)).unwrap();

@@ -27,7 +27,7 @@ fn a_port_that_is_cut_loses_nothing_and_the_other_goes_on() {
         for tag in 0..16 {
             assert_eq!(byte_at(&mut queue, nsid, tag * 8), round ^ tag as u8, "{round} {tag}");
         }
-        served.relays[usize::from(round % 2)].mend();
+        served.relays[usize::from(round % 2)].restore();
         stand(&device, 2);
     }
 }
@@ -87,12 +87,12 @@ fn one_port_of_two_that_comes_back_in_time_is_enough_for_what_waits() {
             queue.submit(write(nsid, tag, 1, round), tag).unwrap();
         }
         assert!(queue.next_within(Duration::from_millis(20)).unwrap().is_none());
-        served.relays[usize::from(round % 2)].mend();
+        served.relays[usize::from(round % 2)].restore();
         let finished = drain(&mut queue);
         finished.into_iter().for_each(|finished| drop(finished.result.unwrap()));
         assert_eq!(byte_at(&mut queue, nsid, 15), round);
         assert_eq!(device.namespaces().unwrap().len(), 2);
-        served.relays.iter().for_each(Relay::mend);
+        served.relays.iter().for_each(Relay::restore);
         stand(&device, 2);
     }
 }
@@ -105,7 +105,7 @@ fn one_portal_is_enough_to_open_a_device_and_the_other_joins_when_it_is_there() 
     let (mut queue, nsid) = (queue(&device, 4), blocks_of(&device));
     queue.alone(write(nsid, 0, 8, 1)).unwrap();
     assert!(device.paths().unwrap()[0].lost.is_some());
-    served.relays[0].mend();
+    served.relays[0].restore();
     stand(&device, 2);
     let before = served.relays[0].carried();
     queue.alone(write(nsid, 0, 8, 2)).unwrap();
@@ -116,7 +116,7 @@ fn one_portal_is_enough_to_open_a_device_and_the_other_joins_when_it_is_there() 
 }
 
 #[test]
-fn a_silent_portal_keeps_nobody_waiting_who_has_another_and_joins_when_it_speaks() {
+fn a_silent_portal_delays_no_host_with_another_and_joins_when_it_answers() {
     let served = Served::new();
     served.relays[0].swallow();
     let (uri, (opened, open)) = (served.uri("keep-alive=2&timeout=600"), channel());
@@ -125,7 +125,7 @@ fn a_silent_portal_keeps_nobody_waiting_who_has_another_and_joins_when_it_speaks
     let (mut queue, nsid) = (queue(&device, 4), blocks_of(&device));
     queue.alone(write(nsid, 0, 8, 1)).unwrap();
     assert!(device.paths().unwrap()[0].lost.is_some());
-    served.relays[0].mend();
+    served.relays[0].restore();
     stand(&device, 2);
 }
 
@@ -136,7 +136,7 @@ fn small_writes_go_with_their_data_by_a_port_that_joined_too() {
     served.relays[0].cut();
     let device = byway::open(&served.uri("keep-alive=30")).unwrap();
     let (mut queue, nsid) = (queue(&device, 4), blocks_of(&device));
-    served.relays[0].mend();
+    served.relays[0].restore();
     stand(&device, 2);
     queue.alone(write(nsid, 0, 8, 1)).unwrap();
     let before = served.relays[0].carried();
@@ -144,12 +144,12 @@ fn small_writes_go_with_their_data_by_a_port_that_joined_too() {
         queue.alone(write(nsid, 0, 8, 2)).unwrap();
     }
     let carried = served.relays[0].carried() - before;
-    // Data that is asked for has a head of its own; what the keeper says meanwhile is less.
+    // Data that an R2T asks for has a header of its own; keep-alives of the reconnect thread are less.
     assert!((20 * CAPSULE_BYTES..20 * (CAPSULE_BYTES + 20)).contains(&carried), "{carried}");
 }
 
 #[test]
-fn portals_that_lead_nowhere_or_to_different_devices_are_told_of_in_a_sentence() {
+fn portals_that_lead_nowhere_or_to_different_devices_are_reported_in_a_sentence() {
     let served = Served::new();
     let image = Scratch::new();
     std::fs::remove_file(&image.path).unwrap();
@@ -193,7 +193,7 @@ fn a_program_that_waits_by_the_descriptor_is_woken_whichever_port_answers() {
             assert!(byway_sys::wait_readable(event, LONG).unwrap(), "round {round}");
         }
         assert_eq!(byte_at(&mut queue, nsid, 0), round);
-        served.relays[port].mend();
+        served.relays[port].restore();
         stand(&device, 2);
     }
 }

@@ -51,27 +51,27 @@ fn a_newer_write_waits_until_the_old_ones_controller_has_ended_and_what_is_kept_
     assert_eq!(byte_at(&mut queue, nsid, 0), 3);
     // The old one comes only now.
     let carried = served.relays[0].carried();
-    served.relays[0].let_go();
+    served.relays[0].release();
     until(|| served.relays[0].carried() > carried + LBA_BYTES as u64);
     for _ in 0..50 {
         std::thread::sleep(Duration::from_millis(5));
         assert_eq!(byte_at(&mut queue, nsid, 0), 3, "the old write landed after the new one");
     }
-    served.relays[0].mend();
+    served.relays[0].restore();
     stand(&device, 2);
 }
 
 #[test]
-fn an_old_write_that_is_let_go_in_time_lands_before_the_newer() {
+fn an_old_write_that_is_released_in_time_lands_before_the_newer() {
     let served = Served::new();
     let (device, mut queue, nsid) = prepared(&served, "keep-alive=30");
     stray(&served, (&device, &mut queue), vec![write(nsid, 0, 1, 2)]);
     queue.submit(write(nsid, 0, 1, 3), 7).unwrap();
-    // Nothing tells that the old one is over: neither is done.
+    // Nothing shows that the old one is over: neither completes.
     for _ in 0..50 {
         assert!(queue.next_within(Duration::from_millis(5)).unwrap().is_none());
     }
-    served.relays[0].let_go();
+    served.relays[0].release();
     assert!(drain(&mut queue).into_iter().all(|finished| finished.result.is_ok()));
     assert_eq!(byte_at(&mut queue, nsid, 0), 3);
 }
@@ -90,7 +90,7 @@ fn reads_and_writes_of_other_blocks_do_not_wait_for_an_old_write() {
     tags.sort_unstable();
     assert_eq!(tags, [1, 7, 9, 10]);
     assert!(queue.next_within(Duration::from_millis(50)).unwrap().is_none());
-    served.relays[0].let_go();
+    served.relays[0].release();
     assert_eq!(drain(&mut queue).len(), 2);
     let bytes = [0, 2, 3, 4].map(|slba| byte_at(&mut queue, nsid, slba));
     assert_eq!(bytes, [2, 2, 9, 3]);
@@ -115,7 +115,7 @@ fn a_write_by_a_better_path_waits_for_an_older_one_of_the_same_blocks_that_is_un
     queue.submit(write(nsid, 1, 1, 4), 2).unwrap();
     assert_eq!(next(&mut queue).tag, 2);
     assert!(queue.next_within(Duration::from_millis(50)).unwrap().is_none());
-    first.let_go();
+    first.release();
     let done = drain(&mut queue).into_iter().map(|one| one.result.map(|_| one.tag).unwrap());
     assert_eq!(done.collect::<Vec<u64>>(), [0, 1]);
     assert_eq!(byte_at(&mut queue, nsid, 0), 3);
@@ -132,10 +132,10 @@ fn without_a_witness_the_old_ones_controller_is_given_the_time_to_miss_its_host(
     // The other port's host is another from here on: that it does not have the old controller says nothing.
     second.cut();
     assert!(queue.next_within(Duration::from_millis(5)).unwrap().is_none());
-    second.mend();
+    second.restore();
     let finished = drain(&mut queue);
     assert!(finished.iter().all(|finished| finished.result.is_ok()), "{finished:?}");
-    first.let_go();
+    first.release();
     for _ in 0..50 {
         std::thread::sleep(Duration::from_millis(5));
         assert_eq!(byte_at(&mut queue, nsid, 0), 3);
@@ -150,7 +150,7 @@ fn a_port_that_never_knew_a_lost_controller_does_not_free_a_write() {
     let tcp = TcpOptions::at("127.0.0.1:0".parse().unwrap());
     let options = ServeOptions { exports, ..ServeOptions::over_tcp(tcp) };
     let [serving, other] = [(); 2].map(|()| Serving::export(&options));
-    // Controllers of the same number are nobody's witness.
+    // Controllers of the same number prove nothing.
     drop(other.open("").unwrap());
     let relays = [serving.tcp_address(), other.tcp_address()].map(Relay::to);
     let served = Served { relays, serving };
@@ -162,7 +162,7 @@ fn a_port_that_never_knew_a_lost_controller_does_not_free_a_write() {
     for _ in 0..50 {
         assert!(queue.next_within(Duration::from_millis(5)).unwrap().is_none());
     }
-    served.relays[0].let_go();
+    served.relays[0].release();
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn what_would_be_another_command_the_second_time_fails_and_only_once_it_can_land
     let failed = finished.remove(0).result.unwrap_err();
     assert_eq!((failed.error.kind(), failed.error.retry()), (ErrorKind::DeviceLost, Retry::Once));
     assert!(finished.into_iter().all(|finished| finished.result.is_ok()));
-    served.relays[0].let_go();
+    served.relays[0].release();
     std::thread::sleep(Duration::from_millis(100));
     let mut kv = device.kv(Some(nsid)).unwrap();
     assert_eq!(kv.get(b"gone").unwrap().as_deref(), Some(&b"new"[..]));
@@ -205,7 +205,7 @@ fn a_write_that_is_given_up_while_it_is_on_its_way_is_reported_once_it_can_land_
     let failed = next(&mut queue).result.unwrap_err();
     assert!(matches!(failed.error.kind(), ErrorKind::Cancelled | ErrorKind::DeviceLost), "{}", failed.error);
     queue.alone(write(nsid, 0, 1, 3)).unwrap();
-    served.relays[0].let_go();
+    served.relays[0].release();
     for _ in 0..20 {
         std::thread::sleep(Duration::from_millis(5));
         assert_eq!(byte_at(&mut queue, nsid, 0), 3);

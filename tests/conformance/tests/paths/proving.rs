@@ -25,7 +25,7 @@ fn goes_on_while_ports_are_cut(served: &Served, options: &str) {
         for tag in 0..16 {
             assert_eq!(byte_at(&mut queue, nsid, tag * 8), round ^ tag as u8, "{round} {tag}");
         }
-        served.relays[port].mend();
+        served.relays[port].restore();
         stand(&device, 2);
     }
 }

@@ -26,8 +26,8 @@ const DATA_BYTES: usize = 4 << 10;
 struct Shared {
     /// What of hosts is kept back.
     holds: Mutex<Kept>,
-    let_go: Condvar,
-    /// Whoever comes is turned away.
+    released: Condvar,
+    /// New connections are refused.
     is_away: AtomicBool,
     /// Answers go nowhere.
     is_mute: AtomicBool,
@@ -78,10 +78,10 @@ impl Relay {
         *self.shared.holds.lock().unwrap() = Kept::Data;
     }
 
-    /// What was kept goes where it was meant to, and what comes too.
-    pub fn let_go(&self) {
+    /// Forwards what was held back, and what comes from now on.
+    pub fn release(&self) {
         *self.shared.holds.lock().unwrap() = Kept::Nothing;
-        self.shared.let_go.notify_all();
+        self.shared.released.notify_all();
     }
 
     /// Hosts are dropped, and turned away when they come again. The target notices nothing while what they sent is kept.
@@ -92,26 +92,26 @@ impl Relay {
         }
     }
 
-    /// Neither side hears of the other any more, and neither is told.
+    /// Neither side hears of the other any more, and neither connection ends.
     pub fn swallow(&self) {
         self.hold();
         self.shared.is_mute.store(true, SeqCst);
         self.shared.is_away.store(true, SeqCst);
     }
 
-    /// Both sides are dropped, and whoever comes is turned away.
+    /// Both sides are dropped, and new connections refused.
     pub fn cut(&self) {
         self.shared.is_away.store(true, SeqCst);
         for stream in self.shared.open.lock().unwrap().drain(..).flatten() {
             let _ = stream.shutdown(Shutdown::Both);
         }
-        self.let_go();
+        self.release();
     }
 
-    /// Whoever comes is let through again.
-    pub fn mend(&self) {
+    /// New connections are let through again.
+    pub fn restore(&self) {
         self.shared.is_mute.store(false, SeqCst);
-        self.let_go();
+        self.release();
         self.shared.is_away.store(false, SeqCst);
     }
 }
@@ -156,7 +156,7 @@ impl Shared {
     /// Waits until what came may go on.
     fn wait(&self, is_data: bool) {
         let is_kept = |kept: &mut Kept| *kept == Kept::All || (*kept == Kept::Data && is_data);
-        drop(self.let_go.wait_while(self.holds.lock().unwrap(), is_kept).unwrap());
+        drop(self.released.wait_while(self.holds.lock().unwrap(), is_kept).unwrap());
     }
 
     fn carry_answers(&self, [mut target, mut host]: [TcpStream; 2]) {

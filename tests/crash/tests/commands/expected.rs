@@ -87,7 +87,9 @@ fn settle<K: Copy + Ord + Into<u32> + std::fmt::Display>(
         let allowed = [one.get(slot).copied(), other.get(slot).copied()];
         let is = |held: &Option<Held>| held.map(|held| held.content((*slot).into())) == *found;
         match allowed.iter().find(|held| is(held)) {
-            None => return Err(format!("{slot} holds {}, and may hold {allowed:?}", tell(found.as_deref()))),
+            None => {
+                return Err(format!("{slot} holds {}, and may hold {allowed:?}", describe(found.as_deref())));
+            }
             Some(Some(held)) => _ = one.insert(*slot, *held),
             Some(None) => _ = one.remove(slot),
         }
@@ -95,8 +97,8 @@ fn settle<K: Copy + Ord + Into<u32> + std::fmt::Display>(
     Ok(())
 }
 
-/// Bytes that nobody expected, as far as they tell of themselves.
-fn tell(found: Option<&[u8]>) -> String {
+/// Unexpected bytes, described by the step number that they begin with.
+fn describe(found: Option<&[u8]>) -> String {
     let Some(bytes) = found else { return "nothing".into() };
     let stamp = bytes.first_chunk().map(|first| u64::from_le_bytes(*first));
     format!("{} bytes of stamp {stamp:?}", bytes.len())

@@ -12,7 +12,7 @@ use crate::bomb::{kill_after, kill_now};
 use crate::op::Op;
 use crate::open::{Open, is_refusal};
 
-/// How such a process is told.
+/// The environment variable with such a process's parameters.
 const LIFE: &str = "BYWAY_TEST_LIFE";
 
 /// What it does.
@@ -29,14 +29,14 @@ pub struct Life {
 
 /// What became of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
+pub enum Reported {
     Done,
     Refused,
 }
 
 impl Life {
-    /// Lives it in another process. Says what was told of its commands, in order.
-    pub fn run(&self, test: &str) -> Vec<Told> {
+    /// Runs it in another process; the reported ends of its commands, in order.
+    pub fn run(&self, test: &str) -> Vec<Reported> {
         let _ = std::fs::remove_file(&self.journal);
         let ended = Command::new(std::env::current_exe().unwrap())
             .args([test, "--exact", "--nocapture"])
@@ -48,22 +48,22 @@ impl Life {
         read_journal(&self.journal)
     }
 
-    /// Lives the life that this process was told of, if it was.
-    pub fn live_if_told() {
+    /// Runs the commands that this process's environment asks for, if any.
+    pub fn run_if_asked() {
         let Ok(life) = std::env::var(LIFE) else { return };
         let life: Self = serde_json::from_str(&life).unwrap();
         let journal = File::create(&life.journal).unwrap();
         let mut device = Open::new(&life.uri);
         kill_after(life.points);
         for (nth, op) in life.ops.iter().enumerate() {
-            let told = match device.execute(*op, life.stamp + nth as u64) {
+            let byte = match device.execute(*op, life.stamp + nth as u64) {
                 Ok(()) => 1,
                 // What its first parts did is known once it can be read: as if it had been killed.
                 Err(error) if is_refusal(&error) && op.has_parts() => break,
                 Err(error) if is_refusal(&error) || is_condition(&error) => 2,
                 Err(error) => panic!("{op:?}: {error}"),
             };
-            journal.write_all_at(&[told], nth as u64).unwrap();
+            journal.write_all_at(&[byte], nth as u64).unwrap();
         }
         kill_now();
     }
@@ -73,8 +73,8 @@ fn is_condition(error: &byway::Error) -> bool {
     matches!(error.kind(), byway::ErrorKind::KeyExists | byway::ErrorKind::KeyNotFound)
 }
 
-fn read_journal(path: &Path) -> Vec<Told> {
-    let told = |byte: &u8| if *byte == 1 { Told::Done } else { Told::Refused };
-    // One that was never made tells of nothing.
-    std::fs::read(path).unwrap_or_default().iter().map(told).collect()
+fn read_journal(path: &Path) -> Vec<Reported> {
+    let reported = |byte: &u8| if *byte == 1 { Reported::Done } else { Reported::Refused };
+    // A missing journal has no commands.
+    std::fs::read(path).unwrap_or_default().iter().map(reported).collect()
 }

@@ -19,7 +19,7 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// Watches the image, which nobody has open: all of it is on the disk.
+    /// Observes the image, which no process has open: all of it is on the disk.
     pub fn new(image: &Path, left: PathBuf, seed: u64, events: u16) -> Self {
         let file = Forgetful::new(image, seed);
         file.cut_after(1 + u64::from(events), &left);

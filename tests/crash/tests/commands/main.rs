@@ -100,6 +100,6 @@ fn go(setup: Setup, ops: &[Op]) {
 }
 
 #[test]
-fn a_process_that_is_told_of_a_life_lives_it() {
-    Life::live_if_told();
+fn a_process_runs_the_life_of_its_environment() {
+    Life::run_if_asked();
 }

@@ -22,7 +22,7 @@ impl Open {
         Self::of(byway::embedded::open(uri).unwrap())
     }
 
-    /// The same with somebody who watches its file.
+    /// The same with an observer of its file.
     pub fn new_watched(uri: &str, events: Arc<dyn FileEvents>) -> Self {
         Self::of(byway::embedded::open_watched(uri, events).unwrap())
     }

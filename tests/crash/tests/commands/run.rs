@@ -8,7 +8,7 @@ use byway_crash_tests::content::key_of;
 
 use crate::bomb::Bomb;
 use crate::expected::Expected;
-use crate::life::{Life, Told};
+use crate::life::{Life, Reported};
 use crate::loss::Loss;
 use crate::op::Op;
 use crate::open::{Open, is_refusal};
@@ -25,7 +25,7 @@ const CARRY_CONDITIONS: [Method; 4] = [Method::Prp, Method::Sgl, Method::Inline,
 const LIFE_OPS: usize = 300;
 
 /// The test in which another process lives.
-const LIFE_TEST: &str = "a_process_that_is_told_of_a_life_lives_it";
+const LIFE_TEST: &str = "a_process_runs_the_life_of_its_environment";
 
 /// A device and the map beside it.
 pub struct Run {
@@ -147,7 +147,7 @@ impl Run {
             Op::PutOver { key, .. } => expected.pairs.contains_key(&key),
             _ => true,
         };
-        assert!(found, "{op:?} of {} tells something else than was stored", self.stamp);
+        assert!(found, "{op:?} of {} returns something else than was stored", self.stamp);
     }
 
     /// A command that was refused changed nothing, but one of many parts may have done the first.
@@ -307,20 +307,20 @@ impl Run {
             stamp: self.stamp,
             points,
         };
-        let told = life.run(LIFE_TEST);
+        let reported = life.run(LIFE_TEST);
         self.seen.kills += 1;
-        for (op, told) in ops.iter().zip(&told) {
+        for (op, end) in ops.iter().zip(&reported) {
             let after = self.expected.after(*op, self.stamp, self.setup.lba_bytes);
             self.stamp += 1;
-            if *told == Told::Done {
+            if *end == Reported::Done {
                 self.expected = after;
             }
         }
         self.check();
         self.start();
-        let op = ops.get(told.len()).copied().filter(|_| told.len() < commands).unwrap_or(Op::Flush);
+        let op = ops.get(reported.len()).copied().filter(|_| reported.len() < commands).unwrap_or(Op::Flush);
         self.compare_after(&self.expected.after(op, self.stamp, self.setup.lba_bytes), op);
-        &ops[commands.min(told.len() + 1)..]
+        &ops[commands.min(reported.len() + 1)..]
     }
 
     fn compare_after(&mut self, after: &Expected, op: Op) {
@@ -345,7 +345,7 @@ impl Run {
         assert_eq!(listed, self.expected.keys_from(&[0]), "at {stamp}");
     }
 
-    /// The check of an image that nobody has open finds nothing.
+    /// The check of an image that no process has open finds nothing.
     fn check(&self) {
         let checked = byway::check(&self.image, &mut |_, _, _| {}).unwrap();
         assert_eq!(checked.findings, [], "at {}", self.stamp);

@@ -138,8 +138,8 @@ impl Patient {
     }
 
     /// What is wrong with what a loss of power left.
-    fn judge(&self, left: &Path, expected: &Expected) -> Result<(), String> {
-        // Nothing can be told then that the repair would have told.
+    fn verify(&self, left: &Path, expected: &Expected) -> Result<(), String> {
+        // Findings that the repair would have reported may be missing then.
         let is_late = self.has_not_begun(left);
         start_anew(left, &self.structures);
         let was = |slot: &Slot, said: &Said| {
@@ -158,9 +158,9 @@ impl Patient {
             return Err(format!("after the second repair: {:?}", check(left).findings));
         }
         let slots = self.slots(left).ok_or("repaired, and refused")?;
-        let is_told = |said: &Said| is_late && done.loses() && matches!(said, Ok(None) | Err(_));
-        match slots.iter().find(|(slot, said)| !was(slot, said) && !is_told(said)) {
-            Some((slot, said)) => Err(format!("{slot:?} is {} after {:?}", told(said), done.findings)),
+        let is_reported = |said: &Said| is_late && done.loses() && matches!(said, Ok(None) | Err(_));
+        match slots.iter().find(|(slot, said)| !was(slot, said) && !is_reported(said)) {
+            Some((slot, said)) => Err(format!("{slot:?} is {} after {:?}", describe(said), done.findings)),
             None => Ok(()),
         }
     }
@@ -171,13 +171,13 @@ impl Patient {
         let wrong = reading.slots.iter().find(|(slot, said)| said.is_ok() && !right(slot, said));
         match wrong {
             Some((slot, said)) if reading.damage == 0 && reading.findings.is_empty() => {
-                Err(format!("{slot:?} is {} without a word", told(said)))
+                Err(format!("{slot:?} is {} without a word", describe(said)))
             }
             _ => Ok(()),
         }
     }
 
-    /// Whether an image is marked as in use by whoever was killed.
+    /// Whether an image is still marked as in use by the killed process.
     fn has_not_begun(&self, left: &Path) -> bool {
         let at = self.structure(STATE).bytes.start;
         let marks = [left, &self.base].map(|path| {
@@ -198,7 +198,7 @@ fn check(image: &Path) -> Checked {
     byway::check(image, &mut |_, _, _| {}).unwrap()
 }
 
-fn told(said: &Said) -> String {
+fn describe(said: &Said) -> String {
     match said {
         Ok(Some(value)) => format!("{} bytes", value.len()),
         Ok(None) => "nothing".into(),
@@ -252,9 +252,10 @@ fn lose_in_repairs(closed: bool, kind: usize) {
         repairs += 1;
         for (left, fate) in patient.lose(&image, fates_of(damage, &patient.structures)).images {
             images += 1;
-            let judged = patient.judge(&left, &expected);
-            broken
-                .extend(judged.err().map(|said| format!("{damage:?}, {fate:?}, {}: {said}", left.display())));
+            let verified = patient.verify(&left, &expected);
+            broken.extend(
+                verified.err().map(|said| format!("{damage:?}, {fate:?}, {}: {said}", left.display())),
+            );
             std::fs::remove_file(left).unwrap();
         }
     }
@@ -286,7 +287,7 @@ fn a_count_of_losses_of_power_that_is_noise_is_counted_on_from() {
     }
 }
 
-/// They were trimmed as single units, whatever they were, and blocks told of the rest.
+/// They were trimmed as single units, whatever they were, and the loss of other blocks was reported.
 #[test]
 fn entries_of_namespaces_that_are_gone_are_dropped_and_nothing_is_left_to_be_found() {
     let patient = Patient::new(true);

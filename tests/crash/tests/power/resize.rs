@@ -64,7 +64,7 @@ impl Stage {
     }
 
     /// What is wrong with what a loss of power left, and with what becomes of that.
-    fn judge(&self, left: &Path, to: To) -> Result<(), String> {
+    fn verify(&self, left: &Path, to: To) -> Result<(), String> {
         start_anew(left, &self.structures);
         self.is_whole(left)?;
         // A file of a name that looks like an attempt's.
@@ -78,11 +78,11 @@ impl Stage {
     }
 
     /// What is wrong with anything that a loss of power leaves.
-    fn judge_all(&self, left: Left, to: To) -> Result<usize, String> {
+    fn verify_all(&self, left: Left, to: To) -> Result<usize, String> {
         let count = left.images.len() + left.successors.len();
         assert!(!left.successors.is_empty());
         for (left, fate) in left.images.into_iter().chain(left.successors) {
-            self.judge(&left, to).map_err(|said| format!("{to:?}, {fate:?}, {}: {said}", left.display()))?;
+            self.verify(&left, to).map_err(|said| format!("{to:?}, {fate:?}, {}: {said}", left.display()))?;
             std::fs::remove_file(left).unwrap();
         }
         Ok(count)
@@ -102,7 +102,7 @@ fn scattered(count: u64) -> impl Iterator<Item = Fate> {
 fn lose_in_resizes(closed: bool) {
     let stage = Stage::new(closed);
     for to in [LARGER, SMALLER] {
-        let count = stage.judge_all(stage.lose(to, fates(), None), to).unwrap();
+        let count = stage.verify_all(stage.lose(to, fates(), None), to).unwrap();
         println!("{to:?}: {count} images");
         assert!(count > 5);
     }
@@ -121,20 +121,17 @@ fn a_resize_of_an_image_that_was_killed_leaves_the_old_one_or_the_new_one() {
 /// The syncs of files in a resize, in their order, and whether something is lost without that one.
 const SYNCS: [(&str, bool); 5] = [
     ("the old image is marked as in use", true),
-    ("the new one is made, before its superblock: believed by nobody until it has its name", false),
+    ("the new one is made, before its superblock: ignored until it has its name", false),
     ("all of the new one, before it gets its name", true),
     ("the old one, before it is marked as closed", true),
-    (
-        "the old one, marked as closed: needed by whoever ends a resize, not by one who gives its name away",
-        false,
-    ),
+    ("the old one, marked as closed: needed where a resize ends, not where it gives its name away", false),
 ];
 
 #[test]
 fn each_sync_of_a_resize_is_necessary_or_that_of_any_image_which_is_made_or_closed() {
     let stage = Stage::new(true);
     let fates = || [Fate::Nothing, Fate::Everything].into_iter().chain(scattered(8)).collect();
-    let lost = |left_out| stage.judge_all(stage.lose(LARGER, fates(), left_out), LARGER).err();
+    let lost = |left_out| stage.verify_all(stage.lose(LARGER, fates(), left_out), LARGER).err();
     let count = stage.lose(LARGER, vec![], None).syncs;
     let found: Vec<Option<String>> = (0..count).map(|nth| lost(Some(nth))).collect();
     assert_eq!(count, SYNCS.len(), "{found:?}");

@@ -148,7 +148,7 @@ static byway_device *open_device(struct thread_data *td)
 		say_option(more, sizeof(more), "backend", o->backend);
 	if (td->o.odirect && is_path(uri))
 		say_option(more, sizeof(more), "direct", "1");
-	/* A job is one thread, which the kernel is glad to know: fio's own engine tells it too. */
+	/* A job is one thread: let the kernel rely on it (IORING_SETUP_SINGLE_ISSUER), as fio's own engine does. */
 	if (o->backend && !strcmp(o->backend, "io_uring") && is_path(uri) && !strstr(uri, "one-thread="))
 		say_option(more, sizeof(more), "one-thread", "1");
 	options.options = more[0] ? more : NULL;
@@ -461,7 +461,7 @@ static int byway_fio_invalidate(struct thread_data *td, struct fio_file *f)
 
 static int byway_fio_get_file_size(struct thread_data *td, struct fio_file *f)
 {
-	return 0; /* setup has told it */
+	return 0; /* setup has set it */
 }
 
 struct ioengine_ops ioengine = {

@@ -112,7 +112,7 @@ pub(crate) fn install() {
 }
 
 extern "C" fn in_child() {
-    crate::owner::clear_plain();
+    crate::generation::clear();
     for place in places() {
         match place.fd.load(Ordering::Acquire) {
             NONE => {}

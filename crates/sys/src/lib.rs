@@ -22,6 +22,7 @@ mod exclusive;
 pub mod file;
 mod file_error;
 mod file_id;
+mod generation;
 pub mod guard;
 pub mod handover;
 mod headroom;

@@ -9,6 +9,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::generation;
 use crate::inherited;
 use crate::thread;
 use crate::wiped::WipedWord;
@@ -16,9 +17,6 @@ use crate::wiped::WipedWord;
 /// Generations given so far. A child inherits the count, so no descendant has an ancestor's generation, even where the
 /// system uses a process number again.
 static GENERATIONS: AtomicU64 = AtomicU64::new(0);
-
-/// The generation where the kernel has no wiped pages (before Linux 4.14); the handler of fork clears it.
-static PLAIN: AtomicU64 = AtomicU64::new(0);
 
 /// The process that opened something.
 #[derive(Debug, Clone, Copy)]
@@ -61,14 +59,9 @@ impl OwnerProcess {
     }
 }
 
-/// Clears the generation of a child where the kernel does not.
-pub(crate) fn clear_plain() {
-    PLAIN.store(0, Relaxed);
-}
-
 fn word() -> &'static AtomicU64 {
     static WIPED: OnceLock<Option<WipedWord>> = OnceLock::new();
-    WIPED.get_or_init(|| WipedWord::new().ok()).as_ref().map_or(&PLAIN, WipedWord::get)
+    WIPED.get_or_init(|| WipedWord::new().ok()).as_ref().map_or(generation::word(), WipedWord::get)
 }
 
 fn begin_generation(word: &AtomicU64) -> u64 {

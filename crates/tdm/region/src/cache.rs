@@ -13,7 +13,7 @@ use byway_flash::FlashError;
 
 use crate::drive::Drive;
 use crate::page_table::PageTable;
-use crate::region::{RegionStats, Residency};
+use crate::stats::{RegionStats, Residency};
 
 /// Share of the cache that is never pinned, so that other pages can be touched.
 const UNPINNED_PART: u64 = 16;

@@ -8,9 +8,9 @@ use byway_sys::map::Sharing;
 
 use crate::domain::Domain;
 use crate::error::RegionError;
-use crate::mapped::Terms;
-use crate::open::Opening;
+use crate::opening::Opening;
 use crate::sysfs;
+use crate::terms::Terms;
 
 /// Asks sysfs for all there is to know.
 pub(crate) fn terms(

@@ -11,8 +11,8 @@ use byway_sys::map::{PAGE_BYTES, Sharing};
 
 use crate::domain::Domain;
 use crate::error::RegionError;
-use crate::mapped::{Terms, len_of};
-use crate::open::Opening;
+use crate::opening::Opening;
+use crate::terms::{Terms, len_of};
 
 const VOLATILE: &str = "emulated memory does not survive a loss of power, and nothing declares it persistent \
                         (--emulate-persistence)";

@@ -8,20 +8,12 @@ use byway_link::ClockMode;
 use byway_sys::Mapping;
 use byway_sys::map::Sharing;
 
+use crate::access::Access;
 use crate::domain::Domain;
 use crate::latency::LatencyModel;
 use crate::model::{Model, ModelTerms};
 use crate::page_table::PageTable;
 use crate::window::Window;
-
-/// What may be done with memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Loads alone.
-    ReadOnly,
-    /// Loads and stores.
-    ReadWrite,
-}
 
 /// A descriptor of a region's memory, and what has to be known to use it.
 #[derive(Debug)]

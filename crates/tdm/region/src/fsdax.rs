@@ -13,9 +13,9 @@ use byway_sys::{Mapping, dax};
 
 use crate::domain::Domain;
 use crate::error::RegionError;
-use crate::mapped::{Terms, len_of};
-use crate::open::Opening;
+use crate::opening::Opening;
 use crate::sysfs;
+use crate::terms::{Terms, len_of};
 
 /// The region's file in its folder.
 pub(crate) const FILE_NAME: &str = "byway-region";

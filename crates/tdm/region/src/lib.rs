@@ -6,6 +6,7 @@
 //! Source: the study of transparent DAX mappings (seed 003), DESIGN.md "Boundaries" 8.
 #![forbid(unsafe_code)]
 
+mod access;
 mod admitted;
 mod cache;
 mod description;
@@ -24,23 +25,29 @@ mod memory;
 mod model;
 mod modelled;
 mod open;
+mod opening;
 mod page_table;
 mod partition;
 mod region;
+mod stats;
 mod sysfs;
+mod terms;
 mod window;
 
+pub use access::Access;
 pub use admitted::Admitted;
 pub use description::{Description, Place};
 pub use domain::Domain;
 pub use error::{RegionError, Unsupported};
-pub use export::{Access, EXPORT_BYTES, Export, ExportDescription};
+pub use export::{EXPORT_BYTES, Export, ExportDescription};
 #[cfg(loom)]
 pub use interleaved::Interleaved;
 pub use latency::LatencyModel;
 pub use memory::{Memory, MemoryError, Point};
 pub use model::ModelTerms;
-pub use open::{Opening, open, open_described};
+pub use open::{open, open_described};
+pub use opening::Opening;
 pub use partition::PartitionName;
-pub use region::{DeviceRegion, Pin, RegionStats, Residency, Ticket};
+pub use region::{DeviceRegion, Pin, Ticket};
+pub use stats::{RegionStats, Residency};
 pub use window::Window;

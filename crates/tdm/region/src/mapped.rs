@@ -8,13 +8,15 @@ use byway_sys::map::Sharing;
 use byway_sys::names::{is_at, remove_if_at};
 use byway_sys::{Mapping, dax};
 
-use crate::domain::Domain;
+use crate::access::Access;
 use crate::error::RegionError;
-use crate::export::{Access, Export, ExportDescription};
+use crate::export::{Export, ExportDescription};
 use crate::model::Model;
-use crate::open::Opening;
+use crate::opening::Opening;
 use crate::partition::{self, PartitionName};
-use crate::region::{DeviceRegion, Pin, RegionStats, Residency, Ticket, check};
+use crate::region::{DeviceRegion, Pin, Ticket, check};
+use crate::stats::{RegionStats, Residency};
+use crate::terms::Terms;
 use crate::window::Window;
 use crate::{devdax, emu, fsdax};
 
@@ -24,16 +26,6 @@ pub(crate) enum Kind {
     Emu,
     FsDax,
     DevDax,
-}
-
-/// How a file is mapped, and its persistence.
-#[derive(Debug)]
-pub(crate) struct Terms {
-    pub(crate) len_bytes: u64,
-    pub(crate) align_bytes: u64,
-    pub(crate) sharing: Sharing,
-    pub(crate) domain: Domain,
-    pub(crate) why: String,
 }
 
 /// A mapped file as a region.
@@ -207,19 +199,6 @@ fn map(
     let map = mapped.map_err(RegionError::system(path, "map it"))?;
     map.populate(0, len_bytes).map_err(RegionError::system(path, "have all of its pages mapped"))?;
     Ok(map)
-}
-
-/// The requested length, or the file's. Files are never truncated.
-pub(crate) fn len_of(path: &Path, file: &File, size_bytes: Option<u64>) -> Result<u64, RegionError> {
-    let there = file.metadata().map_err(RegionError::system(path, "ask for its length"))?.len();
-    match (size_bytes, there) {
-        (None, 0) => Err(RegionError::refused(path, "it is new: say how long it is to be (size=)")),
-        (None, there) => Ok(there),
-        (Some(asked), there) if asked < there => {
-            Err(RegionError::refused(path, format!("it has {there} bytes, which is more than size={asked}")))
-        }
-        (Some(asked), _) => Ok(asked),
-    }
 }
 
 impl DeviceRegion for Mapped {

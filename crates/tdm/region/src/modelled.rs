@@ -8,18 +8,20 @@ use std::sync::Arc;
 use byway_link::HybridProfile;
 use byway_sys::time::monotonic_ns;
 
+use crate::access::Access;
 use crate::cache::Cache;
 use crate::description::Description;
 use crate::drive::Drive;
 use crate::error::{RegionError, Unsupported};
-use crate::export::{Access, Export};
+use crate::export::Export;
 use crate::latency::LatencyModel;
 use crate::mapped::{Kind, Mapped};
 use crate::model::{Model, ModelTerms};
-use crate::open::Opening;
+use crate::opening::Opening;
 use crate::page_table::PageTable;
 use crate::partition::PartitionName;
-use crate::region::{DeviceRegion, Pin, RegionStats, Residency, Ticket, check};
+use crate::region::{DeviceRegion, Pin, Ticket, check};
+use crate::stats::{RegionStats, Residency};
 use crate::window::Window;
 
 /// A modelled device, or a partition of one.

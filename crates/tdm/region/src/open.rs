@@ -1,33 +1,12 @@
 //! Opening regions.
 
-use std::path::PathBuf;
-
 use crate::description::{Description, Place};
-use crate::domain::Domain;
 use crate::error::RegionError;
 use crate::fsdax;
 use crate::mapped::{Kind, Mapped};
 use crate::modelled::Modelled;
+use crate::opening::Opening;
 use crate::region::DeviceRegion;
-
-/// Options of opening, beside the description.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Opening {
-    /// Emulated memory counts as persistent.
-    pub emulate_persistence: bool,
-    /// Persistence domain, overriding what the system says. The description precedes it.
-    pub domain: Option<Domain>,
-    /// Trusted user of a device node. The description precedes it; by default this process's user.
-    pub user: Option<u32>,
-    /// Mount point of sysfs.
-    pub sysfs: PathBuf,
-}
-
-impl Default for Opening {
-    fn default() -> Self {
-        Self { emulate_persistence: false, domain: None, user: None, sysfs: "/sys".into() }
-    }
-}
 
 /// Opens a region by its description, such as `emu:PATH?size=1G`.
 ///

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::ops::Range;
 
+use crate::access::Access;
 use crate::domain::Domain;
 use crate::error::RegionError;
-use crate::export::{Access, Export};
+use crate::export::Export;
 use crate::memory::Memory;
 use crate::partition::PartitionName;
+use crate::stats::{RegionStats, Residency};
 use crate::window::Window;
 
 /// Device memory, mapped into the process that owns it.
@@ -108,25 +110,6 @@ pub(crate) fn check(region: &dyn DeviceRegion, range: &Range<u64>) -> Result<(),
     Err(RegionError::Range { start: range.start, end: range.end, align_bytes, region_bytes })
 }
 
-/// Residency of a range, in bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Residency {
-    /// Resident.
-    pub resident_bytes: u64,
-    /// Being loaded.
-    pub coming_bytes: u64,
-    /// Absent: a touch would wait for flash.
-    pub absent_bytes: u64,
-}
-
-impl Residency {
-    /// Whether no touch would wait.
-    #[must_use]
-    pub const fn is_whole(&self) -> bool {
-        self.coming_bytes == 0 && self.absent_bytes == 0
-    }
-}
-
 /// A prefetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket {
@@ -155,31 +138,4 @@ impl Pin {
     pub const fn holds(&self) -> bool {
         self.holder.is_some()
     }
-}
-
-/// Statistics of a region's cache. Zero for memory without one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RegionStats {
-    /// Bytes of the cache, if there is one.
-    pub cache_bytes: Option<u64>,
-    /// Resident bytes.
-    pub resident_bytes: u64,
-    /// Pinned bytes.
-    pub pinned_bytes: u64,
-    /// Touches of resident pages.
-    pub hits: u64,
-    /// Pages loaded from flash, or created.
-    pub misses: u64,
-    /// Pages that a load or store waited for.
-    pub blocking_touches: u64,
-    /// Pages evicted.
-    pub evictions: u64,
-    /// Bytes read from flash.
-    pub from_flash_bytes: u64,
-    /// Bytes written to flash.
-    pub to_flash_bytes: u64,
-    /// Bytes programmed by the flash, including garbage collection.
-    pub programmed_bytes: u64,
-    /// Modelled time, in picoseconds.
-    pub modelled_ps: u64,
 }

@@ -4,8 +4,8 @@ use byway_sys::Mapping;
 use byway_sys::cacheline::{STREAMS, store_fence, stream_range, write_back_range};
 use byway_sys::map::MapError;
 
+use crate::access::Access;
 use crate::domain::Domain;
-use crate::export::Access;
 use crate::memory::{Memory, MemoryError, Point};
 use crate::model::Model;
 

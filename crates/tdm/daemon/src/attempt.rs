@@ -13,7 +13,7 @@ use byway_tdm_region::Memory;
 
 use crate::boot;
 use crate::lower::{Lower, Sought};
-use crate::recovery::{Outcome, Terms};
+use crate::outcome::{Outcome, Terms};
 use crate::table::{Assignment, SlotNumber, Table};
 
 /// Length of that announcement, renewed at half of it.

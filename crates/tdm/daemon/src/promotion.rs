@@ -1,18 +1,15 @@
 //! Promotion, watching, demotion and recovery of one user's DAX-resident files.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use byway_sys::lease;
 use byway_sys::time::{file_time_ms, monotonic_ns};
 use byway_tdm_engine::client::end_residency;
-use byway_tdm_engine::resident::{
-    ResidentError, ResidentFile, ResidentPlace, WrittenBack, recover, write_back,
-};
+use byway_tdm_engine::resident::{ResidentError, ResidentFile, WrittenBack, recover, write_back};
 use byway_tdm_engine::table::{Entry, EntryIndex, FileKey, Level, Why};
 use byway_tdm_region::Memory;
 use rustix::fs::OFlags;
@@ -21,47 +18,15 @@ use crate::absorb::take_slot;
 use crate::absorbed::{AbsorbedFile, LOCK_TIMEOUT};
 use crate::attempt::{Attempt, Slot};
 use crate::lower::{Lower, Sought};
+use crate::outcome::{Outcome, Terms};
 use crate::promoted_file::{PromotedFile, PromotionAttempt, can_overwrite};
+use crate::promoted_files::{Orphan, Vacated};
 use crate::quotas::users;
-use crate::recovery::{Outcome, Terms};
 use crate::table::{Assignment, BootId, Kind, SlotNumber, Table};
 use crate::tenant::Tenant;
 
 /// Growth that the next place of an outgrown file must hold: 8 s at its current rate, so that it is not demoted at once again.
 const AHEAD_NS: u64 = 8_000_000_000;
-
-/// A user's DAX-resident files.
-#[derive(Debug, Default)]
-pub(crate) struct PromotedFiles(Mutex<Listed>);
-
-#[derive(Debug, Default)]
-struct Listed {
-    promoted: Vec<Arc<PromotedFile>>,
-    /// Bytes of growth expected of files that outgrew their places, until their next promotion.
-    growing: BTreeMap<EntryIndex, u64>,
-    orphans: Vec<Orphan>,
-    /// Places of demoted files that a stopped thread may still store to.
-    left: Vec<Vacated>,
-    /// Time of the last check of `orphans`, in ns of the monotonic clock.
-    looked_ns: u64,
-}
-
-/// A place to be freed.
-#[derive(Debug, Clone, Copy)]
-struct Vacated {
-    entry: EntryIndex,
-    slot: SlotNumber,
-    place: ResidentPlace,
-}
-
-/// A file promoted by an earlier daemon that its program has open. The program's next call demotes it.
-#[derive(Debug, Clone)]
-struct Orphan {
-    slot: SlotNumber,
-    was: Assignment,
-    /// The file below is complete, unknown to its program.
-    is_below: bool,
-}
 
 /// State of an earlier daemon's resident file.
 enum Settled {
@@ -77,22 +42,6 @@ pub(crate) struct Asker {
     pub(crate) program: i32,
     pub(crate) boot: BootId,
     pub(crate) daemon_epoch: u32,
-}
-
-impl PromotedFiles {
-    fn listed(&self) -> MutexGuard<'_, Listed> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// All files.
-    pub(crate) fn all(&self) -> Vec<Arc<PromotedFile>> {
-        self.listed().promoted.clone()
-    }
-
-    /// The file of an entry.
-    pub(crate) fn of(&self, entry: EntryIndex) -> Option<Arc<PromotedFile>> {
-        self.listed().promoted.iter().find(|promoted| promoted.entry == entry).map(Arc::clone)
-    }
 }
 
 impl Tenant {
@@ -141,7 +90,7 @@ impl Tenant {
         (key, flags): (FileKey, OFlags),
         asker: Asker,
     ) -> Result<(), Why> {
-        let ahead_bytes = self.promoted_files.listed().growing.remove(&entry.index()).unwrap_or(0);
+        let ahead_bytes = self.promoted_files.take_growth(entry.index());
         let take = |ahead_bytes| self.take_place(table, (entry, handed), (key, flags), ahead_bytes, asker);
         match take(ahead_bytes) {
             Err(Why::NoRoom) if ahead_bytes > 0 => take(0),
@@ -190,7 +139,7 @@ impl Tenant {
         // Listed before the header is valid, so that it is watched.
         let promoted = Arc::new(promoted);
         attempt.bring(self.partition.as_ref())?;
-        self.promoted_files.listed().promoted.push(promoted);
+        self.promoted_files.add(promoted);
         Ok(())
     }
 
@@ -263,20 +212,15 @@ impl Tenant {
 
     /// Removes a file that is no longer DAX-resident from the list.
     fn dismiss<M: Memory>(&self, table: &Table<'_, M>, promoted: &Arc<PromotedFile>) {
-        let mut listed = self.promoted_files.listed();
-        let before = listed.promoted.len();
-        listed.promoted.retain(|other| !Arc::ptr_eq(other, promoted));
-        if listed.promoted.len() == before {
+        let on_removed = || {
+            promoted.let_in();
+            let entry = self.file_table.entry(promoted.entry)?;
+            let has_outgrown = entry.level_state().why == Why::Outgrown;
+            has_outgrown.then(|| promoted.growth_in(AHEAD_NS, entry.resident_words().size_bytes()))
+        };
+        if !self.promoted_files.remove(promoted, on_removed) {
             return;
         }
-        promoted.let_in();
-        if let Some(entry) =
-            self.file_table.entry(promoted.entry).filter(|entry| entry.level_state().why == Why::Outgrown)
-        {
-            let ahead_bytes = promoted.growth_in(AHEAD_NS, entry.resident_words().size_bytes());
-            listed.growing.insert(promoted.entry, ahead_bytes);
-        }
-        drop(listed);
         self.report_demotion(promoted.entry);
         self.vacate(table, Vacated { entry: promoted.entry, slot: promoted.slot, place: promoted.place });
     }
@@ -284,15 +228,14 @@ impl Tenant {
     /// Frees a place once the file's lock is free: a holder from before the demotion may still store there.
     fn vacate<M: Memory>(&self, table: &Table<'_, M>, left: Vacated) {
         if self.file_table.entry(left.entry).is_some_and(is_inside) {
-            self.promoted_files.listed().left.push(left);
+            self.promoted_files.keep_left(left);
         } else if table.free(left.slot).is_ok() {
             self.files().give_back(left.place);
         }
     }
 
     fn vacate_left<M: Memory>(&self, table: &Table<'_, M>) {
-        let left = std::mem::take(&mut self.promoted_files.listed().left);
-        left.into_iter().for_each(|left| self.vacate(table, left));
+        self.promoted_files.take_left().into_iter().for_each(|left| self.vacate(table, left));
     }
 
     fn report_demotion(&self, index: EntryIndex) {
@@ -319,7 +262,7 @@ impl Tenant {
         match settled {
             Ok(Settled::Over(path, outcome)) => (path, outcome),
             Ok(Settled::Open { is_below }) => {
-                self.promoted_files.listed().orphans.push(Orphan { slot, was: was.clone(), is_below });
+                self.promoted_files.add_orphan(Orphan { slot, was: was.clone(), is_below });
                 (was.path.clone(), Outcome::Adopted)
             }
             Err(error) => (was.path.clone(), Outcome::Failed { why: error.to_string() }),
@@ -327,16 +270,7 @@ impl Tenant {
     }
 
     fn look_after_orphans<M: Memory>(&self, table: &Table<'_, M>) {
-        const EVERY_NS: u64 = 100_000_000;
-        let now_ns = monotonic_ns();
-        let mut listed = self.promoted_files.listed();
-        if listed.orphans.is_empty() || now_ns < listed.looked_ns + EVERY_NS {
-            return;
-        }
-        listed.looked_ns = now_ns;
-        let orphans = std::mem::take(&mut listed.orphans);
-        drop(listed);
-        for mut orphan in orphans {
+        for mut orphan in self.promoted_files.take_orphans(monotonic_ns()) {
             match self.settle_orphan(&orphan.was, orphan.is_below) {
                 Ok(Settled::Over(_, outcome)) if outcome.is_done() => {
                     if table.free(orphan.slot).is_ok() {
@@ -347,7 +281,7 @@ impl Tenant {
                 Ok(Settled::Open { is_below }) => orphan.is_below = is_below,
                 _ => {}
             }
-            self.promoted_files.listed().orphans.push(orphan);
+            self.promoted_files.add_orphan(orphan);
         }
     }
 

@@ -1,13 +1,11 @@
 //! The daemon: its socket, a thread for each connection, and threads that retire, watch and sweep.
 
-use std::collections::BTreeMap;
-use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -15,20 +13,20 @@ use byway_sys::time::monotonic_ns;
 use byway_sys::{FileId, handover};
 use byway_tdm_engine::control::{Channel, Peer, Reply, Request};
 use byway_tdm_engine::table::{EntryIndex, Why};
-use byway_tdm_region::{Description, DeviceRegion, Place, open_described};
+use byway_tdm_region::{Description, Place, open_described};
 use rustix::fs::Access;
 
-use crate::cache_pins::{CacheRoom, bring};
+use crate::cache_pins::bring;
+use crate::clients::Clients;
 use crate::error::DaemonError;
 use crate::namespace::{has_our_numbers, is_gone};
 use crate::options::Options;
-use crate::partitions::PARTITION_MIN_BYTES;
+use crate::outcome::{Outcome, Purpose, RecoveredFile, Terms};
 use crate::promotion::Asker;
-use crate::recovery::{Outcome, Purpose, RecoveredFile, Terms};
 use crate::report::{CacheReport, RegionReport, Report};
-use crate::sweep::Looks;
-use crate::table::{BootId, Found, SlotNumber, TABLE_BYTES};
+use crate::table::{Found, SlotNumber, TABLE_BYTES};
 use crate::tenant::Tenant;
+use crate::tenants::{PARTITION_MIN_BYTES, Tenants};
 use crate::unserved::Unserved;
 
 /// Interval of retirement rounds.
@@ -46,33 +44,14 @@ pub struct Daemon {
 }
 
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) options: Options,
-    /// The region's file or node, resolved.
-    pub(crate) place: PathBuf,
-    pub(crate) region: Box<dyn DeviceRegion>,
-    pub(crate) cache_room: CacheRoom,
-    pub(crate) boot: BootId,
-    pub(crate) tenants: Mutex<Vec<Arc<Tenant>>>,
-    /// For each user, held while the partition is opened or reclaimed, so that a slow one delays its own user only.
-    pub(crate) openings: Mutex<BTreeMap<u32, Arc<Mutex<()>>>>,
-    /// Rate limit for reclaiming partitions.
-    pub(crate) looks: Mutex<Looks>,
-    clients: Mutex<Vec<Client>>,
+struct Shared {
+    options: Options,
+    tenants: Tenants,
+    clients: Arc<Clients>,
     /// Connections refused from other PID namespaces.
     turned_away: AtomicU64,
     unserved: Unserved,
     stops: AtomicBool,
-    /// Epoch of this daemon, stored in the terms of files that it promotes.
-    pub(crate) daemon_epoch: u32,
-}
-
-/// A connection and its thread.
-#[derive(Debug)]
-struct Client {
-    uid: Option<u32>,
-    stream: UnixStream,
-    thread: JoinHandle<()>,
 }
 
 impl Daemon {
@@ -133,7 +112,7 @@ impl Daemon {
         if self.socket_id.is_some() && FileId::at(socket).ok() == self.socket_id {
             let _ = std::fs::remove_file(socket);
         }
-        self.shared.end_clients();
+        self.shared.clients.end();
         self.shared.settle_all()
     }
 }
@@ -157,7 +136,7 @@ pub struct EndedFile {
 }
 
 /// Writes back everything in a region, for every user, without serving it.
-pub(crate) fn recover_alone(options: &Options, purpose: Purpose) -> Result<Vec<RecoveredFile>, DaemonError> {
+fn recover_alone(options: &Options, purpose: Purpose) -> Result<Vec<RecoveredFile>, DaemonError> {
     let (shared, mut recovered) = Shared::open(options.clone(), purpose)?;
     let settled: Vec<EndedFile> = shared.settle_all().into_iter().filter(|file| file.is_settled).collect();
     for file in recovered.iter_mut().filter(|file| file.outcome == Outcome::Adopted) {
@@ -168,47 +147,56 @@ pub(crate) fn recover_alone(options: &Options, purpose: Purpose) -> Result<Vec<R
     Ok(recovered)
 }
 
+/// Writes back everything in a region, without serving it. Files still written are really synced and left at PASS.
+///
+/// # Errors
+/// [`DaemonError`] if the region cannot be opened, as while a daemon has it.
+pub fn recover(options: &Options, is_forced: bool) -> Result<Vec<RecoveredFile>, DaemonError> {
+    recover_alone(options, Purpose::Recover { is_forced, forgets: false })
+}
+
+/// As [`recover`], and frees logs that cannot be written back.
+///
+/// # Errors
+/// As [`recover`].
+pub fn forget(options: &Options, is_forced: bool) -> Result<Vec<RecoveredFile>, DaemonError> {
+    recover_alone(options, Purpose::Recover { is_forced, forgets: true })
+}
+
 impl Shared {
     fn open(options: Options, purpose: Purpose) -> Result<(Self, Vec<RecoveredFile>), DaemonError> {
         let described: Description = options.region.parse()?;
         let region = open_described(&described, &options.opening)?;
-        let place = place_of(&described);
         let least = TABLE_BYTES + PARTITION_MIN_BYTES;
         if region.len_bytes() < least {
             return Err(DaemonError::TooSmall(region.len_bytes(), least));
         }
         bring(region.as_ref(), 0, TABLE_BYTES)?;
-        let boot = byway_sys::boot::boot_id().ok_or(DaemonError::NoBoot)?;
-        let stops = AtomicBool::new(false);
+        let clients = Arc::new(Clients::default());
+        let tenants = Tenants::new(options.clone(), region, place_of(&described), Arc::clone(&clients))?;
         let shared = Self {
             options,
-            place,
-            cache_room: CacheRoom::of(region.as_ref()),
-            region,
-            boot,
-            tenants: Mutex::default(),
-            openings: Mutex::default(),
-            looks: Mutex::default(),
-            clients: Mutex::default(),
+            tenants,
+            clients,
             turned_away: AtomicU64::new(0),
             unserved: Unserved::default(),
-            stops,
-            daemon_epoch: getrandom::u32().unwrap_or_default() | 1,
+            stops: AtomicBool::new(false),
         };
         let mut recovered = shared.recover_damaged(purpose)?;
         let (is_forced, forgets) = match purpose {
             Purpose::Serve => (false, false),
             Purpose::Recover { is_forced, forgets } => (is_forced, forgets),
         };
-        for uid in shared.users_of_table()? {
-            recovered.extend(shared.recover_user(uid, Terms { boot, is_forced, forgets })?);
+        let terms = Terms { boot: shared.tenants.boot(), is_forced, forgets };
+        for uid in shared.tenants.users_of_table()? {
+            recovered.extend(shared.tenants.recover_user(uid, terms)?);
         }
         Ok((shared, recovered))
     }
 
     /// Reports damaged slots; frees them if the purpose says so.
     fn recover_damaged(&self, purpose: Purpose) -> Result<Vec<RecoveredFile>, DaemonError> {
-        let table = self.table();
+        let table = self.tenants.table();
         let slots = table.slots()?.into_iter();
         let damaged: Vec<_> =
             slots.filter(|(_, found)| *found == Found::Damaged).map(|(slot, _)| slot).collect();
@@ -224,7 +212,7 @@ impl Shared {
                 table.free(slot)?;
             }
             let outcome = Outcome::DamagedSlot { slot: slot.0, is_freed };
-            Ok(RecoveredFile { path: self.place.clone(), uid: 0, outcome })
+            Ok(RecoveredFile { path: self.tenants.place().to_owned(), uid: 0, outcome })
         };
         damaged.into_iter().map(outcome).collect()
     }
@@ -256,26 +244,8 @@ impl Shared {
             stream.try_clone().map_err(DaemonError::system(&self.options.socket, "take a connection"))?;
         let channel = Channel::accepted(again);
         let uid = channel.peer().ok().map(|peer| peer.uid);
-        // Held until the thread runs: a client that is not listed has no connection.
-        let mut clients = locked(&self.clients);
-        let thread = self.spawn("byway-tdm-client", move |shared| shared.serve(&channel))?;
-        clients.retain(|client| !client.thread.is_finished());
-        clients.push(Client { uid, stream, thread });
-        Ok(())
-    }
-
-    /// Whether a program of the user is connected.
-    pub(crate) fn is_connected(&self, uid: u32) -> bool {
-        let clients = locked(&self.clients);
-        clients.iter().any(|client| client.uid == Some(uid) && !client.thread.is_finished())
-    }
-
-    fn end_clients(&self) {
-        let clients = std::mem::take(&mut *locked(&self.clients));
-        for client in clients {
-            let _ = client.stream.shutdown(Shutdown::Both);
-            let _ = client.thread.join();
-        }
+        let spawn = || self.spawn("byway-tdm-client", move |shared| shared.serve(&channel));
+        self.clients.add(uid, stream, spawn)
     }
 
     /// Serves a connection until the other end closes it.
@@ -295,7 +265,7 @@ impl Shared {
                 Ok(Request::Hello) => self.welcome(channel, peer),
                 Ok(Request::Report) => self.send_report(channel, peer.uid),
                 Ok(request) => {
-                    let tenant = self.tenant_for(peer.uid, request);
+                    let tenant = self.tenants.tenant_for(peer.uid, request);
                     let done = tenant.and_then(|tenant| self.act(&tenant, (peer.pid, request), &files));
                     channel.reply(done.map_or_else(Reply::Refused, |()| Reply::Done), &[], &[])
                 }
@@ -313,7 +283,7 @@ impl Shared {
             }
             return channel.reply(Reply::Refused(Why::OtherProcesses), &[], &[]);
         }
-        match self.tenant(peer.uid).and_then(|tenant| tenant.export()) {
+        match self.tenants.tenant(peer.uid).and_then(|tenant| tenant.export()) {
             Ok((export, file_table)) => {
                 let model = export.page_table.as_ref().map(|model| model.as_fd());
                 let files: Vec<_> =
@@ -345,32 +315,35 @@ impl Shared {
     ) -> Result<(), Why> {
         match (request, files) {
             (Request::Promote(index), [file]) => {
-                let asker = Asker { program, boot: self.boot, daemon_epoch: self.daemon_epoch };
-                tenant.promote(&self.table(), index, file, asker)
+                let asker =
+                    Asker { program, boot: self.tenants.boot(), daemon_epoch: self.tenants.daemon_epoch() };
+                tenant.promote(&self.tenants.table(), index, file, asker)
             }
-            (Request::Absorb(index), [file]) => tenant.absorb(&self.table(), index, file, self.boot),
+            (Request::Absorb(index), [file]) => {
+                tenant.absorb(&self.tenants.table(), index, file, self.tenants.boot())
+            }
             (Request::Settle(index), _) => self.settle(tenant, index, Why::TooFewSyncs),
             (Request::Leave(index, why), _) => {
-                tenant.demote(&self.table(), index, why).map_err(|_| Why::SyncFailed)
+                tenant.demote(&self.tenants.table(), index, why).map_err(|_| Why::SyncFailed)
             }
-            (Request::Order(order, key), _) => tenant.order(&self.table(), order, key),
+            (Request::Order(order, key), _) => tenant.order(&self.tenants.table(), order, key),
             _ => Err(Why::Unknown),
         }
     }
 
     fn settle(&self, tenant: &Tenant, index: EntryIndex, why: Why) -> Result<(), Why> {
-        tenant.demote(&self.table(), index, why).map_err(|_| Why::SyncFailed)?;
+        tenant.demote(&self.tenants.table(), index, why).map_err(|_| Why::SyncFailed)?;
         let (Some(absorbed), Some(entry)) = (tenant.absorbed(index), tenant.file_table.entry(index)) else {
             return Ok(());
         };
-        tenant.release(&self.table(), &absorbed, entry, why).map_err(|_| Why::SyncFailed)
+        tenant.release(&self.tenants.table(), &absorbed, entry, why).map_err(|_| Why::SyncFailed)
     }
 
     fn retire_rounds(&self) {
         while !self.stops.load(Ordering::SeqCst) {
-            for tenant in self.all_tenants() {
-                tenant.retire(&self.table());
-                tenant.evaluate_all(&self.table());
+            for tenant in self.tenants.all() {
+                tenant.retire(&self.tenants.table());
+                tenant.evaluate_all(&self.tenants.table());
             }
             self.options.clock.note_round();
             thread::sleep(ROUND);
@@ -380,9 +353,9 @@ impl Shared {
     /// In a thread of its own: an open of a DAX-resident file waits for it.
     fn watch_rounds(&self) {
         while !self.stops.load(Ordering::SeqCst) {
-            for tenant in self.all_tenants() {
+            for tenant in self.tenants.all() {
                 tenant.file_table.set_seen(monotonic_ns());
-                tenant.watch_promoted(&self.table());
+                tenant.watch_promoted(&self.tenants.table());
             }
             thread::sleep(ROUND / 4);
         }
@@ -391,14 +364,14 @@ impl Shared {
     /// In a thread of its own: reading every process takes long.
     fn sweep_rounds(&self) {
         while !self.stops.load(Ordering::SeqCst) {
-            self.all_tenants().iter().for_each(|tenant| tenant.sweep());
+            self.tenants.all().iter().for_each(|tenant| tenant.sweep());
             thread::sleep(ROUND);
         }
     }
 
     fn settle_all(&self) -> Vec<EndedFile> {
         let mut ended = Vec::new();
-        for tenant in self.all_tenants() {
+        for tenant in self.tenants.all() {
             for absorbed in tenant.all_absorbed() {
                 let is_settled = self.settle(&tenant, absorbed.entry, Why::NoDaemon).is_ok();
                 ended.push(EndedFile { path: absorbed.path.clone(), uid: tenant.uid, is_settled });
@@ -414,22 +387,17 @@ impl Shared {
     fn report(&self) -> Report {
         let region = RegionReport {
             description: self.options.region.clone(),
-            len_bytes: self.region.len_bytes(),
-            domain: self.region.domain().name().to_owned(),
-            why: self.region.why().to_owned(),
-            is_emulated: self.region.is_emulated(),
-            cache: CacheReport::of(self.region.as_ref()),
+            len_bytes: self.tenants.region().len_bytes(),
+            domain: self.tenants.region().domain().name().to_owned(),
+            why: self.tenants.region().why().to_owned(),
+            is_emulated: self.tenants.region().is_emulated(),
+            cache: CacheReport::of(self.tenants.region()),
         };
-        let users = self.all_tenants().iter().map(|tenant| tenant.report()).collect();
-        let unserved = self.unserved.report(|uid| self.opened(uid).is_some());
+        let users = self.tenants.all().iter().map(|tenant| tenant.report()).collect();
+        let unserved = self.unserved.report(|uid| self.tenants.opened(uid).is_some());
         let turned_away = self.turned_away.load(Ordering::Relaxed);
         Report { region, users, turned_away, unserved }
     }
-}
-
-/// Locks a mutex, ignoring poisoning.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The region's memory, regardless of other options in its description.

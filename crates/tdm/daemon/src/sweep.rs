@@ -8,30 +8,14 @@
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-use byway_sys::time::{monotonic_ns, thread_ns};
 use byway_tdm_engine::table::{Counted, ENTRIES, Entry, Level, Why};
 
 use crate::open_files::OpenFiles;
+use crate::sweep_schedule::SweepSchedule;
 use crate::tenant::Tenant;
 
 /// Entries from which the table counts as crowded. From half of all on, probing may fail.
 const CROWDED: usize = ENTRIES / 4;
-
-/// Least interval of sweeps, in multiples of the last one's processor time; see also [`LEAST`].
-const RARELY: u32 = 100;
-const LEAST: Duration = Duration::from_secs(1);
-
-/// Longest time that a closed, barred file waits, by the policy's clock.
-const SELDOM: Duration = Duration::from_secs(60);
-
-/// Schedule of sweeps.
-#[derive(Debug, Default)]
-pub(crate) struct Looks {
-    /// Next sweep, in ns of the monotonic clock.
-    again_ns: u64,
-    /// Next sweep for barred files.
-    barred_again_ns: u64,
-}
 
 /// Entries that a sweep reclaims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,44 +35,29 @@ impl Which {
     }
 }
 
-impl Looks {
-    pub(crate) fn are_due(&self) -> bool {
-        monotonic_ns() >= self.again_ns
-    }
-
-    /// Runs a sweep and measures its processor time. Waiting for a processor does not count: the table may be filling.
-    pub(crate) fn look(&mut self, look: impl FnOnce()) {
-        let began_ns = thread_ns();
-        look();
-        let cost = Duration::from_nanos(thread_ns() - began_ns);
-        self.again_ns = monotonic_ns() + (cost * RARELY).max(LEAST).as_nanos() as u64;
-    }
-}
-
 impl Tenant {
     /// Reclaims entries and removes files from the filter, if the table is crowded, the filter has files, or files are barred. A file opened meanwhile
     /// keeps its entry or gets a new one.
     pub(crate) fn sweep(&self) {
-        let mut looks = self.looks();
-        if !looks.are_due() {
+        let mut schedule = self.sweep_schedule();
+        if !schedule.is_due() {
             return;
         }
-        let which = self.due(&mut looks);
+        let which = self.due(&mut schedule);
         if which != Which::None || self.file_table.unlisted() > 0 {
-            looks.look(|| self.look_who_has_what(which));
+            schedule.run(|| self.look_who_has_what(which));
         }
     }
 
-    fn due(&self, looks: &mut Looks) -> Which {
+    fn due(&self, schedule: &mut SweepSchedule) -> Which {
         // The upper bound first: scanning all entries is for a table that may be crowded.
         if self.file_table.made() >= CROWDED && self.file_table.entries().count() >= CROWDED {
             return Which::All;
         }
         let now_ns = self.now_ns();
-        if now_ns < looks.barred_again_ns {
+        if !schedule.take_barred_turn(now_ns) {
             return Which::None;
         }
-        looks.barred_again_ns = now_ns + SELDOM.as_nanos() as u64;
         let has_barred = self.idle(Which::Barred).next().is_some();
         if has_barred { Which::Barred } else { Which::None }
     }
@@ -131,27 +100,5 @@ impl Tenant {
             || entry.counters().get(Counted::Pinned) != 0;
         // A thread stopped in a call from when the file was served may still store to the entry.
         level_state.level == Level::Pass && !is_ordered && entry.lock_within(Duration::ZERO).is_ok()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waiting_in_a_sweep_does_not_delay_the_next() {
-        let mut looks = Looks::default();
-        looks.look(|| std::thread::sleep(LEAST / 10));
-        assert!(looks.again_ns <= monotonic_ns() + LEAST.as_nanos() as u64);
-    }
-
-    #[test]
-    fn sweep_delays_the_next_by_100_times_its_processor_time() {
-        let (mut looks, began_ns) = (Looks::default(), monotonic_ns());
-        looks.look(|| {
-            let end_ns = thread_ns() + 2 * LEAST.as_nanos() as u64 / u64::from(RARELY);
-            while thread_ns() < end_ns {}
-        });
-        assert!(looks.again_ns >= began_ns + 2 * LEAST.as_nanos() as u64);
     }
 }

@@ -16,9 +16,9 @@ use crate::clock::Clock;
 use crate::error::DaemonError;
 use crate::evaluator::{Evaluator, Rooms};
 use crate::options::{Options, Promotion};
-use crate::promotion::PromotedFiles;
+use crate::promoted_files::PromotedFiles;
 use crate::rings::Rings;
-use crate::sweep::Looks;
+use crate::sweep_schedule::SweepSchedule;
 use crate::table_file;
 
 /// One user's tenant.
@@ -33,7 +33,7 @@ pub(crate) struct Tenant {
     pub(crate) promoted_files: PromotedFiles,
     evaluator: Mutex<Evaluator>,
     clock: Clock,
-    looks: Mutex<Looks>,
+    sweep_schedule: Mutex<SweepSchedule>,
 }
 
 /// Absorbed files, and places for more.
@@ -78,7 +78,7 @@ impl Tenant {
             promoted_files: PromotedFiles::default(),
             evaluator,
             clock,
-            looks: Mutex::default(),
+            sweep_schedule: Mutex::default(),
         })
     }
 
@@ -93,8 +93,8 @@ impl Tenant {
     }
 
     /// Schedule of sweeps.
-    pub(crate) fn looks(&self) -> MutexGuard<'_, Looks> {
-        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn sweep_schedule(&self) -> MutexGuard<'_, SweepSchedule> {
+        self.sweep_schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Time by the policy's clock.

@@ -1,9 +1,12 @@
-//! Partitions of a region: opened for a user's first program, reclaimed when another user needs one and the owner has no use for it.
+//! The tenants of a region. A user's partition is opened for the first program, and reclaimed when another user needs one and its
+//! owner does not use it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use byway_sys::time::monotonic_ns;
@@ -11,18 +14,80 @@ use byway_tdm_engine::control::Request;
 use byway_tdm_engine::table::Why;
 use byway_tdm_region::{DeviceRegion, PartitionName, Window};
 
+use crate::cache_pins::CacheRoom;
+use crate::clients::Clients;
 use crate::error::DaemonError;
+use crate::mutex::locked;
 use crate::open_files::OpenFiles;
+use crate::options::Options;
+use crate::outcome::{RecoveredFile, Terms};
 use crate::quotas::users;
-use crate::recovery::{RecoveredFile, Terms, left_by_all};
-use crate::serve::{Shared, locked};
-use crate::table::{Found, TABLE_BYTES, Table};
+use crate::recovery::left_by_all;
+use crate::sweep_schedule::SweepSchedule;
+use crate::table::{BootId, Found, TABLE_BYTES, Table};
 use crate::tenant::{Tenant, file_table_path};
 
 /// Least bytes of a partition: eight short logs.
 pub(crate) const PARTITION_MIN_BYTES: u64 = 2 << 20;
 
-impl Shared {
+/// The tenants of a region, and its partitions.
+#[derive(Debug)]
+pub(crate) struct Tenants {
+    options: Options,
+    region: Box<dyn DeviceRegion>,
+    /// The region's file or node, resolved.
+    place: PathBuf,
+    cache_room: CacheRoom,
+    boot: BootId,
+    /// Epoch of this daemon, stored in the terms of files that it promotes.
+    daemon_epoch: u32,
+    clients: Arc<Clients>,
+    opened: Mutex<Vec<Arc<Tenant>>>,
+    /// For each user, held while the partition is opened or reclaimed, so that a slow one delays its own user only.
+    openings: Mutex<BTreeMap<u32, Arc<Mutex<()>>>>,
+    /// Rate limit for reclaiming partitions.
+    reclaims: Mutex<SweepSchedule>,
+}
+
+impl Tenants {
+    /// No tenants of an open region, whose file or node is `place`.
+    pub(crate) fn new(
+        options: Options,
+        region: Box<dyn DeviceRegion>,
+        place: PathBuf,
+        clients: Arc<Clients>,
+    ) -> Result<Self, DaemonError> {
+        Ok(Self {
+            options,
+            cache_room: CacheRoom::of(region.as_ref()),
+            region,
+            place,
+            boot: byway_sys::boot::boot_id().ok_or(DaemonError::NoBoot)?,
+            daemon_epoch: getrandom::u32().unwrap_or_default() | 1,
+            clients,
+            opened: Mutex::default(),
+            openings: Mutex::default(),
+            reclaims: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn region(&self) -> &dyn DeviceRegion {
+        self.region.as_ref()
+    }
+
+    pub(crate) fn place(&self) -> &Path {
+        &self.place
+    }
+
+    pub(crate) const fn boot(&self) -> BootId {
+        self.boot
+    }
+
+    pub(crate) const fn daemon_epoch(&self) -> u32 {
+        self.daemon_epoch
+    }
+
+    /// The daemon's table in the region.
     pub(crate) fn table(&self) -> Table<'_, Window> {
         Table::new(self.region.window())
     }
@@ -56,12 +121,12 @@ impl Shared {
         // Also recovers a user who could not be served when the daemon began.
         let terms = Terms { boot: self.boot, is_forced: false, forgets: false };
         tenant.recover(&self.table(), terms)?;
-        locked(&self.tenants).push(Arc::clone(&tenant));
+        locked(&self.opened).push(Arc::clone(&tenant));
         Ok(tenant)
     }
 
     pub(crate) fn opened(&self, uid: u32) -> Option<Arc<Tenant>> {
-        locked(&self.tenants).iter().find(|tenant| tenant.uid == uid).map(Arc::clone)
+        locked(&self.opened).iter().find(|tenant| tenant.uid == uid).map(Arc::clone)
     }
 
     fn open_tenant(&self, uid: u32) -> Result<Tenant, DaemonError> {
@@ -87,7 +152,7 @@ impl Shared {
         if let Some(mine) = self.tenant_before(uid).filter(has_it) {
             return Ok(mine);
         }
-        match self.all_tenants().into_iter().find(has_it) {
+        match self.all().into_iter().find(has_it) {
             Some(tenant) if uid == 0 => Ok(tenant),
             Some(_) => Err(Why::OtherOwner),
             None => Err(Why::Unknown),
@@ -112,12 +177,12 @@ impl Shared {
             Err(error) => return Err(error),
         };
         let recovered = tenant.recover(&self.table(), terms)?;
-        locked(&self.tenants).push(Arc::new(tenant));
+        locked(&self.opened).push(Arc::new(tenant));
         Ok(recovered)
     }
 
-    pub(crate) fn all_tenants(&self) -> Vec<Arc<Tenant>> {
-        locked(&self.tenants).clone()
+    pub(crate) fn all(&self) -> Vec<Arc<Tenant>> {
+        locked(&self.opened).clone()
     }
 
     /// The user's partition, or a free one. A daemon of a single user has one partition of the whole region.
@@ -152,9 +217,9 @@ impl Shared {
 
     /// Reclaims one unused partition. Rate-limited, as a user without one may ask again and again.
     fn give_back_unused(&self, taken: &[PartitionName]) {
-        let mut looks = locked(&self.looks);
-        if looks.are_due() {
-            looks.look(|| {
+        let mut schedule = locked(&self.reclaims);
+        if schedule.is_due() {
+            schedule.run(|| {
                 // Skips partitions that cannot be checked or reclaimed.
                 taken.iter().any(|partition| self.give_back(partition).unwrap_or(false));
             });
@@ -172,13 +237,13 @@ impl Shared {
         // Later requests of the user wait for the result.
         let closed = self.close(partition.uid);
         if self.is_used(partition.uid).unwrap_or(true) {
-            locked(&self.tenants).extend(closed);
+            locked(&self.opened).extend(closed);
             return Ok(false);
         }
         let file_table = file_table_path(&self.options.file_tables, &self.place, partition.uid);
         match fs::remove_file(&file_table) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                locked(&self.tenants).extend(closed);
+                locked(&self.opened).extend(closed);
                 return Err(DaemonError::system(file_table, "take it away")(error));
             }
             _ => {}
@@ -188,7 +253,7 @@ impl Shared {
     }
 
     fn close(&self, uid: u32) -> Option<Arc<Tenant>> {
-        let mut tenants = locked(&self.tenants);
+        let mut tenants = locked(&self.opened);
         let at = tenants.iter().position(|tenant| tenant.uid == uid)?;
         Some(tenants.swap_remove(at))
     }
@@ -200,7 +265,7 @@ impl Shared {
     /// Whether a user has files in the partition, or programs with the shared file table or about to get it.
     fn is_used(&self, uid: u32) -> Result<bool, DaemonError> {
         // In this order: a program that has disconnected maps the table.
-        if self.is_connected(uid) || self.has_logs(uid)? {
+        if self.clients.is_connected(uid) || self.has_logs(uid)? {
             return Ok(true);
         }
         let open = OpenFiles::of_user(uid).map_err(DaemonError::system("/proc", "see what is open"))?;

@@ -1,0 +1,111 @@
+//! The list of one user's DAX-resident files, of places to be freed, and of files that an earlier daemon promoted.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use byway_tdm_engine::resident::ResidentPlace;
+use byway_tdm_engine::table::EntryIndex;
+
+use crate::promoted_file::PromotedFile;
+use crate::table::{Assignment, SlotNumber};
+
+/// A user's DAX-resident files.
+#[derive(Debug, Default)]
+pub(crate) struct PromotedFiles(Mutex<Listed>);
+
+#[derive(Debug, Default)]
+struct Listed {
+    promoted: Vec<Arc<PromotedFile>>,
+    /// Bytes of growth expected of files that outgrew their places, until their next promotion.
+    growing: BTreeMap<EntryIndex, u64>,
+    orphans: Vec<Orphan>,
+    /// Places of demoted files that a stopped thread may still store to.
+    left: Vec<Vacated>,
+    /// Time of the last check of `orphans`, in ns of the monotonic clock.
+    looked_ns: u64,
+}
+
+/// A place to be freed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Vacated {
+    pub(crate) entry: EntryIndex,
+    pub(crate) slot: SlotNumber,
+    pub(crate) place: ResidentPlace,
+}
+
+/// A file promoted by an earlier daemon that its program has open. The program's next call demotes it.
+#[derive(Debug, Clone)]
+pub(crate) struct Orphan {
+    pub(crate) slot: SlotNumber,
+    pub(crate) was: Assignment,
+    /// The file below is complete, unknown to its program.
+    pub(crate) is_below: bool,
+}
+
+impl PromotedFiles {
+    fn listed(&self) -> MutexGuard<'_, Listed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All files.
+    pub(crate) fn all(&self) -> Vec<Arc<PromotedFile>> {
+        self.listed().promoted.clone()
+    }
+
+    /// The file of an entry.
+    pub(crate) fn of(&self, entry: EntryIndex) -> Option<Arc<PromotedFile>> {
+        self.listed().promoted.iter().find(|promoted| promoted.entry == entry).map(Arc::clone)
+    }
+
+    /// Adds a file.
+    pub(crate) fn add(&self, promoted: Arc<PromotedFile>) {
+        self.listed().promoted.push(promoted);
+    }
+
+    /// Removes a file, and notes the growth that `on_removed` expects of it. `false` if it is not listed.
+    pub(crate) fn remove(
+        &self,
+        promoted: &Arc<PromotedFile>,
+        on_removed: impl FnOnce() -> Option<u64>,
+    ) -> bool {
+        let mut listed = self.listed();
+        let before = listed.promoted.len();
+        listed.promoted.retain(|other| !Arc::ptr_eq(other, promoted));
+        let is_removed = listed.promoted.len() < before;
+        if is_removed && let Some(growth_bytes) = on_removed() {
+            listed.growing.insert(promoted.entry, growth_bytes);
+        }
+        is_removed
+    }
+
+    /// Takes the growth expected of a file, in bytes; zero if it did not outgrow its last place.
+    pub(crate) fn take_growth(&self, entry: EntryIndex) -> u64 {
+        self.listed().growing.remove(&entry).unwrap_or(0)
+    }
+
+    /// Keeps a place that a stopped thread may still store to.
+    pub(crate) fn keep_left(&self, left: Vacated) {
+        self.listed().left.push(left);
+    }
+
+    /// Takes all such places.
+    pub(crate) fn take_left(&self) -> Vec<Vacated> {
+        std::mem::take(&mut self.listed().left)
+    }
+
+    /// Adds a file of an earlier daemon.
+    pub(crate) fn add_orphan(&self, orphan: Orphan) {
+        self.listed().orphans.push(orphan);
+    }
+
+    /// Takes the files of earlier daemons, if the last check was 100 ms ago.
+    pub(crate) fn take_orphans(&self, now_ns: u64) -> Vec<Orphan> {
+        const EVERY_NS: u64 = 100_000_000;
+        let mut listed = self.listed();
+        if listed.orphans.is_empty() || now_ns < listed.looked_ns + EVERY_NS {
+            return Vec::new();
+        }
+        listed.looked_ns = now_ns;
+        std::mem::take(&mut listed.orphans)
+    }
+}

@@ -159,8 +159,8 @@ fn what_a_discovery_service_tells_of_is_opened_by_what_it_is_told_as() {
     let elsewhere = uri.replace(nqn, "nqn.2026-11.example:other");
     assert!(refused(2, &["info", &elsewhere]).contains("there is no subsystem nqn.2026-11.example:other at"));
     server.end("-TERM");
-    assert!(refused(2, &["info", &uri]).contains("nobody listens at"));
-    assert!(refused(2, &["discover", &service]).contains("nobody listens at"));
+    assert!(refused(2, &["info", &uri]).contains("no server listens at"));
+    assert!(refused(2, &["discover", &service]).contains("no server listens at"));
 }
 
 /// Commands of keys, of blocks, and of either: what is told of a device, but for times, is the same wherever it is.
@@ -359,7 +359,7 @@ fn several_portals_are_one_device_and_info_tells_how_each_reaches_it() {
     let told: serde_json::Value = serde_json::from_str(&said(&["info", &uri, "--json"])).unwrap();
     assert_eq!(told["paths"][0]["namespaces"][1]["state"], "non-optimized");
     server.end("-TERM");
-    assert!(refused(2, &["info", &uri]).contains("nobody listens at"));
+    assert!(refused(2, &["info", &uri]).contains("no server listens at"));
 }
 
 #[test]

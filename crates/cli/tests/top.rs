@@ -122,7 +122,7 @@ fn nobody_at_an_address_and_somebody_who_tells_no_figures_are_told_apart() {
     assert!(refused(2, &["top", &other, "--once"]).contains("404 Not Found"));
     server.end("-TERM");
     assert!(refused(2, &["top", &metrics, "--once"]).contains("connect to 127.0.0.1"));
-    assert!(refused(2, &["top", &uri, "--once"]).contains("nobody listens at"));
+    assert!(refused(2, &["top", &uri, "--once"]).contains("no server listens at"));
     byway().args(["top", &metrics, "--interval", "0"]).assert().code(2);
 }
 

@@ -24,12 +24,12 @@ pub struct AdminCalls {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread shares with whoever submits.
+/// State that the admin thread and submitters share.
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
     /// There is something to do.
-    bell: Condvar,
+    queued: Condvar,
     /// Something has finished.
     wakeup: Wakeup,
 }
@@ -51,7 +51,7 @@ impl AdminCalls {
     pub fn new<B: Backend + 'static>(backend: B) -> Result<Self> {
         let no_thread = |cause| Error::kernel("no thread for admin commands", cause);
         let wakeup = Wakeup::new().map_err(no_thread)?;
-        let shared = Arc::new(Shared { state: Mutex::default(), bell: Condvar::new(), wakeup });
+        let shared = Arc::new(Shared { state: Mutex::default(), queued: Condvar::new(), wakeup });
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("byway-admin".into());
         let thread = thread.spawn(move || theirs.serve(&backend)).map_err(no_thread)?;
@@ -85,7 +85,7 @@ impl Shared {
                 state.under_way = Some(tag);
                 return Some((command, tag));
             }
-            state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.queued.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -107,7 +107,7 @@ impl AdminQueue for AdminCalls {
             return Err(RefusedAdmin { command, error: Error::host(ErrorKind::QueueFull, said) });
         }
         state.waiting.push_back((command, tag));
-        self.shared.bell.notify_one();
+        self.shared.queued.notify_one();
         Ok(())
     }
 
@@ -174,7 +174,7 @@ impl Drop for AdminCalls {
             return std::mem::forget(self.thread.take());
         }
         self.shared.state().is_over = true;
-        self.shared.bell.notify_one();
+        self.shared.queued.notify_one();
         if let Some(thread) = self.thread.take() {
             // A panic of the backend's has been reported by its own hook.
             let _ = thread.join();

@@ -2,7 +2,7 @@
 //! [`byway_core`].
 //!
 //! A file or a block device is a controller with one namespace of blocks, number 1 ([`Target`]), which takes the NVM
-//! command set. Whoever wants the least cost names a backend's types; whoever opens by URI goes through `byway`.
+//! command set. A program that wants the least cost names a backend's types; one that opens by URI uses `byway`.
 
 #![forbid(unsafe_code)]
 

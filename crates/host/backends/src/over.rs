@@ -9,7 +9,7 @@ use byway_core::{
 
 use crate::synchronous::Synchronous;
 
-/// How commands reach an open device: what tells one backend from another.
+/// How commands reach an open device: what distinguishes one backend from another.
 pub trait Interface<D>: Send + Sync {
     /// Its queues.
     type Queue: BackendQueue;

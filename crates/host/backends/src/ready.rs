@@ -1,4 +1,4 @@
-//! Finished commands that were not taken yet, and the descriptor that tells of them.
+//! Finished commands that were not reaped yet, and the event descriptor for them.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -6,11 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use byway_core::{Error, ErrorKind, Finished, Result};
 use byway_sys::Wakeup;
 
-/// Tells an event loop of completions, once somebody has asked for it: a queue that is polled pays nothing.
+/// Signals completions to an event loop, once the program has asked for its descriptor: a polled queue pays nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Bell(Option<Wakeup>);
+pub(crate) struct Notifier(Option<Wakeup>);
 
-impl Bell {
+impl Notifier {
     /// There are completions.
     #[inline]
     pub(crate) fn ring(&self) {
@@ -21,7 +21,7 @@ impl Bell {
 
     /// There are none left.
     #[inline]
-    pub(crate) fn hush(&self) {
+    pub(crate) fn clear(&self) {
         if let Some(wakeup) = &self.0 {
             wakeup.lower();
         }
@@ -45,20 +45,20 @@ impl Bell {
 #[derive(Debug)]
 pub(crate) struct Ready {
     finished: VecDeque<Finished>,
-    bell: Bell,
+    notifier: Notifier,
 }
 
 impl Ready {
     /// Room for `depth` of them.
     pub(crate) fn new(depth: u32) -> Self {
-        Self { finished: VecDeque::with_capacity(depth as usize), bell: Bell::default() }
+        Self { finished: VecDeque::with_capacity(depth as usize), notifier: Notifier::default() }
     }
 
     /// Adds one.
     #[inline]
     pub(crate) fn push(&mut self, finished: Finished) {
         self.finished.push_back(finished);
-        self.bell.ring();
+        self.notifier.ring();
     }
 
     /// Takes the first.
@@ -66,7 +66,7 @@ impl Ready {
     pub(crate) fn pop(&mut self) -> Option<Finished> {
         let first = self.finished.pop_front();
         if first.is_none() {
-            self.bell.hush();
+            self.notifier.clear();
         }
         first
     }
@@ -79,6 +79,6 @@ impl Ready {
 
     /// A descriptor that can be read while there are some.
     pub(crate) fn event(&mut self) -> Result<BorrowedFd<'_>> {
-        self.bell.event(!self.finished.is_empty())
+        self.notifier.event(!self.finished.is_empty())
     }
 }

@@ -1,4 +1,4 @@
-//! A command of the NVM command set as what it asks of a file: the one place where opcodes are told apart.
+//! A command of the NVM command set as a request to a file: the one place that distinguishes opcodes.
 
 use byway_core::encode::{self, Data};
 use byway_core::{Buffer, Command, Error, ErrorKind, Memory, Nsid, NvmCommand, Payload, Refused, Result};
@@ -60,10 +60,10 @@ impl Request {
         }
     }
 
-    /// What `command` asks, and its memory, if `admit` has no objection; that is asked first, and told of the command's
+    /// What `command` asks, and its memory, if `admit` has no objection; that is asked first, and given the command's
     /// one buffer.
     ///
-    /// A read or write is taken apart before anything looks at it: a command that was put together where it is submitted
+    /// A read or write is parsed before anything else looks at it: a command that was built where it is submitted
     /// then never has to be in memory as a whole.
     ///
     /// # Errors
@@ -313,7 +313,7 @@ pub(crate) fn copy_ranges(bytes: &[u8]) -> impl Iterator<Item = CopyRange> {
     bytes.chunks_exact(size_of::<CopyRange>()).filter_map(|range| CopyRange::read_from_bytes(range).ok())
 }
 
-/// Nobody does two commands of a file as one.
+/// A file has no operation for two fused commands.
 #[cold]
 fn fused() -> Error {
     Error::host(ErrorKind::Unsupported, "files and block devices do no two commands as one (fused)")
@@ -327,9 +327,9 @@ fn ranges_of(data: Data<'_>) -> Result<&[u8]> {
     }
 }
 
-fn check_given(told: usize, given: usize) -> Result<()> {
-    if given < told {
-        let said = format!("the command tells of {told} ranges and brings {given}");
+fn check_given(announced: usize, given: usize) -> Result<()> {
+    if given < announced {
+        let said = format!("the command announces {announced} ranges and brings {given}");
         return Err(Error::host(ErrorKind::InvalidArgument, said));
     }
     Ok(())

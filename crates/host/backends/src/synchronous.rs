@@ -66,7 +66,7 @@ pub trait Synchronous: Send + Sync + 'static {
     /// The namespaces that are attached.
     ///
     /// # Errors
-    /// When the device does not tell.
+    /// When the device does not report it.
     fn namespaces(&self) -> Result<Vec<Namespace>>;
 
     /// Refuses options of a queue that the device cannot honour.

@@ -1,4 +1,4 @@
-//! An open file or block device, told of as a controller with one namespace of blocks.
+//! An open file or block device, presented as a controller with one block namespace.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -78,7 +78,7 @@ impl Target {
     /// Its one namespace.
     ///
     /// # Errors
-    /// When the system does not tell the size any more.
+    /// When the system no longer reports the size.
     pub fn namespaces(&self) -> Result<Vec<Namespace>> {
         let kind = NamespaceKind::Nvm { lba_bytes: self.lba_bytes(), blocks: self.blocks };
         let size_bytes = self.blocks << self.lba_shift;

@@ -1,4 +1,4 @@
-//! What a queue knows of a command while an interface has the command's memory, and how it tells of one that has ended.
+//! What a queue knows of a command while an interface has the command's memory, and the completion of one that has ended.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ impl Ticket {
         self.until.is_some_and(|until| now >= until)
     }
 
-    /// Tells of it what the interface did: how many bytes were moved, or the system's answer.
+    /// Its completion from what the interface did: how many bytes were moved, or the system's answer.
     #[inline(always)]
     pub(crate) fn ended(self, target: &Target, moved: io::Result<usize>, memory: Memory) -> Finished {
         match work::wrong(target, self.request, moved) {
@@ -35,14 +35,14 @@ impl Ticket {
     }
 }
 
-/// Tells of a command that failed.
+/// The completion of a command that failed.
 pub(crate) fn failed(tag: u64, error: Error, memory: Memory) -> Finished {
     Finished { tag, result: Err(Failed::with_memory(error, memory)) }
 }
 
 /// When a command is given up that is submitted now with this timeout. `first` is the earliest such time of a queue's commands.
 pub(crate) fn until_after(timeout: Duration, first: &mut Option<Instant>) -> Option<Instant> {
-    // A time that no clock can tell is never over.
+    // A deadline beyond the clock's range never passes.
     let until = Instant::now().checked_add(timeout);
     *first = first.iter().copied().chain(until).min();
     until

@@ -46,16 +46,16 @@ fn finished(queue: &mut impl BackendQueue) -> Finished {
     all.pop().unwrap()
 }
 
-/// The memory that rings of this process have registered, as the kernel tells it: addresses and bytes.
+/// The memory that rings of this process have registered, as the kernel reports it: addresses and bytes.
 fn registered() -> Vec<(usize, usize)> {
-    let told = |fd: std::fs::DirEntry| {
+    let info = |fd: std::fs::DirEntry| {
         let is_ring = std::fs::read_link(fd.path()).is_ok_and(|to| to.to_string_lossy().contains("io_uring"));
-        let told =
+        let info =
             is_ring.then(|| std::fs::read_to_string(Path::new("/proc/self/fdinfo").join(fd.file_name())));
-        told.and_then(Result::ok).unwrap_or_default()
+        info.and_then(Result::ok).unwrap_or_default()
     };
-    let all: Vec<String> = std::fs::read_dir("/proc/self/fd").unwrap().flatten().map(told).collect();
-    all.iter().flat_map(|told| told.lines()).filter_map(range).collect()
+    let all: Vec<String> = std::fs::read_dir("/proc/self/fd").unwrap().flatten().map(info).collect();
+    all.iter().flat_map(|info| info.lines()).filter_map(range).collect()
 }
 
 /// A line of the kernel's such as `0: 0x7f3a5c000000/12288`.
@@ -64,7 +64,7 @@ fn range(line: &str) -> Option<(usize, usize)> {
     Some((usize::from_str_radix(at, 16).ok()?, bytes.trim().parse().ok()?))
 }
 
-/// Whether the kernel tells that it has this memory, within a while: it tells nothing while it is busy with a ring.
+/// Whether the kernel reports this memory within a while: it reports nothing while it is busy with a ring.
 fn comes_to_be_registered(memory: (usize, usize)) -> bool {
     let end = Instant::now() + LONG;
     while !registered().contains(&memory) {
@@ -161,7 +161,10 @@ fn more_buffers_than_the_kernel_registers_are_as_good() {
     let mut queues = [(); 2].map(|()| backend.queue(QueueOptions::default()).unwrap());
     for _ in 0..3 {
         let buffers: Vec<Buffer> = (0..5).map(|_| backend.buffer(4096).unwrap()).collect();
-        assert!(buffers.iter().all(|buffer| buffer.as_slice() == [0; 4096]), "zeroed, whoever had it before");
+        assert!(
+            buffers.iter().all(|buffer| buffer.as_slice() == [0; 4096]),
+            "zeroed, whatever was there before"
+        );
         for (n, into) in buffers.into_iter().enumerate() {
             let read = NvmCommand::Read { nsid: Nsid::FIRST, slba: 8, blocks: 8, into };
             let outcome = queues[n % 2].execute(read.into()).unwrap();

@@ -1,4 +1,4 @@
-//! What a pool of threads does with commands that are not begun, told by a device that begins when the test says so.
+//! What a pool of threads does with commands that are not begun, seen by a device that begins when the test says so.
 
 #![allow(clippy::unwrap_used)]
 
@@ -108,7 +108,7 @@ fn results(queue: &mut impl BackendQueue) -> Vec<(u64, Option<ErrorKind>)> {
 }
 
 #[test]
-fn whoever_waits_for_a_thread_burns_no_core() {
+fn a_thread_that_waits_for_another_burns_no_core() {
     let cpu = || Duration::from_nanos(thread_ns());
     let (gate, threads) = gate(1);
     let mut queue = threads.queue(QueueOptions::default()).unwrap();
@@ -124,7 +124,7 @@ fn whoever_waits_for_a_thread_burns_no_core() {
 }
 
 #[test]
-fn an_event_loop_is_woken_when_the_time_of_what_nobody_has_begun_is_over() {
+fn an_event_loop_is_woken_at_the_deadline_of_a_command_that_no_thread_has_begun() {
     let (gate, threads) = gate(1);
     let mut queue = threads.queue(QueueOptions::default()).unwrap();
     queue.submit(read(), 0).unwrap();
@@ -139,13 +139,13 @@ fn an_event_loop_is_woken_when_the_time_of_what_nobody_has_begun_is_over() {
         }
         queue.start().unwrap();
         let event = queue.event().unwrap();
-        assert!(byway_sys::wait_readable(event, Duration::from_secs(20)).unwrap(), "nobody was woken");
+        assert!(byway_sys::wait_readable(event, Duration::from_secs(20)).unwrap(), "no event");
         let finished = queue.next_finished().unwrap().unwrap();
         assert_eq!(finished.tag, 10 * round + 1);
         assert_eq!(finished.result.unwrap_err().error.kind(), ErrorKind::TimedOut);
         assert!(queue.next_finished().unwrap().is_none());
         let event = queue.event().unwrap();
-        assert!(!byway_sys::wait_readable(event, Duration::ZERO).unwrap(), "nothing is left to be told");
+        assert!(!byway_sys::wait_readable(event, Duration::ZERO).unwrap(), "no event is left");
     }
     gate.open();
     assert_eq!(results(&mut queue).len(), 3);

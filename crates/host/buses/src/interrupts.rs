@@ -1,4 +1,4 @@
-//! The interrupts of a device, whichever bus it is on: each has a descriptor while somebody sleeps on it or listens to it.
+//! The interrupts of a device, whichever bus it is on: each has a descriptor while a thread sleeps on it or an event loop listens to it.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -111,7 +111,7 @@ impl<S: Signals> Vectors<S> {
         Some(place.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Disarms it if nobody is left.
+    /// Disarms it if no sleeper or listener is left.
     fn release(&self, vector: u16, note: impl FnOnce(&mut Armed)) {
         let Some(mut place) = self.place(vector) else { return };
         let Some(armed) = &mut *place else { return };
@@ -161,22 +161,22 @@ mod tests {
         Arc::new(Vectors::new(Noted::default(), count))
     }
 
-    fn told(vectors: &Vectors<Noted>) -> Vec<(u16, bool)> {
+    fn armed(vectors: &Vectors<Noted>) -> Vec<(u16, bool)> {
         std::mem::take(&mut *vectors.device().0.lock().unwrap())
     }
 
     #[test]
-    fn an_interrupt_that_nobody_sleeps_on_any_more_has_no_descriptor() {
+    fn an_interrupt_without_sleepers_has_no_descriptor() {
         let vectors = vectors(4);
         assert!(vectors.sleep_on(3).unwrap().is_none(), "it may have come before");
         assert!(vectors.sleep_on(3).unwrap().is_some());
         let descriptor = Arc::downgrade(&vectors.sleep_on(3).unwrap().unwrap());
-        assert_eq!(told(&vectors), [(3, true)]);
+        assert_eq!(armed(&vectors), [(3, true)]);
         vectors.disarm(3);
-        assert_eq!(told(&vectors), [(3, false)]);
+        assert_eq!(armed(&vectors), [(3, false)]);
         assert!(descriptor.upgrade().is_none(), "it is kept");
         assert!(vectors.sleep_on(3).unwrap().is_none(), "it is another");
-        assert_eq!(told(&vectors), [(3, true)]);
+        assert_eq!(armed(&vectors), [(3, true)]);
     }
 
     #[test]
@@ -187,9 +187,9 @@ mod tests {
         assert!(vectors.sleep_on(1).unwrap().is_some());
         drop(first);
         vectors.disarm(1);
-        assert_eq!(told(&vectors), [(1, true)], "one listens still");
+        assert_eq!(armed(&vectors), [(1, true)], "one listens still");
         drop(second);
-        assert_eq!(told(&vectors), [(1, false)]);
+        assert_eq!(armed(&vectors), [(1, false)]);
     }
 
     #[test]
@@ -212,6 +212,6 @@ mod tests {
         assert!(vectors.listen_to(2).is_err());
         vectors.disarm(2);
         vectors.raise(2);
-        assert_eq!(told(&vectors), []);
+        assert_eq!(armed(&vectors), []);
     }
 }

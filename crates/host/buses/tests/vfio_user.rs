@@ -65,7 +65,7 @@ fn doorbells_are_messages_where_the_page_could_be_taken_away() {
 }
 
 #[test]
-fn memory_is_told_to_the_server_once_and_shared_with_it() {
+fn memory_is_mapped_at_the_server_once_and_shared_with_it() {
     let server = Server::honest();
     let bus = opened(&server);
     let pieces: Vec<_> = (1..40_usize).map(|pages| Arc::new(bus.memory(pages * 4096 - 9).unwrap())).collect();
@@ -106,7 +106,7 @@ fn memory_of_another_s_making_is_refused() {
 }
 
 #[test]
-fn more_memory_than_one_file_holds_is_told_by_more() {
+fn more_memory_than_one_file_holds_is_mapped_by_more() {
     let server = Server::honest();
     let bus = opened(&server);
     let large: Vec<_> = (0..3).map(|_| bus.memory(40 << 20).unwrap()).collect();
@@ -160,7 +160,7 @@ fn device_memory_that_is_not_shared_is_stored_into_by_messages() {
 }
 
 #[test]
-fn an_interrupt_wakes_whoever_sleeps_and_none_is_armed_before_somebody_does() {
+fn an_interrupt_wakes_its_sleeper_and_none_is_armed_before_a_thread_sleeps() {
     let server = Server::honest();
     let bus = opened(&server);
     assert_eq!(bus.vectors(), 9);
@@ -321,7 +321,7 @@ fn a_server_that_talks_all_the_time_and_does_not_answer_is_silent() {
     let since = std::time::Instant::now();
     assert!(matches!(bus.read_register(0x14, 4), Err(BusError::Silent(_))));
     assert!(since.elapsed() < LONG);
-    // Whoever looks on the way is not kept either.
+    // A poll meanwhile does not block either.
     assert!(!bus.wait(3, Duration::ZERO).unwrap_or(false));
 }
 
@@ -338,7 +338,7 @@ fn a_server_that_is_at_something_else_is_busy() {
 }
 
 #[test]
-fn doorbells_stand_as_far_apart_as_the_device_says() {
+fn doorbells_have_the_stride_that_the_device_announces() {
     let cap = |state: &mut common::State| {
         state.words.insert((RegionIndex::BAR0.0, 0), 2_u64 << 32);
     };
@@ -352,7 +352,7 @@ fn doorbells_stand_as_far_apart_as_the_device_says() {
 }
 
 #[test]
-fn memory_of_a_server_that_is_gone_is_lent_to_nobody() {
+fn memory_of_a_server_that_is_gone_is_not_lent_again() {
     let server = Server::honest();
     let bus = opened(&server);
     let memory = Arc::new(bus.memory(4096).unwrap());
@@ -366,14 +366,14 @@ fn memory_of_a_server_that_is_gone_is_lent_to_nobody() {
 }
 
 #[test]
-fn where_nobody_serves_a_sentence_says_so() {
+fn a_socket_without_a_server_is_refused_in_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let said = VfioUserBus::open(&folder.path().join("none")).unwrap_err().to_string();
     assert!(said.contains("is the server started?"), "{said}");
     let path = folder.path().join("dead");
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let said = VfioUserBus::open(&path).unwrap_err().to_string();
-    assert!(said.contains("nobody listens at"), "{said}");
+    assert!(said.contains("no server listens at"), "{said}");
     let path = folder.path().join("file");
     std::fs::write(&path, "no socket").unwrap();
     for (path, what) in [(path.as_path(), "file is a regular file"), (folder.path(), "is a directory")] {

@@ -164,7 +164,7 @@ fn sent(result: rustix::io::Result<usize>) -> io::Result<usize> {
 fn not_connected(address: SocketAddr, cause: io::Error) -> Error {
     let (said, kind) = match cause.kind() {
         io::ErrorKind::ConnectionRefused => {
-            (format!("nobody listens at {address}"), Some(ErrorKind::NotFound))
+            (format!("no server listens at {address}"), Some(ErrorKind::NotFound))
         }
         io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
             (format!("{address} does not answer"), Some(ErrorKind::TimedOut))

@@ -194,7 +194,7 @@ fn check_socket(path: &Path) -> Result<(), DoorError> {
     }
 }
 
-/// Removes a socket that nobody listens at.
+/// Removes a socket that no server listens at.
 fn clear(path: &Path) -> Result<(), DoorError> {
     let system = |source| DoorError::System { path: path.to_owned(), source };
     check_socket(path)?;

@@ -23,9 +23,9 @@ pub struct IoUringOptions {
     pub sqpoll: Option<Duration>,
     /// The processor that this thread stays on.
     pub sqpoll_cpu: Option<u32>,
-    /// Completions are asked for, not told of by interrupts: for devices that have queues to be polled, past the page
+    /// Completions are polled, not signalled by interrupts: for devices that have queues to be polled, past the page
     /// cache. Who waits burns a core. Commands cannot be cancelled, and have no time of their own; queues have no
-    /// descriptor that tells of completions.
+    /// event descriptor for completions.
     pub iopoll: bool,
     /// Each queue is used by one thread, the first that uses it, which saves the kernel locks and interruptions.
     pub one_thread: bool,

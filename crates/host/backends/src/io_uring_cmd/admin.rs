@@ -66,7 +66,7 @@ impl<P: Passage, R: Ring<AdminTicket, NvmeCommand>> IoUringCmdAdmin<P, R> {
         Finished { tag: ticket.tag, result: ended(&self.target, ticket.passed, ending, answer, held) }
     }
 
-    /// Takes what the ring has been told of.
+    /// Reaps the completions that are in the ring.
     fn reap(&mut self) {
         while let Some(completed) = self.ring.reap() {
             let finished = self.finish(completed);
@@ -115,7 +115,7 @@ impl<P: Passage, R: Ring<AdminTicket, NvmeCommand>> AdminQueue for IoUringCmdAdm
     }
 
     fn event(&mut self) -> Result<BorrowedFd<'_>> {
-        // What was submitted would wait for whoever sleeps on the descriptor.
+        // Otherwise the submission would wait until the sleeper on the descriptor wakes.
         self.ring.start().map_err(failed)?;
         if !self.ready.is_empty() {
             self.ring.raise();

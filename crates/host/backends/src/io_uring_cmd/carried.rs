@@ -123,7 +123,7 @@ pub(super) fn ended<P: Passage>(
     }
 }
 
-/// Whether the kernel may have refused another command than it was given, before it sent anything: a call tells. A command for
+/// Whether the kernel may have refused another command than it was given, before it sent anything: a system call shows it. A command for
 /// which the driver's queue has no room is begun again by a worker of the kernel's, and some of these misread it: memory is not
 /// found where it is (Linux 6.12 and 7.2), the namespace is another one (6.12); fio's commands fare no better.
 #[cold]

@@ -45,7 +45,7 @@ impl IoUringCmd {
         if options.iopoll {
             check_polling()?;
         }
-        // Tells whether there can be such a ring.
+        // Shows whether the kernel grants such a ring.
         let _: Uring<Memory, (), NvmeCommand> = ring(target.node_shared(), options, 1)?;
         let capabilities = Capabilities { event: !options.iopoll, ..target.capabilities(true, false) };
         let pool = (options.registered_buffers > 0).then(|| buffers::pool(options.registered_buffers));
@@ -102,10 +102,10 @@ fn check_kind(target: &NvmeTarget) -> Result<()> {
     }
 }
 
-/// Refuses to poll where the driver has set no queues apart for it.
+/// Refuses to poll where the driver has no queues for polling.
 fn check_polling() -> Result<()> {
-    let told = std::fs::read_to_string(POLL_QUEUES).unwrap_or_default();
-    if told.trim() == "0" {
+    let queues = std::fs::read_to_string(POLL_QUEUES).unwrap_or_default();
+    if queues.trim() == "0" {
         let said = "the NVMe driver has no queues to be polled (iopoll): nvme.poll_queues is 0";
         return Err(Error::host(ErrorKind::Unsupported, said));
     }

@@ -11,7 +11,7 @@
 //!
 //! **Admin commands** go on by themselves too, by a ring over the controller's own node ([`IoUringCmd::admin_commands`]).
 //!
-//! **Giving up.** A device cannot be told by this interface to give a command up: `cancel` takes back what the kernel has
+//! **Cancelling.** This interface cannot abort a command in a device: `cancel` takes back what the kernel has
 //! not sent yet, and any other finishes as it does. A command's own time is the kernel's to keep, in milliseconds: it has
 //! the device abort the command, and resets the controller if the device does not.
 //!

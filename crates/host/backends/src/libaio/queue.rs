@@ -15,7 +15,7 @@ use crate::target::{Shape, Target};
 use crate::ticket::{Ticket, broken, failed, taken_back, too_late, until_after};
 use crate::work;
 
-/// Commands that are gathered before the kernel is told of them, if nobody looks earlier.
+/// Commands that are gathered before they are submitted to the kernel, unless the queue is polled earlier.
 const GATHERED_MAX: usize = 32;
 
 /// A queue whose reads, writes and flushes the kernel goes on with by itself.
@@ -54,7 +54,7 @@ impl LibaioQueue {
             // The ring is as deep as the queue: it never comes to this.
             self.run(request, memory, tag);
         }
-        // Until somebody looks, at the latest until there is a batch.
+        // Until the queue is polled, at the latest until there is a batch.
         if self.aio.gathered() >= GATHERED_MAX {
             self.begin();
         }
@@ -72,7 +72,7 @@ impl LibaioQueue {
         self.aio.raise();
     }
 
-    /// Begins what is gathered; what it fails with is told by whoever looks next.
+    /// Begins what is gathered; the next poll returns its error.
     fn begin(&mut self) {
         self.expire();
         let _ = self.aio.start();
@@ -100,7 +100,7 @@ impl LibaioQueue {
 
     /// The next finished command that is there without entering the kernel for it.
     #[inline(always)]
-    fn told_of(&mut self) -> Option<Finished> {
+    fn reaped(&mut self) -> Option<Finished> {
         let finished = if self.ready.is_empty() {
             let completed = self.aio.reap()?;
             completed.ticket.ended(&self.target, completed.result, completed.held)
@@ -117,7 +117,7 @@ impl LibaioQueue {
         if self.outstanding == 0 || !self.sleep(timeout)? {
             return Ok(None);
         }
-        Ok(self.told_of())
+        Ok(self.reaped())
     }
 }
 
@@ -154,17 +154,17 @@ impl BackendQueue for LibaioQueue {
 
     #[inline]
     fn next_finished(&mut self) -> Result<Option<Finished>> {
-        if let Some(finished) = self.told_of() {
+        if let Some(finished) = self.reaped() {
             return Ok(Some(finished));
         }
         self.expire();
         self.aio.look_again().map_err(broken)?;
-        Ok(self.told_of())
+        Ok(self.reaped())
     }
 
     #[inline(always)]
     fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
-        match self.told_of() {
+        match self.reaped() {
             Some(finished) => Ok(Some(finished)),
             None => self.slept_for(timeout),
         }

@@ -9,7 +9,7 @@ use byway_core::{
 };
 
 use crate::psync::queue::{full, not_outstanding};
-use crate::ready::Bell;
+use crate::ready::Notifier;
 use crate::request::Request;
 use crate::target::Shape;
 use crate::work;
@@ -25,7 +25,7 @@ pub struct NilQueue {
     first: usize,
     /// How many there are.
     outstanding: usize,
-    bell: Bell,
+    notifier: Notifier,
 }
 
 #[derive(Debug, Default)]
@@ -38,10 +38,10 @@ struct Done {
 impl NilQueue {
     pub(crate) fn new(shape: Shape, depth: u32) -> Self {
         let done = (0..depth).map(|_| Done::default()).collect();
-        Self { shape, done, first: 0, outstanding: 0, bell: Bell::default() }
+        Self { shape, done, first: 0, outstanding: 0, notifier: Notifier::default() }
     }
 
-    /// As [`BackendQueue::alone`], of a command that is put together where it is taken apart: it never is in memory whole.
+    /// As [`BackendQueue::alone`], of a command that is built where it is parsed: it never is in memory whole.
     ///
     /// # Errors
     /// As there.
@@ -78,7 +78,7 @@ impl BackendQueue for NilQueue {
             std::mem::forget(std::mem::replace(&mut done.vector, vector));
             self.outstanding += 1;
         }
-        self.bell.ring();
+        self.notifier.ring();
         Ok(())
     }
 
@@ -91,14 +91,14 @@ impl BackendQueue for NilQueue {
     }
 
     fn event(&mut self) -> Result<BorrowedFd<'_>> {
-        self.bell.event(self.outstanding > 0)
+        self.notifier.event(self.outstanding > 0)
     }
 
     #[inline(always)]
     fn next_finished(&mut self) -> Result<Option<Finished>> {
         let next = self.behind(1);
         let Some(done) = self.done.get_mut(self.first).filter(|_| self.outstanding > 0) else {
-            self.bell.hush();
+            self.notifier.clear();
             return Ok(None);
         };
         let (tag, buffer, vector) = (done.tag, done.buffer.take(), std::mem::take(&mut done.vector));

@@ -1,4 +1,4 @@
-//! Transfer methods of commands that are passed through: what the device offered, and has to be told before it is used.
+//! Transfer methods of commands that are passed through: what the device announced, and must have enabled before use.
 
 use byway_core::{AdminCommand, Error, ErrorKind, Memory, Payload, Result};
 use byway_link::Method;
@@ -6,7 +6,7 @@ use byway_spec::Status;
 use byway_spec::vendor::{self, FEATURE_METHODS};
 use byway_sys::NvmeAnswer;
 
-use super::offer::{Told, is_refusal};
+use super::offer::{Enabled, is_refusal};
 use super::passage::Passage;
 use super::passed::Passed;
 use super::pieces::{Onward, Pieces};
@@ -27,14 +27,14 @@ impl<P: Passage> NvmeTarget<P> {
         if !self.offer.carries(method, passed.command.cdw10_15[0].into()) {
             return passed;
         }
-        // After a reset the device is told again; one that does not agree is not asked for every store.
-        if !self.offer.pieces.is_told() && self.tell_of_pieces().is_err() {
+        // After a reset the method is enabled again; a device that refuses is not asked for every store.
+        if !self.offer.pieces.is_enabled() && self.enable_pieces().is_err() {
             return passed;
         }
         Passed { pieces: Some(Pieces::default()), ..passed }
     }
 
-    /// Whether many pairs of so many bytes may be stored by one command; the device is told that they come.
+    /// Whether many pairs of so many bytes may be stored by one command; enables bulk stores on the device.
     #[inline(never)]
     pub(super) fn admit_bulk(&self, len: u64) -> Result<()> {
         let most = self.offer.bulk_max_bytes;
@@ -45,26 +45,26 @@ impl<P: Passage> NvmeTarget<P> {
             let said = format!("a bulk store of {len} bytes is over the device's limit of {most} bytes");
             return Err(Error::host(ErrorKind::TooLarge, said));
         }
-        if self.offer.bulk.is_told() {
+        if self.offer.bulk.is_enabled() {
             return Ok(());
         }
-        self.tell_of_bulk()
+        self.enable_bulk()
     }
 
-    fn tell_of_bulk(&self) -> Result<()> {
-        self.tell(&self.offer.bulk, |methods| methods.with_bulk(true), "enable bulk stores")
+    fn enable_bulk(&self) -> Result<()> {
+        self.enable(&self.offer.bulk, |methods| methods.with_bulk(true), "enable bulk stores")
     }
 
-    pub(super) fn tell_of_pieces(&self) -> Result<()> {
+    pub(super) fn enable_pieces(&self) -> Result<()> {
         let what = "enable transfer method piggyback-pt";
-        self.tell(&self.offer.pieces, |methods| methods.with_piggyback_pt(true), what)
+        self.enable(&self.offer.pieces, |methods| methods.with_piggyback_pt(true), what)
     }
 
     /// Has the device do something that it offers, beside what others have it do: the methods are the controller's, which the
     /// kernel and other programs use too.
-    fn tell(
+    fn enable(
         &self,
-        told: &Told,
+        enabled: &Enabled,
         with: impl FnOnce(vendor::Methods) -> vendor::Methods,
         doing: &'static str,
     ) -> Result<()> {
@@ -77,8 +77,8 @@ impl<P: Passage> NvmeTarget<P> {
                 self.send_admin(AdminCommand::SetFeature { feature, save, nsid, cdw11, cdw12, data })
             });
         match &answer {
-            Ok(_) => told.set(true),
-            Err(error) if is_refusal(error) => told.set(false),
+            Ok(_) => enabled.set(true),
+            Err(error) if is_refusal(error) => enabled.set(false),
             // A kernel that is short of memory, a device that was busy: that says nothing of the method.
             Err(_) => {}
         }
@@ -86,14 +86,14 @@ impl<P: Passage> NvmeTarget<P> {
     }
 
     /// Whether a command goes to the device again after an answer, as it is. A device that knows bulk stores no more was
-    /// reset, by whomever: it is told of them anew, and once for each command, since it has stored nothing of this one.
+    /// reset, by any host: they are enabled again, once for each command, since it has stored nothing of this one.
     pub(super) fn goes_again(&self, passed: &mut Passed, answer: NvmeAnswer) -> bool {
         let is_unknown = Status(answer.status).is(Status::INVALID_OPCODE);
-        if !is_unknown || !std::mem::take(&mut passed.is_told_of) {
+        if !is_unknown || !std::mem::take(&mut passed.needs_enabling) {
             return false;
         }
         self.offer.bulk.forgotten();
-        self.tell_of_bulk().is_ok()
+        self.enable_bulk().is_ok()
     }
 
     /// How a command goes on after an answer.

@@ -1,4 +1,4 @@
-//! What a device offers beyond the standard that is of use behind a kernel, and whether it has been told to do it: only what
+//! What a device offers beyond the standard that is of use behind a kernel, and whether it is enabled there: only what
 //! was announced and enabled is sent.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -16,23 +16,23 @@ pub(super) struct Offer {
     pub max_bytes: u64,
     /// Most unfinished payloads.
     pub unfinished: u16,
-    /// Whether it was told to take values in pieces.
-    pub pieces: Told,
+    /// Whether values in pieces are enabled.
+    pub pieces: Enabled,
     /// Longest payload of many pairs, 0 where the device takes none.
     pub bulk_max_bytes: u32,
-    /// Whether it was told to take many pairs at once.
-    pub bulk: Told,
+    /// Whether bulk stores are enabled.
+    pub bulk: Enabled,
 }
 
-/// Whether a device was told to do what it offers.
+/// Whether an announced feature is enabled on the device.
 #[derive(Debug, Default)]
-pub(super) struct Told(AtomicU8);
+pub(super) struct Enabled(AtomicU8);
 
-/// The device was not told yet, or has been reset since.
+/// Not enabled yet, or the device has been reset since.
 const UNTOLD: u8 = 0;
-/// It was told.
-const TOLD: u8 = 1;
-/// It was told, and refused.
+/// Enabled.
+const ENABLED: u8 = 1;
+/// The device refused to enable it.
 const REFUSED: u8 = 2;
 
 impl Offer {
@@ -61,7 +61,7 @@ impl Offer {
         if self.has_pieces() { standard.with(Method::PiggybackPt) } else { standard }
     }
 
-    /// Whether a value of so many bytes goes in pieces by a method, once the device is told.
+    /// Whether a value of so many bytes goes in pieces by a method, once that is enabled.
     pub(super) fn carries(&self, method: Method, value_bytes: u64) -> bool {
         let most = match method {
             Method::PiggybackPt => self.max_bytes,
@@ -74,18 +74,18 @@ impl Offer {
     }
 }
 
-impl Told {
-    pub(super) fn is_told(&self) -> bool {
-        self.0.load(Relaxed) == TOLD
+impl Enabled {
+    pub(super) fn is_enabled(&self) -> bool {
+        self.0.load(Relaxed) == ENABLED
     }
 
     fn is_refused(&self) -> bool {
         self.0.load(Relaxed) == REFUSED
     }
 
-    /// The device was told, and agreed or not.
+    /// Records the device's answer: enabled, or refused.
     pub(super) fn set(&self, agreed: bool) {
-        self.0.store(if agreed { TOLD } else { REFUSED }, Relaxed);
+        self.0.store(if agreed { ENABLED } else { REFUSED }, Relaxed);
     }
 
     /// The device knows of it no more: it was reset.
@@ -94,7 +94,7 @@ impl Told {
     }
 }
 
-/// Whether a device that answers so has not got what it was told of.
+/// Whether the status means that the device lacks the feature.
 pub(super) fn is_refusal(error: &Error) -> bool {
     let said = matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::InvalidArgument);
     error.nvme_status().is_some_and(|status| status.dnr() || said)

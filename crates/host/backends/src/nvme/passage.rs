@@ -1,11 +1,11 @@
-//! Whoever carries commands to a device and waits for the answer.
+//! The carrier of commands to a device, which waits for the answer.
 
 use std::io;
 
 use byway_core::Memory;
 use byway_sys::{NvmeAnswer, NvmeCommand, NvmeNode};
 
-/// Whoever carries commands to an NVMe device and waits for the answer: the kernel, or what stands for it in tests.
+/// Carries commands to an NVMe device and waits for the answer: the kernel, or a fake in tests.
 pub trait Passage: Send + Sync + 'static {
     /// Carries a command with its data, and waits.
     ///

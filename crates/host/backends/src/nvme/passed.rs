@@ -21,8 +21,8 @@ pub struct Passed {
     pub(crate) receives: bool,
     /// Whether it is a store that may go in pieces: it has no conditions, for which pieces have no room.
     pub(crate) can_go_in_pieces: bool,
-    /// Whether it is one that the device was told of, and is to be told of again should it know it no more.
-    pub(crate) is_told_of: bool,
+    /// Whether the command needs an enabled feature, which is enabled again if the device has lost it.
+    pub(crate) needs_enabling: bool,
     /// How far it has come, if it goes in pieces.
     pub(crate) pieces: Option<Pieces>,
 }
@@ -59,13 +59,13 @@ impl Passed {
             timeout_ms: 0,
         };
         let receives = matches!(encoded.data, Data::In(_) | Data::InVectored(_));
-        Ok(Self { command, receives, can_go_in_pieces: false, is_told_of: false, pieces: None })
+        Ok(Self { command, receives, can_go_in_pieces: false, needs_enabling: false, pieces: None })
     }
 
     /// Whether an answer may not be its last.
     #[inline]
     pub(crate) fn may_go_on(&self) -> bool {
-        self.is_told_of || self.pieces.is_some()
+        self.needs_enabling || self.pieces.is_some()
     }
 
     /// The same, given up after `timeout`: the kernel counts milliseconds.
@@ -83,7 +83,7 @@ impl Passed {
             return Ok(Answer { dw0, dw1, commands: 1, slots: 1 });
         }
         let error = Error::status(status);
-        // Nobody else asks the device to abort it.
+        // No other code aborts it on the device.
         let is_late = self.command.timeout_ms != 0 && error.kind() == ErrorKind::Cancelled;
         Err(if is_late { error.with_kind(ErrorKind::TimedOut) } else { error })
     }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_devices_status_and_a_kernels_error_are_told_apart() {
+    fn a_devices_status_and_a_kernels_error_are_distinguished() {
         let status = Status::LBA_OUT_OF_RANGE.with_dnr();
         let flush = passed(NvmCommand::Flush { nsid: Nsid::FIRST }).unwrap();
         let device = flush.answered(NvmeAnswer { status: status.0, result: 0 }).unwrap_err();

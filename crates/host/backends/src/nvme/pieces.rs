@@ -1,5 +1,5 @@
 //! A store whose value travels in its commands (`piggyback-pt`), one command after the other: what is sent, and what
-//! follows an answer. Knows no interface: whoever carries commands asks it.
+//! follows an answer. Knows no interface: the carrier of commands asks it.
 //!
 //! **What goes wrong.** The way by pieces is the device's offer and ends where the device says so: a payload that it has no
 //! room for, has dropped for another's or lost by a reset, and a method that a reset has switched off. The store then goes
@@ -39,7 +39,7 @@ pub(crate) enum Onward {
 impl Pieces {
     /// The same, given up after `timeout`.
     pub(crate) fn within(mut self, timeout: Duration) -> Self {
-        // A time that no clock can tell is never over.
+        // A deadline beyond the clock's range never passes.
         self.until = Instant::now().checked_add(timeout);
         self
     }
@@ -117,15 +117,15 @@ impl Passed {
     }
 }
 
-/// Whether a status tells of the way by pieces, and not of the store.
+/// Whether a status is about the transfer in pieces, not about the store.
 fn is_about_pieces(status: Status) -> bool {
-    let told = [
+    let statuses = [
         Status::INVALID_OPCODE,
         Status::PAYLOAD_LIMIT_EXCEEDED,
         Status::PAYLOAD_UNKNOWN,
         Status::PAYLOAD_FRAGMENT_INVALID,
     ];
-    told.into_iter().any(|about| status.is(about))
+    statuses.into_iter().any(|about| status.is(about))
 }
 
 /// The bytes from `start` on, as many as `into` has room for, wherever they stand.

@@ -1,4 +1,4 @@
-//! An NVMe device whose commands are passed through, by whoever carries them.
+//! An NVMe device whose commands a `Passage` passes through.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::target::{TRANSFER_MAX_BYTES, check_shape, not_opened};
 /// Most pieces of memory that the kernel takes at once (UIO_MAXIOV); more are copied.
 pub(crate) const PIECES_MAX: usize = 1024;
 
-/// The first version of the specification by which every controller tells its namespaces' descriptors.
+/// The first version of the specification by which every controller reports its namespaces' descriptors.
 const DESCRIPTORS_SINCE: (u16, u8, u8) = (1, 3, 0);
 
 /// An open NVMe device whose commands are passed through.
@@ -112,7 +112,7 @@ impl<P: Passage> NvmeTarget<P> {
         target.nvm_limits = identify::nvm_limits(&target, &controller, 0)?;
         target.admin = identify::admin_options(&controller);
         target.offer = Offer::of(&controller);
-        // The smallest memory page is not told; it is 4096 bytes or more.
+        // The smallest memory page is not reported; it is 4096 bytes or more.
         target.transfer_max_bytes = identify::transfer_max_bytes(controller.mdts, 0).min(TRANSFER_MAX_BYTES);
         Ok(target)
     }
@@ -129,7 +129,7 @@ impl<P: Passage> NvmeTarget<P> {
         self.kind
     }
 
-    /// Whoever carries its commands.
+    /// Carries its commands.
     #[must_use]
     pub fn passage(&self) -> &P {
         &self.passage
@@ -156,7 +156,7 @@ impl<P: Passage> NvmeTarget<P> {
         self.layouts.layout(nsid, || identify::layout(self, nsid))
     }
 
-    /// Tells whether [`layout`](Self::layout) may have another answer now.
+    /// Whether [`layout`](Self::layout) may have another answer now.
     pub(crate) fn epoch(&self) -> u64 {
         self.layouts.epoch()
     }
@@ -182,13 +182,13 @@ impl<P: Passage> NvmeTarget<P> {
             return Err(self.for_reading());
         }
         admit(command, &mut encoded, &self.nvm, &self.nvm_limits, layout)?;
-        let is_told_of = matches!(command, Command::Kv(KvCommand::BulkStore { .. }));
-        if is_told_of {
+        let needs_enabling = matches!(command, Command::Kv(KvCommand::BulkStore { .. }));
+        if needs_enabling {
             self.admit_bulk(len)?;
         }
         let can_go_in_pieces =
             matches!(command, Command::Kv(KvCommand::Store { options, .. }) if !options.any());
-        Ok(Passed { can_go_in_pieces, is_told_of, ..Passed::of(&encoded, NvmeQueue::Io)? })
+        Ok(Passed { can_go_in_pieces, needs_enabling, ..Passed::of(&encoded, NvmeQueue::Io)? })
     }
 
     fn check_nsid(&self, entry: &Entry) -> Result<()> {
@@ -400,8 +400,8 @@ impl<P: Passage> Synchronous for NvmeTarget<P> {
             return Err(Error::host(ErrorKind::Unsupported, self.takes_no_io()));
         }
         self.check_method(options.transfer)?;
-        if options.transfer == Method::PiggybackPt && !self.read_only && !self.offer.pieces.is_told() {
-            self.tell_of_pieces()?;
+        if options.transfer == Method::PiggybackPt && !self.read_only && !self.offer.pieces.is_enabled() {
+            self.enable_pieces()?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! There for programs that are compared with it, and for systems that have nothing else: commands overlap with the program
 //! but not with each other, and `threads` does more with less. Read, Write and Flush go to the C library; the rest is done
-//! by system calls when it is submitted. There is no descriptor for event loops: the library tells of completions by
+//! by system calls when it is submitted. There is no descriptor for event loops: the library reports completions by
 //! signals and by threads, which are the program's own affair. Lists of commands (`lio_listio`) are not used: they save an
 //! uncontended lock of each command and cost an allocation each, and the library's thread does one after the other anyway
 //! (docs/decisions/0018).

@@ -14,7 +14,7 @@ use crate::target::{Shape, Target};
 use crate::ticket::{Ticket, broken, failed, taken_back, too_late, until_after};
 use crate::work;
 
-/// Commands that are gathered before the C library is told of them, if nobody looks earlier.
+/// Commands that are gathered before they are passed to the C library, unless the queue is polled earlier.
 const GATHERED_MAX: usize = 16;
 
 /// A queue whose reads, writes and flushes a thread of the C library does.
@@ -112,7 +112,7 @@ impl BackendQueue for PosixAioQueue {
 
     fn event(&mut self) -> Result<BorrowedFd<'_>> {
         let said =
-            "the C library tells of completions by no descriptor; wait for them, or use another backend";
+            "the C library has no event descriptor for completions; wait for them, or use another backend";
         Err(Error::host(ErrorKind::Unsupported, said))
     }
 

@@ -54,7 +54,7 @@ pub trait RingDevice: Send + Sync + Sized + 'static {
     fn request_of(&self, known: &mut Self::Known, command: &Command) -> Result<Self::Request>;
 
     /// The same for a command that will be done, with its memory, if `admit` has no objection; that is asked first, and
-    /// told of the command's one buffer.
+    /// given the command's one buffer.
     ///
     /// # Errors
     /// As [`request_of`](Self::request_of); the command is given back.
@@ -116,7 +116,7 @@ pub trait Ring<T: Copy, O: Asked>: Send {
     /// The system's answer.
     fn register(&mut self, buffer: RegisteredBuffer) -> io::Result<Option<BufferIndex>>;
 
-    /// The next operation that is done, of those that the ring has been told of.
+    /// The next operation that is done, of those whose completions are in the ring.
     fn reap(&mut self) -> Option<Completed<Memory, T>>;
 
     /// The next operation that is done; begins what was pushed when there is none.

@@ -34,7 +34,7 @@ pub struct RingQueue<D: RingDevice, R = KernelRing<D>> {
     known: D::Known,
     ring: R,
     /// What the ring has no operation for, to be done by the caller's thread.
-    apart: VecDeque<(Ticket<D::Request>, Memory)>,
+    by_call: VecDeque<(Ticket<D::Request>, Memory)>,
     /// What has finished and was not taken.
     ready: VecDeque<Finished>,
     pool: Option<BufferPool>,
@@ -61,7 +61,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
             known: device.known(),
             device,
             ring,
-            apart: VecDeque::new(),
+            by_call: VecDeque::new(),
             ready: VecDeque::new(),
             pool,
             depth: options.depth.commands(),
@@ -100,7 +100,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
         buffer: Option<BufferIndex>,
     ) {
         if let Err(kept) = self.begin(ticket, memory, buffer) {
-            self.apart.push_back(kept);
+            self.by_call.push_back(kept);
         }
     }
 
@@ -126,7 +126,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
         }
     }
 
-    /// The next command of the ring that has finished, of those that the kernel has told of.
+    /// The next command of the ring that has finished, of those that the kernel has completed.
     #[inline(always)]
     fn reap(&mut self) -> Option<Finished> {
         loop {
@@ -166,39 +166,39 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
 
     /// Does one command that the ring has no operation for, while the kernel works on the others.
     #[inline]
-    fn do_apart(&mut self) -> Result<Option<Finished>> {
-        if self.apart.is_empty() {
+    fn do_by_call(&mut self) -> Result<Option<Finished>> {
+        if self.by_call.is_empty() {
             return Ok(None);
         }
         self.ring.start().map_err(ring_failed)?;
-        let Some((ticket, memory)) = self.apart.pop_front() else { return Ok(None) };
+        let Some((ticket, memory)) = self.by_call.pop_front() else { return Ok(None) };
         let result = self.device.run(ticket.request, memory);
         Ok(Some(Finished { tag: ticket.tag, result }))
     }
 
     /// The next finished command that is there without entering the kernel for it.
     #[inline(always)]
-    fn told_of(&mut self) -> Result<Option<Finished>> {
+    fn reaped(&mut self) -> Result<Option<Finished>> {
         if !self.ready.is_empty() {
             return Ok(self.ready.pop_front());
         }
         match self.reap() {
             Some(finished) => Ok(Some(finished)),
-            None => self.do_apart(),
+            None => self.do_by_call(),
         }
     }
 
     /// The next finished command, by one system call, which begins what was submitted too; and by none where one is there.
     #[inline(never)]
-    fn next_told_of_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
-        if let Some(finished) = self.told_of()? {
+    fn next_reaped_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
+        if let Some(finished) = self.reaped()? {
             return Ok(Some(finished));
         }
         let end = Deadline::after(timeout);
         let mut left = end.whole();
         while self.outstanding() > 0 {
             self.ring.sleep(1, left).map_err(ring_failed)?;
-            if let Some(finished) = self.told_of()? {
+            if let Some(finished) = self.reaped()? {
                 return Ok(Some(finished));
             }
             left = end.left();
@@ -212,7 +212,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
     /// Whether a finished command can be taken without entering the kernel.
     fn has_finished(&mut self) -> Result<bool> {
         if self.ready.is_empty()
-            && let Some(finished) = self.told_of()?
+            && let Some(finished) = self.reaped()?
         {
             self.ready.push_back(finished);
         }
@@ -247,9 +247,9 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
         }
     }
 
-    fn cancel_apart(&mut self, tag: u64) -> bool {
-        let Some(index) = self.apart.iter().position(|(ticket, _)| ticket.tag == tag) else { return false };
-        if let Some((_, memory)) = self.apart.remove(index) {
+    fn cancel_by_call(&mut self, tag: u64) -> bool {
+        let Some(index) = self.by_call.iter().position(|(ticket, _)| ticket.tag == tag) else { return false };
+        if let Some((_, memory)) = self.by_call.remove(index) {
             self.ready.push_back(Finished { tag, result: Err(Failed::with_memory(cancelled(), memory)) });
             self.ring.raise();
         }
@@ -273,7 +273,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> BackendQueue for 
 
     fn start(&mut self) -> Result<()> {
         self.ring.start().map_err(ring_failed)?;
-        while let Some(finished) = self.do_apart()? {
+        while let Some(finished) = self.do_by_call()? {
             self.ready.push_back(finished);
             self.ring.raise();
         }
@@ -283,7 +283,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> BackendQueue for 
     fn event(&mut self) -> Result<BorrowedFd<'_>> {
         if self.iopoll {
             let said =
-                "completions that are polled for wake nobody: there is no descriptor for them (iopoll)";
+                "completions that are polled for wake no sleeper: there is no descriptor for them (iopoll)";
             return Err(Error::host(ErrorKind::Unsupported, said));
         }
         if !self.ready.is_empty() {
@@ -294,7 +294,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> BackendQueue for 
 
     #[inline]
     fn next_finished(&mut self) -> Result<Option<Finished>> {
-        if let Some(finished) = self.told_of()? {
+        if let Some(finished) = self.reaped()? {
             return Ok(Some(finished));
         }
         while let Some(completed) = self.ring.next_completed().map_err(ring_failed)? {
@@ -312,7 +312,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> BackendQueue for 
         {
             return Ok(Some(finished));
         }
-        self.next_told_of_within(timeout)
+        self.next_reaped_within(timeout)
     }
 
     fn sleep(&mut self, timeout: Duration) -> Result<bool> {
@@ -345,7 +345,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> BackendQueue for 
                 on(finished);
                 taken += 1;
             }
-            while let Some(finished) = self.do_apart()? {
+            while let Some(finished) = self.do_by_call()? {
                 on(finished);
                 taken += 1;
             }
@@ -379,7 +379,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> BackendQueue for 
             let said = format!("command {tag} cannot be cancelled: its completion is polled for (iopoll)");
             return Err(Error::host(ErrorKind::Unsupported, said));
         }
-        if self.ready.iter().any(|finished| finished.tag == tag) || self.cancel_apart(tag) {
+        if self.ready.iter().any(|finished| finished.tag == tag) || self.cancel_by_call(tag) {
             return Ok(());
         }
         let found = self.ring.cancel(|ticket| !ticket.call && ticket.tag == tag).map_err(ring_failed)?;
@@ -388,7 +388,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> BackendQueue for 
 
     #[inline]
     fn outstanding(&self) -> u32 {
-        self.ring.under_way() - self.calls_under_way + self.apart.len() as u32 + self.ready.len() as u32
+        self.ring.under_way() - self.calls_under_way + self.by_call.len() as u32 + self.ready.len() as u32
     }
 
     fn depth(&self) -> u32 {

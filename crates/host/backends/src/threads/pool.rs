@@ -138,8 +138,8 @@ impl Offers {
         }
     }
 
-    /// Looks for a while, unless another does: work that comes soon then costs nobody a wakeup. Whoever adds a source
-    /// meanwhile wakes nobody, and this thread takes the list's lock next.
+    /// Polls for a while, unless another thread does: work that comes soon then costs no wakeup. A thread that adds a source
+    /// meanwhile wakes no thread, and this thread takes the list's lock next.
     fn look(&self) -> bool {
         if self.looking.swap(true, Ordering::Relaxed) {
             return false;

@@ -1,4 +1,4 @@
-//! A queue whose commands are done by the threads of its device, and by whoever waits for them.
+//! A queue whose commands are executed by its device's threads and by the thread that waits for them.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,16 +18,16 @@ use crate::threads::pool::Pool;
 use crate::threads::work_list::{Job, WorkList, expire};
 use crate::ticket::taken_back;
 
-/// Whoever waits at least this long does commands that no thread has begun.
+/// A thread that waits at least this long executes commands that no pool thread has begun.
 pub const HELP_FROM: Duration = Duration::from_millis(100);
 
-/// Commands that are gathered before threads are told of them, if nobody looks earlier.
+/// Commands that are gathered before threads are woken for them, unless the queue is polled earlier.
 const GATHERED_MAX: usize = 16;
 
 /// How often a waiting queue looks before it sleeps: some microseconds.
 const SPINS: u32 = 100;
 
-/// A queue whose commands are done by the threads of its device, and by whoever waits for them.
+/// A queue whose commands are executed by its device's threads and by the thread that waits for them.
 pub struct ThreadsQueue<S: Synchronous = Target> {
     work: Arc<WorkList<S>>,
     pool: Arc<Pool>,
@@ -114,7 +114,7 @@ impl<S: Synchronous> ThreadsQueue<S> {
         Ok(taken)
     }
 
-    /// Gives up what nobody has begun and is past its time.
+    /// Cancels commands that no thread has begun and whose deadline has passed.
     fn expire(&mut self) {
         let Some(first) = self.first_until else { return };
         let now = Instant::now();
@@ -162,7 +162,7 @@ impl<S: Synchronous> BackendQueue for ThreadsQueue<S> {
     }
 
     fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
-        // A time that no clock can tell is never over.
+        // A deadline beyond the clock's range never passes.
         let until = Instant::now().checked_add(timeout);
         self.take(command, tag, until)?;
         let first = self.first_until.into_iter().chain(until).min();
@@ -247,7 +247,7 @@ impl<S: Synchronous> BackendQueue for ThreadsQueue<S> {
         Ok(device.perform(request, command.into_memory())?)
     }
 
-    /// As for every queue, but no thread is told of what the waiting one will do itself.
+    /// As for every queue, but wakes no pool thread for what the waiting thread will execute itself.
     fn wait(&mut self, min: usize, timeout: Duration, on: &mut impl FnMut(Finished)) -> Result<usize> {
         let mut taken = self.take_all(on);
         // Needs no clock: it is the one command by which a wait may be too long.

@@ -1,4 +1,4 @@
-//! What one queue shares with the threads: commands that nobody has begun, and those that are finished.
+//! What one queue shares with the threads: commands that no thread has begun, and finished ones.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,7 +16,7 @@ use crate::ticket::{failed, too_late};
 /// Most commands that a thread does for a queue before it looks after the others.
 const TURN_JOBS: u32 = 32;
 
-/// A command that nobody has begun.
+/// A command that no thread has begun.
 pub(crate) struct Job<R> {
     pub tag: u64,
     pub request: R,
@@ -40,7 +40,7 @@ struct Lists<R> {
     finished: VecDeque<Finished>,
     /// Tags of what threads are doing.
     running: Vec<u64>,
-    /// Whether the pool has been told of the waiting ones.
+    /// Whether the pool has been notified of the waiting ones.
     offered: bool,
     /// Whether the queue's owner sleeps.
     owner_asleep: bool,
@@ -106,7 +106,7 @@ impl<S: Synchronous> WorkList<S> {
         own
     }
 
-    /// Tells the pool of waiting commands, unless it knows.
+    /// Notifies the pool of waiting commands, once.
     fn offer(self: &Arc<Self>, mut lists: MutexGuard<'_, Lists<S::Request>>, pool: &Offers) {
         if lists.waiting.is_empty() || lists.offered {
             return;
@@ -144,7 +144,7 @@ impl<S: Synchronous> WorkList<S> {
         lists.owner_asleep = false;
     }
 
-    /// Takes a command back that nobody has begun; `Err` says whether somebody is doing it.
+    /// Takes back a command that no thread has begun; `Err` says whether a thread is executing it.
     pub(crate) fn take_back(&self, tag: u64) -> Result<Job<S::Request>, bool> {
         let mut lists = self.locked();
         match lists.waiting.iter().position(|job| job.tag == tag) {
@@ -158,7 +158,7 @@ impl<S: Synchronous> WorkList<S> {
         expire(&mut self.locked().waiting, now, into)
     }
 
-    /// Drops what nobody has begun.
+    /// Drops commands that no thread has begun.
     pub(crate) fn forget(&self) {
         let waiting = std::mem::take(&mut self.locked().waiting);
         drop(waiting);
@@ -179,7 +179,7 @@ impl<S: Synchronous> WorkList<S> {
         Ok(alarm.as_fd())
     }
 
-    /// Makes the descriptor readable at `until`, for whoever sleeps on it.
+    /// Makes the descriptor readable at `until`, for an event loop that sleeps on it.
     pub(crate) fn alarm(&self, until: Option<Instant>) {
         if let Some((_, alarm)) = self.wakeup.get() {
             alarm.set(until.map(|until| until.saturating_duration_since(Instant::now())));
@@ -193,7 +193,7 @@ impl<S: Synchronous> WorkList<S> {
         }
     }
 
-    /// Makes the descriptor unreadable; whoever does looks for finished ones afterwards.
+    /// Makes the descriptor unreadable; the caller looks for finished ones afterwards.
     #[inline]
     pub(crate) fn lower(&self) {
         if let Some((wakeup, _)) = self.wakeup.get() {
@@ -226,7 +226,7 @@ impl<S: Synchronous> WorkList<S> {
         if wake {
             self.came.notify_one();
         }
-        // Later ones find the descriptor readable: whoever makes it unreadable takes them all.
+        // Later ones find the descriptor readable: the thread that makes it unreadable takes them all.
         if first {
             self.raise();
         }

@@ -43,8 +43,8 @@ fn bound_under(sysfs: &Path, dev: &Path) -> io::Result<Vec<Bound>> {
     let mut found: Vec<PciAddress> = names.filter_map(|name| name.parse().ok()).collect();
     found.retain(|address| class_of(sysfs, *address).is_some_and(is_nvme));
     found.sort();
-    let told = |address| Bound { address, missing: missing(sysfs, dev, address).err() };
-    Ok(found.into_iter().map(told).collect())
+    let bound = |address| Bound { address, missing: missing(sysfs, dev, address).err() };
+    Ok(found.into_iter().map(bound).collect())
 }
 
 /// Looks at everything that opening needs, in the order in which it needs it: either of the kernel's interfaces will do.
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_to_be_done_before_a_device_opens_is_told_without_opening_it() {
+    fn what_a_device_needs_before_opening_is_listed_without_opening_it() {
         let kernel = Kernel::new(None);
         assert!(kernel.missing().unwrap().contains("modprobe vfio-pci"));
         kernel.give("vfio/vfio");
@@ -160,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn where_neither_interface_gives_a_device_both_are_told() {
+    fn a_device_that_neither_interface_gives_names_both_reasons() {
         assert_eq!(either("no group".to_owned(), None), "no group");
         let both = either("no group".to_owned(), Some("no node".to_owned()));
         assert_eq!(both, "no group; or, for iommufd, no node");
     }
 
     #[test]
-    fn a_group_that_another_driver_has_a_device_of_is_told() {
+    fn a_group_with_a_device_of_another_driver_is_named() {
         for (beside, viable) in [("ahci", false), ("pcieport", true), ("vfio-pci", true)] {
             let kernel = Kernel::new(Some(beside));
             kernel.give("vfio/vfio");

@@ -1,4 +1,4 @@
-//! What the kernel tells of a PCI function, and what is missing before it can be had.
+//! What the kernel reports of a PCI function, and what is missing before it can be opened.
 
 use std::fmt;
 use std::fs;
@@ -12,7 +12,7 @@ use byway_sys::vfio::VfioError;
 /// Class code of NVMe controllers: mass storage, non-volatile memory. The programming interface below is theirs to choose.
 const CLASS_NVME: u32 = 0x0001_0800;
 
-/// Where the kernel tells of PCI.
+/// Folder in which the kernel reports PCI functions.
 pub(super) const SYSFS: &str = "/sys/bus/pci";
 
 /// Domain, bus, device and function of a PCI function: `0000:04:00.0`. The domain may be left out where it is 0.
@@ -87,7 +87,7 @@ pub(super) fn group_under(sysfs: &Path, address: PciAddress) -> Result<u32, Stri
         Some(class) => {
             return Err(format!("{address} is of class {class:06x}, NVMe controllers are of 0108xx"));
         }
-        None => return Err(format!("the kernel does not tell the class of {address}")),
+        None => return Err(format!("the kernel does not report the class of {address}")),
     }
     let group = fs::read_link(folder.join("iommu_group")).map_err(|_| no_iommu(address))?;
     let driver = driver_of(&folder);

@@ -1,5 +1,5 @@
 //! Interrupts: MSI-X vectors, all of them set up at once and without a descriptor, as older kernels cannot add any later; each
-//! has its descriptor while somebody waits on it.
+//! has its descriptor while a thread waits on it.
 
 use std::io;
 use std::os::fd::BorrowedFd;

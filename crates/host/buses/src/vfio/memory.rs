@@ -11,7 +11,7 @@ use byway_sys::vfio::VfioDevice;
 
 use crate::room::Room;
 
-/// Bus addresses of a device whose IOMMU does not tell which it has: from 4 GiB, above what a PC has for 32-bit devices and
+/// Bus addresses of a device whose IOMMU does not report its ranges: from 4 GiB, above what a PC has for 32-bit devices and
 /// interrupts, to what the narrowest IOMMU of one reaches.
 const USUAL: (u64, u64) = (1 << 32, (1 << 39) - 1);
 

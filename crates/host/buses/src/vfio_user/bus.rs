@@ -48,7 +48,7 @@ impl VfioUserBus {
     /// Connects to the server that listens at `path`, and resets the device behind it.
     ///
     /// # Errors
-    /// [`BusError::Gone`] when nobody listens there; [`BusError::Busy`] when another client is served; [`BusError::Protocol`] when what does is no PCI device of this protocol.
+    /// [`BusError::Gone`] when no server listens there; [`BusError::Busy`] when another client is served; [`BusError::Protocol`] when the server is no PCI device of this protocol.
     pub fn open(path: &Path) -> Result<Self, BusError> {
         let mut connection = connect(path)?;
         let twin = connection.take_twin();
@@ -95,7 +95,7 @@ impl Bus for VfioUserBus {
         "vfio-user"
     }
 
-    /// Looks at the socket: it tells at once when the server has ended, however it did.
+    /// Polls the socket, which shows at once that the server has ended, in whichever way.
     fn check(&self) -> Result<(), BusError> {
         let connection = &self.shared.link.connection;
         connection.serve(&self.shared.link.host)?;

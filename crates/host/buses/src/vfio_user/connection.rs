@@ -34,7 +34,7 @@ pub(crate) const DATA_BYTES_MAX: u64 = 1 << 20;
 /// What is received at once.
 const RECEIVED_BYTES: usize = 64 << 10;
 
-/// Receives before whoever serves the server on the way goes on with what it was about.
+/// Receives before the thread that answered the server's requests meanwhile goes on with its own.
 const RECEIVES_AT_ONCE: u32 = 16;
 
 /// Why a question has no answer.
@@ -89,7 +89,7 @@ pub(crate) struct Connection {
     line: Mutex<Line>,
     gone: OnceLock<String>,
     server: Capabilities,
-    /// Where the server asks, until somebody answers there.
+    /// Where the server sends requests, until a thread answers there.
     twin: Option<OwnedFd>,
 }
 
@@ -106,7 +106,7 @@ impl Connection {
     /// Connects, and agrees on a version.
     ///
     /// # Errors
-    /// Nobody listens there, or what does speaks something else.
+    /// No server listens there, or it speaks another protocol.
     pub(crate) fn open(path: &Path) -> Result<Self, BusError> {
         let socket = UnixStream::connect(path);
         let socket = socket.map_err(|cause| no_server(path, &cause))?;
@@ -195,7 +195,7 @@ impl Connection {
     /// The server is gone from now on.
     pub(crate) fn lose(&self, why: impl Into<String>) -> Fault {
         let why = self.gone.get_or_init(|| why.into());
-        // Whoever sleeps on the socket is woken.
+        // Wakes the thread that sleeps on the socket.
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
         Fault::Gone(why.clone())
     }
@@ -217,18 +217,18 @@ impl Connection {
         self.await_reply(&mut line, id, request, bytes, take)
     }
 
-    /// Tells, without an answer.
+    /// Sends a message that has no reply.
     ///
     /// # Errors
     /// The server is gone.
-    pub(crate) fn tell(&self, request: &Request<'_>) -> Result<(), Fault> {
+    pub(crate) fn post(&self, request: &Request<'_>) -> Result<(), Fault> {
         let mut line = self.lock()?;
         line.begin(request, true);
         self.send(&mut line, &[])
     }
 
-    /// Answers what the server asks, as far as it has asked and nobody else is at it: so much at a time that one that asks
-    /// without end keeps nobody.
+    /// Answers the requests that the server has sent, unless another thread does: a bounded number at a time, so that a server
+    /// that asks without end blocks no thread.
     ///
     /// # Errors
     /// The server is gone.
@@ -241,7 +241,7 @@ impl Connection {
                 break;
             }
             self.receive(&mut line)?;
-            // Replies that nobody waits for any more are passed over.
+            // Replies without a waiting caller are dropped.
             self.look::<()>(&mut line, bytes, until, &mut |_, _, _| None)?;
         }
         Ok(())
@@ -453,7 +453,7 @@ fn no_server(path: &Path, cause: &io::Error) -> BusError {
             Ok(kind) if kind.is_dir() => unready(format!("{shown} is a directory")),
             Ok(kind) if kind.is_file() => unready(format!("{shown} is a regular file")),
             Ok(kind) if !kind.is_socket() => unready(format!("{shown} is no socket")),
-            _ => BusError::Gone(format!("nobody listens at {shown}: its server has ended")),
+            _ => BusError::Gone(format!("no server listens at {shown}: it has ended")),
         },
         io::ErrorKind::PermissionDenied => {
             BusError::Unready(format!("{shown} may not be opened by this user: {cause}"))

@@ -62,18 +62,18 @@ fn ask<T>(
     take: impl FnOnce(Reply<'_>) -> Option<T>,
 ) -> Result<T, BusError> {
     let asked = link.connection.ask(request, &[], &link.host, |reply, _| {
-        let told = format!("{reply:?}");
-        take(reply).ok_or(told)
+        let shown = format!("{reply:?}");
+        take(reply).ok_or(shown)
     });
     asked.map_err(|fault| in_words(request, fault))
 }
 
 fn in_words(request: &Request<'_>, fault: Fault) -> BusError {
-    told(fault, &request.command())
+    error_of(fault, &request.command())
 }
 
 /// A fault about `what`, which says so where the server is there and answers.
-fn told(fault: Fault, what: &dyn std::fmt::Display) -> BusError {
+fn error_of(fault: Fault, what: &dyn std::fmt::Display) -> BusError {
     match fault {
         Fault::Lie(_) | Fault::Refused(_) => match fault.into() {
             BusError::Protocol(why) => BusError::Protocol(format!("{what}: {why}")),
@@ -97,7 +97,7 @@ fn reset(link: &Link) -> Result<(), BusError> {
 /// Lets the function answer to memory accesses, and make its own.
 fn enable(link: &Link) -> Result<(), BusError> {
     let mut command = [0; 2];
-    let wrong = |fault| told(fault, &"configuration space");
+    let wrong = |fault| error_of(fault, &"configuration space");
     link.read_region(RegionIndex::CONFIG, COMMAND, &mut command).map_err(wrong)?;
     let command = u16::from_le_bytes(command) | MEMORY_AND_MASTER;
     link.write_region(RegionIndex::CONFIG, COMMAND, &command.to_le_bytes()).map_err(wrong)
@@ -117,13 +117,13 @@ fn region(link: &Link, index: RegionIndex) -> Result<(RegionInfo, Option<File>),
 }
 
 fn vectors(link: &Link) -> Result<u16, BusError> {
-    let told = ask(link, &Request::IrqGetInfo { index: IrqIndex::MSIX }, |reply| match reply {
+    let info = ask(link, &Request::IrqGetInfo { index: IrqIndex::MSIX }, |reply| match reply {
         Reply::IrqInfo(info) => Some(info),
         _ => None,
     })?;
-    match told {
-        IrqInfo { index: IrqIndex::MSIX, count: 2..=2048, flags } if flags.eventfd => Ok(told.count as u16),
-        _ => Err(BusError::Protocol(format!("{told:?} is not 2 to 2048 MSI-X interrupts"))),
+    match info {
+        IrqInfo { index: IrqIndex::MSIX, count: 2..=2048, flags } if flags.eventfd => Ok(info.count as u16),
+        _ => Err(BusError::Protocol(format!("{info:?} is not 2 to 2048 MSI-X interrupts"))),
     }
 }
 

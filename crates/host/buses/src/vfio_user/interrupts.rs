@@ -1,4 +1,4 @@
-//! Interrupts: eventfds that the server signals, armed one by one when somebody first waits on one.
+//! Interrupts: eventfds that the server signals, armed one by one when a thread first waits on one.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -22,12 +22,12 @@ impl Signals for Arc<Link> {
             action: IrqAction::Trigger,
             data: IrqData::EventFds,
         };
-        let told =
+        let reply =
             self.connection.ask(&Request::SetIrqs(set), fd.as_slice(), &self.host, |reply, _| match reply {
                 Reply::Done => Ok(()),
                 other => Err(format!("{other:?} to an interrupt's descriptor")),
             });
-        told.map_err(|fault| match fault {
+        reply.map_err(|fault| match fault {
             Fault::Refused(errno) => {
                 let why = format!("the server does not take its descriptor: {errno}");
                 BusError::NoEvent { vector, why }
@@ -75,7 +75,7 @@ impl Vectors<Arc<Link>> {
             return Ok(false);
         }
         if !end.revents().intersects(PollFlags::HUP | PollFlags::ERR) {
-            // The server asks, or answers somebody else, who reads it.
+            // A request of the server, or the answer to another thread, which reads it.
             link.connection.serve(&link.host)?;
             return Ok(false);
         }
@@ -98,7 +98,7 @@ impl Vectors<Arc<Link>> {
 
     /// Makes the descriptor unreadable: what the server has asked at the one socket that it has is answered.
     pub(crate) fn hush(&self, vector: u16) {
-        // One that is gone is told of by the next call.
+        // The next call reports a server that is gone.
         let link = self.device();
         let _ = link.connection.serve(&link.host);
         self.lower(vector);

@@ -23,12 +23,12 @@ const CHUNK_BYTES: u64 = 64 << 20;
 /// Where the first file stands on the bus: nothing is ever at 0, nor where a PC has its 32-bit devices.
 const FIRST_AT: u64 = 1 << 32;
 
-/// What the device may touch: files in memory of which parts are lent. Each is told to the server once, so that memory that
+/// What the device may touch: files in memory of which parts are lent. Each is mapped at the server once, so that memory that
 /// comes and goes costs no message and no descriptor.
 #[derive(Debug, Default)]
 pub(crate) struct HostMemory {
     inner: Mutex<Inner>,
-    /// Held by whoever tells the server of one more file.
+    /// Held by the thread that maps one more file at the server.
     growing: Mutex<()>,
 }
 
@@ -39,7 +39,7 @@ struct Inner {
     lent: BTreeMap<usize, Lent>,
     /// Where it is mapped in this process, by bus address.
     places: BTreeMap<u64, usize>,
-    /// Where files end that the server was told of. One that has not said whether it took a file may have it all the same.
+    /// Where files end that were mapped at the server. One that has not said whether it took a file may have it all the same.
     end: u64,
 }
 
@@ -65,7 +65,7 @@ impl HostMemory {
     pub(crate) fn lend(&self, connection: &Connection, len_bytes: usize) -> Result<DmaMemory, BusError> {
         let bytes = len_bytes.checked_next_multiple_of(PAGE_BYTES).filter(|bytes| *bytes > 0);
         let bytes = bytes.ok_or_else(|| BusError::Mapping(format!("no memory has {len_bytes} bytes")))?;
-        // What a server had that is lost is nobody else's: it may be there still, and write it.
+        // Memory of a lost server is not lent again: the server may still be there, and write it.
         connection.check()?;
         loop {
             if let Some(lent) = self.take(bytes)? {
@@ -148,7 +148,7 @@ impl HostMemory {
     }
 }
 
-/// Tells the server of a file.
+/// Maps a file at the server.
 fn share(
     connection: &Connection,
     host: &HostMemory,
@@ -158,11 +158,11 @@ fn share(
 ) -> Result<(), BusError> {
     let range = DmaRange::new(at, bytes).map_err(|wrong| BusError::Mapping(wrong.to_string()))?;
     let map = DmaMap { range, file_offset: 0, readable: true, writable: true };
-    let told = connection.ask(&Request::DmaMap(map), &[file.as_fd()], host, |reply, _| match reply {
+    let mapped = connection.ask(&Request::DmaMap(map), &[file.as_fd()], host, |reply, _| match reply {
         Reply::Done => Ok(()),
         other => Err(format!("{other:?} to a mapping")),
     });
-    told.map_err(|fault| match fault {
+    mapped.map_err(|fault| match fault {
         Fault::Refused(errno) if errno != Errno::EBUSY => {
             BusError::Mapping(format!("the server does not take memory of {bytes} bytes: {errno}"))
         }
@@ -247,10 +247,10 @@ impl Link {
         })
     }
 
-    /// Writes bytes of a region; nobody waits for it.
+    /// Writes bytes of a region without waiting for the reply.
     pub(crate) fn post_region(&self, region: RegionIndex, offset: u64, data: &[u8]) -> Result<(), Fault> {
         let to = Access { region, offset, bytes: data.len() as u32 };
-        self.connection.tell(&Request::RegionWrite { to, data })
+        self.connection.post(&Request::RegionWrite { to, data })
     }
 }
 

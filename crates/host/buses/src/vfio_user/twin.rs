@@ -1,4 +1,4 @@
-//! The second socket, by which a server asks for memory: a thread answers there at any time, whoever is at what.
+//! The second socket, by which a server asks for memory: a thread answers there at any time, whatever other threads do.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;

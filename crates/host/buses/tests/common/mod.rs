@@ -1,4 +1,4 @@
-//! A server that does what a test says: honest unless told otherwise.
+//! A server that does what a test says: honest unless the test says otherwise.
 
 #![allow(clippy::unwrap_used, dead_code)]
 
@@ -103,7 +103,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.die();
-        // One that nobody has come to is still waiting.
+        // A server without a client is still waiting.
         drop(UnixStream::connect(&self.path));
         self.thread.take().unwrap().join().unwrap();
     }

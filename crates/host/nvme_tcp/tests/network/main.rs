@@ -76,7 +76,7 @@ fn who_cannot_be_connected_to_is_told_of_in_a_sentence() {
         .find_map(|_| {
             std::thread::sleep(Duration::from_millis(5));
             let error = NvmeTcp::open(nobody.clone(), TcpOptions::default()).err()?;
-            error.to_string().starts_with("nobody listens at").then_some(error)
+            error.to_string().starts_with("no server listens at").then_some(error)
         })
         .expect("the listener ends");
     assert_eq!(error.kind(), ErrorKind::NotFound);

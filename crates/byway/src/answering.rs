@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use byway_sys::{OwnerProcess, Wakeup};
-use byway_vfio_user::Door;
+use byway_vfio_user::SocketListener;
 use rustix::event::{PollFd, Timespec, poll};
 
 /// Answers the clients of a socket until it is dropped.
@@ -45,14 +45,14 @@ impl Answering {
     /// # Errors
     /// What the system says.
     pub fn start(
-        door: Door,
+        socket: SocketListener,
         name: &str,
         answer: impl Fn(&UnixStream) -> io::Result<()> + Send + 'static,
     ) -> io::Result<Self> {
         let (stop, wakeup) = (AtomicBool::new(false), Wakeup::new()?);
         let talk = Arc::new(Talk { stop, wakeup, client: Mutex::default() });
         let shared = Arc::clone(&talk);
-        let answer_all = move || answer_all(&door, &answer, &shared);
+        let answer_all = move || answer_all(&socket, &answer, &shared);
         let thread = std::thread::Builder::new().name(name.into()).spawn(answer_all)?;
         Ok(Self { talk, thread: Some(thread), owner: OwnerProcess::current() })
     }
@@ -75,10 +75,10 @@ impl Drop for Answering {
     }
 }
 
-fn answer_all(door: &Door, answer: &impl Fn(&UnixStream) -> io::Result<()>, talk: &Talk) {
+fn answer_all(socket: &SocketListener, answer: &impl Fn(&UnixStream) -> io::Result<()>, talk: &Talk) {
     while !talk.is_stopping() {
-        let Some(stream) = door.accept().filter(|stream| stream.set_nonblocking(false).is_ok()) else {
-            wait(door, &talk.wakeup);
+        let Some(stream) = socket.accept().filter(|stream| stream.set_nonblocking(false).is_ok()) else {
+            wait(socket, &talk.wakeup);
             continue;
         };
         *talk.client() = stream.try_clone().ok();
@@ -92,10 +92,10 @@ fn answer_all(door: &Door, answer: &impl Fn(&UnixStream) -> io::Result<()>, talk
 }
 
 /// Waits until a client may have come, or `wakeup` is raised.
-fn wait(door: &Door, wakeup: &Wakeup) {
-    let (wanted, rests) = door.wanted();
+fn wait(socket: &SocketListener, wakeup: &Wakeup) {
+    let (wanted, rests) = socket.wanted();
     let rests = rests.and_then(|rests| Timespec::try_from(rests).ok());
-    let mut waited = [PollFd::new(door, wanted), PollFd::new(wakeup, rustix::event::PollFlags::IN)];
+    let mut waited = [PollFd::new(socket, wanted), PollFd::new(wakeup, rustix::event::PollFlags::IN)];
     // Interrupted or not: the loop looks for clients.
     let _ = poll(&mut waited, rests.as_ref());
 }

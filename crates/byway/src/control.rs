@@ -45,8 +45,8 @@ pub(crate) fn start(image: Option<&OpenImage>, device: &mut Embedded) -> Control
         return ControlSocket::Missing(why.to_owned());
     }
     let handle = device.handle();
-    let started = image.listen(Purpose::Snapshot).and_then(|(door, path)| {
-        let started = Answering::start(door, "byway-control", move |stream| answer(stream, &handle));
+    let started = image.listen(Purpose::Snapshot).and_then(|(socket, path)| {
+        let started = Answering::start(socket, "byway-control", move |stream| answer(stream, &handle));
         started.map(|answering| (answering, path)).map_err(|error| error.to_string())
     });
     match started {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use byway_flash::Flash;
 use byway_sys::handover::{self, OTHERS_MAY_WRITE, UNMAPPED_UID};
-use byway_vfio_user::Door;
+use byway_vfio_user::SocketListener;
 
 /// What is asked at a control socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,16 +86,16 @@ impl OpenImage {
     }
 
     /// Listens for requests about it; where, or why not.
-    pub fn listen(&self, purpose: Purpose) -> Result<(Door, PathBuf), String> {
+    pub fn listen(&self, purpose: Purpose) -> Result<(SocketListener, PathBuf), String> {
         let folder = own_folder()?;
         remove_dead(&folder);
         let path = folder.join(purpose.name_of(self.id));
-        let door = match self.is_shared {
-            true => Door::open_for_owner(&path),
+        let socket = match self.is_shared {
+            true => SocketListener::open_for_owner(&path),
             // What is there was left by a process that had the image before: this one has its lock.
-            false => Door::take_over(&path),
+            false => SocketListener::take_over(&path),
         };
-        door.map(|door| (door, path)).map_err(|error| error.to_string())
+        socket.map(|socket| (socket, path)).map_err(|error| error.to_string())
     }
 }
 

@@ -20,7 +20,7 @@ use byway_spec::base::register::Cc;
 use byway_spec::base::sgl::{SglDescriptor, SglKind};
 use byway_spec::{Command, Status};
 use byway_tcp_target::SubsystemTerms;
-use byway_tcp_target::fuzz::{Grounds, Visit};
+use byway_tcp_target::fuzz::{SocketlessConnection, SocketlessTarget};
 
 use crate::input::Input;
 use crate::machine::device;
@@ -44,7 +44,7 @@ const OPCODES: [u8; 20] =
 /// A target on a device.
 struct Served {
     // Before the device, which it reaches.
-    grounds: Grounds,
+    target: SocketlessTarget,
     _device: Embedded,
 }
 
@@ -58,8 +58,8 @@ impl Served {
         };
         let device = Embedded::serve(device("gen4x4"), ClockMode::Off, true, hosts).expect("threads");
         let capsules = device.capsules().expect("an unmodelled clock");
-        let grounds = Grounds::new(SubsystemTerms::of(name(SUBSYSTEM)), capsules).expect("no keys");
-        Self { grounds, _device: device }
+        let target = SocketlessTarget::new(SubsystemTerms::of(name(SUBSYSTEM)), capsules).expect("no keys");
+        Self { target, _device: device }
     }
 }
 
@@ -73,7 +73,7 @@ struct Talk {
 
 /// A host's connection, and the host's state of it.
 struct Peer {
-    visit: Visit,
+    connection: SocketlessConnection,
     talk: Option<Talk>,
     /// Bytes received before the agreement.
     early: Vec<u8>,
@@ -89,7 +89,7 @@ struct Peer {
 pub fn target(bytes: &[u8]) {
     let (mut input, served) = (Input::new(bytes), Served::new());
     let mut now_ns = 1;
-    let mut peers = [false, input.byte() & 1 != 0].map(|aside| Peer::new(&served.grounds, aside, now_ns));
+    let mut peers = [false, input.byte() & 1 != 0].map(|aside| Peer::new(&served.target, aside, now_ns));
     peers[0].open(Digests::NONE, now_ns);
     for _ in 0..ACTIONS_MAX {
         if input.is_empty() {
@@ -99,21 +99,25 @@ pub fn target(bytes: &[u8]) {
         let known = peers[0].controller;
         let peer = &mut peers[usize::from(action >> 7)];
         peer.act(action & 0x1f, known, &mut input, &mut now_ns);
-        peer.visit.run(now_ns);
-        assert!(peer.visit.held_bytes() <= HELD_BYTES_MAX, "{} bytes are held", peer.visit.held_bytes());
+        peer.connection.run(now_ns);
+        assert!(
+            peer.connection.held_bytes() <= HELD_BYTES_MAX,
+            "{} bytes are held",
+            peer.connection.held_bytes()
+        );
         if peer.is_ended {
-            peer.visit.end(now_ns);
-            *peer = Peer::new(&served.grounds, input.byte() & 7 == 0, now_ns);
+            peer.connection.end(now_ns);
+            *peer = Peer::new(&served.target, input.byte() & 7 == 0, now_ns);
         }
     }
-    peers.iter_mut().for_each(|peer| peer.visit.end(now_ns));
-    assert_eq!(served.grounds.hosts(), 0, "a host that left has a controller");
-    serves_the_next(&served.grounds, now_ns);
+    peers.iter_mut().for_each(|peer| peer.connection.end(now_ns));
+    assert_eq!(served.target.hosts(), 0, "a host that left has a controller");
+    serves_the_next(&served.target, now_ns);
 }
 
 /// A host in good order gets a controller, and an answer of it.
-fn serves_the_next(grounds: &Grounds, now_ns: u64) {
-    let mut peer = Peer::new(grounds, false, now_ns);
+fn serves_the_next(target: &SocketlessTarget, now_ns: u64) {
+    let mut peer = Peer::new(target, false, now_ns);
     peer.open(Digests::BOTH, now_ns);
     peer.connect(0, ControllerChoice::Dynamic, SUBSYSTEM, 0);
     peer.take(usize::MAX, now_ns);
@@ -124,14 +128,14 @@ fn serves_the_next(grounds: &Grounds, now_ns: u64) {
     peer.set_cc(Cc::new().with_en(true).with_css(Cc::CSS_IO_SETS).with_iosqes(6).with_iocqes(4));
     peer.say(&identify, &[]);
     peer.take(usize::MAX, now_ns);
-    assert!(!peer.visit.is_over() && peer.sent.is_empty(), "no answer came");
-    peer.visit.end(now_ns);
+    assert!(!peer.connection.is_over() && peer.sent.is_empty(), "no answer came");
+    peer.connection.end(now_ns);
 }
 
 impl Peer {
-    fn new(grounds: &Grounds, to_discovery: bool, now_ns: u64) -> Self {
+    fn new(target: &SocketlessTarget, to_discovery: bool, now_ns: u64) -> Self {
         Self {
-            visit: grounds.visit(to_discovery, now_ns),
+            connection: target.connect(to_discovery, now_ns),
             talk: None,
             early: Vec::new(),
             controller: None,
@@ -170,7 +174,7 @@ impl Peer {
             18 => self.send_unasked(input),
             19..=22 => self.take(input.number() as usize, *now_ns),
             23 => self.pass(u64::from(input.word()) * NS_PER_MS, now_ns),
-            24 => self.visit.leave(),
+            24 => self.connection.leave(),
             25 => self.is_ended = true,
             26 => self.say_fabrics(input),
             _ => self.take(usize::MAX, *now_ns),
@@ -179,7 +183,7 @@ impl Peer {
 
     /// Sends bytes; what of them are commands is answered, once each.
     fn put(&mut self, bytes: &[u8]) {
-        self.visit.put(bytes);
+        self.connection.put(bytes);
         let Some(Talk { mirror: Some(mirror), .. }) = &mut self.talk else { return };
         let mut left = bytes;
         loop {
@@ -315,7 +319,7 @@ impl Peer {
 
     /// Receives `bytes` from the target, and checks them.
     fn take(&mut self, bytes: usize, now_ns: u64) {
-        let came = self.visit.take(bytes, now_ns);
+        let came = self.connection.take(bytes, now_ns);
         let Some(mut talk) = self.talk.take() else { return self.early.extend_from_slice(&came) };
         let mut left = &came[..];
         while let Some(incoming) = talk.reader.next(&mut left).expect("a target that keeps to the rules") {
@@ -365,7 +369,7 @@ impl Peer {
 
     fn pass(&mut self, ns: u64, now_ns: &mut u64) {
         *now_ns += ns;
-        self.visit.mind(*now_ns);
+        self.connection.check_time(*now_ns);
     }
 }
 

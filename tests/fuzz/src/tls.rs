@@ -64,6 +64,6 @@ fn subsystem() -> &'static TlsSubsystem {
         let key: TlsKey = KEY.parse().unwrap();
         let name = |name| Nqn::new(name).unwrap();
         let parties = Parties { host: name("nqn.psk-test-host"), subsystem: name("nqn.psk-test-subsys") };
-        TlsSubsystem::new(PskForm::TOLD_APART.map(|form| TlsPsk::of(&key, &parties, form))).unwrap()
+        TlsSubsystem::new(PskForm::ALL_DISTINGUISHABLE.map(|form| TlsPsk::of(&key, &parties, form))).unwrap()
     })
 }

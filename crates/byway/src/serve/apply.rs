@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 
 use byway_core::{Error, ErrorKind, Result};
-use byway_tcp_target::{AnaSetting, AnaState, Door, Keys, PortId, SubsystemTerms};
+use byway_tcp_target::{AnaSetting, AnaState, BoundListener, Keys, PortId, SubsystemTerms};
 
 use crate::serve::live::{PathState, ServeControl, from_control};
 use crate::serve::subsystem::SubsystemSpec;
@@ -23,7 +23,7 @@ struct Added {
 #[derive(Debug)]
 struct Ports {
     going: Vec<(PortId, SocketAddr)>,
-    coming: Vec<(SocketAddr, Option<Door>)>,
+    coming: Vec<(SocketAddr, Option<BoundListener>)>,
 }
 
 impl ServeControl {
@@ -151,7 +151,9 @@ impl ServeControl {
         let coming = places.filter(|(place, _)| staying.iter().all(|(port, _)| port != place));
         let coming = coming.map(|(_, address)| match going.iter().any(|(_, at)| overlap(at, address)) {
             true => Ok((*address, None)),
-            false => Door::open(*address).map(|door| (*address, Some(door))).map_err(tcp::from_listen),
+            false => BoundListener::open(*address)
+                .map(|listener| (*address, Some(listener)))
+                .map_err(tcp::from_listen),
         });
         Ok(Ports { coming: coming.collect::<Result<_>>()?, going })
     }
@@ -163,9 +165,11 @@ impl ServeControl {
             self.close_port(*port)?;
         }
         let mut opened = Vec::new();
-        for (address, door) in coming {
-            let port = match door {
-                Some(door) => self.target()?.open_port_by(door).map_err(from_control).map(|port| port.id),
+        for (address, listener) in coming {
+            let port = match listener {
+                Some(listener) => {
+                    self.target()?.open_bound_port(listener).map_err(from_control).map(|port| port.id)
+                }
                 None => self.open_port(address).map(|(port, _)| port),
             };
             match port {

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use byway_controller::SubsystemOptions;
 use byway_core::{Error, ErrorKind, Result};
 use byway_local::{Hosts, StartError, WatchedBy};
-use byway_tcp_target::{Doors, Port, SubsystemTerms, Target};
-use byway_vfio_user::{Door, DoorError, DoorbellPage, Function, ServeError, Server, Vectors};
+use byway_tcp_target::{Listeners, Port, SubsystemTerms, Target};
+use byway_vfio_user::{DoorbellPage, Function, ServeError, Server, SocketError, SocketListener, Vectors};
 
 use crate::control_folder::ControlSocket;
 use crate::uri::Options;
@@ -151,9 +151,9 @@ pub fn serve_all(subsystems: &[SubsystemSpec], options: &ServeOptions) -> Result
 fn serve_specs(specs: &[SubsystemSpec], options: &ServeOptions) -> Result<Served> {
     // Before the images: what cannot be served is not opened.
     if let Some(path) = &options.vfio_user {
-        Door::check(path).map_err(|error| from_door(path, error))?;
+        SocketListener::check(path).map_err(|error| from_socket(path, error))?;
     }
-    let doors = options.tcp.as_ref().map(tcp::open_doors).transpose()?;
+    let listeners = options.tcp.as_ref().map(tcp::open_listeners).transpose()?;
     let listener = options.metrics.map(listen_for_metrics).transpose()?;
     let polls = options.idle == Idle::Poll && options.vfio_user.is_some();
     let vectors = Arc::new(Vectors::default());
@@ -172,15 +172,17 @@ fn serve_specs(specs: &[SubsystemSpec], options: &ServeOptions) -> Result<Served
     // After the images: who comes is answered.
     let server = match (&options.vfio_user, housed.first()) {
         (Some(path), Some(only)) => {
-            let door = Door::open(path).map_err(|error| from_door(path, error))?;
-            let server = Server::new(door, Function::new(only.device.front(), vectors, page));
+            let socket = SocketListener::open(path).map_err(|error| from_socket(path, error))?;
+            let server = Server::new(socket, Function::new(only.device.front(), vectors, page));
             Some(server.map_err(|error| Error::kernel("serve by vfio-user", error))?)
         }
         _ => None,
     };
     let events = Arc::new(Events::new().map_err(|error| Error::kernel("serve", error))?);
-    let target = match (doors, &options.tcp) {
-        (Some(doors), Some(tcp)) => Some(start_target(doors, (tcp, options), specs, &housed, &events)?),
+    let target = match (listeners, &options.tcp) {
+        (Some(listeners), Some(tcp)) => {
+            Some(start_target(listeners, (tcp, options), specs, &housed, &events)?)
+        }
         _ => None,
     };
     let first = housed.first().map(|first| (first.nqn.clone(), first.exported.clone()));
@@ -236,7 +238,7 @@ fn listen_for_metrics(address: SocketAddr) -> Result<TcpListener> {
 }
 
 fn start_target(
-    doors: Doors,
+    listeners: Listeners,
     (tcp, options): (&TcpOptions, &ServeOptions),
     specs: &[SubsystemSpec],
     housed: &[Housed],
@@ -252,8 +254,8 @@ fn start_target(
         subsystems.push((terms, device.capsules().map_err(from_start)?));
     }
     let tell = events.clone();
-    let tell = Arc::new(move |told: byway_tcp_target::Told| tell.put(told.into()));
-    let target = Target::start(doors, tcp::target_options(tcp, options), subsystems, tell);
+    let tell = Arc::new(move |told: byway_tcp_target::TargetEvent| tell.put(told.into()));
+    let target = Target::start(listeners, tcp::target_options(tcp, options), subsystems, tell);
     target.map_err(tcp::from_target)
 }
 
@@ -277,14 +279,14 @@ fn check_options(options: &Options) -> Result<()> {
     }
 }
 
-fn from_door(path: &Path, error: DoorError) -> Error {
+fn from_socket(path: &Path, error: SocketError) -> Error {
     match error {
-        DoorError::System { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+        SocketError::System { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
             let said = format!("there is no folder for the socket {}: make it first", path.display());
             Error::host(ErrorKind::NotFound, said)
         }
-        DoorError::System { source, .. } => Error::kernel(format!("listen at {}", path.display()), source),
-        DoorError::Live(_) => Error::host(ErrorKind::Busy, error.to_string()),
+        SocketError::System { source, .. } => Error::kernel(format!("listen at {}", path.display()), source),
+        SocketError::Live(_) => Error::host(ErrorKind::Busy, error.to_string()),
         _ => Error::host(ErrorKind::InvalidArgument, error.to_string()),
     }
 }
@@ -415,7 +417,7 @@ impl Served {
 }
 
 fn serve_clients(mut server: Server, count: impl Fn(&Told), mut tell: impl FnMut(Told)) -> Result<()> {
-    let told = |event: byway_vfio_user::Told<'_>| {
+    let told = |event: byway_vfio_user::ClientEvent<'_>| {
         if let Some(told) = Told::of_client(&event) {
             count(&told);
             tell(told);

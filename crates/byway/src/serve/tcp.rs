@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use byway_core::{Error, ErrorKind, Result};
 use byway_tcp_target::{
-    AnaSetting, Dhchap, Digests, Doors, Keys, ListenError, Nqn, PathError, StartError, TargetControl,
+    AnaSetting, Dhchap, Digests, Keys, ListenError, Listeners, Nqn, PathError, StartError, TargetControl,
     TargetOptions, Tls, TlsKey, TlsPolicy, TlsUnavailable,
 };
 
@@ -119,8 +119,8 @@ impl ServedKeys {
 }
 
 /// Listens.
-pub(super) fn open_doors(options: &TcpOptions) -> Result<Doors> {
-    Doors::open(&options.addresses, options.discovery).map_err(from_listen)
+pub(super) fn open_listeners(options: &TcpOptions) -> Result<Listeners> {
+    Listeners::open(&options.addresses, options.discovery).map_err(from_listen)
 }
 
 /// How a target serves.
@@ -160,7 +160,7 @@ pub(super) fn from_target(error: StartError) -> Error {
 pub(super) fn from_path(error: &PathError) -> Error {
     let kind = match error {
         PathError::Refused { .. } => ErrorKind::InvalidArgument,
-        PathError::NotTold => ErrorKind::Unsupported,
+        PathError::AnaNotReported => ErrorKind::Unsupported,
         PathError::Gone => ErrorKind::DeviceLost,
     };
     Error::host(kind, error.to_string())

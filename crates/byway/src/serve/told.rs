@@ -89,20 +89,20 @@ pub enum Told {
 
 impl Told {
     /// What happened to a vfio-user client, if it is known here.
-    pub(super) fn of_client(told: &byway_vfio_user::Told<'_>) -> Option<Self> {
+    pub(super) fn of_client(told: &byway_vfio_user::ClientEvent<'_>) -> Option<Self> {
         Some(match told {
-            byway_vfio_user::Told::Came => Self::ClientCame,
-            byway_vfio_user::Told::Left => Self::ClientLeft,
-            byway_vfio_user::Told::SentAway(why) => Self::ClientSentAway(why.to_string()),
-            byway_vfio_user::Told::Refused => Self::ClientRefused,
+            byway_vfio_user::ClientEvent::Connected => Self::ClientCame,
+            byway_vfio_user::ClientEvent::Disconnected => Self::ClientLeft,
+            byway_vfio_user::ClientEvent::Dropped(why) => Self::ClientSentAway(why.to_string()),
+            byway_vfio_user::ClientEvent::Refused => Self::ClientRefused,
             _ => return None,
         })
     }
 }
 
-impl From<byway_tcp_target::Told> for Told {
-    fn from(told: byway_tcp_target::Told) -> Self {
-        use byway_tcp_target::Told as Tcp;
+impl From<byway_tcp_target::TargetEvent> for Told {
+    fn from(told: byway_tcp_target::TargetEvent) -> Self {
+        use byway_tcp_target::TargetEvent as Tcp;
         match told {
             Tcp::HostCame { host, subsystem, controller, from } => {
                 let (host, subsystem) = (host.to_string(), subsystem.to_string());

@@ -27,7 +27,7 @@ const FULL_COMMANDS: u32 = 4096;
 /// Smallest largest transfer that a controller can announce, in bytes.
 const LEAST_TRANSFER_BYTES: u64 = 4096;
 
-/// Sizes of a block that Identify can tell, as powers of two.
+/// Block sizes that Identify can report, as powers of two.
 const LBA_SHIFTS: std::ops::RangeInclusive<u32> = 9..=16;
 
 /// As what a namespace is exported.
@@ -198,7 +198,7 @@ impl<B: Backend> Export<B> {
         })
     }
 
-    /// The queue failed: nobody knows what becomes of its commands, and their memory stays with it.
+    /// Fails all commands of a failed queue. Their outcome is unknown, and their buffers stay with the queue.
     #[cold]
     fn lose_all(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
@@ -269,7 +269,7 @@ impl<B: Backend> BlockEngine for Export<B> {
 
     fn next_finished(&mut self) -> Option<Finished> {
         if self.under_way == 0 && self.ended.is_empty() {
-            // What was told of before is taken from the descriptor.
+            // Clears the queue's descriptor of earlier completions.
             let _ = self.queue.next_finished();
             return None;
         }

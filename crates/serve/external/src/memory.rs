@@ -1,14 +1,14 @@
-//! Memory of commands: buffers that are used again, by size.
+//! A pool of command buffers, by size.
 
 use byway_core::{Backend, Buffer, Result};
 
 /// Smallest buffer, in bytes: a page.
 const LEAST_BYTES: usize = 4096;
 
-/// What is kept of buffers that nobody uses.
+/// Bytes of free buffers, at most.
 const KEPT_BYTES: usize = 32 << 20;
 
-/// Buffers that nobody uses now.
+/// Free buffers.
 #[derive(Default)]
 pub struct Shelves {
     /// At `n`, those of 2ⁿ pages.
@@ -34,7 +34,7 @@ impl Shelves {
 
     /// Puts a buffer back, or frees it where enough are kept.
     pub fn put(&mut self, mut buffer: Buffer) {
-        // One that came back shorter than it went is somebody else's.
+        // A buffer of another length is not from this pool.
         buffer.set_len(usize::MAX);
         let size = buffer.len();
         if self.kept_bytes + size > KEPT_BYTES || size_of_class(size) != size {

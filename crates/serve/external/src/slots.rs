@@ -1,94 +1,87 @@
-//! Places of commands, used again.
+//! Slots of commands.
 //!
-//! A tag of the queue names a place and its turn: what a queue tells of a command that was given up is nobody else's.
+//! A queue tag holds a slot and its generation, so a late completion of a command that was given up matches no other command.
 
 use byway_controller::engine::{BlockRun, Place};
 use byway_core::Buffer;
+use slab::Slab;
 
-/// What follows a command, under the same place.
+/// A second command of the queue in the same slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sequel {
-    /// A Flush, of a write that is to be durable.
+    /// A Flush, after a write with FUA.
     Flush,
-    /// A Read, of one that is to see what is durable.
+    /// A Read, after the Flush of a read with FUA.
     Read(BlockRun),
 }
 
-/// What a failed command was doing.
+/// The direction of a command, which selects the status of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Doing {
-    /// Reading, or comparing.
+    /// Read, Compare or Verify.
     #[default]
     Reading,
-    /// Anything that changes what is there, or makes it durable.
+    /// Any other command.
     Writing,
 }
 
-/// A command's place.
+/// The state of a command.
 #[derive(Debug, Default)]
 pub struct Slot {
-    /// Its memory, while no queue has it.
+    /// Its buffer, while the queue does not have it.
     pub buffer: Option<Buffer>,
-    /// How much that is.
+    /// Bytes of the buffer.
     pub bytes: usize,
-    /// What is to be done when the queue has done its command.
+    /// The second command, if there is one.
     pub sequel: Option<Sequel>,
-    /// Its sequel is what is to be done now.
+    /// The second command is in progress.
     pub is_half_done: bool,
-    /// What it does.
+    /// Its direction.
     pub doing: Doing,
-    /// The queue has it, or is to have it.
+    /// It is in the queue, or waits for the queue.
     pub is_under_way: bool,
-    turn: u32,
+    generation: u32,
 }
 
-/// The places of one engine.
+/// The slots of one engine.
 #[derive(Debug, Default)]
 pub struct Slots {
-    slots: Vec<Slot>,
-    free: Vec<u32>,
+    slots: Slab<Slot>,
+    next_generation: u32,
 }
 
 impl Slots {
-    /// A place with this memory.
+    /// Takes a slot for a command with this buffer.
     pub fn take(&mut self, buffer: Option<Buffer>, bytes: usize) -> Place {
-        let at = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
-            self.slots.len() as u32 - 1
-        });
-        let slot = &mut self.slots[at as usize];
-        (slot.buffer, slot.bytes) = (buffer, bytes);
-        Place(at)
+        self.next_generation = self.next_generation.wrapping_add(1);
+        let slot = Slot { buffer, bytes, generation: self.next_generation, ..Slot::default() };
+        Place(self.slots.insert(slot) as u32)
     }
 
-    /// The slot of a place that is in use.
+    /// A slot in use.
     pub fn at(&mut self, place: Place) -> &mut Slot {
         &mut self.slots[place.0 as usize]
     }
 
-    /// Gives a place back: the memory that was left there.
+    /// Frees a slot; returns its buffer.
     pub fn release(&mut self, place: Place) -> Option<Buffer> {
-        let slot = self.at(place);
-        let buffer = slot.buffer.take();
-        *slot = Slot { turn: slot.turn.wrapping_add(1), ..Slot::default() };
-        self.free.push(place.0);
-        buffer
+        self.slots.remove(place.0 as usize).buffer
     }
 
-    /// What a queue calls the command of a place.
+    /// The queue's tag for the command of a slot.
     pub fn tag(&mut self, place: Place) -> u64 {
-        u64::from(self.at(place).turn) << 32 | u64::from(place.0)
+        u64::from(self.at(place).generation) << 32 | u64::from(place.0)
     }
 
-    /// The place of a command that the queue has, by its tag.
+    /// The slot of a command in the queue, by its tag; `None` for a command that was given up.
     pub fn by_tag(&mut self, tag: u64) -> Option<Place> {
         let place = Place(tag as u32);
         let slot = self.slots.get(place.0 as usize)?;
-        (slot.is_under_way && u64::from(slot.turn) == tag >> 32).then_some(place)
+        (slot.is_under_way && u64::from(slot.generation) == tag >> 32).then_some(place)
     }
 
-    /// Places of commands that the queue has.
+    /// Slots of commands in the queue.
     pub fn under_way(&self) -> impl Iterator<Item = Place> {
-        (0..).map(Place).zip(&self.slots).filter(|(_, slot)| slot.is_under_way).map(|(place, _)| place)
+        self.slots.iter().filter(|(_, slot)| slot.is_under_way).map(|(at, _)| Place(at as u32))
     }
 }

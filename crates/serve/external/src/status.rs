@@ -6,7 +6,7 @@ use byway_spec::Status;
 
 use crate::slots::Doing;
 
-/// What the host of a command is told that failed with `error`. A device that said a status itself is quoted.
+/// The status of a command that failed with `error`. A device's own status is passed through.
 pub fn of_error(error: &Error, doing: Doing) -> CommandError {
     match error.nvme_status() {
         Some(status) => CommandError::new(status, "the exported device answered with this status"),

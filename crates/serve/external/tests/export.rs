@@ -1,4 +1,4 @@
-//! What an export makes of a backend: one that a test leads, which does its commands when it is told to.
+//! Exports over a scripted backend that completes commands on request of the test.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::VecDeque;
@@ -25,8 +25,8 @@ struct Script {
     under_way: VecDeque<(u64, Command)>,
     /// What was begun, in words.
     begun: Vec<&'static str>,
-    /// Commands finish only when this many are let go.
-    let_go: usize,
+    /// Commands that may still complete.
+    permits: usize,
     fails: Option<ErrorKind>,
     queue_fails: bool,
     /// Tags of commands that were to be given up.
@@ -141,11 +141,11 @@ impl BackendQueue for LedQueue {
         if script.queue_fails {
             return Err(Error::device(ErrorKind::DeviceLost, "gone"));
         }
-        if script.let_go == 0 {
+        if script.permits == 0 {
             return Ok(None);
         }
         let Some((tag, command)) = script.under_way.pop_front() else { return Ok(None) };
-        script.let_go -= 1;
+        script.permits -= 1;
         let mut buffer = command.into_buffer();
         let fails = if script.cancelled.contains(&tag) { Some(ErrorKind::Cancelled) } else { script.fails };
         let result = match fails {
@@ -222,7 +222,7 @@ fn commands_that_the_queue_has_no_room_for_wait_for_it_in_order() {
     let places: Vec<Place> = (0..10).map(|_| begin_read(&mut export)).collect();
     assert_eq!((led.under_way(), export.outstanding()), (DEPTH as usize, 10));
     assert!(export.next_finished().is_none());
-    led.script().let_go = 10;
+    led.script().permits = 10;
     let done: Vec<Place> = std::iter::from_fn(|| export.next_finished()).map(|done| done.place).collect();
     assert_eq!(done, places);
     for place in places {
@@ -242,7 +242,7 @@ fn what_the_queue_has_no_room_for_can_be_taken_back_at_once_and_nothing_else() {
     assert!(export.cancel(waiting[0]) && !export.cancel(waiting[0]));
     assert_eq!(export.memory(waiting[0]).len(), BYTES);
     export.release(waiting[0]);
-    led.script().let_go = 10;
+    led.script().permits = 10;
     let done: Vec<Place> = std::iter::from_fn(|| export.next_finished()).map(|done| done.place).collect();
     let others = begun.iter().chain(&waiting[1..]).copied().collect::<Vec<_>>();
     assert_eq!((done, export.outstanding()), (others, 0));
@@ -254,7 +254,7 @@ fn what_the_queue_has_is_given_up_there_and_finishes_as_aborted_or_done() {
     let mut export = led.export().unwrap();
     let places: Vec<Place> = (0..2).map(|_| begin_read(&mut export)).collect();
     assert!(!export.cancel(places[1]), "it may be done all the same");
-    led.script().let_go = 2;
+    led.script().permits = 2;
     let [done, aborted] = [0, 1].map(|_| export.next_finished().unwrap());
     assert_eq!([done.place, aborted.place], places[..]);
     assert!(done.result.is_ok());
@@ -266,7 +266,7 @@ fn what_the_queue_has_is_given_up_there_and_finishes_as_aborted_or_done() {
 fn force_unit_access_is_a_flush_behind_a_write_and_before_a_read_under_one_place() {
     let led = Led::new();
     let mut export = led.export().unwrap();
-    led.script().let_go = 4;
+    led.script().permits = 4;
     let place = export.reserve(BYTES).unwrap();
     export.begin(place, Request::Write { run: RUN, fua: true });
     assert_eq!(export.next_finished().unwrap().place, place);
@@ -283,7 +283,7 @@ fn force_unit_access_is_a_flush_behind_a_write_and_before_a_read_under_one_place
 fn a_write_that_failed_is_not_flushed() {
     let led = Led::new();
     let mut export = led.export().unwrap();
-    led.script().let_go = 4;
+    led.script().permits = 4;
     led.script().fails = Some(ErrorKind::Media);
     let place = export.reserve(BYTES).unwrap();
     export.begin(place, Request::Write { run: RUN, fua: true });
@@ -292,7 +292,7 @@ fn a_write_that_failed_is_not_flushed() {
 }
 
 #[test]
-fn a_queue_that_fails_fails_its_commands_and_what_it_tells_of_them_later_is_nobodys() {
+fn failed_queue_fails_its_commands_and_late_completions_are_ignored() {
     let led = Led::new();
     let mut export = led.export().unwrap();
     let lost: Vec<Place> = (0..6).map(|_| begin_read(&mut export)).collect();
@@ -306,12 +306,12 @@ fn a_queue_that_fails_fails_its_commands_and_what_it_tells_of_them_later_is_nobo
     failed.sort_by_key(|place| place.0);
     assert_eq!((failed, export.outstanding()), (lost.clone(), 0));
     lost.into_iter().for_each(|place| export.release(place));
-    // It is there again, and tells of what was given up before what is new.
+    // The queue works again and first completes commands that were given up.
     led.script().queue_fails = false;
-    led.script().let_go = 3;
+    led.script().permits = 3;
     let place = begin_read(&mut export);
     assert!(export.next_finished().is_none());
-    led.script().let_go = 100;
+    led.script().permits = 100;
     assert_eq!(export.next_finished().unwrap().place, place);
     assert!(export.next_finished().is_none());
 }
@@ -328,14 +328,14 @@ fn it_is_full_by_bytes_and_no_longer_when_some_are_done() {
         places.push(place);
     }
     assert_eq!(places.len(), 256, "64 MiB");
-    led.script().let_go = 1;
+    led.script().permits = 1;
     let place = export.next_finished().unwrap().place;
     assert!(!export.is_full());
     export.release(place);
 }
 
 #[test]
-fn what_has_no_cache_is_flushed_by_nobody() {
+fn flush_without_a_cache_sends_nothing() {
     let mut led = Led::new();
     led.capabilities.nvm.flush = false;
     let mut export = led.export().unwrap();
@@ -352,7 +352,7 @@ fn ranges_reach_the_backend_and_the_queue_ends_with_the_export() {
     let mut export = led.export().unwrap();
     let place = export.reserve(0).unwrap();
     export.begin(place, Request::Deallocate(&[RUN, RUN]));
-    led.script().let_go = 1;
+    led.script().permits = 1;
     assert!(export.next_finished().unwrap().result.is_ok());
     assert_eq!(led.begun(), ["deallocate"]);
     drop(export);

@@ -167,21 +167,21 @@ impl Capsules {
     }
 
     /// Has `bell` raised whenever completions came by themselves. It is, until it is dropped.
-    pub fn add_bell(&self, bell: &Arc<Wakeup>) {
+    pub fn add_notifier(&self, bell: &Arc<Wakeup>) {
         let mut bells = self.shared.capsule_bells.lock().unwrap_or_else(PoisonError::into_inner);
         bells.retain(|other| other.strong_count() > 0);
         bells.push(Arc::downgrade(bell));
     }
 
     /// Raises the bells of all who have connections.
-    pub fn ring(&self) {
+    pub fn notify(&self) {
         self.shared.tell_capsules();
     }
 
     /// Whether other engines have commands: whoever serves looks at them.
     #[inline]
     #[must_use]
-    pub fn has_commands_elsewhere(&self) -> bool {
+    pub fn has_external_commands(&self) -> bool {
         self.shared.elsewhere.load(Relaxed) && !self.shared.has_failed()
     }
 
@@ -309,7 +309,7 @@ impl CapsuleDevice<'_> {
 
     /// Whether a controller is there: it is, when its host has gone, until nothing of it is under way any more.
     #[must_use]
-    pub fn is_there(&self, id: ControllerId) -> bool {
+    pub fn has_controller(&self, id: ControllerId) -> bool {
         self.core.subsystem.has_controller(id)
     }
 
@@ -358,7 +358,7 @@ impl CapsuleDevice<'_> {
     }
 
     /// A command came that cannot be executed yet. Until it is [claimed](Self::claim), it can be aborted.
-    pub fn expect(&mut self, (id, qid): (ControllerId, u16), command: &Command) {
+    pub fn register_waiting(&mut self, (id, qid): (ControllerId, u16), command: &Command) {
         self.core.capsules.controller(id).into_iter().for_each(|controller| controller.expect(qid, command));
     }
 

@@ -63,7 +63,7 @@ impl Front {
 
     /// Can be read once a thread of the device's own has left it with something due, or failed.
     #[must_use]
-    pub fn bell(&self) -> Option<&Wakeup> {
+    pub fn notifier(&self) -> Option<&Wakeup> {
         self.shared.served.as_ref().map(|served| &served.bell)
     }
 
@@ -111,8 +111,8 @@ impl Front {
     }
 
     /// Looks at doorbells in memory of hosts and serves what was rung there, so that they need not ring until
-    /// [`Front::rest`]. Says whether anything was; `None` where there are no such doorbells, or nobody needs to look.
-    pub fn look(&self) -> Option<bool> {
+    /// [`Front::stop_polling_buffers`]. Says whether anything was; `None` where there are no such doorbells, or nobody needs to look.
+    pub fn poll_doorbell_buffers(&self) -> Option<bool> {
         let served = self.shared.served.as_ref()?;
         if served.runs_apart || !served.has_doorbell_buffers() {
             return None;
@@ -131,7 +131,7 @@ impl Front {
     }
 
     /// Nobody looks any more: hosts ring from here on. What was rung until then is served.
-    pub fn rest(&self) {
+    pub fn stop_polling_buffers(&self) {
         if let Some(served) = &self.shared.served {
             served.watch(false);
             self.shared.run_here();
@@ -164,7 +164,7 @@ impl Front {
 
     /// For how long nothing is to be done unless a doorbell is rung; `None` is for ever.
     #[must_use]
-    pub fn rests_for(&self) -> Option<Duration> {
+    pub fn idle_time(&self) -> Option<Duration> {
         let due_ps = self.shared.deadline_ps().filter(|_| !self.runs_apart())?;
         match self.shared.clock.mode() {
             ClockMode::Paced => {
@@ -219,7 +219,7 @@ impl Front {
     ///
     /// # Errors
     /// The device has failed.
-    pub fn let_go(&self) -> Result<(), Failed> {
+    pub fn quiesce_dma(&self) -> Result<(), Failed> {
         self.post(Post::LetGo)?;
         self.shared.settle()
     }

@@ -1,4 +1,4 @@
-//! A connection's socket, and TLS over it where there is any: which of both it is, the first byte says.
+//! A connection's socket, with or without TLS. The first received byte decides which.
 
 use byway_fabrics::tls::TlsPsk;
 use byway_tls::{FIRST_BYTE, TlsError, TlsSession, TlsSubsystem};
@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use crate::ended::Ended;
 use crate::wire::Wire;
 
-/// A socket that never blocks, and what is between it and the session.
+/// A non-blocking socket and its transport security.
 #[derive(Debug)]
 pub struct Channel<W> {
     wire: W,
@@ -16,41 +16,41 @@ pub struct Channel<W> {
 
 #[derive(Debug)]
 enum Security {
-    /// None.
+    /// Clear text.
     Clear,
-    /// As the host begins.
+    /// Until the first byte arrives.
     Undecided(TlsSubsystem),
     /// TLS.
     Secure(Box<TlsSession>),
 }
 
 impl<W: Wire> Channel<W> {
-    /// That of a connection that came; hosts may begin TLS where there is something to answer it by.
+    /// A new connection; with `tls`, a handshake is accepted.
     pub fn new(wire: W, tls: Option<TlsSubsystem>) -> Self {
         let security = tls.map_or(Security::Clear, Security::Undecided);
         Self { wire, security }
     }
 
-    /// What it is over.
+    /// The socket.
     pub fn wire(&self) -> &W {
         &self.wire
     }
 
-    /// The key by which the host came, where it came by TLS.
+    /// The host's key, if the connection uses TLS.
     pub fn psk(&self) -> Option<&TlsPsk> {
         if let Security::Secure(session) = &self.security { session.psk() } else { None }
     }
 
-    /// Divides a buffer: where at most so much is received, and what is needed to receive it.
+    /// Divides a buffer into room for at most `bytes` of plain text, and for the records they come in.
     pub fn divide<'b>(&self, buffer: &'b mut [u8], bytes: usize) -> (&'b mut [u8], &'b mut [u8]) {
         let most = if matches!(self.security, Security::Clear) { buffer.len() } else { buffer.len() / 2 };
         buffer.split_at_mut(bytes.min(most))
     }
 
-    /// Receives what is there; 0 where nothing is.
+    /// Receives available bytes; 0 if there are none.
     ///
     /// # Errors
-    /// Why nothing more comes.
+    /// Why the connection ends.
     #[inline]
     pub fn receive(&mut self, into: &mut [u8], sealed: &mut [u8]) -> Result<usize, Ended> {
         match &mut self.security {
@@ -63,7 +63,7 @@ impl<W: Wire> Channel<W> {
         }
     }
 
-    /// Whether the first byte has come, and with it what there is between the socket and the session.
+    /// Decides between clear text and TLS by the first byte; whether it has arrived.
     #[cold]
     fn decide(&mut self) -> Result<bool, Ended> {
         let Security::Undecided(tls) = &self.security else { return Ok(true) };
@@ -78,10 +78,10 @@ impl<W: Wire> Channel<W> {
         Ok(true)
     }
 
-    /// Sends what there is room for; of `bytes` so many need not be kept any more.
+    /// Sends as much as there is room for. Returns how many of `bytes` the caller may drop.
     ///
     /// # Errors
-    /// The system's answer; that there is no room at all.
+    /// The system's error; [`Errno::AGAIN`] without any room.
     #[inline]
     pub fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
         match &mut self.security {
@@ -90,20 +90,20 @@ impl<W: Wire> Channel<W> {
         }
     }
 
-    /// Whether something is left to be sent that the session does not have any more.
+    /// Whether encrypted records are left to send.
     #[inline]
     pub fn has_unsent(&self) -> bool {
         matches!(&self.security, Security::Secure(session) if !session.unsent().is_empty())
     }
 
-    /// Nobody takes it any more.
+    /// Drops unsent records: the peer is gone.
     pub fn forget_unsent(&mut self) {
         if let Security::Secure(session) = &mut self.security {
             session.sent(session.unsent().len());
         }
     }
 
-    /// Nothing more is sent: the host can tell that from a connection that was cut.
+    /// Queues TLS close_notify, which distinguishes an orderly end from truncation.
     pub fn close(&mut self) {
         if let Security::Secure(session) = &mut self.security {
             session.close();
@@ -111,7 +111,7 @@ impl<W: Wire> Channel<W> {
     }
 }
 
-/// Nothing yet is no end; nothing more is.
+/// Maps "no data yet" to 0 and the end of the stream to [`Ended::Left`].
 fn received(result: Result<usize, Errno>) -> Result<usize, Ended> {
     match result {
         Ok(0) => Err(Ended::Left),
@@ -121,10 +121,10 @@ fn received(result: Result<usize, Errno>) -> Result<usize, Ended> {
     }
 }
 
-/// So often more is taken of the socket for what TLS has to say to itself, before others have their turn.
+/// Reads of the socket in a row that yield no plain text, before other connections are served.
 const ROUNDS_MAX: u32 = 8;
 
-/// What has come and can be read; what the socket has by and by, while that is nothing.
+/// Reads plain text, receiving records as long as there is none.
 fn open(
     wire: &impl Wire,
     session: &mut TlsSession,
@@ -141,7 +141,7 @@ fn open(
             bytes => session.put(sealed.get(..bytes).unwrap_or_default())?,
         }
     }
-    // What was put is not left there: nothing would tell of it.
+    // Read what was put: epoll does not report bytes buffered in the session.
     Ok(session.read(into)?)
 }
 

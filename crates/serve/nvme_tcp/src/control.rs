@@ -1,5 +1,5 @@
-//! Changing what a target serves while it does: ports, subsystems, and who may connect. Hosts that stay at a discovery controller
-//! are told.
+//! Configuration of a running target: ports, subsystems, access lists, keys and ANA states. Connected discovery clients get an
+//! event.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
@@ -10,79 +10,100 @@ use byway_fabrics::Nqn;
 use byway_local::Capsules;
 use byway_tls::TlsUnavailable;
 
-use crate::crew::Crew;
+use crate::acceptor::{ListenError, Listener};
 use crate::directory::{Listing, Port};
-use crate::entrance::{ListenError, Listener};
 use crate::keys::Keys;
 use crate::options::{AnaSetting, SubsystemTerms};
-use crate::paths::{self, PathError, TargetPaths};
-use crate::site::Site;
+use crate::paths::{self, PathError};
+use crate::pool::ThreadPool;
+use crate::subsystem::Subsystem;
 
-/// How long connections and threads are given to let go of a subsystem that is served no more: a turn of each is enough.
-const LET_GO: Duration = Duration::from_secs(5);
+/// How long connections and threads may take to release a removed subsystem; each needs one iteration of its loop.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A way to change what a target serves. It does not keep the target.
+/// Changes the configuration of a target. It does not keep the target alive.
 #[derive(Debug, Clone)]
-pub struct TargetControl(Weak<Crew>);
+pub struct TargetControl(Weak<ThreadPool>);
 
-/// Why nothing changes.
+/// Why a change was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// There is no such subsystem.
+    /// The subsystem does not exist.
     #[error("no subsystem {0} is served")]
     NoSubsystem(Nqn),
-    /// There is one already.
+    /// A subsystem of that name exists.
     #[error("subsystem {0} is served already")]
     Taken(Nqn),
-    /// There is no such port.
+    /// The port does not exist.
     #[error("there is no port {}", .0.0)]
     NoPort(PortId),
-    /// It cannot be listened there.
+    /// The address cannot be bound.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// A state cannot be set.
+    /// The ANA state cannot be set.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// Keys of hosts are of no use.
+    /// TLS keys without OpenSSL.
     #[error(transparent)]
     Tls(#[from] TlsUnavailable),
     /// The target has ended.
-    #[error("nobody is served any more")]
+    #[error("the target is not running any more")]
     Gone,
 }
 
-/// An address that is listened at, where nobody is let in yet.
-#[derive(Debug)]
-pub struct Door(Listener);
+/// Changes ANA states of a subsystem. It does not keep the target alive.
+#[derive(Debug, Clone)]
+pub struct TargetPaths {
+    control: TargetControl,
+    subsystem: Nqn,
+}
 
-impl Door {
-    /// Listens. Who comes waits.
+impl TargetPaths {
+    /// Changes a state and sends an ANA change event to the hosts of that port. It holds for commands that start from then on;
+    /// commands already in an external engine finish under the old state.
     ///
     /// # Errors
-    /// What the system says of the address.
+    /// See [`PathError`].
+    pub fn set(&self, setting: AnaSetting) -> Result<(), PathError> {
+        self.control.set_path(&self.subsystem, setting).map_err(|error| match error {
+            ControlError::Path(error) => error,
+            _ => PathError::Gone,
+        })
+    }
+}
+
+/// A bound listening socket that is not yet a port.
+#[derive(Debug)]
+pub struct BoundListener(Listener);
+
+impl BoundListener {
+    /// Binds and listens. Connections wait in the backlog.
+    ///
+    /// # Errors
+    /// The system's error.
     pub fn open(address: SocketAddr) -> Result<Self, ListenError> {
         Listener::open(address, None).map(Self)
     }
 }
 
 impl TargetControl {
-    pub(crate) fn of(crew: &Arc<Crew>) -> Self {
-        Self(Arc::downgrade(crew))
+    pub(crate) fn of(pool: &Arc<ThreadPool>) -> Self {
+        Self(Arc::downgrade(pool))
     }
 
-    fn crew(&self) -> Result<Arc<Crew>, ControlError> {
+    fn pool(&self) -> Result<Arc<ThreadPool>, ControlError> {
         self.0.upgrade().ok_or(ControlError::Gone)
     }
 
     fn listing(&self) -> Result<Arc<Listing>, ControlError> {
-        Ok(self.crew()?.premises.directory.listing())
+        Ok(self.pool()?.target().directory.listing())
     }
 
-    fn site(&self, nqn: &Nqn) -> Result<Arc<Site>, ControlError> {
-        self.listing()?.site(nqn).cloned().ok_or_else(|| ControlError::NoSubsystem(nqn.clone()))
+    fn subsystem(&self, nqn: &Nqn) -> Result<Arc<Subsystem>, ControlError> {
+        self.listing()?.subsystem(nqn).cloned().ok_or_else(|| ControlError::NoSubsystem(nqn.clone()))
     }
 
-    /// Where hosts connect now.
+    /// The ports.
     ///
     /// # Errors
     /// The target has ended.
@@ -90,157 +111,155 @@ impl TargetControl {
         Ok(self.listing()?.ports.clone())
     }
 
-    /// Has hosts connect at `address` too: the port gets the lowest number that is free.
+    /// Opens a port at `address`, with the lowest free identifier.
     ///
     /// # Errors
-    /// What the system says of the address; more ports than there may be.
+    /// The system's error; too many ports.
     pub fn open_port(&self, address: SocketAddr) -> Result<Port, ControlError> {
-        self.open_port_by(Door::open(address)?)
+        self.open_bound_port(BoundListener::open(address)?)
     }
 
-    /// The same at a door that is there.
+    /// Opens a port with a bound listener.
     ///
     /// # Errors
-    /// More ports than there may be.
-    pub fn open_port_by(&self, Door(listener): Door) -> Result<Port, ControlError> {
-        let crew = self.crew()?;
-        let _alone = crew.changing();
-        let listing = crew.premises.directory.listing();
+    /// Too many ports.
+    pub fn open_bound_port(&self, BoundListener(listener): BoundListener) -> Result<Port, ControlError> {
+        let pool = self.pool()?;
+        let _alone = pool.changing();
+        let listing = pool.target().directory.listing();
         let is_free = |id: &PortId| !listing.has_port(*id);
         let id = (1..=u16::MAX).map(PortId).find(is_free).ok_or(ControlError::Gone)?;
         let address = listener.address;
         let port = Port { id, address };
-        for site in &listing.sites {
-            paths::open_port(&site.device, id, listing.ports.len())?;
+        for subsystem in &listing.subsystems {
+            paths::open_port(subsystem.device(), id, listing.ports.len())?;
         }
-        crew.entrance
-            .open(Listener { port: Some(id), ..listener })
-            .map_err(|source| ListenError { address, source })?;
-        crew.change(|listing| {
+        pool.acceptor().open(listener.with_port(id)).map_err(|source| ListenError { address, source })?;
+        pool.change(|listing| {
             listing.ports.push(port);
             listing.ports.sort_by_key(|port| port.id.0);
-            Ok(())
+            Ok::<_, ControlError>(())
         })?;
         Ok(port)
     }
 
-    /// Has nobody connect by a port any more, and sends those away who came by it.
+    /// Closes a port and disconnects its hosts.
     ///
     /// # Errors
-    /// There is no such port.
+    /// The port does not exist.
     pub fn close_port(&self, id: PortId) -> Result<(), ControlError> {
-        let crew = self.crew()?;
-        let _alone = crew.changing();
-        crew.change(|listing| {
+        let pool = self.pool()?;
+        let _alone = pool.changing();
+        pool.change(|listing| {
             let is_there = listing.has_port(id);
             listing.ports.retain(|port| port.id != id);
             is_there.then_some(()).ok_or(ControlError::NoPort(id))
         })?;
-        crew.entrance.close(id);
-        crew.premises.directory.listing().sites.iter().for_each(|site| site.dismiss_port(id));
+        pool.acceptor().close(id);
+        pool.target().directory.listing().subsystems.iter().for_each(|subsystem| subsystem.dismiss_port(id));
         Ok(())
     }
 
-    /// The names of the subsystems that are served.
+    /// The NQNs of the served subsystems.
     ///
     /// # Errors
     /// The target has ended.
     pub fn subsystems(&self) -> Result<Vec<Nqn>, ControlError> {
-        Ok(self.listing()?.sites.iter().map(|site| site.nqn.clone()).collect())
+        Ok(self.listing()?.subsystems.iter().map(|subsystem| subsystem.nqn().clone()).collect())
     }
 
-    /// Serves another subsystem by its device.
+    /// Adds a subsystem with its device.
     ///
     /// # Errors
-    /// One of this name is served; what is said of paths makes no sense.
+    /// The name is taken; an ANA setting or port is invalid.
     pub fn add_subsystem(&self, terms: SubsystemTerms, device: Capsules) -> Result<(), ControlError> {
-        let crew = self.crew()?;
-        let _alone = crew.changing();
+        let pool = self.pool()?;
+        let _alone = pool.changing();
         self.check_ports(terms.ports.as_deref())?;
         paths::begin(&device, &self.ports()?, &terms.ana)?;
-        let site = Arc::new(Site::new(terms, device));
-        crew.change(|listing| {
-            if listing.site(&site.nqn).is_some() {
-                return Err(ControlError::Taken(site.nqn.clone()));
+        let subsystem = Arc::new(Subsystem::new(terms, device));
+        pool.change(|listing| {
+            if listing.subsystem(subsystem.nqn()).is_some() {
+                return Err(ControlError::Taken(subsystem.nqn().clone()));
             }
-            crew.hear_of(&site);
-            listing.sites.push(site.clone());
+            pool.add_notifiers(&subsystem);
+            listing.subsystems.push(subsystem.clone());
             Ok(listing.gather_keys()?)
         })
     }
 
-    /// Serves a subsystem no more, and sends its hosts away. Its device is nobody's then but the caller's.
+    /// Removes a subsystem and disconnects its hosts. The caller then has the only handle of its device.
     ///
     /// # Errors
-    /// There is no such subsystem.
+    /// The subsystem does not exist.
     pub fn remove_subsystem(&self, nqn: &Nqn) -> Result<(), ControlError> {
-        let crew = self.crew()?;
-        let _alone = crew.changing();
-        let site = self.site(nqn)?;
-        crew.change(|listing| {
-            site.close();
-            listing.sites.retain(|other| !Arc::ptr_eq(other, &site));
-            Ok(listing.gather_keys()?)
+        let pool = self.pool()?;
+        let _alone = pool.changing();
+        let subsystem = self.subsystem(nqn)?;
+        pool.change(|listing| {
+            subsystem.close();
+            listing.subsystems.retain(|other| !Arc::ptr_eq(other, &subsystem));
+            listing.gather_keys()
         })?;
-        site.dismiss_strangers();
-        // Whoever lets go last closes the device, which takes its time: not one of the threads that serve others.
-        let end = Instant::now() + LET_GO;
-        while Arc::strong_count(&site) > 1 && Instant::now() < end {
+        subsystem.dismiss_unlisted();
+        // The last handle closes the device, which is slow: wait, so that it is not a serving thread's.
+        let end = Instant::now() + RELEASE_TIMEOUT;
+        while Arc::strong_count(&subsystem) > 1 && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
         }
-        site.device.finish();
+        subsystem.device().finish();
         Ok(())
     }
 
-    /// The hosts that may connect to a subsystem; all where there is nothing.
+    /// The hosts that may connect to a subsystem; `None` admits all.
     ///
     /// # Errors
-    /// There is no such subsystem.
+    /// The subsystem does not exist.
     pub fn allowed(&self, nqn: &Nqn) -> Result<Option<Vec<Nqn>>, ControlError> {
-        Ok(self.site(nqn)?.allowed())
+        Ok(self.subsystem(nqn)?.allowed())
     }
 
-    /// Has these hosts connect to a subsystem, or all where there is nothing, and sends others away.
+    /// Sets the hosts that may connect to a subsystem (`None` admits all), and disconnects others.
     ///
     /// # Errors
-    /// There is no such subsystem.
+    /// The subsystem does not exist.
     pub fn set_allowed(&self, nqn: &Nqn, hosts: Option<Vec<Nqn>>) -> Result<(), ControlError> {
-        let crew = self.crew()?;
-        let _alone = crew.changing();
-        let site = self.site(nqn)?;
-        crew.change(|_| {
-            site.set_allowed(hosts);
-            Ok(())
+        let pool = self.pool()?;
+        let _alone = pool.changing();
+        let subsystem = self.subsystem(nqn)?;
+        pool.change(|_| {
+            subsystem.set_allowed(hosts);
+            Ok::<_, ControlError>(())
         })?;
-        site.dismiss_strangers();
+        subsystem.dismiss_unlisted();
         Ok(())
     }
 
-    /// The ports by which a subsystem is found; every one where there is nothing.
+    /// The ports that export a subsystem; `None` is every port.
     ///
     /// # Errors
-    /// There is no such subsystem.
+    /// The subsystem does not exist.
     pub fn ports_of(&self, nqn: &Nqn) -> Result<Option<Vec<PortId>>, ControlError> {
-        Ok(self.site(nqn)?.ports())
+        Ok(self.subsystem(nqn)?.ports())
     }
 
-    /// Has a subsystem be found by these ports, or by every one where there is nothing, and sends those away who came by others.
+    /// Sets the ports that export a subsystem (`None` is every port), and disconnects hosts of other ports.
     ///
     /// # Errors
-    /// There is no such subsystem, or no such port.
+    /// The subsystem or a port does not exist.
     pub fn set_ports_of(&self, nqn: &Nqn, ports: Option<Vec<PortId>>) -> Result<(), ControlError> {
-        let crew = self.crew()?;
-        let _alone = crew.changing();
-        let site = self.site(nqn)?;
+        let pool = self.pool()?;
+        let _alone = pool.changing();
+        let subsystem = self.subsystem(nqn)?;
         self.check_ports(ports.as_deref())?;
-        if site.ports() == ports {
+        if subsystem.ports() == ports {
             return Ok(());
         }
-        crew.change(|_| {
-            site.set_ports(ports);
-            Ok(())
+        pool.change(|_| {
+            subsystem.set_ports(ports);
+            Ok::<_, ControlError>(())
         })?;
-        site.dismiss_strangers();
+        subsystem.dismiss_unlisted();
         Ok(())
     }
 
@@ -250,51 +269,51 @@ impl TargetControl {
         missing.map_or(Ok(()), |port| Err(ControlError::NoPort(*port)))
     }
 
-    /// By what hosts that come to a subsystem show who they are.
+    /// Secrets and TLS keys of a subsystem's hosts.
     ///
     /// # Errors
-    /// There is no such subsystem.
+    /// The subsystem does not exist.
     pub fn keys(&self, nqn: &Nqn) -> Result<Keys, ControlError> {
-        Ok(Keys::clone(&*self.site(nqn)?.keys()))
+        Ok(Keys::clone(&*self.subsystem(nqn)?.keys()))
     }
 
-    /// Has hosts that come to a subsystem go by `keys`. Those that are here go on.
+    /// Replaces secrets and keys for new connections; existing ones continue.
     ///
     /// # Errors
-    /// There is no such subsystem; there is no OpenSSL.
+    /// The subsystem does not exist; OpenSSL is missing.
     pub fn set_keys(&self, nqn: &Nqn, keys: Keys) -> Result<(), ControlError> {
-        self.change_keys(nqn, |site| site.set_keys(keys))
+        self.change_keys(nqn, |subsystem| subsystem.set_keys(keys))
     }
 
-    /// Has a host show who it is by nothing that it was given before. What is asked of hosts stays.
+    /// Removes the secret and keys of a host. The requirement stays.
     ///
     /// # Errors
-    /// As [`Self::set_keys`].
+    /// Those of [`Self::set_keys`].
     pub fn forget_keys(&self, nqn: &Nqn, host: &Nqn) -> Result<(), ControlError> {
-        self.change_keys(nqn, |site| site.forget(host))
+        self.change_keys(nqn, |subsystem| subsystem.forget(host))
     }
 
-    fn change_keys(&self, nqn: &Nqn, change: impl FnOnce(&Site)) -> Result<(), ControlError> {
-        let crew = self.crew()?;
-        let _alone = crew.changing();
-        let site = self.site(nqn)?;
-        crew.change(|listing| {
-            change(&site);
-            Ok(listing.gather_keys()?)
-        })
+    fn change_keys(&self, nqn: &Nqn, change: impl FnOnce(&Subsystem)) -> Result<(), ControlError> {
+        let pool = self.pool()?;
+        let _alone = pool.changing();
+        let subsystem = self.subsystem(nqn)?;
+        Ok(pool.change(|listing| {
+            change(&subsystem);
+            listing.gather_keys()
+        })?)
     }
 
-    /// Changes how a subsystem's namespaces are reached by a port.
+    /// Changes an ANA state.
     ///
     /// # Errors
-    /// There is no such subsystem; as [`PathError`] has them.
+    /// The subsystem does not exist; see [`PathError`].
     pub fn set_path(&self, nqn: &Nqn, setting: AnaSetting) -> Result<(), ControlError> {
-        Ok(paths::change(&self.site(nqn)?.device, setting)?)
+        Ok(paths::change(self.subsystem(nqn)?.device(), setting)?)
     }
 
-    /// How a subsystem's namespaces are reached, to be changed.
+    /// A handle for a subsystem's ANA states.
     #[must_use]
     pub fn paths(&self, nqn: Nqn) -> TargetPaths {
-        TargetPaths::of(self.clone(), nqn)
+        TargetPaths { control: self.clone(), subsystem: nqn }
     }
 }

@@ -1,7 +1,7 @@
-//! What a target counts, for whoever watches it.
+//! Counters of a target, for metrics.
 //!
-//! Each thread has a part of its own, which nobody else writes: what its connections moved is added up ten times a second, when it
-//! looks at all of them anyway. What is rare is counted where it happens.
+//! Bytes and connection states are counted by thread: each thread writes its own counters at every tick, ten times a second.
+//! Rare events are counted in shared atomics where they happen.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -9,12 +9,12 @@ use byway_fabrics::RefusalKind;
 
 use crate::ended::Ended;
 
-/// What a connection is.
+/// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionState {
-    /// Nothing is agreed on, or no Connect has come.
+    /// Before a successful Connect.
     Connecting,
-    /// Its host has not shown yet who it is.
+    /// Connected, and its host must authenticate.
     Authenticating,
     /// An admin queue.
     Admin,
@@ -22,16 +22,16 @@ pub enum ConnectionState {
     Io,
     /// A discovery controller's.
     Discovery,
-    /// It is over, and its host is given the time to read why.
+    /// Closing: the host may still read the last response.
     Ending,
 }
 
 impl ConnectionState {
-    /// Every one, in order.
+    /// All states, in the order of their values.
     pub const ALL: [Self; 6] =
         [Self::Connecting, Self::Authenticating, Self::Admin, Self::Io, Self::Discovery, Self::Ending];
 
-    /// What it is called in figures.
+    /// The label value in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl ConnectionState {
     }
 }
 
-/// Why connections are not accepted, and hosts not connected.
+/// Labels of refused connections and Connects.
 const REFUSALS: [&str; 8] = [
     "too_many_connections",
     "incompatible_format",
@@ -58,7 +58,7 @@ const REFUSALS: [&str; 8] = [
 ];
 const TOO_MANY: usize = 0;
 
-/// Why connections end.
+/// Labels of closed connections.
 const ENDS: [&str; 16] = [
     "left",
     "protocol_violation",
@@ -78,26 +78,26 @@ const ENDS: [&str; 16] = [
     "device_failed",
 ];
 
-/// What all threads of a target count together.
+/// Counters of events events, shared by all threads.
 #[derive(Debug, Default)]
-pub(crate) struct RareEvents {
+pub(crate) struct EventCounters {
     accepted: AtomicU64,
     refused: [AtomicU64; REFUSALS.len()],
     ended: [AtomicU64; ENDS.len()],
 }
 
-impl RareEvents {
-    /// A connection was accepted.
+impl EventCounters {
+    /// Counts an accepted connection.
     pub fn accept(&self) {
         self.accepted.fetch_add(1, Relaxed);
     }
 
-    /// One was not: there are too many.
+    /// Counts a connection refused because too many are open.
     pub fn turn_away(&self) {
         self.refused[TOO_MANY].fetch_add(1, Relaxed);
     }
 
-    /// A Connect was refused.
+    /// Counts a refused Connect.
     pub fn refuse(&self, kind: RefusalKind) {
         let at = match kind {
             RefusalKind::IncompatibleFormat => 1,
@@ -111,7 +111,7 @@ impl RareEvents {
         self.refused[at].fetch_add(1, Relaxed);
     }
 
-    /// A connection ended.
+    /// Counts a closed connection.
     pub fn end(&self, why: &Ended) {
         let at = match why {
             Ended::Left => 0,
@@ -135,7 +135,7 @@ impl RareEvents {
     }
 }
 
-/// What one thread counts.
+/// Counters of one thread.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct ThreadCounters {
@@ -144,7 +144,7 @@ pub(crate) struct ThreadCounters {
     states: [AtomicU32; ConnectionState::ALL.len()],
 }
 
-/// Bytes that a connection received and sent.
+/// Bytes received and sent by a connection.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Moved {
     pub received_bytes: u64,
@@ -152,14 +152,14 @@ pub(crate) struct Moved {
 }
 
 impl ThreadCounters {
-    /// Adds what a connection moved. For the thread's own use.
+    /// Adds bytes. Only the owning thread calls this.
     pub fn add(&self, moved: Moved) {
         let add = |counter: &AtomicU64, bytes| counter.store(counter.load(Relaxed) + bytes, Relaxed);
         add(&self.received_bytes, moved.received_bytes);
         add(&self.sent_bytes, moved.sent_bytes);
     }
 
-    /// The states of the thread's connections.
+    /// Sets the number of connections in each state.
     pub fn set_states(&self, states: impl Iterator<Item = ConnectionState>) {
         let mut counts = [0; ConnectionState::ALL.len()];
         states.for_each(|state| counts[state as usize] += 1);
@@ -167,28 +167,28 @@ impl ThreadCounters {
     }
 }
 
-/// What a target has done so far.
+/// Counters of a target at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetSnapshot {
-    /// Connections now, by state: as they were a tenth of a second ago.
+    /// Open connections by state, up to 100 ms old.
     pub connections: [(ConnectionState, u32); ConnectionState::ALL.len()],
-    /// Connections that were accepted.
+    /// Accepted connections.
     pub accepted: u64,
-    /// Connections that were not, and hosts that were refused at Connect, by reason.
+    /// Refused connections and Connects, by reason.
     pub refused: Vec<(&'static str, u64)>,
-    /// Connections that ended, by reason.
+    /// Closed connections, by reason.
     pub ended: Vec<(&'static str, u64)>,
-    /// Bytes received, of PDUs and all.
+    /// Bytes received, PDU headers included.
     pub received_bytes: u64,
     /// Bytes sent.
     pub sent_bytes: u64,
-    /// Hosts that have controllers, with how many.
+    /// Hosts with controllers, and how many each has.
     pub hosts: Vec<(String, usize)>,
 }
 
 impl TargetSnapshot {
     pub(crate) fn of<'a>(
-        rare: &RareEvents,
+        events: &EventCounters,
         threads: impl Iterator<Item = &'a ThreadCounters> + Clone,
         hosts: Vec<(String, usize)>,
     ) -> Self {
@@ -203,9 +203,9 @@ impl TargetSnapshot {
         };
         Self {
             connections: ConnectionState::ALL.map(|state| (state, in_state(state))),
-            accepted: rare.accepted.load(Relaxed),
-            refused: named(&REFUSALS, &rare.refused),
-            ended: named(&ENDS, &rare.ended),
+            accepted: events.accepted.load(Relaxed),
+            refused: named(&REFUSALS, &events.refused),
+            ended: named(&ENDS, &events.ended),
             received_bytes: of_all(|thread| &thread.received_bytes),
             sent_bytes: of_all(|thread| &thread.sent_bytes),
             hosts,

@@ -77,7 +77,7 @@ fn transported(direction: Direction, bytes: usize) -> Result<Data, Status> {
     }
 }
 
-/// Of a fabrics command its type tells the direction.
+/// The direction of a command; for fabrics commands, of its type (FCTYPE).
 fn direction(command: &Command) -> Direction {
     match command.opcode() == AdminOpcode::FABRICS.0 {
         true => Direction::of(FabricsType::of(command).0),

@@ -1,87 +1,88 @@
-//! What there is at a target: its ports and its subsystems. It changes while hosts are there, and counts how often.
+//! The directory of a target: its ports and subsystems, with a generation that every change increments.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use byway_controller::PortId;
 use byway_fabrics::tls::TlsPsk;
 use byway_fabrics::{Entry, Nqn, SecureChannel, TcpSecurity};
 use byway_spec::fabrics::SubsystemType;
 use byway_tls::{TlsSubsystem, TlsUnavailable};
+use parking_lot::RwLock;
 
 use crate::options::TlsPolicy;
-use crate::premises::Place;
-use crate::site::Site;
+use crate::place::Place;
+use crate::subsystem::Subsystem;
 
-/// What there is, now.
+/// The current listing of ports and subsystems.
 ///
-/// Ordering: the generation is published behind the listing that it is of, so that whoever sees it finds no older one.
+/// Ordering: the listing is stored before its generation, so a reader of a generation finds that listing or a newer one.
 #[derive(Debug)]
 pub struct Directory {
     listing: RwLock<Arc<Listing>>,
     generation: AtomicU64,
 }
 
-/// A place where hosts connect to subsystems.
+/// An address at which hosts connect to subsystems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Port {
-    /// Its number.
+    /// The port identifier.
     pub id: PortId,
-    /// Where it is.
+    /// The address.
     pub address: SocketAddr,
 }
 
-/// What there was at one time.
+/// Ports and subsystems at one generation.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
     generation: u64,
-    /// Ports, by their numbers.
+    /// Ports, sorted by identifier.
     pub ports: Vec<Port>,
     /// Subsystems.
-    pub sites: Vec<Arc<Site>>,
-    /// What answers hosts that begin TLS, whichever subsystem they come to; none where no subsystem has keys.
+    pub subsystems: Vec<Arc<Subsystem>>,
+    /// Answers TLS handshakes for all subsystems; `None` where no subsystem has keys.
     pub tls: Option<TlsSubsystem>,
 }
 
 impl Directory {
-    /// Of these, from generation 1 on.
+    /// A directory at generation 1.
     ///
     /// # Errors
-    /// Where there is no OpenSSL for those that have keys.
-    pub fn new(ports: Vec<Port>, sites: Vec<Arc<Site>>) -> Result<Self, TlsUnavailable> {
-        let mut listing = Listing { generation: 1, ports, sites, tls: None };
+    /// A subsystem has keys and OpenSSL is missing.
+    pub fn new(ports: Vec<Port>, subsystems: Vec<Arc<Subsystem>>) -> Result<Self, TlsUnavailable> {
+        let mut listing = Listing { generation: 1, ports, subsystems, tls: None };
         listing.gather_keys()?;
         Ok(Self { listing: RwLock::new(Arc::new(listing)), generation: AtomicU64::new(1) })
     }
 
-    /// How often it changed.
+    /// The generation: 1 and the number of changes since.
     #[inline]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// What there is.
+    /// The current listing.
     pub fn listing(&self) -> Arc<Listing> {
-        self.listing.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.listing.read().clone()
     }
 
-    /// Has a host come by a key that it has from its authentication. It is no change of what there is.
+    /// Adds a key that an authentication generated. The generation stays: discovery clients see no change.
     pub fn add_key(&self, psk: TlsPsk) {
-        let mut listing = self.listing.write().unwrap_or_else(PoisonError::into_inner);
+        let mut listing = self.listing.write();
         let mut next = Listing::clone(&listing);
-        let Some(site) = next.site(&psk.parties().subsystem) else { return };
-        site.add_generated(psk);
+        let Some(subsystem) = next.subsystem(&psk.parties().subsystem) else { return };
+        subsystem.add_generated(psk);
         next.tls = next.tls.as_ref().map(|tls| tls.with(next.psks()));
         *listing = Arc::new(next);
     }
 
-    /// Changes what there is, or what is let in, unless it is refused.
+    /// Publishes a changed listing with the next generation, unless `change` fails.
     ///
     /// # Errors
-    /// As `change` has them.
+    /// Those of `change`.
     pub fn change<R, E>(&self, change: impl FnOnce(&mut Listing) -> Result<R, E>) -> Result<R, E> {
-        let mut listing = self.listing.write().unwrap_or_else(PoisonError::into_inner);
+        let mut listing = self.listing.write();
         let mut next = Listing::clone(&listing);
         next.generation += 1;
         let changed = change(&mut next)?;
@@ -93,62 +94,62 @@ impl Directory {
 }
 
 impl Listing {
-    /// Which of all listings it is.
+    /// The generation of this listing.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// The subsystem of a name, and the port, where it is found by that.
-    pub fn site_at(&self, nqn: &Nqn, port: Option<PortId>) -> Option<(&Arc<Site>, PortId)> {
+    /// The subsystem with this name, if it is exported at `port`.
+    pub fn subsystem_at(&self, nqn: &Nqn, port: Option<PortId>) -> Option<(&Arc<Subsystem>, PortId)> {
         let port = port.filter(|port| self.has_port(*port))?;
-        self.site(nqn).filter(|site| site.is_at(port)).map(|site| (site, port))
+        self.subsystem(nqn).filter(|subsystem| subsystem.is_at(port)).map(|subsystem| (subsystem, port))
     }
 
-    /// The subsystem of a name.
-    pub fn site(&self, nqn: &Nqn) -> Option<&Arc<Site>> {
-        self.sites.iter().find(|site| site.nqn == *nqn)
+    /// The subsystem with this name.
+    pub fn subsystem(&self, nqn: &Nqn) -> Option<&Arc<Subsystem>> {
+        self.subsystems.iter().find(|subsystem| subsystem.nqn() == nqn)
     }
 
-    /// Whether there is this port.
+    /// Whether the port exists.
     pub fn has_port(&self, id: PortId) -> bool {
         self.ports.iter().any(|port| port.id == id)
     }
 
-    /// Has hosts answered by the keys of all subsystems. Where two have keys of one host for the discovery service, the first
-    /// one's is taken.
+    /// Collects the TLS keys of all subsystems. If two have a key of one host for discovery, the first subsystem's is used.
     ///
     /// # Errors
-    /// Where there is no OpenSSL.
+    /// OpenSSL is missing.
     pub fn gather_keys(&mut self) -> Result<(), TlsUnavailable> {
-        let has_keys = self.sites.iter().any(|site| site.keys().tls.is_some());
+        let has_keys = self.subsystems.iter().any(|subsystem| subsystem.keys().tls.is_some());
         self.tls = if has_keys { Some(TlsSubsystem::new(self.psks())?) } else { None };
         Ok(())
     }
 
-    /// The keys of all hosts: those that they were given, then those that they have from their authentications.
+    /// All keys: configured ones, then those that authentications generated.
     fn psks(&self) -> Vec<TlsPsk> {
-        let keys: Vec<_> = self.sites.iter().filter_map(|site| site.keys().tls.clone()).collect();
+        let keys: Vec<_> =
+            self.subsystems.iter().filter_map(|subsystem| subsystem.keys().tls.clone()).collect();
         let given = keys.iter().flat_map(|tls| tls.psks.iter().cloned());
-        given.chain(self.sites.iter().flat_map(|site| site.generated())).collect()
+        given.chain(self.subsystems.iter().flat_map(|subsystem| subsystem.generated())).collect()
     }
 
-    /// Whether nothing but TLS is spoken at `place`: no subsystem there can be had without. Where discovery alone is, hosts learn
-    /// that it is elsewhere.
+    /// Whether `place` requires TLS: every subsystem exported there does. The discovery-only address never does, so that hosts
+    /// can learn which ports need TLS.
     pub fn requires_tls(&self, place: &Place) -> bool {
         let Some(port) = place.port else { return false };
-        let mut here = self.sites.iter().filter(|site| site.is_at(port)).peekable();
-        here.peek().is_some() && here.all(|site| site.keys().require_tls())
+        let mut exported = self.subsystems.iter().filter(|subsystem| subsystem.is_at(port)).peekable();
+        exported.peek().is_some() && exported.all(|subsystem| subsystem.keys().require_tls())
     }
 
-    /// What `host` may know, who asks at `place`. Where the target listens at every address, the one that the host came to is the
-    /// one that it can reach.
+    /// Discovery log entries for `host`, which asks at `place`. For a wildcard listener, the entry has the address that the
+    /// host connected to.
     pub fn entries(&self, host: &Nqn, place: &Place) -> Vec<Entry> {
         let mut entries = Vec::new();
-        for site in self.sites.iter().filter(|site| site.admits(host)) {
-            entries.extend(self.ports.iter().filter(|port| site.is_at(port.id)).map(|port| {
+        for subsystem in self.subsystems.iter().filter(|subsystem| subsystem.admits(host)) {
+            entries.extend(self.ports.iter().filter(|port| subsystem.is_at(port.id)).map(|port| {
                 let at = reachable(port.address.ip(), place.to.ip());
-                let entry = Entry::tcp(site.nqn.clone(), at, port.address.port());
-                secured(Entry { port_id: port.id.0, ..entry }, site.keys().tls_policy())
+                let entry = Entry::tcp(subsystem.nqn().clone(), at, port.address.port());
+                secured(Entry { port_id: port.id.0, ..entry }, subsystem.keys().tls_policy())
             }));
         }
         let mut current = Entry::tcp(Nqn::discovery(), place.to.ip(), place.to.port());
@@ -159,7 +160,7 @@ impl Listing {
     }
 }
 
-/// An entry that says whether TLS is spoken there (TREQ, SECTYPE).
+/// Sets TREQ and SECTYPE of an entry.
 fn secured(entry: Entry, policy: Option<TlsPolicy>) -> Entry {
     let secure_channel = match policy {
         None => return entry,

@@ -1,5 +1,5 @@
-//! The discovery controller of one connection: it has no device behind it, and tells where subsystems are, as far as its host may
-//! know. A host that stays is told when that changes.
+//! The discovery controller of one connection. It has no device; its log lists the subsystems that its host may connect to, and an
+//! event reports changes.
 
 use std::collections::VecDeque;
 
@@ -15,30 +15,30 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::directory::Directory;
 use crate::options::ADMIN_ENTRIES_MAX;
-use crate::premises::Place;
+use crate::place::Place;
 
-/// Event requests that may wait.
+/// Outstanding Asynchronous Event Requests.
 const REQUESTS: usize = 4;
 
-/// Most bytes of the log in one answer.
+/// Bytes of one Get Log Page, at most.
 const LOG_BYTES_MAX: u32 = 1 << 20;
 
-/// How long a host that announced no keep alive time may be silent: it asks, and goes.
-const BRIEF_MS: u32 = 120_000;
+/// Silence limit of a host without a keep alive timeout: it reads the log once and leaves.
+const SILENCE_MAX_MS: u32 = 120_000;
 
-/// Discovery log changes, in OAES and in the feature that enables events.
+/// Discovery log page change, in OAES and in the feature that enables events.
 const LOG_CHANGES: u32 = 1 << 31;
 
-/// What a command comes to.
+/// The outcome of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Data for the host, and success.
+    /// Success with data.
     Data(Vec<u8>),
-    /// DW0 of a completion that succeeds.
+    /// Success with DW0.
     Done(u32),
-    /// It is answered later, if ever.
+    /// Completed later by an event.
     Later,
-    /// It fails.
+    /// Failure.
     Failed(Status),
 }
 
@@ -53,14 +53,14 @@ pub struct DiscoveryController {
     requests: VecDeque<u16>,
     keep_alive_ms: u32,
     events: u32,
-    /// The log changed since its host read it, who wants to know.
-    is_news: bool,
-    /// The host was told of a change, and has not read the log since.
-    is_told: bool,
+    /// The log changed since the host read it, and the host enabled events.
+    has_changed: bool,
+    /// A change was reported, and the host has not read the log since.
+    is_reported: bool,
 }
 
 impl DiscoveryController {
-    /// One that tells `host`, who came to `place`, of `directory`.
+    /// A controller for `host`, connected at `place`.
     pub fn new(id: u16, host: Nqn, place: Place, directory: &Directory, keep_alive_ms: u32) -> Self {
         let cap = Cap::new()
             .with_mqes_z(ADMIN_ENTRIES_MAX - 1)
@@ -76,35 +76,35 @@ impl DiscoveryController {
             requests: VecDeque::new(),
             keep_alive_ms,
             events: 0,
-            is_news: false,
-            is_told: false,
+            has_changed: false,
+            is_reported: false,
         };
-        controller.note(directory);
+        controller.update(directory);
         controller
     }
 
-    /// How long its host may be silent, in milliseconds.
-    pub fn patience_ms(&self) -> u32 {
-        if self.keep_alive_ms > 0 { self.keep_alive_ms } else { BRIEF_MS }
+    /// Silence limit of its host in milliseconds.
+    pub fn silence_max_ms(&self) -> u32 {
+        if self.keep_alive_ms > 0 { self.keep_alive_ms } else { SILENCE_MAX_MS }
     }
 
-    /// Notes what `directory` has to tell by now.
-    pub fn note(&mut self, directory: &Directory) {
+    /// Updates the log from a changed directory.
+    pub fn update(&mut self, directory: &Directory) {
         if directory.generation() == self.log.generation() {
             return;
         }
         let listing = directory.listing();
-        let has_changed = self.log.set(listing.generation(), listing.entries(&self.host, &self.place));
-        self.is_news |= has_changed && self.events & LOG_CHANGES != 0;
+        let is_new = self.log.set(listing.generation(), listing.entries(&self.host, &self.place));
+        self.has_changed |= is_new && self.events & LOG_CHANGES != 0;
     }
 
-    /// The event that its host is to be told of, if there is one and it asks for events.
+    /// The completion that reports a change, if there is one and a request is outstanding.
     pub fn take_event(&mut self) -> Option<Completion> {
-        if !self.is_news || self.is_told {
+        if !self.has_changed || self.is_reported {
             return None;
         }
         let cid = self.requests.pop_front()?;
-        (self.is_news, self.is_told) = (false, true);
+        (self.has_changed, self.is_reported) = (false, true);
         let event = u64::from(Event::DISCOVERY_CHANGED.into_bits());
         Some(Completion::new(0, 0, cid, Status::SUCCESS).with_result(event))
     }
@@ -117,7 +117,7 @@ impl DiscoveryController {
     /// Property Set.
     ///
     /// # Errors
-    /// If the property cannot be written.
+    /// The property cannot be written.
     pub fn set_property(&mut self, property: PropertyAccess, value: u64) -> Result<(), PropertyError> {
         match self.properties.set(property, value)? {
             Change::Enable => self.properties.set_ready(),
@@ -134,7 +134,7 @@ impl DiscoveryController {
     fn reset(&mut self) {
         self.requests.clear();
         self.events = 0;
-        (self.is_news, self.is_told) = (false, false);
+        (self.has_changed, self.is_reported) = (false, false);
     }
 
     /// Executes an admin command.
@@ -189,7 +189,7 @@ impl DiscoveryController {
         data.subnqn = Nqn::discovery().to_field();
     }
 
-    /// Any part of the log (Base 2.1, section 5.1.12): NUMD in CDW10 and 11, the offset in CDW12 and 13.
+    /// Get Log Page at any offset (Base 2.1, section 5.1.12): NUMD in CDW10 and 11, the offset in CDW12 and 13.
     fn log_page(&mut self, command: &Command) -> Answer {
         let cdw10 = LogCdw10::from_bits(command.cdw10);
         if cdw10.lid() != LogPage::DISCOVERY {
@@ -205,8 +205,8 @@ impl DiscoveryController {
             return Answer::Failed(Status::INVALID_FIELD.with_dnr());
         }
         if !cdw10.rae() {
-            // What is read now is all that there is to know.
-            (self.is_news, self.is_told) = (false, false);
+            // Without RAE, reading the log clears the event.
+            (self.has_changed, self.is_reported) = (false, false);
         }
         Answer::Data(self.log.read(offset, bytes as usize))
     }

@@ -10,13 +10,13 @@ use byway_tls::TlsError;
 /// Why a connection ends.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Ended {
-    /// The host is done with it.
+    /// The host disconnected.
     #[error("the host left")]
     Left,
-    /// The host broke a rule.
+    /// A protocol violation of the host.
     #[error("{0}")]
     Violation(Violation),
-    /// The host gave it up.
+    /// The host sent a termination request.
     #[error("the host gave the connection up ({}, {})", .0.status, .0.information)]
     Terminated(TermReq),
     /// More commands than the queue has entries for.
@@ -28,45 +28,45 @@ pub enum Ended {
     /// The subsystem's code panicked.
     #[error("the subsystem's device failed")]
     DeviceFailed,
-    /// The host may not be here any more, or what it came to is not served any more.
+    /// The host is not allowed any more, or its port or subsystem was removed.
     #[error("the host is not served here any more")]
     Dismissed,
-    /// Nothing came in time.
+    /// No Connect within 10 s.
     #[error("the host did not connect in time")]
     Silent,
-    /// The host did not show who it is.
+    /// The host did not authenticate.
     #[error("{host} is not authenticated: {why}")]
     NotAuthenticated {
-        /// The name that it gave.
+        /// Its HOSTNQN.
         host: Nqn,
-        /// Why.
+        /// The reason.
         why: AuthenticationError,
     },
-    /// The host did not begin with TLS, which is required here.
+    /// Clear text where TLS is required.
     #[error("the host begins in the clear, and TLS is required")]
     Clear,
-    /// There is no TLS connection, or none any more.
+    /// A TLS error.
     #[error("{0}")]
     Tls(TlsError),
-    /// No command came in time.
+    /// Keep Alive timeout.
     #[error("nothing came within the keep alive time")]
     KeepAlive,
-    /// The host does not take what it asked for.
+    /// The host does not read responses.
     #[error("the host takes nothing of what is sent to it")]
     Stuck,
-    /// The host does not send what it has.
+    /// The host does not send solicited data.
     #[error("the host does not send the data that it was asked for")]
     Stalled,
-    /// The host was connected to nothing, and others came after it.
+    /// Evicted: too many half-open connections.
     #[error("too many came after it, and it was connected to nothing")]
     Crowded,
-    /// The system's answer.
+    /// A socket error.
     #[error("the connection failed: {0}")]
     System(ErrorKind),
 }
 
 impl Ended {
-    /// A host that closes its connection with something unread leaves as any other does.
+    /// Maps a socket error. A reset by the host counts as an ordinary disconnect.
     pub fn of_system(kind: ErrorKind) -> Self {
         match kind {
             ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Self::Left,

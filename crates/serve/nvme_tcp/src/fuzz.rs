@@ -1,45 +1,47 @@
-//! A target without sockets and threads, for fuzzers: hosts are bytes that somebody made up, and time is what it is said to be.
+//! A target without sockets and threads, for fuzzers: the caller passes bytes and time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use byway_controller::PortId;
 use byway_local::Capsules;
 use byway_tls::TlsUnavailable;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;
 
 use crate::directory::{Directory, Port};
 use crate::ended::Ended;
 use crate::options::{SubsystemTerms, TargetOptions};
-use crate::premises::{Place, Premises};
-use crate::site::Site;
-use crate::socket::{Connection, Turn};
+use crate::place::Place;
+use crate::socket::{Connection, Progress};
+use crate::subsystem::Subsystem;
+use crate::target_state::TargetState;
 use crate::wire::Wire;
 
 /// Bytes received at once.
 const BUFFER_BYTES: usize = 8 << 10;
 
-/// Turns after which a connection that is still busy is taken to hang.
-const TURNS_MAX: u32 = 100_000;
+/// Iterations after which a connection that is still busy counts as hung.
+const ITERATIONS_MAX: u32 = 100_000;
 
-/// A target.
+/// A target with one subsystem at port 1.
 #[derive(Debug)]
-pub struct Grounds {
-    premises: Arc<Premises>,
-    site: Arc<Site>,
+pub struct SocketlessTarget {
+    target: Arc<TargetState>,
+    subsystem: Arc<Subsystem>,
 }
 
-/// A connection of a host to it.
+/// A host's connection to it.
 #[derive(Debug)]
-pub struct Visit {
+pub struct SocketlessConnection {
     connection: Connection<Arc<Pipe>>,
     pipe: Arc<Pipe>,
     buffer: Vec<u8>,
     is_closed: bool,
 }
 
-/// What is in place of a socket.
+/// The stand-in for a socket.
 #[derive(Debug, Default)]
 struct Pipe(Mutex<Ends>);
 
@@ -47,56 +49,56 @@ struct Pipe(Mutex<Ends>);
 struct Ends {
     to_target: VecDeque<u8>,
     to_host: Vec<u8>,
-    /// So much more the host takes.
+    /// Bytes that the host still takes.
     room: usize,
-    /// The host says no more.
+    /// The host closed its side.
     has_left: bool,
 }
 
-impl Grounds {
-    /// One that serves `device`.
+impl SocketlessTarget {
+    /// A target that serves `device`.
     ///
     /// # Errors
-    /// Where there is no OpenSSL for hosts that have keys.
+    /// TLS keys without OpenSSL.
     pub fn new(terms: SubsystemTerms, device: Capsules) -> Result<Self, TlsUnavailable> {
-        let site = Arc::new(Site::new(terms, device));
+        let subsystem = Arc::new(Subsystem::new(terms, device));
         let port = Port { id: PortId(1), address: address() };
-        let directory = Directory::new(vec![port], vec![site.clone()])?;
-        let premises = Premises::new(TargetOptions::default(), directory, Arc::new(|_| {}));
-        Ok(Self { premises: Arc::new(premises), site })
+        let directory = Directory::new(vec![port], vec![subsystem.clone()])?;
+        let target = TargetState::new(TargetOptions::default(), directory, Arc::new(|_| {}));
+        Ok(Self { target: Arc::new(target), subsystem })
     }
 
-    /// A host comes: to the subsystem's port, or to where discovery alone is.
+    /// Connects a host, to port 1 or to the discovery-only address.
     #[must_use]
-    pub fn visit(&self, to_discovery: bool, now_ns: u64) -> Visit {
+    pub fn connect(&self, to_discovery: bool, now_ns: u64) -> SocketlessConnection {
         let port = (!to_discovery).then_some(PortId(1));
         let place = Place { from: address(), to: address(), port };
         let pipe = Arc::<Pipe>::default();
-        let connection = Connection::new(pipe.clone(), self.premises.clone(), place, now_ns);
-        Visit { connection, pipe, buffer: vec![0; BUFFER_BYTES], is_closed: false }
+        let connection = Connection::new(pipe.clone(), self.target.clone(), place, now_ns);
+        SocketlessConnection { connection, pipe, buffer: vec![0; BUFFER_BYTES], is_closed: false }
     }
 
-    /// Hosts that have a controller.
+    /// The number of hosts with a controller.
     #[must_use]
     pub fn hosts(&self) -> usize {
         let mut hosts = BTreeMap::new();
-        self.site.associations.count_hosts(&mut hosts);
+        self.subsystem.associations().count_hosts(&mut hosts);
         hosts.len()
     }
 }
 
-impl Visit {
-    /// The host sends something.
+impl SocketlessConnection {
+    /// Sends bytes of the host.
     pub fn put(&mut self, bytes: &[u8]) {
         self.pipe.ends().to_target.extend(bytes);
     }
 
-    /// The host says no more.
+    /// Closes the host's side.
     pub fn leave(&mut self) {
         self.pipe.ends().has_left = true;
     }
 
-    /// What the target sends, so much of it at most.
+    /// Runs the connection, and returns at most `bytes` that the target sends.
     pub fn take(&mut self, bytes: usize, now_ns: u64) -> Vec<u8> {
         self.pipe.ends().room = bytes;
         self.run(now_ns);
@@ -105,43 +107,43 @@ impl Visit {
         std::mem::take(&mut ends.to_host)
     }
 
-    /// Has the target do all that it can now.
+    /// Runs the connection until it is idle.
     ///
     /// # Panics
-    /// If it never comes to an end.
+    /// It never becomes idle.
     pub fn run(&mut self, now_ns: u64) {
-        for _ in 0..TURNS_MAX {
+        for _ in 0..ITERATIONS_MAX {
             if self.is_closed {
                 return;
             }
-            self.connection.look(now_ns);
-            match self.connection.turn(&mut self.buffer, now_ns) {
-                Turn::Busy => {}
-                Turn::Idle => return,
-                Turn::Closed => self.is_closed = true,
+            self.connection.poll_completions(now_ns);
+            match self.connection.serve(&mut self.buffer, now_ns) {
+                Progress::Busy => {}
+                Progress::Idle => return,
+                Progress::Closed => self.is_closed = true,
             }
         }
         panic!("the connection is busy without end");
     }
 
-    /// Has the target mind the time.
-    pub fn mind(&mut self, now_ns: u64) {
-        self.is_closed |= self.connection.mind(now_ns);
+    /// Checks the timeouts.
+    pub fn check_time(&mut self, now_ns: u64) {
+        self.is_closed |= self.connection.check_time(now_ns);
     }
 
-    /// Whether it is over, or closed already.
+    /// Whether it has ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.is_closed || self.connection.is_over()
     }
 
-    /// Ends it, as a target does that ends.
+    /// Ends it, as a target does when it stops.
     pub fn end(&mut self, now_ns: u64) {
         self.connection.end(Ended::Left, now_ns);
         self.is_closed = true;
     }
 
-    /// Bytes that the connection holds for its host.
+    /// Bytes of its buffers.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.connection.held_bytes()
@@ -150,12 +152,12 @@ impl Visit {
 
 impl Pipe {
     fn ends(&self) -> MutexGuard<'_, Ends> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
 impl Ends {
-    /// How much of what is there fits in `into`; nothing yet, or nothing more, where that is none.
+    /// Copies available bytes into `into`; returns how many, 0 at the end of the stream.
     fn copy(&self, into: &mut [u8]) -> Result<usize, Errno> {
         if self.to_target.is_empty() && !self.has_left {
             return Err(Errno::AGAIN);

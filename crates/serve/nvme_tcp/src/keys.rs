@@ -1,12 +1,12 @@
-//! By what hosts show who they are to a subsystem: told when it is served, and anew while it is.
+//! Secrets and TLS keys of a subsystem's hosts, set when it is added and replaceable at run time.
 //!
-//! What is changed holds for connections that come, and for what they ask for when they connect. Those that are there go on.
+//! Changes apply to new connections and to Connects of existing ones; connected queues continue.
 
 use byway_fabrics::Nqn;
 
 use crate::options::{Dhchap, Tls, TlsPolicy};
 
-/// By what hosts show who they are.
+/// Secrets and TLS keys of hosts.
 #[derive(Debug, Clone, Default)]
 pub struct Keys {
     /// As [`SubsystemTerms::dhchap`](crate::SubsystemTerms::dhchap).
@@ -16,7 +16,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// These, with those of the hosts that `more` has in place of their own.
+    /// Adds the secrets and keys of `more`, which replace those of the same hosts.
     #[must_use]
     pub fn with(self, more: Self) -> Self {
         let dhchap = match (self.dhchap, more.dhchap) {
@@ -34,7 +34,7 @@ impl Keys {
         Self { dhchap, tls }
     }
 
-    /// These without what a host shows who it is by. What is asked of hosts stays, also where none is left that has it.
+    /// Removes the secret and key of a host. The requirement stays, even if no host has a secret or key any more.
     #[must_use]
     pub(crate) fn without(mut self, host: &Nqn) -> Self {
         self.dhchap.iter_mut().for_each(|dhchap| dhchap.hosts.retain(|(name, _)| name != host));
@@ -42,7 +42,7 @@ impl Keys {
         self
     }
 
-    /// Whether a host has what is asked of it.
+    /// Whether a host has the secret or key that is required.
     #[must_use]
     pub fn admit(&self, host: &Nqn) -> bool {
         let has_secret = |dhchap: &Dhchap| dhchap.hosts.iter().any(|(name, _)| name == host);
@@ -54,7 +54,7 @@ impl Keys {
         self.dhchap.as_ref().is_none_or(has_secret) && self.tls.as_ref().is_none_or(may_come)
     }
 
-    /// Whether hosts must come by TLS, whatever they want.
+    /// Whether every queue requires TLS.
     pub(crate) fn require_tls(&self) -> bool {
         !self.admit_in_clear(0)
     }
@@ -68,7 +68,7 @@ impl Keys {
         }
     }
 
-    /// What is asked of hosts, where TLS is spoken.
+    /// The TLS policy; `None` without TLS.
     pub(crate) fn tls_policy(&self) -> Option<TlsPolicy> {
         self.tls.as_ref().map(|tls| tls.policy)
     }

@@ -6,55 +6,56 @@
 //! | thread | connections, and waits for their sockets |
 //! | connection | a socket and a session |
 //! | session | bytes in, commands executed, bytes out; what is behind it: a queue of a device, or a discovery controller |
-//! | site | a subsystem: its device, who may connect, and who is here |
+//! | subsystem | a device, its access list, and the hosts connected to it |
 //! | association | what the connections of one host share |
 //!
-//! A connection has a site from its Connect on, and reaches no device but that one's. A command is parsed, executed and answered by the thread that received it, with the device in hand for all that was
-//! received at once.
+//! A connection belongs to a subsystem from its Connect on and reaches no other device. The thread that received a command
+//! also executes and answers it. It acquires the run lock once for everything that one read of the socket returned.
 #![forbid(unsafe_code)]
 
-mod aborting;
+mod acceptor;
 mod association;
-mod authentication;
 mod channel;
-mod connect;
 mod control;
 mod counters;
-mod crew;
 mod data;
 mod directory;
 mod discovery;
 mod ended;
-mod entrance;
-mod execute;
-mod fabrics;
-mod fused;
+mod established;
+mod fused_pairs;
 pub mod fuzz;
+mod half_open;
 mod keys;
+mod lock;
 mod options;
 mod outbox;
 mod paths;
 mod pending;
-mod premises;
+mod place;
+mod pool;
 mod queue;
-mod receive;
+mod responder;
 mod session;
 mod share;
-mod site;
 mod socket;
-mod strangers;
+mod subsystem;
 mod target;
+mod target_state;
+mod tls_identity;
 mod wire;
 mod worker;
 
-pub use control::{ControlError, Door, TargetControl};
+pub use acceptor::ListenError;
+pub use control::{BoundListener, ControlError, TargetControl, TargetPaths};
 pub use counters::{ConnectionState, TargetSnapshot};
 pub use directory::Port;
-pub use entrance::ListenError;
 pub use keys::Keys;
-pub use options::{AnaSetting, Dhchap, SubsystemTerms, TargetOptions, Tell, Tls, TlsPolicy, Told};
-pub use paths::{PathError, TargetPaths};
-pub use target::{Doors, StartError, Target, TargetWatch};
+pub use options::{
+    AnaSetting, Dhchap, EventHandler, SubsystemTerms, TargetEvent, TargetOptions, Tls, TlsPolicy,
+};
+pub use paths::PathError;
+pub use target::{Listeners, StartError, Target, TargetWatch};
 
 pub use byway_controller::PortId;
 

@@ -1,4 +1,4 @@
-//! What a target is told, and what it tells.
+//! Options of a target and of its subsystems, and the events it reports.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
@@ -14,19 +14,19 @@ use byway_spec::base::ana::AnaState;
 use byway_sys::Idle;
 use byway_tls::{TlsSubsystem, TlsUnavailable};
 
-/// Most entries of an admin queue.
+/// Entries of an admin queue, at most.
 pub const ADMIN_ENTRIES_MAX: u16 = 128;
 
-/// How a target serves, whatever it serves.
+/// Options of a target.
 #[derive(Debug, Clone)]
 pub struct TargetOptions {
-    /// Digests that hosts may ask for.
+    /// Digests that hosts may negotiate.
     pub digests: Digests,
-    /// Threads that share the connections.
+    /// Threads of the pool.
     pub threads: NonZeroU16,
-    /// What a thread does while nothing comes.
+    /// Wait strategy of the threads.
     pub idle: Idle,
-    /// Data that all connections together may have been asked for, or have not taken; beside 64 KiB of each.
+    /// Budget in bytes for solicited and unsent data of all connections, beyond 64 KiB of each.
     pub data_bytes_max: usize,
 }
 
@@ -37,90 +37,89 @@ impl Default for TargetOptions {
     }
 }
 
-/// A subsystem as hosts find it, and which of them do.
+/// How a subsystem is exported.
 #[derive(Debug, Clone)]
 pub struct SubsystemTerms {
-    /// The subsystem's name, as the device has it too.
+    /// The subsystem's NQN; the device reports the same.
     pub nqn: Nqn,
-    /// Hosts that may connect; all where there are none.
+    /// Hosts that may connect; empty admits all.
     pub hosts: Vec<Nqn>,
-    /// Ports by which it is found; every one where nothing is said.
+    /// Ports that export it; `None` is every port.
     pub ports: Option<Vec<PortId>>,
-    /// What hosts show who they are by, and all of them must; nobody has to where there is nothing.
+    /// Authentication, required of every host; `None` requires none.
     pub dhchap: Option<Dhchap>,
-    /// How namespaces are reached by ports, where not all are optimized at each. Hosts are told of states where there are
-    /// several ports, or any of this.
+    /// ANA states other than optimized. ANA is reported if there are several ports or any setting.
     pub ana: Vec<AnaSetting>,
-    /// TLS, which hosts may begin where there is something.
+    /// TLS; `None` accepts no handshake.
     pub tls: Option<Tls>,
 }
 
 impl SubsystemTerms {
-    /// A subsystem of this name, which every host finds as it is.
+    /// A subsystem that admits every host at every port, without authentication and TLS.
     #[must_use]
     pub fn of(nqn: Nqn) -> Self {
         Self { nqn, hosts: Vec::new(), ports: None, dhchap: None, ana: Vec::new(), tls: None }
     }
 }
 
-/// How namespaces are reached by a port (ANA, Base 2.1, section 8.1.1).
+/// The ANA state of namespaces at a port (Base 2.1, section 8.1.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnaSetting {
-    /// The port: the first address that is listened at is port 1.
+    /// The port: the first listening address is port 1.
     pub port: PortId,
-    /// The namespace, which is an ANA group of its own; every one where none is given.
+    /// The namespace, an ANA group of its own; `None` is every namespace.
     pub nsid: Option<u32>,
     /// The state.
     pub state: AnaState,
 }
 
-/// TLS 1.3 by pre-shared keys, of every queue. A host's key is for its name alone.
+/// TLS 1.3 with pre-shared keys, for every queue. A key is valid for one host NQN.
 #[derive(Debug, Clone)]
 pub struct Tls {
-    /// Hosts that have a key.
+    /// Hosts with a key.
     pub(crate) hosts: Vec<Nqn>,
-    /// Whether others may connect.
+    /// Whether other hosts may connect.
     pub(crate) policy: TlsPolicy,
-    /// What they begin it by.
+    /// Retained keys in every accepted form.
     pub(crate) psks: Vec<TlsPsk>,
 }
 
 /// Whether hosts may connect without TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TlsPolicy {
-    /// They must begin TLS, but where discovery alone is.
+    /// TLS is required, except at the discovery-only address.
     #[default]
     Required,
-    /// They may, and may be others than those that have a key.
+    /// TLS is optional; hosts without a key may connect in clear text.
     Allowed,
-    /// They may authenticate on an admin queue, which makes the key of TLS by which they come then (secure channel concatenation,
-    /// as the specification has it), and do nothing else. Hosts that have a key come by that.
+    /// Secure channel concatenation (Base 2.1, section 8.3.4.5): a clear-text admin queue may only authenticate, which generates
+    /// the TLS key for the next connection. Hosts with a configured key use that.
     Concatenated,
 }
 
 impl Tls {
-    /// For hosts of `subsystem`, and of the discovery service beside it, each with its key. Both versions of identities are taken,
-    /// and version 1 of keys as libnvme derived them until 2025.
+    /// Keys of `hosts` for `subsystem` and for discovery. Both versions of PSK identities are accepted, and version 1 keys as
+    /// libnvme derived them until 2025.
     ///
     /// # Errors
-    /// Where there is no OpenSSL.
+    /// OpenSSL is missing.
     pub fn new(subsystem: &Nqn, hosts: &[(Nqn, TlsKey)], policy: TlsPolicy) -> Result<Self, TlsUnavailable> {
         let mut psks = Vec::new();
         for (host, key) in hosts {
             for subsystem in [subsystem.clone(), Nqn::discovery()] {
                 let parties = Parties { host: host.clone(), subsystem };
-                psks.extend(PskForm::TOLD_APART.map(|form| TlsPsk::of(key, &parties, form)));
+                psks.extend(PskForm::ALL_DISTINGUISHABLE.map(|form| TlsPsk::of(key, &parties, form)));
             }
         }
         let hosts = hosts.iter().map(|(host, _)| host.clone()).collect();
-        // Told here that there is none, and not when it is to be served.
+        // Report a missing OpenSSL here, not when the subsystem is added.
         TlsSubsystem::new([])?;
         Ok(Self { hosts, policy, psks })
     }
 }
 
 impl Tls {
-    /// The same policy, with the keys of `more` in place of those that its hosts had.
+    /// Adds the keys of `more`, which replace older keys of the same hosts.
     pub(crate) fn with(mut self, more: Self) -> Self {
         self.hosts.retain(|host| !more.hosts.contains(host));
         self.psks.retain(|psk| !more.hosts.contains(&psk.parties().host));
@@ -129,7 +128,7 @@ impl Tls {
         self
     }
 
-    /// The same policy, without the keys of a host.
+    /// Removes the keys of a host; the policy stays.
     pub(crate) fn without(mut self, host: &Nqn) -> Self {
         self.hosts.retain(|other| other != host);
         self.psks.retain(|psk| psk.parties().host != *host);
@@ -137,85 +136,85 @@ impl Tls {
     }
 }
 
-/// Authentication by DH-HMAC-CHAP: of every queue, of every host. The discovery service is left out of it.
+/// DH-HMAC-CHAP authentication of every host on every queue; discovery controllers do not require it.
 #[derive(Debug, Clone)]
 pub struct Dhchap {
-    /// Hosts that may connect, each with its secret, and the controller's where it is to show who it is as well.
+    /// Hosts with their secrets, and the controller's secret for mutual authentication.
     pub hosts: Vec<(Nqn, AuthSecrets)>,
-    /// Hashes and groups that are used, the preferred first.
+    /// Accepted hashes and DH groups, preferred first.
     pub suites: AuthSuites,
-    /// How long an authentication may take.
+    /// Time limit of an authentication.
     pub timeout: Duration,
 }
 
 impl Dhchap {
-    /// Long enough for a host that computes in software, and that in an emulator.
+    /// 30 s: enough for a host that computes large groups in software under emulation.
     pub const TIMEOUT: Duration = Duration::from_secs(30);
 }
 
-/// What a target tells of, for a log.
+/// An event of a target, for a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Told {
-    /// A host has connected, has shown who it is where that is asked for, and has a controller.
+pub enum TargetEvent {
+    /// A host has connected, authenticated where required, and has a controller.
     HostCame {
-        /// Its name.
+        /// The host NQN.
         host: Nqn,
-        /// The subsystem's name.
+        /// The subsystem NQN.
         subsystem: Nqn,
-        /// The controller.
+        /// The controller identifier.
         controller: u16,
-        /// Where it is.
+        /// The host's address.
         from: SocketAddr,
     },
-    /// A host was not connected: it may not be, came in another way than it must, or its Connect has a field that is wrong.
+    /// A Connect was refused: the host is not allowed, used the wrong transport security, or a field is invalid.
     HostRefused {
-        /// Its name, as it says: empty where it says none.
+        /// HOSTNQN of the Connect; empty if it has none.
         host: String,
-        /// The subsystem's name, as it says.
+        /// SUBNQN of the Connect.
         subsystem: String,
-        /// Where it is.
+        /// The host's address.
         from: SocketAddr,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
-    /// An I/O queue was connected with another host identifier (HOSTID) than its admin queue, by a host of the same name.
+    /// An I/O queue was connected with a HOSTID that differs from its admin queue's.
     HostIdDiffers {
-        /// Its name.
+        /// The host NQN.
         host: Nqn,
-        /// The subsystem's name.
+        /// The subsystem NQN.
         subsystem: Nqn,
-        /// The controller.
+        /// The controller identifier.
         controller: u16,
-        /// Where it is.
+        /// The host's address.
         from: SocketAddr,
     },
-    /// Its controller is gone.
+    /// A host's controller was removed.
     HostLeft {
-        /// Its name.
+        /// The host NQN.
         host: Nqn,
-        /// The subsystem's name.
+        /// The subsystem NQN.
         subsystem: Nqn,
-        /// The controller.
+        /// The controller identifier.
         controller: u16,
-        /// Why, unless it left by itself.
+        /// The reason, unless the host disconnected.
         why: Option<String>,
     },
-    /// A connection was ended for what came over it, or for what did not.
+    /// The target closed a connection, for a protocol error or a timeout.
     ConnectionEnded {
-        /// Where it was from.
+        /// The host's address.
         from: SocketAddr,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// The device of a subsystem failed: its hosts are sent away, those of others stay.
+    /// A subsystem's device failed: its hosts are disconnected, hosts of other subsystems stay.
     SubsystemFailed {
-        /// Its name.
+        /// The subsystem NQN.
         subsystem: Nqn,
     },
-    /// Every device failed: nobody can be served any more.
+    /// Every device failed; the target stops.
     DeviceFailed,
 }
 
-/// Who is told. Called by the thread that it happens in, so that it is not to wait.
-pub type Tell = Arc<dyn Fn(Told) + Send + Sync>;
+/// Receives events. Called on a thread of the target, so it must not block.
+pub type EventHandler = Arc<dyn Fn(TargetEvent) + Send + Sync>;

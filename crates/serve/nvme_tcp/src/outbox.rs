@@ -1,63 +1,62 @@
-//! What is to be sent to one host: bytes in order, and room behind them in which data is made where it is sent from.
+//! Send buffer of a connection: pending bytes, and room behind them into which the device writes data.
 
 use crate::share::{FREE_BYTES, Share};
 
-/// So much is sent before more is executed: its host is not to wait for all that it asked for at once. While the host has not
-/// taken it, nothing more is executed either.
+/// Pending bytes from which on they are sent before more is executed, and nothing more is executed until the host takes them.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Room that is kept while there is nothing to send: that of 1 MiB of data.
+/// Capacity kept while nothing is pending: enough for 1 MiB of data.
 const KEPT_BYTES: usize = 2 << 20;
 
-/// Room that is kept by a connection over which nothing comes.
+/// Capacity kept by an idle connection.
 const IDLE_BYTES: usize = 64 << 10;
 
-/// Bytes to be sent.
+/// Pending bytes.
 ///
-/// Behind `end` the bytes stay as they were used last, so that room for data is not cleared before it is written.
+/// Bytes behind `end` keep old contents, so that room for data is not zeroed before it is written.
 #[derive(Debug)]
 pub struct Outbox {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
-    /// Of all that connections hold, what large data here is.
+    /// The part of the budget taken by large data here.
     share: Share,
 }
 
 impl Outbox {
-    /// An empty one.
+    /// An empty buffer.
     pub fn new(share: Share) -> Self {
         Self { bytes: Vec::new(), start: 0, end: 0, share }
     }
 
-    /// Whether there may be so much data: a little always, more as far as there is any for it.
+    /// Reserves `bytes` of the budget; up to [`FREE_BYTES`] need none.
     #[inline]
     pub fn admits(&mut self, bytes: usize) -> bool {
         bytes <= FREE_BYTES || self.share.take(bytes)
     }
 
-    /// What is to be sent next.
+    /// The bytes to send next.
     pub fn pending(&self) -> &[u8] {
         self.bytes.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// Whether there is nothing to send.
+    /// Whether nothing is pending.
     pub fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
-    /// Whether it is to be sent before there is more.
+    /// Whether to send before executing more.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.end - self.start >= CHUNK_BYTES
     }
 
-    /// Bytes that it has room for.
+    /// Capacity in bytes.
     pub fn room_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// So much was sent.
+    /// Removes `bytes` sent bytes.
     pub fn sent(&mut self, bytes: usize) {
         self.start = (self.start + bytes).min(self.end);
         self.share.keep(self.end - self.start);
@@ -67,8 +66,8 @@ impl Outbox {
         }
     }
 
-    /// Nothing came for a while: room that stands empty is given back.
-    pub fn rest(&mut self) {
+    /// Frees excess capacity of an idle connection.
+    pub fn release_buffers(&mut self) {
         if self.is_empty() {
             self.keep(IDLE_BYTES);
         }
@@ -80,7 +79,7 @@ impl Outbox {
         }
     }
 
-    /// Room behind what is to be sent, which [`Self::commit`] adds to it. What is in it is left over.
+    /// Room behind the pending bytes, with old contents; [`Self::commit`] makes it pending.
     pub fn room(&mut self, bytes: usize) -> &mut [u8] {
         if self.end + bytes > self.bytes.len() {
             self.make_room(bytes);
@@ -98,12 +97,12 @@ impl Outbox {
         }
     }
 
-    /// The first `bytes` of the room are to be sent.
+    /// Makes the first `bytes` of the room pending.
     pub fn commit(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.bytes.len());
     }
 
-    /// Adds bytes.
+    /// Appends bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.room(bytes.len()).copy_from_slice(bytes);
         self.commit(bytes.len());
@@ -113,14 +112,14 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::share::Shared;
+    use crate::share::Budget;
 
     fn empty() -> Outbox {
-        Outbox::new(Shared::new(0).share())
+        Outbox::new(Budget::new(0).share())
     }
 
     #[test]
-    fn what_was_pushed_comes_out_in_order_whatever_was_sent_between() {
+    fn outbox_with_partial_sends_keeps_the_order_of_bytes() {
         let mut outbox = empty();
         let (mut pushed, mut sent) = (Vec::new(), Vec::new());
         for round in 0..200u32 {
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn room_that_was_not_committed_is_not_sent() {
+    fn outbox_room_without_commit_is_not_sent() {
         let mut outbox = empty();
         outbox.push(b"head");
         outbox.room(100).fill(7);

@@ -1,7 +1,6 @@
-//! Commands whose data is still to come: asked for by an R2T, or waiting for their turn to be.
+//! Commands with solicited data: R2T sent, or waiting in order to be solicited.
 //!
-//! Data takes memory only as it comes. What one connection may have asked for at once is bounded; further commands
-//! wait, in order.
+//! Memory of buffers is used only as data arrives. The bytes that one connection solicits at once are bounded.
 
 use std::collections::VecDeque;
 
@@ -10,25 +9,25 @@ use byway_spec::Command;
 
 use crate::share::{FREE_BYTES, Share};
 
-/// R2Ts of one connection at once.
+/// Outstanding R2Ts of one connection.
 const PLACES: u16 = 128;
 
-/// Data that one connection has asked for at once: two of the largest commands.
+/// Bytes that one connection solicits at once: two of the largest commands.
 const ASKED_BYTES: usize = 32 << 20;
 
-/// Buffers that are kept for the next commands, each no longer than this.
+/// Buffers kept for further commands, and the bytes of each, at most.
 const SPARE_BUFFERS: usize = 8;
 const SPARE_BYTES: usize = 1 << 20;
 
-/// Data from this size on is large: it is received where it belongs.
+/// Solicited bytes from which on data is received directly into its command's buffer.
 const LARGE_BYTES: usize = 32 << 10;
 
-/// A command with all of its data.
+/// A command and its buffer.
 #[derive(Debug)]
 pub struct Whole {
     /// The command.
     pub command: Command,
-    /// Room for its data, and perhaps for more.
+    /// The buffer, which may be longer than the data.
     room: Vec<u8>,
     bytes: usize,
     filled: usize,
@@ -37,41 +36,41 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// Its data.
+    /// The data.
     pub fn data(&self) -> &[u8] {
         self.room.get(..self.bytes).unwrap_or_default()
     }
 }
 
-/// Data that comes now.
+/// The data of the PDU being received.
 #[derive(Debug, Clone, Copy)]
 pub struct Coming {
     place: usize,
-    /// With it, the command has all of its data.
+    /// It completes the command's data.
     whole: bool,
 }
 
-/// What one connection has asked for.
+/// Commands of one connection with solicited data.
 #[derive(Debug)]
 pub struct Pending {
     solicitations: Solicitations,
-    /// By the tag of the R2T.
+    /// By transfer tag.
     asked: Vec<Option<Whole>>,
     asked_bytes: usize,
     waiting: VecDeque<Command>,
     spare: Vec<Vec<u8>>,
-    /// Of all that connections hold, what was asked for here.
+    /// The part of the budget taken by solicited data.
     share: Share,
-    /// There was none left for the next.
+    /// The budget had too little for the next command.
     is_short: bool,
-    /// Tags of commands that ended without their data, which comes all the same.
+    /// Tags of aborted commands whose data still arrives.
     forgone: usize,
-    /// The last of a tag's data is being received: the tag is free, and its place is not.
+    /// The last PDU of a tag is being received: the tag is free already, its entry is not.
     is_ending: bool,
 }
 
 impl Pending {
-    /// Nothing yet.
+    /// No commands.
     pub fn new(share: Share) -> Self {
         Self {
             solicitations: Solicitations::new(PLACES),
@@ -86,23 +85,23 @@ impl Pending {
         }
     }
 
-    /// Commands that have not all of their data.
+    /// Commands with incomplete data.
     pub fn len(&self) -> usize {
         self.waiting.len() + self.solicitations.outstanding() - self.forgone
     }
 
-    /// Bytes of commands that wait, of data that was asked for and of spare buffers.
+    /// Bytes of waiting commands, of solicited data and of spare buffers.
     pub fn held_bytes(&self) -> usize {
         let spare: usize = self.spare.iter().map(Vec::len).sum();
         self.waiting.len() * size_of::<Command>() + self.asked_bytes + spare
     }
 
-    /// A command that has data to send.
+    /// Adds a command to be solicited.
     pub fn wait(&mut self, command: Command) {
         self.waiting.push_back(command);
     }
 
-    /// The R2T to send next, if there is room for what it asks.
+    /// The next R2T, if the limits allow it.
     pub fn ask(&mut self) -> Option<ReadyToTransfer> {
         if self.is_ending {
             return None;
@@ -112,7 +111,7 @@ impl Pending {
         if self.asked_bytes > 0 && self.asked_bytes + bytes as usize > ASKED_BYTES {
             return None;
         }
-        // A little may always be asked for, by who waits for nothing else.
+        // A connection without solicited data may always solicit a little.
         let is_free = self.asked_bytes == 0 && bytes as usize <= FREE_BYTES;
         self.is_short = !is_free && !self.share.take(bytes as usize);
         if self.is_short {
@@ -127,37 +126,37 @@ impl Pending {
         self.asked_bytes += bytes as usize;
         let bytes = bytes as usize;
         let fits = |room: &Vec<u8>| room.len() >= bytes;
-        // Of the zeroes of new room the system makes memory where data comes.
+        // Zeroed memory from the system is backed only when data is written to it.
         let room = self.spare.pop().filter(fits).unwrap_or_else(|| vec![0; bytes]);
         let whole = Whole { command, room, bytes, filled: 0, is_corrupt: false };
         *self.asked.get_mut(usize::from(asked.tag.0))? = Some(whole);
         Some(asked)
     }
 
-    /// Whether the next waits for other connections to hold less.
+    /// Whether the next command waits for budget of other connections.
     pub fn is_short(&self) -> bool {
         self.is_short
     }
 
-    /// Whether data was asked for that has not come, or so much is owed of commands that ended that nothing more is asked for.
+    /// Whether the host owes data of live commands, or aborted commands hold every tag so that none can be solicited.
     pub fn is_owed(&self) -> bool {
         let is_barred = self.forgone == usize::from(PLACES) && !self.waiting.is_empty();
         self.solicitations.outstanding() > self.forgone || is_barred
     }
 
-    /// Whether data that was asked for is better received where it belongs.
+    /// Whether much solicited data is expected.
     pub fn awaits_large(&self) -> bool {
         self.asked_bytes >= LARGE_BYTES
     }
 
-    /// Where the next bytes of the data belong, at most so many.
+    /// The buffer for the next data, at most `bytes`.
     pub fn room(&mut self, coming: Coming, bytes: usize) -> &mut [u8] {
         let Some(Some(whole)) = self.asked.get_mut(coming.place) else { return &mut [] };
         let end = whole.filled.saturating_add(bytes).min(whole.bytes);
         whole.room.get_mut(whole.filled..end).unwrap_or_default()
     }
 
-    /// So many bytes were received there: which.
+    /// Takes `bytes` received there, and returns them.
     pub fn received(&mut self, coming: Coming, bytes: usize) -> &[u8] {
         let Some(Some(whole)) = self.asked.get_mut(coming.place) else { return &[] };
         let start = whole.filled;
@@ -165,10 +164,10 @@ impl Pending {
         whole.room.get(start..whole.filled).unwrap_or_default()
     }
 
-    /// Judges H2CData by its header.
+    /// Checks the header of an H2CData PDU.
     ///
     /// # Errors
-    /// If it is not what is next of an R2T.
+    /// It is not the next data of an R2T.
     pub fn accept(&mut self, header: &H2cData, data_bytes: u32) -> Result<Coming, Violation> {
         let accepted = self.solicitations.accept(header, data_bytes)?;
         self.is_ending = accepted.whole;
@@ -176,7 +175,7 @@ impl Pending {
         Ok(Coming { place: usize::from(header.tag.0), whole: accepted.whole })
     }
 
-    /// A piece of the data.
+    /// Takes a piece of data.
     pub fn take(&mut self, coming: Coming, piece: &[u8]) {
         let room = self.room(coming, piece.len());
         if let Some(piece) = piece.get(..room.len()) {
@@ -185,7 +184,7 @@ impl Pending {
         self.received(coming, piece.len());
     }
 
-    /// The end of the data of one PDU: the command, if it has all of its data.
+    /// Ends a PDU; returns the command if its data is complete.
     pub fn end(&mut self, coming: Coming, is_intact: bool) -> Option<Whole> {
         self.is_ending = false;
         if let Some(whole) = self.asked.get_mut(coming.place)? {
@@ -201,8 +200,7 @@ impl Pending {
         Some(whole)
     }
 
-    /// A command is not to have its data any more; whether it waited for it. What it was asked for already comes all the same,
-    /// and is dropped.
+    /// Removes an aborted command; whether it waited for data. Data that was solicited still arrives and is dropped.
     pub fn withdraw(&mut self, cid: u16) -> bool {
         if let Some(at) = self.waiting.iter().position(|command| command.cid() == cid) {
             self.waiting.remove(at);
@@ -210,18 +208,18 @@ impl Pending {
         }
         let is_its = |place: &Option<Whole>| place.as_ref().is_some_and(|whole| whole.command.cid() == cid);
         let Some(place) = self.asked.iter().position(is_its) else { return false };
-        // Of one that has the last of its data coming, the tag is free already.
+        // While the last PDU is being received, the tag is free already.
         self.forgone += usize::from(self.solicitations.forgo(TransferTag(place as u16)));
         self.take_place(place).into_iter().for_each(|whole| self.reuse(whole));
         true
     }
 
-    /// Nothing came for a while: buffers are given back.
-    pub fn rest(&mut self) {
+    /// Frees spare buffers of an idle connection.
+    pub fn release_buffers(&mut self) {
         self.spare.clear();
     }
 
-    /// The room of a command that is done is another's.
+    /// Keeps the buffer of a completed command for another.
     pub fn reuse(&mut self, whole: Whole) {
         if self.spare.len() < SPARE_BUFFERS && whole.room.len() <= SPARE_BYTES {
             self.spare.push(whole.room);

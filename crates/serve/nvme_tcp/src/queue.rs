@@ -1,4 +1,4 @@
-//! What is behind a connection: nothing yet, a queue of one of the device's controllers, or a discovery controller.
+//! The queue of a connection: none yet, a device's, or a discovery controller's.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use byway_controller::ControllerId;
 use crate::association::Association;
 use crate::discovery::DiscoveryController;
 use crate::ended::Ended;
-use crate::premises::Asker;
+use crate::target_state::DiscoverySlot;
 
-/// A controller, and a queue of it.
+/// A controller and a queue identifier.
 pub type DeviceQueue = (ControllerId, u16);
 
-/// What is behind a connection.
+/// The queue of a connection.
 #[derive(Debug)]
 pub enum Queue {
-    /// Connect is awaited.
+    /// Connect is expected.
     Unconnected,
     /// A queue of the device.
     Device(ConnectedQueue),
@@ -26,33 +26,43 @@ pub enum Queue {
 /// A queue of the device.
 #[derive(Debug)]
 pub struct ConnectedQueue {
-    /// Whose it is.
+    /// The host and its controller.
     pub association: Arc<Association>,
-    /// Which.
+    /// The queue identifier.
     pub qid: u16,
-    /// Controller resets before it was made. The next ends it.
+    /// Controller resets before it was connected; the next one ends it.
     pub resets: u32,
 }
 
-/// A discovery controller, and when its host was heard last.
+/// A discovery controller and the time of its host's last command.
 #[derive(Debug)]
 pub struct Discovery {
     /// The controller.
     pub controller: DiscoveryController,
-    /// When anything came.
-    pub heard_ns: u64,
-    /// Its place among all of them.
-    pub _asker: Asker,
+    heard_ns: u64,
+    _slot: DiscoverySlot,
+}
+
+impl Discovery {
+    /// A discovery controller in its slot.
+    pub fn new(controller: DiscoveryController, slot: DiscoverySlot, now_ns: u64) -> Self {
+        Self { controller, heard_ns: now_ns, _slot: slot }
+    }
+
+    /// The time of the host's last command.
+    pub fn heard_ns(&self) -> u64 {
+        self.heard_ns
+    }
 }
 
 impl ConnectedQueue {
-    /// Where it is in the device.
+    /// Controller and queue identifier.
     #[inline]
     pub fn at(&self) -> DeviceQueue {
         (self.association.controller, self.qid)
     }
 
-    /// Whether the device still has it. To be asked with the device in hand.
+    /// Whether the device still has it. Valid under the run lock only.
     #[inline]
     pub fn is_there(&self) -> bool {
         !self.association.is_over() && (self.qid == 0 || self.association.resets() == self.resets)
@@ -60,10 +70,10 @@ impl ConnectedQueue {
 }
 
 impl Queue {
-    /// Whether it is still there. To be asked with the device in hand: the controller's identifier may be another's by now.
+    /// Checks that the queue still exists. Valid under the run lock only, since controller identifiers are reused.
     ///
     /// # Errors
-    /// That it is not.
+    /// Why the connection ends.
     #[inline]
     pub fn check(&self) -> Result<(), Ended> {
         match self {
@@ -73,7 +83,7 @@ impl Queue {
         }
     }
 
-    /// The host was heard of.
+    /// Notes the time of a command, for keep alive.
     #[inline]
     pub fn heard(&mut self, now_ns: u64) {
         match self {
@@ -83,10 +93,10 @@ impl Queue {
         }
     }
 
-    /// Its host has shown who it is.
-    pub fn prove(&self) {
+    /// Notes that the host has authenticated.
+    pub fn set_authenticated(&self) {
         if let Self::Device(queue) = self {
-            queue.association.set_claimed(false);
+            queue.association.set_unauthenticated(false);
         }
     }
 
@@ -100,8 +110,8 @@ impl Queue {
         matches!(self, Self::Device(queue) if queue.qid == 0)
     }
 
-    /// Whether something may be to be said by itself: an admin queue's, and what a discovery service tells.
-    pub fn waits(&self) -> bool {
+    /// Whether events are possible: an admin or a discovery queue.
+    pub fn has_events(&self) -> bool {
         self.is_admin() || matches!(self, Self::Discovery(_))
     }
 }

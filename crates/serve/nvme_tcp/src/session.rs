@@ -1,131 +1,84 @@
-//! One connection: bytes of a host in, commands executed, bytes for the host out. It has no socket, and no device but the one
-//! that it is lent.
+//! The protocol of one connection: bytes of a host in, commands executed, bytes for the host out. It has no socket, and only the
+//! device that it is lent.
 
 use std::sync::Arc;
 
-use byway_controller::Posted;
-use byway_fabrics::authentication::Parties;
-use byway_fabrics::tls::TlsPsk;
 use byway_local::CapsuleDevice;
-use byway_nvme_tcp::{ControllerPdu, HostPdu, IcReq, Incoming, Offer, Reader, Violation, Writer};
+use byway_nvme_tcp::{IcReq, Incoming, Offer, Reader, Violation};
 use byway_spec::tcp::PduType;
 
-use crate::authentication::Lock;
-use crate::connect::Admission;
 use crate::counters::ConnectionState;
 use crate::ended::Ended;
-use crate::fused::FusedPairs;
+use crate::established::{Established, Hand};
 use crate::outbox::Outbox;
-use crate::pending::Pending;
-use crate::premises::{Place, Premises};
+use crate::place::Place;
 use crate::queue::Queue;
-use crate::receive::Receiving;
-use crate::site::Site;
+use crate::subsystem::Subsystem;
+use crate::target_state::TargetState;
+use crate::tls_identity::TlsIdentity;
 
-/// Most data in one H2CData PDU (MAXH2CDATA).
+/// Data in one H2CData PDU, at most (MAXH2CDATA).
 const MAX_H2C_DATA_BYTES: u32 = 1 << 20;
 
-/// Less data than this is received with what else comes.
-const DIRECT_BYTES_MIN: usize = 4 << 10;
-
-/// A connection.
+/// The protocol state of a connection.
 #[derive(Debug)]
 pub struct Session {
-    /// What is to be sent.
-    pub out: Outbox,
+    out: Outbox,
     phase: Phase,
-    pub(crate) premises: Arc<Premises>,
-    pub(crate) place: Place,
-    /// When it began.
-    pub(crate) began_ns: u64,
-    /// Whose connection it is, where TLS says so.
-    pub(crate) secured: Option<Secured>,
-}
-
-/// What TLS says of a connection.
-#[derive(Debug, Clone)]
-pub(crate) struct Secured {
-    /// Whose it is.
-    pub parties: Parties,
-    /// Its key was made by an authentication, so that there is nothing left to show.
-    pub by_authentication: bool,
-}
-
-impl Secured {
-    /// What the key says by which the host came.
-    pub fn by(psk: &TlsPsk) -> Self {
-        Self { parties: psk.parties().clone(), by_authentication: psk.is_generated() }
-    }
+    target: Arc<TargetState>,
+    place: Place,
+    began_ns: u64,
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// ICReq is awaited.
+    /// ICReq is expected.
     Opening(Reader<IcReq>),
-    /// Commands come.
-    Open(Box<Open>),
+    /// Commands are executed.
+    Established(Box<Established>),
     /// Nothing is read any more.
     Over,
 }
 
-/// A connection that is agreed on.
-#[derive(Debug)]
-pub(crate) struct Open {
-    pub reader: Reader<HostPdu>,
-    pub writer: Writer<ControllerPdu>,
-    pub queue: Queue,
-    /// A Connect that its subsystem is still to answer.
-    pub asked: Option<Box<Admission>>,
-    /// The host has to show who it is.
-    pub lock: Option<Box<Lock>>,
-    pub incoming: Receiving,
-    /// In-capsule data that came in pieces.
-    pub gathered: Vec<u8>,
-    pub pending: Pending,
-    /// Fused commands that are not executed yet.
-    pub fused: FusedPairs,
-    /// Commands that the device has and that are not answered.
-    pub outstanding: usize,
-    /// Data that its host waits for of commands that other engines have, or that nobody has sent.
-    pub owed_bytes: usize,
-    /// Commands that came, modulo the entries of the queue.
-    pub head: u32,
-    /// Entries of the queue.
-    pub entries: u32,
-    /// The host does without flow control of the queue.
-    pub no_flow_control: bool,
-    pub premises: Arc<Premises>,
-    pub place: Place,
-    /// Whose connection it is, where TLS says so.
-    pub secured: Option<Secured>,
-    /// That its host was not connected was told.
-    pub is_refused: bool,
-    /// Completions that came before the one that was looked for.
-    pub late: Vec<Posted>,
-}
-
-/// What there is at hand while something that came is taken.
-pub(crate) struct Hand<'a, 'd> {
-    /// What is to be sent.
-    pub out: &'a mut Outbox,
-    /// The device of the subsystem that the host is connected to; none before it is, and of a discovery controller.
-    pub device: Option<&'a mut CapsuleDevice<'d>>,
-    /// When it came.
-    pub now_ns: u64,
-}
-
 impl Session {
-    /// A connection that begins.
-    pub fn new(premises: Arc<Premises>, place: Place, now_ns: u64) -> Self {
+    /// A new connection.
+    pub fn new(target: Arc<TargetState>, place: Place, now_ns: u64) -> Self {
         let phase = Phase::Opening(Reader::<IcReq>::new());
-        let out = Outbox::new(premises.data.share());
-        Self { out, phase, premises, place, began_ns: now_ns, secured: None }
+        let out = Outbox::new(target.data.share());
+        Self { out, phase, target, place, began_ns: now_ns }
     }
 
-    /// Takes what was received behind ICReq, until all of it is read or the host must take answers first.
+    /// Bytes to send.
+    #[inline]
+    pub fn out(&self) -> &Outbox {
+        &self.out
+    }
+
+    /// Bytes to send.
+    #[inline]
+    pub fn out_mut(&mut self) -> &mut Outbox {
+        &mut self.out
+    }
+
+    /// The ends of the connection.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The state of its target.
+    pub fn target(&self) -> &TargetState {
+        &self.target
+    }
+
+    /// When it was accepted.
+    pub fn began_ns(&self) -> u64 {
+        self.began_ns
+    }
+
+    /// Takes bytes received after ICReq, until all are consumed or responses must be sent first.
     ///
     /// # Errors
-    /// Why the connection ends. What is to be sent is sent first.
+    /// Why the connection ends. Pending bytes are still sent.
     pub fn receive(
         &mut self,
         input: &mut &[u8],
@@ -133,7 +86,9 @@ impl Session {
         now_ns: u64,
     ) -> Result<(), Ended> {
         match &mut self.phase {
-            Phase::Open(open) => open.receive(input, &mut Hand { out: &mut self.out, device, now_ns }),
+            Phase::Established(established) => {
+                established.receive(input, &mut Hand { out: &mut self.out, device, now_ns })
+            }
             Phase::Opening(_) => Ok(()),
             Phase::Over => {
                 *input = &[];
@@ -142,7 +97,7 @@ impl Session {
         }
     }
 
-    /// The same where the device failed before: its host may ask at the admin queue how the controller is, and nothing else.
+    /// The same after the device failed: only an admin queue is served, which may read CSTS.
     ///
     /// # Errors
     /// Why the connection ends.
@@ -152,61 +107,41 @@ impl Session {
 
     /// Whether it is an admin queue of a device.
     pub fn is_admin(&self) -> bool {
-        self.open().is_some_and(|open| open.queue.is_admin())
+        self.established().is_some_and(|established| established.queue().is_admin())
     }
 
-    /// Whether ICReq is awaited. It needs no device.
+    /// Whether ICReq is expected. It needs no device.
     pub fn is_opening(&self) -> bool {
         matches!(self.phase, Phase::Opening(_))
     }
 
-    /// Takes ICReq, if it is awaited and has come.
+    /// Takes ICReq if it is expected and complete. `tls` is the identity of the key, if the connection uses TLS.
     ///
     /// # Errors
     /// Why the connection ends.
-    pub fn begin(&mut self, input: &mut &[u8]) -> Result<(), Ended> {
+    pub(crate) fn begin(&mut self, input: &mut &[u8], tls: Option<TlsIdentity>) -> Result<(), Ended> {
         let Phase::Opening(reader) = &mut self.phase else { return Ok(()) };
-        let asked = match reader.next(input) {
+        let request = match reader.next(input) {
             Ok(Some(Incoming::Pdu { pdu, .. })) => pdu,
             Ok(_) => return Ok(()),
             Err(violation) => return Err(Self::turn_away(reader, &mut self.out, violation)),
         };
-        let is_clear = self.secured.is_none();
-        if is_clear && self.premises.directory.listing().requires_tls(&self.place) {
+        if tls.is_none() && self.target.directory.listing().requires_tls(&self.place) {
             Self::turn_away(reader, &mut self.out, Violation::OutOfSequence(PduType::IC_REQ));
             return Err(Ended::Clear);
         }
-        let digests = self.premises.options.digests;
+        let digests = self.target.options.digests;
         let offer = Offer { digests, max_h2c_data_bytes: MAX_H2C_DATA_BYTES, ..Offer::default() };
-        let (answer, agreed) = asked.answer(&offer);
+        let (answer, agreed) = request.answer(&offer);
         self.out.push(&answer.encode());
         let Phase::Opening(reader) = std::mem::replace(&mut self.phase, Phase::Over) else { return Ok(()) };
-        let open = Open {
-            reader: reader.open(&agreed),
-            writer: Writer::<ControllerPdu>::new(&agreed),
-            queue: Queue::Unconnected,
-            asked: None,
-            lock: None,
-            incoming: Receiving::Nothing,
-            gathered: Vec::new(),
-            pending: Pending::new(self.premises.data.share()),
-            fused: FusedPairs::default(),
-            outstanding: 0,
-            owed_bytes: 0,
-            head: 0,
-            entries: u32::MAX,
-            no_flow_control: false,
-            premises: self.premises.clone(),
-            place: self.place,
-            secured: self.secured.take(),
-            is_refused: false,
-            late: Vec::new(),
-        };
-        self.phase = Phase::Open(Box::new(open));
+        let reader = reader.open(&agreed);
+        let established = Established::new(reader, &agreed, self.target.clone(), self.place, tls);
+        self.phase = Phase::Established(Box::new(established));
         Ok(())
     }
 
-    /// Ends a connection that is not agreed on with a termination request.
+    /// Ends a connection before ICReq with a termination request.
     #[cold]
     fn turn_away(reader: &mut Reader<IcReq>, out: &mut Outbox, violation: Violation) -> Ended {
         let mut request = Vec::new();
@@ -215,128 +150,97 @@ impl Session {
         Ended::Violation(violation)
     }
 
-    /// Where the data that comes next belongs, where it is better received there.
+    /// Room for solicited data that comes next, if it is large enough to be received there directly.
     pub fn direct_room(&mut self) -> Option<&mut [u8]> {
-        let Phase::Open(open) = &mut self.phase else { return None };
-        let (Receiving::Asked(coming), left) = (open.incoming, open.reader.data_left_bytes() as usize) else {
-            return None;
-        };
-        if left < DIRECT_BYTES_MIN {
-            return None;
-        }
-        Some(open.pending.room(coming, left)).filter(|room| !room.is_empty())
+        if let Phase::Established(established) = &mut self.phase { established.direct_room() } else { None }
     }
 
-    /// So many bytes were received there. What they complete is taken by the next [`Self::receive`].
+    /// Takes `bytes` received into that room; the next [`Self::receive`] executes the command that they complete.
     ///
     /// # Errors
     /// Why the connection ends.
-    pub fn received_there(&mut self, bytes: usize) -> Result<(), Ended> {
-        let Phase::Open(open) = &mut self.phase else { return Ok(()) };
-        let Receiving::Asked(coming) = open.incoming else { return Ok(()) };
-        let mut piece = open.pending.received(coming, bytes);
-        while !piece.is_empty() {
-            match open.reader.next(&mut piece) {
-                Ok(_) => {}
-                Err(violation) => return Err(open.refuse(violation, &mut self.out)),
-            }
-        }
-        Ok(())
+    pub fn received_directly(&mut self, bytes: usize) -> Result<(), Ended> {
+        let Phase::Established(established) = &mut self.phase else { return Ok(()) };
+        established.received_directly(bytes, &mut self.out)
     }
 
-    /// Whether data is on its way that is better received where it belongs than with what else comes.
+    /// Whether much solicited data is expected.
     pub fn awaits_large(&self) -> bool {
-        self.open().is_some_and(|open| open.pending.awaits_large())
+        self.established().is_some_and(Established::awaits_large)
     }
 
-    /// Whether the host was asked for data that has not come.
+    /// Whether the host owes solicited data.
     pub fn is_owed(&self) -> bool {
-        self.open().is_some_and(|open| open.pending.is_owed())
+        self.established().is_some_and(Established::is_owed)
     }
 
-    /// Bytes that are held for the host: commands and their data, what is to be sent, and room for either.
+    /// Bytes of buffers held for the host.
     pub fn held_bytes(&self) -> usize {
-        let held = |open: &Open| open.gathered.len() + open.pending.held_bytes() + open.fused.held_bytes();
-        self.out.room_bytes() + self.open().map_or(0, held)
+        self.out.room_bytes() + self.established().map_or(0, Established::held_bytes)
     }
 
-    /// The connection, if it is agreed on.
-    pub(crate) fn open(&self) -> Option<&Open> {
-        if let Phase::Open(open) = &self.phase { Some(open) } else { None }
+    /// The connection after ICReq.
+    pub fn established(&self) -> Option<&Established> {
+        if let Phase::Established(established) = &self.phase { Some(established) } else { None }
     }
 
-    /// What the connection is, for figures.
+    /// The state, for metrics.
     pub fn state(&self) -> ConnectionState {
-        match self.open() {
-            None => ConnectionState::Connecting,
-            Some(open) if open.lock.as_ref().is_some_and(|lock| !lock.is_proven()) => {
-                ConnectionState::Authenticating
-            }
-            Some(open) => match &open.queue {
-                Queue::Unconnected => ConnectionState::Connecting,
-                Queue::Device(queue) if queue.qid == 0 => ConnectionState::Admin,
-                Queue::Device(_) => ConnectionState::Io,
-                Queue::Discovery(_) => ConnectionState::Discovery,
-            },
-        }
+        self.established().map_or(ConnectionState::Connecting, Established::state)
     }
 
-    /// Whether the next command may be about more than its own queue.
+    /// Whether the next command may affect more than its own queue.
     pub fn needs_all(&self) -> bool {
-        !self.open().is_some_and(|open| matches!(&open.queue, Queue::Device(queue) if queue.qid > 0))
+        let is_io =
+            |established: &Established| matches!(established.queue(), Queue::Device(queue) if queue.qid > 0);
+        !self.established().is_some_and(is_io)
     }
 
-    /// The subsystem that the host asks to be connected to.
-    pub fn asked_site(&self) -> Option<Arc<Site>> {
-        self.open()?.asked.as_ref().map(|admission| admission.site.clone())
+    /// The subsystem that is to answer a Connect.
+    pub fn requested_subsystem(&self) -> Option<Arc<Subsystem>> {
+        self.established()?.requested_subsystem()
     }
 
-    /// Connects the host as it asks, and answers; whether it is connected.
-    pub fn admit(&mut self, site: &Site, device: &mut CapsuleDevice<'_>, now_ns: u64) -> bool {
-        let Phase::Open(open) = &mut self.phase else { return false };
-        open.admit(site, &mut self.out, device, now_ns)
+    /// Has the subsystem answer the Connect; whether the host is connected.
+    pub fn admit(&mut self, subsystem: &Subsystem, device: &mut CapsuleDevice<'_>, now_ns: u64) -> bool {
+        let Phase::Established(established) = &mut self.phase else { return false };
+        established.admit(subsystem, &mut self.out, device, now_ns)
     }
 
-    /// Whether completions may come by themselves, or the queue has gone.
+    /// Whether asynchronous completions are possible, or the queue is gone.
     pub fn waits(&self) -> bool {
-        let waits = |open: &Open| {
-            open.outstanding > 0
-                || open.pending.is_short()
-                || open.queue.waits()
-                || open.queue.check().is_err()
-        };
-        self.open().is_some_and(waits)
+        self.established().is_some_and(Established::waits)
     }
 
-    /// Whether commands wait for what is still to come of them, which may be aborted.
-    pub fn awaits(&self) -> bool {
-        self.open().is_some_and(|open| open.pending.len() > 0 || open.fused.held() > 0)
+    /// Whether commands wait for data or for their fused half, so that they can be aborted.
+    pub fn has_waiting_commands(&self) -> bool {
+        self.established().is_some_and(Established::has_waiting_commands)
     }
 
-    /// Nothing came for a while: memory that is not in use is given back.
-    pub fn rest(&mut self) {
-        self.out.rest();
-        if let Phase::Open(open) = &mut self.phase {
-            open.pending.rest();
+    /// Frees spare buffers of an idle connection.
+    pub fn release_buffers(&mut self) {
+        self.out.release_buffers();
+        if let Phase::Established(established) = &mut self.phase {
+            established.release_buffers();
         }
     }
 
-    /// Sends what has come of commands by itself.
+    /// Sends asynchronous completions and events.
     ///
     /// # Errors
     /// The controller is gone.
-    pub fn look(&mut self, device: Option<&mut CapsuleDevice<'_>>) -> Result<(), Ended> {
-        let Phase::Open(open) = &mut self.phase else { return Ok(()) };
-        open.look(&mut self.out, device)
+    pub fn poll_completions(&mut self, device: Option<&mut CapsuleDevice<'_>>) -> Result<(), Ended> {
+        let Phase::Established(established) = &mut self.phase else { return Ok(()) };
+        established.poll_completions(&mut self.out, device)
     }
 
-    /// Does what a host's authentication asks for. It takes its time, and no device.
+    /// Processes a stored authentication message, without the device.
     ///
     /// # Errors
-    /// The host did not show who it is.
+    /// The host failed to authenticate.
     pub fn authenticate(&mut self, now_ns: u64) -> Result<(), Ended> {
-        let Phase::Open(open) = &mut self.phase else { return Ok(()) };
-        open.authenticate(&mut self.out, now_ns)
+        let Phase::Established(established) = &mut self.phase else { return Ok(()) };
+        established.authenticate(&mut self.out, now_ns)
     }
 
     /// Reads nothing any more.
@@ -344,10 +248,10 @@ impl Session {
         self.phase = Phase::Over;
     }
 
-    /// The same, and gives up what the subsystem has of it.
-    pub fn leave(&mut self, site: &Site, device: &mut CapsuleDevice<'_>, why: &Ended) {
-        if let Phase::Open(open) = std::mem::replace(&mut self.phase, Phase::Over) {
-            open.leave(site, device, why);
+    /// The same, and removes its queue from the device.
+    pub fn leave(&mut self, subsystem: &Subsystem, device: &mut CapsuleDevice<'_>, why: &Ended) {
+        if let Phase::Established(established) = std::mem::replace(&mut self.phase, Phase::Over) {
+            established.leave(subsystem, device, why);
         }
     }
 }

@@ -1,41 +1,41 @@
-//! Data that all connections of a target hold together: asked for and not executed, or made and not taken.
+//! The budget of data buffers of a target's connections: solicited and not executed, or read and not sent.
 //!
-//! Ordering: the sum is a measure and guards nothing.
+//! Ordering: relaxed; the sum guards no other memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// So much each connection may hold at any time, and is not counted.
+/// Bytes that each connection may hold without charge to the budget.
 pub const FREE_BYTES: usize = 64 << 10;
 
-/// What connections share.
+/// A budget in bytes.
 #[derive(Debug, Clone)]
-pub struct Shared {
+pub struct Budget {
     held_bytes: Arc<AtomicUsize>,
     max_bytes: usize,
 }
 
-/// What one of them has of it, for one purpose.
+/// The part of a budget that one connection has taken for one purpose.
 #[derive(Debug)]
 pub struct Share {
-    of: Shared,
+    of: Budget,
     bytes: usize,
 }
 
-impl Shared {
-    /// At most so much of it.
+impl Budget {
+    /// A budget of `max_bytes`.
     pub fn new(max_bytes: usize) -> Self {
         Self { held_bytes: Arc::default(), max_bytes }
     }
 
-    /// Nothing of it, yet.
+    /// An empty part.
     pub fn share(&self) -> Share {
         Share { of: self.clone(), bytes: 0 }
     }
 }
 
 impl Share {
-    /// Takes so much more; whether there was as much.
+    /// Takes `bytes` more; false if the budget has less left.
     pub fn take(&mut self, bytes: usize) -> bool {
         let before = self.of.held_bytes.fetch_add(bytes, Relaxed);
         let is_there = before.saturating_add(bytes) <= self.of.max_bytes;
@@ -46,14 +46,14 @@ impl Share {
         is_there
     }
 
-    /// Gives so much back, as far as it has it.
+    /// Returns `bytes`, at most what this part holds.
     pub fn give(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
         self.of.held_bytes.fetch_sub(bytes, Relaxed);
         self.bytes -= bytes;
     }
 
-    /// Gives back what is more than that.
+    /// Returns everything beyond `bytes`.
     #[inline]
     pub fn keep(&mut self, bytes: usize) {
         if self.bytes > bytes {
@@ -73,8 +73,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_gives_back_another_can_take() {
-        let shared = Shared::new(100);
+    fn budget_returned_by_one_part_is_available_to_another() {
+        let shared = Budget::new(100);
         let [mut one, mut other] = [shared.share(), shared.share()];
         assert!(one.take(60) && !other.take(41) && other.take(40));
         one.keep(30);

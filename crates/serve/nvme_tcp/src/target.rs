@@ -1,4 +1,4 @@
-//! A target: where it listens, its threads, its end.
+//! A target: its listening sockets, its threads, and its end.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,71 +13,70 @@ use byway_tls::TlsUnavailable;
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 
+use crate::acceptor::{Acceptor, LISTENERS_MAX, ListenError, Listener};
 use crate::control::TargetControl;
 use crate::counters::TargetSnapshot;
-use crate::crew::Crew;
 use crate::directory::{Directory, Port};
-use crate::entrance::{Entrance, LISTENERS_MAX, ListenError, Listener};
-use crate::options::{SubsystemTerms, TargetOptions, Tell};
+use crate::options::{EventHandler, SubsystemTerms, TargetOptions};
 use crate::paths::{self, PathError};
-use crate::premises::Premises;
-use crate::site::Site;
+use crate::pool::ThreadPool;
+use crate::subsystem::Subsystem;
+use crate::target_state::TargetState;
 use crate::worker::{FIRST_LISTENER, Worker};
 
-/// Where a target will serve: hosts who come before it does wait.
+/// Bound listening sockets of a target to be started. Hosts that connect before wait in the backlog.
 #[derive(Debug)]
-pub struct Doors {
+pub struct Listeners {
     listeners: Vec<Listener>,
     discovery: Option<SocketAddr>,
 }
 
-/// A target that serves. Dropping it ends the service; what hosts were told stays.
+/// A running target. Dropping it stops the threads and closes all connections; acknowledged data stays.
 #[derive(Debug)]
 pub struct Target {
     owner: OwnerProcess,
-    crew: Arc<Crew>,
+    pool: Arc<ThreadPool>,
     threads: Vec<JoinHandle<()>>,
     discovery: Option<SocketAddr>,
 }
 
-/// Why a target does not serve.
+/// Why a target could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The system's answer.
+    /// The system's error.
     #[error("cannot serve NVMe/TCP: {0}")]
     System(io::Error),
-    /// What is said of paths makes no sense.
+    /// An invalid ANA setting.
     #[error(transparent)]
     Paths(#[from] PathError),
-    /// A subsystem is to be found by a port that is not there.
+    /// A subsystem names a port that does not exist.
     #[error("there is no port {}", .0.0)]
     NoPort(PortId),
-    /// Keys of hosts are of no use.
+    /// TLS keys without OpenSSL.
     #[error(transparent)]
     Tls(#[from] TlsUnavailable),
 }
 
-impl Doors {
-    /// Listens at each of `addresses`, which are the target's ports from 1 on, and for discovery alone at another where
-    /// that is asked for.
+impl Listeners {
+    /// Listens at each of `addresses`, which become ports 1, 2, …, and at `discovery` for discovery only.
     ///
     /// # Errors
-    /// What the system says of an address; more of them than there may be.
+    /// The system's error; too many addresses.
     pub fn open(addresses: &[SocketAddr], discovery: Option<SocketAddr>) -> Result<Self, ListenError> {
-        let mut doors = Self { listeners: Vec::new(), discovery: None };
+        let mut listeners = Self { listeners: Vec::new(), discovery: None };
         for (port, address) in (1..).map(PortId).zip(addresses) {
-            doors.listen(*address, Some(port))?;
+            listeners.listen(*address, Some(port))?;
         }
         if let Some(asked) = discovery {
-            doors.discovery = Some(doors.listen(asked, None)?);
+            listeners.discovery = Some(listeners.listen(asked, None)?);
         }
-        Ok(doors)
+        Ok(listeners)
     }
 
-    /// Listens, and says where.
+    /// Adds a listening socket; returns its bound address.
     fn listen(&mut self, address: SocketAddr, port: Option<PortId>) -> Result<SocketAddr, ListenError> {
         if self.listeners.len() == LISTENERS_MAX {
-            let said = format!("a target listens at {LISTENERS_MAX} places at most");
+            let said = format!("a target listens at {LISTENERS_MAX} addresses at most");
             let source = io::Error::new(io::ErrorKind::InvalidInput, said);
             return Err(ListenError { address, source });
         }
@@ -94,39 +93,39 @@ impl Doors {
 }
 
 impl Target {
-    /// Serves subsystems to who comes, each by its device. `tell` is told of hosts that come and go.
+    /// Starts serving `subsystems`, each with its device. `report` receives events.
     ///
     /// # Errors
-    /// What the system says of threads and descriptors; as [`TargetPaths::set`](crate::TargetPaths::set).
+    /// See [`StartError`].
     pub fn start(
-        doors: Doors,
+        listeners: Listeners,
         options: TargetOptions,
         subsystems: Vec<(SubsystemTerms, Capsules)>,
-        tell: Tell,
+        report: EventHandler,
     ) -> Result<Self, StartError> {
-        let ports = doors.ports();
-        let mut sites = Vec::with_capacity(subsystems.len());
+        let ports = listeners.ports();
+        let mut served = Vec::with_capacity(subsystems.len());
         for (terms, device) in subsystems {
             paths::begin(&device, &ports, &terms.ana)?;
             let is_there = |wanted: &PortId| ports.iter().any(|port| port.id == *wanted);
             if let Some(missing) = terms.ports.iter().flatten().find(|port| !is_there(port)) {
                 return Err(StartError::NoPort(*missing));
             }
-            sites.push(Arc::new(Site::new(terms, device)));
+            served.push(Arc::new(Subsystem::new(terms, device)));
         }
         let threads = usize::from(options.threads.get());
-        let premises = Arc::new(Premises::new(options, Directory::new(ports, sites)?, tell));
-        Self::run(doors, premises, threads).map_err(StartError::System)
+        let target = Arc::new(TargetState::new(options, Directory::new(ports, served)?, report));
+        Self::run(listeners, target, threads).map_err(StartError::System)
     }
 
-    fn run(doors: Doors, premises: Arc<Premises>, threads: usize) -> io::Result<Self> {
-        let Doors { listeners, discovery } = doors;
+    fn run(listeners: Listeners, target: Arc<TargetState>, threads: usize) -> io::Result<Self> {
+        let Listeners { listeners, discovery } = listeners;
         let mut poll = new_poll()?;
-        // Hosts are told of to the first thread.
-        let entrance = Entrance::new(poll.clone(), FIRST_LISTENER, listeners)?;
-        let crew = Arc::new(Crew::new(premises, entrance, threads)?);
+        // Thread 0 accepts.
+        let acceptor = Acceptor::new(poll.clone(), FIRST_LISTENER, listeners)?;
+        let pool = Arc::new(ThreadPool::new(target, acceptor, threads)?);
         let owner = OwnerProcess::current();
-        let mut target = Self { owner, crew, threads: Vec::new(), discovery };
+        let mut target = Self { owner, pool, threads: Vec::new(), discovery };
         for at in 0..threads {
             target.spawn(at, std::mem::replace(&mut poll, new_poll()?))?;
         }
@@ -134,32 +133,32 @@ impl Target {
     }
 
     fn spawn(&mut self, at: usize, poll: Arc<OwnedFd>) -> io::Result<()> {
-        let mut worker = Worker::new(self.crew.clone(), at, poll)?;
+        let mut worker = Worker::new(self.pool.clone(), at, poll)?;
         let thread =
             std::thread::Builder::new().name(format!("byway-tcp-{at}")).spawn(move || worker.run())?;
         self.threads.push(thread);
         Ok(())
     }
 
-    /// A way to look at what it does.
+    /// A handle for its counters.
     #[must_use]
     pub fn watch(&self) -> TargetWatch {
-        TargetWatch(Arc::downgrade(&self.crew))
+        TargetWatch(Arc::downgrade(&self.pool))
     }
 
-    /// A way to change what it serves while it does.
+    /// A handle for changing its configuration.
     #[must_use]
     pub fn control(&self) -> TargetControl {
-        TargetControl::of(&self.crew)
+        TargetControl::of(&self.pool)
     }
 
-    /// Where it listens now: with the TCP port, where one was to be found.
+    /// Its ports, with the TCP ports that the system chose.
     #[must_use]
     pub fn ports(&self) -> Vec<Port> {
-        self.crew.premises.directory.listing().ports.clone()
+        self.pool.target().directory.listing().ports.clone()
     }
 
-    /// Where the discovery service listens alone.
+    /// The discovery-only address.
     #[must_use]
     pub fn discovery(&self) -> Option<SocketAddr> {
         self.discovery
@@ -170,35 +169,35 @@ fn new_poll() -> io::Result<Arc<OwnedFd>> {
     Ok(Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?))
 }
 
-/// A way to look at what a target does, which does not keep it.
+/// A handle for a target's counters. It does not keep the target alive.
 #[derive(Debug, Clone)]
-pub struct TargetWatch(Weak<Crew>);
+pub struct TargetWatch(Weak<ThreadPool>);
 
 impl TargetWatch {
-    /// What the target has done so far; `None` once it is gone.
+    /// The counters; `None` once the target is gone.
     #[must_use]
     pub fn snapshot(&self) -> Option<TargetSnapshot> {
-        let crew = self.0.upgrade()?;
+        let pool = self.0.upgrade()?;
         let mut hosts = BTreeMap::new();
-        let listing = crew.premises.directory.listing();
-        listing.sites.iter().for_each(|site| site.associations.count_hosts(&mut hosts));
+        let listing = pool.target().directory.listing();
+        listing.subsystems.iter().for_each(|subsystem| subsystem.associations().count_hosts(&mut hosts));
         let hosts = hosts.into_iter().collect();
-        Some(TargetSnapshot::of(&crew.premises.rare, crew.counters.iter(), hosts))
+        Some(TargetSnapshot::of(&pool.target().counters, pool.all_counters(), hosts))
     }
 }
 
 impl Drop for Target {
-    /// A forked child has none of the threads, and its parent goes on serving.
+    /// A forked child has none of the threads, and its parent continues to serve.
     fn drop(&mut self) {
         if !self.owner.is_current() {
             return std::mem::forget(std::mem::take(&mut self.threads));
         }
-        self.crew.stop();
+        self.pool.stop();
         for thread in self.threads.drain(..) {
             // A panic of a thread has been reported by its own hook.
             let _ = thread.join();
         }
-        let listing = self.crew.premises.directory.listing();
-        listing.sites.iter().for_each(|site| site.device.finish());
+        let listing = self.pool.target().directory.listing();
+        listing.subsystems.iter().for_each(|subsystem| subsystem.device().finish());
     }
 }

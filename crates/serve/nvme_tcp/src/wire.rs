@@ -1,4 +1,4 @@
-//! What a connection is over: a socket that never blocks, or what a fuzzer has in its place.
+//! The transport of a connection: a non-blocking socket, or a fuzzer's pipe.
 
 use std::fmt::Debug;
 use std::io;
@@ -8,46 +8,45 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 
-/// How long a host may be silent before the kernel asks its machine whether it is still there, which may have been switched off;
-/// how often it asks, and how many times in vain.
-const ASKED_AFTER: Duration = Duration::from_secs(60);
-const ASKED_EVERY: Duration = Duration::from_secs(10);
-const ASKED_TIMES: u32 = 6;
+/// TCP keep alive: idle time before the first probe, interval of probes, and unanswered probes until the connection fails.
+const KEEPIDLE: Duration = Duration::from_secs(60);
+const KEEPINTVL: Duration = Duration::from_secs(10);
+const KEEPCNT: u32 = 6;
 
-/// Has a socket never block, send at once, and end with its host's machine.
+/// Makes a socket non-blocking, without Nagle's algorithm, with TCP keep alive.
 ///
 /// # Errors
-/// The system's answer.
+/// The system's error.
 pub fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
-    sockopt::set_tcp_keepidle(stream, ASKED_AFTER)?;
-    sockopt::set_tcp_keepintvl(stream, ASKED_EVERY)?;
-    sockopt::set_tcp_keepcnt(stream, ASKED_TIMES)?;
+    sockopt::set_tcp_keepidle(stream, KEEPIDLE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEPINTVL)?;
+    sockopt::set_tcp_keepcnt(stream, KEEPCNT)?;
     Ok(sockopt::set_socket_keepalive(stream, true)?)
 }
 
-/// Bytes there and back. Nothing waits: [`Errno::AGAIN`] says that there is nothing, or no room.
+/// A non-blocking byte stream; [`Errno::AGAIN`] means no data or no room.
 pub trait Wire: Debug {
-    /// Receives what is there; 0 where nothing more comes.
+    /// Receives available bytes; 0 at the end of the stream.
     ///
     /// # Errors
-    /// The system's answer.
+    /// The system's error.
     fn receive(&self, into: &mut [u8]) -> Result<usize, Errno>;
 
-    /// The same, and leaves it there.
+    /// Receives without consuming.
     ///
     /// # Errors
-    /// The system's answer.
+    /// The system's error.
     fn peek(&self, into: &mut [u8]) -> Result<usize, Errno>;
 
-    /// Sends as much as there is room for.
+    /// Sends as much as there is room for; returns how many bytes.
     ///
     /// # Errors
-    /// The system's answer.
+    /// The system's error.
     fn send(&self, bytes: &[u8]) -> Result<usize, Errno>;
 
-    /// Nothing more is sent.
+    /// Shuts down the sending side.
     fn end(&self);
 }
 
@@ -67,7 +66,7 @@ impl Wire for TcpStream {
     }
 
     fn end(&self) {
-        // It fails where the host has gone already.
+        // Fails if the host is gone, which is fine.
         let _ = self.shutdown(Shutdown::Write);
     }
 }

@@ -51,7 +51,7 @@ const EXPRESS_CAPABILITIES: u32 = 0x0002;
 const DEVICE_CAPABILITIES: u32 = 1 | 1 << 15 | 1 << 28;
 /// All but the reset bit, which reads 0.
 const DEVICE_CONTROL: u32 = 0x7fff;
-/// 16 GT/s, 4 lanes.
+/// 16 GT/s, width x4.
 const LINK: u32 = 4 | 4 << 4;
 /// Speeds up to 16 GT/s.
 const LINK_CAPABILITIES_2: u32 = 0b1111 << 1;
@@ -67,13 +67,13 @@ const WORDS: &[Word] = &[
     Word(0x00, VENDOR_ID | DEVICE_ID << 16, 0),
     Word(0x04, STATUS_CAPABILITIES, COMMAND_BITS),
     Word(0x08, CLASS_AND_REVISION, 0),
-    // Cache line size.
+    // Cache channel size.
     Word(0x0c, 0, 0xff),
     Word(0x10, BAR_64, !(BAR0_BYTES as u32 - 1)),
     Word(0x14, 0, !0),
     Word(0x2c, VENDOR_ID | DEVICE_ID << 16, 0),
     Word(0x34, POWER_AT as u32, 0),
-    // Interrupt line; no pin: there are message-signalled interrupts alone.
+    // Interrupt channel; no pin: there are message-signalled interrupts alone.
     Word(0x3c, 0, 0xff),
     Word(POWER_AT, POWER_ID | (MSIX_AT as u32) << 8 | POWER_CAPABILITIES << 16, 0),
     Word(POWER_AT + 4, NO_SOFT_RESET, POWER_STATE),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_tells_its_size_and_takes_an_address() {
+    fn bar_reports_its_size_and_takes_an_address() {
         let mut space = ConfigSpace::new(1 << 27);
         space.write(0x10, &[0xff; 8]).unwrap();
         assert_eq!(read(&space, 0x10), !(BAR0_BYTES as u32 - 1) | BAR_64);

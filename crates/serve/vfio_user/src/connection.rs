@@ -1,4 +1,4 @@
-//! The bytes and descriptors of one client's socket. Nothing here waits.
+//! The socket of one client: bytes and descriptors, without blocking.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -14,31 +14,31 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-use crate::session::LIMITS;
+use crate::limits::LIMITS;
 
-/// What is received at once.
+/// Bytes of one receive.
 const RECEIVED_BYTES: usize = 64 << 10;
 
-/// With this much to be sent nothing more is done for a client: one that does not read its replies is not read either.
+/// Unsent bytes from which on no more messages of a client are executed.
 const UNSENT_BYTES: usize = 256 << 10;
 
-/// Whether anything came.
+/// The result of a receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
     /// Bytes for the reader.
     Some,
     /// Nothing now.
     Nothing,
-    /// Nothing ever again.
+    /// The client closed its side.
     End,
 }
 
-/// Replies to go, with the descriptors that some of them carry.
+/// Unsent replies, with the descriptors that some of them carry.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    /// The replies, one behind the other.
+    /// The replies, in order.
     pub bytes: Vec<u8>,
-    /// Where the reply begins that carries one.
+    /// Descriptors, each with the offset of its reply.
     fds: VecDeque<(usize, Arc<OwnedFd>)>,
 }
 
@@ -60,7 +60,7 @@ impl Outbox {
             control.push(SendAncillaryMessage::ScmRights(&fds));
         }
         let sent = sendmsg(socket, &bytes, &mut control, SendFlags::NOSIGNAL)?;
-        // It went with the first byte.
+        // The descriptor goes with the first byte.
         if carried.is_some() {
             self.fds.pop_front();
         }
@@ -70,22 +70,22 @@ impl Outbox {
     }
 }
 
-/// A client's socket, with what came and what is to go.
+/// A client's socket with its receive and send buffers.
 #[derive(Debug)]
 pub struct Connection {
     socket: UnixStream,
-    /// What came.
+    /// Received messages.
     pub reader: Reader<OwnedFd>,
-    /// What is to go.
+    /// Unsent replies.
     pub out: Outbox,
     received: Box<[u8]>,
 }
 
 impl Connection {
-    /// A connection that has just been made.
+    /// An accepted connection.
     ///
     /// # Errors
-    /// The system's answer.
+    /// The system's error.
     pub fn new(socket: UnixStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let received = vec![0; RECEIVED_BYTES].into_boxed_slice();
@@ -114,7 +114,7 @@ impl Connection {
                 fds.extend(rights);
             }
         }
-        // More than are taken is for the request to refuse.
+        // Too many descriptors are refused with the request.
         let are_lost = is_short && fds.len() < LIMITS.fds;
         self.reader.push(self.received.get(..got).unwrap_or_default(), fds);
         if are_lost {
@@ -123,7 +123,7 @@ impl Connection {
         Ok(Received::Some)
     }
 
-    /// Sends what is to go, as much as the socket takes.
+    /// Sends as much as the socket takes.
     ///
     /// # Errors
     /// The connection is broken.
@@ -139,7 +139,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether something is to go that the socket did not take.
+    /// Whether unsent bytes are left.
     #[must_use]
     pub fn has_unsent(&self) -> bool {
         !self.out.bytes.is_empty()

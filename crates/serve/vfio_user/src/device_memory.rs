@@ -8,8 +8,8 @@ use std::sync::Arc;
 use byway_sys::map::{MapError, Mapping, Sharing};
 use byway_sys::memfd;
 
-/// Memory that one client stores into. The next one has other memory: whoever still maps this one finds nothing of another's
-/// in it, and changes nothing.
+/// Memory that one client stores into. The next client gets a new file, so a former client that still maps this one sees and
+/// changes nothing of it.
 ///
 /// It is no part of the image: a command that says a value is there has the device take it from there.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! The PCI function: what a host reads, writes and arms ends here, whichever message brought it.
+//! The PCI function: region accesses, interrupts and memory of a host, without a socket.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,63 +14,63 @@ use byway_vfio_user_wire::{
 use crate::bar::{BAR0_BYTES, DOORBELLS_AT, DOORBELLS_BYTES, Place, VECTORS};
 use crate::config::{CONFIG_BYTES, ConfigEvent, ConfigSpace};
 use crate::device_memory::DeviceMemoryBar;
-use crate::far::FarRanges;
 use crate::interrupts::{NoEventFd, Vectors};
 use crate::memory::{HostRanges, MemoryError};
+use crate::message_dma::MessageRanges;
 use crate::page::DoorbellPage;
 
 const WORD_BYTES: usize = 4;
 
-/// Why the function does not do what a host asks.
+/// Why the function refuses a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// Past the end of the region, or of one that is not there.
     #[error("{bytes} bytes at {offset:#x} of region {region}")]
     OutsideRegion {
-        /// Which region.
+        /// The region.
         region: RegionIndex,
-        /// Where.
+        /// The offset.
         offset: u64,
-        /// How many.
+        /// The length.
         bytes: u32,
     },
     /// Registers, doorbells and tables are written by whole words.
     #[error("a write of {bytes} bytes at {offset:#x} is not of whole 32-bit words")]
     NotWords {
-        /// Where.
+        /// The offset.
         offset: u64,
-        /// How many.
+        /// The length.
         bytes: usize,
     },
     /// An interrupt, or an action on it, that is not there.
     #[error("{count} interrupts from {start} of kind {index}, with {fds} descriptors")]
     NoInterrupt {
-        /// Which kind.
+        /// The kind.
         index: IrqIndex,
         /// The first.
         start: u32,
-        /// How many.
+        /// The length.
         count: u32,
-        /// What came along.
+        /// The number of descriptors.
         fds: usize,
     },
-    /// A descriptor that is none for interrupts.
+    /// A descriptor that is not an eventfd.
     #[error(transparent)]
     NoEventFd(#[from] NoEventFd),
-    /// Memory.
+    /// A DMA range.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// No client has begun, so none has device memory.
-    #[error("device memory is shared with nobody")]
+    /// No client is connected, so there is no device memory.
+    #[error("device memory is not shared: no client is connected")]
     NoDeviceMemory,
-    /// The device is no more.
+    /// The device failed.
     #[error(transparent)]
     Failed(#[from] Failed),
 }
 
 impl Refusal {
-    /// The number for the reply.
+    /// The error number of the reply.
     #[must_use]
     pub fn errno(&self) -> Errno {
         match self {
@@ -89,18 +89,17 @@ pub struct Function {
     vectors: Arc<Vectors>,
     ranges: HostRanges,
     page: Option<DoorbellPage>,
-    /// The device sees what is mapped.
+    /// Bus mastering is on: the device may access host memory.
     reaches_memory: bool,
     bar2_bytes: u64,
-    /// The client's, from its coming to its leaving.
+    /// The connected client's device memory.
     device_memory: Option<DeviceMemoryBar>,
-    /// The client's memory that is asked for by messages, if it agreed to that.
-    far: Option<Arc<FarRanges>>,
+    /// Client memory accessed by DMA messages, if the client supports them.
+    message_ranges: Option<Arc<MessageRanges>>,
 }
 
 impl Function {
-    /// The function through which hosts reach the device behind `front`, which tells `vectors` of interrupts and has
-    /// its doorbells in `page`, if hosts may map them.
+    /// A function of the device behind `front`, with interrupts `vectors` and mappable doorbells `page`.
     #[must_use]
     pub fn new(front: Front, vectors: Arc<Vectors>, page: Option<DoorbellPage>) -> Self {
         let ranges = HostRanges::new(front.space().clone());
@@ -118,14 +117,14 @@ impl Function {
             reaches_memory: true,
             bar2_bytes,
             device_memory: None,
-            far: None,
+            message_ranges: None,
         }
     }
 
-    /// A host has come: it gets doorbells and device memory of its own.
+    /// Prepares doorbells and device memory for a new client.
     ///
     /// # Errors
-    /// The system's answer; a device that failed.
+    /// The system's error; a device that failed.
     pub fn begin(&mut self) -> io::Result<()> {
         self.page.as_mut().map_or(Ok(()), DoorbellPage::renew)?;
         if self.bar2_bytes == 0 {
@@ -137,42 +136,42 @@ impl Function {
         Ok(())
     }
 
-    /// The host agrees to be asked for memory that it maps without a descriptor; returns its end of the socket.
+    /// Opens the channel for DMA messages; returns the client's end.
     ///
     /// # Errors
-    /// The system's answer.
-    pub fn ask_host(&mut self, host_max_bytes: u64) -> io::Result<OwnedFd> {
-        let (far, theirs) = FarRanges::new(host_max_bytes)?;
-        let far = Arc::new(far);
-        self.front.space().set_message_dma(Some(far.clone()));
-        self.far = Some(far);
+    /// The system's error.
+    pub fn open_dma_channel(&mut self, host_max_bytes: u64) -> io::Result<OwnedFd> {
+        let (ranges, theirs) = MessageRanges::new(host_max_bytes)?;
+        let ranges = Arc::new(ranges);
+        self.front.space().set_message_dma(Some(ranges.clone()));
+        self.message_ranges = Some(ranges);
         Ok(theirs)
     }
 
-    /// The host's messages were looked at: from here on it may be waited for again.
-    pub fn looked_at_host(&self) {
-        self.far.iter().for_each(|far| far.looked());
+    /// The client's messages were polled: the time limit of its DMA replies starts again.
+    pub fn note_poll(&self) {
+        self.message_ranges.iter().for_each(|ranges| ranges.note_poll());
     }
 
-    /// Whether hosts may ring without a message, so that somebody has to look.
+    /// Whether doorbells are mapped by clients and must be polled.
     #[must_use]
     pub fn is_polled(&self) -> bool {
         self.page.is_some()
     }
 
-    /// The device behind it.
+    /// The device.
     #[must_use]
     pub fn front(&self) -> &Front {
         &self.front
     }
 
-    /// What it is.
+    /// The reply to DEVICE_GET_INFO.
     #[must_use]
     pub fn info() -> DeviceInfo {
         DeviceInfo { has_reset: true, is_pci: true, regions: RegionIndex::COUNT, irqs: IrqIndex::COUNT }
     }
 
-    /// What a region is; those that are not there have no bytes.
+    /// The reply to DEVICE_GET_REGION_INFO; absent regions have no bytes.
     ///
     /// # Errors
     /// An index that VFIO does not number.
@@ -188,7 +187,7 @@ impl Function {
         Ok(RegionInfo { index, flags, bytes, file_offset: 0, areas, full_bytes: None })
     }
 
-    /// What a host maps of a region that is mappable.
+    /// The file of a mappable region.
     #[must_use]
     pub fn region_file(&self, index: RegionIndex) -> Option<&Arc<OwnedFd>> {
         match index {
@@ -198,7 +197,7 @@ impl Function {
         }
     }
 
-    /// How many interrupts there are of a kind.
+    /// The reply to DEVICE_GET_IRQ_INFO.
     ///
     /// # Errors
     /// An index that VFIO does not number.
@@ -213,10 +212,10 @@ impl Function {
         }
     }
 
-    /// Reads a region; `into` holds nothing else afterwards.
+    /// Reads a region into `into`, replacing its contents.
     ///
     /// # Errors
-    /// Outside of it; a device that failed.
+    /// Outside the region; a device that failed.
     pub fn read(&self, from: &Access, into: &mut Vec<u8>) -> Result<(), Refusal> {
         into.clear();
         self.check_inside(from)?;
@@ -228,10 +227,10 @@ impl Function {
         }
     }
 
-    /// Writes a region. Doorbells that were rung are served when the device is run next.
+    /// Writes a region. Doorbells are served when the device is run next.
     ///
     /// # Errors
-    /// Outside of it; parts of words; a device that failed.
+    /// Outside the region; parts of words; a device that failed.
     pub fn write(&mut self, to: &Access, data: &[u8]) -> Result<(), Refusal> {
         self.check_inside(to)?;
         match to.region {
@@ -273,18 +272,17 @@ impl Function {
         self.follow_bus_master()
     }
 
-    /// Has the device reach the host's memory or not, as configuration space says. When it returns, nothing is touched that is
-    /// out of reach.
+    /// Applies Bus Master Enable. When it returns with the bit clear, the device accesses no host memory.
     fn follow_bus_master(&mut self) -> Result<(), Refusal> {
         let may_reach = self.config.may_reach_memory();
         if std::mem::replace(&mut self.reaches_memory, may_reach) != may_reach {
             self.front.space().hide(!may_reach);
-            self.front.let_go()?;
+            self.front.quiesce_dma()?;
         }
         Ok(())
     }
 
-    /// Any bytes may be read, from the words that they are in.
+    /// Reads any bytes, by whole words.
     fn read_bar(&self, mut at: u64, mut into: &mut [u8]) -> Result<(), Refusal> {
         while !into.is_empty() {
             let skip = (at % WORD_BYTES as u64) as usize;
@@ -330,7 +328,7 @@ impl Function {
     /// Arms, disarms, masks or raises interrupts.
     ///
     /// # Errors
-    /// Interrupts that are not there; descriptors that are not one for each, or no eventfds.
+    /// Invalid interrupts; a wrong number of descriptors, or not eventfds.
     pub fn set_irqs(&self, set: &SetIrqs<'_>, fds: Vec<OwnedFd>) -> Result<(), Refusal> {
         let refusal =
             || Refusal::NoInterrupt { index: set.index, start: set.start, count: set.count, fds: fds.len() };
@@ -364,34 +362,34 @@ impl Function {
         }
     }
 
-    /// Lets the function touch the host's memory.
+    /// Maps host memory for the device.
     ///
     /// # Errors
-    /// As [`HostRanges::map`].
+    /// Those of [`HostRanges::map`].
     pub fn map(&mut self, map: &DmaMap, fd: Option<OwnedFd>) -> Result<(), Refusal> {
-        let is_far = fd.is_none();
+        let has_no_fd = fd.is_none();
         self.ranges.map(map, fd)?;
-        self.far.iter().filter(|_| is_far).for_each(|far| far.map(map));
+        self.message_ranges.iter().filter(|_| has_no_fd).for_each(|ranges| ranges.map(map));
         Ok(())
     }
 
-    /// Takes memory away from the function, which does not touch it any more when this returns.
+    /// Unmaps host memory; the device does not access it any more when this returns.
     ///
     /// # Errors
-    /// As [`HostRanges::unmap`]; a device that failed.
+    /// Those of [`HostRanges::unmap`]; a device that failed.
     pub fn unmap(&mut self, unmap: &DmaUnmap) -> Result<(), Refusal> {
         self.ranges.unmap(unmap)?;
-        self.far.iter().for_each(|far| far.unmap(unmap));
-        Ok(self.front.let_go()?)
+        self.message_ranges.iter().for_each(|ranges| ranges.unmap(unmap));
+        Ok(self.front.quiesce_dma()?)
     }
 
-    /// Whether the host cut its memory short under the function: what it does for this host means nothing from there on.
+    /// Whether the client truncated a mapped file, so that accesses found zeroes.
     #[must_use]
     pub fn has_lost_memory(&self) -> bool {
         self.ranges.is_lost()
     }
 
-    /// Function level reset. The host's memory stays mapped, and its descriptors stay with their vectors.
+    /// Function level reset. Memory stays mapped, and vectors keep their eventfds.
     ///
     /// # Errors
     /// A device that failed.
@@ -402,15 +400,14 @@ impl Function {
         self.follow_bus_master()
     }
 
-    /// The host has gone, in good order or not: the next finds the function as after power-on, and nothing of this one's
-    /// memory is touched any more.
+    /// The client has disconnected: resets the function to power-on state and unmaps its memory.
     ///
     /// # Errors
     /// A device that failed.
     pub fn leave(&mut self) -> Result<(), Refusal> {
         self.vectors.forget();
         self.reset()?;
-        self.far = None;
+        self.message_ranges = None;
         self.front.space().set_message_dma(None);
         self.device_memory = None;
         self.front.share_device_memory(None)?;

@@ -1,17 +1,16 @@
 //! The function's interrupts: one descriptor of the host's for each vector, its masks and its pending bit.
 //!
-//! A vector is told of by a write to the eventfd that the host armed it with. While it has none, or is masked, the pending
-//! bit remembers; arming or unmasking then tells. Three masks count: that of SET_IRQS, that of the MSI-X table, and
-//! the function's own. Hosts that keep the table themselves, as QEMU does, never write it, so the mask that
-//! it has after power-on counts only once it was written.
+//! A raised vector signals the eventfd that the host armed it with. While it has none, or is masked, the pending bit is set;
+//! arming or unmasking then signals. There are three masks: SET_IRQS, the MSI-X table, and the function's own. Hosts such as QEMU
+//! keep the table themselves and never write it, so its power-on mask counts only after a write.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use byway_controller::Interrupts;
 use byway_sys::EventSignal;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::bar::VECTORS;
@@ -22,7 +21,7 @@ const MASKED: u32 = 1;
 
 /// A descriptor that a vector cannot be armed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an interrupt is told of by an eventfd, which the descriptor is not")]
+#[error("an interrupt is signalled by an eventfd; the descriptor is not an eventfd")]
 pub struct NoEventFd;
 
 /// All vectors of one function.
@@ -31,8 +30,7 @@ pub struct Vectors {
     vectors: Box<[Mutex<Vector>]>,
     /// The function's own mask.
     all_masked: AtomicBool,
-    /// How eventfds are told of; none where the system has no such way. Made at once: by the first interrupt there may be no
-    /// descriptor left for it.
+    /// Non-blocking signalling of eventfds; `None` if the system lacks it. Created early, while descriptors are free.
     signal: Option<EventSignal>,
 }
 
@@ -70,7 +68,7 @@ impl Interrupts for Vectors {
 }
 
 impl Vectors {
-    /// Has the vectors from `first` on told of by these descriptors from now on, one each.
+    /// Arms the vectors from `first` on with these eventfds, one each.
     ///
     /// # Errors
     /// One is not an eventfd; nothing is changed then.
@@ -82,7 +80,7 @@ impl Vectors {
         Ok(())
     }
 
-    /// Has these vectors told of by nothing.
+    /// Removes the eventfds of these vectors.
     pub fn disarm(&self, vectors: Range<u16>) {
         vectors.for_each(|vector| self.change(vector, |vector| vector.event = None));
     }
@@ -131,34 +129,34 @@ impl Vectors {
         }
     }
 
-    /// The host has gone: as at first.
+    /// The client has disconnected: back to power-on state.
     pub fn forget(&self) {
         self.all_masked.store(false, Ordering::SeqCst);
         (0..VECTORS).for_each(|vector| self.change(vector, |vector| *vector = Vector::default()));
     }
 
     fn lock(&self, vector: u16) -> Option<MutexGuard<'_, Vector>> {
-        Some(self.vectors.get(usize::from(vector))?.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(self.vectors.get(usize::from(vector))?.lock())
     }
 
-    /// Changes a vector, and tells of it if it can be told of now.
+    /// Changes a vector, then signals it if it is pending, armed and not masked.
     fn change(&self, vector: u16, change: impl FnOnce(&mut Vector)) {
         let Some(mut vector) = self.lock(vector) else { return };
         change(&mut vector);
-        // Looked at under the vector's lock: whoever lifts the mask comes to this vector afterwards.
+        // Loaded under the vector's lock: `mask_all(false)` visits this vector afterwards.
         let masked = self.all_masked.load(Ordering::SeqCst) || vector.is_masked();
         if !vector.pending || masked {
             return;
         }
         if let Some(event) = &vector.event {
-            self.tell(event);
+            self.signal(event);
             vector.pending = false;
         }
     }
 
-    /// Never waits: the host shares counter and flags of the descriptor, and may fill the one and change the others at any
-    /// time. A counter that is full is readable, so its host is told already.
-    fn tell(&self, event: &Event) {
+    /// Signals an eventfd without blocking, even if the host has filled its counter or changed its flags. A full counter is
+    /// readable, so the host is notified already.
+    fn signal(&self, event: &Event) {
         let signal = self.signal.as_ref();
         if signal.is_none_or(|signal| signal.signal(event.0.as_fd()).is_err()) {
             event.write();
@@ -213,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_armed_vector_is_told_of_and_no_other() {
+    fn raise_signals_the_armed_vector_only() {
         let (vectors, (one, host)) = (Vectors::default(), event());
         vectors.arm(5, vec![one]).unwrap();
         vectors.raise(4);
@@ -223,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_raised_while_disarmed_is_told_of_by_arming() {
+    fn vector_raised_while_disarmed_is_signalled_by_arming() {
         let (vectors, (one, host)) = (Vectors::default(), event());
         vectors.raise(128);
         assert_eq!(vectors.pending(128), 1);
@@ -235,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mask_holds_back_and_its_end_tells_once() {
+    fn each_mask_defers_and_unmasking_signals_once() {
         type Mask = fn(&Vectors, bool);
         let masks: [Mask; 3] = [
             |vectors, on| vectors.mask(3, on),
@@ -255,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_nobody_writes_masks_nothing_though_it_says_so() {
+    fn msix_table_before_the_first_write_masks_nothing() {
         let (vectors, (one, host)) = (Vectors::default(), event());
         vectors.arm(0, vec![one]).unwrap();
         assert_eq!(vectors.read_table(0, CONTROL), MASKED);
@@ -295,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_is_full_holds_nobody_up() {
+    fn raise_with_a_full_counter_does_not_block() {
         let fd = eventfd(0, EventfdFlags::empty()).unwrap();
         rustix::io::write(&fd, &(u64::MAX - 1).to_ne_bytes()).unwrap();
         let vectors = Vectors::default();
@@ -305,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_fills_its_counter_and_has_writes_wait_after_arming_holds_nobody_up() {
+    fn raise_with_a_full_blocking_counter_does_not_block() {
         let fd = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
         let vectors = Vectors::default();
         vectors.arm(0, vec![fd.try_clone().unwrap()]).unwrap();

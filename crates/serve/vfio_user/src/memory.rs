@@ -153,7 +153,7 @@ impl HostRanges {
         self.windows.is_lost()
     }
 
-    /// Takes ranges away. The function may be touching them until [`byway_local::Front::let_go`] says otherwise.
+    /// Unmaps ranges. Accesses may be in progress until [`byway_local::Front::quiesce_dma`] returns.
     ///
     /// The protocol has hosts unmap what they mapped, one by one. QEMU with an IOMMU unmaps stretches that hold many ranges
     /// or none: each whole range in there is unmapped.
@@ -367,17 +367,17 @@ mod tests {
     #[test]
     fn more_windows_than_a_host_may_have_are_refused_and_can_be_had_again() {
         let (mut ranges, memory) = (ranges(), vast_file());
-        let apart = 1 << 30 >> 12;
+        let stride = 1 << 30 >> 12;
         let mut at = 0;
         let refused = loop {
-            match ranges.map(&map(at, 1, at * apart), fd(&memory)) {
+            match ranges.map(&map(at, 1, at * stride), fd(&memory)) {
                 Ok(()) => at += 1,
                 Err(refused) => break refused,
             }
         };
         assert_eq!((refused.errno(), at), (Errno::ENOSPC, MAX_WINDOWS as u64));
         ranges.unmap(&unmap(0, 1)).unwrap();
-        ranges.map(&map(at, 1, at * apart), fd(&memory)).unwrap();
+        ranges.map(&map(at, 1, at * stride), fd(&memory)).unwrap();
     }
 
     #[test]
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_short_under_the_function_reads_zeroes_and_is_told_of() {
+    fn truncated_file_reads_zeroes_and_is_reported() {
         let (mut ranges, memory) = (ranges(), file(4));
         ranges.map(&map(0, 4, 0), fd(&memory)).unwrap();
         ranges.space.write(BusAddr(3 * PAGE), b"last").unwrap();

@@ -12,7 +12,7 @@ use crate::bar::{BAR0_BYTES, DOORBELLS_AT, DOORBELLS_BYTES};
 
 /// Memory of BAR 0, of which only the doorbells are used, and the descriptor by which hosts map them.
 ///
-/// One host after the other has it, and each a file of its own: whoever still maps the one before rings nobody's doorbells.
+/// Each client gets a file of its own: a former client that still maps its file rings no doorbells.
 #[derive(Debug)]
 pub struct DoorbellPage {
     file: Arc<OwnedFd>,
@@ -20,7 +20,7 @@ pub struct DoorbellPage {
 }
 
 impl DoorbellPage {
-    /// Doorbells that nobody has rung.
+    /// Doorbells that are all 0.
     ///
     /// # Errors
     /// The system's answer.
@@ -30,7 +30,7 @@ impl DoorbellPage {
         Ok(Self { file: Arc::new(file.into()), memory: Arc::new(memory) })
     }
 
-    /// Has the next host begin with doorbells that nobody has rung, at the same place of this process.
+    /// Replaces the file by a new one for the next client, mapped at the same address in this process.
     ///
     /// # Errors
     /// The system's answer: there may be no doorbells any more.

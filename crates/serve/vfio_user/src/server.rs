@@ -1,4 +1,4 @@
-//! Serving one client after the other.
+//! The server: one client at a time.
 
 use std::io;
 use std::sync::Arc;
@@ -10,88 +10,88 @@ use byway_sys::{Idle, SpinBudget, Wakeup};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::connection::{Connection, Received};
-use crate::door::Door;
 use crate::function::{Function, Refusal};
+use crate::pending_clients::{PendingClients, refuse};
 use crate::session::Session;
-use crate::waiting::{Waiting, refuse};
+use crate::socket_listener::SocketListener;
 
-/// Looks at doorbells in shared memory between two at the socket; one that found work counts as more.
-const LOOKS: u32 = 2000;
-const WORK: u32 = 4;
+/// Polls of mapped doorbells between two polls of the socket; a poll that found work counts as several.
+const PAGE_POLLS: u32 = 2000;
+const BUSY_POLL: u32 = 4;
 
-/// Looks at doorbells in memory of the client between two at the socket.
-const GLANCES: u32 = 32;
+/// Polls of doorbell buffers in client memory between two polls of the socket.
+const BUFFER_POLLS: u32 = 32;
 
-/// What a server tells of, for a log.
+/// An event of the server, for a log.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Told<'a> {
-    /// A client has said its first word, and is served from here on.
-    Came,
-    /// It has gone.
-    Left,
-    /// It was sent away: its messages have no boundaries any more, or its socket failed.
-    SentAway(&'a dyn std::error::Error),
-    /// Another came while one was served, and was refused.
+pub enum ClientEvent<'a> {
+    /// A client has sent its first message and is served.
+    Connected,
+    /// It has disconnected.
+    Disconnected,
+    /// It was disconnected by the server: invalid framing, a failed socket, or a failed device.
+    Dropped(&'a dyn std::error::Error),
+    /// Another client was refused because one is served.
     Refused,
 }
 
-/// What somebody who serves clients was woken by.
+/// The result of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Woken {
-    /// The word to stop.
+    /// The server is to stop.
     Stop,
-    /// Something at the sockets, or the device.
+    /// A socket is ready, or the device has work.
     Ready,
-    /// Nothing: the time is over.
-    Nothing,
+    /// The timeout has passed.
+    TimedOut,
 }
 
 /// Why a client's service ended.
 enum Ended {
     Left,
     Stopped,
-    /// The device failed: nobody can be served any more.
+    /// The device failed.
     Failed,
 }
 
 /// A server at one socket.
 #[derive(Debug)]
 pub struct Server {
-    door: Door,
+    listener: SocketListener,
     function: Function,
     stop: Arc<Wakeup>,
-    waiting: Waiting,
+    pending: PendingClients,
 }
 
 impl Server {
-    /// Serves `function` to who comes to `door`.
+    /// Serves `function` to clients that connect to `listener`.
     ///
     /// # Errors
     /// When the process has no descriptor left.
-    pub fn new(door: Door, function: Function) -> io::Result<Self> {
-        Ok(Self { door, function, stop: Arc::new(Wakeup::new()?), waiting: Waiting::default() })
+    pub fn new(listener: SocketListener, function: Function) -> io::Result<Self> {
+        Ok(Self { listener, function, stop: Arc::new(Wakeup::new()?), pending: PendingClients::default() })
     }
 
-    /// Ends [`Server::serve`] when it is raised.
+    /// Stops [`Server::serve`] when it is raised.
     #[must_use]
     pub fn stop(&self) -> Arc<Wakeup> {
         self.stop.clone()
     }
 
-    /// Serves clients until it is stopped; what was rung by then is done when it returns.
+    /// Serves clients until it is stopped. Doorbells rung before are served when it returns.
     ///
     /// # Errors
-    /// A device that failed; the system's answer.
-    pub fn serve(&mut self, mut tell: impl FnMut(Told<'_>)) -> Result<(), ServeError> {
+    /// A failed device; the system's error.
+    pub fn serve(&mut self, mut report: impl FnMut(ClientEvent<'_>)) -> Result<(), ServeError> {
         loop {
             let Some(client) = self.await_client()? else { return Ok(()) };
-            tell(Told::Came);
-            let ended = Service::new(self, client).and_then(|mut service| service.run(&mut tell));
+            report(ClientEvent::Connected);
+            let ended = Service::new(self, client).and_then(|mut service| service.run(&mut report));
             match &ended {
-                Ok(Ended::Failed) => tell(Told::SentAway(&Failed::Panicked)),
-                Ok(_) => tell(Told::Left),
-                Err(error) => tell(Told::SentAway(error)),
+                Ok(Ended::Failed) => report(ClientEvent::Dropped(&Failed::Panicked)),
+                Ok(_) => report(ClientEvent::Disconnected),
+                Err(error) => report(ClientEvent::Dropped(error)),
             }
             if matches!(ended, Ok(Ended::Stopped)) {
                 self.function.front().finish().map_err(Refusal::from)?;
@@ -102,24 +102,23 @@ impl Server {
         }
     }
 
-    /// The next client; `None` when the server is stopped. A device with work of its own goes on meanwhile.
+    /// Waits for the next client; `None` when the server is stopped. The device runs on meanwhile.
     fn await_client(&mut self) -> Result<Option<Connection>, ServeError> {
         loop {
-            // Those too who came while another was served.
-            self.waiting.hear(&self.door);
+            self.pending.accept(&self.listener);
             self.function.front().check().map_err(Refusal::from)?;
-            if let Some(next) = self.waiting.next() {
+            if let Some(next) = self.pending.next() {
                 return Ok(Some(next));
             }
             let front = self.function.front();
-            if self.sleep(self.waiting.wanted(), front.rests_for())? == Woken::Stop {
+            if self.sleep(self.pending.wanted(), front.idle_time())? == Woken::Stop {
                 return Ok(None);
             }
             front.run();
         }
     }
 
-    /// Sleeps until one of `others` is ready, a client comes, the device calls, or for so long.
+    /// Waits until one of `others` is ready, a client connects, the device notifies, or `at_most` has passed.
     fn sleep<'a>(
         &'a self,
         others: impl IntoIterator<Item = PollFd<'a>>,
@@ -127,32 +126,32 @@ impl Server {
     ) -> io::Result<Woken> {
         let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN)];
         fds.extend(others);
-        let (wanted, rests) = self.door.wanted();
-        fds.push(PollFd::new(&self.door, wanted));
-        let bell = self.function.front().bell();
-        fds.extend(bell.iter().map(|bell| PollFd::new(*bell, PollFlags::IN)));
-        wait(&mut fds, [at_most, rests].into_iter().flatten().min())?;
-        if bell.is_some() && fds.last().is_some_and(|bell| !bell.revents().is_empty()) {
-            // Lowered before the device is looked at: what is left behind later raises it again.
-            bell.into_iter().for_each(Wakeup::lower);
+        let (wanted, pause) = self.listener.wanted();
+        fds.push(PollFd::new(&self.listener, wanted));
+        let notifier = self.function.front().notifier();
+        fds.extend(notifier.iter().map(|notifier| PollFd::new(*notifier, PollFlags::IN)));
+        wait(&mut fds, [at_most, pause].into_iter().flatten().min())?;
+        if notifier.is_some() && fds.last().is_some_and(|notifier| !notifier.revents().is_empty()) {
+            // Cleared before the device is run: later work signals again.
+            notifier.into_iter().for_each(Wakeup::lower);
         }
         let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
         Ok(match fds.first() {
             Some(stop) if is_ready(stop) => Woken::Stop,
             _ if fds.iter().any(is_ready) => Woken::Ready,
-            _ => Woken::Nothing,
+            _ => Woken::TimedOut,
         })
     }
 }
 
-/// Why a server ends by itself.
+/// Why a server ended by itself.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] Refusal),
-    /// The system's answer.
+    /// The system's error.
     #[error(transparent)]
     System(#[from] io::Error),
 }
@@ -162,129 +161,127 @@ struct Service<'a> {
     server: &'a mut Server,
     session: Session,
     client: Connection,
-    /// Queues that may have been rung in shared memory.
+    /// Queues whose mapped doorbells may have been written.
     rung: usize,
-    /// How long it looks for more before it sleeps.
-    patience: SpinBudget,
+    /// Spin budget before it sleeps.
+    spin: SpinBudget,
 }
 
 impl<'a> Service<'a> {
     fn new(server: &'a mut Server, client: Connection) -> io::Result<Self> {
         server.function.begin()?;
-        let patience = SpinBudget::new(Idle::Adaptive);
-        Ok(Self { server, session: Session::default(), client, rung: usize::MAX, patience })
+        let spin = SpinBudget::new(Idle::Adaptive);
+        Ok(Self { server, session: Session::default(), client, rung: usize::MAX, spin })
     }
 
-    fn run(&mut self, tell: &mut impl FnMut(Told<'_>)) -> io::Result<Ended> {
-        // Its first word has been received.
+    fn run(&mut self, report: &mut impl FnMut(ClientEvent<'_>)) -> io::Result<Ended> {
+        // Its first message has been received.
         self.answer()?;
         loop {
             let is_polled = self.server.function.is_polled();
-            let now = if is_polled { self.look() } else { self.watch()? };
+            let now = if is_polled { self.poll_page() } else { self.poll_buffers()? };
             let woken = self.sleep(now)?;
             if woken == Woken::Stop {
                 return Ok(Ended::Stopped);
             }
-            // Who has doorbells to look at asks the sockets for what is there, and does no more.
+            // With mapped doorbells, the sockets are served only when they are ready.
             if woken == Woken::Ready || !is_polled {
-                if !self.converse()? {
+                if !self.serve_messages()? {
                     return Ok(Ended::Left);
                 }
-                self.turn_away(tell)?;
+                self.refuse_others(report)?;
             }
-            self.server.function.looked_at_host();
+            self.server.function.note_poll();
             let front = self.server.function.front();
-            // Who looks for more soon has no word left for the client to ring.
-            if front.look().is_none() {
+            // Polling the doorbell buffers leaves no event index, so the client need not ring.
+            if front.poll_doorbell_buffers().is_none() {
                 front.run();
             }
             if front.check().is_err() {
                 return Ok(Ended::Failed);
             }
             if self.server.function.has_lost_memory() {
-                return Err(io::Error::other("it cut a file short whose memory it had shared"));
+                return Err(io::Error::other("the client truncated a file whose memory it had shared"));
             }
         }
     }
 
-    /// Looks for more where that needs no message, as long as that has spared sleeps; whether there is something at the
-    /// sockets. The client rings for what it does afterwards.
-    fn watch(&mut self) -> io::Result<bool> {
+    /// Polls doorbell buffers within the spin budget; whether a socket is ready. Afterwards the client rings again.
+    fn poll_buffers(&mut self) -> io::Result<bool> {
         let front = self.server.function.front();
-        if front.look().is_none() {
+        if front.poll_doorbell_buffers().is_none() {
             return Ok(false);
         }
         let mut last_work = Instant::now();
         loop {
-            match self.patience.next(last_work.elapsed().as_nanos() as u64) {
+            match self.spin.next(last_work.elapsed().as_nanos() as u64) {
                 Next::Sleep => break,
-                // The processors of a guest are threads that may wait for this one.
+                // The guest's virtual CPUs are threads that may wait for this processor.
                 Next::Yield => std::thread::yield_now(),
                 Next::Look => {}
             }
-            for _ in 0..GLANCES {
-                if front.look() == Some(true) {
+            for _ in 0..BUFFER_POLLS {
+                if front.poll_doorbell_buffers() == Some(true) {
                     last_work = Instant::now();
                 }
                 std::hint::spin_loop();
             }
-            if self.is_called()? {
+            if self.is_ready()? {
                 return Ok(true);
             }
-            self.server.function.looked_at_host();
+            self.server.function.note_poll();
         }
-        front.rest();
+        front.stop_polling_buffers();
         Ok(false)
     }
 
-    /// Whether the client, or who ends the service, has said something.
-    fn is_called(&self) -> io::Result<bool> {
+    /// Whether the client has sent something, or the server is to stop.
+    fn is_ready(&self) -> io::Result<bool> {
         let (stop, client) = (&self.server.stop, &self.client);
         let mut fds = [PollFd::new(stop, PollFlags::IN), PollFd::new(client, self.wanted())];
         wait(&mut fds, Some(Duration::ZERO))?;
         Ok(fds.iter().any(|fd| !fd.revents().is_empty()))
     }
 
-    /// What to wait for at the client's socket: what cannot be answered is not read.
+    /// Poll flags of the client's socket: nothing is read while replies are unsent.
     fn wanted(&self) -> PollFlags {
         if self.client.has_unsent() { PollFlags::OUT } else { PollFlags::IN }
     }
 
-    /// Serves doorbells in shared memory for a while; those of every queue there may be are looked at at first. Who does so
-    /// does not sleep.
-    fn look(&mut self) -> bool {
+    /// Polls mapped doorbells, at first of every queue. A server in this mode never sleeps.
+    fn poll_page(&mut self) -> bool {
         let front = self.server.function.front();
         if front.poll(&mut { usize::MAX }) {
             self.rung = usize::MAX;
         }
-        let mut left = LOOKS;
+        let mut left = PAGE_POLLS;
         while left > 0 {
-            left = left.saturating_sub(if front.poll(&mut self.rung) { WORK } else { 1 });
+            left = left.saturating_sub(if front.poll(&mut self.rung) { BUSY_POLL } else { 1 });
             std::hint::spin_loop();
         }
         true
     }
 
-    /// Sleeps until there is something to do, or looks for it `now`.
+    /// Waits for work, or only polls if `now`.
     fn sleep(&mut self, now: bool) -> io::Result<Woken> {
         let client = PollFd::new(&self.client, self.wanted());
-        let fds = std::iter::once(client).chain(self.server.waiting.wanted());
-        let at_most = if now { Some(Duration::ZERO) } else { self.server.function.front().rests_for() };
+        let fds = std::iter::once(client).chain(self.server.pending.wanted());
+        let at_most = if now { Some(Duration::ZERO) } else { self.server.function.front().idle_time() };
         let since = Instant::now();
         let woken = self.server.sleep(fds, at_most)?;
         if !now {
-            self.patience.slept(since.elapsed().as_nanos() as u64);
+            self.spin.slept(since.elapsed().as_nanos() as u64);
         }
         Ok(woken)
     }
 
-    /// Takes what the client sent, and answers; false when it has gone.
-    fn converse(&mut self) -> io::Result<bool> {
+    /// Receives messages and replies; false when the client has disconnected.
+    fn serve_messages(&mut self) -> io::Result<bool> {
         self.client.send()?;
         if self.client.has_unsent() {
             return Ok(true);
         }
-        // What was received before, and not done because its answers were too long.
+        // Messages that were held back because of unsent replies.
         self.answer()?;
         if self.client.has_unsent() {
             return Ok(true);
@@ -297,15 +294,15 @@ impl<'a> Service<'a> {
         Ok(true)
     }
 
-    /// Does what was asked, and answers. The doorbells among it are served afterwards: a guest's processor need not wait
-    /// for the commands that it rang for.
+    /// Executes received messages and replies. Doorbells are served afterwards, so that a guest's CPU does not wait for its
+    /// commands.
     fn answer(&mut self) -> io::Result<()> {
         while let Some(incoming) = self.client.reader.next().map_err(io::Error::other)? {
             self.session.take(&mut self.server.function, incoming, &mut self.client.out);
             if self.client.is_clogged() {
                 self.client.send()?;
             }
-            // The rest is done once the client has read.
+            // The rest is executed once the client has read replies.
             if self.client.is_clogged() {
                 return Ok(());
             }
@@ -313,30 +310,30 @@ impl<'a> Service<'a> {
         self.client.send()
     }
 
-    /// Refuses those who have spoken meanwhile, unless the client has left: then the first of them is the next.
-    fn turn_away(&mut self, tell: &mut impl FnMut(Told<'_>)) -> io::Result<()> {
-        self.server.waiting.hear(&self.server.door);
-        // Looked at once they were heard: who came after the client had left finds that.
-        if !self.server.waiting.has_next() || self.has_left()? {
+    /// Refuses other clients with a message, unless the served one has disconnected: then the first of them is next.
+    fn refuse_others(&mut self, report: &mut impl FnMut(ClientEvent<'_>)) -> io::Result<()> {
+        self.server.pending.accept(&self.server.listener);
+        // Checked after receiving: a client that connected after the served one left must be served.
+        if !self.server.pending.has_next() || self.has_left()? {
             return Ok(());
         }
-        while let Some(other) = self.server.waiting.next() {
+        while let Some(other) = self.server.pending.next() {
             refuse(other);
-            tell(Told::Refused);
+            report(ClientEvent::Refused);
         }
         Ok(())
     }
 
-    /// Whether the client has closed its socket. What it said before may have to be done yet.
+    /// Whether the client has closed its socket. Its last messages may still be unserved.
     fn has_left(&self) -> io::Result<bool> {
-        // One that has only said its last word may read yet, and is not waited for.
+        // A half-closed client may still read, and does not count.
         let mut fds = [PollFd::new(&self.client, PollFlags::HUP)];
         wait(&mut fds, Some(Duration::ZERO))?;
         Ok(fds.iter().any(|fd| fd.revents().contains(PollFlags::HUP)))
     }
 }
 
-/// Waits until one of `fds` is ready, or for so long. A signal ends it early.
+/// Waits until one of `fds` is ready, at most `at_most`. A signal ends it early.
 fn wait(fds: &mut [PollFd<'_>], at_most: Option<Duration>) -> io::Result<()> {
     let at_most = at_most.and_then(|time| Timespec::try_from(time).ok());
     match poll(fds, at_most.as_ref()) {

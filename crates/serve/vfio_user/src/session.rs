@@ -1,39 +1,37 @@
-//! One client's conversation: messages in, replies out. No socket.
+//! The protocol state of one client: messages in, replies out, without a socket.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use byway_vfio_user_wire::{
-    Capabilities, Errno, Header, Incoming, Kind, Limits, Message, RegionIoFds, Reply, Request, TwinSocket,
-    Version, encode_error,
+    Capabilities, Errno, Header, Incoming, Kind, Message, RegionIoFds, Reply, Request, TwinSocket, Version,
+    encode_error,
 };
 
 use crate::connection::Outbox;
 use crate::function::{Function, Refusal};
+use crate::limits::LIMITS;
 use crate::memory::MAX_RANGES;
 
 /// The protocol's only major version.
 const MAJOR: u16 = 0;
 
-/// What is taken of a client, and told to it. QEMU takes no server for sound that takes more descriptors.
-pub const LIMITS: Limits = Limits { data_bytes: 1 << 20, fds: 16 };
-
-/// A conversation with a client, from its VERSION on.
+/// The protocol state of one client, from its VERSION message on.
 #[derive(Debug, Default)]
 pub struct Session {
     has_begun: bool,
-    /// What was read, which keeps its room.
+    /// Buffer of region reads.
     data: Vec<u8>,
 }
 
 impl Session {
-    /// Does what a message asks of `function`, and appends the reply to `out`.
+    /// Executes a message on `function` and appends the reply to `out`.
     pub fn take(&mut self, function: &mut Function, incoming: Incoming<'_, OwnedFd>, out: &mut Outbox) {
         match incoming {
             Incoming::Message(message) if message.header.kind == Kind::Command => {
                 self.answer(function, message, out);
             }
-            // Nothing was asked of the client.
+            // A reply without a request.
             Incoming::Message(_) => {}
             Incoming::Refused { header, why } => refuse(&header, why.errno(), &mut out.bytes),
         }
@@ -94,7 +92,7 @@ impl Session {
         Ok(())
     }
 
-    /// Answers a client's VERSION with what both sides can do.
+    /// Negotiates capabilities.
     fn agree(&mut self, proposed: &Version) -> Result<Version, Errno> {
         if self.has_begun || proposed.major != MAJOR {
             return Err(Errno::EINVAL);
@@ -112,7 +110,7 @@ impl Session {
     }
 }
 
-/// The socket by which a client that can have a second one is asked for its memory; its end goes with the reply.
+/// Creates the second socket, for DMA messages, if the client supports it; the client's end goes with the reply.
 fn second_socket(
     function: &mut Function,
     header: &Header,
@@ -123,13 +121,13 @@ fn second_socket(
     if header.no_reply || !capabilities.has_twin_socket() {
         return None;
     }
-    // A process that has no descriptor left serves without.
-    let theirs = function.ask_host(capabilities.max_data_xfer_size()).ok()?;
+    // Without free descriptors the client is served without DMA messages.
+    let theirs = function.open_dma_channel(capabilities.max_data_xfer_size()).ok()?;
     out.attach(out.bytes.len(), Arc::new(theirs));
     Some(TwinSocket { supported: true, fd_index: Some(0) })
 }
 
-/// What is asked while a client sets the function up.
+/// Requests of a client that sets the function up.
 fn set_up(
     function: &mut Function,
     header: &Header,
@@ -170,7 +168,7 @@ fn set_up(
             let none = RegionIoFds { index, parts: Vec::new(), full_bytes: None };
             Reply::RegionIoFds(none).encode_within(header, argsz, &mut out.bytes);
         }
-        // What the server may ask of a client is not for a client to ask.
+        // Requests that only a server sends.
         _ => return Err(Errno::ENOTSUP),
     }
     Ok(())
@@ -187,7 +185,7 @@ fn one(mut fds: Vec<OwnedFd>) -> Result<Option<OwnedFd>, Errno> {
     if fds.is_empty() { Ok(fd) } else { Err(Errno::EINVAL) }
 }
 
-/// Nobody waits for the answer to a command that wants none, and a reply is not replied to.
+/// Sends an error, unless the message is a reply or wants none.
 fn refuse(header: &Header, errno: Errno, out: &mut Vec<u8>) {
     if header.kind == Kind::Command && !header.no_reply {
         encode_error(header, errno, out);

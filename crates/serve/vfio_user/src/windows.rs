@@ -4,7 +4,7 @@
 //! page, and a mapping of this process for each would soon meet the system's limit. So a range maps no more of a file than
 //! what it names and what stands beside that in the same window. Windows are bounded in number and in sum.
 //!
-//! Every window is guarded: a client that cuts its file short loses its memory and its connection, and ends nobody
+//! Every window is guarded: a client that truncates its file loses its memory and its connection; the process continues
 //! (decision 0019).
 
 use std::cell::Cell;
@@ -29,7 +29,7 @@ const WINDOWS_OF_A_FILE: u64 = 1024;
 /// Windows of one client at once: a quarter of what a process can guard.
 pub const MAX_WINDOWS: usize = byway_sys::guard::MAX_GUARDS / 4;
 
-/// Bytes of them all: an eighth of the addresses that a process has. Pages that nobody touches take no memory.
+/// Bytes of them all: an eighth of the addresses that a process has. Untouched pages take no memory.
 pub const MAX_WINDOWS_BYTES: u64 = 16 << 40;
 
 /// One window of a client.
@@ -158,7 +158,7 @@ impl Windows {
         }
         let is_lost = self.windows.values().any(|window| window.memory.mapping().is_lost());
         if is_lost {
-            // For whoever asks again.
+            // A lost window stays lost: later calls must find it again.
             self.losses.set(u64::MAX);
         }
         is_lost

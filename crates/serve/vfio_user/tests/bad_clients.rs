@@ -372,7 +372,7 @@ fn a_client_that_cuts_its_memory_short_is_sent_away_and_the_next_is_served() {
     let served = Served::new();
     let mut host = Host::new(&served);
     host.write_blocks(0, &[5; 512]);
-    // Nobody could seal it, as it is with memory of files.
+    // It cannot be sealed, as memory of ordinary files.
     host.memory.set_len(0).unwrap();
     let (offset, tail) = host.doorbell(1);
     let to = Access { region: RegionIndex::BAR0, offset, bytes: 4 };

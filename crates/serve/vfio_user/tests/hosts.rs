@@ -46,7 +46,7 @@ fn the_next_host_finds_the_data_and_a_controller_as_after_power_on() {
 }
 
 #[test]
-fn a_disarmed_vector_is_told_of_when_it_is_armed_again() {
+fn vector_raised_while_disarmed_is_signalled_when_armed() {
     let served = Served::new();
     let mut host = Host::new(&served);
     let one = |data| SetIrqs { index: IrqIndex::MSIX, start: 1, count: 1, action: IrqAction::Trigger, data };
@@ -189,7 +189,7 @@ fn the_first_value_of_a_new_queue_s_doorbell_counts_though_an_older_queue_left_t
 }
 
 #[test]
-fn any_value_in_any_mapped_doorbell_harms_nobody() {
+fn any_value_in_any_mapped_doorbell_is_harmless() {
     let served = Served::polling();
     let mut host = Host::new(&served);
     let doorbells = host.client.map_doorbells();

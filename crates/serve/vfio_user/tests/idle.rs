@@ -1,4 +1,4 @@
-//! A server that nobody asks anything of sleeps: the system does not run it.
+//! An idle server sleeps: it uses no processor time.
 //!
 //! One test alone in its process, whose threads are then the server's.
 #![allow(clippy::unwrap_used)]
@@ -36,7 +36,7 @@ fn wakes_of_its_own() -> u64 {
 }
 
 #[test]
-fn a_server_that_nobody_asks_anything_of_sleeps_whatever_a_client_has_done_before() {
+fn idle_server_sleeps_whatever_a_client_did_before() {
     let served = Served::new();
     assert_eq!(wakes_of_its_own(), 0, "without a client");
     let mut host = Host::new(&served);

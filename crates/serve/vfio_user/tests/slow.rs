@@ -1,4 +1,4 @@
-//! A disk that takes its time: messages are answered whatever the device waits for, and registers tell how far it is.
+//! A slow disk: messages are answered while the device waits, and registers show its progress.
 //!
 //! Its syncs wait at a gate, so that nothing here depends on how long anything takes.
 #![allow(clippy::unwrap_used)]
@@ -30,16 +30,16 @@ struct Gate {
 }
 
 /// Who shuts the gate. It is open once he has gone: a test that fails ends its server, which may wait there.
-struct Keeper(Arc<Gate>);
+struct GateGuard(Arc<Gate>);
 
-impl Keeper {
+impl GateGuard {
     fn set(&self, is_shut: bool) {
         *self.0.is_shut.lock().unwrap() = is_shut;
         self.0.opened.notify_all();
     }
 }
 
-impl Drop for Keeper {
+impl Drop for GateGuard {
     fn drop(&mut self) {
         self.set(false);
     }
@@ -53,10 +53,10 @@ impl FileEvents for Gate {
     }
 }
 
-fn served(durability: Durability) -> (Served, Keeper) {
+fn served(durability: Durability) -> (Served, GateGuard) {
     let gate = Arc::new(Gate::default());
     let run = RunOptions { durability, events: Some(gate.clone()), ..RunOptions::default() };
-    (Served::watched(run), Keeper(gate))
+    (Served::watched(run), GateGuard(gate))
 }
 
 /// Every kind of message that a busy guest sends is answered.
@@ -69,7 +69,7 @@ fn is_answered(host: &mut Host) {
 }
 
 #[test]
-fn a_shutdown_is_answered_before_its_sync_has_ended_and_its_status_tells_when_it_has() {
+fn shutdown_is_answered_before_its_sync_and_csts_shows_the_end() {
     let (served, gate) = served(Durability::Process);
     let mut host = Host::new(&served);
     host.write_blocks(0, &[1; 512]);
@@ -108,7 +108,7 @@ fn admin_commands_that_wait_for_the_disk_hold_up_no_message() {
     }
 }
 
-/// Commands that wait for the gate, with what they are sent to: whoever has the device waits with each.
+/// Commands that wait for the gate, and their queue; the run lock's holder waits with each.
 fn slow_commands() -> [(Durability, u16, Command); 4] {
     let admin = |opcode: AdminOpcode, nsid, cdw10| Command { cdw10, ..Command::new(opcode.0, 0, nsid) };
     let sanitize = SanitizeCdw10::new().with_sanact(SanitizeCdw10::BLOCK_ERASE).into_bits();
@@ -136,7 +136,7 @@ fn serves_again(host: &mut Host) {
 }
 
 /// A host one of whose commands waits at a gate that is shut.
-fn busy(served: &Served, gate: &Keeper, qid: u16, command: &Command) -> Host {
+fn busy(served: &Served, gate: &GateGuard, qid: u16, command: &Command) -> Host {
     let mut host = Host::new(served);
     host.write_blocks(0, &[1; 512]);
     gate.set(true);

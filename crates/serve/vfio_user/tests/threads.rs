@@ -61,7 +61,7 @@ fn call_away(host: &mut Host) {
     }
 }
 
-/// Has the queue full of reads, and nobody waits for them.
+/// Fills the queue with reads without waiting for them.
 fn fill(host: &mut Host) {
     for lba in 0..12 {
         host.submit(1, &blocks(NvmOpcode::READ, lba, 4096, MEMORY_AT + DATA + lba * 4096));
@@ -131,7 +131,7 @@ fn a_queue_is_deleted_and_made_anew_while_its_thread_serves_it() {
 }
 
 #[test]
-fn memory_that_is_unmapped_is_let_go_by_every_thread() {
+fn unmapped_memory_is_released_by_every_thread() {
     for way in WAYS {
         let (_served, mut host) = way.begin();
         let range = DmaRange::new(0x2000_0000, 0x1000).unwrap();

@@ -1,4 +1,4 @@
-//! Clients one after the other: whoever waits when one leaves is the next, and nobody is closed without an answer.
+//! Successive clients: the one that waits when another leaves is next, and none is closed without an answer.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -66,7 +66,7 @@ fn who_speaks_once_the_client_has_left_is_served_though_that_one_s_last_words_ar
 }
 
 #[test]
-fn those_who_say_nothing_or_half_a_word_hold_nobody_up() {
+fn silent_and_half_sent_clients_do_not_block_others() {
     let served = Served::new();
     let bytes = encoded(&begin());
     let mut waiting: Vec<_> = (0..20).map(|_| served.connect()).collect();
@@ -115,7 +115,7 @@ fn two_threads_that_connect_at_any_time_are_each_answered_every_time() {
 }
 
 #[test]
-fn a_client_that_ends_its_words_and_reads_no_answer_keeps_nobody_waiting() {
+fn half_closed_client_that_reads_nothing_does_not_block_others() {
     let served = Served::new();
     let mut first = served.client();
     let from = Access { region: RegionIndex::BAR0, offset: 0, bytes: 0x4000 };

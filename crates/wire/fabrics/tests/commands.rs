@@ -232,7 +232,7 @@ fn names_are_up_to_223_bytes_of_text() {
 }
 
 #[test]
-fn the_form_of_a_name_is_told() {
+fn form_of_a_name_is_recognized() {
     let form = |name: &str| Nqn::new(name).unwrap().form();
     let uuid = "nqn.2014-08.org.nvmexpress:uuid:12345678-9ABC-def0-0123-456789abcdef";
     assert_eq!(form(uuid), NqnForm::Uuid);
@@ -297,7 +297,7 @@ fn a_controller_is_enabled_shut_down_and_reset_by_cc() {
     assert!(p.takes_io_queues());
     assert_eq!(p.set(cc, 0x0046_4001), Ok(Change::Shutdown));
     assert_eq!(p.csts().shst(), Csts::SHST_OCCURRING);
-    assert_eq!(p.set(cc, 0x0046_4001), Ok(Change::None), "it is told once");
+    assert_eq!(p.set(cc, 0x0046_4001), Ok(Change::None), "it is reported once");
     p.set_shut_down();
     assert_eq!(p.get(at(0, 0x1c)), 0b1001);
     assert_eq!(p.set(cc, 0), Ok(Change::Reset));

@@ -34,7 +34,7 @@ fn an_entry_has_its_fields_where_libnvme_reads_them() {
 }
 
 #[test]
-fn an_address_of_version_6_is_told_as_one() {
+fn ipv6_address_is_recognized() {
     let entry = Entry::tcp(Nqn::discovery(), "2001:db8::1".parse().unwrap(), 8009);
     assert_eq!((entry.family, entry.address.as_str()), (AddressFamily::IPV6, "2001:db8::1"));
 }
@@ -63,7 +63,7 @@ fn an_entry_with_a_text_that_is_none_is_refused() {
 }
 
 #[test]
-fn the_header_tells_the_generation_and_the_number_of_entries() {
+fn header_holds_generation_and_number_of_entries() {
     let mut log = log_of(3);
     assert_eq!(log.bytes(), 4096);
     assert_eq!(log.read(0, 20), [1, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -153,7 +153,7 @@ fn a_log_that_lies_about_itself_is_refused() {
 
 /// A name of a later revision, or one that is damaged, does not hide the others.
 #[test]
-fn an_entry_that_cannot_be_read_is_left_out_and_told() {
+fn unreadable_entry_is_skipped_and_reported() {
     let mut reading = LogReading::new(4096);
     reading.take(&log_of(2).read(0, 1024)).unwrap();
     let mut entries = log_of(2).read(1024, 2048);

@@ -86,7 +86,7 @@ impl HybridProfile {
 fn cmm_h() -> HybridProfile {
     HybridProfile {
         name: "cmm-h",
-        // CXL 2.0 x8 [S]: 32 GT/s a lane, 68-byte flits.
+        // CXL 2.0 x8 [S]: 32 GT/s, 68-byte flits.
         link: PcieLink::usual(5, 8),
         cxl: CxlLink { flit: Flit::Bytes68 },
         cache: CacheProfile {

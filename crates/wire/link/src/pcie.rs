@@ -39,7 +39,7 @@ impl Generation {
         self.0
     }
 
-    /// The signalling rate of one lane, in megatransfers a second.
+    /// The signalling rate, in megatransfers a second for each bit of width.
     pub const fn megatransfers(self) -> u64 {
         match self.0 {
             1 => 2_500,
@@ -72,9 +72,9 @@ pub enum LinkError {
         /// The value requested.
         bytes: u32,
     },
-    /// An invalid lane count.
-    #[error("a link of {0} lanes: expected 1, 2, 4, 8 or 16")]
-    Lanes(u8),
+    /// An invalid link width.
+    #[error("a link of width x{0}: expected x1, x2, x4, x8 or x16")]
+    Width(u8),
     /// A text that is not of the form `gen4x4`.
     #[error("unknown link {0:?}: expected gen1x1 to gen6x16, such as gen4x4")]
     Text(String),
@@ -84,7 +84,7 @@ pub enum LinkError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct PcieLink {
     generation: Generation,
-    lanes: u8,
+    width: u8,
     mps_bytes: u32,
     mrrs_bytes: u32,
 }
@@ -93,15 +93,15 @@ impl PcieLink {
     /// A link with its maximum payload size and maximum read request size.
     ///
     /// # Errors
-    /// A lane count other than 1, 2, 4, 8 or 16, or a size that is no power of two from 128 to 4096.
+    /// A width other than 1, 2, 4, 8 or 16, or a size that is no power of two from 128 to 4096.
     pub const fn new(
         generation: Generation,
-        lanes: u8,
+        width: u8,
         mps_bytes: u32,
         mrrs_bytes: u32,
     ) -> Result<Self, LinkError> {
-        if !lanes.is_power_of_two() || lanes > 16 {
-            return Err(LinkError::Lanes(lanes));
+        if !width.is_power_of_two() || width > 16 {
+            return Err(LinkError::Width(width));
         }
         if !is_packet_size(mps_bytes) {
             return Err(LinkError::Size { what: "maximum payload size", bytes: mps_bytes });
@@ -109,13 +109,13 @@ impl PcieLink {
         if !is_packet_size(mrrs_bytes) {
             return Err(LinkError::Size { what: "maximum read request size", bytes: mrrs_bytes });
         }
-        Ok(Self { generation, lanes, mps_bytes, mrrs_bytes })
+        Ok(Self { generation, width, mps_bytes, mrrs_bytes })
     }
 
     /// The packet sizes of DESIGN.md's table, MPS 256 and MRRS 512, which hosts commonly configure.
-    pub(crate) const fn usual(generation: u8, lanes: u8) -> Self {
-        assert!(generation >= 1 && generation <= 6 && lanes.is_power_of_two() && lanes <= 16);
-        Self { generation: Generation(generation), lanes, mps_bytes: 256, mrrs_bytes: 512 }
+    pub(crate) const fn usual(generation: u8, width: u8) -> Self {
+        assert!(generation >= 1 && generation <= 6 && width.is_power_of_two() && width <= 16);
+        Self { generation: Generation(generation), width, mps_bytes: 256, mrrs_bytes: 512 }
     }
 
     /// PCI Express generation.
@@ -123,9 +123,9 @@ impl PcieLink {
         self.generation
     }
 
-    /// Number of lanes.
-    pub const fn lanes(&self) -> u8 {
-        self.lanes
+    /// Link width: 1, 2, 4, 8 or 16.
+    pub const fn width(&self) -> u8 {
+        self.width
     }
 
     /// The largest payload of one packet (MPS).
@@ -197,14 +197,14 @@ impl PcieLink {
     /// How long one byte takes on the wire in one direction.
     pub const fn femtoseconds_per_byte(&self) -> u64 {
         let (useful, sent) = self.generation.coding();
-        // 8 bits / (megatransfers · 1e6 · lanes) seconds, in femtoseconds.
-        8_000_000_000 * sent / (self.generation.megatransfers() * self.lanes as u64 * useful)
+        // 8 bits / (megatransfers · 1e6 · width) seconds, in femtoseconds.
+        8_000_000_000 * sent / (self.generation.megatransfers() * self.width as u64 * useful)
     }
 }
 
 impl fmt::Display for PcieLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "gen{}x{}", self.generation.number(), self.lanes)
+        write!(f, "gen{}x{}", self.generation.number(), self.width)
     }
 }
 
@@ -214,11 +214,11 @@ impl FromStr for PcieLink {
     /// Parses `genNxM`, with a maximum payload size of 256 and a maximum read request size of 512.
     fn from_str(text: &str) -> Result<Self, LinkError> {
         let unknown = || LinkError::Text(text.to_owned());
-        let (generation, lanes) =
+        let (generation, width) =
             text.strip_prefix("gen").and_then(|rest| rest.split_once('x')).ok_or_else(unknown)?;
         let generation = generation.parse().ok().and_then(Generation::new).ok_or_else(unknown)?;
-        let lanes = lanes.parse().map_err(|_| unknown())?;
-        Self::new(generation, lanes, 256, 512).map_err(|_| unknown())
+        let width = width.parse().map_err(|_| unknown())?;
+        Self::new(generation, width, 256, 512).map_err(|_| unknown())
     }
 }
 
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wire_is_as_fast_as_its_generation_and_lanes() {
+    fn link_is_as_fast_as_its_generation_and_width() {
         let femtoseconds = |text: &str| text.parse::<PcieLink>().unwrap().femtoseconds_per_byte();
         assert_eq!(femtoseconds("gen1x1"), 4_000_000);
         assert_eq!(femtoseconds("gen2x8"), 250_000);

@@ -276,7 +276,7 @@ impl Profile {
     pub fn with_link(mut self, text: &str) -> Result<Self, LinkError> {
         let asked: PcieLink = text.parse()?;
         self.link =
-            PcieLink::new(asked.generation(), asked.lanes(), self.link.mps_bytes(), self.link.mrrs_bytes())?;
+            PcieLink::new(asked.generation(), asked.width(), self.link.mps_bytes(), self.link.mrrs_bytes())?;
         Ok(self)
     }
 
@@ -286,7 +286,7 @@ impl Profile {
     /// No power of two from 128 to 4096.
     pub fn with_mps(mut self, mps_bytes: u32) -> Result<Self, LinkError> {
         let link = self.link;
-        self.link = PcieLink::new(link.generation(), link.lanes(), mps_bytes, link.mrrs_bytes())?;
+        self.link = PcieLink::new(link.generation(), link.width(), mps_bytes, link.mrrs_bytes())?;
         Ok(self)
     }
 
@@ -296,7 +296,7 @@ impl Profile {
     /// No power of two from 128 to 4096.
     pub fn with_mrrs(mut self, mrrs_bytes: u32) -> Result<Self, LinkError> {
         let link = self.link;
-        self.link = PcieLink::new(link.generation(), link.lanes(), link.mps_bytes(), mrrs_bytes)?;
+        self.link = PcieLink::new(link.generation(), link.width(), link.mps_bytes(), mrrs_bytes)?;
         Ok(self)
     }
 

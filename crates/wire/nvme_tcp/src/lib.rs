@@ -48,6 +48,7 @@
 
 mod digest;
 mod handshake;
+mod ident;
 mod layout;
 mod pdu;
 mod reader;
@@ -57,10 +58,8 @@ mod writer;
 
 pub use digest::{Digest, Digests};
 pub use handshake::{Agreement, Alignment, IcReq, IcResp, Offer};
-pub use pdu::{
-    C2hData, C2hEnd, CommandId, ControllerPdu, Dialect, H2cData, HostPdu, Opening, ReadyToTransfer, TermReq,
-    TransferTag,
-};
+pub use ident::{CommandId, TransferTag};
+pub use pdu::{C2hData, C2hEnd, ControllerPdu, Dialect, H2cData, HostPdu, Opening, ReadyToTransfer, TermReq};
 pub use reader::{DataCheck, Incoming, Reader};
 pub use transfer::{Accepted, Grant, Inbound, Outbound, Solicitations};
 pub use violation::{Field, Violation};

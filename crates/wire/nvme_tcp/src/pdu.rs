@@ -1,32 +1,10 @@
 //! PDUs of each side as types, and which may come in which phase.
 
-use core::fmt;
-
 use byway_spec::tcp::{self, CommonHeader, FatalStatus, PduType};
 use byway_spec::{Command, Completion};
 use zerocopy::FromBytes;
 
-use crate::{IcReq, IcResp, Violation};
-
-/// A command, as the queue pair's host numbers it (CID, CCCID).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CommandId(pub u16);
-
-impl fmt::Display for CommandId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "command {}", self.0)
-    }
-}
-
-/// An R2T, as the controller numbers it (TTAG). A host repeats it and assumes nothing of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TransferTag(pub u16);
-
-impl fmt::Display for TransferTag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
+use crate::{CommandId, IcReq, IcResp, TransferTag, Violation};
 
 /// H2CData: part of the data that an R2T requested. The PDU's data gives its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

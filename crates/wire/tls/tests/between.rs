@@ -21,7 +21,7 @@ fn key(hash: Option<PskHash>) -> TlsKey {
 
 /// A subsystem that knows these keys of one host, in all forms.
 fn subsystem(keys: &[&TlsKey]) -> TlsSubsystem {
-    let all = keys.iter().flat_map(|key| PskForm::TOLD_APART.map(|form| psk(key, form)));
+    let all = keys.iter().flat_map(|key| PskForm::ALL_DISTINGUISHABLE.map(|form| psk(key, form)));
     TlsSubsystem::new(all.collect::<Vec<_>>()).unwrap()
 }
 
@@ -75,7 +75,7 @@ fn read_all(from: &mut TlsSession) -> Vec<u8> {
 #[test]
 fn handshake_of_every_hash_and_form_identifies_the_host() {
     for hash in [None, Some(PskHash::Sha256), Some(PskHash::Sha384)] {
-        for form in PskForm::TOLD_APART.into_iter().take(if hash.is_none() { 2 } else { 3 }) {
+        for form in PskForm::ALL_DISTINGUISHABLE.into_iter().take(if hash.is_none() { 2 } else { 3 }) {
             for piece_bytes in [1, 7, usize::MAX] {
                 let (host, other) = connected(hash, form, piece_bytes);
                 assert_eq!(host.psk().map(TlsPsk::parties), Some(&parties("host")));

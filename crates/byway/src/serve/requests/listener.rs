@@ -6,14 +6,14 @@ use std::path::Path;
 
 use byway_core::{Error, Result};
 use byway_sys::handover;
-use byway_vfio_user::Door;
+use byway_vfio_user::SocketListener;
 
 use super::CLIENT_TIMEOUT;
 use super::reply::Part;
 use super::request::Request;
 use crate::answering::Answering;
 use crate::control_folder::{ControlSocket, Purpose};
-use crate::serve::from_door;
+use crate::serve::from_socket;
 use crate::serve::live::ServeControl;
 use crate::serve::subsystem::{House, Housed};
 
@@ -31,12 +31,12 @@ impl Requests {
     /// Takes requests at `path`, and by the images that are served. What could not be had for an image is among the sockets.
     ///
     /// # Errors
-    /// As [`Door::open`] has them of `path`.
+    /// As [`SocketListener::open`] has them of `path`.
     pub fn start_all(path: Option<&Path>, house: &House, control: &ServeControl) -> Result<Self> {
         let mut all = Self::default();
         if let Some(path) = path {
-            let door = Door::open(path).map_err(|error| from_door(path, error))?;
-            let started = all.start(door, control.clone());
+            let socket = SocketListener::open(path).map_err(|error| from_socket(path, error))?;
+            let started = all.start(socket, control.clone());
             started.map_err(|error| Error::kernel(format!("listen at {}", path.display()), error))?;
             all.sockets.push(ControlSocket::At(path.to_owned()));
         }
@@ -54,15 +54,15 @@ impl Requests {
 
     /// Takes requests by the image of a subsystem, if it has one.
     fn start_for(&mut self, housed: &Housed, control: &ServeControl) -> Option<ControlSocket> {
-        let started = housed.image.as_ref()?.listen(Purpose::Serve).and_then(|(door, path)| {
-            self.start(door, control.clone()).map(|()| path).map_err(|error| error.to_string())
+        let started = housed.image.as_ref()?.listen(Purpose::Serve).and_then(|(socket, path)| {
+            self.start(socket, control.clone()).map(|()| path).map_err(|error| error.to_string())
         });
         Some(started.map_or_else(ControlSocket::Missing, ControlSocket::At))
     }
 
-    fn start(&mut self, door: Door, control: ServeControl) -> io::Result<()> {
+    fn start(&mut self, socket: SocketListener, control: ServeControl) -> io::Result<()> {
         let answer = move |stream: &UnixStream| answer(stream, &control);
-        self.answering.push(Answering::start(door, "byway-requests", answer)?);
+        self.answering.push(Answering::start(socket, "byway-requests", answer)?);
         Ok(())
     }
 }

@@ -1,52 +1,53 @@
-//! The end of a connection: what is to be said is sent, and its host has time to read it.
+//! The end of a connection: pending responses are sent, and the host has time to read them.
 
 use rustix::io::Errno;
 
-use super::{Connection, Turn};
+use super::{Connection, Progress};
 use crate::ended::Ended;
+use crate::established::Established;
 use crate::queue::Queue;
-use crate::site::Site;
+use crate::subsystem::Subsystem;
 use crate::wire::Wire;
 
-/// Most bytes that are received of a connection that is over.
-const LINGER_BYTES: usize = 1 << 20;
+/// Bytes received and dropped after a connection ended, at most.
+const DRAIN_BYTES_MAX: usize = 1 << 20;
 
 impl<W: Wire> Connection<W> {
-    /// Ends it: what is to be said is sent, nothing more is read.
+    /// Ends it: pending bytes are still sent, nothing more is executed.
     pub fn end(&mut self, why: Ended, now_ns: u64) {
         if self.over.is_some() {
             return;
         }
-        match self.site.take() {
-            Some(site) => self.leave(&site, &why),
+        match self.subsystem.take() {
+            Some(subsystem) => self.leave(&subsystem, &why),
             None => self.session.close(),
         }
         if why == Ended::DeviceFailed {
-            // An answer may be half made.
-            let unsent = self.session.out.pending().len();
-            self.session.out.sent(unsent);
+            // The panic may have left a response half written.
+            let unsent = self.session.out().pending().len();
+            self.session.out_mut().sent(unsent);
         }
         (self.stash, self.stash_at) = (Vec::new(), 0);
         self.over = Some((why, now_ns));
     }
 
-    fn leave(&mut self, site: &Site, why: &Ended) {
+    fn leave(&mut self, subsystem: &Subsystem, why: &Ended) {
         let session = &mut self.session;
-        // A device that failed has nothing of it any more.
-        let _ = site.device.run(|device| {
+        // A failed device has no state of it.
+        let _ = subsystem.device().run(|device| {
             if *why == Ended::KeepAlive
-                && let Some(Queue::Device(queue)) = session.open().map(|open| &open.queue)
+                && let Some(Queue::Device(queue)) = session.established().map(Established::queue)
             {
                 device.expire(queue.association.controller);
             }
-            session.leave(site, device, why);
+            session.leave(subsystem, device, why);
         });
         session.close();
-        site.device.ring();
+        subsystem.device().notify();
     }
 
-    /// Lets a host read why its connection is over: closed with unread bytes, it would lose that.
-    pub(super) fn linger(&mut self, buffer: &mut [u8], now_ns: u64) -> Turn {
+    /// Drains the socket after the end. A close with unread bytes would reset the connection and lose the last response.
+    pub(super) fn drain(&mut self, buffer: &mut [u8], now_ns: u64) -> Progress {
         self.send(now_ns);
         if !self.has_more() && !self.is_closed {
             self.is_closed = true;
@@ -59,18 +60,18 @@ impl<W: Wire> Connection<W> {
         match self.wire().receive(buffer) {
             Ok(0) => self.at_end = true,
             Ok(bytes) => {
-                self.lingered_bytes += bytes;
-                self.at_end |= self.lingered_bytes > LINGER_BYTES;
+                self.drained_bytes += bytes;
+                self.at_end |= self.drained_bytes > DRAIN_BYTES_MAX;
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => self.at_end = true,
         }
-        self.after(Turn::Idle)
+        self.after(Progress::Idle)
     }
 
-    /// What a turn came to, where the connection may be over.
-    pub(super) fn after(&self, turn: Turn) -> Turn {
+    /// `progress`, or `Closed` once an ended connection is drained.
+    pub(super) fn after(&self, progress: Progress) -> Progress {
         let is_done = self.over.is_some() && (self.at_end || matches!(self.over, Some((Ended::Left, _))));
-        if is_done && (self.at_end || !self.has_more()) { Turn::Closed } else { turn }
+        if is_done && (self.at_end || !self.has_more()) { Progress::Closed } else { progress }
     }
 }

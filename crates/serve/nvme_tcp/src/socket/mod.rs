@@ -1,4 +1,4 @@
-//! A connection with its socket: what is received goes to the session, what that has to say is sent.
+//! A connection: a socket and a session. Received bytes go to the session, its responses to the socket.
 
 mod ending;
 mod time;
@@ -11,33 +11,35 @@ use rustix::io::Errno;
 use crate::channel::Channel;
 use crate::counters::{ConnectionState, Moved};
 use crate::ended::Ended;
-use crate::premises::{Place, Premises};
-use crate::session::{Secured, Session};
-use crate::site::Site;
+use crate::place::Place;
+use crate::session::Session;
+use crate::subsystem::Subsystem;
+use crate::target_state::TargetState;
+use crate::tls_identity::TlsIdentity;
 use crate::wire::Wire;
 
-/// What is received at once with what else comes while large data is awaited, which would be copied from there.
+/// Bytes of one receive into the shared buffer while large solicited data is expected, since such data would be copied again.
 const BUFFER_BYTES_FOR_LARGE: usize = 4 << 10;
 
-/// What was received.
+/// The result of a receive.
 enum Received {
     Nothing,
-    /// So many bytes, into the thread's buffer.
+    /// Bytes in the thread's buffer.
     Bytes(usize),
-    /// So many bytes of a command's data, where they belong.
-    There(usize),
-    /// The last that there will be.
+    /// Bytes of a command's data, in that command's buffer.
+    Directly(usize),
+    /// The connection ends.
     End(Ended),
 }
 
-/// What a turn of a connection came to.
+/// The result of serving a connection once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
-    /// Something came or went.
+pub enum Progress {
+    /// Bytes were received or sent.
     Busy,
-    /// Nothing.
+    /// No traffic.
     Idle,
-    /// It is to be closed.
+    /// The caller must close it.
     Closed,
 }
 
@@ -46,39 +48,39 @@ pub enum Turn {
 pub struct Connection<W = TcpStream> {
     channel: Channel<W>,
     session: Session,
-    /// The subsystem that its host is connected to.
-    site: Option<Arc<Site>>,
-    /// What was received before answers had to be sent first.
+    /// The subsystem that its host is connected to, from Connect on.
+    subsystem: Option<Arc<Subsystem>>,
+    /// Received bytes that wait until responses have been sent.
     stash: Vec<u8>,
-    /// So much of it was read since.
+    /// Bytes of it that were consumed.
     stash_at: usize,
-    /// Why nothing is read any more, and since when.
+    /// Why the connection ended, and when.
     over: Option<(Ended, u64)>,
-    /// The host has sent all it will.
+    /// The host has closed its side, or the socket failed.
     at_end: bool,
-    /// When something was sent last, or nothing was to be.
+    /// When bytes were sent last, or none were pending.
     sent_ns: u64,
-    /// When something came last.
+    /// When bytes were received last.
     came_ns: u64,
-    /// What there is was looked at as it was then.
+    /// Directory generation of the last port check.
     generation: u64,
-    /// The device is known to have failed since.
+    /// When the failure of the device was noticed.
     failed_ns: Option<u64>,
-    /// The host was told that nothing more comes.
+    /// TLS close_notify was queued.
     is_closed: bool,
-    lingered_bytes: usize,
-    /// What it moved since somebody asked.
+    drained_bytes: usize,
+    /// Bytes since [`Self::take_moved`].
     moved: Moved,
 }
 
 impl<W: Wire> Connection<W> {
-    /// One that came.
-    pub fn new(wire: W, premises: Arc<Premises>, place: Place, now_ns: u64) -> Self {
-        let tls = premises.directory.listing().tls.clone();
+    /// A new connection.
+    pub fn new(wire: W, target: Arc<TargetState>, place: Place, now_ns: u64) -> Self {
+        let tls = target.directory.listing().tls.clone();
         Self {
             channel: Channel::new(wire, tls),
-            session: Session::new(premises, place, now_ns),
-            site: None,
+            session: Session::new(target, place, now_ns),
+            subsystem: None,
             stash: Vec::new(),
             stash_at: 0,
             over: None,
@@ -88,78 +90,78 @@ impl<W: Wire> Connection<W> {
             generation: 0,
             failed_ns: None,
             is_closed: false,
-            lingered_bytes: 0,
+            drained_bytes: 0,
             moved: Moved::default(),
         }
     }
 
-    /// What it is over.
+    /// The socket.
     pub fn wire(&self) -> &W {
         self.channel.wire()
     }
 
-    /// Where its host is.
+    /// The host's address.
     pub fn from(&self) -> std::net::SocketAddr {
-        self.session.place.from
+        self.session.place().from
     }
 
-    /// What it is, for figures.
+    /// Its state, for metrics.
     pub fn state(&self) -> ConnectionState {
         if self.is_over() { ConnectionState::Ending } else { self.session.state() }
     }
 
-    /// What it moved since this was asked last.
+    /// Bytes received and sent since the last call.
     pub fn take_moved(&mut self) -> Moved {
         std::mem::take(&mut self.moved)
     }
 
-    /// Why it was ended, whoever's affair that is.
+    /// Why it ended, whatever the cause.
     pub fn ended(&self) -> Option<&Ended> {
         self.over.as_ref().map(|(why, _)| why)
     }
 
-    /// Whether more of its host is wanted.
+    /// Whether it waits for bytes of its host.
     pub fn wants_more(&self) -> bool {
-        let is_wanted = self.stash.is_empty() && !self.session.out.is_full();
+        let is_wanted = self.stash.is_empty() && !self.session.out().is_full();
         !self.at_end && (self.over.is_some() || is_wanted)
     }
 
-    /// Whether something is left to be sent.
+    /// Whether bytes are left to send.
     pub fn has_more(&self) -> bool {
-        !self.session.out.is_empty() || self.channel.has_unsent()
+        !self.session.out().is_empty() || self.channel.has_unsent()
     }
 
-    /// Whether something of it was received that waits for others to be done.
+    /// Whether received bytes wait for responses to be sent.
     pub fn has_stash(&self) -> bool {
         !self.stash.is_empty()
     }
 
-    /// Bytes that it holds for its host: received and not executed, or not sent.
+    /// Bytes of its buffers: received and not executed, or not sent.
     pub fn held_bytes(&self) -> usize {
         self.stash.len() + self.session.held_bytes()
     }
 
-    /// Whether completions may come by themselves.
+    /// Whether asynchronous completions are possible.
     pub fn waits(&self) -> bool {
-        self.over.is_none() && (self.session.waits() || self.session.awaits())
+        self.over.is_none() && (self.session.waits() || self.session.has_waiting_commands())
     }
 
-    /// Whether what comes over it comes soon enough to be looked for at length: commands of an I/O queue.
-    pub fn is_worth_looking_at(&self) -> bool {
+    /// Whether its next command is worth polling for: it is an I/O queue.
+    pub fn is_worth_polling(&self) -> bool {
         self.over.is_none() && !self.session.needs_all()
     }
 
-    /// Whether its host is connected to nothing.
-    pub fn is_stranger(&self) -> bool {
-        self.site.is_none() && self.session.state() != ConnectionState::Discovery
+    /// Whether it is half-open: connected neither to a subsystem nor to discovery.
+    pub fn is_half_open(&self) -> bool {
+        self.subsystem.is_none() && self.session.state() != ConnectionState::Discovery
     }
 
-    /// Whether nothing more is read of it.
+    /// Whether it has ended.
     pub fn is_over(&self) -> bool {
         self.over.is_some()
     }
 
-    /// Why it was ended, where that is this connection's own affair.
+    /// Why it ended, if the cause is this connection's own and not its controller's.
     pub fn why(&self) -> Option<&Ended> {
         let of_others = |why: &Ended| {
             matches!(why, Ended::Left | Ended::ControllerGone | Ended::KeepAlive | Ended::Dismissed)
@@ -167,62 +169,62 @@ impl<W: Wire> Connection<W> {
         self.over.as_ref().map(|(why, _)| why).filter(|why| !of_others(why))
     }
 
-    /// Sends, receives into `buffer`, executes and sends.
-    pub fn turn(&mut self, buffer: &mut [u8], now_ns: u64) -> Turn {
+    /// Sends pending bytes, receives into `buffer`, executes and sends the responses.
+    pub fn serve(&mut self, buffer: &mut [u8], now_ns: u64) -> Progress {
         let sent = self.send(now_ns);
         if self.at_end {
-            // Found by sending: nobody is there any more.
+            // The send found the peer gone.
             self.end(Ended::Left, now_ns);
         }
         if self.over.is_some() {
-            return self.linger(buffer, now_ns);
+            return self.drain(buffer, now_ns);
         }
         if sent && self.session.waits() {
-            // What had no room before may have some now.
-            self.look(now_ns);
+            // Completions that did not fit in the outbox may fit now.
+            self.poll_completions(now_ns);
         }
-        if !self.stash.is_empty() && !self.session.out.is_full() {
+        if !self.stash.is_empty() && !self.session.out().is_full() {
             let any = self.take_stash(now_ns) | self.send(now_ns) | sent;
-            return self.after(if any { Turn::Busy } else { Turn::Idle });
+            return self.after(if any { Progress::Busy } else { Progress::Idle });
         }
         if !self.wants_more() {
-            return self.after(if sent { Turn::Busy } else { Turn::Idle });
+            return self.after(if sent { Progress::Busy } else { Progress::Idle });
         }
         match self.receive(buffer) {
             Received::Nothing => {
-                // What a handshake says.
+                // Handshake messages.
                 let sent = (self.channel.has_unsent() && self.send(now_ns)) || sent;
-                return self.after(if sent { Turn::Busy } else { Turn::Idle });
+                return self.after(if sent { Progress::Busy } else { Progress::Idle });
             }
             Received::Bytes(bytes) => {
                 self.came_ns = now_ns;
                 self.take_all(&buffer[..bytes], now_ns);
             }
-            Received::There(bytes) => {
+            Received::Directly(bytes) => {
                 self.came_ns = now_ns;
-                match self.session.received_there(bytes) {
+                match self.session.received_directly(bytes) {
                     Ok(()) => self.take_all(&[], now_ns),
                     Err(why) => self.end(why, now_ns),
                 }
             }
             Received::End(why) => {
-                // Whose bytes were no TLS still sends, and reads why it should not.
+                // A host whose bytes are not TLS still reads the alert.
                 self.at_end = !matches!(why, Ended::Tls(_));
                 self.end(why, now_ns);
             }
         }
         self.send(now_ns);
-        self.after(Turn::Busy)
+        self.after(Progress::Busy)
     }
 
-    /// Receives what is there: where it belongs, if it is a lot of one command's, or into `buffer`.
+    /// Receives into a command's buffer if much of its data is expected, else into `buffer`.
     fn receive(&mut self, buffer: &mut [u8]) -> Received {
         if let Some(room) = self.session.direct_room() {
             return match self.channel.receive(room, buffer) {
                 Ok(0) => Received::Nothing,
                 Ok(bytes) => {
                     self.moved.received_bytes += bytes as u64;
-                    Received::There(bytes)
+                    Received::Directly(bytes)
                 }
                 Err(why) => Received::End(why),
             };
@@ -242,7 +244,7 @@ impl<W: Wire> Connection<W> {
         }
     }
 
-    /// Takes what was received, and sends answers as soon as they are worth it. What is left waits for the host to take some.
+    /// Consumes received bytes, sending responses in between. The rest is stashed until the host takes responses.
     fn take_all(&mut self, received: &[u8], now_ns: u64) {
         let mut left = received;
         loop {
@@ -252,13 +254,13 @@ impl<W: Wire> Connection<W> {
                 return;
             }
             self.send(now_ns);
-            if taken == 0 || self.session.out.is_full() {
+            if taken == 0 || self.session.out().is_full() {
                 return self.stash.extend_from_slice(left);
             }
         }
     }
 
-    /// Goes on with what was received before; whether any of it was taken.
+    /// Consumes stashed bytes; whether any were consumed.
     fn take_stash(&mut self, now_ns: u64) -> bool {
         let stash = std::mem::take(&mut self.stash);
         let left = stash.get(self.stash_at..).unwrap_or_default();
@@ -272,12 +274,12 @@ impl<W: Wire> Connection<W> {
         taken > 0
     }
 
-    /// Hands what was received to the session; how much of it was read.
+    /// Passes received bytes to the session; returns how many it consumed.
     fn take(&mut self, received: &[u8], now_ns: u64) -> usize {
         let mut input = received;
         if self.session.is_opening() {
-            self.session.secured = self.channel.psk().map(Secured::by);
-            if let Err(why) = self.session.begin(&mut input) {
+            let tls = self.channel.psk().map(TlsIdentity::of);
+            if let Err(why) = self.session.begin(&mut input, tls) {
                 self.end(why, now_ns);
             }
             if input.is_empty() || self.over.is_some() {
@@ -287,85 +289,87 @@ impl<W: Wire> Connection<W> {
         let needs_all = self.session.needs_all();
         let taken = self.execute(&mut input, needs_all, now_ns);
         let taken = taken.and_then(|()| self.session.authenticate(now_ns));
-        match (taken, self.session.asked_site()) {
+        match (taken, self.session.requested_subsystem()) {
             (Err(why), _) => self.end(why, now_ns),
-            (Ok(()), Some(site)) => self.connect(site, now_ns),
+            (Ok(()), Some(subsystem)) => self.connect(subsystem, now_ns),
             (Ok(()), None) => {}
         }
-        if needs_all && let Some(site) = &self.site {
-            // Other connections of the host, and other hosts, may have something to hear of.
-            site.device.ring();
+        if needs_all && let Some(subsystem) = &self.subsystem {
+            // An admin command may have caused events for other connections.
+            subsystem.device().notify();
         }
         if self.over.is_some() { received.len() } else { received.len() - input.len() }
     }
 
-    /// With the device of its subsystem in hand, where it is connected to one.
+    /// Executes under the run lock of its subsystem's device, if it is connected to one.
     fn execute(&mut self, input: &mut &[u8], needs_all: bool, now_ns: u64) -> Result<(), Ended> {
-        let Self { session, site, .. } = self;
-        let Some(site) = site else { return session.receive(input, None, now_ns) };
-        let taken = site.work(needs_all, |device| session.receive(input, Some(device), now_ns));
+        let Self { session, subsystem, .. } = self;
+        let Some(subsystem) = subsystem else { return session.receive(input, None, now_ns) };
+        let taken = subsystem.work(needs_all, |device| session.receive(input, Some(device), now_ns));
         taken.unwrap_or_else(|| session.receive_of_failed(input, now_ns))
     }
 
-    /// Has the subsystem that was asked for answer.
-    fn connect(&mut self, site: Arc<Site>, now_ns: u64) {
+    /// Has the requested subsystem answer the Connect.
+    fn connect(&mut self, subsystem: Arc<Subsystem>, now_ns: u64) {
         let session = &mut self.session;
-        match site.device.run_alone(|device| session.admit(&site, device, now_ns)) {
-            Ok(true) => self.site = Some(site),
+        match subsystem.device().run_alone(|device| session.admit(&subsystem, device, now_ns)) {
+            Ok(true) => self.subsystem = Some(subsystem),
             Ok(false) => {}
             Err(_) => self.end(Ended::DeviceFailed, now_ns),
         }
     }
 
-    /// Sends what came of commands by itself; whether that was anything.
-    pub fn look(&mut self, now_ns: u64) -> bool {
+    /// Sends asynchronous completions; whether anything was sent.
+    pub fn poll_completions(&mut self, now_ns: u64) -> bool {
         if self.over.is_some() {
             return false;
         }
         let (mut any, was_owed) = (false, self.session.is_owed());
         loop {
-            let Self { session, site, .. } = self;
-            let looked = match site {
-                Some(site) => match site.work(false, |device| session.look(Some(device))) {
-                    Some(looked) => looked,
-                    None if session.is_admin() => Ok(()),
-                    None => Err(Ended::DeviceFailed),
-                },
-                None => session.look(None),
+            let Self { session, subsystem, .. } = self;
+            let polled = match subsystem {
+                Some(subsystem) => {
+                    match subsystem.work(false, |device| session.poll_completions(Some(device))) {
+                        Some(polled) => polled,
+                        None if session.is_admin() => Ok(()),
+                        None => Err(Ended::DeviceFailed),
+                    }
+                }
+                None => session.poll_completions(None),
             };
-            if let Err(why) = looked {
+            if let Err(why) = polled {
                 self.end(why, now_ns);
             }
             if !was_owed && self.session.is_owed() {
-                // The host has from now on to send what it is asked for.
+                // The timeout for solicited data starts now.
                 self.came_ns = now_ns;
             }
-            let was_full = self.session.out.is_full();
+            let was_full = self.session.out().is_full();
             any |= self.send(now_ns);
-            // What had no room has some where the host took what was to be sent.
-            if !was_full || self.session.out.is_full() || self.over.is_some() {
+            // Completions that did not fit fit now if the host took some.
+            if !was_full || self.session.out().is_full() || self.over.is_some() {
                 return any;
             }
         }
     }
 
-    /// Sends as much as the host takes; whether that was anything.
+    /// Sends as much as the socket takes; whether anything was sent.
     pub(super) fn send(&mut self, now_ns: u64) -> bool {
         let mut any = false;
         while self.has_more() {
-            match self.channel.send(self.session.out.pending()) {
+            match self.channel.send(self.session.out().pending()) {
                 Ok(bytes) => {
-                    self.session.out.sent(bytes);
+                    self.session.out_mut().sent(bytes);
                     self.moved.sent_bytes += bytes as u64;
                     any = true;
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
                 Err(_) => {
-                    // Whoever receives finds the same; what was to be sent is of no use.
+                    // The receive path finds the same error; pending bytes are of no use.
                     self.at_end = true;
-                    let unsent = self.session.out.pending().len();
-                    self.session.out.sent(unsent);
+                    let unsent = self.session.out().pending().len();
+                    self.session.out_mut().sent(unsent);
                     self.channel.forget_unsent();
                 }
             }

@@ -111,8 +111,8 @@ fn sent_data(io: &Caller, asked: ReadyToTransfer, data: &[u8]) -> Vec<u8> {
 fn do_write(io: &mut Caller, cid: u16, data: &[u8]) {
     let asked = asked(&io.say(&write(cid), &[]));
     let wire = sent_data(io, asked, data);
-    io.visit.put(&wire);
-    assert!(status(&io.visit.take(usize::MAX, 0)).is_success());
+    io.connection.put(&wire);
+    assert!(status(&io.connection.take(usize::MAX, 0)).is_success());
 }
 
 /// What stands there.
@@ -134,20 +134,20 @@ fn with_idle(served: &Served) -> (Embedded, Host, Host) {
 #[test]
 fn a_write_that_owes_data_is_aborted_and_what_it_was_asked_for_is_dropped() {
     let served = Served::new();
-    let (mut admin, mut io) = connected(&served.grounds());
+    let (mut admin, mut io) = connected(&served.socketless());
     let (one, other) = (pattern(1, BYTES), pattern(2, BYTES));
     let wire_bytes = sent_data(&io, ASKED, &one).len();
     // Nothing of the data is there, a part of a header, of the data, the first of two PDUs, a part of the last, all but a byte.
     for cut in [0, 4, 24, 1000, 24 + BYTES / 2, 40 + BYTES / 2, 3 * BYTES / 4, wire_bytes - 1] {
         let asked = asked(&io.say(&write(7), &[]));
         let wire = sent_data(&io, asked, &one);
-        io.visit.put(&wire[..cut]);
-        assert!(io.visit.take(usize::MAX, 0).is_empty());
+        io.connection.put(&wire[..cut]);
+        assert!(io.connection.take(usize::MAX, 0).is_empty());
         assert_eq!(abort_by(&mut admin, 7), 0);
-        assert!(status(&io.visit.take(usize::MAX, 0)).is(Status::ABORT_REQUESTED), "{cut}");
+        assert!(status(&io.connection.take(usize::MAX, 0)).is(Status::ABORT_REQUESTED), "{cut}");
         assert_eq!(abort_by(&mut admin, 7), NOT_ABORTED, "it is over");
-        io.visit.put(&wire[cut..]);
-        assert!(io.visit.take(usize::MAX, 0).is_empty() && !io.visit.is_over(), "{cut}");
+        io.connection.put(&wire[cut..]);
+        assert!(io.connection.take(usize::MAX, 0).is_empty() && !io.connection.is_over(), "{cut}");
         // Its identifier is another's now, and its tag perhaps.
         do_write(&mut io, 7, &other);
         assert!(read_back(&mut io) == other, "{cut}");
@@ -157,51 +157,51 @@ fn a_write_that_owes_data_is_aborted_and_what_it_was_asked_for_is_dropped() {
 #[test]
 fn data_of_an_aborted_write_that_comes_behind_its_identifiers_next_command_is_dropped() {
     let served = Served::new();
-    let (mut admin, mut io) = connected(&served.grounds());
+    let (mut admin, mut io) = connected(&served.socketless());
     let (one, other) = (pattern(1, BYTES), pattern(2, BYTES));
     let first = asked(&io.say(&write(7), &[]));
     assert_eq!(abort_by(&mut admin, 7), 0);
-    assert!(status(&io.visit.take(usize::MAX, 0)).is(Status::ABORT_REQUESTED));
+    assert!(status(&io.connection.take(usize::MAX, 0)).is(Status::ABORT_REQUESTED));
     let second = asked(&io.say(&write(7), &[]));
     assert_ne!(first.tag, second.tag);
     for (asked, data) in [(second, &other), (first, &one)] {
         let wire = sent_data(&io, asked, data);
-        io.visit.put(&wire);
+        io.connection.put(&wire);
     }
-    assert!(status(&io.visit.take(usize::MAX, 0)).is_success());
+    assert!(status(&io.connection.take(usize::MAX, 0)).is_success());
     assert!(read_back(&mut io) == other);
 }
 
 #[test]
 fn a_write_whose_data_is_there_is_done_and_not_aborted() {
     let served = Served::new();
-    let (mut admin, mut io) = connected(&served.grounds());
+    let (mut admin, mut io) = connected(&served.socketless());
     let asked = asked(&io.say(&write(7), &[]));
     let wire = sent_data(&io, asked, &pattern(1, BYTES));
-    io.visit.put(&wire);
-    io.visit.run(0);
+    io.connection.put(&wire);
+    io.connection.run(0);
     assert_eq!(abort_by(&mut admin, 7), NOT_ABORTED);
-    assert!(status(&io.visit.take(usize::MAX, 0)).is_success());
+    assert!(status(&io.connection.take(usize::MAX, 0)).is_success());
     assert!(read_back(&mut io) == pattern(1, BYTES));
 }
 
 #[test]
 fn data_that_is_there_when_its_write_was_aborted_is_not_written() {
     let served = Served::new();
-    let (mut admin, mut io) = connected(&served.grounds());
+    let (mut admin, mut io) = connected(&served.socketless());
     let asked = asked(&io.say(&write(7), &[]));
     let wire = sent_data(&io, asked, &pattern(1, BYTES));
     assert_eq!(abort_by(&mut admin, 7), 0);
     // What was aborted is seen when the data has come.
-    io.visit.put(&wire);
-    assert!(status(&io.visit.take(usize::MAX, 0)).is(Status::ABORT_REQUESTED));
+    io.connection.put(&wire);
+    assert!(status(&io.connection.take(usize::MAX, 0)).is(Status::ABORT_REQUESTED));
     assert!(read_back(&mut io) == vec![0; BYTES]);
 }
 
 #[test]
 fn writes_that_wait_to_be_asked_are_aborted_and_those_behind_them_are_asked() {
     let served = Served::new();
-    let (mut admin, mut io) = connected(&served.grounds());
+    let (mut admin, mut io) = connected(&served.socketless());
     let first = asked(&io.say(&write(0), &[]));
     for cid in 1..TAGS {
         assert_eq!(asked(&io.say(&write(cid), &[])).command.0, cid);
@@ -211,42 +211,42 @@ fn writes_that_wait_to_be_asked_are_aborted_and_those_behind_them_are_asked() {
     }
     for cid in [TAGS, TAGS + 2] {
         assert_eq!(abort_by(&mut admin, cid), 0);
-        assert!(status(&io.visit.take(usize::MAX, 0)).is(Status::ABORT_REQUESTED));
+        assert!(status(&io.connection.take(usize::MAX, 0)).is(Status::ABORT_REQUESTED));
     }
     // What is aborted now keeps its tag until its data has come, which is asked for already.
     assert_eq!(abort_by(&mut admin, 0), 0);
-    assert!(status(&io.visit.take(usize::MAX, 0)).is(Status::ABORT_REQUESTED));
+    assert!(status(&io.connection.take(usize::MAX, 0)).is(Status::ABORT_REQUESTED));
     let wire = sent_data(&io, first, &pattern(1, BYTES));
-    io.visit.put(&wire);
-    assert_eq!(asked(&io.visit.take(usize::MAX, 0)).command.0, TAGS + 1);
+    io.connection.put(&wire);
+    assert_eq!(asked(&io.connection.take(usize::MAX, 0)).command.0, TAGS + 1);
 }
 
 #[test]
 fn a_host_that_has_everything_aborted_and_sends_none_of_it_is_not_waited_for() {
     let served = Served::new();
-    let (mut admin, mut io) = connected(&served.grounds());
+    let (mut admin, mut io) = connected(&served.socketless());
     for cid in 0..TAGS {
         asked(&io.say(&write(cid), &[]));
         assert_eq!(abort_by(&mut admin, cid), 0);
-        assert!(status(&io.visit.take(usize::MAX, 0)).is(Status::ABORT_REQUESTED));
+        assert!(status(&io.connection.take(usize::MAX, 0)).is(Status::ABORT_REQUESTED));
     }
-    // It owes nothing that somebody waits for.
+    // It owes no data of a live command.
     io.pass(100);
-    assert!(!io.visit.is_over());
+    assert!(!io.connection.is_over());
     assert!(io.say(&write(TAGS), &[]).is_empty());
     io.pass(61);
-    assert!(io.visit.is_over());
+    assert!(io.connection.is_over());
 }
 
 #[test]
 fn a_first_fused_command_that_waits_is_aborted_at_once_and_its_second_for_that() {
     let served = Served::new();
-    let (mut admin, mut io) = connected(&served.grounds());
+    let (mut admin, mut io) = connected(&served.socketless());
     let abort_first = |admin: &mut Caller, io: &mut Caller, way| {
         let sent = say_half(io, Cdw0::FUSE_FIRST, 10, way);
         assert_eq!(sent.is_empty(), way == By::Capsule, "its second may come");
         assert_eq!(abort_by(admin, 10), 0);
-        assert!(status(&io.visit.take(usize::MAX, 0)).is(Status::ABORT_REQUESTED));
+        assert!(status(&io.connection.take(usize::MAX, 0)).is(Status::ABORT_REQUESTED));
     };
     for ways in WAYS.iter().flat_map(|one| WAYS.map(|other| [*one, other])) {
         abort_first(&mut admin, &mut io, ways[0]);
@@ -265,44 +265,44 @@ fn a_first_fused_command_that_waits_is_aborted_at_once_and_its_second_for_that()
         assert!(answers.chunks(24).all(|answer| status(answer).is_success()));
         do_write(&mut io, 7, &vec![0; BYTES]);
     }
-    assert!(!io.visit.is_over());
+    assert!(!io.connection.is_over());
 }
 
 #[test]
 fn of_a_pair_that_waits_for_data_either_is_aborted_and_the_other_fails_for_it() {
     let served = Served::new();
-    let (mut admin, mut io) = connected(&served.grounds());
+    let (mut admin, mut io) = connected(&served.socketless());
     let halves = [Cdw0::FUSE_FIRST, Cdw0::FUSE_SECOND];
     for aborted in 0..2 {
         let asked = [0, 1].map(|at| asked(&io.say(&to_send(half(halves[at]), 10 + at as u16, 512), &[])));
         assert_eq!(abort_by(&mut admin, 10 + aborted as u16), 0);
-        let answers = io.visit.take(usize::MAX, 0);
+        let answers = io.connection.take(usize::MAX, 0);
         let answers: Vec<_> = answers.chunks(24).map(|answer| (answer[20], status(answer))).collect();
         let of = |cid: usize| answers.iter().find(|(other, _)| usize::from(*other) == cid).unwrap().1;
         assert!(of(10 + aborted).is(Status::ABORT_REQUESTED));
         assert!(of(11 - aborted).is(Status::ABORTED_FAILED_FUSED));
         for asked in asked {
             let wire = sent_data(&io, asked, &[9; 512]);
-            io.visit.put(&wire);
+            io.connection.put(&wire);
         }
-        assert!(io.visit.take(usize::MAX, 0).is_empty() && !io.visit.is_over());
+        assert!(io.connection.take(usize::MAX, 0).is_empty() && !io.connection.is_over());
     }
     // Both, before either is answered.
     let asked = [0, 1].map(|at| asked(&io.say(&to_send(half(halves[at]), 10 + at as u16, 512), &[])));
     assert_eq!([10, 11].map(|cid| abort_by(&mut admin, cid)), [0, 0]);
-    let answers = io.visit.take(usize::MAX, 0);
+    let answers = io.connection.take(usize::MAX, 0);
     assert_eq!(answers.len(), 48);
     assert!(answers.chunks(24).all(|answer| status(answer).is(Status::ABORT_REQUESTED)));
     for asked in asked {
         let wire = sent_data(&io, asked, &[9; 512]);
-        io.visit.put(&wire);
+        io.connection.put(&wire);
     }
-    assert!(io.visit.take(usize::MAX, 0).is_empty());
+    assert!(io.connection.take(usize::MAX, 0).is_empty());
     do_write(&mut io, 7, &pattern(1, BYTES));
 }
 
 #[test]
-fn aborts_that_race_with_data_on_two_threads_answer_each_command_once_and_tell_the_truth() {
+fn abort_racing_with_data_answers_each_command_once_and_correctly() {
     const AT_ONCE: usize = 16;
     let served = Served::with(|asked| asked.target.threads = NonZeroU16::new(2).unwrap());
     let (mut admin, mut io) = served.host(Proposal::DIGESTS);
@@ -314,7 +314,7 @@ fn aborts_that_race_with_data_on_two_threads_answer_each_command_once_and_tell_t
             io.start(command, By::R2t, &data)
         };
         let cids: Vec<u16> = (0..AT_ONCE).map(|at| start(&mut io, at)).collect();
-        let (statuses, told) = thread::scope(|scope| {
+        let (statuses, event) = thread::scope(|scope| {
             let aborting = scope.spawn(|| {
                 let turns = cids.iter().cycle().skip(round as usize % AT_ONCE).take(AT_ONCE);
                 turns.map(|cid| (*cid, abort(&mut admin, *cid).dw0)).collect::<Vec<_>>()
@@ -323,7 +323,7 @@ fn aborts_that_race_with_data_on_two_threads_answer_each_command_once_and_tell_t
             (statuses, aborting.join().unwrap())
         });
         for (at, (cid, status)) in statuses.into_iter().enumerate() {
-            let is_aborted = told.contains(&(cid, 0));
+            let is_aborted = event.contains(&(cid, 0));
             assert!(
                 status.is(if is_aborted { Status::ABORT_REQUESTED } else { Status::SUCCESS }),
                 "{status:?}"

@@ -111,7 +111,7 @@ fn a_controller_reset_ends_the_io_queues_and_leaves_the_admin_queue() {
 }
 
 #[test]
-fn a_shutdown_is_told_when_it_is_done() {
+fn shutdown_when_done_sets_csts() {
     let served = Served::new();
     let mut admin = served.admin(Proposal::default());
     let shut = Cc::new().with_en(true).with_css(Cc::CSS_IO_SETS).with_iosqes(6).with_iocqes(4);
@@ -135,7 +135,7 @@ fn event_requests_wait_and_are_aborted_one_by_one() {
 }
 
 #[test]
-fn a_namespace_that_changes_is_told_to_every_host_that_wants_it() {
+fn namespace_change_sends_an_event_to_every_subscribed_host() {
     let served = Served::with(|options| options.target.threads = 2.try_into().unwrap());
     let mut listener = served.admin(Proposal::default());
     let wanted = set_feature(FeatureId::ASYNC_EVENTS, 1 << 8);
@@ -151,7 +151,7 @@ fn a_namespace_that_changes_is_told_to_every_host_that_wants_it() {
 }
 
 #[test]
-fn hosts_see_what_others_wrote_and_reservations_keep_them_apart() {
+fn hosts_share_blocks_and_reservations_exclude_each_other() {
     let served = Served::new();
     let (_one_admin, mut one) = served.host(Proposal::default());
     let mut other_admin = served.greet(Proposal::default());

@@ -51,7 +51,7 @@ pub fn generation(host: &mut Host) -> u64 {
     number(&read_part(host, true, 0, 20), 0, 8)
 }
 
-/// A host that stays, to be told of what changes.
+/// A host that stays, to be event of what changes.
 pub struct Listener {
     pub host: Host,
     request: u16,
@@ -76,16 +76,16 @@ impl Listener {
         Self { host, request }
     }
 
-    /// Whether it was told of something, as far as its controller has answered.
-    pub fn is_told(&mut self) -> bool {
+    /// Whether it was event of something, as far as its controller has answered.
+    pub fn is_notified(&mut self) -> bool {
         generation(&mut self.host);
         self.host.is_done(self.request)
     }
 
-    /// Waits to be told of a change, and reads what there is now.
+    /// Waits to be event of a change, and reads what there is now.
     pub fn hear(&mut self) -> Vec<(String, String)> {
-        let (told, _) = self.host.wait(self.request);
-        assert_eq!(told.dw0, Event::DISCOVERY_CHANGED.into_bits());
+        let (event, _) = self.host.wait(self.request);
+        assert_eq!(event.dw0, Event::DISCOVERY_CHANGED.into_bits());
         self.request = self.host.start_read(event_request(), 0);
         self.known()
     }

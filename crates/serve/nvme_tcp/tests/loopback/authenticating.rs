@@ -12,7 +12,7 @@ use byway_spec::base::admin::AdminOpcode;
 use byway_spec::fabrics::status::AUTHENTICATION_REQUIRED;
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::{Command, Status};
-use byway_tcp_target::{Dhchap, Told};
+use byway_tcp_target::{Dhchap, TargetEvent};
 
 use crate::host::{By, End, HOST, Host, Proposal, blocks, pattern};
 use crate::served::{SUBSYSTEM, Served, name};
@@ -81,8 +81,8 @@ fn authenticate(host: &mut Host, secrets: &AuthSecrets) -> Result<(), Authentica
 
 fn await_end(served: &Served, host: &mut Host, why: &str) {
     assert_eq!(host.wait_for_end(), End::Closed);
-    let told = served.await_told(|told| matches!(told, Told::ConnectionEnded { .. }));
-    let Told::ConnectionEnded { why: said, .. } = told else { panic!() };
+    let event = served.await_event(|event| matches!(event, TargetEvent::ConnectionEnded { .. }));
+    let TargetEvent::ConnectionEnded { why: said, .. } = event else { panic!() };
     assert!(said.contains(HOST) && said.contains(why), "{said}");
 }
 
@@ -92,7 +92,9 @@ fn a_host_that_shows_who_it_is_reads_and_writes_on_every_queue_that_did() {
         let (served, secrets) = served(suites, Dhchap::TIMEOUT);
         let mut admin = admin(&served);
         assert_eq!(authenticate(&mut admin, &secrets), Ok(()));
-        served.await_told(|told| matches!(told, Told::HostCame { host, .. } if host.as_str() == HOST));
+        served.await_event(
+            |event| matches!(event, TargetEvent::HostCame { host, .. } if host.as_str() == HOST),
+        );
         admin.enable();
         let mut io = served.queue(&admin, 1, Proposal::default());
         let data = pattern(1, 4096);
@@ -121,7 +123,7 @@ fn nothing_but_messages_is_answered_before_a_host_shows_who_it_is() {
 }
 
 #[test]
-fn those_who_never_show_who_they_are_keep_nobody_out_who_does() {
+fn unauthenticated_hosts_at_the_limit_do_not_exclude_others() {
     let (served, secrets) = usual();
     let mut first = admin(&served);
     assert_eq!(authenticate(&mut first, &secrets), Ok(()));
@@ -136,14 +138,14 @@ fn those_who_never_show_who_they_are_keep_nobody_out_who_does() {
 }
 
 #[test]
-fn a_host_with_a_wrong_secret_is_told_so_and_sent_away() {
+fn authentication_with_a_wrong_secret_fails_and_disconnects() {
     let (served, secrets) = usual();
     let mut admin = admin(&served);
     let wrong = AuthSecrets { host: new_secret(), ..secrets.clone() };
     let refused = Err(AuthenticationError::Refused(AuthFailure::FAILED));
     assert_eq!(authenticate(&mut admin, &wrong), refused);
     await_end(&served, &mut admin, "the host's response is not what its secret makes");
-    // Its controller is nobody's any more, and the host itself comes in.
+    // Its controller is free again, and the real host connects.
     let mut again = served.greet(Proposal::default());
     again.connect_admin(0).unwrap();
     assert_eq!(authenticate(&mut again, &secrets), Ok(()));
@@ -219,8 +221,8 @@ fn a_host_may_show_again_who_it_is_and_fails_for_good_if_it_cannot() {
     let wrong = AuthSecrets { host: new_secret(), ..secrets };
     assert!(authenticate(&mut admin, &wrong).is_err());
     assert_eq!(admin.wait_for_end(), End::Closed);
-    let left = served.await_told(|told| matches!(told, Told::HostLeft { .. }));
-    assert!(matches!(left, Told::HostLeft { why: Some(_), .. }));
+    let left = served.await_event(|event| matches!(event, TargetEvent::HostLeft { .. }));
+    assert!(matches!(left, TargetEvent::HostLeft { why: Some(_), .. }));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use byway_spec::nvm::NvmOpcode;
 use byway_spec::tcp::FatalStatus;
 
 use crate::host::{By, End, Host, Proposal, blocks, pattern};
-use crate::served::{PATIENCE, Served};
+use crate::served::{Served, TIMEOUT};
 
 /// A served device, and a host of it that must not notice anything.
 struct Scene {
@@ -51,7 +51,7 @@ fn bytes_that_are_no_pdu_end_their_connection_alone() {
     let long = [vec![4, 0, 72, 0], u32::MAX.to_le_bytes().to_vec()].concat();
     for bytes in [get, version, long, vec![0xff; 4096], vec![0; 300]] {
         let mut stream = TcpStream::connect(scene.served.address()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.write_all(&bytes).unwrap();
         let mut answer = Vec::new();
         // What was not read by then may have the connection reset.
@@ -62,7 +62,7 @@ fn bytes_that_are_no_pdu_end_their_connection_alone() {
 }
 
 #[test]
-fn a_second_icreq_data_for_no_command_and_data_too_long_are_told() {
+fn second_icreq_stray_data_and_oversized_data_are_terminated() {
     let mut scene = Scene::new();
     let mut host = scene.served.greet(Proposal::default());
     host.stream.write_all(&IcReq::default().encode()).unwrap();
@@ -190,14 +190,14 @@ fn more_commands_than_a_queue_has_entries_end_it() {
 }
 
 fn until_connected(served: &Served, admin: &Host) {
-    let end = std::time::Instant::now() + PATIENCE;
+    let end = std::time::Instant::now() + TIMEOUT;
     while served.greet(Proposal::default()).connect_io(1, admin.controller()).is_err() {
         assert!(std::time::Instant::now() < end);
     }
 }
 
 #[test]
-fn a_host_that_goes_in_the_middle_of_its_data_harms_nobody() {
+fn disconnect_in_the_middle_of_data_leaves_other_hosts_served() {
     let mut scene = Scene::new();
     for bytes in [0, 1, 100, 4096, 60_000] {
         let (admin, mut io) = scene.served.host(Proposal::default());

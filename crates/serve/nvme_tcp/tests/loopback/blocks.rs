@@ -71,7 +71,7 @@ fn a_command_of_the_largest_transfer_is_written_and_read_and_one_larger_is_refus
     assert!(io.read(blocks(NvmOpcode::READ, 0, 512), 512).0.status().is_success());
 }
 
-/// Linux sends a page of them however many it tells of.
+/// Linux sends a page of ranges, whatever their number.
 #[test]
 fn ranges_to_deallocate_may_come_with_more_behind_them() {
     let served = Served::new();

@@ -9,11 +9,11 @@ use byway_nvme_tcp::{CommandId, H2cData, IcReq, ReadyToTransfer, TransferTag};
 use byway_spec::base::sgl::{SglDescriptor, SglKind};
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::{Cdw0, Command, Status};
-use byway_tcp_target::Told;
+use byway_tcp_target::TargetEvent;
 
 use crate::caller::{Caller, DISCOVERY, NS_PER_S, connected};
 use crate::host::{By, Proposal, blocks, pattern};
-use crate::served::{PATIENCE, Served};
+use crate::served::{Served, TIMEOUT};
 
 fn write_when_asked(cid: u16, bytes: usize) -> Command {
     let mut command = blocks(NvmOpcode::WRITE, 0, bytes);
@@ -38,7 +38,7 @@ fn a_host_that_is_connected_to_no_device_is_asked_for_no_data() {
 }
 
 #[test]
-fn those_who_say_nothing_keep_nobody_out_and_the_oldest_of_them_goes() {
+fn half_open_connections_at_the_limit_evict_the_oldest() {
     let served = Served::new();
     let (_admin, mut io) = served.host(Proposal::default());
     let silent: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(served.address()).unwrap()).collect();
@@ -47,8 +47,8 @@ fn those_who_say_nothing_keep_nobody_out_and_the_oldest_of_them_goes() {
         assert!(io.read(blocks(NvmOpcode::READ, 0, 512), 512).0.status().is_success());
     }
     let oldest = silent[0].local_addr().unwrap();
-    let is_crowded = |told: &Told| matches!(told, Told::ConnectionEnded { from, why } if *from == oldest && why.contains("too many came after it"));
-    served.await_told(is_crowded);
+    let is_crowded = |event: &TargetEvent| matches!(event, TargetEvent::ConnectionEnded { from, why } if *from == oldest && why.contains("too many came after it"));
+    served.await_event(is_crowded);
     assert_eq!((&silent[0]).read(&mut [0]).unwrap(), 0);
     let newest = silent.last().unwrap();
     newest.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
@@ -59,9 +59,9 @@ fn those_who_say_nothing_keep_nobody_out_and_the_oldest_of_them_goes() {
 #[test]
 fn the_discovery_service_is_full_before_the_target_is() {
     let served = Served::new();
-    let grounds = served.grounds();
+    let socketless = served.socketless();
     let ask = || {
-        let mut caller = Caller::new(&grounds);
+        let mut caller = Caller::new(&socketless);
         let refused = caller.connect(0, ControllerChoice::Dynamic, DISCOVERY).err();
         (caller, refused)
     };
@@ -76,7 +76,7 @@ fn the_discovery_service_is_full_before_the_target_is() {
     assert_eq!(callers.len(), 1024);
     assert!(refused.is(byway_spec::fabrics::status::CONTROLLER_BUSY) && !refused.dnr(), "{refused:?}");
     // A subsystem is another matter, and so is one place less.
-    connected(&grounds);
+    connected(&socketless);
     callers.pop();
     assert!(ask().1.is_none());
 }
@@ -84,21 +84,21 @@ fn the_discovery_service_is_full_before_the_target_is() {
 #[test]
 fn a_host_that_trickles_its_first_words_has_no_more_time_for_them() {
     let served = Served::new();
-    let mut visit = served.grounds().visit(false, 0);
+    let mut connection = served.socketless().connect(false, 0);
     for second in 0..10 {
-        visit.put(&IcReq::default().encode()[second..=second]);
-        visit.run(second as u64 * NS_PER_S);
-        visit.mind(second as u64 * NS_PER_S);
-        assert!(!visit.is_over());
+        connection.put(&IcReq::default().encode()[second..=second]);
+        connection.run(second as u64 * NS_PER_S);
+        connection.check_time(second as u64 * NS_PER_S);
+        assert!(!connection.is_over());
     }
-    visit.mind(10 * NS_PER_S + 1);
-    assert!(visit.is_over());
+    connection.check_time(10 * NS_PER_S + 1);
+    assert!(connection.is_over());
 }
 
 #[test]
 fn a_host_that_owes_data_and_says_nothing_for_a_minute_is_not_waited_for() {
     let served = Served::new();
-    let (_admin, mut io) = connected(&served.grounds());
+    let (_admin, mut io) = connected(&served.socketless());
     // Nothing is owed by who is idle.
     io.pass(1000);
     let asked = io.say(&write_when_asked(7, 8192), &[]);
@@ -109,18 +109,18 @@ fn a_host_that_owes_data_and_says_nothing_for_a_minute_is_not_waited_for() {
     let mut wire = Vec::new();
     let at = H2cData { command, tag, offset_bytes, last: false };
     io.writer.data(&at, &[&[1; 4096]]).append_to(&mut wire);
-    io.visit.put(&wire);
-    io.visit.run(io.now_ns);
+    io.connection.put(&wire);
+    io.connection.run(io.now_ns);
     io.pass(59);
-    assert!(!io.visit.is_over());
+    assert!(!io.connection.is_over());
     io.pass(2);
-    assert!(io.visit.is_over());
+    assert!(io.connection.is_over());
 }
 
 #[test]
 fn halves_of_fused_pairs_that_wait_are_held_up_to_a_measure() {
     let served = Served::new();
-    let (_admin, mut io) = connected(&served.grounds());
+    let (_admin, mut io) = connected(&served.socketless());
     let mut most = 0;
     for pair in 0..400u16 {
         let mut compare = blocks(NvmOpcode::COMPARE, 0, 16384);
@@ -131,9 +131,9 @@ fn halves_of_fused_pairs_that_wait_are_held_up_to_a_measure() {
         let mut write = write_when_asked(2 * pair + 1, 16384);
         write.cdw0.set_fuse(Cdw0::FUSE_SECOND);
         io.say(&write, &[]);
-        most = most.max(io.visit.held_bytes());
+        most = most.max(io.connection.held_bytes());
     }
-    assert!(io.visit.is_over());
+    assert!(io.connection.is_over());
     assert!(most < 16 << 20, "{most} bytes were held");
 }
 
@@ -149,8 +149,8 @@ fn the_kernel_looks_whether_a_silent_host_is_still_there() {
         let mut rows = sockets.lines().map(|row| row.split_whitespace().map(str::to_owned).collect());
         rows.find(|row: &Vec<String>| row[1].ends_with(&target) && row[2].ends_with(&from))
     };
-    // What was sent to the host is acknowledged first: one timer is told of at a time.
-    let end = Instant::now() + PATIENCE;
+    // What was sent to the host is acknowledged first: one timer is event of at a time.
+    let end = Instant::now() + TIMEOUT;
     while !row().is_some_and(|row| row[5].starts_with("02:")) {
         assert!(Instant::now() < end, "no timer for keep alive: {:?}", row());
         std::thread::yield_now();
@@ -225,8 +225,8 @@ fn what_is_asked_for_while_the_last_data_of_another_command_comes_is_not_mixed_u
     let received = || served.target.watch().snapshot().unwrap().received_bytes;
     let before = received();
     io.stream.write_all(&wire[..BYTES / 2]).unwrap();
-    // The target has the header by then, which may be told of late.
-    let end = Instant::now() + PATIENCE;
+    // The target has the header by then, which may be event of late.
+    let end = Instant::now() + TIMEOUT;
     while received() < before + BYTES as u64 / 4 {
         assert!(Instant::now() < end, "the data is not received");
         std::thread::yield_now();

@@ -7,7 +7,7 @@ use byway_fabrics::{
 use byway_nvme_tcp::{Agreement, HostPdu, IcReq, Offer, Writer};
 use byway_spec::base::register::Cc;
 use byway_spec::{Command, Status};
-use byway_tcp_target::fuzz::{Grounds, Visit};
+use byway_tcp_target::fuzz::{SocketlessConnection, SocketlessTarget};
 
 use crate::host::HOST;
 use crate::served::{SUBSYSTEM, name};
@@ -21,7 +21,7 @@ const RESULT_AT: usize = 8;
 const STATUS_AT: usize = 22;
 
 pub struct Caller {
-    pub visit: Visit,
+    pub connection: SocketlessConnection,
     pub writer: Writer<HostPdu>,
     pub now_ns: u64,
     pub host: Nqn,
@@ -29,28 +29,28 @@ pub struct Caller {
 }
 
 impl Caller {
-    pub fn new(grounds: &Grounds) -> Self {
+    pub fn new(socketless: &SocketlessTarget) -> Self {
         let (asked, offer) = (IcReq::default(), Offer { max_h2c_data_bytes: 1 << 20, ..Offer::default() });
         let agreed: Agreement = asked.answer(&offer).1;
-        let mut visit = grounds.visit(false, 0);
-        visit.put(&asked.encode());
-        assert_eq!(visit.take(usize::MAX, 0).first(), Some(&1), "ICResp");
+        let mut connection = socketless.connect(false, 0);
+        connection.put(&asked.encode());
+        assert_eq!(connection.take(usize::MAX, 0).first(), Some(&1), "ICResp");
         let host_id = "12345678-9abc-def0-0123-456789abcdef".parse().unwrap();
-        Self { visit, writer: Writer::<HostPdu>::new(&agreed), now_ns: 0, host: name(HOST), host_id }
+        Self { connection, writer: Writer::<HostPdu>::new(&agreed), now_ns: 0, host: name(HOST), host_id }
     }
 
     /// The same of another host.
-    pub fn of(grounds: &Grounds, host: u32) -> Self {
+    pub fn of(socketless: &SocketlessTarget, host: u32) -> Self {
         let host_id = format!("00000000-0000-4000-8000-{:012x}", host + 1).parse().unwrap();
-        Self { host: name(&format!("nqn.2026-01.example:host{host}")), host_id, ..Self::new(grounds) }
+        Self { host: name(&format!("nqn.2026-01.example:host{host}")), host_id, ..Self::new(socketless) }
     }
 
     /// What the target answers.
     pub fn say(&mut self, command: &Command, data: &[u8]) -> Vec<u8> {
         let mut wire = Vec::new();
         self.writer.command(command, &[data]).append_to(&mut wire);
-        self.visit.put(&wire);
-        self.visit.take(usize::MAX, self.now_ns)
+        self.connection.put(&wire);
+        self.connection.take(usize::MAX, self.now_ns)
     }
 
     pub fn connect(
@@ -91,13 +91,13 @@ impl Caller {
     /// Time passes.
     pub fn pass(&mut self, seconds: u64) {
         self.now_ns += seconds * NS_PER_S;
-        self.visit.mind(self.now_ns);
-        self.visit.run(self.now_ns);
+        self.connection.check_time(self.now_ns);
+        self.connection.run(self.now_ns);
     }
 
     /// It goes.
     pub fn leave(mut self) {
-        self.visit.end(self.now_ns);
+        self.connection.end(self.now_ns);
     }
 }
 
@@ -112,11 +112,11 @@ fn u16_at(bytes: &[u8], at: usize) -> u16 {
 }
 
 /// A host's admin queue and an I/O queue.
-pub fn connected(grounds: &Grounds) -> (Caller, Caller) {
-    let mut admin = Caller::new(grounds);
+pub fn connected(socketless: &SocketlessTarget) -> (Caller, Caller) {
+    let mut admin = Caller::new(socketless);
     let controller = admin.come().unwrap();
     admin.enable();
-    let mut io = Caller::new(grounds);
+    let mut io = Caller::new(socketless);
     io.connect(1, ControllerChoice::Id(controller), SUBSYSTEM).unwrap();
     (admin, io)
 }

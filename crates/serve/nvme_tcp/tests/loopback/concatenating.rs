@@ -19,7 +19,7 @@ use byway_tcp_target::{Dhchap, Keys, Tls, TlsPolicy};
 use crate::authenticating::{new_secret, receive, send};
 use crate::caller::DISCOVERY;
 use crate::host::{By, HOST, Host, Proposal, blocks, pattern};
-use crate::served::{PATIENCE, SUBSYSTEM, Served, name};
+use crate::served::{SUBSYSTEM, Served, TIMEOUT, name};
 use crate::tunnel::Tunnel;
 
 fn suites() -> AuthSuites {
@@ -34,7 +34,7 @@ fn keys(tls: Option<TlsPolicy>) -> (Keys, AuthSecrets) {
     (Keys { dhchap: Some(dhchap), tls }, secrets)
 }
 
-/// A target where TLS is spoken and nobody has a key for it yet.
+/// A target with TLS configured and without any key.
 fn served() -> (Served, AuthSecrets) {
     served_with(TlsPolicy::Allowed)
 }
@@ -150,7 +150,7 @@ fn a_host_in_the_clear_may_authenticate_and_do_nothing_else_until_it_comes_by_th
     let other = AuthSecrets { host: new_secret(), ..secrets };
     let wrong = concatenate(&mut admin(&served), Concatenation::New, &other).map(drop);
     assert_eq!(wrong, Err(AuthenticationError::Refused(AuthFailure::FAILED)));
-    // Discovery is told in the clear, and says what is to be done.
+    // Discovery is event in the clear, and says what is to be done.
     let mut host = served.greet(Proposal::default());
     host.connect(0, ControllerChoice::Dynamic, DISCOVERY, 0).unwrap();
     host.enable();
@@ -168,6 +168,6 @@ fn keys_of_before_are_nobodys_once_secrets_change() {
     served.renew(keys);
     let tunnel = Tunnel::by(served.address(), psk);
     let mut stream = TcpStream::connect(tunnel.address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     assert_eq!(stream.read(&mut [0]).unwrap(), 0);
 }

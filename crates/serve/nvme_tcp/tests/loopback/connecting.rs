@@ -9,18 +9,18 @@ use byway_fabrics::{
 };
 use byway_spec::fabrics::{DISCOVERY_NQN, SubsystemType};
 use byway_spec::nvm::NvmOpcode;
-use byway_tcp_target::Told;
+use byway_tcp_target::TargetEvent;
 
 use crate::asking::discover;
 use crate::host::{By, End, HOST, Host, Proposal, blocks, pattern};
-use crate::served::{PATIENCE, SUBSYSTEM, Served};
+use crate::served::{SUBSYSTEM, Served, TIMEOUT};
 
 fn invalid(parameter: Parameter) -> Result<(), ConnectRefusal> {
     Err(ConnectRefusal::invalid(parameter))
 }
 
 #[test]
-fn a_connect_that_is_wrong_is_told_which_field_is() {
+fn connect_with_an_invalid_field_names_the_field() {
     let served = Served::new();
     let dynamic = ControllerChoice::Dynamic;
     let connect =
@@ -57,7 +57,7 @@ fn a_queue_belongs_to_the_host_whose_controller_it_is_and_is_connected_once() {
 
 /// Waits until something is so.
 fn until(is_so: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !is_so() {
         assert!(Instant::now() < end);
         std::thread::yield_now();
@@ -77,7 +77,7 @@ fn a_host_that_is_not_allowed_gets_nothing_and_another_does() {
 }
 
 #[test]
-fn a_host_that_is_not_connected_is_told_of_once_by_its_connection_with_the_reason() {
+fn refused_connect_is_reported_once_with_its_reason() {
     let served = Served::with(|options| options.first().hosts = vec![Nqn::new(HOST).unwrap()]);
     let mut stranger = served.greet(Proposal::default());
     stranger.name = Nqn::new("nqn.2026-01.example:stranger").unwrap();
@@ -86,8 +86,8 @@ fn a_host_that_is_not_connected_is_told_of_once_by_its_connection_with_the_reaso
     }
     let lost = served.greet(Proposal::default()).connect_to("nqn.2026-01.example:nowhere");
     assert_eq!(lost, Err(ConnectRefusal::invalid(Parameter::SUBNQN)));
-    let refused = || match served.await_told(|told| matches!(told, Told::HostRefused { .. })) {
-        Told::HostRefused { host, subsystem, why, .. } => (host, subsystem, why),
+    let refused = || match served.await_event(|event| matches!(event, TargetEvent::HostRefused { .. })) {
+        TargetEvent::HostRefused { host, subsystem, why, .. } => (host, subsystem, why),
         _ => unreachable!(),
     };
     let not_among = "it is not among those that may connect";
@@ -106,7 +106,7 @@ fn a_queue_that_disconnects_can_be_connected_again() {
 }
 
 #[test]
-fn discovery_tells_where_the_subsystem_is_at_either_address() {
+fn discovery_lists_the_subsystem_at_either_address() {
     let served = Served::new();
     for address in [served.discovery(), served.address()] {
         let entries = discover(&mut Host::greet(address, Proposal::DIGESTS));
@@ -137,8 +137,8 @@ fn a_host_that_falls_silent_loses_its_controller_and_another_does_not() {
     silent.connect_admin(4000).unwrap();
     silent.enable();
     let mut io = served.queue(&silent, 1, Proposal::default());
-    let told = served.await_told(|told| matches!(told, Told::HostLeft { why: Some(_), .. }));
-    let Told::HostLeft { controller, .. } = told else { unreachable!() };
+    let event = served.await_event(|event| matches!(event, TargetEvent::HostLeft { why: Some(_), .. }));
+    let TargetEvent::HostLeft { controller, .. } = event else { unreachable!() };
     assert_eq!(controller, silent.controller().0);
     assert_eq!(silent.wait_for_end(), End::Closed);
     assert_eq!(io.wait_for_end(), End::Closed);
@@ -164,7 +164,7 @@ fn hosts_that_come_and_go_leave_room_for_the_next() {
     let served = Served::with(|options| options.target.threads = 2.try_into().unwrap());
     for round in 0..150 {
         let mut admin = served.greet(Proposal::default());
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         // Controllers of hosts that have just gone may still be there.
         while admin.connect_admin(0) == Err(ConnectRefusal::for_now(RefusalKind::Busy)) {
             assert!(Instant::now() < end);
@@ -184,9 +184,9 @@ fn hosts_that_come_and_go_leave_room_for_the_next() {
 fn who_connects_and_says_nothing_is_sent_away() {
     let served = Served::new();
     let mut mute = TcpStream::connect(served.address()).unwrap();
-    mute.set_read_timeout(Some(PATIENCE)).unwrap();
+    mute.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut slow = TcpStream::connect(served.address()).unwrap();
-    slow.set_read_timeout(Some(PATIENCE)).unwrap();
+    slow.set_read_timeout(Some(TIMEOUT)).unwrap();
     slow.write_all(&[0, 0, 128]).unwrap();
     for stream in [&mut mute, &mut slow] {
         assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);

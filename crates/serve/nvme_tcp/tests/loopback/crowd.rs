@@ -6,7 +6,7 @@ use byway_spec::Status;
 use byway_spec::base::sgl::{SglDescriptor, SglKind};
 use byway_spec::fabrics::status::CONTROLLER_BUSY;
 use byway_spec::nvm::NvmOpcode;
-use byway_tcp_target::fuzz::Grounds;
+use byway_tcp_target::fuzz::SocketlessTarget;
 use byway_tcp_target::{Dhchap, SubsystemTerms};
 
 use crate::caller::{Caller, status};
@@ -26,11 +26,11 @@ fn is_busy(refused: Status) -> bool {
 }
 
 /// A host's two queues.
-fn queues(grounds: &Grounds, host: u32) -> (Caller, Caller) {
-    let mut admin = Caller::of(grounds, host);
+fn queues(socketless: &SocketlessTarget, host: u32) -> (Caller, Caller) {
+    let mut admin = Caller::of(socketless, host);
     let controller = admin.come().unwrap();
     admin.enable();
-    let mut io = Caller::of(grounds, host);
+    let mut io = Caller::of(socketless, host);
     io.connect(1, ControllerChoice::Id(controller), SUBSYSTEM).unwrap();
     (admin, io)
 }
@@ -52,9 +52,9 @@ fn read(io: &mut Caller, host: u32) -> Vec<u8> {
 #[test]
 fn three_hundred_hosts_have_a_controller_each_at_once_and_read_and_write() {
     let served = Served::new();
-    let grounds = served.grounds();
-    let mut hosts: Vec<(Caller, Caller)> = (0..300).map(|host| queues(&grounds, host)).collect();
-    assert_eq!(grounds.hosts(), 300);
+    let socketless = served.socketless();
+    let mut hosts: Vec<(Caller, Caller)> = (0..300).map(|host| queues(&socketless, host)).collect();
+    assert_eq!(socketless.hosts(), 300);
     for (host, (_, io)) in (0..).zip(&mut hosts) {
         write(io, host);
     }
@@ -64,11 +64,11 @@ fn three_hundred_hosts_have_a_controller_each_at_once_and_read_and_write() {
 }
 
 #[test]
-fn a_host_that_comes_when_every_controller_is_taken_is_told_to_come_again() {
+fn connect_without_a_free_controller_is_refused_as_busy() {
     let served = Served::new();
-    let grounds = served.grounds();
+    let socketless = served.socketless();
     let come = |host: u32| {
-        let mut admin = Caller::of(&grounds, host);
+        let mut admin = Caller::of(&socketless, host);
         admin.come().map(|_| admin)
     };
     let mut hosts: Vec<Caller> = (0..CONTROLLERS as u32).map(|host| come(host).unwrap()).collect();
@@ -80,11 +80,11 @@ fn a_host_that_comes_when_every_controller_is_taken_is_told_to_come_again() {
 #[test]
 fn the_identifier_of_a_controller_that_is_gone_is_given_again_last_of_all() {
     let served = Served::new();
-    let grounds = served.grounds();
-    let mut stays = Caller::new(&grounds);
+    let socketless = served.socketless();
+    let mut stays = Caller::new(&socketless);
     assert_eq!(stays.come().unwrap().0, 1);
     for id in (2..=CONTROLLERS as u16).chain(2..5) {
-        let mut comes = Caller::new(&grounds);
+        let mut comes = Caller::new(&socketless);
         assert_eq!(comes.come().unwrap().0, id);
         comes.leave();
     }
@@ -93,15 +93,15 @@ fn the_identifier_of_a_controller_that_is_gone_is_given_again_last_of_all() {
 #[test]
 fn a_host_has_no_more_than_its_share_whatever_identifiers_it_says() {
     let served = Served::new();
-    let grounds = served.grounds();
+    let socketless = served.socketless();
     let come = |host_id: u32| {
-        let mut admin = Caller::of(&grounds, host_id);
+        let mut admin = Caller::of(&socketless, host_id);
         admin.host = name(HOST);
         admin.come().map(|_| admin)
     };
     let mut its: Vec<Caller> = (0..SHARE as u32).map(|host_id| come(host_id % 8).unwrap()).collect();
     assert!(is_busy(come(0).err().unwrap()) && is_busy(come(9000).err().unwrap()));
-    queues(&grounds, 1);
+    queues(&socketless, 1);
     its.pop().into_iter().for_each(Caller::leave);
     assert!(come(9000).is_ok());
 }
@@ -112,17 +112,17 @@ fn half_of_the_controllers_are_kept_for_hosts_that_have_shown_who_they_are() {
     let secrets = AuthSecrets { host: DhchapSecret::generate(None).unwrap(), controller: None };
     let hosts = vec![(name(HOST), secrets)];
     let dhchap = Dhchap { hosts, suites: AuthSuites::default(), timeout: Dhchap::TIMEOUT };
-    let grounds =
-        served.grounds_of(SubsystemTerms { dhchap: Some(dhchap), ..SubsystemTerms::of(name(SUBSYSTEM)) });
+    let socketless = served
+        .socketless_with(SubsystemTerms { dhchap: Some(dhchap), ..SubsystemTerms::of(name(SUBSYSTEM)) });
     let claim = || {
-        let mut admin = Caller::new(&grounds);
+        let mut admin = Caller::new(&socketless);
         admin.come().unwrap();
         admin
     };
     let mut claims: Vec<Caller> = (0..CONTROLLERS.div_ceil(2)).map(|_| claim()).collect();
     claims[0].pass(0);
-    assert!(!claims[0].visit.is_over());
+    assert!(!claims[0].connection.is_over());
     claims.push(claim());
     claims.iter_mut().take(2).for_each(|claim| claim.pass(0));
-    assert!(claims[0].visit.is_over() && !claims[1].visit.is_over());
+    assert!(claims[0].connection.is_over() && !claims[1].connection.is_over());
 }

@@ -7,7 +7,7 @@ use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::register::Csts;
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::{Command, Status};
-use byway_tcp_target::{SubsystemTerms, Told};
+use byway_tcp_target::{SubsystemTerms, TargetEvent};
 
 use crate::engine::{FATAL_LBA, IdleEngine};
 use crate::host::{By, End, Host, Proposal, blocks, pattern};
@@ -46,8 +46,8 @@ fn a_subsystem_that_panics_loses_its_hosts_and_others_keep_theirs() {
         for host in [&mut io, &mut bystander_io, &mut bystander, &mut admin] {
             assert_eq!(host.wait_for_end(), End::Closed);
         }
-        let told = served.await_told(|told| matches!(told, Told::SubsystemFailed { .. }));
-        assert_eq!(told, Told::SubsystemFailed { subsystem: name(FRAGILE) });
+        let event = served.await_event(|event| matches!(event, TargetEvent::SubsystemFailed { .. }));
+        assert_eq!(event, TargetEvent::SubsystemFailed { subsystem: name(FRAGILE) });
         let data = pattern(1, 4096);
         assert!(other_io.write(blocks(NvmOpcode::WRITE, 0, 4096), By::R2t, &data).status().is_success());
         let (_new, mut new_io) = served.host(Proposal::default());

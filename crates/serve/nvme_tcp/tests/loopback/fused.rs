@@ -1,4 +1,4 @@
-//! Fused Compare and Write over a connection: told by the order of capsules, whichever data comes first.
+//! Fused Compare and Write over a connection: event by the order of capsules, whichever data comes first.
 
 use std::io::Write;
 use std::num::NonZeroU16;
@@ -158,7 +158,7 @@ fn a_connection_that_ends_with_half_a_pair_leaves_nothing_of_it() {
     assert_eq!(read(&mut other, 6), [8; BLOCK]);
 }
 
-/// Raises the number in a block by one, `times` times, whoever else does.
+/// Increments the number in a block `times` times, concurrently with other hosts.
 fn count_up(io: &mut Host, ways: [By; 2], times: u64) {
     let mut there = read(io, 7);
     for _ in 0..times {

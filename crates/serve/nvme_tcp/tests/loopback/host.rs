@@ -19,7 +19,7 @@ use byway_spec::kv::{KvCdw11, KvOpcode};
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::{Command, Completion, Status};
 
-use crate::served::{PATIENCE, SUBSYSTEM};
+use crate::served::{SUBSYSTEM, TIMEOUT};
 
 pub const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:12345678-9abc-def0-0123-456789abcdef";
 
@@ -79,8 +79,8 @@ pub enum End {
 impl Host {
     pub fn greet(at: SocketAddr, proposal: Proposal) -> Self {
         let mut stream = TcpStream::connect(at).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
         let asked = IcReq { digests: proposal.digests, ..IcReq::default() };
         stream.write_all(&asked.encode()).unwrap();

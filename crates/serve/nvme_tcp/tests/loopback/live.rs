@@ -1,11 +1,11 @@
-//! Ports, subsystems and hosts that come and go while others are here, and who is told of it.
+//! Ports, subsystems and hosts that come and go while others are here, and who is event of it.
 
 use std::net::{SocketAddr, TcpStream};
 
 use byway_fabrics::{ConnectRefusal, Parameter, Property, RefusalKind};
 use byway_flash::RunOptions;
 use byway_spec::nvm::NvmOpcode;
-use byway_tcp_target::{ControlError, PortId, SubsystemTerms, Told};
+use byway_tcp_target::{ControlError, PortId, SubsystemTerms, TargetEvent};
 
 use crate::asking::{Listener, generation, read_log, read_part};
 use crate::host::{End, HOST, Host, Proposal, blocks};
@@ -23,7 +23,7 @@ fn known(subsystem: &str, at: SocketAddr) -> (String, String) {
 }
 
 #[test]
-fn a_host_that_stays_is_told_of_a_port_that_comes_and_of_one_that_goes() {
+fn discovery_client_gets_events_of_opened_and_closed_ports() {
     for threads in [1, 2] {
         let served = Served::with(|asked| asked.target.threads = threads.try_into().unwrap());
         let mut listener = Listener::new(&served);
@@ -68,7 +68,7 @@ fn queues_that_came_by_a_port_that_goes_end_with_it_and_their_controller_by_anot
 }
 
 #[test]
-fn a_host_that_stays_is_told_of_a_subsystem_that_comes_and_of_one_that_goes() {
+fn discovery_client_gets_events_of_added_and_removed_subsystems() {
     let served = Served::new();
     let mut listener = Listener::new(&served);
     let second = device(SECOND, RunOptions::default());
@@ -86,19 +86,19 @@ fn a_host_that_stays_is_told_of_a_subsystem_that_comes_and_of_one_that_goes() {
     assert!(io_of_first.read(blocks(NvmOpcode::READ, 0, 512), 512).0.status().is_success());
     let gone = served.control().remove_subsystem(&name(SECOND)).unwrap_err();
     assert!(matches!(gone, ControlError::NoSubsystem(_)));
-    // Its device is nobody's but ours, and can be served again.
+    // This test has the only handle of its device, which can be served again.
     add().unwrap();
     served.admin_of(SECOND);
 }
 
 #[test]
-fn who_may_connect_is_told_to_those_whom_it_concerns() {
+fn access_list_change_sends_events_to_affected_hosts_only() {
     let served = Served::with(|asked| asked.first().hosts = vec![name(HOST)]);
     let (mut host, mut stranger) = (Listener::new(&served), Listener::named(&served, Some(STRANGER)));
     let before = generation(&mut stranger.host);
     served.control().set_allowed(&name(SUBSYSTEM), Some(vec![name(HOST), name(STRANGER)])).unwrap();
     assert_eq!(stranger.hear(), [known(SUBSYSTEM, served.address())]);
-    assert!(!host.is_told(), "nothing that it sees has changed");
+    assert!(!host.is_notified(), "nothing that it sees has changed");
     assert!(generation(&mut stranger.host) > before);
     served.control().set_allowed(&name(SUBSYSTEM), Some(vec![name(STRANGER)])).unwrap();
     assert_eq!(host.hear(), []);
@@ -121,8 +121,8 @@ fn a_host_that_may_not_stay_executes_nothing_more_and_others_do() {
     served.control().set_allowed(&name(SUBSYSTEM), Some(vec![name(HOST)])).unwrap();
     assert_eq!(io_of_stranger.wait_for_end(), End::Closed);
     assert_eq!(stranger.wait_for_end(), End::Closed);
-    let left = served.await_told(|told| matches!(told, Told::HostLeft { .. }));
-    assert!(matches!(left, Told::HostLeft { host, why: Some(_), .. } if host.as_str() == STRANGER));
+    let left = served.await_event(|event| matches!(event, TargetEvent::HostLeft { .. }));
+    assert!(matches!(left, TargetEvent::HostLeft { host, why: Some(_), .. } if host.as_str() == STRANGER));
     assert!(io.read(blocks(NvmOpcode::READ, 0, 512), 512).0.status().is_success());
     let mut again = served.greet(Proposal::default());
     again.name = name(STRANGER);
@@ -143,7 +143,7 @@ fn a_log_that_changes_between_two_parts_is_read_again() {
 }
 
 #[test]
-fn an_event_is_told_once_until_the_log_is_read() {
+fn discovery_event_is_sent_once_until_the_log_is_read() {
     let served = Served::new();
     let mut listener = Listener::new(&served);
     let another = listener.host.start_read(crate::admin::event_request(), 0);
@@ -152,7 +152,7 @@ fn an_event_is_told_once_until_the_log_is_read() {
     control.open_port(anywhere()).unwrap();
     let is_retained = true;
     read_part(&mut listener.host, is_retained, 0, 1024);
-    assert!(listener.is_told());
+    assert!(listener.is_notified());
     assert!(!listener.host.is_done(another), "the log was not read but to look at it");
     assert_eq!(listener.hear().len(), 3);
     assert!(!listener.host.is_done(another), "what was read is no news");
@@ -172,7 +172,7 @@ fn a_host_that_asks_for_no_events_gets_none() {
 }
 
 #[test]
-fn a_subsystem_is_found_by_its_ports_alone_and_discovery_tells_of_these() {
+fn subsystem_is_found_and_listed_at_its_own_ports_only() {
     let served = Served::with_ports(3, |asked| asked.first().ports = Some(vec![PortId(1), PortId(2)]));
     let mut listener = Listener::new(&served);
     let at =
@@ -201,12 +201,12 @@ fn a_subsystem_is_found_by_its_ports_alone_and_discovery_tells_of_these() {
     connect(3).unwrap();
     assert!(io_of_first.read(blocks(NvmOpcode::READ, 0, 512), 512).0.status().is_success());
     assert!(matches!(set(&[4]), Err(ControlError::NoPort(PortId(4)))));
-    // A port that goes is nobody's, and one that comes by its number is another.
+    // A new port with the number of a closed one does not inherit its subsystems.
     served.control().close_port(PortId(3)).unwrap();
     assert_eq!(listener.hear(), at(&[1]));
     let again = served.control().open_port(anywhere()).unwrap();
     assert_eq!(again.id, PortId(3));
-    assert!(!listener.is_told());
+    assert!(!listener.is_notified());
     assert_eq!(listener.known(), at(&[1]));
     assert_eq!(Host::greet(again.address, Proposal::default()).connect_admin(0), Err(refused));
     served.control().set_ports_of(&name(SUBSYSTEM), None).unwrap();

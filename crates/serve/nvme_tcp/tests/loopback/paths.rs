@@ -49,7 +49,7 @@ fn status_of(host: &mut Host, command: Command, bytes: usize) -> Status {
 }
 
 #[test]
-fn each_port_tells_the_states_of_its_own_namespaces_in_any_parts() {
+fn ana_log_of_each_port_is_read_in_any_parts() {
     let served = Served::with_ports(2, |options| {
         let of_port_2 = |nsid, state| AnaSetting { port: PortId(2), nsid, state };
         options.first().ana.push(of_port_2(None, AnaState::NON_OPTIMIZED));
@@ -74,7 +74,7 @@ fn each_port_tells_the_states_of_its_own_namespaces_in_any_parts() {
 }
 
 #[test]
-fn a_controller_says_that_it_tells_of_paths_where_there_are_several_ports_or_a_state() {
+fn controller_reports_ana_with_several_ports_or_a_state() {
     let several = Served::with_ports(2, |_| {});
     let (mut admin, _io) = several.host_at(2);
     let page = admin.read(identify(Cns::CONTROLLER, 0), 4096).1;
@@ -95,7 +95,7 @@ fn a_controller_says_that_it_tells_of_paths_where_there_are_several_ports_or_a_s
     log.cdw10 = u32::from(LogPage::ANA.0) | 3 << 16;
     assert!(status_of(&mut admin, log, 16).is(Status::INVALID_LOG_PAGE));
     let refused = one.try_set(1, BLOCKS, AnaState::INACCESSIBLE).unwrap_err();
-    assert!(matches!(refused, PathError::NotTold));
+    assert!(matches!(refused, PathError::AnaNotReported));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn what_a_port_does_not_serve_fails_with_its_path_s_status_there_and_nowhere_els
 }
 
 #[test]
-fn a_change_is_told_once_until_its_log_is_read_and_to_the_hosts_of_its_port_alone() {
+fn ana_event_is_sent_once_to_the_hosts_of_its_port() {
     let served = Served::with_ports(2, |options| options.target.threads = 2.try_into().unwrap());
     let (mut admin, _io) = served.host_at(1);
     let (mut other, _io2) = served.host_at(2);
@@ -151,12 +151,12 @@ fn a_change_is_told_once_until_its_log_is_read_and_to_the_hosts_of_its_port_alon
     assert_eq!(admin.wait(requests[0]).0.dw0, Event::ANA_CHANGED.into_bits());
     let after = counts(&ana_log(&mut admin, false, true, 0, 4096));
     assert_eq!(after, (before.0 + 1, before.1 + 1, before.2));
-    // Read with RAE: the next is not told of yet.
+    // Read with RAE: the next is not event of yet.
     let next = admin.start_read(event_request(), 0);
     served.set(1, BLOCKS, AnaState::OPTIMIZED);
     assert!(admin.read(identify(Cns::CONTROLLER, 0), 4096).0.status().is_success());
     assert!(!admin.is_done(next));
-    // Read without: what is told of is over, and what comes is told of again.
+    // Read without: what is event of is over, and what comes is event of again.
     ana_log(&mut admin, false, false, 0, 4096);
     assert!(admin.read(identify(Cns::CONTROLLER, 0), 4096).0.status().is_success());
     assert!(!admin.is_done(next), "it was read already");

@@ -14,12 +14,12 @@ use crate::host::{HOST, Host, Proposal};
 use crate::served::{SUBSYSTEM, Served, name};
 use crate::tunnel::Tunnel;
 
-const OTHER: &str = "nqn.2026-01.example:somebody-else";
+const OTHER: &str = "nqn.2026-01.example:other";
 
-/// Which hosts have something: nobody, the one that comes, or another alone.
+/// The host that has a secret or key: none, the connecting one, or another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
-    Nobody,
+    NoHost,
     This,
     Another,
 }
@@ -27,7 +27,7 @@ enum Of {
 impl Of {
     fn host(self) -> Option<&'static str> {
         match self {
-            Self::Nobody => None,
+            Self::NoHost => None,
             Self::This => Some(HOST),
             Self::Another => Some(OTHER),
         }
@@ -46,30 +46,30 @@ enum Met {
 }
 
 use Met::{Asked, AskedForKey, LetIn, Refused};
-use Of::{Another, Nobody, This};
+use Of::{Another, NoHost, This};
 use TlsPolicy::{Allowed, Concatenated, Required};
 
 /// A policy, whose secrets there are, whose keys of TLS, and what becomes of the host in the clear, and by TLS where it has a key.
 type Row = (Option<TlsPolicy>, Of, Of, Met, Option<Met>);
 
 const ROWS: &[Row] = &[
-    (None, Nobody, Nobody, LetIn, None),
-    (None, This, Nobody, Asked, None),
-    (None, Another, Nobody, Refused, None),
-    (Some(Allowed), Nobody, This, LetIn, Some(LetIn)),
-    (Some(Allowed), Nobody, Another, LetIn, None),
-    (Some(Allowed), This, Nobody, Asked, None),
+    (None, NoHost, NoHost, LetIn, None),
+    (None, This, NoHost, Asked, None),
+    (None, Another, NoHost, Refused, None),
+    (Some(Allowed), NoHost, This, LetIn, Some(LetIn)),
+    (Some(Allowed), NoHost, Another, LetIn, None),
+    (Some(Allowed), This, NoHost, Asked, None),
     (Some(Allowed), This, This, Asked, Some(Asked)),
     (Some(Allowed), Another, This, Refused, Some(Refused)),
-    (Some(Required), Nobody, This, Refused, Some(LetIn)),
-    (Some(Required), Nobody, Another, Refused, None),
+    (Some(Required), NoHost, This, Refused, Some(LetIn)),
+    (Some(Required), NoHost, Another, Refused, None),
     (Some(Required), This, This, Refused, Some(Asked)),
     (Some(Required), This, Another, Refused, None),
     (Some(Required), Another, This, Refused, Some(Refused)),
-    (Some(Concatenated), Nobody, Nobody, Refused, None),
-    (Some(Concatenated), Nobody, This, Refused, Some(LetIn)),
-    (Some(Concatenated), Nobody, Another, Refused, None),
-    (Some(Concatenated), This, Nobody, AskedForKey, None),
+    (Some(Concatenated), NoHost, NoHost, Refused, None),
+    (Some(Concatenated), NoHost, This, Refused, Some(LetIn)),
+    (Some(Concatenated), NoHost, Another, Refused, None),
+    (Some(Concatenated), This, NoHost, AskedForKey, None),
     (Some(Concatenated), This, This, AskedForKey, Some(Asked)),
     (Some(Concatenated), Another, This, Refused, Some(Refused)),
     (Some(Concatenated), Another, Another, Refused, None),
@@ -94,7 +94,7 @@ fn met(at: SocketAddr) -> Met {
     }
     let accepted = host.accepted();
     let cc = host.set_property(Property::Cc, 0);
-    assert_eq!(cc.is(AUTHENTICATION_REQUIRED), accepted.authenticate, "what it is told holds");
+    assert_eq!(cc.is(AUTHENTICATION_REQUIRED), accepted.authenticate, "what it is event holds");
     match (accepted.authenticate, accepted.secure) {
         (true, true) => AskedForKey,
         (true, false) => Asked,
@@ -106,7 +106,7 @@ fn met(at: SocketAddr) -> Met {
 }
 
 #[test]
-fn a_host_is_met_as_policy_secrets_and_keys_say_and_discovery_tells_those_alone_who_may_come() {
+fn connect_and_discovery_follow_policy_secrets_and_keys() {
     // Another that anybody may connect to, so that no connection is refused before it says where to.
     let open = SubsystemTerms::of(name("nqn.2026-01.example:byway:open"));
     let served = Served::with(|asked| asked.subsystems.push(open));
@@ -120,8 +120,8 @@ fn a_host_is_met_as_policy_secrets_and_keys_say_and_discovery_tells_those_alone_
             assert_eq!(met(tunnel.address), *by_tls, "{row:?}");
         }
         let entries = discover(&mut Host::greet(served.discovery(), Proposal::default()));
-        let is_told = entries.iter().any(|entry| entry.subsystem.as_str() == SUBSYSTEM);
+        let is_notified = entries.iter().any(|entry| entry.subsystem.as_str() == SUBSYSTEM);
         let may_come = [*in_clear, by_tls.unwrap_or(Refused)].iter().any(|met| *met != Refused);
-        assert_eq!(is_told, may_come, "{row:?}");
+        assert_eq!(is_notified, may_come, "{row:?}");
     }
 }

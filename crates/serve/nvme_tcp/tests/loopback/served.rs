@@ -12,16 +12,16 @@ use byway_fabrics::Nqn;
 use byway_flash::{Durability, Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions};
 use byway_link::{ClockMode, Profile};
 use byway_local::{Embedded, EngineEvents, Hosts, WatchedBy};
-use byway_tcp_target::fuzz::Grounds;
+use byway_tcp_target::fuzz::SocketlessTarget;
 use byway_tcp_target::{
-    AnaSetting, AnaState, Doors, Keys, PathError, PortId, SubsystemTerms, Target, TargetControl,
-    TargetOptions, Told,
+    AnaSetting, AnaState, Keys, Listeners, PathError, PortId, SubsystemTerms, Target, TargetControl,
+    TargetEvent, TargetOptions,
 };
 
 use crate::host::{Host, Proposal};
 
 /// Nothing here takes so long: a test that waits for more has found a hang.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub const SUBSYSTEM: &str = "nqn.2026-01.example:byway:test";
 pub const BLOCKS: u32 = 1;
@@ -32,11 +32,11 @@ pub const BLOCKS_BYTES: u64 = 32 << 20;
 pub struct Served {
     // Declared before the devices, whose images are closed with the last of both.
     pub target: Target,
-    told: Mutex<Receiver<Told>>,
+    event: Mutex<Receiver<TargetEvent>>,
     devices: Vec<Embedded>,
 }
 
-/// What a target is told.
+/// What a target is event.
 pub struct Asked {
     pub target: TargetOptions,
     /// The subsystem that is served by each device, the first under [`SUBSYSTEM`]'s name.
@@ -79,7 +79,7 @@ impl Served {
         Self::with(|_| {})
     }
 
-    /// One that is told more.
+    /// One that is event more.
     pub fn with(set: impl FnOnce(&mut Asked)) -> Self {
         Self::of(RunOptions::default(), set)
     }
@@ -103,26 +103,26 @@ impl Served {
         let subsystems = vec![SubsystemTerms::of(name(SUBSYSTEM))];
         let mut asked = Asked { target: TargetOptions::default(), subsystems };
         set(&mut asked);
-        let doors = Doors::open(&vec![local; ports], Some(local)).unwrap();
-        let (send, told) = channel();
+        let listeners = Listeners::open(&vec![local; ports], Some(local)).unwrap();
+        let (send, event) = channel();
         let send = Mutex::new(send);
-        let tell = Arc::new(move |told| drop(send.lock().unwrap().send(told)));
+        let report = Arc::new(move |event| drop(send.lock().unwrap().send(event)));
         let devices: Vec<Embedded> =
             asked.subsystems.iter().map(|terms| device(terms.nqn.as_str(), run.clone())).collect();
         let capsules = devices.iter().map(|device| device.capsules().unwrap());
         let subsystems = asked.subsystems.into_iter().zip(capsules).collect();
-        let target = Target::start(doors, asked.target, subsystems, tell).unwrap();
-        Self { target, told: Mutex::new(told), devices }
+        let target = Target::start(listeners, asked.target, subsystems, report).unwrap();
+        Self { target, event: Mutex::new(event), devices }
     }
 
     /// The first device, behind a target without sockets.
-    pub fn grounds(&self) -> Grounds {
-        self.grounds_of(SubsystemTerms::of(name(SUBSYSTEM)))
+    pub fn socketless(&self) -> SocketlessTarget {
+        self.socketless_with(SubsystemTerms::of(name(SUBSYSTEM)))
     }
 
     /// The same, by other terms.
-    pub fn grounds_of(&self, terms: SubsystemTerms) -> Grounds {
-        Grounds::new(terms, self.devices[0].capsules().unwrap()).unwrap()
+    pub fn socketless_with(&self, terms: SubsystemTerms) -> SocketlessTarget {
+        SocketlessTarget::new(terms, self.devices[0].capsules().unwrap()).unwrap()
     }
 
     pub fn control(&self) -> TargetControl {
@@ -202,12 +202,12 @@ impl Served {
         io
     }
 
-    /// Waits to be told something that `is_it`.
-    pub fn await_told(&self, is_it: impl Fn(&Told) -> bool) -> Told {
-        let told = self.told.lock().unwrap();
-        let end = Instant::now() + PATIENCE;
+    /// Waits to be event something that `is_it`.
+    pub fn await_event(&self, is_it: impl Fn(&TargetEvent) -> bool) -> TargetEvent {
+        let event = self.event.lock().unwrap();
+        let end = Instant::now() + TIMEOUT;
         loop {
-            let next = told.recv_timeout(end.saturating_duration_since(Instant::now())).unwrap();
+            let next = event.recv_timeout(end.saturating_duration_since(Instant::now())).unwrap();
             if is_it(&next) {
                 return next;
             }

@@ -3,7 +3,7 @@
 use byway_fabrics::{ConnectRefusal, ControllerChoice, Parameter, RefusalKind};
 use byway_spec::base::identify::Cns;
 use byway_spec::nvm::NvmOpcode;
-use byway_tcp_target::{AnaSetting, AnaState, PortId, SubsystemTerms, Tls, TlsKey, TlsPolicy, Told};
+use byway_tcp_target::{AnaSetting, AnaState, PortId, SubsystemTerms, TargetEvent, Tls, TlsKey, TlsPolicy};
 
 use crate::admin::{identify, number};
 use crate::asking::discover;
@@ -79,9 +79,8 @@ fn no_queue_of_a_host_reaches_a_subsystem_that_it_may_not_connect_to() {
     posing.identity.0[0] ^= 1;
     // A name is what a host says. Only authentication shows that it is its own: another HOSTID is reported, not refused.
     posing.connect(1, its, SECOND, 0).unwrap();
-    let is_reported =
-        |told: &Told| matches!(told, Told::HostIdDiffers { subsystem, .. } if subsystem.as_str() == SECOND);
-    served.await_told(is_reported);
+    let is_reported = |event: &TargetEvent| matches!(event, TargetEvent::HostIdDiffers { subsystem, .. } if subsystem.as_str() == SECOND);
+    served.await_event(is_reported);
 }
 
 #[test]

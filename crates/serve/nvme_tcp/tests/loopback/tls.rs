@@ -9,11 +9,11 @@ use byway_fabrics::{ConnectRefusal, ControllerChoice, Parameter, RefusalKind};
 use byway_nvme_tcp::IcReq;
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::tcp::FatalStatus;
-use byway_tcp_target::{Keys, Tls, TlsPolicy, Told};
+use byway_tcp_target::{Keys, TargetEvent, Tls, TlsPolicy};
 use byway_tls::{FIRST_BYTE, TlsHost, TlsSession};
 
 use crate::host::{By, HOST, Host, Proposal, blocks, pattern};
-use crate::served::{PATIENCE, SUBSYSTEM, Served, name};
+use crate::served::{SUBSYSTEM, Served, TIMEOUT, name};
 use crate::tunnel::Tunnel;
 
 const DISCOVERY: &str = "nqn.2014-08.org.nvmexpress.discovery";
@@ -45,14 +45,14 @@ fn begun(key: &TlsKey) -> TlsSession {
 
 fn connect(to: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(to).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream
 }
 
-/// Why a connection was ended, as the target tells it.
+/// Why a connection was ended, as the target reports it.
 fn why(served: &Served) -> String {
-    match served.await_told(|told| matches!(told, Told::ConnectionEnded { .. })) {
-        Told::ConnectionEnded { why, .. } => why,
+    match served.await_event(|event| matches!(event, TargetEvent::ConnectionEnded { .. })) {
+        TargetEvent::ConnectionEnded { why, .. } => why,
         _ => unreachable!(),
     }
 }
@@ -82,7 +82,7 @@ fn a_key_is_for_its_host_and_for_its_subsystem_alone() {
     let (served, key) = served(TlsPolicy::Required);
     let tunnel = Tunnel::new(served.address(), &key, &parties(SUBSYSTEM));
     let mut host = Host::greet(tunnel.address, Proposal::default());
-    host.name = name("nqn.2026-01.example:somebody-else");
+    host.name = name("nqn.2026-01.example:other");
     assert_eq!(host.connect_admin(0), Err(ConnectRefusal::for_good(RefusalKind::InvalidHost)));
     host.name = name(HOST);
     let discovery = host.connect(0, ControllerChoice::Dynamic, DISCOVERY, 0);
@@ -96,7 +96,7 @@ fn a_key_is_for_its_host_and_for_its_subsystem_alone() {
 }
 
 #[test]
-fn a_host_that_begins_in_the_clear_is_told_so_and_no_other_notices() {
+fn clear_text_where_tls_is_required_is_reported_and_ends_alone() {
     let (served, key) = served(TlsPolicy::Required);
     let mut stream = connect(served.address());
     stream.write_all(&IcReq::default().encode()).unwrap();
@@ -120,14 +120,14 @@ fn where_tls_is_allowed_others_come_in_the_clear() {
     check(&served, &key);
     let (_admin, mut io) = served.host(Proposal::default());
     assert!(io.read(blocks(NvmOpcode::READ, 0, 512), 512).0.status().is_success());
-    // Whoever it is: a name is not proven by a key that is not used.
+    // Any name is accepted: a clear-text connection proves none.
     let mut other = served.greet(Proposal::default());
-    other.name = name("nqn.2026-01.example:somebody-else");
+    other.name = name("nqn.2026-01.example:other");
     other.connect_admin(0).unwrap();
 }
 
 #[test]
-fn a_host_whose_key_is_not_known_is_told_of_by_its_identity() {
+fn tls_with_an_unknown_key_is_reported_by_its_identity() {
     let (served, key) = served(TlsPolicy::Required);
     let mut stranger = begun(&TlsKey::generate(None).unwrap());
     let mut stream = connect(served.address());
@@ -188,7 +188,7 @@ fn a_handshake_that_does_not_end_is_ended_in_time() {
         stream.write_all(&hello[..*bytes]).unwrap();
     }
     for (mut stream, _) in streams {
-        // The end of the connection, before this test's patience.
+        // The connection ends before this test times out.
         stream.read_to_end(&mut Vec::new()).unwrap();
         assert_eq!(why(&served), "the host did not connect in time");
     }

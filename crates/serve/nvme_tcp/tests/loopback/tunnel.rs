@@ -8,7 +8,7 @@ use byway_fabrics::authentication::Parties;
 use byway_fabrics::tls::{PskForm, TlsKey, TlsPsk};
 use byway_tls::{TlsHost, TlsSession};
 
-use crate::served::PATIENCE;
+use crate::served::TIMEOUT;
 
 /// For connections by one pre-shared key; a connection that ends at one side ends at the other.
 pub struct Tunnel {
@@ -43,14 +43,14 @@ struct End {
 
 impl End {
     fn flush(&mut self) {
-        // A target that has gone is found by whoever reads.
+        // The reading side notices a target that is gone.
         let _ = self.socket.write_all(self.session.unsent());
         self.session.sent(self.session.unsent().len());
     }
 }
 
 fn carry(mut clear: TcpStream, mut sealed: TcpStream, host: &TlsHost) {
-    sealed.set_read_timeout(Some(PATIENCE)).unwrap();
+    sealed.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut session = host.session().unwrap();
     let mut buffer = vec![0; 64 << 10];
     while !session.shake().unwrap_or(true) {

@@ -13,7 +13,7 @@ use byway_sys::{Mapping, Wakeup};
 use byway_vfio_user_wire::{DmaMap, DmaRange, IrqAction, IrqData, IrqIndex, Request, SetIrqs};
 use rustix::fs::MemfdFlags;
 
-use super::{Client, PATIENCE, Served};
+use super::{Client, Served, TIMEOUT};
 
 /// Where the device sees the host's memory.
 pub const MEMORY_AT: u64 = 0x1_0000_0000;
@@ -32,7 +32,7 @@ pub struct Host {
     pub interrupt: Wakeup,
     /// Where it rings without a message, once it has mapped that.
     pub doorbells: Option<Mapping>,
-    /// Where in the memory it writes those of I/O queues beside, once it has told the device.
+    /// Where in the memory it writes those of I/O queues beside, once it has configured them.
     buffers: Option<u64>,
     tails: [u32; 2],
     heads: [u32; 2],
@@ -67,7 +67,7 @@ impl Host {
         host
     }
 
-    /// Has vector 1 told of by an eventfd.
+    /// Arms vector 1 with an eventfd.
     fn arm(&mut self) {
         let event = std::os::fd::AsFd::as_fd(&self.interrupt).try_clone_to_owned().unwrap();
         let set = SetIrqs {
@@ -98,7 +98,7 @@ impl Host {
 
     /// Waits until the status is as it should be; messages are answered meanwhile.
     pub fn await_status(&mut self, is: impl Fn(&Csts) -> bool) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while !is(&self.status()) {
             assert!(Instant::now() < until, "{:?}", self.status());
         }
@@ -177,7 +177,7 @@ impl Host {
         self.memory.write_all_at(&vec![value; MEMORY_BYTES as usize], 0).unwrap();
     }
 
-    /// Puts a command into queue `qid`; nobody is told.
+    /// Puts a command into queue `qid`; without ringing.
     pub fn submit(&mut self, qid: u16, command: &Command) {
         let queue = usize::from(qid);
         let at = u64::from(qid) * QUEUE_BYTES + u64::from(self.tails[queue]) * 64;
@@ -217,7 +217,7 @@ impl Host {
 
     /// Waits for the next completion of queue `qid`.
     pub fn reap(&mut self, qid: u16) -> Completion {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let entry = loop {
             if let Some(entry) = self.peek(qid) {
                 break entry;

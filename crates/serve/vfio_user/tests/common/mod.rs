@@ -20,7 +20,7 @@ use byway_link::{ClockMode, Profile};
 use byway_local::{Embedded, Hosts};
 use byway_sys::Wakeup;
 use byway_sys::map::{Mapping, Sharing};
-use byway_vfio_user::{Door, DoorbellPage, Function, Server, Vectors};
+use byway_vfio_user::{DoorbellPage, Function, Server, SocketListener, Vectors};
 use byway_vfio_user_wire::{
     Access, Capabilities, Errno, HEADER_BYTES, Header, MessageId, RegionIndex, RegionInfo, Reply, Request,
     Version, WireError,
@@ -34,7 +34,7 @@ use tempfile::TempDir;
 pub use host::Host;
 
 /// Nothing here takes so long: a test that waits for more has found a hang.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What the thread is called that serves.
 pub const SERVER: &str = "server";
@@ -101,7 +101,7 @@ impl Served {
         let hosts = Hosts { interrupts: vectors.clone(), doorbells, threads, engines: None };
         let device = Embedded::serve(subsystem, clock, true, hosts).unwrap();
         let function = Function::new(device.front(), vectors, page);
-        let mut server = Server::new(Door::open(&socket).unwrap(), function).unwrap();
+        let mut server = Server::new(SocketListener::open(&socket).unwrap(), function).unwrap();
         let stop = server.stop();
         let thread = std::thread::Builder::new().name(SERVER.to_owned());
         let thread = thread.spawn(move || server.serve(|_| {}).unwrap()).unwrap();
@@ -110,8 +110,8 @@ impl Served {
 
     pub fn connect(&self) -> Client {
         let stream = UnixStream::connect(&self.socket).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         Client { stream, next_id: 0 }
     }
 
@@ -122,7 +122,7 @@ impl Served {
         client
     }
 
-    /// Waits for the end of the service, which nobody asked for; whether it said why.
+    /// Waits for an end of the service that the test did not ask for; whether it reported why.
     pub fn ends_by_itself(mut self) -> bool {
         self.thread.take().is_some_and(|thread| thread.join().is_err())
     }

@@ -125,7 +125,7 @@ impl PskForm {
 
     /// The forms with different identities. Identities of version 0 do not name the derivation; nor do those of a key
     /// without a hash.
-    pub const TOLD_APART: [Self; 3] =
+    pub const ALL_DISTINGUISHABLE: [Self; 3] =
         [Self::LATEST, Self::V0, Self { version: PskVersion::V1, derivation: PskDerivation::Libnvme }];
 }
 

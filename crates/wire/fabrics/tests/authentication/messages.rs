@@ -115,7 +115,7 @@ fn a_secret_is_read_as_it_is_written_and_never_shown() {
 }
 
 #[test]
-fn what_is_no_secret_is_told_apart() {
+fn invalid_secrets_are_distinguished() {
     let good = SECRETS[1][0];
     let parsed = |text: &str| text.parse::<DhchapSecret>().unwrap_err();
     assert_eq!(parsed(""), SecretError::Form);

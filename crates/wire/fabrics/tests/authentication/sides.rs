@@ -25,7 +25,7 @@ fn check(known: &Known) {
     let (challenged, reply) = negotiation.take(&challenge).unwrap();
     assert_eq!(controller.send(&reply, entropy("controller")), Verdict::GoesOn);
     let (success, _) = controller.receive();
-    let last = challenged.take(&success).unwrap().expect("the controller is told that it is authenticated");
+    let last = challenged.take(&success).unwrap().expect("the controller learns that it is authenticated");
     let found = [challenge, reply, success].map(|message| digest(&message));
     assert_eq!(found, known.messages, "{} {}", known.hash, known.group);
     assert_eq!(controller.send(&last, entropy("controller")), Verdict::Authenticated);
@@ -72,7 +72,7 @@ fn a_host_alone_is_authenticated_without_success2() {
 }
 
 #[test]
-fn a_host_with_a_wrong_secret_is_told_and_gets_no_second_try() {
+fn host_with_a_wrong_secret_gets_a_failure_and_no_second_try() {
     for suites in [plain(), suites(AuthHash::Sha512, DhGroup::Ffdhe2048)] {
         let wrong = AuthSecrets { host: DhchapSecret::generate(None).unwrap(), ..secrets() };
         let (negotiation, mut controller, challenge) = challenged(wrong, secrets(), &suites);
@@ -90,7 +90,7 @@ fn a_host_with_a_wrong_secret_is_told_and_gets_no_second_try() {
 }
 
 #[test]
-fn a_controller_with_a_wrong_secret_is_found_out_and_told() {
+fn controller_with_a_wrong_secret_is_detected_and_gets_a_failure() {
     let wrong = AuthSecrets { controller: Some(DhchapSecret::generate(None).unwrap()), ..secrets() };
     let (negotiation, mut controller, challenge) = challenged(secrets(), wrong, &plain());
     let (challenged, reply) = negotiation.take(&challenge).unwrap();
@@ -98,8 +98,8 @@ fn a_controller_with_a_wrong_secret_is_found_out_and_told() {
     let (success, _) = controller.receive();
     let failed = challenged.take(&success).unwrap_err();
     assert_eq!(failed.error, AuthenticationError::ControllerSecret);
-    let told = send(&mut controller, &failed.message.unwrap());
-    assert_eq!(told, Verdict::Failed(AuthenticationError::Refused(AuthFailure::FAILED)));
+    let verdict = send(&mut controller, &failed.message.unwrap());
+    assert_eq!(verdict, Verdict::Failed(AuthenticationError::Refused(AuthFailure::FAILED)));
 }
 
 #[test]
@@ -183,8 +183,8 @@ fn a_secure_channel_and_other_protocols_are_refused() {
         let mut controller = controller(secrets(), AuthSuites::default());
         let message = AuthMessage::Negotiate(asked).encode();
         assert_eq!(send(&mut controller, &message), Verdict::Failed(why));
-        let told = AuthMessage::parse(&controller.receive().0).unwrap();
-        assert_eq!(told, AuthMessage::Failure1 { transaction: TRANSACTION, explanation });
+        let failure = AuthMessage::parse(&controller.receive().0).unwrap();
+        assert_eq!(failure, AuthMessage::Failure1 { transaction: TRANSACTION, explanation });
     }
 }
 
@@ -319,6 +319,9 @@ fn unknown_messages_are_incorrect_messages() {
     let verdict = send(&mut controller, &[2, 9, 0, 0, 7, 0, 0, 0]);
     let unknown = MessageError::Unknown { kind: AuthType(2), id: AuthId(9) };
     assert_eq!(verdict, Verdict::Failed(unknown.into()));
-    let told = AuthMessage::parse(&controller.receive().0).unwrap();
-    assert_eq!(told, AuthMessage::Failure1 { transaction: 7, explanation: AuthFailure::INCORRECT_MESSAGE });
+    let failure = AuthMessage::parse(&controller.receive().0).unwrap();
+    assert_eq!(
+        failure,
+        AuthMessage::Failure1 { transaction: 7, explanation: AuthFailure::INCORRECT_MESSAGE }
+    );
 }

@@ -28,7 +28,7 @@ fn identities_and_pre_shared_keys_are_those_of_another_implementation() {
 #[test]
 fn another_subsystem_has_another_pre_shared_key() {
     let key: TlsKey = known::KNOWN[0][0].parse().unwrap();
-    for form in PskForm::TOLD_APART {
+    for form in PskForm::ALL_DISTINGUISHABLE {
         let [one, other] = ["a", "b"].map(|name| TlsPsk::of(&key, &parties(name), form));
         assert_ne!(one.reveal(), other.reveal());
         assert_ne!(one.identity(), other.identity());
@@ -39,7 +39,7 @@ fn another_subsystem_has_another_pre_shared_key() {
 fn what_a_subsystem_takes_of_one_key_has_different_identities() {
     let key: TlsKey = known::KNOWN[8][0].parse().unwrap();
     let mut found =
-        PskForm::TOLD_APART.map(|form| TlsPsk::of(&key, &parties("a"), form).identity().to_owned());
+        PskForm::ALL_DISTINGUISHABLE.map(|form| TlsPsk::of(&key, &parties("a"), form).identity().to_owned());
     found.sort();
     assert!(found.windows(2).all(|pair| pair[0] != pair[1]), "{found:?}");
 }
@@ -50,7 +50,7 @@ fn names_of_full_length_make_keys() {
     let parties = Parties { host: long("h"), subsystem: long("s") };
     for hash in [PskHash::Sha256, PskHash::Sha384] {
         let key = TlsKey::generate(Some(hash)).unwrap();
-        for form in PskForm::TOLD_APART {
+        for form in PskForm::ALL_DISTINGUISHABLE {
             assert_eq!(TlsPsk::of(&key, &parties, form).reveal().len(), hash.bytes());
         }
     }
@@ -71,7 +71,7 @@ fn a_new_key_is_read_again_and_none_is_like_another() {
 }
 
 #[test]
-fn what_is_no_key_is_told_why_and_nothing_of_it_is_shown() {
+fn invalid_key_error_names_the_cause_and_shows_no_key() {
     const KEY: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
     let error = |text: &str| text.parse::<TlsKey>().unwrap_err();
     assert_eq!(error(&KEY.replace("-1:", "-2:")), TlsKeyError::Form);

@@ -1,4 +1,4 @@
-//! `cosmos`: the Cosmos+ OpenSSD board of the ByteExpress and BandSlim papers, driven through kernel pass-through.
+//! `cosmos`: the Cosmos+ OpenSSD card of the ByteExpress and BandSlim papers, driven through kernel pass-through.
 //!
 //! [R] read in public source, [S] seed, [P] public page: facts/papers.md sections 1.1 and 5. *Assumed* where there
 //! is no source. Nothing here is fitted to a figure of the papers.
@@ -23,7 +23,7 @@ pub fn profile() -> Profile {
         name: "cosmos",
         // Gen2 x8 [S]. The papers' counts agree with MPS 256 and MRRS 512 (section 6).
         link: PcieLink::usual(2, 8),
-        // The board has no CXL: the papers simulated it on Gen5 hardware, with 68-byte flits [S].
+        // The card has no CXL: the papers simulated it on Gen5 hardware, with 68-byte flits [S].
         cxl: CxlLink { flit: Flit::Bytes68 },
         cxl_native: false,
         times: LINK_TIMES,
@@ -52,7 +52,7 @@ const FIRMWARE: Firmware = Firmware {
     chunk_ps: 17 * REGISTER_READ_PS + 16 * DRAM_STORE_PS + REGISTER_WRITE_PS,
     // 3 writes and, at least, one poll that finds the transfer done [R].
     prp_page_ps: 3 * REGISTER_WRITE_PS + REGISTER_READ_PS,
-    // The board has no SGL. An exact-length transfer exists in the same DMA engine and is set up alike [R].
+    // The card has no SGL. An exact-length transfer exists in the same DMA engine and is set up alike [R].
     sgl_descriptor_ps: 3 * REGISTER_WRITE_PS + REGISTER_READ_PS,
     // Status, slot and trigger: 3 writes. Assumed.
     completion_ps: 3 * REGISTER_WRITE_PS,
@@ -84,7 +84,7 @@ const HOST: HostCosts = HostCosts {
 };
 
 const FLASH: FlashProfile = FlashProfile {
-    // 4 channels of 8 ways in the papers [S]; the board takes 8 × 8 [R].
+    // 4 channels of 8 ways in the papers [S]; the card takes 8 × 8 [R].
     channels: 4,
     ways: 8,
     // 2 LUNs a die, addressed one by one [R].

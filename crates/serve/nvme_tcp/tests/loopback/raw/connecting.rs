@@ -1,6 +1,6 @@
 //! Connects as other hosts send them, and what a target reports of those that it refuses.
 
-use byway_tcp_target::{Dhchap, Told};
+use byway_tcp_target::{Dhchap, TargetEvent};
 
 use super::{CONNECT_INVALID, Connecting, Descriptor, Entry, RawHost, SUCCESS};
 use crate::authenticating::new_secret;
@@ -10,8 +10,8 @@ const OTHER_ID: [u8; 16] = [0x22; 16];
 
 /// The host, the subsystem and the reason of the next refusal that is reported.
 fn refusal(served: &Served) -> (String, String, &'static str) {
-    match served.await_told(|told| matches!(told, Told::HostRefused { .. })) {
-        Told::HostRefused { host, subsystem, why, .. } => (host, subsystem, why),
+    match served.await_event(|event| matches!(event, TargetEvent::HostRefused { .. })) {
+        TargetEvent::HostRefused { host, subsystem, why, .. } => (host, subsystem, why),
         _ => unreachable!(),
     }
 }
@@ -24,8 +24,8 @@ fn an_io_queue_with_another_hostid_is_served_and_reported() {
     let connecting = Connecting { qid: 1, controller, host_id: OTHER_ID, ..Connecting::admin() };
     assert_eq!(io.connect(&connecting).status, SUCCESS);
     assert_eq!(io.read(Entry::new(0x02, BLOCKS), 512).status, SUCCESS);
-    let told = served.await_told(|told| matches!(told, Told::HostIdDiffers { .. }));
-    let Told::HostIdDiffers { host, subsystem, controller: of, from } = told else { unreachable!() };
+    let event = served.await_event(|event| matches!(event, TargetEvent::HostIdDiffers { .. }));
+    let TargetEvent::HostIdDiffers { host, subsystem, controller: of, from } = event else { unreachable!() };
     assert_eq!((host.as_str(), subsystem.as_str(), of), (super::NAME, SUBSYSTEM, controller));
     assert_eq!(from, io.stream.local_addr().unwrap());
 }

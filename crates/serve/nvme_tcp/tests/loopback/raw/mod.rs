@@ -9,7 +9,7 @@ mod identify;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use crate::served::{PATIENCE, SUBSYSTEM, Served};
+use crate::served::{SUBSYSTEM, Served, TIMEOUT};
 
 /// The name that it has.
 const NAME: &str = "nqn.2026-01.example:raw-host";
@@ -118,7 +118,7 @@ struct RawHost {
 impl RawHost {
     fn open(at: SocketAddr) -> Self {
         let mut stream = TcpStream::connect(at).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let mut icreq = [0; 128];
         (icreq[0], icreq[2], icreq[4]) = (ICREQ, 128, 128);
         stream.write_all(&icreq).unwrap();

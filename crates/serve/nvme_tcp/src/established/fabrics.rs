@@ -1,23 +1,23 @@
-//! Fabrics commands of a connection: properties, Disconnect, and whom the others are for.
+//! Fabrics commands of a connection: properties and Disconnect; Connect and authentication have their own files.
 
 use byway_fabrics::{CommandError, ConnectData, FabricsCommand, Property, PropertyAccess};
 use byway_local::CapsuleDevice;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::feature::{FeatureCdw10, FeatureId};
 use byway_spec::base::register::{Cc, Csts, Register};
-use byway_spec::{Command, Completion, Status};
+use byway_spec::{Command, Status};
 
+use super::{Established, Hand};
 use crate::association::Association;
 use crate::ended::Ended;
-use crate::options::Told;
+use crate::options::TargetEvent;
 use crate::outbox::Outbox;
 use crate::queue::Queue;
-use crate::session::{Hand, Open};
-use crate::site::Site;
+use crate::subsystem::Subsystem;
 
-impl Open {
+impl Established {
     /// Executes a fabrics command.
-    pub(crate) fn execute_fabrics(
+    pub(super) fn execute_fabrics(
         &mut self,
         command: &Command,
         data: Option<&[u8]>,
@@ -31,7 +31,7 @@ impl Open {
                 return Ok(());
             }
             Err(error) => {
-                self.send_result(command, error.status(), error.dw0().into(), hand.out);
+                self.responder.send_result(command, error.status(), error.dw0().into(), hand.out);
                 return Ok(());
             }
         };
@@ -42,7 +42,7 @@ impl Open {
             }
             _ if matches!(self.queue, Queue::Unconnected) => Err(Status::COMMAND_SEQUENCE_ERROR.with_dnr()),
             FabricsCommand::PropertyGet(property) => self.property(property, hand),
-            // Nothing can be changed about a device that failed.
+            // A failed device accepts no property writes.
             FabricsCommand::PropertySet { .. } if self.queue.is_admin() && hand.device.is_none() => {
                 return Err(Ended::DeviceFailed);
             }
@@ -60,15 +60,11 @@ impl Open {
             },
         };
         let (status, dw) = result.map_or_else(|status| (status, 0), |dw| (Status::SUCCESS, dw));
-        self.send_result(command, status, dw, hand.out);
+        self.responder.send_result(command, status, dw, hand.out);
         Ok(())
     }
 
-    pub(crate) fn send_result(&self, command: &Command, status: Status, result: u64, out: &mut Outbox) {
-        self.send(Completion::new(0, 0, command.cid(), status).with_result(result), out);
-    }
-
-    /// A property, which the admin queue alone has.
+    /// Property Get, valid on an admin queue only.
     fn property(&self, access: PropertyAccess, hand: &mut Hand<'_, '_>) -> Result<u64, Status> {
         match (&self.queue, &mut hand.device) {
             (Queue::Discovery(discovery), _) => Ok(discovery.controller.property(access)),
@@ -89,6 +85,7 @@ impl Open {
         }
     }
 
+    /// Property Set, valid on an admin queue only.
     fn set_property(
         &mut self,
         access: PropertyAccess,
@@ -108,28 +105,28 @@ impl Open {
             _ => return Err(Status::INVALID_OPCODE.with_dnr()),
         }
         if access.0 == Property::Cc && !Cc::from_bits(value as u32).en() {
-            // A reset leaves no command behind.
-            self.outstanding = 0;
+            // A controller reset drops all commands.
+            self.responder.clear_outstanding();
         }
         Ok(())
     }
 
-    /// Ends an I/O queue by itself.
+    /// Disconnect, valid on an I/O queue only.
     fn disconnect(&mut self, command: &Command, out: &mut Outbox) -> Result<(), Ended> {
         match &self.queue {
             Queue::Device(queue) if queue.qid > 0 => {
-                self.fail(command, Status::SUCCESS, out);
+                self.responder.fail(command, Status::SUCCESS, out);
                 Err(Ended::Left)
             }
             _ => {
-                self.fail(command, Status::INVALID_FIELD.with_dnr(), out);
+                self.responder.fail(command, Status::INVALID_FIELD.with_dnr(), out);
                 Ok(())
             }
         }
     }
 
-    /// What an admin command may have changed.
-    pub(crate) fn after_admin(&mut self, command: &Command, hand: &mut Hand<'_, '_>) -> Result<(), Ended> {
+    /// Follows up an admin command, which may have changed the keep alive timeout or caused events.
+    pub(super) fn after_admin(&mut self, command: &Command, hand: &mut Hand<'_, '_>) -> Result<(), Ended> {
         let (Queue::Device(queue), Some(device)) = (&self.queue, &mut hand.device) else { return Ok(()) };
         let id = queue.association.controller;
         let sets_timeout = command.opcode() == AdminOpcode::SET_FEATURES.0
@@ -137,11 +134,11 @@ impl Open {
         if sets_timeout {
             queue.association.set_keep_alive_ms(device.keep_alive_ms(id));
         }
-        self.look(hand.out, hand.device.as_deref_mut())
+        self.poll_completions(hand.out, hand.device.as_deref_mut())
     }
 
-    /// Gives up what the device has of the connection. With the admin queue the controller goes.
-    pub(crate) fn leave(self, site: &Site, device: &mut CapsuleDevice<'_>, why: &Ended) {
+    /// Removes the connection's queue from the device; with an admin queue, the controller.
+    pub fn leave(self, subsystem: &Subsystem, device: &mut CapsuleDevice<'_>, why: &Ended) {
         let Queue::Device(queue) = self.queue else { return };
         if !queue.is_there() {
             return;
@@ -150,20 +147,20 @@ impl Open {
         if queue.qid > 0 {
             return device.disconnect(id, queue.qid);
         }
-        site.associations.remove(&queue.association);
+        subsystem.associations().remove(&queue.association);
         device.detach(id);
-        if self.lock.is_some_and(|lock| !lock.is_proven()) {
-            // Nobody was told that it came.
+        if self.lock.is_some_and(|lock| !lock.is_authenticated()) {
+            // Its connection was not reported either.
             return;
         }
         let why = (*why != Ended::Left).then(|| why.to_string());
         let Association { host, subsystem, .. } = &*queue.association;
         let (host, subsystem) = (host.clone(), subsystem.clone());
-        (self.premises.tell)(Told::HostLeft { host, subsystem, controller: id.0, why });
+        (self.target.report)(TargetEvent::HostLeft { host, subsystem, controller: id.0, why });
     }
 }
 
-/// Writes a register. A controller reset ends the I/O queues, and nothing is waited for of a host that shuts down.
+/// Writes a register. A controller reset ends the I/O queues; a shutdown stops the keep alive timer.
 fn set_register(association: &Association, register: Register, value: u32, device: &mut CapsuleDevice<'_>) {
     let id = association.controller;
     let before = Cc::from_bits(device.read_register(id, Register::CC.0));

@@ -14,7 +14,7 @@ use byway_flash::{Durability, RunOptions};
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::{Command, Status};
-use byway_vfio_user::PATIENCE;
+use byway_vfio_user::DMA_REPLY_TIMEOUT;
 use byway_vfio_user_wire::{
     Capabilities, DmaMap, DmaRange, DmaUnmap, Errno, HEADER_BYTES, Header, Kind, RegionIndex, Reply, Request,
     TwinSocket, Version, encode_error,
@@ -22,7 +22,7 @@ use byway_vfio_user_wire::{
 use common::host::{blocks, fd, mapping};
 use common::{Host, Served};
 
-/// Where the far memory is mapped.
+/// Where memory without a descriptor is mapped.
 const FAR_AT: u64 = 0x40_0000_0000;
 const FAR_BYTES: u64 = 1 << 16;
 
@@ -34,14 +34,14 @@ enum Manner {
     Silent,
     Lying,
     Slow,
-    /// Answers once it is told to.
+    /// Replies on request of the test.
     Held,
 }
 
 /// How long a slow host takes for each answer.
 const SLOWNESS: Duration = Duration::from_millis(1500);
 
-/// A host whose far memory a thread answers for.
+/// A client whose DMA messages a thread answers.
 struct FarHost {
     host: Host,
     memory: Arc<Mutex<Vec<u8>>>,
@@ -82,7 +82,7 @@ impl FarHost {
 
     /// Waits until the host has been asked so often.
     fn await_asked(&self, times: u32) {
-        let until = Instant::now() + 4 * PATIENCE;
+        let until = Instant::now() + 4 * DMA_REPLY_TIMEOUT;
         while *self.asked.lock().unwrap() < times {
             assert!(Instant::now() < until, "the host was not asked");
             std::thread::yield_now();
@@ -129,7 +129,7 @@ fn answer_all(
             }
         }
         if manner == Manner::Held {
-            // Until it may, or whatever comes once nobody holds it any more.
+            // Until it may answer, or the connection ends.
             let _ = held.recv();
         }
         if manner == Manner::Slow {
@@ -185,7 +185,7 @@ fn a_host_that_does_not_answer_is_waited_for_once_and_no_longer_than_is_stated()
     let mut far = FarHost::new(&served, Manner::Silent);
     let since = Instant::now();
     assert!(far.write(0, &[1; 512]).is(Status::DATA_TRANSFER_ERROR));
-    assert!(since.elapsed() >= PATIENCE && since.elapsed() < 3 * PATIENCE);
+    assert!(since.elapsed() >= DMA_REPLY_TIMEOUT && since.elapsed() < 3 * DMA_REPLY_TIMEOUT);
     for _ in 0..50 {
         assert!(far.write(0, &[1; 512]).is(Status::DATA_TRANSFER_ERROR));
     }
@@ -202,7 +202,10 @@ fn a_host_that_answers_each_time_and_late_is_waited_for_no_longer_than_one_that_
     // As many questions as a page takes.
     assert!(far.write(0, &[1; 4096]).is(Status::DATA_TRANSFER_ERROR));
     let asked = *far.asked.lock().unwrap();
-    assert!(u128::from(asked) <= PATIENCE.as_millis() / SLOWNESS.as_millis() + 1, "{asked} questions");
+    assert!(
+        u128::from(asked) <= DMA_REPLY_TIMEOUT.as_millis() / SLOWNESS.as_millis() + 1,
+        "{asked} questions"
+    );
     assert!(far.write(0, &[1; 512]).is(Status::DATA_TRANSFER_ERROR));
     assert_eq!(*far.asked.lock().unwrap(), asked);
     // Memory that it shares is reached as before.
@@ -231,7 +234,7 @@ fn a_range_that_was_unmapped_is_not_asked_for() {
 }
 
 #[test]
-fn no_message_follows_the_one_that_is_under_way_when_memory_is_taken_away_and_nobody_waits_for_its_answer() {
+fn unmap_during_a_dma_message_returns_at_once_and_no_message_follows() {
     const BUS_MASTER: (u64, u16) = (4, 4);
     type Way = fn(&mut Host);
     let ways: [Way; 3] = [
@@ -249,7 +252,7 @@ fn no_message_follows_the_one_that_is_under_way_when_memory_is_taken_away_and_no
     identify.set_prps(FAR_AT, 0);
     for (qid, command) in [(0, identify), (1, blocks(NvmOpcode::WRITE, 0, 4096, FAR_AT))] {
         for (number, take_away) in ways.iter().enumerate() {
-            // A thread of the device's own waits for the host: whoever answers messages does not.
+            // A thread of the device waits for the client; the message thread does not.
             let served =
                 Served::watched(RunOptions { durability: Durability::Media, ..RunOptions::default() });
             let mut far = FarHost::new(&served, Manner::Held);

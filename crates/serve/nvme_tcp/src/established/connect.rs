@@ -1,7 +1,7 @@
-//! Connect: what a host asks to be connected to, and what becomes of it.
+//! Connect.
 //!
-//! A Connect is read with no device in hand, since it says which one is meant. A subsystem that the host may connect to answers it
-//! when the device has been given back and its own is in hand; the discovery service answers at once.
+//! A Connect is read without a run lock, since it names the subsystem. It is checked at once; the subsystem then answers it under
+//! its device's run lock, after checking again. Discovery answers at once.
 
 use std::sync::Arc;
 
@@ -13,29 +13,36 @@ use byway_fabrics::{
 use byway_local::{AttachError, CapsuleDevice};
 use byway_spec::{Command, Status};
 
+use super::Established;
 use crate::association::Association;
-use crate::authentication::Lock;
 use crate::discovery::DiscoveryController;
-use crate::options::{ADMIN_ENTRIES_MAX, Told};
+use crate::lock::Lock;
+use crate::options::{ADMIN_ENTRIES_MAX, TargetEvent};
 use crate::outbox::Outbox;
 use crate::queue::{ConnectedQueue, Discovery, Queue};
-use crate::session::{Open, Secured};
-use crate::site::Site;
+use crate::subsystem::Subsystem;
+use crate::tls_identity::TlsIdentity;
 
-/// A Connect to a subsystem that is there, of a host that may connect to it.
+/// A checked Connect that its subsystem is to answer.
 #[derive(Debug)]
 pub(crate) struct Admission {
     command: Command,
     connect: Connect,
     data: ConnectData,
     port: PortId,
-    /// The subsystem.
-    pub site: Arc<Site>,
+    subsystem: Arc<Subsystem>,
 }
 
-impl Open {
-    /// Takes a Connect.
-    pub(crate) fn connect(
+impl Admission {
+    /// The subsystem to answer it.
+    pub fn subsystem(&self) -> &Arc<Subsystem> {
+        &self.subsystem
+    }
+}
+
+impl Established {
+    /// Takes a Connect: answers it, or stores it for its subsystem.
+    pub(super) fn connect(
         &mut self,
         command: &Command,
         connect: Connect,
@@ -43,20 +50,20 @@ impl Open {
         now_ns: u64,
         out: &mut Outbox,
     ) {
-        match self.judge(command, connect, data, now_ns) {
+        match self.check_connect(command, connect, data, now_ns) {
             Ok(None) => {}
             Ok(Some(accepted)) => self.accept_connect(command, accepted, out),
             Err(refusal) => self.refuse_connect(command, ConnectData::names(data), refusal, out),
         }
     }
 
-    fn accept_connect(&self, command: &Command, accepted: Accepted, out: &mut Outbox) {
-        self.send_result(command, Status::SUCCESS, accepted.dw0().into(), out);
+    fn accept_connect(&mut self, command: &Command, accepted: Accepted, out: &mut Outbox) {
+        self.responder.send_result(command, Status::SUCCESS, accepted.dw0().into(), out);
     }
 
-    /// Answers a Connect of these names that is refused, and reports it: once for each connection.
+    /// Answers a refused Connect and reports it, once for each connection.
     #[cold]
-    pub(crate) fn refuse_connect(
+    pub(super) fn refuse_connect(
         &mut self,
         command: &Command,
         (host, subsystem): (String, String),
@@ -65,19 +72,19 @@ impl Open {
     ) {
         let why = reason(&refusal, &host, &self.queue);
         self.report_refusal(host, subsystem, why);
-        self.premises.rare.refuse(refusal.kind);
-        self.send_result(command, refusal.status(), refusal.dw0().into(), out);
+        self.target.counters.refuse(refusal.kind);
+        self.responder.send_result(command, refusal.status(), refusal.dw0().into(), out);
     }
 
     fn report_refusal(&mut self, host: String, subsystem: String, why: &'static str) {
         if !std::mem::replace(&mut self.is_refused, true) {
             let from = self.place.from;
-            (self.premises.tell)(Told::HostRefused { host, subsystem, from, why });
+            (self.target.report)(TargetEvent::HostRefused { host, subsystem, from, why });
         }
     }
 
-    /// What comes of a Connect at once: nothing, where a subsystem is to answer it.
-    fn judge(
+    /// Checks a Connect. Discovery's is accepted at once; for a subsystem's, `None` is returned and the admission stored.
+    fn check_connect(
         &mut self,
         command: &Command,
         connect: Connect,
@@ -92,41 +99,52 @@ impl Open {
         if data.subsystem.is_discovery() {
             return self.connect_discovery(&connect, data, now_ns).map(Some);
         }
-        let listing = self.premises.directory.listing();
-        let (site, port) = listing.site_at(&data.subsystem, self.place.port).ok_or_else(|| {
+        let listing = self.target.directory.listing();
+        let (subsystem, port) = listing.subsystem_at(&data.subsystem, self.place.port).ok_or_else(|| {
             self.turn_away(
                 &data,
                 "there is no such subsystem here",
                 ConnectRefusal::invalid(Parameter::SUBNQN),
             )
         })?;
-        self.check_host(site, connect.qid, &data)?;
-        if site.device.check().is_err() {
+        self.check_host(subsystem, connect.qid, &data)?;
+        if subsystem.has_failed() {
             return Err(ConnectRefusal::for_now(RefusalKind::Other(Status::INTERNAL_ERROR)));
         }
-        self.asked = Some(Box::new(Admission { command: *command, connect, data, port, site: site.clone() }));
+        self.admission = Some(Box::new(Admission {
+            command: *command,
+            connect,
+            data,
+            port,
+            subsystem: subsystem.clone(),
+        }));
         Ok(None)
     }
 
-    /// Whether a subsystem lets a host in, as it came.
-    fn check_host(&mut self, site: &Site, qid: u16, data: &ConnectData) -> Result<(), ConnectRefusal> {
+    /// Checks the host against the subsystem's access list and TLS policy.
+    fn check_host(
+        &mut self,
+        subsystem: &Subsystem,
+        qid: u16,
+        data: &ConnectData,
+    ) -> Result<(), ConnectRefusal> {
         let invalid_host = ConnectRefusal::for_good(RefusalKind::InvalidHost);
-        if !site.admits(&data.host) {
+        if !subsystem.admits(&data.host) {
             return Err(self.turn_away(data, "it is not among those that may connect", invalid_host));
         }
-        if self.secured.is_none() && !site.keys().admit_in_clear(qid) {
+        if self.tls.is_none() && !subsystem.keys().admit_in_clear(qid) {
             return Err(self.turn_away(data, "it came in the clear", invalid_host));
         }
         Ok(())
     }
 
-    /// A key is one host's, and for one subsystem: nobody else is connected by it.
+    /// Checks HOSTNQN and SUBNQN against the TLS key, which is valid for one host and one subsystem.
     fn check_parties(&mut self, data: &ConnectData) -> Result<(), ConnectRefusal> {
-        let (why, refusal) = match &self.secured {
-            Some(Secured { parties, .. }) if parties.host != data.host => {
+        let (why, refusal) = match &self.tls {
+            Some(TlsIdentity { parties, .. }) if parties.host != data.host => {
                 ("it came by another host's key", ConnectRefusal::for_good(RefusalKind::InvalidHost))
             }
-            Some(Secured { parties, .. }) if parties.subsystem != data.subsystem => {
+            Some(TlsIdentity { parties, .. }) if parties.subsystem != data.subsystem => {
                 ("it came by a key for another subsystem", ConnectRefusal::invalid(Parameter::SUBNQN))
             }
             _ => return Ok(()),
@@ -134,7 +152,7 @@ impl Open {
         Err(self.turn_away(data, why, refusal))
     }
 
-    /// Tells of a host that is not to be connected, once for each connection.
+    /// Reports a refused host, once for each connection.
     #[cold]
     fn turn_away(
         &mut self,
@@ -161,31 +179,31 @@ impl Open {
         if connect.sqsize_z >= ADMIN_ENTRIES_MAX {
             return Err(ConnectRefusal::invalid(Parameter::SQSIZE));
         }
-        let asker = self.premises.seat_asker().ok_or(ConnectRefusal::for_now(RefusalKind::Busy))?;
-        let id = self.premises.discovery_id();
-        let (place, directory) = (self.place, &self.premises.directory);
+        let slot = self.target.take_discovery_slot().ok_or(ConnectRefusal::for_now(RefusalKind::Busy))?;
+        let id = self.target.discovery_id();
+        let (place, directory) = (self.place, &self.target.directory);
         let controller = DiscoveryController::new(id, data.host, place, directory, connect.keep_alive_ms);
-        let discovery = Box::new(Discovery { controller, heard_ns: now_ns, _asker: asker });
-        self.seat(Queue::Discovery(discovery), connect);
+        let discovery = Box::new(Discovery::new(controller, slot, now_ns));
+        self.bind(Queue::Discovery(discovery), connect);
         let controller = byway_fabrics::ControllerId(id);
         Ok(Accepted { controller, authenticate: false, secure: false })
     }
 
-    /// Has `site` answer the Connect that was asked of it, with its device in hand; whether the host is connected.
-    pub(crate) fn admit(
+    /// Has the subsystem answer the stored Connect, under its device's run lock; whether the host is connected.
+    pub fn admit(
         &mut self,
-        site: &Site,
+        subsystem: &Subsystem,
         out: &mut Outbox,
         device: &mut CapsuleDevice<'_>,
         now_ns: u64,
     ) -> bool {
-        let Some(admission) = self.asked.take() else { return false };
+        let Some(admission) = self.admission.take() else { return false };
         let (command, data) = (admission.command, &admission.data);
         let names = (data.host.to_string(), data.subsystem.to_string());
-        match self.enter(*admission, site, device, now_ns) {
+        match self.enter(*admission, subsystem, device, now_ns) {
             Ok(accepted) => {
                 self.accept_connect(&command, accepted, out);
-                self.tell_came();
+                self.report_connected();
                 true
             }
             Err(refusal) => {
@@ -198,34 +216,35 @@ impl Open {
     fn enter(
         &mut self,
         Admission { connect, data, port, .. }: Admission,
-        site: &Site,
+        subsystem: &Subsystem,
         device: &mut CapsuleDevice<'_>,
         now_ns: u64,
     ) -> Result<Accepted, ConnectRefusal> {
-        // What may have changed since it was asked.
-        self.check_host(site, connect.qid, &data)?;
-        if !self.premises.directory.listing().has_port(port) || !site.is_at(port) {
+        // The configuration may have changed since the first check.
+        self.check_host(subsystem, connect.qid, &data)?;
+        if !self.target.directory.listing().has_port(port) || !subsystem.is_at(port) {
             return Err(ConnectRefusal::invalid(Parameter::SUBNQN));
         }
-        let parties = Parties { host: data.host.clone(), subsystem: site.nqn.clone() };
-        let lock = Lock::of(&site.keys(), parties, connect.qid, self.secured.as_ref(), now_ns);
-        let must_prove = lock.as_ref().is_some_and(|lock| !lock.is_proven());
+        let parties = Parties { host: data.host.clone(), subsystem: subsystem.nqn().clone() };
+        let lock = Lock::of(&subsystem.keys(), parties, connect.qid, self.tls.as_ref(), now_ns);
+        let must_authenticate = lock.as_ref().is_some_and(|lock| !lock.is_authenticated());
         let secure = lock.as_ref().is_some_and(|lock| lock.is_for_key());
         let queue = match (connect.qid, data.controller) {
             (0, ControllerChoice::Dynamic) => {
-                if must_prove {
-                    site.associations.make_room_for_claim();
+                if must_authenticate {
+                    subsystem.associations().make_room_for_unauthenticated();
                 }
-                let queue = connect_admin(site, (&connect, port), data, device, now_ns)?;
-                queue.association.set_claimed(must_prove);
+                let queue = connect_admin(subsystem, (&connect, port), data, device, now_ns)?;
+                queue.association.set_unauthenticated(must_authenticate);
                 queue
             }
             (0, _) | (_, ControllerChoice::Dynamic) => {
                 return Err(ConnectRefusal::invalid(Parameter::CNTLID));
             }
             (_, ControllerChoice::Id(id)) => {
-                let is_identified = lock.is_some() || self.secured.is_some();
-                let queue = connect_io(site, &connect, (&data, is_identified), ControllerId(id.0), device)?;
+                let is_identified = lock.is_some() || self.tls.is_some();
+                let queue =
+                    connect_io(subsystem, &connect, (&data, is_identified), ControllerId(id.0), device)?;
                 self.report_host_id(&queue.association, &data);
                 queue
             }
@@ -234,31 +253,29 @@ impl Open {
         if queue.qid > 0 {
             self.take_io_capsules();
         }
-        self.seat(Queue::Device(queue), &connect);
+        self.bind(Queue::Device(queue), &connect);
         self.lock = lock;
-        Ok(Accepted { controller, authenticate: must_prove, secure })
+        Ok(Accepted { controller, authenticate: must_authenticate, secure })
     }
 
-    /// Reports an I/O queue whose HOSTID is not its admin queue's. Reservations go by the admin queue's.
+    /// Reports an I/O queue whose HOSTID differs from its admin queue's. Reservations use the admin queue's.
     fn report_host_id(&self, association: &Association, data: &ConnectData) {
         if association.host_id == data.host_id {
             return;
         }
         let (host, subsystem) = (data.host.clone(), data.subsystem.clone());
         let (controller, from) = (association.controller.0, self.place.from);
-        (self.premises.tell)(Told::HostIdDiffers { host, subsystem, controller, from });
+        (self.target.report)(TargetEvent::HostIdDiffers { host, subsystem, controller, from });
     }
 
-    /// Puts a discovery controller, or a queue of the device, behind the connection.
-    fn seat(&mut self, queue: Queue, connect: &Connect) {
+    /// Binds the connection to a queue.
+    fn bind(&mut self, queue: Queue, connect: &Connect) {
         self.queue = queue;
-        self.entries = u32::from(connect.sqsize_z) + 1;
-        self.head = 1 % self.entries;
-        self.no_flow_control = connect.no_flow_control;
+        self.responder.bind(u32::from(connect.sqsize_z) + 1, connect.no_flow_control);
     }
 }
 
-/// Why a Connect is refused, for a log.
+/// The reason of a refused Connect, for a log.
 fn reason(refusal: &ConnectRefusal, host: &str, queue: &Queue) -> &'static str {
     match refusal.kind {
         RefusalKind::IncompatibleFormat => "the record format of its Connect is not known",
@@ -280,7 +297,7 @@ fn reason(refusal: &ConnectRefusal, host: &str, queue: &Queue) -> &'static str {
 }
 
 fn connect_admin(
-    site: &Site,
+    subsystem: &Subsystem,
     (connect, port): (&Connect, PortId),
     data: ConnectData,
     device: &mut CapsuleDevice<'_>,
@@ -289,7 +306,7 @@ fn connect_admin(
     if connect.sqsize_z >= ADMIN_ENTRIES_MAX {
         return Err(ConnectRefusal::invalid(Parameter::SQSIZE));
     }
-    if site.associations.is_share_taken(&data.host) {
+    if subsystem.associations().has_all_of_host(&data.host) {
         return Err(ConnectRefusal::for_now(RefusalKind::Busy));
     }
     let id = device.attach(Host::named(&data.host_id.0), port).map_err(|error| match error {
@@ -304,36 +321,36 @@ fn connect_admin(
         device.detach(id);
         return Err(ConnectRefusal::invalid(parameter));
     }
-    let came_to = (site.nqn.clone(), port);
+    let came_to = (subsystem.nqn().clone(), port);
     let association = Arc::new(Association::new(id, came_to, (data.host, data.host_id), now_ns));
     association.set_keep_alive_ms(device.keep_alive_ms(id));
-    site.associations.add(association.clone());
+    subsystem.associations().add(association.clone());
     Ok(ConnectedQueue { association, qid: 0, resets: 0 })
 }
 
 fn connect_io(
-    site: &Site,
+    subsystem: &Subsystem,
     connect: &Connect,
     (data, is_identified): (&ConnectData, bool),
     id: ControllerId,
     device: &mut CapsuleDevice<'_>,
 ) -> Result<ConnectedQueue, ConnectRefusal> {
-    let no_controller = || match device.is_there(id) {
-        // Its host must not take it for one whose commands are over.
+    let no_controller = || match device.has_controller(id) {
+        // The controller is still ending: its host must not conclude that its commands are over.
         true => ConnectRefusal::for_now(RefusalKind::Busy),
         false => ConnectRefusal::invalid(Parameter::CNTLID),
     };
-    let association = site.associations.find(id).ok_or_else(no_controller)?;
+    let association = subsystem.associations().find(id).ok_or_else(no_controller)?;
     if association.host != data.host {
         return Err(ConnectRefusal::invalid(Parameter::HOSTNQN));
     }
-    // Where hosts prove who they are, an I/O queue is of the same host in all it says. Elsewhere peers send what they like.
+    // With authentication or TLS, HOSTID must match. Without, some initiators send another one.
     if is_identified && association.host_id != data.host_id {
         return Err(ConnectRefusal::invalid(Parameter::HOSTID));
     }
     let resets = association.resets();
     device.connect(id, connect.qid, u32::from(connect.sqsize_z) + 1).map_err(|error| match error {
-        // One of the same number may be about to go: the host may try again.
+        // A queue with the same identifier may be closing: the host may retry.
         ConnectError::QueueId => ConnectRefusal::for_now(RefusalKind::Invalid(Parameter::QID)),
         ConnectError::Entries => ConnectRefusal::invalid(Parameter::SQSIZE),
         ConnectError::NotReady => {

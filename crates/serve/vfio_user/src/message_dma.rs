@@ -1,73 +1,70 @@
-//! Memory of a client that came without a descriptor: its bytes are asked for by messages (DMA_READ, DMA_WRITE), on the second
-//! socket that the client agreed to.
+//! Client memory that was mapped without a descriptor, accessed by messages (DMA_READ, DMA_WRITE) on the client's second socket.
 //!
-//! One question at a time, from whichever thread runs the device. Between two looks at the client's own socket its answers may
-//! take [`PATIENCE`] together, whether it is one that does not come or many that each come late. A client that uses that up
-//! is not asked again: what points at its memory fails at once from there on.
+//! One request at a time, from the thread that holds the run lock. Between two polls of the client's first socket, the replies may
+//! take [`DMA_REPLY_TIMEOUT`] together. A client that exceeds it gets no further request; accesses to its memory then fail at once.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use byway_dma::{Access, BusAddr, DmaSpace, MessageDma, Why};
 use byway_vfio_user_wire::{Command, DmaMap, DmaUnmap, Incoming, Kind, MessageId, Reply, Request, WireError};
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::connection::{Connection, Received};
+use crate::limits::LIMITS;
 use crate::memory::access_of;
-use crate::session::LIMITS;
 
-/// How long a client may have the device wait for its bytes, all its answers together, until the server has looked at its
-/// messages again.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+/// Time limit of a client's replies together, until the server has polled its messages again.
+pub const DMA_REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What one client has mapped without a descriptor, and the way to it.
+/// Ranges that a client mapped without a descriptor, and the socket for DMA messages.
 #[derive(Debug)]
-pub struct FarRanges {
-    /// By first address: the last one, and what the function may do there.
+pub struct MessageRanges {
+    /// By first address: last address and access rights.
     ranges: Mutex<BTreeMap<u64, (u64, Access)>>,
-    line: Mutex<Line>,
-    /// How often the server looked at the client's messages.
-    looks: AtomicU64,
-    /// Bytes of one message at most.
-    most: usize,
+    channel: Mutex<DmaChannel>,
+    /// Polls of the client's messages by the server.
+    polls: AtomicU64,
+    /// Bytes of one message, at most.
+    message_bytes_max: usize,
 }
 
 /// The second socket.
 #[derive(Debug)]
-struct Line {
-    /// None once the client did not answer.
+struct DmaChannel {
+    /// `None` once the client failed to reply.
     connection: Option<Connection>,
     next_id: u16,
     waited: Waited,
 }
 
-/// How long the client was waited for since the server looked at its messages.
+/// Time spent pending for the client since the server's last poll.
 #[derive(Debug, Default)]
 struct Waited {
-    look: u64,
+    poll: u64,
     time: Duration,
 }
 
 impl Waited {
-    /// What is left of the client's time after so many looks.
-    fn left(&mut self, looks: u64) -> Duration {
-        if self.look != looks {
-            *self = Self { look: looks, time: Duration::ZERO };
+    /// The remaining time, after `polls` polls of the server.
+    fn left(&mut self, polls: u64) -> Duration {
+        if self.poll != polls {
+            *self = Self { poll: polls, time: Duration::ZERO };
         }
-        PATIENCE.saturating_sub(self.time)
+        DMA_REPLY_TIMEOUT.saturating_sub(self.time)
     }
 }
 
-/// Why there is no answer.
+/// Why a request failed.
 enum Fault {
-    /// The client says no.
+    /// The client replied with an error.
     Refused,
-    /// It says nothing, or nothing that can be.
+    /// No reply in time, or an invalid one.
     Lost,
 }
 
@@ -77,34 +74,35 @@ impl From<io::Error> for Fault {
     }
 }
 
-impl FarRanges {
-    /// Nothing mapped yet, and the client's end of the socket.
+impl MessageRanges {
+    /// No ranges; returns the client's end of the socket as well.
     ///
     /// # Errors
-    /// The system's answer.
+    /// The system's error.
     pub fn new(client_max_bytes: u64) -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = UnixStream::pair()?;
-        let line = Line { connection: Some(Connection::new(ours)?), next_id: 0, waited: Waited::default() };
-        let most = client_max_bytes.clamp(1, LIMITS.data_bytes as u64) as usize;
-        let (ranges, line) = (Mutex::default(), Mutex::new(line));
-        Ok((Self { ranges, line, looks: AtomicU64::new(0), most }, theirs.into()))
+        let channel =
+            DmaChannel { connection: Some(Connection::new(ours)?), next_id: 0, waited: Waited::default() };
+        let message_bytes_max = client_max_bytes.clamp(1, LIMITS.data_bytes as u64) as usize;
+        let (ranges, channel) = (Mutex::default(), Mutex::new(channel));
+        Ok((Self { ranges, channel, polls: AtomicU64::new(0), message_bytes_max }, theirs.into()))
     }
 
-    /// The server has looked at the client's messages, and others have had their turn: the client's time begins anew.
-    pub fn looked(&self) {
-        self.looks.fetch_add(1, Ordering::Relaxed);
+    /// The server has polled the client's messages: the time limit starts again.
+    pub fn note_poll(&self) {
+        self.polls.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes a range that came without a descriptor.
+    /// Adds a range without a descriptor.
     pub fn map(&self, map: &DmaMap) {
         if let Some(access) = access_of(map) {
-            self.lock().insert(map.range.first(), (map.range.last(), access));
+            self.ranges.lock().insert(map.range.first(), (map.range.last(), access));
         }
     }
 
-    /// Forgets the ranges within these addresses.
+    /// Removes the ranges within these addresses.
     pub fn unmap(&self, unmap: &DmaUnmap) {
-        let mut ranges = self.lock();
+        let mut ranges = self.ranges.lock();
         match unmap {
             DmaUnmap::All => ranges.clear(),
             DmaUnmap::Range(range) => {
@@ -113,13 +111,9 @@ impl FarRanges {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, (u64, Access)>> {
-        self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Asks about the bytes from `at` on that are in one range and one message, of `len`, and returns how many those are.
-    /// `request` says what is asked of so many, and `take` makes something of the answer if it can be.
-    fn ask<'a>(
+    /// Transfers bytes from `at` on, at most `len`, as many as one range and one message hold; returns how many. `request` builds
+    /// the message for that many bytes; `take` consumes the reply and says whether it is valid.
+    fn transfer<'a>(
         &self,
         space: &DmaSpace,
         (at, len): (u64, usize),
@@ -127,43 +121,43 @@ impl FarRanges {
         request: impl FnOnce(usize) -> Request<'a>,
         mut take: impl FnMut(usize, Reply<'_>) -> bool,
     ) -> Result<usize, Why> {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever takes memory away does so before the message or after it: none follows.
-        let asked = space.while_visible(|| -> Result<_, Why> {
-            let ranges = self.lock();
-            let bytes = piece(&ranges, at, len.min(self.most), may)?;
+        let mut channel = self.channel.lock();
+        // Under the space's guard, an unmap comes either before the message or after it; no message follows an unmap.
+        let sent = space.while_visible(|| -> Result<_, Why> {
+            let ranges = self.ranges.lock();
+            let bytes = piece(&ranges, at, len.min(self.message_bytes_max), may)?;
             let request = request(bytes);
-            Ok((bytes, line.put(&request).map(|id| (id, request.command()))))
+            Ok((bytes, channel.send(&request).map(|id| (id, request.command()))))
         });
-        let (bytes, asked) = asked??;
-        let answered = asked.and_then(|asked| self.answer(&mut line, asked, |reply| take(bytes, reply)));
+        let (bytes, sent) = sent??;
+        let answered = sent.and_then(|sent| self.await_reply(&mut channel, sent, |reply| take(bytes, reply)));
         match answered {
             Ok(()) => Ok(bytes),
             Err(fault) => {
                 if matches!(fault, Fault::Lost) {
-                    line.connection = None;
+                    channel.connection = None;
                 }
                 Err(Why::MessageFailed)
             }
         }
     }
 
-    /// Waits for the answer to a question for what is left of the client's time.
-    fn answer(
+    /// Waits for a reply within the remaining time.
+    fn await_reply(
         &self,
-        line: &mut Line,
-        asked: (MessageId, Command),
+        channel: &mut DmaChannel,
+        sent: (MessageId, Command),
         take: impl FnMut(Reply<'_>) -> bool,
     ) -> Result<(), Fault> {
-        let left = line.waited.left(self.looks.load(Ordering::Relaxed));
+        let left = channel.waited.left(self.polls.load(Ordering::Relaxed));
         let since = Instant::now();
-        let answered = line.answer(asked, since + left, take);
-        line.waited.time += since.elapsed();
+        let answered = channel.await_reply(sent, since + left, take);
+        channel.waited.time += since.elapsed();
         answered
     }
 }
 
-/// The bytes from `at` on that are in one range, of `len`.
+/// The number of bytes from `at` on, at most `len`, that are in one range.
 fn piece(
     ranges: &BTreeMap<u64, (u64, Access)>,
     at: u64,
@@ -176,15 +170,15 @@ fn piece(
     Ok(len.min(usize::try_from(before_last).unwrap_or(usize::MAX - 1) + 1))
 }
 
-impl MessageDma for FarRanges {
+impl MessageDma for MessageRanges {
     fn read(&self, space: &DmaSpace, at: BusAddr, into: &mut [u8]) -> Result<(), Why> {
         let may = |access: Access| if access.reads() { Ok(()) } else { Err(Why::NotReadable) };
         let (mut address, mut rest) = (at.0, into);
         while !rest.is_empty() {
             let request = |bytes| Request::DmaRead { address, bytes: bytes as u64 };
             let here = (address, rest.len());
-            let bytes =
-                self.ask(space, here, may, request, |bytes, reply| match (reply, rest.get_mut(..bytes)) {
+            let bytes = self.transfer(space, here, may, request, |bytes, reply| {
+                match (reply, rest.get_mut(..bytes)) {
                     (Reply::DmaRead { address: from, data }, Some(now))
                         if from == address && data.len() == now.len() =>
                     {
@@ -192,8 +186,9 @@ impl MessageDma for FarRanges {
                         true
                     }
                     _ => false,
-                })?;
-            // The range holds what was read, so its end is at most 2^64; there is nothing behind that.
+                }
+            })?;
+            // The range ends at 2^64 at most, so a wrapped address is not used again.
             (address, rest) = (address.wrapping_add(bytes as u64), rest.split_at_mut(bytes).1);
         }
         Ok(())
@@ -205,7 +200,7 @@ impl MessageDma for FarRanges {
         while !rest.is_empty() {
             let request = |bytes| Request::DmaWrite { address, data: rest.get(..bytes).unwrap_or_default() };
             let here = (address, rest.len());
-            let bytes = self.ask(
+            let bytes = self.transfer(
                 space,
                 here,
                 may,
@@ -218,10 +213,9 @@ impl MessageDma for FarRanges {
     }
 }
 
-impl Line {
-    /// Puts a question, of which as much is sent as the socket takes at once. All answers before have come, so that is some of
-    /// it at least.
-    fn put(&mut self, request: &Request<'_>) -> Result<MessageId, Fault> {
+impl DmaChannel {
+    /// Sends a request, as much as the socket takes at once. No other request is outstanding, so that is at least a part.
+    fn send(&mut self, request: &Request<'_>) -> Result<MessageId, Fault> {
         let id = MessageId(self.next_id);
         self.next_id = self.next_id.wrapping_add(1);
         let connection = self.connection.as_mut().ok_or(Fault::Lost)?;
@@ -230,8 +224,8 @@ impl Line {
         Ok(id)
     }
 
-    /// Waits for the answer, of which `take` makes something if it can be.
-    fn answer(
+    /// Waits for the reply and passes it to `take`.
+    fn await_reply(
         &mut self,
         (id, command): (MessageId, Command),
         until: Instant,
@@ -243,7 +237,7 @@ impl Line {
             if let Some(incoming) = connection.reader.next().map_err(io::Error::other)? {
                 let Incoming::Message(message) = incoming else { return Err(Fault::Lost) };
                 let header = message.header;
-                // Nothing else was asked, and a client asks by the other socket.
+                // Only the outstanding request's reply is valid on this socket.
                 if (header.kind, header.id, header.command) != (Kind::Reply, id, command) {
                     return Err(Fault::Lost);
                 }
@@ -261,7 +255,7 @@ impl Line {
     }
 }
 
-/// Waits until something can be sent or received.
+/// Waits until the socket is ready.
 fn wait(connection: &Connection, until: Instant) -> Result<(), Fault> {
     let wanted = if connection.has_unsent() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
     let left = until.saturating_duration_since(Instant::now());

@@ -3,9 +3,9 @@
 
 PREFIX ?= /usr/local
 
-# The command, the library for C, and the library that `byway tdm run` loads into programs.
+# The command, the library for C, the library that `byway tdm run` loads into programs, and the command of experiments.
 all:
-	cargo build --release -p byway-cli -p byway-c -p byway-tdm-interpose
+	cargo build --release -p byway-cli -p byway-c -p byway-tdm-interpose -p byway-lab
 
 # An image, the real Unicode records by every transfer method, the papers' workloads, report.html. Under 5 minutes.
 demo:
@@ -68,17 +68,22 @@ bench-guests:
 lint:
 	tools/lint.sh
 
-# The command, its man pages and its completions; the library of `byway tdm run`, where the command looks for it; the library
+# The commands, their man pages and completions; the library of `byway tdm run`, where the command looks for it; the library
 # for C, its header, its man pages and what pkg-config needs.
 install: all install-c
 	install -Dm755 target/release/byway $(DESTDIR)$(PREFIX)/bin/byway
+	install -Dm755 target/release/byway-lab $(DESTDIR)$(PREFIX)/bin/byway-lab
 	install -Dm755 target/release/libbyway_tdm.so $(DESTDIR)$(PREFIX)/lib/byway/libbyway_tdm.so
 	target/release/byway gen man --dir $(DESTDIR)$(PREFIX)/share/man/man1
+	target/release/byway-lab gen man --dir $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
 		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	target/release/byway gen completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/byway
-	target/release/byway gen completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_byway
-	target/release/byway gen completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/byway.fish
+	for command in byway byway-lab; do \
+		target/release/$$command gen completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$command && \
+		target/release/$$command gen completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$command && \
+		target/release/$$command gen completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$command.fish || \
+		exit 1; \
+	done
 
 install-c: all
 	LDFLAGS=-Wl,--strip-debug bindings/c/link.sh target/release/libbyway_c.a target/release/c $(PREFIX)
@@ -90,13 +95,16 @@ install-c: all
 
 # What install put there, and nothing else.
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/byway $(DESTDIR)$(PREFIX)/include/byway.h $(DESTDIR)$(PREFIX)/lib/pkgconfig/byway.pc
+	rm -f $(DESTDIR)$(PREFIX)/bin/byway $(DESTDIR)$(PREFIX)/bin/byway-lab $(DESTDIR)$(PREFIX)/include/byway.h $(DESTDIR)$(PREFIX)/lib/pkgconfig/byway.pc
 	rm -f $(DESTDIR)$(PREFIX)/lib/libbyway.a $(DESTDIR)$(PREFIX)/lib/libbyway.so $(DESTDIR)$(PREFIX)/lib/libbyway.so.[0-9]*
 	rm -f $(DESTDIR)$(PREFIX)/lib/byway/libbyway_tdm.so
 	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/byway.1 $(DESTDIR)$(PREFIX)/share/man/man1/byway-*.1
 	rm -f $(DESTDIR)$(PREFIX)/share/man/man3/byway.3 $(DESTDIR)$(PREFIX)/share/man/man3/byway_*.3
-	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/byway $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_byway
-	rm -f $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/byway.fish
+	for command in byway byway-lab; do \
+		rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$command \
+			$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$command \
+			$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$command.fish; \
+	done
 	rmdir --ignore-fail-on-non-empty $(DESTDIR)$(PREFIX)/lib/byway
 
 clean:

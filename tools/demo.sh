@@ -15,7 +15,7 @@ have cargo || { echo "a Rust toolchain is missing: see https://rustup.rs" >&2; e
 need unicode-data "$records" || records=
 
 step "Build"
-cargo build --release -p byway-cli
+cargo build --release -p byway-cli -p byway-lab
 PATH=$PWD/target/release:$PATH
 mkdir -p "$out"
 rm -f "$out/demo.img"
@@ -33,10 +33,10 @@ fi
 
 step "Every transfer method, the papers' workloads, and the report"
 if [ -n "$records" ]; then
-    show byway report "$out" --records "$records"
+    show byway-lab report "$out" --records "$records"
 else
     echo "without unicode-data the report has no real records"
-    show byway report "$out"
+    show byway-lab report "$out"
 fi
 
 printf '\n%s seconds; open %s/report.html\n' "$((SECONDS - began))" "$out"

@@ -1,10 +1,9 @@
-//! Man pages and completions, made from the command tree so that they cannot drift from it.
+//! Man pages, completions and the reference, made from the command tree so that they cannot drift from it.
 
 use std::io::{self, Write};
-use std::path::Path;
 
+use byway_console::generate;
 use clap::CommandFactory;
-use clap_mangen::Man;
 
 use crate::args::{Cli, GenWhat};
 
@@ -13,91 +12,20 @@ use crate::args::{Cli, GenWhat};
 /// # Errors
 /// Those of the files written.
 pub fn run(what: &GenWhat, out: &mut impl Write) -> io::Result<()> {
-    let mut command = Cli::command();
+    let command = Cli::command();
     match what {
-        GenWhat::Man { dir: None } => out.write_all(page(&Man::new(command))?.as_bytes()),
-        GenWhat::Man { dir: Some(dir) } => write_pages(command, dir),
-        GenWhat::Reference => write_reference(command, out),
-        GenWhat::Completions { shell } => {
-            // It panics where it cannot write, so it writes into memory.
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut command, "byway", &mut script);
-            out.write_all(&script)
-        }
+        GenWhat::Man { dir: None } => generate::man(command, out),
+        GenWhat::Man { dir: Some(dir) } => generate::man_pages(command, dir),
+        GenWhat::Reference => generate::reference("Commands", command, out),
+        GenWhat::Completions { shell } => generate::completions(command, *shell, out),
     }
-}
-
-/// Every command's long help, one heading each.
-fn write_reference(command: clap::Command, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "# Commands\n\nMade by `byway gen reference`; a test holds it to the program.")?;
-    // A width of its own, so that the page does not depend on a terminal's.
-    let mut command = command.term_width(100);
-    command.build();
-    write_command(&mut command, out)
-}
-
-fn write_command(command: &mut clap::Command, out: &mut impl Write) -> io::Result<()> {
-    let name = command.get_bin_name().unwrap_or(command.get_name()).to_owned();
-    if name.split(' ').any(|word| word == "help") {
-        return Ok(());
-    }
-    let help = command.render_long_help().to_string();
-    let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
-    writeln!(out, "\n## {name}\n\n```text\n{}\n```", lines.join("\n").trim_end())?;
-    command.get_subcommands_mut().try_for_each(|sub| write_command(sub, out))
-}
-
-fn write_pages(command: clap::Command, dir: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(dir)?;
-    let mut command = command.disable_help_subcommand(true);
-    command.build();
-    write_pages_of(&command, dir)
-}
-
-/// A page for a command and for each below it, named with hyphens: byway-kv-put(1).
-fn write_pages_of(command: &clap::Command, dir: &Path) -> io::Result<()> {
-    let man = Man::new(command.clone());
-    std::fs::write(dir.join(man.get_filename()), page(&man)?)?;
-    command.get_subcommands().try_for_each(|sub| write_pages_of(sub, dir))
-}
-
-/// A man page whose examples stand under a heading of their own, a line each however wide the page is.
-fn page(man: &Man) -> io::Result<String> {
-    let mut page = Vec::new();
-    man.render(&mut page)?;
-    let page = String::from_utf8_lossy(&page);
-    let Some((head, tail)) = page.split_once(".SH EXTRA\n") else { return Ok(page.into_owned()) };
-    let (extra, rest) =
-        tail.split_once(".SH ").map_or((tail, String::new()), |(extra, rest)| (extra, format!(".SH {rest}")));
-    Ok(format!("{head}{}{rest}", sections_of(extra)))
-}
-
-/// Examples, and what is said behind them: indented lines stay as they are, others are filled.
-fn sections_of(extra: &str) -> String {
-    let (mut sections, mut is_as_it_is, mut has_notes) = (String::new(), false, false);
-    for line in extra.lines() {
-        if line.starts_with(' ') != is_as_it_is {
-            is_as_it_is = !is_as_it_is;
-            sections.push_str(if is_as_it_is { ".nf\n" } else { ".fi\n" });
-        }
-        match line {
-            "Example:" | "Examples:" => sections.push_str(".SH EXAMPLES\n"),
-            line => {
-                if !line.is_empty() && !is_as_it_is && !std::mem::replace(&mut has_notes, true) {
-                    sections.push_str(".SH NOTES\n");
-                }
-                sections.push_str(line);
-                sections.push('\n');
-            }
-        }
-    }
-    sections
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use byway_console::generate::Shell;
 
     #[test]
     fn there_is_a_page_for_every_command_with_its_examples() {
@@ -107,15 +35,6 @@ mod tests {
         assert!(page.contains("sensor"), "{page}");
         assert!(page.contains("\n.SH EXAMPLES\n.nf\n  byway kv put"), "{page}");
         assert!(dir.path().join("man1/byway-bench-transfer.1").exists());
-    }
-
-    #[test]
-    fn what_is_said_behind_the_examples_stands_under_notes_and_is_filled() {
-        let made = sections_of(
-            "Examples:\n  byway check a\n  byway check b\n\nA repair may end.\n\nExit codes: 0.\n",
-        );
-        let wanted = ".SH EXAMPLES\n.nf\n  byway check a\n  byway check b\n.fi\n\n.SH NOTES\nA repair may end.\n\nExit codes: 0.\n";
-        assert_eq!(made, wanted);
     }
 
     #[test]
@@ -129,11 +48,11 @@ mod tests {
 
     #[test]
     fn completions_know_the_commands() {
-        for shell in [clap_complete::Shell::Bash, clap_complete::Shell::Zsh, clap_complete::Shell::Fish] {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let mut out = Vec::new();
             run(&GenWhat::Completions { shell }, &mut out).unwrap();
             let text = String::from_utf8(out).unwrap();
-            assert!(text.contains("calibrate") && text.contains("import"), "{shell}");
+            assert!(text.contains("discover") && text.contains("import"), "{shell}");
         }
     }
 }

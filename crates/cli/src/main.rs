@@ -1,56 +1,39 @@
 //! The `byway` command.
 
-#[macro_use]
-mod visible;
+#[macro_use(note, put)]
+extern crate byway_console;
 
 mod args;
 mod command;
-mod contest;
 mod copy;
 mod data;
 mod decode;
-mod endurance;
 mod event;
-mod experiment;
-mod failure;
-mod files;
 mod generate;
 mod hexdump;
-mod json;
-mod measure;
+mod moved;
 mod namespace;
-mod number;
 mod perf;
-mod progress;
-mod random;
-mod records;
-mod report;
-mod rows;
-mod size;
-mod subject;
-mod table;
-mod terminal;
-mod thresholds;
 mod told;
 mod watch;
-mod workload;
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
+use byway_console::failure;
+use byway_console::terminal::Interrupt;
 use clap::Parser;
 
 use crate::args::{Cli, Command};
-use crate::terminal::Interrupt;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return failure::end_of_usage(&error),
+        Err(error) => return moved::end(&error).unwrap_or_else(|| failure::end_of_usage(&error)),
     };
     match run(&cli.command) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failure::end(&error),
+        Err(error) => failure::end("byway", &error),
     }
 }
 
@@ -86,7 +69,6 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Dd(args) => command::dd::run(args, &mut out, &interrupt)?,
         Command::Perf(args) => command::perf::run(args, &mut out, &interrupt)?,
         Command::Bench(args) => command::bench::run(&args.command, &mut out, &interrupt)?,
-        Command::Report(args) => command::report::run(args, &mut out, &interrupt)?,
         Command::Gen(args) => generate::run(&args.what, &mut out)?,
     }
     out.flush()?;

@@ -1,8 +1,7 @@
 //! Namespaces as they are asked for: `kv`, `nvm:2G`.
 
 use byway::NewNamespace;
-
-use crate::size;
+use byway_console::size;
 
 /// Parses a namespace to be made: its kind, and its size after a colon.
 ///
@@ -27,7 +26,45 @@ pub fn parse_size(text: &str) -> Result<(u32, u64), String> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use byway::uri::{Place, Uri};
+    use byway::{Address, NewNamespace};
+    use byway_tdm_region::Description;
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// What each entry reads a text as.
+    fn entries(text: &str) -> [Option<u64>; 6] {
+        let uri = |uri: String| uri.parse::<Uri>().ok();
+        let blocks = match format!("./x?create={text}").parse() {
+            Ok(Address::Blocks(uri)) => uri.options.create_bytes,
+            _ => None,
+        };
+        [
+            uri(format!("ram:{text}")).and_then(|uri| match uri.place {
+                Place::Ram(bytes) => Some(bytes),
+                _ => None,
+            }),
+            uri(format!("embedded:x?cache={text}")).map(|uri| uri.options.cache_bytes as u64),
+            blocks,
+            format!("nvm:{text}").parse::<NewNamespace>().ok().and_then(|namespace| namespace.size_bytes),
+            parse_size(&format!("1:{text}")).ok().map(|(_, bytes)| bytes),
+            format!("emu:x?size={text}").parse::<Description>().ok().and_then(|region| region.size_bytes),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn size_is_read_alike_by_every_entry(
+            text in r"-?[0-9]{0,5}(\.[0-9]{0,4})?( )?[kKmMgGtTx]?[iI]?[bB]?"
+        ) {
+            // Nothing has a size of 0.
+            let wanted = size::parse(&text).ok().filter(|bytes| *bytes > 0);
+            for (entry, read) in entries(&text).into_iter().enumerate() {
+                prop_assert_eq!(read.filter(|bytes| *bytes > 0), wanted, "entry {}", entry);
+            }
+        }
+    }
 
     #[test]
     fn a_namespace_has_a_kind_and_perhaps_a_size() {

@@ -92,16 +92,6 @@ fn error_of_arguments_that_nothing_can_read_ends_with_its_exit_code() {
 }
 
 #[test]
-fn bench_makes_its_image_in_a_folder_whose_name_has_a_percent_sign() {
-    let dir = tempfile::tempdir().unwrap();
-    let folder = dir.path().join("a%41");
-    std::fs::create_dir(&folder).unwrap();
-    let args = ["bench", "endurance", "--size", "48M", "--overwrites", "1", "--dir", "a%41", "--json"];
-    let (code, text) = at(dir.path(), &args);
-    assert!(code == 0 && !dir.path().join("aA").exists(), "{text}");
-}
-
-#[test]
 fn copy_into_a_file_whose_name_looks_like_an_option_makes_the_file() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("bytes"), vec![7; 1 << 20]).unwrap();

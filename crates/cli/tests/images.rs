@@ -5,14 +5,14 @@ mod common;
 
 use std::fs::Permissions;
 use std::ops::ControlFlow;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use byway_conformance::skips::skip;
 use byway_conformance::users::{UNPRIVILEGED, as_user};
-use common::{Image, byway, refused, said};
+use common::{Image, byway, said};
 
 /// Rounds of a loop; `BYWAY_TEST_ROUNDS` sets more.
 fn rounds() -> u64 {
@@ -68,46 +68,6 @@ fn puts_of_commands_beside_resizes_are_kept() {
     let kept = said(&["kv", "list", &uri]);
     let lost: Vec<&String> = keys.iter().filter(|key| !kept.lines().any(|line| line == **key)).collect();
     assert!(lost.is_empty(), "{} of {} lost: {lost:?}", lost.len(), keys.len());
-}
-
-#[test]
-fn a_report_replaces_its_own_files_and_no_others() {
-    let dir = tempfile::tempdir().unwrap();
-    let victim = dir.path().join("victim");
-    std::fs::write(&victim, "victim").unwrap();
-    // A path that a URI would misread.
-    let report = dir.path().join("report%41");
-    std::fs::create_dir(&report).unwrap();
-    symlink(&victim, report.join("report.html")).unwrap();
-    std::fs::write(report.join("records.img"), "mine").unwrap();
-    let records = dir.path().join("UnicodeData.txt");
-    std::fs::write(&records, "0041;LATIN CAPITAL LETTER A;Lu;0;L;;;;;N;;;;0061;\n").unwrap();
-    let args = ["report", report.to_str().unwrap(), "--count", "20", "--records", records.to_str().unwrap()];
-    let error = refused(2, &args);
-    assert!(error.contains("records.img is no image of an earlier report"), "{error}");
-    assert_eq!(std::fs::read(report.join("records.img")).unwrap(), b"mine");
-    std::fs::remove_file(report.join("records.img")).unwrap();
-    for _ in 0..2 {
-        said(&args);
-        assert!(std::fs::read_to_string(report.join("report.html")).unwrap().contains("<html"));
-        assert_eq!(std::fs::read(&victim).unwrap(), b"victim");
-    }
-}
-
-#[test]
-fn a_calibration_is_kept_behind_a_symbolic_link_and_beside_other_files() {
-    let home = tempfile::tempdir().unwrap();
-    let folder = home.path().join("byway");
-    std::fs::create_dir(&folder).unwrap();
-    let (kept, beside) = (home.path().join("dotfile.json"), folder.join("thresholds.json.new"));
-    std::fs::write(&kept, r#"{"thresholds":[]}"#).unwrap();
-    symlink(&kept, folder.join("thresholds.json")).unwrap();
-    std::fs::write(&beside, "mine").unwrap();
-    let args = ["bench", "calibrate", "--profile", "cosmos", "--count", "3"];
-    byway().env("XDG_CONFIG_HOME", home.path()).args(args).assert().success();
-    assert_eq!(std::fs::read(&beside).unwrap(), b"mine");
-    assert!(folder.join("thresholds.json").symlink_metadata().unwrap().is_symlink());
-    assert!(std::fs::read_to_string(&kept).unwrap().contains("cosmos"));
 }
 
 /// An image of 32 MiB in a folder where everyone makes files, of user 4711 and group 4712; `None` where there is no other user

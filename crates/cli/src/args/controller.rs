@@ -6,11 +6,11 @@ use std::str::FromStr;
 use byway::spec::base::feature::FeatureId;
 use byway::spec::base::identify::{Cns, Csi};
 use byway::spec::base::log::LogPage;
+use byway_console::number;
+use byway_console::size;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::Device;
-use crate::number;
-use crate::size;
 
 /// `byway list`.
 #[derive(Debug, Args)]

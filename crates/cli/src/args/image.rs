@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use byway::NewNamespace;
+use byway_console::number;
+use byway_console::size;
 use clap::{Args, ValueEnum};
 
 use super::Device;
 use crate::namespace;
-use crate::number;
-use crate::size;
 
 /// `byway create`.
 #[derive(Debug, Args)]

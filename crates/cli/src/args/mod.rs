@@ -15,11 +15,11 @@ mod work;
 
 use std::path::PathBuf;
 
+use byway_console::number;
+use byway_console::records::Format;
 use clap::{Args, Parser, Subcommand};
 
 use crate::data;
-use crate::number;
-use crate::records::Format;
 pub use bench::*;
 pub use controller::*;
 pub use dhchap::*;
@@ -132,10 +132,8 @@ pub enum Command {
     Dd(Dd),
     /// Run a load on any device, and measure it: blocks or keys and values.
     Perf(Perf),
-    /// Measure transfer methods, key-value stores side by side, and endurance.
+    /// Measure what puts cost, by transfer method. Other stores, endurance and the report: byway-lab.
     Bench(Bench),
-    /// Run the papers' experiments and write report.html.
-    Report(Report),
     /// Print man pages, shell completions, or the reference of commands.
     Gen(Gen),
 }
@@ -361,30 +359,6 @@ pub struct Key {
     pub hex: bool,
 }
 
-/// `byway report`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  byway report out
-  byway report out --full
-  byway report out --records /usr/share/unicode/UnicodeData.txt")]
-pub struct Report {
-    /// Where report.html and report.json are written.
-    pub dir: PathBuf,
-    /// A million puts of each workload, as the papers had, instead of 100,000.
-    #[arg(long, conflicts_with = "count")]
-    pub full: bool,
-    /// Puts of each workload.
-    #[arg(long, value_name = "COUNT", value_parser = number::parse::<u64>)]
-    pub count: Option<u64>,
-    /// Import these records (UnicodeData.txt) by each transfer method, reopen, read back and compare.
-    #[arg(long, value_name = "PATH")]
-    pub records: Option<PathBuf>,
-    /// Decides keys, sizes and values.
-    #[arg(long, default_value_t = 0, value_parser = number::parse::<u64>)]
-    pub seed: u64,
-}
-
 /// `byway gen`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -421,7 +395,7 @@ Example:
   byway gen completions zsh > ~/.zfunc/_byway")]
     Completions {
         /// The shell.
-        shell: clap_complete::Shell,
+        shell: byway_console::generate::Shell,
     },
 }
 
@@ -464,14 +438,5 @@ mod tests {
                 Cli::try_parse_from(words(line)).unwrap_or_else(|error| panic!("{line}: {error}"));
             }
         }
-    }
-
-    #[test]
-    fn a_way_parses_from_its_name() {
-        for name in ["prp+tail", "bulk", "byte-store"] {
-            assert_eq!(name.parse::<Way>().unwrap().name(), name);
-        }
-        let said = "warp".parse::<Way>().unwrap_err();
-        assert!(said.contains("cxl+piggyback") && said.contains("byte-store"), "{said}");
     }
 }

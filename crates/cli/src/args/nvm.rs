@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use byway_console::size;
 use clap::{Args, Subcommand};
 
 use super::Device;
-use crate::size;
 
 /// `byway nvm`.
 #[derive(Debug, Args)]

@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use byway_console::{number, size};
 use byway_tdm_daemon::{Promotion, RING_MIN_BYTES};
 use byway_tdm_engine::control::{SOCKET_VARIABLE, default_socket};
 use byway_tdm_region::Domain;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::args::top::interval;
-use crate::{number, size};
 
 /// `byway tdm`.
 #[derive(Debug, Args)]

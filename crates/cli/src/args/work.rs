@@ -1,9 +1,8 @@
 //! The commands that move much: copies and loads that are measured.
 
+use byway_console::number;
+use byway_console::size;
 use clap::{Args, ValueEnum};
-
-use crate::number;
-use crate::size;
 
 /// `byway dd`.
 #[derive(Debug, Args)]

@@ -7,14 +7,14 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use byway::spec::Status;
 use byway::{Backend, Device, Nsid};
+use byway_console::files;
+use byway_console::records::to_hex;
+use byway_console::terminal::print_json;
 use serde::Serialize;
 
 use crate::args::Form;
 use crate::decode::Decoded;
-use crate::files;
 use crate::hexdump;
-use crate::records::to_hex;
-use crate::terminal::print_json;
 
 /// Bytes of a structure that is not known here.
 #[derive(Serialize)]

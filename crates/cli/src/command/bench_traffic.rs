@@ -5,15 +5,15 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use byway::{Backend, Class, Device, Kv, Ledger, Method, QueueOptions};
+use byway_console::table::{self, Table};
+use byway_console::terminal::{Interrupt, Progress, print_json};
+use byway_measure::puts::SLOT_BYTES;
+use byway_measure::rows::percentiles;
+use byway_measure::workload::Values;
 use serde::Serialize;
 
 use crate::args::Traffic;
-use crate::measure::SLOT_BYTES;
-use crate::rows::percentiles;
-use crate::table::{self, Table};
-use crate::terminal::{Interrupt, Progress, print_json};
 use crate::told::Told;
-use crate::workload::Values;
 
 /// Keys that are put, by turns: overwritten, so that a small device is never full.
 const KEYS: u64 = 64;

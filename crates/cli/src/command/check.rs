@@ -4,12 +4,12 @@ use std::io::Write;
 
 use anyhow::Result;
 use byway::{Checked, Finding, Hit, Remedy};
+use byway_console::failure::{No, Unusable};
+use byway_console::size;
+use byway_console::terminal::{Interrupt, Progress, print_json};
 use serde::Serialize;
 
 use crate::args::Check;
-use crate::failure::{No, Unusable};
-use crate::size;
-use crate::terminal::{Interrupt, Progress, print_json};
 
 /// What `--json` prints.
 #[derive(Debug, Serialize)]

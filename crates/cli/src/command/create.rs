@@ -5,11 +5,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use byway::{CreateOptions, NewNamespace};
+use byway_console::size;
+use byway_console::terminal::print_json;
 
 use super::info;
 use crate::args::{Create, Media};
-use crate::size;
-use crate::terminal::print_json;
 
 /// Makes an image, and says what it is.
 ///

@@ -5,12 +5,12 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use byway_console::size;
+use byway_console::terminal::{Interrupt, Interrupted, Progress, print_done};
 use serde::Serialize;
 
 use crate::args::Dd;
 use crate::copy::{self, Asked, Copied, Plan};
-use crate::size;
-use crate::terminal::{Interrupt, Interrupted, Progress, print_done};
 
 /// What a copy did.
 #[derive(Serialize)]

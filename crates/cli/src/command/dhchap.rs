@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use byway::serve::{AuthSecrets, AuthSuites, Dhchap, DhchapSecret, Nqn};
+use byway_console::files;
 
 use crate::args::ServeDhchap;
-use crate::files;
 
 /// What hosts show who they are by; nothing where they need not.
 ///

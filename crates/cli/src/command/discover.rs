@@ -5,11 +5,11 @@ use std::io::Write;
 use anyhow::Result;
 use byway::spec::fabrics::{SubsystemType, TransportType};
 use byway::tcp::{Entry, SecureChannel};
+use byway_console::table::Table;
+use byway_console::terminal::print_json;
 use serde::Serialize;
 
 use crate::args::Discover;
-use crate::table::Table;
-use crate::terminal::print_json;
 
 /// A way to a subsystem, or to another discovery service.
 #[derive(Debug, Serialize)]

@@ -4,12 +4,12 @@ use std::io::Write;
 
 use anyhow::Result;
 use byway::Found;
+use byway_console::size;
+use byway_console::table::Table;
+use byway_console::terminal::print_json;
 use serde::Serialize;
 
 use crate::args::Enumerate;
-use crate::size;
-use crate::table::Table;
-use crate::terminal::print_json;
 
 #[derive(Debug, Serialize)]
 struct Device {

@@ -7,12 +7,12 @@ use anyhow::Result;
 use byway::spec::Status;
 use byway::spec::base::feature::{FeatureCapabilities, FeatureId, FeatureSelect};
 use byway::{AdminCommand, AdminQueue, Backend, Buffer, Device, NamespaceKind, Nsid, Payload};
+use byway_console::files;
+use byway_console::terminal::print_json;
 
 use super::answer;
 use crate::args::{FeatureCommand, Form, Select};
 use crate::decode::{self, Decoded, Fields};
-use crate::files;
-use crate::terminal::print_json;
 
 /// Commands on their way at once: fewer than any admin queue takes.
 const AT_ONCE: usize = 32;

@@ -9,11 +9,11 @@ use byway::spec::base::identify::{Cns, IDENTIFY_BYTES};
 use byway::spec::kv::KvNamespace;
 use byway::spec::nvm::NvmNamespace;
 use byway::{AdminCommand, Backend, Buffer, Device, NamespaceKind, Nsid, Wipe};
+use byway_console::terminal::{Interrupt, Progress, print_done};
 use serde::Serialize;
 use zerocopy::FromBytes;
 
 use crate::args::{FormatNamespace, Sanitize};
-use crate::terminal::{Interrupt, Progress, print_done};
 
 /// A namespace that was emptied.
 #[derive(Serialize)]

@@ -6,13 +6,13 @@ use std::io::Write;
 use anyhow::Result;
 use byway::embedded::Device;
 use byway::{Limits, Namespace, NamespaceKind, Profile};
+use byway_console::size;
+use byway_console::terminal::print_json;
 use serde::Serialize;
 
 use super::info_blocks::Blocks;
 use super::inside::Inside;
 use crate::args::Info;
-use crate::size;
-use crate::terminal::print_json;
 
 /// What a device is.
 #[derive(Debug, Serialize)]

@@ -5,10 +5,10 @@ use std::fmt;
 use anyhow::Result;
 use byway::tcp::{AnaState, PathTold};
 use byway::{Backend, Device, Method, Nsid, NvmCommands};
+use byway_console::size;
 use serde::Serialize;
 
 use super::info::{DescribedLimits, DescribedNamespace};
-use crate::size;
 
 /// A device behind a backend.
 #[derive(Debug, Serialize)]

@@ -3,9 +3,8 @@
 use std::fmt;
 
 use byway::{Details, EngineDetails};
+use byway_console::size::{counted, human};
 use serde::Serialize;
-
-use crate::size::{counted, human};
 
 /// With so little left, a disk has no room for a block of flash.
 const FULL_BELOW_BYTES: u64 = 1 << 20;

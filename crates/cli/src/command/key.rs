@@ -4,9 +4,9 @@ use std::io::Write;
 
 use anyhow::{Context, Result, bail};
 use byway::serve::{AuthHash, DhchapSecret, Parties, PskHash, TlsKey, TlsPsk};
+use byway_console::files;
 
 use crate::args::{KeyCommand, KeyHash, KeyIdentity, NewKey};
-use crate::files;
 
 /// Makes a secret or a key, or says what a key is called.
 ///

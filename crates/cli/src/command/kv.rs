@@ -5,14 +5,14 @@ use std::path::Path;
 
 use anyhow::Result;
 use byway::{Key, Kv, StoreOptions};
+use byway_console::failure::{No, Silent};
+use byway_console::files;
+use byway_console::records::{Format, JsonRecord, parse_hex, to_hex};
+use byway_console::terminal::{Interrupt, print_if_json, print_json};
 use serde::Serialize;
 
 use super::kv_records::{self, Export, Import};
 use crate::args::{self, KvCommand};
-use crate::failure::{No, Silent};
-use crate::files;
-use crate::records::{Format, JsonRecord, parse_hex, to_hex};
-use crate::terminal::{Interrupt, print_if_json, print_json};
 
 /// Does one of the commands.
 ///

@@ -7,19 +7,19 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use byway::{Address, ErrorKind, Key, Kv, Loader};
+use byway_console::failure::No;
+use byway_console::files;
+use byway_console::records::{self, Format, JsonRecord, Record, Records};
+use byway_console::size::counted;
+use byway_console::table;
+use byway_console::terminal::{Interrupt, Progress, print_done, print_if_json, print_json};
+use byway_measure::experiment::{self, OfRecord, Run};
+use byway_measure::rows::Stored;
+use byway_measure::subject::Subject;
 use serde::{Serialize, Serializer};
 
 use super::kv::{open, open_to_read};
 use crate::args;
-use crate::experiment::{self, OfRecord, Run};
-use crate::failure::No;
-use crate::files;
-use crate::records::{self, Format, JsonRecord, Record, Records};
-use crate::report::measured::Stored;
-use crate::size::counted;
-use crate::subject::Subject;
-use crate::table;
-use crate::terminal::{Interrupt, Progress, print_done, print_if_json, print_json};
 
 /// Records that are compared together.
 const COMPARED_AT_ONCE: usize = 128;

@@ -4,13 +4,13 @@ use std::io::Write;
 
 use anyhow::{Result, bail};
 use byway::{Backend, Device};
+use byway_console::size;
+use byway_console::table::Table;
+use byway_console::terminal::print_json;
 use serde::Serialize;
 
 use super::info::DescribedNamespace;
 use crate::args::List;
-use crate::size;
-use crate::table::Table;
-use crate::terminal::print_json;
 
 /// A device as it was opened, or why it was not.
 #[derive(Serialize)]

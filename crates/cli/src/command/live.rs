@@ -6,6 +6,8 @@ use std::io::Write;
 use anyhow::{Result, anyhow};
 use byway::serve::requests::{Reply, Request, ask};
 use byway::serve::{AnaSetting, PathState, PortId, ServedNamespace, ServedSubsystem};
+use byway_console::table::Table;
+use byway_console::terminal::{print_done, print_json};
 use serde::Serialize;
 
 use crate::args::{
@@ -13,8 +15,6 @@ use crate::args::{
     SubsystemPorts,
 };
 use crate::command::secrets;
-use crate::table::Table;
-use crate::terminal::{print_done, print_json};
 
 /// `byway subsystem`.
 ///

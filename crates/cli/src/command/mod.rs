@@ -2,8 +2,6 @@
 
 mod answer;
 pub mod bench;
-pub mod bench_endurance;
-pub mod bench_kv;
 mod bench_traffic;
 pub mod check;
 pub mod create;
@@ -27,7 +25,6 @@ pub mod nvm;
 mod nvm_device;
 pub mod pass;
 pub mod perf;
-pub mod report;
 pub mod resize;
 pub mod secrets;
 pub mod serve;

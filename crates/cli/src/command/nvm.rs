@@ -5,12 +5,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use byway::{Backend, Device, Nvm, NvmLimits};
+use byway_console::files;
+use byway_console::terminal::{Interrupt, print_if_json};
 use serde::Serialize;
 
 use super::nvm_device;
 use crate::args::{self, NvmCommand, Range};
-use crate::files;
-use crate::terminal::{Interrupt, print_if_json};
 
 /// Most bytes of one command, where the device can.
 const PIECE_BYTES: u64 = 1 << 20;

@@ -11,14 +11,14 @@ use byway::{
     AdminCommand, Backend, BackendQueue, CopyRanges, Device, Error, ErrorKind, LbaRange, Nsid, Nvm,
     NvmCommand, Queue,
 };
+use byway_console::failure::No;
+use byway_console::terminal::Interrupt;
 use byway_core::moves::BlockOptions;
 use serde::Serialize;
 use zerocopy::FromBytes;
 
 use super::nvm::{Blocks, Input, Touched};
 use crate::args::{self, Range};
-use crate::failure::No;
-use crate::terminal::Interrupt;
 
 /// Most blocks of one range of a copy, where the device takes as many.
 const COPY_BLOCKS: u64 = 128;

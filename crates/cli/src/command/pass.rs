@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use byway::spec::{Command as Entry, Direction};
 use byway::{AdminCommand, AdminQueue, Backend, BackendQueue, Buffer, Device, Outcome, RawCommand, RawData};
+use byway_console::files::{self, DATA_MAX_BYTES};
+use byway_console::records::to_hex;
+use byway_console::size;
+use byway_console::terminal::print_json;
 use serde::Serialize;
 
 use super::answer;
 use crate::args::{PassCommand, PassIo, PassQueue};
 use crate::event::wait_for_any;
-use crate::files::{self, DATA_MAX_BYTES};
 use crate::hexdump;
-use crate::records::to_hex;
-use crate::size;
-use crate::terminal::print_json;
 
 /// How long an admin command is waited for before it is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

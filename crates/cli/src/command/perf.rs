@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use byway::Backend;
+use byway_console::failure::No;
+use byway_console::table::{self, Table};
+use byway_console::terminal::{Interrupt, Interrupted, print_json};
 use serde::Serialize;
 
 use crate::args::Perf;
-use crate::failure::No;
 use crate::perf::{self, Measured, OfThread, Plan, Row, What};
-use crate::table::{self, Table};
-use crate::terminal::{Interrupt, Interrupted, print_json};
 
 /// What was measured, and of what.
 #[derive(Serialize)]

@@ -4,11 +4,11 @@ use std::fmt;
 use std::io::Write;
 
 use anyhow::Result;
+use byway_console::size;
+use byway_console::terminal::{Interrupt, Progress, print_done};
 use serde::Serialize;
 
 use crate::args::Resize;
-use crate::size;
-use crate::terminal::{Interrupt, Progress, print_done};
 
 /// What was done.
 #[derive(Serialize)]

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use byway::serve::requests::HostSecrets;
+use byway_console::files;
 
 use crate::args::{AddSubsystem, AllowHost};
-use crate::files;
 
 /// The hosts that a new subsystem lets in, each with what its files say.
 ///

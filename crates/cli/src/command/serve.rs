@@ -11,13 +11,13 @@ use byway::ControlSocket;
 use byway::serve::{
     Exported, HostKeys, ServeOptions, Served, TcpDigests, TcpOptions, Told, export, serve, serve_all,
 };
+use byway_console::terminal::{INTERRUPTED, on_hangup, on_signal, print_done, print_json};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 
 use crate::args::{Digest, Idle, Serve, ServeDhchap, ServeTls, Sgl};
 use crate::command::serve_config::Config;
 use crate::command::{dhchap, tls};
-use crate::terminal::{INTERRUPTED, on_hangup, on_signal, print_done, print_json};
 
 /// Serves until a signal comes.
 ///

@@ -7,12 +7,12 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use byway::serve::{
     AnaSetting, AnaState, AuthSecrets, AuthSuites, Dhchap, Nqn, PortId, SubsystemSpec, TlsKeys,
 };
+use byway_console::files;
+use byway_console::json;
 use serde::Deserialize;
 
 use crate::args::TlsIs;
 use crate::command::tls;
-use crate::files;
-use crate::json;
 
 /// What a server serves.
 #[derive(Debug, Deserialize)]

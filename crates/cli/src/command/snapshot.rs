@@ -3,11 +3,11 @@
 use std::io::Write;
 
 use anyhow::Result;
+use byway_console::size;
+use byway_console::terminal::{Interrupt, print_json};
 use serde::Serialize;
 
 use crate::args::Snapshot;
-use crate::size;
-use crate::terminal::{Interrupt, print_json};
 
 /// What `--json` prints.
 #[derive(Debug, Serialize)]

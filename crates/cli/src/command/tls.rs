@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use byway::serve::{Nqn, TlsKey, TlsKeys, TlsPolicy};
+use byway_console::files;
 
 use crate::args::{ServeTls, TlsIs};
-use crate::files;
 
 /// What TLS connections are made by; nothing where there are none. Hosts that have secrets can come by TLS without a key that they
 /// were given: their authentication makes one.

@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use anyhow::Result;
+use byway_console::terminal::{Interrupt, print_json};
 
 use crate::args::Top;
-use crate::terminal::{Interrupt, print_json};
 use crate::watch::{Reading, Report, Screen, Source, wait};
 
 /// Shows what a device does, until it is told to end.

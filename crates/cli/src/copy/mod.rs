@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
+use byway_console::terminal::{Interrupt, Progress};
 
-use crate::terminal::{Interrupt, Progress};
 use blocks::Ended;
 use place::Place;
 pub use plan::{Asked, Plan};

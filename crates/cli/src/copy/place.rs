@@ -12,11 +12,11 @@ use byway::{
     Address, Backend, BackendQueue, Buffer, Device, NamespaceKind, Nsid, NvmCommand, Outcome, Queue,
     QueueOptions,
 };
+use byway_console::files;
 
 use super::LOOK_EVERY;
 use super::lane::{Addresses, Lane};
 use crate::event::wait_for_any;
-use crate::files;
 
 /// Files below this are read and written like any file: they may not have one block.
 const SMALL_BYTES: u64 = 64 << 10;

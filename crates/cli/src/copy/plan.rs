@@ -2,10 +2,10 @@
 
 use anyhow::{Result, ensure};
 use byway::{Backend, DEPTH_MAX, Depth};
+use byway_console::size;
 
 use super::place::{self, Blocks, Place};
 use super::verify::Sums;
-use crate::size;
 
 /// Bytes of a piece where nobody says: long enough for any disk's best rate, short enough for its cache.
 const PIECE_BYTES: u64 = 256 << 10;

@@ -4,12 +4,12 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
+use byway_console::failure::No;
 
 use super::Shared;
 use super::place::Blocks;
 use super::plan::How;
 use super::reader::Reader;
-use crate::failure::No;
 
 /// Sums of 64 bits of each piece, or nothing where nobody reads back.
 pub struct Sums {

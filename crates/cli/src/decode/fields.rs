@@ -3,10 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use byway_console::size;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
-
-use crate::size;
 
 /// Fields of a structure, in its order.
 #[derive(Clone, Debug, Default)]
@@ -90,7 +89,7 @@ impl Fields {
         if bytes.iter().all(|byte| *byte == 0) {
             return self.with(name, Value::Null, "none", about);
         }
-        let digits = crate::records::to_hex(bytes);
+        let digits = byway_console::records::to_hex(bytes);
         self.with(name, digits.clone(), digits, about)
     }
 

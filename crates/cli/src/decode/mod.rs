@@ -10,6 +10,7 @@ mod vendor;
 
 use std::io::{self, Write};
 
+use byway_console::table::Table;
 use serde::Serialize;
 use zerocopy::FromBytes;
 
@@ -18,8 +19,6 @@ pub use fields::Fields;
 pub use identify::identify;
 pub use log::{ana_bytes, bytes as log_bytes, discovery_bytes, log};
 pub use vendor::ledger_bytes;
-
-use crate::table::Table;
 
 /// An answer taken apart.
 #[derive(Clone, Debug, Serialize)]

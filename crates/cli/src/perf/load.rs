@@ -5,11 +5,11 @@ use byway::{
     Backend, Buffer, Buffers, Command, KvCommand, LbaRange, LbaRanges, NvmCommand, Outcome, Payload,
     SmallBytes, StoreOptions,
 };
+use byway_measure::random::Random;
 
 use super::pattern::Pattern;
 use super::plan::{Blocks, Pairs, Plan, What};
 use crate::args::{Load, MemoryOf};
-use crate::random::Random;
 
 impl Load {
     /// The word for it.

@@ -17,11 +17,11 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
+use byway_console::size;
+use byway_console::table;
+use byway_console::terminal::{Interrupt, Progress};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::size;
-use crate::table;
-use crate::terminal::{Interrupt, Progress};
 pub use measured::{Latency, Measured, OfThread, Row};
 pub use plan::{Cpus, Plan, What, parse_cpus, parse_seconds};
 use worker::{Ran, Worker};

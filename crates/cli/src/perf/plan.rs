@@ -7,12 +7,12 @@ use byway::{
     Backend, BackendQueue, Capabilities, Device, Key, KvCommand, NamespaceKind, Nsid, Payload, Queue,
     QueueOptions,
 };
+use byway_console::size;
+use byway_console::terminal::{Interrupt, Progress};
+use byway_measure::random::Random;
 
 use super::cache::{self, Cache};
 use crate::args::{self, Load, MemoryOf, Wait};
-use crate::random::Random;
-use crate::size;
-use crate::terminal::{Interrupt, Progress};
 
 /// Most blocks of one command.
 const BLOCKS_MAX: u64 = 1 << 16;

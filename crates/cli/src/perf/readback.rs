@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use byway::{Backend, BackendQueue, Buffer, Finished, NvmCommand};
+use byway_console::failure::No;
+use byway_console::terminal::Interrupt;
 
 use super::pattern::Pattern;
 use super::plan::{Blocks, Plan, What};
-use crate::failure::No;
-use crate::terminal::Interrupt;
 
 /// Reads every piece whose bit is set, many at once; returns how many there were.
 ///

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use byway::{BackendQueue, Command, ErrorKind, Finished, Queue};
+use byway_console::failure::No;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -15,7 +16,6 @@ use super::plan::{Plan, What};
 use super::{Phase, Shared};
 use crate::args::Wait;
 use crate::event::wait_for_any;
-use crate::failure::No;
 
 /// How long a thread sleeps at most before it looks where the measurement is.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

@@ -3,12 +3,11 @@
 use std::io::{self, IsTerminal, Stdin, Write};
 use std::time::Duration;
 
+use byway_console::size::counted;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr,
 };
-
-use crate::size::counted;
 
 /// The other screen, without a cursor; and back.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use byway_console::table::{Table, rate, time};
+
 use super::Report;
-use crate::table::{Table, rate, time};
 
 /// Bytes in a second, in units of thousands, as drives are sold.
 fn bytes_rate(per_s: f64) -> String {

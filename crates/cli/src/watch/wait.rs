@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use byway_console::terminal::Interrupt;
+
 use super::{Key, Screen};
-use crate::terminal::Interrupt;
 
 /// How often a wait is looked up from.
 const LOOK: Duration = Duration::from_millis(50);

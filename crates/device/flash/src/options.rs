@@ -35,7 +35,7 @@ pub struct FlashOptions {
 }
 
 /// Over-provisioning of a device that asks for none. Filled to 95 % and overwritten at random it programs less than
-/// two bytes for each byte written; `byway bench endurance` shows it. The image is sparse, so what is not used is not
+/// two bytes for each byte written; `byway-lab endurance` shows it. The image is sparse, so what is not used is not
 /// taken.
 pub const DEFAULT_OVER_PROVISIONING_PERCENT: u32 = 28;
 

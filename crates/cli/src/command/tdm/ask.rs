@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use byway_console::files;
 use byway_tdm_daemon::{FileReport, Report};
 use byway_tdm_engine::control::{Channel, Reply, Request};
 use byway_tdm_engine::table::{FileKey, Identified, lower_of};
 use rustix::fs::{Mode, OFlags, open};
-
-use crate::files;
 
 /// Time limit of a request. The daemon may have to sync a file first.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);

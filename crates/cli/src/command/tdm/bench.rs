@@ -5,15 +5,15 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use byway_console::table::{Table, time};
+use byway_console::terminal::{Interrupt, Progress, print_json};
+use byway_measure::rows::percentiles;
 use serde::Serialize;
 
 use super::library::PRELOAD;
 use super::round::{CUT_SHORT, Round};
 use super::{ask, library, words};
 use crate::args::TdmBench;
-use crate::rows::percentiles;
-use crate::table::{Table, time};
-use crate::terminal::{Interrupt, Progress, print_json};
 
 /// Measures, by turns.
 ///

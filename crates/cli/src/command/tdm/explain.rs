@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use anyhow::Result;
+use byway_console::terminal::print_done;
 use byway_tdm_daemon::{FileReport, Report, UnservedReport};
 use byway_tdm_engine::table::{Why, is_in_mount};
 use rustix::fs::statfs;
@@ -12,7 +13,6 @@ use super::ask::{self, NamedFile};
 use super::foreign::{self, Holder};
 use super::words;
 use crate::args::TdmExplain;
-use crate::terminal::print_done;
 
 /// Where syncs cost nothing (statfs(2)).
 const MEMORY_FILE_SYSTEMS: [i64; 2] = [0x0102_1994, 0x8584_58f6];

@@ -18,10 +18,10 @@ mod words;
 use std::io::Write;
 
 use anyhow::Result;
+use byway_console::terminal::Interrupt;
 use byway_tdm_engine::control::Order;
 
 use crate::args::{PinLevel, TdmCommand};
-use crate::terminal::Interrupt;
 
 /// Runs a command.
 ///

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 
 use anyhow::Result;
+use byway_console::size::counted;
+use byway_console::terminal::{on_signal, print_done};
 use byway_tdm_mount::{Departure, MountError, Mounted, Options};
 use serde::Serialize;
 
 use crate::args::TdmMount;
-use crate::size::counted;
-use crate::terminal::{on_signal, print_done};
 
 /// An event of a mount.
 enum Event {

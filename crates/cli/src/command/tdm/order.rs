@@ -7,6 +7,9 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use byway_console::failure::No;
+use byway_console::files;
+use byway_console::terminal::print_done;
 use byway_tdm_engine::client::Session;
 use byway_tdm_engine::control::{Channel, Order, Reply, Request};
 use byway_tdm_engine::table::{FileKey, Identified, Why, is_in_mount, lower_of};
@@ -14,9 +17,6 @@ use serde::Serialize;
 
 use super::ask::{self, NamedFile};
 use crate::args::TdmFile;
-use crate::failure::No;
-use crate::files;
-use crate::terminal::print_done;
 
 /// Sends an order to the daemon.
 ///

@@ -4,6 +4,9 @@ use std::fmt;
 use std::io::Write;
 
 use anyhow::{Result, ensure};
+use byway_console::failure::No;
+use byway_console::size::counted;
+use byway_console::terminal::print_done;
 use byway_tdm_daemon::{RecoveredFile, forget, recover};
 use byway_tdm_engine::control::default_socket;
 use byway_tdm_region::{Description, Place};
@@ -11,9 +14,6 @@ use serde::Serialize;
 
 use super::{serve, words};
 use crate::args::TdmRecover;
-use crate::failure::No;
-use crate::size::counted;
-use crate::terminal::print_done;
 
 /// Unused: no file gets a log here.
 const RING_BYTES: u64 = 64 << 10;

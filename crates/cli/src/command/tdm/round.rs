@@ -5,13 +5,13 @@ use std::io::Write;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use byway_console::terminal::{Interrupt, print_json};
 use byway_tdm_engine::table::{FileKey, Level};
 use serde::{Deserialize, Serialize};
 
 use super::ask::{self, key_words};
 use super::library::PRELOAD;
 use crate::args::TdmBench;
-use crate::terminal::{Interrupt, print_json};
 
 /// Writes between two looks at whether the file is absorbed.
 const WARM_UP: u32 = 10;

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Result, bail};
+use byway_console::failure::NotStarted;
 
 use super::{ask, library, program};
 use crate::args::TdmRun;
-use crate::failure::NotStarted;
 
 /// Becomes the program.
 ///

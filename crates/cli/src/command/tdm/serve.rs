@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 
 use anyhow::{Context, Result};
+use byway_console::failure::No;
+use byway_console::files;
+use byway_console::size::counted;
+use byway_console::terminal::{on_signal, print_done};
 use byway_tdm_daemon::{Daemon, EndedFile, Options, RecoveredFile, RegionReport, Rules};
 use byway_tdm_region::Opening;
 use serde::Serialize;
 
 use super::words;
 use crate::args::{TdmRegion, TdmServe};
-use crate::failure::No;
-use crate::files;
-use crate::size::counted;
-use crate::terminal::{on_signal, print_done};
 
 /// Serves until a signal.
 ///

@@ -7,14 +7,14 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use byway_console::size::{counted, human};
+use byway_console::table::{Table, rate, time};
+use byway_console::terminal::{Interrupt, print_json};
 use byway_tdm_daemon::{FileReport, Report, UnservedOpens, UnservedReport, UserReport};
 use byway_tdm_engine::table::Why;
 
 use super::{ask, foreign, words};
 use crate::args::TdmStatus;
-use crate::size::{counted, human};
-use crate::table::{Table, rate, time};
-use crate::terminal::{Interrupt, print_json};
 use crate::watch::{Screen, wait};
 
 /// Width from which a row has all columns.

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use byway_console::size::{counted, human};
+use byway_console::table::time;
+
 use byway_tdm_daemon::{CacheReport, FileReport, Outcome, RecoveredFile, RegionReport, UserReport};
 use byway_tdm_engine::table::Why;
 use byway_tdm_region::Domain;
-
-use crate::size::{counted, human};
-use crate::table::time;
 
 /// A region with its persistence.
 pub fn region(region: &RegionReport) -> String {

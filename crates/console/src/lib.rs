@@ -1,0 +1,15 @@
+//! What commands share: what they read and print, how they end, and how long work is shown.
+
+#[macro_use]
+pub mod visible;
+
+pub mod failure;
+pub mod files;
+pub mod generate;
+pub mod json;
+pub mod number;
+pub mod progress;
+pub mod records;
+pub mod size;
+pub mod table;
+pub mod terminal;

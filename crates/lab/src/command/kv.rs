@@ -1,0 +1,105 @@
+//! `byway-lab kv`: Byway beside embedded stores.
+
+use std::io::Write;
+
+use anyhow::{Result, ensure};
+use byway_console::terminal::{Interrupt, Progress, print_json};
+use clap::ValueEnum;
+
+use crate::args::KvBench;
+use crate::contest::{Contest, Engine, Op, Plan, table};
+
+/// Longest value that is compared.
+const VALUE_MAX_BYTES: u32 = 1 << 20;
+/// Values that are compared where none are named.
+const VALUES_BYTES: [u32; 3] = [32, 128, 1024];
+/// Records of YCSB.
+const YCSB_BYTES: u32 = 1024;
+/// Most client threads.
+const THREADS_MAX: u32 = 64;
+
+/// Runs the bench.
+///
+/// # Errors
+/// A plan that cannot be, what an engine says, or an interruption. The stores are removed in any case.
+pub fn run(args: &KvBench, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
+    let values = values(args)?;
+    let plan = plan(args)?;
+    let total = values.iter().map(|&value_bytes| plan.operations_of_all(value_bytes)).sum();
+    let progress = Progress::new("kv", total);
+    let mut rows = Vec::new();
+    for &value_bytes in &values {
+        let measured = Contest::new(&plan, value_bytes, interrupt, &progress).run()?;
+        if args.json {
+            measured.iter().try_for_each(|row| print_json(out, row))?;
+            out.flush()?;
+        }
+        rows.extend(measured);
+    }
+    drop(progress);
+    if !args.json {
+        write!(out, "{}", table(&rows))?;
+    }
+    Ok(())
+}
+
+fn plan(args: &KvBench) -> Result<Plan> {
+    ensure!(args.count > 0 && args.passes > 0, "a bench of 0 operations measures nothing");
+    ensure!(
+        (1..=THREADS_MAX).contains(&args.threads),
+        "from 1 to {THREADS_MAX} client threads can be compared"
+    );
+    let mut engines = vec![Engine::Byway];
+    engines.extend(&args.vs);
+    engines.sort_unstable();
+    engines.dedup();
+    engines.retain(|engine| {
+        let there = engine.is_there();
+        if !there {
+            note!("byway-lab: the library of {} is not there: its rows are left out", engine.name());
+        }
+        there
+    });
+    Ok(Plan {
+        engines,
+        ops: ops(args)?,
+        count: args.count,
+        passes: args.passes,
+        threads: args.threads,
+        seed: args.seed,
+        dir: args.dir.clone(),
+        options: args.options.clone(),
+    })
+}
+
+/// The lengths of values.
+fn values(args: &KvBench) -> Result<Vec<u32>> {
+    let values = match args.values.as_slice() {
+        [] if !args.ycsb.is_empty() && args.ops.is_empty() => vec![YCSB_BYTES],
+        [] => VALUES_BYTES.to_vec(),
+        asked => asked.to_vec(),
+    };
+    let longest = values.iter().copied().max().unwrap_or(0);
+    ensure!(
+        longest <= VALUE_MAX_BYTES,
+        "a value of {longest} bytes is over the limit of {VALUE_MAX_BYTES} bytes"
+    );
+    Ok(values)
+}
+
+/// The kinds of work, in their order.
+fn ops(args: &KvBench) -> Result<Vec<Op>> {
+    let fits = |op: &Op| args.threads == 1 || op.takes_threads();
+    let mut ops: Vec<Op> = match args.ops.as_slice() {
+        [] if !args.ycsb.is_empty() => Vec::new(),
+        [] => Op::value_variants().iter().copied().filter(fits).collect(),
+        asked => asked.to_vec(),
+    };
+    ops.extend(args.ycsb.iter().map(|&letter| Op::Ycsb(letter)));
+    ops.sort_unstable();
+    ops.dedup();
+    if let Some(op) = ops.iter().find(|op| !fits(op)) {
+        anyhow::bail!("{} is done by one client thread only; several do put and get", op.name());
+    }
+    Ok(ops)
+}

@@ -1,0 +1,8 @@
+//! One file for each command of the tree.
+
+pub mod calibrate;
+pub mod endurance;
+pub mod generate;
+pub mod kv;
+pub mod report;
+pub mod workload;

@@ -1,0 +1,112 @@
+//! `byway-lab report`: everything measured, the page, and one table.
+
+use std::fs;
+use std::io::Write;
+
+use anyhow::{Context, Result, ensure};
+use byway_console::files;
+use byway_console::table::{self, Table};
+use byway_console::terminal::Interrupt;
+use byway_measure::rows::{Stored, TransferRow};
+
+use crate::args::Report;
+use crate::report::claims::{Claim, Verdict};
+use crate::report::figures;
+use crate::report::html;
+use crate::report::import;
+use crate::report::measured::{COSMOS, Measured};
+use crate::report::run::Plan;
+
+/// Puts of each workload, as usual and as the papers had.
+const PUTS: (u64, u64) = (100_000, 1_000_000);
+
+/// Measures, writes `report.html` and `report.json`, and prints the table of methods.
+///
+/// # Errors
+/// When something cannot be measured or written, or the work is interrupted.
+pub fn run(args: &Report, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
+    let puts = args.count.unwrap_or(if args.full { PUTS.1 } else { PUTS.0 });
+    ensure!(puts > 0, "a report of 0 puts shows nothing");
+    fs::create_dir_all(&args.dir).with_context(|| format!("make {}", args.dir.display()))?;
+    let imports = match &args.records {
+        Some(records) => import::run(&args.dir, records, interrupt)?,
+        None => Vec::new(),
+    };
+    let mut measured = Plan { puts, seed: args.seed, interrupt }.run()?;
+    measured.imports = imports;
+    let tables = tables(&measured);
+    let page = html::page(&measured, &figures::sections(&measured)?, &tables);
+    files::replace(&args.dir.join("report.html"), page.as_bytes())?;
+    files::replace(&args.dir.join("report.json"), &serde_json::to_vec(&measured)?)?;
+    for (title, table) in &tables {
+        put!(out, "\n{title}\n\n{table}")?;
+    }
+    write_verdicts(&measured, out)?;
+    put!(out, "\nwritten: {}\n", args.dir.join("report.html").display())?;
+    Ok(())
+}
+
+const HEADINGS: [&str; 6] = ["method", "payload B", "wire B", "flash pages", "model latency", "wall puts"];
+
+/// The tables of a report: the real records, if there were any, and the mixed workload M.
+fn tables(measured: &Measured) -> Vec<(String, Table)> {
+    let mut tables = Vec::new();
+    if let Some(first) = measured.imports.first() {
+        let mut table = Table::new(&HEADINGS);
+        for point in &measured.imports {
+            let Stored { row, nand_pages } = &point.stored;
+            table.push(cells(&row.method, row, *nand_pages));
+        }
+        let title = format!(
+            "{} Unicode records of {:.0} bytes, by every method; reopened, read back, the same: {}",
+            first.stored.row.count,
+            first.stored.row.size,
+            if measured.imports.iter().all(|point| point.same == point.stored.row.count) {
+                "all"
+            } else {
+                "NOT ALL"
+            },
+        );
+        tables.push((title, table));
+    }
+    let mut table = Table::new(&HEADINGS);
+    for label in measured.labels(COSMOS) {
+        if let Some(row) = measured.workload(COSMOS, label, "M") {
+            table.push(cells(label, &row.put, row.nand_pages));
+        }
+    }
+    tables.push((format!("Workload M, {} puts, {COSMOS}", measured.puts), table));
+    tables
+}
+
+fn cells(label: &str, row: &TransferRow, nand_pages: u64) -> Vec<String> {
+    vec![
+        label.to_owned(),
+        table::mean(row.payload_bytes),
+        table::mean(row.wire_bytes),
+        nand_pages.to_string(),
+        table::time(row.model_ns_mean),
+        table::rate(1e9 / row.wall_ns_mean),
+    ]
+}
+
+/// The papers' claims, one line each.
+fn write_verdicts(measured: &Measured, out: &mut impl Write) -> Result<()> {
+    let mut table = Table::new(&["claim", "paper", "ours", "residual", "verdict"]);
+    for claim in Claim::all() {
+        let all = claim.ours(measured);
+        let best = all.iter().find(|ours| claim.figure.agrees(ours.figure)).or(all.first());
+        let (ours, residual) = match best {
+            Some(ours) => (ours.figure.text(), claim.figure.residual(ours.figure)),
+            None => ("-".to_owned(), "-".to_owned()),
+        };
+        let verdict = match claim.verdict(measured) {
+            Verdict::Reproduced(by) => format!("reproduced: {by}"),
+            Verdict::Residual => "residual".to_owned(),
+            Verdict::NotMeasured => "not measured".to_owned(),
+        };
+        table.push(vec![claim.id.to_owned(), claim.figure.text(), ours, residual, verdict]);
+    }
+    put!(out, "\nThe papers' claims\n\n{table}")?;
+    Ok(())
+}

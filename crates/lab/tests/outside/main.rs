@@ -1,0 +1,10 @@
+//! `byway-lab` from outside.
+#![allow(clippy::unwrap_used)]
+
+mod browser;
+mod calibration;
+mod common;
+mod endurance;
+mod kv;
+mod report;
+mod workload;

@@ -1,0 +1,16 @@
+//! Puts, one at a time, on a device in memory: what they cost on the link, in flash and in modelled time.
+//!
+//! What `byway bench` and `byway-lab` measure by.
+
+pub mod experiment;
+pub mod puts;
+pub mod random;
+pub mod rows;
+pub mod setting;
+pub mod subject;
+pub mod thresholds;
+pub mod way;
+pub mod workload;
+
+pub use setting::{Common, Switch};
+pub use way::Way;

@@ -78,12 +78,12 @@ install: all install-c
 	target/release/byway-lab gen man --dir $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
 		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	for command in byway byway-lab; do \
-		target/release/$$command gen completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$command && \
-		target/release/$$command gen completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$command && \
-		target/release/$$command gen completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$command.fish || \
-		exit 1; \
-	done
+	target/release/byway gen completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/byway
+	target/release/byway gen completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_byway
+	target/release/byway gen completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/byway.fish
+	target/release/byway-lab gen completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/byway-lab
+	target/release/byway-lab gen completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_byway-lab
+	target/release/byway-lab gen completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/byway-lab.fish
 
 install-c: all
 	LDFLAGS=-Wl,--strip-debug bindings/c/link.sh target/release/libbyway_c.a target/release/c $(PREFIX)
@@ -100,11 +100,10 @@ uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/lib/byway/libbyway_tdm.so
 	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/byway.1 $(DESTDIR)$(PREFIX)/share/man/man1/byway-*.1
 	rm -f $(DESTDIR)$(PREFIX)/share/man/man3/byway.3 $(DESTDIR)$(PREFIX)/share/man/man3/byway_*.3
-	for command in byway byway-lab; do \
-		rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$command \
-			$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$command \
-			$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$command.fish; \
-	done
+	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/byway $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_byway
+	rm -f $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/byway.fish
+	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/byway-lab $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_byway-lab
+	rm -f $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/byway-lab.fish
 	rmdir --ignore-fail-on-non-empty $(DESTDIR)$(PREFIX)/lib/byway
 
 clean:

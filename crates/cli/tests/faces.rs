@@ -277,7 +277,7 @@ fn make_installs_and_uninstalls_what_the_products_need() {
         String::from_utf8(output.stdout).unwrap()
     };
     let (install, uninstall) = (asked("install"), asked("uninstall"));
-    for built in ["-p byway-cli", "-p byway-c", "-p byway-tdm-interpose"] {
+    for built in ["-p byway-cli", "-p byway-c", "-p byway-tdm-interpose", "-p byway-lab"] {
         assert!(install.contains(built), "{built} is not built:\n{install}");
     }
     for package in install.split("-p ").skip(1).filter_map(|rest| rest.split_whitespace().next()) {
@@ -290,6 +290,7 @@ fn make_installs_and_uninstalls_what_the_products_need() {
     }
     for file in [
         "bin/byway",
+        "bin/byway-lab",
         "lib/byway/libbyway_tdm.so",
         "lib/libbyway.a",
         "lib/pkgconfig/byway.pc",
@@ -297,6 +298,9 @@ fn make_installs_and_uninstalls_what_the_products_need() {
         "share/bash-completion/completions/byway",
         "share/zsh/site-functions/_byway",
         "share/fish/vendor_completions.d/byway.fish",
+        "share/bash-completion/completions/byway-lab",
+        "share/zsh/site-functions/_byway-lab",
+        "share/fish/vendor_completions.d/byway-lab.fish",
     ] {
         let file = format!("/stage/opt/x/{file}");
         assert!(install.contains(&file), "{file} is not installed:\n{install}");

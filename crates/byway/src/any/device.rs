@@ -13,7 +13,7 @@ use byway_core::{
 
 use byway_driver::Driver;
 use byway_sys::ProcessLocal;
-use byway_tcp_initiator::{NvmeTcp, NvmeTcpPaths, PathTold};
+use byway_tcp_initiator::{NvmeTcp, NvmeTcpPaths, PathStatus};
 
 use crate::any::address::{Address, BlockOptions, BlockPlace};
 use crate::any::choose::{self, Chosen};
@@ -187,7 +187,7 @@ impl Device {
 
     /// The paths by which it is reached, where there may be several, and how each of them is.
     #[must_use]
-    pub fn paths(&self) -> Option<Vec<PathTold>> {
+    pub fn paths(&self) -> Option<Vec<PathStatus>> {
         match &*self.reached {
             Reached::TcpPaths(device) => Some(device.paths()),
             _ => None,

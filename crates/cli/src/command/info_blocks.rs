@@ -3,7 +3,7 @@
 use std::fmt;
 
 use anyhow::Result;
-use byway::tcp::{AnaState, PathTold};
+use byway::tcp::{AnaState, PathStatus};
 use byway::{Backend, Device, Method, Nsid, NvmCommands};
 use byway_console::size;
 use serde::Serialize;
@@ -55,8 +55,8 @@ struct ReachedNamespace {
     state: String,
 }
 
-impl From<PathTold> for DescribedPath {
-    fn from(PathTold { portal, lost, states }: PathTold) -> Self {
+impl From<PathStatus> for DescribedPath {
+    fn from(PathStatus { portal, lost, states }: PathStatus) -> Self {
         let reached =
             |(nsid, state): (Nsid, AnaState)| ReachedNamespace { nsid: nsid.get(), state: state.to_string() };
         Self { portal, lost, namespaces: states.into_iter().map(reached).collect() }

@@ -178,7 +178,7 @@ fn an_interrupt_wakes_its_sleeper_and_none_is_armed_before_a_thread_sleeps() {
     assert!(!bus.wait(3, Duration::ZERO).unwrap());
     assert!(matches!(bus.wait(9, LONG), Err(BusError::NoEvent { .. })));
     let event = bus.listen(3).unwrap();
-    bus.hush(3);
+    bus.clear(3);
     assert!(!wait_readable(event.as_fd(), Duration::ZERO).unwrap());
     raise();
     assert!(wait_readable(event.as_fd(), LONG).unwrap());
@@ -190,7 +190,7 @@ fn a_server_that_dies_wakes_sleepers_and_fails_every_later_call() {
     let bus = opened(&server);
     bus.wait(1, Duration::ZERO).unwrap();
     let event = bus.listen(1).unwrap();
-    bus.hush(1);
+    bus.clear(1);
     bus.check().unwrap();
     std::thread::scope(|scope| {
         let sleeper = scope.spawn(|| bus.wait(1, LONG));

@@ -31,7 +31,7 @@ pub trait Identifies {
     fn identify_buffer(&self, len: usize) -> Result<Buffer>;
 
     /// Whether namespaces tell which command set they take; else all take the NVM command set.
-    fn tells_command_sets(&self) -> bool;
+    fn reports_command_sets(&self) -> bool;
 }
 
 /// What a controller says of itself.
@@ -212,7 +212,7 @@ fn layout_of(identified: &NvmNamespace) -> Layout {
 
 /// The command set that the namespace's descriptors tell; NVM if they tell none.
 fn command_set(device: &impl Identifies, nsid: u32) -> Result<Csi> {
-    if !device.tells_command_sets() {
+    if !device.reports_command_sets() {
         return Ok(Csi::NVM);
     }
     let page = ask(device, Cns::NAMESPACE_DESCRIPTORS, Csi::NVM, nsid)?;

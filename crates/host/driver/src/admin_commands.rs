@@ -66,7 +66,7 @@ impl<B: Bus> AdminCommands<B> {
 
     /// The program is going to sleep on the descriptor, which is that of all who wait for admin commands.
     fn prepare_to_sleep(&mut self) -> Result<()> {
-        self.device.bus.hush(0);
+        self.device.bus.clear(0);
         self.device.bus.idle(0);
         self.look()?;
         let others = self.device.lock_admin().has_answers();

@@ -328,7 +328,7 @@ impl<B: Bus> Queue<B> {
         // A device that is gone raises no interrupt more.
         self.bus.check().map_err(from_bus)?;
         let qid = self.qid();
-        self.bus.hush(qid);
+        self.bus.clear(qid);
         if self.in_flight() > 0 {
             self.bus.idle(qid);
             self.look()?;

@@ -32,7 +32,7 @@ pub trait Bus: Send + Sync + 'static {
     /// Whether a doorbell reaches a device that another processor runs, so that it costs both a line of their caches, or a
     /// message: then the heads of completion queues are told late, many entries by one. A device looks at heads only
     /// where it needs room.
-    const TELLS_HEADS_LATE: bool = false;
+    const REPORTS_HEADS_LATE: bool = false;
 
     /// The word for devices that are reached by it, in URIs and reports: `embedded`.
     fn name(&self) -> &'static str;
@@ -123,7 +123,7 @@ pub trait Bus: Send + Sync + 'static {
         false
     }
 
-    /// A descriptor that can be read once interrupt `vector` was raised, until [`Bus::hush`]. It can be read at first: what
+    /// A descriptor that can be read once interrupt `vector` was raised, until [`Bus::clear`]. It can be read at first: what
     /// was raised before it was asked for is not lost. It is there for as long as it is kept.
     ///
     /// # Errors
@@ -133,7 +133,7 @@ pub trait Bus: Send + Sync + 'static {
     }
 
     /// Makes the descriptor of `vector` unreadable until the interrupt is raised again.
-    fn hush(&self, vector: u16) {
+    fn clear(&self, vector: u16) {
         let _ = vector;
     }
 

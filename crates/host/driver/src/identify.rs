@@ -16,7 +16,7 @@ impl<B: Bus> Identifies for Shared<B> {
         self.pool.take(len)
     }
 
-    fn tells_command_sets(&self) -> bool {
+    fn reports_command_sets(&self) -> bool {
         self.command_sets
     }
 }

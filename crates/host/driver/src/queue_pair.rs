@@ -393,7 +393,7 @@ impl<B: Bus> Queue<B> {
     /// Tells the device the head, if it moved; over a bus that tells heads late, once the device may run out of room.
     #[inline]
     pub(crate) fn ring_head(&mut self) {
-        if B::TELLS_HEADS_LATE { self.ring_head_if_near_full() } else { self.ring_head_now() }
+        if B::REPORTS_HEADS_LATE { self.ring_head_if_near_full() } else { self.ring_head_now() }
     }
 
     #[inline]

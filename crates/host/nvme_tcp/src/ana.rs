@@ -19,24 +19,24 @@ use crate::facts::Bare;
 /// Most of a log page that is read: some ten thousand namespaces.
 const LOG_BYTES_MAX: usize = 64 << 10;
 
-/// How a controller tells of states.
+/// How a controller reports the ANA states of its namespaces.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnaFacts {
     /// Length of the log page, at most.
     log_bytes: usize,
     /// How long a namespace may be between two states (ANATT).
     pub transition: Duration,
-    /// It tells when they change.
+    /// It sends an event when they change.
     pub events: bool,
 }
 
-/// The states of namespaces, by their identifiers. One that is not told of is reached as any other.
+/// The states of namespaces, by their identifiers. An unlisted one counts as optimized.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct States(BTreeMap<u32, AnaState>);
 
 impl AnaFacts {
-    /// As Identify Controller has them, of a log page that one command of `transfer_bytes` reads; none of a controller that tells
-    /// nothing.
+    /// As Identify Controller has them, of a log page that one command of `transfer_bytes` reads; none of a controller without
+    /// ANA reporting.
     pub fn of(controller: &Controller, transfer_bytes: u64) -> Option<Self> {
         if controller.cmic & CMIC_ANA == 0 {
             return None;
@@ -52,7 +52,7 @@ impl AnaFacts {
         })
     }
 
-    /// Has a controller tell of changes, and reads how it is now.
+    /// Enables events for changes, and reads the current states.
     ///
     /// # Errors
     /// When it does not answer.
@@ -66,10 +66,10 @@ impl AnaFacts {
                 cdw12: 0,
                 data: Payload::Empty,
             };
-            controller.admin(feature).map_err(|error| error.doing("ask to be told of paths"))?;
+            controller.admin(feature).map_err(|error| error.doing("enable events of paths"))?;
         }
-        let told = controller.admin(self.question()?).map_err(|error| error.doing("ask for paths"))?;
-        Ok(told.buffer.map(|page| States::of(page.as_slice())).unwrap_or_default())
+        let log = controller.admin(self.question()?).map_err(|error| error.doing("ask for paths"))?;
+        Ok(log.buffer.map(|page| States::of(page.as_slice())).unwrap_or_default())
     }
 
     /// Asks for the log page.
@@ -92,7 +92,7 @@ fn log_bytes_max(controller: &Controller, transfer_bytes: u64) -> usize {
     usize::try_from(transfer_bytes).map_or(most, |bytes| bytes.min(most))
 }
 
-/// Asks to be told of the next event.
+/// An Asynchronous Event Request.
 pub(crate) fn event_request() -> Order {
     plain(Entry::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, 0, 0))
 }
@@ -112,11 +112,11 @@ impl States {
     /// The state of a namespace; of all of them, the worst.
     pub fn state(&self, nsid: u32) -> AnaState {
         const ALL: u32 = u32::MAX;
-        let told = match nsid {
+        let listed = match nsid {
             ALL => self.0.values().copied().max_by_key(|state| state.0),
             nsid => self.0.get(&nsid).copied(),
         };
-        told.unwrap_or(AnaState::OPTIMIZED)
+        listed.unwrap_or(AnaState::OPTIMIZED)
     }
 
     /// A command met this state of a namespace.
@@ -129,7 +129,7 @@ impl States {
         self.0.values().any(|state| *state == AnaState::CHANGE)
     }
 
-    /// Each namespace that was told of, with its state.
+    /// Each listed namespace with its state.
     pub fn iter(&self) -> impl Iterator<Item = (u32, AnaState)> {
         self.0.iter().map(|(nsid, state)| (*nsid, *state))
     }

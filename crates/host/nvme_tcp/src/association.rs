@@ -1,11 +1,11 @@
-//! What the queues of one host at one controller share, and what a lost controller is found again by.
+//! State that the queues of one host at one controller share.
 //!
-//! One thread, the *keeper*, owns the admin queue: it sends admin commands for everyone, tells the controller that the
-//! host is alive, and when any connection of the association ends it ends them all, connects anew and hands each queue its
-//! new connection. So a queue never waits for a network but where its program waits for the queue.
+//! One thread, the admin thread, owns the admin queue: it sends admin commands for all callers and Keep Alive. When any
+//! connection of the association ends it ends them all, reconnects and hands each queue its new connection. So a queue
+//! waits for the network only while its program waits for the queue.
 //!
 //! All connections end together because a controller that lost one of them may have lost them all, and because a controller
-//! of its own is what tells a new queue from an old one that still has commands.
+//! of its own distinguishes a new queue from an old one that still has commands.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -36,9 +36,9 @@ use crate::stream::Stream;
 /// How long a controller may have a queue whose connection has ended.
 const QUEUE_LEAVES_WITHIN: Duration = Duration::from_secs(5);
 
-/// An I/O queue's place in the association.
+/// An I/O queue that is registered in the association.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct Registration {
     pub qid: u16,
     depth: u32,
     post: Mutex<Post>,
@@ -47,7 +47,7 @@ pub(crate) struct Seat {
     stream: Mutex<Option<Arc<Stream>>>,
 }
 
-/// What the keeper has for a queue.
+/// A message of the admin thread to a queue.
 #[derive(Debug)]
 pub(crate) enum Post {
     Nothing,
@@ -57,7 +57,7 @@ pub(crate) enum Post {
     Gone(String),
 }
 
-impl Seat {
+impl Registration {
     /// Takes what is there.
     pub fn take_post(&self) -> Post {
         std::mem::replace(&mut *locked(&self.post), Post::Nothing)
@@ -80,36 +80,36 @@ impl Seat {
     }
 }
 
-/// Who waits for an admin command.
+/// The receiver of an admin command's result.
 pub(crate) enum Reply {
     /// A caller.
     Call(mpsc::SyncSender<Result<Outcome, Failed>>),
     /// A queue that had a command aborted: it looks whether that was answered.
-    Abort(Arc<AtomicBool>, Arc<Seat>),
-    /// The keeper itself: a sign of life.
+    Abort(Arc<AtomicBool>, Arc<Registration>),
+    /// The admin thread: a Keep Alive.
     KeepAlive,
-    /// The keeper itself: what the controller tells by itself.
+    /// The admin thread: an asynchronous event.
     Event,
-    /// The keeper itself: how namespaces are reached.
+    /// The admin thread: the ANA log page.
     States,
 }
 
 impl Reply {
-    /// Tells whoever waits.
+    /// Hands the result to its receiver.
     pub fn give(self, result: Result<Outcome, Failed>) {
         match self {
-            // Whoever stopped waiting does not want to know.
+            // The caller may have stopped waiting.
             Self::Call(caller) => drop(caller.try_send(result)),
-            Self::Abort(answered, seat) => {
+            Self::Abort(answered, registration) => {
                 answered.store(true, Ordering::Release);
-                seat.wakeup.raise();
+                registration.wakeup.raise();
             }
             Self::KeepAlive | Self::Event | Self::States => {}
         }
     }
 }
 
-/// An admin command for the keeper.
+/// An admin command for the admin thread.
 pub(crate) struct Request {
     pub order: Order,
     pub payload: Payload,
@@ -120,7 +120,7 @@ pub(crate) struct Request {
 
 /// A queue that was opened.
 pub(crate) struct Opened {
-    pub seat: Arc<Seat>,
+    pub registration: Arc<Registration>,
     pub line: Line,
     /// Of which connections that line is.
     pub generation: u64,
@@ -129,33 +129,33 @@ pub(crate) struct Opened {
 #[derive(Default)]
 struct State {
     requests: VecDeque<Request>,
-    seats: BTreeMap<u16, Arc<Seat>>,
+    registrations: BTreeMap<u16, Arc<Registration>>,
     /// The queue that was opened last.
     last_qid: u16,
     controller: Option<ControllerId>,
-    /// Goes up with each loss, so that one is not told of twice.
+    /// Incremented with each loss, so that each is handled once.
     generation: u64,
     /// A queue's connection of this generation has ended.
     lost: Option<(u64, String)>,
     /// There is no controller any more, and why.
     gone: Option<String>,
-    /// Nobody uses the association any more.
+    /// The last user of the association has closed it.
     is_over: bool,
-    /// A queue met a state of a namespace that the controller has not told yet.
-    doubts: bool,
+    /// A command's status showed an ANA state that the controller has not reported yet.
+    are_states_stale: bool,
 }
 
 /// What the queues of one host at one controller share.
 pub(crate) struct Association {
     pub peer: Peer,
     facts: OnceLock<Facts>,
-    /// Of the namespaces, by whichever path.
+    /// Of the namespaces, shared by all paths.
     pub layouts: Arc<Layouts>,
     /// Which path it is, where there are several.
     pub path: Option<PathPlace>,
     state: Mutex<State>,
-    /// There is something for the keeper to do.
-    bell: Wakeup,
+    /// Signalled when the admin thread has something to do.
+    notifier: Wakeup,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -165,8 +165,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Association {
     /// Of a controller that is to be found yet.
     pub fn new(peer: Peer, path: Option<PathPlace>, layouts: Arc<Layouts>) -> Result<Self> {
-        let bell = Wakeup::new().map_err(|cause| Error::kernel("no descriptor for the connection", cause))?;
-        Ok(Self { peer, facts: OnceLock::new(), layouts, path, state: Mutex::default(), bell })
+        let notifier =
+            Wakeup::new().map_err(|cause| Error::kernel("no descriptor for the connection", cause))?;
+        Ok(Self { peer, facts: OnceLock::new(), layouts, path, state: Mutex::default(), notifier })
     }
 
     /// What the controller said of itself when it was found first.
@@ -184,29 +185,29 @@ impl Association {
     /// # Errors
     /// When the controller has none left, or cannot be reached.
     pub fn open_queue(&self, depth: u32) -> Result<Opened> {
-        let (seat, generation, controller) = self.reserve(depth)?;
+        let (registration, generation, controller) = self.reserve(depth)?;
         let Some(controller) = controller else {
-            self.leave(&seat);
+            self.leave(&registration);
             let said = "the controller is being looked for; there are no new queues meanwhile";
             return Err(Error::host(ErrorKind::Busy, said));
         };
-        let connected = self.connect_when_free(&seat, controller);
+        let connected = self.connect_when_free(&registration, controller);
         if connected.is_err() {
-            self.leave(&seat);
+            self.leave(&registration);
         }
-        Ok(Opened { seat, line: connected?, generation })
+        Ok(Opened { registration, line: connected?, generation })
     }
 
     /// Has an I/O queue connected now, or else as soon as the controller is found.
     ///
     /// # Errors
     /// When the controller has none left, or is given up.
-    pub fn open_lane(&self, depth: u32) -> Result<Opened> {
-        let (seat, generation, controller) = self.reserve(depth)?;
-        let mut line = match controller.map(|controller| self.connect_when_free(&seat, controller)) {
+    pub fn open_path_queue(&self, depth: u32) -> Result<Opened> {
+        let (registration, generation, controller) = self.reserve(depth)?;
+        let mut line = match controller.map(|controller| self.connect_when_free(&registration, controller)) {
             Some(Ok(line)) => line,
             Some(Err(error)) if error.kind() == ErrorKind::Busy => {
-                self.leave(&seat);
+                self.leave(&registration);
                 return Err(error);
             }
             Some(Err(error)) => {
@@ -216,16 +217,16 @@ impl Association {
             None => Line::awaited(depth)?,
         };
         line.connection.give_back();
-        Ok(Opened { seat, line, generation })
+        Ok(Opened { registration, line, generation })
     }
 
     /// A connection for a queue whose name may have been another's just now: controllers give a queue up some time after its
     /// connection has ended (Linux's target refuses it until then).
-    fn connect_when_free(&self, seat: &Seat, controller: ControllerId) -> Result<Line> {
+    fn connect_when_free(&self, registration: &Registration, controller: ControllerId) -> Result<Line> {
         let deadline = Deadline::after(self.peer.options.connect_timeout.min(QUEUE_LEAVES_WITHIN));
         let mut pause = Duration::from_millis(1);
         loop {
-            let connected = self.connect(seat, controller, self.facts());
+            let connected = self.connect(registration, controller, self.facts());
             let is_busy = matches!(&connected, Err(error) if error.kind() == ErrorKind::Busy);
             if !is_busy || deadline.is_over() {
                 return connected;
@@ -236,7 +237,7 @@ impl Association {
     }
 
     /// A place for a queue, and the controller that is there for it now, of which generation.
-    fn reserve(&self, depth: u32) -> Result<(Arc<Seat>, u64, Option<ControllerId>)> {
+    fn reserve(&self, depth: u32) -> Result<(Arc<Registration>, u64, Option<ControllerId>)> {
         let wakeup = Wakeup::new().map_err(|cause| Error::kernel("no descriptor for a queue", cause))?;
         let mut state = self.state();
         if let Some(why) = &state.gone {
@@ -245,34 +246,39 @@ impl Association {
         let queues = self.facts.get().map_or(self.peer.options.queues, |facts| facts.queues());
         // The one that was left longest ago, as the controller may still have one that was left just now.
         let free = (state.last_qid + 1..=queues).chain(1..=state.last_qid.min(queues));
-        let free = free.into_iter().find(|qid| !state.seats.contains_key(qid));
+        let free = free.into_iter().find(|qid| !state.registrations.contains_key(qid));
         let qid = free.ok_or_else(|| {
             let said = format!("all {queues} queues that the controller granted are open");
             Error::host(ErrorKind::Busy, said)
         })?;
         let (post, stream) = (Mutex::new(Post::Nothing), Mutex::new(None));
-        let seat = Arc::new(Seat { qid, depth, post, wakeup, stream });
+        let registration = Arc::new(Registration { qid, depth, post, wakeup, stream });
         state.last_qid = qid;
-        state.seats.insert(qid, Arc::clone(&seat));
-        Ok((seat, state.generation, state.controller))
+        state.registrations.insert(qid, Arc::clone(&registration));
+        Ok((registration, state.generation, state.controller))
     }
 
     /// A connection for a queue, of a controller that said this of itself.
-    pub fn connect(&self, seat: &Seat, controller: ControllerId, facts: &Facts) -> Result<Line> {
+    pub fn connect(
+        &self,
+        registration: &Registration,
+        controller: ControllerId,
+        facts: &Facts,
+    ) -> Result<Line> {
         let deadline = Deadline::after(self.peer.options.connect_timeout);
-        let connect = connect_of(seat.qid, seat.depth as u16);
+        let connect = connect_of(registration.qid, registration.depth as u16);
         let controller = ControllerChoice::Id(controller);
-        let connected = connect_queue(&self.peer, connect, controller, seat.depth, deadline);
+        let connected = connect_queue(&self.peer, connect, controller, registration.depth, deadline);
         let (mut line, _) = connected.map_err(|refused| refused.error)?;
         line.connection.set_capsule_data_bytes(facts.capsule_bytes);
-        *locked(&seat.stream) = Some(Arc::clone(line.channel.stream()));
+        *locked(&registration.stream) = Some(Arc::clone(line.channel.stream()));
         Ok(line)
     }
 
     /// A queue is closed.
-    pub fn leave(&self, seat: &Seat) {
-        seat.close();
-        self.state().seats.remove(&seat.qid);
+    pub fn leave(&self, registration: &Registration) {
+        registration.close();
+        self.state().registrations.remove(&registration.qid);
     }
 
     /// Which connections these are: goes up when they are lost.
@@ -283,7 +289,7 @@ impl Association {
     /// A queue's connection of this generation has ended.
     pub fn report(&self, generation: u64, why: &str) {
         self.state().lost.get_or_insert_with(|| (generation, why.to_owned()));
-        self.bell.raise();
+        self.notifier.raise();
     }
 
     /// Whether a queue said that its connection has ended; said of an earlier generation, it is old news.
@@ -298,74 +304,78 @@ impl Association {
         let mut state = self.state();
         (state.controller, state.lost) = (None, None);
         state.generation += 1;
-        let seats: Vec<_> = state.seats.values().cloned().collect();
+        let registrations: Vec<_> = state.registrations.values().cloned().collect();
         drop(state);
-        seats.iter().for_each(|seat| seat.close());
+        registrations.iter().for_each(|registration| registration.close());
     }
 
     /// The queues that a controller has which said this of itself.
-    pub fn seats(&self, facts: &Facts) -> Vec<Arc<Seat>> {
+    pub fn registrations(&self, facts: &Facts) -> Vec<Arc<Registration>> {
         let state = self.state();
-        state.seats.range(..=facts.queues()).map(|(_, seat)| Arc::clone(seat)).collect()
+        state
+            .registrations
+            .range(..=facts.queues())
+            .map(|(_, registration)| Arc::clone(registration))
+            .collect()
     }
 
     /// There is a controller, the first or again. What namespaces are may have changed meanwhile.
     pub fn found(&self, controller: ControllerId, facts: Facts) {
-        // What was said first holds for the programs that were told of it.
+        // Programs rely on the first answer, so it stays.
         let _ = self.facts.set(facts);
         self.layouts.begin_change();
         self.layouts.end_change();
         self.state().controller = Some(controller);
     }
 
-    /// A queue met a state of a namespace that is not the one which it was told of: the controller is asked anew.
-    pub fn doubt(&self) {
-        self.state().doubts = true;
-        self.bell.raise();
+    /// A command's status contradicts the known ANA state: the admin thread reads the states again.
+    pub fn mark_states_stale(&self) {
+        self.state().are_states_stale = true;
+        self.notifier.raise();
     }
 
-    /// Whether a queue did.
-    pub fn take_doubt(&self) -> bool {
-        std::mem::take(&mut self.state().doubts)
+    /// Whether the ANA states must be read again; resets the mark.
+    pub fn take_stale_states(&self) -> bool {
+        std::mem::take(&mut self.state().are_states_stale)
     }
 
     /// There will be none again.
     pub fn is_gone(&self, why: &str) {
         let mut state = self.state();
         state.gone = Some(why.to_owned());
-        let seats: Vec<_> = state.seats.values().cloned().collect();
+        let registrations: Vec<_> = state.registrations.values().cloned().collect();
         drop(state);
-        seats.iter().for_each(|seat| seat.send(Post::Gone(why.to_owned())));
+        registrations.iter().for_each(|registration| registration.send(Post::Gone(why.to_owned())));
     }
 
-    /// Nobody uses it any more.
+    /// The last user has closed it.
     pub fn end(&self) {
         self.state().is_over = true;
-        self.bell.raise();
+        self.notifier.raise();
     }
 
     pub fn is_over(&self) -> bool {
         self.state().is_over
     }
 
-    /// The next admin command for the keeper.
+    /// The next admin command for the admin thread.
     pub fn next_request(&self) -> Option<Request> {
         self.state().requests.pop_front()
     }
 
-    pub fn bell(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+    pub fn notifier(&self) -> BorrowedFd<'_> {
+        self.notifier.as_fd()
     }
 
-    /// From here on the bell rings for what is new.
-    pub fn hush(&self) {
-        self.bell.lower();
+    /// Clears the notifier: only later work signals it again.
+    pub fn clear_notifier(&self) {
+        self.notifier.lower();
     }
 
-    /// Waits for the bell.
-    pub fn doze(&self, timeout: Duration) {
-        // A system that cannot wait lets the keeper look again.
-        let _ = self.bell.wait(timeout);
+    /// Waits for the notifier.
+    pub fn park(&self, timeout: Duration) {
+        // Without a wait the admin thread polls again.
+        let _ = self.notifier.wait(timeout);
     }
 
     fn ask(&self, request: Request) -> Result<(), Box<(Request, Error)>> {
@@ -382,7 +392,7 @@ impl Association {
         }
         state.requests.push_back(request);
         drop(state);
-        self.bell.raise();
+        self.notifier.raise();
         Ok(())
     }
 
@@ -404,7 +414,7 @@ impl Association {
         Ok(result?)
     }
 
-    /// Has the keeper send an admin command, and waits for it.
+    /// Sends an admin command by the admin thread, and waits for it.
     ///
     /// # Errors
     /// When it fails, with its memory, or the controller does not answer in time.
@@ -417,21 +427,21 @@ impl Association {
             let (request, error) = *refused;
             return Err(Failed::with_memory(error, request.payload));
         }
-        // The keeper gives every request an answer, at its time at the latest.
+        // The admin thread answers every request, at its deadline at the latest.
         let late = || Error::device(ErrorKind::TimedOut, "the controller does not answer");
         answer.recv_timeout(timeout + Duration::from_secs(10)).map_err(|_| late())?
     }
 
     /// Has a command of a queue aborted; the flag is set once the controller has answered that.
-    pub fn abort(&self, seat: &Arc<Seat>, cid: u16) -> Arc<AtomicBool> {
+    pub fn abort(&self, registration: &Arc<Registration>, cid: u16) -> Arc<AtomicBool> {
         let answered = Arc::new(AtomicBool::new(false));
         let mut entry = Entry::new(AdminOpcode::ABORT.0, 0, 0);
-        entry.cdw10 = AbortCdw10::new().with_sqid(seat.qid).with_cid(cid).into_bits();
+        entry.cdw10 = AbortCdw10::new().with_sqid(registration.qid).with_cid(cid).into_bits();
         let request = Request {
             order: plain(entry),
             payload: Payload::Empty,
             until: Some(Instant::now() + self.peer.options.admin_timeout),
-            reply: Reply::Abort(Arc::clone(&answered), Arc::clone(seat)),
+            reply: Reply::Abort(Arc::clone(&answered), Arc::clone(registration)),
         };
         if let Err(refused) = self.ask(request) {
             refused.0.reply.give(Ok(Outcome::default()));
@@ -454,7 +464,7 @@ impl Identifies for Association {
         byway_core::Buffer::zeroed(len)
     }
 
-    fn tells_command_sets(&self) -> bool {
+    fn reports_command_sets(&self) -> bool {
         self.facts().command_sets
     }
 }

@@ -52,7 +52,7 @@ pub(crate) struct Attached {
 }
 
 impl Attached {
-    /// How namespaces are reached by it, of which it tells from here on.
+    /// The ANA states of its namespaces; enables their events.
     ///
     /// # Errors
     /// When it does not answer.
@@ -132,7 +132,7 @@ pub(crate) fn connect_queue(
 /// refused for that, or before it for a controller that is not there.
 ///
 /// # Errors
-/// When nobody answers. What was answered otherwise says nothing against the controller.
+/// When there is no answer. Any other answer says nothing against the controller.
 pub(crate) fn has_controller(
     peer: &Peer,
     controller: ControllerId,
@@ -149,7 +149,7 @@ pub(crate) fn has_controller(
 /// A queue that no controller has.
 const NO_QUEUE: u16 = u16::MAX;
 
-/// A connection that is agreed on, of nobody yet.
+/// A connection after ICReq and ICResp, before Connect.
 fn open(peer: &Peer, depth: u32, deadline: Deadline) -> Result<Line, NotAttached> {
     let mut channel = Channel::connect(peer, deadline)?;
     let connection = agree(peer, &mut channel, depth, deadline)
@@ -200,8 +200,8 @@ fn agree(peer: &Peer, channel: &mut Channel, depth: u32, deadline: Deadline) -> 
 fn wait(channel: &Channel, what: WaitFor, deadline: Deadline) -> Result<()> {
     let left = deadline.left_or_max();
     if left.is_zero() {
-        // Whoever it is, nothing says that it is a device.
-        return Err(Error::host(ErrorKind::TimedOut, "whoever listens there does not answer ICReq"));
+        // The listener may not be a device at all.
+        return Err(Error::host(ErrorKind::TimedOut, "the listener there does not answer ICReq"));
     }
     let what = if channel.has_unsent() { WaitFor::BytesOrRoom } else { what };
     let waited = channel.stream().wait(what, None, left);
@@ -210,7 +210,7 @@ fn wait(channel: &Channel, what: WaitFor, deadline: Deadline) -> Result<()> {
 
 #[cold]
 fn broken(violation: byway_nvme_tcp::Violation) -> Error {
-    let said = format!("whoever listens there does not speak NVMe/TCP: {violation}");
+    let said = format!("the listener there does not speak NVMe/TCP: {violation}");
     Error::device(ErrorKind::Protocol, said)
 }
 
@@ -285,8 +285,8 @@ pub(crate) fn start(line: &mut Line, deadline: Deadline) -> Result<Cap> {
     let cc = Cc::new().with_en(true).with_css(css).with_iosqes(Cc::IOSQES_64).with_iocqes(Cc::IOCQES_16);
     set_cc(line, cc, deadline)?;
     // CAP.TO is in units of 500 ms and may be 0.
-    let patience = Duration::from_millis(500 * u64::from(cap.to())).max(Duration::from_secs(2));
-    let patience = Deadline::after(patience);
+    let timeout = Duration::from_millis(500 * u64::from(cap.to())).max(Duration::from_secs(2));
+    let ready_by = Deadline::after(timeout);
     loop {
         let csts = Csts::from_bits(property(line, Property::Csts, deadline)? as u32);
         if csts.cfs() {
@@ -295,14 +295,14 @@ pub(crate) fn start(line: &mut Line, deadline: Deadline) -> Result<Cap> {
         if csts.rdy() {
             return Ok(cap);
         }
-        if patience.is_over() {
+        if ready_by.is_over() {
             return Err(Error::device(ErrorKind::TimedOut, "the controller does not become ready"));
         }
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Tells the controller that its host leaves.
+/// Shuts the controller down normally (CC.SHN).
 pub(crate) fn shut_down(line: &mut Line) -> Result<()> {
     let cc = Cc::new().with_en(true).with_shn(Cc::SHN_NORMAL);
     let cc = cc.with_iosqes(Cc::IOSQES_64).with_iocqes(Cc::IOCQES_16);

@@ -35,7 +35,7 @@ pub(crate) fn authenticate(
     match (&peer.options.dhchap, accepted.authenticate) {
         (Some(secrets), true) => converse(peer, secrets, None, line, deadline).map(drop),
         (_, false) if peer.security.is_by_authentication() => Ok(()),
-        // Whoever is in between could have taken the question away. Of I/O queues Linux's target asks nothing.
+        // A man in the middle could have removed the request. Linux's target requests nothing of I/O queues.
         (Some(AuthSecrets { controller: Some(_), .. }), false) if qid == 0 => Err(for_good(
             ErrorKind::Denied,
             format!("{subsystem} does not show who it is, and there is a secret by which it should"),
@@ -129,7 +129,7 @@ fn receive(line: &mut Line, deadline: Deadline) -> Result<Buffer> {
     buffer.ok_or_else(|| Error::host(ErrorKind::Protocol, "the message's memory did not come back"))
 }
 
-/// Tells the controller, and says why in a sentence.
+/// Sends the failure to the controller, and returns the reason as a sentence.
 #[cold]
 fn give_up(peer: &Peer, line: &mut Line, failed: HostFailure, deadline: Deadline) -> NotAttached {
     if let Some(message) = &failed.message {
@@ -145,7 +145,7 @@ fn give_up(peer: &Peer, line: &mut Line, failed: HostFailure, deadline: Deadline
             format!("{subsystem} makes no key of TLS by authentication (concat=)")
         }
         AuthenticationError::ControllerSecret | AuthenticationError::Unanswered => {
-            format!("whoever answers at {} does not know the secret of {subsystem}", peer.shown())
+            format!("the target at {} does not know the secret of {subsystem}", peer.shown())
         }
         other => format!("{host} cannot authenticate to {subsystem}: {other}"),
     };

@@ -106,7 +106,7 @@ impl Channel {
         }
     }
 
-    /// Whether more may be received of what came already, which nothing tells of.
+    /// Whether received bytes may be buffered here, where no poll of the socket shows them.
     #[inline]
     pub fn holds_received(&self) -> bool {
         matches!(self, Self::Secure(_))
@@ -118,13 +118,13 @@ impl Secure {
         let doing = |error: Error| error.doing(format!("begin TLS with {}", peer.shown()));
         loop {
             let shaken = self.session.shake();
-            // What failed is told to the subsystem too.
+            // The TLS alert goes to the subsystem too.
             let flushed = self.flush();
             if shaken.map_err(|why| refused(peer, why))? {
                 flushed.map_err(|cause| doing(ended(cause)))?;
                 return Ok(());
             }
-            let received = flushed.and_then(|()| self.fill()).map_err(|cause| match told(&cause) {
+            let received = flushed.and_then(|()| self.fill()).map_err(|cause| match tls_error(&cause) {
                 Some(why) => refused(peer, why),
                 None => doing(ended(cause)).into(),
             })?;
@@ -137,8 +137,8 @@ impl Secure {
     fn wait(&self, deadline: Deadline) -> Result<()> {
         let left = deadline.left_or_max();
         if left.is_zero() {
-            // Whoever it is, nothing says that it is a device.
-            return Err(Error::host(ErrorKind::TimedOut, "whoever listens there does not answer"));
+            // The listener may not be a device at all.
+            return Err(Error::host(ErrorKind::TimedOut, "the listener there does not answer"));
         }
         let wait = if self.session.unsent().is_empty() { WaitFor::Bytes } else { WaitFor::BytesOrRoom };
         let waited = self.stream.wait(wait, None, left);
@@ -217,8 +217,8 @@ fn of_tls(error: TlsError) -> io::Error {
     }
 }
 
-/// What TLS said.
-fn told(cause: &io::Error) -> Option<TlsError> {
+/// The TLS error behind an I/O error.
+fn tls_error(cause: &io::Error) -> Option<TlsError> {
     cause.get_ref()?.downcast_ref::<TlsError>().cloned()
 }
 
@@ -232,7 +232,7 @@ fn refused(peer: &Peer, why: TlsError) -> NotAttached {
             Error::device(ErrorKind::Denied, said)
         }
         TlsError::NotTls => {
-            let said = format!("whoever listens at {} does not speak TLS", peer.shown());
+            let said = format!("the listener at {} does not speak TLS", peer.shown());
             Error::device(ErrorKind::Denied, said)
         }
         TlsError::Unavailable(why) => Error::host(ErrorKind::Unsupported, why.to_string()),
@@ -240,6 +240,6 @@ fn refused(peer: &Peer, why: TlsError) -> NotAttached {
             Error::device(ErrorKind::Protocol, format!("{host} cannot begin TLS with {subsystem}: {other}"))
         }
     };
-    // A key that is told is the same another time, and one that is made is not.
+    // A configured key stays the same on a retry; a key made by authentication does not.
     NotAttached { error, is_final: !peer.options.concatenate }
 }

@@ -11,9 +11,9 @@ use byway_core::{
 
 use byway_sys::OwnerProcess;
 
+use crate::admin_thread::AdminThread;
 use crate::association::Association;
 use crate::attach::{Attached, attach};
-use crate::keeper::Keeper;
 use crate::peer::{Peer, TcpOptions, TcpPlace};
 use crate::queue::TcpQueue;
 
@@ -23,29 +23,29 @@ pub struct NvmeTcp {
     owner: Arc<Owner>,
 }
 
-/// Whoever uses the association: the device, and its queues. With the last, the keeper ends.
+/// The users of the association: the device and its queues. With the last, the admin thread ends.
 pub(crate) struct Owner {
     pub process: OwnerProcess,
     pub association: Arc<Association>,
-    keeper: Option<JoinHandle<()>>,
+    admin_thread: Option<JoinHandle<()>>,
 }
 
 impl Owner {
-    /// Starts the keeper of an association: with a controller that was found, or why there is none yet.
+    /// Starts the admin thread of an association: with a controller that was found, or why there is none yet.
     ///
     /// # Errors
-    /// When a controller does not tell how it is reached, or there is no thread.
+    /// When a controller does not report its ANA states, or there is no thread.
     pub fn start(association: Association, found: Result<Attached, String>) -> Result<Arc<Self>> {
         let association = Arc::new(association);
-        let keeper = match found {
-            Ok(attached) => Keeper::new(Arc::clone(&association), attached)?,
-            Err(why) => Keeper::awaiting(Arc::clone(&association), why)?,
+        let admin_thread = match found {
+            Ok(attached) => AdminThread::new(Arc::clone(&association), attached)?,
+            Err(why) => AdminThread::awaiting(Arc::clone(&association), why)?,
         };
         let thread = std::thread::Builder::new().name("byway-tcp".into());
-        let thread = thread.spawn(move || keeper.run());
-        let keeper = thread.map_err(|cause| Error::kernel("no thread for the admin queue", cause))?;
+        let thread = thread.spawn(move || admin_thread.run());
+        let admin_thread = thread.map_err(|cause| Error::kernel("no thread for the admin queue", cause))?;
         let process = OwnerProcess::current();
-        Ok(Arc::new(Self { process, association, keeper: Some(keeper) }))
+        Ok(Arc::new(Self { process, association, admin_thread: Some(admin_thread) }))
     }
 }
 
@@ -53,12 +53,12 @@ impl Drop for Owner {
     /// A forked child leaves its parent's connections as they are: nothing is sent, and none is shut down.
     fn drop(&mut self) {
         if !self.process.is_current() {
-            return std::mem::forget(self.keeper.take());
+            return std::mem::forget(self.admin_thread.take());
         }
         self.association.end();
-        if let Some(keeper) = self.keeper.take() {
-            // A keeper that failed has nothing left to be waited for.
-            let _ = keeper.join();
+        if let Some(admin_thread) = self.admin_thread.take() {
+            // An admin thread that panicked has nothing left to wait for.
+            let _ = admin_thread.join();
         }
     }
 }
@@ -70,7 +70,7 @@ impl NvmeTcp {
     /// Connects to a subsystem.
     ///
     /// # Errors
-    /// One sentence says why not: nobody listens, the subsystem is not there or refuses this host, an option cannot be
+    /// One sentence says why not: no server listens, the subsystem is not there or refuses this host, an option cannot be
     /// honoured.
     pub fn open(place: TcpPlace, options: TcpOptions) -> Result<Self> {
         let peer = Peer::new(place, options)?;

@@ -24,7 +24,7 @@ const CAPSULE_BYTES_MAX: u64 = 1 << 20;
 /// What a controller said of itself.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
-    /// It tells how each namespace is reached by it.
+    /// It reports the ANA state of each namespace.
     pub ana: Option<AnaFacts>,
     /// In this time its commands are over once nothing reaches it from its host any more; none if it waits for ever.
     pub ends_within: Option<Duration>,
@@ -34,7 +34,7 @@ pub(crate) struct Facts {
     pub keep_alive: bool,
     /// In-capsule data of I/O commands, in bytes.
     pub capsule_bytes: usize,
-    /// Namespaces tell which command set they take.
+    /// Namespaces report their command set.
     pub command_sets: bool,
 }
 
@@ -141,7 +141,7 @@ fn grant_queues(bare: &Bare<'_>, queues: u16) -> Result<u16> {
     Ok(granted.nsq_z().min(granted.ncq_z()).min(asked_z).saturating_add(1))
 }
 
-/// A controller that nobody else uses yet.
+/// A controller that has no other user yet.
 pub(crate) struct Bare<'l> {
     line: RefCell<&'l mut Line>,
     timeout: Duration,
@@ -177,7 +177,7 @@ impl Identifies for Bare<'_> {
         Buffer::zeroed(len)
     }
 
-    fn tells_command_sets(&self) -> bool {
+    fn reports_command_sets(&self) -> bool {
         false
     }
 }

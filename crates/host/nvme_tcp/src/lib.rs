@@ -7,29 +7,29 @@
 //! | `attach.rs` | from no connection to a controller that takes commands |
 //! | `facts.rs` | what a controller says of itself |
 //! | `authenticate.rs` | who this host is, and who the controller |
-//! | `association.rs`, `keeper.rs` | what queues share; the thread that keeps the controller, and finds it again |
+//! | `association.rs`, `admin_thread.rs` | what queues share; the thread that owns the admin queue and reconnects |
 //! | `device.rs`, `queue.rs` | the `Backend` and its `BackendQueue` |
 //! | `ana.rs`, `paths/` | how well a controller reaches each namespace; the same of several paths to one subsystem |
-//! | `order.rs`, `desk.rs` | commands as orders for a connection; what every queue does while its program waits |
+//! | `order.rs`, `poller.rs` | commands as orders for a connection; finished commands and how a queue waits |
 //! | `discover.rs` | what a discovery service knows |
 #![forbid(unsafe_code)]
 
+mod admin_thread;
 mod ana;
 mod association;
 mod attach;
 mod authenticate;
 mod channel;
 pub mod connection;
-mod desk;
 mod device;
 mod discover;
 mod facts;
-mod keeper;
 mod line;
 mod order;
 mod pairs;
 mod paths;
 mod peer;
+mod poller;
 mod queue;
 mod stream;
 
@@ -41,6 +41,10 @@ pub use byway_spec::base::ana::AnaState;
 pub use byway_sys::Idle;
 pub use device::NvmeTcp;
 pub use discover::{Discovered, discover};
-pub use paths::{NvmeTcpPaths, PathTold, TcpPathsQueue};
+pub use paths::{NvmeTcpPaths, PathStatus, TcpPathsQueue};
 pub use peer::{DISCOVERY_PORT, PORT, TcpOptions, TcpPlace, TlsWith, default_host};
 pub use queue::TcpQueue;
+
+/// The former name of [`PathStatus`].
+#[deprecated(note = "renamed to PathStatus")]
+pub type PathTold = PathStatus;

@@ -74,7 +74,7 @@ impl Line {
     /// Takes what was received, and sends what that asks for; says whether anything came.
     ///
     /// # Errors
-    /// When the connection has ended, or the controller broke a rule, of which it was told.
+    /// When the connection has ended, or the controller violated the protocol, for which a termination request was sent.
     #[inline]
     pub fn receive(&mut self) -> Result<bool> {
         let mut any = self.receive_once()?;
@@ -95,7 +95,7 @@ impl Line {
         }
         let taken = self.connection.received(bytes);
         if taken.is_err() {
-            // The controller is told why, if it still listens.
+            // The termination request says why, if the controller still listens.
             let _ = self.flush();
         }
         taken?;

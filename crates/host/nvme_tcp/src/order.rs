@@ -74,7 +74,7 @@ struct Seen {
 }
 
 impl SeenLayout {
-    /// The layout of a namespace, as it was seen where it holds still, or as `ask` finds out, which is told what it was.
+    /// The layout of a namespace, from the cache while that is valid, or from `ask`, which gets the cached one.
     #[inline]
     pub fn of(
         &mut self,

@@ -19,7 +19,7 @@ pub(crate) struct Pairs {
 
 #[derive(Debug)]
 struct Pair {
-    /// As the program, or whoever calls, gave it.
+    /// As the caller gave it.
     order: Order,
     memory: Memory,
     /// The numbers of its two commands among the queue's calls.
@@ -49,7 +49,7 @@ impl Pairs {
         self.halves - self.all.len() as u32
     }
 
-    /// Takes a pair apart into commands that have these numbers.
+    /// Splits a pair into two commands with these numbers.
     pub fn take(&mut self, order: Order, payload: Payload, calls: [u64; 2]) -> Halves {
         let [expected, new] = halves(&payload);
         let of = |call, entry| Order { tag: call, is_call: true, is_pair: false, entry, ..order };
@@ -98,13 +98,13 @@ fn halves(payload: &Payload) -> [Payload; 2] {
 /// What came of both, by what came of each.
 fn together(compared: End, written: End) -> End {
     let status = |end: &End| end.result.as_ref().ok().map(|completion| completion.status());
-    let tells = |end: &End| status(end).is_some_and(|status| !status.is(Status::ABORTED_FAILED_FUSED));
+    let is_verdict = |end: &End| status(end).is_some_and(|status| !status.is(Status::ABORTED_FAILED_FUSED));
     let is_done = status(&written).is_some_and(Status::is_success);
-    let is_refused = tells(&compared) && !status(&compared).is_some_and(Status::is_success);
+    let is_refused = is_verdict(&compared) && !status(&compared).is_some_and(Status::is_success);
     match (&compared.result, &written.result) {
         _ if is_done => written,
         _ if is_refused => compared,
-        _ if tells(&written) => written,
+        _ if is_verdict(&written) => written,
         // The fate of one that may have been carried out is the pair's.
         (Err(_), Err(_)) if written.lost == Some(Lost::Unanswered) => written,
         (Err(_), _) => compared,
@@ -128,7 +128,7 @@ mod tests {
         End { result: Err(Error::device(ErrorKind::DeviceLost, "lost")), lost: Some(how) }
     }
 
-    fn told(compared: End, written: End) -> (Option<Status>, Option<Lost>) {
+    fn outcome(compared: End, written: End) -> (Option<Status>, Option<Lost>) {
         let End { result, lost } = together(compared, written);
         (result.ok().map(|completion| completion.status()), lost)
     }
@@ -137,11 +137,11 @@ mod tests {
     fn the_answer_that_decides_is_the_pairs() {
         let (done, unlike, other) = (Status::SUCCESS, Status::COMPARE_FAILURE, Status::ABORTED_FAILED_FUSED);
         let conflict = Status::RESERVATION_CONFLICT;
-        assert_eq!(told(answered(done), answered(done)), (Some(done), None));
-        assert_eq!(told(answered(unlike), answered(other)), (Some(unlike), None));
-        assert_eq!(told(answered(other), answered(conflict)), (Some(conflict), None));
-        assert_eq!(told(lost(Lost::Unanswered), answered(done)), (Some(done), None));
-        assert_eq!(told(answered(unlike), lost(Lost::Unsent)), (Some(unlike), None));
+        assert_eq!(outcome(answered(done), answered(done)), (Some(done), None));
+        assert_eq!(outcome(answered(unlike), answered(other)), (Some(unlike), None));
+        assert_eq!(outcome(answered(other), answered(conflict)), (Some(conflict), None));
+        assert_eq!(outcome(lost(Lost::Unanswered), answered(done)), (Some(done), None));
+        assert_eq!(outcome(answered(unlike), lost(Lost::Unsent)), (Some(unlike), None));
     }
 
     #[test]
@@ -150,9 +150,12 @@ mod tests {
         for (compared, written, lost) in
             [(Unsent, Unsent, Unsent), (Unanswered, Unsent, Unanswered), (Unanswered, Unanswered, Unanswered)]
         {
-            assert_eq!(told(self::lost(compared), self::lost(written)), (None, Some(lost)));
+            assert_eq!(outcome(self::lost(compared), self::lost(written)), (None, Some(lost)));
         }
-        assert_eq!(told(answered(Status::SUCCESS), lost(Unanswered)), (None, Some(Unanswered)));
-        assert_eq!(told(lost(Unanswered), answered(Status::ABORTED_FAILED_FUSED)), (None, Some(Unanswered)));
+        assert_eq!(outcome(answered(Status::SUCCESS), lost(Unanswered)), (None, Some(Unanswered)));
+        assert_eq!(
+            outcome(lost(Unanswered), answered(Status::ABORTED_FAILED_FUSED)),
+            (None, Some(Unanswered))
+        );
     }
 }

@@ -40,8 +40,8 @@ pub struct TcpOptions {
     pub dhchap: Option<AuthSecrets>,
     /// The key by which every connection is made a TLS connection; in the clear without one.
     pub tls: Option<TlsWith>,
-    /// In place of a key that the subsystem was told too: one that this host's authentication makes, each time that it connects to a
-    /// controller (secure channel concatenation).
+    /// In place of a configured key: one that this host's authentication makes on each connection to a controller (secure
+    /// channel concatenation).
     pub concatenate: bool,
     /// Digests that every connection must have.
     pub digests: Digests,
@@ -62,7 +62,7 @@ pub struct TcpOptions {
 /// TLS by a pre-shared key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsWith {
-    /// The key that the subsystem was told too.
+    /// The pre-shared key, which the subsystem has too.
     pub key: TlsKey,
     /// Which of the pre-shared keys that it makes.
     pub form: PskForm,
@@ -102,8 +102,8 @@ pub(crate) struct Peer {
 pub(crate) enum Security {
     /// Nothing.
     Clear,
-    /// TLS, by a key that both were told.
-    Told(TlsHost),
+    /// TLS, by a configured key.
+    Configured(TlsHost),
     /// TLS, by the key that was made when the controller was connected to last.
     Made(Arc<Mutex<Option<TlsHost>>>),
 }
@@ -111,10 +111,11 @@ pub(crate) enum Security {
 impl Security {
     fn of(options: &TcpOptions, parties: &Parties) -> Result<Self> {
         match &options.tls {
-            Some(_) if options.concatenate => {
-                Err(Error::host(ErrorKind::InvalidArgument, "a key of TLS is told or made, not both"))
-            }
-            Some(TlsWith { key, form }) => tls_host(TlsPsk::of(key, parties, *form)).map(Self::Told),
+            Some(_) if options.concatenate => Err(Error::host(
+                ErrorKind::InvalidArgument,
+                "a TLS key is configured or made by authentication, not both",
+            )),
+            Some(TlsWith { key, form }) => tls_host(TlsPsk::of(key, parties, *form)).map(Self::Configured),
             None if options.concatenate => Ok(Self::Made(Arc::default())),
             None => Ok(Self::Clear),
         }
@@ -124,7 +125,7 @@ impl Security {
     pub fn tls(&self) -> Option<TlsHost> {
         match self {
             Self::Clear => None,
-            Self::Told(tls) => Some(tls.clone()),
+            Self::Configured(tls) => Some(tls.clone()),
             Self::Made(tls) => tls.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }

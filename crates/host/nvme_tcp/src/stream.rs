@@ -54,7 +54,7 @@ impl Stream {
         Err(last)
     }
 
-    /// A socket that is connected to nobody.
+    /// A socket without a connection.
     ///
     /// # Errors
     /// The system's answer.
@@ -139,7 +139,7 @@ impl Stream {
         }
     }
 
-    /// Ends the connection, for whoever waits on it as well.
+    /// Ends the connection, and wakes the thread that waits on it.
     pub fn close(&self) {
         // It fails where the connection has ended already.
         let _ = rustix::net::shutdown(&self.0, Shutdown::Both);

@@ -154,8 +154,8 @@ impl Bus for InProcessBus {
             .map_err(|cause| BusError::NoEvent { vector, why: cause.to_string() })
     }
 
-    fn hush(&self, vector: u16) {
-        self.shared.vectors.hush(vector);
+    fn clear(&self, vector: u16) {
+        self.shared.vectors.clear(vector);
     }
 
     fn call(&self, vector: u16) {

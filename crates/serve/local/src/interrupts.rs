@@ -92,7 +92,7 @@ impl Vectors {
     }
 
     /// Makes it unreadable.
-    pub fn hush(&self, vector: u16) {
+    pub fn clear(&self, vector: u16) {
         if let Some(event) = self.event(vector) {
             event.lower();
         }

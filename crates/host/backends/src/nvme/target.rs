@@ -328,7 +328,7 @@ impl<P: Passage> Identifies for NvmeTarget<P> {
         Buffer::zeroed(len)
     }
 
-    fn tells_command_sets(&self) -> bool {
+    fn reports_command_sets(&self) -> bool {
         self.identity.version >= DESCRIPTORS_SINCE
     }
 }

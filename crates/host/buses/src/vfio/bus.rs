@@ -204,7 +204,7 @@ impl Bus for VfioBus {
         Ok(Arc::new(self.shared.vectors.listen_to(vector)?))
     }
 
-    fn hush(&self, vector: u16) {
+    fn clear(&self, vector: u16) {
         self.shared.vectors.lower(vector);
     }
 

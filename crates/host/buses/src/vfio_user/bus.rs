@@ -89,7 +89,7 @@ impl Bus for VfioUserBus {
     type Memory = DeviceMemoryBar;
 
     const MAPS_ANY_MEMORY: bool = false;
-    const TELLS_HEADS_LATE: bool = true;
+    const REPORTS_HEADS_LATE: bool = true;
 
     fn name(&self) -> &'static str {
         "vfio-user"
@@ -173,8 +173,8 @@ impl Bus for VfioUserBus {
         Ok(self.shared.vectors.listen(vector)?)
     }
 
-    fn hush(&self, vector: u16) {
-        self.shared.vectors.hush(vector);
+    fn clear(&self, vector: u16) {
+        self.shared.vectors.clear(vector);
     }
 
     fn call(&self, vector: u16) {

@@ -97,7 +97,7 @@ impl Vectors<Arc<Link>> {
     }
 
     /// Makes the descriptor unreadable: what the server has asked at the one socket that it has is answered.
-    pub(crate) fn hush(&self, vector: u16) {
+    pub(crate) fn clear(&self, vector: u16) {
         // The next call reports a server that is gone.
         let link = self.device();
         let _ = link.connection.serve(&link.host);

@@ -46,7 +46,7 @@ impl Connection {
         self.table.get(cid).is_some_and(|slot| slot.given_up.is_some())
     }
 
-    /// Gives a command up. Says whether the controller has to be told; else it has ended.
+    /// Gives a command up. Says whether an Abort has to be sent; else it has ended.
     pub fn give_up(&mut self, cid: u16, kind: ErrorKind, until: Option<Instant>) -> bool {
         let Some(slot) = self.table.get_mut(cid) else { return false };
         if slot.state == State::Kept {

@@ -1,6 +1,6 @@
 //! One queue on one connection, sans-I/O: commands in, bytes out; bytes in, answers out.
 //!
-//! Whoever has a socket sends what [`Connection::gather`] gives, and receives where [`Connection::room`] says: the data of a
+//! The owner of a socket sends what [`Connection::gather`] gives, and receives where [`Connection::room`] says: the data of a
 //! command that is being received goes straight where the command has it. Nothing here waits, and nothing but a queue's first
 //! commands allocates.
 //!
@@ -96,7 +96,7 @@ impl Connection {
         self.gives_back = true;
     }
 
-    /// What in-capsule data a command may have, once the controller told.
+    /// In-capsule data that a command may have, once the controller has announced it.
     pub fn set_capsule_data_bytes(&mut self, bytes: usize) {
         self.capsule_data_bytes = bytes;
     }
@@ -126,7 +126,7 @@ impl Connection {
         let Some(cid) = self.table.take() else { return Err(payload) };
         let fits = order.way != Way::Out || payload.len() <= self.capsule_data_bytes;
         match payload {
-            // Bytes in the command itself are nobody's to give back.
+            // Bytes in the command itself are not given back.
             Payload::Small(small) if self.is_open && fits && order.way == Way::Out => {
                 self.put(cid, order, Memory::Empty);
                 self.send_capsule(cid, &[small.as_slice()]);

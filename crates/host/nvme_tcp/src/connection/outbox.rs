@@ -121,7 +121,7 @@ impl Outbox {
         gathered.count
     }
 
-    /// So much was sent: tells `on` of every part of a command's data that has left as a whole.
+    /// So much was sent: calls `on` for every part of a command's data that has left as a whole.
     pub fn sent(&mut self, bytes: usize, mut on: impl FnMut(Left)) {
         self.sent_bytes += bytes as u64;
         let mut left = bytes;

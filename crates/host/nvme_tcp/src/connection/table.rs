@@ -23,7 +23,7 @@ pub enum Way {
 pub struct Order {
     /// Whose it is: given back with what came of it.
     pub tag: u64,
-    /// A call waits for it, or has waited: nobody takes its end from the queue.
+    /// A call waits for it, or has waited: its end is not taken from the queue.
     pub is_call: bool,
     /// The entry.
     pub entry: Entry,
@@ -94,7 +94,7 @@ pub(crate) struct Slot {
     pub tries: u8,
     /// When it is to be given up, or the connection with it.
     pub until: Option<Instant>,
-    /// It was given up, and the controller told so.
+    /// It was given up, and an Abort was sent.
     pub given_up: Option<ErrorKind>,
     /// An Abort on its way names it.
     pub is_named: bool,

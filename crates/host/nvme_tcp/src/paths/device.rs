@@ -15,8 +15,8 @@ use byway_core::{
 };
 use byway_spec::base::ana::AnaState;
 
-use super::queue::{LANES_MAX, TcpPathsQueue};
-use super::standing::{PathPlace, PathTold, Paths};
+use super::live::{PathPlace, PathStatus, Paths};
+use super::queue::{PATHS_MAX, TcpPathsQueue};
 use crate::association::Association;
 use crate::attach::{Attached, NotAttached, attach, order_of_admin};
 use crate::connection::{Order, Way};
@@ -43,7 +43,7 @@ pub(crate) struct PathSet {
 }
 
 impl Drop for PathSet {
-    /// All are told before the first is waited for.
+    /// All admin threads are asked to end before the first is waited for.
     fn drop(&mut self) {
         if !self.owners.iter().all(|owner| owner.process.is_current()) {
             return;
@@ -77,7 +77,7 @@ impl NvmeTcpPaths {
         }
         let capabilities = least(&known);
         let paths = Arc::new(Paths::new(peers.clone()));
-        paths.set_told(identity.clone(), capabilities.clone());
+        paths.set_identity(identity.clone(), capabilities.clone());
         let layouts = Arc::new(Layouts::default());
         let mut owners = Vec::with_capacity(peers.len());
         for ((index, peer), found) in peers.into_iter().enumerate().zip(found) {
@@ -91,16 +91,16 @@ impl NvmeTcpPaths {
 
     /// Each path, and how it is.
     #[must_use]
-    pub fn paths(&self) -> Vec<PathTold> {
-        self.set.paths.told()
+    pub fn paths(&self) -> Vec<PathStatus> {
+        self.set.paths.status()
     }
 }
 
 /// Refuses what are no several ways to one subsystem.
 fn check_places(places: &[TcpPlace], options: &TcpOptions) -> Result<()> {
     let wrong = |said: String| Err(Error::host(ErrorKind::InvalidArgument, said));
-    if places.is_empty() || places.len() > LANES_MAX {
-        return wrong(format!("a device has 1 to {LANES_MAX} portals, not {}", places.len()));
+    if places.is_empty() || places.len() > PATHS_MAX {
+        return wrong(format!("a device has 1 to {PATHS_MAX} portals, not {}", places.len()));
     }
     if places.iter().any(|place| place.subsystem != places[0].subsystem) {
         return wrong("all portals of a device are those of one subsystem".into());
@@ -110,8 +110,10 @@ fn check_places(places: &[TcpPlace], options: &TcpOptions) -> Result<()> {
         return wrong(format!("{}:{} is given twice", place.host, place.port));
     }
     if options.keep_alive.is_zero() && places.len() > 1 {
-        // Nobody could tell when an old write is over.
-        return wrong("several portals need signs of life: a controller that misses none never ends".into());
+        // There would be no bound on when an old write is over.
+        return wrong(
+            "several portals need keep alive: a controller without it never ends its commands".into(),
+        );
     }
     Ok(())
 }
@@ -131,8 +133,8 @@ fn attach_all(peers: &[Peer]) -> Result<Vec<Result<Attached>>> {
     Ok(found)
 }
 
-/// What each says. Whoever is silent for as long as the first controller may go without a sign of life is looked for later: that one
-/// is not kept waiting for it.
+/// The answer of each. A path that is silent for as long as the first controller's keep alive is connected later: the first
+/// does not wait for it.
 fn answers(peers: &[Peer]) -> Result<Vec<Result<Attached, NotAttached>>> {
     let (answer, answers) = channel();
     for (index, peer) in peers.iter().cloned().enumerate() {
@@ -203,8 +205,8 @@ impl PathSet {
     /// changes nothing.
     fn send(&self, order: Order, mut payload: Payload, waits: bool) -> Result<Outcome> {
         let nsid = order.entry.nsid;
-        let patience = if waits { self.paths.peer(0).options.admin_timeout } else { Duration::ZERO };
-        let deadline = Deadline::after(patience);
+        let timeout = if waits { self.paths.peer(0).options.admin_timeout } else { Duration::ZERO };
+        let deadline = Deadline::after(timeout);
         let (mut tried, mut last) = (0, None);
         loop {
             let index = match (self.paths.wait_for_any(nsid, tried, deadline), last) {
@@ -226,7 +228,7 @@ impl PathSet {
             }
             if let Some(state) = state {
                 self.paths.met(index, nsid, state);
-                self.owners[index].association.doubt();
+                self.owners[index].association.mark_states_stale();
                 tried |= 1 << index;
             }
             last = Some(error);
@@ -247,7 +249,7 @@ impl PathSet {
 /// An epoch that never is: what is known of it is asked again.
 const NO_EPOCH: u64 = u64::MAX;
 
-/// Whether nobody was asked, for all that the device would have said.
+/// Whether no path carried the command, so that the device has not answered it.
 fn is_of_paths(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::DeviceLost | ErrorKind::TimedOut)
 }
@@ -267,7 +269,7 @@ impl Identifies for Asker<'_> {
         Buffer::zeroed(len)
     }
 
-    fn tells_command_sets(&self) -> bool {
+    fn reports_command_sets(&self) -> bool {
         self.set.command_sets
     }
 }
@@ -343,7 +345,7 @@ mod tests {
     fn later_path_with_a_lower_limit_of_nvm_commands_is_refused() {
         let place = one_path();
         let first = facts(8192, 0);
-        place.paths.set_told(first.identity.clone(), first.capabilities.clone());
+        place.paths.set_identity(first.identity.clone(), first.capabilities.clone());
         for (verify_bytes, write_zeroes_bytes, is_taken) in
             [(8192, 0, true), (0, 0, true), (16384, 0, true), (4096, 0, false), (8192, 4096, false)]
         {

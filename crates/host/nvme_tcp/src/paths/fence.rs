@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use byway_core::Deadline;
 use byway_fabrics::ControllerId;
 
-use super::standing::{PathPlace, Paths, Standing};
+use super::live::{LiveController, PathPlace, Paths};
 use crate::attach::has_controller;
 
 /// The first pause between two questions; each is twice as long as the one before.
@@ -51,7 +51,7 @@ enum Known {
 }
 
 impl Fence {
-    pub fn new(place: &PathPlace, lost: &Standing, ends_within: Option<Duration>) -> Self {
+    pub fn new(place: &PathPlace, lost: &LiveController, ends_within: Option<Duration>) -> Self {
         Self {
             paths: Arc::clone(&place.paths),
             path: place.index,
@@ -61,7 +61,7 @@ impl Fence {
         }
     }
 
-    /// Finds out in a thread of its own: the keeper looks for another controller meanwhile.
+    /// Finds out in a thread of its own: the admin thread reconnects meanwhile.
     pub fn begin(self) {
         let fence = self.clone();
         if std::thread::Builder::new().name("byway-fence".into()).spawn(move || fence.find_out()).is_err() {
@@ -85,13 +85,13 @@ impl Fence {
     }
 
     fn ask(&self) -> Known {
-        let standing = self.paths.that_stand();
-        let same_name = |(_, other): &&(usize, Standing)| other.controller == self.controller;
-        if let Some((path, _)) = standing.iter().find(same_name) {
+        let live = self.paths.that_stand();
+        let same_name = |(_, other): &&(usize, LiveController)| other.controller == self.controller;
+        if let Some((path, _)) = live.iter().find(same_name) {
             // No two controllers of a portal have one number. Of another's, a question would be answered for the wrong one.
             return if *path == self.path { Known::Ended } else { Known::Nothing };
         }
-        let asked = standing.iter().filter(|(path, _)| *path != self.path).map(|other| self.ask_one(other));
+        let asked = live.iter().filter(|(path, _)| *path != self.path).map(|other| self.ask_one(other));
         asked.fold(Known::Nothing, |known, said| match (known, said) {
             (Known::Ended, _) | (_, Known::Ended) => Known::Ended,
             (Known::Lives, _) | (_, Known::Lives) => Known::Lives,
@@ -99,7 +99,7 @@ impl Fence {
         })
     }
 
-    fn ask_one(&self, (witness, before): &(usize, Standing)) -> Known {
+    fn ask_one(&self, (witness, before): &(usize, LiveController)) -> Known {
         let of = (self.path, self.generation);
         let peer = self.paths.peer(*witness);
         match has_controller(peer, self.controller, time_to_answer(&self.paths, *witness)) {
@@ -107,7 +107,7 @@ impl Fence {
                 self.paths.note_known((*witness, before.generation), of);
                 Known::Lives
             }
-            // Asked of whoever stands there still.
+            // Valid only while the witness still has its controller.
             Ok(false) if before.knows(of) && self.paths.stands(*witness, before.generation) => Known::Ended,
             _ => Known::Nothing,
         }
@@ -115,16 +115,17 @@ impl Fence {
 }
 
 /// Has portals see each other's controllers while they live: that of a path that is about to stand, and those that do.
-pub(crate) fn acquaint(paths: &Paths, index: usize, mut this: Standing) -> Standing {
+pub(crate) fn acquaint(paths: &Paths, index: usize, mut this: LiveController) -> LiveController {
     let others = paths.that_stand();
-    let sees = |(witness, at): (usize, &Standing), of: &Standing| {
+    let sees = |(witness, at): (usize, &LiveController), of: &LiveController| {
         let deadline = time_to_answer(paths, witness);
         at.controller != of.controller
             && has_controller(paths.peer(witness), of.controller, deadline).is_ok_and(|has| has)
     };
     let seen: Vec<[bool; 2]> = std::thread::scope(|scope| {
-        let both =
-            |(path, other): &(usize, Standing)| [sees((*path, other), &this), sees((index, &this), other)];
+        let both = |(path, other): &(usize, LiveController)| {
+            [sees((*path, other), &this), sees((index, &this), other)]
+        };
         let asked: Vec<_> = others.iter().map(|other| scope.spawn(move || both(other))).collect();
         asked.into_iter().map(|one| one.join().unwrap_or_default()).collect()
     });

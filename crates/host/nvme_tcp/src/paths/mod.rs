@@ -2,10 +2,10 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `standing.rs` | `Paths`: which paths stand, how each reaches which namespace, what of lost ones is not over |
+//! | `live.rs` | `Paths`: which paths stand, how each reaches which namespace, what of lost ones is not over |
 //! | `fence.rs` | when a controller that was lost is known to have ended |
 //! | `slots.rs` | the commands of one queue, wherever they are |
-//! | `queue.rs` | `TcpPathsQueue`: a lane by each path |
+//! | `queue.rs` | `TcpPathsQueue`: a connection by each path |
 //! | `device.rs` | `NvmeTcpPaths`, the `Backend` |
 //!
 //! **What may be sent where.** A command that never left, and one that changes nothing, goes by another path at once. One
@@ -15,11 +15,11 @@
 
 mod device;
 mod fence;
+mod live;
 mod queue;
 mod slots;
-mod standing;
 
 pub use device::NvmeTcpPaths;
+pub(crate) use live::PathPlace;
+pub use live::PathStatus;
 pub use queue::TcpPathsQueue;
-pub(crate) use standing::PathPlace;
-pub use standing::PathTold;

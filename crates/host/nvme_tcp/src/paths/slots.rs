@@ -1,23 +1,23 @@
-//! The commands of one queue, wherever they are: on a lane, waiting for one, or with a controller that was lost and may go on.
+//! The commands of one queue: on a path, waiting for one, or with a lost controller that may still execute them.
 
 use std::time::Instant;
 
 use byway_core::{Effect, Error, Memory, Payload, SmallBytes};
 
-use super::queue::LANES_MAX;
+use super::queue::PATHS_MAX;
 use crate::connection::Order;
 
-/// Where a command is.
+/// The state of a command's slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Whereabouts {
+pub(crate) enum SlotState {
     #[default]
     Free,
-    /// On a lane, as it was connected in this generation.
-    On { lane: usize, generation: u64 },
-    /// It waits for a lane, or behind another command.
+    /// On a path, in this generation of its connection.
+    On { path: usize, generation: u64 },
+    /// Waits for a path, or behind another command.
     Waits,
-    /// Sent on a lane whose controller was lost, and may do it yet.
-    Astray { lane: usize, generation: u64 },
+    /// Sent on a path whose controller was lost, and may still execute it.
+    Lost { path: usize, generation: u64 },
 }
 
 /// A command.
@@ -25,12 +25,12 @@ pub(crate) enum Whereabouts {
 pub(crate) struct Slot {
     /// As the program gave it.
     pub order: Option<Order>,
-    /// Its data, while it is on no lane.
+    /// Its data, while it is on no path.
     memory: Memory,
-    /// Its data where that is a few bytes, which lanes do not give back.
+    /// Its data where that is a few bytes, which paths do not give back.
     small: Option<SmallBytes>,
     pub effect: Effect,
-    whereabouts: Whereabouts,
+    state: SlotState,
     /// When it is to be given up.
     pub until: Option<Instant>,
     /// Since when it waits to be done.
@@ -39,7 +39,7 @@ pub(crate) struct Slot {
     pub error: Option<Error>,
     /// How often its connection ended, or its path failed it.
     pub tries: u8,
-    /// It was sent on a lane that was lost.
+    /// It was sent on a path that was lost.
     pub was_lost: bool,
     /// In the order of submission.
     pub turn: u64,
@@ -50,9 +50,9 @@ pub(crate) struct Slot {
 pub(crate) struct Slots {
     all: Vec<Slot>,
     free: Vec<usize>,
-    /// Of commands that change something, how many are on each lane.
-    changing: [u32; LANES_MAX],
-    /// Commands that wait, are astray, or were.
+    /// Of commands that change something, how many are on each path.
+    changing: [u32; PATHS_MAX],
+    /// Commands that wait, are on a lost path, or were.
     troubled: u32,
     /// Commands that are two for a controller.
     pairs: u32,
@@ -60,8 +60,8 @@ pub(crate) struct Slots {
 }
 
 impl Slot {
-    pub fn whereabouts(&self) -> Whereabouts {
-        self.whereabouts
+    pub fn state(&self) -> SlotState {
+        self.state
     }
 
     /// Its namespace.
@@ -77,7 +77,7 @@ impl Slot {
         }
     }
 
-    /// Its data, which is on no lane any more.
+    /// Its data, which no path holds any more.
     pub fn put_memory(&mut self, memory: impl Into<Memory>) {
         if self.small.is_none() {
             self.memory = memory.into();
@@ -85,23 +85,23 @@ impl Slot {
     }
 
     fn is_troubled(&self) -> bool {
-        let is_on_none = matches!(self.whereabouts, Whereabouts::Waits | Whereabouts::Astray { .. });
-        is_on_none || (self.was_lost && self.whereabouts != Whereabouts::Free)
+        let is_on_none = matches!(self.state, SlotState::Waits | SlotState::Lost { .. });
+        is_on_none || (self.was_lost && self.state != SlotState::Free)
     }
 
     fn changes_on(&self) -> Option<usize> {
-        match self.whereabouts {
-            Whereabouts::On { lane, .. } => self.effect.extent().map(|_| lane),
+        match self.state {
+            SlotState::On { path, .. } => self.effect.extent().map(|_| path),
             _ => None,
         }
     }
 
-    /// Whether it may still come before what is sent on `lane` from here on.
-    fn is_elsewhere(&self, lane: usize) -> bool {
-        match self.whereabouts {
-            Whereabouts::Free => false,
-            Whereabouts::On { lane: its, .. } => its != lane || self.was_lost,
-            Whereabouts::Waits | Whereabouts::Astray { .. } => true,
+    /// Whether it may still come before what is sent on `path` from here on.
+    fn is_elsewhere(&self, path: usize) -> bool {
+        match self.state {
+            SlotState::Free => false,
+            SlotState::On { path: its, .. } => its != path || self.was_lost,
+            SlotState::Waits | SlotState::Lost { .. } => true,
         }
     }
 }
@@ -111,7 +111,7 @@ impl Slots {
     pub fn new(depth: u32) -> Self {
         let all = (0..depth).map(|_| Slot::default()).collect();
         let free = (0..depth as usize).rev().collect();
-        Self { all, free, changing: [0; LANES_MAX], troubled: 0, pairs: 0, turn: 0 }
+        Self { all, free, changing: [0; PATHS_MAX], troubled: 0, pairs: 0, turn: 0 }
     }
 
     /// Commands of the program's on their way.
@@ -163,13 +163,13 @@ impl Slots {
     }
 
     /// Moves a command.
-    pub fn put(&mut self, index: usize, whereabouts: Whereabouts) {
+    pub fn put(&mut self, index: usize, state: SlotState) {
         self.count(index, false);
-        self.all[index].whereabouts = whereabouts;
+        self.all[index].state = state;
         self.count(index, true);
     }
 
-    /// Its lane was lost.
+    /// Its path was lost.
     pub fn lose(&mut self, index: usize) {
         self.count(index, false);
         let slot = &mut self.all[index];
@@ -180,8 +180,8 @@ impl Slots {
     fn count(&mut self, index: usize, comes: bool) {
         let slot = &self.all[index];
         let step = |count: &mut u32| *count = if comes { *count + 1 } else { *count - 1 };
-        if let Some(lane) = slot.changes_on() {
-            step(&mut self.changing[lane]);
+        if let Some(path) = slot.changes_on() {
+            step(&mut self.changing[path]);
         }
         if slot.is_troubled() {
             step(&mut self.troubled);
@@ -190,7 +190,7 @@ impl Slots {
 
     /// Frees a place: the order and the data that stood there.
     pub fn release(&mut self, index: usize) -> (Option<Order>, Memory) {
-        self.put(index, Whereabouts::Free);
+        self.put(index, SlotState::Free);
         self.free.push(index);
         let slot = &mut self.all[index];
         let order = slot.order.take();
@@ -198,20 +198,20 @@ impl Slots {
         (order, std::mem::take(&mut slot.memory))
     }
 
-    /// Whether an earlier command that changes the same may come behind this one if it is sent on `lane` now.
-    pub fn is_behind(&self, index: usize, lane: usize) -> bool {
-        let on_others = |(other, count): (usize, &u32)| other != lane && *count > 0;
+    /// Whether an earlier command that changes the same may come behind this one if it is sent on `path` now.
+    pub fn is_behind(&self, index: usize, path: usize) -> bool {
+        let on_others = |(other, count): (usize, &u32)| other != path && *count > 0;
         if self.is_quiet() && !self.changing.iter().enumerate().any(on_others) {
             return false;
         }
         let slot = &self.all[index];
-        let earlier = self.all.iter().filter(|other| other.turn < slot.turn && other.is_elsewhere(lane));
+        let earlier = self.all.iter().filter(|other| other.turn < slot.turn && other.is_elsewhere(path));
         slot.effect.extent().is_some() && earlier.into_iter().any(|other| other.effect.meets(&slot.effect))
     }
 
     /// The commands of which `is` holds, in the order of submission.
     pub fn in_turn(&self, is: impl Fn(&Slot) -> bool) -> Vec<usize> {
-        let busy = self.all.iter().enumerate().filter(|(_, slot)| slot.whereabouts != Whereabouts::Free);
+        let busy = self.all.iter().enumerate().filter(|(_, slot)| slot.state != SlotState::Free);
         let mut found: Vec<(u64, usize)> =
             busy.filter(|(_, slot)| is(slot)).map(|(index, slot)| (slot.turn, index)).collect();
         found.sort_unstable();
@@ -221,6 +221,6 @@ impl Slots {
     /// The command of a program, or the call, that has this tag.
     pub fn find(&self, tag: u64, is_call: bool) -> Option<usize> {
         let is = |slot: &Slot| slot.order.is_some_and(|order| order.tag == tag && order.is_call == is_call);
-        self.all.iter().position(|slot| slot.whereabouts != Whereabouts::Free && is(slot))
+        self.all.iter().position(|slot| slot.state != SlotState::Free && is(slot))
     }
 }

@@ -1,6 +1,6 @@
 //! A queue of a controller at a TCP address: a connection of its own.
 
-mod lane;
+mod path;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use byway_core::{
 use byway_sys::Alarm;
 use rustix::event::epoll;
 
-use crate::association::{Opened, Post, Seat, gone};
+use crate::association::{Opened, Post, Registration, gone};
 use crate::connection::{Ended, Order};
-use crate::desk::{Desk, Waits, as_it_waits, not_outstanding};
 use crate::device::Owner;
 use crate::line::Line;
 use crate::order::{SeenLayout, order_of_io};
 use crate::pairs::Pairs;
+use crate::poller::{Poller, Waits, as_it_waits, not_outstanding};
 
-/// Bytes that are put together at most before they are sent, if nobody looks earlier.
+/// Most bytes that are gathered before they are sent, unless the queue is polled earlier.
 const GATHERED_BYTES_MAX: u64 = 128 << 10;
 
 /// How long a controller has to answer an Abort by ending its command, before the connection is given up with it.
@@ -30,10 +30,10 @@ const ABORT_TIME: Duration = Duration::from_secs(5);
 /// A queue of a controller at a TCP address.
 pub struct TcpQueue {
     line: Line,
-    seat: Arc<Seat>,
+    registration: Arc<Registration>,
     /// Of which connections this is.
     generation: u64,
-    desk: Desk,
+    poller: Poller,
     pairs: Pairs,
     /// Aborts on their way, by the command that they name.
     aborts: Vec<(u16, Arc<AtomicBool>)>,
@@ -44,11 +44,11 @@ pub struct TcpQueue {
     gone: Option<String>,
     depth: u32,
     timeout: Duration,
-    /// Dropped last: with the last queue, the keeper leaves the controller.
+    /// Dropped last: with the last queue, the admin thread closes the association.
     owner: Arc<Owner>,
 }
 
-/// What a program waits by: the socket, the keeper's post and the next time that is over.
+/// The event descriptor: the socket, messages of the admin thread and the next deadline.
 struct Listening {
     both: OwnedFd,
     alarm: Alarm,
@@ -63,12 +63,12 @@ impl TcpQueue {
     }
 
     pub(crate) fn of(owner: Arc<Owner>, opened: Opened, options: QueueOptions) -> Self {
-        let Opened { seat, line, generation } = opened;
+        let Opened { registration, line, generation } = opened;
         Self {
             line,
-            seat,
+            registration,
             generation,
-            desk: Desk::new(options.depth.commands(), owner.association.peer.options.idle),
+            poller: Poller::new(options.depth.commands(), owner.association.peer.options.idle),
             pairs: Pairs::default(),
             aborts: Vec::new(),
             has_deadlines: false,
@@ -84,17 +84,17 @@ impl TcpQueue {
     /// Commands that the controller has, or that wait to be taken.
     #[inline]
     fn held(&self) -> u32 {
-        self.line.connection.outstanding() + self.desk.ready.len() as u32
+        self.line.connection.outstanding() + self.poller.ready.len() as u32
     }
 
-    /// Whether there is a place for another command. A call that nobody waits for any more has its own until it is answered, or the
-    /// controller would have more commands than the queue is deep.
+    /// Whether there is room for another command. A call that timed out keeps its place until it is answered, or the controller
+    /// would have more commands than the queue is deep.
     #[inline]
     fn has_place(&mut self) -> bool {
-        self.held() < self.depth || (self.desk.left_calls > 0 && self.has_place_now())
+        self.held() < self.depth || (self.poller.left_calls > 0 && self.has_place_now())
     }
 
-    /// Nobody else looks for the answers of calls that nobody waits for.
+    /// Polls for the answers of calls that timed out, which no caller waits for.
     #[cold]
     fn has_place_now(&mut self) -> bool {
         self.look();
@@ -177,14 +177,14 @@ impl TcpQueue {
     /// Begins two fused commands, for which there is room: nothing comes between them.
     #[cold]
     fn begin_pair(&mut self, order: Order, payload: Payload, until: Option<Instant>) -> Result<(), Payload> {
-        let calls = [self.desk.next_call(), self.desk.next_call()];
+        let calls = [self.poller.next_call(), self.poller.next_call()];
         for (order, payload) in self.pairs.take(order, payload, calls) {
             self.begin_one(order, payload, until)?;
         }
         Ok(())
     }
 
-    /// Sends what is put together; a connection that has ended is told of to the keeper.
+    /// Sends the gathered commands; reports an ended connection to the admin thread.
     #[inline]
     pub(crate) fn flush(&mut self) {
         if self.line.has_unsent()
@@ -195,12 +195,12 @@ impl TcpQueue {
         }
     }
 
-    /// The connection has ended: another one is the keeper's to make.
+    /// The connection has ended: the admin thread reconnects.
     #[cold]
     fn lost(&mut self, error: &Error) {
         let why = error.to_string();
         if let Some(listening) = &self.listening {
-            // A socket that has ended can be read for ever, and nobody is to be woken by that. It fails where it is not listened to.
+            // A socket that has ended stays readable, which must wake no event loop. Removing it fails where it was not added.
             let _ = epoll::delete(&listening.both, self.line.stream());
         }
         self.line.stream().close();
@@ -218,7 +218,7 @@ impl TcpQueue {
 
     #[cold]
     fn look_for_post(&mut self) {
-        match self.seat.take_post() {
+        match self.registration.take_post() {
             Post::Nothing => self.tend(),
             Post::Line(line, generation) => self.go_on(*line, generation),
             Post::Gone(why) => {
@@ -277,7 +277,7 @@ impl TcpQueue {
         found.is_some()
     }
 
-    /// Has the controller told to abort a command, once.
+    /// Has an Abort sent for a command, once.
     fn give_up(&mut self, cid: u16, kind: ErrorKind) {
         if self.line.connection.is_given_up(cid) {
             return;
@@ -286,23 +286,23 @@ impl TcpQueue {
         if self.line.connection.give_up(cid, kind, Some(until)) {
             self.has_deadlines = true;
             self.flush();
-            let answered = self.owner.association.abort(&self.seat, cid);
+            let answered = self.owner.association.abort(&self.registration, cid);
             self.aborts.push((cid, answered));
         }
     }
 
     /// From here on the queue's wakeup is raised for what is new.
-    pub(crate) fn hush(&self) {
-        self.seat.wakeup.lower();
+    pub(crate) fn clear_notifier(&self) {
+        self.registration.wakeup.lower();
     }
 
-    /// Has the descriptor tell of what comes, or of what has come.
+    /// Arms the descriptor for later events, or for those that have come.
     pub(crate) fn arm(&mut self, is_ready: bool) {
         let left = self.time_left();
         let Some(listening) = &mut self.listening else { return };
         listening.alarm.set(left);
         if is_ready {
-            self.seat.wakeup.raise();
+            self.registration.wakeup.raise();
         }
         let for_room = self.line.has_unsent();
         if self.line.connection.is_open() && for_room != listening.for_room {
@@ -335,8 +335,8 @@ pub(crate) fn full(depth: u32) -> Error {
 
 impl Waits for TcpQueue {
     #[inline]
-    fn desk(&mut self) -> &mut Desk {
-        &mut self.desk
+    fn poller(&mut self) -> &mut Poller {
+        &mut self.poller
     }
 
     #[inline]
@@ -376,18 +376,18 @@ impl Waits for TcpQueue {
         came
     }
 
-    fn doze(&mut self, timeout: Duration) -> Result<()> {
+    fn park(&mut self, timeout: Duration) -> Result<()> {
         let timeout = self.time_left().map_or(timeout, |left| left.min(timeout));
-        let seat = Some(self.seat.wakeup.as_fd());
+        let registration = Some(self.registration.wakeup.as_fd());
         let is_called = if self.line.connection.is_open() {
-            self.line.wait(seat, timeout)?.other
+            self.line.wait(registration, timeout)?.other
         } else {
             // A socket that has ended can always be read.
-            let waited = self.seat.wakeup.wait(timeout);
+            let waited = self.registration.wakeup.wait(timeout);
             waited.map_err(|cause| Error::kernel("waiting for a connection failed", cause))?
         };
         if is_called {
-            self.seat.wakeup.lower();
+            self.registration.wakeup.lower();
         }
         Ok(())
     }
@@ -405,7 +405,7 @@ impl Waits for TcpQueue {
         if self.line.connection.is_open() {
             epoll::add(&both, self.line.stream(), data, flags)?;
         }
-        epoll::add(&both, &self.seat.wakeup, data, epoll::EventFlags::IN)?;
+        epoll::add(&both, &self.registration.wakeup, data, epoll::EventFlags::IN)?;
         let alarm = Alarm::beside(both.as_fd())?;
         self.listening = Some(Listening { both, alarm, for_room });
         Ok(())
@@ -413,7 +413,7 @@ impl Waits for TcpQueue {
 
     #[cold]
     fn prepare_to_wait(&mut self) {
-        self.hush();
+        self.clear_notifier();
         // What came before it was lowered is seen here.
         self.look();
         let is_ready = self.is_ready();
@@ -432,17 +432,17 @@ impl BackendQueue for TcpQueue {
         self.take(command, tag, None)
     }
 
-    /// When its time is over the controller is told to abort it. It fails as out of time, unless the controller does it all
+    /// At its deadline an Abort is sent. It fails as timed out, unless the controller executes it all
     /// the same. One that neither does nor aborts it in five seconds more loses the connection.
     fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
-        // A time that no clock can tell is never over.
+        // A deadline beyond the clock's range never passes.
         self.take(command, tag, Instant::now().checked_add(timeout))
     }
 
     as_it_waits!();
 
     fn cancel(&mut self, tag: u64) -> Result<()> {
-        let is_finished = self.desk.ready.iter().any(|finished| finished.tag == tag);
+        let is_finished = self.poller.ready.iter().any(|finished| finished.tag == tag);
         if is_finished || self.line.connection.has_ended_with(tag) {
             return Ok(());
         }
@@ -454,7 +454,7 @@ impl BackendQueue for TcpQueue {
 
     #[inline]
     fn outstanding(&self) -> u32 {
-        self.held() - self.pairs.extra() - self.desk.left_calls
+        self.held() - self.pairs.extra() - self.poller.left_calls
     }
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
@@ -464,7 +464,7 @@ impl BackendQueue for TcpQueue {
         if !self.has_place() {
             return Err(full(self.depth));
         }
-        let call = self.desk.next_call();
+        let call = self.poller.next_call();
         let order = self.order(&command, call, true)?;
         if order.is_pair && self.depth < 2 {
             return Err(too_shallow());
@@ -483,6 +483,6 @@ impl Drop for TcpQueue {
             return;
         }
         self.flush();
-        self.owner.association.leave(&self.seat);
+        self.owner.association.leave(&self.registration);
     }
 }

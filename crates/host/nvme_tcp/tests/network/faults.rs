@@ -134,7 +134,7 @@ fn calls_that_are_out_of_time_have_their_places_until_they_are_answered() {
     let device = open(&controller, TcpOptions::default());
     let mut queue = impatient(&device, 2);
     assert_eq!(queue.execute(read(0, 1)).unwrap_err().kind(), ErrorKind::TimedOut);
-    assert_eq!(queue.outstanding(), 0, "nobody waits for it any more");
+    assert_eq!(queue.outstanding(), 0, "no caller waits for it");
     queue.submit(read(0, 1), 1).unwrap();
     let refused = queue.submit(read(0, 1), 2).unwrap_err();
     assert_eq!(refused.error.kind(), ErrorKind::QueueFull, "the controller has two commands");
@@ -237,7 +237,7 @@ fn what_a_namespace_is_is_asked_again_where_a_loss_overtook_the_answer() {
 }
 
 #[test]
-fn a_queue_that_is_dropped_with_commands_outstanding_harms_nobody() {
+fn a_queue_that_is_dropped_with_commands_outstanding_does_no_harm() {
     let controller = faulty(3, Fault::Silence);
     let device = open(&controller, TcpOptions::default());
     for _ in 0..20 {

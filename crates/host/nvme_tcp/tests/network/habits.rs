@@ -63,7 +63,7 @@ pub enum Fault {
     WrongDigest,
     /// A termination request.
     Terminate,
-    /// Data for a command that nobody sent.
+    /// Data for a command that was not sent.
     UnknownCommand,
     /// Nothing, until the command is aborted; then it ends as aborted.
     Silence,

@@ -62,7 +62,7 @@ fn drain(queue: &mut TcpQueue) -> Vec<Finished> {
 }
 
 #[test]
-fn who_cannot_be_connected_to_is_told_of_in_a_sentence() {
+fn a_target_that_cannot_be_connected_is_named_in_a_sentence() {
     let controller = TestController::start(Habits::default());
     let wrong = place(&controller, "nqn.2026-01.org.example:other");
     let error = NvmeTcp::open(wrong, TcpOptions::default()).unwrap_err();
@@ -70,12 +70,12 @@ fn who_cannot_be_connected_to_is_told_of_in_a_sentence() {
     let wanted = format!("there is no subsystem nqn.2026-01.org.example:other at {}", controller.address);
     assert!(error.to_string().starts_with(&wanted), "{error}");
 
-    let nobody = place(&controller, NAME);
+    let absent = place(&controller, NAME);
     controller.vanish();
     let error = (0..2000)
         .find_map(|_| {
             std::thread::sleep(Duration::from_millis(5));
-            let error = NvmeTcp::open(nobody.clone(), TcpOptions::default()).err()?;
+            let error = NvmeTcp::open(absent.clone(), TcpOptions::default()).err()?;
             error.to_string().starts_with("no server listens at").then_some(error)
         })
         .expect("the listener ends");
@@ -126,7 +126,7 @@ fn commands_are_done_whichever_way_a_queue_waits() {
 }
 
 #[test]
-fn a_discovery_service_tells_what_it_knows() {
+fn a_discovery_service_lists_its_entries() {
     let controller = TestController::start(Habits::default());
     let service = place(&controller, "nqn.2014-08.org.nvmexpress.discovery");
     let found = discover(service, TcpOptions::default()).unwrap();

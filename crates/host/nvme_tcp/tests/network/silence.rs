@@ -17,7 +17,7 @@ enum Held {
     #[default]
     Nothing,
     Answer(TcpStream, Vec<u8>),
-    Told,
+    Answered,
 }
 
 impl Silence {
@@ -34,7 +34,7 @@ impl Silence {
         let held = self.held.lock().unwrap();
         let is_to_come = |held: &mut Held| matches!(held, Held::Nothing);
         let (mut held, _) = self.came.wait_timeout_while(held, LONG, is_to_come).unwrap();
-        let Held::Answer(mut stream, answer) = std::mem::replace(&mut *held, Held::Told) else {
+        let Held::Answer(mut stream, answer) = std::mem::replace(&mut *held, Held::Answered) else {
             return Ok(false);
         };
         stream.write_all(&answer)?;

@@ -100,7 +100,7 @@ fn a_program_that_waits_by_the_descriptor_is_woken_for_large_writes_too() {
     let mut finished = 0;
     while finished < 8 {
         let event = queue.event().unwrap();
-        assert!(byway_sys::wait_readable(event, LONG).unwrap(), "nobody was woken");
+        assert!(byway_sys::wait_readable(event, LONG).unwrap(), "no event");
         while let Some(one) = queue.next_finished().unwrap() {
             one.result.unwrap();
             finished += 1;

@@ -1,4 +1,4 @@
-//! Commands of a queue with several lanes that were not done where they went: which are tried again, by which lane and when.
+//! Commands that failed on one path of several: which are retried, by which path and when.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use byway_spec::base::ana::AnaState;
 use super::TcpPathsQueue;
 use crate::association::gone;
 use crate::connection::Lost;
-use crate::paths::slots::Whereabouts;
+use crate::paths::slots::SlotState;
 
 /// How often a command is tried before what fails it is believed.
 const TRIES_MAX: u8 = 10;
@@ -17,7 +17,7 @@ const TRIES_MAX: u8 = 10;
 impl TcpPathsQueue {
     /// A path does not serve a command. What a state forbids was not done, and may be by another path.
     #[cold]
-    pub(super) fn meet(&mut self, index: usize, lane: usize, completion: Completion) {
+    pub(super) fn meet(&mut self, index: usize, path: usize, completion: Completion) {
         let status = completion.status();
         let slot = self.slots.get_mut(index);
         let state = AnaState::of_status(status);
@@ -29,37 +29,37 @@ impl TcpPathsQueue {
         match state {
             Some(state) => {
                 let nsid = slot.nsid();
-                self.set.paths.met(lane, nsid, state);
-                self.lanes[lane].queue.doubt();
+                self.set.paths.met(path, nsid, state);
+                self.path_queues[path].queue.mark_states_stale();
             }
             None => slot.tries += 1,
         }
         self.wait(index);
     }
 
-    /// A command's lane was lost.
+    /// A command's path was lost.
     #[cold]
     pub(super) fn lose(&mut self, index: usize, lost: Lost, error: Error) {
         // One that was given up, for its time or by the program, is not tried again.
         let goes_on = error.kind() == ErrorKind::DeviceLost;
         if lost == Lost::Unsent {
-            return self.put_off(index, goes_on, error);
+            return self.retry_or_fail(index, goes_on, error);
         }
         self.slots.lose(index);
         let slot = self.slots.get_mut(index);
-        match (slot.effect.extent(), slot.whereabouts()) {
-            (Some(_), Whereabouts::On { lane, generation }) => {
+        match (slot.effect.extent(), slot.state()) {
+            (Some(_), SlotState::On { path, generation }) => {
                 slot.error = Some(error);
-                self.slots.put(index, Whereabouts::Astray { lane, generation });
+                self.slots.put(index, SlotState::Lost { path, generation });
             }
             _ => {
                 let goes_on = goes_on && slot.tries < TRIES_MAX;
-                self.put_off(index, goes_on, error);
+                self.retry_or_fail(index, goes_on, error);
             }
         }
     }
 
-    fn put_off(&mut self, index: usize, goes_on: bool, error: Error) {
+    fn retry_or_fail(&mut self, index: usize, goes_on: bool, error: Error) {
         if !goes_on {
             return self.finish(index, Err(error));
         }
@@ -75,19 +75,19 @@ impl TcpPathsQueue {
             ErrorKind::TimedOut => Error::host(kind, "its time was over before it was done"),
             _ => Error::host(kind, "it was taken back before it was done"),
         };
-        match self.slots.get(index).whereabouts() {
-            Whereabouts::On { lane, .. } => {
-                self.lanes[lane].queue.give_up_tagged(index as u64, false, kind);
+        match self.slots.get(index).state() {
+            SlotState::On { path, .. } => {
+                self.path_queues[path].queue.give_up_tagged(index as u64, false, kind);
             }
-            Whereabouts::Astray { .. } => self.slots.get_mut(index).error = Some(error()),
-            Whereabouts::Waits => self.finish(index, Err(error())),
-            Whereabouts::Free => {}
+            SlotState::Lost { .. } => self.slots.get_mut(index).error = Some(error()),
+            SlotState::Waits => self.finish(index, Err(error())),
+            SlotState::Free => {}
         }
     }
 
-    /// Has commands go on that were kept from it.
+    /// Resumes waiting commands, and fails those whose time is over.
     #[cold]
-    pub(super) fn mend(&mut self) {
+    pub(super) fn resume_commands(&mut self) {
         let version = self.set.paths.version();
         if std::mem::replace(&mut self.seen_version, version) != version {
             self.is_stirred = true;
@@ -101,29 +101,29 @@ impl TcpPathsQueue {
 
     /// Goes on with commands whose fate is settled: a controller that may have done them has ended.
     fn take_up(&mut self) {
-        for index in self.slots.in_turn(|slot| matches!(slot.whereabouts(), Whereabouts::Astray { .. })) {
+        for index in self.slots.in_turn(|slot| matches!(slot.state(), SlotState::Lost { .. })) {
             let slot = self.slots.get_mut(index);
-            let Whereabouts::Astray { lane, generation } = slot.whereabouts() else { continue };
-            if !self.set.paths.has_ended(lane, generation) {
+            let SlotState::Lost { path, generation } = slot.state() else { continue };
+            if !self.set.paths.has_ended(path, generation) {
                 continue;
             }
             let error = slot.error.take().unwrap_or_else(|| gone("its connection ended"));
             let is_the_same = matches!(slot.effect, Effect::Sets(_)) && slot.tries < TRIES_MAX;
-            self.put_off(index, is_the_same && error.kind() == ErrorKind::DeviceLost, error);
+            self.retry_or_fail(index, is_the_same && error.kind() == ErrorKind::DeviceLost, error);
         }
     }
 
     fn send_on(&mut self) {
-        for index in self.slots.in_turn(|slot| slot.whereabouts() == Whereabouts::Waits) {
+        for index in self.slots.in_turn(|slot| slot.state() == SlotState::Waits) {
             let slot = self.slots.get(index);
-            let Some(lane) = self.choose(slot.nsid()) else { continue };
+            let Some(path) = self.choose(slot.nsid()) else { continue };
             let slot = self.slots.get(index);
-            if slot.effect == Effect::Flush && slot.was_lost && self.lanes[lane].since >= slot.turn {
+            if slot.effect == Effect::Flush && slot.was_lost && self.path_queues[path].since >= slot.turn {
                 // What was written before may have been lost with what was there before.
                 let error = self.slots.get_mut(index).error.take();
                 self.finish(index, Err(error.unwrap_or_else(|| gone("its connection ended"))));
-            } else if !self.slots.is_behind(index, lane) {
-                self.send(index, lane);
+            } else if !self.slots.is_behind(index, path) {
+                self.send(index, path);
             }
         }
     }
@@ -131,11 +131,11 @@ impl TcpPathsQueue {
     /// Fails commands that have waited for as long as they may.
     fn expire(&mut self) {
         let (now, is_gone) = (Instant::now(), self.is_gone());
-        let patience = self.set.paths.peer(0).options.controller_loss;
+        let controller_loss = self.set.paths.peer(0).options.controller_loss;
         self.due = None;
-        for index in self.slots.in_turn(|slot| slot.whereabouts() == Whereabouts::Waits) {
+        for index in self.slots.in_turn(|slot| slot.state() == SlotState::Waits) {
             let slot = self.slots.get_mut(index);
-            let end = slot.since.and_then(|since| since.checked_add(patience));
+            let end = slot.since.and_then(|since| since.checked_add(controller_loss));
             let is_late = slot.until.is_some_and(|until| until <= now);
             if is_late {
                 let said = "its time was over while there was no path for it";

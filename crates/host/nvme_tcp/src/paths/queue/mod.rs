@@ -1,4 +1,4 @@
-//! A queue with a lane by each path.
+//! A queue with a connection by each path.
 
 mod lost;
 
@@ -17,42 +17,42 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 
 use super::device::PathSet;
-use super::slots::{Slots, Whereabouts};
+use super::slots::{SlotState, Slots};
 use crate::association::gone;
 use crate::connection::{Ended, Order};
-use crate::desk::{Desk, Waits, as_it_waits, not_outstanding};
 use crate::order::{SeenLayout, order_of_io};
+use crate::poller::{Poller, Waits, as_it_waits, not_outstanding};
 use crate::queue::{TcpQueue, full, too_shallow};
 
 /// Most paths of a device.
-pub(crate) const LANES_MAX: usize = 8;
+pub(crate) const PATHS_MAX: usize = 8;
 
 /// A queue of a subsystem that is reached by several paths: a connection by each, and commands go by the best.
 pub struct TcpPathsQueue {
-    lanes: Vec<Lane>,
+    path_queues: Vec<PathQueue>,
     slots: Slots,
     /// Commands that have ended, as the program knows them.
     ended: VecDeque<Ended>,
-    desk: Desk,
+    poller: Poller,
     seen_layout: SeenLayout,
     chosen: Option<Chosen>,
     /// The version of the paths that was seen.
     seen_version: u64,
     /// Something may let a command go on that waits.
     is_stirred: bool,
-    /// When something is due for a command that is on no lane.
+    /// When something is due for a command that is on no path.
     due: Option<Instant>,
-    /// Raised when something of the paths changes.
-    bell: Arc<Wakeup>,
+    /// Signalled when a path changes.
+    notifier: Arc<Wakeup>,
     listening: Option<Listening>,
     depth: u32,
     timeout: Duration,
-    /// Dropped last: with the last queue, the keepers leave their controllers.
+    /// Dropped last: with the last queue, the admin threads close their associations.
     set: Arc<PathSet>,
 }
 
 /// A connection by one path.
-struct Lane {
+struct PathQueue {
     queue: TcpQueue,
     /// As of which of this queue's commands it stands.
     since: u64,
@@ -60,7 +60,7 @@ struct Lane {
     seen: (bool, u64),
 }
 
-impl Lane {
+impl PathQueue {
     fn new(queue: TcpQueue) -> Self {
         Self { seen: (queue.is_open(), queue.generation()), queue, since: 0 }
     }
@@ -76,15 +76,15 @@ impl Lane {
     }
 }
 
-/// The lane that was chosen last.
+/// The path that was chosen last.
 #[derive(Clone, Copy)]
 struct Chosen {
     version: u64,
     nsid: u32,
-    lane: usize,
+    path: usize,
 }
 
-/// What a program waits by: everything that lanes wait for, the bell, and the next time that is over.
+/// The event descriptor: everything that paths wait for, the notifier, and the next deadline.
 struct Listening {
     _all: OwnedFd,
     alarm: Alarm,
@@ -92,27 +92,27 @@ struct Listening {
 
 impl TcpPathsQueue {
     pub(crate) fn open(set: Arc<PathSet>, options: QueueOptions) -> Result<Self> {
-        let bell =
+        let notifier =
             Arc::new(Wakeup::new().map_err(|cause| Error::kernel("no descriptor for a queue", cause))?);
-        set.paths.add_bell(&bell);
-        let mut lanes = Vec::with_capacity(set.owners.len());
+        set.paths.add_notifier(&notifier);
+        let mut path_queues = Vec::with_capacity(set.owners.len());
         for owner in &set.owners {
-            let queue = TcpQueue::lane(Arc::clone(owner), options)?;
-            lanes.push(Lane::new(queue));
+            let queue = TcpQueue::for_path(Arc::clone(owner), options)?;
+            path_queues.push(PathQueue::new(queue));
         }
         let depth = options.depth.commands();
         let (slots, idle) = (Slots::new(depth), set.paths.peer(0).options.idle);
         Ok(Self {
-            lanes,
+            path_queues,
             slots,
             ended: VecDeque::with_capacity(depth as usize),
-            desk: Desk::new(depth, idle),
+            poller: Poller::new(depth, idle),
             seen_layout: SeenLayout::default(),
             chosen: None,
             seen_version: 0,
             is_stirred: false,
             due: None,
-            bell,
+            notifier,
             listening: None,
             depth,
             timeout: options.timeout,
@@ -122,12 +122,12 @@ impl TcpPathsQueue {
 
     /// Why nothing is done by any path any more.
     fn is_gone(&self) -> Option<Error> {
-        let mut why = self.lanes.iter().map(|lane| lane.queue.why_gone());
+        let mut why = self.path_queues.iter().map(|path| path.queue.why_gone());
         let first = why.next()??;
         why.all(|why| why.is_some()).then(|| gone(first))
     }
 
-    /// Whether a controller can be given so many commands more, by whichever lane.
+    /// Whether a controller can be given so many commands more, by any path.
     #[inline]
     fn has_places(&self, commands: u32) -> bool {
         self.outstanding() < self.depth && self.slots.commands() + commands <= self.depth
@@ -171,16 +171,16 @@ impl TcpPathsQueue {
         Ok(())
     }
 
-    /// Sends a command by the best lane, or has it wait.
+    /// Sends a command by the best path, or queues it.
     #[inline]
     fn go_or_wait(&mut self, index: usize) {
         match self.choose(self.slots.get(index).nsid()) {
-            Some(lane) if !self.slots.is_behind(index, lane) => self.send(index, lane),
+            Some(path) if !self.slots.is_behind(index, path) => self.send(index, path),
             _ => self.wait(index),
         }
     }
 
-    /// The best lane for commands to a namespace.
+    /// The best path for commands to a namespace.
     #[inline]
     fn choose(&mut self, nsid: u32) -> Option<usize> {
         let version = self.set.paths.version();
@@ -188,9 +188,9 @@ impl TcpPathsQueue {
             Some(chosen)
                 if chosen.version == version
                     && chosen.nsid == nsid
-                    && self.lanes[chosen.lane].queue.is_open() =>
+                    && self.path_queues[chosen.path].queue.is_open() =>
             {
-                Some(chosen.lane)
+                Some(chosen.path)
             }
             _ => self.choose_anew(version, nsid),
         }
@@ -198,55 +198,56 @@ impl TcpPathsQueue {
 
     #[cold]
     fn choose_anew(&mut self, version: u64, nsid: u32) -> Option<usize> {
-        let mut ranks = [None; LANES_MAX];
+        let mut ranks = [None; PATHS_MAX];
         self.set.paths.ranks(nsid, &mut ranks);
-        let lanes = self.lanes.iter().zip(ranks).enumerate().filter(|(_, (lane, _))| lane.queue.is_open());
-        let ranked = lanes.filter_map(|(index, (_, rank))| Some((rank?, index)));
-        let lane = ranked.min().map(|(_, index)| index)?;
-        self.chosen = Some(Chosen { version, nsid, lane });
-        Some(lane)
+        let path_queues =
+            self.path_queues.iter().zip(ranks).enumerate().filter(|(_, (path, _))| path.queue.is_open());
+        let ranked = path_queues.filter_map(|(index, (_, rank))| Some((rank?, index)));
+        let path = ranked.min().map(|(_, index)| index)?;
+        self.chosen = Some(Chosen { version, nsid, path });
+        Some(path)
     }
 
     #[inline]
-    fn send(&mut self, index: usize, lane: usize) {
-        let generation = self.lanes[lane].queue.generation();
-        self.slots.put(index, Whereabouts::On { lane, generation });
+    fn send(&mut self, index: usize, path: usize) {
+        let generation = self.path_queues[path].queue.generation();
+        self.slots.put(index, SlotState::On { path, generation });
         let slot = self.slots.get_mut(index);
         let Some(order) = slot.order else { return };
         let order = Order { tag: index as u64, is_call: false, ..order };
         let (payload, until) = (slot.take_payload(), slot.until);
-        if let Err(payload) = self.lanes[lane].queue.begin(order, payload, until) {
+        if let Err(payload) = self.path_queues[path].queue.begin(order, payload, until) {
             self.slots.get_mut(index).put_memory(payload);
             self.wait(index);
         }
     }
 
-    /// Has a command wait until there is a lane for it.
+    /// Queues a command until there is a path for it.
     #[cold]
     fn wait(&mut self, index: usize) {
         self.slots.get_mut(index).since.get_or_insert_with(Instant::now);
-        self.slots.put(index, Whereabouts::Waits);
+        self.slots.put(index, SlotState::Waits);
         self.is_stirred = true;
     }
 
-    /// Takes what a lane has of its commands.
+    /// Takes the ended commands of a path.
     #[inline]
-    fn collect(&mut self, lane: usize) {
-        while let Some(ended) = self.lanes[lane].queue.next_ended() {
-            self.take_back(lane, ended);
+    fn collect(&mut self, path: usize) {
+        while let Some(ended) = self.path_queues[path].queue.next_ended() {
+            self.take_back(path, ended);
             self.is_stirred = true;
         }
     }
 
     #[inline]
-    fn take_back(&mut self, lane: usize, Ended { tag, memory, result, lost, .. }: Ended) {
+    fn take_back(&mut self, path: usize, Ended { tag, memory, result, lost, .. }: Ended) {
         let index = tag as usize;
         self.slots.get_mut(index).put_memory(memory);
         match (lost, result) {
             (None, Ok(completion)) if completion.status().code().sct() != sct::PATH => {
                 self.finish(index, Ok(completion));
             }
-            (None, Ok(completion)) => self.meet(index, lane, completion),
+            (None, Ok(completion)) => self.meet(index, path, completion),
             (Some(lost), Err(error)) => self.lose(index, lost, error),
             (_, result) => self.finish(index, result),
         }
@@ -266,17 +267,17 @@ impl TcpPathsQueue {
         due.map(|due| due.saturating_duration_since(Instant::now()))
     }
 
-    /// From here on bells ring for what is new.
-    fn hush(&self) {
-        self.bell.lower();
-        self.lanes.iter().for_each(|lane| lane.queue.hush());
+    /// Clears all notifiers: only later events signal them again.
+    fn clear_notifier(&self) {
+        self.notifier.lower();
+        self.path_queues.iter().for_each(|path| path.queue.clear_notifier());
     }
 }
 
 impl Waits for TcpPathsQueue {
     #[inline]
-    fn desk(&mut self) -> &mut Desk {
-        &mut self.desk
+    fn poller(&mut self) -> &mut Poller {
+        &mut self.poller
     }
 
     #[inline]
@@ -285,34 +286,34 @@ impl Waits for TcpPathsQueue {
     }
 
     fn flush_all(&mut self) {
-        self.lanes.iter_mut().for_each(|lane| lane.queue.flush());
+        self.path_queues.iter_mut().for_each(|path| path.queue.flush());
     }
 
-    /// Every lane is looked at, so that none sleeps on what it holds.
+    /// Polls every path, so that none sleeps on completions that it holds.
     #[inline]
     fn look(&mut self) -> bool {
         let mut came = false;
-        for index in 0..self.lanes.len() {
+        for index in 0..self.path_queues.len() {
             self.collect(index);
-            came |= self.lanes[index].queue.look();
+            came |= self.path_queues[index].queue.look();
             self.collect(index);
-            if self.lanes[index].has_turned(self.slots.turn()) {
+            if self.path_queues[index].has_turned(self.slots.turn()) {
                 (self.chosen, self.is_stirred) = (None, true);
             }
         }
         if !self.slots.is_quiet() {
-            self.mend();
+            self.resume_commands();
         }
         came || !self.ended.is_empty()
     }
 
-    fn doze(&mut self, timeout: Duration) -> Result<()> {
-        let lefts = self.lanes.iter().filter_map(|lane| lane.queue.time_left()).chain(self.time_left());
+    fn park(&mut self, timeout: Duration) -> Result<()> {
+        let lefts = self.path_queues.iter().filter_map(|path| path.queue.time_left()).chain(self.time_left());
         let timeout = lefts.fold(timeout, Duration::min);
         let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
-        let bell = PollFd::new(&*self.bell, PollFlags::IN);
-        let mut fds: [PollFd<'_>; 1 + 2 * LANES_MAX] = std::array::from_fn(|_| bell.clone());
-        let waited = self.lanes.iter().flat_map(|lane| lane.queue.waited_for());
+        let notifier = PollFd::new(&*self.notifier, PollFlags::IN);
+        let mut fds: [PollFd<'_>; 1 + 2 * PATHS_MAX] = std::array::from_fn(|_| notifier.clone());
+        let waited = self.path_queues.iter().flat_map(|path| path.queue.waited_for());
         let mut count = 1;
         for (place, (fd, flags)) in fds.iter_mut().skip(1).zip(waited) {
             *place = PollFd::from_borrowed_fd(fd, flags);
@@ -322,7 +323,7 @@ impl Waits for TcpPathsQueue {
             Ok(_) | Err(Errno::INTR) => {}
             Err(cause) => return Err(Error::kernel("waiting for the connections failed", cause.into())),
         }
-        self.hush();
+        self.clear_notifier();
         Ok(())
     }
 
@@ -334,10 +335,10 @@ impl Waits for TcpPathsQueue {
     fn listen(&mut self) -> std::io::Result<()> {
         let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let data = epoll::EventData::new_u64(0);
-        epoll::add(&all, &*self.bell, data, epoll::EventFlags::IN)?;
-        for lane in &mut self.lanes {
-            lane.queue.listen()?;
-            let mut listened = lane.queue.listened().into_iter();
+        epoll::add(&all, &*self.notifier, data, epoll::EventFlags::IN)?;
+        for path in &mut self.path_queues {
+            path.queue.listen()?;
+            let mut listened = path.queue.listened().into_iter();
             listened.try_for_each(|fd| epoll::add(&all, fd, data, epoll::EventFlags::IN))?;
         }
         let alarm = Alarm::beside(all.as_fd())?;
@@ -347,16 +348,16 @@ impl Waits for TcpPathsQueue {
 
     #[cold]
     fn prepare_to_wait(&mut self) {
-        self.hush();
-        // What came before it was hushed is seen here.
+        self.clear_notifier();
+        // Events from before the clear are seen here.
         self.look();
         let is_ready = self.is_ready();
-        self.lanes.iter_mut().for_each(|lane| lane.queue.arm(false));
+        self.path_queues.iter_mut().for_each(|path| path.queue.arm(false));
         if let Some(listening) = &self.listening {
             listening.alarm.set(self.time_left());
         }
         if is_ready {
-            self.bell.raise();
+            self.notifier.raise();
         }
     }
 
@@ -376,7 +377,7 @@ impl BackendQueue for TcpPathsQueue {
 
     /// As on one connection; a command that waits for a path fails when its time is over.
     fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
-        // A time that no clock can tell is never over.
+        // A deadline beyond the clock's range never passes.
         self.take(command, (tag, false), Instant::now().checked_add(timeout))
     }
 
@@ -384,7 +385,7 @@ impl BackendQueue for TcpPathsQueue {
 
     fn cancel(&mut self, tag: u64) -> Result<()> {
         let has_ended = self.ended.iter().any(|ended| ended.tag == tag && !ended.is_call);
-        if has_ended || self.desk.ready.iter().any(|finished| finished.tag == tag) {
+        if has_ended || self.poller.ready.iter().any(|finished| finished.tag == tag) {
             return Ok(());
         }
         let index = self.slots.find(tag, false).ok_or_else(|| not_outstanding(tag))?;
@@ -394,11 +395,11 @@ impl BackendQueue for TcpPathsQueue {
 
     #[inline]
     fn outstanding(&self) -> u32 {
-        self.slots.busy() + (self.ended.len() + self.desk.ready.len()) as u32 - self.desk.left_calls
+        self.slots.busy() + (self.ended.len() + self.poller.ready.len()) as u32 - self.poller.left_calls
     }
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
-        let call = self.desk.next_call();
+        let call = self.poller.next_call();
         self.take(command, (call, true), None)?;
         self.wait_for_call(call, self.timeout)
     }

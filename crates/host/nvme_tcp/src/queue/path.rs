@@ -1,4 +1,4 @@
-//! A queue as one lane of several.
+//! A queue as one path of several.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -15,8 +15,8 @@ impl TcpQueue {
     ///
     /// # Errors
     /// When the controller has none left, or is given up.
-    pub(crate) fn lane(owner: Arc<Owner>, options: QueueOptions) -> Result<Self> {
-        let opened = owner.association.open_lane(options.depth.commands())?;
+    pub(crate) fn for_path(owner: Arc<Owner>, options: QueueOptions) -> Result<Self> {
+        let opened = owner.association.open_path_queue(options.depth.commands())?;
         Ok(Self::of(owner, opened, options))
     }
 
@@ -37,9 +37,9 @@ impl TcpQueue {
         self.gone.as_deref()
     }
 
-    /// A command met a state of its namespace that was not told of.
-    pub(crate) fn doubt(&self) {
-        self.owner.association.doubt();
+    /// A command's status showed an ANA state that was not reported.
+    pub(crate) fn mark_states_stale(&self) {
+        self.owner.association.mark_states_stale();
     }
 
     /// How long until something is due.
@@ -52,6 +52,6 @@ impl TcpQueue {
     pub(crate) fn waited_for(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let flags = if self.line.has_unsent() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let socket = self.is_open().then(|| (self.line.stream().as_fd(), flags));
-        socket.into_iter().chain([(self.seat.wakeup.as_fd(), PollFlags::IN)])
+        socket.into_iter().chain([(self.registration.wakeup.as_fd(), PollFlags::IN)])
     }
 }

@@ -1,5 +1,4 @@
-//! How a queue gives out what has ended, and what it does while its program waits, whatever is below it: a connection, or
-//! several.
+//! Finished commands of a queue and how it waits for them, over one connection or several.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -13,25 +12,25 @@ use byway_sys::{Idle, SpinBudget};
 use crate::attach::outcome;
 use crate::connection::Ended;
 
-/// So many looks in vain by one reading of the clock.
+/// Empty polls per reading of the clock.
 const LOOKS_BY_TIME: u32 = 8;
 
-/// What a queue has to give out.
+/// A queue's finished commands and its spin budget.
 #[derive(Debug)]
-pub(crate) struct Desk {
-    /// Finished, and put aside while a call waited for its own.
+pub(crate) struct Poller {
+    /// Finished commands that a call met while it waited for its own.
     pub ready: VecDeque<Finished>,
-    /// Calls that nobody waits for any more.
+    /// Calls that timed out and are still outstanding.
     pub left_calls: u32,
     next_call: u64,
-    patience: SpinBudget,
+    spin: SpinBudget,
 }
 
-impl Desk {
+impl Poller {
     /// Of a queue of this depth.
     pub fn new(depth: u32, idle: Idle) -> Self {
         let ready = VecDeque::with_capacity(depth as usize);
-        Self { ready, left_calls: 0, next_call: 0, patience: SpinBudget::new(idle) }
+        Self { ready, left_calls: 0, next_call: 0, spin: SpinBudget::new(idle) }
     }
 
     /// The number of the next call.
@@ -41,7 +40,7 @@ impl Desk {
     }
 }
 
-/// What a queue that [`Waits`] does as every other.
+/// The methods of `BackendQueue` that every queue that [`Waits`] has alike.
 macro_rules! as_it_waits {
     () => {
         fn start(&mut self) -> Result<()> {
@@ -82,9 +81,9 @@ pub(crate) use as_it_waits;
 
 /// A queue that can be waited for.
 pub(crate) trait Waits: Sized {
-    fn desk(&mut self) -> &mut Desk;
+    fn poller(&mut self) -> &mut Poller;
 
-    /// Sends what is put together.
+    /// Sends the gathered commands.
     fn flush_all(&mut self);
 
     /// Sends, receives, and does what has become due; says whether anything came.
@@ -94,7 +93,7 @@ pub(crate) trait Waits: Sized {
     fn next_ended(&mut self) -> Option<Ended>;
 
     /// Sleeps until something may have come.
-    fn doze(&mut self, timeout: Duration) -> Result<()>;
+    fn park(&mut self, timeout: Duration) -> Result<()>;
 
     /// The descriptor that a program waits by, where there is one.
     fn listened(&self) -> Option<BorrowedFd<'_>>;
@@ -105,31 +104,31 @@ pub(crate) trait Waits: Sized {
     /// The program is going to wait by it: it can be read when there is something to come for.
     fn prepare_to_wait(&mut self);
 
-    /// Gives a call up whose time is over: its controller is told to abort it.
+    /// Gives up a call that timed out: an Abort is sent.
     fn give_up_call(&mut self, call: u64);
 
-    /// The next finished command that a program waits for; ends of calls that nobody waits for are dropped.
+    /// The next finished command that a program waits for; completions of calls that timed out are dropped.
     #[inline]
     fn take_finished(&mut self) -> Option<Finished> {
-        if let Some(finished) = self.desk().ready.pop_front() {
+        if let Some(finished) = self.poller().ready.pop_front() {
             return Some(finished);
         }
         while let Some(ended) = self.next_ended() {
             if !ended.is_call {
                 return Some(finished(ended));
             }
-            self.desk().left_calls -= 1;
+            self.poller().left_calls -= 1;
         }
         None
     }
 
     fn is_ready(&mut self) -> bool {
-        if self.desk().ready.is_empty()
+        if self.poller().ready.is_empty()
             && let Some(finished) = self.take_finished()
         {
-            self.desk().ready.push_back(finished);
+            self.poller().ready.push_back(finished);
         }
-        !self.desk().ready.is_empty()
+        !self.poller().ready.is_empty()
     }
 
     /// As [`BackendQueue::event`](byway_core::BackendQueue::event).
@@ -176,7 +175,7 @@ pub(crate) trait Waits: Sized {
     /// Waits until a finished command can be taken, where any is outstanding.
     fn wait_for_any(&mut self, timeout: Duration, outstanding: u32) -> Result<bool> {
         if self.is_ready() || outstanding == 0 {
-            return Ok(!self.desk().ready.is_empty());
+            return Ok(!self.poller().ready.is_empty());
         }
         self.wait_until(Deadline::after(timeout), Self::is_ready)
     }
@@ -191,7 +190,7 @@ pub(crate) trait Waits: Sized {
         match ended.filter(|_| done) {
             Some(ended) => outcome(ended).map_err(|Failed { error, .. }| error),
             None => {
-                self.desk().left_calls += 1;
+                self.poller().left_calls += 1;
                 self.give_up_call(call);
                 Err(Error::device(ErrorKind::TimedOut, "the controller does not answer"))
             }
@@ -203,32 +202,32 @@ pub(crate) trait Waits: Sized {
         while let Some(ended) = self.next_ended() {
             match ended.is_call {
                 true if ended.tag == call => return Some(ended),
-                true => self.desk().left_calls -= 1,
-                false => self.desk().ready.push_back(finished(ended)),
+                true => self.poller().left_calls -= 1,
+                false => self.poller().ready.push_back(finished(ended)),
             }
         }
         None
     }
 
-    /// Looks, a little while, then sleeps, until `is` holds or the time is over; says whether it does.
+    /// Spins, then sleeps, until `is` holds or the deadline passes; says whether it does.
     fn wait_until(&mut self, deadline: Deadline, mut is: impl FnMut(&mut Self) -> bool) -> Result<bool> {
         let (mut begun_ns, mut slept_ns, mut looks) = (0, 0, 0u32);
         loop {
             self.look();
             if is(self) {
                 if slept_ns > 0 {
-                    self.desk().patience.slept(slept_ns);
+                    self.poller().spin.slept(slept_ns);
                 }
                 return Ok(true);
             }
             looks = looks.wrapping_add(1);
-            // The first look sends: no clock is read before.
+            // The first poll sends: no clock is read before.
             if looks % LOOKS_BY_TIME != 1 {
                 continue;
             }
             let now_ns = monotonic_ns();
             begun_ns = if begun_ns == 0 { now_ns } else { begun_ns };
-            match self.desk().patience.next(now_ns - begun_ns) {
+            match self.poller().spin.next(now_ns - begun_ns) {
                 Next::Look => {}
                 Next::Yield if !deadline.is_over() => std::thread::yield_now(),
                 _ => {
@@ -236,7 +235,7 @@ pub(crate) trait Waits: Sized {
                     if left.is_zero() {
                         return Ok(false);
                     }
-                    self.doze(left)?;
+                    self.park(left)?;
                     begun_ns = monotonic_ns();
                     (slept_ns, looks) = (begun_ns - now_ns, 0);
                 }

@@ -9,7 +9,7 @@ use byway_spec::Command as Entry;
 use byway_spec::base::admin::AdminOpcode;
 
 use crate::ana::{AnaFacts, States, event_request, is_of_states};
-use crate::association::{Association, Post, Reply, Request, Seat, gone, plain};
+use crate::association::{Association, Post, Registration, Reply, Request, gone, plain};
 use crate::attach::{ADMIN_DEPTH, Attached, attach, order_of_admin, outcome, shut_down};
 use crate::connection::Ended;
 use crate::line::Line;
@@ -20,12 +20,12 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How long the keeper sleeps with nothing to do.
-const NAP: Duration = Duration::from_secs(60);
+/// How long the admin thread sleeps with nothing to do.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Why the keeper stopped serving a connection.
+/// Why the admin thread stopped serving a connection.
 enum Stopped {
-    /// Nobody uses it any more.
+    /// The association was closed.
     Over,
     /// It has ended.
     Lost(String),
@@ -37,28 +37,28 @@ impl From<Error> for Stopped {
     }
 }
 
-/// The admin queue, and who waits for what on it.
-pub(crate) struct Keeper {
+/// The admin queue, and the receivers of its results.
+pub(crate) struct AdminThread {
     association: Arc<Association>,
     line: Line,
     replies: BTreeMap<u64, Reply>,
     next_tag: u64,
     /// The controller supports Keep Alive.
     has_keep_alive: bool,
-    /// When a sign of life is due.
-    next_sign: Option<Instant>,
+    /// When a Keep Alive is due.
+    next_keep_alive: Option<Instant>,
     /// Why there is no connection yet.
     awaited: Option<String>,
-    /// What is told of how namespaces are reached, where there are several paths.
-    ana: Option<Telling>,
+    /// ANA states and when to read them, where there are several paths.
+    ana: Option<StateReading>,
 }
 
-/// A controller that tells how namespaces are reached.
-struct Telling {
+/// When the ANA states of a controller are read.
+struct StateReading {
     facts: AnaFacts,
-    /// When it is to be asked.
+    /// When they are to be read.
     due: Option<Instant>,
-    /// It was asked, and has not answered.
+    /// The log page is outstanding.
     is_asked: bool,
     /// Since when a namespace is between two states.
     changing: Option<Instant>,
@@ -67,15 +67,15 @@ struct Telling {
 /// How long a namespace may be between two states before the controller is asked again.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-impl Keeper {
+impl AdminThread {
     /// Of a controller that was found.
     ///
     /// # Errors
-    /// When it does not tell how namespaces are reached.
+    /// When it does not report its ANA states.
     pub fn new(association: Arc<Association>, attached: Attached) -> Result<Self> {
-        let mut keeper = Self::nobody(association, Line::awaited(ADMIN_DEPTH)?);
-        keeper.begin_with(attached, Vec::new())?;
-        Ok(keeper)
+        let mut admin_thread = Self::unconnected(association, Line::awaited(ADMIN_DEPTH)?);
+        admin_thread.begin_with(attached, Vec::new())?;
+        Ok(admin_thread)
     }
 
     /// Of a controller that is to be found yet, and why.
@@ -83,11 +83,11 @@ impl Keeper {
     /// # Errors
     /// When the process has no descriptor left.
     pub fn awaiting(association: Arc<Association>, why: String) -> Result<Self> {
-        let keeper = Self::nobody(association, Line::awaited(ADMIN_DEPTH)?);
-        Ok(Self { awaited: Some(why), ..keeper })
+        let admin_thread = Self::unconnected(association, Line::awaited(ADMIN_DEPTH)?);
+        Ok(Self { awaited: Some(why), ..admin_thread })
     }
 
-    fn nobody(association: Arc<Association>, mut line: Line) -> Self {
+    fn unconnected(association: Arc<Association>, mut line: Line) -> Self {
         if association.path.is_some() {
             line.connection.give_back();
         }
@@ -97,13 +97,13 @@ impl Keeper {
             replies: BTreeMap::new(),
             next_tag: 0,
             has_keep_alive: false,
-            next_sign: None,
+            next_keep_alive: None,
             awaited: None,
             ana: None,
         }
     }
 
-    /// Serves until nobody uses the association any more.
+    /// Serves until the association is closed.
     pub fn run(mut self) {
         loop {
             let why = match self.awaited.take() {
@@ -135,7 +135,7 @@ impl Keeper {
     }
 
     fn turn(&mut self) -> Result<(), Stopped> {
-        self.association.hush();
+        self.association.clear_notifier();
         if self.association.is_over() {
             return Err(Stopped::Over);
         }
@@ -143,14 +143,14 @@ impl Keeper {
             return Err(Stopped::Lost(why));
         }
         self.take_requests();
-        self.give_sign();
+        self.send_keep_alive();
         self.ask_for_states()?;
         self.line.flush()?;
         while self.line.receive()? {}
         self.hand_out();
         self.expire()?;
-        let timeout = self.nap();
-        self.line.wait(Some(self.association.bell()), timeout)?;
+        let timeout = self.next_timeout();
+        self.line.wait(Some(self.association.notifier()), timeout)?;
         Ok(())
     }
 
@@ -176,21 +176,21 @@ impl Keeper {
         self.begin(Request { order, payload: Payload::Empty, until: None, reply: Reply::Event });
     }
 
-    /// Asks how namespaces are reached, when it is time to. A controller that does not come to an end with a change is lost.
+    /// Reads the ANA states when due. A controller that stays in a change for longer than ANATT counts as lost.
     fn ask_for_states(&mut self) -> Result<(), Stopped> {
         let now = Instant::now();
-        let has_doubt = self.association.take_doubt();
+        let are_stale = self.association.take_stale_states();
         let Some(ana) = &mut self.ana else {
             // There is nothing to be asked: the states that commands met are taken for passing.
-            let path = self.association.path.as_ref().filter(|_| has_doubt);
-            path.into_iter().for_each(|path| path.told(States::default()));
+            let path = self.association.path.as_ref().filter(|_| are_stale);
+            path.into_iter().for_each(|path| path.set_states(States::default()));
             return Ok(());
         };
         if ana.changing.is_some_and(|since| now.duration_since(since) > ana.facts.transition) {
             let said = "the controller took longer for a change of paths than it said";
             return Err(Stopped::Lost(said.into()));
         }
-        let is_due = has_doubt || ana.due.is_some_and(|due| due <= now);
+        let is_due = are_stale || ana.due.is_some_and(|due| due <= now);
         if !is_due || ana.is_asked {
             return Ok(());
         }
@@ -202,7 +202,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// The controller told how namespaces are reached.
+    /// The controller reported its ANA states.
     fn note_states(&mut self, states: States) {
         let Some(ana) = &mut self.ana else { return };
         let now = Instant::now();
@@ -214,23 +214,23 @@ impl Keeper {
             ana.changing = None;
         }
         if let Some(path) = &self.association.path {
-            path.told(states);
+            path.set_states(states);
         }
     }
 
-    fn set_next_sign(&mut self) {
+    fn set_next_keep_alive(&mut self) {
         let keep_alive = self.association.peer.options.keep_alive;
         let is_due = self.has_keep_alive && !keep_alive.is_zero();
-        self.next_sign = is_due.then(|| Instant::now() + keep_alive / 2);
+        self.next_keep_alive = is_due.then(|| Instant::now() + keep_alive / 2);
     }
 
-    /// Tells the controller that its host is alive, when it is time to.
-    fn give_sign(&mut self) {
+    /// Sends a Keep Alive when due.
+    fn send_keep_alive(&mut self) {
         let now = Instant::now();
-        if self.next_sign.is_none_or(|next| now < next) {
+        if self.next_keep_alive.is_none_or(|next| now < next) {
             return;
         }
-        self.set_next_sign();
+        self.set_next_keep_alive();
         let until = Some(now + self.association.peer.options.keep_alive.max(Duration::from_secs(1)));
         let order = plain(Entry::new(AdminOpcode::KEEP_ALIVE.0, 0, 0));
         self.begin(Request { order, payload: Payload::Empty, until, reply: Reply::KeepAlive });
@@ -257,7 +257,7 @@ impl Keeper {
     }
 
     fn take_states(&mut self, ended: Ended) {
-        let page = outcome(ended).ok().and_then(|told| told.buffer);
+        let page = outcome(ended).ok().and_then(|outcome| outcome.buffer);
         match (page, &mut self.ana) {
             (Some(page), _) => self.note_states(States::of(page.as_slice())),
             (None, Some(ana)) => {
@@ -276,10 +276,11 @@ impl Keeper {
         Err(Stopped::Lost("the controller does not answer admin commands".into()))
     }
 
-    fn nap(&self) -> Duration {
+    fn next_timeout(&self) -> Duration {
         let asking = self.ana.as_ref().filter(|ana| !ana.is_asked).and_then(|ana| ana.due);
-        let due = self.line.connection.first_until().into_iter().chain(self.next_sign).chain(asking).min();
-        due.map_or(NAP, |due| due.saturating_duration_since(Instant::now()).min(NAP))
+        let due =
+            self.line.connection.first_until().into_iter().chain(self.next_keep_alive).chain(asking).min();
+        due.map_or(IDLE_TIMEOUT, |due| due.saturating_duration_since(Instant::now()).min(IDLE_TIMEOUT))
     }
 
     /// Ends what is left of the connections.
@@ -343,11 +344,11 @@ impl Keeper {
     fn rest(&mut self, pause: Duration) {
         let end = Deadline::after(pause);
         while !end.is_over() && !self.association.is_over() {
-            self.association.hush();
+            self.association.clear_notifier();
             self.take_requests();
             self.expire_kept();
             self.hand_out();
-            self.association.doze(end.left_or_max().min(self.nap()).max(Duration::from_millis(1)));
+            self.association.park(end.left_or_max().min(self.next_timeout()).max(Duration::from_millis(1)));
         }
     }
 
@@ -367,15 +368,16 @@ impl Keeper {
             path.check(&attached.facts).map_err(|error| (error.to_string(), true))?;
         }
         let mut lines = Vec::new();
-        for seat in self.association.seats(&attached.facts) {
-            let line = self.association.connect(&seat, attached.controller, &attached.facts).map_err(now)?;
-            lines.push((seat, line));
+        for registration in self.association.registrations(&attached.facts) {
+            let line =
+                self.association.connect(&registration, attached.controller, &attached.facts).map_err(now)?;
+            lines.push((registration, line));
         }
         self.begin_with(attached, lines).map_err(now)
     }
 
     /// Goes on with a controller that was found, and the connections of the queues at it.
-    fn begin_with(&mut self, mut attached: Attached, lines: Vec<(Arc<Seat>, Line)>) -> Result<()> {
+    fn begin_with(&mut self, mut attached: Attached, lines: Vec<(Arc<Registration>, Line)>) -> Result<()> {
         let association = Arc::clone(&self.association);
         let states = match &association.path {
             Some(_) => attached.states(&association.peer)?,
@@ -383,22 +385,24 @@ impl Keeper {
         };
         let Attached { line, controller, facts } = attached;
         let generation = association.generation();
-        let telling = |facts| Telling { facts, due: None, is_asked: false, changing: None };
+        let telling = |facts| StateReading { facts, due: None, is_asked: false, changing: None };
         self.has_keep_alive = facts.keep_alive;
         self.ana = facts.ana.filter(|_| association.path.is_some()).map(telling);
         association.found(controller, facts);
         self.note_states(states.clone());
-        lines.into_iter().for_each(|(seat, line)| seat.send(Post::Line(Box::new(line), generation)));
+        lines
+            .into_iter()
+            .for_each(|(registration, line)| registration.send(Post::Line(Box::new(line), generation)));
         if let Some(path) = &association.path {
             path.found(generation, controller, states);
         }
         self.line.channel = line.channel;
         self.line.connection.resume(line.connection);
-        self.set_next_sign();
+        self.set_next_keep_alive();
         Ok(())
     }
 
-    /// There is no controller any more: whoever asks is told so.
+    /// The controller is given up: every later request fails with the reason.
     fn give_up(mut self, why: &str) {
         self.association.is_gone(why);
         if let Some(path) = &self.association.path {
@@ -407,11 +411,11 @@ impl Keeper {
         self.line.connection.abandon(why);
         self.hand_out();
         while !self.association.is_over() {
-            self.association.hush();
+            self.association.clear_notifier();
             while let Some(request) = self.association.next_request() {
                 request.reply.give(Err(gone(why).into()));
             }
-            self.association.doze(NAP);
+            self.association.park(IDLE_TIMEOUT);
         }
     }
 

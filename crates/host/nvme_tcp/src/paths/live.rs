@@ -1,7 +1,7 @@
-//! Which paths stand, how each reaches which namespace, and what of lost ones is not over yet.
+//! Live paths, the ANA state of each namespace by each, and commands of lost paths that may still be executing.
 //!
-//! Keepers tell, queues ask. Whatever changes makes another version and raises every queue's bell, so a queue that has seen a
-//! version need not look until there is another.
+//! Admin threads write, queues read. Each change increments the version and signals every queue's notifier, so a queue that
+//! has seen a version need not read again until there is another.
 //!
 //! Ordering: a version is made after its change, under the lock; who reads it with acquire, and then takes the lock, sees that.
 
@@ -20,14 +20,14 @@ use crate::association::gone;
 use crate::facts::Facts;
 use crate::peer::Peer;
 
-/// A path, and how it is.
+/// The state of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PathTold {
+pub struct PathStatus {
     /// Host and port.
     pub portal: String,
     /// Why there is no connection, where there is none.
     pub lost: Option<String>,
-    /// How each namespace is reached by it, where its controller tells.
+    /// The ANA state of each namespace by it, where its controller reports them.
     pub states: Vec<(Nsid, AnaState)>,
 }
 
@@ -36,7 +36,7 @@ pub struct PathTold {
 pub(crate) struct Paths {
     peers: Vec<Peer>,
     all: Mutex<All>,
-    /// Told of each version.
+    /// Notified of each version.
     changed: Condvar,
     version: AtomicU64,
     is_over: AtomicBool,
@@ -45,17 +45,17 @@ pub(crate) struct Paths {
 #[derive(Debug, Default)]
 struct All {
     paths: Vec<Path>,
-    /// Since when no path stands.
+    /// Since when no path is live.
     away: Option<Instant>,
-    bells: Vec<Weak<Wakeup>>,
-    /// What the device is, as the first path told.
-    told: Option<(Identity, Capabilities)>,
+    notifiers: Vec<Weak<Wakeup>>,
+    /// Identity and capabilities, from the first path.
+    identity: Option<(Identity, Capabilities)>,
 }
 
 #[derive(Debug, Default)]
 struct Path {
-    standing: Option<Standing>,
-    /// Why it does not stand.
+    live: Option<LiveController>,
+    /// Why it is not live.
     why: String,
     is_gone: bool,
     states: States,
@@ -67,14 +67,14 @@ struct Path {
 
 /// A controller that is connected to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct LiveController {
     pub generation: u64,
     pub controller: ControllerId,
     /// Controllers of other paths that have been seen there, by path and generation: of these it can say that they are gone.
     knows: Vec<(usize, u64)>,
 }
 
-/// One path, as its keeper has it.
+/// One path, as its admin thread uses it.
 #[derive(Debug, Clone)]
 pub(crate) struct PathPlace {
     pub paths: Arc<Paths>,
@@ -99,22 +99,22 @@ impl Paths {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Changes something, and tells everybody.
+    /// Changes something, and notifies all queues and waiters.
     fn change<R>(&self, change: impl FnOnce(&mut All) -> R) -> R {
         let mut all = self.all();
         let changed = change(&mut all);
         self.version.fetch_add(1, Ordering::Release);
         self.changed.notify_all();
-        all.bells.retain(|bell| bell.upgrade().inspect(|bell| bell.raise()).is_some());
+        all.notifiers.retain(|notifier| notifier.upgrade().inspect(|notifier| notifier.raise()).is_some());
         changed
     }
 
-    /// Has `bell` raised with every change.
-    pub fn add_bell(&self, bell: &Arc<Wakeup>) {
-        self.all().bells.push(Arc::downgrade(bell));
+    /// Signals `notifier` with every change.
+    pub fn add_notifier(&self, notifier: &Arc<Wakeup>) {
+        self.all().notifiers.push(Arc::downgrade(notifier));
     }
 
-    /// Nobody uses the device any more.
+    /// The device was closed.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::Release);
     }
@@ -128,30 +128,30 @@ impl Paths {
         &self.peers[path]
     }
 
-    /// What there is to know of each path.
-    pub fn told(&self) -> Vec<PathTold> {
+    /// The state of each path.
+    pub fn status(&self) -> Vec<PathStatus> {
         let all = self.all();
-        let told = |(path, peer): (&Path, &Peer)| PathTold {
+        let status = |(path, peer): (&Path, &Peer)| PathStatus {
             portal: peer.shown(),
-            lost: path.standing.is_none().then(|| path.why.clone()),
+            lost: path.live.is_none().then(|| path.why.clone()),
             states: path
                 .states
                 .iter()
                 .filter_map(|(nsid, state)| Some((Nsid::new(nsid).ok()?, state)))
                 .collect(),
         };
-        all.paths.iter().zip(&self.peers).map(told).collect()
+        all.paths.iter().zip(&self.peers).map(status).collect()
     }
 
-    /// What the device is, and what can be done by each of its paths that stood at first.
-    pub fn set_told(&self, identity: Identity, capabilities: Capabilities) {
-        self.all().told = Some((identity, capabilities));
+    /// Sets the identity, and the capabilities that all paths of the opening have.
+    pub fn set_identity(&self, identity: Identity, capabilities: Capabilities) {
+        self.all().identity = Some((identity, capabilities));
     }
 
     /// How good each path is for commands to a namespace: none of a path that does not stand, or does not serve it.
     pub fn ranks(&self, nsid: u32, into: &mut [Option<u8>]) {
         for (path, rank) in self.all().paths.iter().zip(into) {
-            *rank = path.standing.as_ref().and_then(|_| rank_of(path.states.state(nsid)));
+            *rank = path.live.as_ref().and_then(|_| rank_of(path.states.state(nsid)));
         }
     }
 
@@ -164,9 +164,9 @@ impl Paths {
         let mut all = self.all();
         loop {
             let paths = all.paths.iter().enumerate();
-            let standing = paths.filter(|(at, path)| path.standing.is_some() && tried & 1 << at == 0);
+            let live = paths.filter(|(at, path)| path.live.is_some() && tried & 1 << at == 0);
             let rank = |path: &Path| rank_of(path.states.state(nsid)).unwrap_or(u8::MAX);
-            if let Some((index, _)) = standing.min_by_key(|(_, path)| rank(path)) {
+            if let Some((index, _)) = live.min_by_key(|(_, path)| rank(path)) {
                 return Ok(index);
             }
             if let Some(path) = all.paths.iter().find(|_| all.paths.iter().all(|path| path.is_gone)) {
@@ -200,28 +200,28 @@ impl Paths {
     /// Whether a path stands as it did in this generation.
     pub fn stands(&self, path: usize, generation: u64) -> bool {
         let all = self.all();
-        all.paths[path].standing.as_ref().is_some_and(|standing| standing.generation == generation)
+        all.paths[path].live.as_ref().is_some_and(|live| live.generation == generation)
     }
 
     /// The paths that stand.
-    pub fn that_stand(&self) -> Vec<(usize, Standing)> {
+    pub fn that_stand(&self) -> Vec<(usize, LiveController)> {
         let all = self.all();
-        let standing = |(index, path): (usize, &Path)| Some((index, path.standing.clone()?));
-        all.paths.iter().enumerate().filter_map(standing).collect()
+        let live = |(index, path): (usize, &Path)| Some((index, path.live.clone()?));
+        all.paths.iter().enumerate().filter_map(live).collect()
     }
 
-    /// Whoever is at the other end of `witness`, as it stands in this generation, has the controller of another path.
+    /// The target of path `witness`, in this generation, has the controller of path `of`.
     pub fn note_known(&self, witness: (usize, u64), of: (usize, u64)) {
         let mut all = self.all();
-        let standing = all.paths[witness.0].standing.as_mut();
-        if let Some(standing) = standing.filter(|standing| standing.generation == witness.1) {
-            standing.note(of);
+        let live = all.paths[witness.0].live.as_mut();
+        if let Some(live) = live.filter(|live| live.generation == witness.1) {
+            live.note(of);
         }
     }
 }
 
-impl Standing {
-    /// Whether it has had the controller of another path, and so can tell that it is gone.
+impl LiveController {
+    /// Whether it has had the controller of another path, and so can confirm that it is gone.
     pub fn knows(&self, of: (usize, u64)) -> bool {
         self.knows.contains(&of)
     }
@@ -248,13 +248,13 @@ impl PathPlace {
         self.paths.change(|all| change(&mut all.paths[self.index]))
     }
 
-    /// Refuses a controller of another device, or one that can do less than programs were told.
+    /// Refuses a controller of another device, or one that can do less than programs rely on.
     ///
     /// # Errors
     /// One sentence says which.
     pub fn check(&self, facts: &Facts) -> Result<()> {
         let all = self.paths.all();
-        let Some((identity, capabilities)) = &all.told else { return Ok(()) };
+        let Some((identity, capabilities)) = &all.identity else { return Ok(()) };
         let at = self.paths.peer(self.index).shown();
         if facts.identity.serial != identity.serial || facts.identity.model != identity.model {
             let said = format!("{at} is a way to another device: {}", facts.identity.serial);
@@ -272,14 +272,14 @@ impl PathPlace {
         Ok(())
     }
 
-    /// The path stands. Whoever can say later that its controller has ended gets to know it first.
+    /// The path is live. Witnesses that can confirm the end of its controller are introduced first.
     pub fn found(&self, generation: u64, controller: ControllerId, states: States) {
-        let standing =
-            acquaint(&self.paths, self.index, Standing { generation, controller, knows: Vec::new() });
+        let live =
+            acquaint(&self.paths, self.index, LiveController { generation, controller, knows: Vec::new() });
         self.paths.change(|all| {
             all.away = None;
             let path = &mut all.paths[self.index];
-            (path.states, path.standing) = (states, Some(standing));
+            (path.states, path.live) = (states, Some(live));
         });
     }
 
@@ -287,11 +287,11 @@ impl PathPlace {
     pub fn lost(&self, why: &str, ends_within: Option<Duration>) {
         let lost = self.paths.change(|all| {
             let path = &mut all.paths[self.index];
-            let lost = path.standing.take()?;
+            let lost = path.live.take()?;
             why.clone_into(&mut path.why);
             path.lost_below = lost.generation + 1;
             path.unsettled.push(lost.generation);
-            if all.paths.iter().all(|path| path.standing.is_none()) {
+            if all.paths.iter().all(|path| path.live.is_none()) {
                 all.away = Some(Instant::now());
             }
             Some(lost)
@@ -301,7 +301,7 @@ impl PathPlace {
         }
     }
 
-    /// It was looked for in vain.
+    /// A reconnect attempt failed.
     pub fn still_away(&self, why: &str) {
         why.clone_into(&mut self.paths.all().paths[self.index].why);
     }
@@ -314,8 +314,8 @@ impl PathPlace {
         });
     }
 
-    /// How namespaces are reached by it.
-    pub fn told(&self, states: States) {
+    /// Sets the ANA states by this path.
+    pub fn set_states(&self, states: States) {
         self.change(|path| path.states = states);
     }
 

@@ -1,18 +1,17 @@
 //! From a command's data pointer to its payload: PRPs, SGLs, or the bytes that came along.
 
-use byway_dma::{prp, sgl};
+use byway_dma::{BusAddr, Segment, prp, sgl};
 use byway_link::{Class, Work};
-use byway_spec::base::command::DataPointer;
+use byway_spec::base::command::{DataPointer, Direction};
 use byway_spec::base::sgl::SglKind;
 use byway_spec::{Command, Status};
 
-use crate::capsule;
-use crate::controller::MAX_TRANSFER_BYTES;
 use crate::error::CommandError;
+use crate::limits::MAX_TRANSFER_BYTES;
 use crate::payload::{HostData, Mapped};
 use crate::port::Port;
 
-pub use crate::payload::PAGE_BYTES;
+pub use crate::limits::PAGE_BYTES;
 
 /// Byte of a command where the data pointer begins, for the parameter error location.
 const DPTR_BYTE: u16 = 24;
@@ -61,7 +60,7 @@ pub fn map_buffer<'a>(
     }
     mapped.whole_pages = false;
     if port.capsule.is_some() {
-        capsule::map_transport(port, mapped, command, buffer_bytes as u32)?;
+        map_transport(port, mapped, command, buffer_bytes as u32)?;
         mapped.len_bytes = moved_bytes;
         return Ok(HostData::Mapped(mapped));
     }
@@ -159,3 +158,32 @@ fn refused_sgl(error: sgl::SglError) -> CommandError {
     };
     CommandError::new(error.status(), cause).at_byte(DPTR_BYTE)
 }
+
+/// The reply buffer of a command that came in a capsule, named by a transport SGL data block.
+fn map_transport(
+    port: &Port<'_>,
+    mapped: &mut Mapped,
+    command: &Command,
+    len_bytes: u32,
+) -> Result<(), CommandError> {
+    if command.cdw0.psdt() != DataPointer::Sgl {
+        return Err(NO_SGL);
+    }
+    let descriptor = command.sgl1();
+    if descriptor.kind != SglKind::TRANSPORT_DATA_BLOCK {
+        return Err(NO_TRANSPORT_BLOCK);
+    }
+    if command.direction() == Direction::HostToDevice {
+        return Err(CommandError::data_length("the command brought no data"));
+    }
+    if descriptor.length_bytes < len_bytes || port.reply_bytes() < len_bytes as usize {
+        return Err(CommandError::data_length("the host's buffer is shorter than the command says"));
+    }
+    mapped.segments.clear();
+    mapped.segments.push(Segment::new(BusAddr(0), len_bytes));
+    Ok(())
+}
+
+const NO_SGL: CommandError = CommandError::invalid_field("data of fabrics is named by an SGL").at_byte(1);
+const NO_TRANSPORT_BLOCK: CommandError =
+    CommandError::new(Status::SGL_TYPE_INVALID, "data goes by a transport data block").at_byte(24);

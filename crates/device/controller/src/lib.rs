@@ -12,46 +12,48 @@
 #![forbid(unsafe_code)]
 
 mod admin;
-mod awaited;
-mod capsule;
+mod capsules;
 mod completion;
 mod controller;
 mod counting;
 mod data_pointer;
-mod elsewhere;
+mod deferred;
+mod delegated;
 mod error;
-mod execute;
+mod external;
 mod fused;
-mod held;
-mod lane;
+mod group_commit;
+mod id;
+mod limits;
 mod namespace;
+mod opcode;
+mod outcome;
 mod outlook;
 mod payload;
 mod port;
-mod put_off;
 mod queue;
 mod register;
 mod reservation;
-mod run;
-mod sanitize;
 mod subsystem;
+mod ticket;
 mod transfer;
 
-pub use admin::Health;
 pub use byway_flash::{FinishedSync, PendingSync};
-pub use capsule::{CAPSULE_DATA_BYTES, CAPSULE_QUEUE_ENTRIES, ConnectError, Overrun, Posted};
-pub use controller::{Controller, ControllerId, MAX_TRANSFER_BYTES, Next};
+pub use capsules::{ConnectError, Overrun, Posted};
+pub use controller::{Controller, Next};
 pub use counting::{CommandSnapshot, CommandType, Histogram, QueueKind};
+pub use delegated::{Carried, DELEGATED_COMMANDS, DelegatedQueue, Gathered};
 pub use error::CommandError;
 pub use fused::FusedCommand;
-pub use lane::{Carried, Gathered, LANE_COMMANDS, Lane};
+pub use id::ControllerId;
+pub use limits::{
+    CAPSULE_DATA_BYTES, CAPSULE_QUEUE_ENTRIES, MAX_IO_QUEUES, MAX_NAMESPACES, MAX_TRANSFER_BYTES,
+};
 pub use namespace::engine;
-pub use namespace::{BlockEngine, Done, Elsewhere, Namespace, Reply};
+pub use namespace::{BlockEngine, Namespace};
+pub use outcome::{Done, ExternalCommand, Reply};
 pub use outlook::Outlooks;
 pub use port::{CapsuleData, DeviceMemory, Interrupts, NoInterrupts, Port};
-pub use queue::MAX_IO_QUEUES;
 pub use register::{CmbRegisters, MAX_QUEUE_ENTRIES};
 pub use reservation::{Access, Host, PERSISTENT_REGISTRANTS};
-pub use subsystem::{
-    Identity, MAX_CONTROLLERS, MAX_NAMESPACES, PortId, Subsystem, SubsystemError, SubsystemOptions,
-};
+pub use subsystem::{Health, Identity, MAX_CONTROLLERS, PortId, Subsystem, SubsystemError, SubsystemOptions};

@@ -8,10 +8,8 @@ use byway_dma::{BusAddr, Segment, SegmentList};
 use byway_link::{Class, Work};
 
 use crate::error::CommandError;
+use crate::limits::PAGE_BYTES;
 use crate::port::Port;
-
-/// Host pages are 4 KiB: CAP.MPSMIN = CAP.MPSMAX = 0.
-pub const PAGE_BYTES: usize = 4096;
 
 /// Where a command's payload is.
 #[derive(Debug, Clone, Copy)]

@@ -12,7 +12,7 @@ use byway_spec::Command;
 use byway_spec::base::command::COMMAND_BYTES;
 use byway_sys::Mapping;
 
-use crate::payload::PAGE_BYTES;
+use crate::limits::PAGE_BYTES;
 
 /// Raises a message-signalled interrupt towards the host.
 pub trait Interrupts {

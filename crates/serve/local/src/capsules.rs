@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError, Weak};
 
 use byway_controller::{
-    CapsuleData, CommandError, ConnectError, Controller, ControllerId, DeviceMemory, Done, Elsewhere,
+    CapsuleData, CommandError, ConnectError, Controller, ControllerId, DeviceMemory, Done, ExternalCommand,
     FusedCommand, Host, MAX_CONTROLLERS, NoInterrupts, Overrun, Port, PortId, Posted, Subsystem,
 };
 use byway_dma::{DmaSpace, DmaView};
@@ -90,7 +90,7 @@ impl CapsuleSide {
         let Self { controllers, nowhere, meter, .. } = self;
         match controllers.get_mut(usize::from(done.owner.0)) {
             Some(Some(controller)) => {
-                controller.end_elsewhere(subsystem, &mut port(nowhere, meter, None), done)
+                controller.complete_external(subsystem, &mut port(nowhere, meter, None), done)
             }
             _ => subsystem.release_done(&done),
         }
@@ -100,7 +100,7 @@ impl CapsuleSide {
     pub fn lose_elsewhere(&mut self, nsid: u32) {
         let Self { controllers, nowhere, meter, .. } = self;
         let mut port = port(nowhere, meter, None);
-        controllers.iter_mut().flatten().for_each(|controller| controller.lose_elsewhere(&mut port, nsid));
+        controllers.iter_mut().flatten().for_each(|controller| controller.fail_external(&mut port, nsid));
     }
 
     fn controller(&mut self, id: ControllerId) -> Option<&mut Controller> {
@@ -359,7 +359,8 @@ impl CapsuleDevice<'_> {
 
     /// A command came that cannot be executed yet. Until it is [claimed](Self::claim), it can be aborted.
     pub fn register_waiting(&mut self, (id, qid): (ControllerId, u16), command: &Command) {
-        self.core.capsules.controller(id).into_iter().for_each(|controller| controller.expect(qid, command));
+        let controller = self.core.capsules.controller(id);
+        controller.into_iter().for_each(|controller| controller.await_data(qid, command));
     }
 
     /// Whether a command that waited is to be executed. Else it was aborted, and its completion is to be
@@ -394,7 +395,7 @@ impl CapsuleDevice<'_> {
     }
 
     /// Moves what a command read in another engine to where it is sent from, zeroes behind it.
-    pub fn take_data(&mut self, at: &Elsewhere, into: &mut [u8]) {
+    pub fn take_data(&mut self, at: &ExternalCommand, into: &mut [u8]) {
         self.core.subsystem.take_data(at, into);
     }
 

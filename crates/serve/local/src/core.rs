@@ -66,7 +66,7 @@ impl Core {
     /// Whether admin commands waited for queues on leave, which are all in now.
     #[inline]
     pub fn has_lanes_for_admin(&mut self, shared: &Shared) -> bool {
-        self.controller.waits_for_lanes() && shared.recall(self)
+        self.controller.waits_for_delegated() && shared.recall(self)
     }
 
     /// Runs the controller once.

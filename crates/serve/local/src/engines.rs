@@ -88,7 +88,7 @@ impl Core {
     #[inline]
     pub fn note_elsewhere(&self, shared: &Shared) {
         if shared.engine_events.is_some() {
-            shared.elsewhere.store(self.subsystem.outstanding_elsewhere() > 0, Relaxed);
+            shared.elsewhere.store(self.subsystem.outstanding_external() > 0, Relaxed);
         }
     }
 
@@ -125,7 +125,7 @@ impl Core {
         while let Some(done) = self.subsystem.next_done() {
             if done.owner == self.controller.id() {
                 let mut port = port(&self.memory, &mut self.meter, shared);
-                self.controller.end_elsewhere(&mut self.subsystem, &mut port, done);
+                self.controller.complete_external(&mut self.subsystem, &mut port, done);
                 moved.in_rings += 1;
             } else {
                 self.capsules.end_elsewhere(&mut self.subsystem, done);
@@ -140,7 +140,7 @@ impl Core {
     fn withdraw(&mut self, shared: &Shared, nsid: u32) -> Option<Namespace> {
         let namespace = self.subsystem.withdraw(nsid)?;
         let mut port = port(&self.memory, &mut self.meter, shared);
-        self.controller.lose_elsewhere(&mut port, nsid);
+        self.controller.fail_external(&mut port, nsid);
         self.capsules.lose_elsewhere(nsid);
         self.note_elsewhere(shared);
         Some(namespace)

@@ -148,7 +148,7 @@ impl Front {
             let more = self.shared.with_core(|core| {
                 self.shared.take_written(usize::MAX);
                 core.run_now(&self.shared);
-                let more = core.controller.has_put_off(&core.subsystem);
+                let more = core.controller.has_deferred(&core.subsystem);
                 if more {
                     core.do_put_off(&self.shared);
                 }

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use byway_controller::{Carried, Gathered, Lane, MAX_IO_QUEUES};
+use byway_controller::{Carried, DelegatedQueue, Gathered, MAX_IO_QUEUES};
 use byway_dma::DmaView;
 use byway_link::Meter;
 use byway_queue::DoorbellIndex;
@@ -114,7 +114,7 @@ pub(crate) struct LaneCell {
 /// A lane, and what its thread needs to serve it.
 #[derive(Debug)]
 struct Away {
-    lane: Box<Lane>,
+    lane: Box<DelegatedQueue>,
     memory: DmaView,
     meter: Meter,
     /// When what it counted was handed in, where somebody wants to know.
@@ -324,11 +324,11 @@ impl Shared {
         Service { executed, stays: gathered != Gathered::NotMine && !lane.is_broken() }
     }
 
-    fn executed_last(&self, lane: &Lane) -> bool {
+    fn executed_last(&self, lane: &DelegatedQueue) -> bool {
         self.lanes.last.qid.load(Relaxed) == u32::from(lane.qid())
     }
 
-    fn execute(&self, core: &mut Core, lane: &mut Lane) {
+    fn execute(&self, core: &mut Core, lane: &mut DelegatedQueue) {
         let last = &self.lanes.last;
         if !self.executed_last(lane) {
             last.qid.store(u32::from(lane.qid()), Relaxed);
@@ -345,7 +345,7 @@ impl Shared {
                 cell.state.store(0, Relaxed);
                 return None;
             }
-            let lane = core.controller.check_out(&core.subsystem, qid, self.lanes.carried);
+            let lane = core.controller.delegate(&core.subsystem, qid, self.lanes.carried);
             // One that was deleted meanwhile is no word on the next of its number.
             let stays = if core.controller.has_queue(qid) { -PENALTY } else { 0 };
             cell.state.store(if lane.is_some() { AWAY } else { stays }, Relaxed);
@@ -374,7 +374,7 @@ impl Shared {
         for doorbell in [DoorbellIndex::submission(lane.qid()), DoorbellIndex::completion(lane.qid())] {
             self.doorbells.mark_dirty(doorbell);
         }
-        core.controller.check_in(lane);
+        core.controller.reclaim(lane);
     }
 
     /// Takes every lane in, with the device in hand; says whether all of them are. One that is being served is not: it is

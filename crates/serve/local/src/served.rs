@@ -197,7 +197,7 @@ impl Served {
         if let Some(status) = self.registers.get((Register::CSTS.0 / WORD_BYTES) as usize) {
             status.store(controller.read_register(Register::CSTS.0), Release);
         }
-        self.has_put_off.store(controller.has_put_off(subsystem), Relaxed);
+        self.has_put_off.store(controller.has_deferred(subsystem), Relaxed);
         self.has_doorbell_buffers.store(controller.has_doorbell_buffers(), Relaxed);
     }
 }
@@ -271,7 +271,7 @@ impl Core {
         let since_ns = shared.counting_since_ns();
         self.counting(shared, since_ns, |core| {
             let mut port = port(&core.memory, &mut core.meter, shared);
-            core.controller.do_put_off(&mut core.subsystem, &mut port, &shared.doorbells, now_ps);
+            core.controller.run_deferred(&mut core.subsystem, &mut port, &shared.doorbells, now_ps);
         });
         self.run(shared, None, now_ps);
     }

@@ -141,7 +141,7 @@ impl Shared {
         host_meter.set_on(options.ledger);
         let mut controller = Controller::new(ControllerId(0), &mut subsystem, cmb);
         if let Some(served) = &served {
-            controller.put_off();
+            controller.defer_long_work();
             served.begin(&controller);
         }
         let windows = Windows::new(&mut subsystem);

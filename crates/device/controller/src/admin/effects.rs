@@ -5,18 +5,16 @@ use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::feature::FeatureId;
 use byway_spec::base::identify::Csi;
 use byway_spec::base::log::{Effects, EffectsLog, FeaturesLog, ManagementLog};
-use byway_spec::base::reservation::ReservationOpcode;
 use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::vendor::VendorOpcode;
 use zerocopy::{FromZeros, IntoBytes};
 
+use super::context::Context;
 use super::feature;
-use crate::controller::Controller;
+use super::transfers::EnabledTransfers;
 use crate::error::CommandError;
-use crate::execute::FIRST_VENDOR_OPCODE;
-use crate::reservation::Access;
-use crate::subsystem::Subsystem;
+use crate::opcode::FIRST_VENDOR_OPCODE;
 
 /// Of one namespace, as every I/O command.
 const SUPPORTED: Effects = Effects::new().with_csupp(true).with_csp(Effects::SCOPE_NAMESPACE);
@@ -101,75 +99,49 @@ fn io_commands(csi: Csi) -> Result<Vec<(u8, Effects)>, CommandError> {
     }
 }
 
-impl Controller {
-    /// The page of command set `csi`: commands that are not in it end with Invalid Command Opcode here.
-    pub(super) fn effects_page(&self, subsystem: &Subsystem, csi: Csi) -> Result<Vec<u8>, CommandError> {
-        let has_admin = |opcode| self.has_admin_command(subsystem, opcode);
-        page(csi, has_admin, |opcode| self.has_io_command(subsystem, csi, opcode))
-    }
-
-    /// Whether it has an admin command that the device knows. Over fabrics Connect makes queues, and no doorbells are written.
-    pub(super) fn has_admin_command(&self, subsystem: &Subsystem, opcode: AdminOpcode) -> bool {
-        let (in_rings, options) = (self.capsules.is_none(), &subsystem.options);
-        match opcode {
-            AdminOpcode::DELETE_SQ
-            | AdminOpcode::CREATE_SQ
-            | AdminOpcode::DELETE_CQ
-            | AdminOpcode::CREATE_CQ => in_rings,
-            AdminOpcode::DOORBELL_BUFFER_CONFIG => in_rings && options.doorbell_buffers,
-            AdminOpcode::FORMAT_NVM => options.namespace_management && !self.registers.is_admin_only(),
-            AdminOpcode::SANITIZE => options.namespace_management && !subsystem.has_engines(),
-            AdminOpcode::NAMESPACE_MANAGEMENT | AdminOpcode::NAMESPACE_ATTACHMENT => {
-                options.namespace_management
-            }
-            _ => true,
-        }
-    }
-
-    /// Whether every namespace of command set `csi` has an I/O command that the device knows.
-    fn has_io_command(&self, subsystem: &Subsystem, csi: Csi, opcode: u8) -> bool {
-        if self.registers.is_admin_only() || csi != Csi::NVM && !self.registers.serves_all_sets() {
-            return false;
-        }
-        let exported = subsystem.engine_commands();
-        match NvmOpcode(opcode) {
-            _ if opcode >= FIRST_VENDOR_OPCODE => self.has_vendor_command(VendorOpcode(opcode)),
-            _ if csi != Csi::NVM => true,
-            NvmOpcode::COMPARE => exported.compare,
-            NvmOpcode::WRITE_ZEROES => exported.write_zeroes,
-            NvmOpcode::DATASET_MANAGEMENT => exported.deallocate,
-            NvmOpcode::VERIFY => exported.verify,
-            NvmOpcode::COPY => exported.copy,
-            _ => true,
-        }
-    }
+/// The page of command set `csi`: commands that are not in it end with Invalid Command Opcode here.
+pub(super) fn effects_page(
+    cx: &Context<'_, '_>,
+    transfers: EnabledTransfers,
+    csi: Csi,
+) -> Result<Vec<u8>, CommandError> {
+    let has_admin = |opcode| has_admin_command(cx, opcode);
+    page(csi, has_admin, |opcode| has_io_command(cx, transfers, csi, opcode))
 }
 
-/// Whether a command changes what the device keeps: data, what namespaces there are, or who may use them.
-pub(crate) fn changes(is_admin: bool, opcode: u8) -> bool {
-    if is_admin {
-        return [AdminOpcode::FORMAT_NVM, AdminOpcode::NAMESPACE_MANAGEMENT]
-            .map(|known| known.0)
-            .contains(&opcode);
-    }
-    access(opcode) != Access::Read && opcode != ReservationOpcode::REPORT.0
-}
-
-/// What a command of a namespace does to what that holds. Opcodes of one value mean the same kind of thing in every command
-/// set.
-#[inline]
-pub(crate) const fn access(opcode: u8) -> Access {
+/// Whether the controller has an admin command that the device knows. Over fabrics Connect makes queues, and no doorbells
+/// are written.
+pub(super) fn has_admin_command(cx: &Context<'_, '_>, opcode: AdminOpcode) -> bool {
+    let (in_rings, options) = (!cx.is_fabric, cx.subsystem.options());
     match opcode {
-        RETRIEVE_OR_READ | COMPARE | VERIFY | LIST | EXIST => Access::Read,
-        _ => Access::Write,
+        AdminOpcode::DELETE_SQ | AdminOpcode::CREATE_SQ | AdminOpcode::DELETE_CQ | AdminOpcode::CREATE_CQ => {
+            in_rings
+        }
+        AdminOpcode::DOORBELL_BUFFER_CONFIG => in_rings && options.doorbell_buffers,
+        AdminOpcode::FORMAT_NVM => options.namespace_management && !cx.registers.is_admin_only(),
+        AdminOpcode::SANITIZE => options.namespace_management && !cx.subsystem.has_engines(),
+        AdminOpcode::NAMESPACE_MANAGEMENT | AdminOpcode::NAMESPACE_ATTACHMENT => options.namespace_management,
+        _ => true,
     }
 }
 
-const RETRIEVE_OR_READ: u8 = NvmOpcode::READ.0;
-const COMPARE: u8 = NvmOpcode::COMPARE.0;
-const VERIFY: u8 = NvmOpcode::VERIFY.0;
-const LIST: u8 = KvOpcode::LIST.0;
-const EXIST: u8 = KvOpcode::EXIST.0;
+/// Whether every namespace of command set `csi` has an I/O command that the device knows.
+fn has_io_command(cx: &Context<'_, '_>, transfers: EnabledTransfers, csi: Csi, opcode: u8) -> bool {
+    if cx.registers.is_admin_only() || csi != Csi::NVM && !cx.registers.serves_all_sets() {
+        return false;
+    }
+    let exported = cx.subsystem.engine_commands();
+    match NvmOpcode(opcode) {
+        _ if opcode >= FIRST_VENDOR_OPCODE => transfers.has_command(VendorOpcode(opcode)),
+        _ if csi != Csi::NVM => true,
+        NvmOpcode::COMPARE => exported.compare,
+        NvmOpcode::WRITE_ZEROES => exported.write_zeroes,
+        NvmOpcode::DATASET_MANAGEMENT => exported.deallocate,
+        NvmOpcode::VERIFY => exported.verify,
+        NvmOpcode::COPY => exported.copy,
+        _ => true,
+    }
+}
 
 /// The page of features (12h): those of a namespace, and those of the controller.
 pub(super) fn features_page() -> Vec<u8> {

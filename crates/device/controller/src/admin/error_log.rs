@@ -1,4 +1,4 @@
-//! The error log (Base 2.1, section 5.1.12.1.2), and what the status of a failed command says of it.
+//! The error log (Base 2.1, section 5.1.12.1.2), and the statuses that are logged.
 
 use std::collections::VecDeque;
 
@@ -8,8 +8,6 @@ use byway_spec::base::status::sct;
 use byway_spec::vendor::ErrorText;
 use zerocopy::IntoBytes;
 
-use crate::completion::Ticket;
-use crate::controller::Controller;
 use crate::error::CommandError;
 
 /// Entries kept; Identify Controller ELPE is this less one.
@@ -22,7 +20,7 @@ pub(super) struct ErrorLog {
     count: u64,
 }
 
-/// An error for the log, and what it was in words.
+/// An error for the log, with its text.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Noted {
     pub entry: ErrorEntry,
@@ -30,6 +28,15 @@ pub(crate) struct Noted {
 }
 
 impl ErrorLog {
+    /// Logs the failure of a command; the status of its completion.
+    pub fn log(&mut self, sqid: u16, cid: u16, error: &CommandError) -> Status {
+        let (status, noted) = note(sqid, cid, error);
+        if let Some(noted) = noted {
+            self.add(noted);
+        }
+        status
+    }
+
     /// Adds an entry and numbers it; the oldest makes room.
     pub fn add(&mut self, noted: Noted) {
         self.count += 1;
@@ -61,18 +68,7 @@ impl ErrorLog {
     }
 }
 
-impl Controller {
-    /// Keeps a command's failure in the error log; returns the status its completion bears.
-    pub(crate) fn log_error(&mut self, ticket: &Ticket, error: &CommandError) -> Status {
-        let (status, noted) = note(ticket.sqid, ticket.cid, error);
-        if let Some(noted) = noted {
-            self.admin.errors.add(noted);
-        }
-        status
-    }
-}
-
-/// The status that a failed command's completion bears, and what the error log is to say of it, if anything.
+/// The status of a failed command's completion, and its entry for the error log, if it has one.
 pub(crate) fn note(sqid: u16, cid: u16, error: &CommandError) -> (Status, Option<Noted>) {
     let status = if may_pass(error.status) { error.status } else { error.status.with_dnr() };
     if is_answer(status) {
@@ -88,7 +84,7 @@ pub(crate) fn note(sqid: u16, cid: u16, error: &CommandError) -> (Status, Option
     (status.with_more(), Some(Noted { entry, words: error.cause }))
 }
 
-/// Statuses that answer a question: no error to be looked into. So are those of a path, of which another log tells.
+/// Statuses that answer a question and are not logged. Path statuses have a log of their own (ANA).
 fn is_answer(status: Status) -> bool {
     if status.sct() == sct::PATH {
         return true;
@@ -96,7 +92,7 @@ fn is_answer(status: Status) -> bool {
     [Status::KEY_DOES_NOT_EXIST, Status::KEY_EXISTS, Status::COMPARE_FAILURE].iter().any(|s| status.is(*s))
 }
 
-/// Statuses after which the same command may succeed, with nothing about it changed.
+/// Statuses after which the same command may succeed unchanged.
 fn may_pass(status: Status) -> bool {
     if status.sct() == sct::PATH {
         return true;

@@ -5,34 +5,32 @@ use byway_spec::base::command::COMMAND_BYTES;
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::base::feature::AsyncEvents;
 use byway_spec::base::identify::{
-    self as wire, Cns, CommandSets, ControllerList, Csi, IDENTIFY_BYTES, IdentifyCdw10, IdentifyCdw11,
-    NamespaceList, Oacs, Oncs, Sgls, ascii_field,
+    self as wire, Cns, CommandSets, ControllerList, Csi, IdentifyCdw10, IdentifyCdw11, NamespaceList, Oacs,
+    Oncs, Sgls, ascii_field,
 };
 use byway_spec::base::register::Vs;
 use byway_spec::kv::KvController;
 use byway_spec::nvm::NvmController;
 use byway_spec::vendor::{MAGIC, VERSION, VendorArea};
 use byway_spec::{Command, Status};
-use zerocopy::{FromZeros, Immutable, IntoBytes};
+use zerocopy::FromZeros;
 
+use super::context::Context;
 use super::feature::EVENTS;
+use super::identify_namespace as of_namespace;
+use super::page::{Page, UNKNOWN_COMMAND_SET, page_of, supported};
 use super::transfers::{ANNOUNCED, FABRIC_METHODS};
-use super::{abort, error_log, event, health, keep_alive, log, sanitize};
-use crate::capsule::{CAPSULE_DATA_BYTES, CAPSULE_QUEUE_ENTRIES};
-use crate::controller::{Controller, ControllerId};
+use super::{error_log, event, health, keep_alive, sanitize};
 use crate::error::CommandError;
-use crate::fused::{ACWU_Z, FUSES};
-use crate::namespace::{BULK_MAX_BYTES, Outcome, VALUE_MAX_BYTES};
-use crate::payload::PAGE_BYTES;
-use crate::port::Port;
-use crate::subsystem::{MAX_NAMESPACES, Subsystem};
+use crate::id::ControllerId;
+use crate::limits::{
+    ABORT_LIMIT_Z, ACWU_Z, BULK_MAX_BYTES, CAPSULE_DATA_BYTES, CAPSULE_QUEUE_ENTRIES, COMMAND_SETS, FIRMWARE,
+    FUSES, MAX_NAMESPACES, PAGE_BYTES,
+};
+use crate::namespace::VALUE_MAX_BYTES;
+use crate::outcome::Outcome;
+use crate::subsystem::{Subsystem, WARNING_K};
 use crate::transfer::payloads;
-
-/// Command sets of a controller, all in use at once: the only vector of CNS 1Ch.
-pub(super) const COMMAND_SETS: u64 = 1 << Csi::NVM.0 | 1 << Csi::KV.0;
-
-/// A structure as it is sent.
-pub(super) type Page = Box<[u8; IDENTIFY_BYTES]>;
 
 /// What the command asks for.
 struct Request {
@@ -43,127 +41,116 @@ struct Request {
     nsid: u32,
 }
 
-impl Controller {
-    pub(super) fn identify(
-        &mut self,
-        subsystem: &mut Subsystem,
-        port: &mut Port<'_>,
-        command: &Command,
-    ) -> Result<Outcome, CommandError> {
-        let cdw10 = IdentifyCdw10::from_bits(command.cdw10);
-        let cdw11 = IdentifyCdw11::from_bits(command.cdw11);
-        let request = Request {
-            cns: cdw10.cns(),
-            controller: cdw10.cntid(),
-            csi: cdw11.csi(),
-            format: cdw11.specific(),
-            nsid: command.nsid,
-        };
-        let page = self.identify_page(subsystem, &request)?;
-        self.send(port, command, &page[..])
-    }
+pub(super) fn identify(cx: &mut Context<'_, '_>, command: &Command) -> Result<Outcome, CommandError> {
+    let cdw10 = IdentifyCdw10::from_bits(command.cdw10);
+    let cdw11 = IdentifyCdw11::from_bits(command.cdw11);
+    let request = Request {
+        cns: cdw10.cns(),
+        controller: cdw10.cntid(),
+        csi: cdw11.csi(),
+        format: cdw11.specific(),
+        nsid: command.nsid,
+    };
+    let page = identify_page(cx, &request)?;
+    cx.send(command, &page[..])
+}
 
-    fn identify_page(&self, subsystem: &mut Subsystem, request: &Request) -> Result<Page, CommandError> {
-        let Request { controller, csi, nsid, .. } = *request;
-        match request.cns {
-            Cns::NAMESPACE => self.identify_nvm(subsystem, nsid),
-            Cns::CONTROLLER => Ok(page_of(&*self.identify_controller(subsystem))),
-            Cns::ACTIVE_NAMESPACES => self.active_namespaces(subsystem, nsid, None),
-            Cns::NAMESPACE_DESCRIPTORS => self.identify_descriptors(subsystem, nsid),
-            Cns::SET_NAMESPACE => self.identify_set_namespace(subsystem, nsid, csi),
-            Cns::SET_CONTROLLER => identify_set_controller(csi),
-            Cns::SET_ACTIVE_NAMESPACES => self.active_namespaces(subsystem, nsid, Some(supported(csi)?)),
-            Cns::INDEPENDENT_NAMESPACE => self.identify_independent(subsystem, nsid),
-            Cns::SET_FORMAT_NAMESPACE => self.identify_format(csi, request.format),
-            Cns::ALLOCATED_NAMESPACES => allocated_namespaces(subsystem, nsid, None),
-            Cns::ALLOCATED_NAMESPACE => self.identify_allocated(subsystem, nsid),
-            Cns::SET_ALLOCATED_NAMESPACES => allocated_namespaces(subsystem, nsid, Some(supported(csi)?)),
-            Cns::SET_ALLOCATED_NAMESPACE => self.identify_set_allocated(subsystem, nsid, csi),
-            Cns::ATTACHED_CONTROLLERS => attached_controllers(subsystem, nsid, controller),
-            Cns::CONTROLLERS => Ok(controller_list(subsystem.controllers().filter(|id| id.0 >= controller))),
-            Cns::COMMAND_SETS => self.command_sets(subsystem, controller),
-            _ => Err(CommandError::invalid_field("no such identify structure").at_byte(40)),
-        }
+fn identify_page(cx: &mut Context<'_, '_>, request: &Request) -> Result<Page, CommandError> {
+    let Request { controller, csi, nsid, .. } = *request;
+    match request.cns {
+        Cns::NAMESPACE => of_namespace::identify_nvm(cx, nsid),
+        Cns::CONTROLLER => Ok(page_of(&*identify_controller(cx))),
+        Cns::ACTIVE_NAMESPACES => active_namespaces(cx, nsid, None),
+        Cns::NAMESPACE_DESCRIPTORS => of_namespace::identify_descriptors(cx, nsid),
+        Cns::SET_NAMESPACE => of_namespace::identify_set_namespace(cx, nsid, csi),
+        Cns::SET_CONTROLLER => identify_set_controller(csi),
+        Cns::SET_ACTIVE_NAMESPACES => active_namespaces(cx, nsid, Some(supported(csi)?)),
+        Cns::INDEPENDENT_NAMESPACE => of_namespace::identify_independent(cx, nsid),
+        Cns::SET_FORMAT_NAMESPACE => of_namespace::identify_format(csi, request.format),
+        Cns::ALLOCATED_NAMESPACES => allocated_namespaces(cx.subsystem, nsid, None),
+        Cns::ALLOCATED_NAMESPACE => of_namespace::identify_allocated(cx, nsid),
+        Cns::SET_ALLOCATED_NAMESPACES => allocated_namespaces(cx.subsystem, nsid, Some(supported(csi)?)),
+        Cns::SET_ALLOCATED_NAMESPACE => of_namespace::identify_set_allocated(cx, nsid, csi),
+        Cns::ATTACHED_CONTROLLERS => attached_controllers(cx.subsystem, nsid, controller),
+        Cns::CONTROLLERS => Ok(controller_list(cx.subsystem.controllers().filter(|id| id.0 >= controller))),
+        Cns::COMMAND_SETS => command_sets(cx, controller),
+        _ => Err(CommandError::invalid_field("no such identify structure").at_byte(40)),
     }
+}
 
-    fn command_sets(&self, subsystem: &Subsystem, controller: u16) -> Result<Page, CommandError> {
-        const THIS: u16 = 0xffff;
-        if controller != THIS && !subsystem.has_controller(ControllerId(controller)) {
-            return Err(CommandError::new(Status::INVALID_CONTROLLER_ID, "no such controller").at_byte(42));
-        }
-        let mut sets = CommandSets::new_zeroed();
-        sets.vectors[0] = COMMAND_SETS;
-        Ok(page_of(&sets))
+fn command_sets(cx: &Context<'_, '_>, controller: u16) -> Result<Page, CommandError> {
+    const THIS: u16 = 0xffff;
+    if controller != THIS && !cx.subsystem.has_controller(ControllerId(controller)) {
+        return Err(CommandError::new(Status::INVALID_CONTROLLER_ID, "no such controller").at_byte(42));
     }
+    let mut sets = CommandSets::new_zeroed();
+    sets.vectors[0] = COMMAND_SETS;
+    Ok(page_of(&sets))
+}
 
-    fn active_namespaces(
-        &self,
-        subsystem: &Subsystem,
-        after: u32,
-        csi: Option<Csi>,
-    ) -> Result<Page, CommandError> {
-        let mine = subsystem.namespaces().filter(|(nsid, namespace)| {
-            self.is_active(subsystem, *nsid) && csi.is_none_or(|csi| namespace.csi() == csi)
-        });
-        namespace_list(mine.map(|(nsid, _)| nsid), after)
-    }
+fn active_namespaces(cx: &Context<'_, '_>, after: u32, csi: Option<Csi>) -> Result<Page, CommandError> {
+    let mine = cx
+        .subsystem
+        .namespaces()
+        .filter(|(nsid, namespace)| cx.is_active(*nsid) && csi.is_none_or(|csi| namespace.csi() == csi));
+    namespace_list(mine.map(|(nsid, _)| nsid), after)
+}
 
-    fn identify_controller(&self, subsystem: &Subsystem) -> Box<wire::Controller> {
-        let mut data = Box::new(wire::Controller::new_zeroed());
-        let identity = &subsystem.identity;
-        data.sn = ascii_field(&identity.serial);
-        data.mn = ascii_field(&identity.model);
-        data.fr = ascii_field(log::FIRMWARE);
-        for (to, from) in data.subnqn[..255].iter_mut().zip(identity.nqn.bytes()) {
-            *to = from;
-        }
-        data.cntlid = self.id.0;
-        data.ver = Vs::V2_1.into_bits();
-        data.cntrltype = 1;
-        // Host identifiers of 128 bits (HIDS).
-        data.ctratt = 1;
-        // Several controllers may share the subsystem: one for each front the image is served on.
-        data.cmic = 1 << 1 | u8::from(subsystem.paths.are_several());
-        data.mdts = (subsystem.transfer_max_bytes() / PAGE_BYTES).ilog2() as u8;
-        data.oaes = AsyncEvents::new().with_namespace_changed(EVENTS.namespace_changed()).into_bits();
-        let in_capsules = self.capsules.is_some();
-        self.identify_admin(&mut data, subsystem, !in_capsules);
-        identify_io(&mut data, subsystem);
-        // Acknowledged data is in power-protected state, but the image lies in the operating system's cache until it is
-        // synced: saying so makes a guest's fsync reach the disk. Flush of all namespaces is supported (bits 2:1).
-        data.vwc = subsystem.volatile_cache();
-        let (total, free) = subsystem.capacity_bytes();
-        data.tnvmcap_bytes = u128::from(total).into();
-        data.unvmcap_bytes = u128::from(free).into();
-        data.vendor = vendor_area(subsystem, self.registers.cmb_bytes());
-        if in_capsules {
-            identify_fabric(&mut data);
-        }
-        if subsystem.paths.are_told(self.id) {
-            identify_ana(&mut data);
-        }
-        data
+fn identify_controller(cx: &Context<'_, '_>) -> Box<wire::Controller> {
+    let mut data = Box::new(wire::Controller::new_zeroed());
+    let identity = &cx.subsystem.identity;
+    data.sn = ascii_field(&identity.serial);
+    data.mn = ascii_field(&identity.model);
+    data.fr = ascii_field(FIRMWARE);
+    for (to, from) in data.subnqn[..255].iter_mut().zip(identity.nqn.bytes()) {
+        *to = from;
     }
+    data.cntlid = cx.id.0;
+    data.ver = Vs::V2_1.into_bits();
+    data.cntrltype = 1;
+    // Host identifiers of 128 bits (HIDS).
+    data.ctratt = 1;
+    // Several controllers may share the subsystem: one for each front the image is served on.
+    data.cmic = 1 << 1 | u8::from(cx.subsystem.paths.are_several());
+    data.mdts = (cx.subsystem.transfer_max_bytes() / PAGE_BYTES).ilog2() as u8;
+    data.oaes = AsyncEvents::new().with_namespace_changed(EVENTS.namespace_changed()).into_bits();
+    let in_capsules = cx.is_fabric;
+    identify_admin(&mut data, cx.subsystem, !in_capsules);
+    identify_io(&mut data, cx.subsystem);
+    // Acknowledged data is in power-protected state, but the image lies in the operating system's cache until it is
+    // synced: saying so makes a guest's fsync reach the disk. Flush of all namespaces is supported (bits 2:1).
+    data.vwc = cx.subsystem.volatile_cache();
+    let (total, free) = cx.subsystem.capacity_bytes();
+    data.tnvmcap_bytes = u128::from(total).into();
+    data.unvmcap_bytes = u128::from(free).into();
+    data.vendor = vendor_area(cx.subsystem, cx.registers.cmb_bytes());
+    if in_capsules {
+        identify_fabric(&mut data);
+    }
+    if cx.subsystem.paths.are_reported(cx.id) {
+        identify_ana(&mut data);
+    }
+    data
+}
 
-    /// What the admin commands can do.
-    fn identify_admin(&self, data: &mut wire::Controller, subsystem: &Subsystem, in_rings: bool) {
-        let manages = subsystem.options.namespace_management;
-        let oacs = Oacs::new().with_format(manages).with_namespace_management(manages);
-        data.oacs = oacs.with_doorbell_buffer(subsystem.options.doorbell_buffers && in_rings);
-        data.acl_z = abort::LIMIT_Z;
-        data.aerl_z = (event::MAX_REQUESTS - 1) as u8;
-        // One read-only firmware slot.
-        data.frmw = 1 | 1 << 1;
-        // Effects log, extended data for Get Log Page; pages 00h, 12h and 13h, and the scope of each command.
-        data.lpa = 1 << 1 | 1 << 2 | 1 << 5;
-        data.elpe_z = (error_log::ENTRIES - 1) as u8;
-        data.wctemp_k = health::WARNING_K;
-        data.cctemp_k = health::CRITICAL_K;
-        data.kas = keep_alive::GRANULARITY_100MS;
-        // Format of the broadcast namespace is not supported; each namespace is formatted alone.
-        data.fna = 1 << 3;
-        data.sanicap = if subsystem.has_engines() || !manages { 0 } else { sanitize::SANICAP };
-    }
+/// What the admin commands can do.
+fn identify_admin(data: &mut wire::Controller, subsystem: &Subsystem, in_rings: bool) {
+    let manages = subsystem.options().namespace_management;
+    let oacs = Oacs::new().with_format(manages).with_namespace_management(manages);
+    data.oacs = oacs.with_doorbell_buffer(subsystem.options().doorbell_buffers && in_rings);
+    data.acl_z = ABORT_LIMIT_Z;
+    data.aerl_z = (event::MAX_REQUESTS - 1) as u8;
+    // One read-only firmware slot.
+    data.frmw = 1 | 1 << 1;
+    // Effects log, extended data for Get Log Page; pages 00h, 12h and 13h, and the scope of each command.
+    data.lpa = 1 << 1 | 1 << 2 | 1 << 5;
+    data.elpe_z = (error_log::ENTRIES - 1) as u8;
+    data.wctemp_k = WARNING_K;
+    data.cctemp_k = health::CRITICAL_K;
+    data.kas = keep_alive::GRANULARITY_100MS;
+    // Format of the broadcast namespace is not supported; each namespace is formatted alone.
+    data.fna = 1 << 3;
+    data.sanicap = if subsystem.has_engines() || !manages { 0 } else { sanitize::SANICAP };
 }
 
 /// What the I/O commands can do.
@@ -188,7 +175,7 @@ fn identify_io(data: &mut wire::Controller, subsystem: &Subsystem) {
         data.acwu_z = ACWU_Z;
     }
     data.cdfs = 1;
-    if subsystem.options.sgls {
+    if subsystem.options().sgls {
         data.sgls = Sgls::new().with_supported(1).with_bit_bucket(true);
     }
 }
@@ -264,11 +251,6 @@ fn identify_set_controller(csi: Csi) -> Result<Page, CommandError> {
     }
 }
 
-/// The command set, if controllers have it.
-pub(super) fn supported(csi: Csi) -> Result<Csi, CommandError> {
-    if matches!(csi, Csi::NVM | Csi::KV) { Ok(csi) } else { Err(UNKNOWN_COMMAND_SET) }
-}
-
 fn allocated_namespaces(subsystem: &Subsystem, after: u32, csi: Option<Csi>) -> Result<Page, CommandError> {
     let all = subsystem.namespaces().filter(|(_, namespace)| csi.is_none_or(|csi| namespace.csi() == csi));
     namespace_list(all.map(|(nsid, _)| nsid), after)
@@ -301,15 +283,3 @@ fn controller_list(ids: impl Iterator<Item = ControllerId>) -> Page {
     }
     page_of(&list)
 }
-
-/// The bytes of a structure.
-pub(super) fn page_of(data: &(impl IntoBytes + Immutable + ?Sized)) -> Page {
-    let mut page = Box::new([0; IDENTIFY_BYTES]);
-    for (to, from) in page.iter_mut().zip(data.as_bytes()) {
-        *to = *from;
-    }
-    page
-}
-
-pub(super) const UNKNOWN_COMMAND_SET: CommandError =
-    CommandError::invalid_field("no such command set").at_byte(47);

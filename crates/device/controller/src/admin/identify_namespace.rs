@@ -9,14 +9,14 @@ use byway_spec::nvm::{Flbas, LbaFormat, NvmNamespace as NvmData, NvmNamespaceExt
 use byway_spec::{Status, kv};
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::identify::{Page, page_of, supported};
-use crate::controller::Controller;
+use super::context::Context;
+use super::page::{Page, page_of, supported};
 use crate::error::CommandError;
+use crate::limits::MAX_NAMESPACES;
 use crate::namespace::nvm::COPY_RANGES_MAX;
 use crate::namespace::{
     ExportedNamespace, KvNamespace, LBA_FORMATS, Namespace, NvmNamespace, VALUE_MAX_BYTES, write_error,
 };
-use crate::subsystem::{MAX_NAMESPACES, Subsystem};
 
 /// Several controllers may have the namespace at once (NMIC bit 0).
 const SHARED: u8 = 1;
@@ -27,7 +27,7 @@ const RESCAP: Rescap = Rescap::from_bits(!0);
 /// The same without persistence (PTPLS): what is exported has no place for it.
 const EXPORTED_RESCAP: Rescap = Rescap::from_bits(!1);
 
-/// Ready (NSTAT bit 0, NRDY): namespaces are opened with the subsystem.
+/// Ready (NSTAT bit 0, NRDY): namespaces are opened with the cx.subsystem.
 const READY: u8 = 1;
 
 /// Deallocated blocks read zeroes, and Write Zeroes may deallocate (DLFEAT).
@@ -45,136 +45,111 @@ struct Path {
     is_closed: bool,
 }
 
-impl Controller {
-    /// CNS 00h.
-    pub(super) fn identify_nvm(&self, subsystem: &mut Subsystem, nsid: u32) -> Result<Page, CommandError> {
-        if nsid == NSID_ALL {
-            return Ok(page_of(&*nvm_common()));
-        }
-        let path = self.path(subsystem, nsid);
-        match self.active(subsystem, nsid)? {
-            Some((namespace, flash)) => nvm_page(namespace, flash, path),
-            None => Ok(empty()),
-        }
+/// CNS 00h.
+pub(super) fn identify_nvm(cx: &mut Context<'_, '_>, nsid: u32) -> Result<Page, CommandError> {
+    if nsid == NSID_ALL {
+        return Ok(page_of(&*nvm_common()));
     }
+    let path = path(cx, nsid);
+    match active(cx, nsid)? {
+        Some((namespace, flash)) => nvm_page(namespace, flash, path),
+        None => Ok(empty()),
+    }
+}
 
-    /// CNS 11h.
-    pub(super) fn identify_allocated(
-        &self,
-        subsystem: &mut Subsystem,
-        nsid: u32,
-    ) -> Result<Page, CommandError> {
-        check_nsid(nsid)?;
-        let path = self.path(subsystem, nsid);
-        match subsystem.namespace_mut(nsid) {
-            Some((namespace, flash)) => nvm_page(namespace, flash, path),
-            None => Ok(empty()),
-        }
+/// CNS 11h.
+pub(super) fn identify_allocated(cx: &mut Context<'_, '_>, nsid: u32) -> Result<Page, CommandError> {
+    check_nsid(nsid)?;
+    let path = path(cx, nsid);
+    match cx.subsystem.namespace_mut(nsid) {
+        Some((namespace, flash)) => nvm_page(namespace, flash, path),
+        None => Ok(empty()),
     }
+}
 
-    /// CNS 05h.
-    pub(super) fn identify_set_namespace(
-        &self,
-        subsystem: &mut Subsystem,
-        nsid: u32,
-        csi: Csi,
-    ) -> Result<Page, CommandError> {
-        if nsid == NSID_ALL {
-            return format_page(supported(csi)?);
-        }
-        let path = self.path(subsystem, nsid);
-        match self.active(subsystem, nsid)? {
-            Some((namespace, flash)) => set_page(namespace, flash, path, csi),
-            None => Ok(empty()),
-        }
+/// CNS 05h.
+pub(super) fn identify_set_namespace(
+    cx: &mut Context<'_, '_>,
+    nsid: u32,
+    csi: Csi,
+) -> Result<Page, CommandError> {
+    if nsid == NSID_ALL {
+        return format_page(supported(csi)?);
     }
+    let path = path(cx, nsid);
+    match active(cx, nsid)? {
+        Some((namespace, flash)) => set_page(namespace, flash, path, csi),
+        None => Ok(empty()),
+    }
+}
 
-    /// CNS 1Bh.
-    pub(super) fn identify_set_allocated(
-        &self,
-        subsystem: &mut Subsystem,
-        nsid: u32,
-        csi: Csi,
-    ) -> Result<Page, CommandError> {
-        check_nsid(nsid)?;
-        let path = self.path(subsystem, nsid);
-        match subsystem.namespace_mut(nsid) {
-            Some((namespace, flash)) => set_page(namespace, flash, path, csi),
-            None => Ok(empty()),
-        }
+/// CNS 1Bh.
+pub(super) fn identify_set_allocated(
+    cx: &mut Context<'_, '_>,
+    nsid: u32,
+    csi: Csi,
+) -> Result<Page, CommandError> {
+    check_nsid(nsid)?;
+    let path = path(cx, nsid);
+    match cx.subsystem.namespace_mut(nsid) {
+        Some((namespace, flash)) => set_page(namespace, flash, path, csi),
+        None => Ok(empty()),
     }
+}
 
-    /// CNS 0Ah.
-    pub(super) fn identify_format(&self, csi: Csi, format: u16) -> Result<Page, CommandError> {
-        let formats = if supported(csi)? == Csi::NVM { LBA_FORMATS.len() } else { 1 };
-        if usize::from(format) >= formats {
-            return Err(CommandError::invalid_field("no such format").at_byte(44));
-        }
-        format_page(csi)
+/// CNS 0Ah.
+pub(super) fn identify_format(csi: Csi, format: u16) -> Result<Page, CommandError> {
+    let formats = if supported(csi)? == Csi::NVM { LBA_FORMATS.len() } else { 1 };
+    if usize::from(format) >= formats {
+        return Err(CommandError::invalid_field("no such format").at_byte(44));
     }
+    format_page(csi)
+}
 
-    /// CNS 08h.
-    pub(super) fn identify_independent(
-        &self,
-        subsystem: &mut Subsystem,
-        nsid: u32,
-    ) -> Result<Page, CommandError> {
-        let path = self.path(subsystem, nsid);
-        let Some((namespace, flash)) = self.active(subsystem, nsid)? else { return Ok(empty()) };
-        let mut data = IndependentNamespace::new_zeroed();
-        data.nmic = SHARED;
-        data.anagrpid = path.group;
-        data.rescap = rescap(namespace).into_bits();
-        data.nstat = READY;
-        data.nsattr = u8::from(is_read_only(namespace, flash));
-        Ok(page_of(&data))
-    }
+/// CNS 08h.
+pub(super) fn identify_independent(cx: &mut Context<'_, '_>, nsid: u32) -> Result<Page, CommandError> {
+    let path = path(cx, nsid);
+    let Some((namespace, flash)) = active(cx, nsid)? else { return Ok(empty()) };
+    let mut data = IndependentNamespace::new_zeroed();
+    data.nmic = SHARED;
+    data.anagrpid = path.group;
+    data.rescap = rescap(namespace).into_bits();
+    data.nstat = READY;
+    data.nsattr = u8::from(is_read_only(namespace, flash));
+    Ok(page_of(&data))
+}
 
-    /// CNS 03h: NGUID, UUID and, as namespaces of several command sets may be attached, always the command set.
-    pub(super) fn identify_descriptors(
-        &self,
-        subsystem: &mut Subsystem,
-        nsid: u32,
-    ) -> Result<Page, CommandError> {
-        let (namespace, _) = self.active(subsystem, nsid)?.ok_or(NO_NAMESPACE)?;
-        let record = namespace.record();
-        let csi = [namespace.csi().0];
-        let mut list = Vec::new();
-        for (nidt, identifier) in [
-            (NamespaceIdType::NGUID, &record.nguid[..]),
-            (NamespaceIdType::UUID, &record.uuid[..]),
-            (NamespaceIdType::CSI, &csi[..]),
-        ] {
-            let head = NamespaceDescriptor { nidt, nidl_bytes: identifier.len() as u8, ..Default::default() };
-            list.extend_from_slice(head.as_bytes());
-            list.extend_from_slice(identifier);
-        }
-        Ok(page_of(&list[..]))
+/// CNS 03h: NGUID, UUID and, as namespaces of several command sets may be attached, always the command set.
+pub(super) fn identify_descriptors(cx: &mut Context<'_, '_>, nsid: u32) -> Result<Page, CommandError> {
+    let (namespace, _) = active(cx, nsid)?.ok_or(NO_NAMESPACE)?;
+    let record = namespace.record();
+    let csi = [namespace.csi().0];
+    let mut list = Vec::new();
+    for (nidt, identifier) in [
+        (NamespaceIdType::NGUID, &record.nguid[..]),
+        (NamespaceIdType::UUID, &record.uuid[..]),
+        (NamespaceIdType::CSI, &csi[..]),
+    ] {
+        let head = NamespaceDescriptor { nidt, nidl_bytes: identifier.len() as u8, ..Default::default() };
+        list.extend_from_slice(head.as_bytes());
+        list.extend_from_slice(identifier);
     }
+    Ok(page_of(&list[..]))
+}
 
-    fn path(&self, subsystem: &Subsystem, nsid: u32) -> Path {
-        let group = if subsystem.paths.are_told(self.id) { nsid } else { 0 };
-        Path { group, is_closed: subsystem.paths.check(self.id, nsid).is_err() }
-    }
+fn path(cx: &Context<'_, '_>, nsid: u32) -> Path {
+    let group = if cx.subsystem.paths.are_reported(cx.id) { nsid } else { 0 };
+    Path { group, is_closed: cx.subsystem.paths.check(cx.id, nsid).is_err() }
+}
 
-    /// Namespace `nsid`, if it is attached to this controller; an identifier that no namespace can have is an error.
-    fn active<'a>(
-        &self,
-        subsystem: &'a mut Subsystem,
-        nsid: u32,
-    ) -> Result<Option<(&'a mut Namespace, &'a mut Flash)>, CommandError> {
-        check_nsid(nsid)?;
-        let is_active = self.is_active(subsystem, nsid);
-        Ok(subsystem.namespace_mut(nsid).filter(|_| is_active))
-    }
-
-    /// Whether namespace `nsid` is attached to this controller, and of a command set that its host chose. A host that chose the
-    /// NVM command set alone (CC.CSS 000b) reads no command set identifiers, and would take keys for blocks.
-    pub(super) fn is_active(&self, subsystem: &Subsystem, nsid: u32) -> bool {
-        let is_chosen = |csi| csi == Csi::NVM || !self.registers.serves_nvm_only();
-        subsystem.is_attached(nsid, self.id)
-            && subsystem.namespace(nsid).is_some_and(|namespace| is_chosen(namespace.csi()))
-    }
+/// Namespace `nsid`, if it is attached to this controller; an identifier that no namespace can have is an error.
+fn active<'a>(
+    cx: &'a mut Context<'_, '_>,
+    nsid: u32,
+) -> Result<Option<(&'a mut Namespace, &'a mut Flash)>, CommandError> {
+    check_nsid(nsid)?;
+    let is_active = cx.is_active(nsid);
+    Ok(cx.subsystem.namespace_mut(nsid).filter(|_| is_active))
 }
 
 fn check_nsid(nsid: u32) -> Result<(), CommandError> {

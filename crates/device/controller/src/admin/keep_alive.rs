@@ -1,12 +1,8 @@
 //! Keep Alive (Base 2.1, sections 3.9 and 5.1.14): a host that is silent too long has lost its controller.
 
 use byway_spec::Status;
-use byway_spec::base::log::ErrorEntry;
 
-use super::Noted;
-use crate::controller::Controller;
-use crate::error::{CommandError, NO_LOCATION};
-use crate::namespace::Outcome;
+use crate::error::CommandError;
 
 /// Granularity of the timer in units of 100 ms (Identify Controller KAS).
 pub(super) const GRANULARITY_100MS: u16 = 10;
@@ -18,8 +14,8 @@ const PS_PER_MS: u64 = 1_000_000_000;
 pub(super) struct KeepAlive {
     timeout_ms: u32,
     deadline_ps: Option<u64>,
-    /// Somebody else keeps the time.
-    kept_elsewhere: bool,
+    /// The transport keeps the timer: no deadline is set here.
+    kept_by_transport: bool,
 }
 
 impl KeepAlive {
@@ -38,14 +34,14 @@ impl KeepAlive {
         self.timeout_ms
     }
 
-    /// The timer is kept elsewhere: no deadline comes here.
-    pub fn mind_not(&mut self) {
-        self.kept_elsewhere = true;
+    /// Leaves the timer to the transport.
+    pub fn leave_to_transport(&mut self) {
+        self.kept_by_transport = true;
     }
 
-    /// What a controller reset leaves: a timeout that Connect gave is the connection's, and stays.
+    /// The timer after a controller reset. A timeout that Connect set belongs to the connection and stays.
     pub fn after_reset(self) -> Self {
-        if self.kept_elsewhere { self } else { Self::default() }
+        if self.kept_by_transport { self } else { Self::default() }
     }
 
     /// When the timer ends.
@@ -54,39 +50,25 @@ impl KeepAlive {
         self.deadline_ps
     }
 
-    fn restart(&mut self, now_ps: u64) {
+    /// Starts the timer anew.
+    pub fn restart(&mut self, now_ps: u64) {
         let timeout_ps = u64::from(self.timeout_ms) * PS_PER_MS;
         self.deadline_ps =
-            (timeout_ps > 0 && !self.kept_elsewhere).then(|| now_ps.saturating_add(timeout_ps));
-    }
-}
-
-impl Controller {
-    /// The command.
-    pub(super) fn keep_alive(&mut self) -> Result<Outcome, CommandError> {
-        self.admin.keep_alive.restart(self.admin.now_ps);
-        Ok(Outcome::OK)
+            (timeout_ps > 0 && !self.kept_by_transport).then(|| now_ps.saturating_add(timeout_ps));
     }
 
-    /// Stops the controller if the host has been silent too long.
+    /// Ends the timer if its deadline has come; whether it has.
     #[inline]
-    pub(super) fn mind_keep_alive(&mut self, now_ps: u64) {
-        if self.admin.keep_alive.deadline_ps.is_some_and(|deadline| deadline <= now_ps) {
-            self.keep_alive_expired();
+    pub fn take_expired(&mut self, now_ps: u64) -> bool {
+        let has_expired = self.deadline_ps.is_some_and(|deadline| deadline <= now_ps);
+        if has_expired {
+            self.stop();
         }
+        has_expired
     }
 
-    pub(crate) fn keep_alive_expired(&mut self) {
-        self.admin.keep_alive.deadline_ps = None;
-        let entry = ErrorEntry {
-            sqid: 0xffff,
-            cid: 0xffff,
-            phase_and_status: Status::KEEP_ALIVE_EXPIRED.0 << 1,
-            parameter: NO_LOCATION,
-            ..ErrorEntry::default()
-        };
-        let words = "the host said nothing within its keep alive time";
-        self.admin.errors.add(Noted { entry, words });
-        self.fail();
+    /// Stops the timer.
+    pub fn stop(&mut self) {
+        self.deadline_ps = None;
     }
 }

@@ -101,7 +101,7 @@ fn short_name(cause: Cause) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::IoCounters;
+    use crate::counting::IoCounters;
 
     #[test]
     fn every_counter_name_fits_its_field_whole() {

@@ -12,14 +12,13 @@ use byway_spec::base::log::{
 };
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::{effects, ledger_log, reservation, sanitize};
-use crate::controller::{Controller, MAX_TRANSFER_BYTES};
+use super::context::Context;
+use super::{AdminState, effects, health, ledger_log, reservation, sanitize};
 use crate::error::CommandError;
-use crate::namespace::Outcome;
-use crate::port::Port;
-use crate::subsystem::Subsystem;
+use crate::limits::{FIRMWARE, MAX_TRANSFER_BYTES};
+use crate::outcome::Outcome;
 
-/// Every page a controller has; that of ANA where it tells of it.
+/// Every page a controller has, beside ANA where it reports that.
 const PAGES: [LogPage; 12] = [
     LogPage::SUPPORTED_PAGES,
     LogPage::ERROR,
@@ -34,9 +33,6 @@ const PAGES: [LogPage; 12] = [
     LogPage::LEDGER,
     LogPage::ERROR_TEXTS,
 ];
-
-/// Firmware revision, the same in Identify Controller and its slot.
-pub(super) const FIRMWARE: &str = env!("CARGO_PKG_VERSION");
 
 /// What the command asks for.
 struct Request {
@@ -84,53 +80,48 @@ impl Request {
     }
 }
 
-impl Controller {
+impl AdminState {
     pub(super) fn get_log_page(
         &mut self,
-        subsystem: &mut Subsystem,
-        port: &mut Port<'_>,
+        cx: &mut Context<'_, '_>,
         command: &Command,
     ) -> Result<Outcome, CommandError> {
         let request = Request::parse(command)?;
         if request.page == LogPage::SMART && !matches!(command.nsid, 0 | NSID_ALL) {
-            return Err(CommandError::invalid_field("health is told of the whole controller").at_byte(4));
+            return Err(CommandError::invalid_field("health is reported for the whole controller").at_byte(4));
         }
-        let page = self.log_page(subsystem, port, &request)?;
-        let outcome = self.send(port, command, request.part(&page)?)?;
+        let page = self.log_page(cx, &request)?;
+        let outcome = cx.send(command, request.part(&page)?)?;
         if !request.retain_event {
-            self.admin.events.clear(request.page);
+            self.events.clear(request.page);
             match request.page {
-                LogPage::CHANGED_NAMESPACES => subsystem.changes.clear(self.id),
-                LogPage::RESERVATION => subsystem.notices.clear(self.id),
-                LogPage::ANA => _ = subsystem.paths.take_news(self.id),
+                LogPage::CHANGED_NAMESPACES => cx.subsystem.changes.clear(cx.id),
+                LogPage::RESERVATION => cx.subsystem.notices.clear(cx.id),
+                LogPage::ANA => _ = cx.subsystem.paths.take_news(cx.id),
                 _ => {}
             }
         }
         Ok(outcome)
     }
 
-    fn log_page(
-        &self,
-        subsystem: &Subsystem,
-        port: &Port<'_>,
-        request: &Request,
-    ) -> Result<Vec<u8>, CommandError> {
+    fn log_page(&self, cx: &Context<'_, '_>, request: &Request) -> Result<Vec<u8>, CommandError> {
+        let subsystem = &*cx.subsystem;
         Ok(match request.page {
-            LogPage::SUPPORTED_PAGES => supported_pages(subsystem.paths.are_told(self.id)),
-            LogPage::ERROR => self.admin.errors.page(),
-            LogPage::SMART => self.smart_page(subsystem),
+            LogPage::SUPPORTED_PAGES => supported_pages(subsystem.paths.are_reported(cx.id)),
+            LogPage::ERROR => self.errors.page(),
+            LogPage::SMART => health::page(subsystem, self.features.thresholds(), self.errors.count()),
             LogPage::FIRMWARE_SLOT => firmware_slots(),
-            LogPage::CHANGED_NAMESPACES => subsystem.changes.page(self.id).as_bytes().to_vec(),
-            LogPage::EFFECTS => self.effects_page(subsystem, request.csi)?,
+            LogPage::CHANGED_NAMESPACES => subsystem.changes.page(cx.id).as_bytes().to_vec(),
+            LogPage::EFFECTS => effects::effects_page(cx, self.transfers, request.csi)?,
             LogPage::FEATURES => effects::features_page(),
             LogPage::MANAGEMENT => effects::management_page(),
-            LogPage::ANA if subsystem.paths.are_told(self.id) => {
-                subsystem.ana_page(self.id, request.lsp & GROUPS_ONLY != 0)
+            LogPage::ANA if subsystem.paths.are_reported(cx.id) => {
+                subsystem.ana_page(cx.id, request.lsp & GROUPS_ONLY != 0)
             }
-            LogPage::RESERVATION => reservation::page(self, subsystem),
+            LogPage::RESERVATION => reservation::page(cx.id, subsystem),
             LogPage::SANITIZE => sanitize::page(subsystem),
-            LogPage::ERROR_TEXTS => self.admin.errors.texts_page(),
-            LogPage::LEDGER => ledger_log::page(port.meter.ledger(), subsystem),
+            LogPage::ERROR_TEXTS => self.errors.texts_page(),
+            LogPage::LEDGER => ledger_log::page(cx.port.meter.ledger(), subsystem),
             _ => return Err(CommandError::new(Status::INVALID_LOG_PAGE, "no such log page").at_byte(40)),
         })
     }

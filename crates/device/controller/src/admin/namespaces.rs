@@ -9,11 +9,11 @@ use byway_spec::nvm::NvmNamespace as NvmData;
 use byway_spec::{Command, Status};
 use zerocopy::FromBytes;
 
+use super::context::Context;
 use super::format::lba_format;
-use crate::controller::{Controller, ControllerId};
 use crate::error::CommandError;
-use crate::namespace::Outcome;
-use crate::port::Port;
+use crate::id::ControllerId;
+use crate::outcome::Outcome;
 use crate::reservation::Access;
 use crate::subsystem::Subsystem;
 
@@ -59,79 +59,62 @@ impl Wanted {
     }
 }
 
-impl Controller {
-    pub(super) fn manage_namespace(
-        &mut self,
-        subsystem: &mut Subsystem,
-        port: &mut Port<'_>,
-        command: &Command,
-    ) -> Result<Outcome, CommandError> {
-        match SelectCdw10::from_bits(command.cdw10).sel() {
-            SelectCdw10::CREATE => self.create_namespace(subsystem, port, command),
-            SelectCdw10::DELETE => self.delete_namespaces(subsystem, command.nsid),
-            _ => Err(CommandError::invalid_field("neither create nor delete").at_byte(40)),
-        }
+pub(super) fn manage_namespace(cx: &mut Context<'_, '_>, command: &Command) -> Result<Outcome, CommandError> {
+    match SelectCdw10::from_bits(command.cdw10).sel() {
+        SelectCdw10::CREATE => create_namespace(cx, command),
+        SelectCdw10::DELETE => delete_namespaces(cx, command.nsid),
+        _ => Err(CommandError::invalid_field("neither create nor delete").at_byte(40)),
     }
+}
 
-    fn create_namespace(
-        &mut self,
-        subsystem: &mut Subsystem,
-        port: &mut Port<'_>,
-        command: &Command,
-    ) -> Result<Outcome, CommandError> {
-        if command.nsid != 0 {
-            return Err(CommandError::invalid_field("the controller chooses the identifier").at_byte(4));
-        }
-        let csi = Csi(NamespaceCdw11::from_bits(command.cdw11).csi());
-        let mut data = [0; IDENTIFY_BYTES];
-        self.receive(port, command, &mut data)?;
-        let wanted = Wanted::parse(csi, &data)?;
-        subsystem.create_namespace(wanted.kind, wanted.size_bytes).map(Outcome::with)
+fn create_namespace(cx: &mut Context<'_, '_>, command: &Command) -> Result<Outcome, CommandError> {
+    if command.nsid != 0 {
+        return Err(CommandError::invalid_field("the controller chooses the identifier").at_byte(4));
     }
+    let csi = Csi(NamespaceCdw11::from_bits(command.cdw11).csi());
+    let mut data = [0; IDENTIFY_BYTES];
+    cx.receive(command, &mut data)?;
+    let wanted = Wanted::parse(csi, &data)?;
+    cx.subsystem.create_namespace(wanted.kind, wanted.size_bytes).map(Outcome::with)
+}
 
-    fn delete_namespaces(&mut self, subsystem: &mut Subsystem, nsid: u32) -> Result<Outcome, CommandError> {
-        let nsids: Vec<u32> = match nsid {
-            NSID_ALL => subsystem.namespaces().map(|(nsid, _)| nsid).collect(),
-            _ if subsystem.namespace(nsid).is_some() => vec![nsid],
-            _ => return Err(NO_NAMESPACE),
-        };
-        // All or none: one that is reserved by another host keeps all.
-        nsids.iter().try_for_each(|nsid| subsystem.check_access(*nsid, self.id, Access::Write))?;
-        for nsid in nsids {
-            subsystem.delete_namespace(nsid)?;
-        }
-        Ok(Outcome::OK)
+fn delete_namespaces(cx: &mut Context<'_, '_>, nsid: u32) -> Result<Outcome, CommandError> {
+    let nsids: Vec<u32> = match nsid {
+        NSID_ALL => cx.subsystem.namespaces().map(|(nsid, _)| nsid).collect(),
+        _ if cx.subsystem.namespace(nsid).is_some() => vec![nsid],
+        _ => return Err(NO_NAMESPACE),
+    };
+    // All or none: one that is reserved by another host keeps all.
+    nsids.iter().try_for_each(|nsid| cx.subsystem.check_access(*nsid, cx.id, Access::Write))?;
+    for nsid in nsids {
+        cx.subsystem.delete_namespace(nsid)?;
     }
+    Ok(Outcome::OK)
+}
 
-    pub(super) fn attach_namespace(
-        &mut self,
-        subsystem: &mut Subsystem,
-        port: &mut Port<'_>,
-        command: &Command,
-    ) -> Result<Outcome, CommandError> {
-        let attach = match SelectCdw10::from_bits(command.cdw10).sel() {
-            SelectCdw10::ATTACH => true,
-            SelectCdw10::DETACH => false,
-            _ => return Err(CommandError::invalid_field("neither attach nor detach").at_byte(40)),
-        };
-        if subsystem.namespace(command.nsid).is_none() {
-            return Err(NO_NAMESPACE);
-        }
-        subsystem.check_access(command.nsid, self.id, Access::Write)?;
-        let mut data = [0; size_of::<ControllerList>()];
-        self.receive(port, command, &mut data)?;
-        let list = ControllerList::read_from_bytes(&data).map_err(|_| BAD_LIST)?;
-        let controllers = listed(subsystem, &list)?;
-        check_attachment(subsystem, command.nsid, &controllers, attach)?;
-        for id in &controllers {
-            if attach {
-                subsystem.attach(command.nsid, *id)?;
-            } else {
-                subsystem.detach(command.nsid, *id)?;
-            }
-        }
-        Ok(Outcome::OK)
+pub(super) fn attach_namespace(cx: &mut Context<'_, '_>, command: &Command) -> Result<Outcome, CommandError> {
+    let attach = match SelectCdw10::from_bits(command.cdw10).sel() {
+        SelectCdw10::ATTACH => true,
+        SelectCdw10::DETACH => false,
+        _ => return Err(CommandError::invalid_field("neither attach nor detach").at_byte(40)),
+    };
+    if cx.subsystem.namespace(command.nsid).is_none() {
+        return Err(NO_NAMESPACE);
     }
+    cx.subsystem.check_access(command.nsid, cx.id, Access::Write)?;
+    let mut data = [0; size_of::<ControllerList>()];
+    cx.receive(command, &mut data)?;
+    let list = ControllerList::read_from_bytes(&data).map_err(|_| BAD_LIST)?;
+    let controllers = listed(cx.subsystem, &list)?;
+    check_attachment(cx.subsystem, command.nsid, &controllers, attach)?;
+    for id in &controllers {
+        if attach {
+            cx.subsystem.attach(command.nsid, *id)?;
+        } else {
+            cx.subsystem.detach(command.nsid, *id)?;
+        }
+    }
+    Ok(Outcome::OK)
 }
 
 /// The controllers of a list: rising, and each of them in the subsystem.

@@ -6,12 +6,11 @@ use byway_spec::base::log::{LogPage, SanitizeLog};
 use byway_spec::{Command, Status};
 use zerocopy::{FromZeros, IntoBytes};
 
-use crate::controller::Controller;
+use super::context::Context;
 use crate::error::CommandError;
-use crate::namespace::Outcome;
+use crate::outcome::Outcome;
 use crate::reservation::Access;
-use crate::sanitize::IN_PROGRESS;
-use crate::subsystem::Subsystem;
+use crate::subsystem::{IN_PROGRESS, Subsystem};
 
 /// Sanitize capabilities: block erase and overwrite. Nothing is encrypted, so there is no key to throw away.
 pub(super) const SANICAP: u32 = 1 << 1 | 1 << 2;
@@ -19,26 +18,20 @@ pub(super) const SANICAP: u32 = 1 << 1 | 1 << 2;
 /// No estimate.
 const UNKNOWN_TIME: u32 = u32::MAX;
 
-impl Controller {
-    pub(super) fn sanitize(
-        &mut self,
-        subsystem: &mut Subsystem,
-        command: &Command,
-    ) -> Result<Outcome, CommandError> {
-        subsystem.check_access_to_all(self.id, Access::Write)?;
-        let cdw10 = SanitizeCdw10::from_bits(command.cdw10);
-        match cdw10.sanact() {
-            // No operation fails for good: there is no failure mode to leave.
-            SanitizeCdw10::EXIT_FAILURE => Ok(Outcome::OK),
-            SanitizeCdw10::BLOCK_ERASE | SanitizeCdw10::OVERWRITE if subsystem.flash.is_read_only() => {
-                Err(CommandError::new(Status::ACCESS_DENIED, "the image is open read-only"))
-            }
-            SanitizeCdw10::BLOCK_ERASE | SanitizeCdw10::OVERWRITE => {
-                subsystem.begin_sanitize(cdw10, command.cdw11)?;
-                Ok(Outcome::OK)
-            }
-            _ => Err(CommandError::invalid_field("that sanitize action is not supported").at_byte(40)),
+pub(super) fn sanitize(cx: &mut Context<'_, '_>, command: &Command) -> Result<Outcome, CommandError> {
+    cx.subsystem.check_access_to_all(cx.id, Access::Write)?;
+    let cdw10 = SanitizeCdw10::from_bits(command.cdw10);
+    match cdw10.sanact() {
+        // No operation fails for good: there is no failure mode to leave.
+        SanitizeCdw10::EXIT_FAILURE => Ok(Outcome::OK),
+        SanitizeCdw10::BLOCK_ERASE | SanitizeCdw10::OVERWRITE if cx.subsystem.flash.is_read_only() => {
+            Err(CommandError::new(Status::ACCESS_DENIED, "the image is open read-only"))
         }
+        SanitizeCdw10::BLOCK_ERASE | SanitizeCdw10::OVERWRITE => {
+            cx.subsystem.begin_sanitize(cdw10, command.cdw11)?;
+            Ok(Outcome::OK)
+        }
+        _ => Err(CommandError::invalid_field("that sanitize action is not supported").at_byte(40)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Transfer methods the host may use: announced in the vendor area, enabled by the vendor feature.
 
 use byway_link::Method;
-use byway_spec::vendor::Methods;
+use byway_spec::vendor::{Methods, VendorOpcode};
 
 /// What every Byway controller can do.
 pub(super) const ANNOUNCED: Methods = Methods::new()
@@ -50,5 +50,24 @@ impl EnabledTransfers {
     #[inline]
     pub fn bulk(self) -> bool {
         self.0.bulk()
+    }
+
+    /// Whether there is a vendor command of this opcode, and the host enabled its transfer method.
+    pub fn has_command(self, opcode: VendorOpcode) -> bool {
+        match method_of(opcode) {
+            Some(method) => self.enabled(method),
+            None => opcode == VendorOpcode::KV_BULK_STORE && self.bulk(),
+        }
+    }
+}
+
+fn method_of(opcode: VendorOpcode) -> Option<Method> {
+    match opcode {
+        VendorOpcode::KV_WRITE_PIGGYBACK | VendorOpcode::KV_TRANSFER => Some(Method::Piggyback),
+        VendorOpcode::KV_WRITE_PT | VendorOpcode::KV_TRANSFER_PT => Some(Method::PiggybackPt),
+        VendorOpcode::KV_STORE_PRP_TAIL => Some(Method::PrpTail),
+        VendorOpcode::KV_STORE_CXL => Some(Method::Cxl),
+        VendorOpcode::KV_STORE_CXL_PIGGYBACK => Some(Method::CxlPiggyback),
+        _ => None,
     }
 }

@@ -9,51 +9,36 @@ use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::vendor::VendorOpcode;
 
-use crate::subsystem::Subsystem;
-
-/// A kind of command.
-struct Kind {
-    io: HostIo,
+/// A command that SMART counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HostCommand {
+    pub io: HostIo,
     /// Its data are the bytes that its pointer names, or that came with it.
-    has_data: bool,
+    pub has_data: bool,
 }
 
-/// Block and key-value commands of one kind share their opcode.
-const fn kind_of(opcode: u8) -> Option<Kind> {
-    const READ: u8 = NvmOpcode::READ.0;
-    const COMPARE: u8 = NvmOpcode::COMPARE.0;
-    const LIST: u8 = KvOpcode::LIST.0;
-    const WRITE: u8 = NvmOpcode::WRITE.0;
-    const COPY: u8 = NvmOpcode::COPY.0;
-    const BULK_STORE: u8 = VendorOpcode::KV_BULK_STORE.0;
-    const PIGGYBACK: u8 = VendorOpcode::KV_WRITE_PIGGYBACK.0;
-    const PIGGYBACK_PT: u8 = VendorOpcode::KV_WRITE_PT.0;
-    const CXL: u8 = VendorOpcode::KV_STORE_CXL.0;
-    const CXL_PIGGYBACK: u8 = VendorOpcode::KV_STORE_CXL_PIGGYBACK.0;
-    const PRP_TAIL: u8 = VendorOpcode::KV_STORE_PRP_TAIL.0;
-    match opcode {
-        READ | COMPARE | LIST => Some(Kind { io: HostIo::Read, has_data: true }),
-        WRITE | BULK_STORE => Some(Kind { io: HostIo::Write, has_data: true }),
-        // Values in pieces are counted when they are whole.
-        COPY | PIGGYBACK | PIGGYBACK_PT | CXL | CXL_PIGGYBACK | PRP_TAIL => {
-            Some(Kind { io: HostIo::Write, has_data: false })
+impl HostCommand {
+    /// The command of an opcode. Block and key-value commands of one kind share their opcode.
+    pub const fn of(opcode: u8) -> Option<Self> {
+        const READ: u8 = NvmOpcode::READ.0;
+        const COMPARE: u8 = NvmOpcode::COMPARE.0;
+        const LIST: u8 = KvOpcode::LIST.0;
+        const WRITE: u8 = NvmOpcode::WRITE.0;
+        const COPY: u8 = NvmOpcode::COPY.0;
+        const BULK_STORE: u8 = VendorOpcode::KV_BULK_STORE.0;
+        const PIGGYBACK: u8 = VendorOpcode::KV_WRITE_PIGGYBACK.0;
+        const PIGGYBACK_PT: u8 = VendorOpcode::KV_WRITE_PT.0;
+        const CXL: u8 = VendorOpcode::KV_STORE_CXL.0;
+        const CXL_PIGGYBACK: u8 = VendorOpcode::KV_STORE_CXL_PIGGYBACK.0;
+        const PRP_TAIL: u8 = VendorOpcode::KV_STORE_PRP_TAIL.0;
+        match opcode {
+            READ | COMPARE | LIST => Some(Self { io: HostIo::Read, has_data: true }),
+            WRITE | BULK_STORE => Some(Self { io: HostIo::Write, has_data: true }),
+            // Values in pieces are counted when they are whole.
+            COPY | PIGGYBACK | PIGGYBACK_PT | CXL | CXL_PIGGYBACK | PRP_TAIL => {
+                Some(Self { io: HostIo::Write, has_data: false })
+            }
+            _ => None,
         }
-        _ => None,
-    }
-}
-
-impl Subsystem {
-    /// An I/O command was completed, which moved `bytes` of data if it succeeded.
-    #[inline]
-    pub(crate) fn count_host(&mut self, opcode: u8, bytes: usize) {
-        if let Some(Kind { io, has_data }) = kind_of(opcode) {
-            self.flash.count_host(io, 1, if has_data { bytes as u64 } else { 0 });
-        }
-    }
-
-    /// A value is stored whose bytes came in commands or in device memory.
-    #[inline]
-    pub(crate) fn count_value(&mut self, bytes: usize) {
-        self.flash.count_host(HostIo::Write, 0, bytes as u64);
     }
 }

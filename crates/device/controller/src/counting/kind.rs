@@ -8,7 +8,7 @@ use byway_spec::nvm::NvmOpcode;
 use byway_spec::vendor::VendorOpcode;
 
 use super::Typed;
-use crate::subsystem::MAX_NAMESPACES;
+use crate::limits::MAX_NAMESPACES;
 
 /// Which queues a command came over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

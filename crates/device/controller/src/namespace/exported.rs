@@ -6,47 +6,15 @@ use byway_spec::nvm::{CopyRange, DSM_RANGES_MAX, DsmRange, NvmCdw12};
 use byway_spec::{Command, Status};
 use zerocopy::IntoBytes;
 
+use super::Execution;
 use super::engine::{BlockEngine, BlockRun, EngineShape, Finished, Place, Request};
 use super::nvm::{
     Blocks, COPY_MAX_BYTES, COPY_RANGES_MAX, NvmCommand, OUT_OF_RANGE, copy_blocks, dsm_blocks,
 };
 use super::ordered::{Ordered, Pair};
-use super::{Execution, Outcome};
-use crate::controller::ControllerId;
 use crate::error::CommandError;
-
-/// Where a command is that another engine has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Elsewhere {
-    /// The namespace.
-    pub nsid: u32,
-    /// The place in its engine.
-    pub place: Place,
-    /// What of its memory goes to the host when it is done.
-    pub reply: Reply,
-}
-
-/// Data that goes to a host once a command is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Reply {
-    /// Bytes of the command's memory.
-    pub data_bytes: u32,
-    /// Bytes that the host takes: as many or more.
-    pub room_bytes: u32,
-}
-
-/// A command that an engine has done, and whose it was.
-#[derive(Debug)]
-pub struct Done {
-    /// The controller that it came over, which may be gone.
-    pub owner: ControllerId,
-    /// The namespace.
-    pub nsid: u32,
-    /// The place.
-    pub place: Place,
-    /// How it ended.
-    pub result: Result<(), CommandError>,
-}
+use crate::id::ControllerId;
+use crate::outcome::{Done, ExternalCommand, Outcome, Reply};
 
 /// A namespace of blocks that another engine keeps.
 #[derive(Debug)]
@@ -155,7 +123,7 @@ impl ExportedNamespace {
     }
 
     /// Takes the data of one of two fused commands, to be begun with the other ([`Self::begin_pair`]).
-    pub fn hold_half(
+    pub fn reserve_half(
         &mut self,
         execution: &mut Execution<'_, '_>,
         command: &Command,
@@ -179,7 +147,7 @@ impl ExportedNamespace {
         self.engine.begin_pair(pair);
         [pair.compare, pair.write].map(|place| {
             self.note_begun(place);
-            self.elsewhere(place)
+            self.external(place)
         })
     }
 
@@ -242,7 +210,7 @@ impl ExportedNamespace {
         self.start(place, Request::Read { run, fua });
         let room_bytes = execution.port.reply_bytes().max(bytes) as u32;
         let reply = Reply { data_bytes: bytes as u32, room_bytes };
-        Ok(Outcome::Elsewhere(Elsewhere { nsid: self.record.nsid, place, reply }))
+        Ok(Outcome::External(ExternalCommand { nsid: self.record.nsid, place, reply }))
     }
 
     /// Begins a command with the host's data of `run`.
@@ -255,7 +223,7 @@ impl ExportedNamespace {
     ) -> Result<Outcome, CommandError> {
         let place = self.take_data(execution, command, run)?;
         self.start(place, request);
-        Ok(self.elsewhere(place))
+        Ok(self.external(place))
     }
 
     /// A place with the host's data of `run`.
@@ -282,7 +250,7 @@ impl ExportedNamespace {
     ) -> Result<Outcome, CommandError> {
         let place = self.reserve(execution, 0)?;
         self.start(place, request);
-        Ok(self.elsewhere(place))
+        Ok(self.external(place))
     }
 
     fn dataset_management(
@@ -342,8 +310,8 @@ impl ExportedNamespace {
         Ok(place)
     }
 
-    fn elsewhere(&self, place: Place) -> Outcome {
-        Outcome::Elsewhere(Elsewhere { nsid: self.record.nsid, place, reply: Reply::default() })
+    fn external(&self, place: Place) -> Outcome {
+        Outcome::External(ExternalCommand { nsid: self.record.nsid, place, reply: Reply::default() })
     }
 
     /// Blocks of a command, if all of them are there.

@@ -14,17 +14,18 @@ use byway_spec::nvm::{DSM_RANGES_MAX, DsmRange};
 use byway_spec::{Command, Status};
 use zerocopy::IntoBytes;
 
-use crate::controller::ControllerId;
 use crate::data_pointer;
 use crate::error::CommandError;
+use crate::id::ControllerId;
+pub(crate) use crate::outcome::Outcome;
 use crate::payload::{HostData, Mapped, Stage};
 use crate::port::Port;
 use crate::queue::BoundWindow;
 use crate::subsystem::{SubsystemError, SubsystemOptions};
 
 pub use engine::BlockEngine;
-pub use exported::{Done, Elsewhere, ExportedNamespace, Reply};
-pub use kv::{BULK_MAX_BYTES, KvNamespace, VALUE_MAX_BYTES};
+pub use exported::ExportedNamespace;
+pub use kv::{KvNamespace, VALUE_MAX_BYTES};
 pub use media::write_error;
 pub use nvm::{LBA_FORMATS, NvmNamespace};
 pub(crate) use ordered::Pair;
@@ -120,35 +121,6 @@ impl Namespace {
             Self::Kv(_) => Err(NO_SUCH_FORMAT),
             Self::Exported(_) => Err(OF_ITS_OWNER),
         }
-    }
-}
-
-/// How a command ended that did not fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// Finished, with the command-specific result of its completion.
-    Done {
-        /// Completion dword 0.
-        dw0: u32,
-        /// Completion dword 1.
-        dw1: u32,
-    },
-    /// Finishes later; the controller resumes it by queue and command identifier.
-    Later,
-    /// Begun in another engine; the controller completes it when that has done it.
-    Elsewhere(Elsewhere),
-    /// Finished once everything stored so far is durable on the medium below, beyond the power-protected state that it
-    /// is in already.
-    OnceSynced,
-}
-
-impl Outcome {
-    /// Finished with no result.
-    pub const OK: Outcome = Outcome::Done { dw0: 0, dw1: 0 };
-
-    /// Finished with `dw0`.
-    pub const fn with(dw0: u32) -> Outcome {
-        Outcome::Done { dw0, dw1: 0 }
     }
 }
 

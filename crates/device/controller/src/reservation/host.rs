@@ -3,8 +3,8 @@
 
 use byway_spec::Status;
 
-use crate::controller::ControllerId;
 use crate::error::CommandError;
+use crate::id::ControllerId;
 use crate::subsystem::PerController;
 
 /// A host.

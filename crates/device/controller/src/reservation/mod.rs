@@ -6,7 +6,6 @@
 //! whatever waits (pieces of a value, a command in a lane) is looked at again when it is executed. Whoever lets commands
 //! wait for data looks again when the data is there.
 
-mod execute;
 mod host;
 mod kind;
 mod notice;
@@ -19,13 +18,12 @@ use byway_spec::base::reservation::Notice;
 
 use crate::error::CommandError;
 
-pub(crate) use execute::is_reservation;
 pub use host::Host;
 pub(crate) use host::{Hosts, OTHER_SIZE};
 pub use kind::Access;
 use kind::{Among, Kind};
 pub(crate) use notice::Notices;
-pub(crate) use request::Request;
+pub(crate) use request::{DATA_MAX_BYTES, Request};
 pub use stored::PERSISTENT_REGISTRANTS;
 
 /// Registrants of one namespace at most, those that do not outlive a loss of power included.

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use byway_spec::base::reservation::{Notice, NotificationMask, ReservationLog};
 use zerocopy::FromZeros;
 
-use crate::controller::ControllerId;
-use crate::subsystem::{MAX_NAMESPACES, PerController};
+use crate::id::ControllerId;
+use crate::limits::MAX_NAMESPACES;
+use crate::subsystem::PerController;
 
 /// Notices kept of a controller that nobody reads. Older ones are lost then, which the count of the next tells.
 const KEPT: usize = 64;

@@ -7,7 +7,7 @@ use byway_spec::base::reservation::{
 use zerocopy::IntoBytes;
 
 use super::{Registrant, Reservations};
-use crate::controller::ControllerId;
+use crate::id::ControllerId;
 
 impl Reservations {
     /// The data of a report. `controllers` are those that a host has the namespace by.

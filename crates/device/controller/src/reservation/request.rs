@@ -14,7 +14,7 @@ use crate::error::CommandError;
 const CDW10_BYTE: u16 = 40;
 
 /// Bytes of data that a request brings at most.
-pub(super) const DATA_MAX_BYTES: usize = 16;
+pub(crate) const DATA_MAX_BYTES: usize = 16;
 
 /// A change that a host asks for. `key` is the one it says it has; none to be asked for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

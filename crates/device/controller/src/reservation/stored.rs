@@ -79,7 +79,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::Request;
     use super::*;
-    use crate::controller::ControllerId;
+    use crate::id::ControllerId;
 
     fn host(n: u8) -> Host {
         Host::Extended([n; 16])

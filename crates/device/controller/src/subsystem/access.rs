@@ -4,12 +4,13 @@ use byway_flash::{Flash, FlashError};
 use byway_spec::Status;
 use byway_spec::base::reservation::NotificationMask;
 
+use super::sanitize::IN_PROGRESS;
 use super::{NO_NAMESPACE, Paths, Slot, Subsystem};
-use crate::controller::ControllerId;
 use crate::error::CommandError;
+use crate::id::ControllerId;
+use crate::limits::MAX_NAMESPACES;
 use crate::namespace::{Namespace, write_error};
 use crate::reservation::{Access, Host, Hosts, KEPT_BACK, Request, Reservations, Told};
-use crate::sanitize::IN_PROGRESS;
 
 impl Slot {
     /// Reckons anew whose commands need no look at the reservation and at the state of their path.
@@ -115,7 +116,7 @@ impl Subsystem {
     }
 
     fn forget_unnamed(&mut self, id: ControllerId) {
-        for nsid in 1..=super::MAX_NAMESPACES {
+        for nsid in 1..=MAX_NAMESPACES {
             let Some(Some(slot)) = self.slot_mut(nsid) else { continue };
             let told = slot.reservations.forget(Host::Unnamed(id));
             self.tell(nsid, &told);

@@ -1,6 +1,6 @@
 //! Controllers of a subsystem by their identifiers: sets of them, and what is kept of each.
 
-use crate::controller::ControllerId;
+use crate::id::ControllerId;
 
 /// Identifiers of controllers that one subsystem has: Identify lists 2047 controllers at most (Base 2.1, figure 137), and
 /// over fabrics so many can be there beside the one that is reached by PCIe.

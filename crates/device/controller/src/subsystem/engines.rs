@@ -2,11 +2,13 @@
 
 use byway_spec::Status;
 
-use super::{ControllerSet, MAX_NAMESPACES, NO_NAMESPACE, Subsystem};
-use crate::controller::{ControllerId, MAX_TRANSFER_BYTES};
+use super::{ControllerSet, NO_NAMESPACE, Subsystem};
 use crate::error::CommandError;
+use crate::id::ControllerId;
+use crate::limits::{MAX_NAMESPACES, MAX_TRANSFER_BYTES};
 use crate::namespace::engine::{EngineCommands, EngineShape, Place};
-use crate::namespace::{BlockEngine, Done, Elsewhere, ExportedNamespace, Namespace, Outcome, Pair};
+use crate::namespace::{BlockEngine, ExportedNamespace, Namespace, Pair};
+use crate::outcome::{Done, ExternalCommand, Outcome};
 use crate::reservation::Reservations;
 
 impl Subsystem {
@@ -37,7 +39,7 @@ impl Subsystem {
         Ok(())
     }
 
-    /// Exports a namespace no more. Its controllers are to be told ([`crate::Controller::lose_elsewhere`]); what is returned is
+    /// Exports a namespace no more. Its controllers are to be told ([`crate::Controller::fail_external`]); what is returned is
     /// dropped by whoever can wait for what is under way there.
     pub fn withdraw(&mut self, nsid: u32) -> Option<Namespace> {
         self.engines.iter().position(|engine| *engine == nsid).map(|at| self.engines.remove(at))?;
@@ -81,7 +83,7 @@ impl Subsystem {
 
     /// Commands that other engines have.
     #[inline]
-    pub fn outstanding_elsewhere(&self) -> u32 {
+    pub fn outstanding_external(&self) -> u32 {
         if self.has_engines() { self.exported().map(ExportedNamespace::outstanding).sum() } else { 0 }
     }
 
@@ -114,35 +116,35 @@ impl Subsystem {
     }
 
     /// Takes a command back of which its engine has done nothing; whether that was possible.
-    pub(crate) fn cancel_elsewhere(&mut self, nsid: u32, place: Place) -> bool {
+    pub(crate) fn cancel_external(&mut self, nsid: u32, place: Place) -> bool {
         self.exported_mut(nsid).is_some_and(|exported| exported.cancel(place))
     }
 
     /// The memory of a command that is not under way.
-    pub(crate) fn memory_elsewhere(&mut self, nsid: u32, place: Place) -> Option<&mut [u8]> {
+    pub(crate) fn external_memory(&mut self, nsid: u32, place: Place) -> Option<&mut [u8]> {
         Some(self.exported_mut(nsid)?.memory(place))
     }
 
     /// Gives back the place of a command that is over.
-    pub(crate) fn release_elsewhere(&mut self, nsid: u32, place: Place) {
-        self.counting.iter_mut().for_each(|counting| counting.forget_elsewhere(nsid, place));
+    pub(crate) fn release_external(&mut self, nsid: u32, place: Place) {
+        self.counting.iter_mut().for_each(|counting| counting.forget_external(nsid, place));
         self.exported_mut(nsid).into_iter().for_each(|exported| exported.release(place));
     }
 
     /// Gives back the place of a command whose controller is gone.
     pub fn release_done(&mut self, done: &Done) {
-        self.release_elsewhere(done.nsid, done.place);
+        self.release_external(done.nsid, done.place);
     }
 
     /// Moves what a command read to where it is sent from, zeroes behind it, and gives its place back. Zeroes alone where
     /// the namespace is not exported any more.
-    pub fn take_data(&mut self, at: &Elsewhere, into: &mut [u8]) {
-        let data = self.memory_elsewhere(at.nsid, at.place).map_or(&[][..], |data| &*data);
+    pub fn take_data(&mut self, at: &ExternalCommand, into: &mut [u8]) {
+        let data = self.external_memory(at.nsid, at.place).map_or(&[][..], |data| &*data);
         let data = data.get(..at.reply.data_bytes as usize).unwrap_or_default();
         let (filled, rest) = into.split_at_mut(data.len().min(into.len()));
         filled.copy_from_slice(&data[..filled.len()]);
         rest.fill(0);
-        self.release_elsewhere(at.nsid, at.place);
+        self.release_external(at.nsid, at.place);
     }
 
     /// Most bytes of one command, whichever namespace it is of.

@@ -3,91 +3,42 @@
 //! Several controllers attach to one subsystem. It has no thread and no lock: whoever runs a device owns it.
 
 mod access;
+mod changes;
 mod controllers;
+mod counting;
 mod engines;
+mod health;
 mod namespaces;
+mod options;
 mod paths;
+mod sanitize;
 mod windows;
 
 use byway_flash::{Durability, FinishedSync, Flash, FlashError, NamespaceRecord, PendingSync, SyncPoint};
-use byway_kv::{KvError, KvFormat, KvOptions};
 use byway_link::Profile;
 use byway_spec::Status;
 
-use crate::admin::{Changes, IoCounters};
-use crate::controller::ControllerId;
-use crate::counting::CommandCounters;
+use crate::counting::{CommandCounters, IoCounters};
 use crate::error::CommandError;
+use crate::id::ControllerId;
+use crate::limits::MAX_NAMESPACES;
 use crate::namespace::Namespace;
 use crate::namespace::nvm::Shape;
 use crate::outlook::Outlooks;
 use crate::reservation::{Hosts, Notices, Reservations};
-use crate::sanitize::{self, IN_PROGRESS};
 
+pub use changes::Changes;
 pub use controllers::MAX_CONTROLLERS;
 pub(crate) use controllers::{ControllerSet, PerController};
+pub use health::Health;
+pub(crate) use health::{
+    SPARE_THRESHOLD_PERCENT, WARN_READ_ONLY, WARN_RELIABILITY, WARN_SPARE, WARN_TEMPERATURE, WARNING_K,
+};
+pub use options::{Identity, SubsystemError, SubsystemOptions};
 pub(crate) use paths::Paths;
 pub use paths::PortId;
+pub(crate) use sanitize::IN_PROGRESS;
 pub use windows::WindowShape;
-
-/// Highest namespace identifier, and so how many there may be (Identify Controller NN, MNAN).
-pub const MAX_NAMESPACES: u32 = 64;
-
-/// Names of a subsystem as Identify reports them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
-    /// NVMe qualified name.
-    pub nqn: String,
-    /// Serial number, at most 20 ASCII characters.
-    pub serial: String,
-    /// Model number, at most 40 ASCII characters.
-    pub model: String,
-}
-
-/// How the subsystem's namespaces behave.
-#[derive(Debug, Clone)]
-pub struct SubsystemOptions {
-    /// Of every key-value namespace, however it was made.
-    pub kv: KvOptions,
-    /// Of key-value namespaces that are made. One format for a device: its windows are announced once for all.
-    pub kv_format: KvFormat,
-    /// Whether SGLs are announced and taken. Inline payloads do not hang on it: they are announced apart.
-    pub sgls: bool,
-    /// Whether doorbells in host memory are offered (Doorbell Buffer Config). Not where hosts write the doorbells
-    /// themselves without a message: then they only stand in the way.
-    pub doorbell_buffers: bool,
-    /// Whether hosts may make, remove and format namespaces. Not where the flash is only there to hang exported ones on.
-    pub namespace_management: bool,
-}
-
-impl Default for SubsystemOptions {
-    fn default() -> Self {
-        let (kv, kv_format) = (KvOptions::default(), KvFormat::default());
-        Self { kv, kv_format, sgls: true, doorbell_buffers: true, namespace_management: true }
-    }
-}
-
-/// Why a subsystem could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum SubsystemError {
-    /// The image holds a namespace identifier that no controller can address.
-    #[error("namespace {0}: identifiers go from 1 to {MAX_NAMESPACES}")]
-    Nsid(u32),
-    /// Who may use a namespace cannot be read from the image.
-    #[error("namespace {0}: what the image keeps of its reservations makes no sense")]
-    Reservations(u32),
-    /// The flash failed.
-    #[error(transparent)]
-    Flash(#[from] FlashError),
-    /// A key-value namespace could not be opened.
-    #[error("namespace {nsid}: {source}")]
-    Kv {
-        /// The namespace.
-        nsid: u32,
-        /// Why.
-        source: KvError,
-    },
-}
 
 #[derive(Debug)]
 struct Slot {
@@ -120,9 +71,9 @@ pub struct Subsystem {
     pub changes: Changes,
     /// Commands of hosts, as SMART counts them.
     pub io: IoCounters,
-    pub(crate) options: SubsystemOptions,
+    options: SubsystemOptions,
     /// Whether a command that changes data completes only once the image is synced.
-    pub(crate) synced_completions: bool,
+    synced_completions: bool,
     slots: Vec<Option<Slot>>,
     hosts: Hosts,
     /// What controllers have to tell of reservations.
@@ -137,13 +88,13 @@ pub struct Subsystem {
     /// Windows bound so far.
     bindings: u64,
     /// Subsystem resets so far.
-    pub(crate) resets: u64,
+    resets: u64,
     /// Namespaces that other engines keep, in order.
     engines: Vec<u32>,
     /// Commands by type, where somebody wants to know.
-    pub(crate) counting: Option<Box<CommandCounters>>,
+    counting: Option<Box<CommandCounters>>,
     /// The sanitize operation that is going on.
-    pub(crate) sanitizing: Option<sanitize::Progress>,
+    sanitizing: Option<sanitize::Progress>,
 }
 
 impl std::fmt::Debug for Subsystem {
@@ -309,7 +260,24 @@ impl Subsystem {
         self.controllers.contains(id)
     }
 
+    /// How namespaces behave.
+    pub(crate) fn options(&self) -> &SubsystemOptions {
+        &self.options
+    }
+
+    /// Subsystem resets so far.
+    #[inline]
+    pub(crate) fn resets(&self) -> u64 {
+        self.resets
+    }
+
+    /// The subsystem is reset: every controller follows before it does anything else.
+    pub(crate) fn count_reset(&mut self) {
+        self.resets += 1;
+    }
+
     /// Whether every command that changes data waits for a sync of the image.
+    #[inline]
     #[must_use]
     pub fn syncs_completions(&self) -> bool {
         self.synced_completions

@@ -3,9 +3,10 @@
 use byway_flash::{FlashError, NamespaceKind, NamespaceRecord, NamespaceSpec};
 use byway_spec::Status;
 
-use super::{ControllerSet, MAX_NAMESPACES, NO_NAMESPACE, Slot, Subsystem};
-use crate::controller::ControllerId;
+use super::{ControllerSet, NO_NAMESPACE, Slot, Subsystem};
 use crate::error::CommandError;
+use crate::id::ControllerId;
+use crate::limits::MAX_NAMESPACES;
 use crate::namespace::{Namespace, OF_ITS_OWNER, write_error};
 use crate::reservation::Reservations;
 

@@ -5,9 +5,10 @@
 use byway_spec::base::ana::{AnaGroup, AnaHeader, AnaState};
 use zerocopy::IntoBytes;
 
-use super::{ControllerSet, MAX_NAMESPACES, NO_NAMESPACE, PerController, Subsystem};
-use crate::controller::ControllerId;
+use super::{ControllerSet, NO_NAMESPACE, PerController, Subsystem};
 use crate::error::CommandError;
+use crate::id::ControllerId;
+use crate::limits::MAX_NAMESPACES;
 
 /// A port of the subsystem, numbered from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,7 +64,7 @@ impl Paths {
     }
 
     /// Whether controller `id` tells its host of states.
-    pub fn are_told(&self, id: ControllerId) -> bool {
+    pub fn are_reported(&self, id: ControllerId) -> bool {
         self.port(id).is_some()
     }
 

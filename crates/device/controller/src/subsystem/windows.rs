@@ -6,8 +6,9 @@ use byway_kv::RECORD_HEADER_BYTES;
 use byway_spec::Status;
 use byway_sys::Mapping;
 
-use super::{MAX_NAMESPACES, NO_NAMESPACE, Subsystem};
+use super::{NO_NAMESPACE, Subsystem};
 use crate::error::CommandError;
+use crate::limits::MAX_NAMESPACES;
 use crate::namespace::Namespace;
 use crate::queue::BoundWindow;
 

@@ -119,7 +119,7 @@ fn a_shutdown_is_reported_complete() {
 #[test]
 fn admin_commands_behind_a_shutdown_that_is_put_off_wait_for_it() {
     let mut host = host();
-    host.controller.put_off();
+    host.controller.defer_long_work();
     let cc = Cc::new().with_en(true).with_css(Cc::CSS_IO_SETS).with_shn(Cc::SHN_NORMAL);
     host.write_register(Register::CC, cc.into_bits());
     host.submit(0, Command::new(AdminOpcode::FORMAT_NVM.0, 0, 1));
@@ -127,11 +127,11 @@ fn admin_commands_behind_a_shutdown_that_is_put_off_wait_for_it() {
     host.ring(0);
     host.run();
     assert_eq!(host.csts().shst(), Csts::SHST_OCCURRING);
-    host.do_put_off();
+    host.run_deferred();
     assert!(host.csts().shst() == Csts::SHST_COMPLETE && host.peek(0).is_none());
     host.run();
     assert!(host.peek(0).is_none(), "a format is put off too");
-    host.do_put_off();
+    host.run_deferred();
     host.run();
     for _ in 0..2 {
         assert!(host.reap(0).unwrap().status().is_success());

@@ -2,7 +2,7 @@
 
 use crate::common::{TestHost, kv, number};
 use crate::io::{BLOCKS_512, DATA, Io, KV, QUEUE};
-use byway_controller::{Gathered, LANE_COMMANDS};
+use byway_controller::{DELEGATED_COMMANDS, Gathered};
 use byway_link::Class;
 use byway_queue::DoorbellIndex;
 use byway_spec::base::identify::Csi;
@@ -300,12 +300,12 @@ fn a_lane_stops_at_what_it_does_not_carry_and_the_controller_goes_on_there() {
         place(&mut io, &step);
     }
     io.host.ring(QUEUE);
-    let mut lane = io.host.check_out(QUEUE).unwrap();
+    let mut lane = io.host.delegate(QUEUE).unwrap();
     assert_eq!(io.host.gather(&mut lane), Gathered::NotMine);
     assert_eq!(lane.gathered(), 1);
     io.host.finish_lane(&mut lane);
     assert_eq!(std::iter::from_fn(|| io.host.reap(QUEUE)).count(), 1);
-    io.host.controller.check_in(lane);
+    io.host.controller.reclaim(lane);
     io.host.run();
     assert_eq!(std::iter::from_fn(|| io.host.reap(QUEUE)).count(), 2);
 }
@@ -318,7 +318,7 @@ fn a_capsule_whose_payload_is_still_to_come_waits_in_the_lane() {
     io.host.submit(QUEUE, command);
     io.host.push(QUEUE, &[1; 64]);
     io.host.ring(QUEUE);
-    let mut lane = io.host.check_out(QUEUE).unwrap();
+    let mut lane = io.host.delegate(QUEUE).unwrap();
     assert_eq!(io.host.gather(&mut lane), Gathered::All);
     assert_eq!(lane.gathered(), 0);
     io.host.push(QUEUE, &[2; 64]);
@@ -326,7 +326,7 @@ fn a_capsule_whose_payload_is_still_to_come_waits_in_the_lane() {
     assert_eq!(io.host.gather(&mut lane), Gathered::All);
     io.host.finish_lane(&mut lane);
     assert!(io.host.reap(QUEUE).unwrap().status().is_success());
-    io.host.controller.check_in(lane);
+    io.host.controller.reclaim(lane);
 }
 
 #[test]
@@ -334,13 +334,13 @@ fn a_lane_gathers_so_many_commands_and_no_more() {
     let mut io = device("gen4x4");
     (0..40).for_each(|n| place(&mut io, &Step::Piggyback(n, 20)));
     io.host.ring(QUEUE);
-    let mut lane = io.host.check_out(QUEUE).unwrap();
+    let mut lane = io.host.delegate(QUEUE).unwrap();
     assert_eq!(io.host.gather(&mut lane), Gathered::Full);
     io.host.finish_lane(&mut lane);
-    assert_eq!(std::iter::from_fn(|| io.host.reap(QUEUE)).count(), LANE_COMMANDS);
+    assert_eq!(std::iter::from_fn(|| io.host.reap(QUEUE)).count(), DELEGATED_COMMANDS);
     assert_eq!(io.host.gather(&mut lane), Gathered::All);
     io.host.finish_lane(&mut lane);
-    io.host.controller.check_in(lane);
+    io.host.controller.reclaim(lane);
 }
 
 #[test]
@@ -355,7 +355,7 @@ fn a_full_completion_queue_blocks_a_lane_until_its_head_moves() {
         }
     }
     io.host.ring(2);
-    let mut lane = io.host.check_out(2).unwrap();
+    let mut lane = io.host.delegate(2).unwrap();
     assert_eq!(io.host.gather(&mut lane), Gathered::All);
     assert!(lane.is_blocked() && lane.gathered() == 0);
     assert_eq!(std::iter::from_fn(|| io.host.reap(2)).count(), 3);
@@ -363,35 +363,35 @@ fn a_full_completion_queue_blocks_a_lane_until_its_head_moves() {
     assert!(!lane.is_blocked());
     io.host.finish_lane(&mut lane);
     assert!(io.host.reap(2).unwrap().status().is(Status::KEY_DOES_NOT_EXIST));
-    io.host.controller.check_in(lane);
+    io.host.controller.reclaim(lane);
 }
 
 #[test]
 fn a_doorbell_that_cannot_be_is_the_controllers_to_report() {
     let mut io = device("gen4x4");
     io.host.ring_raw(DoorbellIndex::submission(QUEUE), 60_000);
-    let mut lane = io.host.check_out(QUEUE).unwrap();
+    let mut lane = io.host.delegate(QUEUE).unwrap();
     assert_eq!(io.host.gather(&mut lane), Gathered::NotMine);
-    io.host.controller.check_in(lane);
+    io.host.controller.reclaim(lane);
 }
 
 #[test]
 fn queues_that_need_their_controller_do_not_leave() {
     let mut io = device("gen4x4");
-    assert!(io.host.check_out(0).is_none(), "the admin queue");
-    assert!(io.host.check_out(9).is_none(), "no queue");
-    let lane = io.host.check_out(QUEUE).unwrap();
-    assert!(io.host.check_out(QUEUE).is_none(), "it is away");
-    io.host.controller.check_in(lane);
+    assert!(io.host.delegate(0).is_none(), "the admin queue");
+    assert!(io.host.delegate(9).is_none(), "no queue");
+    let lane = io.host.delegate(QUEUE).unwrap();
+    assert!(io.host.delegate(QUEUE).is_none(), "it is away");
+    io.host.controller.reclaim(lane);
     io.host.create_cq(2, byway_dma::BusAddr(DATA), 16, None);
     for qid in [2, 3] {
         let at = io.host.alloc(4096);
         assert!(io.host.create_sq(qid, at, 16, 2).is_success());
     }
-    assert!(io.host.check_out(2).is_none(), "two queues complete there");
+    assert!(io.host.delegate(2).is_none(), "two queues complete there");
     let cc = Cc::from_bits(io.host.controller.read_register(Register::CC.0));
     io.host.write_register(Register::CC, cc.with_en(false).into_bits());
-    assert!(io.host.check_out(QUEUE).is_none(), "the controller is off");
+    assert!(io.host.delegate(QUEUE).is_none(), "the controller is off");
     let mut synced = Io::over(TestHost::synced(96 << 20, &[kv(96 << 20)]));
-    assert!(synced.host.check_out(QUEUE).is_none(), "completions wait for syncs");
+    assert!(synced.host.delegate(QUEUE).is_none(), "completions wait for syncs");
 }

@@ -26,7 +26,6 @@ use crate::error::CommandError;
 
 pub use byway_kv::VALUE_MAX_BYTES;
 pub use command::{KvCommand, StoreIf, key};
-pub use store::BULK_MAX_BYTES;
 
 /// Bytes deleted since the last reclaim from which on a put on a full host disk reclaims again: a reclaim rewrites the whole
 /// index, and where little was deleted it would use up the disk reserve that deletes need.

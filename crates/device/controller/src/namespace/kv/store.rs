@@ -10,13 +10,11 @@ use super::bulk::BulkPairs;
 use super::command::StoreIf;
 use crate::data_pointer;
 use crate::error::CommandError;
+use crate::limits::BULK_MAX_BYTES;
 use crate::namespace::media::{midway, timed};
 use crate::namespace::{Execution, Outcome, sized};
 use crate::payload::HostData;
 use crate::port::Port;
-
-/// Longest payload of Bulk Store in bytes.
-pub const BULK_MAX_BYTES: usize = 1 << 20;
 
 /// A value that comes by byte-exact DMA is worth an aligned place of its own from this length on. Where the
 /// controller moves whole pages, its DMA can go nowhere else.

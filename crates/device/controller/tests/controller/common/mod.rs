@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use byway_controller::{
-    Carried, CmbRegisters, Controller, ControllerId, DeviceMemory, FinishedSync, Gathered, Identity,
-    Interrupts, Lane, MAX_IO_QUEUES, Next, Port, Subsystem, SubsystemOptions,
+    Carried, CmbRegisters, Controller, ControllerId, DelegatedQueue, DeviceMemory, FinishedSync, Gathered,
+    Identity, Interrupts, MAX_IO_QUEUES, Next, Port, Subsystem, SubsystemOptions,
 };
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, DmaView};
 use byway_flash::{Durability, Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions};
@@ -311,7 +311,7 @@ impl TestHost {
             capsule: None,
         };
         while let Some(done) = self.subsystem.next_done() {
-            self.controller.end_elsewhere(&mut self.subsystem, &mut port, done);
+            self.controller.complete_external(&mut self.subsystem, &mut port, done);
         }
         self.run()
     }
@@ -327,16 +327,16 @@ impl TestHost {
             capsule: None,
         };
         self.subsystem.withdraw(nsid).expect("it is exported");
-        self.controller.lose_elsewhere(&mut port, nsid);
+        self.controller.fail_external(&mut port, nsid);
     }
 
     /// Takes queue pair `qid` out of the controller.
-    pub fn check_out(&mut self, qid: u16) -> Option<Box<Lane>> {
-        self.controller.check_out(&self.subsystem, qid, Carried::KeysAndBlocks)
+    pub fn delegate(&mut self, qid: u16) -> Option<Box<DelegatedQueue>> {
+        self.controller.delegate(&self.subsystem, qid, Carried::KeysAndBlocks)
     }
 
     /// Lets a lane gather what was rung.
-    pub fn gather(&mut self, lane: &mut Lane) -> Gathered {
+    pub fn gather(&mut self, lane: &mut DelegatedQueue) -> Gathered {
         let Self { view, meter, interrupts, doorbells, .. } = self;
         let mut port = Port {
             memory: view,
@@ -350,7 +350,7 @@ impl TestHost {
     }
 
     /// Executes and completes what a lane gathered.
-    pub fn finish_lane(&mut self, lane: &mut Lane) {
+    pub fn finish_lane(&mut self, lane: &mut DelegatedQueue) {
         lane.execute(&mut self.subsystem);
         let Self { view, meter, interrupts, .. } = self;
         lane.complete(&mut Port {
@@ -365,7 +365,7 @@ impl TestHost {
 
     /// Serves queue pair `qid` in a lane as far as that carries its commands, and puts it back.
     pub fn run_in_lane(&mut self, qid: u16) {
-        let mut lane = self.check_out(qid).expect("the queue can leave");
+        let mut lane = self.delegate(qid).expect("the queue can leave");
         loop {
             let gathered = self.gather(&mut lane);
             self.finish_lane(&mut lane);
@@ -373,7 +373,7 @@ impl TestHost {
                 break;
             }
         }
-        self.controller.check_in(lane);
+        self.controller.reclaim(lane);
     }
 
     /// Ends a sync that was begun.
@@ -390,7 +390,7 @@ impl TestHost {
     }
 
     /// Does the next of what was put off.
-    pub fn do_put_off(&mut self) {
+    pub fn run_deferred(&mut self) {
         let mut port = Port {
             memory: &self.view,
             meter: &mut self.meter,
@@ -399,7 +399,7 @@ impl TestHost {
             device_memory: DeviceMemory::Windows,
             capsule: None,
         };
-        self.controller.do_put_off(&mut self.subsystem, &mut port, &self.doorbells, self.now_ps);
+        self.controller.run_deferred(&mut self.subsystem, &mut port, &self.doorbells, self.now_ps);
     }
 
     /// Vectors raised since the last call.

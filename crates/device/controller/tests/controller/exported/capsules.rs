@@ -82,7 +82,7 @@ impl Fabric {
         let mut port = port(&self.nowhere, &mut self.meter, None);
         while let Some(done) = self.subsystem.next_done() {
             assert_eq!(done.owner, ControllerId(1));
-            self.controller.end_elsewhere(&mut self.subsystem, &mut port, done);
+            self.controller.complete_external(&mut self.subsystem, &mut port, done);
         }
     }
 
@@ -157,7 +157,7 @@ fn data_that_nobody_has_taken_is_not_another_engines() {
     fabric.advance();
     fabric.subsystem.withdraw(NSID).unwrap();
     let mut port = port(&fabric.nowhere, &mut fabric.meter, None);
-    fabric.controller.lose_elsewhere(&mut port, NSID);
+    fabric.controller.fail_external(&mut port, NSID);
     assert_eq!(fabric.subsystem.export(Box::new(TestEngine::new(8).0)).unwrap(), NSID);
     let (completion, room_bytes) = fabric.take_without_data();
     assert!(completion.status().is(Status::NAMESPACE_NOT_READY));

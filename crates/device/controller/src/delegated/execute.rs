@@ -1,4 +1,4 @@
-//! Executing what a lane gathered, and completing it.
+//! Executing and completing gathered commands.
 
 use byway_dma::HostMemory;
 use byway_kv::Expect;
@@ -6,23 +6,24 @@ use byway_link::Class;
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::{Completion, Status};
 
-use super::{ERRORS_KEPT, Gathering, Lane, Place, What, Work};
+use super::{DelegatedHabits, DelegatedQueue, ERRORS_KEPT, Gathering, Place, What, Work};
 use crate::admin::note;
 use crate::counting::{Executed, QueueKind, Typed};
 use crate::data_pointer;
 use crate::error::CommandError;
-use crate::execute::FIRST_VENDOR_OPCODE;
+use crate::namespace::Namespace;
 use crate::namespace::media::check_whole;
-use crate::namespace::{Namespace, Outcome};
+use crate::opcode::FIRST_VENDOR_OPCODE;
+use crate::outcome::Outcome;
 use crate::port::Port;
 use crate::subsystem::Subsystem;
 
-/// So far ahead of its turn a command's index entry is asked for, and so far its value.
+/// Distance, in commands, at which a command's index entry and its value are prefetched.
 const ENTRY_AHEAD: usize = 4;
 const VALUE_AHEAD: usize = 2;
 
-impl Lane {
-    /// Executes what was gathered. The memory that commands will look at comes closer while others are executed.
+impl DelegatedQueue {
+    /// Executes the gathered commands. The memory that later ones need is prefetched meanwhile.
     pub fn execute(&mut self, subsystem: &mut Subsystem) {
         for at in 0..self.gathered.len() {
             self.expect(subsystem, at, Expect::Key);
@@ -34,8 +35,8 @@ impl Lane {
         }
     }
 
-    /// Says that another lane executed last, in another thread perhaps: what puts write comes over at once. Gets write so
-    /// little of it that they would only take it away.
+    /// Prefetches for writing the memory that puts will write, where another thread executed last. Gets write so little
+    /// that they would only take it from that thread's cache.
     pub fn take_over(&self, subsystem: &Subsystem) {
         let put = self.gathered.iter().find(|gathering| gathering.work.what == What::Put);
         if let Some(Gathering { nsid, .. }) = put
@@ -48,12 +49,12 @@ impl Lane {
     #[inline]
     fn expect(&self, subsystem: &Subsystem, at: usize, stage: Expect) {
         let Some(Gathering { nsid, work, .. }) = self.gathered.get(at) else { return };
-        // A store looks for nothing, and values are looked at to be read.
-        let looks = match stage {
+        // A store looks up no key, and only a retrieve reads a value.
+        let needs_it = match stage {
             Expect::Key | Expect::Entry => work.what != What::Put,
             Expect::Value => work.what == What::Get,
         };
-        if !looks {
+        if !needs_it {
             return;
         }
         if let (Some(key), Some(Namespace::Kv(kv))) = (work.key(), subsystem.namespace(*nsid)) {
@@ -71,12 +72,12 @@ impl Lane {
         }
         let bytes = moved_bytes(gathering);
         count_host(subsystem, gathering, bytes);
-        if subsystem.counting.is_some() {
+        if subsystem.counts_commands() {
             count(subsystem, gathering, bytes);
         }
     }
 
-    /// Writes the completions of what was executed, the values that were read before them.
+    /// Writes the completions of the executed commands, each after the value that it read.
     pub fn complete(&mut self, port: &mut Port<'_>) {
         let mut gathered = std::mem::take(&mut self.gathered);
         for (at, Gathering { ticket, work, result, .. }) in gathered.drain(..).enumerate() {
@@ -92,10 +93,10 @@ impl Lane {
             port.meter.posted_write(Class::Completion, COMPLETION_BYTES as u64);
             let place = self.cq.ring.post(ticket.permit);
             let head = self.sq.ring.head();
-            self.sq.told_head = head;
+            self.sq.reported_head = head;
             let entry = Completion::new(self.qid, head, ticket.cid, status).with_result(dw0.into());
             let entry = entry.with_phase(place.phase).to_bytes();
-            // A completion queue the host has unmapped has nobody who reads it, or who is to be told.
+            // The host may have unmapped the completion queue: then no interrupt could say anything.
             let is_stored = port.memory.store_completion(self.cq.slot(place.index), &entry).is_ok();
             self.broken |= !is_stored;
             self.unannounced |= is_stored;
@@ -103,13 +104,13 @@ impl Lane {
                 self.announce(port);
             }
         }
-        // The vector keeps its room.
+        // Keeps the vector's capacity.
         self.gathered = gathered;
         self.payload_end = 0;
         self.announce(port);
     }
 
-    /// Moves what was read to the host, to where the command gathered at `at` says.
+    /// Moves what was read to the host's buffer of the command gathered at `at`.
     fn send(
         &mut self,
         port: &mut Port<'_>,
@@ -155,7 +156,7 @@ impl Lane {
     }
 }
 
-/// Bytes of data that a command moves. That its host takes what it read is taken for granted.
+/// Bytes of data that a command moves, if its host's buffer is mapped.
 #[inline]
 fn moved_bytes(gathering: &Gathering) -> usize {
     let Gathering { work, result, .. } = gathering;
@@ -165,7 +166,7 @@ fn moved_bytes(gathering: &Gathering) -> usize {
     }
 }
 
-/// Counts a command for SMART. A value that came in the command itself is counted as such.
+/// Counts a command for SMART. A value in the command's own dwords is counted separately.
 #[inline]
 fn count_host(subsystem: &mut Subsystem, gathering: &Gathering, bytes: usize) {
     let is_done = gathering.result.is_ok();
@@ -180,14 +181,14 @@ fn count(subsystem: &mut Subsystem, gathering: &Gathering, bytes: usize) {
     let Gathering { counted, nsid, result, .. } = gathering;
     let typed = Typed { queue: QueueKind::Io, nsid: *nsid, opcode: counted.opcode() };
     let result = result.clone().map(Outcome::with);
-    subsystem.count(&Executed { typed, result: &result, changes: false, bytes });
+    subsystem.count_by_type(&Executed { typed, result: &result, changes: false, bytes });
 }
 
-/// Executes one command, unless the image was cut short before it or meanwhile.
+/// Executes one command, unless the image was truncated before it or meanwhile.
 #[inline]
 fn perform_whole(
     subsystem: &mut Subsystem,
-    habits: &super::Habits,
+    habits: &DelegatedHabits,
     nsid: u32,
     work: &Work,
     payloads: &mut [u8],
@@ -202,7 +203,7 @@ fn perform_whole(
 #[inline]
 fn perform(
     subsystem: &mut Subsystem,
-    habits: &super::Habits,
+    habits: &DelegatedHabits,
     nsid: u32,
     work: &Work,
     payloads: &mut [u8],

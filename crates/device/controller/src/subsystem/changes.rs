@@ -2,8 +2,8 @@
 
 use byway_spec::base::log::ChangedNamespaces;
 
-use crate::controller::ControllerId;
-use crate::subsystem::PerController;
+use super::PerController;
+use crate::id::ControllerId;
 
 /// Changes not yet read, by controller.
 #[derive(Debug, Default)]

@@ -9,9 +9,9 @@ use byway_flash::{
 use byway_spec::Status;
 use byway_spec::base::admin::SanitizeCdw10;
 
+use super::Subsystem;
 use crate::error::CommandError;
 use crate::namespace::{Namespace, write_error};
-use crate::subsystem::Subsystem;
 
 /// Entries trimmed, and blocks wiped, in one slice.
 const SLICE_ENTRIES: u64 = 1 << 16;

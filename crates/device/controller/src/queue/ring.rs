@@ -1,4 +1,4 @@
-//! The controller's side of its queues: where they lie in host memory, and what hangs on each.
+//! One submission or completion queue: where its ring lies in host memory, and the state that belongs to it.
 
 use std::collections::VecDeque;
 
@@ -10,9 +10,6 @@ use byway_spec::base::completion::COMPLETION_BYTES;
 
 use crate::transfer::assembly::Assembly;
 
-/// Queue pairs besides the admin queue.
-pub const MAX_IO_QUEUES: u16 = 128;
-
 /// A submission queue.
 #[derive(Debug)]
 pub struct SubmissionQueue {
@@ -20,15 +17,15 @@ pub struct SubmissionQueue {
     pub base: BusAddr,
     /// Head and tail.
     pub ring: SubmissionConsumer,
-    /// The head that the last completion told.
-    pub told_head: u16,
+    /// The head that the last completion reported (SQHD).
+    pub reported_head: u16,
     /// Completion queue its commands complete to.
     pub cqid: u16,
     /// The command at the head, if it was fetched already and could not be served then. It waits without holding other
     /// queues.
     pub fetched: Option<FetchedCommand>,
-    /// Commands behind the head that were fetched with those before them, each once, so that memory they need can come
-    /// closer meanwhile. None of them carries a payload in the ring, but perhaps the last.
+    /// Commands behind the head that were fetched early, each once, so that the memory they need can be prefetched. Only
+    /// the last of them may carry a payload in the ring.
     pub ahead: VecDeque<Command>,
     /// Piggybacked value on its way in.
     pub assembly: Assembly,
@@ -36,8 +33,8 @@ pub struct SubmissionQueue {
     pub window: Option<BoundWindow>,
 }
 
-/// A command that was fetched and stays at the head of its queue: the rest of its capsule is still to come, or it is
-/// not for whoever fetched it.
+/// A command that was fetched and stays at the head of its queue: the rest of its capsule is still to come, or the
+/// delegated queue that fetched it leaves it to the controller.
 #[derive(Debug, Clone, Copy)]
 pub struct FetchedCommand {
     /// The command.
@@ -49,13 +46,13 @@ pub struct FetchedCommand {
 
 /// A window of device memory bound to a queue.
 ///
-/// The namespace may be formatted or deleted over another controller, and the window bound to another queue: this
-/// is then word of a binding that is no more, which the namespace tells by its number.
+/// The namespace may be formatted or deleted over another controller, and the window bound to another queue. The number
+/// of the binding lets the namespace recognize one that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BoundWindow {
     /// Namespace the window's value log stream belongs to.
     pub nsid: u32,
-    /// Which window.
+    /// The window's index in the namespace.
     pub index: u16,
     /// Number of the binding; no other binding of the subsystem has it.
     pub binding: u64,
@@ -67,7 +64,7 @@ impl SubmissionQueue {
         Ok(Self {
             base,
             ring: SubmissionConsumer::new(entries)?,
-            told_head: 0,
+            reported_head: 0,
             cqid,
             fetched: None,
             ahead: VecDeque::new(),
@@ -112,13 +109,13 @@ impl CompletionQueue {
         Ok(Self { base, ring, vector, submission_queues: 0, blocks: false })
     }
 
-    /// The right to post one completion. If the queue looks full, the host's head is looked at anew.
+    /// The right to post one completion. If the queue looks full, `head` reads the host's head again.
     #[inline]
     pub fn permit(&mut self, head: impl FnOnce() -> Option<u32>) -> Option<CompletionPermit> {
         if let Some(permit) = self.ring.permit() {
             return Some(permit);
         }
-        // A head that cannot be frees nothing; it is told of when its doorbell is taken.
+        // An invalid head frees nothing; it is reported when its doorbell is taken.
         self.ring.set_head(head()?).ok()?;
         self.ring.permit()
     }

@@ -1,4 +1,4 @@
-//! Fetching commands of a lane, with their payloads, as far as it carries them.
+//! Fetching the commands that a delegated queue carries, with their payloads.
 
 use byway_queue::{CompletionPermit, DoorbellIndex, Doorbells};
 use byway_spec::base::command::{COMMAND_BYTES, DataPointer};
@@ -8,10 +8,10 @@ use byway_spec::vendor::{self, VendorOpcode};
 use byway_spec::{Command, Status};
 
 use super::{
-    BLOCKS_MAX_BYTES, Gathering, LANE_COMMANDS, Lane, PAYLOAD_MAX_BYTES, Place, ROOM_BYTES, What, Work,
+    BLOCKS_MAX_BYTES, DELEGATED_COMMANDS, DelegatedQueue, Gathering, PAYLOAD_MAX_BYTES, Place, ROOM_BYTES,
+    What, Work,
 };
-use crate::admin::Counted;
-use crate::completion::Ticket;
+use crate::counting::Counted;
 use crate::data_pointer;
 use crate::error::CommandError;
 use crate::namespace::kv::{KvCommand, StoreIf, key};
@@ -19,28 +19,30 @@ use crate::namespace::nvm::Shape;
 use crate::payload::HostData;
 use crate::port::Port;
 use crate::queue::FetchedCommand;
+use crate::ticket::Ticket;
 use crate::transfer::inline::{self, Capsule};
 
 /// How a gathering ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gathered {
-    /// Nothing more is there, or has room to complete.
+    /// The queue is empty, or has no room to complete more.
     All,
-    /// More may be there, but no more are gathered before these are executed.
+    /// The queue may have more, once these are executed.
     Full,
-    /// What is at the head of the queue is the controller's: the lane must be checked in.
+    /// The command at the head of the queue is the controller's: the queue must be reclaimed.
     NotMine,
 }
 
-impl Lane {
-    /// Fetches what the doorbells of its queue ask for.
+impl DelegatedQueue {
+    /// Fetches the commands that the doorbells announce.
     pub fn gather(&mut self, port: &mut Port<'_>, doorbells: &Doorbells) -> Gathered {
         if self.take_tail(port, doorbells).is_none() {
             return Gathered::NotMine;
         }
         self.cq.blocks = false;
         while self.sq.ring.available() > 0 {
-            if self.gathered.len() == LANE_COMMANDS || self.payload_end + PAYLOAD_MAX_BYTES > ROOM_BYTES {
+            if self.gathered.len() == DELEGATED_COMMANDS || self.payload_end + PAYLOAD_MAX_BYTES > ROOM_BYTES
+            {
                 return Gathered::Full;
             }
             let Some(permit) = self.permit(port, doorbells) else {
@@ -55,14 +57,14 @@ impl Lane {
         Gathered::All
     }
 
-    /// Takes the tail as the host has it; none is one that only the controller can tell of.
+    /// Takes the host's tail. `None` for an invalid one, which the controller reports.
     #[inline]
     fn take_tail(&mut self, port: &mut Port<'_>, doorbells: &Doorbells) -> Option<()> {
         let index = DoorbellIndex::submission(self.qid);
         let Some(buffered) = &mut self.buffered else {
             return self.sq.ring.set_tail(doorbells.load(index)).ok().map(drop);
         };
-        // The host may have taken the buffer away: then its doorbells cannot be known any more.
+        // The host may have unmapped the buffer: then its doorbells are lost.
         let tail = buffered.load(port, index).inspect_err(|_| self.broken = true).ok()?;
         self.sq.ring.set_tail(tail).ok()?;
         buffered.take(index, tail);
@@ -92,7 +94,7 @@ impl Lane {
         permit: CompletionPermit,
     ) -> Result<(), (CompletionPermit, Gathered)> {
         let inline = self.habits.transfers.inline();
-        // Read to where it stays: moved right after it was written in other pieces, it would be waited for.
+        // Read to where it stays: moving it right after the read would wait for store forwarding.
         let mut fetched = FetchedCommand { command: Command::default(), inline };
         if self.fetch(port, &mut fetched).is_none() {
             return Err((permit, Gathered::NotMine));
@@ -141,7 +143,7 @@ impl Lane {
         Some(())
     }
 
-    /// Slots of the payload that follows a command in its ring, if the lane carries such commands.
+    /// Slots of the payload that follows a command in its ring, if the queue carries such commands.
     fn slots_of(&self, fetched: &FetchedCommand) -> Result<u32, Gathered> {
         let command = &fetched.command;
         let capsule = inline::capsule(
@@ -163,13 +165,13 @@ impl Lane {
         }
     }
 
-    /// The namespace of blocks that a command is for, if the lane carries such.
+    /// The shape of the namespace of blocks that a command is for, if its commands are carried.
     #[inline]
     fn shape_of(&self, command: &Command) -> Option<Shape> {
         *self.blocks.get(command.nsid.wrapping_sub(1) as usize)?
     }
 
-    /// Whether there is room for what a command moves. Nothing else is moved by more than a command in a ring may.
+    /// Whether there is room for the blocks that a command moves. Values have [`PAYLOAD_MAX_BYTES`] each.
     #[inline]
     fn has_room_for(&self, command: &Command) -> bool {
         let moved = self.shape_of(command).map_or(0, |shape| shape.moved_bytes(command) as usize);
@@ -185,7 +187,7 @@ impl Lane {
         carried && command.cdw0.fuse() == 0
     }
 
-    /// Whether the profile moves whole pages for what a command brings: the controller knows how.
+    /// Whether the profile moves whole pages for a command's data, which only the controller does.
     #[inline]
     fn is_by_page(&self, command: &Command) -> bool {
         self.habits.whole_page_prp && !command.cdw0.psdt().is_sgl()
@@ -207,7 +209,7 @@ impl Lane {
         let key_value = nsid < u64::BITS && self.habits.key_value & 1 << nsid != 0;
         let small = command.cdw10 as usize <= PAYLOAD_MAX_BYTES;
         let wanted = match command.opcode() {
-            // What is worth a page of its own is placed by the engine, straight from the link.
+            // The engine places longer values itself, straight from the link.
             opcode if opcode == KvOpcode::STORE.0 => {
                 !self.is_by_page(command) && (command.cdw10 as usize) < data_pointer::PAGE_BYTES
             }
@@ -221,7 +223,7 @@ impl Lane {
         key_value && wanted
     }
 
-    /// Takes a command apart, and brings its payload.
+    /// Parses a command and fetches its payload.
     #[inline]
     fn prepare(
         &mut self,
@@ -235,7 +237,7 @@ impl Lane {
         if command.opcode() == VendorOpcode::KV_WRITE_PIGGYBACK.0 {
             return self.prepare_piggybacked(command);
         }
-        // Not by `KvCommand::parse` but for stores: each would be moved out of a variant with a key in it (see `Work`).
+        // `KvCommand::parse` for stores only: it would move a key out of an enum variant (see `Work`).
         let what = match KvOpcode(command.opcode()) {
             KvOpcode::RETRIEVE => return self.prepare_get(command),
             KvOpcode::DELETE => What::Delete,
@@ -252,7 +254,7 @@ impl Lane {
         Ok(Work::new(What::Get, key, into, StoreIf::Any))
     }
 
-    /// Checks which blocks a command moves, and brings those that it writes.
+    /// Checks which blocks a command moves, and fetches those that it writes.
     fn prepare_blocks(
         &mut self,
         port: &mut Port<'_>,
@@ -276,7 +278,7 @@ impl Lane {
         inline_bytes: Option<usize>,
     ) -> Result<Work, CommandError> {
         let KvCommand::Store { key, value_bytes, when } = KvCommand::parse(command)? else {
-            return Err(CommandError::new(Status::INTERNAL_ERROR, "not a command of a lane"));
+            return Err(CommandError::new(Status::INTERNAL_ERROR, "not a command of a delegated queue"));
         };
         let value = self.bring(port, command, value_bytes, inline_bytes)?;
         Ok(Work::new(What::Put, key, value, when))
@@ -284,7 +286,7 @@ impl Lane {
 
     #[inline]
     fn prepare_piggybacked(&mut self, command: &Command) -> Result<Work, CommandError> {
-        // Whatever the queue had unfinished is dropped by a new write.
+        // A new write drops an unfinished value of the queue.
         self.sq.assembly.clear();
         let key = key(command)?;
         let value = self.take_room(command.cdw10 as usize);
@@ -293,7 +295,7 @@ impl Lane {
         Ok(Work::new(What::Put, key, value, StoreIf::Any))
     }
 
-    /// The value of a store, or the blocks of a write, in the lane's room. Inline, it is there already.
+    /// Fetches the value of a store, or the blocks of a write. An inline payload is there already.
     #[inline]
     fn bring(
         &mut self,
@@ -319,7 +321,7 @@ impl Lane {
         Ok(Place { at, len })
     }
 
-    /// Room for `len` bytes that go to where a command says once they were read.
+    /// Room for `len` bytes that are read and then sent to the command's buffer.
     #[inline]
     fn take_room_to_send(&mut self, command: &Command, len: usize) -> Place {
         if let Some(kept) = self.commands.get_mut(self.gathered.len()) {
@@ -328,7 +330,7 @@ impl Lane {
         self.take_room(len)
     }
 
-    /// Room for `len` bytes, which was looked at before: there are [`PAYLOAD_MAX_BYTES`] for each command that is gathered.
+    /// Room for `len` bytes. It is there: [`PAYLOAD_MAX_BYTES`] are checked for each command that is gathered.
     fn take_room(&mut self, len: usize) -> Place {
         let at = self.payload_end;
         self.payload_end += len.next_multiple_of(COMMAND_BYTES);

@@ -1,40 +1,35 @@
-//! Fused commands of rings. A host rings once for both (Base 2.1, section 3.4.2), so that a first command with nothing behind
-//! it has no second and is aborted: it never waits for a doorbell that may not come.
+//! Fetching fused commands from a ring. A host rings once for both (Base 2.1, section 3.4.2), so a first command with
+//! nothing behind it has no second and is aborted: it never waits for a doorbell that may not come.
 
 use byway_dma::DmaFault;
-use byway_queue::{CompletionPermit, DoorbellIndex, Doorbells};
+use byway_queue::{CompletionPermit, DoorbellIndex};
 use byway_spec::{Cdw0, Command};
 
-use super::{ALONE, FusedCommand};
-use crate::admin::effects;
-use crate::completion::Ticket;
-use crate::controller::Controller;
-use crate::counting::Typed;
+use super::fetch::{FetchContext, Fetched, fetch_command};
+use super::{FetchedCommand, Queues, SubmissionQueue};
 use crate::port::Port;
-use crate::queue::{FetchedCommand, SubmissionQueue};
-use crate::run::{Fetched, fetch_command};
-use crate::subsystem::Subsystem;
+use crate::ticket::Ticket;
 use crate::transfer::inline::{self, Capsule};
 
 /// A completion queue of fewer entries has no room for both completions, and never will.
 const CQ_ENTRIES_MIN: u32 = 3;
 
 /// Two fused commands that were taken out of their ring.
-#[derive(Debug)]
-pub(crate) struct Pair([Half; 2]);
+pub(crate) type FusedPair = [FusedHalf; 2];
 
+/// One of two fused commands, with its payload.
 #[derive(Debug)]
-struct Half {
-    ticket: Ticket,
-    command: Command,
-    payload: Option<Vec<u8>>,
+pub(crate) struct FusedHalf {
+    pub ticket: Ticket,
+    pub command: Command,
+    pub payload: Option<Vec<u8>>,
 }
 
-/// What a ring has of a pair whose first command is at its head.
+/// What a ring holds of a pair whose first command is at its head.
 enum Found {
     /// Payload slots of one of them are still to come.
     Part,
-    /// Something else is behind the first, or nothing, or there is never room for both. It has so many payload slots.
+    /// The first has no second, or there is never room for both completions. Its number of payload slots.
     Alone(u32),
     /// The second, and the payload slots of both.
     Both(Command, [u32; 2]),
@@ -42,37 +37,37 @@ enum Found {
     Broken,
 }
 
-impl Controller {
-    /// Fetches what goes with the first of two fused commands, which is at the head of `qid` and has a place for its
+impl Queues {
+    /// Fetches the second of two fused commands. The first is at the head of `qid` and has a slot for its
     /// completion.
     #[cold]
-    pub(crate) fn fetch_pair(
+    pub(super) fn fetch_pair(
         &mut self,
         port: &mut Port<'_>,
-        doorbells: &Doorbells,
+        context: &mut FetchContext<'_>,
         qid: u16,
         first: FetchedCommand,
         permit: CompletionPermit,
     ) -> Fetched {
-        match self.look_at_pair(port, qid, &first) {
+        match self.look_at_pair(port, qid, &first, context.inline.len()) {
             Found::Broken => Fetched::Broken,
             Found::Part => self.leave_first(qid, first, permit),
             Found::Alone(slots) => match self.take_slots(qid, 1 + slots) {
                 Some(cqid) => Fetched::Alone(Ticket { sqid: qid, cid: first.command.cid(), cqid, permit }),
                 None => Fetched::Nothing,
             },
-            Found::Both(second, slots) => match self.second_permit(doorbells, qid) {
+            Found::Both(second, slots) => match self.second_permit(context, qid) {
                 None => self.leave_first(qid, first, permit),
                 Some(other) => {
-                    let pair = self.take_pair(port, qid, [(first.command, permit), (second, other)], slots);
+                    let commands = [(first.command, permit), (second, other)];
+                    let pair = self.take_pair(port, context, qid, commands, slots);
                     pair.map_or(Fetched::Broken, |pair| Fetched::Pair(Box::new(pair)))
                 }
             },
         }
     }
 
-    fn look_at_pair(&mut self, port: &mut Port<'_>, qid: u16, first: &FetchedCommand) -> Found {
-        let limit = self.inline.len();
+    fn look_at_pair(&mut self, port: &mut Port<'_>, qid: u16, first: &FetchedCommand, limit: usize) -> Found {
         let Some(Some(sq)) = self.submission.get_mut(usize::from(qid)) else { return Found::Broken };
         let Some(own) = payload_slots(sq, &first.command, first.inline, limit) else { return Found::Broken };
         let available = sq.ring.available();
@@ -94,7 +89,7 @@ impl Controller {
         }
     }
 
-    /// Leaves a first command at the head of its queue, whose turn comes again with a doorbell.
+    /// Leaves a first command at the head of its queue, to be fetched again with the next doorbell.
     fn leave_first(&mut self, qid: u16, first: FetchedCommand, permit: CompletionPermit) -> Fetched {
         let Some(Some(sq)) = self.submission.get_mut(usize::from(qid)) else { return Fetched::Nothing };
         sq.fetched = Some(first);
@@ -105,9 +100,9 @@ impl Controller {
     }
 
     /// The right to post the second completion; without it the queue waits for room.
-    fn second_permit(&mut self, doorbells: &Doorbells, qid: u16) -> Option<CompletionPermit> {
+    fn second_permit(&mut self, context: &FetchContext<'_>, qid: u16) -> Option<CompletionPermit> {
         let cqid = self.submission.get(usize::from(qid))?.as_ref()?.cqid;
-        let shadowed = self.is_shadowed(cqid);
+        let (doorbells, shadowed) = (context.doorbells, context.shadowed && cqid != 0);
         let cq = self.completion.get_mut(usize::from(cqid))?.as_mut()?;
         let permit = cq.permit(|| (!shadowed).then(|| doorbells.load(DoorbellIndex::completion(cqid))));
         cq.blocks |= permit.is_none();
@@ -118,86 +113,46 @@ impl Controller {
     fn take_pair(
         &mut self,
         port: &mut Port<'_>,
+        context: &mut FetchContext<'_>,
         qid: u16,
         [first, second]: [(Command, CompletionPermit); 2],
         slots: [u32; 2],
-    ) -> Result<Pair, DmaFault> {
-        let first = self.take_half(port, qid, first, slots[0])?;
-        // Looked at before, where it stood behind the first.
+    ) -> Result<FusedPair, DmaFault> {
+        let first = self.take_half(port, context, qid, first, slots[0])?;
+        // Fetched before, as the command behind the first.
         if let Some(Some(sq)) = self.submission.get_mut(usize::from(qid)) {
             sq.ahead.pop_front();
         }
-        Ok(Pair([first, self.take_half(port, qid, second, slots[1])?]))
+        Ok([first, self.take_half(port, context, qid, second, slots[1])?])
     }
 
     fn take_half(
         &mut self,
         port: &mut Port<'_>,
+        context: &mut FetchContext<'_>,
         qid: u16,
         (command, permit): (Command, CompletionPermit),
         slots: u32,
-    ) -> Result<Half, DmaFault> {
-        let (burst, bytes) = (self.habits.chunk_burst, command.sgl1().length_bytes as usize);
-        let Self { submission, inline, .. } = self;
+    ) -> Result<FusedHalf, DmaFault> {
+        let bytes = command.sgl1().length_bytes as usize;
         let mut payload = None;
-        if let (Some(Some(sq)), true) = (submission.get(usize::from(qid)), slots > 0) {
-            inline::fetch(port, sq, inline, slots, burst)?;
-            payload = inline.get(..bytes).map(<[u8]>::to_vec);
+        if let (Some(sq), true) = (self.submission(qid), slots > 0) {
+            inline::fetch(port, sq, context.inline, slots, context.chunk_burst)?;
+            payload = context.inline.get(..bytes).map(<[u8]>::to_vec);
         }
         let cqid = self.take_slots(qid, 1 + slots).unwrap_or_default();
-        Ok(Half { ticket: Ticket { sqid: qid, cid: command.cid(), cqid, permit }, command, payload })
+        Ok(FusedHalf { ticket: Ticket { sqid: qid, cid: command.cid(), cqid, permit }, command, payload })
     }
 
-    /// Takes slots out of a ring; the completion queue of what stood in them.
+    /// Takes slots out of a ring; the completion queue of their commands.
     fn take_slots(&mut self, qid: u16, slots: u32) -> Option<u16> {
         let sq = self.submission.get_mut(usize::from(qid))?.as_mut()?;
         let taken = sq.ring.skip(slots);
-        debug_assert!(taken, "slots looked at are there");
+        debug_assert!(taken, "slots that were available");
         if sq.ring.available() == 0 {
             self.ready.remove(qid);
         }
         Some(sq.cqid)
-    }
-
-    /// Executes two fused commands of a ring and completes both.
-    #[cold]
-    pub(crate) fn serve_pair(
-        &mut self,
-        subsystem: &mut Subsystem,
-        port: &mut Port<'_>,
-        Pair([first, second]): Pair,
-        now_ps: u64,
-    ) {
-        let halves = [&first, &second]
-            .map(|half| FusedCommand { command: &half.command, carried: half.payload.as_deref() });
-        let [compared, written] = self.execute_fused(subsystem, port, first.ticket.sqid, halves);
-        let changes = subsystem.synced_completions && effects::changes(false, second.command.opcode());
-        let qid = first.ticket.sqid;
-        self.count_pair(subsystem, port, qid, halves, ([&compared, &written], changes));
-        self.finish(port, first.ticket, compared, false);
-        self.finish(port, second.ticket, written, changes);
-        self.announce_each(port, now_ps);
-    }
-
-    /// Aborts a first command that has no second.
-    #[cold]
-    pub(crate) fn abort_alone(
-        &mut self,
-        subsystem: &mut Subsystem,
-        port: &mut Port<'_>,
-        (ticket, command): (Ticket, &Command),
-        now_ps: u64,
-    ) {
-        let aborted = Err(ALONE);
-        self.count(subsystem, port, Typed::of(ticket.sqid, command), None, (&aborted, false));
-        self.finish(port, ticket, aborted, false);
-        self.announce_each(port, now_ps);
-    }
-
-    fn announce_each(&mut self, port: &mut Port<'_>, now_ps: u64) {
-        if !self.habits.coalesce_interrupts {
-            self.announce(port, now_ps);
-        }
     }
 }
 
@@ -210,7 +165,7 @@ fn payload_slots(sq: &SubmissionQueue, command: &Command, inline: bool, limit: u
     }
 }
 
-/// The command behind the one at the head and its payload of `slots`. It stays where it is, and is not fetched again.
+/// The command behind the one at the head and its payload of `slots`. It stays in the ring, and is not fetched again.
 fn look_behind(port: &mut Port<'_>, sq: &mut SubmissionQueue, slots: u32) -> Option<Command> {
     if sq.ahead.is_empty() {
         let mut command = Command::default();

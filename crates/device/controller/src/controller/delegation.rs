@@ -1,0 +1,74 @@
+//! Delegating queue pairs to threads, and reclaiming them (decision 0009).
+
+use super::Controller;
+use crate::delegated::{Carried, DelegatedHabits, DelegatedQueue};
+use crate::subsystem::Subsystem;
+
+impl Controller {
+    /// Takes I/O queue pair `qid` out of the controller, if it can be delegated: its completion queue is its own, none of
+    /// its commands waits, and neither synced completions nor external engines need the controller for every command.
+    ///
+    /// The caller keeps no modelled time.
+    pub fn delegate(
+        &mut self,
+        subsystem: &Subsystem,
+        qid: u16,
+        carried: Carried,
+    ) -> Option<Box<DelegatedQueue>> {
+        if qid == 0 || !self.delegates(subsystem, carried) {
+            return None;
+        }
+        let habits = self.delegated_habits(subsystem, qid);
+        let blocks = match carried {
+            Carried::Keys => Vec::new(),
+            Carried::KeysAndBlocks => subsystem.block_shapes(self.id),
+        };
+        let buffered = self.admin.shadow_doorbells().map(|shadow| shadow.pair(qid));
+        let (sq, cq) = self.queues.delegate(qid)?;
+        Some(Box::new(DelegatedQueue::new(qid, (sq, cq), buffered, habits, blocks)))
+    }
+
+    /// Whether queue pairs can be delegated now to threads that carry these commands.
+    fn delegates(&self, subsystem: &Subsystem, carried: Carried) -> bool {
+        let is_carried = match carried {
+            Carried::Keys => self.registers.serves_all_sets() && !self.admin.has_shadow_doorbells(),
+            Carried::KeysAndBlocks => !self.registers.is_admin_only(),
+        };
+        self.is_ready()
+            && is_carried
+            && !subsystem.syncs_completions()
+            && self.group_commit.is_empty()
+            && !subsystem.has_engines()
+    }
+
+    /// Puts a delegated queue pair back. Everything it gathered has been executed and completed.
+    pub fn reclaim(&mut self, queue: Box<DelegatedQueue>) {
+        let parts = queue.into_parts();
+        parts.errors.into_iter().for_each(|noted| self.admin.add_error(noted));
+        if let (Some(pair), Some(shadow)) = (parts.buffered, self.admin.shadow_doorbells_mut()) {
+            shadow.take_pair(pair);
+        }
+        self.queues.reclaim(parts.qid, parts.sq, parts.cq);
+        if parts.broken {
+            self.fail();
+        }
+    }
+
+    fn delegated_habits(&self, subsystem: &Subsystem, qid: u16) -> DelegatedHabits {
+        let vector = self.queues.completion(qid).and_then(|cq| cq.vector);
+        // With CC.CSS 000b the controller refuses key-value commands.
+        let all_sets = self.registers.serves_all_sets();
+        DelegatedHabits {
+            id: self.id,
+            key_value: if all_sets { subsystem.key_value_namespaces(self.id) } else { 0 },
+            transfers: self.admin.transfers(),
+            sgls: subsystem.options().sgls,
+            inline_max_bytes: self.inline.len(),
+            piggyback_max_bytes: subsystem.profile.limits.piggyback_max_bytes as usize,
+            whole_page_prp: self.habits.whole_page_prp,
+            chunk_burst: self.habits.chunk_burst,
+            coalesce_interrupts: self.habits.coalesce_interrupts,
+            vector: vector.filter(|vector| !self.registers.is_masked(*vector)),
+        }
+    }
+}

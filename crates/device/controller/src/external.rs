@@ -1,0 +1,81 @@
+//! Commands of a controller that external engines execute.
+//!
+//! Each keeps its completion slot. A queue or a controller that goes meanwhile forgets its commands, and their results
+//! are dropped.
+
+use std::collections::HashMap;
+
+use crate::namespace::engine::Place;
+use crate::outcome::ExternalCommand;
+use crate::payload::Mapped;
+use crate::ticket::Ticket;
+
+/// Commands of one controller that external engines execute.
+#[derive(Debug, Default)]
+pub(crate) struct ExternalCommands {
+    commands: HashMap<(u32, Place), Outstanding>,
+    /// Unused lists for the host memory of the next commands.
+    #[expect(clippy::vec_box, reason = "each moves as a pointer from one command to the next")]
+    spare: Vec<Box<Mapped>>,
+}
+
+/// A command that an external engine executes.
+#[derive(Debug)]
+pub(crate) struct Outstanding {
+    pub ticket: Ticket,
+    pub at: ExternalCommand,
+    /// The host's buffer for what it reads, if that is in mapped memory.
+    pub mapped: Option<Box<Mapped>>,
+}
+
+impl ExternalCommands {
+    /// Drops everything: controller reset.
+    pub fn clear(&mut self) {
+        self.commands.clear();
+    }
+
+    /// Drops every command of queue `sqid`.
+    pub fn drop_queue(&mut self, sqid: u16) {
+        self.commands.retain(|_, command| command.ticket.sqid != sqid);
+    }
+
+    /// Keeps a command until its engine has finished it. A buffer in mapped memory is swapped out of `mapped`.
+    pub fn insert(&mut self, ticket: Ticket, at: ExternalCommand, mapped: Option<&mut Mapped>) {
+        let mapped = mapped.map(|from| {
+            let mut mapped = self.spare.pop().unwrap_or_default();
+            std::mem::swap(&mut *mapped, from);
+            mapped
+        });
+        self.commands.insert((at.nsid, at.place), Outstanding { ticket, at, mapped });
+    }
+
+    /// Takes the command at a slot of an engine.
+    pub fn remove(&mut self, nsid: u32, place: Place) -> Option<Outstanding> {
+        self.commands.remove(&(nsid, place))
+    }
+
+    /// Takes a list back for the next command.
+    pub fn reuse(&mut self, mapped: Option<Box<Mapped>>) {
+        self.spare.extend(mapped);
+    }
+
+    /// The engine's slot of command `cid` of queue `sqid`.
+    pub fn find(&self, sqid: u16, cid: u16) -> Option<(u32, Place)> {
+        let is_it = |command: &Outstanding| (command.ticket.sqid, command.ticket.cid) == (sqid, cid);
+        self.commands.iter().find(|(_, command)| is_it(command)).map(|(at, _)| *at)
+    }
+
+    /// Takes every command of queue `sqid`, in no order.
+    pub fn take_queue(&mut self, sqid: u16) -> Vec<Outstanding> {
+        self.take_all(|command| command.ticket.sqid == sqid)
+    }
+
+    /// Takes every command of namespace `nsid`, in no order.
+    pub fn take_namespace(&mut self, nsid: u32) -> Vec<Outstanding> {
+        self.take_all(|command| command.at.nsid == nsid)
+    }
+
+    fn take_all(&mut self, is_wanted: impl Fn(&Outstanding) -> bool) -> Vec<Outstanding> {
+        self.commands.extract_if(|_, command| is_wanted(command)).map(|(_, command)| command).collect()
+    }
+}

@@ -1,0 +1,43 @@
+//! Limits that controllers announce and check, each in one place.
+
+use byway_spec::base::identify::{Controller as Identified, Csi};
+
+/// Host pages are 4 KiB: CAP.MPSMIN = CAP.MPSMAX = 0.
+pub const PAGE_BYTES: usize = 4096;
+
+/// Largest transfer of one command: 16 MiB (Identify MDTS 12, in units of 4 KiB).
+pub const MAX_TRANSFER_BYTES: usize = 16 << 20;
+
+/// Highest namespace identifier, and so how many there may be (Identify Controller NN, MNAN).
+pub const MAX_NAMESPACES: u32 = 64;
+
+/// Queue pairs besides the admin queue.
+pub const MAX_IO_QUEUES: u16 = 128;
+
+/// Interrupt vectors a completion queue may name: one each, and the admin queue's.
+pub(crate) const INTERRUPT_VECTORS: u16 = MAX_IO_QUEUES + 1;
+
+/// Most entries of a queue over a fabric: CAP.MQES and Identify Controller MAXCMD.
+pub const CAPSULE_QUEUE_ENTRIES: u16 = 1024;
+
+/// Most in-capsule data of a command of an I/O queue (Identify Controller IOCCSZ).
+pub const CAPSULE_DATA_BYTES: u32 = 16 << 10;
+
+/// Longest payload of Bulk Store in bytes.
+pub const BULK_MAX_BYTES: usize = 1 << 20;
+
+/// Abort commands that may be outstanding, zero-based (Identify Controller ACL). Each finishes at once.
+pub(crate) const ABORT_LIMIT_Z: u8 = 3;
+
+/// Identify Controller FUSES: Compare and Write.
+pub(crate) const FUSES: u16 = Identified::FUSES_COMPARE_AND_WRITE;
+
+/// Most blocks of a fused Compare and Write, zero-based (Identify Controller ACWU). More are not written atomically if
+/// the device dies meanwhile.
+pub(crate) const ACWU_Z: u16 = 0;
+
+/// Command sets of a controller, all in use at once: the only vector of CNS 1Ch.
+pub(crate) const COMMAND_SETS: u64 = 1 << Csi::NVM.0 | 1 << Csi::KV.0;
+
+/// Firmware revision, the same in Identify Controller and its slot.
+pub(crate) const FIRMWARE: &str = env!("CARGO_PKG_VERSION");

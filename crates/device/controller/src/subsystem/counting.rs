@@ -1,0 +1,97 @@
+//! Counting the commands of hosts: for SMART always, by type where metrics are on.
+
+use byway_flash::HostIo;
+use byway_spec::Status;
+
+use super::Subsystem;
+use crate::counting::{CommandCounters, CommandSnapshot, Executed, HostCommand, QueueKind, Typed};
+use crate::namespace::Namespace;
+use crate::namespace::engine::Place;
+
+impl Subsystem {
+    /// Counts commands by type from now on.
+    pub fn count_commands(&mut self) {
+        self.counting.get_or_insert_with(|| Box::new(CommandCounters::new()));
+    }
+
+    /// Whether commands are counted by type.
+    #[inline]
+    #[must_use]
+    pub fn counts_commands(&self) -> bool {
+        self.counting.is_some()
+    }
+
+    /// Commands that are executed from here on began at `now_ns`, by any monotonic clock.
+    #[inline]
+    pub fn begin_commands(&mut self, now_ns: u64) {
+        if let Some(counting) = &mut self.counting {
+            counting.begin(now_ns);
+        }
+    }
+
+    /// Commands that completed since then took until `now_ns`, which is called if there are any.
+    #[inline]
+    pub fn end_commands(&mut self, now_ns: impl FnOnce() -> u64) {
+        if let Some(counting) = self.counting.as_mut().filter(|counting| counting.has_fresh()) {
+            counting.settle(now_ns());
+        }
+    }
+
+    /// Counts an executed command, before its completion takes the path that its result asks for.
+    #[inline]
+    pub(crate) fn count(&mut self, executed: &Executed<'_>) {
+        if executed.typed.queue == QueueKind::Io {
+            self.count_host(executed.typed.opcode, if executed.result.is_ok() { executed.bytes } else { 0 });
+        }
+        if self.counting.is_some() {
+            self.count_by_type(executed);
+        }
+    }
+
+    /// Counts an executed command by its type, if metrics are on.
+    pub(crate) fn count_by_type(&mut self, executed: &Executed<'_>) {
+        let Self { counting, slots, .. } = self;
+        let Some(counting) = counting else { return };
+        let nsid = executed.typed.nsid;
+        counting.count(executed, || {
+            let slot = slots.get((nsid as usize).checked_sub(1)?)?.as_ref();
+            slot.map(|slot| slot.namespace.csi())
+        });
+    }
+
+    /// Counts a command that completed without being executed.
+    #[cold]
+    pub(crate) fn count_unexecuted(&mut self, typed: Typed, status: Status) {
+        let csi = self.namespace(typed.nsid).map(Namespace::csi);
+        if let Some(counting) = &mut self.counting {
+            counting.count_unexecuted(typed, status, || csi);
+        }
+    }
+
+    /// An external engine has finished a command, which ends with `status`.
+    pub(crate) fn count_external(&mut self, nsid: u32, place: Place, status: Status) {
+        if let Some(counting) = &mut self.counting {
+            counting.end_external(nsid, place, status);
+        }
+    }
+
+    /// Counts an I/O command for SMART, which moved `bytes` of data if it succeeded.
+    #[inline]
+    pub(crate) fn count_host(&mut self, opcode: u8, bytes: usize) {
+        if let Some(HostCommand { io, has_data }) = HostCommand::of(opcode) {
+            self.flash.count_host(io, 1, if has_data { bytes as u64 } else { 0 });
+        }
+    }
+
+    /// Counts a stored value for SMART whose bytes came in commands or in device memory.
+    #[inline]
+    pub(crate) fn count_value(&mut self, bytes: usize) {
+        self.flash.count_host(HostIo::Write, 0, bytes as u64);
+    }
+
+    /// Commands since counting began; none where metrics are off.
+    #[must_use]
+    pub fn command_snapshot(&self) -> CommandSnapshot {
+        self.counting.as_ref().map_or_else(CommandSnapshot::default, |counting| counting.snapshot())
+    }
+}

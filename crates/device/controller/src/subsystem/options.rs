@@ -1,0 +1,63 @@
+//! How a subsystem is named and set up, and why it could not be opened.
+
+use byway_flash::FlashError;
+use byway_kv::{KvError, KvFormat, KvOptions};
+
+use crate::limits::MAX_NAMESPACES;
+
+/// Names of a subsystem as Identify reports them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// NVMe qualified name.
+    pub nqn: String,
+    /// Serial number, at most 20 ASCII characters.
+    pub serial: String,
+    /// Model number, at most 40 ASCII characters.
+    pub model: String,
+}
+
+/// How the subsystem's namespaces behave.
+#[derive(Debug, Clone)]
+pub struct SubsystemOptions {
+    /// Options of every key-value namespace, however it was made.
+    pub kv: KvOptions,
+    /// Format of new key-value namespaces. A device has one format, as its windows are announced once.
+    pub kv_format: KvFormat,
+    /// Whether SGLs are announced and taken. Inline payloads do not depend on it: they are announced separately.
+    pub sgls: bool,
+    /// Whether doorbells in host memory are offered (Doorbell Buffer Config). Off where hosts write the doorbells
+    /// themselves without a message: then the buffers only cost time.
+    pub doorbell_buffers: bool,
+    /// Whether hosts may make, remove and format namespaces. Off where the flash only carries exported namespaces.
+    pub namespace_management: bool,
+}
+
+impl Default for SubsystemOptions {
+    fn default() -> Self {
+        let (kv, kv_format) = (KvOptions::default(), KvFormat::default());
+        Self { kv, kv_format, sgls: true, doorbell_buffers: true, namespace_management: true }
+    }
+}
+
+/// Why a subsystem could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubsystemError {
+    /// The image holds a namespace identifier that no controller can address.
+    #[error("namespace {0}: identifiers go from 1 to {MAX_NAMESPACES}")]
+    Nsid(u32),
+    /// The reservations of a namespace cannot be read from the image.
+    #[error("namespace {0}: what the image keeps of its reservations makes no sense")]
+    Reservations(u32),
+    /// The flash failed.
+    #[error(transparent)]
+    Flash(#[from] FlashError),
+    /// A key-value namespace could not be opened.
+    #[error("namespace {nsid}: {source}")]
+    Kv {
+        /// The namespace.
+        nsid: u32,
+        /// The key-value engine's error.
+        source: KvError,
+    },
+}

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return moved::end(&error).unwrap_or_else(|| failure::end_of_usage(&error)),
     };
-    match run(&cli.command) {
+    match byway_console::logging::install().and_then(|()| run(&cli.command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failure::end("byway", &error),
     }

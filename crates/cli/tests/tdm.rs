@@ -476,3 +476,37 @@ fn an_interrupted_bench_ends_with_130_and_leaves_no_file() {
         "{said}"
     );
 }
+
+/// Standard error of a daemon to which one program connects.
+fn daemon_log(byway_log: Option<&str>) -> String {
+    let place = Place::new();
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("byway"));
+    command.args(["tdm", "serve", "--socket", &place.text("socket")]).args(place.region());
+    command.stderr(place.file("stderr")).env_remove("BYWAY_LOG");
+    byway_log.map(|levels| command.env("BYWAY_LOG", levels));
+    let server = Server::spawn_command(command);
+    while !server.line().contains("listening") {}
+    drop(place.session());
+    server.end("-TERM");
+    std::fs::read_to_string(place.path("stderr")).unwrap()
+}
+
+#[test]
+fn byway_log_shows_programs_that_connect_and_nothing_where_it_is_not_set() {
+    let log = daemon_log(Some("debug"));
+    for event in ["daemon started", "program connected", "program left", "daemon ended"] {
+        let line = log.lines().find(|line| line.contains(event)).unwrap_or_else(|| panic!("{event}: {log}"));
+        assert!(line.contains("Z ") && line.contains(" byway_tdm_daemon::serve: "), "{line}");
+    }
+    assert!(!daemon_log(Some("info,byway_tdm_daemon=info")).contains("program connected"));
+    assert_eq!(daemon_log(Some("byway_flash=debug")), "");
+    assert_eq!(daemon_log(None), "");
+}
+
+#[test]
+fn byway_log_that_is_no_level_is_refused_in_a_sentence() {
+    let ended = byway().args(["enum"]).env("BYWAY_LOG", "loud").output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(2));
+    assert!(said.contains("BYWAY_LOG=loud") && said.contains("TARGET=LEVEL"), "{said}");
+}

@@ -7,6 +7,7 @@ pub mod failure;
 pub mod files;
 pub mod generate;
 pub mod json;
+pub mod logging;
 pub mod number;
 pub mod progress;
 pub mod records;

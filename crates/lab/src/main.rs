@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return failure::end_of_usage(&error),
     };
-    match run(&cli.command) {
+    match byway_console::logging::install().and_then(|()| run(&cli.command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failure::end("byway-lab", &error),
     }

@@ -43,7 +43,13 @@ impl Server {
     /// One that has said nothing yet.
     pub fn spawn(args: &[&str]) -> Self {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin("byway"));
-        let mut child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        command.args(args).stderr(Stdio::null());
+        Self::spawn_command(command)
+    }
+
+    /// As [`Server::spawn`], with arguments, environment and standard error of the test's choice.
+    pub fn spawn_command(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
         let (say, lines) = channel();
         // It ends with the server, or with whoever listens.

@@ -8,6 +8,7 @@ use byway_tdm_engine::log::{Position, Ring};
 use byway_tdm_engine::table::{Entry, EntryIndex, FUSE_MAGIC, FileKey, Level, Why};
 use byway_tdm_region::Memory;
 use rustix::fs::OFlags;
+use tracing::debug;
 
 use crate::absorbed::{AbsorbedFile, locked};
 use crate::lower::{Lower, Sought};
@@ -41,6 +42,13 @@ impl Tenant {
             self.judged(table, entry, &path)?;
             self.take_in(table, (entry, key), (path, lower), boot)
         });
+        let is_barred = entry.level_state().is_barred;
+        match result {
+            Ok(()) => debug!(uid = self.uid, file = ?entry.key(), "file absorbed"),
+            Err(why) => {
+                debug!(uid = self.uid, file = ?entry.key(), why = why.sentence(), is_barred, "file not absorbed");
+            }
+        }
         self.evaluator().answered(self.now_ns(), &entry, Level::Absorb, result);
         if result.is_ok() && self.evaluator().is_dax_ordered(index) {
             // If the promotion is refused the file stays absorbed, and the table has the reason.

@@ -13,6 +13,7 @@ use byway_tdm_engine::resident::{ResidentError, ResidentFile, WrittenBack, recov
 use byway_tdm_engine::table::{Entry, EntryIndex, FileKey, Level, Why};
 use byway_tdm_region::Memory;
 use rustix::fs::OFlags;
+use tracing::debug;
 
 use crate::absorb::take_slot;
 use crate::absorbed::{AbsorbedFile, LOCK_TIMEOUT};
@@ -67,6 +68,12 @@ impl Tenant {
             }
             self.take_resident_place(table, (entry, handed), (key, flags), asker)
         });
+        match came {
+            Ok(()) => debug!(uid = self.uid, file = ?entry.key(), "file promoted to DAX"),
+            Err(why) => {
+                debug!(uid = self.uid, file = ?entry.key(), why = why.sentence(), "file not promoted")
+            }
+        }
         self.evaluator().answered(self.now_ns(), &entry, Level::Dax, came);
         came
     }
@@ -221,6 +228,7 @@ impl Tenant {
         if !self.promoted_files.remove(promoted, on_removed) {
             return;
         }
+        debug!(uid = self.uid, path = ?promoted.path, "file demoted from DAX");
         self.report_demotion(promoted.entry);
         self.vacate(table, Vacated { entry: promoted.entry, slot: promoted.slot, place: promoted.place });
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use byway_tdm_engine::table::{Entry, Why};
 use byway_tdm_region::Memory;
+use tracing::debug;
 
 use crate::absorbed::{AbsorbedFile, EIO, locked};
 use crate::evaluator::Leave;
@@ -91,6 +92,8 @@ impl Tenant {
             return Ok(());
         };
         files.absorbed.swap_remove(mine);
+        let is_barred = entry.level_state().is_barred;
+        debug!(uid = self.uid, path = ?absorbed.path, why = why.sentence(), is_barred, "file demoted to PASS");
         if table.free(absorbed.slot).is_ok() {
             files.give_back(absorbed.ring);
         }

@@ -15,6 +15,7 @@ use byway_tdm_engine::control::{Channel, Peer, Reply, Request};
 use byway_tdm_engine::table::{EntryIndex, Why};
 use byway_tdm_region::{Description, Place, open_described};
 use rustix::fs::Access;
+use tracing::{debug, info, warn};
 
 use crate::cache_pins::bring;
 use crate::clients::Clients;
@@ -75,6 +76,8 @@ impl Daemon {
             shared.spawn("byway-tdm-sweep", |shared| shared.sweep_rounds())?,
             shared.spawn("byway-tdm-accept", move |shared| shared.accept(&accepts))?,
         ];
+        let (options, region) = (&shared.options, shared.tenants.region());
+        info!(region = options.region, domain = %region.domain(), socket = ?options.socket, "daemon started");
         Ok(Self { shared, listener, socket_id, threads, recovered })
     }
 
@@ -113,7 +116,9 @@ impl Daemon {
             let _ = std::fs::remove_file(socket);
         }
         self.shared.clients.end();
-        self.shared.settle_all()
+        let ended = self.shared.settle_all();
+        info!(files = ended.len(), "daemon ended");
+        ended
     }
 }
 
@@ -191,6 +196,9 @@ impl Shared {
         for uid in shared.tenants.users_of_table()? {
             recovered.extend(shared.tenants.recover_user(uid, terms)?);
         }
+        for file in &recovered {
+            debug!(path = ?file.path, uid = file.uid, outcome = ?file.outcome, "file recovered");
+        }
         Ok((shared, recovered))
     }
 
@@ -256,13 +264,24 @@ impl Shared {
             let _ = channel.reply(Reply::Refused(Why::OtherOwner), &[], &[]);
             return;
         }
+        if self.answer_requests(channel, peer) {
+            debug!(uid = peer.uid, pid = peer.pid, "program left");
+        }
+    }
+
+    /// Answers requests until the other end closes the connection. Whether it was a program's: others only ask for reports.
+    fn answer_requests(&self, channel: &Channel, peer: Peer) -> bool {
+        let mut is_program = false;
         while let Ok((message, files)) = channel.receive() {
             if self.stops.load(Ordering::SeqCst) {
-                return;
+                return is_program;
             }
             let answered = match Request::decode(&message) {
                 Err(_) => channel.reply(Reply::NotUnderstood, &[], &[]),
-                Ok(Request::Hello) => self.welcome(channel, peer),
+                Ok(Request::Hello) => {
+                    is_program = true;
+                    self.welcome(channel, peer)
+                }
                 Ok(Request::Report) => self.send_report(channel, peer.uid),
                 Ok(request) => {
                     let tenant = self.tenants.tenant_for(peer.uid, request);
@@ -271,9 +290,10 @@ impl Shared {
                 }
             };
             if answered.is_err() {
-                return;
+                return is_program;
             }
         }
+        is_program
     }
 
     fn welcome(&self, channel: &Channel, peer: Peer) -> std::io::Result<()> {
@@ -286,11 +306,13 @@ impl Shared {
         match self.tenants.tenant(peer.uid).and_then(|tenant| tenant.export()) {
             Ok((export, file_table)) => {
                 let model = export.page_table.as_ref().map(|model| model.as_fd());
+                debug!(uid = peer.uid, pid = peer.pid, "program connected");
                 let files: Vec<_> =
                     [file_table.as_fd(), export.file.as_fd()].into_iter().chain(model).collect();
                 channel.reply(Reply::Welcome(export.description), &files, &[])
             }
             Err(error) => {
+                warn!(uid = peer.uid, pid = peer.pid, why = error.in_full(), "program refused");
                 self.unserved.count(peer.uid, &error);
                 channel.reply(Reply::Refused(Why::NoRoom), &[], &[])
             }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, lints, circles of modules, spelling and words: what a change is refused for before any test runs.
+# Formatting, lints, circles of modules, dependencies, spelling and words: what a change is refused for before any test runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/need.sh
@@ -28,6 +28,7 @@ lint clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
 lint words python3 tools/words.py
 lint circles python3 tools/circles.py
 lint promises python3 tools/promises.py
+lint dependencies python3 tools/deny.py
 if why=$(have_typos); then
     lint spelling "$TYPOS" --format brief
 else

@@ -1,6 +1,6 @@
 //! What a step stores: bytes that name the step that wrote them.
 
-use crate::random::mix;
+use byway_kit::mix;
 
 /// Something that can hold the content of one step: a pair, or a logical block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -17,9 +17,9 @@ use byway_kv::{KvEngine, KvOptions, STATE_AREA, WINDOWS_AREA};
 use serde::Serialize;
 
 use crate::content::{Slot, block_of, key_of, value_of};
-use crate::random::{Random, mix};
 use crate::reading::{Reading, read};
 use crate::sparse;
+use byway_kit::{Random, mix};
 
 /// Steps that a flipped image has to go on for.
 const MORE_STEPS: u64 = 120;
@@ -435,7 +435,7 @@ fn write(
 
 /// Key and first block of a step, and what it does with one of them.
 fn dice_of(step: u64) -> (u16, u32, u64, Random) {
-    let mut random = Random::new(step);
+    let mut random = Random::starting_at(step, 1);
     let key = random.below(KEYS.into()) as u16;
     let lba = random.below(u64::from(BLOCKS) - 16) as u32;
     (key, lba, random.below(10), random)

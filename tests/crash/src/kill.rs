@@ -11,9 +11,9 @@ use byway_flash::{Flash, OpenOptions};
 use crate::journal::{Journal, StepState};
 use crate::life::Life;
 use crate::model::Model;
-use crate::random::Random;
 use crate::record::{Record, Verdict};
 use crate::workload::Workload;
+use byway_kit::Random;
 
 /// Kills of one image, one after the other, before another is made.
 const KILLS_OF_AN_IMAGE: u64 = 6;
@@ -81,7 +81,7 @@ impl Series {
     pub fn go(&self, on: &mut impl FnMut(&Record)) {
         let image = self.dir.join(format!("{}-{:x}.img", self.workload, self.seed));
         let journal = image.with_extension("journal");
-        let mut random = Random::new(self.seed);
+        let mut random = Random::starting_at(self.seed, 1);
         let mut state = State::new(self.workload, self.seed);
         for number in 0..self.kills {
             let life = self.next_life(&image, &journal, state.next_step, number);

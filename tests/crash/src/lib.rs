@@ -12,7 +12,6 @@ pub mod journal;
 pub mod kill;
 pub mod life;
 pub mod model;
-pub mod random;
 pub mod reading;
 pub mod record;
 pub mod sparse;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use byway::{CreateOptions, NewNamespace};
 
 use crate::content::Slot;
-use crate::random::{Random, mix};
+use byway_kit::{Random, mix};
 
 /// What a writer spends its life with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -164,7 +164,7 @@ impl Workload {
     /// What step `step` does.
     #[must_use]
     pub fn op(self, seed: u64, step: u64) -> Op {
-        let mut random = Random::new(mix(seed, step));
+        let mut random = Random::starting_at(mix(seed, step), 1);
         let key = random.below(self.keys().into()) as u16;
         let dice = random.below(100);
         match self {
@@ -194,7 +194,7 @@ impl Workload {
             60 if step.is_multiple_of(7) => Op::Reopen,
             60..62 => Op::List,
             62..65 => Op::Bulk { first: key.min(self.keys() - 8), pairs: 8 },
-            _ => self.block_op(&mut Random::new(mix(seed, !step)), dice),
+            _ => self.block_op(&mut Random::starting_at(mix(seed, !step), 1), dice),
         }
     }
 
@@ -216,7 +216,7 @@ impl Workload {
     /// Length of the value that step `step` stores to a key: mostly short, some of a page and more.
     #[must_use]
     pub fn len(self, seed: u64, step: u64, key: u16) -> u32 {
-        let mut random = Random::new(mix(seed ^ 0x4c, step) ^ u64::from(key) << 40);
+        let mut random = Random::starting_at(mix(seed ^ 0x4c, step) ^ u64::from(key) << 40, 1);
         let len = match (self, random.below(16)) {
             (Self::Full, 0..8) => random.below(16_000),
             (Self::Worn, 0..9) => random.below(9000),

@@ -11,10 +11,10 @@ use byway::{Cause, ErrorKind};
 use byway_crash_tests::hands::Hands;
 use byway_crash_tests::journal::StepState;
 use byway_crash_tests::model::Model;
-use byway_crash_tests::random::mix;
 use byway_crash_tests::workload::Workload;
 use byway_crash_tests::{reading, sparse};
 use byway_flash::cut::{Point, watch};
+use byway_kit::mix;
 
 const WORKLOAD: Workload = Workload::Worn;
 const SEED: u64 = 11;

@@ -12,10 +12,10 @@ use byway_crash_tests::fault::critical_warning;
 use byway_crash_tests::hands::Hands;
 use byway_crash_tests::journal::StepState;
 use byway_crash_tests::model::Model;
-use byway_crash_tests::random::mix;
 use byway_crash_tests::workload::{Op, Workload};
 use byway_crash_tests::{reading, sparse};
 use byway_flash::cut::watch;
+use byway_kit::mix;
 
 const WORKLOAD: Workload = Workload::Worn;
 const LIVES: u64 = 4;

@@ -13,8 +13,8 @@ use byway_crash_tests::content::{LONG_BYTES, LONG_KEYS, key_of, value_of};
 use byway_crash_tests::journal::StepState;
 use byway_crash_tests::life::is_refusal;
 use byway_crash_tests::model::Model;
-use byway_crash_tests::random::Random;
 use byway_crash_tests::workload::{Op, Workload};
+use byway_kit::Random;
 
 const SEED: u64 = 20_261_122;
 
@@ -146,7 +146,7 @@ impl Device {
 }
 
 fn nothing_is_lost(way: Way, idle: &str, workload: Workload) {
-    let mut random = Random::new(SEED);
+    let mut random = Random::starting_at(SEED, 1);
     let mut device = Device::new(workload);
     for _ in 0..KILLS {
         device.live(way, idle, Duration::from_micros(random.below(LIFE_US)));
@@ -181,7 +181,7 @@ fn a_killed_server_loses_nothing_that_was_put_over_the_network() {
 
 #[test]
 fn hosts_that_are_killed_in_mid_transfer_leave_whole_values_and_affect_no_other() {
-    let mut random = Random::new(SEED);
+    let mut random = Random::starting_at(SEED, 1);
     let device = Device::new(Workload::Put);
     let server = device.serve(Front::Network, "sleep");
     let bystander = byway::open(&server.said).unwrap();

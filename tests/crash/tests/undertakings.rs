@@ -16,9 +16,9 @@ use byway_crash_tests::content::{key_of, value_of};
 use byway_crash_tests::hands::Hands;
 use byway_crash_tests::journal::StepState;
 use byway_crash_tests::model::Model;
-use byway_crash_tests::random::{Random, mix};
 use byway_crash_tests::sparse;
 use byway_crash_tests::workload::{Op, Workload};
+use byway_kit::{Random, mix};
 
 const WORKLOAD: Workload = Workload::Worn;
 const SEED: u64 = 3;
@@ -177,7 +177,7 @@ fn killed(what: &str) {
     let begun = Instant::now();
     undertake(what, &image);
     let whole_us = begun.elapsed().as_micros() as u64;
-    let mut random = Random::new(mix(SEED, what.len() as u64));
+    let mut random = Random::starting_at(mix(SEED, what.len() as u64), 1);
     for kill in 0..kills() {
         fresh();
         let instant = Duration::from_micros(random.below(whole_us + whole_us / 4));

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use byway_tdm_region::{Memory, MemoryError, Point};
 
 use crate::power::Power;
-use crate::random::Random;
+use byway_kit::Random;
 
 const LINE_WORDS: u64 = 8;
 

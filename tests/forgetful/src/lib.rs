@@ -11,16 +11,15 @@ mod file;
 mod memory;
 mod page;
 mod power;
-mod random;
 mod small_disk;
 mod sparse;
 mod versions;
 
+pub use byway_kit::Random;
 pub use device_memory::{ForgetfulMemory, LeftOut};
 pub use file::Forgetful;
 pub use page::Sector;
 pub use power::{Power, every_cut};
-pub use random::Random;
 pub use small_disk::on_small_disk;
 pub use sparse::copy_sparse;
 pub use versions::Versions;

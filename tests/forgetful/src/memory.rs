@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::page::{Fate, PAGE_BYTES, Page, Sector, ZEROES, chosen};
-use crate::random::Random;
 use crate::sparse::{data_ranges, read_to};
+use byway_kit::Random;
 
 /// Pages read at a time.
 const PAGES_AT_ONCE: usize = 16;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::random::Random;
+use byway_kit::Random;
 
 pub(crate) const PAGE_BYTES: usize = 4096;
 pub(crate) const SECTOR_BYTES: usize = 512;

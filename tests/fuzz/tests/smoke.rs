@@ -6,23 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use byway_fuzz_targets::{TARGETS, run};
-
-/// A small seeded generator: failures are reproducible.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        // SplitMix64 (Steele, Lea, Flood, 2014).
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
-    }
-}
+use byway_kit::Random;
 
 fn corpus(name: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
@@ -41,21 +25,21 @@ fn try_input(name: &str, bytes: &[u8]) {
 }
 
 fn made_from(corpus: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
-    let mut bytes = corpus.get(random.below(corpus.len())).cloned().unwrap_or_default();
-    if random.below(4) == 0 {
-        let other = corpus.get(random.below(corpus.len())).cloned().unwrap_or_default();
-        bytes.truncate(random.below(bytes.len() + 1));
-        bytes.extend_from_slice(&other[random.below(other.len() + 1)..]);
+    let mut bytes = corpus.get(random.index(corpus.len())).cloned().unwrap_or_default();
+    if random.index(4) == 0 {
+        let other = corpus.get(random.index(corpus.len())).cloned().unwrap_or_default();
+        bytes.truncate(random.index(bytes.len() + 1));
+        bytes.extend_from_slice(&other[random.index(other.len() + 1)..]);
     }
-    if random.below(8) == 0 {
-        bytes = (0..random.below(600)).map(|_| random.next() as u8).collect();
+    if random.index(8) == 0 {
+        bytes = (0..random.index(600)).map(|_| random.next() as u8).collect();
     }
-    for _ in 0..random.below(9) {
-        let at = random.below(bytes.len() + 1);
-        match random.below(4) {
+    for _ in 0..random.index(9) {
+        let at = random.index(bytes.len() + 1);
+        match random.index(4) {
             0 => bytes.insert(at, random.next() as u8),
             1 if at < bytes.len() => _ = bytes.remove(at),
-            2 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+            2 if at < bytes.len() => bytes[at] ^= 1 << random.index(8),
             _ if at < bytes.len() => bytes[at] = random.next() as u8,
             _ => {}
         }
@@ -69,7 +53,7 @@ fn smoke(name: &str, inputs: u64) {
     let corpus = corpus(name);
     assert!(!corpus.is_empty());
     corpus.iter().for_each(|bytes| try_input(name, bytes));
-    let mut random = Random(number("BYWAY_FUZZ_SEED").unwrap_or(0));
+    let mut random = Random::new(number("BYWAY_FUZZ_SEED").unwrap_or(0));
     for _ in 0..number("BYWAY_FUZZ_INPUTS").unwrap_or(inputs) {
         try_input(name, &made_from(&corpus, &mut random));
     }

@@ -14,6 +14,7 @@ use byway::{
     AdminCommand, Backend, BackendQueue, Buffer, Device, ErrorKind, Nsid, NvmCommand, QueueOptions,
     RawCommand, RawData,
 };
+use byway_kit::pattern;
 
 /// For one completion: it fails for want of one alone.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -69,10 +70,6 @@ fn file(path: &Path) -> String {
     format!("file:{}", path.display())
 }
 
-fn pattern(seed: usize, len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at * 7 + seed * 131 + (at >> 8)) as u8).collect()
-}
-
 /// Writes runs of many sizes at depth, reads them back at depth, and compares.
 fn write_and_verify(device: &Device, nsid: Nsid) {
     let runs: Vec<(u64, usize)> =
@@ -81,7 +78,7 @@ fn write_and_verify(device: &Device, nsid: Nsid) {
     let mut queue = Backend::queue(device, options).unwrap();
     let mut finished = 0;
     for (n, (slba, blocks)) in runs.iter().enumerate() {
-        let data = Buffer::copy_of(&pattern(n, blocks * LBA_BYTES)).unwrap();
+        let data = Buffer::copy_of(&pattern(n as u64, blocks * LBA_BYTES)).unwrap();
         let write = NvmCommand::Write { nsid, slba: *slba, blocks: *blocks as u32, data: data.into() };
         if queue.outstanding() == 16 {
             finished += queue.wait(1, PATIENCE, &mut |done| drop(done.result.unwrap())).unwrap();
@@ -92,7 +89,7 @@ fn write_and_verify(device: &Device, nsid: Nsid) {
     assert_eq!(finished, runs.len());
     let mut verify = |done: byway::Finished| {
         let read = done.result.unwrap().buffer.unwrap();
-        assert!(read.as_slice() == pattern(done.tag as usize, read.len()), "run {}", done.tag);
+        assert!(read.as_slice() == pattern(done.tag, read.len()), "run {}", done.tag);
     };
     for (n, (slba, blocks)) in runs.iter().enumerate() {
         let into = Buffer::zeroed(blocks * LBA_BYTES).unwrap();

@@ -8,29 +8,18 @@ use byway::{
     AdaptivePolicy, BackendQueue, Class, Command, ErrorKind, Key, KvCommand, Method, Nsid, Payload,
     QueueOptions, StoreOptions,
 };
+use byway_kit::Random;
 
 const METHODS: [Method; 6] =
     [Method::Inline, Method::Cxl, Method::Adaptive, Method::Piggyback, Method::PiggybackPt, Method::Prp];
 
 const COMMANDS: u64 = 1500;
 
-/// xorshift64: the same steps at every run.
-struct Steps(u64);
-
-impl Steps {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 as usize % n
-    }
-}
-
 /// One thread: its queue, and what should be there.
 struct Worker {
     queue: EmbeddedQueue,
     name: usize,
-    steps: Steps,
+    steps: Random,
     wanted: HashMap<String, Vec<u8>>,
     finished: u64,
 }
@@ -41,17 +30,17 @@ impl Worker {
         let options =
             QueueOptions { transfer: METHODS[name], policy, depth: 16.into(), ..QueueOptions::default() };
         let queue = device.queue_with(options).unwrap();
-        Self { queue, name, steps: Steps(name as u64 + 1), wanted: HashMap::new(), finished: 0 }
+        Self { queue, name, steps: Random::new(name as u64 + 1), wanted: HashMap::new(), finished: 0 }
     }
 
     fn key(&mut self) -> String {
-        format!("{}-{}", self.name, self.steps.below(300))
+        format!("{}-{}", self.name, self.steps.index(300))
     }
 
     fn work(mut self) {
         for tag in 0..COMMANDS {
             self.store(tag);
-            if self.steps.below(7) == 0 {
+            if self.steps.index(7) == 0 {
                 self.finished += self.queue.drain(&mut |done| drop(done.result.unwrap())).unwrap() as u64;
                 let key = self.key();
                 self.check(&key);
@@ -65,7 +54,7 @@ impl Worker {
 
     fn store(&mut self, tag: u64) {
         let key = self.key();
-        let len = if self.steps.below(10) == 0 { self.steps.below(8000) } else { self.steps.below(400) };
+        let len = if self.steps.index(10) == 0 { self.steps.index(8000) } else { self.steps.index(400) };
         let value: Vec<u8> = (0..len as u64).map(|at| (at * 31 + tag) as u8).collect();
         let store = KvCommand::Store {
             nsid: Nsid::FIRST,

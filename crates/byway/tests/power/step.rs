@@ -2,6 +2,7 @@
 
 use byway::{Command, Key, KvCommand, LbaRange, LbaRanges, Nsid, NvmCommand, Payload, StoreOptions};
 use byway_forgetful::Random;
+use byway_kit::tagged;
 
 pub const PAIRS: Nsid = Nsid::FIRST;
 pub const BLOCK_BYTES: usize = 512;
@@ -87,10 +88,10 @@ impl Step {
     pub fn effects(self, number: u64) -> Vec<(Target, Value)> {
         let blocks_of = |first, blocks| first..first + blocks;
         match self {
-            Self::Put { key, len } => vec![(Target::Pair(key), pattern(number, key, len))],
+            Self::Put { key, len } => vec![(Target::Pair(key), tagged(number, key, len))],
             Self::Delete { key } => vec![(Target::Pair(key), Value::new())],
             Self::Write { first, blocks } => blocks_of(first, blocks)
-                .map(|at| (Target::Block(at), pattern(number, at, BLOCK_BYTES)))
+                .map(|at| (Target::Block(at), tagged(number, at, BLOCK_BYTES)))
                 .collect(),
             Self::Trim { first, blocks } => {
                 blocks_of(first, blocks).map(|at| (Target::Block(at), Value::new())).collect()
@@ -123,10 +124,4 @@ impl Step {
 
 pub fn key_of(key: u64) -> Key {
     Key::new(&key.to_be_bytes()).unwrap()
-}
-
-/// Bytes that tell their step and place, and are never zero.
-fn pattern(number: u64, place: u64, len: usize) -> Value {
-    let word = |at: usize| (number << 32 | place << 12 | at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    (0..len.div_ceil(8)).flat_map(|at| word(at).to_le_bytes()).take(len).collect()
 }

@@ -1,6 +1,6 @@
 //! Commands, what stands between them, and how they are drawn.
 
-use byway_crash_tests::random::Random;
+use byway_kit::Random;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -145,7 +145,7 @@ pub fn expand(ops: Vec<Op>) -> Vec<Op> {
 }
 
 fn churn(seed: u64, steps: u16) -> Vec<Op> {
-    let mut random = Random::new(seed);
+    let mut random = Random::starting_at(seed, 1);
     let mut step = |_| {
         let key = random.below(KEYS.into()) as u16;
         match random.below(16) {

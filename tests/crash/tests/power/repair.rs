@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use byway::Checked;
 use byway_crash_tests::content::Slot;
 use byway_crash_tests::flip::{BLOCKS, KEYS, Structure, Subject};
-use byway_crash_tests::random::mix;
 use byway_crash_tests::reading::{Said, read};
 use byway_crash_tests::sparse;
+use byway_kit::mix;
 
 use crate::stage::{Fate, Left, Losses, STATE, folder, lose_power, start_anew};
 

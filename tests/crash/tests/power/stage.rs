@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 
 use byway::FileEvents;
 use byway_crash_tests::flip::Structure;
-use byway_crash_tests::random::mix;
 use byway_forgetful::{Forgetful, Sector};
+use byway_kit::mix;
 use byway_sys::{FolderEvents, NameStep, watching};
 
 /// Which of the sectors that changed since the last sync reach the medium.

@@ -2,6 +2,7 @@
 
 use crate::common::number;
 use crate::io::{BLOCKS_512, BLOCKS_4096, DATA, DATA_BYTES, Io, assert_status, blocks, get, keyed};
+use byway_kit::pattern;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::identify::{Cns, Csi};
 use byway_spec::base::log::LogPage;
@@ -14,10 +15,6 @@ use byway_spec::{Command, Completion, DataPointer, Status};
 const PAGE: u64 = 4096;
 /// Where lists are built, apart from the data.
 const LISTS: u64 = DATA + (20 << 20);
-
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i >> 12) as u8 ^ (i as u8).wrapping_mul(13)).collect()
-}
 
 /// A write of `pages` pages whose data pointer is still to be set.
 fn write(pages: usize) -> Command {
@@ -70,7 +67,7 @@ fn with_sgl(io: &mut Io, pages: usize, sgl1: SglDescriptor) -> Completion {
 fn one_page_at_an_offset_takes_both_prps_whether_pages_move_whole_or_not() {
     for profile in ["gen4x4", "cosmos"] {
         let mut io = Io::of_profile(profile);
-        let bytes = pattern(4096);
+        let bytes = pattern(0, 4096);
         io.put(DATA + 512, &bytes[..3584]);
         io.put(DATA + 8 * PAGE, &bytes[3584..]);
         assert_status(with_prps(&mut io, 1, DATA + 512, DATA + 8 * PAGE), Status::SUCCESS);
@@ -81,7 +78,7 @@ fn one_page_at_an_offset_takes_both_prps_whether_pages_move_whole_or_not() {
 #[test]
 fn a_prp_list_may_begin_in_the_middle_of_its_page() {
     let mut io = Io::new();
-    let bytes = pattern(5 * 4096);
+    let bytes = pattern(0, 5 * 4096);
     let pages = scatter(&mut io, &bytes);
     put_list(&mut io, LISTS + 4096 - 4 * 8, &pages[1..]);
     assert_status(with_prps(&mut io, 5, pages[0], LISTS + 4096 - 4 * 8), Status::SUCCESS);
@@ -91,7 +88,7 @@ fn a_prp_list_may_begin_in_the_middle_of_its_page() {
 #[test]
 fn a_list_that_begins_near_the_end_of_its_page_goes_on_in_another() {
     let mut io = Io::new();
-    let bytes = pattern(600 * 4096);
+    let bytes = pattern(0, 600 * 4096);
     let pages = scatter(&mut io, &bytes);
     put_list(&mut io, LISTS + 4096 - 2 * 8, &[pages[1], LISTS + 2 * PAGE]);
     let mut second = pages[2..513].to_vec();
@@ -144,7 +141,7 @@ fn prps_and_lists_outside_the_map_are_transfer_errors() {
 #[test]
 fn an_sgl_data_block_may_begin_and_end_anywhere() {
     let mut io = Io::new();
-    let bytes = pattern(3 * 4096);
+    let bytes = pattern(0, 3 * 4096);
     io.put(DATA + 1235, &bytes);
     assert_status(with_sgl(&mut io, 3, SglDescriptor::data_block(DATA + 1235, 3 * 4096)), Status::SUCCESS);
     assert!(written(&mut io, 3) == bytes);
@@ -153,7 +150,7 @@ fn an_sgl_data_block_may_begin_and_end_anywhere() {
 #[test]
 fn sgl_segments_chain_and_blocks_have_any_length() {
     let mut io = Io::new();
-    let bytes = pattern(2 * 4096);
+    let bytes = pattern(0, 2 * 4096);
     io.put(DATA + 7, &bytes[..100]);
     io.put(DATA + PAGE, &bytes[100..5000]);
     io.put(DATA + 4 * PAGE + 1, &bytes[5000..]);
@@ -173,7 +170,7 @@ fn sgl_segments_chain_and_blocks_have_any_length() {
 #[test]
 fn a_bit_bucket_throws_away_what_falls_there() {
     let mut io = Io::new();
-    let bytes = pattern(4096);
+    let bytes = pattern(0, 4096);
     io.put(DATA, &bytes);
     assert_status(with_prps(&mut io, 1, DATA, 0), Status::SUCCESS);
     io.put(DATA + PAGE, &[0xee; 4096]);

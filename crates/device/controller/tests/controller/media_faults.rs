@@ -10,6 +10,7 @@ use byway_controller::{
     CmbRegisters, Controller, ControllerId, Identity, Subsystem, SubsystemError, SubsystemOptions,
 };
 use byway_flash::{Flash, MediaKind, OpenOptions, RunOptions};
+use byway_kit::pattern;
 use byway_link::Profile;
 use byway_spec::base::identify::Csi;
 use byway_spec::base::log::LogPage;
@@ -119,22 +120,9 @@ fn store(io: &mut Io, key: &[u8], value: &[u8]) -> Completion {
     on_key(io, KvOpcode::STORE, key, value.len())
 }
 
-/// Bytes that no two units have alike.
-fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    std::iter::repeat_with(|| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    })
-    .take(len)
-    .collect()
-}
-
 #[test]
 fn a_damaged_page_is_an_unrecovered_read_error_for_its_blocks_alone() {
-    let bytes = noise(1, 64 * 4096);
+    let bytes = pattern(1, 64 * 4096);
     let device = Device::new(|io| assert_status(write(io, 0, &bytes), Status::SUCCESS));
     damage(&device.path, &bytes[5 * 4096..5 * 4096 + 32]);
     let mut io = device.open(OpenOptions::default());
@@ -149,12 +137,12 @@ fn a_damaged_page_is_an_unrecovered_read_error_for_its_blocks_alone() {
 
 #[test]
 fn a_damaged_value_is_an_unrecovered_error_for_its_key_alone() {
-    let (one, two) = (noise(2, 60_000), noise(3, 60_000));
+    let (one, two) = (pattern(2, 60_000), pattern(3, 60_000));
     let device = Device::new(|io| {
         assert_status(store(io, b"one", &one), Status::SUCCESS);
         assert_status(store(io, b"two", &two), Status::SUCCESS);
         for n in 0..40u32 {
-            assert_status(store(io, &n.to_le_bytes(), &noise(100 + u64::from(n), 60_000)), Status::SUCCESS);
+            assert_status(store(io, &n.to_le_bytes(), &pattern(100 + u64::from(n), 60_000)), Status::SUCCESS);
         }
     });
     damage(&device.path, &one[30_000..30_032]);
@@ -171,7 +159,7 @@ fn a_full_namespace_says_so_and_keeps_what_it_has() {
     let mut io = Io::over(TestHost::new(2 * SIZE_BYTES, &[nvm(SIZE_BYTES, 4096), kv(SIZE_BYTES)]));
     let mut stored = 0u32;
     let full = loop {
-        let done = store(&mut io, &stored.to_le_bytes(), &noise(u64::from(stored), 50_000));
+        let done = store(&mut io, &stored.to_le_bytes(), &pattern(u64::from(stored), 50_000));
         if !done.status().is_success() {
             break done;
         }
@@ -181,7 +169,7 @@ fn a_full_namespace_says_so_and_keeps_what_it_has() {
     assert_status(full, Status::CAPACITY_EXCEEDED);
     for n in 0..stored {
         assert_status(on_key(&mut io, KvOpcode::RETRIEVE, &n.to_le_bytes(), 50_000), Status::SUCCESS);
-        assert!(io.get(DATA, 50_000) == noise(u64::from(n), 50_000), "{n}");
+        assert!(io.get(DATA, 50_000) == pattern(u64::from(n), 50_000), "{n}");
     }
     assert_status(on_key(&mut io, KvOpcode::DELETE, &0u32.to_le_bytes(), 0), Status::SUCCESS);
 }
@@ -189,15 +177,15 @@ fn a_full_namespace_says_so_and_keeps_what_it_has() {
 #[test]
 fn a_read_only_image_is_write_protected() {
     let device = Device::new(|io| {
-        assert_status(write(io, 0, &noise(5, 4096)), Status::SUCCESS);
-        assert_status(store(io, b"key", &noise(6, 100)), Status::SUCCESS);
+        assert_status(write(io, 0, &pattern(5, 4096)), Status::SUCCESS);
+        assert_status(store(io, b"key", &pattern(6, 100)), Status::SUCCESS);
     });
     let before = stretches(&device.path);
     let mut io = device.open(OpenOptions { read_only: true, ..OpenOptions::default() });
     assert_status(on_blocks(&mut io, NvmOpcode::READ, 0, 1), Status::SUCCESS);
-    assert!(io.get(DATA, 4096) == noise(5, 4096));
+    assert!(io.get(DATA, 4096) == pattern(5, 4096));
     assert_status(on_key(&mut io, KvOpcode::RETRIEVE, b"key", 100), Status::SUCCESS);
-    assert!(io.get(DATA, 100) == noise(6, 100));
+    assert!(io.get(DATA, 100) == pattern(6, 100));
     assert_status(write(&mut io, 0, &[1; 4096]), Status::NAMESPACE_WRITE_PROTECTED);
     let zeroes = on_blocks(&mut io, NvmOpcode::WRITE_ZEROES, 0, 1);
     assert_status(zeroes, Status::NAMESPACE_WRITE_PROTECTED);
@@ -210,7 +198,7 @@ fn a_read_only_image_is_write_protected() {
 
 #[test]
 fn health_tells_of_unsafe_shutdowns_and_of_media_errors() {
-    let bytes = noise(3, 4096);
+    let bytes = pattern(3, 4096);
     let device = Device::new(|io| assert_status(write(io, 0, &bytes), Status::SUCCESS));
     damage(&device.path, &bytes[..32]);
     for unsafe_shutdowns in 0..3 {
@@ -232,23 +220,23 @@ fn a_device_that_was_cut_off_has_what_it_acknowledged() {
     host.enable();
     let mut io = Io::over(host);
     for n in 0..50u64 {
-        assert_status(write(&mut io, n, &noise(n, 4096)), Status::SUCCESS);
-        assert_status(store(&mut io, &n.to_le_bytes(), &noise(n, 500)), Status::SUCCESS);
+        assert_status(write(&mut io, n, &pattern(n, 4096)), Status::SUCCESS);
+        assert_status(store(&mut io, &n.to_le_bytes(), &pattern(n, 500)), Status::SUCCESS);
     }
     drop(io);
     let device = Device { _folder: folder, path };
     let mut io = device.open(OpenOptions::default());
     for n in 0..50u64 {
         assert_status(on_blocks(&mut io, NvmOpcode::READ, n, 1), Status::SUCCESS);
-        assert!(io.get(DATA, 4096) == noise(n, 4096));
+        assert!(io.get(DATA, 4096) == pattern(n, 4096));
         assert_status(on_key(&mut io, KvOpcode::RETRIEVE, &n.to_le_bytes(), 500), Status::SUCCESS);
-        assert!(io.get(DATA, 500) == noise(n, 500));
+        assert!(io.get(DATA, 500) == pattern(n, 500));
     }
 }
 
 #[test]
 fn a_key_value_namespace_that_lost_its_header_is_damaged_and_not_made_anew() {
-    let device = Device::new(|io| assert_status(store(io, b"key", &noise(1, 500)), Status::SUCCESS));
+    let device = Device::new(|io| assert_status(store(io, b"key", &pattern(1, 500)), Status::SUCCESS));
     let place = place_of(&device.path, b"BYWAYKV\0");
     let file = File::options().read(true).write(true).open(&device.path).unwrap();
     let mut header = [0; 4096];
@@ -261,7 +249,7 @@ fn a_key_value_namespace_that_lost_its_header_is_damaged_and_not_made_anew() {
     file.write_all_at(&header, place).unwrap();
     let mut io = device.open(OpenOptions::default());
     assert_status(on_key(&mut io, KvOpcode::RETRIEVE, b"key", 500), Status::SUCCESS);
-    assert!(io.get(DATA, 500) == noise(1, 500));
+    assert!(io.get(DATA, 500) == pattern(1, 500));
 }
 
 /// The SMART log: critical warning, available spare, its threshold, percentage used.
@@ -277,9 +265,9 @@ fn a_full_device_is_written_until_its_last_spare_block_is_gone_and_tells_so_all_
     let (blocks_there, mut pairs) = (SIZE_BYTES / 4096, 0);
     let device = Device::new(|io| {
         for first in (0..blocks_there).step_by(16) {
-            assert_status(write(io, first, &noise(first, 16 * 4096)), Status::SUCCESS);
+            assert_status(write(io, first, &pattern(first, 16 * 4096)), Status::SUCCESS);
         }
-        let fits = |n: &u64| store(io, &n.to_le_bytes(), &noise(*n, VALUE_BYTES)).status().is_success();
+        let fits = |n: &u64| store(io, &n.to_le_bytes(), &pattern(*n, VALUE_BYTES)).status().is_success();
         pairs = (0..).take_while(fits).count() as u64;
     });
     let mut step = 0_u64;
@@ -287,8 +275,8 @@ fn a_full_device_is_written_until_its_last_spare_block_is_gone_and_tells_so_all_
         step += 1;
         let at = step.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         match step % 2 {
-            0 => write(io, at % blocks_there / 16 * 16, &noise(at % blocks_there / 16 * 16, 16 * 4096)),
-            _ => store(io, &(at % pairs).to_le_bytes(), &noise(at % pairs, VALUE_BYTES)),
+            0 => write(io, at % blocks_there / 16 * 16, &pattern(at % blocks_there / 16 * 16, 16 * 4096)),
+            _ => store(io, &(at % pairs).to_le_bytes(), &pattern(at % pairs, VALUE_BYTES)),
         }
     };
     let mut spare_percent = 100;
@@ -314,11 +302,11 @@ fn a_full_device_is_written_until_its_last_spare_block_is_gone_and_tells_so_all_
     assert_eq!(smart(&mut io), [9, 0, 10, 100], "no spares, can only be read");
     for first in (0..blocks_there).step_by(16) {
         assert_status(on_blocks(&mut io, NvmOpcode::READ, first, 16), Status::SUCCESS);
-        assert!(io.get(DATA, 16 * 4096) == noise(first, 16 * 4096), "block {first}");
+        assert!(io.get(DATA, 16 * 4096) == pattern(first, 16 * 4096), "block {first}");
     }
     for n in 0..pairs {
         assert_status(on_key(&mut io, KvOpcode::RETRIEVE, &n.to_le_bytes(), VALUE_BYTES), Status::SUCCESS);
-        assert!(io.get(DATA, VALUE_BYTES) == noise(n, VALUE_BYTES), "key {n}");
+        assert!(io.get(DATA, VALUE_BYTES) == pattern(n, VALUE_BYTES), "key {n}");
     }
     assert_status(write(&mut io, 0, &[1; 4096]), Status::NAMESPACE_WRITE_PROTECTED);
     assert_status(store(&mut io, b"key", b"value"), Status::NAMESPACE_WRITE_PROTECTED);

@@ -1,16 +1,13 @@
 //! Commands of a block namespace, seen from the host: what they do and what they refuse.
 
 use crate::io::{BLOCKS_512, BLOCKS_4096, DATA, Io, KV, assert_status, blocks};
+use byway_kit::pattern;
 use byway_spec::nvm::{CopyCdw12, CopyRange, DsmCdw11, DsmRange, NvmCdw12, NvmOpcode};
 use byway_spec::{Command, Completion, Status};
 use zerocopy::IntoBytes;
 
 fn device() -> Io {
     Io::new()
-}
-
-fn pattern(seed: u8, len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed) ^ (i >> 8) as u8).collect()
 }
 
 /// Sends `command` with its data at [`DATA`], from one PRP pair.
@@ -37,7 +34,7 @@ fn read(io: &mut Io, nsid: u32, slba: u64, count: usize) -> Vec<u8> {
 fn what_is_written_is_read_back_at_both_block_sizes() {
     let mut io = device();
     for nsid in [BLOCKS_512, BLOCKS_4096] {
-        let bytes = pattern(nsid as u8, 5 * io.block_bytes(nsid));
+        let bytes = pattern(nsid.into(), 5 * io.block_bytes(nsid));
         assert_status(write(&mut io, nsid, 3, &bytes), Status::SUCCESS);
         assert_eq!(read(&mut io, nsid, 3, 5), bytes);
         assert!(read(&mut io, nsid, 0, 3).iter().all(|byte| *byte == 0));

@@ -7,6 +7,7 @@ use crate::common::{MIB, extent, nvm, open, read_unit, small_profile, unit_of, w
 use byway_flash::{
     Cause, ExtentId, FactoryBad, Flash, FlashError, FlashOptions, MediaKind, OpenOptions, RunOptions,
 };
+use byway_kit::spread;
 use proptest::prelude::*;
 
 const SIZE: u64 = 8 * MIB;
@@ -30,15 +31,11 @@ fn open_failing(path: &Path, inject: &str) -> Flash {
     Flash::open(path, OpenOptions { run: failing(inject), ..OpenOptions::default() }).unwrap()
 }
 
-fn mix(step: u64) -> u64 {
-    step.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 24
-}
-
 /// Fills a device and overwrites it at random; says what must be there, and the error that ended it.
 fn overwrite(flash: &mut Flash, steps: u64) -> (HashMap<u64, u64>, Option<FlashError>) {
     let (extent, mut model) = (extent(flash, 1), HashMap::new());
     for step in 0..steps {
-        let unit = if step < UNITS { step } else { mix(step) % UNITS };
+        let unit = if step < UNITS { step } else { spread(step) % UNITS };
         match write_unit(flash, extent, unit, step) {
             Ok(()) => model.insert(unit, step),
             Err(error) => return (model, Some(error)),

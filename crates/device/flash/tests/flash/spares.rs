@@ -8,6 +8,7 @@ use byway_flash::{
     Cause, ExtentId, FactoryBad, Flash, FlashError, FlashOptions, FlashProfile, MediaKind, NamespaceSpec,
     OpenOptions, RunOptions,
 };
+use byway_kit::spread;
 use proptest::prelude::*;
 
 const SIZE: u64 = 6 * MIB;
@@ -54,10 +55,6 @@ fn shapes() -> [Vec<NamespaceSpec>; 4] {
     ]
 }
 
-fn mix(step: u64) -> u64 {
-    step.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 24
-}
-
 impl Device {
     fn new(options: FlashOptions, namespaces: &[NamespaceSpec]) -> Self {
         Self { flash: Flash::create(options, namespaces).unwrap(), pieces: Vec::new(), step: 0 }
@@ -101,7 +98,7 @@ impl Device {
 
     /// Overwrites any piece.
     fn overwrite(&mut self) -> Result<(), FlashError> {
-        let at = mix(self.step) % self.pieces.len() as u64;
+        let at = spread(self.step) % self.pieces.len() as u64;
         self.write(at as usize)
     }
 

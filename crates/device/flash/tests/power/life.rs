@@ -8,6 +8,7 @@ use byway_flash::{
     NamespaceKind, NamespaceSpec, OpenOptions, PendingSync, RunOptions, SyncPoint,
 };
 use byway_forgetful::{Forgetful, Random, copy_sparse};
+pub use byway_kit::tagged as pattern;
 use byway_link::Profile;
 
 use crate::device::folder;
@@ -151,12 +152,6 @@ pub fn add_passing(flash: &mut Flash, step: u64) -> Result<(), FlashError> {
     let area = flash.add_area(3, AREA, 64)?;
     flash.protected(area).copy_from_slice(&pattern(step, 1, 64));
     flash.write_page(made.extent, 0, &pattern(step, 0, PAGE), Cause::Host, &mut 0)
-}
-
-/// Bytes that tell their step and place, and are never zero.
-pub fn pattern(step: u64, place: u64, len: usize) -> Value {
-    let word = |i: usize| (step << 32 | place << 12 | i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    (0..len.div_ceil(8)).flat_map(|i| word(i).to_le_bytes()).take(len).collect()
 }
 
 fn changed_units(model: &Model, at: u64, data: &[u8]) -> Vec<(Target, Value)> {

@@ -7,6 +7,7 @@ use crate::common::{get, list, numbered, spec, value};
 use byway_flash::{
     Cause, Flash, FlashError, FlashOptions, FlashProfile, MediaKind, NamespaceSpec, OpenOptions, RunOptions,
 };
+use byway_kit::spread;
 use byway_kv::{KvEngine, KvError, KvFormat, KvOptions, Placement, StoreHow};
 
 /// A rule by which nothing fails.
@@ -42,10 +43,6 @@ struct Store {
     value_len: usize,
     versions: Vec<u64>,
     step: u64,
-}
-
-fn mix(step: u64) -> u64 {
-    step.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 24
 }
 
 impl Store {
@@ -91,7 +88,7 @@ impl Store {
 
     /// Puts one of the keys again, or deletes and puts it.
     fn overwrite(&mut self) -> Result<(), KvError> {
-        let n = mix(self.step) % self.versions.len() as u64;
+        let n = spread(self.step) % self.versions.len() as u64;
         self.put(n)?;
         self.versions[n as usize] = self.step;
         Ok(())

@@ -98,10 +98,9 @@ pub fn key(n: u64) -> Key {
     Key::new(&n.to_be_bytes()).unwrap()
 }
 
-/// Bytes that tell their step and key.
+/// The bytes of a step's value for a key.
 pub fn pattern(step: u64, key: u64, len: u64) -> Vec<u8> {
-    let word = |i: u64| (step << 32 | key << 16 | i).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    (0..len.div_ceil(8)).flat_map(|i| word(i).to_le_bytes()).take(len as usize).collect()
+    byway_kit::tagged(step, key, len as usize)
 }
 
 /// One thing a host does.

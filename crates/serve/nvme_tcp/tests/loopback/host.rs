@@ -9,6 +9,7 @@ use byway_fabrics::{
     Accepted, Connect, ConnectData, ConnectRefusal, ControllerChoice, ControllerId, FabricsCommand, HostId,
     Nqn, Property, PropertyAccess,
 };
+pub use byway_kit::pattern;
 use byway_nvme_tcp::{
     Agreement, C2hEnd, CommandId, ControllerPdu, DataCheck, Digests, HostPdu, IcReq, Inbound, Incoming,
     Opening, Outbound, Reader, TermReq, Writer,
@@ -365,16 +366,4 @@ pub fn keyed(opcode: KvOpcode, key: &[u8], bytes: usize) -> Command {
     command.cdw10 = bytes as u32;
     command.cdw11 = KvCdw11::new().with_key_len(key.len() as u8).into_bits();
     command
-}
-
-/// Bytes that are unlike those of another seed.
-pub fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let next = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    (0..bytes).map(next).collect()
 }

@@ -7,6 +7,7 @@ mod fused;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use byway_controller::engine::EngineShape;
+use byway_kit::pattern;
 use byway_spec::base::admin::{AdminOpcode, SelectCdw10};
 use byway_spec::base::command::NSID_ALL;
 use byway_spec::base::identify::{Cns, Csi};
@@ -105,10 +106,6 @@ impl Exported {
         assert!(done.status().is_success(), "{}", done.status());
         self.io.get(DATA, len)
     }
-}
-
-fn pattern(seed: u8, len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i as u8).wrapping_mul(29).wrapping_add(seed) ^ (i >> 9) as u8).collect()
 }
 
 #[test]

@@ -12,7 +12,7 @@ use byway_flash::{
 };
 use byway_kv::KvOptions;
 use byway_link::Profile;
-use byway_local::{Embedded, RunOptions};
+use byway_local::{Embedded, InProcessBus, RunOptions};
 use byway_sys::{Shortage, check_headroom, check_machine};
 
 use crate::control;
@@ -216,7 +216,7 @@ fn start(subsystem: Subsystem, options: &Options, begun: Instant) -> Result<Devi
     let embedded = Embedded::start(subsystem, run);
     let mut embedded = embedded.map_err(from_start)?;
     let control = control::start(image.as_ref(), &mut embedded);
-    let driver = Driver::attach(Arc::new(embedded.bus()), AttachOptions::default())?;
+    let driver = Driver::attach(Arc::new(InProcessBus::new(&embedded)), AttachOptions::default())?;
     Device::new(embedded, driver, options, (begun, control))
 }
 

@@ -6,12 +6,12 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use byway_controller::{CAPSULE_DATA_BYTES, NoInterrupts};
+use byway_executor::{Embedded, Hosts};
 use byway_fabrics::{
     Accepted, Connect, ConnectData, ControllerChoice, ControllerId, FabricsCommand, HostId, Nqn, Property,
     PropertyAccess,
 };
 use byway_link::ClockMode;
-use byway_local::{Embedded, Hosts};
 use byway_nvme_tcp::{
     Agreement, C2hEnd, CommandId, ControllerPdu, Digests, H2cData, HostPdu, IcReq, Incoming, Opening, Reader,
     ReadyToTransfer, TransferTag, Writer,

@@ -5,8 +5,8 @@ use std::num::NonZeroU16;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use byway_executor::{Embedded, Hosts};
 use byway_link::ClockMode;
-use byway_local::{Embedded, Hosts};
 use byway_spec::base::register::Register;
 use byway_sys::{Wakeup, memfd};
 use byway_vfio_user::{BAR0_BYTES, CONFIG_BYTES, Function, LIMITS, Outbox, Session, Vectors};

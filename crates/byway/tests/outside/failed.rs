@@ -72,7 +72,8 @@ impl Device {
         let profile = Profile::by_name("gen4x4").unwrap();
         let subsystem = Subsystem::new(identity, profile, flash, SubsystemOptions::default()).unwrap();
         let embedded = Embedded::start(subsystem, RunOptions { run_by, ..RunOptions::default() }).unwrap();
-        let driver = Driver::attach(Arc::new(embedded.bus()), AttachOptions::default()).unwrap();
+        let driver =
+            Driver::attach(Arc::new(InProcessBus::new(&embedded)), AttachOptions::default()).unwrap();
         let options = QueueOptions { timeout: LONG * 2, ..QueueOptions::default() };
         let queues = (0..2).map(|_| driver.queue(options).unwrap()).collect();
         Self { queues, _driver: driver, embedded }

@@ -164,7 +164,7 @@ fn touched(bus: &InProcessBus) -> Bytes {
 fn the_ledger_says_what_was_touched_whatever_was_done() {
     for profile in ["cosmos", "gen4x4", "gen5x8-cxl"] {
         let embedded = embedded(profile);
-        let (bus, notes) = (embedded.bus(), Notes::default());
+        let (bus, notes) = (InProcessBus::new(&embedded), Notes::default());
         let mut by_device = touched(&bus);
         let recorder = Arc::new(Recorder { bus: bus.clone(), notes: notes.clone() });
         let driver = Driver::attach(recorder, AttachOptions::default()).unwrap();
@@ -185,18 +185,18 @@ fn the_ledger_says_what_was_touched_whatever_was_done() {
 fn a_device_that_moves_whole_pages_touches_only_the_part_it_was_given_where_the_program_has_it() {
     for profile in ["cosmos", "gen4x4"] {
         let embedded = embedded(profile);
-        let driver = Driver::attach(Arc::new(embedded.bus()), AttachOptions::default()).unwrap();
+        let driver =
+            Driver::attach(Arc::new(InProcessBus::new(&embedded)), AttachOptions::default()).unwrap();
         let prp = QueueOptions { transfer: Method::Prp, ..QueueOptions::default() };
         let mut queue = driver.queue(prp).unwrap();
         let mut neighbour = driver.prepare(Buffer::zeroed(3 * PAGE).unwrap()).unwrap();
         let mut part = neighbour.split_off(PAGE + 512);
         let after = part.split_off(2 * 512);
-        embedded.bus().space().take_record();
+        InProcessBus::new(&embedded).space().take_record();
         let nsid = Nsid::new(2).unwrap();
         let write = NvmCommand::Write { nsid, slba: 3, blocks: 2, data: part.into() };
         queue.execute(write.into()).unwrap();
-        let reads = embedded
-            .bus()
+        let reads = InProcessBus::new(&embedded)
             .space()
             .take_record()
             .into_iter()
@@ -207,7 +207,7 @@ fn a_device_that_moves_whole_pages_touches_only_the_part_it_was_given_where_the_
         assert_eq!((data.len_bytes, data.moved_bytes), (1024, moved_bytes), "{profile}");
         neighbour.as_mut_slice()[PAGE + 511] = 0x5a;
         let mut beside = [0];
-        embedded.bus().space().read(BusAddr(data.at.0 - 1), &mut beside).unwrap();
+        InProcessBus::new(&embedded).space().read(BusAddr(data.at.0 - 1), &mut beside).unwrap();
         assert_eq!((beside, after.len()), ([0x5a], 2 * PAGE - 1536), "{profile}: a copy");
     }
 }

@@ -179,7 +179,8 @@ impl Device {
         let subsystem = Subsystem::new(identity, profile, flash, options).unwrap();
         let embedded = Embedded::start(subsystem, RunOptions::default()).unwrap();
         assert_eq!(embedded.with_subsystem(|subsystem| subsystem.flash.check()), []);
-        let driver = Driver::attach(Arc::new(embedded.bus()), AttachOptions::default()).unwrap();
+        let driver =
+            Driver::attach(Arc::new(InProcessBus::new(&embedded)), AttachOptions::default()).unwrap();
         let mut queue =
             driver.queue(QueueOptions { depth: depth.into(), ..QueueOptions::default() }).unwrap();
         // The driver asks for a namespace's layout when it first needs it: before completions are counted.

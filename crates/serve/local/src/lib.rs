@@ -1,33 +1,16 @@
-//! The embedded device: a controller in the same process, reached over a bus without a message.
+//! A device in this process as a bus of the host driver: registers, doorbells and memory without a message or a thread hop.
 //!
-//! A doorbell write runs the controller in the caller's thread, with no hop; or a thread of the device's own polls
-//! the doorbells ([`RunBy`]). Knows no command set: it carries registers, doorbells and memory.
+//! The device and its threads are [`byway_executor`]'s. Knows no command set: it carries registers, doorbells and memory.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod bus;
-mod capsules;
-mod cell;
-mod clock;
-mod core;
-mod device;
-mod engines;
-mod front;
-mod interrupts;
-mod lanes;
-mod memory;
-mod runner;
-mod served;
-mod shared;
-mod snapshot;
-mod syncing;
-mod workers;
+mod window;
 
 pub use bus::InProcessBus;
-pub use capsules::{AttachError, CapsuleDevice, Capsules};
-pub use device::{Embedded, Handle, Hosts, RunBy, RunOptions, StartError};
-pub use engines::{EngineEvents, ExportError, WatchedBy};
-pub use front::Front;
-pub use memory::Window;
-pub use shared::Failed;
-pub use snapshot::{ABSORB_NS, DeviceSnapshot};
+pub use window::Window;
+
+pub use byway_executor::{
+    DeviceSnapshot, Embedded, EngineEvents, ExportError, Failed, Handle, Hosts, RunBy, RunOptions,
+    StartError, WatchedBy,
+};

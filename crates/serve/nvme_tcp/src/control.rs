@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use byway_controller::PortId;
+use byway_executor::Capsules;
 use byway_fabrics::Nqn;
-use byway_local::Capsules;
 use byway_tls::TlsUnavailable;
 
 use crate::acceptor::{ListenError, Listener};

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use byway_controller::PortId;
-use byway_local::Capsules;
+use byway_executor::Capsules;
 use byway_tls::TlsUnavailable;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;

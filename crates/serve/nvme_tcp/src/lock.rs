@@ -77,6 +77,11 @@ impl Lock {
         }))
     }
 
+    /// The host NQN.
+    pub fn host(&self) -> &byway_fabrics::Nqn {
+        &self.side.parties().host
+    }
+
     /// Whether the host has authenticated.
     pub fn is_authenticated(&self) -> bool {
         self.is_authenticated

@@ -1,7 +1,7 @@
 //! ANA states of a subsystem's namespaces at each port. Hosts read them when they connect and get an event when they change.
 
 use byway_controller::{CommandError, MAX_NAMESPACES, PortId};
-use byway_local::{CapsuleDevice, Capsules};
+use byway_executor::{CapsuleDevice, Capsules};
 
 use crate::directory::Port;
 use crate::options::AnaSetting;

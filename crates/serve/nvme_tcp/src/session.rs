@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use byway_local::CapsuleDevice;
+use byway_executor::CapsuleDevice;
 use byway_nvme_tcp::{IcReq, Incoming, Offer, Reader, Violation};
 use byway_spec::tcp::PduType;
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use byway_controller::PortId;
+use byway_executor::{CapsuleDevice, Capsules};
 use byway_fabrics::Nqn;
 use byway_fabrics::tls::TlsPsk;
-use byway_local::{CapsuleDevice, Capsules};
 use parking_lot::{Mutex, RwLock};
 
 use crate::association::{Association, Associations};

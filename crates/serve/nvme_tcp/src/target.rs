@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
 use byway_controller::PortId;
-use byway_local::Capsules;
+use byway_executor::Capsules;
 use byway_sys::OwnerProcess;
 use byway_tls::TlsUnavailable;
 use rustix::event::epoll;

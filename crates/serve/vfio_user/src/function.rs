@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use byway_controller::Interrupts;
-use byway_local::{Failed, Front};
+use byway_executor::{Failed, Front};
 use byway_vfio_user_wire::{
     Access, Area, DeviceInfo, DmaMap, DmaUnmap, Errno, IrqAction, IrqData, IrqFlags, IrqIndex, IrqInfo,
     RegionFlags, RegionIndex, RegionInfo, SetIrqs,
@@ -394,6 +394,7 @@ impl Function {
     /// # Errors
     /// A device that failed.
     pub fn reset(&mut self) -> Result<(), Refusal> {
+        tracing::info!("function level reset");
         self.front.reset()?;
         self.config = ConfigSpace::new(self.bar2_bytes);
         self.vectors.reset();

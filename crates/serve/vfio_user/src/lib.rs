@@ -2,7 +2,7 @@
 //!
 //! [`Server`] listens at a socket and serves one client after the other. What they ask goes to a [`Function`]: the PCI
 //! function with its configuration space, BAR, interrupts and the client's memory, which knows no socket. Behind it stands
-//! the controller of an image, reached by a [`Front`](byway_local::Front).
+//! the controller of an image, reached by a [`Front`](byway_executor::Front).
 
 #![forbid(unsafe_code)]
 

@@ -4,10 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use byway_local::Failed;
+use byway_executor::Failed;
 use byway_sys::idle::Next;
 use byway_sys::{Idle, SpinBudget, Wakeup};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tracing::info;
 
 use crate::connection::{Connection, Received};
 use crate::function::{Function, Refusal};
@@ -86,12 +87,22 @@ impl Server {
     pub fn serve(&mut self, mut report: impl FnMut(ClientEvent<'_>)) -> Result<(), ServeError> {
         loop {
             let Some(client) = self.await_client()? else { return Ok(()) };
+            info!("client connected");
             report(ClientEvent::Connected);
             let ended = Service::new(self, client).and_then(|mut service| service.run(&mut report));
             match &ended {
-                Ok(Ended::Failed) => report(ClientEvent::Dropped(&Failed::Panicked)),
-                Ok(_) => report(ClientEvent::Disconnected),
-                Err(error) => report(ClientEvent::Dropped(error)),
+                Ok(Ended::Failed) => {
+                    info!("device failed: the client is disconnected");
+                    report(ClientEvent::Dropped(&Failed::Panicked));
+                }
+                Ok(_) => {
+                    info!("client disconnected");
+                    report(ClientEvent::Disconnected);
+                }
+                Err(error) => {
+                    info!(%error, "client disconnected by the server");
+                    report(ClientEvent::Dropped(error));
+                }
             }
             if matches!(ended, Ok(Ended::Stopped)) {
                 self.function.front().finish().map_err(Refusal::from)?;
@@ -318,6 +329,7 @@ impl<'a> Service<'a> {
             return Ok(());
         }
         while let Some(other) = self.server.pending.next() {
+            info!("client refused: another is served");
             refuse(other);
             report(ClientEvent::Refused);
         }

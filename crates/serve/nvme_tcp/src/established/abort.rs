@@ -3,7 +3,7 @@
 //! Such a command is registered with the device. Under the run lock it is then either claimed and executed, or aborted and answered
 //! by the device. Solicited data of an aborted command still arrives and is dropped.
 
-use byway_local::CapsuleDevice;
+use byway_executor::CapsuleDevice;
 use byway_spec::{Command, Status};
 
 use super::{Established, Hand};

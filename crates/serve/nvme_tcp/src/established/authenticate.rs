@@ -7,6 +7,7 @@ use byway_fabrics::Authentication;
 use byway_fabrics::authentication::{AuthenticationError, Verdict};
 use byway_spec::base::sgl::SglKind;
 use byway_spec::{Command, Status};
+use tracing::info;
 
 use super::Established;
 use crate::association::Association;
@@ -65,6 +66,9 @@ impl Established {
             (_, Verdict::Failed(AuthenticationError::Refused(_) | AuthenticationError::NoEntropy)) => true,
             _ => false,
         };
+        if let Verdict::Failed(why) = &verdict {
+            info!(host = %lock.host(), from = %self.place.from, %why, "authentication failed");
+        }
         let ended = match verdict {
             Verdict::Failed(why) if is_reported => Some(lock.ended(why)),
             Verdict::Failed(_) | Verdict::GoesOn => None,
@@ -91,11 +95,8 @@ impl Established {
         }
         let Association { host, subsystem, controller, .. } = &*queue.association;
         let (host, subsystem) = (host.clone(), subsystem.clone());
-        (self.target.report)(TargetEvent::HostCame {
-            host,
-            subsystem,
-            controller: controller.0,
-            from: self.place.from,
-        });
+        let from = self.place.from;
+        info!(%host, %subsystem, controller = controller.0, %from, "host connected");
+        (self.target.report)(TargetEvent::HostCame { host, subsystem, controller: controller.0, from });
     }
 }

@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use byway_controller::{ConnectError, ControllerId, Host, PortId};
+use byway_executor::{AttachError, CapsuleDevice};
 use byway_fabrics::authentication::Parties;
 use byway_fabrics::{
     Accepted, Connect, ConnectData, ConnectRefusal, ControllerChoice, Parameter, RefusalKind,
 };
-use byway_local::{AttachError, CapsuleDevice};
 use byway_spec::{Command, Status};
+use tracing::{debug, info};
 
 use super::Established;
 use crate::association::Association;
@@ -79,6 +80,7 @@ impl Established {
     fn report_refusal(&mut self, host: String, subsystem: String, why: &'static str) {
         if !std::mem::replace(&mut self.is_refused, true) {
             let from = self.place.from;
+            info!(%host, %subsystem, %from, why, "Connect refused");
             (self.target.report)(TargetEvent::HostRefused { host, subsystem, from, why });
         }
     }
@@ -182,6 +184,7 @@ impl Established {
         let slot = self.target.take_discovery_slot().ok_or(ConnectRefusal::for_now(RefusalKind::Busy))?;
         let id = self.target.discovery_id();
         let (place, directory) = (self.place, &self.target.directory);
+        debug!(host = %data.host, from = %place.from, controller = id, "discovery client connected");
         let controller = DiscoveryController::new(id, data.host, place, directory, connect.keep_alive_ms);
         let discovery = Box::new(Discovery::new(controller, slot, now_ns));
         self.bind(Queue::Discovery(discovery), connect);
@@ -226,6 +229,7 @@ impl Established {
             return Err(ConnectRefusal::invalid(Parameter::SUBNQN));
         }
         let parties = Parties { host: data.host.clone(), subsystem: subsystem.nqn().clone() };
+        let data_host = data.host.clone();
         let lock = Lock::of(&subsystem.keys(), parties, connect.qid, self.tls.as_ref(), now_ns);
         let must_authenticate = lock.as_ref().is_some_and(|lock| !lock.is_authenticated());
         let secure = lock.as_ref().is_some_and(|lock| lock.is_for_key());
@@ -253,6 +257,7 @@ impl Established {
         if queue.qid > 0 {
             self.take_io_capsules();
         }
+        debug!(host = %data_host, controller = controller.0, qid = connect.qid, "queue connected");
         self.bind(Queue::Device(queue), &connect);
         self.lock = lock;
         Ok(Accepted { controller, authenticate: must_authenticate, secure })
@@ -265,6 +270,7 @@ impl Established {
         }
         let (host, subsystem) = (data.host.clone(), data.subsystem.clone());
         let (controller, from) = (association.controller.0, self.place.from);
+        info!(%host, %subsystem, controller, %from, "HOSTID of an I/O queue differs from its admin queue's");
         (self.target.report)(TargetEvent::HostIdDiffers { host, subsystem, controller, from });
     }
 

@@ -1,7 +1,7 @@
 //! Execution of commands, by the device or by a discovery controller.
 
 use byway_controller::{FusedCommand, Posted};
-use byway_local::CapsuleDevice;
+use byway_executor::CapsuleDevice;
 use byway_nvme_tcp::Digest;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::{Command, Status};

@@ -1,11 +1,12 @@
 //! Fabrics commands of a connection: properties and Disconnect; Connect and authentication have their own files.
 
+use byway_executor::CapsuleDevice;
 use byway_fabrics::{CommandError, ConnectData, FabricsCommand, Property, PropertyAccess};
-use byway_local::CapsuleDevice;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::feature::{FeatureCdw10, FeatureId};
 use byway_spec::base::register::{Cc, Csts, Register};
 use byway_spec::{Command, Status};
+use tracing::{debug, info};
 
 use super::{Established, Hand};
 use crate::association::Association;
@@ -145,6 +146,7 @@ impl Established {
         }
         let id = queue.association.controller;
         if queue.qid > 0 {
+            debug!(controller = id.0, qid = queue.qid, %why, "queue disconnected");
             return device.disconnect(id, queue.qid);
         }
         subsystem.associations().remove(&queue.association);
@@ -156,6 +158,7 @@ impl Established {
         let why = (*why != Ended::Left).then(|| why.to_string());
         let Association { host, subsystem, .. } = &*queue.association;
         let (host, subsystem) = (host.clone(), subsystem.clone());
+        info!(%host, %subsystem, controller = id.0, why = why.as_deref(), "host disconnected");
         (self.target.report)(TargetEvent::HostLeft { host, subsystem, controller: id.0, why });
     }
 }
@@ -171,6 +174,7 @@ fn set_register(association: &Association, register: Register, value: u32, devic
     }
     let now = Cc::from_bits(value);
     if before.en() && !now.en() {
+        info!(host = %association.host, controller = id.0, "controller reset");
         association.reset();
     }
     if now.en() && now.shn() == Cc::SHN_NONE {

@@ -18,7 +18,7 @@ mod receive;
 use std::sync::Arc;
 
 use byway_controller::Posted;
-use byway_local::CapsuleDevice;
+use byway_executor::CapsuleDevice;
 use byway_nvme_tcp::{Agreement, ControllerPdu, HostPdu, Reader, Writer};
 
 use crate::counters::ConnectionState;

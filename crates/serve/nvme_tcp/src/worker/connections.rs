@@ -9,6 +9,7 @@ use byway_sys::time::monotonic_ns;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, OwnedFd};
 use slab::Slab;
+use tracing::debug;
 
 use super::FIRST_CONNECTION;
 use crate::ended::Ended;
@@ -285,6 +286,7 @@ impl Connections {
         let target = self.pool.target();
         if let Some(why) = slot.connection.why() {
             let (from, why) = (slot.connection.from(), why.to_string());
+            debug!(%from, why, "connection ended");
             (target.report)(TargetEvent::ConnectionEnded { from, why });
         }
         self.pool.counters(self.thread).add(slot.connection.take_moved());

@@ -3,9 +3,10 @@
 use std::io;
 use std::sync::Arc;
 
-use byway_local::EngineEvents;
+use byway_executor::EngineEvents;
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
+use tracing::info;
 
 use super::ENGINES;
 use crate::directory::Directory;
@@ -73,6 +74,7 @@ impl Served {
             return Err(io::Error::other("every device has failed"));
         }
         for subsystem in self.subsystems.iter().filter(|subsystem| subsystem.take_failure()) {
+            info!(subsystem = %subsystem.nqn(), "device failed: CSTS.CFS is set");
             report(TargetEvent::SubsystemFailed { subsystem: subsystem.nqn().clone() });
         }
         // Generation 0 forces an update, which drops the engines of failed devices.

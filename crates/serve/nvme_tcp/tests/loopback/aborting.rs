@@ -4,8 +4,8 @@
 use std::num::NonZeroU16;
 use std::thread;
 
+use byway_executor::Embedded;
 use byway_fabrics::ControllerChoice;
-use byway_local::Embedded;
 use byway_nvme_tcp::{CommandId, H2cData, ReadyToTransfer, TransferTag};
 use byway_spec::base::admin::{AbortCdw10, AdminOpcode};
 use byway_spec::base::sgl::{SglDescriptor, SglKind};

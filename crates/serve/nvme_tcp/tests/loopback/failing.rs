@@ -1,8 +1,8 @@
 //! A subsystem whose code panics: its hosts lose it, others notice nothing.
 
+use byway_executor::Embedded;
 use byway_fabrics::{FabricsCommand, Property, PropertyAccess, RefusalKind};
 use byway_flash::RunOptions;
-use byway_local::Embedded;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::register::Csts;
 use byway_spec::nvm::NvmOpcode;

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use byway_controller::{BlockEngine, Identity, NoInterrupts, Subsystem, SubsystemOptions};
+use byway_executor::{Embedded, EngineEvents, Hosts, WatchedBy};
 use byway_fabrics::Nqn;
 use byway_flash::{Durability, Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions};
 use byway_link::{ClockMode, Profile};
-use byway_local::{Embedded, EngineEvents, Hosts, WatchedBy};
 use byway_tcp_target::fuzz::SocketlessTarget;
 use byway_tcp_target::{
     AnaSetting, AnaState, Keys, Listeners, PathError, PortId, SubsystemTerms, Target, TargetControl,

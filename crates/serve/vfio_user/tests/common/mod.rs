@@ -15,9 +15,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use byway_controller::{Identity, Subsystem, SubsystemOptions};
+use byway_executor::{Embedded, Hosts};
 use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions};
 use byway_link::{ClockMode, Profile};
-use byway_local::{Embedded, Hosts};
 use byway_sys::Wakeup;
 use byway_sys::map::{Mapping, Sharing};
 use byway_vfio_user::{DoorbellPage, Function, Server, SocketListener, Vectors};

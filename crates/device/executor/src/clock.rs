@@ -1,6 +1,6 @@
-//! The time an embedded device lives in.
+//! Modelled time of a device and its host.
 //!
-//! Off: there is none, and nothing is charged. Virtual: the host's time moves when its software is charged for and
+//! Off: no time, and nothing is charged. Virtual: the host's time moves when its software is charged for and
 //! when it waits for the device; two runs from one seed agree to the picosecond. Paced: modelled time follows the
 //! machine's clock, and completions are held back until it has come.
 
@@ -11,7 +11,7 @@ use byway_sys::time::monotonic_ns;
 
 /// Modelled time of one device and its host.
 #[derive(Debug)]
-pub struct Clock {
+pub(crate) struct Clock {
     mode: ClockMode,
     costs: HostCosts,
     /// Virtual: the host's time.

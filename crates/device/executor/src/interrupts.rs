@@ -1,130 +1,128 @@
-//! Interrupts within one process: a flag for each vector, a place to sleep until one is raised, and descriptors that tell
-//! of it where they were asked for.
+//! Interrupts of a host in this process: a flag for each vector, a condition variable, and descriptors on request.
 
 use std::io;
 use std::sync::atomic::{
     AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst, fence,
 };
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use byway_controller::Interrupts;
 use byway_sys::{Deadline, Wakeup};
+use parking_lot::{Condvar, Mutex};
 
 /// One for each queue pair, and the admin queue's.
 const VECTORS: u16 = byway_controller::MAX_IO_QUEUES + 1;
 
-/// Whether a vector was raised; on a cache line of its own, as threads with queues of their own raise theirs at once.
+/// Whether a vector is raised; on a cache line of its own, as threads with queues of their own raise theirs at once.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Flag(AtomicBool);
 
 /// The vectors of one controller.
 #[derive(Debug)]
-pub struct Vectors {
-    /// Whether anybody may sleep for a vector: not where hosts run the device themselves, unless they asked for a descriptor.
-    slept_on: AtomicBool,
+pub(crate) struct Vectors {
+    /// A thread may sleep for a vector. False where hosts run the device themselves and asked for no descriptor.
+    has_sleepers: AtomicBool,
     raised: Box<[Flag]>,
     sleepers: AtomicU32,
     gate: Mutex<()>,
-    bell: Condvar,
-    /// By vector, for as long as somebody listens.
+    raise: Condvar,
+    /// By vector, while a host has the descriptor.
     events: Box<[Mutex<Weak<Wakeup>>]>,
 }
 
 impl Interrupts for Vectors {
-    /// With sleepers, the fence stands between the flag and the look for them, as a sleeper's announcement and its look
-    /// at the flag are ordered: one of the two sees the other.
+    /// Ordering: the fence in `wake` orders the flag before the load of `sleepers`, as `sleep` orders its count before its load of
+    /// the flag; at least one sees the other.
     #[inline]
     fn raise(&self, vector: u16) {
         if let Some(flag) = self.raised.get(usize::from(vector)) {
             flag.0.store(true, Release);
         }
-        if self.slept_on.load(Relaxed) {
+        if self.has_sleepers.load(Relaxed) {
             self.wake(vector);
         }
     }
 }
 
 impl Vectors {
-    /// Vectors that nobody has raised.
-    pub fn new(slept_on: bool) -> Self {
+    /// Vectors that are not raised.
+    pub fn new(has_sleepers: bool) -> Self {
         Self {
-            slept_on: AtomicBool::new(slept_on),
+            has_sleepers: AtomicBool::new(has_sleepers),
             raised: (0..VECTORS).map(|_| Flag::default()).collect(),
             sleepers: AtomicU32::new(0),
             gate: Mutex::new(()),
-            bell: Condvar::new(),
+            raise: Condvar::new(),
             events: (0..VECTORS).map(|_| Mutex::default()).collect(),
         }
     }
 
-    fn place(&self, vector: u16) -> Option<MutexGuard<'_, Weak<Wakeup>>> {
-        Some(self.events.get(usize::from(vector))?.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// The descriptor of `vector`, if somebody listens.
+    /// The descriptor of `vector`, while a host has it.
     fn event(&self, vector: u16) -> Option<Arc<Wakeup>> {
-        self.place(vector)?.upgrade()
+        self.events.get(usize::from(vector))?.lock().upgrade()
     }
 
-    /// The descriptor of `vector`, which can be read once the vector was raised; it is raised at first. It is closed when
-    /// nobody has it any more. Called with the device standing still, so that no interrupt is raised by anybody who does
-    /// not know of it yet.
+    /// The descriptor of `vector`, readable once the vector was raised, and at first. Called under the run lock, so that no
+    /// interrupt is raised without it.
+    ///
+    /// # Errors
+    /// No such vector; the process has no descriptor left.
     pub fn listen(&self, vector: u16) -> io::Result<Arc<Wakeup>> {
-        let place = self.place(vector);
-        let mut place = place.ok_or_else(|| io::Error::other("there is no such interrupt"))?;
-        if let Some(event) = place.upgrade() {
+        let event = self.events.get(usize::from(vector));
+        let mut event = event.ok_or_else(|| io::Error::other("there is no such interrupt"))?.lock();
+        if let Some(event) = event.upgrade() {
             return Ok(event);
         }
-        let event = Arc::new(Wakeup::new()?);
-        event.raise();
-        *place = Arc::downgrade(&event);
-        self.slept_on.store(true, SeqCst);
-        Ok(event)
+        let new = Arc::new(Wakeup::new()?);
+        new.raise();
+        *event = Arc::downgrade(&new);
+        self.has_sleepers.store(true, SeqCst);
+        Ok(new)
     }
 
-    /// Makes the descriptor of `vector` readable.
-    pub fn call(&self, vector: u16) {
+    /// Signals the descriptor of `vector`.
+    pub fn signal(&self, vector: u16) {
         if let Some(event) = self.event(vector) {
             event.raise();
         }
     }
 
-    /// Makes it unreadable.
+    /// Clears the descriptor of `vector`.
     pub fn clear(&self, vector: u16) {
         if let Some(event) = self.event(vector) {
             event.lower();
         }
     }
 
-    /// Makes the descriptors readable of those vectors that `whose` names.
-    pub fn call_all(&self, whose: impl Fn(u16) -> bool) {
-        if self.slept_on.load(Relaxed) {
-            (0..VECTORS).filter(|vector| whose(*vector)).for_each(|v| self.call(v));
+    /// Signals the descriptors of the vectors that `selects`.
+    pub fn signal_all(&self, selects: impl Fn(u16) -> bool) {
+        if self.has_sleepers.load(Relaxed) {
+            (0..VECTORS).filter(|vector| selects(*vector)).for_each(|vector| self.signal(vector));
         }
     }
 
     fn wake(&self, vector: u16) {
         fence(SeqCst);
-        self.call(vector);
+        self.signal(vector);
         if self.sleepers.load(SeqCst) > 0 {
-            let _gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-            self.bell.notify_all();
+            let _gate = self.gate.lock();
+            self.raise.notify_all();
         }
     }
 
-    /// Takes the flag of `vector`; says whether it was raised.
+    /// Takes the flag of `vector`; whether it was raised.
     pub fn take(&self, vector: u16) -> bool {
-        // A look first: taking is a locked operation, and most looks find nothing.
+        // A load first: the exchange is a locked operation, and most polls find nothing.
         let up = self.raised.get(usize::from(vector)).filter(|flag| flag.0.load(SeqCst));
         up.is_some_and(|flag| flag.0.swap(false, SeqCst))
     }
 
-    /// Sleeps until `vector` is raised, at most `timeout`; says whether it was.
+    /// Sleeps until `vector` is raised, at most `timeout`; whether it was.
     pub fn sleep(&self, vector: u16, timeout: Duration) -> bool {
         let until = Deadline::after(timeout);
-        let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gate = self.gate.lock();
         self.sleepers.fetch_add(1, SeqCst);
         let raised = loop {
             if self.take(vector) {
@@ -134,7 +132,7 @@ impl Vectors {
             if left.is_zero() {
                 break false;
             }
-            gate = self.bell.wait_timeout(gate, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.raise.wait_for(&mut gate, left);
         };
         self.sleepers.fetch_sub(1, SeqCst);
         raised
@@ -146,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_raised_vector_is_taken_once_and_wakes_only_its_own_flag() {
+    fn raised_vector_is_taken_once_and_no_other() {
         let vectors = Vectors::new(true);
         vectors.raise(65);
         assert!(!vectors.take(1));
@@ -155,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeper_is_woken_by_a_raise_from_another_thread() {
+    fn sleeper_is_woken_by_a_raise_from_another_thread() {
         let vectors = Vectors::new(true);
         std::thread::scope(|scope| {
             let sleeper = scope.spawn(|| vectors.sleep(3, Duration::from_secs(60)));
@@ -168,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn sleeping_ends_at_its_timeout() {
+    fn sleep_without_a_raise_ends_at_its_timeout() {
         assert!(!Vectors::new(true).sleep(0, Duration::from_millis(1)));
     }
 }

@@ -1,0 +1,38 @@
+//! State guarded by the run lock.
+
+use std::sync::Arc;
+
+use byway_controller::{Controller, Subsystem};
+use byway_dma::DmaView;
+use byway_link::Meter;
+use byway_sys::Mapping;
+
+use crate::fabric::FabricControllers;
+
+/// State guarded by the run lock.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub subsystem: Subsystem,
+    pub controller: Controller,
+    pub memory: DmaView,
+    pub meter: Meter,
+    /// Device memory that a host in another process stores into.
+    pub device_memory: Option<Arc<Mapping>>,
+    /// Controllers of hosts over fabrics.
+    pub fabric: FabricControllers,
+}
+
+impl Core {
+    /// Whether commands of any controller wait for a sync that has not begun.
+    #[inline]
+    pub fn wants_sync(&self) -> bool {
+        self.controller.wants_sync() || self.fabric.wants_sync()
+    }
+
+    /// Begins a sync for every command that waits for one.
+    pub fn begin_sync(&mut self) -> Option<byway_controller::PendingSync> {
+        let mine = self.controller.cover();
+        let any = self.fabric.cover() || mine;
+        any.then(|| self.subsystem.begin_sync())
+    }
+}

@@ -1,0 +1,256 @@
+//! Delegated queue pairs: each has a cell that its thread locks to serve it outside the controller (decision 0009).
+
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use byway_controller::{Carried, DelegatedQueue, MAX_IO_QUEUES};
+use byway_dma::DmaView;
+use byway_link::Meter;
+
+use crate::guarded::Guarded;
+
+/// A queue is delegated after its thread has found the run lock held this many times.
+const CONTENTION_MIN: i32 = 16;
+
+/// Added to that after a queue was returned for a command that cannot be delegated.
+pub(crate) const PENALTY: i32 = 240;
+
+/// The state of a delegated queue.
+const DELEGATED: i32 = i32::MAX;
+
+/// No queue executed last.
+const NO_QUEUE: u32 = u32::MAX;
+
+/// The cells of all queues.
+#[derive(Debug)]
+pub(crate) struct Delegation {
+    cells: Box<[QueueCell]>,
+    /// Delegated queues. Written under the run lock.
+    delegated: QueueBits,
+    /// A lock holder needs every queue and found one busy: none is delegated until all are returned. Written under the run lock.
+    reclaims: AtomicBool,
+    /// Commands that delegated queues execute.
+    carried: Carried,
+    last: Last,
+}
+
+/// A bit for each queue, on a cache line that changes rarely.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct QueueBits([AtomicU64; MAX_IO_QUEUES as usize / 64 + 1]);
+
+impl QueueBits {
+    /// Whether the bit of queue `qid` is set.
+    #[inline]
+    pub fn contains(&self, qid: u16) -> bool {
+        self.0.get(usize::from(qid / 64)).is_some_and(|word| word.load(Relaxed) & 1 << (qid % 64) != 0)
+    }
+
+    /// Whether no bit is set.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| word.load(Relaxed) == 0)
+    }
+
+    /// Sets the bit of queue `qid`.
+    pub fn insert(&self, qid: u16) {
+        self.0.get(usize::from(qid / 64)).map(|word| word.fetch_or(1 << (qid % 64), Relaxed));
+    }
+
+    fn remove(&self, qid: u16) {
+        self.0.get(usize::from(qid / 64)).map(|word| word.fetch_and(!(1 << (qid % 64)), Relaxed));
+    }
+
+    /// Clears every bit, and calls `each` for those that were set.
+    pub fn take(&self, mut each: impl FnMut(u16)) {
+        for (at, word) in (0..).zip(&self.0) {
+            let mut bits = word.swap(0, Relaxed);
+            while bits != 0 {
+                each(at * 64 + bits.trailing_zeros() as u16);
+                bits &= bits - 1;
+            }
+        }
+    }
+}
+
+/// The queue that executed last, whose thread has the engine's cache lines. Written under the run lock.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Last {
+    qid: AtomicU32,
+    executions: AtomicU32,
+}
+
+/// The cell of one queue, on cache lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct QueueCell {
+    /// Contentions so far, or [`DELEGATED`]. A hint; the cell's content decides.
+    state: AtomicI32,
+    /// Gathered commands that wait for more.
+    gathering: AtomicU32,
+    /// A command waits for room in the completion queue.
+    blocked: AtomicBool,
+    queue: Guarded<Option<Box<Delegated>>>,
+}
+
+/// A delegated queue pair, and what its thread needs to serve it.
+#[derive(Debug)]
+pub(crate) struct Delegated {
+    pub queue: Box<DelegatedQueue>,
+    pub memory: DmaView,
+    pub meter: Meter,
+    /// When its ledger was added to the device's, where commands are counted.
+    pub absorbed_ns: u64,
+}
+
+impl Delegation {
+    /// Cells for queues 0 to `queues` − 1; 0 for a device that delegates none.
+    pub fn new(queues: u16, carried: Carried) -> Self {
+        let cell = |_| QueueCell {
+            state: AtomicI32::new(0),
+            gathering: AtomicU32::new(0),
+            blocked: AtomicBool::new(false),
+            queue: Guarded::new(None),
+        };
+        Self {
+            cells: (0..queues).map(cell).collect(),
+            delegated: QueueBits::default(),
+            reclaims: AtomicBool::new(false),
+            carried,
+            last: Last { qid: AtomicU32::new(NO_QUEUE), executions: AtomicU32::new(0) },
+        }
+    }
+
+    /// Commands that delegated queues execute.
+    pub fn carried(&self) -> Carried {
+        self.carried
+    }
+
+    /// The cell of queue `qid`, if it may be delegated.
+    #[inline]
+    pub fn cell(&self, qid: u16) -> Option<&QueueCell> {
+        self.cells.get(usize::from(qid))
+    }
+
+    /// Cells of queues that are delegated.
+    pub fn delegated_cells(&self) -> impl Iterator<Item = &QueueCell> {
+        self.cells.iter().filter(|cell| cell.state.load(Relaxed) == DELEGATED)
+    }
+
+    /// Whether any queue is delegated.
+    #[inline]
+    pub fn any(&self) -> bool {
+        !self.delegated.is_empty()
+    }
+
+    /// Whether queue `qid` is in the controller.
+    #[inline]
+    pub fn is_in_controller(&self, qid: u16) -> bool {
+        !self.delegated.contains(qid)
+    }
+
+    /// Notes a delegated queue.
+    pub fn insert(&self, qid: u16) {
+        self.delegated.insert(qid);
+    }
+
+    /// Notes a returned queue.
+    pub fn remove(&self, qid: u16) {
+        self.delegated.remove(qid);
+    }
+
+    /// Whether a lock holder waits for queues to be returned.
+    #[inline]
+    pub fn reclaims(&self) -> bool {
+        self.reclaims.load(Relaxed)
+    }
+
+    /// Sets whether a lock holder waits for queues to be returned.
+    pub fn set_reclaims(&self, reclaims: bool) {
+        self.reclaims.store(reclaims, Relaxed);
+    }
+
+    /// Whether queue `qid` executed last.
+    pub fn executed_last(&self, qid: u16) -> bool {
+        self.last.qid.load(Relaxed) == u32::from(qid)
+    }
+
+    /// Notes that queue `qid` executes now.
+    pub fn note_execution(&self, qid: u16) {
+        self.last.qid.store(u32::from(qid), Relaxed);
+        self.last.executions.store(self.executions().wrapping_add(1), Relaxed);
+    }
+
+    /// Executions of delegated queues so far, modulo 2³².
+    pub fn executions(&self) -> u32 {
+        self.last.executions.load(Relaxed)
+    }
+}
+
+impl QueueCell {
+    /// The queue, while it is delegated.
+    pub fn queue(&self) -> &Guarded<Option<Box<Delegated>>> {
+        &self.queue
+    }
+
+    /// Whether the queue is delegated, or should be.
+    #[inline]
+    pub fn should_delegate(&self) -> bool {
+        self.state.load(Relaxed) >= CONTENTION_MIN
+    }
+
+    /// Notes that the queue's thread found the run lock held.
+    pub fn note_contention(&self) {
+        self.state.store(self.state.load(Relaxed).saturating_add(1), Relaxed);
+    }
+
+    /// Notes that the queue is delegated.
+    pub fn set_delegated(&self) {
+        self.state.store(DELEGATED, Relaxed);
+    }
+
+    /// Notes that the queue is in the controller, with this many contentions.
+    pub fn set_in_controller(&self, contentions: i32) {
+        self.state.store(contentions, Relaxed);
+        self.gathering.store(0, Relaxed);
+        self.blocked.store(false, Relaxed);
+    }
+
+    /// Notes the state of the queue after it was served.
+    pub fn note_served(&self, queue: &DelegatedQueue) {
+        self.gathering.store(queue.gathered() as u32, Relaxed);
+        self.blocked.store(queue.is_blocked(), Relaxed);
+    }
+
+    /// Gathered commands that wait for more.
+    #[inline]
+    pub fn gathering(&self) -> u32 {
+        self.gathering.load(Relaxed)
+    }
+
+    /// Whether a command waits for room in the completion queue.
+    #[inline]
+    pub fn is_blocked(&self) -> bool {
+        self.blocked.load(Relaxed)
+    }
+}
+
+/// The result of polling a delegated queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Polled {
+    /// It was returned to the controller.
+    Returned,
+    /// No doorbell was rung.
+    Idle,
+    /// Commands were executed.
+    Busy,
+}
+
+/// When gathered commands are executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Batching {
+    /// At once.
+    Execute,
+    /// At once if the queue executed last or is full; else more commands are gathered.
+    Gather,
+}

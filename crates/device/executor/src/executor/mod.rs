@@ -1,0 +1,330 @@
+//! The state that all handles of a device share: a thread that rings a doorbell runs the device, or sets the run lock's pending bit
+//! for its holder.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `run.rs` | one run of the controller under the run lock |
+//! | `ring.rs` | doorbell writes, polls and idle times of hosts |
+//! | `delegation.rs`, `queue_threads.rs` | delegated queue pairs, and the threads that serve them |
+//! | `deferred.rs` | posted requests and deferred work of hosts in other processes |
+//! | `group_commit.rs` | syncs of the image |
+//! | `external.rs` | completions of external engines |
+//! | `snapshot.rs` | counters |
+
+mod deferred;
+mod delegation;
+mod external;
+mod group_commit;
+mod queue_threads;
+mod ring;
+mod run;
+mod snapshot;
+
+use std::num::NonZeroU16;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, Weak};
+
+use byway_controller::{
+    Carried, CmbRegisters, Controller, ControllerId, DeviceMemory, Interrupts, Outlooks, Port, Subsystem,
+};
+use byway_dma::{DmaMemory, DmaSpace, DmaView};
+use byway_link::{ClockMode, HostMeter, Meter, Profile};
+use byway_queue::{Doorbells, SharedDoorbells};
+use byway_sys::{Mapping, OwnerProcess, Wakeup};
+use parking_lot::Mutex;
+
+use crate::clock::Clock;
+use crate::core::Core;
+use crate::delegated::Delegation;
+use crate::engine_events::EngineEvents;
+use crate::fabric::FabricControllers;
+use crate::group_commit::GroupCommit;
+use crate::guarded::Guarded;
+use crate::interrupts::Vectors;
+use crate::options::{Failed, Hosts, RunBy, RunOptions, StartError};
+use crate::parker::Parker;
+use crate::queue_threads::QueueThreads;
+use crate::remote::Remote;
+use crate::windows::{CMB_BYTES, Windows, map_byte_memory, own_memory};
+
+/// The value of `due_ps` without a deadline.
+const NEVER: u64 = u64::MAX;
+
+/// The state that all handles of a device share.
+#[derive(Debug)]
+pub struct Executor {
+    /// The process that opened the device.
+    owner: OwnerProcess,
+    core: Guarded<Core>,
+    space: Arc<DmaSpace>,
+    doorbells: Doorbells,
+    vectors: Vectors,
+    /// State for hosts in other processes.
+    remote: Option<Box<Remote>>,
+    host_meter: HostMeter,
+    clock: Clock,
+    profile: Profile,
+    next_bus_addr: AtomicU64,
+    byte_memory: Arc<DmaMemory>,
+    windows: Windows,
+    hints: Outlooks,
+    run_by: RunBy,
+    /// Commands are counted, with their times.
+    is_counting: bool,
+    delegation: Delegation,
+    queue_threads: QueueThreads,
+    /// Where the thread that runs the device, or does deferred work, parks.
+    parker: Parker,
+    /// Where the thread that syncs the image parks.
+    sync_parker: Parker,
+    /// The device's next deadline in modelled picoseconds, or [`NEVER`].
+    due_ps: AtomicU64,
+    /// The controller waits for room in a completion queue.
+    is_blocked: AtomicBool,
+    /// Commands wait for a sync of the image.
+    wants_sync: AtomicBool,
+    group_commit: GroupCommit,
+    /// Wake the threads that serve fabric connections.
+    fabric_notifiers: Mutex<Vec<Weak<Wakeup>>>,
+    /// External engines have commands.
+    has_external: AtomicBool,
+    engine_events: Option<Arc<EngineEvents>>,
+}
+
+impl Drop for Executor {
+    /// Marks the image as cleanly closed. After a failure or a panic it stays marked as open, and the next opening recovers it.
+    ///
+    /// A forked child leaves the image to its parent.
+    fn drop(&mut self) {
+        if !self.owner.is_current() {
+            return;
+        }
+        if let Some(core) = self.core.get_mut() {
+            let _ = core.subsystem.close();
+        }
+    }
+}
+
+/// Doorbells in memory shared with hosts.
+#[derive(Debug)]
+struct Page(Arc<Mapping>);
+
+impl SharedDoorbells for Page {
+    fn words(&self) -> &[AtomicU32] {
+        self.0.words()
+    }
+}
+
+impl Executor {
+    /// An executor of `subsystem`; with `hosts`, for hosts in other processes.
+    pub(crate) fn new(
+        mut subsystem: Subsystem,
+        options: RunOptions,
+        hosts: Option<Hosts>,
+    ) -> Result<Self, StartError> {
+        let profile = subsystem.profile.clone();
+        let space = Arc::new(DmaSpace::new());
+        let byte_memory = Arc::new(DmaMemory::new(CMB_BYTES)?);
+        let cmb = match hosts {
+            None => map_byte_memory(&space, &byte_memory)?,
+            // Hosts in other processes cannot reach the controller memory buffer.
+            Some(_) => CmbRegisters::default(),
+        };
+        let mut meter = Meter::new(&profile);
+        meter.set_ledger(options.ledger);
+        meter.set_timing(options.clock.models_time());
+        let queues = byway_controller::MAX_IO_QUEUES + 1;
+        // Modelled time orders all commands, and a thread of the device serves all queues: no queue is delegated then.
+        let delegates = options.clock == ClockMode::Off && options.run_by == RunBy::Caller;
+        let mut doorbells = Doorbells::new(queues);
+        let (mut remote, mut carried, mut threads) = (None, Carried::Keys, NonZeroU16::MIN);
+        let mut engine_events = None;
+        if let Some(hosts) = hosts {
+            (carried, threads) = (Carried::KeysAndBlocks, hosts.threads);
+            engine_events = hosts.engines;
+            remote = Some(Box::new(Remote::new(hosts.interrupts, subsystem.syncs_completions())?));
+            if let Some(page) = hosts.doorbells {
+                doorbells = doorbells.with_shared(Box::new(Page(page)));
+            }
+        }
+        let host_meter = HostMeter::new(&profile).with_doorbells(doorbells.len());
+        host_meter.set_on(options.ledger);
+        let mut controller = Controller::new(ControllerId(0), &mut subsystem, cmb);
+        if let Some(remote) = &remote {
+            controller.defer_long_work();
+            remote.begin(&controller);
+        }
+        let windows = Windows::new(&mut subsystem);
+        let (hints, is_counting) = (subsystem.outlooks(), subsystem.counts_commands());
+        let fabric = FabricControllers::new(&profile);
+        let core = Core { subsystem, controller, memory: space.view(), meter, device_memory: None, fabric };
+        Ok(Self {
+            owner: OwnerProcess::current(),
+            core: Guarded::new(core),
+            space,
+            doorbells,
+            vectors: Vectors::new(options.run_by == RunBy::Thread),
+            remote,
+            host_meter,
+            clock: Clock::new(options.clock, &profile),
+            profile,
+            next_bus_addr: AtomicU64::new(1 << 32),
+            byte_memory,
+            windows,
+            hints,
+            run_by: options.run_by,
+            is_counting,
+            delegation: Delegation::new(if delegates { queues } else { 0 }, carried),
+            queue_threads: QueueThreads::new(threads),
+            parker: Parker::default(),
+            sync_parker: Parker::default(),
+            due_ps: AtomicU64::new(NEVER),
+            is_blocked: AtomicBool::new(false),
+            wants_sync: AtomicBool::new(false),
+            group_commit: GroupCommit::default(),
+            fabric_notifiers: Mutex::default(),
+            has_external: AtomicBool::new(false),
+            engine_events,
+        })
+    }
+
+    /// Runs `work` under the run lock with every queue in the controller.
+    pub(crate) fn with_core<R>(&self, work: impl FnOnce(&mut Core) -> R) -> Result<R, Failed> {
+        // In a forked child the run lock may be held by a thread that does not exist.
+        if !self.owner.is_current() {
+            return Err(Failed::Child { process: self.owner.number() });
+        }
+        let mut work = Some(work);
+        loop {
+            let attempt = |core: &mut Core| {
+                let were_delegated = self.delegation.any();
+                if !self.reclaim_all(core) {
+                    return None;
+                }
+                if were_delegated {
+                    core.run_now(self);
+                }
+                work.take().map(|work| work(core))
+            };
+            let done = self.core.run(attempt, |core| core.run_now(self));
+            if let Some(done) = done.ok_or(Failed::Panicked)? {
+                return Ok(done);
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Runs `work` under the run lock; delegated queues stay delegated.
+    pub(crate) fn with_core_only<R>(&self, work: impl FnOnce(&mut Core) -> R) -> Result<R, Failed> {
+        self.core.run(work, |core| core.run_now(self)).ok_or(Failed::Panicked)
+    }
+
+    /// The device's end of the link.
+    #[inline]
+    fn port<'a>(&'a self, memory: &'a DmaView, meter: &'a mut Meter) -> Port<'a> {
+        let interrupts: &dyn Interrupts = match &self.remote {
+            Some(remote) => remote.interrupts(),
+            None => &self.vectors,
+        };
+        let device_memory = DeviceMemory::Windows;
+        Port { memory, meter, interrupts, own_memory: own_memory(), device_memory, capsule: None }
+    }
+
+    /// Device memory of hosts in other processes; hosts in this process store into the windows directly.
+    #[inline]
+    fn device_memory<'a>(&self, shared: Option<&'a Mapping>) -> DeviceMemory<'a> {
+        match (&self.remote, shared) {
+            (None, _) => DeviceMemory::Windows,
+            (Some(_), Some(memory)) => DeviceMemory::Copy(memory),
+            (Some(_), None) => DeviceMemory::Nowhere,
+        }
+    }
+
+    /// Whether the device's code panicked.
+    #[inline]
+    pub(crate) fn has_failed(&self) -> bool {
+        self.core.has_failed()
+    }
+
+    /// # Errors
+    /// The device has failed.
+    pub(crate) fn check(&self) -> Result<(), Failed> {
+        if self.has_failed() { Err(Failed::Panicked) } else { Ok(()) }
+    }
+
+    /// State for hosts in other processes.
+    pub(crate) fn remote(&self) -> Option<&Remote> {
+        self.remote.as_deref()
+    }
+
+    /// The device's address space.
+    pub(crate) fn space(&self) -> &Arc<DmaSpace> {
+        &self.space
+    }
+
+    /// Doorbells of all queues.
+    #[inline]
+    pub(crate) fn doorbells(&self) -> &Doorbells {
+        &self.doorbells
+    }
+
+    /// Interrupts of a host in this process.
+    pub(crate) fn vectors(&self) -> &Vectors {
+        &self.vectors
+    }
+
+    /// Transactions of the host.
+    #[inline]
+    pub(crate) fn host_meter(&self) -> &HostMeter {
+        &self.host_meter
+    }
+
+    /// Modelled time.
+    #[inline]
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Link, flash and firmware parameters.
+    pub(crate) fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// The next free bus address, for memory of `len_bytes`.
+    pub(crate) fn next_bus_addr(&self) -> &AtomicU64 {
+        &self.next_bus_addr
+    }
+
+    /// The controller memory buffer.
+    pub(crate) fn byte_memory(&self) -> &Arc<DmaMemory> {
+        &self.byte_memory
+    }
+
+    /// CXL windows.
+    pub(crate) fn windows(&self) -> &Windows {
+        &self.windows
+    }
+
+    /// Prefetch hints.
+    #[inline]
+    pub(crate) fn hints(&self) -> &Outlooks {
+        &self.hints
+    }
+
+    /// Which thread runs the device.
+    #[inline]
+    pub(crate) fn run_by(&self) -> RunBy {
+        self.run_by
+    }
+
+    /// Threads that share the queues with the message thread.
+    pub(crate) fn queue_threads(&self) -> &QueueThreads {
+        &self.queue_threads
+    }
+
+    /// Wakes the thread that runs the device.
+    #[inline]
+    pub(crate) fn wake(&self) {
+        self.parker.wake();
+    }
+}

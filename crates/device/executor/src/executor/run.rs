@@ -1,0 +1,92 @@
+//! One run of the controller under the run lock.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use byway_controller::{FinishedSync, Next, Port};
+use byway_queue::DoorbellIndex;
+use byway_sys::time::monotonic_ns;
+
+use super::{Executor, NEVER};
+use crate::core::Core;
+use crate::options::RunBy;
+
+/// Commands served in one run before doorbells are polled again.
+const BUDGET: u32 = 1024;
+
+impl Core {
+    /// Runs the controller at modelled time `now_ps` until it has nothing left to do.
+    #[inline]
+    pub(super) fn run(&mut self, executor: &Executor, mut rung: Option<DoorbellIndex>, now_ps: u64) {
+        let next = match executor.remote() {
+            Some(remote) if self.subsystem.has_engines() => self.run_with_engines(executor, remote, now_ps),
+            Some(remote) => self.run_remote(executor, remote, now_ps),
+            None => loop {
+                match self.run_controller(executor, rung.take(), now_ps, BUDGET) {
+                    Next::Now => {}
+                    _ if self.reclaimed_for_admin(executor) => {}
+                    next => break next,
+                }
+            },
+        };
+        let due_ps = if let Next::At(due_ps) = next { due_ps } else { NEVER };
+        executor.due_ps.store(due_ps, Relaxed);
+        if due_ps != NEVER && executor.run_by == RunBy::Caller {
+            executor.vectors.signal_all(|_| true);
+        }
+        executor.is_blocked.store(self.controller.is_blocked(), Relaxed);
+        self.note_external(executor);
+        let wants_sync = self.wants_sync();
+        executor.wants_sync.store(wants_sync, Relaxed);
+        if wants_sync {
+            executor.sync_parker.wake();
+            self.signal_waiting_for_sync(executor);
+        }
+    }
+
+    /// Whether an admin command waited for delegated queues, all of which are returned now.
+    #[inline]
+    pub(super) fn reclaimed_for_admin(&mut self, executor: &Executor) -> bool {
+        self.controller.waits_for_delegated() && executor.reclaim_all(self)
+    }
+
+    /// Runs the controller once.
+    #[inline]
+    pub(super) fn run_controller(
+        &mut self,
+        executor: &Executor,
+        rung: Option<DoorbellIndex>,
+        now_ps: u64,
+        budget: u32,
+    ) -> Next {
+        let since_ns = executor.counting_since_ns();
+        self.counting(executor, since_ns, |core| {
+            let device_memory = executor.device_memory(core.device_memory.as_deref());
+            let mut port = Port { device_memory, ..executor.port(&core.memory, &mut core.meter) };
+            core.controller.run(&mut core.subsystem, &mut port, &executor.doorbells, rung, now_ps, budget)
+        })
+    }
+
+    /// Signals descriptors of hosts whose commands another thread has executed and that wait for a sync, so that they run it.
+    #[cold]
+    fn signal_waiting_for_sync(&self, executor: &Executor) {
+        if executor.run_by == RunBy::Caller {
+            executor.vectors.signal_all(|vector| self.controller.waits_for_sync(vector));
+        }
+    }
+
+    /// Runs the controller for a pending bit.
+    pub(crate) fn run_now(&mut self, executor: &Executor) {
+        self.run(executor, None, executor.clock.now_ps());
+    }
+
+    /// Completes the commands that a sync covers, and runs the controller.
+    pub(super) fn end_sync(&mut self, executor: &Executor, sync: FinishedSync) {
+        let now_ps = executor.clock.now_ps();
+        let synced = self.subsystem.end_sync(sync);
+        self.subsystem.end_commands(monotonic_ns);
+        let mut port = executor.port(&self.memory, &mut self.meter);
+        self.controller.end_cover(&mut port, &synced, now_ps);
+        self.fabric.end_cover(&synced);
+        self.run(executor, None, now_ps);
+    }
+}

@@ -1,0 +1,97 @@
+//! A value guarded by the run lock: one thread at a time reaches it.
+//!
+//! This is the only file of the crate with `unsafe`.
+
+use std::cell::UnsafeCell;
+
+use byway_queue::RunLock;
+
+/// A value that only the holder of its run lock reaches. After a panic under the lock no thread reaches it.
+#[derive(Debug)]
+pub(crate) struct Guarded<T> {
+    run_lock: RunLock,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: `value` is reached only between an acquired run lock and `RunLock::release`.
+// The lock admits one thread at a time, and acquiring sees what the last release published, so `T: Send` is enough.
+#[expect(unsafe_code, reason = "a cell shared between threads, guarded by a model-checked lock")]
+unsafe impl<T: Send> Sync for Guarded<T> {}
+
+impl<T> Guarded<T> {
+    /// A value whose lock is free.
+    pub fn new(value: T) -> Self {
+        Self { run_lock: RunLock::new(), value: UnsafeCell::new(value) }
+    }
+
+    /// The value, unless a lock holder panicked.
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        if self.has_failed() { None } else { Some(self.value.get_mut()) }
+    }
+
+    /// Whether a lock holder panicked.
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        self.run_lock.is_poisoned()
+    }
+
+    /// Runs `work`; if it panics, poisons the lock.
+    #[inline]
+    pub fn poison_on_panic<R>(&self, work: impl FnOnce() -> R) -> R {
+        let poisoner = Poisoner(&self.run_lock);
+        let result = work();
+        std::mem::forget(poisoner);
+        result
+    }
+
+    /// Runs `work(value, true)` if the lock is free. Else calls `publish` and sets the pending bit, so that the holder runs again;
+    /// if the holder has released meanwhile, runs `work(value, false)`. Runs again while the pending bit is set. Never blocks.
+    #[inline]
+    pub fn run_or_set_pending(&self, publish: impl FnOnce(), mut work: impl FnMut(&mut T, bool)) {
+        let mut first = true;
+        if !self.run_lock.try_acquire() {
+            publish();
+            first = false;
+            if !self.run_lock.acquire_or_set_pending() {
+                return;
+            }
+        }
+        self.poison_on_panic(|| {
+            loop {
+                // SAFETY: this thread holds the run lock, so no other reference to the value exists.
+                #[expect(unsafe_code, reason = "exclusive by the run lock")]
+                work(unsafe { &mut *self.value.get() }, first);
+                first = false;
+                if self.run_lock.release() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Waits for the lock and runs `work` once; runs `after` for each pending bit set meanwhile. `None` if a lock holder panicked.
+    pub fn run<R>(&self, work: impl FnOnce(&mut T) -> R, mut after: impl FnMut(&mut T)) -> Option<R> {
+        if !self.run_lock.acquire() {
+            return None;
+        }
+        // SAFETY: this thread holds the run lock, so no other reference to the value exists.
+        #[expect(unsafe_code, reason = "exclusive by the run lock")]
+        let value = unsafe { &mut *self.value.get() };
+        Some(self.poison_on_panic(|| {
+            let result = work(value);
+            while !self.run_lock.release() {
+                after(value);
+            }
+            result
+        }))
+    }
+}
+
+/// Poisons a run lock when dropped by a panic.
+struct Poisoner<'a>(&'a RunLock);
+
+impl Drop for Poisoner<'_> {
+    fn drop(&mut self) {
+        self.0.poison();
+    }
+}

@@ -1,7 +1,7 @@
 //! A record of each access of a device to host memory. Tests compare it with the ledger.
 
 #[cfg(feature = "record")]
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 #[cfg(feature = "record")]
 use crate::BusAddr;
@@ -37,12 +37,12 @@ pub(crate) struct Record(Mutex<Option<Vec<RecordedAccess>>>);
 #[cfg(feature = "record")]
 impl Record {
     pub(crate) fn note(&self, access: RecordedAccess) {
-        if let Some(accesses) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(accesses) = &mut *self.0.lock() {
             accesses.push(access);
         }
     }
 
     pub(crate) fn take(&self) -> Vec<RecordedAccess> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(Vec::new()).unwrap_or_default()
+        self.0.lock().replace(Vec::new()).unwrap_or_default()
     }
 }

@@ -14,10 +14,11 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_sys::barrier;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::mark::AccessMark;
 use crate::table::{MapRefusal, Range, Table, complete, load, read, store, write};
@@ -125,7 +126,7 @@ impl DmaSpace {
     pub fn settle(&self) -> io::Result<()> {
         let now = self.generation.load(Ordering::Acquire);
         barrier::everywhere()?;
-        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut marks = self.marks.lock();
         marks.retain(|mark| mark.strong_count() > 0);
         for mark in marks.iter().filter_map(Weak::upgrade) {
             while mark.is_before(now) {
@@ -138,7 +139,7 @@ impl DmaSpace {
     /// Sets the client memory for addresses at which nothing is mapped; `None` removes it. Accesses in progress keep
     /// the old one.
     pub fn set_message_dma(&self, message_dma: Option<Arc<dyn MessageDma>>) {
-        *self.message_dma.lock().unwrap_or_else(PoisonError::into_inner) = message_dma;
+        *self.message_dma.lock() = message_dma;
     }
 
     /// Runs `act` if devices see the mappings. A later hide, unmap or reset waits for `act`, which must be short and
@@ -159,14 +160,14 @@ impl DmaSpace {
         if fault.why != Why::Unmapped || self.lock().hides() {
             return Err(fault);
         }
-        self.message_dma.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or(fault)
+        self.message_dma.lock().clone().ok_or(fault)
     }
 
     /// A device's view of the space.
     #[must_use]
     pub fn view(self: &Arc<Self>) -> DmaView {
         let mark = Arc::new(AccessMark::default());
-        self.marks.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&mark));
+        self.marks.lock().push(Arc::downgrade(&mark));
         let table = Arc::clone(&self.lock().visible);
         DmaView::new(Arc::clone(self), table, mark)
     }
@@ -185,9 +186,8 @@ impl DmaSpace {
         Ok(())
     }
 
-    /// A poisoned lock is sound: tables are replaced as a whole.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Tables> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tables.lock()
     }
 }
 
@@ -363,14 +363,14 @@ mod tests {
     impl MessageDma for ClientMemory {
         fn read(&self, _: &DmaSpace, at: BusAddr, into: &mut [u8]) -> Result<(), Why> {
             let from = at.0.checked_sub(3 * PAGE).ok_or(Why::Unmapped)? as usize;
-            let bytes = self.0.lock().unwrap();
+            let bytes = self.0.lock();
             into.copy_from_slice(bytes.get(from..from + into.len()).ok_or(Why::Unmapped)?);
             Ok(())
         }
 
         fn write(&self, _: &DmaSpace, at: BusAddr, bytes: &[u8]) -> Result<(), Why> {
             let to = at.0.checked_sub(3 * PAGE).ok_or(Why::Unmapped)? as usize;
-            let mut memory = self.0.lock().unwrap();
+            let mut memory = self.0.lock();
             memory.get_mut(to..to + bytes.len()).ok_or(Why::Unmapped)?.copy_from_slice(bytes);
             Ok(())
         }
@@ -387,7 +387,7 @@ mod tests {
         space.set_message_dma(Some(Arc::clone(&client) as Arc<dyn MessageDma>));
         let bytes: Vec<u8> = (0..3 * PAGE_BYTES).map(|at| (at % 251) as u8).collect();
         view.write(BusAddr(2 * PAGE), &bytes).unwrap();
-        assert_eq!(client.0.lock().unwrap()[..], bytes[PAGE_BYTES..]);
+        assert_eq!(client.0.lock()[..], bytes[PAGE_BYTES..]);
         let mut read = vec![0; bytes.len() - 10];
         view.read(BusAddr(2 * PAGE + 10), &mut read).unwrap();
         assert_eq!(read, bytes[10..]);

@@ -2,11 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use byway_fabrics::authentication::Parties;
 use byway_fabrics::tls::{PskForm, TlsKey, TlsPsk};
 use byway_tls::{TlsHost, TlsSession};
+use parking_lot::Mutex;
 
 use crate::served::TIMEOUT;
 
@@ -63,7 +64,7 @@ fn carry(mut clear: TcpStream, mut sealed: TcpStream, host: &TlsHost) {
     }
     sealed.set_read_timeout(None).unwrap();
     let end = Arc::new(Mutex::new(End { session, socket: sealed.try_clone().unwrap() }));
-    end.lock().unwrap().flush();
+    end.lock().flush();
     let (writer, other) = (end.clone(), clear.try_clone().unwrap());
     std::thread::spawn(move || there(other, &writer));
     back(&mut sealed, &mut clear, &end);
@@ -76,21 +77,21 @@ fn carry(mut clear: TcpStream, mut sealed: TcpStream, host: &TlsHost) {
 fn there(mut clear: TcpStream, end: &Mutex<End>) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(bytes @ 1..) = clear.read(&mut buffer) {
-        let mut end = end.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut end = end.lock();
         let mut left = &buffer[..bytes];
         while let Ok(written @ 1..) = end.session.write(left) {
             left = &left[written..];
             end.flush();
         }
     }
-    let _ = end.lock().unwrap_or_else(PoisonError::into_inner).socket.shutdown(Shutdown::Both);
+    let _ = end.lock().socket.shutdown(Shutdown::Both);
 }
 
 fn back(sealed: &mut TcpStream, clear: &mut TcpStream, end: &Mutex<End>) {
     let (mut buffer, mut room) = (vec![0; 64 << 10], vec![0; 64 << 10]);
     loop {
         loop {
-            let mut end = end.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut end = end.lock();
             let read = end.session.read(&mut room);
             end.flush();
             drop(end);
@@ -101,7 +102,7 @@ fn back(sealed: &mut TcpStream, clear: &mut TcpStream, end: &Mutex<End>) {
             }
         }
         let Ok(bytes @ 1..) = sealed.read(&mut buffer) else { return };
-        if end.lock().unwrap_or_else(PoisonError::into_inner).session.put(&buffer[..bytes]).is_err() {
+        if end.lock().session.put(&buffer[..bytes]).is_err() {
             return;
         }
     }

@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use byway_sys::Mapping;
 
+use crate::bit_repair::{Mender, mend_bit};
 use crate::error::FlashError;
 use crate::finding::{Finding, Remedy};
-use crate::flash::Flash;
 use crate::image::layout::{AREA_ENTRY_BYTES, AREA_SLOTS, Layout, Range};
-use crate::mend::{Mender, mend_bit};
 use crate::protected::{Backing, Protected};
 use crate::word;
 
@@ -83,13 +82,28 @@ impl AreaTable {
         self.areas.iter().position(named).map(|slot| AreaRef(slot as u16))
     }
 
-    /// Adds an area of zeroes, in the file or for as long as the device is open.
-    fn add(
+    /// Adds an area of zeroes to the image, with its disk room.
+    pub(crate) fn add(&mut self, nsid: u32, id: AreaId, len_bytes: usize) -> Result<AreaRef, FlashError> {
+        let backing = self.backing.clone();
+        self.add_in(&backing, nsid, id, len_bytes)
+    }
+
+    /// Adds an area of zeroes that is there as long as the device is open.
+    pub(crate) fn add_in_memory(
         &mut self,
         nsid: u32,
         id: AreaId,
         len_bytes: usize,
+    ) -> Result<AreaRef, FlashError> {
+        self.add_in(&Backing::Memory, nsid, id, len_bytes)
+    }
+
+    fn add_in(
+        &mut self,
         backing: &Backing,
+        nsid: u32,
+        id: AreaId,
+        len_bytes: usize,
     ) -> Result<AreaRef, FlashError> {
         if self.find(nsid, id).is_some() {
             return Err(FlashError::AreaExists { nsid, id: id.0 });
@@ -123,7 +137,7 @@ impl AreaTable {
         (self.region.end() - at >= len).then(|| at - self.region.at)
     }
 
-    fn place(&self, area: AreaRef) -> Option<u64> {
+    pub(crate) fn place(&self, area: AreaRef) -> Option<u64> {
         self.areas.get(usize::from(area.0))?.as_ref().map(|area| area.range.at)
     }
 
@@ -229,103 +243,6 @@ impl AreaTable {
         found.memory = Memory::Shared(Arc::clone(&map));
         *slot = Some(found);
         map
-    }
-}
-
-impl Flash {
-    /// Adds a protected area of zeroes to a namespace, or to the device as number 0. Its disk room is taken now.
-    ///
-    /// # Errors
-    /// [`FlashError::AreaExists`], [`FlashError::TableFull`], [`FlashError::File`] when the disk is full,
-    /// [`FlashError::ReadOnly`].
-    pub fn add_area(&mut self, nsid: u32, id: AreaId, len_bytes: usize) -> Result<AreaRef, FlashError> {
-        self.writable()?;
-        if nsid != 0 && self.namespaces.find(nsid).is_none() {
-            return Err(FlashError::NoNamespace(nsid));
-        }
-        let backing = self.areas.backing.clone();
-        self.areas.add(nsid, id, len_bytes, &backing)
-    }
-
-    /// Adds an area of zeroes to a namespace of a device that was opened read-only. It is in this process's memory alone.
-    ///
-    /// # Errors
-    /// [`FlashError::Misuse`] for a device that can be written; [`FlashError::AreaExists`], [`FlashError::TableFull`],
-    /// [`FlashError::Memory`].
-    pub fn add_area_in_memory(
-        &mut self,
-        nsid: u32,
-        id: AreaId,
-        len_bytes: usize,
-    ) -> Result<AreaRef, FlashError> {
-        if !self.is_read_only() {
-            return Err(FlashError::Misuse("areas of an image that can be written are in the image"));
-        }
-        self.areas.add(nsid, id, len_bytes, &Backing::Memory)
-    }
-
-    /// The area of that name.
-    #[must_use]
-    pub fn find_area(&self, nsid: u32, id: AreaId) -> Option<AreaRef> {
-        self.areas.find(nsid, id)
-    }
-
-    /// Where an area is in the image file: its first byte. `None` where there is no such area any more.
-    #[must_use]
-    pub fn area_at(&self, area: AreaRef) -> Option<u64> {
-        self.areas.place(area)
-    }
-
-    /// The bytes of an area, for reading.
-    ///
-    /// # Panics
-    /// When the area was removed with its namespace or its memory was given out by [`Flash::area_memory`].
-    #[must_use]
-    #[inline]
-    pub fn area(&self, area: AreaRef) -> &[u8] {
-        self.areas.bytes(area)
-    }
-
-    /// The bytes of an area. What is stored here survives the process; stores that belong together are made one by
-    /// [`Flash::commit_u64`].
-    ///
-    /// # Panics
-    /// As [`Flash::area`].
-    #[inline]
-    pub fn protected(&mut self, area: AreaRef) -> &mut [u8] {
-        self.ftl.syncs.note_store();
-        self.areas.bytes_mut(area)
-    }
-
-    /// Stores a little-endian word at byte `at` of an area, a multiple of 8, by one instruction, after every store
-    /// made before: the commit of what was stored.
-    ///
-    /// # Panics
-    /// As [`Flash::area`], and when the word is not inside the area.
-    #[inline]
-    pub fn commit_u64(&mut self, area: AreaRef, at: usize, value: u64) {
-        self.ftl.syncs.note_store();
-        self.areas.commit(area, at, value);
-    }
-
-    /// The little-endian word at byte `at` of an area, a multiple of 8.
-    ///
-    /// # Panics
-    /// As [`Flash::commit_u64`].
-    #[must_use]
-    #[inline]
-    pub fn load_u64(&self, area: AreaRef, at: usize) -> u64 {
-        self.areas.word(area, at)
-    }
-
-    /// The memory of an area, to be mapped as device memory that hosts store into. From now on it is reached through
-    /// this handle alone, which copies and never hands out references: [`Flash::protected`] refuses it.
-    ///
-    /// # Panics
-    /// When the area was removed with its namespace.
-    #[must_use]
-    pub fn area_memory(&mut self, area: AreaRef) -> Arc<Mapping> {
-        self.areas.share(area)
     }
 }
 

@@ -79,6 +79,15 @@ impl BlockUse {
     }
 }
 
+/// Blocks that are bad when a device is made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FactoryBad {
+    /// Of a million blocks, so many are.
+    pub ppm: u32,
+    /// Which ones follows from this.
+    pub seed: u64,
+}
+
 /// Blocks that are not what they were.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct BadBlocks {

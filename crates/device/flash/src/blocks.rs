@@ -2,6 +2,8 @@
 //!
 //! Counts are kept in memory too, with the orders in which blocks are taken: free ones by wear, full ones by live data.
 
+use crate::bit_repair::Mender;
+use crate::block::FactoryBad;
 use crate::block::{
     AGE_WORD, BadBlocks, Block, BlockUse, READS_WORD, USE_WORD, WEAR_WORD, load, mend, place, store,
     store_wear,
@@ -10,10 +12,8 @@ use crate::durability::Epoch;
 use crate::error::FlashError;
 use crate::free::{FreeBlocks, Worn};
 use crate::geometry::{BlockId, Geometry};
-use crate::health::FactoryBad;
 use crate::image::layout::{BLOCK_ENTRY_BYTES, Layout};
 use crate::injection::splitmix;
-use crate::mend::Mender;
 use crate::protected::{Backing, Protected};
 use crate::victims::{GcPolicy, Victims};
 use crate::wear::{WearOrder, WearSummary};
@@ -123,6 +123,11 @@ impl BlockTable {
             self.now = self.now.max(filled_at);
             self.victims.update(id, self.get(id).live, filled_at);
         }
+    }
+
+    /// Units that a block has room for.
+    pub(crate) const fn units_per_block(&self) -> u32 {
+        self.geometry.units_per_block()
     }
 
     #[inline]

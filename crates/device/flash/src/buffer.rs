@@ -4,15 +4,13 @@
 //! counted and only then pointed to by the map. A slot is filled again only when the map points nowhere into it, and
 //! once that is on the medium: the turns make room for a sync to come by itself.
 
-use std::fmt;
-
 use byway_sys::checksum;
 
 use crate::durability::Epoch;
 use crate::error::FlashError;
 use crate::geometry::{Geometry, UNIT_BYTES};
 use crate::image::layout::{BUFFER_SLOTS, Layout};
-use crate::map::EntryIndex;
+use crate::location::{BufferPlace, EntryIndex};
 use crate::protected::{Backing, Protected};
 
 /// Who fills a slot, and the open blocks that go with it.
@@ -32,41 +30,6 @@ const SEQS: usize = 320;
 const DATA: usize = 64 << 10;
 
 const SLOTS_A_STREAM: u32 = BUFFER_SLOTS / 2;
-
-/// Where a unit is in the buffer, and of which turn of its slot: a slot whose header did not reach the medium holds
-/// what an earlier turn did, perhaps of the same owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BufferPlace {
-    slot: u8,
-    position: u8,
-    /// Low bits of the unit's number.
-    seq_low: u32,
-}
-
-/// Bits of a unit's number in a word of the map.
-const SEQ_BITS: u32 = 26;
-
-impl BufferPlace {
-    fn new(slot: u32, position: u32, seq: u64) -> Self {
-        Self { slot: slot as u8, position: position as u8, seq_low: (seq & ((1 << SEQ_BITS) - 1)) as u32 }
-    }
-
-    /// As kept in a word of the map: 42 bits.
-    pub(crate) fn to_value(self) -> u64 {
-        u64::from(self.seq_low) << 16 | u64::from(self.slot) << 8 | u64::from(self.position)
-    }
-
-    pub(crate) const fn from_value(value: u64) -> Self {
-        let seq_low = (value >> 16 & ((1 << SEQ_BITS) - 1)) as u32;
-        Self { slot: (value >> 8) as u8, position: value as u8, seq_low }
-    }
-}
-
-impl fmt::Display for BufferPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "slot {}, position {}", self.slot, self.position)
-    }
-}
 
 /// A unit in the buffer.
 #[derive(Debug, Clone, Copy)]

@@ -5,19 +5,12 @@
 
 use byway_sys::cacheline::prefetch;
 
-use crate::buffer::BufferPlace;
 use crate::error::FlashError;
-use crate::geometry::{Geometry, UnitId};
+use crate::geometry::Geometry;
 use crate::image::layout::{Layout, MAP_ENTRY_BYTES, MAP_SEGMENT_BYTES, Range, map_entries};
+use crate::location::{Before, EntryIndex, Location};
 use crate::protected::{Backing, Protected};
 use crate::word;
-
-const KIND_SHIFT: u32 = 44;
-const BEFORE_SHIFT: u32 = 42;
-// Two bits each, so that no flipped bit makes an entry a word of zeroes.
-const KIND_FLASH: u64 = 0b0011;
-const KIND_BUFFER: u64 = 0b0101;
-const KIND_LOST: u64 = 0b0110;
 
 /// A word of zeroes: never set, or trimmed.
 const UNMAPPED: u64 = 0;
@@ -26,79 +19,6 @@ const UNMAPPED: u64 = 0;
 /// before it is written.
 const PRESENT: u8 = 0xA5;
 const ABSENT: u8 = 0;
-
-/// Index of an entry in the map, over all namespaces: the owner that spare records name.
-pub(crate) type EntryIndex = u64;
-
-/// Where the data of an entry is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Location {
-    Unmapped,
-    Flash(UnitId),
-    /// In the protected unit buffer.
-    Buffer(BufferPlace),
-    /// It was acknowledged and then destroyed by a media error; reads say so until it is written again.
-    Lost,
-}
-
-/// What an entry was at the last sync, where it moved since: what it is again if its new place did not reach the
-/// medium. Once the place did, this says nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Before {
-    /// It had data, which is still where it was: spare records and the buffer name it.
-    Mapped,
-    Unmapped,
-    Lost,
-}
-
-impl Before {
-    const fn to_value(self) -> u64 {
-        (match self {
-            Self::Mapped => 0,
-            Self::Unmapped => 1,
-            Self::Lost => 2,
-        }) << BEFORE_SHIFT
-    }
-
-    const fn from_value(value: u64) -> Self {
-        match value >> BEFORE_SHIFT & 3 {
-            1 => Self::Unmapped,
-            2 => Self::Lost,
-            _ => Self::Mapped,
-        }
-    }
-}
-
-impl Location {
-    fn to_value(self) -> Option<u64> {
-        let (kind, place) = match self {
-            Self::Unmapped => return None,
-            Self::Flash(unit) => (KIND_FLASH, unit.0),
-            Self::Buffer(place) => (KIND_BUFFER, place.to_value()),
-            Self::Lost => (KIND_LOST, 0),
-        };
-        Some(kind << KIND_SHIFT | place)
-    }
-
-    fn from_value(value: u64) -> Option<Self> {
-        let place = value & ((1 << BEFORE_SHIFT) - 1);
-        match value >> KIND_SHIFT {
-            KIND_FLASH => Some(Self::Flash(UnitId(place))),
-            KIND_BUFFER => Some(Self::Buffer(BufferPlace::from_value(place))),
-            KIND_LOST => Some(Self::Lost),
-            _ => None,
-        }
-    }
-
-    /// As kept in the intent word, where unmapped is a value too.
-    pub(crate) fn to_raw(self) -> u64 {
-        self.to_value().unwrap_or(0)
-    }
-
-    pub(crate) fn from_raw(raw: u64) -> Option<Self> {
-        if raw == 0 { Some(Self::Unmapped) } else { Self::from_value(raw) }
-    }
-}
 
 /// An entry that does not match its check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use byway_link::FlashProfile;
 use byway_sys::FileEvents;
 
+use crate::block::FactoryBad;
 use crate::durability::{Durability, SyncPoint};
-use crate::fading::Fading;
-use crate::health::FactoryBad;
 use crate::injection::Injection;
 use crate::media::{MediaKind, Reads};
+use crate::retention::Fading;
 
 /// A device to be made.
 #[derive(Debug, Clone)]

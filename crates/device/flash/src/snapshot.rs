@@ -11,19 +11,23 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use byway_sys::copy::{DataRanges, copy_range, reflink};
-use byway_sys::{Access, CopyFile, ImageFile};
+use byway_sys::{CopyFile, ImageFile};
 
-use crate::error::FlashError;
-use crate::flash::Flash;
-use crate::geometry::BlockId;
 use crate::image::layout::Range;
 
 /// Protected state is compared and copied by pieces of this size.
 const PIECE_BYTES: u64 = 64 << 10;
 
-const TO_COPY: u8 = 1;
-const BEING_COPIED: u8 = 2;
-const COPIED: u8 = 0;
+/// Whether the pages of a block are still to be copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum CopyState {
+    /// There is nothing to copy, or no longer.
+    Done,
+    Due,
+    /// A thread copies it.
+    Running,
+}
 
 /// A copy being made.
 #[derive(Debug)]
@@ -40,6 +44,25 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// A copy into `to`, an empty file, of an image with `block_count` blocks of pages. Nothing is due before it begins.
+    pub(crate) fn new(
+        from: Arc<ImageFile>,
+        to: CopyFile,
+        pages: Range,
+        block_bytes: u64,
+        block_count: u32,
+    ) -> Self {
+        let blocks = (0..block_count).map(|_| AtomicU8::new(CopyState::Done as u8)).collect();
+        let (pieces, failed) = (Mutex::default(), AtomicBool::new(false));
+        Self { from, to, pages, block_bytes, blocks, pieces, failed }
+    }
+
+    /// Notes that the pages of a block are due, or that it has none, at the instant that is copied.
+    pub(crate) fn begin_block(&self, block: u32, has_pages: bool) {
+        let state = if has_pages { CopyState::Due } else { CopyState::Done };
+        self.blocks[block as usize].store(state as u8, Ordering::Release);
+    }
+
     /// Copies protected state, what changed of it since the last time.
     ///
     /// # Errors
@@ -84,10 +107,16 @@ impl Snapshot {
     /// Copies the pages of a block, if they still are to be; waits where another thread is at it. The bytes it has.
     pub fn copy_block(&self, block: u32) -> u64 {
         let Some(state) = self.blocks.get(block as usize) else { return 0 };
-        let begun =
-            state.compare_exchange(TO_COPY, BEING_COPIED, Ordering::Acquire, Ordering::Acquire).is_ok();
+        let begun = state
+            .compare_exchange(
+                CopyState::Due as u8,
+                CopyState::Running as u8,
+                Ordering::Acquire,
+                Ordering::Acquire,
+            )
+            .is_ok();
         if !begun {
-            while state.load(Ordering::Acquire) == BEING_COPIED {
+            while state.load(Ordering::Acquire) == CopyState::Running as u8 {
                 std::thread::yield_now();
             }
             return 0;
@@ -97,7 +126,7 @@ impl Snapshot {
         if copied.is_err() {
             self.failed.store(true, Ordering::Relaxed);
         }
-        state.store(COPIED, Ordering::Release);
+        state.store(CopyState::Done as u8, Ordering::Release);
         copied.unwrap_or(0)
     }
 
@@ -120,58 +149,5 @@ impl Snapshot {
             return Err(io::Error::other("a block could not be copied"));
         }
         self.to.sync()
-    }
-}
-
-impl Flash {
-    /// Prepares a copy of the image into `to`, an empty file.
-    ///
-    /// # Errors
-    /// [`FlashError::Misuse`] for a device without an image, or while another copy is made; what the file says.
-    pub fn prepare_snapshot(&self, to: CopyFile) -> Result<Arc<Snapshot>, FlashError> {
-        let Some(from) = self.image_file().filter(|_| !self.ftl.media.is_being_copied()) else {
-            return Err(FlashError::Misuse("only an image can be copied, and once at a time"));
-        };
-        to.set_len(self.image_bytes()).map_err(FlashError::Memory)?;
-        let blocks = (0..self.ftl.geometry.block_count()).map(|_| AtomicU8::new(COPIED)).collect();
-        Ok(Arc::new(Snapshot {
-            from,
-            to,
-            pages: self.pages_range(),
-            block_bytes: self.ftl.geometry.block_bytes(),
-            blocks,
-            pieces: Mutex::default(),
-            failed: AtomicBool::new(false),
-        }))
-    }
-
-    /// Who may open the image: owner, mode and ACL of its file.
-    ///
-    /// # Errors
-    /// [`FlashError::Misuse`] for a device without an image; what the file says.
-    pub fn access(&self) -> Result<Access, FlashError> {
-        let in_memory = FlashError::Misuse("a device in memory has no image file, and so no access rights");
-        Ok(self.image_file().ok_or(in_memory)?.access()?)
-    }
-
-    /// The instant: what the image is now, it will be in the copy. Until [`end_snapshot`](Self::end_snapshot), blocks are
-    /// copied before they are erased.
-    ///
-    /// # Errors
-    /// What the file says.
-    pub fn begin_snapshot(&mut self, snapshot: &Arc<Snapshot>) -> Result<(), FlashError> {
-        snapshot.copy_protected().map_err(FlashError::Memory)?;
-        for id in (0..self.ftl.geometry.block_count()).map(BlockId) {
-            let block = self.ftl.blocks.get(id);
-            let state = if block.written > 0 { TO_COPY } else { COPIED };
-            snapshot.blocks[id.0 as usize].store(state, Ordering::Release);
-        }
-        self.ftl.media.set_copying(Some(Arc::clone(snapshot)));
-        Ok(())
-    }
-
-    /// Ends the copy: blocks are erased as ever.
-    pub fn end_snapshot(&mut self) {
-        self.ftl.media.set_copying(None);
     }
 }

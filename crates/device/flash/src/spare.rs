@@ -7,7 +7,8 @@
 
 use byway_sys::checksum;
 
-use crate::map::EntryIndex;
+use crate::geometry::UNIT_BYTES;
+use crate::location::EntryIndex;
 
 const UNITS_MAX: usize = 16;
 const HEADER_BYTES: usize = 16;
@@ -138,6 +139,13 @@ impl SpareRecord {
         }
         Some(record)
     }
+}
+
+/// Whether whole units match the checksums that the spare record keeps from `first` on.
+pub(crate) fn crcs_match(spare: &SpareRecord, first: usize, data: &[u8]) -> bool {
+    data.chunks_exact(UNIT_BYTES)
+        .enumerate()
+        .all(|(i, unit)| first + i < spare.units() && checksum::crc32c(unit) == spare.crc(first + i))
 }
 
 /// The owners that a record's bytes name, whatever its checksum says: for who asks for memory ahead.

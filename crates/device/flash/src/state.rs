@@ -1,14 +1,14 @@
 //! Words of protected state that belong to the whole device: counters, sequence, the intent of the map, shutdown.
 
+use crate::bit_repair::mend_bit;
 use crate::counters::{Cause, CauseCounters, FlashCounters, HostCounters, HostIo};
 use crate::error::FlashError;
 use crate::finding::{Finding, Remedy};
-use crate::forget::{Sanitize, SanitizeState};
 use crate::geometry::PageId;
 use crate::image::layout::Layout;
-use crate::map::{EntryIndex, Location};
-use crate::mend::mend_bit;
+use crate::location::{EntryIndex, Location};
 use crate::protected::{Backing, Protected};
+use crate::sanitize::{Sanitize, SanitizeState};
 use crate::word;
 
 const CLEAN: usize = 0;

@@ -6,13 +6,14 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
+use crate::bit_repair::{Mender, mend_bit};
 use crate::durability::Epoch;
 use crate::error::FlashError;
 use crate::finding::{Finding, Remedy};
 use crate::image::layout::{Layout, NAMESPACE_SLOT_BYTES, NAMESPACE_SLOTS};
-use crate::map::EntryIndex;
-use crate::mend::{Mender, mend_bit};
+use crate::location::EntryIndex;
 use crate::protected::{Backing, Protected};
+use crate::spare::PageKind;
 use crate::word;
 
 /// Bytes that the owner of a namespace may keep in its record.
@@ -35,6 +36,16 @@ pub enum NamespaceKind {
     },
     /// Key-value pairs, kept in logs of whole NAND pages and mapped by page.
     Kv,
+}
+
+impl NamespaceKind {
+    /// What an entry of the map points to for it.
+    pub(crate) const fn page_kind(self) -> PageKind {
+        match self {
+            Self::Nvm { .. } => PageKind::Units,
+            Self::Kv => PageKind::Page,
+        }
+    }
 }
 
 /// A namespace to be made.

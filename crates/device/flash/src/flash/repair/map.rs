@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use crate::durability::SyncPoint;
 use crate::error::FlashError;
 use crate::finding::{Finding, Remedy, Watch};
-use crate::flash::{Flash, kind_of};
+use crate::flash::Flash;
 use crate::geometry::{BlockId, UnitId};
-use crate::map::{Before, EntryIndex, Location};
+use crate::location::{Before, EntryIndex, Location};
 use crate::spare::PageKind;
 
 /// A program of an entry: its sequence number and where it is.
@@ -207,7 +207,7 @@ impl Flash {
         for (index, unit) in lost {
             let block = self.ftl.geometry.block_of(self.ftl.geometry.page_of(*unit));
             let is_page =
-                self.owner_of(*index).is_some_and(|entry| kind_of(entry.record.kind) == PageKind::Page);
+                self.owner_of(*index).is_some_and(|entry| entry.record.kind.page_kind() == PageKind::Page);
             *more.entry(block).or_default() += if is_page { self.ftl.geometry.units_per_page() } else { 1 };
         }
         for (block, units) in more {

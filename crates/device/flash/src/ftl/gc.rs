@@ -13,15 +13,16 @@ use byway_sys::cacheline::prefetch_all;
 
 use crate::block::BlockUse;
 use crate::buffer::Stream;
+use crate::collector::Victim;
 use crate::counters::Cause;
 use crate::durability::SyncPoint;
 use crate::error::FlashError;
 use crate::frontier::Front;
 use crate::ftl::Ftl;
+use crate::ftl::program::PageData;
 use crate::geometry::{BlockId, PageId, RESERVED_BLOCKS, UNIT_BYTES};
-use crate::map::Location;
-use crate::program::PageData;
-use crate::read::crcs_match;
+use crate::location::Location;
+use crate::spare::crcs_match;
 use crate::spare::{PageKind, SpareRecord, owners_in};
 
 /// Units that one host page pays for at most.
@@ -47,28 +48,6 @@ const READ_ATTEMPTS: u32 = 3;
 /// Times a block is erased before it is given up, where giving it up would leave no room to empty another.
 const ERASE_ATTEMPTS: u32 = 4;
 
-/// A block that is being emptied.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Victim {
-    block: BlockId,
-    next_page: u32,
-    /// Units that were live when it was chosen, and units that were not.
-    live: u64,
-    gain: u64,
-    cause: Cause,
-}
-
-impl Victim {
-    /// Whether its data leaves a block for this cause.
-    pub(crate) fn is_for(&self, cause: Cause) -> bool {
-        self.cause == cause
-    }
-
-    pub(crate) fn is(&self, block: BlockId) -> bool {
-        self.block == block
-    }
-}
-
 /// What one slice may do.
 #[derive(Debug, Clone, Copy)]
 struct Slice {
@@ -88,7 +67,7 @@ impl Ftl {
     /// Lets a page that is about to be written for a host pay its share of making room.
     #[inline]
     pub(crate) fn pay_for_room(&mut self, front: Front, at_ps: u64) {
-        if self.side_job.is_some() {
+        if self.collector.has_side_job() {
             // What fails here fails again, and is told, when there is no room left to put it off.
             let _ = self.do_side_job(at_ps);
         }
@@ -104,8 +83,7 @@ impl Ftl {
 
     /// Erases a block that holds nothing before its room is needed: a choice among more free blocks spreads wear better.
     fn collect_dead(&mut self, block: BlockId, at_ps: u64) -> Result<(), FlashError> {
-        let begun = self.victim.take_if(|victim| victim.is(block));
-        let victim = begun.unwrap_or_else(|| self.victim_at(block, Cause::Gc));
+        let victim = self.collector.take_block(block, &self.blocks);
         self.collect_slice(victim, Slice { units: SLICE_UNITS_MAX, pages: SLICE_PAGES_MAX }, at_ps)
     }
 
@@ -125,10 +103,10 @@ impl Ftl {
     }
 
     fn collect_share(&mut self, room_pages: u64, mark_pages: u64, at_ps: u64) {
-        let Some(victim) = self.take_victim() else { return };
+        let Some(victim) = self.collector.take_victim(&self.blocks) else { return };
         // Twice the share at half the mark, four times at a quarter: the room stays around the mark.
-        let per_page = u64::from(self.geometry.units_per_page()) * victim.live;
-        let share = (per_page * mark_pages).div_ceil(victim.gain.max(1) * room_pages.max(1));
+        let per_page = u64::from(self.geometry.units_per_page()) * victim.live_units();
+        let share = (per_page * mark_pages).div_ceil(victim.gain_units().max(1) * room_pages.max(1));
         let slice = Slice { units: share.clamp(1, SLICE_UNITS_MAX), pages: SLICE_PAGES_MAX };
         // As with side jobs.
         let _ = self.collect_slice(victim, slice, at_ps);
@@ -137,14 +115,14 @@ impl Ftl {
     /// Goes on emptying a block for its own sake.
     #[cold]
     pub(crate) fn do_side_job(&mut self, at_ps: u64) -> Result<(), FlashError> {
-        let Some(mut job) = self.side_job.take() else { return Ok(()) };
-        let units = match job.cause {
+        let Some(mut job) = self.collector.take_side_job() else { return Ok(()) };
+        let units = match job.cause() {
             Cause::WearLevelling => LEVELLING_UNITS,
             _ => u64::from(self.geometry.units_per_page()),
         };
         let emptied = self.empty_some(&mut job, Slice { units, pages: SLICE_PAGES_MAX }, at_ps);
         if !matches!(emptied, Ok(true)) {
-            self.side_job = Some(job);
+            self.collector.put_side_job_back(job);
         }
         emptied.map(drop)
     }
@@ -199,36 +177,9 @@ impl Ftl {
         RESERVED_BLOCKS + self.frontiers.of(Front::Gc).closed_lanes()
     }
 
-    fn take_victim(&mut self) -> Option<Victim> {
-        if let Some(victim) = self.victim.take() {
-            return Some(victim);
-        }
-        let block = self.blocks.victim(self.gc_policy)?;
-        if let Some(young) = self.side_job.take_if(|job| job.is(block)) {
-            return Some(young);
-        }
-        Some(self.victim_at(block, Cause::Gc))
-    }
-
-    fn victim_at(&self, block: BlockId, cause: Cause) -> Victim {
-        let live = u64::from(self.blocks.get(block).live);
-        let gain = u64::from(self.geometry.units_per_block()) - live;
-        Victim { block, next_page: 0, live, gain, cause }
-    }
-
-    /// Looks for a block to empty for its own sake: one that failed, is about to fade, or is too young.
+    /// Looks for a block to empty for its own sake.
     pub(crate) fn choose_side_job(&mut self) {
-        if self.side_job.is_some_and(|job| job.cause == Cause::Refresh) {
-            return;
-        }
-        if let Some(failing) = self.blocks.failing() {
-            self.side_job = Some(self.victim_at(failing, Cause::Refresh));
-        } else if self.side_job.is_none() {
-            let is_free = |block: &BlockId| !self.victim.is_some_and(|victim| victim.is(*block));
-            let fading = self.fading_block().filter(is_free).map(|block| (block, Cause::Refresh));
-            let young = || self.blocks.too_young().filter(is_free).map(|block| (block, Cause::WearLevelling));
-            self.side_job = fading.or_else(young).map(|(block, cause)| self.victim_at(block, cause));
-        }
+        self.collector.choose_side_job(&self.blocks, &self.retention);
     }
 
     /// Empties and erases one block, however long it takes; false when there is none worth it. On a device without spares,
@@ -237,7 +188,7 @@ impl Ftl {
         if self.blocks.are_worn_out() {
             return Ok(false);
         }
-        let Some(victim) = self.take_victim() else { return Ok(false) };
+        let Some(victim) = self.collector.take_victim(&self.blocks) else { return Ok(false) };
         self.collect_slice(victim, Slice::WHOLE_BLOCK, at_ps)?;
         Ok(true)
     }
@@ -246,7 +197,7 @@ impl Ftl {
     fn collect_slice(&mut self, mut victim: Victim, slice: Slice, at_ps: u64) -> Result<(), FlashError> {
         let emptied = self.empty_some(&mut victim, slice, at_ps);
         if !matches!(emptied, Ok(true)) {
-            self.victim = Some(victim);
+            self.collector.put_back(victim);
         }
         emptied.map(drop)
     }
@@ -255,27 +206,27 @@ impl Ftl {
     fn empty_some(&mut self, victim: &mut Victim, mut slice: Slice, at_ps: u64) -> Result<bool, FlashError> {
         // Moves wait for their reads but nobody waits for the moves: what they keep busy is charged to the planes.
         let mut gc_ps = at_ps;
-        while victim.next_page < self.blocks.get(victim.block).written {
+        while victim.next_page() < self.blocks.get(victim.block()).written {
             if slice.is_used_up() {
                 return Ok(false);
             }
             self.expect_ahead(victim);
-            let page = self.geometry.page(victim.block, victim.next_page);
-            match self.move_page(page, victim.cause, &mut gc_ps) {
+            let page = self.geometry.page(victim.block(), victim.next_page());
+            match self.move_page(page, victim.cause(), &mut gc_ps) {
                 Ok(units) => slice.units = slice.units.saturating_sub(units),
                 Err(Moving::Untrusted) => {
-                    self.retire(victim.block);
+                    self.retire(victim.block());
                     return Ok(true);
                 }
                 Err(Moving::Failed(error)) => return Err(error),
             }
             slice.pages -= 1;
-            victim.next_page += 1;
+            victim.pass_page();
         }
-        if self.blocks.get(victim.block).live > 0 {
+        if self.blocks.get(victim.block()).live > 0 {
             // Every page was seen, and nothing is ever pointed into a block that is not open: a record was not what
             // it had been.
-            self.retire(victim.block);
+            self.retire(victim.block());
             return Ok(true);
         }
         self.order(SyncPoint::BlockErase)?;
@@ -287,10 +238,10 @@ impl Ftl {
     /// Asks for what the next pages of a victim will be looked up in.
     #[inline]
     fn expect_ahead(&self, victim: &Victim) {
-        let written = self.blocks.get(victim.block).written;
+        let written = self.blocks.get(victim.block()).written;
         let record = |pages| {
-            let page = Some(victim.next_page + pages).filter(|page| *page < written)?;
-            Some(self.media.spare(self.geometry.page(victim.block, page)))
+            let page = Some(victim.next_page() + pages).filter(|page| *page < written)?;
+            Some(self.media.spare(self.geometry.page(victim.block(), page)))
         };
         if let Some(record) = record(RECORDS_AHEAD) {
             prefetch_all(record);
@@ -303,13 +254,13 @@ impl Ftl {
 
     /// Erases a block that was emptied. One that fails, or failed before, is given up.
     fn erase(&mut self, victim: &Victim, at_ps: u64) -> Result<(), FlashError> {
-        let block = victim.block;
+        let block = victim.block();
         if self.blocks.get(block).used_for == BlockUse::Failing {
             self.give_up(block);
             return Ok(());
         }
         match self.try_erase(victim) {
-            Ok(()) => self.note_erase(block, victim.cause, at_ps),
+            Ok(()) => self.note_erase(block, victim.cause(), at_ps),
             Err(FlashError::MediumFailed { .. }) => self.give_up(block),
             Err(error) => return Err(error),
         }
@@ -318,13 +269,13 @@ impl Ftl {
 
     /// Erases a block, several times where it cannot be spared: another like it would not find room to be emptied into.
     fn try_erase(&mut self, victim: &Victim) -> Result<(), FlashError> {
-        let mut erased = self.media.erase(victim.block);
+        let mut erased = self.media.erase(victim.block());
         for _ in 1..ERASE_ATTEMPTS {
             let failed = matches!(erased, Err(FlashError::MediumFailed { .. }));
-            if !failed || self.gc_room_units() > victim.live {
+            if !failed || self.gc_room_units() > victim.live_units() {
                 break;
             }
-            erased = self.media.erase(victim.block);
+            erased = self.media.erase(victim.block());
         }
         erased
     }

@@ -9,9 +9,9 @@ use byway_sys::ImageFile;
 
 use crate::counters::Cause;
 use crate::error::FlashError;
-use crate::flash::{Flash, kind_of};
+use crate::flash::Flash;
 use crate::image::namespaces::{Entry, NamespaceKind};
-use crate::map::{Before, Location};
+use crate::location::{Before, Location};
 use crate::media::MediaKind;
 use crate::options::FlashOptions;
 use crate::spare::PageKind;
@@ -71,7 +71,7 @@ impl Flash {
             return Err(FlashError::Misuse("a key-value namespace keeps the size it was made with"));
         }
         planned.record.size_bytes = *size_bytes;
-        planned.entries = size_bytes.div_ceil(self.entry_bytes(kind_of(entry.record.kind))).max(1);
+        planned.entries = size_bytes.div_ceil(self.entry_bytes(entry.record.kind.page_kind())).max(1);
         let (from, gone) = (entry.first + planned.entries, entry.entries.saturating_sub(planned.entries));
         if gone > 0 && self.ftl.count_mapped(from, gone) > 0 {
             return Err(FlashError::Misuse("the namespace holds data beyond the size asked for"));
@@ -117,7 +117,7 @@ impl Flash {
         entry.first = self.place_for(entry.entries).ok_or(refused)?;
         let (extent, first) = (entry.record.extent, entry.first);
         self.set_namespace(extent, Some(entry))?;
-        self.set_mapped(extent, Some(0));
+        self.mapped.set(extent, 0);
         Ok(first)
     }
 
@@ -137,7 +137,7 @@ impl Flash {
         index: u64,
         first: u64,
     ) -> Result<(), FlashError> {
-        let kind = kind_of(entry.record.kind);
+        let kind = entry.record.kind.page_kind();
         let within = index - entry.first;
         let mut data = vec![0; self.entry_bytes(kind) as usize];
         let (extent, at_bytes) = (entry.record.extent, within * self.entry_bytes(kind));

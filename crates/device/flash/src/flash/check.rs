@@ -7,11 +7,11 @@ use crate::block::BlockUse;
 use crate::counters::Cause;
 use crate::error::FlashError;
 use crate::finding::{Finding, Hit, Remedy, Watch};
-use crate::flash::{Flash, kind_of};
+use crate::flash::Flash;
+use crate::flash::repair::Mended;
 use crate::geometry::{BlockId, UNIT_BYTES};
 use crate::image::namespaces::{Entry, NamespaceKind};
-use crate::map::{EntryIndex, Location};
-use crate::rebuild::Mended;
+use crate::location::{EntryIndex, Location};
 use crate::spare::PageKind;
 
 /// Entries or blocks looked at between two words to whoever watches.
@@ -137,7 +137,7 @@ impl Flash {
     }
 
     fn check_extent(&mut self, entry: &Entry, mends: bool, watch: Watch<'_>, findings: &mut Vec<Finding>) {
-        let kind = kind_of(entry.record.kind);
+        let kind = entry.record.kind.page_kind();
         let entry_bytes = self.entry_bytes(kind);
         let mut mapped = Vec::new();
         self.each_present(entry.first, entry.entries, |index| {
@@ -198,7 +198,7 @@ impl Flash {
                 NamespaceKind::Kv => number,
             };
             let indexes = index(*first)..index(*first + count).min(entry.entries);
-            entries.extend(indexes.map(|index| (entry.first + index, kind_of(entry.record.kind))));
+            entries.extend(indexes.map(|index| (entry.first + index, entry.record.kind.page_kind())));
         }
         entries
     }
@@ -220,7 +220,7 @@ impl Bad {
     }
 
     fn finding(self, entry: &Entry) -> Finding {
-        let (what, remedy) = match kind_of(entry.record.kind) {
+        let (what, remedy) = match entry.record.kind.page_kind() {
             PageKind::Units => (format!("it cannot be read: {}", self.why), Remedy::Drop),
             PageKind::Page => {
                 (format!("{}; each record there is judged by its own checksums", self.why), Remedy::Restore)

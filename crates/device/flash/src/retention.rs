@@ -2,15 +2,14 @@
 //!
 //! A model, and off unless asked for. Each read of a page disturbs its block; the array's clock for ages is the number of
 //! pages it programmed, so that a run ages the same every time. Blocks that are still being filled do not fade. Past a limit what a block holds can no longer be read.
-//! With refresh on it is moved before, charged to [`Cause::Refresh`].
+//! With refresh on it is moved before, charged to [`Cause::Refresh`](crate::Cause::Refresh).
 
 use std::str::FromStr;
 
 use thiserror::Error;
 
 use crate::block::BlockUse;
-use crate::counters::Cause;
-use crate::ftl::Ftl;
+use crate::blocks::BlockTable;
 use crate::geometry::BlockId;
 
 /// Limits of what blocks endure between two erases.
@@ -60,6 +59,24 @@ impl Fading {
         self.reads_limit.is_some() || self.age_limit.is_some()
     }
 
+    /// Whether what a block holds can no longer be read.
+    pub(crate) fn is_lost(&self, block: BlockId, blocks: &BlockTable) -> bool {
+        blocks.get(block).used_for == BlockUse::Full && self.is_past(blocks.reads(block), blocks.age(block))
+    }
+
+    /// Whether a full block is near a limit.
+    pub(crate) fn should_refresh(&self, block: BlockId, blocks: &BlockTable) -> bool {
+        blocks.get(block).used_for == BlockUse::Full && self.is_near(blocks.reads(block), blocks.age(block))
+    }
+
+    /// A full block that is near a limit, where data is to be refreshed.
+    pub(crate) fn block_to_refresh(&self, blocks: &BlockTable) -> Option<BlockId> {
+        if !self.refresh || !self.is_on() {
+            return None;
+        }
+        blocks.iter().map(|(id, _)| id).find(|id| self.should_refresh(*id, blocks))
+    }
+
     fn is_past(&self, reads: u32, age: u64) -> bool {
         self.reads_limit.is_some_and(|limit| reads >= limit)
             || self.age_limit.is_some_and(|limit| age >= limit)
@@ -70,59 +87,6 @@ impl Fading {
         let near = |limit: u64| limit - limit / 4;
         self.reads_limit.is_some_and(|limit| u64::from(reads) >= near(limit.into()))
             || self.age_limit.is_some_and(|limit| age >= near(limit))
-    }
-}
-
-impl Ftl {
-    /// Whether what a block holds has faded away.
-    #[inline]
-    pub(crate) fn has_faded(&self, block: BlockId) -> bool {
-        self.fading.is_on()
-            && self.blocks.get(block).used_for == BlockUse::Full
-            && self.fading.is_past(self.blocks.reads(block), self.blocks.age(block))
-    }
-
-    /// Notes that a page of a block was read, and lets the read pay for a refresh that it makes necessary.
-    #[inline]
-    pub(crate) fn note_block_read(&mut self, block: BlockId, at_ps: u64) {
-        if self.fading.is_on() {
-            self.disturb(block, at_ps);
-        }
-    }
-
-    /// The same of a page that was lent: whoever looks at it still does, so that nothing can be moved now.
-    #[inline]
-    pub(crate) fn note_block_lent(&mut self, block: BlockId) {
-        if self.fading.is_on() && self.blocks.get(block).used_for == BlockUse::Full {
-            self.blocks.count_read(block);
-        }
-    }
-
-    #[cold]
-    fn disturb(&mut self, block: BlockId, at_ps: u64) {
-        self.note_block_lent(block);
-        if self.fading.refresh && !self.blocks.are_worn_out() {
-            if self.side_job.is_none() && self.should_refresh(block) {
-                self.choose_side_job();
-            }
-            if self.side_job.is_some_and(|job| job.is_for(Cause::Refresh)) {
-                // A move that fails now is tried again with the next read.
-                let _ = self.do_side_job(at_ps);
-            }
-        }
-    }
-
-    fn should_refresh(&self, block: BlockId) -> bool {
-        let is_full = self.blocks.get(block).used_for == BlockUse::Full;
-        is_full && self.fading.is_near(self.blocks.reads(block), self.blocks.age(block))
-    }
-
-    /// A full block that is near a limit.
-    pub(crate) fn fading_block(&self) -> Option<BlockId> {
-        if !self.fading.refresh || !self.fading.is_on() {
-            return None;
-        }
-        self.blocks.iter().map(|(id, _)| id).find(|id| self.should_refresh(*id))
     }
 }
 

@@ -6,15 +6,6 @@ use crate::wear::WearSummary;
 /// Erases that a block is taken to stand. TLC of its time is rated at one to three thousand; assumed.
 pub const RATED_ERASES: u32 = 3_000;
 
-/// Blocks that are bad when a device is made.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct FactoryBad {
-    /// Of a million blocks, so many are.
-    pub ppm: u32,
-    /// Which ones follows from this.
-    pub seed: u64,
-}
-
 /// What a health log tells of the medium.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FlashHealth {

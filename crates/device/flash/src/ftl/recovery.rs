@@ -18,9 +18,10 @@ use crate::durability::SyncPoint;
 use crate::error::FlashError;
 use crate::frontier::Frontiers;
 use crate::ftl::Ftl;
+use crate::ftl::read::ReadError;
 use crate::geometry::{BlockId, PageId, UNIT_BYTES};
-use crate::map::{Before, EntryIndex, Location};
-use crate::read::{ReadError, crcs_match};
+use crate::location::{Before, EntryIndex, Location};
+use crate::spare::crcs_match;
 use crate::spare::{PageKind, SpareRecord};
 
 /// What opening an image found and did.

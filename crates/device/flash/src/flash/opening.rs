@@ -7,23 +7,25 @@ use byway_link::FlashProfile;
 use byway_sys::ImageFile;
 
 use crate::areas::AreaTable;
+use crate::bit_repair::Mender;
 use crate::blocks::BlockTable;
-use crate::durability::{SyncPoint, Syncs};
+use crate::durability::SyncPoint;
 use crate::error::{FlashError, ImageError};
-use crate::fading::Fading;
 use crate::finding::Finding;
-use crate::flash::{Flash, kind_of};
+use crate::flash::{Flash, Phase};
 use crate::ftl::Ftl;
+use crate::ftl::recovery::{Owned, Recovery};
 use crate::geometry::Geometry;
+use crate::geometry::Promises;
 use crate::image::layout::Layout;
 use crate::image::namespaces::{Entry, NamespaceRecord, NamespaceSpec, NamespaceTable};
 use crate::image::superblock::{Features, Keeps, Superblock, damaged};
+use crate::mapped::MappedCounts;
 use crate::media::{FileMedia, InjectedMedia, Media, MediaKind, NullMedia, RamMedia};
-use crate::mend::Mender;
 use crate::options::{FlashOptions, How, OpenOptions};
-use crate::promises::Promises;
 use crate::protected::Backing;
-use crate::recovery::{Owned, Recovery};
+use crate::retention::Fading;
+use crate::syncs::Syncs;
 use crate::timing::FlashTiming;
 
 impl Flash {
@@ -233,8 +235,8 @@ impl Flash {
         let syncs = Syncs::new(backing.clone(), how.run.durability, how.run.left_out);
         let mut ftl = Ftl::open(geometry, &layout, &backing, media, timing, blocks, syncs)?;
         let refresh = how.run.fading.refresh && !backing.is_read_only();
-        ftl.fading = Fading { refresh, ..how.run.fading };
-        let mapped = Vec::new();
+        ftl.retention = Fading { refresh, ..how.run.fading };
+        let mapped = MappedCounts::default();
         let recovery = Recovery::default();
         let mut flash = Self {
             ftl,
@@ -245,8 +247,7 @@ impl Flash {
             layout,
             backing,
             recovery,
-            closed: false,
-            is_to_be_mended: false,
+            phase: Phase::Open,
             is_checked: false,
             description: None,
         };
@@ -319,7 +320,7 @@ impl Flash {
         if self.recovery.unclean {
             self.mark_closed()?;
         }
-        (self.is_to_be_mended, self.closed) = (true, false);
+        self.phase = Phase::Repair;
         // By the repair, which is about to begin.
         self.ftl.syncs.note_store();
         Ok(())
@@ -327,12 +328,12 @@ impl Flash {
 
     /// What was set right counts from here on, and the device is in use.
     pub(crate) fn begin_use_once_mended(&mut self, from_seq: u64) -> Result<(), FlashError> {
-        if !self.is_to_be_mended {
+        if self.phase != Phase::Repair {
             self.ftl.state.raise_next_seq(from_seq);
             return Ok(());
         }
         self.ftl.order_now(SyncPoint::Mended)?;
-        self.is_to_be_mended = false;
+        self.phase = Phase::Open;
         self.begin_use(from_seq)
     }
 
@@ -352,7 +353,7 @@ impl Flash {
             .map(|entry| Owned {
                 first: entry.first,
                 entries: entry.entries,
-                kind: kind_of(entry.record.kind),
+                kind: entry.record.kind.page_kind(),
             })
             .collect();
         owned.sort_unstable_by_key(|part| part.first);
@@ -375,15 +376,13 @@ impl Flash {
     /// # Errors
     /// What syncing the file says.
     pub fn close(&mut self) -> Result<(), FlashError> {
-        if self.closed {
-            return Ok(());
+        match self.phase {
+            Phase::Open => self.mark_closed(),
+            Phase::Repair | Phase::Closed => {
+                self.phase = Phase::Closed;
+                Ok(())
+            }
         }
-        if self.is_to_be_mended {
-            // It says that it was closed.
-            self.closed = true;
-            return Ok(());
-        }
-        self.mark_closed()
     }
 
     fn mark_closed(&mut self) -> Result<(), FlashError> {
@@ -395,7 +394,7 @@ impl Flash {
 
     /// Ends the use of an image that has no name to be opened by yet: one sync for the mark and all that it vouches for.
     pub(crate) fn close_unnamed(&mut self) -> Result<(), FlashError> {
-        self.closed = true;
+        self.phase = Phase::Closed;
         self.ftl.state.close();
         self.ftl.sync(SyncPoint::Closed)
     }

@@ -5,11 +5,11 @@ use std::ops::Range;
 use crate::areas::AreaRef;
 use crate::counters::Cause;
 use crate::error::FlashError;
-use crate::flash::{Flash, kind_of};
+use crate::flash::Flash;
 use crate::frontier::Front;
+use crate::ftl::read::ReadError;
 use crate::geometry::UNIT_BYTES;
 use crate::image::namespaces::ExtentId;
-use crate::read::ReadError;
 use crate::spare::PageKind;
 
 impl Flash {
@@ -148,7 +148,7 @@ impl Flash {
         self.ftl.map.expect(base + first);
         self.ftl.state.count_accepted(data.len() as u64);
         let newly = self.ftl.write_units(base + first, data, cause, at_ps)?;
-        self.add_mapped(extent, newly);
+        self.mapped.add(extent, newly);
         Ok(())
     }
 
@@ -202,7 +202,7 @@ impl Flash {
         self.read(extent, first * UNIT_BYTES as u64, &mut unit, cause, at_ps)?;
         unit[within..within + data.len()].copy_from_slice(data);
         let newly = self.ftl.write_units(base + first, &unit, cause, at_ps)?;
-        self.add_mapped(extent, newly);
+        self.mapped.add(extent, newly);
         Ok(())
     }
 
@@ -263,7 +263,7 @@ impl Flash {
     ) -> Result<(), FlashError> {
         let entry = self.writable_page(extent, page, data.len())?;
         let newly = self.ftl.write_page(front, entry, data, cause, at_ps)?;
-        self.add_mapped(extent, u64::from(newly));
+        self.mapped.add(extent, u64::from(newly));
         Ok(())
     }
 
@@ -284,7 +284,7 @@ impl Flash {
         let piece = self.areas.bytes(area).get(at..).and_then(|rest| rest.get(..page_bytes));
         let data = piece.ok_or(FlashError::Misuse("the protected area ends before the page"))?;
         let newly = self.ftl.write_page(Front::of_page(cause, false), entry, data, cause, at_ps)?;
-        self.add_mapped(extent, u64::from(newly));
+        self.mapped.add(extent, u64::from(newly));
         Ok(())
     }
 
@@ -296,7 +296,7 @@ impl Flash {
     pub fn trim(&mut self, extent: ExtentId, entries: Range<u64>) -> Result<(), FlashError> {
         self.writable()?;
         let found = self.entry(extent)?;
-        let (kind, base) = (kind_of(found.record.kind), found.first);
+        let (kind, base) = (found.record.kind.page_kind(), found.first);
         if entries.start > entries.end || entries.end > found.entries {
             return Err(self.out_of_range(extent, entries.start, entries.end.saturating_sub(entries.start)));
         }
@@ -311,7 +311,7 @@ impl Flash {
             gone += u64::from(self.ftl.trim(index, kind));
             index += 1;
         }
-        self.remove_mapped(extent, gone);
+        self.mapped.remove(extent, gone);
         Ok(())
     }
 
@@ -351,10 +351,9 @@ impl Flash {
     /// [`FlashError::NoNamespace`].
     pub fn mapped_bytes(&mut self, extent: ExtentId) -> Result<u64, FlashError> {
         let found = self.entry(extent)?;
-        let (kind, first, entries) = (kind_of(found.record.kind), found.first, found.entries);
-        let known = self.mapped.get(usize::from(extent.0)).copied().flatten();
-        let mapped = known.unwrap_or_else(|| self.ftl.count_mapped(first, entries));
-        self.set_mapped(extent, Some(mapped));
+        let (kind, first, entries) = (found.record.kind.page_kind(), found.first, found.entries);
+        let mapped = self.mapped.get(extent).unwrap_or_else(|| self.ftl.count_mapped(first, entries));
+        self.mapped.set(extent, mapped);
         Ok(mapped * self.entry_bytes(kind))
     }
 
@@ -366,7 +365,7 @@ impl Flash {
         if !inside {
             return Err(self.out_of_range(extent, at_bytes, len_bytes));
         }
-        Ok((entry.first, kind_of(entry.record.kind)))
+        Ok((entry.first, entry.record.kind.page_kind()))
     }
 
     #[cold]
@@ -394,27 +393,6 @@ impl Flash {
         match self.range(extent, page.saturating_mul(u64::from(page_bytes)), u64::from(page_bytes))? {
             (first, PageKind::Page) => Ok(first + page),
             (_, PageKind::Units) => Err(FlashError::Misuse("an NVM extent is written by units")),
-        }
-    }
-
-    pub(crate) fn set_mapped(&mut self, extent: ExtentId, mapped: Option<u64>) {
-        let slot = usize::from(extent.0);
-        if self.mapped.len() <= slot {
-            self.mapped.resize(slot + 1, None);
-        }
-        self.mapped[slot] = mapped;
-    }
-
-    #[inline]
-    fn add_mapped(&mut self, extent: ExtentId, newly: u64) {
-        if let Some(Some(mapped)) = self.mapped.get_mut(usize::from(extent.0)) {
-            *mapped += newly;
-        }
-    }
-
-    fn remove_mapped(&mut self, extent: ExtentId, gone: u64) {
-        if let Some(Some(mapped)) = self.mapped.get_mut(usize::from(extent.0)) {
-            *mapped -= gone.min(*mapped);
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod data;
 mod map;
+mod open;
 mod spare;
 
 use crate::block::BlockUse;
@@ -15,7 +16,7 @@ use crate::finding::{Finding, Remedy, Watch};
 use crate::flash::Flash;
 use crate::frontier::Front;
 use crate::geometry::BlockId;
-use crate::map::{EntryIndex, Location};
+use crate::location::{EntryIndex, Location};
 use crate::spare::PageKind;
 
 pub(crate) use data::Mended;

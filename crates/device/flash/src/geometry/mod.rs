@@ -3,10 +3,12 @@
 //! Blocks are numbered row by row: block `b` lies in plane `b mod planes`, and consecutive planes lie on different
 //! channels first, so that writing to planes in turn uses the whole array.
 
+mod promises;
+
 use byway_link::FlashProfile;
 
 use crate::error::ImageError;
-use crate::promises::Promises;
+pub(crate) use promises::Promises;
 
 /// Bytes in a unit, the smallest piece the translation layer maps.
 pub const UNIT_BYTES: usize = 4096;

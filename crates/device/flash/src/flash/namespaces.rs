@@ -2,13 +2,13 @@
 
 use crate::durability::SyncPoint;
 use crate::error::FlashError;
-use crate::flash::{Flash, kind_of};
+use crate::flash::Flash;
+use crate::geometry::Promises;
 use crate::image::namespaces::{
     ACCESS_STATE_BYTES, Chosen, Entry, ExtentId, NamespaceKind, NamespaceRecord, NamespaceSpec,
     OWNER_STATE_BYTES,
 };
 use crate::image::superblock::Features;
-use crate::promises::Promises;
 use crate::spare::PageKind;
 
 impl Flash {
@@ -22,7 +22,7 @@ impl Flash {
 
     /// What a namespace takes of the bytes there are: its size, rounded to what is mapped at once.
     fn allocated_bytes(&self, entry: &Entry) -> u64 {
-        let entry_bytes = self.entry_bytes(kind_of(entry.record.kind));
+        let entry_bytes = self.entry_bytes(entry.record.kind.page_kind());
         entry.record.size_bytes.div_ceil(entry_bytes).saturating_mul(entry_bytes)
     }
 
@@ -35,7 +35,7 @@ impl Flash {
             }
             NamespaceKind::Nvm { .. } => 0,
         };
-        spare_bytes / self.entry_bytes(kind_of(spec.kind))
+        spare_bytes / self.entry_bytes(spec.kind.page_kind())
     }
 
     /// What the namespaces that are written by whole pages were promised.
@@ -75,7 +75,7 @@ impl Flash {
     pub fn add_namespace(&mut self, spec: NamespaceSpec) -> Result<NamespaceRecord, FlashError> {
         self.writable()?;
         let nsid = self.choose_nsid(spec.nsid)?;
-        let entry_bytes = self.entry_bytes(kind_of(spec.kind));
+        let entry_bytes = self.entry_bytes(spec.kind.page_kind());
         let entries = spec.size_bytes.div_ceil(entry_bytes);
         let free_bytes = self.unallocated_bytes();
         if spec.size_bytes == 0 {
@@ -100,7 +100,7 @@ impl Flash {
         };
         let entry = Entry { record: record.clone(), first, entries, leaving: false };
         self.set_namespace(extent, Some(entry))?;
-        self.set_mapped(extent, Some(0));
+        self.mapped.set(extent, 0);
         Ok(record)
     }
 

@@ -1,5 +1,21 @@
 //! The face of the flash: a device that is open, what it is and what is known of it.
 
+mod access;
+mod areas;
+mod check;
+mod durability;
+mod erase;
+mod health;
+mod namespaces;
+mod opening;
+mod repair;
+mod report;
+mod resize;
+mod snapshot;
+
+pub use health::{FlashHealth, RATED_ERASES};
+pub use report::{Ages, BlockCounts, WearBucket};
+
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,12 +27,13 @@ use crate::areas::AreaTable;
 use crate::counters::{FlashCounters, HostIo};
 use crate::error::FlashError;
 use crate::ftl::Ftl;
+use crate::ftl::recovery::Recovery;
 use crate::geometry::{Geometry, UNIT_BYTES};
 use crate::image::layout::Layout;
-use crate::image::namespaces::{Entry, ExtentId, NamespaceKind, NamespaceTable};
+use crate::image::namespaces::{Entry, ExtentId, NamespaceTable};
 use crate::image::superblock::Superblock;
+use crate::mapped::MappedCounts;
 use crate::protected::Backing;
-use crate::recovery::Recovery;
 use crate::spare::PageKind;
 use crate::state::PowerHistory;
 use crate::victims::GcPolicy;
@@ -29,22 +46,30 @@ use crate::wear::WearSummary;
 /// buffer has taken the data. Dropping it without [`close`](Self::close) is a power cut of a device with capacitors:
 /// everything acknowledged is there when the image is opened again.
 pub struct Flash {
-    pub(crate) ftl: Ftl,
-    pub(crate) namespaces: NamespaceTable,
-    pub(crate) areas: AreaTable,
-    /// Mapped entries of each extent, once someone asked.
-    pub(crate) mapped: Vec<Option<u64>>,
-    pub(crate) superblock: Superblock,
-    pub(crate) layout: Layout,
-    pub(crate) backing: Backing,
-    pub(crate) recovery: Recovery,
-    pub(crate) closed: bool,
-    /// A repair opened it, and has not set right yet what is damaged: the medium says that it is closed.
-    pub(crate) is_to_be_mended: bool,
-    /// Whoever verifies what it borrows is lent what does not match the checksum of its page, too.
-    pub(crate) is_checked: bool,
+    ftl: Ftl,
+    namespaces: NamespaceTable,
+    areas: AreaTable,
+    mapped: MappedCounts,
+    superblock: Superblock,
+    layout: Layout,
+    backing: Backing,
+    recovery: Recovery,
+    phase: Phase,
+    /// [`Flash::lend`] gives bytes too that do not match the checksum of their page: the borrower verifies them.
+    is_checked: bool,
     /// The file that describes a device in memory, locked while it is open.
-    pub(crate) description: Option<Arc<ImageFile>>,
+    description: Option<Arc<ImageFile>>,
+}
+
+/// What may be done with a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// In use: its image says that it was not closed.
+    Open,
+    /// Opened for a repair that has not finished: its image says that it was closed.
+    Repair,
+    /// Closed: it answers nothing more.
+    Closed,
 }
 
 impl Flash {
@@ -125,7 +150,7 @@ impl Flash {
 
     /// Chooses blocks for garbage collection by this policy from now on. At first it is greedy.
     pub fn set_gc_policy(&mut self, policy: GcPolicy) {
-        self.ftl.gc_policy = policy;
+        self.ftl.collector.set_policy(policy);
     }
 
     /// What was done, by cause, since the image was made.
@@ -138,7 +163,7 @@ impl Flash {
     /// instruction. A closed image is left as it is.
     #[inline]
     pub fn count_host(&mut self, io: HostIo, commands: u64, bytes: u64) {
-        if !self.closed && !self.is_to_be_mended {
+        if self.phase == Phase::Open {
             self.ftl.state.count_host(io, commands, bytes);
         }
     }
@@ -263,7 +288,7 @@ impl Flash {
 
     #[inline]
     fn not_closed(&self) -> Result<(), FlashError> {
-        if self.closed { Err(FlashError::Misuse("the device is closed")) } else { Ok(()) }
+        if self.phase == Phase::Closed { Err(FlashError::Misuse("the device is closed")) } else { Ok(()) }
     }
 
     #[inline]
@@ -294,13 +319,6 @@ impl Flash {
 
     #[inline]
     pub(crate) const fn extent_bytes(&self, entry: &Entry) -> u64 {
-        entry.entries * self.entry_bytes(kind_of(entry.record.kind))
-    }
-}
-
-pub(crate) const fn kind_of(kind: NamespaceKind) -> PageKind {
-    match kind {
-        NamespaceKind::Nvm { .. } => PageKind::Units,
-        NamespaceKind::Kv => PageKind::Page,
+        entry.entries * self.entry_bytes(entry.record.kind.page_kind())
     }
 }

@@ -1,14 +1,13 @@
 //! Reading: from map entry to verified bytes.
 
-use byway_sys::checksum;
-
-use crate::buffer::{BufferPlace, BufferedUnit};
+use crate::buffer::BufferedUnit;
 use crate::counters::Cause;
 use crate::error::FlashError;
 use crate::ftl::Ftl;
 use crate::geometry::{BlockId, PageId, UNIT_BYTES, UnitId};
-use crate::map::{EntryIndex, Location};
-use crate::spare::{PageKind, SpareRecord, crc_in};
+use crate::location::BufferPlace;
+use crate::location::{EntryIndex, Location};
+use crate::spare::{PageKind, SpareRecord, crc_in, crcs_match};
 
 /// Entries that are read at once: one page, or units that lie one after the other on one NAND page.
 #[derive(Debug, Clone, Copy)]
@@ -326,11 +325,4 @@ impl Ftl {
         }
         Ok(spare)
     }
-}
-
-/// Whether whole units match the checksums that the spare record keeps from `first` on.
-pub(crate) fn crcs_match(spare: &SpareRecord, first: usize, data: &[u8]) -> bool {
-    data.chunks_exact(UNIT_BYTES)
-        .enumerate()
-        .all(|(i, unit)| first + i < spare.units() && checksum::crc32c(unit) == spare.crc(first + i))
 }

@@ -4,28 +4,35 @@
 //! overwritten in place. Between the flip and the block counts stands an intent in protected state, so that counts are
 //! exact after a kill.
 
+mod disturb;
+mod gc;
+pub(crate) mod program;
+pub(crate) mod read;
+pub(crate) mod recovery;
+
 use byway_sys::{FileError, checksum};
 
 use crate::block::BlockUse;
 use crate::blocks::BlockTable;
 use crate::buffer::{Stream, UnitBuffer};
+use crate::collector::Collector;
 use crate::counters::Cause;
-use crate::durability::{Epoch, SyncPoint, Syncs};
+use crate::durability::{Epoch, SyncPoint};
 use crate::error::FlashError;
-use crate::fading::Fading;
 use crate::frontier::{Front, Frontiers};
-use crate::gc::Victim;
+use crate::ftl::program::PageData;
 use crate::geometry::{BlockId, Geometry, PageId, UNIT_BYTES, UnitId};
 use crate::image::layout::{BUFFER_SLOTS, Layout};
-use crate::map::{Before, EntryIndex, Location, UnitMap};
+use crate::location::{Before, EntryIndex, Location};
+use crate::map::UnitMap;
 use crate::media::Media;
-use crate::program::PageData;
 use crate::protected::Backing;
+use crate::retention::Fading;
 use crate::spare::{PageKind, SpareRecord};
 use crate::state::State;
-use crate::sync::{FinishedSync, PendingSync};
+use crate::syncs::Syncs;
+use crate::syncs::{FinishedSync, PendingSync};
 use crate::timing::FlashTiming;
-use crate::victims::GcPolicy;
 
 pub(crate) struct Ftl {
     pub(crate) geometry: Geometry,
@@ -39,12 +46,8 @@ pub(crate) struct Ftl {
     pub(crate) blocks: BlockTable,
     pub(crate) buffer: UnitBuffer,
     pub(crate) frontiers: Frontiers,
-    pub(crate) gc_policy: GcPolicy,
-    /// The block that garbage collection is at, between slices.
-    pub(crate) victim: Option<Victim>,
-    pub(crate) fading: Fading,
-    /// The block that is emptied for its own sake: it failed, is about to fade, or is too young.
-    pub(crate) side_job: Option<Victim>,
+    pub(crate) collector: Collector,
+    pub(crate) retention: Fading,
     /// Page buffers for moves, kept so that none is allocated on the way.
     scratch: Vec<Vec<u8>>,
     /// What null media accepted: units that do not fill a page yet, and pages.
@@ -71,10 +74,8 @@ impl Ftl {
             map: UnitMap::open(backing, layout, &geometry)?,
             buffer: UnitBuffer::open(backing, layout, &geometry)?,
             frontiers: Frontiers::open(&geometry, &blocks),
-            gc_policy: GcPolicy::default(),
-            victim: None,
-            fading: Fading::default(),
-            side_job: None,
+            collector: Collector::default(),
+            retention: Fading::default(),
             blocks,
             geometry,
             scratch: Vec::new(),
@@ -431,18 +432,12 @@ impl Ftl {
 
     /// Takes a block that holds nothing out of use.
     pub(crate) fn give_up(&mut self, block: BlockId) {
-        self.leave(block);
+        self.collector.leave(block);
         self.blocks.give_up(block);
     }
 
-    /// Ends the work on a block that is no longer full.
-    fn leave(&mut self, block: BlockId) {
-        self.victim.take_if(|victim| victim.is(block));
-        self.side_job.take_if(|job| job.is(block));
-    }
-
     pub(crate) fn note_erase(&mut self, block: BlockId, cause: Cause, at_ps: u64) {
-        self.leave(block);
+        self.collector.leave(block);
         self.timing.erase(&self.geometry, block, at_ps);
         self.state.count_erase(cause);
         self.blocks.note_erase(block, self.syncs.epoch());

@@ -5,7 +5,7 @@ use byway_sys::checksum::{self, flipped_bit};
 use crate::finding::{Finding, Remedy};
 use crate::flash::Flash;
 use crate::geometry::UNIT_BYTES;
-use crate::map::{EntryIndex, Location};
+use crate::location::{EntryIndex, Location};
 
 impl Flash {
     /// Sets flipped bits right in the page that holds an entry, by the checksums of its units.

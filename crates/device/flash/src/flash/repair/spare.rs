@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use byway_sys::checksum;
 
+use crate::bit_repair::mend_bit;
 use crate::finding::{Finding, Remedy, Watch};
-use crate::flash::{Flash, kind_of};
+use crate::flash::Flash;
 use crate::geometry::{BlockId, PageId, UNIT_BYTES};
-use crate::map::{EntryIndex, Location};
-use crate::mend::mend_bit;
+use crate::location::{EntryIndex, Location};
 use crate::spare::{NO_OWNER, PageKind, SpareRecord};
 
 /// What lives in a page whose spare record is lost: its units, each with its owner.
@@ -101,7 +101,7 @@ impl Flash {
     fn orphans(&self) -> HashMap<PageId, Orphan> {
         let mut orphans: HashMap<PageId, Orphan> = HashMap::new();
         for entry in self.namespaces.iter() {
-            let kind = kind_of(entry.record.kind);
+            let kind = entry.record.kind.page_kind();
             self.each_present(entry.first, entry.entries, |index| {
                 let Ok(Location::Flash(unit)) = self.ftl.map.load(index) else { return };
                 let page = self.ftl.geometry.page_of(unit);

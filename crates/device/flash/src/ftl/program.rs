@@ -71,7 +71,7 @@ impl Ftl {
         self.frontiers.of_mut(front).note_program();
         if self.blocks.note_program(block, self.state.programs()) {
             self.frontiers.of_mut(front).close(block, 0);
-            if self.fading.refresh {
+            if self.retention.refresh {
                 self.choose_side_job();
             }
         }

@@ -78,7 +78,7 @@ pub fn map_buffer<'a>(
     Ok(HostData::Mapped(mapped))
 }
 
-/// Whether one command may move so many bytes (MDTS).
+/// Checks that one command may move so many bytes (MDTS).
 ///
 /// # Errors
 /// Invalid Field over the largest transfer.
@@ -90,12 +90,12 @@ pub fn check_length(bytes: usize) -> Result<(), CommandError> {
     Ok(())
 }
 
+/// Size of the host's buffer where `len_bytes` are needed and up to `max_bytes` may be offered. PRPs do not say.
 #[inline]
-/// Bytes of the host's buffer where `len_bytes` are needed and up to `max_bytes` may be offered. PRPs do not tell.
 pub fn offered_bytes(command: &Command, len_bytes: usize, max_bytes: usize) -> usize {
     let descriptor = command.sgl1();
-    let tells = command.cdw0.psdt() == DataPointer::Sgl && descriptor.kind == SglKind::DATA_BLOCK;
-    if tells { (descriptor.length_bytes as usize).clamp(len_bytes, max_bytes) } else { len_bytes }
+    let has_length = command.cdw0.psdt() == DataPointer::Sgl && descriptor.kind == SglKind::DATA_BLOCK;
+    if has_length { (descriptor.length_bytes as usize).clamp(len_bytes, max_bytes) } else { len_bytes }
 }
 
 fn map_prps(

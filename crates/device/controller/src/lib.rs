@@ -1,7 +1,7 @@
 //! The NVMe controller of a software SSD: subsystem, registers, queues, admin, namespaces, command sets.
 //!
-//! Sans-I/O: [`Controller::run`] is called by whoever owns the device, with a [`Port`] onto host memory, and says
-//! when it wants to run again. It knows no socket, no PCI configuration space, no host API, no thread and no clock.
+//! Sans-I/O: the owner of the device calls [`Controller::run`] with a [`Port`] onto host memory, which returns when it
+//! wants to run again. The crate knows no socket, no PCI configuration space, no host API, no thread and no clock.
 //!
 //! # What it does not implement
 //!

@@ -1,10 +1,10 @@
-//! Where namespaces look first, for a host in the same machine.
+//! Lookup hints of namespaces, for a host in the same machine.
 
 use std::sync::Arc;
 
 use byway_kv::{Key, Outlook};
 
-/// The [`Outlook`] of each namespace of a subsystem, whichever engine serves it. Anybody may ask at any time.
+/// The lookup hints of each namespace of a subsystem. Any thread may use them at any time.
 #[derive(Clone, Debug)]
 pub struct Outlooks(Arc<[Outlook]>);
 
@@ -14,12 +14,12 @@ impl Outlooks {
         Self((0..namespaces).map(|_| Outlook::default()).collect())
     }
 
-    /// That of one namespace.
+    /// The hints of one namespace.
     pub(crate) fn of(&self, nsid: u32) -> Option<Outlook> {
         self.0.get((nsid as usize).checked_sub(1)?).cloned()
     }
 
-    /// Says that a command will look for `key` in namespace `nsid`: the memory that it looks at first is asked for.
+    /// Prefetches the memory that a lookup of `key` in namespace `nsid` reads first.
     #[inline]
     pub fn expect(&self, nsid: u32, key: &Key) {
         if let Some(outlook) = self.0.get((nsid as usize).wrapping_sub(1)) {

@@ -2,7 +2,7 @@
 //!
 //! PRP and SGL payloads lie in mapped host memory; an inline payload has come in with the command's ring slots, a
 //! capsule's with its capsule, a piggybacked one was put together from command fields. Command code reads and
-//! writes through [`Source`] and [`Sink`] and cannot tell them apart.
+//! writes all of them through [`Source`] and [`Sink`].
 
 use byway_dma::{BusAddr, Segment, SegmentList};
 use byway_link::{Class, Work};

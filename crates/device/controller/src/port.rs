@@ -1,9 +1,8 @@
-//! What a controller needs of the link it hangs on: host memory, interrupts, and a meter that is told of every
-//! transaction.
+//! The controller's side of its link: host memory, interrupts, and a meter for every transaction.
 //!
-//! Each access here is one read or one write on the link, and the same call that moves the bytes tells the meter
-//! how many: the ledger cannot disagree with what was done. (Where a profile moves whole pages, it is told of the page,
-//! and the bytes that would be thrown away are left alone.) Addresses inside the controller memory buffer are the
+//! Each access here is one read or one write on the link, and the call that moves the bytes also meters them, so the
+//! ledger matches what was done. (Where a profile moves whole pages, the whole page is metered, and only the needed bytes
+//! move.) Addresses inside the controller memory buffer are the
 //! device's own memory, so they cross nothing and are not metered.
 
 use byway_dma::{BusAddr, DmaFault, DmaView, HostMemory, Why};
@@ -30,11 +29,11 @@ impl Interrupts for NoInterrupts {
 
 /// The device's end of the link for the length of one run.
 pub struct Port<'a> {
-    /// What the host mapped for this device.
+    /// Host memory that is mapped for this device.
     pub memory: &'a DmaView,
-    /// Told of each transaction; keeps the ledger and modelled time.
+    /// Meters each transaction: keeps the ledger and modelled time.
     pub meter: &'a mut Meter,
-    /// Where interrupts go.
+    /// Raises interrupts.
     pub interrupts: &'a dyn Interrupts,
     /// Bus addresses of the device's own memory (controller memory buffer), reached without the link.
     pub own_memory: std::ops::Range<u64>,
@@ -106,7 +105,7 @@ pub enum DeviceMemory<'a> {
     /// device's before a command says so. The device does not see the stores: they are counted where it takes what they
     /// brought, once, as they must have been made, whichever way they came.
     Copy(&'a Mapping),
-    /// Nowhere: no memory is shared with the host.
+    /// There is none: no memory is shared with the host.
     Nowhere,
 }
 

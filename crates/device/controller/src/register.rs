@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn clearing_enable_is_a_reset_and_shutdown_is_told_once() {
+    fn clearing_enable_is_a_reset_and_shutdown_is_reported_once() {
         let mut r = registers();
         let enabled = Cc::new().with_en(true);
         r.write32(Register::CC.0, enabled.into_bits());

@@ -133,7 +133,7 @@ fn identify_controller(cx: &Context<'_, '_>) -> Box<wire::Controller> {
     data
 }
 
-/// What the admin commands can do.
+/// Fields of the admin commands.
 fn identify_admin(data: &mut wire::Controller, subsystem: &Subsystem, in_rings: bool) {
     let manages = subsystem.options().namespace_management;
     let oacs = Oacs::new().with_format(manages).with_namespace_management(manages);
@@ -153,7 +153,7 @@ fn identify_admin(data: &mut wire::Controller, subsystem: &Subsystem, in_rings: 
     data.sanicap = if subsystem.has_engines() || !manages { 0 } else { sanitize::SANICAP };
 }
 
-/// What the I/O commands can do.
+/// Fields of the I/O commands.
 fn identify_io(data: &mut wire::Controller, subsystem: &Subsystem) {
     let can = subsystem.engine_commands();
     data.sqes = 0x66;
@@ -169,7 +169,7 @@ fn identify_io(data: &mut wire::Controller, subsystem: &Subsystem) {
         .with_timestamp(true)
         .with_verify(can.verify)
         .with_copy(can.copy);
-    // What every namespace can, as all else here.
+    // Only if every namespace can.
     if subsystem.fuses() {
         data.fuses = FUSES;
         data.acwu_z = ACWU_Z;
@@ -180,7 +180,7 @@ fn identify_io(data: &mut wire::Controller, subsystem: &Subsystem) {
     }
 }
 
-/// How namespaces are reached. Each is a group of its own, whose number does not change (ANACAP bit 6).
+/// Asymmetric namespace access. Each namespace is a group of its own, whose number does not change (ANACAP bit 6).
 fn identify_ana(data: &mut wire::Controller) {
     const EVERY_STATE: u8 = 0x1f;
     const TRANSITION_S: u8 = 10;
@@ -192,11 +192,11 @@ fn identify_ana(data: &mut wire::Controller) {
     data.nanagrpid = MAX_NAMESPACES;
 }
 
-/// How long commands of a controller go on when the loss of its host was noticed (CQT): no time at all, which is not to be
-/// told as 0. A controller that another engine has commands of is there until they are done.
+/// Time that commands of a controller may still run after the loss of its host was noticed (CQT). None, but 0 means not
+/// reported. A controller with commands in an external engine exists until they are done.
 const QUIESCE_MS: u16 = 1;
 
-/// What a controller over a fabric says besides, and what of it is of PCIe alone.
+/// Fields that differ over a fabric.
 fn identify_fabric(data: &mut wire::Controller) {
     const UNIT_BYTES: u32 = 16;
     // Any command is a sign of life (TBKAS).

@@ -39,9 +39,9 @@ const NONE_USED: u64 = 1;
 /// How a controller reaches a namespace.
 #[derive(Clone, Copy)]
 struct Path {
-    /// Its ANA group; 0 where the controller tells of none.
+    /// Its ANA group; 0 where the controller reports none.
     group: u32,
-    /// Nothing of it is told that may change elsewhere meanwhile: how much is in use.
+    /// Inaccessible: fields that other controllers may change meanwhile, as the bytes in use, are not reported.
     is_closed: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Admin commands and the state they keep between commands.
 //!
-//! One file a command or a family of commands; each takes the raw command apart before it acts. Admin data moves by
+//! One file for each command or family of commands; each parses the raw command before it acts. Admin data moves by
 //! PRPs only on a memory-based transport. Commands that complete other commands (Abort, Delete I/O Submission Queue) are
 //! the controller's.
 

@@ -1,11 +1,10 @@
-//! I/O commands of hosts, counted by opcode and by how they said where their payload is: one increment on the hot path,
-//! summed up when somebody asks.
+//! I/O commands counted by opcode and by kind of data pointer: one increment on the hot path, summed up when read.
 
 use byway_spec::Command;
 use byway_spec::base::command::DataPointer;
 use byway_spec::vendor::VendorOpcode;
 
-/// How a command says where its payload is.
+/// The kind of a data pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pointer {
     Prp,
@@ -17,7 +16,7 @@ enum Pointer {
 const POINTERS: usize = 4;
 const OPCODES: usize = 256;
 
-/// What of a command is counted.
+/// The opcode of a command and the kind of its data pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     pointer: Pointer,

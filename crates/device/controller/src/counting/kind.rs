@@ -1,4 +1,4 @@
-//! Types of commands that are counted apart.
+//! Types of commands that are counted separately.
 
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::command::Direction;
@@ -10,7 +10,7 @@ use byway_spec::vendor::VendorOpcode;
 use super::Typed;
 use crate::limits::MAX_NAMESPACES;
 
-/// Which queues a command came over.
+/// The kind of queue that a command came over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum QueueKind {
     /// The admin queue.
@@ -21,13 +21,13 @@ pub enum QueueKind {
 }
 
 impl QueueKind {
-    /// Of queue `qid`.
+    /// The kind of queue `qid`.
     #[inline]
     pub(crate) const fn of(qid: u16) -> Self {
         if qid == 0 { Self::Admin } else { Self::Io }
     }
 
-    /// What it is called in figures.
+    /// Its name in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ impl Default for Kind {
 const OPCODES: usize = 256;
 
 impl Kind {
-    /// Types at most, of which most never come: admin commands, those of each namespace, and those of none.
+    /// Most types: admin commands, those of each namespace, and those of none. Most never occur.
     pub const PLACES: usize = (MAX_NAMESPACES as usize + 2) * OPCODES;
 
     /// The places of a namespace's types. Admin commands have those of namespace 0, commands of no namespace the last.

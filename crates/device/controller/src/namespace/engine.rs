@@ -1,19 +1,19 @@
-//! The boundary between a controller and an engine elsewhere that keeps a namespace of blocks: a file, another device,
-//! whatever the host library reaches.
+//! The boundary between a controller and an external engine that keeps a namespace of blocks: a file, another device, any
+//! backend of the host library.
 //!
-//! **What an implementer must do.** Begin a command without waiting for it, and tell once that it has finished, well or not.
-//! Keep a command's memory from [`BlockEngine::reserve`] to [`BlockEngine::release`]; nobody else touches it
-//! between [`BlockEngine::begin`] and the command's end. A failure is a status; one that the engine goes on from, whatever it is.
+//! **What an implementer must do.** Begin a command without waiting for it, and report once that it has finished, with or
+//! without success. Keep a command's memory from [`BlockEngine::reserve`] to [`BlockEngine::release`]; only the engine
+//! touches it between [`BlockEngine::begin`] and the command's end. A failure is a status, and the engine goes on after it.
 //!
-//! **What it may rely on.** One thread at a time has it. Commands are checked: blocks lie inside, memory is as long as they are, and
-//! nothing changes an engine that is read-only. A place is begun once and released once, after it has finished or was
-//! cancelled, or without having been begun.
+//! **What it may rely on.** One thread at a time calls it. Commands are checked: blocks lie inside, memory is as long as
+//! they are, and no command changes a read-only engine. A slot is begun once and released once, after it has finished or
+//! was cancelled, or without having been begun.
 
 use std::fmt;
 
 use crate::error::CommandError;
 
-/// A command that an engine has: which of its places.
+/// A command's slot in an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Place(pub u32);
 
@@ -22,41 +22,41 @@ pub struct Place(pub u32);
 pub struct BlockRun {
     /// First block.
     pub slba: u64,
-    /// How many, not zero-based.
+    /// Number of blocks, not zero-based.
     pub blocks: u32,
 }
 
-/// What an engine is asked for. Data stands in the memory of the command's place.
+/// A command for an engine. Its data is in the memory of its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// Blocks into the memory; with `fua`, what was written of them before is durable by then.
+    /// Blocks into the memory; with `fua`, earlier writes of them are made durable first.
     Read {
-        /// Which.
+        /// The blocks.
         run: BlockRun,
         /// Force unit access.
         fua: bool,
     },
     /// Blocks from the memory; with `fua`, durable by then.
     Write {
-        /// Which.
+        /// The blocks.
         run: BlockRun,
         /// Force unit access.
         fua: bool,
     },
     /// Blocks against the memory.
     Compare(BlockRun),
-    /// Blocks read and thrown away.
+    /// Blocks read and not transferred.
     Verify(BlockRun),
     /// Blocks that read as zeroes from now on.
     WriteZeroes {
-        /// Which.
+        /// The blocks.
         run: BlockRun,
         /// They may be deallocated for it.
         deallocate: bool,
         /// Force unit access.
         fua: bool,
     },
-    /// Blocks that nobody needs any more.
+    /// Blocks whose contents are not needed any more.
     Deallocate(&'a [BlockRun]),
     /// Blocks, one run behind the other, to `to_lba` and those behind it.
     Copy {
@@ -65,12 +65,12 @@ pub enum Request<'a> {
         /// The sources.
         from: &'a [BlockRun],
     },
-    /// What was written before is durable by then.
+    /// Makes every block written before durable.
     Flush,
 }
 
 impl<'a> Request<'a> {
-    /// It without the runs that it names, and these.
+    /// The request without its runs, and the runs.
     pub(super) fn without_runs(self) -> (Request<'static>, &'a [BlockRun]) {
         let runs = match self {
             Request::Deallocate(runs) | Request::Copy { from: runs, .. } => runs,
@@ -79,7 +79,7 @@ impl<'a> Request<'a> {
         (self.with_runs(&[]), runs)
     }
 
-    /// It with other runs where it names any.
+    /// The request with other runs, where it has any.
     pub(super) fn with_runs(self, runs: &[BlockRun]) -> Request<'_> {
         match self {
             Request::Read { run, fua } => Request::Read { run, fua },
@@ -94,16 +94,16 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A command that an engine has done.
+/// A command that an engine has finished.
 #[derive(Debug)]
 pub struct Finished {
-    /// Which.
+    /// Its slot.
     pub place: Place,
-    /// How it ended. A host sees the status, and the cause in its error log.
+    /// How it ended. The host gets the status, and the cause in its error log.
     pub result: Result<(), CommandError>,
 }
 
-/// Commands that not every engine can do.
+/// Optional commands that an engine supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named as the commands are")]
 pub struct EngineCommands {
@@ -115,11 +115,11 @@ pub struct EngineCommands {
 }
 
 impl EngineCommands {
-    /// Every one.
+    /// Every command.
     pub const ALL: Self =
         Self { write_zeroes: true, deallocate: true, compare: true, verify: true, copy: true };
 
-    /// What both can do.
+    /// Commands that both support.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self {
@@ -132,7 +132,7 @@ impl EngineCommands {
     }
 }
 
-/// What an engine keeps, as Identify tells it.
+/// Size, limits and identifiers of an engine, as Identify reports them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineShape {
     /// Number of blocks.
@@ -141,11 +141,11 @@ pub struct EngineShape {
     pub lba_shift: u8,
     /// Most bytes of one command, at least 4 KiB.
     pub transfer_max_bytes: usize,
-    /// It is written to by nobody.
+    /// No command may write to it.
     pub is_read_only: bool,
     /// Completed writes are lost with the power until they are flushed.
     pub has_volatile_cache: bool,
-    /// What it can do beside Read, Write and Flush.
+    /// Commands that it supports beside Read, Write and Flush.
     pub commands: EngineCommands,
     /// Namespace globally unique identifier: the same whenever it is exported.
     pub nguid: [u8; 16],
@@ -155,10 +155,10 @@ pub struct EngineShape {
 
 /// An engine that keeps a namespace of blocks. See the module's text for the contract.
 pub trait BlockEngine: Send {
-    /// What it keeps. It does not change.
+    /// Its size, limits and identifiers. They do not change.
     fn shape(&self) -> &EngineShape;
 
-    /// A place for a command with `bytes` of memory, which are left over from another.
+    /// A slot for a command with `bytes` of memory. The memory is not cleared.
     ///
     /// # Errors
     /// The status for a command that there is no memory for.
@@ -167,19 +167,19 @@ pub trait BlockEngine: Send {
     /// The memory of a command that is not under way.
     fn memory(&mut self, place: Place) -> &mut [u8];
 
-    /// Begins a command, at the latest with the next look for what has finished.
+    /// Begins a command, at the latest with the next call of [`next_finished`](Self::next_finished).
     fn begin(&mut self, place: Place, request: Request<'_>);
 
-    /// Takes a command back that was begun and that nothing was done of, so that it does not finish; whether that was possible.
+    /// Cancels a command that was begun but not started, so that it does not finish; whether that was possible.
     fn cancel(&mut self, place: Place) -> bool;
 
-    /// The next command that has finished, if there is one. A look that finds none leaves every command begun.
+    /// The next command that has finished. `None` leaves every command begun.
     fn next_finished(&mut self) -> Option<Finished>;
 
-    /// Gives a place back.
+    /// Releases a slot.
     fn release(&mut self, place: Place);
 
-    /// Whether it has as much to do as it should: what comes should wait until some of it has finished.
+    /// Whether its queue is full: new commands should wait until some have finished.
     fn is_full(&self) -> bool;
 
     /// Commands under way.

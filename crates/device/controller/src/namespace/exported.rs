@@ -1,5 +1,5 @@
-//! A namespace of blocks that another engine keeps: commands are checked here, begun there, and completed when it has done
-//! them.
+//! A namespace of blocks that an external engine keeps: commands are checked here, begun there, and completed when the
+//! engine has finished them.
 
 use byway_flash::{ACCESS_STATE_BYTES, ExtentId, NamespaceKind, NamespaceRecord, OWNER_STATE_BYTES};
 use byway_spec::nvm::{CopyRange, DSM_RANGES_MAX, DsmRange, NvmCdw12};
@@ -16,21 +16,21 @@ use crate::error::CommandError;
 use crate::id::ControllerId;
 use crate::outcome::{Done, ExternalCommand, Outcome, Reply};
 
-/// A namespace of blocks that another engine keeps.
+/// A namespace of blocks that an external engine keeps.
 #[derive(Debug)]
 pub struct ExportedNamespace {
     record: NamespaceRecord,
     engine: Ordered,
-    /// What each place was taken for last.
+    /// By slot: the controller of its last command.
     owners: Vec<Owner>,
 }
 
-/// Whose command has a place.
+/// The owner of a slot's command.
 #[derive(Debug, Clone, Copy)]
 struct Owner {
     /// The controller that it came over.
     id: ControllerId,
-    /// The engine has it, and has not done it.
+    /// The engine executes it.
     is_under_way: bool,
 }
 
@@ -42,7 +42,7 @@ impl ExportedNamespace {
             nsid,
             kind: NamespaceKind::Nvm { lba_bytes: 1 << shape.lba_shift },
             size_bytes: shape.blocks << shape.lba_shift,
-            // Of no flash: whatever asks for one asks for a namespace that is not exported.
+            // It has no flash, and nothing asks for an exported namespace's extent.
             extent: ExtentId(u16::MAX),
             nguid: shape.nguid,
             uuid: shape.uuid,
@@ -57,7 +57,7 @@ impl ExportedNamespace {
         &self.record
     }
 
-    /// What its engine keeps.
+    /// Size and limits of its engine.
     pub fn shape(&self) -> &EngineShape {
         self.engine.shape()
     }
@@ -67,12 +67,12 @@ impl ExportedNamespace {
         self.engine.memory(place)
     }
 
-    /// Gives back the place of a command that is over.
+    /// Releases the slot of a command that is over.
     pub fn release(&mut self, place: Place) {
         self.engine.release(place);
     }
 
-    /// Takes a command back of which its engine has done nothing; whether that was possible.
+    /// Cancels a command that its engine has not started; whether that was possible.
     pub fn cancel(&mut self, place: Place) -> bool {
         let is_cancelled = self.engine.cancel(place);
         if let Some(owner) = self.owners.get_mut(place.0 as usize) {
@@ -99,7 +99,7 @@ impl ExportedNamespace {
     /// The next command that its engine has done.
     pub fn next_done(&mut self) -> Option<Done> {
         let Finished { place, result } = self.engine.next_finished()?;
-        // One that was never begun does not finish; a controller that does not know it gives it back.
+        // A slot that was never begun does not finish. A controller that does not know the command releases it.
         let owner = self.owners.get_mut(place.0 as usize).map_or(ControllerId(0), |owner| {
             owner.is_under_way = false;
             owner.id
@@ -112,7 +112,7 @@ impl ExportedNamespace {
         self.owners.iter().any(|owner| owner.is_under_way && owner.id == id)
     }
 
-    /// Has the engine begin what `place` was reserved for.
+    /// Begins the command that `place` was reserved for.
     fn start(&mut self, place: Place, request: Request<'_>) {
         self.engine.begin(place, request);
         self.note_begun(place);
@@ -204,7 +204,7 @@ impl ExportedNamespace {
     ) -> Result<Outcome, CommandError> {
         let run = self.run(blocks)?;
         let bytes = self.transfer_bytes(run)?;
-        // Where the host takes it is looked at now; it is kept by who completes the command.
+        // The host's buffer is mapped now, and kept with the command until it completes.
         execution.map(command, bytes)?;
         let place = self.reserve(execution, bytes)?;
         self.start(place, Request::Read { run, fua });
@@ -226,7 +226,7 @@ impl ExportedNamespace {
         Ok(self.external(place))
     }
 
-    /// A place with the host's data of `run`.
+    /// A slot with the host's data of `run`.
     fn take_data(
         &mut self,
         execution: &mut Execution<'_, '_>,
@@ -314,13 +314,13 @@ impl ExportedNamespace {
         Outcome::External(ExternalCommand { nsid: self.record.nsid, place, reply: Reply::default() })
     }
 
-    /// Blocks of a command, if all of them are there.
+    /// Blocks of a command, if all of them are inside the namespace.
     fn run(&self, blocks: Blocks) -> Result<BlockRun, CommandError> {
         let end = blocks.slba.checked_add(blocks.count).ok_or(OUT_OF_RANGE)?;
         if end > self.shape().blocks {
             return Err(OUT_OF_RANGE);
         }
-        // A field of 32 bits, or one of 16 and one more, told how many.
+        // The count comes from a field of 32 bits, or of 16 bits zero-based.
         Ok(BlockRun { slba: blocks.slba, blocks: u32::try_from(blocks.count).map_err(|_| OUT_OF_RANGE)? })
     }
 

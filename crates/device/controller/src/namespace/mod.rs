@@ -38,7 +38,7 @@ pub enum Namespace {
     Nvm(NvmNamespace),
     /// Key-value pairs (Key Value command set, CSI 1).
     Kv(KvNamespace),
-    /// Logical blocks that another engine keeps.
+    /// Logical blocks that an external engine keeps.
     Exported(ExportedNamespace),
 }
 
@@ -102,7 +102,7 @@ impl Namespace {
         }
     }
 
-    /// Says that a command will come, so that memory it needs can come closer meanwhile.
+    /// Prefetches memory for a command that will come.
     #[inline]
     pub fn expect(&self, flash: &Flash, command: &Command, stage: Expect) {
         if let Self::Kv(kv) = self {
@@ -135,11 +135,11 @@ pub struct Room {
     pub bytes: Vec<u8>,
 }
 
-/// Bytes of a command that a controller keeps room for: what many hosts leave behind adds up.
+/// Most working memory that a controller keeps between commands, in bytes: there may be thousands of controllers.
 const ROOM_KEPT_BYTES: usize = 32 << 10;
 
 impl Room {
-    /// Gives back what one command took more than most do.
+    /// Releases the memory of an unusually large command.
     #[inline]
     pub fn trim(&mut self) {
         if self.bytes.capacity() > ROOM_KEPT_BYTES {
@@ -179,7 +179,7 @@ impl Execution<'_, '_> {
 
     /// The first `ranges` of a Dataset Management's list.
     ///
-    /// More may come behind them: Linux gives room for as many as there can be, however many it tells of.
+    /// The list may be longer: Linux always passes a buffer for the largest number of ranges.
     ///
     /// # Errors
     /// As [`receive`](Self::receive).
@@ -208,7 +208,8 @@ impl Execution<'_, '_> {
         Ok(list)
     }
 
-    /// Finds out where the host takes `bytes` of a command that reads: left in working memory for whoever completes it.
+    /// Maps the host's buffer for `bytes` of a command that reads. The mapping stays in working memory until the command
+    /// completes.
     ///
     /// # Errors
     /// A data pointer that does not name that many bytes the device may write.
@@ -245,7 +246,7 @@ const NOT_KEY_VALUE: CommandError =
     CommandError::new(Status::INVALID_OPCODE, "not a command of a block namespace");
 const NOT_BLOCKS: CommandError =
     CommandError::new(Status::INVALID_OPCODE, "not a command of a key-value namespace");
-/// What hosts do not do to a namespace that another engine keeps.
+/// Refuses to format or delete a namespace that an external engine keeps.
 pub const OF_ITS_OWNER: CommandError = CommandError::new(
     Status::INVALID_OPCODE,
     "what is exported is formatted, sanitized and removed where it is",

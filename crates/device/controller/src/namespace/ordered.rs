@@ -1,8 +1,9 @@
-//! An engine in which two fused commands are one: between its Compare and its Write nothing else is done to their blocks.
+//! An engine that executes two fused commands as one: no other command touches their blocks between the Compare and the
+//! Write.
 //!
-//! Engines do commands in any order and many at once. So a pair waits until what touches its blocks is done, and whatever touches
-//! them waits until the pair is. Those that wait begin in the order in which they came, as far as they are in each other's way: a block
-//! for which pairs come without end is still written by others. Where there are no pairs, nothing waits and nobody looks.
+//! Engines execute commands in any order and in parallel. So a pair waits until the commands that overlap it are done, and
+//! commands that overlap it wait until the pair is. Overlapping commands begin in the order in which they came, so a
+//! stream of pairs for one block does not starve other writes of it. Without pairs nothing waits.
 
 use std::collections::VecDeque;
 
@@ -82,12 +83,12 @@ impl Pair {
 #[derive(Debug)]
 struct Waiting {
     extent: Extent,
-    what: Held,
+    what: Queued,
 }
 
 #[derive(Debug)]
-enum Held {
-    /// A command, with the runs that it names apart.
+enum Queued {
+    /// A command, with its runs beside it.
     One(Place, Request<'static>, Vec<BlockRun>),
     Pair(Pair),
 }
@@ -95,13 +96,13 @@ enum Held {
 impl Waiting {
     fn has(&self, place: Place) -> bool {
         match &self.what {
-            Held::One(of, ..) => *of == place,
-            Held::Pair(pair) => pair.has(place),
+            Queued::One(of, ..) => *of == place,
+            Queued::Pair(pair) => pair.has(place),
         }
     }
 
     fn is_pair(&self) -> bool {
-        matches!(self.what, Held::Pair(_))
+        matches!(self.what, Queued::Pair(_))
     }
 
     fn is_in_the_way_of(&self, other: &Self) -> bool {
@@ -164,8 +165,8 @@ impl Ordered {
 
     /// Commands that are not over.
     pub fn outstanding(&self) -> u32 {
-        let held = self.waiting.iter().map(|waiting| 1 + u32::from(waiting.is_pair()));
-        self.engine.outstanding() + held.sum::<u32>() + self.ended.len() as u32
+        let queued = self.waiting.iter().map(|waiting| 1 + u32::from(waiting.is_pair()));
+        self.engine.outstanding() + queued.sum::<u32>() + self.ended.len() as u32
     }
 
     /// As [`BlockEngine::begin`], unless a pair is in the way.
@@ -176,12 +177,12 @@ impl Ordered {
             return self.start(place, extent, request);
         }
         let (kept, runs) = request.without_runs();
-        self.hold(extent, Held::One(place, kept, runs.to_vec()));
+        self.enqueue(extent, Queued::One(place, kept, runs.to_vec()));
     }
 
     /// Begins two fused commands. Both finish.
     pub fn begin_pair(&mut self, pair: Pair) {
-        self.hold(Extent::of(pair.run), Held::Pair(pair));
+        self.enqueue(Extent::of(pair.run), Queued::Pair(pair));
     }
 
     fn start(&mut self, place: Place, extent: Extent, request: Request<'_>) {
@@ -193,8 +194,8 @@ impl Ordered {
         self.engine.begin(place, request);
     }
 
-    /// Begins what can be, and has it wait else.
-    fn hold(&mut self, extent: Extent, what: Held) {
+    /// Begins a command or a pair, or queues it behind those that overlap it.
+    fn enqueue(&mut self, extent: Extent, what: Queued) {
         self.waiting.push_back(Waiting { extent, what });
         self.go_on_from(self.waiting.len() - 1, extent);
     }
@@ -221,10 +222,10 @@ impl Ordered {
 
     fn begin_waiting(&mut self, at: usize) {
         match self.waiting.remove(at) {
-            Some(Waiting { extent, what: Held::One(place, request, runs) }) => {
+            Some(Waiting { extent, what: Queued::One(place, request, runs) }) => {
                 self.start(place, extent, request.with_runs(&runs));
             }
-            Some(Waiting { extent, what: Held::Pair(pair) }) => {
+            Some(Waiting { extent, what: Queued::Pair(pair) }) => {
                 self.pairs.push(pair);
                 self.start(pair.compare, extent, Request::Compare(pair.run));
             }
@@ -239,7 +240,7 @@ impl Ordered {
             return !is_paired && self.cancel_in_engine(place);
         };
         let Some(Waiting { extent, what }) = self.waiting.remove(at) else { return false };
-        if let Held::Pair(pair) = what {
+        if let Queued::Pair(pair) = what {
             let other = if pair.compare == place { pair.write } else { pair.compare };
             self.ended.push_back(Finished { place: other, result: Err(OTHER_FAILED) });
         }

@@ -1,4 +1,4 @@
-//! Hosts, as reservations tell them apart: by the Host Identifier that each gave its controllers (Base 2.1, section
+//! Hosts, which reservations identify by the Host Identifier that each set on its controllers (Base 2.1, section
 //! 5.1.25.2.28).
 
 use byway_spec::Status;
@@ -10,7 +10,7 @@ use crate::subsystem::PerController;
 /// A host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Host {
-    /// It has no identifier, and so is unlike any other, until its controller is reset.
+    /// A host without an identifier. It differs from any other until its controller is reset.
     Unnamed(ControllerId),
     /// An identifier of 64 bits.
     Short([u8; 8]),
@@ -56,7 +56,7 @@ impl Host {
 /// The host of each controller.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
-    /// None of a controller whose host has never named itself.
+    /// None for a controller whose host never set an identifier.
     of: PerController<Option<Host>>,
 }
 
@@ -80,7 +80,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// Controllers whose hosts have said or lost a name, in order.
+    /// Controllers whose hosts have set or lost an identifier, in order.
     pub fn iter(&self) -> impl Iterator<Item = (ControllerId, Host)> {
         self.of.iter().filter_map(|(id, host)| Some((id, (*host)?)))
     }

@@ -9,14 +9,14 @@ pub enum Access {
     Read,
     /// It changes something, or makes changes durable.
     Write,
-    /// It does neither, and no reservation keeps it from anybody.
+    /// It does neither. No reservation refuses it.
     Neither,
 }
 
-/// Who may do what the holder may.
+/// Hosts that have the holder's access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Among {
-    /// Nobody else.
+    /// Only the holder.
     Holder,
     /// Every registrant, as long as the holder is one.
     Registrants,
@@ -27,14 +27,14 @@ pub(crate) enum Among {
 /// A type of reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// Reading is kept from others too, not writing alone.
+    /// Reads of other hosts are refused too, not only writes.
     pub keeps_reads: bool,
-    /// Who is not kept out.
+    /// Hosts that are not refused.
     pub among: Among,
 }
 
 impl Kind {
-    /// What a type means; none for a type that there is not.
+    /// The rules of a type; none for an unknown type.
     pub fn of(rtype: ReservationType) -> Option<Self> {
         let (keeps_reads, among) = match rtype {
             ReservationType::WRITE_EXCLUSIVE => (false, Among::Holder),
@@ -65,7 +65,7 @@ impl Kind {
         matches!(self.among, Among::All)
     }
 
-    /// Whether it keeps an access from a host that does not hold the namespace.
+    /// Whether it refuses an access of a host that does not hold the namespace.
     pub const fn keeps_back(self, access: Access, is_registrant: bool) -> bool {
         let admits_registrants = !matches!(self.among, Among::Holder);
         match access {

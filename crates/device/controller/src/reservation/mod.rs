@@ -1,10 +1,9 @@
-//! Reservations of a namespace: which hosts are registered, which of them holds it, and what that keeps from others
-//! (Base 2.1, section 8.1.22).
+//! Reservations of a namespace: the registered hosts, the holder, and the access that is refused to others (Base 2.1,
+//! section 8.1.22).
 //!
-//! The rules and nothing else: a request by a host changes the state or is refused, and says whom to tell. A command
-//! that was fetched runs to its end before another begins, so when a host is preempted nothing of it is under way;
-//! whatever waits (pieces of a value, a command in a lane) is looked at again when it is executed. Whoever lets commands
-//! wait for data looks again when the data is there.
+//! Only the rules: a host's request changes the state or is refused, and returns the notices to send. A fetched command
+//! runs to its end before another begins, so no command of a preempted host is under way. Access is checked when a command
+//! is executed, also one that waited: for data, for the rest of its value, or in a delegated queue.
 
 mod host;
 mod kind;
@@ -35,11 +34,11 @@ struct Registrant {
     key: u64,
 }
 
-/// A reservation that is held.
+/// A reservation and its holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Held {
+struct Reservation {
     kind: Kind,
-    /// Who made it. Of a type that all registrants hold, any of them is as good.
+    /// The host that acquired it. Any registrant, for a type that all registrants hold.
     holder: Host,
 }
 
@@ -47,24 +46,24 @@ struct Held {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Reservations {
     registrants: Vec<Registrant>,
-    held: Option<Held>,
+    held: Option<Reservation>,
     /// Counts changes of registrations.
     generation: u32,
     /// Registrations persist through a loss of power (PTPL).
     persists: bool,
 }
 
-/// Whom to tell of what.
-pub(crate) type Told = Vec<(Host, Notice)>;
+/// Notices to send, each to a host.
+pub(crate) type HostNotices = Vec<(Host, Notice)>;
 
 impl Reservations {
-    /// Whether nobody holds the namespace: then nobody is kept from anything.
+    /// Whether the namespace is not reserved: then every host has access.
     #[inline]
     pub fn is_free(&self) -> bool {
         self.held.is_none()
     }
 
-    /// Whether a host may do this.
+    /// Whether a host has this access.
     #[cold]
     pub fn allows(&self, host: Host, access: Access) -> bool {
         let Some(held) = self.held else { return true };
@@ -91,33 +90,33 @@ impl Reservations {
         self.registrants.iter().map(|registrant| registrant.host)
     }
 
-    /// A host that had no name is no more: what it registered ends.
-    pub fn forget(&mut self, host: Host) -> Told {
+    /// Ends the registration of a host without an identifier, whose controller was reset.
+    pub fn forget(&mut self, host: Host) -> HostNotices {
         if self.registrant(host).is_none() {
-            return Told::new();
+            return HostNotices::new();
         }
         self.generation = self.generation.wrapping_add(1);
         self.leave(host)
     }
 
-    /// Does what a host asks for; says whom to tell.
+    /// Executes a host's request; the notices to send.
     ///
     /// # Errors
-    /// Reservation Conflict, Invalid Field, Capacity Exceeded. The state may be half changed then: it is to be dropped.
-    pub fn apply(&mut self, host: Host, request: Request) -> Result<Told, CommandError> {
+    /// Reservation Conflict, Invalid Field, Capacity Exceeded. The state may be partly changed then and must be dropped.
+    pub fn apply(&mut self, host: Host, request: Request) -> Result<HostNotices, CommandError> {
         match request {
             Request::Register { new, persist } => {
                 self.register(host, new)?;
-                self.end_registration(persist, Told::new())
+                self.end_registration(persist, HostNotices::new())
             }
             Request::Unregister { key, persist } => {
                 self.check_key(host, key)?;
-                let told = self.leave(host);
-                self.end_registration(persist, told)
+                let notices = self.leave(host);
+                self.end_registration(persist, notices)
             }
             Request::Replace { key, new, persist } => {
                 self.check_key(host, key)?.key = new;
-                self.end_registration(persist, Told::new())
+                self.end_registration(persist, HostNotices::new())
             }
             Request::Acquire { key, kind } => self.acquire(host, key, kind),
             Request::Preempt { key, other, kind } => self.preempt(host, key, other, kind),
@@ -134,12 +133,12 @@ impl Reservations {
     fn holds(&self, host: Host) -> bool {
         match self.held {
             None => false,
-            Some(Held { kind: Kind { among: Among::All, .. }, .. }) => self.registrant(host).is_some(),
+            Some(Reservation { kind: Kind { among: Among::All, .. }, .. }) => self.registrant(host).is_some(),
             Some(held) => held.holder == host,
         }
     }
 
-    /// The registration of a host that says it has this key; none is right where it is not asked.
+    /// The registration of a host, if it has this key. Without a key any is right.
     fn check_key(&mut self, host: Host, key: Option<u64>) -> Result<&mut Registrant, CommandError> {
         let mut mine = self.registrants.iter_mut().filter(|registrant| registrant.host == host);
         mine.find(|registrant| key.is_none_or(|key| key == registrant.key)).ok_or(NOT_REGISTERED)
@@ -157,11 +156,15 @@ impl Reservations {
         }
     }
 
-    /// What every Reservation Register that succeeds ends with.
-    fn end_registration(&mut self, persist: Option<bool>, told: Told) -> Result<Told, CommandError> {
+    /// Ends a successful Reservation Register.
+    fn end_registration(
+        &mut self,
+        persist: Option<bool>,
+        notices: HostNotices,
+    ) -> Result<HostNotices, CommandError> {
         self.generation = self.generation.wrapping_add(1);
         self.set_persists(persist.unwrap_or(self.persists))?;
-        Ok(told)
+        Ok(notices)
     }
 
     fn check_room(&self) -> Result<(), CommandError> {
@@ -169,59 +172,60 @@ impl Reservations {
         if self.persists && named > PERSISTENT_REGISTRANTS { Err(TOO_MANY) } else { Ok(()) }
     }
 
-    /// Ends a registration, with what hangs on it.
-    fn leave(&mut self, host: Host) -> Told {
+    /// Ends a registration, and a reservation that depends on it.
+    fn leave(&mut self, host: Host) -> HostNotices {
         self.registrants.retain(|registrant| registrant.host != host);
-        let Some(held) = self.held else { return Told::new() };
+        let Some(held) = self.held else { return HostNotices::new() };
         match held.kind.among {
-            Among::All if !self.registrants.is_empty() => Told::new(),
-            Among::Holder | Among::Registrants if held.holder != host => Told::new(),
+            Among::All if !self.registrants.is_empty() => HostNotices::new(),
+            Among::Holder | Among::Registrants if held.holder != host => HostNotices::new(),
             among => {
                 self.held = None;
                 if among == Among::Holder {
-                    Told::new()
+                    HostNotices::new()
                 } else {
-                    self.tell_others(host, Notice::RESERVATION_RELEASED)
+                    self.notify_others(host, Notice::RESERVATION_RELEASED)
                 }
             }
         }
     }
 
-    fn tell_others(&self, but: Host, notice: Notice) -> Told {
+    fn notify_others(&self, but: Host, notice: Notice) -> HostNotices {
         self.hosts().filter(|host| *host != but).map(|host| (host, notice)).collect()
     }
 
-    fn acquire(&mut self, host: Host, key: u64, kind: Kind) -> Result<Told, CommandError> {
+    fn acquire(&mut self, host: Host, key: u64, kind: Kind) -> Result<HostNotices, CommandError> {
         self.check_key(host, Some(key))?;
         match self.held {
-            None => self.held = Some(Held { kind, holder: host }),
+            None => self.held = Some(Reservation { kind, holder: host }),
             Some(held) if self.holds(host) && held.kind == kind => {}
             Some(_) => return Err(IS_HELD),
         }
-        Ok(Told::new())
+        Ok(HostNotices::new())
     }
 
-    fn preempt(&mut self, host: Host, key: u64, other: u64, kind: Kind) -> Result<Told, CommandError> {
+    fn preempt(&mut self, host: Host, key: u64, other: u64, kind: Kind) -> Result<HostNotices, CommandError> {
         self.check_key(host, Some(key))?;
         let before = self.held;
-        let told = match before {
+        let notices = match before {
             Some(held) if self.is_taken_by(&held, other) => {
-                let told = self.expel(|found| found.host != host && (other == 0 || found.key == other), host);
-                self.held = Some(Held { kind, holder: host });
-                told
+                let notices =
+                    self.expel(|found| found.host != host && (other == 0 || found.key == other), host);
+                self.held = Some(Reservation { kind, holder: host });
+                notices
             }
-            Some(_) if other == 0 => return Err(NOBODY_NAMED),
+            Some(_) if other == 0 => return Err(NO_KEY_TO_PREEMPT),
             _ if self.registrants.iter().all(|registrant| registrant.key != other) => {
                 return Err(NO_SUCH_KEY);
             }
             _ => self.expel(|found| found.key == other, host),
         };
         self.generation = self.generation.wrapping_add(1);
-        Ok(self.with_change_of_kind(before, told, host))
+        Ok(self.with_change_of_kind(before, notices, host))
     }
 
     /// Whether a preemption by the key of others takes the reservation: by the holder's key, or 0 where all hold it.
-    fn is_taken_by(&self, held: &Held, other: u64) -> bool {
+    fn is_taken_by(&self, held: &Reservation, other: u64) -> bool {
         match held.kind.among {
             Among::All => other == 0,
             Among::Holder | Among::Registrants => {
@@ -230,8 +234,8 @@ impl Reservations {
         }
     }
 
-    /// Ends registrations; those who lose theirs are told, but not the host that asked for it.
-    fn expel(&mut self, goes: impl Fn(&Registrant) -> bool, by: Host) -> Told {
+    /// Ends registrations and notifies their hosts, but not the host that asked for it.
+    fn expel(&mut self, goes: impl Fn(&Registrant) -> bool, by: Host) -> HostNotices {
         let gone: Vec<Host> = self.registrants.iter().filter(|r| goes(r)).map(|r| r.host).collect();
         for host in &gone {
             self.leave(*host);
@@ -240,38 +244,43 @@ impl Reservations {
         others.map(|host| (host, Notice::REGISTRATION_PREEMPTED)).collect()
     }
 
-    /// Tells those who are left that the reservation is one of another type, if one was taken.
-    fn with_change_of_kind(&self, before: Option<Held>, mut told: Told, by: Host) -> Told {
+    /// Adds notices for the remaining hosts, if a preemption changed the type of the reservation.
+    fn with_change_of_kind(
+        &self,
+        before: Option<Reservation>,
+        mut notices: HostNotices,
+        by: Host,
+    ) -> HostNotices {
         let (before, now) = (before.map(|held| held.kind), self.held.map(|held| held.kind));
         if before.is_some() && before != now {
-            told.extend(self.tell_others(by, Notice::RESERVATION_RELEASED));
+            notices.extend(self.notify_others(by, Notice::RESERVATION_RELEASED));
         }
-        told
+        notices
     }
 
-    fn release(&mut self, host: Host, key: u64, kind: Kind) -> Result<Told, CommandError> {
+    fn release(&mut self, host: Host, key: u64, kind: Kind) -> Result<HostNotices, CommandError> {
         self.check_key(host, Some(key))?;
-        let Some(held) = self.held else { return Ok(Told::new()) };
+        let Some(held) = self.held else { return Ok(HostNotices::new()) };
         if held.kind != kind {
             return Err(OTHER_TYPE);
         }
         if !self.holds(host) {
-            return Ok(Told::new());
+            return Ok(HostNotices::new());
         }
         self.held = None;
         match kind.among {
-            Among::Holder => Ok(Told::new()),
-            Among::Registrants | Among::All => Ok(self.tell_others(host, Notice::RESERVATION_RELEASED)),
+            Among::Holder => Ok(HostNotices::new()),
+            Among::Registrants | Among::All => Ok(self.notify_others(host, Notice::RESERVATION_RELEASED)),
         }
     }
 
-    fn clear(&mut self, host: Host, key: u64) -> Result<Told, CommandError> {
+    fn clear(&mut self, host: Host, key: u64) -> Result<HostNotices, CommandError> {
         self.check_key(host, Some(key))?;
-        let told = self.tell_others(host, Notice::RESERVATION_PREEMPTED);
+        let notices = self.notify_others(host, Notice::RESERVATION_PREEMPTED);
         self.registrants.clear();
         self.held = None;
         self.generation = self.generation.wrapping_add(1);
-        Ok(told)
+        Ok(notices)
     }
 }
 
@@ -279,13 +288,13 @@ const fn conflict(cause: &'static str) -> CommandError {
     CommandError::new(Status::RESERVATION_CONFLICT, cause)
 }
 
-/// What is answered to commands that a reservation keeps back.
-pub(crate) const KEPT_BACK: CommandError = conflict("the namespace is reserved by another host");
+/// Refuses a command that conflicts with a reservation.
+pub(crate) const RESERVED: CommandError = conflict("the namespace is reserved by another host");
 const NOT_REGISTERED: CommandError = conflict("the host is not registered by that key");
 const OTHER_KEY: CommandError = conflict("the host is registered by another key");
 const IS_HELD: CommandError = conflict("the namespace is reserved already");
-const NO_SUCH_KEY: CommandError = conflict("nobody is registered by the key to preempt");
-const NOBODY_NAMED: CommandError =
+const NO_SUCH_KEY: CommandError = conflict("no host is registered by the key to preempt");
+const NO_KEY_TO_PREEMPT: CommandError =
     CommandError::invalid_field("a key of 0 preempts a reservation that all registrants hold");
 const OTHER_TYPE: CommandError =
     CommandError::invalid_field("the reservation is of another type").at_byte(41);

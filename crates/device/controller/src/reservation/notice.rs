@@ -1,4 +1,4 @@
-//! Notices to hosts of what others did to their reservations (Base 2.1, log page 80h), for each controller.
+//! Notices that a host's registration or reservation was changed by another (Base 2.1, log page 80h), by controller.
 
 use std::collections::VecDeque;
 
@@ -9,10 +9,11 @@ use crate::id::ControllerId;
 use crate::limits::MAX_NAMESPACES;
 use crate::subsystem::PerController;
 
-/// Notices kept of a controller that nobody reads. Older ones are lost then, which the count of the next tells.
+/// Most notices kept for a controller that its host does not read. Older ones are lost, which shows in the count of the
+/// next.
 const KEPT: usize = 64;
 
-/// What each controller has to tell.
+/// Notices waiting to be read, by controller.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     of: PerController<OfController>,
@@ -52,8 +53,8 @@ impl OfController {
 }
 
 impl Notices {
-    /// Tells the host of controller `id` of something in namespace `nsid`, unless it does not want to hear of it.
-    pub fn tell(&mut self, id: ControllerId, nsid: u32, notice: Notice) {
+    /// Notifies the host of controller `id` of a change in namespace `nsid`, unless it masked such notices.
+    pub fn notify(&mut self, id: ControllerId, nsid: u32, notice: Notice) {
         if !self.mask(id, nsid).hides(notice)
             && let Some(of) = self.of.entry(id)
         {
@@ -61,13 +62,13 @@ impl Notices {
         }
     }
 
-    /// What controller `id` does not tell of namespace `nsid`.
+    /// Notices of namespace `nsid` that controller `id` masks.
     pub fn mask(&self, id: ControllerId, nsid: u32) -> NotificationMask {
         let of = self.of.get(id);
         of.and_then(|of| of.masks.get(nsid.wrapping_sub(1) as usize)).copied().unwrap_or_default()
     }
 
-    /// Sets what controller `id` does not tell of namespace `nsid`.
+    /// Sets the notices of namespace `nsid` that controller `id` masks.
     pub fn set_mask(&mut self, id: ControllerId, nsid: u32, mask: NotificationMask) {
         let of = self.of.entry(id);
         if let Some(place) = of.and_then(|of| of.masks.get_mut(nsid.wrapping_sub(1) as usize)) {
@@ -75,7 +76,7 @@ impl Notices {
         }
     }
 
-    /// Whether something waits to be told that no event was raised for.
+    /// Takes whether a notice waits that no event was raised for.
     #[inline]
     pub fn take_news(&mut self, id: ControllerId) -> bool {
         self.of.get_mut(id).is_some_and(|of| std::mem::take(&mut of.news))
@@ -91,7 +92,7 @@ impl Notices {
         })
     }
 
-    /// The host has read the page. An event tells of the next.
+    /// The host has read the page. The next notice raises an event.
     pub fn clear(&mut self, id: ControllerId) {
         if let Some(of) = self.of.get_mut(id) {
             of.waiting.pop_front();
@@ -112,26 +113,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notices_are_read_one_by_one_and_the_count_tells_of_those_that_were_lost() {
+    fn notices_are_read_one_by_one_and_the_count_shows_lost_ones() {
         let (mut notices, id) = (Notices::default(), ControllerId(5));
         assert_eq!(notices.page(id).count, 0);
-        (0..KEPT as u32 + 3).for_each(|_| notices.tell(id, 2, Notice::RESERVATION_RELEASED));
+        (0..KEPT as u32 + 3).for_each(|_| notices.notify(id, 2, Notice::RESERVATION_RELEASED));
         assert!(notices.take_news(id) && !notices.take_news(id));
         let first = notices.page(id);
         assert_eq!((first.count, first.more, first.nsid), (4, KEPT as u8 - 1, 2));
         notices.clear(id);
-        assert!(notices.take_news(id), "the next is told of");
+        assert!(notices.take_news(id), "the next raises an event");
         assert_eq!(notices.page(id).count, 5);
         assert_eq!(notices.page(ControllerId(4)).count, 0);
     }
 
     #[test]
-    fn what_is_masked_is_not_told() {
+    fn a_masked_notice_is_not_sent() {
         let (mut notices, id) = (Notices::default(), ControllerId(0));
         notices.set_mask(id, 2, NotificationMask::new().with_respre(true));
-        notices.tell(id, 2, Notice::RESERVATION_PREEMPTED);
+        notices.notify(id, 2, Notice::RESERVATION_PREEMPTED);
         assert_eq!(notices.page(id).count, 0);
-        notices.tell(id, 1, Notice::RESERVATION_PREEMPTED);
+        notices.notify(id, 1, Notice::RESERVATION_PREEMPTED);
         assert_eq!(notices.page(id).count, 1);
     }
 }

@@ -16,22 +16,22 @@ const CDW10_BYTE: u16 = 40;
 /// Bytes of data that a request brings at most.
 pub(crate) const DATA_MAX_BYTES: usize = 16;
 
-/// A change that a host asks for. `key` is the one it says it has; none to be asked for none.
+/// A change that a host asks for. `key` is the host's current key; none where the key is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Request {
     /// Become a registrant.
     Register { new: u64, persist: Option<bool> },
-    /// Be one no more.
+    /// End the registration.
     Unregister { key: Option<u64>, persist: Option<bool> },
-    /// Have another key.
+    /// Replace the key.
     Replace { key: Option<u64>, new: u64, persist: Option<bool> },
-    /// Hold the namespace.
+    /// Reserve the namespace.
     Acquire { key: u64, kind: Kind },
-    /// Take it from those who have the key `other`.
+    /// Take the reservation from the hosts registered by the key `other`.
     Preempt { key: u64, other: u64, kind: Kind },
-    /// Hold it no more.
+    /// End the reservation.
     Release { key: u64, kind: Kind },
-    /// Nobody holds it, and nobody is a registrant.
+    /// End the reservation and every registration.
     Clear { key: u64 },
 }
 

@@ -10,12 +10,12 @@ use byway_flash::ACCESS_STATE_BYTES;
 use byway_spec::base::reservation::ReservationType;
 
 use super::kind::Kind;
-use super::{Held, Host, Registrant, Reservations};
+use super::{Host, Registrant, Reservation, Reservations};
 
 const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 16;
 const ENTRY_BYTES: usize = 24;
-const NOBODY: u8 = 0xff;
+const NO_HOLDER: u8 = 0xff;
 
 /// Registrants of a namespace that persist through a loss of power, at most.
 pub const PERSISTENT_REGISTRANTS: usize = (ACCESS_STATE_BYTES - HEAD_BYTES) / ENTRY_BYTES;
@@ -29,12 +29,13 @@ impl Reservations {
         let named: Vec<&Registrant> =
             self.registrants.iter().filter(|registrant| registrant.host.is_named()).collect();
         let place_of = |host: Host| named.iter().position(|registrant| registrant.host == host);
-        // Of a type that all registrants hold, whoever is there holds it.
-        let is_left =
-            |held: &Held| place_of(held.holder).is_some() || held.kind.is_of_all() && !named.is_empty();
+        // Of a type that all registrants hold, any registrant is the holder.
+        let is_left = |held: &Reservation| {
+            place_of(held.holder).is_some() || held.kind.is_of_all() && !named.is_empty()
+        };
         let held = self.held.filter(is_left);
         let rtype = held.map_or(0, |held| held.kind.rtype().0);
-        let holder = held.map_or(NOBODY, |held| place_of(held.holder).unwrap_or(0) as u8);
+        let holder = held.map_or(NO_HOLDER, |held| place_of(held.holder).unwrap_or(0) as u8);
         let extended = (0..).zip(&named).filter(|(_, registrant)| registrant.host.identifier().1);
         let extended = extended.fold(0_u64, |bits, (place, _)| bits | 1 << place);
         let mut stored = vec![VERSION, rtype, holder, named.len() as u8];
@@ -64,10 +65,10 @@ impl Reservations {
         });
         let registrants = registrants.collect::<Option<Vec<_>>>()?;
         let held = match (rtype, holder) {
-            (0, NOBODY) => None,
+            (0, NO_HOLDER) => None,
             (rtype, holder) => {
                 let holder = registrants.get(usize::from(holder))?.host;
-                Some(Held { kind: Kind::of(ReservationType(rtype))?, holder })
+                Some(Reservation { kind: Kind::of(ReservationType(rtype))?, holder })
             }
         };
         Some(Self { registrants, held, generation, persists: true })
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_named_as_such() {
+    fn damaged_registrations_are_refused() {
         let good = registered(&[host(1)]).to_stored();
         for (at, value) in [(0, 2), (1, 7), (2, 1), (3, 2)] {
             let mut bad = good.clone();

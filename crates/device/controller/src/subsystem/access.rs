@@ -1,4 +1,4 @@
-//! Who may use which namespace: hosts by their controllers, and reservations.
+//! Access of hosts to namespaces: by attached controllers, by reservations, and by the state of the path.
 
 use byway_flash::{Flash, FlashError};
 use byway_spec::Status;
@@ -10,10 +10,10 @@ use crate::error::CommandError;
 use crate::id::ControllerId;
 use crate::limits::MAX_NAMESPACES;
 use crate::namespace::{Namespace, write_error};
-use crate::reservation::{Access, Host, Hosts, KEPT_BACK, Request, Reservations, Told};
+use crate::reservation::{Access, Host, HostNotices, Hosts, RESERVED, Request, Reservations};
 
 impl Slot {
-    /// Reckons anew whose commands need no look at the reservation and at the state of their path.
+    /// Updates the controllers whose commands need no check of the reservation and of the path.
     pub(super) fn note_access(&mut self, hosts: &Hosts, paths: &Paths) {
         self.free = self.served.clone();
         for id in paths.closed(self.namespace.record().nsid) {
@@ -29,8 +29,8 @@ impl Slot {
 }
 
 impl Subsystem {
-    /// As [`Subsystem::attached`], for a command that does `access`: the one place where a reservation, or the state of its
-    /// path, keeps a host from what a namespace holds.
+    /// As [`Subsystem::attached`], for a command with this access: the only check of the reservation and of the path for I/O
+    /// commands.
     ///
     /// # Errors
     /// As there, Reservation Conflict, and the path related statuses.
@@ -47,7 +47,7 @@ impl Subsystem {
                 if !slot.free.contains(id) {
                     self.paths.check(id, nsid)?;
                     if !slot.reservations.allows(self.hosts.of(id), access) {
-                        return Err(KEPT_BACK);
+                        return Err(RESERVED);
                     }
                 }
                 Ok((&mut slot.namespace, &mut self.flash))
@@ -57,7 +57,7 @@ impl Subsystem {
         }
     }
 
-    /// Whether the host of controller `id` may do this to namespace `nsid`, be it attached to that controller or not.
+    /// Checks that the host of controller `id` has this access to namespace `nsid`, attached to it or not.
     ///
     /// # Errors
     /// Reservation Conflict, and the path related statuses.
@@ -69,16 +69,16 @@ impl Subsystem {
     ) -> Result<(), CommandError> {
         self.paths.check(id, nsid)?;
         let host = self.hosts.of(id);
-        let is_kept_back = self.slot(nsid).is_some_and(|slot| !slot.reservations.allows(host, access));
-        if is_kept_back { Err(KEPT_BACK) } else { Ok(()) }
+        let is_reserved = self.slot(nsid).is_some_and(|slot| !slot.reservations.allows(host, access));
+        if is_reserved { Err(RESERVED) } else { Ok(()) }
     }
 
-    /// The same of every namespace there is.
+    /// The same for every namespace.
     pub(crate) fn check_access_to_all(&self, id: ControllerId, access: Access) -> Result<(), CommandError> {
         self.namespaces().try_for_each(|(nsid, _)| self.check_access(nsid, id, access))
     }
 
-    /// The same of every namespace that is attached to controller `id`.
+    /// The same for every namespace that is attached to controller `id`.
     pub(crate) fn check_access_to_attached(
         &self,
         id: ControllerId,
@@ -94,8 +94,8 @@ impl Subsystem {
         self.hosts.of(id)
     }
 
-    /// Gives controller `id` a host, as Connect or the Host Identifier feature names it, until it is reset. What a host
-    /// without a name registered ends with it.
+    /// Gives controller `id` a host, as Connect or the Host Identifier feature names it, until it is reset. The
+    /// registrations of a host without an identifier end.
     ///
     /// # Errors
     /// Host Identifier Inconsistent Format where identifiers of the other size are in use.
@@ -108,9 +108,9 @@ impl Subsystem {
         Ok(())
     }
 
-    /// Controller `id` was reset: its host is to name itself anew, and what is to be told to it is not.
+    /// Controller `id` was reset: its host has no identifier until it sets one, and its notices are dropped.
     pub(crate) fn forget_host(&mut self, id: ControllerId) {
-        // Nobody else is without a name over this controller, and names of two sizes are not made by taking one away.
+        // Setting no identifier cannot fail: it introduces no second size of identifiers.
         let _ = self.set_host(id, Host::Unnamed(id));
         self.notices.reset(id);
     }
@@ -118,8 +118,8 @@ impl Subsystem {
     fn forget_unnamed(&mut self, id: ControllerId) {
         for nsid in 1..=MAX_NAMESPACES {
             let Some(Some(slot)) = self.slot_mut(nsid) else { continue };
-            let told = slot.reservations.forget(Host::Unnamed(id));
-            self.tell(nsid, &told);
+            let notices = slot.reservations.forget(Host::Unnamed(id));
+            self.notify(nsid, &notices);
         }
     }
 
@@ -136,9 +136,9 @@ impl Subsystem {
     ) -> Result<(), CommandError> {
         let host = self.hosts.of(id);
         let mut next = self.slot(nsid).ok_or(NO_NAMESPACE)?.reservations.clone();
-        let told = next.apply(host, request)?;
+        let notices = next.apply(host, request)?;
         self.replace_reservations(nsid, next)?;
-        self.tell(nsid, &told);
+        self.notify(nsid, &notices);
         Ok(())
     }
 
@@ -182,11 +182,11 @@ impl Subsystem {
         }
     }
 
-    /// Tells hosts what became of their registrations, over each of their controllers that has the namespace.
-    fn tell(&mut self, nsid: u32, told: &Told) {
-        for (host, notice) in told {
+    /// Sends notices to hosts, over each of their controllers that has the namespace.
+    fn notify(&mut self, nsid: u32, notices: &HostNotices) {
+        for (host, notice) in notices {
             for id in self.controllers_of(nsid, *host) {
-                self.notices.tell(id, nsid, *notice);
+                self.notices.notify(id, nsid, *notice);
             }
         }
     }
@@ -214,7 +214,7 @@ impl Subsystem {
         Ok(reservations.report(extended, |host| self.controllers_of(nsid, *host)))
     }
 
-    /// What controller `id` does not tell of namespace `nsid`, of every one attached to it where none is given.
+    /// Sets the notices that controller `id` masks for namespace `nsid`, or for every namespace if none is given.
     pub(crate) fn set_notice_mask(&mut self, id: ControllerId, nsid: Option<u32>, mask: NotificationMask) {
         let mine: Vec<u32> = self.namespaces().map(|(nsid, _)| nsid).collect();
         for found in mine.into_iter().filter(|found| nsid.is_none_or(|nsid| nsid == *found)) {
@@ -224,7 +224,7 @@ impl Subsystem {
 }
 
 const NOT_KEPT: CommandError =
-    CommandError::invalid_field("registrations with what is exported do not persist through power loss");
+    CommandError::invalid_field("registrations of exported namespaces do not persist through power loss");
 const OTHER_FORM: CommandError =
     CommandError::new(Status::HOST_ID_INCONSISTENT, "host identifiers are not of the size of this report")
         .at_byte(44);

@@ -1,4 +1,4 @@
-//! Which namespaces changed, for each controller to tell its host (log page 04h).
+//! Changed namespaces, by controller (log page 04h).
 
 use byway_spec::base::log::ChangedNamespaces;
 
@@ -20,7 +20,7 @@ struct Changed {
 }
 
 impl Changes {
-    /// Controller `id` is there, and is told of what changes from here on.
+    /// Controller `id` was made: changes from here on are noted for it.
     pub(crate) fn begin(&mut self, id: ControllerId) {
         self.of.entry(id);
     }

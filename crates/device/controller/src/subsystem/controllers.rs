@@ -1,9 +1,9 @@
-//! Controllers of a subsystem by their identifiers: sets of them, and what is kept of each.
+//! Sets of controllers, and a value for each.
 
 use crate::id::ControllerId;
 
-/// Identifiers of controllers that one subsystem has: Identify lists 2047 controllers at most (Base 2.1, figure 137), and
-/// over fabrics so many can be there beside the one that is reached by PCIe.
+/// Most controllers of a subsystem. Identify lists at most 2047 (Base 2.1, figure 137); over fabrics there can be that many
+/// beside the one on PCIe.
 pub const MAX_CONTROLLERS: u16 = 2048;
 
 const WORDS: usize = MAX_CONTROLLERS as usize / u64::BITS as usize;
@@ -15,9 +15,9 @@ pub(crate) struct ControllerSet {
 }
 
 impl ControllerSet {
-    /// None.
+    /// The empty set.
     pub const NONE: Self = Self { words: [0; WORDS] };
-    /// Those that there are, and those that will be.
+    /// All controllers, also those that will be made.
     pub const ALL: Self = Self { words: [u64::MAX; WORDS] };
 
     /// Whether controller `id` is in the set.
@@ -68,14 +68,14 @@ fn bit(id: ControllerId) -> u64 {
     1 << (id.0 % 64)
 }
 
-/// What is kept of each controller, up to the highest that anything was said of.
+/// A value for each controller, up to the highest for which one was set.
 #[derive(Debug, Default)]
 pub(crate) struct PerController<T> {
     of: Vec<T>,
 }
 
 impl<T: Default> PerController<T> {
-    /// Of controller `id`, if anything was said of it or of one behind it.
+    /// The value of controller `id`, if one was set for it or for a higher identifier.
     #[inline]
     pub fn get(&self, id: ControllerId) -> Option<&T> {
         self.of.get(usize::from(id.0))
@@ -87,7 +87,7 @@ impl<T: Default> PerController<T> {
         self.of.get_mut(usize::from(id.0))
     }
 
-    /// Of controller `id`, to say something of it; none where there can be no such controller.
+    /// The value of controller `id`, to set it; none where there can be no such controller.
     pub fn entry(&mut self, id: ControllerId) -> Option<&mut T> {
         let at = usize::from(id.0);
         if id.0 < MAX_CONTROLLERS && self.of.len() <= at {
@@ -96,7 +96,7 @@ impl<T: Default> PerController<T> {
         self.of.get_mut(at)
     }
 
-    /// Of all that anything can have been said of, in order.
+    /// All values, in order of identifiers.
     pub fn iter(&self) -> impl Iterator<Item = (ControllerId, &T)> {
         (0..).map(ControllerId).zip(&self.of)
     }
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_holds_the_first_and_the_last_controller_apart() {
+    fn a_set_distinguishes_the_first_and_the_last_controller() {
         let last = ControllerId(MAX_CONTROLLERS - 1);
         let mut set = ControllerSet::NONE;
         set.insert(last);

@@ -1,4 +1,4 @@
-//! Namespaces that other engines keep: which there are, what they have done, and what can be said of all.
+//! Namespaces that external engines keep, their finished commands, and the limits that all of them share.
 
 use byway_spec::Status;
 
@@ -12,14 +12,15 @@ use crate::outcome::{Done, ExternalCommand, Outcome};
 use crate::reservation::Reservations;
 
 impl Subsystem {
-    /// Exports what `engine` keeps as the lowest namespace that is free, attached to every controller; its identifier.
+    /// Exports `engine` as the lowest free namespace, attached to every controller; its identifier.
     ///
     /// # Errors
     /// Namespace Identifier Unavailable where all are taken.
     pub fn export(&mut self, engine: Box<dyn BlockEngine>) -> Result<u32, CommandError> {
         let nsid = (1..=MAX_NAMESPACES).find(|nsid| self.slot(*nsid).is_none()).ok_or(NO_IDENTIFIER)?;
         let namespace = Namespace::Exported(ExportedNamespace::new(nsid, engine));
-        self.seat(nsid, namespace, ControllerSet::ALL, Reservations::default()).ok_or(NO_IDENTIFIER)?;
+        self.place_namespace(nsid, namespace, ControllerSet::ALL, Reservations::default())
+            .ok_or(NO_IDENTIFIER)?;
         self.engines.push(nsid);
         self.engines.sort_unstable();
         self.note_change(nsid);
@@ -27,10 +28,10 @@ impl Subsystem {
         Ok(nsid)
     }
 
-    /// Whether an engine of this shape can be exported to hosts that have read what the controllers announce.
+    /// Checks that an engine of this shape can be exported to hosts that have already read Identify.
     ///
     /// # Errors
-    /// It takes less at once than they were told, or has a cache where they were told of none.
+    /// It takes shorter transfers than announced, or has a cache where none was announced.
     pub fn check_announced(&self, shape: &EngineShape) -> Result<(), CommandError> {
         let caches = self.volatile_cache() & 1 != 0;
         if shape.transfer_max_bytes < self.transfer_max_bytes() || (shape.has_volatile_cache && !caches) {
@@ -39,8 +40,8 @@ impl Subsystem {
         Ok(())
     }
 
-    /// Exports a namespace no more. Its controllers are to be told ([`crate::Controller::fail_external`]); what is returned is
-    /// dropped by whoever can wait for what is under way there.
+    /// Stops exporting a namespace. The caller has its controllers fail its commands
+    /// ([`crate::Controller::fail_external`]), and drops the namespace where it can wait for the commands under way.
     pub fn withdraw(&mut self, nsid: u32) -> Option<Namespace> {
         self.engines.iter().position(|engine| *engine == nsid).map(|at| self.engines.remove(at))?;
         let slot = self.slot_mut(nsid)?.take()?;
@@ -50,13 +51,13 @@ impl Subsystem {
         Some(slot.namespace)
     }
 
-    /// Whether any namespace is kept by another engine.
+    /// Whether an external engine keeps any namespace.
     #[inline]
     pub fn has_engines(&self) -> bool {
         !self.engines.is_empty()
     }
 
-    /// Whether another engine keeps namespace `nsid`.
+    /// Whether an external engine keeps namespace `nsid`.
     pub(crate) fn is_exported(&self, nsid: u32) -> bool {
         self.engines.contains(&nsid)
     }
@@ -75,19 +76,19 @@ impl Subsystem {
         }
     }
 
-    /// Whether an engine has so much to do that what comes should wait.
+    /// Whether an engine is full: no command is fetched until some have finished.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.has_engines() && self.exported().any(ExportedNamespace::is_full)
     }
 
-    /// Commands that other engines have.
+    /// Commands that external engines execute.
     #[inline]
     pub fn outstanding_external(&self) -> u32 {
         if self.has_engines() { self.exported().map(ExportedNamespace::outstanding).sum() } else { 0 }
     }
 
-    /// The next command that an engine has done, of any of them. Where there is none, all that came is under way.
+    /// The next finished command of any engine. `None` leaves every command begun.
     pub fn next_done(&mut self) -> Option<Done> {
         let done = (0..self.engines.len()).find_map(|at| {
             let nsid = *self.engines.get(at)?;
@@ -97,12 +98,12 @@ impl Subsystem {
         Some(done)
     }
 
-    /// Whether another engine has commands that came over controller `id`.
+    /// Whether an external engine executes commands of controller `id`.
     pub(super) fn has_commands_of(&self, id: ControllerId) -> bool {
         self.exported().any(|exported| exported.has_commands_of(id))
     }
 
-    /// Begins two fused commands of a namespace that another engine keeps.
+    /// Begins two fused commands of an exported namespace.
     pub(crate) fn begin_pair(&mut self, nsid: u32, pair: Pair) -> [Result<Outcome, CommandError>; 2] {
         match self.exported_mut(nsid) {
             Some(exported) => exported.begin_pair(pair).map(Ok),
@@ -110,12 +111,12 @@ impl Subsystem {
         }
     }
 
-    /// Whether what is exported compares and writes as one, whichever namespace it is of.
+    /// Whether every exported namespace supports Compare and Write.
     pub(crate) fn fuses(&self) -> bool {
         self.engine_commands().compare
     }
 
-    /// Takes a command back of which its engine has done nothing; whether that was possible.
+    /// Cancels a command that its engine has not started; whether that was possible.
     pub(crate) fn cancel_external(&mut self, nsid: u32, place: Place) -> bool {
         self.exported_mut(nsid).is_some_and(|exported| exported.cancel(place))
     }
@@ -125,19 +126,19 @@ impl Subsystem {
         Some(self.exported_mut(nsid)?.memory(place))
     }
 
-    /// Gives back the place of a command that is over.
+    /// Releases the slot of a command that is over.
     pub(crate) fn release_external(&mut self, nsid: u32, place: Place) {
         self.counting.iter_mut().for_each(|counting| counting.forget_external(nsid, place));
         self.exported_mut(nsid).into_iter().for_each(|exported| exported.release(place));
     }
 
-    /// Gives back the place of a command whose controller is gone.
+    /// Releases the slot of a command whose controller is gone.
     pub fn release_done(&mut self, done: &Done) {
         self.release_external(done.nsid, done.place);
     }
 
-    /// Moves what a command read to where it is sent from, zeroes behind it, and gives its place back. Zeroes alone where
-    /// the namespace is not exported any more.
+    /// Copies the data of a command to `into`, fills the rest with zeroes, and releases its slot. Only zeroes if the
+    /// namespace is not exported any more.
     pub fn take_data(&mut self, at: &ExternalCommand, into: &mut [u8]) {
         let data = self.external_memory(at.nsid, at.place).map_or(&[][..], |data| &*data);
         let data = data.get(..at.reply.data_bytes as usize).unwrap_or_default();
@@ -153,14 +154,14 @@ impl Subsystem {
         bytes.fold(MAX_TRANSFER_BYTES, usize::min)
     }
 
-    /// Commands that every namespace takes.
+    /// Optional commands that every namespace supports.
     pub(crate) fn engine_commands(&self) -> EngineCommands {
         self.exported().fold(EngineCommands::ALL, |all, exported| all.and(exported.shape().commands))
     }
 
     /// Identify Controller VWC. Acknowledged data is in power-protected state, but the image lies in the operating
     /// system's cache until it is synced: saying so makes a guest's fsync reach the disk. Flush of all namespaces is
-    /// supported (bits 2:1), unless other engines keep some.
+    /// supported (bits 2:1), unless external engines keep some.
     pub(crate) fn volatile_cache(&self) -> u8 {
         let is_volatile = |shape: &EngineShape| shape.has_volatile_cache;
         let cached = !self.synced_completions && self.has_flash_namespaces();
@@ -173,7 +174,7 @@ impl Subsystem {
         !self.has_engines() || self.namespaces().any(|(nsid, _)| !self.is_exported(nsid))
     }
 
-    /// Bytes of all namespaces that there are or could be, and of those that could be.
+    /// Total capacity and unallocated capacity, in bytes.
     pub(crate) fn capacity_bytes(&self) -> (u64, u64) {
         let exported: u64 = self.exported().map(|exported| exported.record().size_bytes).sum();
         match self.options.namespace_management {
@@ -184,7 +185,7 @@ impl Subsystem {
 }
 
 const NOT_AS_ANNOUNCED: CommandError = CommandError::invalid_field(
-    "it takes less at once than hosts were told when they came, or has a cache and they were told of none",
+    "its transfers are shorter than was announced to hosts, or it has a cache and none was announced",
 );
 const NO_IDENTIFIER: CommandError =
     CommandError::new(Status::NAMESPACE_ID_UNAVAILABLE, "every namespace identifier is taken");

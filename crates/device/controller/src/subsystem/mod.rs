@@ -1,6 +1,6 @@
-//! The NVM subsystem: the flash, the namespaces on it, and who may see them.
+//! The NVM subsystem: the flash, the namespaces on it, and their access.
 //!
-//! Several controllers attach to one subsystem. It has no thread and no lock: whoever runs a device owns it.
+//! Several controllers attach to one subsystem. It has no thread and no lock: the holder of the device's run lock owns it.
 
 mod access;
 mod changes;
@@ -43,11 +43,11 @@ pub use windows::WindowShape;
 #[derive(Debug)]
 struct Slot {
     namespace: Namespace,
-    /// Controllers that have it, and would have it if they were there.
+    /// Controllers that it is attached to, also those that do not exist yet.
     attached: ControllerSet,
-    /// Of these, those that are served: all, unless a sanitize operation is going on.
+    /// Attached controllers that are served: all, unless a sanitize operation is going on.
     served: ControllerSet,
-    /// Of these, those whose commands need no look at the reservation: all, unless there is one.
+    /// Served controllers whose commands need no check of reservation and path: all, unless there is a reservation.
     free: ControllerSet,
     reservations: Reservations,
 }
@@ -61,13 +61,13 @@ impl Slot {
 
 /// The subsystem.
 pub struct Subsystem {
-    /// What it is called.
+    /// NQN, serial number and model.
     pub identity: Identity,
     /// Parameters of its link, flash and firmware.
     pub profile: Profile,
-    /// Where everything is kept.
+    /// The flash that holds the namespaces.
     pub flash: Flash,
-    /// Which namespaces changed, for controllers to tell their hosts.
+    /// Changed namespaces, which controllers report to their hosts.
     pub changes: Changes,
     /// Commands of hosts, as SMART counts them.
     pub io: IoCounters,
@@ -76,22 +76,22 @@ pub struct Subsystem {
     synced_completions: bool,
     slots: Vec<Option<Slot>>,
     hosts: Hosts,
-    /// What controllers have to tell of reservations.
+    /// Reservation notices, which controllers report to their hosts.
     pub(crate) notices: Notices,
-    /// How well each controller reaches each namespace.
+    /// ANA state of each namespace by controller.
     pub(crate) paths: Paths,
     outlooks: Outlooks,
     /// Controllers that exist.
     controllers: ControllerSet,
-    /// Of these, those that nobody is connected to any more, and that other engines still have commands of.
+    /// Controllers without a connection that external engines still execute commands of.
     leaving: ControllerSet,
     /// Windows bound so far.
     bindings: u64,
     /// Subsystem resets so far.
     resets: u64,
-    /// Namespaces that other engines keep, in order.
+    /// Namespaces that external engines keep, in order.
     engines: Vec<u32>,
-    /// Commands by type, where somebody wants to know.
+    /// Commands by type, if metrics are on.
     counting: Option<Box<CommandCounters>>,
     /// The sanitize operation that is going on.
     sanitizing: Option<sanitize::Progress>,
@@ -111,7 +111,7 @@ impl Subsystem {
     /// Opens every namespace that `flash` holds, attached to every controller.
     ///
     /// # Errors
-    /// When a namespace cannot be opened: nothing is guessed at.
+    /// When a namespace cannot be opened.
     pub fn new(
         identity: Identity,
         profile: Profile,
@@ -151,14 +151,14 @@ impl Subsystem {
                 Reservations::from_stored(&record.access_state).ok_or(SubsystemError::Reservations(nsid))?;
             let namespace = Namespace::open(&mut subsystem.flash, record, &subsystem.options)?;
             subsystem
-                .seat(nsid, namespace, ControllerSet::ALL, reservations)
+                .place_namespace(nsid, namespace, ControllerSet::ALL, reservations)
                 .ok_or(SubsystemError::Nsid(nsid))?;
         }
         Ok(subsystem)
     }
 
-    /// Puts a namespace where `nsid` finds it; `None` where that is no identifier.
-    fn seat(
+    /// Serves a namespace as `nsid`; `None` where that is no identifier.
+    fn place_namespace(
         &mut self,
         nsid: u32,
         mut namespace: Namespace,
@@ -166,7 +166,7 @@ impl Subsystem {
         reservations: Reservations,
     ) -> Option<()> {
         if let Namespace::Kv(kv) = &mut namespace {
-            kv.tell(self.outlooks.of(nsid)?);
+            kv.publish_hints(self.outlooks.of(nsid)?);
         }
         self.counting.iter_mut().for_each(|counting| counting.forget_types_of(nsid));
         let mut slot = Slot::new(namespace, attached, reservations);
@@ -175,7 +175,7 @@ impl Subsystem {
         Some(())
     }
 
-    /// Where the namespaces look first for a key.
+    /// Lookup hints of the namespaces.
     #[must_use]
     pub fn outlooks(&self) -> Outlooks {
         self.outlooks.clone()
@@ -189,7 +189,7 @@ impl Subsystem {
         self.slots.get((nsid as usize).checked_sub(1)?)?.as_ref()
     }
 
-    /// The namespace that `nsid` names, if it is attached to controller `id`, with the flash it lies on.
+    /// Namespace `nsid`, if it is attached to controller `id`, with its flash.
     ///
     /// # Errors
     /// Invalid Namespace or Format for a namespace that is inactive or none.
@@ -212,7 +212,7 @@ impl Subsystem {
         self.slot(nsid).map(|slot| &slot.namespace)
     }
 
-    /// The same, to change it, with the flash it lies on.
+    /// The same, to change it, with its flash.
     pub fn namespace_mut(&mut self, nsid: u32) -> Option<(&mut Namespace, &mut Flash)> {
         let slot = self.slots.get_mut((nsid as usize).checked_sub(1)?)?.as_mut()?;
         Some((&mut slot.namespace, &mut self.flash))
@@ -223,7 +223,7 @@ impl Subsystem {
         (1..).zip(&self.slots).filter_map(|(nsid, slot)| Some((nsid, &slot.as_ref()?.namespace)))
     }
 
-    /// Whether a namespace has lost stores to errors of the medium: what it answers may be older than what was last stored.
+    /// Whether a namespace has lost stores to media errors: a retrieve may give an older value than was last stored.
     pub(crate) fn has_lost_stores(&self) -> bool {
         self.namespaces()
             .any(|(_, namespace)| matches!(namespace, Namespace::Kv(kv) if kv.lost_log_bytes() > 0))
@@ -289,7 +289,7 @@ impl Subsystem {
         self.changes.begin(id);
     }
 
-    /// Syncs the image before a host hears that its controller is shut down, with the device in hand.
+    /// Syncs the image before a controller reports that its shutdown is complete.
     ///
     /// # Errors
     /// Write Fault; from then on the subsystem can only be read.
@@ -298,7 +298,7 @@ impl Subsystem {
         self.end_sync(sync)
     }
 
-    /// A controller is gone for good, once nothing of it is under way.
+    /// Removes a controller for good, once no command of it is under way.
     pub(crate) fn remove_controller(&mut self, id: ControllerId) {
         self.forget_host(id);
         self.place(id, None);
@@ -306,7 +306,7 @@ impl Subsystem {
         self.see_off(id);
     }
 
-    /// Forgets a controller that leaves, if nothing of it is under way.
+    /// Removes a controller without a connection, if no command of it is under way.
     fn see_off(&mut self, id: ControllerId) {
         if self.leaving.contains(id) && !self.has_commands_of(id) {
             self.controllers.remove(id);
@@ -333,10 +333,10 @@ impl Subsystem {
         synced
     }
 
-    /// Takes no more stores: what the system could not write it may have dropped, so nothing stored from now on could
-    /// be promised. What can be read is still read.
+    /// Refuses stores from now on. The kernel may have dropped pages that it could not write, so later stores could not be
+    /// guaranteed. Reads continue.
     fn freeze(&mut self) {
-        // What engines have in RAM is of no use to namespaces that are being emptied.
+        // Namespaces that are being sanitized have no engine to freeze.
         let slots = self.slots.iter_mut().flatten().filter(|_| self.sanitizing.is_none());
         for slot in slots {
             if let Namespace::Kv(kv) = &mut slot.namespace {
@@ -345,14 +345,14 @@ impl Subsystem {
         }
     }
 
-    /// Writes down what makes the next opening quick, syncs the image and marks it as closed in order.
+    /// Saves state that makes the next opening fast, syncs the image and marks it as cleanly closed.
     ///
     /// # Errors
     /// What the flash says. Everything acknowledged is in protected state all the same.
     pub fn close(&mut self) -> Result<(), FlashError> {
         for slot in self.slots.iter_mut().flatten() {
             if let Namespace::Kv(kv) = &mut slot.namespace {
-                // What an engine cannot write down now, the next opening replays from its log.
+                // State that an engine cannot save now is replayed from its log by the next opening.
                 let _ = kv.settle(&mut self.flash);
             }
         }
@@ -367,7 +367,7 @@ impl Subsystem {
 
 const SYNC_FAILED: CommandError = CommandError::new(
     Status::WRITE_FAULT,
-    "a sync of the image failed: what was stored since the last one may be lost, and nothing more is taken",
+    "a sync of the image failed: stores since the last sync may be lost, and no more are accepted",
 );
 const NO_NAMESPACE: CommandError =
     CommandError::new(Status::INVALID_NAMESPACE, "no such namespace is attached");

@@ -1,4 +1,4 @@
-//! Namespaces that come and go while the device is in use: made, removed, formatted, attached to controllers.
+//! Creating, deleting, formatting and attaching namespaces while the device is in use.
 
 use byway_flash::{FlashError, NamespaceKind, NamespaceRecord, NamespaceSpec};
 use byway_spec::Status;
@@ -68,11 +68,11 @@ impl Subsystem {
         let record = self.flash.add_namespace(spec).map_err(creation_error)?;
         match Namespace::open(&mut self.flash, record, &self.options) {
             Ok(namespace) => {
-                self.seat(nsid, namespace, ControllerSet::NONE, Reservations::default());
+                self.place_namespace(nsid, namespace, ControllerSet::NONE, Reservations::default());
                 Ok(nsid)
             }
             Err(_) => {
-                // What could not be opened is not kept; why it could not be is the better error.
+                // The error of opening is reported, not one of removing.
                 let _ = self.flash.remove_namespace(nsid);
                 Err(CommandError::new(Status::INTERNAL_ERROR, "the new namespace could not be opened"))
             }
@@ -91,7 +91,7 @@ impl Subsystem {
         let Slot { namespace, attached, .. } =
             self.slot_mut(nsid).and_then(Option::take).ok_or(NO_NAMESPACE)?;
         let record = namespace.record().clone();
-        // The engine lets go of device memory that it shares with its windows' users.
+        // The engine releases device memory that it shares with the users of its windows.
         drop(namespace);
         if let Err(error) = self.flash.remove_namespace(nsid) {
             self.keep_namespace(record, attached);
@@ -102,11 +102,11 @@ impl Subsystem {
         Ok(())
     }
 
-    /// Puts back a namespace that could not be removed, if the flash still has all of it.
+    /// Reopens a namespace that could not be removed, if the flash still has all of it.
     fn keep_namespace(&mut self, record: NamespaceRecord, attached: ControllerSet) {
         let nsid = record.nsid;
         if let Ok(namespace) = Namespace::open(&mut self.flash, record, &self.options) {
-            self.seat(nsid, namespace, attached, Reservations::default());
+            self.place_namespace(nsid, namespace, attached, Reservations::default());
         }
     }
 
@@ -139,7 +139,7 @@ impl Subsystem {
             || (ControllerSet::ALL, Reservations::default()),
             |slot| (slot.attached, slot.reservations),
         );
-        self.seat(nsid, namespace, attached, reservations);
+        self.place_namespace(nsid, namespace, attached, reservations);
         self.note_change(nsid);
     }
 

@@ -1,6 +1,6 @@
-//! Ports by which hosts reach the subsystem, and how well each namespace is reached by them (Base 2.1, section 8.1.1).
+//! Ports of the subsystem, and the ANA state of each namespace at them (Base 2.1, section 8.1.1).
 //!
-//! Each namespace is an ANA group of its own, with its own number: what fails over, fails over by itself.
+//! Each namespace is an ANA group of its own, with its own number, so each fails over independently.
 
 use byway_spec::base::ana::{AnaGroup, AnaHeader, AnaState};
 use zerocopy::IntoBytes;
@@ -17,11 +17,11 @@ pub struct PortId(pub u16);
 /// The ports, and which controller is reached by which.
 #[derive(Debug, Default)]
 pub(crate) struct Paths {
-    /// None: hosts are told nothing, and every namespace is served to all.
+    /// Without ports no ANA state is reported, and every controller serves every namespace.
     ports: Vec<OfPort>,
-    /// None of a controller that is reached by no port.
+    /// None for a controller without a port.
     port_of: PerController<Option<PortId>>,
-    /// Controllers whose host no event has told of the newest change.
+    /// Controllers with a change of state that no event has reported.
     news: ControllerSet,
 }
 
@@ -48,7 +48,7 @@ impl OfPort {
         self.groups.get((nsid as usize).checked_sub(1)?)
     }
 
-    /// Changes what is told of a group.
+    /// A group to change; its change is counted.
     fn change(&mut self, nsid: u32) -> Option<&mut Group> {
         let group = self.groups.get_mut((nsid as usize).checked_sub(1)?)?;
         self.changes += 1;
@@ -63,7 +63,7 @@ impl Paths {
         self.ports.get(usize::from(port.0).checked_sub(1)?)
     }
 
-    /// Whether controller `id` tells its host of states.
+    /// Whether controller `id` reports ANA states to its host.
     pub fn are_reported(&self, id: ControllerId) -> bool {
         self.port(id).is_some()
     }
@@ -95,7 +95,7 @@ impl Paths {
         placed.map(|(id, _)| id).filter(move |id| self.check(*id, nsid).is_err())
     }
 
-    /// A namespace came, went, or was given to other controllers: its group is another one.
+    /// A namespace was created, deleted, attached or detached: its group has changed.
     pub fn note_members(&mut self, nsid: u32) {
         for port in &mut self.ports {
             port.change(nsid);
@@ -110,13 +110,13 @@ impl Paths {
 }
 
 impl Subsystem {
-    /// Has so many ports from here on, of which hosts that come are told. Every namespace is optimized at each.
+    /// Sets the number of ports that are reported to hosts. Every namespace is optimized at each.
     pub fn set_ports(&mut self, ports: u16) {
         self.paths.ports = vec![OfPort::OPTIMIZED; usize::from(ports)];
         self.note_paths();
     }
 
-    /// Has this port too: every namespace is optimized there.
+    /// Adds a port, at which every namespace is optimized.
     pub fn open_port(&mut self, port: PortId) {
         let Some(at) = usize::from(port.0).checked_sub(1) else { return };
         let ports = &mut self.paths.ports;
@@ -125,13 +125,13 @@ impl Subsystem {
         self.note_paths();
     }
 
-    /// How many ports hosts are told of; none where they are told of no paths.
+    /// Ports that are reported to hosts; 0 where ANA is not reported.
     #[must_use]
     pub fn ports(&self) -> usize {
         self.paths.ports.len()
     }
 
-    /// Controller `id` is reached by `port`. Its host knows of no state yet, so that none is news.
+    /// Sets the port of controller `id`. Its host has read no state yet, so none counts as changed.
     pub(crate) fn place(&mut self, id: ControllerId, port: Option<PortId>) {
         if let Some(place) = self.paths.port_of.entry(id) {
             *place = port;
@@ -147,8 +147,8 @@ impl Subsystem {
         port.group(nsid).map(|group| group.state)
     }
 
-    /// Sets the state of a namespace, which may be still to come, at a port, and has the port's hosts told. Commands that are
-    /// executed from here on are served by it; what another engine has already goes on.
+    /// Sets the ANA state of a namespace at a port, and notifies the port's hosts. The namespace may not exist yet. The state
+    /// applies to commands executed from here on, not to those that an external engine executes.
     ///
     /// # Errors
     /// Invalid Field where there is no such port or state, Invalid Namespace where there can be no such namespace.
@@ -167,7 +167,7 @@ impl Subsystem {
         Ok(())
     }
 
-    /// Reckons anew which commands need no look at states.
+    /// Updates the controllers whose commands need no check of the path.
     fn note_paths(&mut self) {
         let Self { slots, hosts, paths, .. } = self;
         slots.iter_mut().flatten().for_each(|slot| slot.note_access(hosts, paths));

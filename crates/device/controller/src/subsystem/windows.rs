@@ -1,4 +1,4 @@
-//! Windows of device memory: which there are, and who has bound them.
+//! Windows of device memory, and their bindings to queues.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::queue::BoundWindow;
 /// (`byway_queue::WindowCursor`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WindowShape {
-    /// How many.
+    /// Number of windows.
     pub count: u32,
     /// Bytes of each.
     pub window_bytes: u64,
@@ -77,7 +77,7 @@ impl Subsystem {
         let mut areas = Vec::new();
         for nsid in 1..=MAX_NAMESPACES {
             let Some((Namespace::Kv(kv), _)) = self.namespace_mut(nsid) else { continue };
-            // Windows of another shape are not where hosts are told to look for them.
+            // Windows of another shape are not at the places that were announced to hosts.
             let memory = kv.window_memory().filter(|_| kv.window_shape() == announced);
             let first = self.window_place(nsid, 0);
             areas.extend(memory.map(|memory| (first, memory)));

@@ -1,8 +1,8 @@
 //! Unfinished payloads of the pass-through form: fragments name their payload, over any queue and in any order.
 //!
-//! The table is bounded. A payload that nobody has added to for [`STALE_COMMANDS`] commands gives way when room is
-//! needed: its writer is gone, as a process can die between two pass-through calls. One that was only late finds its
-//! payload unknown, not another's in its place: names of payloads that gave way are not given again for long.
+//! The table is bounded. A payload without a new fragment for [`STALE_COMMANDS`] commands is dropped when room is needed:
+//! its writer may be gone, as a process can die between two pass-through calls. A late writer finds its payload unknown,
+//! not another's in its place: identifiers of dropped payloads are not reused for long.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ pub const MAX_UNFINISHED: usize = 64;
 /// A payload untouched for this many fragment commands may be dropped for a new one.
 pub const STALE_COMMANDS: u64 = 1024;
 
-/// Names kept from use after their payloads gave way.
+/// Identifiers of dropped payloads that are not reused.
 const DROPPED_KEPT: usize = 4096;
 
 const FRAGMENT_BYTES: usize = vendor::TRANSFER_PT_BYTES;

@@ -102,7 +102,7 @@ fn what_an_exported_namespace_cannot_is_not_announced() {
 }
 
 #[test]
-fn a_host_of_admin_commands_alone_is_told_of_no_other() {
+fn effects_under_admin_only_css_list_no_io_commands() {
     let mut host = TestHost::new(64 * MIB, &[nvm(8 * MIB, 512), kv(16 * MIB)]);
     host.enable_for(Cc::CSS_ADMIN_ONLY);
     let page = host.log(LogPage::EFFECTS, Csi::NVM, 4096).unwrap();

@@ -153,7 +153,7 @@ fn the_timestamp_runs_on_from_what_the_host_set() {
     let (done, data) = host.admin_read(get_of(FeatureId::TIMESTAMP, FeatureSelect::CURRENT, 0, 0), 8);
     assert!(done.status().is_success());
     assert_eq!(crate::common::number(&data, 0, 6), 1_700_000_002_500);
-    assert_eq!(data[6], 0b11, "set by the host, may have stood still");
+    assert_eq!(data[6], 0b11, "set by the host, may have stopped");
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn windows_come_back_with_their_queues() {
 }
 
 #[test]
-fn capabilities_tell_what_can_be_set_and_for_whom() {
+fn feature_capabilities_report_changeable_and_per_namespace() {
     let mut host = host();
     let mut of = |fid| {
         let answer = host.admin(get_of(fid, FeatureSelect::CAPABILITIES, 0, 0));

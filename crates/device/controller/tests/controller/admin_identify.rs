@@ -19,7 +19,7 @@ fn nsids(list: &[u8]) -> Vec<u64> {
 }
 
 #[test]
-fn a_controller_tells_its_names_limits_and_optional_commands() {
+fn identify_controller_reports_names_limits_and_optional_commands() {
     let mut host = host();
     let data = host.identify(Cns::CONTROLLER, 0, Csi::NVM).unwrap();
     assert_eq!(&data[4..24], b"TEST0001            ");
@@ -89,7 +89,7 @@ fn every_namespace_has_a_command_set_descriptor() {
 }
 
 #[test]
-fn a_block_namespace_tells_its_size_in_blocks_of_its_format() {
+fn identify_block_namespace_reports_size_in_blocks_of_its_format() {
     let mut host = host();
     for (nsid, format, lba_bytes) in [(1, 0, 512), (3, 1, 4096)] {
         let data = host.identify(Cns::NAMESPACE, nsid, Csi::NVM).unwrap();
@@ -104,14 +104,14 @@ fn a_block_namespace_tells_its_size_in_blocks_of_its_format() {
 }
 
 #[test]
-fn the_broadcast_namespace_tells_what_all_block_namespaces_share() {
+fn identify_broadcast_reports_what_block_namespaces_share() {
     let mut host = host();
     let data = host.identify(Cns::NAMESPACE, NSID_ALL, Csi::NVM).unwrap();
     assert_eq!((number(&data, 0, 8), data[25], data[130], data[134]), (0, 1, 9, 12));
 }
 
 #[test]
-fn a_key_value_namespace_tells_its_size_in_bytes_and_its_limits() {
+fn identify_key_value_namespace_reports_size_in_bytes_and_limits() {
     let mut host = host();
     let data = host.identify(Cns::SET_NAMESPACE, 2, Csi::KV).unwrap();
     assert_eq!(number(&data, 0, 8), 16 * MIB);
@@ -263,7 +263,7 @@ fn one_vector_of_command_sets_has_blocks_and_keys() {
 }
 
 #[test]
-fn a_command_set_tells_its_version_and_a_format_its_limits() {
+fn identify_command_set_reports_version_and_format_limits() {
     let mut host = host();
     assert_eq!(number(&host.identify(Cns::SET_CONTROLLER, 0, Csi::KV).unwrap(), 2, 2), 1);
     assert!(host.identify(Cns::SET_CONTROLLER, 0, Csi::NVM).is_ok());

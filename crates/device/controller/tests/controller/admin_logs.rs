@@ -105,7 +105,7 @@ fn the_firmware_slot_bears_the_revision() {
 }
 
 #[test]
-fn effects_are_told_for_both_command_sets_and_no_other() {
+fn effects_log_has_both_command_sets_and_no_other() {
     let mut host = host();
     for csi in [Csi::NVM, Csi::KV] {
         let log = host.log(LogPage::EFFECTS, csi, 4096).unwrap();
@@ -117,7 +117,7 @@ fn effects_are_told_for_both_command_sets_and_no_other() {
 }
 
 #[test]
-fn features_that_can_be_got_are_told_with_their_scope() {
+fn features_log_lists_gettable_features_with_their_scope() {
     let mut host = host();
     let log = host.log(LogPage::FEATURES, Csi::NVM, 1024).unwrap();
     for fid in 0..=u8::MAX {
@@ -190,7 +190,7 @@ fn waiting_event_requests_leave_the_admin_queue_its_room() {
 }
 
 #[test]
-fn a_changed_namespace_is_told_once_until_its_list_is_read() {
+fn changed_namespace_raises_one_event_until_its_list_is_read() {
     let mut host = host();
     set(&mut host, FeatureId::ASYNC_EVENTS, 1 << 8);
     let (first, second) = (ask_for_event(&mut host), ask_for_event(&mut host));
@@ -201,7 +201,7 @@ fn a_changed_namespace_is_told_once_until_its_list_is_read() {
     host.subsystem.attach(2, id).unwrap();
     host.subsystem.detach(1, id).unwrap();
     host.run();
-    assert!(host.peek(0).is_none(), "told, and not yet read");
+    assert!(host.peek(0).is_none(), "reported, and not yet read");
     let list = host.log(LogPage::CHANGED_NAMESPACES, Csi::NVM, 4096).unwrap();
     assert_eq!((number(&list, 0, 4), number(&list, 4, 4), number(&list, 8, 4)), (1, 2, 0));
     assert!(host.peek(0).is_none(), "the list said it all");
@@ -233,7 +233,7 @@ fn a_list_that_is_read_with_retain_stays_and_its_event_stays_masked() {
 }
 
 #[test]
-fn namespace_events_that_nobody_wants_are_not_told() {
+fn namespace_events_that_the_host_disabled_are_not_reported() {
     let mut host = host();
     ask_for_event(&mut host);
     host.subsystem.detach(2, host.controller.id()).unwrap();

@@ -85,7 +85,7 @@ fn a_block_namespace_is_made_attached_used_detached_and_deleted() {
     host.create_pair(1, 16);
     let made = create_blocks(&mut host, 1024, 1024, 1);
     assert_eq!((made.status(), made.dw0), (Status::SUCCESS, 3));
-    assert_eq!(blocks_of(&mut host, 3), 0, "attached to nobody yet");
+    assert_eq!(blocks_of(&mut host, 3), 0, "attached to no controller yet");
     assert!(attach(&mut host, 3, &[0]).is_success());
     assert_eq!(blocks_of(&mut host, 3), 1024);
     block(&mut host, NvmOpcode::WRITE, 3, &[7; 4096]);
@@ -174,7 +174,7 @@ fn one_controller_that_cannot_take_part_refuses_the_attachment_of_all() {
 }
 
 #[test]
-fn deleting_and_formatting_are_told_as_changes() {
+fn deleting_and_formatting_are_reported_as_changes() {
     let mut host = host();
     assert!(format(&mut host, 1, FormatCdw10::new().with_lbafl(1)).is_success());
     assert_eq!(delete(&mut host, 2), Status::SUCCESS);

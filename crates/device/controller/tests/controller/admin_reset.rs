@@ -79,7 +79,7 @@ fn features_are_back_to_their_defaults_after_a_reset() {
 }
 
 #[test]
-fn the_error_log_tells_after_a_reset_why_the_controller_was_lost() {
+fn error_log_after_a_reset_holds_the_keep_alive_expiry() {
     let mut host = host();
     assert!(host.admin(set_feature(FeatureId::KEEP_ALIVE, 1000)).status().is_success());
     host.now_ps += 1000 * PS_PER_MS;

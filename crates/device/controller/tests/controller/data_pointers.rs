@@ -13,7 +13,7 @@ use byway_spec::vendor::name_text;
 use byway_spec::{Command, Completion, DataPointer, Status};
 
 const PAGE: u64 = 4096;
-/// Where lists are built, apart from the data.
+/// Where lists are built, away from the data.
 const LISTS: u64 = DATA + (20 << 20);
 
 /// A write of `pages` pages whose data pointer is still to be set.
@@ -29,7 +29,7 @@ fn written(io: &mut Io, pages: usize) -> Vec<u8> {
     io.get(DATA, pages * 4096)
 }
 
-/// Scatters `bytes` over pages that lie apart and backwards. Returns their addresses.
+/// Scatters `bytes` over pages that are not adjacent and in falling order. Returns their addresses.
 fn scatter(io: &mut Io, bytes: &[u8]) -> Vec<u64> {
     let pages = bytes.chunks(4096).enumerate();
     pages
@@ -296,7 +296,7 @@ fn inline_payloads_do_not_hang_on_sgls() {
 }
 
 #[test]
-fn the_vendor_log_tells_which_descriptors_came() {
+fn vendor_log_counts_descriptors_by_kind() {
     let mut io = Io::new();
     io.enable_methods();
     let mut command = write(1);

@@ -191,13 +191,13 @@ fn payloads_in_the_ring_are_fused_too() {
 
 #[test]
 fn a_payload_that_comes_later_is_waited_for_and_nothing_is_done_before() {
-    for in_lane in [false, true] {
+    for is_delegated in [false, true] {
         let mut io = Io::new();
         io.enable_methods();
         let cids = put_inline(&mut io, [0, 5], 3);
         io.host.ring(QUEUE);
-        if in_lane {
-            io.host.run_in_lane(QUEUE);
+        if is_delegated {
+            io.host.run_delegated(QUEUE);
         }
         io.host.run();
         assert!(io.host.reap(QUEUE).is_none());
@@ -271,7 +271,7 @@ fn where_there_is_never_room_for_both_they_are_aborted() {
 }
 
 #[test]
-fn identify_tells_of_compare_and_write_and_of_how_many_blocks() {
+fn identify_reports_compare_and_write_and_its_blocks() {
     let mut io = Io::new();
     let controller = io.host.identify(Cns::CONTROLLER, 0, Csi::NVM).unwrap();
     assert_eq!((number(&controller, 522, 2), number(&controller, 532, 2)), (1, 0));
@@ -370,7 +370,7 @@ proptest! {
         io.host.create_pair(2, 128);
         (0..3u8).for_each(|fill| io.put(DATA + u64::from(fill) * 4096, &[fill; 512]));
         let mut model = Model::default();
-        for (qid, steps, in_lane) in turns {
+        for (qid, steps, is_delegated) in turns {
             let mut last_was_first = false;
             for step in steps {
                 // A half that meets its other half is a pair: the model says so by a step of its own.
@@ -381,8 +381,8 @@ proptest! {
                 model.put(&mut io, qid, step);
             }
             io.host.ring(qid);
-            if in_lane {
-                io.host.run_in_lane(qid);
+            if is_delegated {
+                io.host.run_delegated(qid);
             }
             io.host.run();
             for (qid, cid, status) in model.wanted.drain(..) {

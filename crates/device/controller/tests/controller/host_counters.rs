@@ -104,9 +104,9 @@ fn values_count_by_their_bytes_whichever_way_they_come() {
 }
 
 #[test]
-fn a_lane_counts_as_its_controller_does() {
+fn delegated_queue_counts_as_its_controller_does() {
     let mut totals = Vec::new();
-    for in_lane in [false, true] {
+    for is_delegated in [false, true] {
         let mut io = Io::new();
         io.put(DATA, &[3; 4096]);
         let mut commands = vec![
@@ -122,8 +122,8 @@ fn a_lane_counts_as_its_controller_does() {
             io.host.submit(QUEUE, *command);
         }
         io.host.ring(QUEUE);
-        if in_lane {
-            io.host.run_in_lane(QUEUE);
+        if is_delegated {
+            io.host.run_delegated(QUEUE);
         }
         io.host.run();
         let answers = std::iter::from_fn(|| io.host.reap(QUEUE)).count();

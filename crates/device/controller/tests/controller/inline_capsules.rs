@@ -102,7 +102,7 @@ fn a_payload_goes_on_at_the_start_of_the_ring() {
 
 /// The batched path copied commands without their chunks (defect 3).
 #[test]
-fn capsules_under_one_doorbell_are_told_apart() {
+fn capsules_under_one_doorbell_are_separated() {
     let mut io = device();
     let lens = [0, 1, 64, 65, 640, 63, 0, 129];
     let cids: Vec<u16> = (0u8..)
@@ -119,7 +119,7 @@ fn capsules_under_one_doorbell_are_told_apart() {
     }
 }
 
-/// Chunks of two queues met in one FIFO and were not told apart (defects 6 and 7).
+/// Chunks of two queues met in one FIFO and were mixed up (defects 6 and 7).
 #[test]
 fn capsules_of_two_queues_do_not_mix() {
     let mut io = device();

@@ -111,10 +111,10 @@ fn the_first_bytes_may_come_in_the_command() {
 }
 
 #[test]
-fn a_value_by_dma_lands_in_the_window_and_is_told_of() {
+fn value_by_dma_lands_in_the_window_and_its_row_is_reported() {
     let mut io = Io::new();
     let mut window = Window::bind(&mut io);
-    let mut told = 0;
+    let mut reported = 0;
     for n in 0..60 {
         let (small, large) = (format!("s{n}"), format!("l{n}"));
         assert_status(put(&mut io, &mut window, small.as_bytes(), &value(n, 100)), Status::SUCCESS);
@@ -122,11 +122,11 @@ fn a_value_by_dma_lands_in_the_window_and_is_told_of() {
         assert_status(done, Status::SUCCESS);
         let entry = DmaLogEntry::from_result(done.result());
         if entry.len_bytes > 0 {
-            told += 1;
+            reported += 1;
             window.cursor.note_dma(entry.position, u64::from(entry.len_bytes)).unwrap();
         }
     }
-    assert!(told > 10, "{told}");
+    assert!(reported > 10, "{reported}");
     for n in 0..60 {
         assert!(get(&mut io, format!("s{n}").as_bytes()) == Some(value(n, 100)), "small {n}");
         assert!(get(&mut io, format!("l{n}").as_bytes()) == Some(value(n, 4096)), "large {n}");

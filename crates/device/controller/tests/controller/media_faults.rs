@@ -1,4 +1,4 @@
-//! What a host is told when the flash below fails: damaged pages, a full namespace, a read-only image.
+//! Statuses for a host when the flash below fails: damaged pages, a full namespace, a read-only image.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -197,7 +197,7 @@ fn a_read_only_image_is_write_protected() {
 }
 
 #[test]
-fn health_tells_of_unsafe_shutdowns_and_of_media_errors() {
+fn health_reports_unsafe_shutdowns_and_media_errors() {
     let bytes = pattern(3, 4096);
     let device = Device::new(|io| assert_status(write(io, 0, &bytes), Status::SUCCESS));
     damage(&device.path, &bytes[..32]);
@@ -260,7 +260,7 @@ fn smart(io: &mut Io) -> [u8; 4] {
 
 /// Of blocks and of pairs that are all there, whatever is written over until another block goes bad.
 #[test]
-fn a_full_device_is_written_until_its_last_spare_block_is_gone_and_tells_so_all_the_way() {
+fn writes_until_the_last_spare_block_report_the_spare_all_the_way() {
     const VALUE_BYTES: usize = 30_000;
     let (blocks_there, mut pairs) = (SIZE_BYTES / 4096, 0);
     let device = Device::new(|io| {

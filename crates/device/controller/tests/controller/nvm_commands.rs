@@ -123,7 +123,7 @@ fn flush_succeeds_on_one_namespace_and_on_all() {
 }
 
 #[test]
-fn compare_tells_equal_blocks_from_others() {
+fn compare_distinguishes_equal_blocks_from_others() {
     let mut io = device();
     let mut bytes = pattern(9, 9 * 512);
     write(&mut io, BLOCKS_512, 5, &bytes);

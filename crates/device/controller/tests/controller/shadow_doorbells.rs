@@ -137,7 +137,7 @@ fn what_the_register_says_is_ignored_for_a_shadowed_queue() {
     assert_eq!(shadow.take(1), 2);
 }
 
-/// Puts a Compare and Write of zeroes into queue 1 and tells of both.
+/// Submits a Compare and a Write of zeroes to queue 1 under one tail.
 fn submit_pair(shadow: &mut ShadowHost, data: BusAddr) {
     for (opcode, fuse) in [(NvmOpcode::COMPARE, Cdw0::FUSE_FIRST), (NvmOpcode::WRITE, Cdw0::FUSE_SECOND)] {
         let mut command = Command::new(opcode.0, 0, 1);
@@ -150,7 +150,7 @@ fn submit_pair(shadow: &mut ShadowHost, data: BusAddr) {
 }
 
 #[test]
-fn fused_commands_that_one_tail_tells_of_are_executed_as_one() {
+fn fused_commands_under_one_tail_are_executed_as_one() {
     let mut shadow = ShadowHost::new();
     shadow.host.create_pair(1, 8);
     let data = shadow.host.alloc(4096);

@@ -85,10 +85,10 @@ fn what_changes_data_completes_only_after_a_sync_that_began_behind_it() {
 }
 
 #[test]
-fn reads_pass_stores_that_wait_and_no_completion_tells_an_older_head() {
+fn reads_pass_waiting_stores_and_no_completion_reports_an_older_head() {
     let mut io = synced();
     let mut host = SubmissionConsumer::new(256).unwrap();
-    let mut told = 0;
+    let mut reported = 0;
     for round in 0..100 {
         let done = run(&mut io, &[store(b"a"), exist(b"a"), store(b"b"), exist(b"b")]);
         assert!(done.len() == 2 && done.iter().all(|done| done.status().is_success()), "round {round}");
@@ -99,10 +99,10 @@ fn reads_pass_stores_that_wait_and_no_completion_tells_an_older_head() {
         assert_eq!((between.len(), held.len()), (1, 2));
         host.set_tail(io.host.tail(QUEUE)).unwrap();
         for entry in done.iter().chain(&between).chain(&held) {
-            let freed = (u32::from(entry.sqhd) + 256 - told) % 256;
-            assert!(freed <= host.available(), "round {round}: head {} after {told}", entry.sqhd);
+            let freed = (u32::from(entry.sqhd) + 256 - reported) % 256;
+            assert!(freed <= host.available(), "round {round}: head {} after {reported}", entry.sqhd);
             host.skip(freed);
-            told = u32::from(entry.sqhd);
+            reported = u32::from(entry.sqhd);
         }
     }
 }

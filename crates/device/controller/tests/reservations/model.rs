@@ -47,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Debug, Default)]
 struct Model {
     keys: BTreeMap<usize, u64>,
-    /// Type and holder; of types 5 and 6 whoever is a registrant holds it.
+    /// Type and holder. Of types 5 and 6 every registrant is a holder.
     held: Option<(u8, usize)>,
     generation: u64,
 }

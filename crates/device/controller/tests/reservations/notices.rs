@@ -1,4 +1,4 @@
-//! Who is told of what, and how.
+//! Notices of changed reservations: which hosts get them, and how.
 
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::command::NSID_ALL;
@@ -11,8 +11,8 @@ use byway_spec::{Command, Status};
 use crate::cluster::{BLOCKS, Cluster, PAIRS};
 use crate::common::number;
 
-/// What the host of controller `n` is told next: kind and namespace.
-fn told(cluster: &mut Cluster, n: usize) -> Option<(Notice, u32)> {
+/// The next notice for the host of controller `n`: kind and namespace.
+fn next_notice(cluster: &mut Cluster, n: usize) -> Option<(Notice, u32)> {
     let page = cluster.on(n, |host| host.log(LogPage::RESERVATION, Csi::NVM, 64).unwrap());
     (number(&page, 0, 8) > 0).then(|| (Notice(page[8]), number(&page, 12, 4) as u32))
 }
@@ -33,7 +33,7 @@ fn reserved(rtype: ReservationType) -> Cluster {
 }
 
 #[test]
-fn a_preempted_host_is_told_over_each_of_its_controllers() {
+fn preempted_host_is_notified_over_each_of_its_controllers() {
     let mut cluster = reserved(ReservationType::WRITE_EXCLUSIVE);
     assert!(
         cluster
@@ -41,39 +41,43 @@ fn a_preempted_host_is_told_over_each_of_its_controllers() {
             .is_success()
     );
     for n in [1, 2] {
-        assert_eq!(told(&mut cluster, n), Some((Notice::REGISTRATION_PREEMPTED, BLOCKS)), "controller {n}");
-        assert_eq!(told(&mut cluster, n), None);
+        assert_eq!(
+            next_notice(&mut cluster, n),
+            Some((Notice::REGISTRATION_PREEMPTED, BLOCKS)),
+            "controller {n}"
+        );
+        assert_eq!(next_notice(&mut cluster, n), None);
     }
-    assert_eq!(told(&mut cluster, 0), None, "who asked for it knows");
+    assert_eq!(next_notice(&mut cluster, 0), None, "the host that asked gets none");
 }
 
 #[test]
-fn an_end_of_a_reservation_among_registrants_is_told_and_one_of_a_single_host_is_not() {
+fn release_notifies_registrants_only_for_types_that_they_share() {
     for rtype in ReservationType::ALL {
-        let is_told = rtype.0 >= 3;
-        let wanted = is_told.then_some((Notice::RESERVATION_RELEASED, BLOCKS));
+        let is_notified = rtype.0 >= 3;
+        let wanted = is_notified.then_some((Notice::RESERVATION_RELEASED, BLOCKS));
         let mut cluster = reserved(*rtype);
         assert!(cluster.release(0, BLOCKS, ReleaseAction::RELEASE, *rtype, 1).is_success());
-        assert_eq!(told(&mut cluster, 1), wanted, "{rtype} released");
+        assert_eq!(next_notice(&mut cluster, 1), wanted, "{rtype} released");
         let mut cluster = reserved(*rtype);
         assert!(cluster.leave(0, BLOCKS, 1).is_success());
         let wanted = wanted.filter(|_| rtype.0 < 5);
-        assert_eq!(told(&mut cluster, 1), wanted, "{rtype}, its holder left");
+        assert_eq!(next_notice(&mut cluster, 1), wanted, "{rtype}, its holder left");
     }
 }
 
 #[test]
-fn a_clear_and_a_change_of_type_are_told_to_those_they_concern() {
+fn clear_and_change_of_type_notify_the_hosts_concerned() {
     let mut cluster = reserved(ReservationType::WRITE_EXCLUSIVE);
     assert!(cluster.release(0, BLOCKS, ReleaseAction::CLEAR, ReservationType(0), 1).is_success());
-    assert_eq!(told(&mut cluster, 1), Some((Notice::RESERVATION_PREEMPTED, BLOCKS)));
+    assert_eq!(next_notice(&mut cluster, 1), Some((Notice::RESERVATION_PREEMPTED, BLOCKS)));
     let mut cluster = reserved(ReservationType::WRITE_EXCLUSIVE);
     assert!(
         cluster
             .acquire_by(0, BLOCKS, AcquireAction::PREEMPT, ReservationType::EXCLUSIVE_ACCESS, (1, 1))
             .is_success()
     );
-    assert_eq!(told(&mut cluster, 1), Some((Notice::RESERVATION_RELEASED, BLOCKS)));
+    assert_eq!(next_notice(&mut cluster, 1), Some((Notice::RESERVATION_RELEASED, BLOCKS)));
 }
 
 #[test]
@@ -90,11 +94,11 @@ fn a_mask_keeps_notices_of_its_namespace_back() {
             .acquire_by(0, BLOCKS, AcquireAction::PREEMPT, ReservationType::WRITE_EXCLUSIVE, (1, 2))
             .is_success()
     );
-    assert_eq!((told(&mut cluster, 1), told(&mut cluster, 2)), (None, None));
+    assert_eq!((next_notice(&mut cluster, 1), next_notice(&mut cluster, 2)), (None, None));
 }
 
 #[test]
-fn an_event_tells_of_a_notice_and_of_the_next_once_it_was_read() {
+fn notice_raises_an_event_and_the_next_once_it_was_read() {
     let mut cluster = Cluster::new(&[1, 2]);
     for nsid in [BLOCKS, PAIRS] {
         assert!(cluster.join(0, nsid, 1).is_success() && cluster.join(1, nsid, 2).is_success());
@@ -122,6 +126,6 @@ fn an_event_tells_of_a_notice_and_of_the_next_once_it_was_read() {
             host.reap(0)
         });
         assert!(next.is_none(), "one event at a time");
-        assert_eq!(told(&mut cluster, 1), Some((Notice::REGISTRATION_PREEMPTED, nsid)));
+        assert_eq!(next_notice(&mut cluster, 1), Some((Notice::REGISTRATION_PREEMPTED, nsid)));
     }
 }

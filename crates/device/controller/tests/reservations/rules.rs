@@ -182,7 +182,7 @@ fn a_registrant_has_one_key_whichever_controller_it_comes_by() {
 }
 
 #[test]
-fn a_report_tells_of_each_controller_and_counts_every_change() {
+fn report_lists_each_controller_and_counts_every_change() {
     let mut cluster = Cluster::new(&[1, 2, 1]);
     let report = cluster.report(0, BLOCKS, true).unwrap();
     assert_eq!((number(&report, 0, 4), number(&report, 4, 1), number(&report, 5, 2)), (0, 0, 0));
@@ -358,7 +358,7 @@ fn fields_that_mean_nothing_are_refused() {
 }
 
 #[test]
-fn a_queue_that_is_served_in_a_lane_is_kept_out_too() {
+fn delegated_queue_of_another_host_gets_reservation_conflict() {
     let mut cluster = Cluster::new(&[1, 2]);
     is(cluster.join(0, BLOCKS, 1), Status::SUCCESS);
     is(cluster.acquire(0, BLOCKS, ReservationType::EXCLUSIVE_ACCESS, 1), Status::SUCCESS);
@@ -369,7 +369,7 @@ fn a_queue_that_is_served_in_a_lane_is_kept_out_too() {
             read.set_prps(data.0, 0);
             host.submit(1, read);
             host.ring(1);
-            host.run_in_lane(1);
+            host.run_delegated(1);
             host.reap(1).unwrap().status()
         });
         is(status, wanted);
@@ -377,7 +377,7 @@ fn a_queue_that_is_served_in_a_lane_is_kept_out_too() {
 }
 
 #[test]
-fn identify_and_logs_tell_of_reservations() {
+fn identify_and_logs_report_reservations() {
     let mut host = TestHost::new(32 * MIB, &[nvm(8 * MIB, 512), kv(16 * MIB)]);
     let controller = host.identify(Cns::CONTROLLER, 0, Csi::NVM).unwrap();
     assert_eq!(controller[96] & 1, 1, "host identifiers of 128 bits");

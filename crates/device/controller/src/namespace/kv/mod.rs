@@ -115,28 +115,28 @@ impl KvNamespace {
         self.engine.flush(flash, &mut 0)
     }
 
-    /// Takes no more stores: the flash can only be read from now on.
+    /// Refuses stores from now on: the flash is read-only.
     pub fn freeze(&mut self) {
         self.engine.freeze();
     }
 
-    /// Tells `outlook` from now on where its engine looks first.
-    pub fn tell(&mut self, outlook: Outlook) {
+    /// Has the engine publish its lookup hints in `outlook` from now on.
+    pub fn publish_hints(&mut self, outlook: Outlook) {
         self.engine.tell(outlook);
     }
 
-    /// Says that this key will be looked for.
+    /// Prefetches memory for a lookup of this key.
     #[inline]
     pub fn expect(&self, flash: &Flash, key: &Key, stage: Expect) {
         self.engine.expect(flash, key, stage);
     }
 
-    /// Says that another thread executed commands last.
+    /// Prefetches for writing what puts will write, after another thread executed commands.
     pub fn take_over(&self) {
         self.engine.take_over();
     }
 
-    /// Says that a command will come; of those that look for one key, the engine is told which. A store looks for nothing.
+    /// Prefetches memory for a command that looks up one key. A store looks up none.
     #[inline]
     pub fn expect_command(&self, flash: &Flash, command: &Command, stage: Expect) {
         let opcode = KvOpcode(command.opcode());
@@ -192,8 +192,8 @@ impl KvNamespace {
     ///
     /// # Errors
     /// As any store.
-    // One body for controller and lanes, with the engine's put in it: of two, the compiler takes out the parts that it finds in
-    // both, and each put waits for what is handed to them in memory.
+    // One body for the controller and delegated queues, with the engine's put inlined. Of two bodies the compiler would share
+    // parts, and each put would wait for arguments passed to them in memory.
     #[inline(never)]
     pub fn put_at(
         &mut self,
@@ -262,7 +262,7 @@ impl KvNamespace {
     /// Deletes a key.
     ///
     /// # Errors
-    /// Key Does Not Exist, where the host wants to be told; what the flash says.
+    /// Key Does Not Exist, where the host enabled that error; errors of the flash.
     pub fn delete_at(&mut self, flash: &mut Flash, key: &Key, at_ps: &mut u64) -> Result<(), CommandError> {
         self.note_used();
         let was_there = match self.engine.delete(flash, key, at_ps) {

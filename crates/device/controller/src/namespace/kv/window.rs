@@ -130,8 +130,8 @@ impl KvNamespace {
         }
     }
 
-    /// Stores a value that comes by DMA on a queue with a window: it lands there, on a page boundary, and the
-    /// completion tells the host the row for its DMA log table. Without a row it went to the shared log.
+    /// Stores a value that comes by DMA on a queue with a window: it lands there, on a page boundary, and the completion
+    /// returns the row for the host's DMA log table. Without a row it went to the shared log.
     pub(super) fn place_in_window(
         &mut self,
         flash: &mut Flash,
@@ -142,11 +142,11 @@ impl KvNamespace {
     ) -> Result<Outcome, CommandError> {
         let row =
             self.engine.put_in_window_by_dma(flash, window, &key, value_bytes as u64, how, fill, now_ps)?;
-        let told = row.map_or(DmaLogEntry::default(), |row| DmaLogEntry {
+        let entry = row.map_or(DmaLogEntry::default(), |row| DmaLogEntry {
             position: row.position,
             len_bytes: row.len as u32,
         });
-        let result = told.into_result();
+        let result = entry.into_result();
         Ok(Outcome::Done { dw0: result as u32, dw1: (result >> 32) as u32 })
     }
 }

@@ -316,7 +316,7 @@ impl TestHost {
         self.run()
     }
 
-    /// Exports a namespace no more, and tells the controller.
+    /// Stops exporting a namespace, and has the controller fail its commands.
     pub fn withdraw(&mut self, nsid: u32) {
         let mut port = Port {
             memory: &self.view,
@@ -335,8 +335,8 @@ impl TestHost {
         self.controller.delegate(&self.subsystem, qid, Carried::KeysAndBlocks)
     }
 
-    /// Lets a lane gather what was rung.
-    pub fn gather(&mut self, lane: &mut DelegatedQueue) -> Gathered {
+    /// Has a delegated queue gather the commands that were rung.
+    pub fn gather(&mut self, queue: &mut DelegatedQueue) -> Gathered {
         let Self { view, meter, interrupts, doorbells, .. } = self;
         let mut port = Port {
             memory: view,
@@ -346,14 +346,14 @@ impl TestHost {
             device_memory: DeviceMemory::Windows,
             capsule: None,
         };
-        lane.gather(&mut port, doorbells)
+        queue.gather(&mut port, doorbells)
     }
 
-    /// Executes and completes what a lane gathered.
-    pub fn finish_lane(&mut self, lane: &mut DelegatedQueue) {
-        lane.execute(&mut self.subsystem);
+    /// Executes and completes what a delegated queue gathered.
+    pub fn finish_delegated(&mut self, queue: &mut DelegatedQueue) {
+        queue.execute(&mut self.subsystem);
         let Self { view, meter, interrupts, .. } = self;
-        lane.complete(&mut Port {
+        queue.complete(&mut Port {
             memory: view,
             meter,
             interrupts,
@@ -363,17 +363,17 @@ impl TestHost {
         });
     }
 
-    /// Serves queue pair `qid` in a lane as far as that carries its commands, and puts it back.
-    pub fn run_in_lane(&mut self, qid: u16) {
-        let mut lane = self.delegate(qid).expect("the queue can leave");
+    /// Serves queue pair `qid` delegated, as far as that carries its commands, and reclaims it.
+    pub fn run_delegated(&mut self, qid: u16) {
+        let mut queue = self.delegate(qid).expect("the queue can be delegated");
         loop {
-            let gathered = self.gather(&mut lane);
-            self.finish_lane(&mut lane);
+            let gathered = self.gather(&mut queue);
+            self.finish_delegated(&mut queue);
             if gathered != Gathered::Full {
                 break;
             }
         }
-        self.controller.reclaim(lane);
+        self.controller.reclaim(queue);
     }
 
     /// Ends a sync that was begun.

@@ -42,7 +42,7 @@ impl TestHost {
         cid
     }
 
-    /// Tells the device the tail of queue `qid`.
+    /// Writes the tail doorbell of queue `qid`.
     pub fn ring(&self, qid: u16) {
         self.ring_raw(DoorbellIndex::submission(qid), self.submission[&qid].tail);
     }
@@ -76,7 +76,7 @@ impl TestHost {
         Some(entry)
     }
 
-    /// Takes the next new completion of completion queue `cqid` and tells the device.
+    /// Takes the next new completion of completion queue `cqid` and writes its head doorbell.
     pub fn reap(&mut self, cqid: u16) -> Option<Completion> {
         let entry = self.peek(cqid)?;
         self.ring_raw(DoorbellIndex::completion(cqid), self.completion[&cqid].head);

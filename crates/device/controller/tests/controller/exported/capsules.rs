@@ -151,7 +151,7 @@ fn a_host_whose_room_is_too_short_is_refused_before_the_engine_hears_of_it() {
 }
 
 #[test]
-fn data_that_nobody_has_taken_is_not_another_engines() {
+fn data_not_taken_before_a_withdrawal_is_not_another_engines() {
     let mut fabric = Fabric::new();
     fabric.send(blocks(NvmOpcode::READ, NSID, 0, 1), 1, None, LBA_BYTES);
     fabric.advance();

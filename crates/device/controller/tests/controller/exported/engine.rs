@@ -1,4 +1,4 @@
-//! An engine in memory: it does what it has begun when it is told to, in the order that the test wants.
+//! An engine in memory that finishes its commands when the test asks, in the order that the test wants.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 

@@ -157,7 +157,7 @@ fn a_flush_waits_for_no_pair() {
 }
 
 #[test]
-fn abort_tells_the_truth_of_pairs() {
+fn abort_of_a_fused_pair_reports_whether_it_was_cancelled() {
     let mut device = Exported::new();
     device.state().holds = true;
     device.state().cancels = true;

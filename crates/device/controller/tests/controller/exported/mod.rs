@@ -152,7 +152,7 @@ fn other_namespaces_are_served_while_an_engine_is_slow() {
 }
 
 #[test]
-fn identify_tells_what_the_engine_is() {
+fn identify_reports_shape_and_commands_of_the_engine() {
     let mut device = Exported::shaped(|shape| {
         shape.transfer_max_bytes = 64 << 10;
         shape.commands.copy = false;

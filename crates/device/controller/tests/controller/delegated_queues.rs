@@ -1,4 +1,4 @@
-//! Queue pairs on leave: what a lane does is what the controller would have done.
+//! Delegated queue pairs: they do what their controller would have done.
 
 use crate::common::{TestHost, kv, number};
 use crate::io::{BLOCKS_512, DATA, Io, KV, QUEUE};
@@ -32,7 +32,7 @@ enum Pointer {
     Unmapped,
 }
 
-/// Reads and writes of blocks, short and long, also past the end and of what no lane carries.
+/// Reads and writes of blocks, short and long, also past the end and longer than a delegated queue carries.
 fn blocks() -> impl Strategy<Value = Step> {
     let opcode = prop::sample::select(vec![
         NvmOpcode::READ,
@@ -229,17 +229,17 @@ fn place_blocks(io: &mut Io, mut command: Command, pointer: Pointer) {
     io.host.submit(QUEUE, command);
 }
 
-/// Serves what was rung, in a lane or not, and takes the completions.
-fn serve(io: &mut Io, in_lane: bool) -> Vec<Completion> {
+/// Serves what was rung, delegated or not, and takes the completions.
+fn serve(io: &mut Io, is_delegated: bool) -> Vec<Completion> {
     io.host.ring(QUEUE);
-    if in_lane {
-        io.host.run_in_lane(QUEUE);
+    if is_delegated {
+        io.host.run_delegated(QUEUE);
     }
     io.host.run();
     std::iter::from_fn(|| io.host.reap(QUEUE)).collect()
 }
 
-/// What a completion says, but for the head, of which a lane tells the newest.
+/// A completion without its head: a delegated queue reports the newest.
 fn said(done: &Completion) -> (u16, u16, u32, u32, u16) {
     (done.sqid, done.cid, done.dw0, done.dw1, done.phase_and_status)
 }
@@ -251,34 +251,34 @@ fn alike(make: fn(&str) -> Io, profile: &str, steps: &[Step]) -> Result<(), Test
         io.put(DATA, &bytes);
     }
     for steps in steps.chunks(20) {
-        let mut answers = devices.iter_mut().enumerate().map(|(in_lane, io)| {
+        let mut answers = devices.iter_mut().enumerate().map(|(is_delegated, io)| {
             let mut answers = Vec::new();
             for step in steps.iter().chain([&Step::Serve]) {
                 place(io, step);
                 if matches!(step, Step::Serve) {
-                    answers.extend(serve(io, in_lane == 1).iter().map(said));
+                    answers.extend(serve(io, is_delegated == 1).iter().map(said));
                 }
             }
             answers
         });
         prop_assert_eq!(answers.next(), answers.next());
     }
-    let [plain, lane] = &mut devices;
-    // Where interrupts are coalesced, one is for what is completed at once, which is more or less in a lane.
+    let [plain, delegated] = &mut devices;
+    // A coalesced interrupt announces the commands that complete together. A delegated queue completes other batches.
     let rows = |io: &Io| -> Vec<_> {
         let coalesced = |class| class == Class::Interrupt && profile != "cosmos";
         io.host.meter.ledger().rows().filter(|(class, _)| !coalesced(*class)).collect()
     };
-    prop_assert_eq!(rows(plain), rows(lane));
+    prop_assert_eq!(rows(plain), rows(delegated));
     for at in [DATA + (1 << 20), DATA + (2 << 20)] {
-        prop_assert_eq!(plain.get(at, 6000), lane.get(at, 6000));
+        prop_assert_eq!(plain.get(at, 6000), delegated.get(at, 6000));
     }
     let count = |io: &mut Io| {
         let smart = io.host.log(LogPage::SMART, Csi::NVM, 512).unwrap();
         (number(&smart, 64, 8), number(&smart, 80, 8), number(&smart, 176, 8))
     };
-    prop_assert_eq!(count(plain), count(lane), "commands and errors counted");
-    prop_assert_eq!(plain.host.subsystem.io.payloads(), lane.host.subsystem.io.payloads());
+    prop_assert_eq!(count(plain), count(delegated), "commands and errors counted");
+    prop_assert_eq!(plain.host.subsystem.io.payloads(), delegated.host.subsystem.io.payloads());
     Ok(())
 }
 
@@ -286,7 +286,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn a_lane_answers_moves_and_counts_as_its_controller_does(steps in prop::collection::vec(step(), 1..80)) {
+    fn delegated_queue_answers_moves_and_counts_as_its_controller_does(steps in prop::collection::vec(step(), 1..80)) {
         alike(device, "gen4x4", &steps)?;
         alike(device, "cosmos", &steps)?;
         alike(device_without_sgls, "gen4x4", &steps)?;
@@ -294,57 +294,57 @@ proptest! {
 }
 
 #[test]
-fn a_lane_stops_at_what_it_does_not_carry_and_the_controller_goes_on_there() {
+fn delegated_queue_stops_at_a_command_that_it_does_not_carry() {
     let mut io = device("gen4x4");
     for step in [Step::Piggyback(1, 30), Step::List, Step::Piggyback(2, 30)] {
         place(&mut io, &step);
     }
     io.host.ring(QUEUE);
-    let mut lane = io.host.delegate(QUEUE).unwrap();
-    assert_eq!(io.host.gather(&mut lane), Gathered::NotMine);
-    assert_eq!(lane.gathered(), 1);
-    io.host.finish_lane(&mut lane);
+    let mut queue = io.host.delegate(QUEUE).unwrap();
+    assert_eq!(io.host.gather(&mut queue), Gathered::NotMine);
+    assert_eq!(queue.gathered(), 1);
+    io.host.finish_delegated(&mut queue);
     assert_eq!(std::iter::from_fn(|| io.host.reap(QUEUE)).count(), 1);
-    io.host.controller.reclaim(lane);
+    io.host.controller.reclaim(queue);
     io.host.run();
     assert_eq!(std::iter::from_fn(|| io.host.reap(QUEUE)).count(), 2);
 }
 
 #[test]
-fn a_capsule_whose_payload_is_still_to_come_waits_in_the_lane() {
+fn delegated_queue_keeps_a_capsule_until_its_payload_has_come() {
     let mut io = device("gen4x4");
     let mut command = command(KvOpcode::STORE.0, b"k", 100);
     command.set_sgl1(SglDescriptor::inline(100));
     io.host.submit(QUEUE, command);
     io.host.push(QUEUE, &[1; 64]);
     io.host.ring(QUEUE);
-    let mut lane = io.host.delegate(QUEUE).unwrap();
-    assert_eq!(io.host.gather(&mut lane), Gathered::All);
-    assert_eq!(lane.gathered(), 0);
+    let mut queue = io.host.delegate(QUEUE).unwrap();
+    assert_eq!(io.host.gather(&mut queue), Gathered::All);
+    assert_eq!(queue.gathered(), 0);
     io.host.push(QUEUE, &[2; 64]);
     io.host.ring(QUEUE);
-    assert_eq!(io.host.gather(&mut lane), Gathered::All);
-    io.host.finish_lane(&mut lane);
+    assert_eq!(io.host.gather(&mut queue), Gathered::All);
+    io.host.finish_delegated(&mut queue);
     assert!(io.host.reap(QUEUE).unwrap().status().is_success());
-    io.host.controller.reclaim(lane);
+    io.host.controller.reclaim(queue);
 }
 
 #[test]
-fn a_lane_gathers_so_many_commands_and_no_more() {
+fn delegated_queue_gathers_at_most_its_number_of_commands() {
     let mut io = device("gen4x4");
     (0..40).for_each(|n| place(&mut io, &Step::Piggyback(n, 20)));
     io.host.ring(QUEUE);
-    let mut lane = io.host.delegate(QUEUE).unwrap();
-    assert_eq!(io.host.gather(&mut lane), Gathered::Full);
-    io.host.finish_lane(&mut lane);
+    let mut queue = io.host.delegate(QUEUE).unwrap();
+    assert_eq!(io.host.gather(&mut queue), Gathered::Full);
+    io.host.finish_delegated(&mut queue);
     assert_eq!(std::iter::from_fn(|| io.host.reap(QUEUE)).count(), DELEGATED_COMMANDS);
-    assert_eq!(io.host.gather(&mut lane), Gathered::All);
-    io.host.finish_lane(&mut lane);
-    io.host.controller.reclaim(lane);
+    assert_eq!(io.host.gather(&mut queue), Gathered::All);
+    io.host.finish_delegated(&mut queue);
+    io.host.controller.reclaim(queue);
 }
 
 #[test]
-fn a_full_completion_queue_blocks_a_lane_until_its_head_moves() {
+fn full_completion_queue_blocks_a_delegated_queue_until_its_head_moves() {
     let mut io = device("gen4x4");
     io.host.create_pair(2, 4);
     for key in 0..5 {
@@ -355,34 +355,34 @@ fn a_full_completion_queue_blocks_a_lane_until_its_head_moves() {
         }
     }
     io.host.ring(2);
-    let mut lane = io.host.delegate(2).unwrap();
-    assert_eq!(io.host.gather(&mut lane), Gathered::All);
-    assert!(lane.is_blocked() && lane.gathered() == 0);
+    let mut queue = io.host.delegate(2).unwrap();
+    assert_eq!(io.host.gather(&mut queue), Gathered::All);
+    assert!(queue.is_blocked() && queue.gathered() == 0);
     assert_eq!(std::iter::from_fn(|| io.host.reap(2)).count(), 3);
-    assert_eq!(io.host.gather(&mut lane), Gathered::All);
-    assert!(!lane.is_blocked());
-    io.host.finish_lane(&mut lane);
+    assert_eq!(io.host.gather(&mut queue), Gathered::All);
+    assert!(!queue.is_blocked());
+    io.host.finish_delegated(&mut queue);
     assert!(io.host.reap(2).unwrap().status().is(Status::KEY_DOES_NOT_EXIST));
-    io.host.controller.reclaim(lane);
+    io.host.controller.reclaim(queue);
 }
 
 #[test]
 fn a_doorbell_that_cannot_be_is_the_controllers_to_report() {
     let mut io = device("gen4x4");
     io.host.ring_raw(DoorbellIndex::submission(QUEUE), 60_000);
-    let mut lane = io.host.delegate(QUEUE).unwrap();
-    assert_eq!(io.host.gather(&mut lane), Gathered::NotMine);
-    io.host.controller.reclaim(lane);
+    let mut queue = io.host.delegate(QUEUE).unwrap();
+    assert_eq!(io.host.gather(&mut queue), Gathered::NotMine);
+    io.host.controller.reclaim(queue);
 }
 
 #[test]
-fn queues_that_need_their_controller_do_not_leave() {
+fn queues_that_need_their_controller_are_not_delegated() {
     let mut io = device("gen4x4");
     assert!(io.host.delegate(0).is_none(), "the admin queue");
     assert!(io.host.delegate(9).is_none(), "no queue");
-    let lane = io.host.delegate(QUEUE).unwrap();
-    assert!(io.host.delegate(QUEUE).is_none(), "it is away");
-    io.host.controller.reclaim(lane);
+    let queue = io.host.delegate(QUEUE).unwrap();
+    assert!(io.host.delegate(QUEUE).is_none(), "it is delegated");
+    io.host.controller.reclaim(queue);
     io.host.create_cq(2, byway_dma::BusAddr(DATA), 16, None);
     for qid in [2, 3] {
         let at = io.host.alloc(4096);

@@ -98,6 +98,7 @@ impl<'a> CapsuleData<'a> {
 
 /// Where hosts store into windows of device memory.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub enum DeviceMemory<'a> {
     /// Into the windows themselves.
     Windows,

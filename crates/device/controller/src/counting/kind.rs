@@ -12,6 +12,7 @@ use crate::limits::MAX_NAMESPACES;
 
 /// The kind of queue that a command came over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[non_exhaustive]
 pub enum QueueKind {
     /// The admin queue.
     #[default]

@@ -27,10 +27,12 @@ const FRAGMENT_BYTES: usize = vendor::TRANSFER_PT_BYTES;
 /// The table of unfinished payloads.
 #[derive(Debug, Default)]
 pub struct PayloadTable {
-    slots: Vec<Option<Payload>>,
+    /// At most [`MAX_UNFINISHED`], in no order.
+    unfinished: Vec<Payload>,
+    /// Counts commands.
     clock: u64,
     next_id: u16,
-    /// Names of payloads that gave way, the oldest first.
+    /// Identifiers of dropped payloads, the oldest first.
     dropped: VecDeque<u16>,
 }
 
@@ -49,14 +51,14 @@ impl PayloadTable {
     /// Opens a payload whose first bytes came with the write command. Returns its id.
     pub fn open(&mut self, nsid: u32, key: Key, len_bytes: usize, first: &[u8]) -> Result<u16, CommandError> {
         self.clock += 1;
-        let slot = self.free_slot()?;
+        self.make_room()?;
         let id = self.unused_id();
         let fragments = (len_bytes - first.len()).div_ceil(FRAGMENT_BYTES);
         let mut bytes = vec![0; len_bytes];
         bytes[..first.len()].copy_from_slice(first);
         let target = Target { nsid, key, len_bytes };
         let arrived = vec![false; fragments];
-        let payload = Payload {
+        self.unfinished.push(Payload {
             id,
             target,
             bytes,
@@ -64,12 +66,11 @@ impl PayloadTable {
             arrived,
             missing: fragments,
             touched: self.clock,
-        };
-        self.slots[slot] = Some(payload);
+        });
         Ok(id)
     }
 
-    /// Adds the fragment that stands `index` fragments behind the write's own bytes. Returns the whole payload
+    /// Adds the fragment `index` fragments behind the write's own bytes. Returns the whole payload
     /// once nothing is missing. A fragment that comes twice is refused.
     pub fn add(
         &mut self,
@@ -79,22 +80,21 @@ impl PayloadTable {
         fragment: &[u8],
     ) -> Result<Option<(Target, Vec<u8>)>, CommandError> {
         self.clock += 1;
-        let clock = self.clock;
-        let slot =
-            self.slots.iter_mut().find(|s| s.as_ref().is_some_and(|p| p.id == id && p.target.nsid == nsid));
-        let slot = slot.ok_or(UNKNOWN)?;
-        let payload = slot.as_mut().ok_or(UNKNOWN)?;
-        payload.touched = clock;
+        let is_it = |payload: &Payload| payload.id == id && payload.target.nsid == nsid;
+        let at = self.unfinished.iter().position(is_it).ok_or(UNKNOWN)?;
+        let payload = self.unfinished.get_mut(at).ok_or(UNKNOWN)?;
+        payload.touched = self.clock;
         payload.place(usize::from(index), fragment)?;
         if payload.missing > 0 {
             return Ok(None);
         }
-        Ok(slot.take().map(|whole| (whole.target, whole.bytes)))
+        let whole = self.unfinished.swap_remove(at);
+        Ok(Some((whole.target, whole.bytes)))
     }
 
-    /// Forgets everything: controller reset.
+    /// Drops everything: controller reset.
     pub fn clear(&mut self) {
-        self.slots.clear();
+        self.unfinished.clear();
         self.dropped.clear();
     }
 
@@ -102,38 +102,27 @@ impl PayloadTable {
     fn unused_id(&mut self) -> u16 {
         loop {
             self.next_id = self.next_id.wrapping_add(1);
-            let is_taken = self.slots.iter().flatten().any(|payload| payload.id == self.next_id);
+            let is_taken = self.unfinished.iter().any(|payload| payload.id == self.next_id);
             if !is_taken && !self.dropped.contains(&self.next_id) {
                 return self.next_id;
             }
         }
     }
 
-    /// Forgets the payload in a slot, for another's sake.
-    fn drop_payload(&mut self, slot: usize) {
-        let Some(payload) = self.slots[slot].take() else { return };
+    /// Drops the oldest payload if the table is full.
+    fn make_room(&mut self) -> Result<(), CommandError> {
+        if self.unfinished.len() < MAX_UNFINISHED {
+            return Ok(());
+        }
+        let oldest = (0..self.unfinished.len()).min_by_key(|at| self.unfinished[*at].touched);
+        let is_stale = |at: &usize| self.clock - self.unfinished[*at].touched > STALE_COMMANDS;
+        let oldest = oldest.filter(is_stale).ok_or(TOO_MANY)?;
+        let dropped = self.unfinished.swap_remove(oldest);
         if self.dropped.len() == DROPPED_KEPT {
             self.dropped.pop_front();
         }
-        self.dropped.push_back(payload.id);
-    }
-
-    fn free_slot(&mut self) -> Result<usize, CommandError> {
-        if let Some(free) = self.slots.iter().position(Option::is_none) {
-            return Ok(free);
-        }
-        if self.slots.len() < MAX_UNFINISHED {
-            self.slots.push(None);
-            return Ok(self.slots.len() - 1);
-        }
-        let age = |slot: &Option<Payload>| slot.as_ref().map_or(u64::MAX, |p| self.clock - p.touched);
-        let oldest = (0..self.slots.len())
-            .max_by_key(|&i| age(&self.slots[i]))
-            .filter(|&i| age(&self.slots[i]) > STALE_COMMANDS);
-        let oldest = oldest
-            .ok_or(CommandError::new(Status::PAYLOAD_LIMIT_EXCEEDED, "too many unfinished payloads"))?;
-        self.drop_payload(oldest);
-        Ok(oldest)
+        self.dropped.push_back(dropped.id);
+        Ok(())
     }
 }
 
@@ -151,6 +140,8 @@ impl Payload {
     }
 }
 
+const TOO_MANY: CommandError =
+    CommandError::new(Status::PAYLOAD_LIMIT_EXCEEDED, "too many unfinished payloads");
 const UNKNOWN: CommandError = CommandError::new(Status::PAYLOAD_UNKNOWN, "no unfinished payload has this id");
 const OUT_OF_PLACE: CommandError =
     CommandError::new(Status::PAYLOAD_FRAGMENT_INVALID, "fragment came twice or lies past the payload's end");

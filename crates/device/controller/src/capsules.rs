@@ -39,7 +39,7 @@ pub enum ConnectError {
 #[error("more commands are outstanding than the queue has entries for")]
 pub struct Overrun;
 
-/// What a controller has instead of rings and doorbells.
+/// The queues of a controller over a fabric, in place of rings and doorbells.
 #[derive(Debug)]
 pub(crate) struct CapsuleQueues {
     /// The connected host. A reset does not change it.

@@ -1,4 +1,4 @@
-//! Why a command failed: a status for the host and a sentence for people.
+//! Errors of commands: a status for the host and a sentence for its error log.
 
 use byway_dma::DmaFault;
 use byway_spec::Status;
@@ -7,9 +7,9 @@ use byway_spec::Status;
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{cause} ({status:?})")]
 pub struct CommandError {
-    /// What the completion says.
+    /// The status in the completion.
     pub status: Status,
-    /// What happened, in words.
+    /// A sentence for the error log.
     pub cause: &'static str,
     /// Byte and bit of the command that is at fault, where one is (error log, parameter error location).
     pub location: u16,

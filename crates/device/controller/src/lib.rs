@@ -3,7 +3,7 @@
 //! Sans-I/O: the owner of the device calls [`Controller::run`] with a [`Port`] onto host memory, which returns when it
 //! wants to run again. The crate knows no socket, no PCI configuration space, no host API, no thread and no clock.
 //!
-//! # What it does not implement
+//! # Not implemented
 //!
 //! Metadata and protection information, cryptographic erase, zoned namespaces, computational programs,
 //! directives, firmware update and self-test: each is refused with the status the specification gives, and Identify and

@@ -1,4 +1,4 @@
-//! What an opcode says of a command, whichever namespace it is for.
+//! Properties of opcodes that are the same in every namespace.
 
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::reservation::ReservationOpcode;

@@ -1,10 +1,10 @@
-//! How commands end.
+//! Results of commands.
 
 use crate::error::CommandError;
 use crate::id::ControllerId;
 use crate::namespace::engine::Place;
 
-/// How a command ended that did not fail.
+/// The result of a command that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Finished, with the command-specific result of its completion.

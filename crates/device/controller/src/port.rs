@@ -141,7 +141,7 @@ impl<'a> Port<'a> {
         }
     }
 
-    /// How much the host of a command takes that came in a capsule.
+    /// Size of the reply buffer of a command that came in a capsule.
     pub(crate) fn reply_bytes(&self) -> usize {
         self.capsule.as_ref().map_or(0, |capsule| capsule.reply.len())
     }

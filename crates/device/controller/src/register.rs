@@ -11,7 +11,7 @@ pub const MAX_QUEUE_ENTRIES: u32 = 65_536;
 /// CAP.TO and CRTO.CRWMT, in units of 500 ms: enabling is immediate, but a paced device may be busy.
 const READY_TIMEOUT_500MS: u8 = 20;
 
-/// What a register write asks of the controller.
+/// The action that a register write asks the controller for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// Nothing beyond the register's own change.
@@ -26,7 +26,7 @@ pub enum Event {
     SubsystemReset,
 }
 
-/// What a device offers beyond the fixed capabilities.
+/// The controller memory buffer that a device offers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CmbRegisters {
     /// CMBLOC as reported.
@@ -73,7 +73,8 @@ impl Registers {
         }
     }
 
-    /// Those of a controller over a fabric: queues of so many entries at most. Hosts do not reset what others use too.
+    /// Registers of a controller over a fabric, with queues of at most `queue_entries`. Its host cannot reset the subsystem,
+    /// which other hosts use.
     pub fn over_fabric(queue_entries: u16) -> Self {
         let mut registers = Self::new(CmbRegisters::default());
         registers.cap = registers.cap.with_mqes_z(queue_entries - 1).with_nssrs(false);
@@ -159,12 +160,12 @@ impl Registers {
         self.interrupt_mask = 0;
     }
 
-    /// What a function level reset leaves: power-on values, those of the admin queue registers too.
+    /// Function level reset: all registers get their power-on values, the admin queue registers too.
     pub fn power_on(&mut self) {
         *self = Self { cap: self.cap, ..Self::new(self.cmb) };
     }
 
-    /// What an NVM subsystem reset leaves: power-on values, and CSTS.NSSRO set.
+    /// NVM subsystem reset: power-on values, and CSTS.NSSRO is set.
     pub fn subsystem_reset(&mut self) {
         self.power_on();
         self.csts.set_nssro(true);

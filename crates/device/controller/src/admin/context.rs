@@ -1,4 +1,4 @@
-//! What an admin command works on, beside the state that admin commands keep.
+//! The controller and the subsystem, as an admin command sees them.
 
 use byway_spec::Command;
 use byway_spec::base::identify::Csi;

@@ -16,16 +16,16 @@ use super::transfers::EnabledTransfers;
 use crate::error::CommandError;
 use crate::opcode::FIRST_VENDOR_OPCODE;
 
-/// Of one namespace, as every I/O command.
+/// Supported; affects one namespace, as every I/O command.
 const SUPPORTED: Effects = Effects::new().with_csupp(true).with_csp(Effects::SCOPE_NAMESPACE);
 const CHANGES_DATA: Effects = SUPPORTED.with_lbcc(true);
 const OF_CONTROLLER: Effects = SUPPORTED.with_csp(Effects::SCOPE_CONTROLLER);
 /// Linux scans namespaces again after a command that changes the inventory.
 const CHANGES_INVENTORY: Effects = SUPPORTED.with_nic(true).with_csp(Effects::SCOPE_SUBSYSTEM);
-/// Alone in its namespace, as no other command may be outstanding while it is formatted.
+/// No other command to the namespace may be outstanding.
 const FORMATS: Effects = CHANGES_DATA.with_ncc(true).with_cse(1);
 
-/// Of everything there is, alone.
+/// Affects the whole subsystem; no other command may be outstanding.
 const SANITIZES: Effects = CHANGES_DATA.with_csp(Effects::SCOPE_SUBSYSTEM).with_cse(2);
 
 const ADMIN: [(AdminOpcode, Effects); 16] = [

@@ -43,7 +43,7 @@ pub(super) struct Features {
     command_sets: CommandSetProfile,
     /// The timestamp that the host last set, in milliseconds, and when by modelled time.
     timestamp: SetTimestamp,
-    /// What the host can cope with.
+    /// Host Behavior Support as the host last set it.
     behavior: Box<HostBehavior>,
 }
 
@@ -162,7 +162,7 @@ impl Features {
         self.timestamp = SetTimestamp { ms, attributes: SET_BY_HOST, at_ps: now_ps };
     }
 
-    /// What the host can cope with.
+    /// Host Behavior Support as the host last set it.
     pub fn behavior(&self) -> &HostBehavior {
         &self.behavior
     }
@@ -180,7 +180,7 @@ struct SetTimestamp {
     at_ps: u64,
 }
 
-/// Queues granted, however many were asked for: as many as there are.
+/// Queues granted: all that there are, regardless of the number asked for.
 pub(super) const GRANTED_QUEUES: NumberOfQueues =
     NumberOfQueues::new().with_nsq_z(MAX_IO_QUEUES - 1).with_ncq_z(MAX_IO_QUEUES - 1);
 

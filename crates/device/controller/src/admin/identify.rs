@@ -32,7 +32,7 @@ use crate::outcome::Outcome;
 use crate::subsystem::{Subsystem, WARNING_K};
 use crate::transfer::payloads;
 
-/// What the command asks for.
+/// A parsed Identify command.
 struct Request {
     cns: Cns,
     controller: u16,

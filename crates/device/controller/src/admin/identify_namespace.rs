@@ -36,7 +36,7 @@ const READS_ZEROES: u8 = 1 | 1 << 3;
 /// NUSE of a key-value namespace that is empty or inaccessible: hosts expect more than 0.
 const NONE_USED: u64 = 1;
 
-/// How a controller reaches a namespace.
+/// A controller's path to a namespace.
 #[derive(Clone, Copy)]
 struct Path {
     /// Its ANA group; 0 where the controller reports none.
@@ -175,7 +175,7 @@ fn nvm_page(namespace: &Namespace, flash: &mut Flash, path: Path) -> Result<Page
     Ok(page_of(&*data))
 }
 
-/// What CNS 05h and 1Bh have of a namespace.
+/// The page of CNS 05h and 1Bh for a namespace.
 fn set_page(namespace: &Namespace, flash: &Flash, path: Path, csi: Csi) -> Result<Page, CommandError> {
     if namespace.csi() != supported(csi)? {
         return Err(OTHER_COMMAND_SET);
@@ -251,7 +251,7 @@ fn exported_data(namespace: &ExportedNamespace) -> Box<NvmData> {
     data.lbaf[0] = LbaFormat::new().with_lbads(shape.lba_shift);
     (data.nsze, data.ncap, data.nuse) = (shape.blocks, shape.blocks, shape.blocks);
     data.rescap = EXPORTED_RESCAP.into_bits();
-    // What deallocated blocks read as is the engine's affair; Write Zeroes may deallocate.
+    // Not reported: what deallocated blocks read as depends on the engine. Write Zeroes may deallocate.
     data.dlfeat = NvmData::DLFEAT_ZEROES_DEALLOCATE;
     (data.mssrl, data.mcl) = (limit.min(u16::MAX.into()) as u16, limit);
     data.msrc_z = (COPY_RANGES_MAX - 1) as u8;

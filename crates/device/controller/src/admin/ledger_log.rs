@@ -65,7 +65,7 @@ fn counters(subsystem: &Subsystem) -> Vec<Counter> {
     counters
 }
 
-/// What packing cost in all key-value namespaces, since they were opened.
+/// Packing counters of all key-value namespaces, since they were opened.
 fn packing(subsystem: &Subsystem) -> PackingCounters {
     let mut sum = PackingCounters::default();
     for (_, namespace) in subsystem.namespaces() {

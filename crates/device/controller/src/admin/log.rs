@@ -34,7 +34,7 @@ const PAGES: [LogPage; 12] = [
     LogPage::ERROR_TEXTS,
 ];
 
-/// What the command asks for.
+/// A parsed Get Log Page command.
 struct Request {
     page: LogPage,
     csi: Csi,

@@ -3,7 +3,7 @@
 use byway_link::Method;
 use byway_spec::vendor::{Methods, VendorOpcode};
 
-/// What every Byway controller can do.
+/// Methods of controllers with rings.
 pub(super) const ANNOUNCED: Methods = Methods::new()
     .with_piggyback(true)
     .with_piggyback_pt(true)
@@ -14,7 +14,7 @@ pub(super) const ANNOUNCED: Methods = Methods::new()
     .with_bulk(true)
     .with_byte_store(true);
 
-/// What those over fabrics can do: values go in capsules.
+/// Methods of controllers over fabrics, where values go in capsules.
 pub(super) const FABRIC_METHODS: Methods = Methods::new().with_bulk(true);
 
 /// Methods the host enabled since the last reset.

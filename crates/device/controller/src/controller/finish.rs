@@ -14,7 +14,7 @@ use crate::port::{CapsuleData, Port};
 use crate::subsystem::Subsystem;
 use crate::ticket::Ticket;
 
-/// How a command ended.
+/// The result of a command.
 pub(super) type Answer = Result<Outcome, CommandError>;
 
 impl Controller {

@@ -1,6 +1,6 @@
-//! How long commands took: counts of times, by buckets that grow by a third and by a half in turn.
+//! Histograms of command durations, in buckets that grow by a third and by a half in turn.
 
-/// Buckets with a bound. What took longer is in one more.
+/// Buckets with a bound. One more holds longer times.
 const BOUNDED: usize = 48;
 
 /// The first bound is 512 ns: two to this power.
@@ -42,7 +42,7 @@ impl Histogram {
         })
     }
 
-    /// How many.
+    /// Number of commands.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()

@@ -1,4 +1,4 @@
-//! Which I/O commands SMART counts as reads and writes of the host, and how many bytes each moved.
+//! I/O commands that SMART counts as reads and writes of the host, and the bytes that each moved.
 //!
 //! Read, Compare, Retrieve and List read; Write, Copy, Store and the commands of transfer methods write. A command counts
 //! once even if it fails; its data counts if it succeeds: bytes that the host sent or received. Copy, Verify and Write Zeroes

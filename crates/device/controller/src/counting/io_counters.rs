@@ -56,14 +56,14 @@ impl Default for IoCounters {
 }
 
 impl IoCounters {
-    /// A command came, whatever becomes of it.
+    /// Counts a command, whether or not it succeeds.
     #[inline]
     pub fn note(&mut self, Counted { pointer, opcode }: Counted) {
         self.counts[pointer as usize][usize::from(opcode)] += 1;
     }
 
-    /// Commands by how their payload came or went, each with its name: which descriptor a host's kernel chose is seen here
-    /// and nowhere else. What carries a payload in its own dwords has no descriptor.
+    /// Commands by kind of data pointer, each with its name. Only this shows which descriptors a host's kernel chose. Commands
+    /// with a payload in their own dwords have no descriptor.
     pub fn payloads(&self) -> [(&'static str, u64); 6] {
         let in_dwords = |opcodes: [VendorOpcode; 2]| self.with_opcodes(&opcodes.map(|opcode| opcode.0));
         [

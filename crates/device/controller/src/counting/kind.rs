@@ -76,7 +76,7 @@ impl Kind {
         start + opcode as usize
     }
 
-    /// The type of a command to a namespace of set `csi`, if it is to one that there is.
+    /// The type of a command to a namespace of set `csi`; `None` for a namespace that does not exist.
     pub fn of(Typed { queue, nsid, opcode }: Typed, csi: Option<Csi>) -> Self {
         let nsid = csi.map(|_| nsid).filter(|_| queue == QueueKind::Io);
         let of_set = match csi {

@@ -22,7 +22,7 @@ use crate::queue::FetchedCommand;
 use crate::ticket::Ticket;
 use crate::transfer::inline::{self, Capsule};
 
-/// How a gathering ended.
+/// Why [`DelegatedQueue::gather`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gathered {
     /// The queue is empty, or has no room to complete more.

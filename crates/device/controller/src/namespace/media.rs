@@ -1,4 +1,4 @@
-//! What the flash and the key-value engine answer, as the statuses of a command.
+//! Errors of the flash and of the key-value engine as statuses.
 
 use byway_flash::{FileError, Flash, FlashError};
 use byway_kv::KvError;
@@ -26,7 +26,7 @@ pub fn midway<T>(port: &mut Port<'_>, at_ps: &mut u64, work: impl FnOnce(&mut Po
     result
 }
 
-/// The flash could not give back what was written.
+/// The status for a failed read of the flash.
 #[cold]
 pub fn read_error(error: FlashError) -> CommandError {
     match error {
@@ -47,7 +47,7 @@ pub fn read_error(error: FlashError) -> CommandError {
     }
 }
 
-/// The flash could not take what was to be written.
+/// The status for a failed write to the flash.
 #[cold]
 pub fn write_error(error: FlashError) -> CommandError {
     match error {
@@ -138,7 +138,7 @@ pub fn check_whole(flash: &Flash, access: Access) -> Result<(), CommandError> {
     }
 }
 
-/// What commands answer once the image's file was cut short: those that read what is not there, and those that write.
+/// Statuses of reads and of writes once the image's file was truncated.
 const CUT_READ: CommandError =
     CommandError::new(Status::UNRECOVERED_READ_ERROR, "the image was cut short by another program");
 const CUT_WRITE: CommandError = CommandError::new(
@@ -146,7 +146,7 @@ const CUT_WRITE: CommandError = CommandError::new(
     "the image was cut short by another program: nothing more is kept",
 );
 
-/// What commands that write answer once the device can only be read, as on one whose spares are gone.
+/// Status of writes once the device is read-only, as after its last spare block.
 const STOPPED: CommandError = CommandError::new(
     Status::NAMESPACE_WRITE_PROTECTED,
     "the device is read-only since its image could not be written",

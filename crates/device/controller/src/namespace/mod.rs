@@ -61,7 +61,7 @@ impl Namespace {
         }
     }
 
-    /// What the image keeps of it: identifiers, size, extent.
+    /// Its record in the image: identifiers, size, extent.
     pub fn record(&self) -> &NamespaceRecord {
         match self {
             Self::Nvm(nvm) => nvm.record(),
@@ -78,7 +78,7 @@ impl Namespace {
         }
     }
 
-    /// It as a namespace of blocks.
+    /// The namespace, if it is one of blocks.
     ///
     /// # Errors
     /// Invalid Command Opcode: the command is none of this namespace's set.
@@ -90,7 +90,7 @@ impl Namespace {
         }
     }
 
-    /// It as a key-value namespace.
+    /// The namespace, if it is a key-value namespace.
     ///
     /// # Errors
     /// Invalid Command Opcode: the command is none of this namespace's set.
@@ -110,7 +110,7 @@ impl Namespace {
         }
     }
 
-    /// Forgets everything in it and takes format `index` of its kind: an LBA format, or key-value format 0.
+    /// Deletes all data and sets format `index` of its kind: an LBA format, or key-value format 0.
     ///
     /// # Errors
     /// Invalid Format for an index it does not have; what the flash says.
@@ -148,7 +148,7 @@ impl Room {
     }
 }
 
-/// What a command has at hand while it executes.
+/// The resources of a command while it executes.
 pub struct Execution<'a, 'p> {
     /// The device's flash.
     pub flash: &'a mut Flash,

@@ -114,7 +114,7 @@ impl Waiting {
 #[derive(Debug)]
 pub struct Ordered {
     engine: Box<dyn BlockEngine>,
-    /// What the command of each place touches, while the engine has it.
+    /// By slot: the blocks of its command, while the engine executes it.
     touched: Vec<Extent>,
     /// Pairs that the engine has one command of.
     pairs: Vec<Pair>,

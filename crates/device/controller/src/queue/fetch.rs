@@ -11,7 +11,7 @@ use crate::port::Port;
 use crate::ticket::Ticket;
 use crate::transfer::inline::{self, Capsule};
 
-/// What a fetch from a submission queue gave.
+/// The result of a fetch from a submission queue.
 pub(crate) enum Fetched {
     /// The queue has nothing that can be served now.
     Nothing,
@@ -25,7 +25,7 @@ pub(crate) enum Fetched {
     Broken,
 }
 
-/// What commands are fetched with, beside their queue.
+/// State outside the queues that a fetch needs.
 pub(crate) struct FetchContext<'a> {
     pub doorbells: &'a Doorbells,
     /// Doorbells of I/O queues are in host memory.

@@ -25,7 +25,7 @@ pub(crate) struct FusedHalf {
     pub payload: Option<Vec<u8>>,
 }
 
-/// What a ring holds of a pair whose first command is at its head.
+/// The state of a pair whose first command is at the head of its ring.
 enum Found {
     /// Payload slots of one of them are still to come.
     Part,

@@ -2,7 +2,7 @@
 
 use byway_spec::base::reservation::ReservationType;
 
-/// What a command does to what a namespace holds.
+/// A command's access to the data of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// It reads.

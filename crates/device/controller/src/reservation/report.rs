@@ -1,4 +1,4 @@
-//! Reservation Report (Base 2.1, section 7.8): who is registered over which controllers, and who holds the namespace.
+//! Reservation Report (Base 2.1, section 7.8): registrants with their controllers, and the holder.
 
 use byway_spec::base::reservation::{
     EXTENDED_HEAD_BYTES, HOLDS, NO_CONTROLLER, RegisteredController, RegisteredControllerExtended,

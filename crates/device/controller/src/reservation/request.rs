@@ -69,7 +69,7 @@ fn register(command: &Command, data: &[u8]) -> Result<Request, CommandError> {
     };
     let RegisterData { crkey, nrkey: new } = read(data)?;
     let key = (!cdw10.iekey()).then_some(crkey);
-    // In Preempt, a key of 0 stands for all registrants there are.
+    // In Preempt, a key of 0 means all registrants.
     let new_or_refused = if new == 0 { Err(NO_KEY) } else { Ok(new) };
     match cdw10.rrega() {
         RegisterAction::REGISTER => Ok(Request::Register { new: new_or_refused?, persist }),
@@ -86,7 +86,7 @@ fn acquire(command: &Command, data: &[u8]) -> Result<Request, CommandError> {
     let AcquireData { crkey: key, prkey: other } = read(data)?;
     match cdw10.racqa() {
         AcquireAction::ACQUIRE => Ok(Request::Acquire { key, kind }),
-        // A command that was begun has ended: there is none to abort, and none that comes later passes.
+        // Commands run to their end one by one: none is under way that could be aborted.
         AcquireAction::PREEMPT | AcquireAction::PREEMPT_AND_ABORT => {
             Ok(Request::Preempt { key, other, kind })
         }

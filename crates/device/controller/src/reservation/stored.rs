@@ -1,4 +1,4 @@
-//! Registrations in the image: what a namespace's record says of who may use it. Zeroes where nothing persists.
+//! Registrations in a namespace's record in the image. Zeroes where they do not persist.
 //!
 //! ```text
 //! 0 version │ 1 type │ 2 holder, FFh for none │ 3 registrants │ 4 generation (4)
@@ -21,7 +21,7 @@ const NO_HOLDER: u8 = 0xff;
 pub const PERSISTENT_REGISTRANTS: usize = (ACCESS_STATE_BYTES - HEAD_BYTES) / ENTRY_BYTES;
 
 impl Reservations {
-    /// What the image keeps. Hosts without a name do not outlive a reset, and no loss of power.
+    /// The bytes for the image. Hosts without an identifier are left out: they do not outlive a reset.
     pub fn to_stored(&self) -> Vec<u8> {
         if !self.persists {
             return Vec::new();
@@ -48,7 +48,7 @@ impl Reservations {
         stored
     }
 
-    /// What the image kept; none where it makes no sense.
+    /// The registrations in bytes of the image; none if these are damaged.
     pub fn from_stored(stored: &[u8]) -> Option<Self> {
         let (head, entries) = stored.split_first_chunk::<HEAD_BYTES>()?;
         let [version, rtype, holder, count, a, b, c, d, extended @ ..] = *head;

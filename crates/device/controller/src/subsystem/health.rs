@@ -21,7 +21,7 @@ pub(crate) const WARNING_K: u16 = 343;
 /// Spare blocks left, in percent, below which the host is warned.
 pub(crate) const SPARE_THRESHOLD_PERCENT: u8 = 10;
 
-/// How a device is, as SMART reports it to a host that has set no threshold.
+/// The health of a device, as SMART reports it to a host that has set no threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named as the log page's fields are")]
 pub struct Health {
@@ -35,7 +35,7 @@ pub struct Health {
 }
 
 impl Subsystem {
-    /// How the device is.
+    /// The health of the device.
     #[must_use]
     pub fn health(&self) -> Health {
         let (health, power) = (self.flash.health(), self.flash.power_history());

@@ -218,7 +218,7 @@ impl Subsystem {
         Some((&mut slot.namespace, &mut self.flash))
     }
 
-    /// Every namespace there is, in order of its identifier.
+    /// Every namespace, in order of identifiers.
     pub fn namespaces(&self) -> impl Iterator<Item = (u32, &Namespace)> {
         (1..).zip(&self.slots).filter_map(|(nsid, slot)| Some((nsid, &slot.as_ref()?.namespace)))
     }
@@ -248,8 +248,8 @@ impl Subsystem {
         self.slots.iter().map(shape).collect()
     }
 
-    /// The controllers there are, in order of their identifiers: one whose host has gone until nothing of it is under way
-    /// any more. So a host that does not find it in the list knows that no command of it can be executed any more.
+    /// The controllers, in order of identifiers. One whose host has gone is listed until none of its commands is under way:
+    /// a host that does not find it in the list knows that none of them will still be executed.
     pub fn controllers(&self) -> impl Iterator<Item = ControllerId> {
         self.controllers.iter()
     }
@@ -260,7 +260,7 @@ impl Subsystem {
         self.controllers.contains(id)
     }
 
-    /// How namespaces behave.
+    /// Options of the subsystem.
     pub(crate) fn options(&self) -> &SubsystemOptions {
         &self.options
     }
@@ -348,7 +348,7 @@ impl Subsystem {
     /// Saves state that makes the next opening fast, syncs the image and marks it as cleanly closed.
     ///
     /// # Errors
-    /// What the flash says. Everything acknowledged is in protected state all the same.
+    /// Errors of the flash. Acknowledged data is in protected state even then.
     pub fn close(&mut self) -> Result<(), FlashError> {
         for slot in self.slots.iter_mut().flatten() {
             if let Namespace::Kv(kv) = &mut slot.namespace {

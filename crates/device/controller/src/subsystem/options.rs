@@ -1,4 +1,4 @@
-//! How a subsystem is named and set up, and why it could not be opened.
+//! Names and options of a subsystem, and errors of opening it.
 
 use byway_flash::FlashError;
 use byway_kv::{KvError, KvFormat, KvOptions};
@@ -16,7 +16,7 @@ pub struct Identity {
     pub model: String,
 }
 
-/// How the subsystem's namespaces behave.
+/// Options of a subsystem.
 #[derive(Debug, Clone)]
 pub struct SubsystemOptions {
     /// Options of every key-value namespace, however it was made.

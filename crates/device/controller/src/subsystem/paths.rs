@@ -25,7 +25,7 @@ pub(crate) struct Paths {
     news: ControllerSet,
 }
 
-/// What is reached by a port.
+/// ANA states at a port.
 #[derive(Debug, Clone)]
 struct OfPort {
     groups: [Group; MAX_NAMESPACES as usize],

@@ -17,7 +17,7 @@ use crate::namespace::{Namespace, write_error};
 const SLICE_ENTRIES: u64 = 1 << 16;
 const SLICE_BLOCKS: u32 = 16;
 
-/// How far a sanitize operation is.
+/// The progress of a sanitize operation.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Progress {
     /// Namespaces, in the order of their records, and entries of the one at hand that are trimmed.
@@ -31,7 +31,7 @@ impl Subsystem {
     /// Begins a sanitize operation; slices follow.
     ///
     /// # Errors
-    /// What the flash says.
+    /// Errors of the flash.
     pub(crate) fn begin_sanitize(&mut self, cdw10: SanitizeCdw10, pattern: u32) -> Result<(), CommandError> {
         let cdw10 = cdw10.into_bits() as u16;
         let begun = Sanitize { state: SanitizeState::Running, cdw10, passes: 0, pattern };
@@ -48,7 +48,7 @@ impl Subsystem {
         self.sanitizing.is_some()
     }
 
-    /// How far it is, of 65,536; all of it where none is going on.
+    /// Progress in units of 1/65,536 (SPROG); FFFFh where no operation is going on.
     pub(crate) fn sanitize_progress(&self) -> u16 {
         let Some(progress) = self.sanitizing else { return u16::MAX };
         let passes = u64::from(passes_of(self.flash.sanitize())).max(1);
@@ -57,10 +57,10 @@ impl Subsystem {
         (done * 65_535 / (passes * blocks)).min(65_534) as u16
     }
 
-    /// One slice; whether there is more to do. One that fails is tried again by the next call.
+    /// Does one slice; whether there is more to do. A slice that fails is tried again by the next call.
     ///
     /// # Errors
-    /// What the flash says.
+    /// Errors of the flash.
     pub fn sanitize_slice(&mut self) -> Result<bool, FlashError> {
         let Some(mut progress) = self.sanitizing else { return Ok(false) };
         let more = self.advance_sanitize(&mut progress)?;
@@ -71,10 +71,10 @@ impl Subsystem {
         Ok(more)
     }
 
-    /// Finishes an operation that was cut short, before namespaces are opened.
+    /// Finishes an operation that a power loss or a kill interrupted, before namespaces are opened.
     ///
     /// # Errors
-    /// What the flash says.
+    /// Errors of the flash.
     pub(crate) fn resume_sanitize(&mut self) -> Result<(), FlashError> {
         if self.flash.sanitize().state != SanitizeState::Running || self.flash.is_read_only() {
             return Ok(());
@@ -84,7 +84,7 @@ impl Subsystem {
         Ok(())
     }
 
-    /// Wipes what a formatted namespace held, and makes its engine anew if it has one.
+    /// Wipes the data of a formatted namespace, and creates a new engine if it has one.
     pub(crate) fn erase_namespace(&mut self, nsid: u32) -> Result<(), CommandError> {
         let Some(record) = self.flash.namespace(nsid).cloned() else { return Ok(()) };
         self.wipe_namespace(&record).map_err(write_error)?;
@@ -140,7 +140,7 @@ impl Subsystem {
         progress: &mut Progress,
     ) -> Result<(), FlashError> {
         if progress.entry == 0 && record.kind == NamespaceKind::Kv {
-            // From here on there is no engine: one is made when the namespace is opened.
+            // The engine's state is gone. Opening the namespace creates a new one.
             self.flash.set_owner_state(record.nsid, &[])?;
             self.flash.wipe_areas(record.nsid)?;
         }
@@ -164,7 +164,7 @@ impl Subsystem {
         Ok(())
     }
 
-    /// Opens every namespace anew, attached as it was. One that cannot be opened is served no more.
+    /// Reopens every namespace, attached as it was. A namespace that cannot be opened is not served any more.
     fn reopen_all(&mut self) {
         let records: Vec<NamespaceRecord> = self.flash.namespaces().cloned().collect();
         for record in records {
@@ -190,6 +190,6 @@ fn overwrites(sanitize: Sanitize) -> bool {
     SanitizeCdw10::from_bits(sanitize.cdw10.into()).sanact() == SanitizeCdw10::OVERWRITE
 }
 
-/// What is answered to commands that wait for a sanitize operation to end.
+/// Refuses a command while a sanitize operation is going on.
 pub(crate) const IN_PROGRESS: CommandError =
     CommandError::new(Status::SANITIZE_IN_PROGRESS, "a sanitize operation is going on");

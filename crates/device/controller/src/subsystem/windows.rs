@@ -26,7 +26,7 @@ pub struct WindowShape {
     pub header_bytes: u32,
     /// Records begin at multiples of this.
     pub align_bytes: u32,
-    /// What stands in a page of this size is needed until the write pointer has left it.
+    /// Page size: the contents of a page are needed until the write pointer has left it.
     pub page_bytes: u32,
 }
 

@@ -14,7 +14,7 @@ use byway_spec::base::sgl::SglKind;
 use crate::port::Port;
 use crate::queue::SubmissionQueue;
 
-/// What a command's data pointer says of an inline payload.
+/// The inline payload that a command's data pointer names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capsule {
     /// The command has none, or inline is not enabled and it will be refused for its descriptor.

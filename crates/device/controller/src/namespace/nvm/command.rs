@@ -23,7 +23,7 @@ const COPY_FORMAT_0: u8 = 0;
 pub struct Blocks {
     /// First block.
     pub slba: u64,
-    /// How many, not zero-based.
+    /// Number of blocks, not zero-based.
     pub count: u64,
 }
 

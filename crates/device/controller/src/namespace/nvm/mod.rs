@@ -30,7 +30,7 @@ pub struct NvmNamespace {
     lba_shift: u8,
 }
 
-/// How many blocks there are, and of what size.
+/// Number and size of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     blocks: u64,
@@ -57,7 +57,7 @@ impl Shape {
     /// The bytes that a read or a write names.
     ///
     /// # Errors
-    /// What refuses the command; Invalid Command Opcode for any other.
+    /// The status for a command with invalid fields; Invalid Command Opcode for any other command.
     #[inline]
     pub fn range_of(self, command: &Command) -> Result<ByteRange, CommandError> {
         match NvmCommand::parse(command)? {
@@ -80,7 +80,7 @@ impl NvmNamespace {
         Self { record, lba_shift }
     }
 
-    /// What the image keeps of it.
+    /// Its record in the image.
     pub fn record(&self) -> &NamespaceRecord {
         &self.record
     }
@@ -104,7 +104,7 @@ impl NvmNamespace {
     /// Number of blocks that hold data. The first call after opening walks the map.
     ///
     /// # Errors
-    /// What the flash says.
+    /// Errors of the flash.
     pub fn used_blocks(&self, flash: &mut Flash) -> Result<u64, FlashError> {
         Ok((flash.mapped_bytes(self.record.extent)? >> self.lba_shift).min(self.blocks()))
     }
@@ -112,7 +112,7 @@ impl NvmNamespace {
     /// Forgets every block and takes LBA format `index`.
     ///
     /// # Errors
-    /// Invalid Format for an index there is not; what the flash says.
+    /// Invalid Format for an unknown index; errors of the flash.
     pub fn format(&mut self, flash: &mut Flash, index: u8) -> Result<(), CommandError> {
         let shift = *LBA_FORMATS.get(usize::from(index)).ok_or(NO_SUCH_FORMAT)?;
         flash.forget(self.record.extent).map_err(write_error)?;
@@ -143,7 +143,7 @@ impl NvmNamespace {
         }
     }
 
-    /// What of it a command is checked against.
+    /// Number and size of its blocks.
     #[inline]
     pub(crate) fn shape(&self) -> Shape {
         Shape { blocks: self.blocks(), lba_shift: self.lba_shift }
@@ -158,7 +158,7 @@ impl NvmNamespace {
     /// Reads bytes, which lie inside it, at modelled time `now_ps`.
     ///
     /// # Errors
-    /// What the flash says.
+    /// Errors of the flash.
     #[inline]
     pub(crate) fn read_at(
         &self,
@@ -173,7 +173,7 @@ impl NvmNamespace {
     /// Writes bytes, which lie inside it, at modelled time `now_ps`.
     ///
     /// # Errors
-    /// What the flash says.
+    /// Errors of the flash.
     #[inline]
     pub(crate) fn write_at(
         &self,

@@ -161,7 +161,7 @@ fn portals_that_lead_nowhere_or_to_different_devices_are_reported_in_a_sentence(
     let uri = served.uri("ctrl-loss-tmo=1");
     let twice = uri.replace(&served.relays[1].address.to_string(), &served.relays[0].address.to_string());
     assert!(error(&twice).contains("is given twice"), "{}", error(&twice));
-    assert!(error(&served.uri("keep-alive=0")).contains("signs of life"));
+    assert!(error(&served.uri("keep-alive=0")).contains("keep alive"));
     let elsewhere = uri.replace(&served.relays[1].address.to_string(), &other.tcp_address().to_string());
     assert!(error(&elsewhere).contains("ways to different devices"), "{}", error(&elsewhere));
     served.relays.iter().for_each(Relay::cut);

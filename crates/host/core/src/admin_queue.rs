@@ -28,7 +28,7 @@ pub trait AdminQueue: Send {
     /// When the queue itself fails.
     fn sleep(&mut self, timeout: Duration) -> Result<bool>;
 
-    /// A descriptor that can be read when finished commands may be there to be taken. Whoever was woken takes until there
+    /// A descriptor that can be read when finished commands may be there to be taken. The event loop takes until there
     /// are none.
     ///
     /// # Errors

@@ -7,14 +7,14 @@
 //! sleep: an idle queue burns no core.
 //!
 //! **What it may rely on.** A queue is used by one thread at a time (`&mut self`), so it needs no locks. Tags are the
-//! caller's and mean nothing to it; it does not check that they differ. Nobody else touches a buffer's memory while a
+//! caller's and mean nothing to it; it does not check that they differ. No other code touches a buffer's memory while a
 //! command holds it.
 //!
 //! **When a command begins.** At the latest with the queue's next [`start`](BackendQueue::start) or `sleep`, or the next
 //! `next_finished` that has nothing to give: a backend may put commands together until then, so that one system call or
 //! doorbell carries many.
 //!
-//! Whoever uses a backend may submit from wherever a completion is delivered by [`BackendQueue::next_finished`], at full
+//! A user of a backend may submit from wherever a completion is delivered by [`BackendQueue::next_finished`], at full
 //! depth: the completion's place is free before it is delivered. This holds for every backend.
 
 use std::os::fd::BorrowedFd;
@@ -282,7 +282,7 @@ pub trait BackendQueue: Send {
     fn start(&mut self) -> Result<()>;
 
     /// A descriptor that can be read when finished commands may be there to be taken, for a program's own event loop.
-    /// Whoever was woken takes completions until there are none. It stays the queue's.
+    /// The event loop takes completions until there are none. It stays the queue's.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Unsupported`] for a backend that has none, or the system's answer.

@@ -1,6 +1,6 @@
 //! Memory that commands send from and receive into, owned by one party at a time.
 //!
-//! A program owns a buffer until it submits it; a queue owns it until the completion gives it back. In between nobody
+//! A program owns a buffer until it submits it; a queue owns it until the completion gives it back. In between no code
 //! else can name its bytes, which is what makes a device's writes into it harmless. Memory that a device may still
 //! write is never freed: a command that was given up keeps its buffer until the device has answered.
 
@@ -41,13 +41,13 @@ enum Memory {
     /// Pages of this buffer alone; those of a pool go back to it.
     Pages(Pages),
     /// A part of other memory, kept by all its parts.
-    Part(Arc<Keeper>),
+    Part(Arc<Backing>),
     /// A program's, which keeps it in place for as long as the buffer is in use.
     Lent,
 }
 
 /// What the parts of a buffer keep.
-enum Keeper {
+enum Backing {
     /// Memory that a program brought.
     Boxed(#[expect(dead_code, reason = "kept for what dropping it does")] Boxed),
     /// The buffer that was cut.
@@ -100,14 +100,14 @@ impl Buffer {
         let len = bytes.len();
         let bytes = Box::leak(bytes);
         let start = NonNull::from(&mut *bytes).cast();
-        let keeper = Keeper::Boxed(Boxed { start, len });
-        Self::new(Inner { start, len, capacity: len, memory: Memory::Part(Arc::new(keeper)) }.into(), len)
+        let backing = Backing::Boxed(Boxed { start, len });
+        Self::new(Inner { start, len, capacity: len, memory: Memory::Part(Arc::new(backing)) }.into(), len)
     }
 
     /// A buffer over memory that stays a program's: for the borders to other languages.
     ///
     /// # Safety
-    /// `start` points to `len` bytes that stay valid and that nobody else touches until this buffer is dropped; and a
+    /// `start` points to `len` bytes that stay valid and that no other code touches until this buffer is dropped; and a
     /// buffer in a command is dropped only when its completion was taken and dropped.
     #[must_use]
     #[expect(unsafe_code, reason = "the caller vouches for the memory")]
@@ -132,7 +132,7 @@ impl Buffer {
         assert!(at <= whole.capacity, "split at {at} of {} bytes", whole.capacity);
         whole.memory = match std::mem::replace(&mut whole.memory, Memory::Lent) {
             Memory::Pages(pages) => {
-                Memory::Part(Arc::new(Keeper::Whole(Self::new(Inner::of_pages(pages), 0))))
+                Memory::Part(Arc::new(Backing::Whole(Self::new(Inner::of_pages(pages), 0))))
             }
             // What is left of a lent buffer is lent for as long.
             part => part,
@@ -143,7 +143,7 @@ impl Buffer {
             len: 0,
             capacity: whole.capacity - at,
             memory: match &whole.memory {
-                Memory::Part(keeper) => Memory::Part(Arc::clone(keeper)),
+                Memory::Part(backing) => Memory::Part(Arc::clone(backing)),
                 Memory::Pages(_) | Memory::Lent => Memory::Lent,
             },
         };
@@ -227,13 +227,13 @@ impl Buffer {
             Memory::Pages(pages) => {
                 Some(Standing { memory: &pages.memory, token: pages.token_of(pool)?, offset_bytes: 0 })
             }
-            Memory::Part(keeper) => self.0.standing_in(keeper.pages()?, pool),
+            Memory::Part(backing) => self.0.standing_in(backing.pages()?, pool),
             Memory::Lent => None,
         }
     }
 }
 
-impl Keeper {
+impl Backing {
     /// The pages that a backend may have prepared.
     fn pages(&self) -> Option<&Pages> {
         match self {
@@ -252,7 +252,7 @@ impl Drop for Buffer {
     }
 }
 
-/// Nobody uses the memory any more.
+/// The memory is not used any more.
 fn end(mut inner: Box<Inner>) {
     if let Some(pool) = inner.pages_mut().and_then(Pages::leave_pool) {
         pool.give_back(inner);
@@ -273,7 +273,7 @@ impl Inner {
         let memory = &prepared.pages().memory;
         let start = NonNull::new(memory.mapping().as_mut_ptr()).unwrap_or(NonNull::dangling());
         let capacity = memory.len();
-        let memory = Memory::Part(Arc::new(Keeper::Prepared(prepared)));
+        let memory = Memory::Part(Arc::new(Backing::Prepared(prepared)));
         Box::new(Self { start, len: capacity, capacity, memory })
     }
 
@@ -318,7 +318,7 @@ struct Boxed {
 }
 
 #[expect(unsafe_code, reason = "owns the box that it points to")]
-// SAFETY: it owns the bytes, and gives nobody access to them.
+// SAFETY: it owns the bytes, and gives no access to them.
 unsafe impl Send for Boxed {}
 #[expect(unsafe_code, reason = "owns the box that it points to")]
 // SAFETY: as for `Send`.

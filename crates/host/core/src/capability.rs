@@ -131,7 +131,7 @@ pub struct Capabilities {
     pub admin: AdminOptions,
     /// What a command's memory must begin and end on, in bytes: 1 where any memory will do.
     pub memory_align_bytes: u32,
-    /// Whether a queue has a descriptor that tells of completions.
+    /// Whether a queue has an event descriptor for completions.
     pub event: bool,
     /// Whether commands go on while the program does something else. Where not, `submit` or taking completions does
     /// their work.

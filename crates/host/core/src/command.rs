@@ -27,7 +27,7 @@ pub enum Command {
 #[derive(Debug)]
 #[expect(
     missing_docs,
-    reason = "fields are told of where their command is; nsid and key are what they are everywhere"
+    reason = "fields are described where their command is; nsid and key are what they are everywhere"
 )]
 pub enum NvmCommand {
     /// Reads `blocks` blocks from `slba` into `into`.
@@ -40,12 +40,12 @@ pub enum NvmCommand {
     Flush { nsid: Nsid },
     /// Makes a range read as zeroes; `deallocate` lets the device forget it.
     WriteZeroes { nsid: Nsid, slba: u64, blocks: u32, deallocate: bool },
-    /// Tells the device that ranges are no longer needed.
+    /// Deallocates ranges that are no longer needed.
     Deallocate { nsid: Nsid, ranges: LbaRanges },
     /// Compares `blocks` blocks at `slba` with `data`.
     Compare { nsid: Nsid, slba: u64, blocks: u32, data: Payload },
     /// Compares `blocks` blocks at `slba` with the first half of `data`, and writes the second half in their place if they are
-    /// that: as one, whoever else writes (two fused commands). Else it fails as a Compare does, and writes nothing. A queue needs
+    /// that: atomically to other writers (two fused commands). Else it fails as a Compare does, and writes nothing. A queue needs
     /// room for two commands.
     CompareAndWrite { nsid: Nsid, slba: u64, blocks: u32, data: Payload },
     /// Reads and checks a range within the device.
@@ -58,7 +58,7 @@ pub enum NvmCommand {
 #[derive(Debug)]
 #[expect(
     missing_docs,
-    reason = "fields are told of where their command is; nsid and key are what they are everywhere"
+    reason = "fields are described where their command is; nsid and key are what they are everywhere"
 )]
 pub enum KvCommand {
     /// Stores a value.
@@ -278,7 +278,7 @@ impl Outcome {
 }
 
 impl Command {
-    /// What the command sends or receives into, for whoever holds it while the command is under way.
+    /// What the command sends or receives into, for its holder while the command is outstanding.
     #[must_use]
     #[inline]
     pub fn into_payload(self) -> Payload {
@@ -298,7 +298,7 @@ impl Command {
 }
 
 impl Command {
-    /// What the command's data stands in, for whoever holds it while the command is under way.
+    /// What the command's data stands in, for its holder while the command is outstanding.
     #[must_use]
     #[inline]
     pub fn into_memory(self) -> Memory {

@@ -50,7 +50,7 @@ impl Effect {
         match command {
             Command::Nvm(command) => Self::of_nvm(command),
             Command::Kv(command) => Self::of_kv(command),
-            // Nobody looks into it.
+            // It is not parsed.
             Command::Raw(_) => Self::Changes(Extent::Everything),
         }
     }

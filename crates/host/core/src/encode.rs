@@ -1,5 +1,5 @@
 //! Typed commands as submission queue entries: every field but the command identifier and the data pointer, which are
-//! the business of whoever carries the command.
+//! the business of the carrier of the command.
 
 use byway_spec::kv::{KvCdw11, KvOpcode};
 use byway_spec::nvm::{CopyCdw12, DsmCdw10, DsmCdw11, NvmCdw12, NvmOpcode};
@@ -110,7 +110,7 @@ pub fn encode(command: &Command) -> Encoded<'_> {
     }
 }
 
-/// The data of a command, as [`encode`] gives it, for whoever needs no entry yet.
+/// The data of a command, as [`encode`] gives it, for callers that need no entry yet.
 #[must_use]
 #[inline]
 pub fn data(command: &Command) -> Data<'_> {

@@ -1,7 +1,7 @@
 //! The one error of the API: what kind, from where, what was being done.
 //!
 //! An error is made where it is found with the bare fact ("value of 20000000 bytes is over the device's limit
-//! of 16777216 bytes"), and told what was being done on its way up ([`Error::doing`]). A device's refusal costs no
+//! of 16777216 bytes"), and given what was being done on its way up ([`Error::doing`]). A device's refusal costs no
 //! allocation: a key that is not there is an ordinary answer.
 
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ use byway_sys::OwnerProcess;
 /// A result of this API.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What kind of failure it was, whoever failed.
+/// The kind of failure, whatever its origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -36,7 +36,7 @@ pub enum ErrorKind {
     OutOfRange,
     /// The queue has no room for the command now; the command is given back.
     QueueFull,
-    /// Somebody else is using it.
+    /// Another user has it.
     Busy,
     /// No permission, a read-only device, or a handle that another process opened: a forked child opens its own.
     Denied,
@@ -86,36 +86,36 @@ pub struct Error {
     origin: Origin,
     retry: Retry,
     status: Option<Status>,
-    /// The bare fact, where it is always told in the same words.
+    /// The bare fact, where its words never vary.
     said: &'static str,
-    told: Option<Box<Told>>,
+    context: Option<Box<Context>>,
 }
 
-/// What is told of an error beyond its kind.
+/// The context of an error beyond its kind.
 #[derive(Default)]
-struct Told {
+struct Context {
     /// What was being done.
     doing: Option<Cow<'static, str>>,
     /// The bare fact, in words of its own.
     said: Option<String>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
-    /// What is told says all that the source does.
+    /// The text says all that the source does.
     covers_source: bool,
 }
 
 impl Error {
     fn new(kind: ErrorKind, origin: Origin, said: Cow<'static, str>) -> Self {
         let retry = retry_of(kind);
-        let mut error = Self { kind, origin, retry, status: None, said: "", told: None };
+        let mut error = Self { kind, origin, retry, status: None, said: "", context: None };
         match said {
             Cow::Borrowed(said) => error.said = said,
-            Cow::Owned(said) => error.told().said = Some(said),
+            Cow::Owned(said) => error.context().said = Some(said),
         }
         error
     }
 
-    fn told(&mut self) -> &mut Told {
-        self.told.get_or_insert_default()
+    fn context(&mut self) -> &mut Context {
+        self.context.get_or_insert_default()
     }
 
     /// A failure found by this library.
@@ -147,7 +147,7 @@ impl Error {
         Self::new(kind_of_io(source.kind()), Origin::Kernel, said.into()).with_source(source)
     }
 
-    /// A failure of the device that no status tells: silence, a fatal state, an answer out of order.
+    /// A failure of the device without a status: silence, a fatal state, an answer out of order.
     #[must_use]
     #[cold]
     pub fn device(kind: ErrorKind, said: impl Into<Cow<'static, str>>) -> Self {
@@ -165,12 +165,12 @@ impl Error {
         error
     }
 
-    /// The same error, told what was being done ("put key 0041"). The outermost teller stands first.
+    /// The same error with what was being done ("put key 0041"). The outermost context stands first.
     #[must_use]
     pub fn doing(mut self, what: impl Into<Cow<'static, str>>) -> Self {
         let what = what.into();
-        let told = self.told();
-        told.doing = Some(match told.doing.take() {
+        let context = self.context();
+        context.doing = Some(match context.doing.take() {
             Some(doing) => Cow::Owned(format!("{what}: {doing}")),
             None => what,
         });
@@ -180,18 +180,18 @@ impl Error {
     /// The same error, with its cause.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        self.told().source = Some(source.into());
+        self.context().source = Some(source.into());
         self
     }
 
-    /// The same error, whose own words say all that its cause does: the cause is kept for whoever asks, and not said after them.
+    /// The same error, whose own words say all that its cause does: the cause is kept as the source, and not printed after them.
     #[must_use]
     pub fn covering_source(mut self) -> Self {
-        self.told().covers_source = true;
+        self.context().covers_source = true;
         self
     }
 
-    /// The same error, of another kind than its cause tells.
+    /// The same error, of another kind than its cause gives.
     #[must_use]
     pub fn with_kind(mut self, kind: ErrorKind) -> Self {
         (self.kind, self.retry) = (kind, retry_of(kind));
@@ -232,15 +232,15 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told = self.told.as_deref();
-        if let Some(doing) = told.and_then(|told| told.doing.as_deref()) {
+        let context = self.context.as_deref();
+        if let Some(doing) = context.and_then(|context| context.doing.as_deref()) {
             write!(out, "{doing}: ")?;
         }
-        match (self.status, told.and_then(|told| told.said.as_deref())) {
+        match (self.status, context.and_then(|context| context.said.as_deref())) {
             (Some(status), _) => write!(out, "the device answered \"{status}\"")?,
             (None, said) => out.write_str(said.unwrap_or(self.said))?,
         }
-        match told.filter(|told| !told.covers_source).and_then(|told| told.source.as_ref()) {
+        match context.filter(|context| !context.covers_source).and_then(|context| context.source.as_ref()) {
             Some(source) => write!(out, ": {source}"),
             None => Ok(()),
         }
@@ -255,7 +255,7 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.told.as_ref()?.source.as_deref().map(|source| source as _)
+        self.context.as_ref()?.source.as_deref().map(|source| source as _)
     }
 }
 
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn host_kernel_and_device_failures_are_told_apart() {
+    fn host_kernel_and_device_failures_are_distinguished() {
         let kernel =
             Error::kernel("open disk.img", std::io::Error::from(std::io::ErrorKind::PermissionDenied));
         assert_eq!((kernel.origin(), kernel.kind()), (Origin::Kernel, ErrorKind::Denied));

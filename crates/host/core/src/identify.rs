@@ -30,7 +30,7 @@ pub trait Identifies {
     /// When there is no memory.
     fn identify_buffer(&self, len: usize) -> Result<Buffer>;
 
-    /// Whether namespaces tell which command set they take; else all take the NVM command set.
+    /// Whether namespaces report their command set; else all take the NVM command set.
     fn reports_command_sets(&self) -> bool;
 }
 
@@ -94,17 +94,18 @@ pub fn nvm_limits(device: &impl Identifies, controller: &Controller, mpsmin: u8)
         Err(error) if error.nvme_status().is_some() => return Ok(NvmLimits::default()),
         page => page?,
     };
-    let told = NvmController::read_from_bytes(page.as_slice()).map_err(|_| short("Identify Controller"))?;
+    let reported =
+        NvmController::read_from_bytes(page.as_slice()).map_err(|_| short("Identify Controller"))?;
     let bytes = |exponent: u8| match transfer_max_bytes(exponent, mpsmin) {
         u64::MAX => 0,
         bytes => bytes,
     };
     Ok(NvmLimits {
-        verify_bytes: bytes(told.vsl),
-        write_zeroes_bytes: bytes(told.wzsl),
-        deallocate_ranges: told.dmrl,
-        deallocate_range_blocks: told.dmrsl,
-        deallocate_blocks: told.dmsl,
+        verify_bytes: bytes(reported.vsl),
+        write_zeroes_bytes: bytes(reported.wzsl),
+        deallocate_ranges: reported.dmrl,
+        deallocate_range_blocks: reported.dmrsl,
+        deallocate_blocks: reported.dmsl,
     })
 }
 
@@ -210,7 +211,7 @@ fn layout_of(identified: &NvmNamespace) -> Layout {
     Layout::Blocks { bytes: lba_bytes(format) + metadata, options: BlockOptions::of(identified) }
 }
 
-/// The command set that the namespace's descriptors tell; NVM if they tell none.
+/// The command set in the namespace's descriptors; NVM if there is none.
 fn command_set(device: &impl Identifies, nsid: u32) -> Result<Csi> {
     if !device.reports_command_sets() {
         return Ok(Csi::NVM);
@@ -253,7 +254,7 @@ fn format_in_use(namespace: &NvmNamespace) -> LbaFormat {
     namespace.lbaf.get(index).copied().unwrap_or_default()
 }
 
-/// Size of a block, without its metadata; 512 bytes where the format tells none that can be.
+/// Size of a block, without its metadata; 512 bytes where the format has none that can be.
 fn lba_bytes(format: LbaFormat) -> u32 {
     match format.lbads() {
         shift @ 9..=31 => 1 << shift,

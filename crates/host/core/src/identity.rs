@@ -72,7 +72,7 @@ pub struct Namespace {
     pub kind: NamespaceKind,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Bytes in use, where the device tells.
+    /// Bytes in use, where the device reports them.
     pub used_bytes: u64,
     /// Globally unique identifier (NGUID), zero if it has none.
     pub nguid: [u8; 16],

@@ -3,7 +3,7 @@
 //!
 //! A device is given the pages of a buffer and moves as much as the command says in *its* units. Where a buffer has
 //! fewer pages, the device would take whatever follows for addresses. So lengths are checked before sending, against what
-//! the device itself told.
+//! the device itself reported.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
@@ -20,8 +20,8 @@ const ASKS_MAX: u32 = 8;
 
 /// The layouts of a device's namespaces that were asked for.
 ///
-/// Whoever has a layout has it from an *epoch*. An admin command that may change namespaces begins a new one before
-/// it is sent, and until it has ended nobody learns a layout.
+/// Each layout is from an *epoch*. An admin command that may change namespaces begins a new one before
+/// it is sent, and until it has ended no layout is learned.
 #[derive(Debug, Default)]
 pub struct Layouts {
     epoch: AtomicU64,

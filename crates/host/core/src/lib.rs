@@ -5,8 +5,8 @@
 
 mod admin;
 mod admin_queue;
-mod apart;
 mod backend;
+mod bounce;
 mod buffer;
 mod buffers;
 mod capability;
@@ -32,11 +32,11 @@ pub use byway_sys::Deadline;
 
 pub use admin::{AdminCommand, RefusedAdmin, check_admin, encode_admin};
 pub use admin_queue::AdminQueue;
-pub use apart::{Apart, Carried, gather, scatter};
 pub use backend::{
     AdaptivePolicy, Backend, BackendQueue, DEPTH_MAX, Depth, Failed, Finished, QueueOptions, Refused,
     others_are_outstanding,
 };
+pub use bounce::{Bounced, Carried, gather, scatter};
 pub use buffer::{Buffer, PAGE_BYTES, Standing};
 pub use buffers::Buffers;
 pub use byway_spec::base::reservation::ReservationType;

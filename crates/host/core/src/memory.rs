@@ -1,4 +1,4 @@
-//! What a command's data stands in, for whoever holds it while the command is under way.
+//! What a command's data stands in, for its holder while the command is outstanding.
 
 use std::ptr::NonNull;
 
@@ -33,8 +33,8 @@ impl From<Memory> for Payload {
     }
 }
 
-#[expect(unsafe_code, reason = "tells the kernel where the bytes are")]
-// SAFETY: it owns the bytes, so nobody else touches them, and they stay where they are wherever it goes: those of buffers
+#[expect(unsafe_code, reason = "gives the kernel the addresses of the bytes")]
+// SAFETY: it owns the bytes, so no other code touches them, and they stay where they are wherever it goes: those of buffers
 // in what the buffers keep, the few in their box. The number and the lengths of buffers change by the owner alone.
 unsafe impl KernelMemory for Memory {
     #[inline]
@@ -67,7 +67,7 @@ mod tests {
     use crate::Buffer;
 
     #[test]
-    fn the_kernel_is_told_of_every_byte_once() {
+    fn the_kernel_gets_every_byte_once() {
         let part = |len| Buffer::zeroed(len).unwrap();
         let payloads = [
             Payload::Empty,
@@ -78,15 +78,18 @@ mod tests {
         for payload in payloads {
             let len = payload.len();
             let memory = Memory::from(payload);
-            let told: Vec<_> = (0..memory.segments()).filter_map(|index| memory.segment(index)).collect();
-            assert_eq!(told.iter().map(|(_, len)| len).sum::<usize>(), len);
+            let segments: Vec<_> = (0..memory.segments()).filter_map(|index| memory.segment(index)).collect();
+            assert_eq!(segments.iter().map(|(_, len)| len).sum::<usize>(), len);
             let same = |((start, _), part): (&(NonNull<u8>, usize), &[u8])| {
                 start.as_ptr().cast_const() == part.as_ptr()
             };
             assert!(
-                told.iter().zip(memory.parts().filter(|part| !part.is_empty() || told.len() > 1)).all(same)
+                segments
+                    .iter()
+                    .zip(memory.parts().filter(|part| !part.is_empty() || segments.len() > 1))
+                    .all(same)
             );
-            assert_eq!(memory.segment(told.len()), None);
+            assert_eq!(memory.segment(segments.len()), None);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! How many bytes a command moves, as far as its own fields tell: for backends that hand a device the addresses of
-//! memory, where a device that goes beyond them meets somebody else's.
+//! How many bytes a command moves, as far as its own fields give it: for backends that hand a device the addresses of
+//! memory, where a device that goes beyond them meets memory of others.
 //!
-//! What cannot be told (vendor commands, commands that this library does not know) is [`None`]: then whoever passes the
+//! What cannot be known (vendor commands, commands that this library does not know) is [`None`]: then the caller that passes the
 //! command through answers for the length of its data.
 
 use byway_spec::Command as Entry;

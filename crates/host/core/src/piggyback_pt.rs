@@ -1,4 +1,4 @@
-//! The commands of `piggyback-pt`, the pass-through form of a store, for whoever sends them: the driver by its own rings,
+//! The commands of `piggyback-pt`, the pass-through form of a store, for their senders: the driver by its own rings,
 //! backends by what a kernel passes on.
 //!
 //! A kernel's interface carries dwords 2, 3 and 10 to 15 of a command, and may move its caller to another queue. So the

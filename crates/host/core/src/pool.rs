@@ -59,7 +59,7 @@ pub(crate) struct Pages {
 }
 
 impl BufferPool {
-    /// A pool that keeps at most `keep_bytes` of memory that nobody uses.
+    /// A pool that keeps at most `keep_bytes` of unused memory.
     #[must_use]
     pub fn new(registrar: impl Registrar + 'static, keep_bytes: usize) -> Self {
         let free = Mutex::new(Free::default());
@@ -84,7 +84,7 @@ impl BufferPool {
         Ok(Buffer::new(inner, len))
     }
 
-    /// Prepares memory that goes back to whoever brought it.
+    /// Prepares memory that goes back to its owner.
     pub(crate) fn register(&self, memory: Arc<DmaMemory>) -> Result<Pages> {
         check_owner(self.shelf.registrar.owner())?;
         let token = self.shelf.registrar.register(&memory)?;
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_keeps_no_more_than_it_was_told() {
+    fn a_pool_keeps_no_more_than_its_limit() {
         let counting = Counting::default();
         let pool = BufferPool::new(counting.clone(), 4096);
         drop([1, 1, 1].map(|len| pool.take(len).unwrap()));

@@ -9,7 +9,7 @@ use crate::buffer::{Buffer, Inner, PAGE_BYTES};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pool::{BufferPool, Pages};
 
-/// Prepared until it is dropped; then nobody uses the memory any more, and it goes to whom it belongs.
+/// Prepared until it is dropped; then the memory is unused, and goes back to its owner.
 pub(crate) struct Prepared(Pages);
 
 impl Prepared {
@@ -63,7 +63,7 @@ impl BufferPool {
 #[expect(unsafe_code, reason = "the buffer keeps the memory in place")]
 fn shared(buffer: &Arc<Buffer>) -> Result<DmaMemory> {
     let (start, bytes) = (buffer.as_ptr(), buffer.capacity());
-    // SAFETY: the buffer, which the mapping keeps, owns these bytes; it stays where nobody takes references by it.
+    // SAFETY: the buffer, which the mapping keeps, owns these bytes; no references are taken by it.
     let mapping = unsafe { Mapping::brought(start, bytes, Box::new(Arc::clone(buffer))) };
     mapping.map(DmaMemory::from_mapping).map_err(|_| {
         let at = start.addr();
@@ -73,7 +73,7 @@ fn shared(buffer: &Arc<Buffer>) -> Result<DmaMemory> {
     })
 }
 
-/// What nobody shares any more: no backend keeps memory that it could not prepare.
+/// The memory of the last sharer: no backend keeps memory that it could not prepare.
 fn alone(brought: Arc<Buffer>) -> Buffer {
     Arc::into_inner(brought).unwrap_or_else(|| Buffer::from_bytes(Box::default()))
 }

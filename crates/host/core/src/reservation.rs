@@ -32,7 +32,7 @@ pub enum Persist {
 #[derive(Debug)]
 #[expect(
     missing_docs,
-    reason = "fields are told of where their command is; nsid and key are what they are everywhere"
+    reason = "fields are described where their command is; nsid and key are what they are everywhere"
 )]
 pub enum ReservationCommand {
     /// Registers the host by `key`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use byway_core::encode::Data;
 use byway_core::layouts::{Layouts, changes_namespaces};
 use byway_core::{
-    AdminCommand, Answer, Apart, Buffer, BufferPool, Buffers, Carried, Error, ErrorKind, Failed, Outcome,
+    AdminCommand, Answer, Bounced, Buffer, BufferPool, Buffers, Carried, Error, ErrorKind, Failed, Outcome,
     Payload, RefusedAdmin, Result, encode_admin,
 };
 use byway_dma::BusAddr;
@@ -30,7 +30,7 @@ pub(crate) struct AdminQueue<B: Bus> {
     sent: Vec<Option<Sent>>,
 }
 
-/// A command on its way: its identifier. Whoever has it takes the answer or leaves it.
+/// An outstanding command, by its identifier: its owner takes the answer or abandons it.
 #[derive(Debug)]
 pub(crate) struct Ticket(u16);
 
@@ -45,11 +45,11 @@ impl Ticket {
 struct Sent {
     command: AdminCommand,
     /// The program's memory, where the command has a copy of it.
-    apart: Option<Apart>,
+    bounced: Option<Bounced>,
     placed: Placed,
     /// Whether namespaces may be others once it has completed.
     changes_namespaces: bool,
-    /// Nobody takes the answer.
+    /// The answer is dropped.
     is_left: bool,
     answer: Option<Completion>,
 }
@@ -93,17 +93,17 @@ impl<B: Bus> AdminQueue<B> {
         let Some(cid) = self.sent.iter().position(Option::is_none).filter(|_| self.rings.free() > 0) else {
             return Err(RefusedAdmin { command, error: full() });
         };
-        let (command, apart) = in_pages::<B>(command, pool)?;
+        let (command, bounced) = in_pages::<B>(command, pool)?;
         let mut entry = encode_admin(&command).entry;
         let placed = match self.place(&command, &mut entry, pool) {
             Ok(placed) => placed,
-            Err(error) => return Err(RefusedAdmin { command: joined(command, apart), error }),
+            Err(error) => return Err(RefusedAdmin { command: joined(command, bounced), error }),
         };
         let changes_namespaces = changes_namespaces(&entry);
         if changes_namespaces {
             self.layouts.begin_change();
         }
-        let sent = Sent { command, apart, placed, changes_namespaces, is_left: false, answer: None };
+        let sent = Sent { command, bounced, placed, changes_namespaces, is_left: false, answer: None };
         self.send(cid as u16, entry, sent);
         Ok(Ticket(cid as u16))
     }
@@ -142,7 +142,7 @@ impl<B: Bus> AdminQueue<B> {
 
     fn unplace(&self, placed: &Placed) {
         if let Some(at) = placed.mapped {
-            // A bus that cannot unmap has lost its device; nobody is left to touch the memory.
+            // A bus that cannot unmap has lost its device; no device is left to touch the memory.
             let _ = self.bus.unmap(at);
         }
     }
@@ -150,7 +150,7 @@ impl<B: Bus> AdminQueue<B> {
     /// Takes the completions that have come.
     ///
     /// # Errors
-    /// [`ErrorKind::Protocol`] when one tells a head that cannot be.
+    /// [`ErrorKind::Protocol`] when one reports an impossible head.
     pub(crate) fn look(&mut self) -> Result<()> {
         while let Some(completion) = self.rings.take()? {
             self.bus.ring(DoorbellIndex::completion(0), self.rings.head());
@@ -184,7 +184,7 @@ impl<B: Bus> AdminQueue<B> {
         self.sent.iter().flatten().any(|sent| sent.answer.is_some())
     }
 
-    /// Nobody waits for a command any more. Its memory is kept until the device has answered.
+    /// The caller stopped waiting for a command. Its memory is kept until the device has answered.
     pub(crate) fn leave(&mut self, ticket: &Ticket) {
         let Some(place) = self.sent.get_mut(usize::from(ticket.0)) else { return };
         match place.as_mut() {
@@ -212,42 +212,42 @@ impl<B: Bus> Drop for AdminQueue<B> {
 fn in_pages<B: Bus>(
     command: AdminCommand,
     pool: &BufferPool,
-) -> Result<(AdminCommand, Option<Apart>), RefusedAdmin> {
+) -> Result<(AdminCommand, Option<Bounced>), RefusedAdmin> {
     if stands_well::<B>(&command, pool) {
         return Ok((command, None));
     }
     match pool.take(command.data().len()) {
         Ok(copy) => {
-            let (command, apart) = command.apart(copy);
-            Ok((command, Some(apart)))
+            let (command, bounced) = command.bounce(copy);
+            Ok((command, Some(bounced)))
         }
         Err(error) => Err(RefusedAdmin { command, error }),
     }
 }
 
 /// The command with the memory that the program gave it.
-fn joined(command: AdminCommand, apart: Option<Apart>) -> AdminCommand {
-    match apart {
-        Some(apart) => command.with_memory(apart.into_memory()).0,
+fn joined(command: AdminCommand, bounced: Option<Bounced>) -> AdminCommand {
+    match bounced {
+        Some(bounced) => command.with_memory(bounced.into_memory()).0,
         None => command,
     }
 }
 
 /// What a program gets for a completion.
 fn outcome(sent: Sent, completion: &Completion) -> Result<Outcome, Failed> {
-    let Sent { command, apart, .. } = sent;
+    let Sent { command, bounced, .. } = sent;
     let buffer = command.into_buffer();
     if !completion.status().is_success() {
         let error = Error::status(completion.status());
-        return Err(match apart {
-            Some(apart) => Failed::with_memory(error, apart.into_memory()),
+        return Err(match bounced {
+            Some(bounced) => Failed::with_memory(error, bounced.into_memory()),
             None => Failed { error, buffer, vector: Buffers::NONE },
         });
     }
     let answer = Answer { dw0: completion.dw0, dw1: completion.dw1, commands: 1, slots: 1 };
     let mut outcome = Outcome { answer, buffer, vector: Buffers::NONE };
-    if let Some(apart) = apart {
-        apart.rejoin(&mut outcome);
+    if let Some(bounced) = bounced {
+        bounced.rejoin(&mut outcome);
     }
     Ok(outcome)
 }

@@ -110,7 +110,7 @@ impl Announced {
         self.methods = methods.fold(self.methods, Methods::with);
     }
 
-    /// The same as the program is told it.
+    /// The same as the error that the program gets.
     pub(crate) fn capabilities(&self, queues: u16) -> Capabilities {
         Capabilities {
             methods: self.methods,
@@ -152,7 +152,7 @@ fn window_layout(area: &VendorArea) -> Option<WindowLayout> {
         align_bytes: area.cxl_align_bytes.max(1).into(),
         page_bytes: match area.cxl_page_bytes {
             0 => area.cxl_segment_bytes.into(),
-            told => told.into(),
+            other => other.into(),
         },
     };
     let whole = layout.segment_bytes > 0 && layout.window_bytes.is_multiple_of(layout.segment_bytes);

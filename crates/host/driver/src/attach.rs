@@ -54,15 +54,15 @@ pub(crate) fn attach<B: Bus>(bus: Arc<B>, options: AttachOptions) -> Result<Shar
         return Err(Error::device(ErrorKind::Unsupported, said));
     }
     // CAP.TO is in units of 500 ms and may be 0; the slowest hardware needs minutes only where it says so.
-    let patience = Duration::from_millis(500 * u64::from(cap.to())).max(Duration::from_secs(2));
-    set_enable(&*bus, Cc::new(), patience)?;
+    let timeout = Duration::from_millis(500 * u64::from(cap.to())).max(Duration::from_secs(2));
+    set_enable(&*bus, Cc::new(), timeout)?;
     let layouts = Arc::new(Layouts::default());
     let admin = AdminQueue::new(&bus, u32::from(cap.mqes_z()) + 1, Arc::clone(&layouts))?;
     point_admin_queue(&*bus, &admin)?;
     let command_sets = cap.css() & Cap::CSS_IO_SETS != 0;
     let css = if command_sets { Cc::CSS_IO_SETS } else { Cc::CSS_NVM };
     let cc = Cc::new().with_en(true).with_css(css).with_iosqes(Cc::IOSQES_64).with_iocqes(Cc::IOCQES_16);
-    set_enable(&*bus, cc, patience)?;
+    set_enable(&*bus, cc, timeout)?;
     let mut shared = Shared {
         owner: OwnerProcess::current(),
         pool: BufferPool::new(MapForBus(Arc::clone(&bus)), options.keep_bytes),
@@ -157,7 +157,7 @@ fn point_admin_queue<B: Bus>(bus: &B, admin: &AdminQueue<B>) -> Result<()> {
 }
 
 /// Writes CC and waits until CSTS.RDY follows its enable bit.
-fn set_enable<B: Bus>(bus: &B, cc: Cc, patience: Duration) -> Result<()> {
+fn set_enable<B: Bus>(bus: &B, cc: Cc, timeout: Duration) -> Result<()> {
     bus.write_register(Register::CC.0, 4, cc.into_bits().into()).map_err(from_bus)?;
     let since = Instant::now();
     loop {
@@ -179,9 +179,9 @@ fn set_enable<B: Bus>(bus: &B, cc: Cc, patience: Duration) -> Result<()> {
         if status.rdy() == cc.en() {
             return Ok(());
         }
-        if since.elapsed() > patience {
+        if since.elapsed() > timeout {
             let doing = if cc.en() { "start" } else { "stop" };
-            let said = format!("the controller did not {doing} within {patience:?}");
+            let said = format!("the controller did not {doing} within {timeout:?}");
             return Err(Error::device(ErrorKind::TimedOut, said));
         }
         std::thread::yield_now();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use byway_core::encode::{self, Data, Encoded};
 use byway_core::moves::restrict_zeroes;
 use byway_core::{
-    AdminCommand, Apart, Backend, BackendQueue, Buffer, Capabilities, Carried, Command, Error, ErrorKind,
+    AdminCommand, Backend, BackendQueue, Bounced, Buffer, Capabilities, Carried, Command, Error, ErrorKind,
     Finished, Identity, KvCommand, Namespace, NvmCommand, Outcome, QueueOptions, Refused, Result, Unprepared,
 };
 use byway_sys::Deadline;
@@ -60,7 +60,7 @@ impl<B: Bus> BackendQueue for Queue<B> {
         self.take(command, tag, None)
     }
 
-    /// When its time is over the command is told to be aborted. It fails as out of time, unless the device does it all
+    /// At its deadline the command is aborted. It fails as timed out, unless the device executes it all
     /// the same; and its memory stays with it until the device has answered, however long that takes.
     fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
         self.take(command, tag, Some(timeout))?;
@@ -77,7 +77,7 @@ impl<B: Bus> BackendQueue for Queue<B> {
 
     /// The descriptor of the queue's interrupt, and of the next time by which a command is to be done. A device that runs in the thread of its host does its work in `submit`,
     /// `start` and `next_finished`; what it cannot do without the host (a modelled deadline that is still to come) keeps the
-    /// descriptor readable, so that whoever waits by it comes back.
+    /// descriptor readable, so that its event loop comes back.
     fn event(&mut self) -> Result<BorrowedFd<'_>> {
         self.check_owner()?;
         let event = match self.event.take() {
@@ -124,7 +124,7 @@ impl<B: Bus> BackendQueue for Queue<B> {
         // What wakes may be the interrupt of a completion that was taken before, and a bus may return early.
         let end = Deadline::after(timeout);
         loop {
-            self.doze(self.deadlines.within(end.left_or_max()))?;
+            self.sleep_for_interrupt(self.deadlines.within(end.left_or_max()))?;
             if self.spin()? || self.table.started() == 0 || end.is_over() {
                 return Ok(!self.ready.is_empty());
             }
@@ -159,8 +159,8 @@ impl<B: Bus> BackendQueue for Queue<B> {
             return self.call(command, None);
         }
         let copy = self.copy_for(&command)?;
-        let (command, apart) = command.apart(copy);
-        self.call(command, Some(Box::new(apart)))
+        let (command, bounced) = command.bounce(copy);
+        self.call(command, Some(Box::new(bounced)))
     }
 
     fn explained(&self, error: Error) -> Error {
@@ -173,11 +173,11 @@ impl<B: Bus> BackendQueue for Queue<B> {
 
 impl<B: Bus> Queue<B> {
     /// Sends a command and waits for it.
-    fn call(&mut self, command: Command, apart: Option<Box<Apart>>) -> Result<Outcome> {
+    fn call(&mut self, command: Command, bounced: Option<Box<Bounced>>) -> Result<Outcome> {
         let op = self.start_call()?;
         let sent = self.send_command(op, &command);
         self.hold(op, command);
-        self.table.op(op).set_apart(apart);
+        self.table.op(op).set_bounced(bounced);
         if let Err(error) = sent {
             return Err(self.leave(op, error));
         }
@@ -188,7 +188,7 @@ impl<B: Bus> Queue<B> {
     #[inline]
     fn take(&mut self, command: Command, tag: u64, within: Option<Duration>) -> Result<(), Refused> {
         if !stands_well::<B>(&command, self.pool()) {
-            return self.take_apart(command, tag, within);
+            return self.submit_bounced(command, tag, within);
         }
         match self.send(&command, tag, within) {
             Ok((op, fault)) => {
@@ -201,19 +201,24 @@ impl<B: Bus> Queue<B> {
 
     /// Takes a command whose memory no device can be given as it stands: a copy in pages travels for it.
     #[cold]
-    fn take_apart(&mut self, command: Command, tag: u64, within: Option<Duration>) -> Result<(), Refused> {
+    fn submit_bounced(
+        &mut self,
+        command: Command,
+        tag: u64,
+        within: Option<Duration>,
+    ) -> Result<(), Refused> {
         let copy = match self.copy_for(&command) {
             Ok(copy) => copy,
             Err(error) => return Err(Refused { command, error }),
         };
-        let (command, apart) = command.apart(copy);
+        let (command, bounced) = command.bounce(copy);
         match self.send(&command, tag, within) {
             Ok((op, fault)) => {
-                self.table.op(op).set_apart(Some(Box::new(apart)));
+                self.table.op(op).set_bounced(Some(Box::new(bounced)));
                 self.keep(op, command, fault);
                 Ok(())
             }
-            Err(error) => Err(Refused { command: command.with_memory(apart.into_memory()).0, error }),
+            Err(error) => Err(Refused { command: command.with_memory(bounced.into_memory()).0, error }),
         }
     }
 
@@ -350,8 +355,8 @@ impl<B: Bus> Queue<B> {
             self.bus().idle(self.qid());
             self.look()?;
         }
-        self.vain_looks = self.vain_looks.wrapping_add(1);
-        if self.vain_looks == 0 { self.bus.check().map_err(from_bus) } else { Ok(()) }
+        self.empty_polls = self.empty_polls.wrapping_add(1);
+        if self.empty_polls == 0 { self.bus.check().map_err(from_bus) } else { Ok(()) }
     }
 
     /// Looks for completions for a little while; says whether any operation has finished.
@@ -369,7 +374,7 @@ impl<B: Bus> Queue<B> {
     }
 }
 
-/// For memory that [`Queue::take_apart`] should have put into pages before.
+/// For memory that [`Queue::submit_bounced`] should have put into pages before.
 #[cold]
 fn not_in_pages() -> Error {
     Error::host(ErrorKind::Unsupported, "a device cannot be given memory in several pieces")

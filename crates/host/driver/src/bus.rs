@@ -30,15 +30,15 @@ pub trait Bus: Send + Sync + 'static {
     const MAPS_ANY_MEMORY: bool = true;
 
     /// Whether a doorbell reaches a device that another processor runs, so that it costs both a line of their caches, or a
-    /// message: then the heads of completion queues are told late, many entries by one. A device looks at heads only
+    /// message: then the heads of completion queues are reported late, many entries by one. A device looks at heads only
     /// where it needs room.
     const REPORTS_HEADS_LATE: bool = false;
 
     /// The word for devices that are reached by it, in URIs and reports: `embedded`.
     fn name(&self) -> &'static str;
 
-    /// Looks whether the device is still there, as far as that can be told without asking it: for a host that has looked
-    /// for completions in vain for a while.
+    /// Checks whether the device is still there, as far as that shows without a message: for a host whose polls have found
+    /// no completion for a while.
     ///
     /// # Errors
     /// When the device is gone.
@@ -113,7 +113,7 @@ pub trait Bus: Send + Sync + 'static {
     /// When the device is gone.
     fn wait(&self, vector: u16, timeout: Duration) -> Result<bool, BusError>;
 
-    /// Nobody sleeps on interrupt `vector` any more: what the bus keeps for it is given back.
+    /// No thread sleeps on interrupt `vector` any more: what the bus keeps for it is given back.
     fn disarm(&self, vector: u16) {
         let _ = vector;
     }
@@ -259,7 +259,7 @@ pub enum BusError {
     /// The device cannot be had as things are: what is missing, and how to bring it about.
     #[error("{0}")]
     Unready(String),
-    /// Somebody else has the device.
+    /// Another process has the device.
     #[error("the device is in use: {0}")]
     Busy(String),
     /// What the device, or the process that runs it, says cannot be.

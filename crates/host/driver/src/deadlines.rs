@@ -1,4 +1,4 @@
-//! Commands that are given up when their time is over: told to the device by Abort, finished by its answer alone.
+//! Commands past their deadline: aborted on the device, and finished by its answer alone.
 //!
 //! A queue without deadlines pays a look at a count where completions are handed over, and nothing in synchronous calls.
 
@@ -30,7 +30,7 @@ enum Limit {
     #[default]
     None,
     At(Instant),
-    /// It is over, and the device was told so.
+    /// It has passed, and an Abort was sent.
     Over,
 }
 
@@ -61,14 +61,14 @@ impl Deadlines {
         was == Limit::Over
     }
 
-    /// The operation's time is over, and the device was told so.
-    fn is_told(&mut self, op: OpIndex) {
+    /// The operation's deadline has passed, and an Abort was sent.
+    fn set_aborted(&mut self, op: OpIndex) {
         if let Some(limit) = self.limits.get_mut(op.index()) {
             *limit = Limit::Over;
         }
     }
 
-    /// The first operation whose time is over at `now`, if there is one that the device was not told of.
+    /// The first operation whose deadline has passed at `now` and for which no Abort was sent.
     fn due(&mut self, now: Instant) -> Option<OpIndex> {
         if self.next.is_none_or(|next| now < next) {
             return None;
@@ -133,10 +133,10 @@ impl<B: Bus> Queue<B> {
         }
     }
 
-    /// Does what has become due: tells the device of commands whose time is over, and lets go of those that it was told of.
+    /// Aborts commands whose deadline has passed, and releases identifiers of answered Aborts.
     ///
     /// # Errors
-    /// When the device cannot be told.
+    /// When no Abort can be sent.
     #[inline]
     pub(crate) fn tend(&mut self) -> Result<()> {
         if self.deadlines.any() || !self.aborts.is_empty() {
@@ -152,15 +152,15 @@ impl<B: Bus> Queue<B> {
         while let Some(op) = self.deadlines.due(now) {
             let Some(cid) = self.table.cid_of(op) else {
                 // Every completion has come; the operation ends as soon as they are looked at.
-                self.deadlines.is_told(op);
+                self.deadlines.set_aborted(op);
                 continue;
             };
             match self.abort(cid) {
                 // It is tried again.
                 Err(error) if error.kind() == ErrorKind::QueueFull => return Ok(()),
-                told => told?,
+                sent => sent?,
             }
-            self.deadlines.is_told(op);
+            self.deadlines.set_aborted(op);
         }
         Ok(())
     }
@@ -173,7 +173,7 @@ impl<B: Bus> Queue<B> {
         admin.look()?;
         let table = &mut self.table;
         self.aborts.retain(|abort| {
-            // Whether it was aborted is told by the command's own completion.
+            // The command's own completion says whether it was aborted.
             let answered = admin.take(&abort.ticket).is_some();
             if answered {
                 table.free_kept_cid(abort.cid);
@@ -183,7 +183,7 @@ impl<B: Bus> Queue<B> {
         Ok(())
     }
 
-    /// Nobody waits for the answers to Aborts any more.
+    /// Abandons the answers to Aborts.
     pub(crate) fn leave_aborts(&mut self) {
         for abort in self.aborts.drain(..) {
             self.device.lock_admin().leave(&abort.ticket);

@@ -27,14 +27,14 @@ use crate::mapped::{from_bus, is_gone};
 use crate::queue_pair::Queue;
 use crate::rings::{RingMemory, Rings};
 
-/// Ring entries of a queue that was not told how many, at least: an 8 KiB inline payload takes 129.
+/// Ring entries of a queue without a given number, at least: an 8 KiB inline payload takes 129.
 const RING_ENTRIES_MIN: u32 = 256;
 
 /// How often a host that waits for an admin command looks and lets the device run before it sleeps.
 const ADMIN_LOOKS: u32 = 1024;
 
 /// The longest sleep before it looks again.
-const ADMIN_NAP: Duration = Duration::from_millis(10);
+const ADMIN_SLEEP: Duration = Duration::from_millis(10);
 
 /// How long an orderly shutdown may take.
 const SHUTDOWN: Duration = Duration::from_secs(10);
@@ -68,7 +68,7 @@ pub(crate) struct Shared<B: Bus> {
     pub(crate) qids: Mutex<BTreeSet<u16>>,
     /// First bytes of the areas of byte memory that queues have.
     pub(crate) byte_areas: Mutex<BTreeSet<u64>>,
-    /// Rings of queues that the device did not delete: nobody else's before the controller is disabled.
+    /// Rings of queues that the device did not delete: not reused before the controller is disabled.
     pub(crate) undeleted: Mutex<Vec<RingMemory<B>>>,
 }
 
@@ -330,7 +330,7 @@ impl<B: Bus> Shared<B> {
         Ok(())
     }
 
-    /// Tells the device that the host is leaving, and waits for it.
+    /// Shuts the controller down normally (CC.SHN), and waits for it.
     ///
     /// # Errors
     /// When it does not say that it touches nothing of the host's memory any more, and is not gone either.
@@ -365,7 +365,7 @@ impl<B: Bus> Shared<B> {
     }
 }
 
-/// How long somebody has waited for the admin queue: looks are cheap, the clock is read only once they are used up.
+/// How long a caller has waited for the admin queue: polls are cheap, the clock is read only after them.
 #[derive(Debug, Default)]
 struct AdminWait {
     looks: u32,
@@ -388,7 +388,7 @@ impl AdminWait {
             let said = format!("no answer to an admin command within {:?}", device.admin_timeout);
             return Err(Error::device(ErrorKind::TimedOut, said));
         }
-        device.bus.wait(0, ADMIN_NAP).map_err(from_bus)?;
+        device.bus.wait(0, ADMIN_SLEEP).map_err(from_bus)?;
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! A device is given the pages of a buffer and moves as much as the command says in *its* units. Where a buffer has
 //! fewer pages, the device would take whatever follows for addresses: bytes of the program as a list, or what a list held
-//! before. So lengths are checked here, before sending, against the block size that the device itself told.
+//! before. So lengths are checked here, before sending, against the block size that the device itself reported.
 
 use byway_core::encode::{self, Data};
 use byway_core::moves::{self, Layout, io_bytes};
@@ -86,7 +86,7 @@ impl<B: Bus> Queue<B> {
         }
     }
 
-    /// Data of more than one page is as long as what the device will move, as far as the command tells that.
+    /// Data of more than one page is as long as what the device will move, as far as the command gives that.
     #[cold]
     pub(crate) fn check_pages(&mut self, entry: &Entry, len: usize) -> Result<()> {
         moves::check_length(len as u64, io_bytes(entry, self.layout(entry.nsid)?))

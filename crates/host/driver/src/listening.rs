@@ -25,7 +25,7 @@ impl Listening {
 }
 
 impl<B: Bus> Queue<B> {
-    /// Whoever waits by the descriptor is woken when a command's time is over.
+    /// The descriptor becomes readable at a command's deadline.
     pub(crate) fn set_alarm(&self) {
         if let Some(event) = &self.event {
             event.alarm.set(self.deadlines.left());

@@ -47,7 +47,7 @@ impl<B: Bus> Drop for Mapped<B> {
         if !self.bus.owner().is_current() {
             return;
         }
-        // A bus that cannot unmap has lost its device; nobody is left to touch the memory.
+        // A bus that cannot unmap has lost its device; no device is left to touch the memory.
         let _ = self.bus.unmap(self.at);
     }
 }
@@ -99,7 +99,7 @@ pub(crate) fn pages_of(buffer: &Buffer) -> Result<&Arc<DmaMemory>> {
     buffer.memory().ok_or_else(unknown)
 }
 
-/// Whether the device is gone, and with it whoever might touch memory that a command named.
+/// Whether the device is gone, so that memory that a command named is not touched any more.
 pub(crate) fn is_gone<B: Bus>(bus: &B) -> bool {
     matches!(bus.read_register(Register::CSTS.0, 4), Err(BusError::Gone(_)))
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use byway_core::{Answer, Apart, Buffer, Buffers, Error, ErrorKind, Failed, Finished, Outcome, Result};
+use byway_core::{Answer, Bounced, Buffer, Buffers, Error, ErrorKind, Failed, Finished, Outcome, Result};
 use byway_link::HostStep;
 use byway_spec::Completion;
 use byway_spec::base::register::{Csts, Register};
@@ -17,14 +17,14 @@ use crate::table::{OpIndex, Waiter};
 pub(crate) const LOOKS: u32 = 256;
 
 /// The longest sleep before the device's health is looked at again.
-const NAP: Duration = Duration::from_millis(20);
+const SLEEP_MAX: Duration = Duration::from_millis(20);
 
-/// So many completions found by looking, one after the other, tell of a host that polls: nobody is to call it any more.
+/// Completions found by polling, one after the other, after which the interrupt is given back: the host polls.
 const POLLED: u16 = 1024;
 
-/// How long somebody has waited: looks are cheap, the clock is read only once they are used up.
+/// How long a caller has waited: polls are cheap, the clock is read only after them.
 #[derive(Debug, Default)]
-struct Patience {
+struct Spin {
     looks: u32,
     since: Option<Instant>,
 }
@@ -33,7 +33,7 @@ impl<B: Bus> Queue<B> {
     /// Takes one completion off the ring, if one is there; returns the operation it belongs to.
     ///
     /// # Errors
-    /// [`ErrorKind::Protocol`] when it belongs to none, or tells a head that cannot be.
+    /// [`ErrorKind::Protocol`] when it belongs to none, or reports an impossible head.
     #[inline(always)]
     pub(crate) fn reap(&mut self) -> Result<Option<OpIndex>> {
         let Some(completion) = self.rings.take()? else { return Ok(None) };
@@ -78,7 +78,7 @@ impl<B: Bus> Queue<B> {
         match self.table.op(op).waiter {
             Waiter::Call => {}
             Waiter::Queue => self.hand_over(op),
-            Waiter::Nobody => self.give_up(op),
+            Waiter::None => self.give_up(op),
         }
         noted
     }
@@ -90,9 +90,9 @@ impl<B: Bus> Queue<B> {
     pub(crate) fn wait_for_any(&mut self) -> Result<()> {
         self.ring_tail_now();
         self.ring_head_if_near_full();
-        let mut patience = Patience::default();
+        let mut spin = Spin::default();
         while !self.step()? {
-            self.pause(&mut patience)?;
+            self.pause(&mut spin)?;
         }
         Ok(())
     }
@@ -129,14 +129,14 @@ impl<B: Bus> Queue<B> {
 
     #[inline(never)]
     fn keep_awaiting(&mut self, op: OpIndex) -> Result<()> {
-        let mut patience = Patience::default();
+        let mut spin = Spin::default();
         while !self.table.op(op).is_done() {
             let stepped = match self.step() {
                 Ok(true) => {
-                    patience = Patience::default();
+                    spin = Spin::default();
                     Ok(())
                 }
-                Ok(false) => self.pause(&mut patience),
+                Ok(false) => self.pause(&mut spin),
                 Err(error) => Err(error),
             };
             if let Err(error) = stepped {
@@ -151,7 +151,7 @@ impl<B: Bus> Queue<B> {
     pub(crate) fn leave(&mut self, op: OpIndex, error: Error) -> Error {
         let state = self.table.op(op);
         state.sending = false;
-        state.waiter = Waiter::Nobody;
+        state.waiter = Waiter::None;
         if state.left == 0 {
             // The window's own trouble is found again by the next store through it.
             let _ = self.settle(op);
@@ -184,12 +184,12 @@ impl<B: Bus> Queue<B> {
         let buffer = if std::mem::take(&mut state.give_back) { held } else { None };
         let rest = state.take_rest().unwrap_or_default();
         if let Some(at) = rest.mapped {
-            // A bus that cannot unmap has lost its device; nobody is left to touch the memory.
+            // A bus that cannot unmap has lost its device; no device is left to touch the memory.
             let _ = self.bus.unmap(at);
         }
         match (self.conclude(op), rest.fault) {
-            (Ok(outcome), None) => Ok(rejoined(Outcome { buffer, ..outcome }, rest.apart)),
-            (Ok(_), Some(error)) | (Err(Failed { error, .. }), _) => Err(failed(error, buffer, rest.apart)),
+            (Ok(outcome), None) => Ok(rejoined(Outcome { buffer, ..outcome }, rest.bounced)),
+            (Ok(_), Some(error)) | (Err(Failed { error, .. }), _) => Err(failed(error, buffer, rest.bounced)),
         }
     }
 
@@ -223,21 +223,21 @@ impl<B: Bus> Queue<B> {
     }
 
     /// Between two looks: lets the device run, then sleeps for its interrupt.
-    fn pause(&mut self, patience: &mut Patience) -> Result<()> {
+    fn pause(&mut self, spin: &mut Spin) -> Result<()> {
         self.ring_head_if_near_full();
-        patience.looks += 1;
+        spin.looks += 1;
         self.bus.idle(self.qid());
-        if patience.looks <= LOOKS {
+        if spin.looks <= LOOKS {
             self.bus.poll();
             std::hint::spin_loop();
             return Ok(());
         }
-        let since = *patience.since.get_or_insert_with(Instant::now);
+        let since = *spin.since.get_or_insert_with(Instant::now);
         if since.elapsed() >= self.timeout() {
             self.check_health()?;
             return Err(silent(self.timeout()));
         }
-        if !self.doze(NAP)? {
+        if !self.sleep_for_interrupt(SLEEP_MAX)? {
             self.check_health()?;
         }
         self.bus.poll();
@@ -248,7 +248,7 @@ impl<B: Bus> Queue<B> {
     ///
     /// # Errors
     /// [`ErrorKind::DeviceLost`].
-    pub(crate) fn doze(&mut self, at_most: Duration) -> Result<bool> {
+    pub(crate) fn sleep_for_interrupt(&mut self, at_most: Duration) -> Result<bool> {
         self.armed_for = POLLED;
         self.bus.wait(self.qid(), at_most).map_err(from_bus)
     }
@@ -276,17 +276,17 @@ impl<B: Bus> Queue<B> {
 }
 
 /// An outcome with the program's own memory in place of the copy that travelled.
-fn rejoined(mut outcome: Outcome, apart: Option<Box<Apart>>) -> Outcome {
-    if let Some(apart) = apart {
-        apart.rejoin(&mut outcome);
+fn rejoined(mut outcome: Outcome, bounced: Option<Box<Bounced>>) -> Outcome {
+    if let Some(bounced) = bounced {
+        bounced.rejoin(&mut outcome);
     }
     outcome
 }
 
 /// A failure with the program's own memory.
-fn failed(error: Error, buffer: Option<Buffer>, apart: Option<Box<Apart>>) -> Failed {
-    match apart {
-        Some(apart) => Failed::with_memory(error, apart.into_memory()),
+fn failed(error: Error, buffer: Option<Buffer>, bounced: Option<Box<Bounced>>) -> Failed {
+    match bounced {
+        Some(bounced) => Failed::with_memory(error, bounced.into_memory()),
         None => Failed { error, buffer, vector: Buffers::NONE },
     }
 }
@@ -297,7 +297,7 @@ fn lost(bits: u32, status: Csts) -> String {
         () if status.cfs() => {
             "the controller is in a fatal state (CSTS.CFS) and must be attached anew".to_owned()
         }
-        () => "the controller was reset by somebody else (CSTS.RDY is 0)".to_owned(),
+        () => "the controller was reset by another host (CSTS.RDY is 0)".to_owned(),
     }
 }
 

@@ -56,9 +56,9 @@ pub struct Queue<B: Bus> {
     habits: Habits,
     qid: u16,
     timeout: Duration,
-    /// The tail that the device was told last.
+    /// The tail of the last doorbell.
     rung_tail: u32,
-    /// The head that the device was told last.
+    /// The head of the last doorbell.
     rung_head: u32,
     /// A batch of commands is put together: one doorbell for all of them follows.
     pub(crate) holds_doorbell: bool,
@@ -67,10 +67,10 @@ pub struct Queue<B: Bus> {
     /// Completions that are still to be found, one after the other, before the interrupt that was slept on is given back;
     /// 0 if there is none.
     pub(crate) armed_for: u16,
-    /// Whether the caller has looked for completions in vain since it last rang.
+    /// Whether a poll has found no completion since the last doorbell.
     pub(crate) looked: bool,
-    /// Looks in vain, counted round: every so many the bus is asked whether the device is still there.
-    pub(crate) vain_looks: u16,
+    /// Empty polls, wrapping: every so many the bus is asked whether the device is still there.
+    pub(crate) empty_polls: u16,
 }
 
 impl<B: Bus> Queue<B> {
@@ -111,7 +111,7 @@ impl<B: Bus> Queue<B> {
             awake: false,
             armed_for: 0,
             looked: false,
-            vain_looks: 0,
+            empty_polls: 0,
             owner: device.owner,
             bus: bus.into(),
             device: device.into(),
@@ -197,7 +197,7 @@ impl<B: Bus> Queue<B> {
             if let Some(op) = self.table.start(0, Waiter::Call) {
                 return Ok(op);
             }
-            // Nobody but the caller takes what is done, and the caller is waiting.
+            // Only the caller takes completions, and the caller is waiting.
             if self.ready.is_empty() || !self.table.grow() {
                 self.wait_for_any()?;
             }
@@ -355,7 +355,7 @@ impl<B: Bus> Queue<B> {
     /// A bounce page that goes with the operation.
     ///
     /// # Errors
-    /// [`ErrorKind::QueueFull`] if there is none left, for an operation that nobody waits for in a call.
+    /// [`ErrorKind::QueueFull`] if there is none left, for an operation without a waiting call.
     #[inline]
     pub(crate) fn take_bounce(&mut self, op: OpIndex) -> Result<u16> {
         loop {
@@ -370,7 +370,7 @@ impl<B: Bus> Queue<B> {
         }
     }
 
-    /// Tells the device the tail, if it moved; but while a batch is put together, it is told at its end.
+    /// Rings the tail doorbell, if the tail moved; in a batch, at its end.
     #[inline]
     pub(crate) fn ring_tail(&mut self) {
         if !self.holds_doorbell {
@@ -378,7 +378,7 @@ impl<B: Bus> Queue<B> {
         }
     }
 
-    /// Tells the device the tail, if it moved.
+    /// Rings the tail doorbell, if the tail moved.
     #[inline]
     pub(crate) fn ring_tail_now(&mut self) {
         let tail = self.rings.tail();
@@ -390,7 +390,7 @@ impl<B: Bus> Queue<B> {
         }
     }
 
-    /// Tells the device the head, if it moved; over a bus that tells heads late, once the device may run out of room.
+    /// Rings the head doorbell, if the head moved; over a bus that reports heads late, once the device may run out of room.
     #[inline]
     pub(crate) fn ring_head(&mut self) {
         if B::REPORTS_HEADS_LATE { self.ring_head_if_near_full() } else { self.ring_head_now() }
@@ -406,14 +406,14 @@ impl<B: Bus> Queue<B> {
         }
     }
 
-    /// Tells the device the head while completions are waited for, if it may run out of room before they have come.
+    /// Rings the head doorbell during a wait for completions, if the device may run out of room before they have come.
     /// Otherwise one doorbell for all of them follows once they have.
     #[inline]
     pub(crate) fn ring_head_if_near_full(&mut self) {
         let entries = self.rings.entries();
         let (head, rung) = (self.rings.head(), self.rung_head);
-        let untold = if head >= rung { head - rung } else { head + entries - rung };
-        if entries - 1 - untold <= entries / 4 {
+        let unreported = if head >= rung { head - rung } else { head + entries - rung };
+        if entries - 1 - unreported <= entries / 4 {
             self.ring_head_now();
         }
     }
@@ -437,7 +437,7 @@ impl<B: Bus> Queue<B> {
         Ok(())
     }
 
-    /// Has commands that there is room for told of by one doorbell, the batch's if one is put together.
+    /// Places commands that there is room for under one doorbell, the batch's if there is one.
     pub(crate) fn under_one_doorbell<T>(&mut self, place: impl FnOnce(&mut Self) -> T) -> T {
         let held = std::mem::replace(&mut self.holds_doorbell, true);
         let placed = place(self);
@@ -487,7 +487,7 @@ impl<B: Bus> Queue<B> {
     }
 }
 
-/// Where the bus tells no profile: as any device may be, and nothing of the host modelled.
+/// Where the bus has no profile: a usual device, and no model of the host.
 const PLAIN_HABITS: Habits = Habits {
     whole_page_prp: false,
     chunk_burst: true,

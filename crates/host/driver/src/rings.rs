@@ -84,7 +84,7 @@ impl<B: Bus> Rings<B> {
         })
     }
 
-    /// Takes the memory out, for a device that may still write it: it is neither unmapped nor lent again before whoever
+    /// Takes the memory out, for a device that may still write it: it is neither unmapped nor lent again before the holder that
     /// takes it lets it go.
     pub(crate) fn take_memory(&mut self) -> Option<RingMemory<B>> {
         self.memory.take()
@@ -146,5 +146,5 @@ impl<B: Bus> Rings<B> {
 
 #[cold]
 fn bad_head(cause: &byway_queue::BadDoorbell) -> Error {
-    Error::device(ErrorKind::Protocol, format!("a completion tells a wrong submission queue head: {cause}"))
+    Error::device(ErrorKind::Protocol, format!("a completion reports a wrong submission queue head: {cause}"))
 }

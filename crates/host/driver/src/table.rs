@@ -3,7 +3,7 @@
 //! An *operation* is what the program asked for; most take one command, a value in fragments takes several. Plain
 //! arrays and free lists: taking and giving back an identifier is a push and a pop.
 
-use byway_core::{Answer, Apart, Buffer, Error};
+use byway_core::{Answer, Bounced, Buffer, Error};
 use byway_dma::BusAddr;
 use byway_spec::Status;
 
@@ -29,9 +29,9 @@ impl OpIndex {
 /// Who waits for an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiter {
-    /// Nobody yet, or no longer: its memory is kept until the device has answered.
-    Nobody,
-    /// Whoever takes completions from the queue.
+    /// No waiter yet, or no longer: its memory is kept until the device has answered.
+    None,
+    /// The caller that takes completions from the queue.
     Queue,
     /// A synchronous call.
     Call,
@@ -50,12 +50,12 @@ pub(crate) struct Op {
     pub left: u32,
     /// What to answer: the last completion's dwords, and what it cost.
     pub answer: Answer,
-    /// The first status that was no success, and tells more than that the other of two fused commands failed.
+    /// The first status that was no success, and means more than that the other of two fused commands failed.
     pub failed: Option<Status>,
     /// Whether it has a record in the queue's window of device memory.
     pub in_window: bool,
-    /// Whether the value goes to the namespace's log by DMA, so that the completion tells where it was put.
-    pub tells_placement: bool,
+    /// Whether the value goes to the namespace's log by DMA, so that the completion reports where it was put.
+    pub reports_placement: bool,
     /// Whether its time was over before it ended.
     pub is_late: bool,
     /// Whether it holds memory or anything of `rest`, so that ending it takes more than giving its place back.
@@ -75,7 +75,7 @@ pub(crate) struct Rest {
     /// Why not all of its commands could be sent.
     pub fault: Option<Error>,
     /// The program's memory, where a copy of it is held.
-    pub apart: Option<Box<Apart>>,
+    pub bounced: Option<Box<Bounced>>,
     /// Pages of PRP lists, of two commands at most.
     pub lists: [Option<Buffer>; 2],
     /// Where the held memory was mapped for this operation alone.
@@ -87,13 +87,13 @@ impl Op {
     fn idle() -> Self {
         Self {
             tag: 0,
-            waiter: Waiter::Nobody,
+            waiter: Waiter::None,
             sending: false,
             left: 0,
             answer: Answer::default(),
             failed: None,
             in_window: false,
-            tells_placement: false,
+            reports_placement: false,
             is_late: false,
             has_baggage: false,
             give_back: false,
@@ -113,9 +113,9 @@ impl Op {
 
     /// Keeps the program's memory until the operation ends, since a copy travels for it.
     #[inline]
-    pub(crate) fn set_apart(&mut self, apart: Option<Box<Apart>>) {
-        if apart.is_some() {
-            self.rest().apart = apart;
+    pub(crate) fn set_bounced(&mut self, bounced: Option<Box<Bounced>>) {
+        if bounced.is_some() {
+            self.rest().bounced = bounced;
         }
     }
 
@@ -338,7 +338,7 @@ impl Table {
         }
     }
 
-    /// Lets go of an identifier that was kept.
+    /// Releases an identifier that was kept.
     pub(crate) fn free_kept_cid(&mut self, cid: u16) {
         let Some(index) = self.kept.iter().position(|kept| kept.cid == cid) else { return };
         let kept = self.kept.swap_remove(index);
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_of_an_operation_is_the_one_that_is_told() {
+    fn the_first_failure_of_an_operation_is_the_one_that_is_reported() {
         let mut table = Table::new(1, 4);
         let op = table.start(0, Waiter::Call).unwrap();
         let cids = [1, 1, 1].map(|slots| table.take_cid(op, slots).unwrap());
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_fused_commands_the_one_that_says_why_is_told() {
+    fn of_two_fused_commands_the_one_with_the_reason_is_reported() {
         for statuses in [
             [Status::COMPARE_FAILURE, Status::ABORTED_FAILED_FUSED],
             [Status::ABORTED_FAILED_FUSED, Status::COMPARE_FAILURE.with_dnr()],

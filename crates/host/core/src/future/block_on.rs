@@ -13,7 +13,7 @@ use crate::backend::BackendQueue;
 use crate::future::AsyncQueue;
 
 /// The longest sleep on the queue, after which futures that wait for something else are looked at.
-const NAP: Duration = Duration::from_millis(5);
+const SLEEP_MAX: Duration = Duration::from_millis(5);
 
 /// Runs a future to its end in this thread, taking the completions of `queue` meanwhile.
 ///
@@ -56,13 +56,13 @@ pub fn block_on_all<Q: BackendQueue, F: Future>(
     tasks.into_iter().filter_map(|task| task.output).collect()
 }
 
-/// Nobody can go on: takes a turn, or sleeps.
+/// No future can go on: polls the queue, or sleeps.
 fn rest<Q: BackendQueue>(queue: &AsyncQueue<Q>, woken: &Woken) {
-    // A queue that fails tells every future that waits for it.
+    // A queue that fails wakes every future that waits for it.
     if queue.turn().is_ok_and(|taken| taken > 0) || woken.any() {
         return;
     }
-    if queue.sleep(NAP).is_none() {
+    if queue.sleep(SLEEP_MAX).is_none() {
         woken.park();
     }
 }

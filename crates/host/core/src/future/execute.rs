@@ -35,12 +35,12 @@ impl<Q: BackendQueue> Execute<Q> {
     }
 
     fn begin(&mut self, command: Command, waker: &Waker) -> Poll<Result<Outcome, Failed>> {
-        // Nobody is told anything while the queue is locked: who is told may look at it.
+        // No waker is called while the queue is locked: the woken task may use it.
         let begun = self.queue.lock().begin(command, self.within, waker);
         match begun {
-            Begun::At(place, told) => {
+            Begun::At(place, attendant) => {
                 self.step = Step::Under(place);
-                told.into_iter().for_each(Waker::wake);
+                attendant.into_iter().for_each(Waker::wake);
                 Poll::Pending
             }
             Begun::Crowded(command, number) => {

@@ -1,7 +1,7 @@
 //! Commands as futures, over any queue and under any runtime.
 //!
 //! An [`AsyncQueue`] is a queue whose commands are awaited; so many of them are in flight as there are futures, on one
-//! thread or several. A future submits its command when it is polled first, and somebody takes the completions:
+//! thread or several. A future submits its command when it is polled first, and a task takes the completions:
 //! [`block_on`] and [`block_on_all`] do so themselves and need no runtime; under a runtime a task does by
 //! [`AsyncQueue::turn`], whenever the queue's descriptor is readable and whenever commands were submitted.
 //!

@@ -37,7 +37,7 @@ pub(super) struct State<Q> {
     next_number: u64,
     /// Commands were submitted since the last turn.
     submitted: bool,
-    /// Who is told of that.
+    /// The waker to call for that.
     attendant: Option<Waker>,
 }
 
@@ -45,10 +45,10 @@ pub(super) struct State<Q> {
 #[derive(Debug)]
 enum Place {
     Free,
-    /// Under way; this future is told when it has finished.
+    /// Under way; this future is woken when it has finished.
     Waiting(Waker),
     Done(Result<Outcome, Failed>),
-    /// Under way, and nobody waits.
+    /// Under way, without a waiting future.
     Left,
 }
 
@@ -79,14 +79,14 @@ impl<Q: BackendQueue> AsyncQueue<Q> {
         Execute::new(self.clone(), command, Some(timeout))
     }
 
-    /// Begins what was submitted and tells futures what has finished; returns how many commands have. Never sleeps.
+    /// Begins what was submitted and wakes futures whose command has finished; returns how many commands have. Never sleeps.
     ///
     /// # Errors
-    /// When the queue itself fails; then every future that waits is told so.
+    /// When the queue itself fails; then every waiting future gets that error.
     pub fn turn(&self) -> Result<usize> {
-        let mut told = Vec::new();
-        let taken = self.lock().take_finished(&mut told);
-        told.into_iter().for_each(Waker::wake);
+        let mut wakers = Vec::new();
+        let taken = self.lock().take_finished(&mut wakers);
+        wakers.into_iter().for_each(Waker::wake);
         taken
     }
 
@@ -97,7 +97,7 @@ impl<Q: BackendQueue> AsyncQueue<Q> {
     }
 
     /// A descriptor that can be read when a turn is due, for the runtime to wait on. Times that were given to commands do
-    /// not make it readable everywhere: whoever gives some takes a turn when they are over.
+    /// not make it readable everywhere: a program that uses them polls the queue at their deadlines.
     ///
     /// # Errors
     /// As [`BackendQueue::event`].
@@ -107,7 +107,7 @@ impl<Q: BackendQueue> AsyncQueue<Q> {
         event.map_err(|cause| Error::kernel("no descriptor for completions", cause))
     }
 
-    /// Commands under way, with those that nobody waits for any more.
+    /// Commands under way, with those whose future was dropped.
     #[must_use]
     pub fn outstanding(&self) -> u32 {
         self.lock().queue.outstanding()
@@ -126,7 +126,7 @@ impl<Q: BackendQueue> AsyncQueue<Q> {
 
 /// What has become of a command that was to be submitted.
 pub(super) enum Begun {
-    /// It is under way at this place, with whoever is to be told that one is.
+    /// It is under way at this place, with the waker to call for that.
     At(usize, Option<Waker>),
     /// It waits for room under this number.
     Crowded(Command, u64),
@@ -148,9 +148,9 @@ impl<Q: BackendQueue> State<Q> {
         match taken {
             Ok(()) => {
                 self.put(place, Place::Waiting(waker.clone()));
-                let told = if self.submitted { None } else { self.attendant.take() };
+                let attendant = if self.submitted { None } else { self.attendant.take() };
                 self.submitted = true;
-                Begun::At(place, told)
+                Begun::At(place, attendant)
             }
             Err(refused) => {
                 self.free.push(place);
@@ -169,7 +169,7 @@ impl<Q: BackendQueue> State<Q> {
         Begun::Crowded(refused.command, self.next_number)
     }
 
-    /// What has come of the command at a place, which is free then; otherwise `waker` is told when something has.
+    /// What has come of the command at a place, which is free then; otherwise `waker` is called when something has.
     pub(super) fn take(&mut self, place: usize, waker: &Waker) -> Option<Result<Outcome, Failed>> {
         match self.put(place, Place::Free) {
             Place::Done(result) => {
@@ -187,7 +187,7 @@ impl<Q: BackendQueue> State<Q> {
         }
     }
 
-    /// Nobody waits for the command at a place any more.
+    /// The future of the command at a place was dropped.
     pub(super) fn leave(&mut self, place: usize) {
         match self.put(place, Place::Left) {
             Place::Waiting(_) => {
@@ -215,19 +215,19 @@ impl<Q: BackendQueue> State<Q> {
         waiting.map(|(_, old)| old.clone_from(waker)).is_none()
     }
 
-    fn take_finished(&mut self, told: &mut Vec<Waker>) -> Result<usize> {
+    fn take_finished(&mut self, wakers: &mut Vec<Waker>) -> Result<usize> {
         self.submitted = false;
         let mut taken = 0;
         loop {
             match self.queue.next_finished() {
                 Ok(Some(finished)) => {
                     taken += 1;
-                    told.extend(self.finish(finished));
-                    told.extend(self.crowd.pop_front().map(|(_, waker)| waker));
+                    wakers.extend(self.finish(finished));
+                    wakers.extend(self.crowd.pop_front().map(|(_, waker)| waker));
                 }
                 Ok(None) => return Ok(taken),
                 Err(error) => {
-                    self.fail_all(&error, told);
+                    self.fail_all(&error, wakers);
                     return Err(error);
                 }
             }
@@ -248,16 +248,16 @@ impl<Q: BackendQueue> State<Q> {
 
     /// The queue has failed: nothing more can be said of what is under way. It keeps its memory.
     #[cold]
-    fn fail_all(&mut self, error: &Error, told: &mut Vec<Waker>) {
+    fn fail_all(&mut self, error: &Error, wakers: &mut Vec<Waker>) {
         for place in &mut self.places {
             if matches!(place, Place::Waiting(_)) {
                 let failed = Failed::from(Error::device(error.kind(), format!("the queue failed: {error}")));
                 if let Place::Waiting(waker) = std::mem::replace(place, Place::Done(Err(failed))) {
-                    told.push(waker);
+                    wakers.push(waker);
                 }
             }
         }
-        told.extend(self.crowd.drain(..).map(|(_, waker)| waker));
+        wakers.extend(self.crowd.drain(..).map(|(_, waker)| waker));
     }
 
     fn set_free(&mut self, place: usize) {

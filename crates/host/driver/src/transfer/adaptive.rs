@@ -139,7 +139,7 @@ fn cheapest<B: Bus>(queue: &Queue<B>, len: usize, goal: Goal, among: &[Method]) 
     with_profile(queue, |profile| cost::cheapest(len, profile, goal, &usable)).unwrap_or(Method::Prp)
 }
 
-/// The profile of the bus; for a device that nobody models, that of a usual drive.
+/// The profile of the bus; for a device without a model, that of a usual drive.
 fn with_profile<B: Bus, T>(queue: &Queue<B>, ask: impl FnOnce(&Profile) -> Option<T>) -> Option<T> {
     match queue.bus().profile() {
         Some(profile) => ask(profile),
@@ -188,12 +188,12 @@ impl<B: Bus> Queue<B> {
 
     fn explain_cost(&self, value_bytes: usize, unit: &str, price: impl Fn(&cost::PutCost) -> u64) -> String {
         let usable = FOR_STORES.into_iter().filter(|&method| is_usable(self, method, reach(value_bytes)));
-        let told = with_profile(self, |profile| {
-            let tell =
+        let choices = with_profile(self, |profile| {
+            let choice_of =
                 |method| format!("{method} {}", price(&cost::of_put(method, value_bytes as u64, profile)));
-            Some(usable.map(tell).collect::<Vec<_>>().join(", "))
+            Some(usable.map(choice_of).collect::<Vec<_>>().join(", "))
         });
-        format!("{unit}: {}", told.unwrap_or_default())
+        format!("{unit}: {}", choices.unwrap_or_default())
     }
 }
 
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_told_apart_by_what_they_have_beyond_whole_pages() {
+    fn long_values_are_distinguished_by_their_tail_beyond_whole_pages() {
         assert_eq!(class(EXACT_BYTES - 1), EXACT_BYTES - 1);
         assert_eq!(class(EXACT_BYTES), EXACT_BYTES);
         assert_eq!(class(1 << 20), EXACT_BYTES);

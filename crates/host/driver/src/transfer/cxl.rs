@@ -6,9 +6,9 @@
 //!
 //! Stores are unordered against doorbells: they are settled (fence, read back of the last line) before the command is
 //! placed. Two rules keep the cursors together. While a store that goes to the window's log by DMA is on its way,
-//! nothing is placed: its completion tells where the device put it (the DMA log table). And the host never stores
+//! nothing is placed: its completion reports where the device put it (the DMA log table). And the host never stores
 //! over a page that the device still needs: one that the device's write pointer has not left, as far as completions
-//! have told the host. Where no completion could move that pointer on (values placed by DMA stand far ahead of it),
+//! have reported to the host. Where no completion could move that pointer on (values placed by DMA stand far ahead of it),
 //! and after a command passed through that may have moved it, the window is bound anew.
 
 use std::collections::VecDeque;
@@ -207,7 +207,7 @@ impl<B: Bus> Queue<B> {
     pub(crate) fn expect_placement(&mut self, op: OpIndex, nsid: u32) {
         if let Some(window) = self.window.as_mut().filter(|window| window.nsid == nsid) {
             window.dma_unfinished += 1;
-            self.table.op(op).tells_placement = true;
+            self.table.op(op).reports_placement = true;
         }
     }
 
@@ -222,7 +222,7 @@ impl<B: Bus> Queue<B> {
     /// What a finished operation means for the queue's window.
     ///
     /// # Errors
-    /// [`ErrorKind::Protocol`] when the device tells a place that cannot be.
+    /// [`ErrorKind::Protocol`] when the device reports an impossible place.
     #[inline]
     pub(crate) fn note_window(&mut self, op: OpIndex) -> Result<()> {
         if self.window.is_none() {
@@ -238,7 +238,7 @@ impl<B: Bus> Queue<B> {
             window.unfinished.retain(|(unfinished, _)| *unfinished != op);
             window.is_stale |= state.failed.is_some();
         }
-        if !std::mem::take(&mut state.tells_placement) {
+        if !std::mem::take(&mut state.reports_placement) {
             return Ok(());
         }
         window.dma_unfinished -= 1;
@@ -251,7 +251,7 @@ impl<B: Bus> Queue<B> {
         let noted = window.cursor.note_dma(at, entry.len_bytes.into());
         window.is_stale |= noted.is_err();
         noted.map_err(|cause| {
-            Error::device(ErrorKind::Protocol, format!("the device tells a wrong DMA log entry: {cause}"))
+            Error::device(ErrorKind::Protocol, format!("the device reports a wrong DMA log entry: {cause}"))
         })
     }
 }
@@ -270,10 +270,10 @@ fn no_window() -> Error {
     Error::host(ErrorKind::Unsupported, "the device has no window of device memory for the queue")
 }
 
-/// The first position from `from` on whose low bits are `told`.
-fn whole_position(told: u64, from: u64) -> u64 {
+/// The first position from `from` on whose low bits are `low_bits`.
+fn whole_position(low_bits: u64, from: u64) -> u64 {
     let round = 1u64 << POSITION_BITS;
-    from.wrapping_add(told.wrapping_sub(from) & (round - 1))
+    from.wrapping_add(low_bits.wrapping_sub(from) & (round - 1))
 }
 
 #[cfg(test)]
@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_position_is_told_by_its_low_bits() {
+    fn a_position_is_found_by_its_low_bits() {
         let round = 1 << POSITION_BITS;
         assert_eq!(whole_position(100, 50), 100);
         assert_eq!(whole_position(50, 50), 50);

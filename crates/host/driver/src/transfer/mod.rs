@@ -43,7 +43,7 @@ impl<'a> Out<'a> {
             Payload::Buffer(buffer) => Some(buffer),
             Payload::Empty | Payload::Small(_) | Payload::Vectored(_) => None,
         };
-        // What stands in several buffers was gathered before (`Carried::apart`).
+        // What stands in several buffers was gathered before (`Carried::bounce`).
         debug_assert!(!matches!(payload, Payload::Vectored(_)), "vectored data reached a transfer method");
         Self { bytes: payload.contiguous().unwrap_or_default(), buffer }
     }

@@ -37,7 +37,7 @@ fn a_command_whose_time_is_over_is_aborted_and_finishes_when_the_device_has_answ
 }
 
 #[test]
-fn whoever_waits_by_the_descriptor_is_woken_when_a_time_is_over() {
+fn the_descriptor_becomes_readable_at_a_deadline() {
     let (bus, mut queue) = queue(Method::Prp);
     bus.hold();
     // Asked for before there is a time, and after.
@@ -45,7 +45,7 @@ fn whoever_waits_by_the_descriptor_is_woken_when_a_time_is_over() {
     assert!(!quiet);
     queue.submit_within(put(200), 1, LONG).unwrap();
     queue.submit_within(put(100), 2, Duration::from_millis(20)).unwrap();
-    assert!(wait_readable(queue.event().unwrap(), Duration::from_secs(20)).unwrap(), "nobody was woken");
+    assert!(wait_readable(queue.event().unwrap(), Duration::from_secs(20)).unwrap(), "no event");
     assert!(queue.next_finished().unwrap().is_none());
     assert_eq!(bus.state().aborts.len(), 1);
     assert!(!wait_readable(queue.event().unwrap(), Duration::ZERO).unwrap(), "the other has time");
@@ -92,7 +92,7 @@ fn an_identifier_is_not_used_again_before_its_abort_is_answered() {
 }
 
 #[test]
-fn a_cancelled_command_with_a_deadline_is_told_once() {
+fn a_cancelled_command_with_a_deadline_is_aborted_once() {
     let (bus, mut queue) = queue(Method::Prp);
     bus.hold();
     bus.state().held_admin = Some(Vec::new());

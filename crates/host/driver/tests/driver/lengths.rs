@@ -23,7 +23,7 @@ fn kind(queue: &mut impl BackendQueue, command: Command) -> Result<(), (ErrorKin
 }
 
 #[test]
-fn blocks_and_buffers_of_different_lengths_are_refused_by_the_size_that_the_device_tells() {
+fn blocks_and_buffers_of_different_lengths_are_refused_by_the_size_that_the_device_reports() {
     let (bus, mut queue) = queue(Method::Prp);
     for (count, bytes) in [(3, 1024), (1, 1024), (17, 8192), (65_536, 8192)] {
         assert_eq!(

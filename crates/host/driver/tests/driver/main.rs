@@ -1,4 +1,4 @@
-//! The driver from outside, against a device that records what it is sent and answers what it is told to.
+//! The driver from outside, against a device that records what it is sent and answers what a test sets.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod announced;

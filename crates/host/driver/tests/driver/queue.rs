@@ -191,7 +191,7 @@ fn queue_numbers_are_used_again_and_run_out() {
 }
 
 #[test]
-fn rings_of_a_queue_that_the_device_did_not_delete_are_nobody_else_s() {
+fn rings_of_a_queue_that_the_device_did_not_delete_are_not_reused() {
     let (bus, driver) = device(Script::default());
     bus.state().keeps_queues = true;
     let queue = driver.queue(shallow(4)).unwrap();

@@ -85,7 +85,7 @@ fn a_host_that_sleeps_again_after_it_polled_is_called_again() {
         poll(&mut queue, MANY);
         let called = raised(&bus, &queue);
         sleep(&bus, &mut queue);
-        assert_eq!(raised(&bus, &queue), called + 1, "it sleeps and nobody wakes it");
+        assert_eq!(raised(&bus, &queue), called + 1, "it sleeps and nothing wakes it");
     }
 }
 

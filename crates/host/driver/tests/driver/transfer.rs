@@ -170,7 +170,7 @@ fn one_by_one_nothing_follows_a_fragment_that_failed() {
 }
 
 #[test]
-fn pass_through_fragments_name_the_payload_that_the_first_completion_told() {
+fn pass_through_fragments_name_the_payload_that_the_first_completion_reported() {
     let (bus, mut queue) = queue(Method::PiggybackPt);
     bus.state().replies.push_back(Reply { dw0: 0xbeef, ..Reply::default() });
     queue.execute_store(Nsid::FIRST, &key("a"), &bytes(60), NONE).unwrap();

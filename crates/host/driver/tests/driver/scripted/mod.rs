@@ -1,4 +1,4 @@
-//! A device that records what it is sent and answers what it is told to: a bus for tests of the driver alone.
+//! A device that records what it is sent and answers what a test sets: a bus for tests of the driver alone.
 
 mod bus;
 mod device;
@@ -103,7 +103,7 @@ pub struct State {
     /// Commands are kept until they are released.
     pub held: Option<Vec<Seen>>,
     pub fatal: bool,
-    /// Interrupts that somebody sleeps on.
+    /// Interrupts that a thread sleeps on.
     pub armed: BTreeSet<u16>,
     /// How often each was raised while it was armed.
     pub raised: BTreeMap<u16, u32>,

@@ -1,4 +1,4 @@
-//! Copies that travel in place of memory that a backend cannot use where it stands: several buffers, or memory that a
+//! Bounce buffers: copies that travel in place of memory that a backend cannot use where it stands: several buffers, or memory that a
 //! program brought and no device knows.
 
 use crate::admin::{AdminCommand, encode_admin};
@@ -10,12 +10,12 @@ use crate::payload::Payload;
 
 /// The memory of a command whose data travels in a copy.
 #[derive(Debug)]
-pub struct Apart {
+pub struct Bounced {
     memory: Payload,
     receives: bool,
 }
 
-impl Apart {
+impl Bounced {
     /// The memory as the command had it, for a command that was not sent or failed.
     #[must_use]
     pub fn into_memory(self) -> Payload {
@@ -44,7 +44,7 @@ pub trait Carried: Sized {
 
     /// The same command with its data in `copy`, which has the data's length.
     #[must_use]
-    fn apart(self, mut copy: Buffer) -> (Self, Apart) {
+    fn bounce(self, mut copy: Buffer) -> (Self, Bounced) {
         let receives = match self.data() {
             Data::Out(payload) => {
                 gather(payload.parts(), copy.as_mut_slice());
@@ -54,7 +54,7 @@ pub trait Carried: Sized {
             Data::None => false,
         };
         let (command, memory) = self.with_memory(Payload::Buffer(copy));
-        (command, Apart { memory, receives })
+        (command, Bounced { memory, receives })
     }
 }
 
@@ -220,11 +220,11 @@ mod tests {
     fn what_comes_for_several_buffers_is_spread_over_them() {
         let into = parts([3, 5]);
         let command = Command::from(NvmCommand::ReadVectored { nsid: Nsid::FIRST, slba: 0, blocks: 1, into });
-        let (command, apart) = command.apart(Buffer::zeroed(8).unwrap());
+        let (command, bounced) = command.bounce(Buffer::zeroed(8).unwrap());
         let Payload::Buffer(mut copy) = command.into_payload() else { panic!("a read into the copy") };
         copy.as_mut_slice().copy_from_slice(b"abcdefgh");
         let mut outcome = Outcome { buffer: Some(copy), ..Outcome::default() };
-        apart.rejoin(&mut outcome);
+        bounced.rejoin(&mut outcome);
         let got: Vec<&[u8]> = outcome.vector.iter().map(Buffer::as_slice).collect();
         assert_eq!(got, [&b"abc"[..], b"defgh"]);
         assert!(outcome.buffer.is_none());
@@ -234,20 +234,20 @@ mod tests {
     fn what_several_buffers_send_is_gathered_and_they_come_back() {
         let data = Payload::from(vec![Buffer::copy_of(b"one").unwrap(), Buffer::copy_of(b"two").unwrap()]);
         let command = Command::from(NvmCommand::Write { nsid: Nsid::FIRST, slba: 0, blocks: 1, data });
-        let (command, apart) = command.apart(Buffer::zeroed(6).unwrap());
+        let (command, bounced) = command.bounce(Buffer::zeroed(6).unwrap());
         assert_eq!(command.into_payload().contiguous(), Some(&b"onetwo"[..]));
-        assert_eq!(apart.into_memory().len(), 6);
+        assert_eq!(bounced.into_memory().len(), 6);
     }
 
     #[test]
     fn an_identify_into_a_programs_own_memory_goes_through_pages() {
         let into = Buffer::from_bytes(vec![0; 4096].into());
         let command = AdminCommand::Identify { cns: 1, csi: 0, nsid: None, selector: 0, into };
-        let (command, apart) = command.apart(Buffer::zeroed(4096).unwrap());
+        let (command, bounced) = command.bounce(Buffer::zeroed(4096).unwrap());
         let mut copy = command.into_buffer().unwrap();
         copy.as_mut_slice().fill(9);
         let mut outcome = Outcome { buffer: Some(copy), ..Outcome::default() };
-        apart.rejoin(&mut outcome);
+        bounced.rejoin(&mut outcome);
         assert!(outcome.buffer.unwrap().as_slice().iter().all(|byte| *byte == 9));
     }
 }

@@ -5,7 +5,7 @@
 //! | [`Target`] | listeners and threads |
 //! | thread | connections, and waits for their sockets |
 //! | connection | a socket and a session |
-//! | session | bytes in, commands executed, bytes out; what is behind it: a queue of a device, or a discovery controller |
+//! | session | bytes in, commands executed, bytes out; its queue is a device's or a discovery controller's |
 //! | subsystem | a device, its access list, and the hosts connected to it |
 //! | association | what the connections of one host share |
 //!

@@ -28,7 +28,7 @@ const _: () = {
     assert!(BAR0_BYTES.is_power_of_two());
 };
 
-/// What stands at a 32-bit word of the BAR.
+/// The content of a 32-bit word of BAR 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// A word of the register space.
@@ -49,7 +49,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// What stands at `offset`, a multiple of 4.
+    /// The content at `offset`, a multiple of 4.
     #[must_use]
     pub fn at(offset: u64) -> Self {
         match offset {

@@ -11,7 +11,7 @@ use byway_sys::memfd;
 /// Memory that one client stores into. The next client gets a new file, so a former client that still maps this one sees and
 /// changes nothing of it.
 ///
-/// It is no part of the image: a command that says a value is there has the device take it from there.
+/// It is not part of the image: a command that refers to a stored value makes the device copy it.
 #[derive(Debug)]
 pub struct DeviceMemoryBar {
     file: Arc<OwnedFd>,
@@ -19,10 +19,10 @@ pub struct DeviceMemoryBar {
 }
 
 impl DeviceMemoryBar {
-    /// Zeroes, of which no page is there before it is touched.
+    /// Zeroed memory; pages are allocated on first access.
     ///
     /// # Errors
-    /// The system's answer.
+    /// The system's error.
     pub fn new(len_bytes: u64) -> io::Result<Self> {
         let file: File = memfd::sealed("byway-device-memory", len_bytes)?;
         let len_bytes = usize::try_from(len_bytes).map_err(io::Error::other)?;
@@ -30,7 +30,7 @@ impl DeviceMemoryBar {
         Ok(Self { file: Arc::new(file.into()), memory: Arc::new(memory) })
     }
 
-    /// What hosts map: offsets in it are offsets in BAR 2.
+    /// The file that hosts map; its offsets are those of BAR 2.
     #[must_use]
     pub fn file(&self) -> &Arc<OwnedFd> {
         &self.file
@@ -45,7 +45,7 @@ impl DeviceMemoryBar {
     /// Copies out of it.
     ///
     /// # Errors
-    /// Outside of it.
+    /// Outside the memory.
     pub fn read(&self, at: u64, into: &mut [u8]) -> Result<(), MapError> {
         self.memory.read_at(at as usize, into)
     }
@@ -53,7 +53,7 @@ impl DeviceMemoryBar {
     /// Copies into it.
     ///
     /// # Errors
-    /// Outside of it.
+    /// Outside the memory.
     pub fn write(&self, at: u64, from: &[u8]) -> Result<(), MapError> {
         self.memory.write_at(at as usize, from)
     }

@@ -1,7 +1,7 @@
 //! A PCIe NVMe controller for hosts in other processes: QEMU's guests, and our own driver, by the vfio-user protocol.
 //!
-//! [`Server`] listens at a socket and serves one client after the other. What they ask goes to a [`Function`]: the PCI
-//! function with its configuration space, BAR, interrupts and the client's memory, which knows no socket. Behind it stands
+//! [`Server`] listens at a socket and serves one client at a time. A [`Function`] executes its requests: the PCI function with
+//! configuration space, BARs, interrupts and the client's memory, without a socket. Behind it is
 //! the controller of an image, reached by a [`Front`](byway_executor::Front).
 
 #![forbid(unsafe_code)]

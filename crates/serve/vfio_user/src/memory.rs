@@ -68,7 +68,7 @@ impl MemoryError {
     }
 }
 
-/// What one host has mapped.
+/// The memory ranges of one client.
 #[derive(Debug)]
 pub struct HostRanges {
     space: Arc<DmaSpace>,
@@ -80,12 +80,12 @@ pub struct HostRanges {
 #[derive(Debug, Clone, Copy)]
 struct Mapped {
     last: u64,
-    /// What it is part of, where it stands in the space.
+    /// Its window, if it is mapped in the address space.
     window: Option<WindowId>,
 }
 
 impl HostRanges {
-    /// Nothing is mapped in `space` yet.
+    /// No ranges in `space`.
     #[must_use]
     pub fn new(space: Arc<DmaSpace>) -> Self {
         Self { space, ranges: BTreeMap::new(), windows: Windows::default() }
@@ -97,10 +97,10 @@ impl HostRanges {
         self.ranges.len()
     }
 
-    /// Lets the function touch a range, if a descriptor leads to its memory.
+    /// Maps a range for the device; without a descriptor it is only noted.
     ///
     /// # Errors
-    /// As [`MemoryError`] says; nothing is changed then.
+    /// See [`MemoryError`]; nothing is changed.
     pub fn map(&mut self, map: &DmaMap, fd: Option<OwnedFd>) -> Result<(), MemoryError> {
         let (first, last) = (map.range.first(), map.range.last());
         if self.ranges.range(..=last).next_back().is_some_and(|(_, mapped)| mapped.last >= first) {
@@ -147,7 +147,7 @@ impl HostRanges {
         Ok(Some(lent.window))
     }
 
-    /// Whether the host cut a file short under the function, which has found zeroes there since.
+    /// Whether the client truncated a mapped file, so that accesses found zeroes.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.windows.is_lost()

@@ -23,7 +23,7 @@ impl DoorbellPage {
     /// Doorbells that are all 0.
     ///
     /// # Errors
-    /// The system's answer.
+    /// The system's error.
     pub fn new() -> io::Result<Self> {
         let file = unrung()?;
         let memory = Mapping::file(&file, DOORBELLS_AT, DOORBELLS_BYTES as usize, Sharing::Shared)?;
@@ -33,7 +33,7 @@ impl DoorbellPage {
     /// Replaces the file by a new one for the next client, mapped at the same address in this process.
     ///
     /// # Errors
-    /// The system's answer: there may be no doorbells any more.
+    /// The system's error: doorbells may be lost.
     pub fn renew(&mut self) -> io::Result<()> {
         let file = unrung()?;
         self.memory.show_instead(&file, DOORBELLS_AT)?;
@@ -41,7 +41,7 @@ impl DoorbellPage {
         Ok(())
     }
 
-    /// What hosts map: offsets in it are offsets in BAR 0.
+    /// The file that hosts map; its offsets are those of BAR 0.
     #[must_use]
     pub fn file(&self) -> &Arc<OwnedFd> {
         &self.file

@@ -2,7 +2,7 @@
 //!
 //! A file is mapped in windows, and their parts are lent to ranges from there: a host with an IOMMU of its own maps page by
 //! page, and a mapping of this process for each would soon meet the system's limit. So a range maps no more of a file than
-//! what it names and what stands beside that in the same window. Windows are bounded in number and in sum.
+//! what it names and the rest of the same window. Windows are bounded in number and in sum.
 //!
 //! Every window is guarded: a client that truncates its file loses its memory and its connection; the process continues
 //! (decision 0019).
@@ -78,7 +78,7 @@ pub struct Windows {
     longest: BTreeMap<Start, WindowId>,
     mapped_bytes: u64,
     next: u64,
-    /// Losses of the process when windows were looked at last.
+    /// Losses of the process at the last check.
     losses: Cell<u64>,
 }
 

@@ -202,7 +202,7 @@ def a_long_buffer_ends_in_zeroes(target):
 
 
 @check
-def keys_of_every_length_are_apart(target):
+def keys_of_every_length_are_distinct(target):
     with target.host() as (_, io):
         keys = [b"k" * length for length in range(1, 17)]
         for key in keys:

@@ -2,7 +2,7 @@
 
 use rustix::process::{Gid, Uid};
 
-/// The user `nobody`, who owns no file.
+/// The user of the lowest rights on every Linux, who owns no file.
 pub const UNPRIVILEGED: u32 = 65_534;
 
 /// Does something in a thread of another user, who need not be known to this machine. Takes root.

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Checks that each test named in SECURITY.md and tests/README.md exists: `a_test_of_that_name`, `…` for parts left out."""
+"""Checks that each test named in SECURITY.md and tests/README.md exists: `a_test_of_that_name`, `…` for parts left out.
+
+Also that each source file that these pages, CONTRIBUTING.md and the memory limits name is there, by the end of its path.
+"""
 
 import pathlib
 import re
@@ -8,6 +11,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = ("SECURITY.md", "tests/README.md")
+PAGES_OF_FILES = (*PAGES, "CONTRIBUTING.md", "docs/reference/memory-limits.md")
 # Fewer underscores are modules and files, which links and readers find.
 UNDERSCORES_MIN = 3
 
@@ -25,8 +29,19 @@ def names():
     return found
 
 
+def missing_files():
+    """A line for each `path/name.rs` that no source file ends with. Names in capitals stand for any."""
+    listed = subprocess.run(["git", "ls-files", "*.rs"], cwd=ROOT, capture_output=True, text=True, check=True)
+    known = [f"/{name}" for name in listed.stdout.splitlines()]
+    for page in PAGES_OF_FILES:
+        for number, line in enumerate((ROOT / page).read_text().splitlines(), 1):
+            for name in re.findall(r"`([a-z0-9_/]+\.rs)`", line):
+                if not any(path.endswith(f"/{name}") for path in known):
+                    yield f"{page}:{number}: no file {name}"
+
+
 def main():
-    known, missing = names(), []
+    known, missing = names(), [*missing_files()]
     for page in PAGES:
         for number, line in enumerate((ROOT / page).read_text().splitlines(), 1):
             for name in re.findall(r"`([\w:…]+)`", line):

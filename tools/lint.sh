@@ -15,6 +15,14 @@ have_typos() {
     return 1
 }
 
+# Every feature of the public crate, and none, compiles alone. Only that crate is compiled again.
+features() {
+    local feature
+    for feature in "" embedded kernel vfio tcp serve; do
+        cargo clippy --package byway --lib --no-default-features --features "$feature" --quiet -- -D warnings || return
+    done
+}
+
 failed=0
 # lint NAME COMMAND...: runs all of them, so that one run names everything there is to fix.
 lint() {
@@ -25,6 +33,7 @@ lint() {
 
 lint format cargo fmt --all --check
 lint clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
+lint features features
 lint words python3 tools/words.py
 lint circles python3 tools/circles.py
 lint promises python3 tools/promises.py

@@ -10,6 +10,7 @@ use byway_spec::base::log::{LogPage, SanitizeLog};
 use zerocopy::FromBytes;
 
 use crate::any::Device;
+#[cfg(feature = "embedded")]
 use crate::embedded;
 
 /// How often a device that works by itself is asked how far it is.
@@ -48,6 +49,7 @@ impl Wipe {
     }
 }
 
+#[cfg(feature = "embedded")]
 impl embedded::Device {
     /// Formats a namespace: everything in it is gone. With `erase` no byte of a value or a key is left in the image;
     /// without, they are overwritten when their room is needed.
@@ -85,10 +87,11 @@ impl Device {
     /// # Errors
     /// A device that takes no admin commands, and what it says; [`ErrorKind::Cancelled`] where `watch` left.
     pub fn sanitize(&self, wipe: Wipe, watch: impl FnMut(u16) -> ControlFlow<()>) -> Result<()> {
-        match self.as_embedded() {
-            Some(embedded) => embedded.sanitize(wipe, watch),
-            None => sanitize(self, wipe, LOOK_EVERY, watch),
+        #[cfg(feature = "embedded")]
+        if let Some(embedded) = self.as_embedded() {
+            return embedded.sanitize(wipe, watch);
         }
+        sanitize(self, wipe, LOOK_EVERY, watch)
     }
 }
 

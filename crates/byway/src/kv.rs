@@ -232,10 +232,10 @@ impl Kv {
     /// # Errors
     /// As [`Kv::put`]; over this library's own driver, more pairs than the device takes at once.
     pub fn put_bulk(&mut self, pairs: &[(Key, &[u8])]) -> Result<()> {
-        let stored = by_driver!(self.queue.kind_mut(),
-            queue => queue.execute_bulk_store(self.nsid, pairs),
+        let stored: Result<()> = by_driver!(self.queue.kind_mut(),
+            queue => queue.execute_bulk_store(self.nsid, pairs).map(drop),
             _ => return self.load(pairs.iter().copied()).map(drop));
-        stored.map(drop).map_err(|error| self.explained(error))
+        stored.map_err(|error| self.explained(error))
     }
 
     /// Stores a value through the controller memory buffer (the byte interface of 2B-SSD).
@@ -244,13 +244,13 @@ impl Kv {
     /// As [`Kv::put`]; a device without such a buffer.
     pub fn put_by_bytes(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let key = Key::new(key)?;
-        let stored = by_driver!(self.queue.kind_mut(),
-        queue => queue.execute_byte_store(self.nsid, &key, value, StoreOptions::NONE),
+        let stored: Result<()> = by_driver!(self.queue.kind_mut(),
+        queue => queue.execute_byte_store(self.nsid, &key, value, StoreOptions::NONE).map(drop),
         _ => {
             let said = "this interface reaches no memory of the device's that can be stored into";
             return Err(Error::host(ErrorKind::Unsupported, said));
         });
-        stored.map(drop).map_err(|error| self.explained(error))
+        stored.map_err(|error| self.explained(error))
     }
 
     fn store_copy(&mut self, key: &Key, value: &[u8], options: StoreOptions) -> Result<()> {

@@ -16,6 +16,12 @@
 //! # }
 //! ```
 //!
+//! # Features
+//!
+//! `embedded` (the default) is a device in this process, `kernel` the kernel's interfaces to files, block devices and NVMe
+//! nodes, `vfio` PCIe devices by this library's own driver, `tcp` NVMe over TCP, and `serve` serving a device to others.
+//! A URI whose feature was left out is refused with [`ErrorKind::Unsupported`], which names the feature.
+//!
 //! # What an acknowledgement means
 //!
 //! A completed put is in the device's power-protected state: it survives the death of the process at any instruction
@@ -23,36 +29,62 @@
 //! nothing is acknowledged before it is on the image's disk; see [`FlushMode`].
 
 #![forbid(unsafe_code)]
+// What the features share is unused in part where one of them is left out.
+#![cfg_attr(
+    not(all(
+        feature = "embedded",
+        feature = "kernel",
+        feature = "vfio",
+        feature = "tcp",
+        feature = "serve"
+    )),
+    allow(dead_code, unreachable_code, unreachable_patterns, unused_imports, unused_mut, unused_variables)
+)]
 
+#[cfg(feature = "embedded")]
 mod answering;
 mod any;
 mod cause;
+#[cfg(feature = "embedded")]
 mod check;
+#[cfg(feature = "embedded")]
 mod control;
+#[cfg(feature = "embedded")]
 mod control_folder;
+#[cfg(feature = "embedded")]
 mod create;
+#[cfg(feature = "embedded")]
 mod details;
+#[cfg(feature = "embedded")]
 mod device;
+#[cfg(feature = "embedded")]
 pub mod embedded;
 mod forget;
 mod kv;
 mod listing;
 mod load;
 mod many;
+#[cfg(feature = "embedded")]
 mod open;
 mod path;
 mod pick;
 mod prefix;
+#[cfg(feature = "embedded")]
 mod resize;
+#[cfg(feature = "serve")]
 pub mod serve;
+#[cfg(feature = "embedded")]
 mod snapshot;
 pub mod uri;
 
 pub use any::{
     Address, BLOCK_OPTIONS, BlockOptions, BlockPlace, BlockUri, Chosen, Device, Found, FoundKind, Nvm,
-    PCIE_OPTIONS, PassedOver, PciePlace, PcieUri, Queue, QueueKind, TCP_OPTIONS, TcpUri, VfioQueue,
-    VfioUserQueue, discover, open, open_address, open_to_read, scan,
+    PassedOver, Queue, QueueKind, open, open_address, open_to_read, scan,
 };
+#[cfg(feature = "vfio")]
+pub use any::{PCIE_OPTIONS, PciePlace, PcieUri, VfioQueue, VfioUserQueue};
+#[cfg(feature = "tcp")]
+pub use any::{TCP_OPTIONS, TcpUri, discover};
 pub use byway_backends as backends;
 pub use byway_core::future;
 pub use byway_core::{
@@ -73,18 +105,25 @@ pub use byway_link::{Class, ClockMode, Cost, Ledger, Method, Profile, cost};
 /// The structures of commands, logs and features as they stand on the wire: for [`RawCommand`]s, and for what they answer.
 pub use byway_spec as spec;
 pub use byway_sys::OwnerProcess;
+#[cfg(feature = "tcp")]
 pub use byway_tcp_initiator as tcp;
 pub use cause::SystemCause;
+#[cfg(feature = "embedded")]
 pub use check::{Checked, check, repair};
+#[cfg(feature = "embedded")]
 pub use control_folder::ControlSocket;
+#[cfg(feature = "embedded")]
 pub use create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, create};
+#[cfg(feature = "embedded")]
 pub use details::{Details, EngineDetails, NamespaceDetails};
 pub use forget::Wipe;
 pub use kv::{Keys, Kv};
 pub use listing::Unlisted;
 pub use load::Loader;
 pub use prefix::PrefixKeys;
+#[cfg(feature = "embedded")]
 pub use resize::resize;
+#[cfg(feature = "embedded")]
 pub use snapshot::{SnapshotReport, snapshot, snapshot_watched};
 pub use uri::{FlushMode, Uri};
 

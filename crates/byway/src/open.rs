@@ -12,14 +12,13 @@ use byway_flash::{
 };
 use byway_kv::KvOptions;
 use byway_link::Profile;
-use byway_local::{Embedded, InProcessBus, RunOptions};
+use byway_local::{Embedded, InProcessBus, RunOptions, StartError};
 use byway_sys::{Shortage, check_headroom, check_machine};
 
 use crate::control;
 use crate::control_folder::OpenImage;
 use crate::create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, identity_of, make, profile_named};
 use crate::device::Device;
-use crate::serve::from_start;
 use crate::uri::{FlushMode, Options, Place, Uri};
 
 /// Opens the device that `uri` names.
@@ -286,6 +285,10 @@ pub(crate) fn from_subsystem(error: SubsystemError) -> Error {
         SubsystemError::Flash(error) => from_flash(error),
         other => Error::host(ErrorKind::Media, other.to_string()),
     }
+}
+
+pub(crate) fn from_start(error: StartError) -> Error {
+    Error::host(ErrorKind::Unsupported, error.to_string())
 }
 
 #[cfg(test)]

@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 
 use byway_core::Result;
 
-use crate::any::{Address, BLOCK_OPTIONS, BlockPlace, BlockUri, PciePlace, TCP_OPTIONS};
+#[cfg(feature = "vfio")]
+use crate::any::PciePlace;
+use crate::any::{Address, BLOCK_OPTIONS, BlockPlace, BlockUri};
 use crate::uri::{OPTIONS, Place, Uri, invalid};
 
 /// Schemes of URIs in which a path follows.
@@ -45,7 +47,11 @@ fn begins_options(text: &str) -> bool {
 }
 
 fn is_option(name: &str) -> bool {
-    let known = OPTIONS.iter().chain(&BLOCK_OPTIONS).chain(&TCP_OPTIONS);
+    #[cfg(feature = "tcp")]
+    let of_tcp: &[_] = &crate::any::TCP_OPTIONS;
+    #[cfg(not(feature = "tcp"))]
+    let of_tcp: &[(&str, &str, &str)] = &[];
+    let known = OPTIONS.iter().chain(&BLOCK_OPTIONS).chain(of_tcp);
     known.into_iter().any(|(known, ..)| *known == name)
 }
 
@@ -127,6 +133,7 @@ pub fn path_of(uri: &str) -> Option<PathBuf> {
             Place::Image(path) => Some(path),
             _ => None,
         },
+        #[cfg(feature = "vfio")]
         Address::Pcie(uri) => match uri.place {
             PciePlace::VfioUser(path) => Some(path),
             PciePlace::Pci(_) => None,

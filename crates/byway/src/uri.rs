@@ -13,6 +13,7 @@ use byway_core::{AdaptivePolicy, DEPTH_MAX, Error, ErrorKind, Nsid, Result};
 use byway_flash::{Bytes, Fading, GcPolicy, Injection, NoSize, Reads};
 use byway_kv::{KvOptions, Packing};
 use byway_link::{ClockMode, Method};
+#[cfg(feature = "embedded")]
 use byway_local::RunBy;
 
 use crate::path::{decode, split_options};
@@ -60,6 +61,7 @@ pub struct Options {
     /// `ns=`: the namespace that calls without one mean.
     pub ns: Option<Nsid>,
     /// `run=`: caller or thread.
+    #[cfg(feature = "embedded")]
     pub run_by: RunBy,
     /// `ledger=`: on or off.
     pub ledger: bool,
@@ -168,6 +170,7 @@ impl Default for Options {
             mrrs_bytes: None,
             clock: ClockMode::Off,
             ns: None,
+            #[cfg(feature = "embedded")]
             run_by: RunBy::Caller,
             ledger: true,
             sgls: true,
@@ -268,6 +271,7 @@ impl Options {
             "mrrs" => self.mrrs_bytes = Some(parse_size_u32(value)?),
             "clock" => self.clock = parse(value)?,
             "ns" => self.ns = Some(Nsid::new(number(value)?)?),
+            #[cfg(feature = "embedded")]
             "run" => self.run_by = one_of(value, &[("caller", RunBy::Caller), ("thread", RunBy::Thread)])?,
             "ledger" => self.ledger = on_or_off(value)?,
             "sgl" => self.sgls = on_or_off(value)?,

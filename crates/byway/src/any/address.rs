@@ -7,7 +7,9 @@ use std::time::Duration;
 use byway_backends::IoUringOptions;
 use byway_core::{Error, ErrorKind, Method, Nsid, Result};
 
+#[cfg(feature = "vfio")]
 use crate::any::pcie::PcieUri;
+#[cfg(feature = "tcp")]
 use crate::any::tcp::TcpUri;
 use crate::path::{decode, of_image, split_options};
 use crate::uri::{
@@ -21,8 +23,10 @@ pub enum Address {
     /// `embedded:PATH`, `ram:SIZE`, `null:SIZE`: a device in this process.
     Embedded(Box<Uri>),
     /// `vfio-user:PATH`, `pci:0000:04:00.0`: a PCIe device outside this process, reached by this library's own driver.
+    #[cfg(feature = "vfio")]
     Pcie(Box<PcieUri>),
     /// `tcp://HOST:4420/NQN`: a controller at a TCP address.
+    #[cfg(feature = "tcp")]
     Tcp(Box<TcpUri>),
     /// `file:PATH`, a path, `nil:SIZE`: blocks behind one of the kernel's interfaces, or behind none.
     Blocks(BlockUri),
@@ -139,8 +143,8 @@ impl FromStr for Address {
             Some(("file", path)) => BlockPlace::File(decode(path)),
             Some(("blocks", size)) => BlockPlace::Memory(size_of_place(text, size)?),
             Some(("nil", size)) => BlockPlace::Nil(size_of_place(text, size)?),
-            Some(("tcp", _)) => return Ok(Self::Tcp(Box::new(text.parse()?))),
-            Some(("vfio-user" | "pci", _)) => return Ok(Self::Pcie(Box::new(text.parse()?))),
+            Some(("tcp", _)) => return tcp(text),
+            Some(("vfio-user" | "pci", _)) => return pcie(text),
             Some(("embedded" | "ram" | "null", _)) => return Ok(Self::Embedded(Box::new(text.parse()?))),
             _ => return Err(no_address(text)),
         };
@@ -217,6 +221,34 @@ fn parse_options(query: &str) -> Result<BlockOptions> {
         options.set(name, value).map_err(|e| e.doing(format!("option {name}={value}")))?;
     }
     Ok(options)
+}
+
+#[cfg(feature = "tcp")]
+fn tcp(text: &str) -> Result<Address> {
+    Ok(Address::Tcp(Box::new(text.parse()?)))
+}
+
+#[cfg(not(feature = "tcp"))]
+fn tcp(_: &str) -> Result<Address> {
+    Err(left_out("tcp"))
+}
+
+#[cfg(feature = "vfio")]
+fn pcie(text: &str) -> Result<Address> {
+    Ok(Address::Pcie(Box::new(text.parse()?)))
+}
+
+#[cfg(not(feature = "vfio"))]
+fn pcie(_: &str) -> Result<Address> {
+    Err(left_out("vfio"))
+}
+
+/// The error of a device whose feature this build does not have.
+#[cfg(not(all(feature = "embedded", feature = "kernel", feature = "vfio", feature = "tcp")))]
+pub(crate) fn left_out(feature: &str) -> Error {
+    let said =
+        format!("this program was built without feature {feature:?} of byway, which such a device needs");
+    Error::host(ErrorKind::Unsupported, said)
 }
 
 fn no_address(text: &str) -> Error {

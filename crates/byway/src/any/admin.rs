@@ -15,13 +15,21 @@ impl Device {
     pub fn admin_queue(&self) -> Result<Box<dyn AdminQueue>> {
         self.check_owner()?;
         match self.reached() {
+            #[cfg(feature = "embedded")]
             Reached::Embedded(device) => Ok(Box::new(device.driver().admin_commands())),
+            #[cfg(feature = "vfio")]
             Reached::VfioUser(driver) => Ok(Box::new(driver.admin_commands())),
+            #[cfg(feature = "vfio")]
             Reached::Vfio(driver) => Ok(Box::new(driver.admin_commands())),
+            #[cfg(feature = "kernel")]
             Reached::IoUringCmd(device) => of_ring(device),
+            #[cfg(feature = "kernel")]
             Reached::NvmeIoctl(device) => by_thread(device.device()),
+            #[cfg(feature = "kernel")]
             Reached::NvmeThreads(device) => by_thread(device.device()),
+            #[cfg(feature = "tcp")]
             Reached::Tcp(device) => Ok(Box::new(AdminCalls::new(device.clone())?)),
+            #[cfg(feature = "tcp")]
             Reached::TcpPaths(device) => Ok(Box::new(AdminCalls::new(device.clone())?)),
             _ => Err(Error::no_controller(&self.identity().model)),
         }
@@ -29,6 +37,7 @@ impl Device {
 }
 
 /// By a ring over the controller's own node; by a thread where that may not be opened.
+#[cfg(feature = "kernel")]
 fn of_ring(device: &IoUringCmd) -> Result<Box<dyn AdminQueue>> {
     match device.admin_commands() {
         Ok(ring) => Ok(Box::new(ring)),
@@ -36,6 +45,7 @@ fn of_ring(device: &IoUringCmd) -> Result<Box<dyn AdminQueue>> {
     }
 }
 
+#[cfg(feature = "kernel")]
 fn by_thread(target: &Arc<NvmeTarget>) -> Result<Box<dyn AdminQueue>> {
     Ok(Box::new(AdminCalls::new(NvmeIoctl::new(Arc::clone(target)))?))
 }

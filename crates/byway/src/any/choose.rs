@@ -46,6 +46,7 @@ struct Candidate<T: 'static> {
 }
 
 /// The backends of files and block devices: those whose commands go on by themselves first, then the fastest first.
+#[cfg(feature = "kernel")]
 const CANDIDATES: &[Candidate<Target>] = &[
     Candidate {
         name: IoUring::NAME,
@@ -83,6 +84,7 @@ const CANDIDATES: &[Candidate<Target>] = &[
 ];
 
 /// The backends of NVMe device nodes that take commands as they are, in the same order.
+#[cfg(feature = "kernel")]
 const NVME_CANDIDATES: &[Candidate<NvmeTarget>] = &[
     Candidate {
         name: IoUringCmd::NAME,
@@ -125,7 +127,16 @@ pub(crate) fn reach(uri: &BlockUri) -> Result<(Reached, Chosen)> {
         }
         BlockPlace::File(path) => path,
     };
-    let options = &uri.options;
+    by_the_kernel(path, &uri.options)
+}
+
+#[cfg(not(feature = "kernel"))]
+fn by_the_kernel(_: &Path, _: &BlockOptions) -> Result<(Reached, Chosen)> {
+    Err(crate::any::address::left_out("kernel"))
+}
+
+#[cfg(feature = "kernel")]
+fn by_the_kernel(path: &Path, options: &BlockOptions) -> Result<(Reached, Chosen)> {
     if takes_commands(path, options) {
         if let Some(unread) = options.of_blocks() {
             let said = format!("option {unread} means nothing where commands are passed through");
@@ -142,6 +153,7 @@ pub(crate) fn reach(uri: &BlockUri) -> Result<(Reached, Chosen)> {
 
 /// Whether a path is to be reached by commands as they are: a character device, or where a backend is asked for that does
 /// nothing else.
+#[cfg(feature = "kernel")]
 fn takes_commands(path: &Path, options: &BlockOptions) -> bool {
     let Some(asked) = &options.backend else { return is_character_device(path) };
     let passes_commands = NVME_CANDIDATES.iter().any(|candidate| candidate.name == asked);
@@ -200,6 +212,7 @@ fn none_can(tried: &[PassedOver]) -> Error {
 }
 
 /// The candidate that is asked for, or all.
+#[cfg(feature = "kernel")]
 fn asked_for<T>(
     candidates: &'static [Candidate<T>],
     options: &BlockOptions,
@@ -209,6 +222,7 @@ fn asked_for<T>(
     found.map(std::slice::from_ref).ok_or_else(|| unknown_backend(asked))
 }
 
+#[cfg(feature = "kernel")]
 fn unknown_backend(asked: &str) -> Error {
     let of_blocks: Vec<&str> = CANDIDATES.iter().map(|one| one.name).collect();
     let of_commands = NVME_CANDIDATES.iter().map(|one| one.name).filter(|name| !of_blocks.contains(name));

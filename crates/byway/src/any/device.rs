@@ -2,22 +2,29 @@
 
 use std::fmt;
 
-use byway_backends::{
-    IoUring, IoUringCmd, Libaio, Nil, NvmeIoctl, NvmeTarget, PosixAio, Psync, Ram, Threads,
-};
+#[cfg(feature = "kernel")]
+use byway_backends::{IoUring, IoUringCmd, Libaio, NvmeIoctl, NvmeTarget, PosixAio, Psync, Threads};
+use byway_backends::{Nil, Ram};
+#[cfg(feature = "vfio")]
 use byway_buses::{VfioBus, VfioUserBus};
 use byway_core::{
     AdminCommand, Backend, Buffer, Capabilities, Depth, Error, ErrorKind, Identity, Method, Namespace, Nsid,
     Outcome, QueueOptions, Result, Unprepared, check_owner,
 };
-
+#[cfg(feature = "vfio")]
 use byway_driver::Driver;
 use byway_sys::ProcessLocal;
+#[cfg(feature = "tcp")]
 use byway_tcp_initiator::{NvmeTcp, NvmeTcpPaths, PathStatus};
 
 use crate::any::address::{Address, BlockOptions, BlockPlace};
 use crate::any::choose::{self, Chosen};
-use crate::any::{Nvm, Queue, pcie, tcp};
+#[cfg(feature = "vfio")]
+use crate::any::pcie;
+#[cfg(feature = "tcp")]
+use crate::any::tcp;
+use crate::any::{Nvm, Queue};
+#[cfg(feature = "embedded")]
 use crate::embedded;
 use crate::kv::Kv;
 use crate::pick;
@@ -40,12 +47,17 @@ pub fn open(uri: &str) -> Result<Device> {
 /// As [`open`].
 pub fn open_address(address: &Address) -> Result<Device> {
     match address {
+        #[cfg(feature = "embedded")]
         Address::Embedded(uri) => Ok(Device::of_embedded(embedded::open_uri(uri)?)),
+        #[cfg(not(feature = "embedded"))]
+        Address::Embedded(_) => Err(crate::any::address::left_out("embedded")),
+        #[cfg(feature = "vfio")]
         Address::Pcie(uri) => {
             let (reached, chosen) = pcie::reach(uri)?;
             Device { reached: reached.into(), chosen, queue: uri.queue_options(), ns: uri.options.ns }
                 .with_its_namespace()
         }
+        #[cfg(feature = "tcp")]
         Address::Tcp(uri) => {
             let (reached, chosen) = tcp::reach(uri)?;
             Device { reached: reached.into(), chosen, queue: uri.queue_options(), ns: uri.ns }
@@ -71,8 +83,8 @@ pub fn open_address(address: &Address) -> Result<Device> {
 /// As [`open`].
 pub fn open_to_read(uri: &str) -> Result<Device> {
     match uri.parse()? {
+        #[cfg(feature = "embedded")]
         Address::Embedded(_) => Ok(Device::of_embedded(embedded::open_to_read(uri)?)),
-        Address::Pcie(_) | Address::Tcp(_) => open(uri),
         Address::Blocks(address) if address.options.create_bytes.is_some() => {
             let said = format!("open {uri}: option create makes a file, and this only reads one");
             Err(Error::host(ErrorKind::InvalidArgument, said))
@@ -82,6 +94,9 @@ pub fn open_to_read(uri: &str) -> Result<Device> {
             let opened = open_address(&Address::Blocks(address));
             opened.map_err(|error| error.doing(format!("open {uri}")))
         }
+        // What is not in this process opens alike for either.
+        #[cfg(any(feature = "vfio", feature = "tcp", not(feature = "embedded")))]
+        _ => open(uri),
     }
 }
 
@@ -98,20 +113,33 @@ pub struct Device {
 
 /// A device behind the backend that serves it.
 pub(crate) enum Reached {
+    #[cfg(feature = "embedded")]
     Embedded(Box<embedded::Device>),
+    #[cfg(feature = "vfio")]
     VfioUser(Driver<VfioUserBus>),
+    #[cfg(feature = "vfio")]
     Vfio(Driver<VfioBus>),
+    #[cfg(feature = "kernel")]
     Libaio(Libaio),
     Nil(Nil),
+    #[cfg(feature = "kernel")]
     PosixAio(PosixAio),
+    #[cfg(feature = "kernel")]
     IoUring(IoUring),
+    #[cfg(feature = "kernel")]
     IoUringCmd(IoUringCmd),
+    #[cfg(feature = "kernel")]
     NvmeIoctl(NvmeIoctl),
+    #[cfg(feature = "kernel")]
     NvmeThreads(Threads<NvmeTarget>),
+    #[cfg(feature = "kernel")]
     Psync(Psync),
     Ram(Ram),
+    #[cfg(feature = "tcp")]
     Tcp(NvmeTcp),
+    #[cfg(feature = "tcp")]
     TcpPaths(NvmeTcpPaths),
+    #[cfg(feature = "kernel")]
     Threads(Threads),
 }
 
@@ -119,29 +147,43 @@ pub(crate) enum Reached {
 macro_rules! each {
     ($reached:expr, $backend:ident => $what:expr) => {
         match $reached {
+            #[cfg(feature = "embedded")]
             Reached::Embedded(device) => {
                 let $backend = device.driver();
                 $what
             }
+            #[cfg(feature = "vfio")]
             Reached::VfioUser($backend) => $what,
+            #[cfg(feature = "vfio")]
             Reached::Vfio($backend) => $what,
+            #[cfg(feature = "kernel")]
             Reached::Libaio($backend) => $what,
             Reached::Nil($backend) => $what,
+            #[cfg(feature = "kernel")]
             Reached::PosixAio($backend) => $what,
+            #[cfg(feature = "kernel")]
             Reached::IoUring($backend) => $what,
+            #[cfg(feature = "kernel")]
             Reached::IoUringCmd($backend) => $what,
+            #[cfg(feature = "kernel")]
             Reached::NvmeIoctl($backend) => $what,
+            #[cfg(feature = "kernel")]
             Reached::NvmeThreads($backend) => $what,
+            #[cfg(feature = "kernel")]
             Reached::Psync($backend) => $what,
             Reached::Ram($backend) => $what,
+            #[cfg(feature = "tcp")]
             Reached::Tcp($backend) => $what,
+            #[cfg(feature = "tcp")]
             Reached::TcpPaths($backend) => $what,
+            #[cfg(feature = "kernel")]
             Reached::Threads($backend) => $what,
         }
     };
 }
 
 impl Device {
+    #[cfg(feature = "embedded")]
     fn of_embedded(device: embedded::Device) -> Self {
         let why = "the device is in this process".to_owned();
         let chosen = Chosen { backend: "embedded", why, passed_over: Vec::new() };
@@ -171,6 +213,7 @@ impl Device {
     }
 
     /// The device in this process, if it is one: what it counts and what is inside it.
+    #[cfg(feature = "embedded")]
     #[must_use]
     pub fn as_embedded(&self) -> Option<&embedded::Device> {
         match &*self.reached {
@@ -186,6 +229,7 @@ impl Device {
     }
 
     /// The paths by which it is reached, where there may be several, and how each of them is.
+    #[cfg(feature = "tcp")]
     #[must_use]
     pub fn paths(&self) -> Option<Vec<PathStatus>> {
         match &*self.reached {
@@ -243,13 +287,16 @@ impl Device {
     /// # Errors
     /// When there is no such namespace.
     pub fn kv(&self, nsid: Option<Nsid>) -> Result<Kv> {
+        #[cfg(feature = "embedded")]
         if let Reached::Embedded(device) = &*self.reached {
             return device.kv(nsid);
         }
         let namespace = self.kv_namespace(nsid)?;
         let kv = Kv::new(self.default_queue()?, &namespace)?.with_capabilities(self.capabilities());
         Ok(match &*self.reached {
+            #[cfg(feature = "vfio")]
             Reached::VfioUser(driver) => kv.with_memory_of(driver.clone()),
+            #[cfg(feature = "vfio")]
             Reached::Vfio(driver) => kv.with_memory_of(driver.clone()),
             _ => kv,
         })
@@ -260,6 +307,7 @@ impl Device {
     /// # Errors
     /// When there is no such namespace.
     pub fn nvm(&self, nsid: Option<Nsid>) -> Result<Nvm> {
+        #[cfg(feature = "embedded")]
         if let Reached::Embedded(device) = &*self.reached {
             return device.nvm(nsid);
         }
@@ -273,6 +321,7 @@ impl Device {
     /// When the file system refuses; [`ErrorKind::Denied`] in a forked child, which leaves the device to its parent.
     pub fn close(self) -> Result<()> {
         match self.reached.into_inner().map_err(|owner| Error::other_process(&owner))? {
+            #[cfg(feature = "embedded")]
             Reached::Embedded(device) => device.close(),
             _ => Ok(()),
         }

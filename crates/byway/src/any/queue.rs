@@ -3,24 +3,35 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+#[cfg(feature = "kernel")]
 use byway_backends::io_uring::IoUringQueue;
+#[cfg(feature = "kernel")]
 use byway_backends::io_uring_cmd::IoUringCmdQueue;
+#[cfg(feature = "kernel")]
 use byway_backends::libaio::LibaioQueue;
 use byway_backends::nil::NilQueue;
+#[cfg(feature = "kernel")]
 use byway_backends::nvme_ioctl::NvmeIoctlQueue;
+#[cfg(feature = "kernel")]
 use byway_backends::posix_aio::PosixAioQueue;
+#[cfg(feature = "kernel")]
 use byway_backends::psync::PsyncQueue;
 use byway_backends::ram::RamQueue;
+#[cfg(feature = "kernel")]
 use byway_backends::threads::ThreadsQueue;
+#[cfg(feature = "kernel")]
 use byway_backends::{NvmeTarget, Target};
 use byway_core::{
     BackendQueue, Command, Error, Failed, Finished, Method, Outcome, Refused, Result, check_owner,
 };
 use byway_spec::base::command::COMMAND_BYTES;
 use byway_sys::ProcessLocal;
+#[cfg(feature = "tcp")]
 use byway_tcp_initiator::{TcpPathsQueue, TcpQueue};
 
+#[cfg(feature = "vfio")]
 use crate::any::pcie::{VfioQueue, VfioUserQueue};
+#[cfg(feature = "embedded")]
 use crate::embedded::EmbeddedQueue;
 
 /// A queue of a device of any kind: each call is handed on by one match. In a forked child every call is refused.
@@ -29,34 +40,47 @@ pub struct Queue(ProcessLocal<QueueKind>);
 /// Which device a queue is of.
 pub enum QueueKind {
     /// Of a device in this process.
+    #[cfg(feature = "embedded")]
     Embedded(Box<EmbeddedQueue>),
     /// Of a device that another process serves.
+    #[cfg(feature = "vfio")]
     VfioUser(Box<VfioUserQueue>),
     /// Of a PCIe device of this machine.
+    #[cfg(feature = "vfio")]
     Vfio(Box<VfioQueue>),
     /// Of no device.
     Nil(NilQueue),
     /// Of a file or block device behind the kernel's native asynchronous I/O.
+    #[cfg(feature = "kernel")]
     Libaio(Box<LibaioQueue>),
     /// Of a file or block device behind POSIX asynchronous I/O.
+    #[cfg(feature = "kernel")]
     PosixAio(Box<PosixAioQueue>),
     /// Of a file or block device behind io_uring.
+    #[cfg(feature = "kernel")]
     IoUring(Box<IoUringQueue>),
     /// Of an NVMe namespace behind commands that an io_uring carries.
+    #[cfg(feature = "kernel")]
     IoUringCmd(Box<IoUringCmdQueue>),
     /// Of an NVMe namespace behind commands that are passed through one by one.
+    #[cfg(feature = "kernel")]
     NvmeIoctl(NvmeIoctlQueue),
     /// Of an NVMe namespace behind commands that a pool of threads has passed through.
+    #[cfg(feature = "kernel")]
     NvmeThreads(ThreadsQueue<NvmeTarget>),
     /// Of a file or block device behind synchronous system calls.
+    #[cfg(feature = "kernel")]
     Psync(PsyncQueue),
     /// Of blocks in memory.
     Ram(RamQueue),
     /// Of a controller at a TCP address.
+    #[cfg(feature = "tcp")]
     Tcp(Box<TcpQueue>),
     /// Of a subsystem at several TCP addresses.
+    #[cfg(feature = "tcp")]
     TcpPaths(Box<TcpPathsQueue>),
     /// Of a file or block device behind a pool of threads.
+    #[cfg(feature = "kernel")]
     Threads(ThreadsQueue<Target>),
     /// Of a backend that is not this library's.
     Other(Box<dyn BackendQueue>),
@@ -66,20 +90,33 @@ pub enum QueueKind {
 macro_rules! each {
     ($queue:expr, $one:ident => $what:expr) => {
         match $queue {
+            #[cfg(feature = "embedded")]
             QueueKind::Embedded($one) => $what,
+            #[cfg(feature = "vfio")]
             QueueKind::VfioUser($one) => $what,
+            #[cfg(feature = "vfio")]
             QueueKind::Vfio($one) => $what,
             QueueKind::Nil($one) => $what,
+            #[cfg(feature = "kernel")]
             QueueKind::Libaio($one) => $what,
+            #[cfg(feature = "kernel")]
             QueueKind::PosixAio($one) => $what,
+            #[cfg(feature = "kernel")]
             QueueKind::IoUring($one) => $what,
+            #[cfg(feature = "kernel")]
             QueueKind::IoUringCmd($one) => $what,
+            #[cfg(feature = "kernel")]
             QueueKind::NvmeIoctl($one) => $what,
+            #[cfg(feature = "kernel")]
             QueueKind::NvmeThreads($one) => $what,
+            #[cfg(feature = "kernel")]
             QueueKind::Psync($one) => $what,
             QueueKind::Ram($one) => $what,
+            #[cfg(feature = "tcp")]
             QueueKind::Tcp($one) => $what,
+            #[cfg(feature = "tcp")]
             QueueKind::TcpPaths($one) => $what,
+            #[cfg(feature = "kernel")]
             QueueKind::Threads($one) => $what,
             QueueKind::Other($one) => $what,
         }
@@ -90,8 +127,11 @@ macro_rules! each {
 macro_rules! by_driver {
     ($queue:expr, $one:ident => $what:expr, $other:pat => $else:expr) => {
         match $queue {
+            #[cfg(feature = "embedded")]
             $crate::any::QueueKind::Embedded($one) => $what,
+            #[cfg(feature = "vfio")]
             $crate::any::QueueKind::VfioUser($one) => $what,
+            #[cfg(feature = "vfio")]
             $crate::any::QueueKind::Vfio($one) => $what,
             $other => $else,
         }
@@ -148,7 +188,9 @@ impl Queue {
         }
         match self.kind_mut() {
             QueueKind::Nil(queue) => queue.submit(command(), tag),
+            #[cfg(feature = "kernel")]
             QueueKind::IoUring(queue) => queue.submit(command(), tag),
+            #[cfg(feature = "kernel")]
             QueueKind::Libaio(queue) => queue.submit(command(), tag),
             other => other.submit_to_device(command(), tag),
         }
@@ -165,6 +207,7 @@ impl Queue {
         }
         match self.kind_mut() {
             QueueKind::Nil(queue) => queue.alone_with(command),
+            #[cfg(feature = "kernel")]
             QueueKind::Psync(queue) => queue.alone(command()),
             other => other.alone_on_device(command()),
         }
@@ -202,18 +245,21 @@ where
     }
 }
 
+#[cfg(feature = "embedded")]
 impl From<EmbeddedQueue> for QueueKind {
     fn from(queue: EmbeddedQueue) -> Self {
         Self::Embedded(Box::new(queue))
     }
 }
 
+#[cfg(feature = "vfio")]
 impl From<VfioUserQueue> for QueueKind {
     fn from(queue: VfioUserQueue) -> Self {
         Self::VfioUser(Box::new(queue))
     }
 }
 
+#[cfg(feature = "vfio")]
 impl From<VfioQueue> for QueueKind {
     fn from(queue: VfioQueue) -> Self {
         Self::Vfio(Box::new(queue))
@@ -226,24 +272,28 @@ impl From<NilQueue> for QueueKind {
     }
 }
 
+#[cfg(feature = "kernel")]
 impl From<IoUringQueue> for QueueKind {
     fn from(queue: IoUringQueue) -> Self {
         Self::IoUring(Box::new(queue))
     }
 }
 
+#[cfg(feature = "kernel")]
 impl From<IoUringCmdQueue> for QueueKind {
     fn from(queue: IoUringCmdQueue) -> Self {
         Self::IoUringCmd(Box::new(queue))
     }
 }
 
+#[cfg(feature = "kernel")]
 impl From<NvmeIoctlQueue> for QueueKind {
     fn from(queue: NvmeIoctlQueue) -> Self {
         Self::NvmeIoctl(queue)
     }
 }
 
+#[cfg(feature = "kernel")]
 impl From<PsyncQueue> for QueueKind {
     fn from(queue: PsyncQueue) -> Self {
         Self::Psync(queue)
@@ -256,36 +306,42 @@ impl From<RamQueue> for QueueKind {
     }
 }
 
+#[cfg(feature = "tcp")]
 impl From<TcpQueue> for QueueKind {
     fn from(queue: TcpQueue) -> Self {
         Self::Tcp(Box::new(queue))
     }
 }
 
+#[cfg(feature = "tcp")]
 impl From<TcpPathsQueue> for QueueKind {
     fn from(queue: TcpPathsQueue) -> Self {
         Self::TcpPaths(Box::new(queue))
     }
 }
 
+#[cfg(feature = "kernel")]
 impl From<ThreadsQueue<Target>> for QueueKind {
     fn from(queue: ThreadsQueue<Target>) -> Self {
         Self::Threads(queue)
     }
 }
 
+#[cfg(feature = "kernel")]
 impl From<ThreadsQueue<NvmeTarget>> for QueueKind {
     fn from(queue: ThreadsQueue<NvmeTarget>) -> Self {
         Self::NvmeThreads(queue)
     }
 }
 
+#[cfg(feature = "kernel")]
 impl From<LibaioQueue> for QueueKind {
     fn from(queue: LibaioQueue) -> Self {
         Self::Libaio(Box::new(queue))
     }
 }
 
+#[cfg(feature = "kernel")]
 impl From<PosixAioQueue> for QueueKind {
     fn from(queue: PosixAioQueue) -> Self {
         Self::PosixAio(Box::new(queue))
@@ -345,7 +401,9 @@ impl BackendQueue for Queue {
             // Without a device there is nothing to sleep for.
             QueueKind::Nil(queue) => queue.next_finished(),
             // Taken apart where it is found: it is never whole in memory.
+            #[cfg(feature = "kernel")]
             QueueKind::IoUring(queue) => queue.next_within(timeout),
+            #[cfg(feature = "kernel")]
             QueueKind::Libaio(queue) => queue.next_within(timeout),
             other => other.next_of_device_within(timeout),
         }

@@ -61,18 +61,32 @@ impl FoundKind {
 /// When the kernel's list cannot be read.
 pub fn scan() -> Result<Vec<Found>> {
     let mut found = scan_under(Path::new("/sys/class"))?;
+    found.extend(functions()?);
+    Ok(found)
+}
+
+#[cfg(not(feature = "vfio"))]
+fn functions() -> Result<Vec<Found>> {
+    Ok(Vec::new())
+}
+
+/// The devices that `vfio-pci` has.
+#[cfg(feature = "vfio")]
+fn functions() -> Result<Vec<Found>> {
     let functions = byway_buses::vfio::bound();
     let functions =
         functions.map_err(|cause| Error::kernel("listing the devices of vfio-pci failed", cause))?;
-    found.extend(functions.into_iter().map(|bound| Found {
-        uri: format!("pci:{}", bound.address),
-        kind: FoundKind::Function,
-        size_bytes: None,
-        model: None,
-        read_only: false,
-        missing: bound.missing,
-    }));
-    Ok(found)
+    Ok(functions
+        .into_iter()
+        .map(|bound| Found {
+            uri: format!("pci:{}", bound.address),
+            kind: FoundKind::Function,
+            size_bytes: None,
+            model: None,
+            read_only: false,
+            missing: bound.missing,
+        })
+        .collect())
 }
 
 fn scan_under(class: &Path) -> Result<Vec<Found>> {

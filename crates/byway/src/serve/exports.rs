@@ -131,7 +131,7 @@ fn is_read_only(address: &Address) -> bool {
     match address {
         Address::Embedded(uri) => uri.options.read_only,
         Address::Blocks(uri) => uri.options.read_only,
-        Address::Pcie(_) | Address::Tcp(_) => false,
+        _ => false,
     }
 }
 
@@ -151,7 +151,7 @@ fn identifier_of(address: &Address, uri: &str, alike: usize) -> Result<[u8; 16]>
             Place::Image(path) => by_path(path),
             Place::Ram(_) | Place::Null(_) => random_uuid(),
         },
-        Address::Pcie(_) | Address::Tcp(_) => Ok(hashed(&format!("{}\n{uri}\n{alike}", machine()))),
+        _ => Ok(hashed(&format!("{}\n{uri}\n{alike}", machine()))),
     }
 }
 

@@ -16,11 +16,12 @@ use std::sync::Arc;
 
 use byway_controller::SubsystemOptions;
 use byway_core::{Error, ErrorKind, Result};
-use byway_local::{Hosts, StartError, WatchedBy};
+use byway_local::{Hosts, WatchedBy};
 use byway_tcp_target::{Listeners, Port, SubsystemTerms, Target};
 use byway_vfio_user::{DoorbellPage, Function, ServeError, Server, SocketError, SocketListener, Vectors};
 
 use crate::control_folder::ControlSocket;
+use crate::open::from_start;
 use crate::uri::Options;
 
 pub use byway_sys::Idle;
@@ -289,10 +290,6 @@ fn from_socket(path: &Path, error: SocketError) -> Error {
         SocketError::Live(_) => Error::host(ErrorKind::Busy, error.to_string()),
         _ => Error::host(ErrorKind::InvalidArgument, error.to_string()),
     }
-}
-
-pub(crate) fn from_start(error: StartError) -> Error {
-    Error::host(ErrorKind::Unsupported, error.to_string())
 }
 
 impl Served {

@@ -4,7 +4,8 @@
 
 use crate::index;
 use crate::layout::{FIRST_WINDOW, HEADER_USED_BYTES, Layout, ROOT_AT};
-use crate::sealed::{self, SEALED_MAX};
+use crate::sealed;
+use crate::sealed::SEALED_MAX;
 use crate::value_log::record::{Preamble, Shape, Stand};
 use crate::value_log::region::TABLE_ROWS;
 use crate::value_log::stream::{TABLE_AT, TAGS_AT};

@@ -2,7 +2,8 @@
 
 use byway_flash::{Finding, Hit, NamespaceRecord, Remedy};
 
-use crate::index::manifest::{self, Manifest};
+use crate::index::manifest;
+use crate::index::manifest::Manifest;
 use crate::layout::{HEADER_BYTES, HEADER_USED_BYTES, KvFormat, Layout, ROOT_AT};
 use crate::sealed;
 use crate::store::PageStore;

@@ -15,10 +15,11 @@
 //! In what is left, records stand as densely as [`Layout::dense_percent`] says, and a victim must give more than that
 //! leaves out. A namespace that holds its capacity has such a victim, as long as less is free than all of the above.
 
-use crate::index::merge::CUT_SEGMENTS;
 use crate::index::page::PageShape;
 use crate::layout::Layout;
 
+/// Segments that a merge writes before it gives back the room of what it has read.
+pub(crate) const CUT_SEGMENTS: u64 = 2;
 /// What the index takes for a key: its entry, its share of filters and inner pages, and of roots of cuts.
 pub(crate) const INDEX_BYTES_PER_KEY: u64 = 36;
 /// What the shortest record takes of the capacity.

@@ -8,7 +8,8 @@ use byway_sys::check_headroom;
 use byway_sys::huge::prefer_huge_pages;
 
 use crate::error::KvError;
-use crate::index::page::{self, PageShape};
+use crate::index::page;
+use crate::index::page::PageShape;
 use crate::index::search::View;
 use crate::store::{Home, PageStore};
 

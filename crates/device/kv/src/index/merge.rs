@@ -14,6 +14,7 @@ use crate::index::order::Walk;
 use crate::index::run::{Run, RunCursor, Walker};
 use crate::index::settle::Older;
 use crate::index::tournament::{Limit, Tournament};
+use crate::reserve::CUT_SEGMENTS;
 use crate::store::PageStore;
 use crate::value_log::ValueLog;
 use byway_spec::Key;
@@ -26,8 +27,6 @@ const ENTRIES_PER_PAGE: usize = 6;
 const LEAST_PAGES: usize = 16;
 /// Times that a flush tries to read a page of the index, before it leaves it to compaction to find out what is alive.
 const TRIES: u32 = 64;
-/// Segments that a merge writes before it gives back the room of what it has read.
-pub(crate) const CUT_SEGMENTS: u64 = 2;
 
 /// How far a job is.
 pub(crate) enum Progress {

@@ -249,24 +249,25 @@ mod tests {
         let namespace = flash.namespace(1).unwrap().clone();
         let format = KvFormat { ring_pages: 4, windows: 1, window_bytes: 64 << 10 };
         let mut kv = KvEngine::create(&mut flash, &namespace, &format, KvOptions::default()).unwrap();
+        let (log, index) = kv.parts();
         for run in 0..MERGED_RUNS as u64 {
-            let mut builder = RunBuilder::new(run + 1, 0, kv.index.pages.shape);
+            let mut builder = RunBuilder::new(run + 1, 0, index.pages.shape);
             for n in 0..KEYS_PER_RUN {
                 let key = Key::new(&(n * MERGED_RUNS as u64 + run).to_be_bytes()).unwrap();
                 let entry = Entry::new(&key, Shape::new(Kind::Value, key.len(), 0), n, n);
-                builder.push(&entry, &mut kv.log, &mut flash, &mut 0).unwrap();
+                builder.push(&entry, log, &mut flash, &mut 0).unwrap();
             }
-            let run = builder.finish(&mut kv.log, &mut flash, &mut 0).unwrap();
-            kv.index.manifest.runs.extend(run);
+            let run = builder.finish(log, &mut flash, &mut 0).unwrap();
+            index.manifest.runs.extend(run);
         }
-        kv.index.manifest.next_run = MERGED_RUNS as u64 + 1;
+        index.manifest.next_run = MERGED_RUNS as u64 + 1;
         (flash, kv)
     }
 
     #[test]
     fn a_merge_never_takes_more_segments_than_are_kept_for_it() {
         let (mut flash, mut kv) = with_runs();
-        let KvEngine { index, log, .. } = &mut kv;
+        let (log, index) = kv.parts();
         let before = log.segments.index_count();
         index.begin_merge_of(0..MERGED_RUNS, &mut flash, &mut 0).unwrap();
         let mut most = 0;

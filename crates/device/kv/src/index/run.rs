@@ -9,8 +9,10 @@ use crate::error::KvError;
 use crate::index::cache::{PageCache, PageName};
 use crate::index::entry::Entry;
 use crate::index::filter;
-use crate::index::page::{self, FILTER};
-use crate::index::search::{self, View};
+use crate::index::page;
+use crate::index::page::FILTER;
+use crate::index::search;
+use crate::index::search::View;
 use crate::store::PageStore;
 use byway_spec::Key;
 

@@ -5,7 +5,8 @@ use std::ops::Range;
 use byway_sys::cacheline::{LINE_BYTES, prefetch};
 
 use crate::index::entry::{ENTRY_BYTES, Entry};
-use crate::index::page::{self, PAGE_HEADER_BYTES, PARTS};
+use crate::index::page;
+use crate::index::page::{PAGE_HEADER_BYTES, PARTS};
 use byway_spec::Key;
 
 /// A page that is looked into: one that was checked as a whole, or one that is checked part by part as they are looked at.

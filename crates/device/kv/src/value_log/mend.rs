@@ -116,7 +116,7 @@ mod tests {
         let mut flash = Flash::create(FlashOptions::new(32 << 20, profile, MediaKind::Ram), &[spec]).unwrap();
         let namespace = flash.namespace(1).unwrap().clone();
         let made = KvEngine::create(&mut flash, &namespace, &KvFormat::default(), KvOptions::default());
-        let mut log = made.unwrap().log;
+        let mut log = made.unwrap().into_log();
         let home = log.home.clone();
         for stream in [log.streams.len() as u8, u8::MAX] {
             let segment = log.segments.take(&mut flash, &home, Use::Log { stream, ordinal: 0 }, 0).unwrap();

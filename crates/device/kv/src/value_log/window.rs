@@ -5,12 +5,12 @@
 
 use byway_sys::checksum;
 
+use crate::engine::window::Stored;
 use crate::error::KvError;
 use crate::store::PageStore;
 use crate::value_log::packing::aligned_start;
 use crate::value_log::record::{Preamble, Stand};
 use crate::value_log::{Draft, Spot, ValueLog};
-use crate::window::Stored;
 
 impl ValueLog {
     /// Commits a record whose value a host stored at `start`, behind the room for its header; all but what stands elsewhere,

@@ -7,7 +7,8 @@
 use crate::engine::KvEngine;
 use crate::error::KvError;
 use crate::index::entry::Entry;
-use crate::reserve::{self, INDEX_BYTES_PER_KEY};
+use crate::reserve;
+use crate::reserve::INDEX_BYTES_PER_KEY;
 use crate::store::PageStore;
 use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES};
 use byway_spec::Key;

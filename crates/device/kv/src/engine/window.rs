@@ -15,10 +15,10 @@ use byway_flash::SyncPoint;
 use byway_queue::WindowCursor;
 use byway_sys::Mapping;
 
+use crate::engine::space::Over;
 use crate::engine::{KvEngine, StoreHow};
 use crate::error::KvError;
 use crate::layout::FIRST_WINDOW;
-use crate::space::Over;
 use crate::store::PageStore;
 use crate::value_log::SHARED;
 use crate::value_log::packing::Placement;

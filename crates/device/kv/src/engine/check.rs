@@ -6,12 +6,13 @@ use byway_flash::{Finding, Remedy, Watch};
 use byway_sys::cacheline::LINE_BYTES;
 
 use crate::engine::KvEngine;
+use crate::engine::recovery::Recovery;
 use crate::index::cache::PageName;
 use crate::index::entry::Entry;
 use crate::index::filter;
-use crate::index::page::{self, FILTER};
+use crate::index::page;
+use crate::index::page::FILTER;
 use crate::index::run::Run;
-use crate::recovery::Recovery;
 use crate::store::PageStore;
 use crate::value_log::record::Kind;
 use crate::value_log::segment::Use;

@@ -3,11 +3,29 @@
 //! A put appends its record to the value log, which commits it by one store, and then enters it in the index in RAM.
 //! The index can be made anew from the log and the manifest, so nothing after the commit can lose a put.
 
+mod admission;
+pub(crate) mod check;
+pub(crate) mod compaction;
+pub(crate) mod get;
+mod list;
+mod power_loss;
+pub(crate) mod rebuild;
+pub(crate) mod recovery;
+mod salvage;
+mod space;
+pub(crate) mod stats;
+pub(crate) mod window;
+mod work;
+
 use std::ops::Range;
 
 use byway_flash::{FlashError, NamespaceRecord, SyncPoint};
 
-use crate::compaction::Compaction;
+use crate::engine::compaction::Compaction;
+use crate::engine::recovery::{Recovery, Replay};
+use crate::engine::space::{Over, charge};
+use crate::engine::window::Window;
+use crate::engine::work::Longest;
 use crate::error::KvError;
 use crate::index::Index;
 use crate::index::entry::Entry;
@@ -15,16 +33,12 @@ use crate::index::manifest::Manifest;
 use crate::layout::{HEADER_BYTES, KvFormat, LOSSES_AT, Layout};
 use crate::options::KvOptions;
 use crate::outlook::Outlook;
-use crate::recovery::{Recovery, Replay};
 use crate::reserve::Reserve;
 use crate::sealed;
-use crate::space::{Over, charge};
 use crate::store::PageStore;
 use crate::value_log::packing::{Packing, Placement};
 use crate::value_log::record::{Kind, Shape, pieces_of};
 use crate::value_log::{Draft, SHARED, ValueLog};
-use crate::window::Window;
-use crate::work::Longest;
 use byway_spec::Key;
 use byway_sys::cacheline::prefetch_to_write;
 
@@ -44,25 +58,25 @@ pub struct StoreHow {
 /// It owns no flash: every call is given the store it lives in, always the same one, and a cursor of modelled time in
 /// picoseconds, which is moved on by what the caller has to wait for.
 pub struct KvEngine {
-    pub(crate) log: ValueLog,
-    pub(crate) index: Index,
-    pub(crate) compaction: Compaction,
-    pub(crate) capacity_bytes: u64,
-    pub(crate) kept_back: Reserve,
-    pub(crate) value_max_bytes: u32,
-    pub(crate) windows: Vec<Option<Window>>,
-    pub(crate) next_seq: u64,
+    log: ValueLog,
+    index: Index,
+    compaction: Compaction,
+    capacity_bytes: u64,
+    kept_back: Reserve,
+    value_max_bytes: u32,
+    windows: Vec<Option<Window>>,
+    next_seq: u64,
     /// Log bytes that an opening would replay into the active memtable, and what their keys take of the index.
-    pub(crate) unsaved_bytes: u64,
+    unsaved_bytes: u64,
     /// Bytes left empty for alignment that are among the unsaved ones, since the engine was opened.
-    pub(crate) wasted_bytes: u64,
+    wasted_bytes: u64,
     /// So many make the memtable be written out.
-    pub(crate) flush_at_bytes: u64,
-    pub(crate) options: KvOptions,
-    pub(crate) read_only: bool,
-    pub(crate) replay: Replay,
-    pub(crate) outlook: Outlook,
-    pub(crate) longest: Longest,
+    flush_at_bytes: u64,
+    options: KvOptions,
+    read_only: bool,
+    replay: Replay,
+    outlook: Outlook,
+    longest: Longest,
 }
 
 impl KvEngine {
@@ -120,7 +134,7 @@ impl KvEngine {
         namespace: &NamespaceRecord,
         options: KvOptions,
     ) -> Result<(Self, Recovery), KvError> {
-        crate::recovery::open(store, namespace, options)
+        crate::engine::recovery::open(store, namespace, options)
     }
 
     /// Tells `outlook` from now on where gets look first.
@@ -311,5 +325,18 @@ impl KvEngine {
         // What the store says is clearer than that it said so when the engine was opened.
         store.check_takes_writes()?;
         if self.read_only { Err(FlashError::ReadOnly.into()) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+impl KvEngine {
+    /// Log and index, for tests of these.
+    pub(crate) fn parts(&mut self) -> (&mut ValueLog, &mut Index) {
+        (&mut self.log, &mut self.index)
+    }
+
+    /// The log alone.
+    pub(crate) fn into_log(self) -> ValueLog {
+        self.log
     }
 }

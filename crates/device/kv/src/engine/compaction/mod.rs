@@ -14,9 +14,9 @@ mod victim;
 
 use byway_flash::FlashError;
 
+use crate::damage::Damage;
 use crate::engine::KvEngine;
 use crate::error::KvError;
-use crate::recovery::Damage;
 use crate::store::PageStore;
 use job::Job;
 pub(crate) use pace::Pace;

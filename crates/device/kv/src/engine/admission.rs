@@ -2,9 +2,9 @@
 
 use byway_spec::Key;
 
+use crate::engine::space::Over;
 use crate::engine::{KvEngine, StoreHow};
 use crate::error::KvError;
-use crate::space::Over;
 use crate::store::PageStore;
 use crate::value_log::SHARED;
 use crate::value_log::packing::Placement;

@@ -6,11 +6,11 @@
 
 use byway_flash::{Cause, SyncPoint};
 
+use crate::engine::recovery::Recovery;
 use crate::error::KvError;
 use crate::index::entry::Entry;
 use crate::index::manifest::Manifest;
 use crate::layout::LOSSES_AT;
-use crate::recovery::Recovery;
 use crate::sealed;
 use crate::store::{Home, PageStore};
 use crate::value_log::ValueLog;

@@ -3,12 +3,12 @@
 use byway_flash::Cause;
 use byway_sys::checksum;
 
-use crate::compaction::{Budget, is_of_place};
+use crate::damage::Damage;
 use crate::engine::KvEngine;
+use crate::engine::compaction::{Budget, is_of_place};
+use crate::engine::space::charge;
 use crate::error::KvError;
 use crate::index::entry::Entry;
-use crate::recovery::Damage;
-use crate::space::charge;
 use crate::store::PageStore;
 use crate::value_log::packing::Placement;
 use crate::value_log::read::Wanted;

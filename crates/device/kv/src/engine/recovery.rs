@@ -4,8 +4,11 @@
 
 use byway_flash::NamespaceRecord;
 
-use crate::compaction::Compaction;
+use crate::damage::Damage;
 use crate::engine::KvEngine;
+use crate::engine::compaction::Compaction;
+use crate::engine::power_loss;
+use crate::engine::work::Longest;
 use crate::error::KvError;
 use crate::index::Index;
 use crate::index::entry::Entry;
@@ -13,14 +16,12 @@ use crate::index::manifest::Manifest;
 use crate::layout::Layout;
 use crate::options::KvOptions;
 use crate::outlook::Outlook;
-use crate::power_loss;
 use crate::reserve::{INDEX_BYTES_PER_KEY, Reserve};
 use crate::store::{Home, PageStore};
 use crate::value_log::record::Kind;
 use crate::value_log::scan::{Found, Scanner};
 use crate::value_log::segment::Use;
 use crate::value_log::{Stream, ValueLog};
-use crate::work::Longest;
 
 /// What opening found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,19 +49,6 @@ pub struct Replay {
     pub record_bytes: u64,
     /// As [`Recovery::torn_bytes`].
     pub torn_bytes: u64,
-}
-
-/// A stretch of a log that is no record and no padding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Damage {
-    /// The stream: 0 shared, 1 compaction, from 2 on windows.
-    pub stream: u8,
-    /// First byte, as a position in the stream.
-    pub from: u64,
-    /// First byte after it.
-    pub to: u64,
-    /// Where the first byte is in the namespace.
-    pub address: u64,
 }
 
 impl Recovery {

@@ -1,17 +1,17 @@
 //! Repairing an engine: keys whose records are lost are dropped, and a damaged index is made anew.
 //!
-//! The index that is made holds every entry that can be [had](crate::salvage). Storing the new manifest's root word
+//! The index that is made holds every entry that can be [had](crate::engine::salvage). Storing the new manifest's root word
 //! replaces the old index by the new one, so a repair that is cut short leaves the old one.
 
 use byway_flash::{Finding, Hit, Watch};
 
-use crate::check::is_of_index;
 use crate::engine::KvEngine;
+use crate::engine::check::is_of_index;
+use crate::engine::salvage::Salvage;
 use crate::error::KvError;
 use crate::index::builder::RunBuilder;
 use crate::index::entry::Entry;
 use crate::index::run::Run;
-use crate::salvage::Salvage;
 use crate::store::PageStore;
 use crate::value_log::record::Kind;
 use byway_spec::Key;

@@ -1,9 +1,9 @@
 //! What an engine tells of itself.
 
-use crate::compaction::CompactionCounters;
 use crate::engine::KvEngine;
+use crate::engine::compaction::CompactionCounters;
+use crate::engine::recovery::Replay;
 use crate::index::IndexCounters;
-use crate::recovery::Replay;
 use crate::value_log::packing::PackingCounters;
 use crate::work::Work;
 

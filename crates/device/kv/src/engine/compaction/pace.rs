@@ -1,7 +1,7 @@
 //! What a put pays of the work that puts make necessary, and when it must wait.
 
-use crate::compaction::{Budget, Slice};
 use crate::engine::KvEngine;
+use crate::engine::compaction::{Budget, Slice};
 use crate::error::KvError;
 use crate::index::share::Filled;
 use crate::store::PageStore;

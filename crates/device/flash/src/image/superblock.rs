@@ -30,12 +30,13 @@ const NAME_BYTES: usize = 32;
 const KNOWN_READ_ONLY_COMPATIBLE: u64 = Features::ACCESS_STATE.0;
 const KNOWN_INCOMPATIBLE: u64 = 0;
 
-/// Features of the format that an image uses. Who does not know one of them can read the image, and must not write it.
+/// Features of the format that an image uses. A program that does not know one of them can read the image, and must not
+/// write it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Features(u64);
 
 impl Features {
-    /// Namespace records say who may use a namespace: who did not know it would let anybody write.
+    /// Namespace records say who may use a namespace: a program that did not know it would let every host write.
     pub(crate) const ACCESS_STATE: Self = Self(1 << 0);
 
     /// Whether all of `other` are in use.
@@ -149,6 +150,7 @@ impl Superblock {
         if stored.crc.get() != checksum(&stored) {
             return Err(damaged(path, "the superblock"));
         }
+        check_version(&stored, path)?;
         check_features(&stored, file)?;
         if found_bytes < stored.total_bytes.get() {
             return Err(truncated(path, stored.total_bytes.get(), found_bytes));
@@ -303,7 +305,9 @@ fn read_stored(file: &ImageFile, at: u64) -> Result<Option<Stored>, ImageError> 
         return Ok(None);
     }
     file.read_at(at, stored.as_mut_bytes())?;
-    let good = check_identity(&stored, file.path()).is_ok() && stored.crc.get() == checksum(&stored);
+    let is_known =
+        check_identity(&stored, file.path()).and_then(|()| check_version(&stored, file.path())).is_ok();
+    let good = is_known && stored.crc.get() == checksum(&stored);
     Ok(good.then_some(stored))
 }
 
@@ -348,11 +352,16 @@ fn check_identity(stored: &Stored, path: &Path) -> Result<(), ImageError> {
     if stored.magic != MAGIC {
         return Err(ImageError::NotAnImage { path: path.to_path_buf() });
     }
-    let found = stored.version.get();
-    if found != VERSION && found != 0 {
-        return Err(ImageError::OtherVersion { path: path.to_path_buf(), found, known: VERSION });
+    // Version 0 is what a file too short to hold its version reads as: it is reported as truncated or damaged.
+    if stored.version.get() == 0 { Ok(()) } else { check_version(stored, path) }
+}
+
+/// Refuses every version but [`VERSION`], 0 included, which no image was ever made with.
+fn check_version(stored: &Stored, path: &Path) -> Result<(), ImageError> {
+    match stored.version.get() {
+        VERSION => Ok(()),
+        found => Err(ImageError::OtherVersion { path: path.to_path_buf(), found, known: VERSION }),
     }
-    Ok(())
 }
 
 fn check_features(stored: &Stored, file: &ImageFile) -> Result<(), ImageError> {

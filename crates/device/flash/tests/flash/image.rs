@@ -163,7 +163,8 @@ fn forge_superblock(path: &Path, at: usize, bytes: &[u8]) {
 fn another_version_and_unknown_features_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let cases = [
-        (8, 2_u8, "is a Byway image of format version 2; this program knows version 1"),
+        (8, 0_u8, "is a Byway image of format version 0; this program knows version 1"),
+        (8, 2, "is a Byway image of format version 2; this program knows version 1"),
         (32, 4, "uses image features unknown to this program (bits 0x4)"),
         (24, 3, "uses image features (bits 0x2) that this program can only read: readonly=1 opens it"),
     ];

@@ -6,10 +6,17 @@ from checks import (
     EVERY, SC_ABORTED, SC_EVENT_LIMIT, SC_INVALID_FIELD, SC_INVALID_LOG, SC_INVALID_NAMESPACE,
     SC_INVALID_OPCODE, SC_SGL_LENGTH, SC_SGL_TYPE, check, listed, same,
 )
-from nvme_tcp import command, transport
+from nvme_tcp import command, in_capsule, transport
 
 # What hosts leave in the data pointer and the flags of a command that has no data.
-UNUSED = [(bytes(16), 0x40), (transport(0), 0x40), (bytes(16), 0x00), (b"\xff" * 16, 0x40)]
+UNUSED = [
+    (bytes(16), 0x40),
+    (transport(0), 0x40),
+    (transport(4096), 0x40),
+    (in_capsule(512), 0x40),
+    (bytes(16), 0x00),
+    (b"\xff" * 16, 0x40),
+]
 
 
 def number(data, at, length):
@@ -115,7 +122,18 @@ def admin_commands_without_data_take_any_descriptor(target):
                 command(0x7F, 0x04, sgl, flags, cdw11=8),
                 command(0x7F, 0x00, sgl, flags, cdw11=0x14, cdw12=0x00460061),
             ):
-                admin.ok(entry)
+                same(admin.ok(entry).data, b"")
+
+
+@check
+def data_in_the_capsule_of_a_command_without_data_is_refused(target):
+    with target.admin() as admin:
+        for entry in (
+            command(0x18, 0, in_capsule(512)),
+            command(0x0A, 0, in_capsule(512), cdw10=7),
+            command(0x09, 0, in_capsule(512), cdw10=0x0B),
+        ):
+            same(admin.run(entry, bytes(512)).status, SC_SGL_LENGTH)
 
 
 @check

@@ -77,6 +77,8 @@ def io_commands_without_data_take_any_descriptor(target):
             io.ok(blocks(target, WRITE_ZEROES, 900, 8, sgl, flags))
             io.ok(blocks(target, VERIFY, 900, 8, sgl, flags))
             same(store(target, io, b"key", b"value"), 0)
+            io.ok(keyed(target, STORE, b"key", 0, 0, sgl, flags))
+            same(io.ok(keyed(target, RETRIEVE, b"key", 0, 0, sgl, flags)).data, b"")
             io.ok(keyed(target, EXIST, b"key", 0, 0, sgl, flags))
             io.ok(keyed(target, DELETE, b"key", 0, 0, sgl, flags))
 

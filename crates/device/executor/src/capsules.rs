@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use byway_controller::{
     CapsuleData, CommandError, ConnectError, Controller, ControllerId, ExternalCommand, FusedCommand, Host,
-    Overrun, PortId, Posted,
+    Overrun, PortId, Posted, admin_moves_data,
 };
 use byway_link::ClockMode;
 use byway_spec::Command;
@@ -202,6 +202,13 @@ impl CapsuleDevice<'_> {
     #[must_use]
     pub fn has_queue(&mut self, id: ControllerId, qid: u16) -> bool {
         self.core.fabric.controller(id).is_some_and(|controller| controller.has_queue(qid))
+    }
+
+    /// Whether a command of a queue moves data, whatever its descriptor says. Not for fabrics commands.
+    #[inline]
+    #[must_use]
+    pub fn moves_data(&self, qid: u16, command: &Command) -> bool {
+        if qid == 0 { admin_moves_data(command) } else { self.core.subsystem.io_moves_data(command) }
     }
 
     /// Executes a command with its in-capsule or solicited data; read data is written to `reply`, padded with zeroes. With `wants_crc`,

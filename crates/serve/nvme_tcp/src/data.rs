@@ -22,18 +22,18 @@ pub enum Data {
 
 /// Reads what a command says of its data, `in_capsule` of which came with it.
 ///
-/// A command without data has no descriptor: bytes 39:24 and PSDT are reserved then, and hosts send zeroes there as well as a
-/// transport data block of no bytes. A command whose opcode has a direction may move nothing all the same (Get Features,
-/// Namespace Management): a descriptor that names no data is left to the device, which refuses it where it needs the data.
+/// Bytes 39:24 and PSDT of a command that moves no data are ignored: hosts send zeroes there, or a transport data block of any
+/// length. Commands whose opcode has a direction may move none all the same (Get Features, a Store of 0 bytes); of those,
+/// `moves_data` is false. A descriptor that names no data is left to the device, which refuses it where it needs the data.
 ///
 /// # Errors
 /// The status that answers it.
-pub fn data_of(command: &Command, in_capsule: Option<usize>) -> Result<Data, Status> {
+pub fn data_of(command: &Command, moves_data: bool, in_capsule: Option<usize>) -> Result<Data, Status> {
     let direction = direction(command);
     if direction == Direction::Both {
         return Err(Status::INVALID_OPCODE.with_dnr());
     }
-    if direction == Direction::None {
+    if direction == Direction::None || !moves_data {
         return no_data(in_capsule);
     }
     if command.cdw0.psdt() != DataPointer::Sgl {
@@ -51,7 +51,8 @@ pub fn data_of(command: &Command, in_capsule: Option<usize>) -> Result<Data, Sta
     }
 }
 
-/// A command without data must carry none in its capsule.
+/// Data in the capsule of a command that moves none is an SGL longer than the command's data, which SGLS does not allow
+/// (Base 2.1, Identify Controller, SGLS bit 18).
 fn no_data(in_capsule: Option<usize>) -> Result<Data, Status> {
     if in_capsule.is_some() { Err(Status::DATA_SGL_LENGTH_INVALID.with_dnr()) } else { Ok(Data::None) }
 }
@@ -102,27 +103,33 @@ mod tests {
 
     #[test]
     fn the_opcode_says_which_way_data_goes_and_the_descriptor_how() {
-        assert_eq!(data_of(&command(1, SglDescriptor::inline(512)), Some(512)), Ok(Data::InCapsule));
-        assert_eq!(data_of(&command(1, transport(512)), None), Ok(Data::AtHost));
-        assert_eq!(data_of(&command(2, transport(512)), None), Ok(Data::ToHost(512)));
-        assert_eq!(data_of(&command(0, transport(0)), None), Ok(Data::None));
+        assert_eq!(data_of(&command(1, SglDescriptor::inline(512)), true, Some(512)), Ok(Data::InCapsule));
+        assert_eq!(data_of(&command(1, transport(512)), true, None), Ok(Data::AtHost));
+        assert_eq!(data_of(&command(2, transport(512)), true, None), Ok(Data::ToHost(512)));
+        assert_eq!(data_of(&command(0, transport(0)), true, None), Ok(Data::None));
     }
 
     #[test]
     fn data_that_is_not_as_the_descriptor_says_is_refused() {
         let length = Err(Status::DATA_SGL_LENGTH_INVALID.with_dnr());
-        assert_eq!(data_of(&command(1, SglDescriptor::inline(512)), Some(500)), length);
-        assert_eq!(data_of(&command(1, SglDescriptor::inline(512)), None), length);
-        assert_eq!(data_of(&command(1, transport(512)), Some(512)), length);
+        assert_eq!(data_of(&command(1, SglDescriptor::inline(512)), true, Some(500)), length);
+        assert_eq!(data_of(&command(1, SglDescriptor::inline(512)), true, None), length);
+        assert_eq!(data_of(&command(1, transport(512)), true, Some(512)), length);
         let mut shifted = SglDescriptor::inline(512);
         shifted.address = 8;
-        assert_eq!(data_of(&command(1, shifted), Some(512)), Err(Status::SGL_OFFSET_INVALID.with_dnr()));
+        assert_eq!(
+            data_of(&command(1, shifted), true, Some(512)),
+            Err(Status::SGL_OFFSET_INVALID.with_dnr())
+        );
         let block = SglDescriptor::data_block(0, 512);
-        assert_eq!(data_of(&command(1, block), Some(512)), length);
-        assert_eq!(data_of(&command(2, transport(u32::MAX)), None), Err(Status::INVALID_FIELD.with_dnr()));
-        assert_eq!(data_of(&Command::new(1, 1, 1), Some(512)), Err(Status::INVALID_FIELD.with_dnr()));
-        assert_eq!(data_of(&command(0, transport(0)), Some(512)), length);
-        assert_eq!(data_of(&command(3, transport(0)), None), Err(Status::INVALID_OPCODE.with_dnr()));
+        assert_eq!(data_of(&command(1, block), true, Some(512)), length);
+        assert_eq!(
+            data_of(&command(2, transport(u32::MAX)), true, None),
+            Err(Status::INVALID_FIELD.with_dnr())
+        );
+        assert_eq!(data_of(&Command::new(1, 1, 1), true, Some(512)), Err(Status::INVALID_FIELD.with_dnr()));
+        assert_eq!(data_of(&command(0, transport(0)), true, Some(512)), length);
+        assert_eq!(data_of(&command(3, transport(0)), true, None), Err(Status::INVALID_OPCODE.with_dnr()));
     }
 
     #[test]
@@ -130,19 +137,33 @@ mod tests {
         let no_pointer = Command::new(0, 1, 1);
         let garbage = SglDescriptor::new(SglKind(0xff), u64::MAX, u32::MAX);
         for command in [no_pointer, command(0, SglDescriptor::default()), command(0, garbage)] {
-            assert_eq!(data_of(&command, None), Ok(Data::None));
+            assert_eq!(data_of(&command, true, None), Ok(Data::None));
         }
         // Property Get: type 04h.
         let mut property_get = Command::new(0x7f, 1, 4);
         property_get.set_sgl1(garbage);
-        assert_eq!(data_of(&property_get, None), Ok(Data::None));
+        assert_eq!(data_of(&property_get, true, None), Ok(Data::None));
     }
 
     #[test]
     fn a_descriptor_that_names_no_data_is_left_to_the_device() {
         for opcode in [1, 2] {
-            assert_eq!(data_of(&command(opcode, SglDescriptor::default()), None), Ok(Data::None));
-            assert_eq!(data_of(&command(opcode, SglDescriptor::data_block(0, 512)), None), Ok(Data::None));
+            assert_eq!(data_of(&command(opcode, SglDescriptor::default()), true, None), Ok(Data::None));
+            assert_eq!(
+                data_of(&command(opcode, SglDescriptor::data_block(0, 512)), true, None),
+                Ok(Data::None)
+            );
+        }
+    }
+
+    #[test]
+    fn a_command_that_moves_no_data_has_none_whatever_its_descriptor_claims() {
+        let length = Err(Status::DATA_SGL_LENGTH_INVALID.with_dnr());
+        for opcode in [1, 2] {
+            for descriptor in [transport(4096), transport(u32::MAX), SglDescriptor::inline(512)] {
+                assert_eq!(data_of(&command(opcode, descriptor), false, None), Ok(Data::None));
+                assert_eq!(data_of(&command(opcode, descriptor), false, Some(512)), length);
+            }
         }
     }
 }

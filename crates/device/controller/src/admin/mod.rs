@@ -6,11 +6,11 @@
 
 use byway_queue::DoorbellIndex;
 use byway_spec::base::admin::AdminOpcode;
-use byway_spec::base::command::Direction;
 use byway_spec::base::event::Event;
 use byway_spec::base::log::ErrorEntry;
 use byway_spec::{Command, DataPointer, Status};
 
+use crate::data_use::admin_moves_data;
 use crate::error::{CommandError, NO_LOCATION};
 use crate::id::ControllerId;
 use crate::outcome::Outcome;
@@ -273,8 +273,7 @@ fn check_form(command: &Command, in_capsules: bool) -> Result<(), CommandError> 
     if command.cdw0.fuse() != 0 {
         return Err(CommandError::invalid_field("fused commands are not supported").at_byte(1));
     }
-    let has_data = command.direction() != Direction::None;
-    if !in_capsules && has_data && command.cdw0.psdt() != DataPointer::Prp {
+    if !in_capsules && admin_moves_data(command) && command.cdw0.psdt() != DataPointer::Prp {
         return Err(CommandError::invalid_field("admin commands use PRPs").at_byte(1));
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! I/O commands: from a fetched command to the namespace that executes it.
 
-use byway_spec::base::command::{DataPointer, Direction, NSID_ALL};
+use byway_spec::base::command::{DataPointer, NSID_ALL};
 use byway_spec::base::reservation::{ReportCdw11, ReservationOpcode};
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::{Command, Status};
@@ -87,7 +87,7 @@ impl Controller {
         }
         subsystem.io.note(Counted::of(command, carried.is_some()));
         if !subsystem.options().sgls && carried.is_none() && port.capsule.is_none() {
-            check_without_sgls(command)?;
+            check_without_sgls(subsystem, command)?;
         }
         Ok(())
     }
@@ -171,9 +171,12 @@ impl Controller {
 
 /// Refuses SGLs on a controller that does not announce them (Base 2.1, CDW0.PSDT). Without data PSDT is reserved.
 #[cold]
-fn check_without_sgls(command: &Command) -> Result<(), CommandError> {
-    let has_data = command.direction() != Direction::None;
-    if has_data && command.cdw0.psdt() != DataPointer::Prp { Err(WITHOUT_SGLS) } else { Ok(()) }
+fn check_without_sgls(subsystem: &Subsystem, command: &Command) -> Result<(), CommandError> {
+    if subsystem.io_moves_data(command) && command.cdw0.psdt() != DataPointer::Prp {
+        Err(WITHOUT_SGLS)
+    } else {
+        Ok(())
+    }
 }
 
 const FLUSH_ONE: CommandError =

@@ -122,7 +122,8 @@ impl Established {
 
 /// The data of a fused command. More than fits a capsule is not solicited, as such a command is refused.
 fn arrival_of(command: &Command, data: Option<&[u8]>) -> Result<Arrival, Status> {
-    Ok(match data_of(command, data.map(<[u8]>::len))? {
+    // Compare and Write move at least one block.
+    Ok(match data_of(command, true, data.map(<[u8]>::len))? {
         Data::InCapsule => Arrival::Complete(Some(data.unwrap_or_default().to_vec())),
         Data::AtHost if command.sgl1().length_bytes <= CAPSULE_DATA_BYTES => Arrival::Solicited,
         Data::AtHost => Arrival::Complete(Some(Vec::new())),

@@ -3,8 +3,9 @@
 //! A command runs to completion where it was read. In-capsule data is borrowed from the receive buffer, solicited data from the
 //! command's own buffer; data that the command reads is written into the send buffer.
 
-use byway_controller::CAPSULE_DATA_BYTES;
+use byway_controller::{CAPSULE_DATA_BYTES, admin_moves_data};
 use byway_nvme_tcp::{DataCheck, HostPdu, Incoming, Violation};
+use byway_spec::base::admin::AdminOpcode;
 use byway_spec::{Command, Status};
 
 use super::{Established, Hand};
@@ -12,6 +13,7 @@ use crate::data::{Data, data_of};
 use crate::ended::Ended;
 use crate::outbox::Outbox;
 use crate::pending::Coming;
+use crate::queue::Queue;
 
 /// Bytes of reads in external engines, from which on nothing more is executed: two of the largest commands.
 const OWED_BYTES: usize = 32 << 20;
@@ -188,7 +190,8 @@ impl Established {
         data: Option<&[u8]>,
         hand: &mut Hand<'_, '_>,
     ) -> Result<(), Ended> {
-        match data_of(command, data.map(<[u8]>::len)) {
+        let moves_data = self.moves_data(command, hand);
+        match data_of(command, moves_data, data.map(<[u8]>::len)) {
             Ok(Data::InCapsule) => self.execute(command, Some(data.unwrap_or_default()), 0, hand),
             Ok(Data::None) => self.execute(command, None, 0, hand),
             Ok(Data::ToHost(bytes)) => self.execute(command, None, bytes, hand),
@@ -207,6 +210,19 @@ impl Established {
                 self.responder.fail(command, status, hand.out);
                 Ok(())
             }
+        }
+    }
+
+    /// Whether a command moves data, whatever its descriptor says. Of fabrics commands the type tells.
+    #[inline]
+    fn moves_data(&self, command: &Command, hand: &Hand<'_, '_>) -> bool {
+        if command.opcode() == AdminOpcode::FABRICS.0 {
+            return true;
+        }
+        match (&self.queue, &hand.device) {
+            (Queue::Device(queue), Some(device)) => device.moves_data(queue.qid, command),
+            (Queue::Discovery(_), _) => admin_moves_data(command),
+            _ => true,
         }
     }
 

@@ -35,6 +35,26 @@ open_enum! {
     }
 }
 
+impl FeatureId {
+    /// Whether Get and Set Features of it move a data structure (Base 2.1, "Feature Identifiers": uses memory buffer for
+    /// attributes). For all others the data pointer is ignored.
+    ///
+    /// Numbers that stand for themselves: LBA Range Type (03h), Predictable Latency Mode Config (13h), Namespace Admin Label
+    /// (1Fh), management addresses (21h, 22h), metadata of controllers and namespaces (7Dh to 7Fh).
+    pub const fn has_data(self) -> bool {
+        matches!(
+            self,
+            Self::AUTONOMOUS_POWER
+                | Self::HOST_MEMORY_BUFFER
+                | Self::TIMESTAMP
+                | Self::HOST_BEHAVIOR
+                | Self::FDP_EVENTS
+                | Self::HOST_IDENTIFIER
+                | Self(0x03 | 0x13 | 0x1f | 0x21 | 0x22 | 0x7d..=0x7f)
+        )
+    }
+}
+
 open_enum! {
     /// SEL: which value Get Features returns.
     pub struct FeatureSelect(u8) {

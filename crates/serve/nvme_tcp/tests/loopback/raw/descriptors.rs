@@ -10,13 +10,16 @@ const ALL_SETS: u32 = 6;
 const EVERY_NAMESPACE: u32 = u32::MAX;
 
 /// What hosts put into the descriptor and the flags of a command without data.
-const UNUSED: [(Descriptor, u8); 6] = [
+const UNUSED: [(Descriptor, u8); 8] = [
     (Descriptor::ZERO, 0x40),
     (Descriptor::ZERO, 0x00),
     (Descriptor([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x5a]), 0x40),
     (Descriptor::GARBAGE, 0x40),
     (Descriptor::GARBAGE, 0x00),
     (Descriptor([0, 0, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0x40]), 0x80),
+    // A transport data block of 4096 bytes, and data in the capsule that is not there.
+    (Descriptor([0, 0, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0x5a]), 0x40),
+    (Descriptor([0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0x01]), 0x40),
 ];
 
 fn run(host: &mut RawHost, entry: Entry, (descriptor, flags): (Descriptor, u8)) -> Answer {
@@ -26,7 +29,8 @@ fn run(host: &mut RawHost, entry: Entry, (descriptor, flags): (Descriptor, u8)) 
 fn check(host: &mut RawHost, cases: &[(&str, Entry, u16)]) {
     for unused in UNUSED {
         for (name, entry, status) in cases {
-            assert_eq!(run(host, *entry, unused).status, *status, "{name} with {unused:x?}");
+            let answer = run(host, *entry, unused);
+            assert_eq!((answer.status, answer.data), (*status, Vec::new()), "{name} with {unused:x?}");
         }
     }
 }
@@ -68,13 +72,19 @@ fn admin_commands_without_data_take_any_descriptor() {
             ("Set Keep Alive Timer", feature(0x09, 0x0f).cdw(11, 60_000), SUCCESS),
             ("Get Keep Alive Timer", feature(0x0a, 0x0f), SUCCESS),
             ("Get Volatile Write Cache", feature(0x0a, 6), SUCCESS),
+            ("Get Timestamp, supported capabilities", feature(0x0a, 3 << 8 | 0x0e), SUCCESS),
+            ("Get a feature that is none", feature(0x0a, 0xd0), INVALID_FIELD),
+            ("Set a feature that is none", feature(0x09, 0xd0), INVALID_FIELD),
             ("Format NVM", Entry::new(0x80, BLOCKS), SUCCESS),
             ("Sanitize, exit failure mode", Entry::new(0x84, 0).cdw(10, 1), SUCCESS),
             ("delete a namespace that is none", Entry::new(0x0d, 9).cdw(10, 1), INVALID_NAMESPACE),
-            ("Create I/O Completion Queue", Entry::new(0x05, 0), INVALID_OPCODE),
             ("a vendor's command", Entry::new(0xc0, 0), INVALID_OPCODE),
         ],
     );
+    // What a command that the target does not know moves is what its opcode says.
+    let create_queue = Entry::new(0x05, 0);
+    assert_eq!(admin.run(create_queue, &[]).status, INVALID_OPCODE);
+    assert_eq!(admin.run_asked(create_queue, &[0; 4096]).status, INVALID_OPCODE);
 }
 
 #[test]
@@ -114,6 +124,14 @@ fn io_commands_without_data_take_any_descriptor() {
     for unused in UNUSED {
         let emptied = run(&mut io, key(0x01), unused);
         assert_eq!(emptied.status, SUCCESS, "Store of a value without bytes, with {unused:x?}");
+        let looked = run(&mut io, key(0x02), unused);
+        assert_eq!(
+            (looked.status, looked.data),
+            (SUCCESS, Vec::new()),
+            "Retrieve of 0 bytes, with {unused:x?}"
+        );
+        let listed = run(&mut io, key(0x06), unused);
+        assert_eq!((listed.status, listed.data), (INVALID_FIELD, Vec::new()), "List of 0 bytes");
     }
     let read = io.read(key(0x02).cdw(10, 64), 64);
     assert_eq!((read.status, read.result), (SUCCESS, 0));
@@ -138,9 +156,10 @@ fn discovery_commands_without_data_take_any_descriptor() {
             ("Keep Alive", Entry::new(0x18, 0), SUCCESS),
             ("Get Asynchronous Event Configuration", Entry::new(0x0a, 0).cdw(10, 0x0b), SUCCESS),
             ("Set Asynchronous Event Configuration", Entry::new(0x09, 0).cdw(10, 0x0b), SUCCESS),
-            ("Get Log Page without a buffer", Entry::new(0x02, 0).cdw(10, 0x70), SGL_LENGTH_INVALID),
         ],
     );
+    let unread = host.run(Entry::new(0x02, 0).cdw(10, 0x70), &[]);
+    assert_eq!(unread.status, SGL_LENGTH_INVALID, "Get Log Page without a buffer");
 }
 
 #[test]
@@ -167,8 +186,24 @@ fn commands_with_data_need_a_descriptor_of_it() {
     }
     let short = Entry::new(0x02, BLOCKS).cdw(12, 7).described(Descriptor::transport(512));
     assert_eq!(io.run(short, &[]).status, SGL_LENGTH_INVALID);
-    let flush = Entry::new(0x00, BLOCKS).described(Descriptor::in_capsule(512));
-    assert_eq!(io.run(flush, &[1; 512]).status, SGL_LENGTH_INVALID, "data of a command without");
+}
+
+#[test]
+fn data_in_the_capsule_of_a_command_that_moves_none_is_refused() {
+    let served = Served::new();
+    let (mut admin, controller) = RawHost::admin(&served, ALL_SETS);
+    let mut io = RawHost::io(&served, 1, controller);
+    let feature = |opcode, fid| Entry::new(opcode, 0).cdw(10, fid);
+    for flags in [0x00, 0x40] {
+        let described = |entry: Entry| entry.described(Descriptor::in_capsule(512)).flags(flags);
+        for entry in [Entry::new(0x18, 0), feature(0x0a, 7), feature(0x09, 0x0b), Entry::fabrics(4)] {
+            assert_eq!(admin.run(described(entry), &[1; 512]).status, SGL_LENGTH_INVALID, "{entry:x?}");
+        }
+        let keyed = |opcode| Entry::new(opcode, KEYS).key(b"key");
+        for entry in [Entry::new(0x00, BLOCKS), keyed(0x01), keyed(0x02), keyed(0x10), keyed(0x14)] {
+            assert_eq!(io.run(described(entry), &[1; 512]).status, SGL_LENGTH_INVALID, "{entry:x?}");
+        }
+    }
 }
 
 #[test]

@@ -19,6 +19,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use byway_core::{Error, ErrorKind, Result};
+use byway_flash::Flash;
 use byway_local::{Embedded, Handle};
 use byway_sys::{CopyFile, handover};
 
@@ -56,6 +57,20 @@ pub(crate) fn start(image: Option<&OpenImage>, device: &mut Embedded) -> Control
         }
         Err(why) => ControlSocket::Missing(why),
     }
+}
+
+/// Answers requests for copies of an image that this process replaces by one of another size: it is busy until then. `None`
+/// where no socket can be had, which leaves clients with a less exact reason.
+pub(crate) fn refuse_while_resized(flash: &Flash) -> Option<Answering> {
+    let (door, _) = OpenImage::of(flash)?.listen(Purpose::Snapshot).ok()?;
+    let refuse = |mut stream: &UnixStream| {
+        stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+        stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
+        // What is left unread when a socket is closed takes the answer with it.
+        handover::receive(stream)?;
+        stream.write_all(b"busy is in use by a resize; try again once that has ended\n")
+    };
+    Answering::start(door, "byway-control", refuse).ok()
 }
 
 fn answer(mut stream: &UnixStream, handle: &Handle) -> std::io::Result<()> {
@@ -107,7 +122,10 @@ pub(crate) fn ask_for_snapshot(
     watch: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<SnapshotReport> {
     let unreachable = |why| {
-        let said = format!("{} is open in a process that cannot be asked for a copy: {why}", image.display());
+        let said = format!(
+            "{} is open in a process that cannot be asked for a copy: {why}; if that is a short command, try again",
+            image.display()
+        );
         Error::host(ErrorKind::Busy, said)
     };
     let stream = connect(image, Purpose::Snapshot, SERVER_TIMEOUT).map_err(unreachable)?;
@@ -121,6 +139,9 @@ pub(crate) fn ask_for_snapshot(
             Said::Copied(bytes) if watch(bytes).is_break() => return Err(given_up()),
             Said::Copied(_) => {}
             Said::Done(report) => return Ok(report),
+            Said::Busy(why) => {
+                return Err(Error::host(ErrorKind::Busy, format!("{} {why}", image.display())));
+            }
             Said::Refused(why) => {
                 let said = format!("the process that has {} open: {why}", image.display());
                 return Err(Error::host(ErrorKind::System, said));
@@ -146,6 +167,8 @@ fn unanswered(image: &Path, error: std::io::Error) -> Error {
 enum Said<'a> {
     Copied(u64),
     Done(SnapshotReport),
+    /// There is no device to copy now.
+    Busy(&'a str),
     Refused(&'a str),
 }
 
@@ -155,6 +178,7 @@ impl<'a> Said<'a> {
         let understood = match word {
             "copied" => rest.parse().ok().map(Self::Copied),
             "done" => report(rest).map(Self::Done),
+            "busy" => Some(Self::Busy(rest)),
             _ => None,
         };
         understood.unwrap_or(Self::Refused(line.strip_prefix("error ").unwrap_or(line)))
@@ -175,6 +199,7 @@ mod tests {
         assert_eq!(Said::of("copied 7"), Said::Copied(7));
         let report = SnapshotReport { pause_ns: 5, copied_bytes: 6 };
         assert_eq!(Said::of("done 5 6"), Said::Done(report));
+        assert_eq!(Said::of("busy is in use"), Said::Busy("is in use"));
         assert_eq!(Said::of("error the disk is full"), Said::Refused("the disk is full"));
         assert_eq!(Said::of("done 5"), Said::Refused("done 5"));
     }

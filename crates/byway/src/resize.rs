@@ -7,6 +7,7 @@ use byway_core::{Error, Result};
 use byway_flash::{Durability, Flash, OpenOptions, RunOptions};
 use byway_sys::ImageFile;
 
+use crate::control;
 use crate::open::{from_file, from_flash};
 use crate::path::of_existing_image;
 
@@ -36,6 +37,7 @@ pub fn resize(
     let run = RunOptions { durability: Durability::Volatile, ..RunOptions::default() };
     let options = OpenOptions { timing: false, run, ..OpenOptions::default() };
     let mut flash = Flash::open_in(old, options).map_err(from_flash)?;
+    let refusing = control::refuse_while_resized(&flash);
     let made = flash.resized(new, size_bytes, sizes, watch).map_err(from_flash);
     // In order, also where nothing came of it.
     let closed = flash.close().map_err(from_flash);
@@ -43,6 +45,6 @@ pub fn resize(
     let replaced = successor.replace().map_err(from_file).map_err(doing);
     // Both files are locked until here: nothing is stored in the old one any more, and nothing in the new one before it has the
     // name for good.
-    drop((made, flash));
+    drop((made, flash, refusing));
     replaced
 }

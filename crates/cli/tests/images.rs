@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use byway_conformance::skips::skip;
 use byway_conformance::users::{UNPRIVILEGED, as_user};
-use common::{Image, byway, said};
+use common::{Image, byway, refused, said};
 
 /// Rounds of a loop; `BYWAY_TEST_ROUNDS` sets more.
 fn rounds() -> u64 {
@@ -115,4 +115,23 @@ fn a_copy_by_another_user_is_open_to_no_other_group() {
         let found = copy.metadata().unwrap();
         assert_eq!((found.mode() & 0o7777, found.uid()), (left, UNPRIVILEGED), "{mode:o}");
     }
+}
+
+#[test]
+fn snapshot_during_a_resize_is_refused_with_the_reason() {
+    let image = Image::new(&["nvm:32M"]);
+    let data = image.file("data", &vec![7; 4 << 20]);
+    let _ = self::said(&["nvm", "write", &image.uri(""), "--file", &data]);
+    let (path, copy) = (image.path().to_str().unwrap().to_owned(), image.dir.path().join("copy"));
+    let mut said = Vec::new();
+    byway::resize(image.path(), 128 << 20, &[], &mut |_, _| {
+        if said.is_empty() {
+            said.push(refused(2, &["snapshot", &path, copy.to_str().unwrap()]));
+        }
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert!(said[0].contains(&format!("{path} is in use by a resize; try again")), "{said:?}");
+    assert!(!copy.exists());
+    byway::snapshot(image.path(), &copy).unwrap();
 }

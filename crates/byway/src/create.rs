@@ -168,6 +168,19 @@ fn settle(flash: Flash, profile: Profile) -> Result<Flash> {
     subsystem.map(Subsystem::into_flash).map_err(from_subsystem)
 }
 
+/// Refuses sizes below any block and any index: most often ones whose unit is missing. What a format needs beyond that is checked
+/// once the device's geometry is known.
+fn check_least(namespace: &NewNamespace) -> Result<()> {
+    let (name, least_bytes) =
+        if namespace.kind == NamespaceKind::Kv { ("kv", 1 << 20) } else { ("nvm", 512) };
+    let Some(bytes) = namespace.size_bytes.filter(|bytes| *bytes < least_bytes) else { return Ok(()) };
+    let meant = match bytes.is_multiple_of(1 << 10) {
+        true => String::new(),
+        false => format!(": a size without a unit is in bytes; is {name}:{bytes}M meant?"),
+    };
+    Err(invalid(format!("{} are too small for a namespace{meant}", Bytes(bytes))))
+}
+
 fn sizes(namespaces: &[NewNamespace], total_bytes: u64) -> Result<Vec<NamespaceSpec>> {
     const GRAIN: u64 = 1 << 20;
     if namespaces.is_empty() {
@@ -177,6 +190,7 @@ fn sizes(namespaces: &[NewNamespace], total_bytes: u64) -> Result<Vec<NamespaceS
         let too_small = ImageError::TooSmall { asked_bytes: total_bytes, least_bytes: MIN_SIZE_BYTES };
         return Err(from_flash(too_small.into()));
     }
+    namespaces.iter().try_for_each(check_least)?;
     let given: u64 = namespaces.iter().filter_map(|n| n.size_bytes).sum();
     let open = namespaces.iter().filter(|n| n.size_bytes.is_none()).count() as u64;
     let share = (total_bytes.saturating_sub(given) / open.max(1)) / GRAIN * GRAIN;
@@ -232,6 +246,18 @@ mod tests {
         assert_eq!(specs.iter().map(|s| s.size_bytes >> 30).collect::<Vec<_>>(), [3, 2, 3]);
         assert!(sizes(&[nvm], 1 << 30).is_err());
         assert!(sizes(&[], 1 << 30).is_err());
+    }
+
+    #[test]
+    fn namespace_of_a_size_without_unit_is_refused_with_the_one_that_is_meant() {
+        let said = |text: &str| sizes(&[text.parse().unwrap()], 64 << 20).map_err(|error| error.to_string());
+        for text in ["kv:64", "nvm:64", "kv:1023"] {
+            let said = said(text).unwrap_err();
+            assert!(said.contains(&format!("is {text}M meant?")), "{said}");
+        }
+        let unit = said("kv:64K").unwrap_err();
+        assert!(unit.contains("64 KiB are too small") && !unit.contains("meant"), "{unit}");
+        assert!(said("nvm:512").is_ok());
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! What can go wrong in the engine.
 
-use byway_flash::FlashError;
-
+use byway_flash::{Bytes, FlashError};
 use byway_spec::{Key, KeyError};
 
 /// Why the engine could not do what it was asked.
@@ -72,7 +71,7 @@ pub enum KvError {
         bits: u64,
     },
     /// The namespace is too small for the format.
-    #[error("a key-value namespace of {asked_bytes} bytes is too small; the least is {least_bytes}")]
+    #[error("a key-value namespace of {} is too small; the least is {}", Bytes(*asked_bytes), Bytes(*least_bytes))]
     TooSmall {
         /// Size asked for.
         asked_bytes: u64,

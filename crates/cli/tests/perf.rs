@@ -160,7 +160,7 @@ fn the_page_cache_is_told_of_gone_past_and_dropped() {
     assert!(text(&path, &[]).contains("through the page cache: --direct goes past it"));
     assert!(
         text(&embedded, &["--invalidate"])
-            .contains("through the page cache, which the kernel was asked to drop before")
+            .contains("through the page cache, which was synced and dropped before")
     );
     assert!(!text("nil:1G", &[]).contains("page cache"));
     // File systems without O_DIRECT refuse it by a sentence.
@@ -170,6 +170,25 @@ fn the_page_cache_is_told_of_gone_past_and_dropped() {
         Some(0) => assert_eq!(json_lines(&out)[0]["cache"], "direct"),
         _ => assert!(said.contains("cannot be opened past the page cache"), "{said}"),
     }
+}
+
+#[test]
+fn invalidate_drops_pages_that_were_dirty() {
+    const STEP: u64 = 1 << 20;
+    // Not in memory: of a file there, nothing is dropped.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("blocks");
+    std::fs::write(&path, vec![7; 32 * STEP as usize]).unwrap();
+    let load = ["--rw", "randread", "--bs", "4K", "--count", "1", "--invalidate"];
+    said(&[&["perf", path.to_str().unwrap()], load.as_slice()].concat());
+    let file = std::fs::File::open(&path).unwrap();
+    let is_cached = |place: &u64| {
+        let mut block = [0; 512];
+        let into = &mut [std::io::IoSliceMut::new(&mut block)];
+        rustix::io::preadv2(&file, into, place * STEP, rustix::io::ReadWriteFlags::NOWAIT).is_ok()
+    };
+    let cached = (0..32).filter(is_cached).count();
+    assert!(cached < 8, "of 32 pages, {cached} are in the page cache");
 }
 
 #[test]

@@ -164,6 +164,13 @@ pub fn has_options(uri: &str) -> bool {
     split_options(uri).1.is_some()
 }
 
+/// The text of an option of a URI, where the URI has it: of `ram:64M?depth=7`, `7` for `depth`.
+#[must_use]
+pub fn option_of<'a>(uri: &'a str, name: &str) -> Option<&'a str> {
+    let pairs = split_options(uri).1?.split('&');
+    pairs.filter_map(|pair| pair.split_once('=')).find(|(found, _)| *found == name).map(|(_, value)| value)
+}
+
 /// A URI with more options, joined by `&`.
 #[must_use]
 pub fn with_options(uri: &str, more: &str) -> String {

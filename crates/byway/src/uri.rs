@@ -18,7 +18,7 @@ use byway_local::RunBy;
 
 use crate::path::{decode, split_options};
 pub use crate::path::{
-    file_of, has_options, of_file, of_image, of_image_text, path_of, scheme_of, with_options,
+    file_of, has_options, of_file, of_image, of_image_text, option_of, path_of, scheme_of, with_options,
 };
 
 /// Where a device is, and how it is to be opened.

@@ -8,11 +8,11 @@ mod command;
 mod copy;
 mod data;
 mod decode;
-mod event;
 mod generate;
 mod hexdump;
 mod moved;
 mod namespace;
+mod opened;
 mod perf;
 mod told;
 mod watch;
@@ -22,12 +22,11 @@ use std::process::ExitCode;
 
 use byway_console::failure;
 use byway_console::terminal::Interrupt;
-use clap::Parser;
 
-use crate::args::{Cli, Command};
+use crate::args::Command;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match args::parse() {
         Ok(cli) => cli,
         Err(error) => return moved::end(&error).unwrap_or_else(|| failure::end_of_usage(&error)),
     };
@@ -47,8 +46,8 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::List(args) => command::list::run(args, &mut out)?,
         Command::Identify(args) => command::identify::run(args, &mut out)?,
         Command::Log(args) => command::log::run(args, &mut out)?,
-        Command::Feature(args) => command::feature::run(&args.command, &mut out)?,
-        Command::Pass(args) => command::pass::run(&args.queue, &mut out)?,
+        Command::Feature(args) => command::feature::run(&args.command, &mut out, &interrupt)?,
+        Command::Pass(args) => command::pass::run(&args.queue, &mut out, &interrupt)?,
         Command::Info(args) => command::info::run(args, &mut out)?,
         Command::Check(args) => command::check::run(args, &mut out, &interrupt)?,
         Command::Resize(args) => command::resize::run(args, &mut out, &interrupt)?,

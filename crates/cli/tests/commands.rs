@@ -535,6 +535,12 @@ fn address_space_that_is_short_is_an_error_and_loses_nothing() {
         assert!(!made.exists() || error.contains(is_said), "{mib} MiB: {error}");
         let _ = std::fs::remove_file(&made);
     }
+    for mib in [78, 90, 100, 150, 200, 300, 500, 700] {
+        for args in [&["info", "null:900T"][..], &["kv", "import", &image.uri(""), "/dev/zero"]] {
+            let (code, error) = in_address_space(mib << 10, args);
+            assert_eq!((code, error.lines().count()), (Some(2), 1), "{args:?} in {mib} MiB: {error}");
+        }
+    }
     let (code, error) =
         in_address_space(300 << 10, &["kv", "get", &image.uri("cache=1M&memtable=1M"), "key"]);
     assert_eq!(code, Some(0), "{error}");

@@ -187,6 +187,11 @@ fn line_that_is_no_record_is_named_with_how_many_records_are_stored() {
             "a string is expected, not the integer 5",
         ),
         ("c.jsonl", "{\"key\":\"a\",\"value\":\"1\"}\nkey=5\n", "this is not JSON"),
+        (
+            "f.jsonl",
+            "{\"key\":\"a\",\"value\":\"1\"}\n[\"b\",null,\"2\",null]\n",
+            "a record is an object such as {\"key\": \"a\", \"value\": \"b\"}; this is a list",
+        ),
         ("d.tsv", "a\t1\nno tab here\n", "no tab"),
         ("e.tsv", "a\t1\na key of 17 bytes\t1\n", "key of 17 bytes is over the limit of 16"),
     ] {
@@ -221,6 +226,57 @@ fn record_that_the_device_refuses_is_named_with_how_many_records_are_stored() {
         assert_eq!(said(&["kv", "list", &uri]), "a\nb\n");
         said(&["kv", "delete", &uri, "a"]);
         said(&["kv", "delete", &uri, "b"]);
+    }
+}
+
+#[test]
+fn import_and_load_that_store_nothing_say_so_in_the_same_words() {
+    let image = Image::new(&["kv:16M"]);
+    let file = image.file("records.tsv", b"no tab here\n");
+    for command in ["import", "load"] {
+        let error = refused(2, &["kv", command, &image.uri(""), &file]);
+        assert!(error.contains(", of which nothing is stored: line 1: "), "{error}");
+    }
+}
+
+#[test]
+fn negative_numbers_are_refused_as_such() {
+    let negative: [&[&str]; 7] = [
+        &["perf", "nil:1G", "--rw", "randread", "--depth", "-5"],
+        &["perf", "nil:1G", "--rw", "randread", "--count", "-5"],
+        &["perf", "nil:1G", "--rw", "randread", "--bs", "-5"],
+        &["create", "a.img", "--size", "-5"],
+        &["kv", "list", "ram:64M", "--limit", "-5"],
+        &["kv", "list", "ram:64M", "--limit=-5"],
+        &["feature", "set", "ram:64M", "arbitration", "--value", "-5"],
+    ];
+    for args in negative {
+        let error = refused(2, args);
+        assert!(error.contains("invalid value '-5' for '--"), "{args:?}: {error}");
+        assert!(error.contains("tip: numbers and sizes are positive"), "{args:?}: {error}");
+    }
+    let error = refused(2, &["create", "a.img", "--size", "-5M"]);
+    assert!(error.contains("tip: numbers and sizes are positive"), "{error}");
+}
+
+#[test]
+fn feature_with_data_is_not_set_without_input() {
+    let error = refused(2, &["feature", "set", "ram:64M", "timestamp", "--value", "7"]);
+    assert!(error.contains("takes data of 8 bytes: give it by --input"), "{error}");
+    said(&["feature", "set", "ram:64M", "arbitration", "--value", "7"]);
+}
+
+#[test]
+fn namespace_whose_unit_is_missing_is_refused_with_what_is_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.img").to_str().unwrap().to_owned();
+    for (ns, said) in [
+        ("kv:64", "is kv:64M meant?"),
+        ("nvm:64", "is nvm:64M meant?"),
+        ("kv:1M", "is too small; the least is 2112 KiB"),
+    ] {
+        let error = refused(2, &["create", &path, "--size", "64M", "--ns", ns]);
+        assert!(error.contains(said), "{error}");
     }
 }
 

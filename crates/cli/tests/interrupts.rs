@@ -95,3 +95,22 @@ fn an_interrupted_check_ends_at_once() {
     assert!(error.contains("as it was"), "{error}");
     said(&["check", &path]);
 }
+
+#[test]
+fn interrupted_read_of_a_pipe_without_a_writer_ends_at_once() {
+    let image = Image::new(&["kv:16M", "nvm:16M"]);
+    let (pipe, uri) = (image.dir.path().join("pipe"), image.uri(""));
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let path = pipe.to_str().unwrap();
+    for args in [
+        &["kv", "put", &uri, "key", "--file", path][..],
+        &["kv", "import", &uri, path],
+        &["kv", "load", &uri, path],
+        &["nvm", "write", &uri, "--file", path],
+    ] {
+        let error = interrupted(args, |name| name == pipe);
+        assert!(error.contains("interrupted; "), "{args:?}: {error}");
+    }
+    assert!(said(&["kv", "list", &uri]).is_empty());
+    assert!(said(&["info", "-v", &uri]).contains("0 unsafe shutdowns"));
+}

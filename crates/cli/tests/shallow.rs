@@ -72,6 +72,12 @@ fn lessen(pdu: &mut [u8], asked: &Asked, mqes_z: u16) {
     }
 }
 
+/// What a command that succeeds says on standard error.
+fn noted(args: &[&str]) -> String {
+    let output = byway().args(args).assert().success().get_output().clone();
+    String::from_utf8(output.stderr).unwrap()
+}
+
 #[test]
 fn shallow_queue_caps_defaults_and_refuses_an_exact_depth() {
     let image = Image::new(&["nvm:16M", "kv:16M"]);
@@ -82,15 +88,24 @@ fn shallow_queue_caps_defaults_and_refuses_an_exact_depth() {
     for mqes in [127, 15, 2, 1] {
         let uri = format!("tcp://{}/{NQN}", relay(target, mqes));
         for uri in [uri.clone(), format!("{uri}?depth=500")] {
-            said(&["nvm", "verify", &uri, "--length", "1M"]);
+            let asked = uri.ends_with("?depth=500");
+            let lowered = format!("byway: depth=500 is lowered to {mqes}: a queue of {uri} holds no more\n");
+            let of_uri = if asked { lowered } else { String::new() };
+            assert_eq!(noted(&["nvm", "verify", &uri, "--length", "1M"]), of_uri);
             let copied = byway().args(["dd", &file, &uri, "--json"]).assert().success().get_output().clone();
             assert_eq!(json_lines(&String::from_utf8(copied.stdout).unwrap()).len(), 1);
-            let noted = String::from_utf8(copied.stderr).unwrap();
-            let lowered =
+            let of_default =
                 format!("byway: --depth is {mqes}, not the default 16: a queue of {uri} holds no more\n");
-            assert_eq!(noted, if mqes < 16 { lowered } else { String::new() });
-            said(&["perf", &uri, "--rw", "randread", "--count", "20"]);
-            said(&["kv", "put", &uri, "key", "value"]);
+            let of_default = if mqes < 16 { of_default } else { String::new() };
+            let wanted = if asked { &of_uri } else { &of_default };
+            assert_eq!(&String::from_utf8(copied.stderr).unwrap(), wanted);
+            let perf = ["perf", &uri, "--rw", "randread", "--count", "20"];
+            assert_eq!(noted(&perf), of_uri);
+            let header = said(&perf);
+            let depth = if asked { mqes } else { 1 };
+            assert!(header.contains(&format!("depth {depth}, ")) && !header.contains("500"), "{header}");
+            assert_eq!(noted(&["kv", "put", &uri, "key", "value"]), of_uri);
+            assert_eq!(noted(&["kv", "get", &uri, "key"]), of_uri);
             assert_eq!(said(&["kv", "get", &uri, "key"]), "value");
         }
         let info = said(&["info", &uri]);

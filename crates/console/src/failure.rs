@@ -61,13 +61,22 @@ pub fn end(program: &str, error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(NO);
     }
     note!("{program}: {}", sentence(error));
-    if error.downcast_ref::<Interrupted>().is_some() {
+    if is_interrupted(error) {
         return ExitCode::from(INTERRUPTED);
     }
     if let Some(not_started) = error.downcast_ref::<NotStarted>() {
         return ExitCode::from(not_started.code);
     }
     ExitCode::from(if is_no(error) { NO } else { ERROR })
+}
+
+/// Whether a signal ended the work, or a read that it waited for.
+fn is_interrupted(error: &anyhow::Error) -> bool {
+    let of_read = |cause: &(dyn std::error::Error + 'static)| {
+        let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        inner.is_some_and(|inner| inner.is::<Interrupted>())
+    };
+    error.downcast_ref::<Interrupted>().is_some() || error.chain().any(of_read)
 }
 
 /// Whether the answer is no: said here, or by the device of a key or of blocks that were compared.
@@ -141,6 +150,9 @@ mod tests {
     fn an_interruption_and_a_no_are_found_under_any_context() {
         let interrupted = Err::<(), _>(Interrupted("all is well".into())).context("import").unwrap_err();
         assert!(interrupted.downcast_ref::<Interrupted>().is_some());
+        let read = io::Error::other(Interrupted("all is well".into()));
+        assert!(is_interrupted(&anyhow::Error::from(read).context("import")));
+        assert!(!is_interrupted(&anyhow::Error::from(io::Error::other("no"))));
         let no = Err::<(), _>(No("no such key".to_owned())).context("get").unwrap_err();
         assert!(no.downcast_ref::<No>().is_some());
     }

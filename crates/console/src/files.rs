@@ -2,25 +2,62 @@
 
 use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Error, Result, ensure};
 use byway_sys::text::{SETTINGS_MAX_BYTES, read_at_most};
 use rustix::fs::OFlags;
 
-/// Opens a file to read it; `-` is standard input.
+use crate::event::wait_for_any;
+use crate::terminal::Interrupt;
+
+/// Opens a file to read it; `-` is standard input. Of a pipe, a terminal or a device, a read ends once a signal came.
 ///
 /// # Errors
 /// When there is none, it is a directory, or it may not be read.
-pub fn open(path: &Path) -> Result<Box<dyn Read>> {
-    if path == Path::new("-") {
-        return Ok(Box::new(io::stdin()));
+pub fn open(path: &Path, interrupt: &Interrupt) -> Result<Box<dyn Read>> {
+    let file = match path == Path::new("-") {
+        true => File::from(io::stdin().as_fd().try_clone_to_owned().context("open standard input")?),
+        // To open a FIFO waits for its writer without this flag.
+        false => File::options()
+            .read(true)
+            .custom_flags(OFlags::NONBLOCK.bits() as i32)
+            .open(path)
+            .map_err(|cause| refused("open", path, cause))?,
+    };
+    let about = file.metadata().map_err(|cause| refused("read", path, cause))?;
+    ensure!(!about.is_dir(), "{} is a directory; expected is a file", path.display());
+    if about.is_file() {
+        return Ok(Box::new(file));
     }
-    let file = File::open(path).map_err(|cause| refused("open", path, cause))?;
-    let is_directory = file.metadata().is_ok_and(|about| about.is_dir());
-    ensure!(!is_directory, "{} is a directory; expected is a file", path.display());
-    Ok(Box::new(file))
+    Ok(Box::new(Interruptible { file, interrupt: interrupt.clone() }))
+}
+
+/// How long a read that nothing comes for waits before it looks whether a signal came.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// A file whose reads fail with [`Interrupted`](crate::terminal::Interrupted) once a signal came.
+struct Interruptible {
+    file: File,
+    interrupt: Interrupt,
+}
+
+impl Read for Interruptible {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            self.interrupt.check().map_err(io::Error::other)?;
+            if !wait_for_any([self.file.as_fd()], LOOK_EVERY)? {
+                continue;
+            }
+            match self.file.read(into) {
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                read => return read,
+            }
+        }
+    }
 }
 
 /// Longest file of data for one command, which is in memory whole.
@@ -30,8 +67,8 @@ pub const DATA_MAX_BYTES: u64 = 1 << 30;
 ///
 /// # Errors
 /// As [`open`], when it cannot be read, and over [`DATA_MAX_BYTES`].
-pub fn read(path: &Path) -> Result<Vec<u8>> {
-    read_most(&mut open(path)?, path, DATA_MAX_BYTES)
+pub fn read(path: &Path, interrupt: &Interrupt) -> Result<Vec<u8>> {
+    read_most(&mut open(path, interrupt)?, path, DATA_MAX_BYTES)
 }
 
 /// All of a file that says how something is done, keys and secrets among it; `-` is standard input. A pipe is read to its end.
@@ -39,7 +76,13 @@ pub fn read(path: &Path) -> Result<Vec<u8>> {
 /// # Errors
 /// As [`open`], when it cannot be read, and over [`SETTINGS_MAX_BYTES`].
 pub fn read_settings(path: &Path) -> Result<Vec<u8>> {
-    read_most(&mut open(path)?, path, SETTINGS_MAX_BYTES)
+    if path == Path::new("-") {
+        return read_most(&mut io::stdin(), path, SETTINGS_MAX_BYTES);
+    }
+    let mut file = File::open(path).map_err(|cause| refused("open", path, cause))?;
+    let is_directory = file.metadata().is_ok_and(|about| about.is_dir());
+    ensure!(!is_directory, "{} is a directory; expected is a file", path.display());
+    read_most(&mut file, path, SETTINGS_MAX_BYTES)
 }
 
 /// The same of a file that is read again later: a regular file.

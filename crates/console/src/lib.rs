@@ -3,6 +3,7 @@
 #[macro_use]
 pub mod visible;
 
+pub mod event;
 pub mod failure;
 pub mod files;
 pub mod generate;

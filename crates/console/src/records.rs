@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::json;
 
-/// Longest line that is read: twice the largest value in JSON escapes would be absurd, this is not.
-const LINE_MAX_BYTES: u64 = 64 << 20;
+/// Longest line that is read. The largest value is 16 MiB: 32 MiB in hexadecimal digits.
+const LINE_MAX_BYTES: usize = 64 << 20;
 
 /// How records stand in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -66,6 +66,15 @@ pub enum RecordError {
     },
 }
 
+/// Why a line could not be read.
+enum LineError {
+    Io(io::Error),
+    /// Longer than [`LINE_MAX_BYTES`].
+    Long,
+    /// The process cannot have memory for more of it.
+    Memory,
+}
+
 /// The records of a file, one after another.
 pub struct Records<R> {
     from: R,
@@ -89,18 +98,45 @@ impl<R: BufRead> Records<R> {
         self.text.clear();
         self.line += 1;
         let line = self.line;
-        match io::Read::take(&mut self.from, LINE_MAX_BYTES).read_until(b'\n', &mut self.text) {
-            Ok(0) => None,
-            Ok(read) if read as u64 == LINE_MAX_BYTES => {
-                Some(Err(RecordError::Line { line, why: format!("longer than {LINE_MAX_BYTES} bytes") }))
-            }
-            Ok(_) => {
+        match self.fill_line() {
+            Ok(()) if self.text.is_empty() => None,
+            Ok(()) => {
                 while matches!(self.text.last(), Some(b'\n' | b'\r')) {
                     self.text.pop();
                 }
                 Some(Ok(()))
             }
-            Err(source) => Some(Err(RecordError::Io { line, source })),
+            Err(LineError::Long) => {
+                let why = format!("it is longer than {} MiB, which is the most", LINE_MAX_BYTES >> 20);
+                Some(Err(RecordError::Line { line, why }))
+            }
+            Err(LineError::Memory) => {
+                let why = format!("no memory for a line of over {} bytes", self.text.len());
+                Some(Err(RecordError::Line { line, why }))
+            }
+            Err(LineError::Io(source)) => Some(Err(RecordError::Io { line, source })),
+        }
+    }
+
+    /// Reads up to the end of a line, or of the file. Memory that cannot be had is an error, where a Vec that grows would abort.
+    fn fill_line(&mut self) -> Result<(), LineError> {
+        loop {
+            let some = match self.from.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                some => some.map_err(LineError::Io)?,
+            };
+            let end = some.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(some, |end| &some[..=end]);
+            if self.text.len() + taken.len() > LINE_MAX_BYTES {
+                return Err(LineError::Long);
+            }
+            self.text.try_reserve(taken.len()).map_err(|_| LineError::Memory)?;
+            self.text.extend_from_slice(taken);
+            let read = taken.len();
+            self.from.consume(read);
+            if end.is_some() || read == 0 {
+                return Ok(());
+            }
         }
     }
 
@@ -183,11 +219,28 @@ impl<'a> JsonRecord<'a> {
 }
 
 fn parse_json(line: &[u8]) -> Result<Record, String> {
+    // serde would read a list as the fields of an object, in their order.
+    if !line.trim_ascii_start().starts_with(b"{") {
+        return Err(not_an_object(line));
+    }
     let json: JsonRecord = serde_json::from_slice(line)
         .map_err(|error| format!("{} (byte {})", json::why(&error), error.column()))?;
     let key = bytes_of("key", json.key.as_deref(), json.key_hex.as_deref())?;
     let value = bytes_of("value", json.value.as_deref(), json.value_hex.as_deref())?;
     Ok(Record { key, value })
+}
+
+/// Why a line that does not begin as a JSON object is no record.
+fn not_an_object(line: &[u8]) -> String {
+    use serde_json::Value;
+    let found = match serde_json::from_slice(line) {
+        Ok(Value::Array(_)) => "a list",
+        Ok(Value::String(_)) => "a string",
+        Ok(Value::Number(_)) => "a number",
+        Ok(_) => "true, false or null",
+        Err(_) => "not JSON",
+    };
+    format!(r#"a record is an object such as {{"key": "a", "value": "b"}}; this is {found}"#)
 }
 
 fn bytes_of(name: &str, text: Option<&str>, hex: Option<&str>) -> Result<Vec<u8>, String> {
@@ -280,6 +333,12 @@ mod tests {
         }
         let error = read("{\"key\": \"a\"}", Format::Jsonl).pop().unwrap().unwrap_err().to_string();
         assert!(error.contains("value_hex"), "{error}");
+        for (text, found) in
+            [("[1,2]", "a list"), (r#"["a",null,"b",null]"#, "a list"), ("5", "a number"), ("x", "not JSON")]
+        {
+            let error = read(text, Format::Jsonl).pop().unwrap().unwrap_err().to_string();
+            assert!(error.contains("is an object such as") && error.ends_with(found), "{error}");
+        }
         let error = read("{\"kee\": \"a\"}", Format::Jsonl).pop().unwrap().unwrap_err().to_string();
         assert!(
             error.starts_with("line 1: the name \"kee\" is not known here: known are key, key_hex"),

@@ -6,6 +6,7 @@ mod dhchap;
 mod image;
 mod key;
 mod live;
+mod negative;
 mod nvm;
 mod serve;
 mod tdm;
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 
 use byway_console::number;
 use byway_console::records::Format;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::data;
 pub use bench::*;
@@ -46,6 +47,17 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// Reads the arguments of this process.
+///
+/// # Errors
+/// Arguments that are wrong, and help that was asked for.
+pub fn parse() -> Result<Cli, clap::Error> {
+    let mut command = negative::as_values(Cli::command());
+    let matched = command.try_get_matches_from_mut(std::env::args_os());
+    let parsed = matched.and_then(|matched| Cli::from_arg_matches(&matched));
+    parsed.map_err(|error| negative::explained(error.format(&mut command)))
 }
 
 const AFTER_HELP: &str = "\

@@ -34,7 +34,8 @@ pub struct Dd {
     /// First byte that is written.
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size::parse)]
     pub seek: u64,
-    /// Pieces on their way at once, on either side [default: 16, or as many as queues of both sides hold].
+    /// Pieces on their way at once, on either side [default: depth= of a URI, else 16; as many as
+    /// queues of both sides hold].
     #[arg(long, value_name = "COUNT", value_parser = number::parse::<u32>)]
     pub depth: Option<u32>,
     /// Threads, each with a part of the range and queues of its own.
@@ -78,9 +79,9 @@ pub struct Perf {
     /// Bytes of a command [default: 4K].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub bs: Option<u64>,
-    /// Commands outstanding of each thread.
-    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = number::parse::<u32>)]
-    pub depth: u32,
+    /// Commands outstanding of each thread [default: depth= of the URI, else 1].
+    #[arg(long, value_name = "COUNT", value_parser = number::parse::<u32>)]
+    pub depth: Option<u32>,
     /// Commands that are submitted together, at least.
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = number::parse::<u32>)]
     pub batch: u32,
@@ -121,8 +122,8 @@ pub struct Perf {
     /// Open a file or block device past the page cache (O_DIRECT), as ?direct=1 does.
     #[arg(long)]
     pub direct: bool,
-    /// Drop what the page cache holds of the file before the measurement, as fio's invalidate does. fio does so by
-    /// default; here it is off by default.
+    /// Sync the file and drop what the page cache holds of it before the measurement, so that nothing is read from there.
+    /// fio's invalidate, which is on by default, does so with files that fio has laid out and synced; here it is off by default.
     #[arg(long)]
     pub invalidate: bool,
     /// Decides places, keys and what is written.

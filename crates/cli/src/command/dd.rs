@@ -35,8 +35,8 @@ pub fn run(args: &Dd, out: &mut impl Write, interrupt: &Interrupt) -> Result<()>
     );
     let plan = Plan::of(&asked(args))?;
     // Standard error holds JSON alone where the result goes there.
-    if let Some(why) = plan.lowered.as_deref().filter(|_| !(is_to_output && args.json)) {
-        note!("byway: {why}");
+    if !(is_to_output && args.json) {
+        plan.lowered.iter().for_each(|why| note!("byway: {why}"));
     }
     let progress = Progress::bytes("copy", plan.total.or(args.count));
     let begun = Instant::now();

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use byway::spec::Status;
 use byway::spec::base::feature::{FeatureCapabilities, FeatureId, FeatureSelect};
 use byway::{AdminCommand, AdminQueue, Backend, Buffer, Device, NamespaceKind, Nsid, Payload};
 use byway_console::files;
-use byway_console::terminal::print_json;
+use byway_console::size::counted;
+use byway_console::terminal::{Interrupt, print_json};
 
 use super::answer;
 use crate::args::{FeatureCommand, Form, Select};
@@ -21,7 +22,7 @@ const AT_ONCE: usize = 32;
 ///
 /// # Errors
 /// A device without a controller, a feature that it does not have, a value that it refuses.
-pub fn run(command: &FeatureCommand, out: &mut impl Write) -> Result<()> {
+pub fn run(command: &FeatureCommand, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     match command {
         FeatureCommand::List { device, ns, json } => {
             list(&byway::open_to_read(&device.uri)?, *ns, *json, out)
@@ -36,7 +37,7 @@ pub fn run(command: &FeatureCommand, out: &mut impl Write) -> Result<()> {
             };
             get(&byway::open_to_read(&device.uri)?, &asked, form, out)
         }
-        FeatureCommand::Set { .. } => set(command, out),
+        FeatureCommand::Set { .. } => set(command, out, interrupt),
     }
 }
 
@@ -97,12 +98,18 @@ fn capabilities(can: FeatureCapabilities) -> Fields {
         .flag("changeable", can.changeable(), "can be set")
 }
 
-fn set(command: &FeatureCommand, out: &mut impl Write) -> Result<()> {
+fn set(command: &FeatureCommand, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     let FeatureCommand::Set { device, feature, value, cdw12, save, ns, input, json } = command else {
         return Ok(());
     };
     let feature = feature.0;
-    let data = input.as_deref().map(files::read).transpose()?.unwrap_or_default();
+    if input.is_none() && feature.has_data() {
+        let bytes = decode::feature_data_bytes(feature)
+            .map_or_else(String::new, |bytes| format!(" of {}", counted(bytes as u64, "byte")));
+        bail!("{} takes data{bytes}: give it by --input", named(feature));
+    }
+    let read = |path| files::read(path, interrupt);
+    let data = input.as_deref().map(read).transpose()?.unwrap_or_default();
     let device = byway::open(&device.uri)?;
     let command = AdminCommand::SetFeature {
         feature: feature.0,

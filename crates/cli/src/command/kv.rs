@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::kv_records::{self, Export, Import};
 use crate::args::{self, KvCommand};
+use crate::opened;
 
 /// Does one of the commands.
 ///
@@ -21,7 +22,7 @@ use crate::args::{self, KvCommand};
 pub fn run(command: &KvCommand, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     match command {
         KvCommand::Put { device, key, value, file, if_present, if_absent, json } => {
-            let value = read_value(value.as_deref(), file.as_deref())?;
+            let value = read_value(value.as_deref(), file.as_deref(), interrupt)?;
             let options =
                 StoreOptions { must_exist: *if_present, must_not_exist: *if_absent, uncompressed: false };
             put(device, key, &value, options, *json, out)
@@ -55,7 +56,7 @@ pub fn run(command: &KvCommand, out: &mut impl Write, interrupt: &Interrupt) -> 
 /// # Errors
 /// What cannot be opened, or has no namespace of keys and values.
 pub(super) fn open(device: &args::Device) -> Result<Kv> {
-    Ok(byway::open(&device.uri)?.kv(None)?)
+    Ok(opened::open(&device.uri)?.kv(None)?)
 }
 
 /// The same for a command that only reads.
@@ -63,7 +64,7 @@ pub(super) fn open(device: &args::Device) -> Result<Kv> {
 /// # Errors
 /// As [`open`].
 pub(super) fn open_to_read(device: &args::Device) -> Result<Kv> {
-    Ok(byway::open_to_read(&device.uri)?.kv(None)?)
+    Ok(opened::open_to_read(&device.uri)?.kv(None)?)
 }
 
 fn parse_key(key: &args::Key) -> Result<Vec<u8>> {
@@ -74,11 +75,11 @@ fn key_of(text: &str, hex: bool) -> Result<Vec<u8>> {
     if hex { parse_hex(text).map_err(anyhow::Error::msg) } else { Ok(text.as_bytes().to_vec()) }
 }
 
-fn read_value(value: Option<&str>, file: Option<&Path>) -> Result<Vec<u8>> {
+fn read_value(value: Option<&str>, file: Option<&Path>, interrupt: &Interrupt) -> Result<Vec<u8>> {
     if let Some(value) = value {
         return Ok(value.as_bytes().to_vec());
     }
-    files::read(file.unwrap_or(Path::new("-")))
+    files::read(file.unwrap_or(Path::new("-")), interrupt)
 }
 
 /// A record that was stored, or written to a file.

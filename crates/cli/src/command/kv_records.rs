@@ -65,7 +65,7 @@ enum How {
 
 impl Import<'_> {
     fn records(&self) -> Result<Records<BufReader<Box<dyn Read>>>> {
-        records_of(self.file, self.format)
+        Ok(Records::new(BufReader::new(files::open(self.file, self.interrupt)?), self.format))
     }
 
     fn what(&self) -> String {
@@ -186,11 +186,6 @@ impl fmt::Display for Difference {
     }
 }
 
-/// The records of a file, or of standard input.
-fn records_of(file: &Path, format: Format) -> Result<Records<BufReader<Box<dyn Read>>>> {
-    Ok(Records::new(BufReader::new(files::open(file)?), format))
-}
-
 /// What a load, or an import to a device of another process, has done.
 #[derive(Serialize)]
 struct Loaded {
@@ -241,6 +236,9 @@ fn add_all(from: &Import<'_>, mut records: Records<impl BufRead>, loader: &mut L
 
 /// How many records of a file are stored, where an error ended the work.
 fn are_stored(count: u64) -> String {
+    if count == 0 {
+        return "nothing is stored".to_owned();
+    }
     let verb = if count == 1 { "is" } else { "are" };
     format!("{} {verb} stored", counted(count, "record"))
 }

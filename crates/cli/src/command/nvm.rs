@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::nvm_device;
 use crate::args::{self, NvmCommand, Range};
+use crate::opened;
 
 /// Most bytes of one command, where the device can.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -22,7 +23,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 pub fn run(command: &NvmCommand, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     match command {
         NvmCommand::Read { device, range, file, json } => {
-            let blocks = Blocks::of(&byway::open_to_read(&device.uri)?)?;
+            let blocks = Blocks::of(&opened::open_to_read(&device.uri)?)?;
             let Some(path) = file else {
                 let done = blocks.read(range, out, interrupt)?;
                 return Ok(print_if_json(&mut io::stderr(), *json, &done)?);
@@ -33,7 +34,7 @@ pub fn run(command: &NvmCommand, out: &mut impl Write, interrupt: &Interrupt) ->
             Ok(print_if_json(out, *json, &done)?)
         }
         NvmCommand::Write { device, offset, file, json } => {
-            let from = Input::open(file.as_deref())?;
+            let from = Input::open(file.as_deref(), interrupt)?;
             let done = Blocks::open(device)?.write(*offset, from, interrupt)?;
             Ok(print_if_json(out, *json, &done)?)
         }
@@ -52,13 +53,13 @@ pub fn run(command: &NvmCommand, out: &mut impl Write, interrupt: &Interrupt) ->
             Ok(print_if_json(out, *json, &nvm_device::verify(device, range, *timeout, interrupt)?)?)
         }
         NvmCommand::Compare { device, offset, file, json } => {
-            let with = Input::open(file.as_deref())?;
+            let with = Input::open(file.as_deref(), interrupt)?;
             let compared = nvm_device::compare(device, *offset, with, interrupt)?;
             print_if_json(out, *json, &compared)?;
             compared.verdict()
         }
         NvmCommand::CompareAndWrite { device, offset, expected, file, json } => {
-            let both = [Input::open(Some(expected))?, Input::open(file.as_deref())?];
+            let both = [Input::open(Some(expected), interrupt)?, Input::open(file.as_deref(), interrupt)?];
             let swapped = nvm_device::compare_and_write(device, *offset, both)?;
             print_if_json(out, *json, &swapped)?;
             swapped.verdict()
@@ -96,8 +97,8 @@ pub struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    fn open(file: Option<&'a Path>) -> Result<Self> {
-        Ok(Self { from: files::open(file.unwrap_or(Path::new("-")))?, file })
+    fn open(file: Option<&'a Path>, interrupt: &Interrupt) -> Result<Self> {
+        Ok(Self { from: files::open(file.unwrap_or(Path::new("-")), interrupt)?, file })
     }
 
     /// The next bytes of a namespace, filled up to whole blocks with zeroes; none at the end.
@@ -128,7 +129,7 @@ impl Blocks {
     /// # Errors
     /// When it cannot be opened.
     pub fn open(device: &args::Device) -> Result<Self> {
-        Self::of(&byway::open(&device.uri)?)
+        Self::of(&opened::open(&device.uri)?)
     }
 
     /// The namespace of a device.

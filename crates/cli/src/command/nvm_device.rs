@@ -19,6 +19,7 @@ use zerocopy::FromBytes;
 
 use super::nvm::{Blocks, Input, Touched};
 use crate::args::{self, Range};
+use crate::opened;
 
 /// Most blocks of one range of a copy, where the device takes as many.
 const COPY_BLOCKS: u64 = 128;
@@ -48,7 +49,7 @@ pub fn verify(
     timeout_ms: Option<u64>,
     interrupt: &Interrupt,
 ) -> Result<Touched> {
-    let device = byway::open_to_read(&device.uri)?;
+    let device = opened::open_to_read(&device.uri)?;
     require(device.capabilities().nvm.verify, &device, "Verify")?;
     let blocks = Blocks::of(&device)?;
     let nsid = blocks.nvm.nsid();
@@ -106,7 +107,7 @@ pub fn compare(
     mut with: Input<'_>,
     interrupt: &Interrupt,
 ) -> Result<Compared> {
-    let device = byway::open_to_read(&device.uri)?;
+    let device = opened::open_to_read(&device.uri)?;
     require(device.capabilities().nvm.compare, &device, "Compare")?;
     let mut blocks = Blocks::of(&device)?;
     let first = blocks.block_at("an offset", offset)?;
@@ -179,7 +180,7 @@ pub fn compare_and_write(
     offset: u64,
     [mut expected, mut new]: [Input<'_>; 2],
 ) -> Result<Swapped> {
-    let device = byway::open(&device.uri)?;
+    let device = opened::open(&device.uri)?;
     require(device.capabilities().nvm.compare_and_write, &device, "Compare and Write")?;
     let mut blocks = Blocks::of(&device)?;
     let slba = blocks.block_at("an offset", offset)?;
@@ -205,7 +206,7 @@ pub struct Copied {
 /// # Errors
 /// As [`zero`]; places that overlap.
 pub fn copy(device: &args::Device, range: &Range, to: u64, interrupt: &Interrupt) -> Result<Copied> {
-    let device = byway::open(&device.uri)?;
+    let device = opened::open(&device.uri)?;
     require(device.capabilities().nvm.copy, &device, "Copy")?;
     let mut blocks = Blocks::of(&device)?;
     let (from, count) = blocks.blocks_of(range)?;

@@ -9,13 +9,13 @@ use byway::{AdminCommand, AdminQueue, Backend, BackendQueue, Buffer, Device, Out
 use byway_console::files::{self, DATA_MAX_BYTES};
 use byway_console::records::to_hex;
 use byway_console::size;
-use byway_console::terminal::print_json;
+use byway_console::terminal::{Interrupt, print_json};
 use serde::Serialize;
 
 use super::answer;
 use crate::args::{PassCommand, PassIo, PassQueue};
-use crate::event::wait_for_any;
 use crate::hexdump;
+use byway_console::event::wait_for_any;
 
 /// How long an admin command is waited for before it is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -33,15 +33,15 @@ struct Answered {
 ///
 /// # Errors
 /// Data and direction that do not fit, a backend that takes no such command, and what the device says.
-pub fn run(queue: &PassQueue, out: &mut impl Write) -> Result<()> {
+pub fn run(queue: &PassQueue, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     match queue {
-        PassQueue::Admin(args) => admin(args, out),
-        PassQueue::Io(args) => io(args, out),
+        PassQueue::Admin(args) => admin(args, out, interrupt),
+        PassQueue::Io(args) => io(args, out, interrupt),
     }
 }
 
-fn admin(args: &PassCommand, out: &mut impl Write) -> Result<()> {
-    let sent = Sent::of(args, 1)?;
+fn admin(args: &PassCommand, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
+    let sent = Sent::of(args, 1, interrupt)?;
     let device = byway::open(&args.device.uri)?;
     let entry = entry_of(args, args.nsid.unwrap_or(0));
     let command = AdminCommand::raw(entry, sent.data(&device)?);
@@ -78,9 +78,9 @@ fn admin_within(device: &Device, command: AdminCommand, time: Duration) -> Resul
     bail!("nothing came within {} ms: {given_up}", time.as_millis())
 }
 
-fn io(io: &PassIo, out: &mut impl Write) -> Result<()> {
+fn io(io: &PassIo, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     let args = &io.command;
-    let sent = Sent::of(args, io.parts)?;
+    let sent = Sent::of(args, io.parts, interrupt)?;
     let device = byway::open(&args.device.uri)?;
     let nsid = match args.nsid {
         // Zero and all ones mean something to commands.
@@ -123,8 +123,9 @@ struct Sent {
 }
 
 impl Sent {
-    fn of(args: &PassCommand, parts: u32) -> Result<Self> {
-        let mut bytes = args.input.as_deref().map(files::read).transpose()?.unwrap_or_default();
+    fn of(args: &PassCommand, parts: u32, interrupt: &Interrupt) -> Result<Self> {
+        let read = |path| files::read(path, interrupt);
+        let mut bytes = args.input.as_deref().map(read).transpose()?.unwrap_or_default();
         let len = args.data_len.map_or(bytes.len(), |len| len as usize);
         ensure!(
             args.input.is_none() || len == bytes.len(),

@@ -12,6 +12,7 @@ use byway_console::terminal::{Interrupt, Interrupted, print_json};
 use serde::Serialize;
 
 use crate::args::Perf;
+use crate::opened;
 use crate::perf::{self, Measured, OfThread, Plan, Row, What};
 
 /// What was measured, and of what.
@@ -155,7 +156,8 @@ impl Part {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} on {} by {}, {:.2} s", self.named, self.uri, self.backend, self.total.seconds)?;
+        let uri = opened::with_depth(&self.uri, self.depth);
+        writeln!(f, "{} on {uri} by {}, {:.2} s", self.named, self.backend, self.total.seconds)?;
         if let Some(note) = &self.cache_note {
             writeln!(f, "{note}")?;
         }

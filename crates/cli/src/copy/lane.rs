@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use byway::{BackendQueue, Buffer, Command, Finished, Nsid, NvmCommand, Queue};
 
-use crate::event::wait_for_any;
+use byway_console::event::wait_for_any;
 
 /// How long a queue that tells nobody of completions is slept on before the other is looked at.
 const SHORT: Duration = Duration::from_millis(1);

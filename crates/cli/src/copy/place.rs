@@ -16,7 +16,7 @@ use byway_console::files;
 
 use super::LOOK_EVERY;
 use super::lane::{Addresses, Lane};
-use crate::event::wait_for_any;
+use byway_console::event::wait_for_any;
 
 /// Files below this are read and written like any file: they may not have one block.
 const SMALL_BYTES: u64 = 64 << 10;

@@ -6,6 +6,7 @@ use byway_console::size;
 
 use super::place::{self, Blocks, Place};
 use super::verify::Sums;
+use crate::opened;
 
 /// Bytes of a piece where nobody says: long enough for any disk's best rate, short enough for its cache.
 const PIECE_BYTES: u64 = 256 << 10;
@@ -72,8 +73,8 @@ pub struct Plan {
     pub to: Place,
     /// Bytes, where that is known beforehand.
     pub total: Option<u64>,
-    /// Why fewer commands than the default are in flight at once, if they are.
-    pub lowered: Option<String>,
+    /// A sentence for each depth that is lowered to what queues hold: that of a URI, and the default.
+    pub lowered: Vec<String>,
 }
 
 impl Plan {
@@ -145,9 +146,10 @@ fn how_of(asked: &Asked, from: &Place, to: &Place) -> Result<How> {
     Ok(How { piece_bytes, depth, jobs, sparse, verify, count, unit_bytes })
 }
 
-/// Pieces on their way at once, which queues of both sides hold.
+/// Pieces on their way at once, which queues of both sides hold: by `--depth`, else by `depth=` of a URI.
 fn depth_of(asked: &Asked, sides: &[&Blocks]) -> Result<u32> {
-    let depth = asked.depth.map_or(DEPTH, Depth::Exactly);
+    let of_uris = sides.iter().filter_map(|side| opened::depth_of(side.uri())).min();
+    let depth = asked.depth.map_or(of_uris.map_or(DEPTH, Depth::UpTo), Depth::Exactly);
     let limits = sides.iter().map(|side| side.device().capabilities().limits.depth_max());
     let depth = limits.min().map_or(depth, |most| depth.capped(most)).commands();
     for side in sides {
@@ -157,13 +159,24 @@ fn depth_of(asked: &Asked, sides: &[&Blocks]) -> Result<u32> {
     Ok(depth)
 }
 
-/// Says which side's queue made the default depth less.
-fn lowered(asked: &Asked, how: &How, sides: [&Place; 2]) -> Option<String> {
-    if asked.depth.is_some() || how.depth >= DEPTH.commands() {
+/// Says of each URI whose depth is lowered, or else which side's queue made the default depth less.
+fn lowered(asked: &Asked, how: &How, sides: [&Place; 2]) -> Vec<String> {
+    let sides: Vec<&Blocks> = sides.into_iter().filter_map(blocks_of).collect();
+    let of_uris: Vec<String> =
+        sides.iter().filter_map(|side| opened::lowered(side.uri(), side.device())).collect();
+    match of_uris.is_empty() {
+        true => lowered_default(asked, how, &sides).into_iter().collect(),
+        false => of_uris,
+    }
+}
+
+fn lowered_default(asked: &Asked, how: &How, sides: &[&Blocks]) -> Option<String> {
+    let is_of_uri = sides.iter().any(|side| opened::depth_of(side.uri()).is_some());
+    if asked.depth.is_some() || is_of_uri || how.depth >= DEPTH.commands() {
         return None;
     }
-    let is_limit = |side: &&Blocks| side.device().capabilities().limits.depth_max() == how.depth;
-    let side = sides.into_iter().filter_map(blocks_of).find(is_limit)?;
+    let is_limit = |side: &&&Blocks| side.device().capabilities().limits.depth_max() == how.depth;
+    let side = sides.iter().find(is_limit)?;
     Some(format!(
         "--depth is {}, not the default {}: a queue of {} holds no more",
         how.depth,

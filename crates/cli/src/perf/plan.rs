@@ -13,6 +13,7 @@ use byway_measure::random::Random;
 
 use super::cache::{self, Cache};
 use crate::args::{self, Load, MemoryOf, Wait};
+use crate::opened;
 
 /// Most blocks of one command.
 const BLOCKS_MAX: u64 = 1 << 16;
@@ -108,11 +109,12 @@ impl Plan {
     /// # Errors
     /// One sentence that says what cannot be, and why.
     pub fn of(args: &args::Perf) -> Result<Self> {
-        check_words(args)?;
+        let depth = args.depth.or_else(|| opened::depth_of(&args.device.uri));
+        check_words(args, depth.unwrap_or(1))?;
         let uri = if args.direct { cache::direct(&args.device.uri)? } else { args.device.uri.clone() };
         let device = match args.rw.changes() || args.fill {
-            true => byway::open(&uri)?,
-            false => byway::open_to_read(&uri)?,
+            true => opened::open(&uri)?,
+            false => opened::open_to_read(&uri)?,
         };
         let cache = Cache::of(&uri, &device)?;
         ensure!(
@@ -120,6 +122,7 @@ impl Plan {
             "--invalidate drops what the page cache holds of a file, and {uri} is read through none"
         );
         check_device(args, device.capabilities())?;
+        let depth = depth.unwrap_or(1).min(device.capabilities().limits.depth_max());
         let what = match args.rw.is_pairs() {
             true => What::Pairs(pairs_of(args, &device)?),
             false => What::Blocks(blocks_of(args, &device)?),
@@ -135,8 +138,8 @@ impl Plan {
             load: args.rw,
             what,
             reads_percent,
-            depth: args.depth,
-            batch: args.batch,
+            depth,
+            batch: args.batch.min(depth),
             threads: args.threads,
             cpus: args.cpus.clone(),
             time: args.time.or(args.count.is_none().then_some(TIME)),
@@ -235,7 +238,7 @@ impl Pairs {
 }
 
 /// Refuses options that mean nothing to the load, or nothing at all.
-fn check_words(args: &args::Perf) -> Result<()> {
+fn check_words(args: &args::Perf, depth: u32) -> Result<()> {
     let load = args.rw;
     let is_mixed = matches!(load, Load::Randrw | Load::Putget);
     let of_blocks = !load.is_pairs();
@@ -262,13 +265,12 @@ fn check_words(args: &args::Perf) -> Result<()> {
     if let Some((name, _)) = unread.into_iter().find(|(_, is_unread)| *is_unread) {
         bail!("{name} means nothing to a load of {}", load.name());
     }
-    ensure!(args.depth > 0, "a depth of 0 measures nothing");
-    ensure!(args.wait != Wait::Call || args.depth == 1, "--wait call is one command at a time: --depth 1");
+    ensure!(depth > 0, "a depth of 0 measures nothing");
+    ensure!(args.wait != Wait::Call || depth == 1, "--wait call is one command at a time: --depth 1");
     ensure!(
-        (1..=args.depth).contains(&args.batch),
-        "--batch of {} commands is not within 1 to the depth of {}",
-        args.batch,
-        args.depth
+        (1..=depth).contains(&args.batch),
+        "--batch of {} commands is not within 1 to the depth of {depth}",
+        args.batch
     );
     ensure!(args.time != Some(Duration::ZERO), "a time of 0 measures nothing");
     Ok(())
@@ -277,7 +279,9 @@ fn check_words(args: &args::Perf) -> Result<()> {
 fn check_device(args: &args::Perf, can: &Capabilities) -> Result<()> {
     let uri = &args.device.uri;
     let most = can.limits.depth_max();
-    ensure!(args.depth <= most, "--depth of {} is over the {most} that a queue of {uri} holds", args.depth);
+    if let Some(depth) = args.depth {
+        ensure!(depth <= most, "--depth of {depth} is over the {most} that a queue of {uri} holds");
+    }
     ensure!(can.event || args.wait != Wait::Event, "queues of {uri} have no descriptor for --wait event");
     ensure!(can.nvm.deallocate || args.rw != Load::Trim, "{uri} has no command that trims");
     ensure!(can.nvm.write_zeroes || args.rw != Load::Zeroes, "{uri} has no command that writes zeroes");

@@ -15,7 +15,7 @@ use super::pattern::Pattern;
 use super::plan::{Plan, What};
 use super::{Phase, Shared};
 use crate::args::Wait;
-use crate::event::wait_for_any;
+use byway_console::event::wait_for_any;
 
 /// How long a thread sleeps at most before it looks where the measurement is.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

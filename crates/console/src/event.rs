@@ -16,7 +16,7 @@ pub fn wait_for_any<const N: usize>(events: [BorrowedFd<'_>; N], timeout: Durati
     let timeout = Timespec { tv_sec: seconds, tv_nsec: timeout.subsec_nanos().into() };
     match poll(&mut events, Some(&timeout)) {
         Ok(ready) => Ok(ready > 0),
-        // Whoever waits looks whether a signal came.
+        // The caller checks for signals.
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(cause) => Err(cause.into()),
     }

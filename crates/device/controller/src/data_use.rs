@@ -10,7 +10,7 @@ use byway_spec::kv::KvOpcode;
 use crate::namespace::Namespace;
 use crate::subsystem::Subsystem;
 
-/// Whether an admin command moves data. Not for fabrics commands, whose type tells.
+/// Whether an admin command moves data. Not for fabrics commands: their type says so.
 #[must_use]
 pub fn admin_moves_data(command: &Command) -> bool {
     let feature = FeatureCdw10::from_bits(command.cdw10);

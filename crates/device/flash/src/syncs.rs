@@ -164,7 +164,7 @@ impl Syncs {
         self.under_way && program < Some(self.begun_programs)
     }
 
-    /// Begins a sync that somebody else waits for: it covers programs below the number `programs`. What is stored
+    /// Begins a sync that another thread waits for: it covers programs below the number `programs`. What is stored
     /// from now on belongs to the next epoch.
     pub(crate) fn begin(&mut self, point: SyncPoint, programs: u64) -> PendingSync {
         let covers = self.epoch;

@@ -102,7 +102,7 @@ pub trait PageStore {
     /// Bytes of one page where they lie, if they are in memory that can be looked at: not verified, and not counted as
     /// read, as they will be read right after.
     #[inline]
-    fn glance(&self, _home: &Home, _at_bytes: u64, _len_bytes: usize) -> Option<&[u8]> {
+    fn peek(&self, _home: &Home, _at_bytes: u64, _len_bytes: usize) -> Option<&[u8]> {
         None
     }
 
@@ -284,8 +284,8 @@ impl PageStore for Flash {
     }
 
     #[inline]
-    fn glance(&self, home: &Home, at_bytes: u64, len_bytes: usize) -> Option<&[u8]> {
-        Self::glance(self, home.extent, at_bytes, len_bytes)
+    fn peek(&self, home: &Home, at_bytes: u64, len_bytes: usize) -> Option<&[u8]> {
+        Self::peek(self, home.extent, at_bytes, len_bytes)
     }
 
     #[inline]

@@ -10,8 +10,8 @@ use ::byway::{
 };
 use anyhow::{Context, Result};
 
-use super::engine::{Opening, Session, Store};
 use super::key::{Key, behind};
+use super::store::{Opening, Session, Store};
 
 /// Commands outstanding at once, where many are.
 const DEPTH: usize = 32;

@@ -8,8 +8,8 @@ use std::path::Path;
 use anyhow::Result;
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode};
 
-use super::engine::{Guarantee, Opening, Session, Store};
 use super::key::Key;
+use super::store::{Guarantee, Opening, Session, Store};
 
 /// Values from this length on are kept beside the tree, where that is asked for: the library's own threshold.
 pub const SEPARATED_BYTES: u32 = 1024;

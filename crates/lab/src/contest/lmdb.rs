@@ -9,8 +9,8 @@ use anyhow::{Context, Result};
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn, WithoutTls};
 
-use super::engine::{Guarantee, Opening, Session, Store};
 use super::key::Key;
+use super::store::{Guarantee, Opening, Session, Store};
 
 /// Puts of one transaction, where they are gathered.
 pub const BATCH_PUTS: u64 = 1000;

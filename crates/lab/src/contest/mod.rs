@@ -13,6 +13,7 @@ mod run;
 mod score;
 mod show;
 mod stopwatch;
+mod store;
 mod work;
 mod ycsb;
 mod zipfian;

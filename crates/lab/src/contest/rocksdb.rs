@@ -8,9 +8,9 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::engine::{Guarantee, Opening, Session, Store};
 use super::key::Key;
 use super::rocksdb_library::Rocks;
+use super::store::{Guarantee, Opening, Session, Store};
 
 pub use super::rocksdb_library::is_there;
 

@@ -12,12 +12,13 @@ use byway_measure::random::Random;
 use byway_measure::workload::Values;
 use hdrhistogram::Histogram;
 
-use super::engine::{Engine, Guarantee, Opening, Store};
+use super::engine::Engine;
 use super::key::{Key, Keys};
 use super::mixgraph::Mixgraph;
 use super::op::Op;
 use super::score::{KvRow, Score};
 use super::stopwatch::{self, Taken};
+use super::store::{Guarantee, Opening, Store};
 use super::work::{Act, Step, Sum, Walk, Worker};
 use super::ycsb::{Letter, Ycsb};
 

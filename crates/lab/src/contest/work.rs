@@ -4,9 +4,9 @@ use anyhow::{Result, ensure};
 use byway_measure::workload::Values;
 use hdrhistogram::Histogram;
 
-use super::engine::Session;
 use super::key::Key;
 use super::stopwatch::Lap;
+use super::store::Session;
 
 /// One thing that a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -93,14 +93,14 @@ impl Flash {
     /// counted nor timed, and **not verified**. `None` where the medium cannot lend them.
     #[inline]
     #[must_use]
-    pub fn glance(&self, extent: ExtentId, at_bytes: u64, len_bytes: usize) -> Option<&[u8]> {
+    pub fn peek(&self, extent: ExtentId, at_bytes: u64, len_bytes: usize) -> Option<&[u8]> {
         let page_bytes = u64::from(self.ftl.geometry.page_bytes);
         let (index, within) = (at_bytes / page_bytes, (at_bytes % page_bytes) as usize);
         let (first, kind) = self.range(extent, at_bytes, len_bytes as u64).ok()?;
         if kind != PageKind::Page || within + len_bytes > page_bytes as usize {
             return None;
         }
-        self.ftl.glance(first + index, within, len_bytes)
+        self.ftl.peek(first + index, within, len_bytes)
     }
 
     /// Says that bytes of a KV extent will soon be read, so that their memory can come closer meanwhile: as far as the page

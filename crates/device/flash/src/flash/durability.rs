@@ -1,6 +1,6 @@
 //! Syncs of a device: at once, at sync points, and by steps.
 //!
-//! A sync of the image that the device need not stand still for.
+//! A sync of the image that the device is not stopped for.
 //!
 //! A sync takes as long as the disk does, and needs nothing of the device but the file. So it comes in three steps:
 //! [`Flash::begin_sync`] with the device at hand, [`PendingSync::wait`] without it, [`Flash::end_sync`] with it again.

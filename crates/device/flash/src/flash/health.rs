@@ -6,7 +6,7 @@ use crate::wear::WearSummary;
 /// Erases that a block is taken to stand. TLC of its time is rated at one to three thousand; assumed.
 pub const RATED_ERASES: u32 = 3_000;
 
-/// What a health log tells of the medium.
+/// The medium in a health log.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FlashHealth {
     /// Blocks that may go bad before the device can only be read.

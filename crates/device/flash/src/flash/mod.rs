@@ -41,7 +41,7 @@ use crate::wear::WearSummary;
 
 /// One flash device: NAND array, translation layer, protected state.
 ///
-/// Whoever runs the device owns it; it has no thread, clock or randomness of its own. Times are a cursor in modelled
+/// The executor owns it; it has no thread, clock or randomness of its own. Times are a cursor in modelled
 /// picoseconds that the caller passes in: a read moves it to when the bytes are there, a write to when the page
 /// buffer has taken the data. Dropping it without [`close`](Self::close) is a power cut of a device with capacitors:
 /// everything acknowledged is there when the image is opened again.
@@ -244,7 +244,7 @@ impl Flash {
         }
     }
 
-    /// Bytes that the disk which holds the image has left; `None` for other media, or where nobody knows.
+    /// Bytes that the disk which holds the image has left; `None` for other media, or where it is unknown.
     #[must_use]
     pub fn disk_free_bytes(&self) -> Option<u64> {
         match &self.backing {

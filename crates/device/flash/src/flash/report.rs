@@ -1,4 +1,4 @@
-//! What a device tells of itself to whoever looks after it: blocks, wear, ages.
+//! A device's blocks, wear and ages, for its administrator.
 
 use crate::block::BlockUse;
 use crate::flash::Flash;

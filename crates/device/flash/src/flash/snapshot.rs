@@ -47,7 +47,7 @@ impl Flash {
         Ok(())
     }
 
-    /// Ends the copy: blocks are erased as ever.
+    /// Ends the copy: blocks are erased again.
     pub fn end_snapshot(&mut self) {
         self.ftl.media.set_copying(None);
     }

@@ -28,7 +28,7 @@ use crate::spare::{PageKind, SpareRecord, owners_in};
 /// Units that one host page pays for at most.
 const SLICE_UNITS_MAX: u64 = 64;
 
-/// Pages that a slice looks at at most: those with nothing live cost a glance at their spare record.
+/// Pages that a slice looks at at most: those with nothing live cost a peek at their spare record.
 const SLICE_PAGES_MAX: u32 = 48;
 
 /// Pages ahead of which a victim's spare records are asked for, and the entries of the map that they name: a page that moves

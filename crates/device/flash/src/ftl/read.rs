@@ -90,7 +90,7 @@ impl Ftl {
 
     /// Bytes of a whole-page entry as the medium lends them, without a count of them.
     #[inline]
-    pub(crate) fn glance(&self, entry: EntryIndex, within: usize, len: usize) -> Option<&[u8]> {
+    pub(crate) fn peek(&self, entry: EntryIndex, within: usize, len: usize) -> Option<&[u8]> {
         self.media.lend(self.lendable_page(entry)?, within, len)
     }
 

@@ -5,10 +5,10 @@
 
 mod cutting;
 pub(crate) mod dead;
-mod glance;
 pub(crate) mod live;
 mod mend;
 pub(crate) mod packing;
+mod peek;
 mod placing;
 pub(crate) mod read;
 pub(crate) mod record;

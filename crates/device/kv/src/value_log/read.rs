@@ -122,7 +122,7 @@ impl ValueLog {
             let header = self.load(store, place, len, (Verified::ByCaller, Cause::Host), &mut 0).ok()?;
             Preamble::decode(header, place.stand())?
         } else {
-            Preamble::decode(store.glance(&self.home, address, len)?, place.stand())?
+            Preamble::decode(store.peek(&self.home, address, len)?, place.stand())?
         };
         if found.key != *key || found.shape.kind() != Kind::Value {
             return None;

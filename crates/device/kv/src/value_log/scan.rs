@@ -129,7 +129,7 @@ impl Scanner {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Option<Found> {
-        if let Some(found) = self.glance(log, store, at_ps) {
+        if let Some(found) = self.peek_record(log, store, at_ps) {
             return Some(found);
         }
         if !self.skip_padding(log, store, at_ps) {
@@ -153,13 +153,18 @@ impl Scanner {
 
     /// The record here, if compaction can look at it where it lies and its header is whole. Anything else, padding too, is
     /// believed only where the flash has verified the page it is in: then that is read.
-    fn glance<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S, at_ps: &mut u64) -> Option<Found> {
+    fn peek_record<S: PageStore>(
+        &mut self,
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Option<Found> {
         let (position, page) = (self.position, self.position / self.held.bytes.len() as u64);
         if self.cause != Cause::LogCompaction || position >= self.stop || self.held.page == Some(page) {
             return None;
         }
         let ahead = self.ahead.take().filter(|(ahead, _)| *ahead == position).map(|(_, preamble)| preamble);
-        let preamble = ahead.or_else(|| log.glance_preamble(store, self.stream, position))?;
+        let preamble = ahead.or_else(|| log.peek_preamble(store, self.stream, position))?;
         let end = position + preamble.shape.record_bytes();
         if end > self.end {
             return None;
@@ -176,7 +181,7 @@ impl Scanner {
     /// Looks at the next record, and asks for the memory of one further on, where it is if records are alike.
     fn look_ahead<S: PageStore>(&mut self, log: &ValueLog, store: &S, len_bytes: u64) {
         if self.position < self.stop {
-            let preamble = log.glance_preamble(store, self.stream, self.position);
+            let preamble = log.peek_preamble(store, self.stream, self.position);
             let behind = self.position + preamble.map_or(len_bytes, |preamble| preamble.shape.record_bytes());
             log.expect_header(store, self.stream, behind + len_bytes);
             log.expect_if_alive(store, self.stream, self.position, behind - self.position);

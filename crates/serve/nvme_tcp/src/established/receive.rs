@@ -213,7 +213,7 @@ impl Established {
         }
     }
 
-    /// Whether a command moves data, whatever its descriptor says. Of fabrics commands the type tells.
+    /// Whether a command moves data, whatever its descriptor says. For fabrics commands the type says so.
     #[inline]
     fn moves_data(&self, command: &Command, hand: &Hand<'_, '_>) -> bool {
         if command.opcode() == AdminOpcode::FABRICS.0 {

@@ -325,7 +325,7 @@ impl KvEngine {
             }
             None => {
                 let mut buffer = std::mem::take(&mut self.compaction.buffer);
-                let gathered = match self.log.glance_value(store, old.address(), preamble, &mut buffer) {
+                let gathered = match self.log.peek_value(store, old.address(), preamble, &mut buffer) {
                     true => Ok(()),
                     false => self.gather(old, &mut buffer, store, at_ps),
                 };

@@ -164,7 +164,7 @@ impl PageStore for MemStore {
         Ok(())
     }
 
-    fn glance(&self, _: &Home, at_bytes: u64, len_bytes: usize) -> Option<&[u8]> {
+    fn peek(&self, _: &Home, at_bytes: u64, len_bytes: usize) -> Option<&[u8]> {
         let within = at_bytes as usize % self.page_bytes;
         self.image.pages.get(&(at_bytes / self.page_bytes as u64))?.get(within..within + len_bytes)
     }

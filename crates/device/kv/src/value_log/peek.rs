@@ -12,7 +12,7 @@ use crate::value_log::record::{PREAMBLE_MAX_BYTES, Preamble, Stand};
 impl ValueLog {
     /// The header of the record at a position of a stream, if it is on flash, can be looked at and is whole.
     #[inline]
-    pub(super) fn glance_preamble<S: PageStore>(
+    pub(super) fn peek_preamble<S: PageStore>(
         &self,
         store: &S,
         stream: usize,
@@ -21,7 +21,7 @@ impl ValueLog {
         let page_bytes = self.layout.page_bytes as u64;
         let stand = Stand::new(stream as u8, position);
         let in_page = (page_bytes - position % page_bytes).min(PREAMBLE_MAX_BYTES as u64) as usize;
-        let head = self.glance_at(store, stream, position, in_page)?;
+        let head = self.peek_at(store, stream, position, in_page)?;
         if let Some(preamble) = Preamble::decode(head, stand) {
             return Some(preamble);
         }
@@ -31,12 +31,12 @@ impl ValueLog {
         let mut bytes = [0; PREAMBLE_MAX_BYTES];
         bytes[..in_page].copy_from_slice(head);
         let rest = PREAMBLE_MAX_BYTES - in_page;
-        bytes[in_page..].copy_from_slice(self.glance_at(store, stream, position + in_page as u64, rest)?);
+        bytes[in_page..].copy_from_slice(self.peek_at(store, stream, position + in_page as u64, rest)?);
         Preamble::decode(&bytes, stand)
     }
 
     /// Copies the value of a record at an address into `into`, if it lies in one page, can be looked at and is whole.
-    pub(crate) fn glance_value<S: PageStore>(
+    pub(crate) fn peek_value<S: PageStore>(
         &self,
         store: &S,
         address: u64,
@@ -48,7 +48,7 @@ impl ValueLog {
             return false;
         }
         let (at, len) = (address + shape.preamble_bytes() as u64, shape.value_len() as usize);
-        let Some(value) = store.glance(&self.home, at, len) else { return false };
+        let Some(value) = store.peek(&self.home, at, len) else { return false };
         into.clear();
         into.extend_from_slice(value);
         // The copy: what it was made of may change.
@@ -98,14 +98,14 @@ impl ValueLog {
 
     /// Bytes of one page of a stream where they lie on flash.
     #[inline]
-    fn glance_at<'a, S: PageStore>(
+    fn peek_at<'a, S: PageStore>(
         &self,
         store: &'a S,
         stream: usize,
         position: u64,
         len: usize,
     ) -> Option<&'a [u8]> {
-        store.glance(&self.home, self.taken_address(stream, position)?, len)
+        store.peek(&self.home, self.taken_address(stream, position)?, len)
     }
 
     /// The address of a position whose segment is taken, asked for out of the order in which they are written.

@@ -275,7 +275,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Whether the sizes can be worked with: a checksum tells of damage, not of sense.
+    /// Whether the sizes can be worked with: a checksum finds damage, not nonsense.
     fn check(&self, state_bytes: usize) -> Result<(), KvError> {
         let ring_is_sound = |bytes: usize| {
             bytes.is_power_of_two()

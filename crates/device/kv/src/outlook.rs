@@ -1,4 +1,4 @@
-//! Where a get looks first, told to whoever knows its key before the engine does.
+//! Where a get looks first, published to threads that know its key before the engine does.
 //!
 //! The first look of a get is at a line of the memtable's hash table, or of hints, that is in no cache as a rule. Who puts a
 //! command together in the same machine knows the key some tens of nanoseconds before the engine sees the command, and can
@@ -56,7 +56,7 @@ impl Outlook {
         }
     }
 
-    /// Tells where the tables are now. Words that say so already are left alone: others have them in their caches.
+    /// Publishes where the tables are now. Words that say so already are left alone: others have them in their caches.
     #[inline]
     pub(crate) fn tell(&self, tables: Tables) {
         let words = &*self.0;

@@ -1,6 +1,6 @@
 //! The check of a device: everything that is kept twice is compared, everything mapped is read.
 //!
-//! What is wrong in protected state is set right on the way when the checker is told to mend: shared with the file in a
+//! What is wrong in protected state is set right on the way when the checker repairs: shared with the file in a
 //! repair, in private memory when an image is only looked at, so that the check goes on over what a repair would leave.
 
 use crate::block::BlockUse;
@@ -14,7 +14,7 @@ use crate::image::namespaces::{Entry, NamespaceKind};
 use crate::location::{EntryIndex, Location};
 use crate::spare::PageKind;
 
-/// Entries or blocks looked at between two words to whoever watches.
+/// Entries or blocks looked at between two progress reports.
 const WATCH_EVERY: u64 = 4096;
 
 impl Flash {
@@ -46,7 +46,7 @@ impl Flash {
         findings
     }
 
-    /// Entries that a media error destroyed earlier and that nobody wrote since: known, and said by every read.
+    /// Entries that a media error destroyed earlier and that were not written since: known, and said by every read.
     #[must_use]
     pub fn lost_entries(&self) -> u64 {
         let lost = |entry: &Entry| {
@@ -77,7 +77,7 @@ impl Flash {
             return;
         }
         if matches!(block.used_for, BlockUse::Bad | BlockUse::FactoryBad) {
-            // Part of the life of a device, and told by its health.
+            // Part of the life of a device, and reported in its health.
             return;
         }
         // A block with nothing live may have been cut short in its erase.
@@ -100,7 +100,7 @@ impl Flash {
         }
     }
 
-    /// Looks for entries that nobody owns. Those of extents are looked at with their data.
+    /// Looks for entries without an owner. Those of extents are looked at with their data.
     fn check_map(&self, watch: Watch<'_>, findings: &mut Vec<Finding>) {
         let mut owned: Vec<(u64, u64)> =
             self.namespaces.iter().map(|entry| (entry.first, entry.first + entry.entries)).collect();

@@ -19,7 +19,7 @@ impl Ftl {
         }
     }
 
-    /// The same of a page that was lent: whoever looks at it still does, so that nothing can be moved now.
+    /// The same of a page that was lent: its reader still looks at it, so that nothing can be moved now.
     #[inline]
     pub(crate) fn note_block_lent(&mut self, block: BlockId) {
         if self.retention.is_on() && self.blocks.get(block).used_for == BlockUse::Full {

@@ -68,7 +68,7 @@ impl Ftl {
     #[inline]
     pub(crate) fn pay_for_room(&mut self, front: Front, at_ps: u64) {
         if self.collector.has_side_job() {
-            // What fails here fails again, and is told, when there is no room left to put it off.
+            // What fails here fails again, and is reported, when there is no room left to put it off.
             let _ = self.do_side_job(at_ps);
         }
         if let Some(dead) = self.blocks.wanted_dead() {
@@ -204,7 +204,7 @@ impl Ftl {
 
     /// Moves what the slice allows, and erases the block once it is empty; true when there is no more to do on it.
     fn empty_some(&mut self, victim: &mut Victim, mut slice: Slice, at_ps: u64) -> Result<bool, FlashError> {
-        // Moves wait for their reads but nobody waits for the moves: what they keep busy is charged to the planes.
+        // Moves wait for their reads but no command waits for the moves: what they keep busy is charged to the planes.
         let mut gc_ps = at_ps;
         while victim.next_page() < self.blocks.get(victim.block()).written {
             if slice.is_used_up() {

@@ -312,7 +312,7 @@ impl Ftl {
         Ok(())
     }
 
-    /// Begins a sync that somebody else waits for.
+    /// Begins a sync that another thread waits for.
     pub(crate) fn begin_sync(&mut self, point: SyncPoint) -> PendingSync {
         self.syncs.begin(point, self.state.next_seq())
     }
@@ -368,7 +368,7 @@ impl Ftl {
     fn before_unless_synced(&mut self, old: Location, before: Before) -> Before {
         let seq = self.seq_at(old);
         if self.syncs.may_cover(seq) {
-            // Whether `old` is what the last sync covered is being decided. A sync that fails is told of by the next.
+            // Whether `old` is what the last sync covered is being decided. A sync that fails is reported by the next.
             let synced = self.syncs.order_now(SyncPoint::EntryMove);
             self.note_sync(synced.unwrap_or(false));
         }

@@ -92,7 +92,7 @@ impl Ftl {
         settled
     }
 
-    /// Takes pages back that no sync covered, and empties the buffer. What is synced on the way, by whoever makes room or
+    /// Takes pages back that no sync covered, and empties the buffer. What is synced on the way, by a thread that makes room or
     /// opens a block, does not count as such before all of it is done: should the power be lost again, it is found again.
     fn settle_unsynced(&mut self, unsynced: Vec<PageId>) -> Result<(), FlashError> {
         // Blocks that were erased here are programmed now.
@@ -164,7 +164,7 @@ impl Ftl {
         refusal.map(|()| doubtful)
     }
 
-    /// Whether an entry's place holds its data. What was synced and is damaged counts as certain: it is told of when
+    /// Whether an entry's place holds its data. What was synced and is damaged counts as certain: it is reported when
     /// it is read, and never replaced by something older.
     fn is_certain(&mut self, entry: EntryIndex, kind: PageKind, synced_seq: u64) -> Result<bool, FlashError> {
         match self.map.load(entry) {
@@ -184,7 +184,7 @@ impl Ftl {
     }
 
     /// Whether the data of a unit, or of a whole page that has one owner, is what its record says. What the medium fails to read
-    /// may be: reads tell of it, and nothing older is put in its place.
+    /// may be: reads report it, and nothing older is put in its place.
     fn is_whole(&mut self, page: PageId, within: usize, spare: &SpareRecord) -> Result<bool, FlashError> {
         let (first, units) = match spare.kind {
             PageKind::Page => (0, self.geometry.units_per_page() as usize),
@@ -370,7 +370,7 @@ impl Ftl {
         match self.read(PageKind::Units, entry, 0, &mut unit, Cause::Metadata, &mut 0) {
             Ok(()) => {}
             Err(ReadError::Flash(error)) if is_of_host(&error) => return Err(error),
-            // What the medium does not give is told of when someone asks for it.
+            // What the medium does not give is reported when it is read.
             Err(_) => return Ok(()),
         }
         let crc = checksum::crc32c(&unit);

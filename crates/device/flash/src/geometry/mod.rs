@@ -178,7 +178,7 @@ impl Geometry {
         raw_bytes.div_ceil(u128::from(self.block_bytes())) as u64
     }
 
-    /// Blocks that can be open for whole pages and for garbage collection, and those that are kept for it. Whoever finds none
+    /// Blocks that can be open for whole pages and for garbage collection, and those that are kept for it. A writer that finds none
     /// open and none free has so much of them dead in full blocks as he has open at once: there is something to collect.
     pub(crate) const fn kept_blocks(&self) -> u32 {
         self.gc_width() + PAGE_FRONTS * self.page_width() + RESERVED_BLOCKS

@@ -9,7 +9,7 @@ const SPARE_PART: u64 = 128;
 const LEAST_SPARE_BLOCKS: u64 = 4;
 
 /// What namespaces that are written by whole pages were promised, all together. Every other byte of a device's capacity
-/// is promised to whoever writes it by units, now or later.
+/// is promised to one that writes it by units, now or later.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Promises {
     /// Bytes of their sizes

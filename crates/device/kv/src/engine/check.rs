@@ -32,7 +32,7 @@ struct Checker<'a, 'w, S> {
     total: u64,
     /// Pages of the tree that were read: one that is pointed to twice is damage, and must not be walked twice.
     read_pages: HashSet<u64>,
-    /// Pages of filters that cannot be read: one serves many pages of keys, and is told of once.
+    /// Pages of filters that cannot be read: one serves many pages of keys, and is reported once.
     bad_filters: HashSet<u64>,
     /// Bytes of records that may still be read: records do not overlap, but someone may say so.
     record_bytes_left: u64,

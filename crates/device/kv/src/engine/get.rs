@@ -48,7 +48,7 @@ impl Located {
     }
 }
 
-/// What a get tells beside the bytes.
+/// The result of a get beside the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueInfo {
     /// Length of the whole value, in bytes.
@@ -116,7 +116,7 @@ impl KvEngine {
     ) -> Result<Option<Located>, KvError> {
         self.index.expect_hint(key);
         if let Some(address) = self.index.record_of(key) {
-            // While the entry comes, so does the record it tells of.
+            // While the entry comes, so does the record it points to.
             self.log.expect(store, address, RECORD_START_BYTES);
         }
         let in_ram = self.index.get_in_ram(key).map(|entry| (entry.address(), entry.shape()));
@@ -154,7 +154,7 @@ impl KvEngine {
         self.log.read_sought(store, &sought, Wanted { from, to }, Cause::Host, &mut into, at_ps)
     }
 
-    /// Where the value of a key is that is in no memtable: as its record tells, where a hint says where that is, else as a run does.
+    /// Where the value of a key is that is in no memtable: from its record, where a hint says where that is, else as a run does.
     #[inline(never)]
     fn find_in_runs<S: PageStore>(
         &mut self,

@@ -128,7 +128,7 @@ impl KvEngine {
     ///
     /// # Errors
     /// [`KvError::DamagedState`], [`KvError::OtherVersion`], [`KvError::UnknownFeatures`] when the state cannot be
-    /// worked with. Damaged records are told of in [`Recovery::damage`].
+    /// worked with. Damaged records are listed in [`Recovery::damage`].
     pub fn open<S: PageStore>(
         store: &mut S,
         namespace: &NamespaceRecord,

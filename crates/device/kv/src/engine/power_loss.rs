@@ -1,7 +1,7 @@
 //! After a loss of real power: each stream ends before the first record that did not reach the medium.
 //!
 //! What a sync covered is there: in the ring, whose slots are used again only after a sync, or on flash. Behind it the
-//! write pointer may tell of records that are torn or gone. They are found by their checksums, and nothing of them is
+//! write pointer may cover records that are torn or gone. They are found by their checksums, and nothing of them is
 //! left where a later record could be taken for them.
 
 use byway_flash::{Cause, SyncPoint};
@@ -63,7 +63,7 @@ fn distrust_programs<S: PageStore>(store: &S, log: &mut ValueLog, stream: usize)
     let (id, pages) = (s.id, layout.pages_per_segment());
     s.distrust_programs(|page| match segments.find(id, page / pages) {
         Some(segment) => store.holds_page(home, u64::from(segment) * pages + page % pages),
-        // Nobody asks for what its segment was freed of.
+        // What its segment was freed of is not used.
         None => true,
     });
 }

@@ -34,7 +34,7 @@ pub(crate) struct Salvage {
     gaps: Vec<Gap>,
     /// Bytes of each segment that are counted as alive but that no entry was read of.
     missing: Vec<i64>,
-    /// Bytes of each segment that records take which only the log tells of.
+    /// Bytes of each segment in records that only the log knows.
     found: Vec<i64>,
     found_keys: u64,
     /// Entries that the runs have and that cannot be read.
@@ -60,7 +60,7 @@ struct Seen {
 }
 
 impl KvEngine {
-    /// What becomes of a damaged index: how many keys its log tells of, which records of those cannot be read, and how much
+    /// What becomes of a damaged index: how many keys its log has, which records of those cannot be read, and how much
     /// is nowhere to be found.
     pub(crate) fn foretell<S: PageStore>(
         &mut self,
@@ -332,7 +332,7 @@ fn parts_of<S: PageStore>(engine: &mut KvEngine, store: &mut S, name: PageName) 
     parts
 }
 
-/// The keys between those that the parts of a page tell of.
+/// The keys between those that the parts of a page have.
 fn gaps_between(parts: &[Option<Vec<Entry>>], keys: &Gap) -> Vec<Gap> {
     let mut gaps = Vec::new();
     let (mut from, mut is_open) = (*keys.start(), false);
@@ -364,7 +364,7 @@ fn each_record<S: PageStore>(engine: &mut KvEngine, store: &mut S, mut look: imp
             let end = ((last + 1) << shift).min(wp);
             let mut scanner = Scanner::new(&engine.log, stream, first << shift, end);
             while let Some(found) = scanner.next(&mut engine.log, store, &mut 0) {
-                // Damage is told of by what is counted as alive and found nowhere.
+                // Damage shows as records that are counted as alive and found nowhere.
                 let Found::Record { preamble, position } = found else { continue };
                 let address = engine.log.address(stream, position);
                 if let Some(address) = address.filter(|_| preamble.shape.kind() != Kind::Void) {

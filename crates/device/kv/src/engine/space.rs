@@ -29,7 +29,7 @@ const HURRY_WHEN_SHORT: usize = 15;
 /// What is known of the version that a store replaces.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Over {
-    /// Nobody looked.
+    /// Not looked at yet.
     Unknown,
     /// This one, or none.
     Known(Option<Entry>),

@@ -1,4 +1,4 @@
-//! What an engine tells of itself.
+//! Statistics of an engine.
 
 use crate::engine::KvEngine;
 use crate::engine::compaction::CompactionCounters;

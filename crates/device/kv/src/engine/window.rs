@@ -5,7 +5,7 @@
 //! Records take their places in the order of the queue's commands, refused ones too.
 //!
 //! A page of the window is needed until the device's write pointer has left it. So a host may store a record that ends
-//! at position e once the page in which the pointer stands, as far as completions have told it, begins at
+//! at position e once the page in which the pointer stands, as far as completions have reported it, begins at
 //! e − window bytes or later.
 
 use std::ops::Range;
@@ -324,7 +324,7 @@ impl KvEngine {
         })
     }
 
-    /// Tells the window's cursor of a value that was moved in.
+    /// Advances the window's cursor past a value that was moved in.
     fn note_dma(&mut self, window: WindowId, start: u64, len: u64) -> Result<WindowEntry, KvError> {
         let open = self.open_one(window)?;
         let noted =

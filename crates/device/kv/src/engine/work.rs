@@ -27,7 +27,7 @@ const PER_PAGE: Work = Work {
     records: 320,
     rows: ROWS_SWEPT,
 };
-/// Pages read at most for each run: whoever may read no more pages goes on to the same key in all of them, in each from the root
+/// Pages read at most for each run: a caller that may read no more pages goes on to the same key in all of them, in each from the root
 /// down. Three steps do, two records that are asked for, and four entries that are settled near the capacity.
 const PAGES_PER_RUN: u32 = 18;
 

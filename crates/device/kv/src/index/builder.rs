@@ -2,7 +2,7 @@
 //!
 //! RAM is one page for the entries, one for their filters and one for each level above, whatever the length.
 //! Data pages come in groups, each with one filter page behind them, and fences of a group are written once that has its place.
-//! So whoever passes a run needs nothing that stands before the data page at hand.
+//! So a reader that passes a run needs nothing that stands before the data page at hand.
 
 use byway_flash::Cause;
 
@@ -222,7 +222,7 @@ impl RunBuilder {
         Ok(())
     }
 
-    /// Writes the page of a level; the fence that tells of it.
+    /// Writes the page of a level; returns the fence that points to it.
     fn write_level<S: PageStore>(
         &mut self,
         level: usize,

@@ -21,7 +21,7 @@ const BUCKET_HINTS: usize = 8;
 const CROWDED_HINTS: usize = 3;
 /// Most hints for each bucket where it cannot grow: one in fifty finds its bucket full then, and takes another's place.
 const MOST_HINTS: u64 = 5;
-/// Bits of a hash that tell the keys of a bucket apart, at least.
+/// Bits of a hash that distinguish the keys of a bucket, at least.
 const LEAST_TAG_BITS: u32 = 12;
 /// Buckets of the smallest table.
 const LEAST_BUCKETS: usize = 64;
@@ -173,7 +173,7 @@ impl Hints {
         bucket_of(hash, self.buckets.len())
     }
 
-    /// The bits of a hash from those on that a grown table tells buckets apart by.
+    /// The bits of a hash from those on by which a grown table distinguishes buckets.
     #[inline]
     fn tag_of(&self, hash: u64) -> u64 {
         hash.rotate_right(self.least_bits) & (u64::MAX >> self.address_bits)

@@ -55,7 +55,7 @@ impl Index {
         self.pass_by(log, store, seq, at_ps)
     }
 
-    /// Has replays begin behind records that tell of no key, where there are no others.
+    /// Has replays begin behind records without a key, where there are no others.
     fn pass_by<S: PageStore>(
         &mut self,
         log: &mut ValueLog,
@@ -140,7 +140,7 @@ impl Index {
         Ok(())
     }
 
-    /// Tells no more of what was lost of the log. Nothing is in RAM only.
+    /// Stops reporting what was lost of the log. Nothing is in RAM only.
     pub(crate) fn forget_losses<S: PageStore>(
         &mut self,
         log: &mut ValueLog,
@@ -194,7 +194,7 @@ impl Index {
 
     /// Has a segment freed in which nothing is alive, even if the checkpoint still points there: whatever replaced it is
     /// in the log behind the replay positions, so after a crash those entries of the runs are hidden again. But where a
-    /// record goes on into another segment, nobody could then tell that it is dead there too: that waits for the checkpoint.
+    /// record goes on into another segment, it could not be known then that it is dead there too: that waits for the checkpoint.
     pub(crate) fn free_soon(&mut self, segment: u32) {
         self.to_release.push(segment);
     }
@@ -227,7 +227,7 @@ impl Index {
         Ok(())
     }
 
-    /// Frees segments that the manifest does not tell of.
+    /// Frees segments that the manifest does not list.
     pub(crate) fn drop_unlisted<S: PageStore>(
         &mut self,
         log: &mut ValueLog,

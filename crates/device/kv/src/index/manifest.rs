@@ -1,7 +1,7 @@
 //! The manifest: which runs there are, from where the logs are replayed, and what is alive in each segment.
 //!
 //! Two slots in the state area, written in turn. One sealed word, the root, says which generation counts; storing it
-//! is the commit of everything the manifest tells. Layout of a slot, little-endian:
+//! is the commit of everything in the manifest. Layout of a slot, little-endian:
 //!
 //! ```text
 //! 0 magic (8) | 8 crc (4) | 12 streams (4) | 16 generation | 24 next run | 32 sequence | 40 runs (8)
@@ -57,8 +57,8 @@ pub(crate) struct Manifest {
     pub(crate) replay_from: Vec<ReplayFrom>,
     /// An index that could not be read left unknown what some entries replaced: that still counts as alive.
     pub(crate) is_overcounted: bool,
-    /// Bytes of the logs before the replay positions that could not be read when they were replayed. They are told of
-    /// until somebody has dealt with that.
+    /// Bytes of the logs before the replay positions that could not be read when they were replayed. They are reported
+    /// until a repair has dealt with them.
     pub(crate) lost_log_bytes: u64,
 }
 
@@ -103,7 +103,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Whether the numbers leave room to go on from: a checksum tells of damage, not of sense.
+    /// Whether the numbers leave room to go on from: a checksum finds damage, not nonsense.
     fn check(&self) -> Result<(), KvError> {
         let room = self.generation < GENERATION_END && self.next_run < RUN_END && self.seq < SEQ_END;
         room.then_some(()).ok_or(KvError::DamagedState("the manifest's numbers are at their end"))

@@ -87,7 +87,7 @@ impl Flush {
     }
 
     /// Does the work of about `budget` entries, or less where it would read much for them. Each is settled on the way: what
-    /// it replaces is counted dead. Hints tell of it from now on.
+    /// it replaces is counted dead. Hints point to it from now on.
     #[expect(clippy::too_many_arguments, reason = "a step, and all that it changes")]
     pub(crate) fn step<S: PageStore>(
         &mut self,

@@ -94,7 +94,7 @@ pub(crate) struct Index {
     merge: Option<Merge>,
     manifest: Manifest,
     /// Bytes of the logs that could not be read when they were replayed, now or earlier. The next manifest that lets the
-    /// replay begin behind them tells of them.
+    /// replay begin behind them covers them.
     pub(crate) lost_log_bytes: u64,
     pub(crate) pages: PageCache,
     hints: Hints,
@@ -264,7 +264,7 @@ impl Index {
         ([Some(&mut self.active), frozen], &self.manifest.runs, &mut self.pages)
     }
 
-    /// Enters a record of which nobody knows what it replaces. What it replaces in RAM is no longer alive: that is found out a
+    /// Enters a record of which it is unknown what it replaces. What it replaces in RAM is no longer alive: that is found out a
     /// little later, when several entries are looked for together.
     #[inline(always)]
     pub(crate) fn enter(&mut self, entry: Entry, log: &mut ValueLog) {

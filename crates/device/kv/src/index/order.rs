@@ -1,7 +1,7 @@
 //! The order of a memtable's entries, kept in leaves: which entries are where by key, and sorted only where someone looks.
 //!
 //! A leaf has up to some hundreds of entries whose keys lie between its first key and the next leaf's, in no order; a full
-//! one is split at its median. Of each it has a [`Word`]: where its key lies, as far as 40 bits tell, and its number. So
+//! one is split at its median. Of each it has a [`Word`]: where its key lies, as far as 40 bits show, and its number. So
 //! leaves are sorted and split without a look at the entries, which lie anywhere in memory; only those of one place are
 //! looked at. Puts place the entries that came before them, a few at once, so that no one has ever to sort all of them: a
 //! walk sorts the leaf it enters.
@@ -17,7 +17,7 @@ const LEAF_ENTRIES: usize = 256;
 const NODE_LEAVES: usize = 128;
 /// Bits of a word that name the entry.
 const NUMBER_BITS: u32 = 24;
-/// Bits of a word that tell its place.
+/// Bits of a word that hold its place.
 const PLACE_BITS: u32 = 64 - NUMBER_BITS;
 const PLACE_MAX: u64 = (1 << PLACE_BITS) - 1;
 
@@ -52,7 +52,7 @@ type Word = u64;
 /// entry's.
 type Gathered = (u128, u64);
 
-/// A ruler along the keys: places grow as keys do, and keys of one place are told apart by their entries.
+/// A ruler along the keys: places grow as keys do, and keys of one place are distinguished by their entries.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
     base: u128,
@@ -71,7 +71,7 @@ impl Scale {
     /// All keys there are.
     const WHOLE: Self = Self { base: 0, shift: 128 - PLACE_BITS };
 
-    /// A scale that tells keys from `least` to `most` apart as well as one can. Keys beyond them share its ends.
+    /// A scale that distinguishes keys from `least` to `most` as well as it can. Keys beyond them share its ends.
     fn of(least: u128, most: u128) -> Self {
         let bits = 128 - (most - least).leading_zeros();
         Self { base: least, shift: bits.saturating_sub(PLACE_BITS - 1) }
@@ -235,7 +235,7 @@ impl Order {
         }
     }
 
-    /// Splits a leaf at its median, as far as places tell; else by the keys. Keys that differ in their length alone stay
+    /// Splits a leaf at its median, as far as places show; else by the keys. Keys that differ in their length alone stay
     /// together; these are never many.
     #[cold]
     fn split(&mut self, entries: &[Entry], node: usize, leaf: usize) {

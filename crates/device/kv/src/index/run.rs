@@ -36,7 +36,7 @@ pub(crate) fn filter_ref(page: u64, slot: usize) -> u64 {
     page << 8 | slot as u64
 }
 
-/// A data page, as the pages above it tell.
+/// A data page, by the pages above it.
 struct Leaf {
     page: u64,
     /// Numbers of its first key and of the first behind it.

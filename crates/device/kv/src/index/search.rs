@@ -85,7 +85,7 @@ pub(crate) fn find(view: &mut View<'_>, key: &Key, bounds: &Range<u128>) -> Opti
     Some((found, view.entry(found)?))
 }
 
-/// Finds those of some keys, in order, that a page has; `found` is told of each with its place among them. Where they are
+/// Finds those of some keys, in order, that a page has; `found` is called for each with its place among them. Where they are
 /// close together each is looked for from the one before on.
 pub(crate) fn find_each(
     view: &mut View<'_>,
@@ -181,7 +181,7 @@ fn search(view: &mut View<'_>, key: &Key, bounds: &Range<u128>) -> usize {
     halve(view, from..to, key)
 }
 
-/// Where keys are no further apart than so many entries, each is looked for from the one before on.
+/// Where the distance of keys is at most so many entries, each is looked for from the one before on.
 const DENSE: usize = 12;
 /// Guesses before steps: the second is close where keys are spread evenly.
 const GUESSES: usize = 2;

@@ -69,7 +69,7 @@ impl Index {
     }
 
     /// Goes on with what must be done when the memtable is due: writing out the one before, and emptying it for its next turn.
-    /// In proportion to how much nearer that came, so that nobody has to wait for it then. Not more than so many times
+    /// In proportion to how much nearer that came, so that no put has to wait for it then. Not more than so many times
     /// what one put does at most: the rest is left to those that follow.
     fn keep_up<S: PageStore>(
         &mut self,

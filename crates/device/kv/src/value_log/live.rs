@@ -104,7 +104,7 @@ impl Live {
         (self.total, self.keys) = (0, 0);
     }
 
-    /// The memtable froze: what it added is set apart.
+    /// The memtable froze: what it added is kept separately.
     pub(crate) fn freeze(&mut self) {
         debug_assert!(self.frozen.bytes.iter().all(|live| *live == 0) && self.frozen.keys == 0);
         std::mem::swap(&mut self.frozen, &mut self.active);

@@ -1,4 +1,4 @@
-//! Flipped bits of records that no flash page has a checksum of yet: each record has its own, by which one bit can be told.
+//! Flipped bits of records that no flash page has a checksum of yet: each record has its own, by which one bit can be found.
 
 use byway_sys::checksum::{crc32c, flipped_bit};
 

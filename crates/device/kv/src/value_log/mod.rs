@@ -214,7 +214,7 @@ impl ValueLog {
         if s.is_tagged(page) {
             self.zero(store, stream, page_end);
         }
-        // A long record that failed may have left pages here that nothing tells of.
+        // A long record that failed may have left pages here that nothing refers to.
         self.trim_from(store, stream, page + 1, position)?;
         self.take_passed(store, stream, position)?;
         self.streams[stream].commit(store, &self.home, position);

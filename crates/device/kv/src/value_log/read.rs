@@ -343,7 +343,7 @@ impl ValueLog {
         if next & (self.layout.segment_bytes() - 1) != 0 {
             return Some(next);
         }
-        // A record may end with its segment: then nothing follows, and nobody asks for it.
+        // A record may end with its segment: then nothing follows, and nothing is read.
         Some(self.segments.after(address).unwrap_or(u64::MAX))
     }
 }

@@ -158,7 +158,7 @@ impl Preamble {
     }
 
     /// The checksum of the value of a record that begins with `bytes`, if that is a record of this key and shape and its
-    /// header is whole: what [`decode`](Self::decode) tells, without taking it apart.
+    /// header is whole: what [`decode`](Self::decode) returns, without parsing it.
     #[inline]
     pub(crate) fn value_crc_of(bytes: &[u8], stand: Stand, key: &Key, shape: Shape) -> Option<u32> {
         let header: &[u8; RECORD_HEADER_BYTES] = bytes.first_chunk()?;

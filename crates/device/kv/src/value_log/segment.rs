@@ -49,7 +49,7 @@ const SEGMENT_RAM_BYTES: usize = 112;
 /// Runs are numbered below this.
 pub(crate) const RUN_END: u64 = 1 << 32;
 const ORDER_BITS: u32 = 12;
-/// The last place among a run's segments that is told from others.
+/// The last place among a run's segments that is distinguished from others.
 pub(crate) const ORDER_MAX: u64 = (1 << ORDER_BITS) - 1;
 
 /// Where the hints stand in a row.
@@ -369,7 +369,7 @@ fn place_of(stream: u8, ordinal: u64) -> u64 {
     u64::from(stream) << ORDINAL_BITS | ordinal & ORDINAL_MASK
 }
 
-/// About when each segment was taken, as far as their places in their streams tell: pieces of a stream count up to the number
+/// About when each segment was taken, as far as their places in their streams show: pieces of a stream count up to the number
 /// of all segments, in equal steps.
 fn order_of(uses: &[Use]) -> Vec<u64> {
     let mut by_stream: BTreeMap<u8, Vec<(u64, usize)>> = BTreeMap::new();

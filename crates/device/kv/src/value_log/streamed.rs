@@ -173,7 +173,7 @@ impl ValueLog {
         Ok(address)
     }
 
-    /// Gives up a long record: nothing tells of it.
+    /// Gives up a long record: nothing refers to it.
     pub(crate) fn give_up_long<S: PageStore>(&mut self, store: &mut S, long: &LongAppend) {
         self.streams[long.stream].close_uncommitted(store, &self.home);
     }

@@ -69,7 +69,7 @@ impl ValueLog {
         self.append_to_window(store, stream, draft, spot, moved, at_ps)
     }
 
-    /// `bring` is told of each piece of the value, and brings it where it is not there yet.
+    /// `bring` is called for each piece of the value, and brings it where it is not there yet.
     fn append_to_window<S: PageStore, E: From<KvError>>(
         &mut self,
         store: &mut S,

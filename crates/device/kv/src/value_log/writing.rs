@@ -10,7 +10,7 @@ use crate::value_log::record::{Preamble, Stand};
 use crate::value_log::{Draft, Spot, ValueLog, cause_of, put_preamble};
 
 impl ValueLog {
-    /// Writes a record into the ring. Nothing tells of it yet.
+    /// Writes a record into the ring. Nothing refers to it yet.
     #[inline(always)]
     pub(super) fn write<S: PageStore, E: From<KvError>>(
         &mut self,

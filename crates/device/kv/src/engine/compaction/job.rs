@@ -265,7 +265,7 @@ impl KvEngine {
             Ok(true) => self.move_record(job, &entry, preamble, position, store, budget, at_ps),
             Ok(false) => Ok(()),
             Err(_) => {
-                // Whether it is alive cannot be told: it stays.
+                // Whether it is alive is unknown: it stays.
                 self.damaged(job, position, position + bytes);
                 Ok(())
             }
@@ -273,7 +273,7 @@ impl KvEngine {
     }
 
     /// Whether the record of an entry is the newest of its key. Whatever replaced it takes it off the counts now: at the end
-    /// they tell whether anything was overlooked.
+    /// they show whether anything was overlooked.
     fn is_alive<S: PageStore>(
         &mut self,
         entry: &Entry,

@@ -57,7 +57,7 @@ pub(crate) struct Compaction {
     pub(crate) pace: Pace,
     pub(crate) counters: CompactionCounters,
     pub(crate) damage: Vec<Damage>,
-    /// Modelled time up to which compaction is busy: nobody waits for it, unless there is no room without.
+    /// Modelled time up to which compaction is busy: no command waits for it, unless there is no room without.
     busy_ps: u64,
     /// A record on its way, when it spans pages.
     buffer: Vec<u8>,
@@ -163,7 +163,7 @@ impl KvEngine {
         self.compaction.counters.victims += 1;
         self.forget_left(job.segment);
         if is_counted {
-            // Dead records that nobody could count: the index could not be read when it was written.
+            // Dead records that could not be counted: the index could not be read when it was written.
             self.log.segments.live.forget(job.segment as usize);
         }
         if job.spans && !is_counted {
@@ -194,7 +194,7 @@ impl KvEngine {
     }
 }
 
-/// Whether an error tells of the place that was read, and of nothing else.
+/// Whether an error concerns the place that was read alone.
 fn is_of_place(error: &KvError) -> bool {
     matches!(
         error,

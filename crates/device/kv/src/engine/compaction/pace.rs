@@ -20,7 +20,7 @@ const RATE_MOST: u64 = 32;
 const MARGIN_SHARE: usize = 32;
 const MARGIN_LEAST: usize = 4;
 
-/// Part of what makes a memtable due from which on it is written out where that may tell of dead records.
+/// Part of what makes a memtable due from which on it is written out where that may reveal dead records.
 const WORTH_WRITING: u64 = 8;
 
 /// When compaction works, and how much.
@@ -89,7 +89,7 @@ impl KvEngine {
         let done = self.compact(store, &mut budget, &mut at_ps);
         self.compaction.busy_ps = at_ps;
         if matches!(done, Ok(Slice::Idle)) && self.is_little_known() {
-            // What the memtable replaces is dead: its flush, paid by the puts that follow, will tell where.
+            // What the memtable replaces is dead: its flush, paid by the puts that follow, will find where.
             self.turn_memtables(store, &mut at_ps)?;
         }
         let paid = if budget.records == 0 { asked - budget.bytes } else { asked };
@@ -97,7 +97,7 @@ impl KvEngine {
         done.map(drop)
     }
 
-    /// Whether the log has grown so much since the last flush that another would tell of dead records.
+    /// Whether the log has grown so much since the last flush that another would reveal dead records.
     pub(crate) fn is_little_known(&self) -> bool {
         self.unsaved_bytes > 2 * self.log.layout.segment_bytes()
     }

@@ -22,7 +22,7 @@ impl KvEngine {
     pub(super) fn choose_victim(&mut self) -> Option<u32> {
         self.log.work.rows += self.log.segments.count() as u32;
         let segments = &self.log.segments;
-        // While a flush may tell of emptier ones, it does not pay to move nearly everything.
+        // While a flush may reveal emptier ones, it does not pay to move nearly everything.
         let parts = if self.is_little_known() || self.index.is_flushing() { 56 } else { 63 };
         let most_alive = self.log.layout.segment_bytes() as i64 * parts / 64;
         // A victim that gives little costs a large share of few segments, or a put that waits, more than it is good for.
@@ -66,7 +66,7 @@ impl KvEngine {
         left.is_some_and(|left| left.tries >= TRIES || left.seq > checkpoint)
     }
 
-    /// Leaves a segment for now: another checkpoint may tell that nothing in it is alive.
+    /// Leaves a segment for now: another checkpoint may show that nothing in it is alive.
     pub(super) fn leave(&mut self, segment: u32) {
         let seq = self.next_seq;
         match self.compaction.left.iter_mut().find(|left| left.segment == segment) {

@@ -84,9 +84,6 @@ pub trait Backend: Send + Sync {
     fn admin(&self, command: AdminCommand) -> Result<Outcome>;
 }
 
-/// Most commands outstanding on a queue, whatever serves it: a ring has at most 65,536 entries, of which one stays free.
-pub const DEPTH_MAX: u32 = 65_535;
-
 /// Most commands that are outstanding at once on a queue, from 1.
 ///
 /// A number converts into [`Depth::Exactly`]: what a program asks for by argument is honoured or refused.

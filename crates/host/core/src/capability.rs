@@ -6,9 +6,11 @@ use byway_link::Method;
 use byway_spec::base::feature::FeatureId;
 
 use crate::admin::AdminCommand;
-use crate::backend::DEPTH_MAX;
 use crate::command::NvmCommand;
 use crate::error::{Error, ErrorKind, Result};
+
+/// Most commands outstanding on a queue, whatever serves it: a ring has at most 65,536 entries, of which one stays free.
+pub const DEPTH_MAX: u32 = 65_535;
 
 /// A set of transfer methods.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]

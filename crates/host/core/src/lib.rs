@@ -33,7 +33,7 @@ pub use byway_sys::Deadline;
 pub use admin::{AdminCommand, RefusedAdmin, check_admin, encode_admin};
 pub use admin_queue::AdminQueue;
 pub use backend::{
-    AdaptivePolicy, Backend, BackendQueue, DEPTH_MAX, Depth, Failed, Finished, QueueOptions, Refused,
+    AdaptivePolicy, Backend, BackendQueue, Depth, Failed, Finished, QueueOptions, Refused,
     others_are_outstanding,
 };
 pub use bounce::{Bounced, Carried, gather, scatter};
@@ -41,7 +41,7 @@ pub use buffer::{Buffer, PAGE_BYTES, Standing};
 pub use buffers::Buffers;
 pub use byway_spec::base::reservation::ReservationType;
 pub use capability::{
-    AdminOptions, Capabilities, Limits, Methods, NvmCommands, NvmLimits, PLAIN_LOG_BYTES_MAX,
+    AdminOptions, Capabilities, DEPTH_MAX, Limits, Methods, NvmCommands, NvmLimits, PLAIN_LOG_BYTES_MAX,
 };
 pub use command::{
     Answer, Command, CopyRanges, KvCommand, LbaRange, LbaRanges, NvmCommand, Outcome, RawCommand, RawData,

@@ -9,10 +9,12 @@ use byway_spec::Command as Entry;
 use byway_spec::base::admin::AdminOpcode;
 
 use crate::ana::{AnaFacts, States, event_request, is_of_states};
-use crate::association::{Association, Post, Registration, Reply, Request, gone, plain};
-use crate::attach::{ADMIN_DEPTH, Attached, attach, order_of_admin, outcome, shut_down};
+use crate::association::{Association, Post, Registration, Reply, Request};
+use crate::attach::{ADMIN_DEPTH, Attached, attach, shut_down};
 use crate::connection::Ended;
 use crate::line::Line;
+use crate::order::{order_of_admin, plain};
+use crate::result::{gone, outcome};
 
 /// The first pause before a lost controller is looked for again; each is twice as long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);

@@ -12,9 +12,9 @@ use byway_spec::base::feature::{AsyncEvents, FeatureId};
 use byway_spec::base::identify::Controller;
 use byway_spec::base::log::LogPage;
 
-use crate::association::plain;
 use crate::connection::Order;
 use crate::facts::Bare;
+use crate::order::plain;
 
 /// Most of a log page that is read: some ten thousand namespaces.
 const LOG_BYTES_MAX: usize = 64 << 10;

@@ -25,12 +25,14 @@ use byway_spec::Command as Entry;
 use byway_spec::base::admin::{AbortCdw10, AdminOpcode};
 use byway_sys::Wakeup;
 
-use crate::attach::{connect_of, connect_queue, order_of_admin};
-use crate::connection::{Order, Way};
+use crate::attach::{connect_of, connect_queue};
+use crate::connection::Order;
 use crate::facts::Facts;
 use crate::line::Line;
+use crate::order::{order_of_admin, plain};
 use crate::paths::PathPlace;
 use crate::peer::Peer;
+use crate::result::gone;
 use crate::stream::Stream;
 
 /// How long a controller may have a queue whose connection has ended.
@@ -467,15 +469,4 @@ impl Identifies for Association {
     fn reports_command_sets(&self) -> bool {
         self.facts().command_sets
     }
-}
-
-/// A command without data that does no harm when it is sent once more.
-pub(crate) fn plain(entry: Entry) -> Order {
-    Order { tag: 0, is_call: false, entry, way: Way::None, is_whole: false, repeats: false, is_pair: false }
-}
-
-/// For a controller that was given up.
-#[cold]
-pub(crate) fn gone(why: &str) -> Error {
-    Error::device(ErrorKind::DeviceLost, format!("the controller is lost: {why}"))
 }

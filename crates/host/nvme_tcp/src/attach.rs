@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use byway_core::encode::{Data, Encoded};
-use byway_core::{
-    AdminCommand, Answer, Buffer, Deadline, Error, ErrorKind, Failed, Outcome, Payload, Result, encode_admin,
-};
+use byway_core::{Buffer, Deadline, Error, ErrorKind, Payload, Result};
 use byway_fabrics::{
     Accepted, Connect, ConnectData, ConnectRefusal, ControllerChoice, ControllerId, FabricsCommand,
     Parameter, Property, PropertyAccess, RefusalKind,
@@ -13,15 +10,17 @@ use byway_fabrics::{
 use byway_nvme_tcp::{IcReq, Incoming, Opening, Reader, TermReq};
 use byway_spec::base::register::{Cap, Cc, Csts};
 use byway_spec::tcp::FatalStatus;
-use byway_spec::{Command as Entry, Completion, Status, fabrics};
+use byway_spec::{Status, fabrics};
 
 use crate::ana::States;
 use crate::authenticate;
 use crate::channel::Channel;
-use crate::connection::{Connection, Ended, Order, Way};
+use crate::connection::{Connection, Way};
 use crate::facts::{Bare, Facts};
-use crate::line::{Line, ended};
+use crate::line::Line;
+use crate::order::order_of;
 use crate::peer::Peer;
+use crate::result::{NotAttached, checked, ended};
 use crate::stream::WaitFor;
 
 /// In-capsule data that every controller takes with fabrics and admin commands.
@@ -29,20 +28,6 @@ const ADMIN_CAPSULE_BYTES: usize = 8192;
 
 /// Admin commands at once; a controller's admin queue has 32 entries at least.
 pub(crate) const ADMIN_DEPTH: u32 = 31;
-
-/// A controller that there is no connection to.
-#[derive(Debug)]
-pub(crate) struct NotAttached {
-    pub error: Error,
-    /// It would fail again, and is not to be tried again.
-    pub is_final: bool,
-}
-
-impl From<Error> for NotAttached {
-    fn from(error: Error) -> Self {
-        Self { error, is_final: false }
-    }
-}
 
 /// A controller that takes commands.
 pub(crate) struct Attached {
@@ -320,49 +305,4 @@ fn property(line: &mut Line, property: Property, deadline: Deadline) -> Result<u
     let get = FabricsCommand::PropertyGet(PropertyAccess(property));
     let (completion, _) = line.call(order_of(get.encode(0), Way::None), Payload::Empty, deadline)?;
     Ok(checked(&completion)?.result())
-}
-
-pub(crate) fn checked(completion: &Completion) -> Result<&Completion> {
-    match completion.status() {
-        status if status.is_success() => Ok(completion),
-        status => Err(Error::status(status)),
-    }
-}
-
-/// An order without a tag, for one command at a time.
-pub(crate) fn order_of(entry: Entry, way: Way) -> Order {
-    Order { tag: 0, is_call: false, entry, way, is_whole: true, repeats: false, is_pair: false }
-}
-
-/// An admin command as an order. What it asks is asked again on another connection.
-pub(crate) fn order_of_admin(command: &AdminCommand, tag: u64) -> Order {
-    let Encoded { entry, data } = encode_admin(command);
-    let repeats = matches!(command, AdminCommand::Identify { .. } | AdminCommand::GetFeature { .. });
-    let is_whole = matches!(command, AdminCommand::Identify { .. });
-    Order { tag, is_call: false, entry, way: way_of(&data), is_whole, repeats, is_pair: false }
-}
-
-pub(crate) fn way_of(data: &Data<'_>) -> Way {
-    match data {
-        _ if data.is_empty() => Way::None,
-        Data::Out(_) => Way::Out,
-        Data::In(_) | Data::InVectored(_) => Way::In,
-        Data::None => Way::None,
-    }
-}
-
-/// What came of a command, in the words of the API.
-#[inline]
-pub(crate) fn outcome(ended: Ended) -> Result<Outcome, Failed> {
-    let Ended { memory, result, commands, .. } = ended;
-    match result {
-        Ok(completion) if completion.status().is_success() => {
-            let commands = u32::from(commands);
-            let answer = Answer { dw0: completion.dw0, dw1: completion.dw1, commands, slots: commands };
-            let (buffer, vector) = memory.into_buffers();
-            Ok(Outcome { answer, buffer, vector })
-        }
-        Ok(completion) => Err(Failed::with_memory(Error::status(completion.status()), memory)),
-        Err(error) => Err(Failed::with_memory(error, memory)),
-    }
 }

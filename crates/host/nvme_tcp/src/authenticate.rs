@@ -11,10 +11,11 @@ use byway_fabrics::tls::TlsPsk;
 use byway_fabrics::{Accepted, Authentication, FabricsCommand};
 use byway_spec::authentication::AuthFailure;
 
-use crate::attach::{NotAttached, checked, order_of};
 use crate::connection::{Order, Way};
 use crate::line::Line;
+use crate::order::order_of;
 use crate::peer::Peer;
+use crate::result::{NotAttached, checked};
 
 /// Does what a controller that accepted a queue asks for.
 ///

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use byway_core::{Deadline, Error, ErrorKind, Result};
 use byway_tls::{TlsError, TlsSession};
 
-use crate::attach::NotAttached;
-use crate::line::ended;
 use crate::peer::Peer;
+use crate::result::{NotAttached, ended};
 use crate::stream::{Stream, WaitFor};
 
 /// What is received of the socket at a time: four records.

@@ -13,10 +13,11 @@ use byway_spec::base::identify::Controller;
 use byway_spec::base::register::Cap;
 
 use crate::ana::AnaFacts;
-use crate::attach::{order_of_admin, outcome};
 use crate::connection::Ended;
 use crate::line::Line;
+use crate::order::order_of_admin;
 use crate::peer::Peer;
+use crate::result::outcome;
 
 /// Most in-capsule data that a controller is believed to take.
 const CAPSULE_BYTES_MAX: u64 = 1 << 20;

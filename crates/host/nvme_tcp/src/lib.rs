@@ -31,6 +31,7 @@ mod paths;
 mod peer;
 mod poller;
 mod queue;
+mod result;
 mod stream;
 
 pub use byway_fabrics::authentication::{AuthSecrets, DhchapSecret, SecretError};

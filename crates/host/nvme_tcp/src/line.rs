@@ -10,6 +10,7 @@ use byway_spec::Completion;
 
 use crate::channel::Channel;
 use crate::connection::{Connection, GATHERED_MAX, Order};
+use crate::result::ended;
 use crate::stream::{Stream, WaitFor, Woken};
 
 /// A queue's connection with its socket.
@@ -149,15 +150,4 @@ impl Line {
             self.wait(None, left)?;
         }
     }
-}
-
-/// For a connection that the system says has ended.
-#[cold]
-pub(crate) fn ended(cause: io::Error) -> Error {
-    let said = match cause.kind() {
-        io::ErrorKind::UnexpectedEof => return Error::device(ErrorKind::DeviceLost, cause.to_string()),
-        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => "the controller dropped the connection",
-        _ => "the connection failed",
-    };
-    Error::kernel(said, cause).with_kind(ErrorKind::DeviceLost)
 }

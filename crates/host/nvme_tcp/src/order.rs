@@ -1,12 +1,14 @@
 //! Commands of the API as orders for a connection.
 
-use byway_core::encode::{self, Encoded};
+use byway_core::encode::{self, Data, Encoded};
 use byway_core::layouts::Layouts;
 use byway_core::moves::{Layout, admit};
-use byway_core::{Capabilities, Command, Error, ErrorKind, KvCommand, NvmCommand, Result};
+use byway_core::{
+    AdminCommand, Capabilities, Command, Error, ErrorKind, KvCommand, NvmCommand, Result, encode_admin,
+};
+use byway_spec::Command as Entry;
 
-use crate::attach::way_of;
-use crate::connection::Order;
+use crate::connection::{Order, Way};
 
 /// A command as an order, if a controller that can do this can be given it.
 #[inline]
@@ -99,4 +101,31 @@ impl SeenLayout {
         self.0 = Some(Seen { epoch, nsid, layout });
         Ok(layout)
     }
+}
+
+/// An order without a tag, for one command at a time.
+pub(crate) fn order_of(entry: Entry, way: Way) -> Order {
+    Order { tag: 0, is_call: false, entry, way, is_whole: true, repeats: false, is_pair: false }
+}
+
+/// An admin command as an order. What it asks is asked again on another connection.
+pub(crate) fn order_of_admin(command: &AdminCommand, tag: u64) -> Order {
+    let Encoded { entry, data } = encode_admin(command);
+    let repeats = matches!(command, AdminCommand::Identify { .. } | AdminCommand::GetFeature { .. });
+    let is_whole = matches!(command, AdminCommand::Identify { .. });
+    Order { tag, is_call: false, entry, way: way_of(&data), is_whole, repeats, is_pair: false }
+}
+
+pub(crate) fn way_of(data: &Data<'_>) -> Way {
+    match data {
+        _ if data.is_empty() => Way::None,
+        Data::Out(_) => Way::Out,
+        Data::In(_) | Data::InVectored(_) => Way::In,
+        Data::None => Way::None,
+    }
+}
+
+/// A command without data that does no harm when it is sent once more.
+pub(crate) fn plain(entry: Entry) -> Order {
+    Order { tag: 0, is_call: false, entry, way: Way::None, is_whole: false, repeats: false, is_pair: false }
 }

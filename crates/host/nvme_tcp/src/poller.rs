@@ -9,8 +9,8 @@ use byway_sys::idle::Next;
 use byway_sys::time::monotonic_ns;
 use byway_sys::{Idle, SpinBudget};
 
-use crate::attach::outcome;
 use crate::connection::Ended;
+use crate::result::outcome;
 
 /// Empty polls per reading of the clock.
 const LOOKS_BY_TIME: u32 = 8;

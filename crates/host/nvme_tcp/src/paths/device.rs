@@ -16,13 +16,16 @@ use byway_core::{
 use byway_spec::base::ana::AnaState;
 
 use super::live::{PathPlace, PathStatus, Paths};
-use super::queue::{PATHS_MAX, TcpPathsQueue};
+use super::queue::TcpPathsQueue;
+use super::slots::PATHS_MAX;
 use crate::association::Association;
-use crate::attach::{Attached, NotAttached, attach, order_of_admin};
+use crate::attach::{Attached, attach};
 use crate::connection::{Order, Way};
 use crate::device::{Owner, check_queue};
 use crate::facts::Facts;
+use crate::order::order_of_admin;
 use crate::peer::{Peer, TcpOptions, TcpPlace};
+use crate::result::NotAttached;
 
 /// A subsystem at several TCP addresses: commands go by the best that there is now.
 #[derive(Clone)]

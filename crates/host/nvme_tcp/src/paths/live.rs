@@ -16,9 +16,9 @@ use byway_sys::Wakeup;
 
 use super::fence::{Fence, acquaint};
 use crate::ana::States;
-use crate::association::gone;
 use crate::facts::Facts;
 use crate::peer::Peer;
+use crate::result::gone;
 
 /// The state of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]

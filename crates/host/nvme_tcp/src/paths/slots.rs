@@ -4,8 +4,10 @@ use std::time::Instant;
 
 use byway_core::{Effect, Error, Memory, Payload, SmallBytes};
 
-use super::queue::PATHS_MAX;
 use crate::connection::Order;
+
+/// Most paths of a device.
+pub(crate) const PATHS_MAX: usize = 8;
 
 /// The state of a command's slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

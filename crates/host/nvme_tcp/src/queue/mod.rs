@@ -13,13 +13,14 @@ use byway_core::{
 use byway_sys::Alarm;
 use rustix::event::epoll;
 
-use crate::association::{Opened, Post, Registration, gone};
+use crate::association::{Opened, Post, Registration};
 use crate::connection::{Ended, Order};
 use crate::device::Owner;
 use crate::line::Line;
 use crate::order::{SeenLayout, order_of_io};
 use crate::pairs::Pairs;
 use crate::poller::{Poller, Waits, as_it_waits, not_outstanding};
+use crate::result::gone;
 
 /// Most bytes that are gathered before they are sent, unless the queue is polled earlier.
 const GATHERED_BYTES_MAX: u64 = 128 << 10;

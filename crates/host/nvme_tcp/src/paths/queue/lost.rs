@@ -7,9 +7,9 @@ use byway_spec::Completion;
 use byway_spec::base::ana::AnaState;
 
 use super::TcpPathsQueue;
-use crate::association::gone;
 use crate::connection::Lost;
 use crate::paths::slots::SlotState;
+use crate::result::gone;
 
 /// How often a command is tried before what fails it is believed.
 const TRIES_MAX: u8 = 10;

@@ -17,15 +17,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 
 use super::device::PathSet;
-use super::slots::{SlotState, Slots};
-use crate::association::gone;
+use super::slots::{PATHS_MAX, SlotState, Slots};
 use crate::connection::{Ended, Order};
 use crate::order::{SeenLayout, order_of_io};
 use crate::poller::{Poller, Waits, as_it_waits, not_outstanding};
 use crate::queue::{TcpQueue, full, too_shallow};
-
-/// Most paths of a device.
-pub(crate) const PATHS_MAX: usize = 8;
+use crate::result::gone;
 
 /// A queue of a subsystem that is reached by several paths: a connection by each, and commands go by the best.
 pub struct TcpPathsQueue {

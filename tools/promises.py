@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks that each test named in SECURITY.md and tests/README.md exists: `a_test_of_that_name`, `…` for parts left out.
 
-Also that each source file that these pages, CONTRIBUTING.md and the memory limits name is there, by the end of its path.
+Also that each source file that these pages, CONTRIBUTING.md and the memory limits name is there, by the end of its path, and
+that each test which tests/skips allows to be skipped exists under that name: a skip under another name fails the whole run.
 """
 
 import pathlib
@@ -40,8 +41,37 @@ def missing_files():
                     yield f"{page}:{number}: no file {name}"
 
 
+def unknown_skips(known):
+    """A line for each entry of tests/skips that no test and no script is called. `module::tests::name`: a test of that module."""
+    for page in sorted((ROOT / "tests/skips").glob("*.txt")):
+        for number, line in enumerate(page.read_text().splitlines(), 1):
+            entry = line.split("#")[0].strip()
+            if not entry:
+                continue
+            *modules, name = entry.split("::")
+            if modules and not any(f"fn {name}(" in source for source in module_sources(modules[0])):
+                yield f"{page.relative_to(ROOT)}:{number}: no {name} in a module {modules[0]}"
+            elif name not in known and not named_in_sources(name):
+                yield f"{page.relative_to(ROOT)}:{number}: no test {entry}"
+
+
+def named_in_sources(name):
+    """Whether a script or a source file reports a skip under this name."""
+    found = subprocess.run(["git", "grep", "-qwF", name, "--", "*.sh", "*.rs"], cwd=ROOT)
+    return found.returncode == 0
+
+
+def module_sources(module):
+    """The text of each source file that is a module of this name."""
+    listed = subprocess.run(
+        ["git", "ls-files", f"*/{module}.rs", f"*/{module}/*.rs"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return [(ROOT / name).read_text(errors="replace") for name in listed.stdout.splitlines()]
+
+
 def main():
-    known, missing = names(), [*missing_files()]
+    known = names()
+    missing = [*missing_files(), *unknown_skips(known)]
     for page in PAGES:
         for number, line in enumerate((ROOT / page).read_text().splitlines(), 1):
             for name in re.findall(r"`([\w:…]+)`", line):

@@ -76,20 +76,21 @@ pub fn all_with_files() -> Vec<Place> {
 
 fn fsdax() -> Option<Place> {
     static TURN: Mutex<()> = Mutex::new(());
-    named("fsdax", "BYWAY_TDM_FSDAX", "?size=16M", &TURN)
+    named("the_suite_over_fsdax", "BYWAY_TDM_FSDAX", "?size=16M", &TURN)
 }
 
 /// The device node, if there is one.
 pub fn devdax() -> Option<Place> {
     static TURN: Mutex<()> = Mutex::new(());
-    named("devdax", "BYWAY_TDM_DEVDAX", "", &TURN)
+    named("the_suite_over_devdax", "BYWAY_TDM_DEVDAX", "", &TURN)
 }
 
-fn named(name: &'static str, variable: &str, ending: &str, turn: &'static Mutex<()>) -> Option<Place> {
+fn named(suite: &'static str, variable: &str, ending: &str, turn: &'static Mutex<()>) -> Option<Place> {
     let Ok(place) = std::env::var(variable) else {
-        skip(&format!("the_suite_over_{name}"), &format!("{variable} names none"));
+        skip(suite, &format!("{variable} names none"));
         return None;
     };
+    let name = suite.trim_start_matches("the_suite_over_");
     let domain = std::env::var(format!("{variable}_DOMAIN")).ok();
     let turn = Some(turn.lock().unwrap_or_else(PoisonError::into_inner));
     Some(Place { name, description: format!("{name}:{place}{ending}"), domain, _folder: None, _turn: turn })

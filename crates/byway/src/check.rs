@@ -71,7 +71,7 @@ fn examine(path: &Path, repair: bool, watch: Watch<'_>) -> Result<Checked> {
         Flash::open_to_check(&path, repair, RunOptions::default()).map_err(from_flash)?;
     let mut checked = Checked { findings, ..Checked::default() };
     let repair = repair && checked.is_usable();
-    checked.findings.extend(flash.mend(watch).map_err(from_flash)?);
+    checked.findings.extend(flash.repair(watch).map_err(from_flash)?);
     if repair {
         flash.drop_lost(&checked.findings);
     }
@@ -104,8 +104,8 @@ fn examine_engine(
     if !byway_kv::was_made(flash, record) {
         return;
     }
-    checked.findings.extend(byway_kv::mend_state(flash, record));
-    checked.findings.extend(byway_kv::mend_log(flash, record));
+    checked.findings.extend(byway_kv::repair_state(flash, record));
+    checked.findings.extend(byway_kv::repair_log(flash, record));
     let (mut engine, recovery) = match KvEngine::open(flash, record, KvOptions::default()) {
         Ok(opened) => opened,
         Err(error) => return checked.findings.push(unusable(nsid, &error)),

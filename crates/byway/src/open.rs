@@ -168,7 +168,7 @@ fn run_options(options: &Options) -> byway_flash::RunOptions {
         reads: options.reads,
         prefault: options.prefault,
         injection,
-        fading: options.fading,
+        retention: options.fading,
         ..byway_flash::RunOptions::default()
     }
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use byway_core::{AdaptivePolicy, DEPTH_MAX, Error, ErrorKind, Nsid, Result};
-use byway_flash::{Bytes, Fading, GcPolicy, Injection, NoSize, Reads};
+use byway_flash::{Bytes, GcPolicy, Injection, NoSize, Reads, RetentionLimits};
 use byway_kv::{KvOptions, Packing};
 use byway_link::{ClockMode, Method};
 #[cfg(feature = "embedded")]
@@ -83,8 +83,8 @@ pub struct Options {
     pub gc: GcPolicy,
     /// `inject=`: operations of the medium that fail, as `program:nth=100,read:block=5:always`; see [`Injection`].
     pub inject: Option<Injection>,
-    /// `fading=`: how many reads and how much age data stands, as `reads=100000,age=5000000,refresh`; see [`Fading`].
-    pub fading: Fading,
+    /// `fading=`: how many reads and how much age data stands, as `reads=100000,age=5000000,refresh`; see [`RetentionLimits`].
+    pub fading: RetentionLimits,
     /// `flush=`: what an acknowledgement survives.
     pub flush: FlushMode,
     /// `readonly=`: whether an image is opened for reading alone; others may read it at the same time.
@@ -182,7 +182,7 @@ impl Default for Options {
             packing: Packing::default(),
             gc: GcPolicy::default(),
             inject: None,
-            fading: Fading::default(),
+            fading: RetentionLimits::default(),
             flush: FlushMode::default(),
             read_only: false,
             depth: 128,

@@ -241,7 +241,7 @@ fn use_image(path: &Path) -> Result<(), FlashError> {
 
 fn check_image(path: &Path, repair: bool) -> Result<(), FlashError> {
     let (mut flash, _) = Flash::open_to_check(path, repair, RunOptions::default())?;
-    let findings = flash.mend(&mut |_, _, _| {})?;
+    let findings = flash.repair(&mut |_, _, _| {})?;
     flash.drop_lost(&findings);
     flash.accept_pages(&findings)?;
     let _ = (flash.lost_entries(), flash.check());

@@ -248,7 +248,7 @@ fn use_image(image: Image) {
 /// Checks and repairs the image.
 fn check_image(image: Image) {
     let mut store = MemoryStore::new(image, PAGE_BYTES, SIZE_BYTES);
-    let _ = byway_kv::mend_state(&mut store, &namespace());
+    let _ = byway_kv::repair_state(&mut store, &namespace());
     let Ok((mut engine, recovery)) = KvEngine::open(&mut store, &namespace(), options()) else { return };
     let watch = &mut |_: &'static str, _, _| {};
     let found = engine.check(&mut store, 1, &recovery, watch);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use byway_sys::Mapping;
 
-use crate::bit_repair::{Mender, mend_bit};
+use crate::bit_repair::{RepairLog, repair_bit};
 use crate::error::FlashError;
 use crate::finding::{Finding, Remedy};
 use crate::image::layout::{AREA_ENTRY_BYTES, AREA_SLOTS, Layout, Range};
@@ -53,22 +53,22 @@ pub(crate) struct AreaTable {
 }
 
 impl AreaTable {
-    /// Reads the table and maps every area; the inner error names the entry that is damaged. With a mender, what can be
+    /// Reads the table and maps every area; the inner error names the entry that is damaged. With a repair log, what can be
     /// set right is, and an entry that cannot is left out.
     pub(crate) fn open(
         backing: &Backing,
         layout: &Layout,
-        mut mender: Mender<'_>,
+        mut repair_log: RepairLog<'_>,
     ) -> Result<Result<Self, String>, FlashError> {
         let mut table = backing.map(layout.area_table)?;
         let mut areas = Vec::with_capacity(AREA_SLOTS);
         for slot in 0..AREA_SLOTS {
-            if let Some(findings) = &mut mender {
-                findings.extend(mend(&mut table, slot, layout.areas.len));
+            if let Some(findings) = &mut repair_log {
+                findings.extend(repair(&mut table, slot, layout.areas.len));
             }
             let entry = match load(&table, slot, layout.areas.len) {
                 Some(entry) => entry,
-                None if mender.is_some() => None,
+                None if repair_log.is_some() => None,
                 None => return Ok(Err(format!("entry {slot} of the table of protected areas"))),
             };
             areas.push(entry.map(|entry| entry.map(backing, layout.areas)).transpose()?);
@@ -279,7 +279,7 @@ impl Entry {
 }
 
 /// Sets a damaged entry right, if one bit of it was flipped.
-fn mend(table: &mut Protected, slot: usize, region_bytes: u64) -> Option<Finding> {
+fn repair(table: &mut Protected, slot: usize, region_bytes: u64) -> Option<Finding> {
     if load(table, slot, region_bytes).is_some() {
         return None;
     }
@@ -289,13 +289,13 @@ fn mend(table: &mut Protected, slot: usize, region_bytes: u64) -> Option<Finding
         // A slot that was never used is zeroes, which are no word.
         let was_unused =
             used.is_power_of_two() && table[at + 8..at + AREA_ENTRY_BYTES].iter().all(|byte| *byte == 0);
-        let mended = if was_unused { Some(0) } else { word::mended(used, place) };
-        table.set_word(at, mended.unwrap_or(used));
+        let repaired = if was_unused { Some(0) } else { word::repaired(used, place) };
+        table.set_word(at, repaired.unwrap_or(used));
     }
     let good = |bytes: &[u8]| u64::from(crc32c::crc32c(&bytes[..24])).to_le_bytes() == bytes[24..];
     let body = &mut table[at + 8..at + 40];
     if !good(body) {
-        mend_bit(body, good);
+        repair_bit(body, good);
     }
     let place = format!("entry {slot}");
     Some(match load(table, slot, region_bytes) {
@@ -346,7 +346,7 @@ mod tests {
         for slot in 0..AREA_SLOTS {
             for bit in 0..64 {
                 table.set_word(slot * AREA_ENTRY_BYTES, 1 << bit);
-                let found = mend(&mut table, slot, 1 << 20);
+                let found = repair(&mut table, slot, 1 << 20);
                 assert!(found.is_some_and(|found| found.remedy == Remedy::Restore), "slot {slot}, bit {bit}");
                 assert_eq!(table.word(slot * AREA_ENTRY_BYTES), 0);
             }

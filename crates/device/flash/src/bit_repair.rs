@@ -3,11 +3,11 @@
 use crate::finding::Finding;
 
 /// Where the findings of an opening go. Without one, damage refuses the opening.
-pub(crate) type Mender<'a> = Option<&'a mut Vec<Finding>>;
+pub(crate) type RepairLog<'a> = Option<&'a mut Vec<Finding>>;
 
 /// Sets right the one bit that makes `bytes` good; false, with the bytes as they were, when there is none. It is looked for in a
 /// copy: whatever ends the search, and whenever, the bytes are not worse than they were.
-pub(crate) fn mend_bit(bytes: &mut [u8], good: impl Fn(&[u8]) -> bool) -> bool {
+pub(crate) fn repair_bit(bytes: &mut [u8], good: impl Fn(&[u8]) -> bool) -> bool {
     let Some(bit) = flipped_bit(bytes, good) else { return false };
     bytes[bit / 8] ^= 1 << (bit % 8);
     true

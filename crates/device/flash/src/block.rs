@@ -13,7 +13,7 @@ pub(crate) const READS_WORD: usize = 16;
 /// Number of the program that filled the block.
 pub(crate) const AGE_WORD: usize = 24;
 
-/// Keeps checks of this table apart from those of the map.
+/// Salt of this table's self-checking words, so that a word of the map never passes as one of this table.
 const PLACE: u64 = 1 << 60;
 
 /// What a block is used for.
@@ -148,26 +148,26 @@ pub(crate) fn load(words: &Protected, id: BlockId, geometry: &Geometry) -> Block
     block
 }
 
-/// Sets the words of an entry right in which one bit was flipped. An age that cannot be told is none.
-pub(crate) fn mend(words: &mut Protected, id: BlockId) -> Option<Finding> {
-    let mut mended = false;
+/// Repairs words of an entry in which one bit was flipped. A damaged age is reset to none.
+pub(crate) fn repair(words: &mut Protected, id: BlockId) -> Option<Finding> {
+    let mut repaired = false;
     let age_at = id.0 as usize * BLOCK_ENTRY_BYTES + AGE_WORD;
     let age = words.word(age_at);
     if age != 0 && word::unseal(age, place(id, AGE_WORD)).is_none() {
-        words.set_word(age_at, word::mended(age, place(id, AGE_WORD)).unwrap_or(0));
-        mended = true;
+        words.set_word(age_at, word::repaired(age, place(id, AGE_WORD)).unwrap_or(0));
+        repaired = true;
     }
     for word in [USE_WORD, WEAR_WORD] {
         let (at, place) = (id.0 as usize * BLOCK_ENTRY_BYTES + word, place(id, word));
         if word::unseal(words.word(at), place).is_none()
-            && let Some(found) = word::mended(words.word(at), place)
+            && let Some(found) = word::repaired(words.word(at), place)
         {
             words.set_word(at, found);
-            mended = true;
+            repaired = true;
         }
     }
     let place = || format!("block {}", id.0);
-    mended.then(|| Finding::new("block table", place(), "a bit of its entry was flipped", Remedy::Restore))
+    repaired.then(|| Finding::new("block table", place(), "a bit of its entry was flipped", Remedy::Restore))
 }
 
 /// Makes the checksums of entries fit, for fuzzers.

@@ -2,10 +2,10 @@
 //!
 //! Counts are kept in memory too, with the orders in which blocks are taken: free ones by wear, full ones by live data.
 
-use crate::bit_repair::Mender;
+use crate::bit_repair::RepairLog;
 use crate::block::FactoryBad;
 use crate::block::{
-    AGE_WORD, BadBlocks, Block, BlockUse, READS_WORD, USE_WORD, WEAR_WORD, load, mend, place, store,
+    AGE_WORD, BadBlocks, Block, BlockUse, READS_WORD, USE_WORD, WEAR_WORD, load, place, repair, store,
     store_wear,
 };
 use crate::durability::Epoch;
@@ -63,16 +63,17 @@ impl BlockTable {
         Ok(Self::read(words, *geometry))
     }
 
-    /// Reads the table; a damaged entry retires its block. With a mender, what can be set right is first.
+    /// Reads the table; a damaged entry retires its block. With a repair log, what can be set right is first.
     pub(crate) fn open(
         backing: &Backing,
         layout: &Layout,
         geometry: &Geometry,
-        mender: Mender<'_>,
+        repair_log: RepairLog<'_>,
     ) -> Result<Self, FlashError> {
         let mut words = backing.map(layout.blocks)?;
-        if let Some(findings) = mender {
-            findings.extend((0..geometry.block_count()).filter_map(|block| mend(&mut words, BlockId(block))));
+        if let Some(findings) = repair_log {
+            findings
+                .extend((0..geometry.block_count()).filter_map(|block| repair(&mut words, BlockId(block))));
         }
         Ok(Self::read(words, *geometry))
     }

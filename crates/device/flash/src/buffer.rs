@@ -193,7 +193,7 @@ impl UnitBuffer {
 
     /// Sets right the one bit that keeps the unit at a place from being what the map says: `owner`'s, of that turn, and
     /// whole. False, with nothing changed, where it is that or one bit is not all.
-    pub(crate) fn mend(&mut self, place: BufferPlace, owner: EntryIndex) -> bool {
+    pub(crate) fn repair(&mut self, place: BufferPlace, owner: EntryIndex) -> bool {
         let (slot, position) = (u32::from(place.slot), u32::from(place.position));
         if slot >= BUFFER_SLOTS || position >= self.units {
             return false;

@@ -6,7 +6,7 @@
 use crate::blocks::BlockTable;
 use crate::counters::Cause;
 use crate::geometry::BlockId;
-use crate::retention::Fading;
+use crate::retention::RetentionLimits;
 use crate::victims::GcPolicy;
 
 /// A block that is being emptied.
@@ -117,7 +117,7 @@ impl Collector {
     }
 
     /// Looks for a block to empty for its own sake: one that failed, is near a limit of retention, or is too young.
-    pub(crate) fn choose_side_job(&mut self, blocks: &BlockTable, retention: &Fading) {
+    pub(crate) fn choose_side_job(&mut self, blocks: &BlockTable, retention: &RetentionLimits) {
         if self.is_refreshing() {
             return;
         }

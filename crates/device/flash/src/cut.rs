@@ -1,5 +1,5 @@
-//! Power cuts in tests. The process "dies" before a given store to protected state, every time at the same one; or who
-//! watches is told before each store and each operation of the medium, and can look at what a cut there would leave.
+//! Power-loss injection for tests. The process "dies" before a given store to protected state, each run at the same one. Or a
+//! watcher is called before each store and each operation of the medium, and examines what a power loss there would leave.
 
 use std::cell::RefCell;
 
@@ -27,8 +27,8 @@ thread_local! {
     static WATCHER: RefCell<Option<Watcher>> = const { RefCell::new(None) };
 }
 
-/// Has `watcher` told, on this thread and from now on, before each point; `None` ends it. It is not told of what it
-/// does itself.
+/// Calls `watcher` before each point that this thread reaches from now on; `None` ends it. Points that the watcher itself
+/// reaches do not count.
 pub fn watch(watcher: Option<Watcher>) {
     WATCHER.set(watcher);
 }

@@ -13,7 +13,7 @@ pub enum Durability {
     /// as its checksums say, unless it was synced last.
     #[default]
     Process,
-    /// It survives a loss of real power too: whoever posts completions calls [`Flash::make_durable`] before.
+    /// It survives a loss of real power too: the controller calls [`Flash::make_durable`] before it posts a completion.
     Media,
     /// A device without capacitors: real power may be lost, and what no sync covers with it, never more and never
     /// in part.
@@ -30,12 +30,12 @@ pub enum SyncPoint {
     /// What is alive in blocks of which a repair is about to restore entries of the map, before it does.
     LiveCount,
     /// What a repair set right of an image that says it was closed, before the mark that the device is in use.
-    Mended,
+    Repaired,
     /// What the repair of a key-value namespace dropped, before the pages it was on get checksums that match.
     PageAccept,
     /// Everything, before the mark that the device was closed.
     PowerOff,
-    /// That mark, before whoever closed the device hears that it is.
+    /// That mark, before [`Flash::close`] returns.
     Closed,
     /// What was stored for commands, before they are completed.
     Completion,
@@ -69,7 +69,7 @@ pub enum SyncPoint {
     TableRow,
     /// The root that made the other manifest count, before the one that counted is written over.
     ManifestSlot,
-    /// A manifest and all it tells of, before the root makes it count.
+    /// A manifest and all that it refers to, before the root selects it.
     ManifestRoot,
     /// The manifest that no longer needs a segment, before its pages are trimmed.
     SegmentRelease,
@@ -85,7 +85,7 @@ impl SyncPoint {
         Self::Made,
         Self::PowerOn,
         Self::LiveCount,
-        Self::Mended,
+        Self::Repaired,
         Self::PageAccept,
         Self::PowerOff,
         Self::Closed,

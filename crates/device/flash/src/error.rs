@@ -205,7 +205,7 @@ pub enum FlashError {
         /// Size asked for.
         size_bytes: u64,
     },
-    /// Whoever watched a long operation ended it.
+    /// The caller's progress callback cancelled a long operation.
     #[error("ended before it was done; everything is as it was")]
     Ended,
     /// A table of the image has no free entry.

@@ -72,7 +72,7 @@ impl From<Stream> for Front {
 #[derive(Debug)]
 pub(crate) struct Frontier {
     front: Front,
-    lanes: Vec<Option<BlockId>>,
+    open_blocks: Vec<Option<BlockId>>,
     next: usize,
     /// Pages that the open blocks have left.
     room_pages: u64,
@@ -84,10 +84,10 @@ impl Frontier {
     pub(crate) fn open(front: Front, geometry: &Geometry, blocks: &BlockTable) -> Self {
         let (used_for, pages_per_block) = (front.open_use(), geometry.pages_per_block);
         let open = || blocks.iter().filter(|(_, block)| block.used_for == used_for);
-        let mut lanes: Vec<_> = open().map(|(id, _)| Some(id)).collect();
-        lanes.resize(lanes.len().max(front.width(geometry) as usize), None);
+        let mut open_blocks: Vec<_> = open().map(|(id, _)| Some(id)).collect();
+        open_blocks.resize(open_blocks.len().max(front.width(geometry) as usize), None);
         let room_pages = open().map(|(_, block)| u64::from(pages_per_block - block.written)).sum();
-        Self { front, lanes, next: 0, room_pages, pages_per_block }
+        Self { front, open_blocks, next: 0, room_pages, pages_per_block }
     }
 
     /// Pages that the open blocks have left.
@@ -102,15 +102,15 @@ impl Frontier {
 
     /// Blocks that can be open at once.
     pub(crate) const fn width(&self) -> usize {
-        self.lanes.len()
+        self.open_blocks.len()
     }
 
-    /// Lanes that have no open block.
-    pub(crate) fn closed_lanes(&self) -> u32 {
-        self.lanes.iter().filter(|lane| lane.is_none()).count() as u32
+    /// Slots that have no open block.
+    pub(crate) fn closed_slots(&self) -> u32 {
+        self.open_blocks.iter().filter(|slot| slot.is_none()).count() as u32
     }
 
-    /// The block for the next page. A lane without one opens a free block if it may. `None`: no block is open and
+    /// The block for the next page. A slot without one opens a free block if it may. `None`: no block is open and
     /// none may be opened or is free.
     pub(crate) fn next_block(
         &mut self,
@@ -118,26 +118,26 @@ impl Frontier {
         planes: u32,
         may_open: bool,
     ) -> Option<BlockId> {
-        for _ in 0..self.lanes.len() {
-            let lane = self.next;
-            self.next = (lane + 1) % self.lanes.len();
-            if self.lanes[lane].is_none() && may_open {
-                self.lanes[lane] = blocks.take_free(lane as u32 % planes, self.front.open_use());
-                self.room_pages += self.lanes[lane].map_or(0, |_| u64::from(self.pages_per_block));
+        for _ in 0..self.open_blocks.len() {
+            let slot = self.next;
+            self.next = (slot + 1) % self.open_blocks.len();
+            if self.open_blocks[slot].is_none() && may_open {
+                self.open_blocks[slot] = blocks.take_free(slot as u32 % planes, self.front.open_use());
+                self.room_pages += self.open_blocks[slot].map_or(0, |_| u64::from(self.pages_per_block));
             }
-            if let Some(block) = self.lanes[lane] {
+            if let Some(block) = self.open_blocks[slot] {
                 return Some(block);
             }
         }
         None
     }
 
-    /// Lets go of a block that has `left_pages` yet, none unless it went bad.
+    /// Drops an open block that has `left_pages` unprogrammed pages: 0 unless it went bad.
     pub(crate) fn close(&mut self, block: BlockId, left_pages: u32) {
         self.room_pages -= u64::from(left_pages);
-        for lane in &mut self.lanes {
-            if *lane == Some(block) {
-                *lane = None;
+        for slot in &mut self.open_blocks {
+            if *slot == Some(block) {
+                *slot = None;
             }
         }
     }

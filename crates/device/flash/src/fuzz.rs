@@ -1,6 +1,6 @@
 //! Entry points for fuzzers: makes checksums fit what stands there, so that damage gets past them.
 //!
-//! A checksum tells of accidents. An image can also be made on purpose, and opening one must not panic either.
+//! A checksum detects accidental damage. An image can also be forged, and opening a forged one must not panic either.
 
 use crate::{areas, block, image, map, spare, state};
 

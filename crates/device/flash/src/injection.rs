@@ -8,7 +8,7 @@
 //! | `block=N`, `page=N` | on operations on that block, on that page of it |
 //! | `nth=N` | on the Nth operation that it looks at, from 1 |
 //! | `ppm=N` | with a chance of N in a million each time |
-//! | `once` | a single time: what a rule without `ppm` does unless told otherwise |
+//! | `once` | a single time: the default of a rule without `ppm` |
 //! | `always` | from the first time on, each time that it looks at; a rule with `ppm`, each time that chance says |
 //! | `correctable` | (reads) without harm: the read is counted as one that was corrected |
 //!

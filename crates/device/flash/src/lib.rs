@@ -69,7 +69,7 @@ pub use image::superblock::is_image;
 pub use injection::{BadInjection, Injection, MediaOperation, Rule};
 pub use media::{MediaKind, Reads};
 pub use options::{DEFAULT_OVER_PROVISIONING_PERCENT, FlashOptions, OpenOptions, RunOptions};
-pub use retention::{BadFading, Fading};
+pub use retention::{BadRetentionLimits, RetentionLimits};
 pub use sanitize::{Overwrite, Sanitize, SanitizeState};
 pub use size::{Bytes, NoSize};
 pub use snapshot::Snapshot;

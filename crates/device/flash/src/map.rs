@@ -76,21 +76,21 @@ impl UnitMap {
     }
 
     /// What a damaged entry is with one bit set right: unmapped, or where its data is.
-    pub(crate) fn mended(&self, index: EntryIndex) -> Option<Location> {
+    pub(crate) fn repaired(&self, index: EntryIndex) -> Option<Location> {
         let word = self.table.word((index * MAP_ENTRY_BYTES) as usize);
         if word.is_power_of_two() {
             return Some(Location::Unmapped);
         }
-        let value = word::mended(word, index)? & word::MAX_VALUE;
+        let value = word::repaired(word, index)? & word::MAX_VALUE;
         Location::from_value(value)
             .filter(|place| !matches!(place, Location::Flash(unit) if unit.0 >= self.units))
     }
 
     /// Marks segments right whose mark is damaged or gone though they hold entries; how many.
-    pub(crate) fn mend_presence(&mut self) -> u64 {
+    pub(crate) fn repair_presence(&mut self) -> u64 {
         let words = (MAP_SEGMENT_BYTES / MAP_ENTRY_BYTES) as usize;
         let stored = self.backing.stored(self.range);
-        let mut mended = 0;
+        let mut repaired = 0;
         for segment in 0..self.presence.len().min(self.table.len() / MAP_SEGMENT_BYTES as usize) {
             let first = segment * words;
             let holds = |index: usize| {
@@ -105,10 +105,10 @@ impl UnitMap {
             };
             if !is_right {
                 self.presence[segment] = PRESENT;
-                mended += 1;
+                repaired += 1;
             }
         }
-        mended
+        repaired
     }
 
     /// What entry `index` was at the last sync, as long as its place is younger.

@@ -9,7 +9,7 @@ use crate::block::FactoryBad;
 use crate::durability::{Durability, SyncPoint};
 use crate::injection::Injection;
 use crate::media::{MediaKind, Reads};
-use crate::retention::Fading;
+use crate::retention::RetentionLimits;
 
 /// A device to be made.
 #[derive(Debug, Clone)]
@@ -66,7 +66,7 @@ impl FlashOptions {
 pub struct RunOptions {
     /// What a completion promises.
     pub durability: Durability,
-    /// Who is told of the operations on the image's file, and may make them fail.
+    /// Called before each operation on the image's file, and may make it fail: for tests.
     pub events: Option<Arc<dyn FileEvents>>,
     /// How pages are read. With `events` those of an image file are read by system calls in any case.
     pub reads: Reads,
@@ -77,8 +77,8 @@ pub struct RunOptions {
     /// Operations of the medium that shall fail.
     pub injection: Option<Injection>,
     /// What blocks endure between two erases, and whether data is moved before.
-    pub fading: Fading,
-    /// Take an image that was not closed for one that lost real power, whatever the kernel tells of its boot: for
+    pub retention: RetentionLimits,
+    /// Treat an image that was not closed as one that lost real power, even if the kernel's boot identifier is the same: for
     /// images that were copied while in use, and for tests.
     pub power_was_lost: bool,
 }
@@ -92,7 +92,7 @@ impl RunOptions {
             prefault: false,
             left_out: None,
             injection: None,
-            fading: Fading { reads_limit: None, age_limit: None, refresh: false },
+            retention: RetentionLimits { reads_limit: None, age_limit: None, refresh: false },
             power_was_lost: false,
         }
     }

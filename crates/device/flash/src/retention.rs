@@ -1,8 +1,8 @@
-//! Data that fades: blocks that are read too often, or hold their data too long, and how it is moved in time.
+//! Model of read disturb and retention errors: blocks that are read too often, or hold their data too long, lose it.
 //!
-//! A model, and off unless asked for. Each read of a page disturbs its block; the array's clock for ages is the number of
-//! pages it programmed, so that a run ages the same every time. Blocks that are still being filled do not fade. Past a limit what a block holds can no longer be read.
-//! With refresh on it is moved before, charged to [`Cause::Refresh`](crate::Cause::Refresh).
+//! Off by default. Each read of a page disturbs its block. Ages count the pages that the array programmed, not time, so that
+//! a run ages the same each time. Open blocks are exempt. Past a limit, the data of a block can no longer be read. With
+//! refresh on, it is moved before, charged to [`Cause::Refresh`](crate::Cause::Refresh).
 
 use std::str::FromStr;
 
@@ -12,48 +12,48 @@ use crate::block::BlockUse;
 use crate::blocks::BlockTable;
 use crate::geometry::BlockId;
 
-/// Limits of what blocks endure between two erases.
+/// Limits of a block between two erases, past which its data is lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Fading {
-    /// Page reads that a block stands; `None` for any number.
+pub struct RetentionLimits {
+    /// Page reads of a block; `None` for no limit.
     pub reads_limit: Option<u32>,
-    /// Pages that the device may program after a block was filled; `None` for any number.
+    /// Pages that the device programs after a block was filled; `None` for no limit.
     pub age_limit: Option<u64>,
-    /// Move data away before a limit is reached.
+    /// Move data to another block before a limit is reached.
     pub refresh: bool,
 }
 
-/// A text that is no description of fading.
+/// The text does not describe retention limits.
 #[derive(Debug, Error)]
 #[error(
-    "{0:?} is no part of how data fades: expected reads=N, age=N (pages programmed) or refresh, joined by commas, with a limit"
+    "{0:?} is no limit of reads or age: expected reads=N, age=N (pages programmed) or refresh, joined by commas, with a limit"
 )]
-pub struct BadFading(String);
+pub struct BadRetentionLimits(String);
 
 /// Reads `reads=100000,age=5000000,refresh`: one limit at least, each above zero.
-impl FromStr for Fading {
-    type Err = BadFading;
+impl FromStr for RetentionLimits {
+    type Err = BadRetentionLimits;
 
-    fn from_str(text: &str) -> Result<Self, BadFading> {
-        let mut fading = Self::default();
+    fn from_str(text: &str) -> Result<Self, BadRetentionLimits> {
+        let mut limits = Self::default();
         for part in text.split(',') {
             match part.split_once('=') {
-                Some(("reads", limit)) => fading.reads_limit = Some(above_zero(part, limit)?),
-                Some(("age", limit)) => fading.age_limit = Some(above_zero(part, limit)?),
-                None if part == "refresh" => fading.refresh = true,
-                _ => return Err(BadFading(part.to_owned())),
+                Some(("reads", limit)) => limits.reads_limit = Some(above_zero(part, limit)?),
+                Some(("age", limit)) => limits.age_limit = Some(above_zero(part, limit)?),
+                None if part == "refresh" => limits.refresh = true,
+                _ => return Err(BadRetentionLimits(part.to_owned())),
             }
         }
-        if fading.is_on() { Ok(fading) } else { Err(BadFading(text.to_owned())) }
+        if limits.is_on() { Ok(limits) } else { Err(BadRetentionLimits(text.to_owned())) }
     }
 }
 
-fn above_zero<T: FromStr + Default + PartialEq>(part: &str, limit: &str) -> Result<T, BadFading> {
+fn above_zero<T: FromStr + Default + PartialEq>(part: &str, limit: &str) -> Result<T, BadRetentionLimits> {
     let limit = limit.parse().ok().filter(|limit| *limit != T::default());
-    limit.ok_or_else(|| BadFading(part.to_owned()))
+    limit.ok_or_else(|| BadRetentionLimits(part.to_owned()))
 }
 
-impl Fading {
+impl RetentionLimits {
     /// Whether there is any limit.
     pub(crate) const fn is_on(&self) -> bool {
         self.reads_limit.is_some() || self.age_limit.is_some()
@@ -97,10 +97,10 @@ mod tests {
 
     #[test]
     fn limits_and_refresh_are_read_from_a_list() {
-        let all = Fading { reads_limit: Some(400), age_limit: Some(1 << 40), refresh: true };
-        assert_eq!("reads=400,age=1099511627776,refresh".parse::<Fading>().unwrap(), all);
-        let aged = Fading { reads_limit: None, age_limit: Some(7), refresh: false };
-        assert_eq!("age=7".parse::<Fading>().unwrap(), aged);
+        let all = RetentionLimits { reads_limit: Some(400), age_limit: Some(1 << 40), refresh: true };
+        assert_eq!("reads=400,age=1099511627776,refresh".parse::<RetentionLimits>().unwrap(), all);
+        let aged = RetentionLimits { reads_limit: None, age_limit: Some(7), refresh: false };
+        assert_eq!("age=7".parse::<RetentionLimits>().unwrap(), aged);
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
             ("reads=5000000000", "\"reads=5000000000\""),
             ("age=3,wear=1", "\"wear=1\""),
         ] {
-            let said = text.parse::<Fading>().unwrap_err().to_string();
+            let said = text.parse::<RetentionLimits>().unwrap_err().to_string();
             assert!(said.starts_with(part), "{said}");
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Flash pages are written once between two erases, so those that were written at the instant are copied afterwards,
 //! and a block that is to be erased or wiped before its turn is copied first. Only protected state has to be copied at the
-//! instant itself: it is copied once before, and then what changed since. The device stands still for that long.
+//! instant itself: it is copied once before, and then what changed since. The device is paused for that second copy.
 
 use std::collections::HashMap;
 use std::io;

@@ -67,7 +67,7 @@ impl SpareRecord {
         self.crcs[unit] = crc;
     }
 
-    /// Whether it counts for nothing: its page was erased, or programmed in vain.
+    /// Whether the record is void: its page was erased, or its program was cut short.
     pub(crate) fn is_void(&self) -> bool {
         self.seq == 0 && self.owners[..self.units()].iter().all(|owner| *owner == NO_OWNER)
     }

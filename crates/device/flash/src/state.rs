@@ -1,6 +1,6 @@
 //! Words of protected state that belong to the whole device: counters, sequence, the intent of the map, shutdown.
 
-use crate::bit_repair::mend_bit;
+use crate::bit_repair::repair_bit;
 use crate::counters::{Cause, CauseCounters, FlashCounters, HostCounters, HostIo};
 use crate::error::FlashError;
 use crate::finding::{Finding, Remedy};
@@ -39,10 +39,10 @@ const CAUSE_BYTES: usize = 64;
 const HOST: usize = COUNTERS + Cause::ALL.len() * CAUSE_BYTES;
 const _: () = assert!(HOST + HostCounters::WORDS * 8 <= 2 * COUNTERS, "what the checksum covers");
 
-/// Keeps the check of the synced word apart from those of other tables.
+/// Salt of the synced word's check, so that a word of another table never passes as it.
 const PLACE: u64 = 4 << 60;
 
-/// A boot that the system does not tell of: never the same as another.
+/// The boot identifier where the system reports none: never equal to another.
 const UNKNOWN_BOOT: [u64; 2] = [0; 2];
 
 /// Value of the clean word after an orderly close.
@@ -89,9 +89,9 @@ impl State {
         self.words.word(CHECKSUM) == self.checksum()
     }
 
-    /// Sets right what of a state is damaged that was closed: a flipped bit by the checksum, else the checksum. Of
-    /// counters nothing can be told then.
-    pub(crate) fn mend(&mut self) -> Option<Finding> {
+    /// Repairs the damaged state of a closed image: a flipped bit by the checksum, else the checksum itself. Counters cannot be
+    /// verified then.
+    pub(crate) fn repair(&mut self) -> Option<Finding> {
         let clean = self.words.word(CLEAN);
         if clean != IS_CLEAN && (clean ^ IS_CLEAN).count_ones() == 1 {
             self.words.set_word(CLEAN, IS_CLEAN);
@@ -101,7 +101,7 @@ impl State {
             return None;
         }
         let good = |words: &[u8]| is_sum_of(words, checksum_of(words));
-        if mend_bit(&mut self.words[..2 * COUNTERS], good) {
+        if repair_bit(&mut self.words[..2 * COUNTERS], good) {
             let what = "a bit of it was flipped";
             return Some(Finding::new("device state", "", what, Remedy::Restore));
         }
@@ -111,7 +111,7 @@ impl State {
         Some(Finding::new("device state", "", what, Remedy::Restore))
     }
 
-    /// The sanitize operation that is remembered. A damaged word tells of none: nothing can be resumed then.
+    /// The recorded sanitize operation; none if its word is damaged: nothing can be resumed then.
     pub(crate) fn sanitize(&self) -> Sanitize {
         let value = word::unseal(self.words.word(SANITIZE), SANITIZE_PLACE).unwrap_or(0);
         Sanitize::from_value(value, self.words.word(SANITIZE_PATTERN) as u32)
@@ -162,8 +162,8 @@ impl State {
         kept == this_boot() && kept != UNKNOWN_BOOT
     }
 
-    /// Counts a loss of real power that was recovered from. Engines tell by another number than theirs that there was one: so
-    /// it goes on from whatever a damaged state says, and fits a word that checks itself.
+    /// Counts a loss of real power that was recovered from. An engine detects the loss by a number other than the one it kept.
+    /// So the count goes on from whatever a damaged state says, and fits a self-checking word.
     pub(crate) fn count_power_loss(&mut self) {
         self.words.set_word(POWER_LOSSES, self.power_losses().wrapping_add(1) & word::MAX_VALUE);
     }

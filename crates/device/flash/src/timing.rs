@@ -1,7 +1,7 @@
 //! When flash operations finish, in modelled picoseconds.
 //!
 //! A read waits for its plane, then for its channel. A program waits for a free slot of the page buffer (that is the
-//! back-pressure a host feels), then crosses the channel and keeps its plane and slot busy; nobody waits for its end.
+//! back-pressure a host feels), then crosses the channel and keeps its plane and slot busy; its command does not wait for its end.
 //! Planes of one die are taken as busy on their own. Deterministic: the same operations give the same times.
 
 use std::cmp::Reverse;

@@ -35,8 +35,8 @@ impl WearSummary {
         if self.mean > 0.0 { f64::from(self.max - self.min) / self.mean } else { 0.0 }
     }
 
-    /// Coefficient of variation: the standard deviation in parts of the mean; nothing erased gives 0. Unlike
-    /// [`spread`](Self::spread) it tells something while blocks were erased a few times, and one more is a large part.
+    /// Coefficient of variation: the standard deviation in parts of the mean; 0 if no block was erased. Unlike
+    /// [`spread`](Self::spread) it is meaningful while blocks have few erases, of which one more is a large part.
     #[must_use]
     pub fn variation(&self) -> f64 {
         if self.mean > 0.0 { self.deviation / self.mean } else { 0.0 }
@@ -79,8 +79,8 @@ impl WearOrder {
     /// By whole numbers as far as it goes: the difference of two means of squares would leave nothing of a small one.
     fn deviation(&self) -> f64 {
         let count = self.blocks.len() as u128;
-        let apart = count * self.squares - u128::from(self.erases).pow(2);
-        if count == 0 { 0.0 } else { (apart as f64).sqrt() / count as f64 }
+        let deviation = count * self.squares - u128::from(self.erases).pow(2);
+        if count == 0 { 0.0 } else { (deviation as f64).sqrt() / count as f64 }
     }
 
     fn mean(&self) -> f64 {
@@ -121,7 +121,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn kept_sums_tell_what_the_blocks_do(
+        fn kept_sums_match_the_blocks(
             first in prop::collection::vec(0..200_000_u32, 1..60),
             erased in prop::collection::vec(0..60_usize, 0..200),
         ) {

@@ -22,7 +22,7 @@ pub(crate) fn unseal(word: u64, place: u64) -> Option<u64> {
 }
 
 /// A damaged word with the one bit set right that makes it match again: words that do differ in four bits or more.
-pub(crate) fn mended(word: u64, place: u64) -> Option<u64> {
+pub(crate) fn repaired(word: u64, place: u64) -> Option<u64> {
     (0..64).map(|bit| word ^ 1 << bit).find(|word| unseal(*word, place).is_some())
 }
 
@@ -95,9 +95,9 @@ mod tests {
     fn a_flipped_bit_is_set_right() {
         let word = seal(0x1234_5678_9ABC, 77);
         for bit in 0..64 {
-            assert_eq!(mended(word ^ 1 << bit, 77), Some(word));
+            assert_eq!(repaired(word ^ 1 << bit, 77), Some(word));
         }
-        assert_eq!(mended(word ^ 0b101, 77), None);
+        assert_eq!(repaired(word ^ 0b101, 77), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Fills a namespace, overwrites it at random, and tells what a put costs and waits for.
+//! Fills a namespace, overwrites it at random, and prints what a put costs and waits for.
 //!
 //! ```text
 //! cargo run --release -p byway-kv --example worn -- IMAGE [MiB] [value bytes] [fill percent] [rounds] [over-provisioning percent]

@@ -29,9 +29,9 @@ pub enum KvError {
     /// A window stream was named that is not open, or all are taken.
     #[error("window {0} is not open")]
     NoWindow(u16),
-    /// A record in a window that stands further ahead than the window is long: the host went on after refusals. The
+    /// The host's write pointer of a window is further ahead than the window is long: the host went on after refusals. The
     /// window has to be opened again.
-    #[error("the window's write pointers have drifted apart; open it again")]
+    #[error("the host's and the device's write pointer of the window differ; open it again")]
     WindowBehind,
     /// A record on flash or in protected memory does not match its checksum. Only this key is affected.
     #[error("the record of key {key} at address {address:#x} is damaged: {why}")]

@@ -58,7 +58,7 @@ impl Outlook {
 
     /// Publishes where the tables are now. Words that say so already are left alone: others have them in their caches.
     #[inline]
-    pub(crate) fn tell(&self, tables: Tables) {
+    pub(crate) fn publish(&self, tables: Tables) {
         let words = &*self.0;
         if words.seed.load(Relaxed) != tables.seed {
             words.seed.store(tables.seed, Relaxed);
@@ -85,17 +85,17 @@ mod tests {
     use crate::value_log::record::{Kind, Shape};
 
     #[test]
-    fn asking_where_nobody_told_or_of_memory_that_is_gone_does_nothing() {
+    fn a_lookup_without_published_tables_or_of_freed_memory_does_nothing() {
         let (outlook, key) = (Outlook::default(), Key::new(b"key").unwrap());
         outlook.expect(&key);
         for word in [1, 0x1000, usize::MAX] {
-            outlook.tell(Tables { seed: 1, slots: (word, word as u32), hints: (word, word) });
+            outlook.publish(Tables { seed: 1, slots: (word, word as u32), hints: (word, word) });
             outlook.expect(&key);
         }
     }
 
     #[test]
-    fn an_empty_memtable_is_not_told_of() {
+    fn an_empty_memtable_is_not_published() {
         let mut table = Memtable::new(16, 7);
         assert_eq!(table.place().0, 0);
         let key = Key::new(b"key").unwrap();

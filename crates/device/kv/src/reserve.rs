@@ -7,7 +7,7 @@
 //! |---|---|
 //! | open | the one that each stream stands in, and the last of the one run that is left of the index |
 //! | flushes | two memtables on their way: a full namespace writes each after a bounded part of it |
-//! | swelling | runs that wait to be merged; more than this has all of them merged |
+//! | growth | runs that wait to be merged; more than this has all of them merged |
 //! | merge | what is written before the room of what was read is given back |
 //! | moves | the stream of moved records, one ahead, and a record of the greatest length |
 //! | store | a record of the greatest length or what a window holds, while what it replaces is still there |
@@ -31,8 +31,8 @@ pub(crate) const SLICE_ENTRIES: u64 = 192;
 const FLUSH_SHARE: u64 = 32;
 /// Runs that a merge reads at most, each with one segment of which a part is passed: nothing before the page at hand is needed of it.
 pub(crate) const MERGED_RUNS: usize = 8;
-/// Segments that the index may swell by before all runs are merged.
-const SWELL_SEGMENTS: u64 = 4;
+/// Segments that the index may grow by before all runs are merged.
+const GROWTH_SEGMENTS: u64 = 4;
 /// Segments that moves need beside those of a long record: the one begun, the next, one for what spans them.
 const MOVE_SEGMENTS: u64 = 3;
 /// What emptying a segment gives, at least, beyond what moved records leave out.
@@ -43,7 +43,7 @@ const GAIN_PERCENT: u64 = 3;
 pub(crate) struct Reserve {
     open: u64,
     flushes: u64,
-    pub(crate) swelling: u64,
+    pub(crate) growth: u64,
     merge: u64,
     moves: u64,
     store: u64,
@@ -61,7 +61,7 @@ impl Reserve {
         Self {
             open: (layout.streams_in_segments() + 1) as u64,
             flushes: 2 * flush,
-            swelling: SWELL_SEGMENTS + flush,
+            growth: GROWTH_SEGMENTS + flush,
             merge,
             moves: move_segments(layout, longest),
             store: store_segments(layout, longest.max(layout.window_bytes as u64)),
@@ -78,7 +78,7 @@ impl Reserve {
     }
 
     pub(crate) fn segments(&self) -> u64 {
-        self.open + self.flushes + self.swelling + self.merge + self.moves + self.store
+        self.open + self.flushes + self.growth + self.merge + self.moves + self.store
     }
 }
 

@@ -30,16 +30,17 @@ pub(crate) fn read(state: &[u8], place: usize) -> Option<u64> {
 }
 
 /// Sets the word at `place` right, if one bit of it was flipped; whether it was damaged and now is not.
-pub(crate) fn mend(state: &mut [u8], place: usize) -> bool {
+pub(crate) fn repair(state: &mut [u8], place: usize) -> bool {
     if read(state, place).is_some() {
         return false;
     }
     let Some(bytes) = state.get_mut(place..place + 8) else { return false };
     let word = u64::from_le_bytes(std::array::from_fn(|i| bytes[i]));
     // A word that is one bit away from zeroes was never written.
-    let mended = (0..64).map(|bit| word ^ 1 << bit).find(|word| *word == 0 || unseal(*word, place).is_some());
-    bytes.copy_from_slice(&mended.unwrap_or(word).to_le_bytes());
-    mended.is_some()
+    let repaired =
+        (0..64).map(|bit| word ^ 1 << bit).find(|word| *word == 0 || unseal(*word, place).is_some());
+    bytes.copy_from_slice(&repaired.unwrap_or(word).to_le_bytes());
+    repaired.is_some()
 }
 
 /// CRC-8 of the value (polynomial 0x2F: finds every flip of up to three bits), crossed with a hash of the place.

@@ -8,7 +8,7 @@ use crate::counters::Cause;
 use crate::error::FlashError;
 use crate::finding::{Finding, Hit, Remedy, Watch};
 use crate::flash::Flash;
-use crate::flash::repair::Mended;
+use crate::flash::repair::RepairedPage;
 use crate::geometry::{BlockId, UNIT_BYTES};
 use crate::image::namespaces::{Entry, NamespaceKind};
 use crate::location::{EntryIndex, Location};
@@ -28,20 +28,20 @@ impl Flash {
     ///
     /// # Errors
     /// What syncing the file says.
-    pub fn mend(&mut self, watch: Watch<'_>) -> Result<Vec<Finding>, FlashError> {
-        let (mut findings, from_seq) = self.mend_protected(watch)?;
-        self.begin_use_once_mended(from_seq)?;
+    pub fn repair(&mut self, watch: Watch<'_>) -> Result<Vec<Finding>, FlashError> {
+        let (mut findings, from_seq) = self.repair_protected(watch)?;
+        self.begin_use_once_repaired(from_seq)?;
         findings.extend(self.examine(true, watch));
         Ok(findings)
     }
 
-    fn examine(&mut self, mends: bool, watch: Watch<'_>) -> Vec<Finding> {
+    fn examine(&mut self, repairs: bool, watch: Watch<'_>) -> Vec<Finding> {
         let mut findings = Vec::new();
         self.check_blocks(watch, &mut findings);
         self.check_map(watch, &mut findings);
         let entries: Vec<Entry> = self.namespaces.iter().cloned().collect();
         for entry in &entries {
-            self.check_extent(entry, mends, watch, &mut findings);
+            self.check_extent(entry, repairs, watch, &mut findings);
         }
         findings
     }
@@ -136,7 +136,7 @@ impl Flash {
         }
     }
 
-    fn check_extent(&mut self, entry: &Entry, mends: bool, watch: Watch<'_>, findings: &mut Vec<Finding>) {
+    fn check_extent(&mut self, entry: &Entry, repairs: bool, watch: Watch<'_>, findings: &mut Vec<Finding>) {
         let kind = entry.record.kind.page_kind();
         let entry_bytes = self.entry_bytes(kind);
         let mut mapped = Vec::new();
@@ -154,9 +154,9 @@ impl Flash {
             let extent = entry.record.extent;
             let read = self.read(extent, index * entry_bytes, &mut data, Cause::Metadata, &mut 0);
             let Err(error) = read else { continue };
-            let mended = mends.then(|| self.mend_data(entry.first + index)).flatten();
-            findings.extend(mended.as_ref().map(Mended::finding));
-            if mended.is_some_and(|mended| mended.is_whole) {
+            let repaired = repairs.then(|| self.repair_data(entry.first + index)).flatten();
+            findings.extend(repaired.as_ref().map(RepairedPage::finding));
+            if repaired.is_some_and(|repaired| repaired.is_whole) {
                 continue;
             }
             match &mut bad {

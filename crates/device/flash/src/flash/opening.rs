@@ -7,7 +7,7 @@ use byway_link::FlashProfile;
 use byway_sys::ImageFile;
 
 use crate::areas::AreaTable;
-use crate::bit_repair::Mender;
+use crate::bit_repair::RepairLog;
 use crate::blocks::BlockTable;
 use crate::durability::SyncPoint;
 use crate::error::{FlashError, ImageError};
@@ -24,7 +24,7 @@ use crate::mapped::MappedCounts;
 use crate::media::{FileMedia, InjectedMedia, Media, MediaKind, NullMedia, RamMedia};
 use crate::options::{FlashOptions, How, OpenOptions};
 use crate::protected::Backing;
-use crate::retention::Fading;
+use crate::retention::RetentionLimits;
 use crate::syncs::Syncs;
 use crate::timing::FlashTiming;
 
@@ -193,23 +193,22 @@ impl Flash {
         Self::open_file(file, superblock, options, &path, None)
     }
 
-    /// Opens the device that an image holds. With a mender, what of its tables is damaged is set right or left out.
+    /// Opens the device that an image holds. With a repair log, what of its tables is damaged is set right or left out.
     pub(crate) fn open_file(
         file: Arc<ImageFile>,
         superblock: Superblock,
         options: OpenOptions,
         path: &Path,
-        mut mender: Mender<'_>,
+        mut repair_log: RepairLog<'_>,
     ) -> Result<Self, FlashError> {
         let layout = Layout::of(&superblock.geometry);
         let media = FileMedia::open(Arc::clone(&file), superblock.geometry, &layout, &options.run)?;
         let backing = Backing::File(file);
-        let blocks = BlockTable::open(&backing, &layout, &superblock.geometry, mender.as_deref_mut())?;
-        let mender_of_tables = mender.as_deref_mut();
+        let blocks = BlockTable::open(&backing, &layout, &superblock.geometry, repair_log.as_deref_mut())?;
+        let for_tables = repair_log.as_deref_mut();
         let media = Box::new(media);
-        let mut flash =
-            Self::assemble(backing, media, superblock, options.how(), blocks, path, mender_of_tables)?;
-        flash.recover(path, mender, options.run.power_was_lost)?;
+        let mut flash = Self::assemble(backing, media, superblock, options.how(), blocks, path, for_tables)?;
+        flash.recover(path, repair_log, options.run.power_was_lost)?;
         Ok(flash)
     }
 
@@ -220,22 +219,23 @@ impl Flash {
         how: How,
         blocks: BlockTable,
         path: &Path,
-        mut mender: Mender<'_>,
+        mut repair_log: RepairLog<'_>,
     ) -> Result<Self, FlashError> {
         let geometry = superblock.geometry;
         let layout = Layout::of(&geometry);
         let timing = FlashTiming::new(&geometry, &superblock.profile, how.timing);
         let named = |what: String| damaged(path, &what);
-        let namespaces = NamespaceTable::open(&backing, &layout, mender.as_deref_mut())?.map_err(named)?;
-        let areas = AreaTable::open(&backing, &layout, mender)?.map_err(named)?;
+        let namespaces =
+            NamespaceTable::open(&backing, &layout, repair_log.as_deref_mut())?.map_err(named)?;
+        let areas = AreaTable::open(&backing, &layout, repair_log)?.map_err(named)?;
         let media = match &how.run.injection {
             Some(injection) => Box::new(InjectedMedia::new(media, geometry, injection)),
             None => media,
         };
         let syncs = Syncs::new(backing.clone(), how.run.durability, how.run.left_out);
         let mut ftl = Ftl::open(geometry, &layout, &backing, media, timing, blocks, syncs)?;
-        let refresh = how.run.fading.refresh && !backing.is_read_only();
-        ftl.retention = Fading { refresh, ..how.run.fading };
+        let refresh = how.run.retention.refresh && !backing.is_read_only();
+        ftl.retention = RetentionLimits { refresh, ..how.run.retention };
         let mapped = MappedCounts::default();
         let recovery = Recovery::default();
         let mut flash = Self {
@@ -259,12 +259,12 @@ impl Flash {
     fn recover(
         &mut self,
         path: &Path,
-        mut mender: Mender<'_>,
+        mut repair_log: RepairLog<'_>,
         power_was_lost: bool,
     ) -> Result<(), FlashError> {
-        let is_repaired = mender.is_some() && !self.backing.is_read_only();
-        if let Some(findings) = &mut mender {
-            self.mend_before_recovery(findings);
+        let is_repaired = repair_log.is_some() && !self.backing.is_read_only();
+        if let Some(findings) = &mut repair_log {
+            self.repair_before_recovery(findings);
             if is_repaired && findings.iter().any(Finding::is_beyond_repair) {
                 return Ok(());
             }
@@ -281,8 +281,8 @@ impl Flash {
         self.recovery = Recovery { unclean: !clean, power_lost, ..Recovery::default() };
         let read_only = self.is_read_only();
         if power_lost {
-            if let Some(findings) = mender {
-                self.mend_map_before_recovery(findings);
+            if let Some(findings) = repair_log {
+                self.repair_map_before_recovery(findings);
             }
             let owned = self.owned();
             self.ftl.recover_from_power_loss(&owned, read_only, &mut self.recovery)?;
@@ -294,7 +294,7 @@ impl Flash {
             self.recovery.recounted_blocks = self.ftl.recover_from_death(read_only);
         }
         match is_repaired {
-            true => self.close_to_be_mended(),
+            true => self.close_to_be_repaired(),
             false => self.begin_use(0),
         }
     }
@@ -316,7 +316,7 @@ impl Flash {
 
     /// A repair sets an image right while that says it was closed: a loss of power on the way leaves nothing that would have to
     /// be recovered by what is still damaged.
-    fn close_to_be_mended(&mut self) -> Result<(), FlashError> {
+    fn close_to_be_repaired(&mut self) -> Result<(), FlashError> {
         if self.recovery.unclean {
             self.mark_closed()?;
         }
@@ -327,12 +327,12 @@ impl Flash {
     }
 
     /// What was set right counts from here on, and the device is in use.
-    pub(crate) fn begin_use_once_mended(&mut self, from_seq: u64) -> Result<(), FlashError> {
+    pub(crate) fn begin_use_once_repaired(&mut self, from_seq: u64) -> Result<(), FlashError> {
         if self.phase != Phase::Repair {
             self.ftl.state.raise_next_seq(from_seq);
             return Ok(());
         }
-        self.ftl.order_now(SyncPoint::Mended)?;
+        self.ftl.order_now(SyncPoint::Repaired)?;
         self.phase = Phase::Open;
         self.begin_use(from_seq)
     }

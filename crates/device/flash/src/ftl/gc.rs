@@ -174,7 +174,7 @@ impl Ftl {
 
     /// Free blocks that hosts leave to garbage collection, so that it can always finish a block.
     pub(crate) fn blocks_kept_for_gc(&self) -> u32 {
-        RESERVED_BLOCKS + self.frontiers.of(Front::Gc).closed_lanes()
+        RESERVED_BLOCKS + self.frontiers.of(Front::Gc).closed_slots()
     }
 
     /// Looks for a block to empty for its own sake.

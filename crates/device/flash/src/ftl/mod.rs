@@ -27,7 +27,7 @@ use crate::location::{Before, EntryIndex, Location};
 use crate::map::UnitMap;
 use crate::media::Media;
 use crate::protected::Backing;
-use crate::retention::Fading;
+use crate::retention::RetentionLimits;
 use crate::spare::{PageKind, SpareRecord};
 use crate::state::State;
 use crate::syncs::Syncs;
@@ -47,7 +47,7 @@ pub(crate) struct Ftl {
     pub(crate) buffer: UnitBuffer,
     pub(crate) frontiers: Frontiers,
     pub(crate) collector: Collector,
-    pub(crate) retention: Fading,
+    pub(crate) retention: RetentionLimits,
     /// Page buffers for moves, kept so that none is allocated on the way.
     scratch: Vec<Vec<u8>>,
     /// What null media accepted: units that do not fill a page yet, and pages.
@@ -75,7 +75,7 @@ impl Ftl {
             buffer: UnitBuffer::open(backing, layout, &geometry)?,
             frontiers: Frontiers::open(&geometry, &blocks),
             collector: Collector::default(),
-            retention: Fading::default(),
+            retention: RetentionLimits::default(),
             blocks,
             geometry,
             scratch: Vec::new(),

@@ -114,13 +114,13 @@ impl Ftl {
 
     /// The block the next page of a front goes to, with room for it: on a full disk, the first open block that has.
     fn next_prepared_block(&mut self, front: Front, at_ps: u64) -> Result<(Front, BlockId), FlashError> {
-        let mut lanes_left = self.frontiers.of_mut(front).width();
+        let mut slots_left = self.frontiers.of_mut(front).width();
         loop {
             let (front, block) = self.next_block(front, at_ps)?;
-            lanes_left = lanes_left.saturating_sub(1);
+            slots_left = slots_left.saturating_sub(1);
             match self.media.prepare(block, self.blocks.get(block).written) {
                 Ok(()) => return Ok((front, block)),
-                Err(_) if lanes_left > 0 => {}
+                Err(_) if slots_left > 0 => {}
                 Err(FlashError::File(FileError::DiskFull { .. })) if self.free_disk_room(at_ps)? => {}
                 Err(error) => return Err(error),
             }

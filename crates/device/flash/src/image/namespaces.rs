@@ -6,7 +6,7 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-use crate::bit_repair::{Mender, mend_bit};
+use crate::bit_repair::{RepairLog, repair_bit};
 use crate::durability::Epoch;
 use crate::error::FlashError;
 use crate::finding::{Finding, Remedy};
@@ -80,7 +80,7 @@ pub struct NamespaceRecord {
     pub uuid: [u8; 16],
     /// What its owner keeps here; zeroes at first. Changed by one atomic step.
     pub owner_state: [u8; OWNER_STATE_BYTES],
-    /// Who may use it, in the words of whoever serves it to hosts; zeroes at first. Changed by one atomic step.
+    /// Which hosts may use it, in the controller's encoding; zeroes at first. Changed by one atomic step.
     pub access_state: [u8; ACCESS_STATE_BYTES],
 }
 
@@ -136,22 +136,22 @@ pub(crate) struct NamespaceTable {
 }
 
 impl NamespaceTable {
-    /// Reads the table; the error names the slot that is damaged. With a mender, what can be set right is, and a slot
+    /// Reads the table; the error names the slot that is damaged. With a repair log, what can be set right is, and a slot
     /// that cannot is left out.
     pub(crate) fn open(
         backing: &Backing,
         layout: &Layout,
-        mut mender: Mender<'_>,
+        mut repair_log: RepairLog<'_>,
     ) -> Result<Result<Self, String>, FlashError> {
         let mut memory = backing.map(layout.namespaces)?;
         let mut entries = Vec::with_capacity(NAMESPACE_SLOTS);
         for slot in 0..NAMESPACE_SLOTS {
-            if let Some(findings) = &mut mender {
-                findings.extend(mend(&mut memory, slot));
+            if let Some(findings) = &mut repair_log {
+                findings.extend(repair(&mut memory, slot));
             }
             match load(&memory, slot) {
                 Some(entry) => entries.push(entry),
-                None if mender.is_some() => entries.push(None),
+                None if repair_log.is_some() => entries.push(None),
                 None => return Ok(Err(format!("slot {slot} of the namespace table"))),
             }
         }
@@ -230,7 +230,7 @@ fn load(memory: &Protected, slot: usize) -> Option<Option<Entry>> {
 }
 
 /// Sets a damaged slot right: the selector by the copies there are, a copy by its checksum or by the other one.
-fn mend(memory: &mut Protected, slot: usize) -> Option<Finding> {
+fn repair(memory: &mut Protected, slot: usize) -> Option<Finding> {
     let (at, place) = (slot * NAMESPACE_SLOT_BYTES, PLACE | slot as u64);
     let finding = |what: &str, remedy| {
         Some(Finding::new("namespace record", format!("slot {slot}"), what.to_owned(), remedy))
@@ -241,7 +241,7 @@ fn mend(memory: &mut Protected, slot: usize) -> Option<Finding> {
         Stored::read_from_bytes(bytes).ok()?.get(slot)
     };
     if word::unseal(selector, place).is_none_or(|copy| copy > 2) {
-        let mended = word::mended(selector, place).filter(|word| word & word::MAX_VALUE <= 2);
+        let repaired = word::repaired(selector, place).filter(|word| word & word::MAX_VALUE <= 2);
         // A copy that the owner marked is the later one of two.
         let later =
             |copy: &u64| good(memory, *copy).map(|entry| entry.record.owner_state != [0; OWNER_STATE_BYTES]);
@@ -250,7 +250,7 @@ fn mend(memory: &mut Protected, slot: usize) -> Option<Finding> {
         if selector == 0 && by_copies.is_none() {
             return None;
         }
-        let Some(found) = mended.filter(|_| selector != 0).or(by_copies) else {
+        let Some(found) = repaired.filter(|_| selector != 0).or(by_copies) else {
             return finding("neither its selector nor a copy matches its checksum", Remedy::None);
         };
         memory.set_word(at, found);
@@ -261,7 +261,7 @@ fn mend(memory: &mut Protected, slot: usize) -> Option<Finding> {
         return None;
     }
     let bytes = memory.get_mut(copy_at(slot, copy)..)?.get_mut(..COPY_BYTES)?;
-    if mend_bit(bytes, |bytes| crc32c::crc32c(&bytes[4..]).to_le_bytes() == bytes[..4]) {
+    if repair_bit(bytes, |bytes| crc32c::crc32c(&bytes[4..]).to_le_bytes() == bytes[..4]) {
         return finding("a bit of it was flipped", Remedy::Restore);
     }
     if good(memory, 3 - copy).is_some() {
@@ -271,7 +271,10 @@ fn mend(memory: &mut Protected, slot: usize) -> Option<Finding> {
             Remedy::Restore,
         );
     }
-    finding("neither of its copies matches its checksum: a namespace cannot be told of", Remedy::None)
+    finding(
+        "neither of its copies matches its checksum: which namespace it described is unknown",
+        Remedy::None,
+    )
 }
 
 /// Makes the checksums of selectors and records fit, for fuzzers.

@@ -122,7 +122,7 @@ impl FileMedia {
         let spare = Backing::File(Arc::clone(&file)).map(layout.spare)?;
         let pages = layout.pages;
         file.keep_spare((pages.len / SPARE_PART).min(SPARE_BYTES_MAX));
-        // Where there are no addresses for all of it, it is read as ever.
+        // Without address space for a mapping of all of it, reads go through system calls.
         let view = match run.reads {
             Reads::Mapped if !file.is_watched() => file.map_to_read(pages.at, pages.len).ok(),
             _ => None,
@@ -227,7 +227,7 @@ impl Media for FileMedia {
         } else {
             self.file.write_at(self.data_at(page), data)?;
         }
-        // The first word comes last, and a record without it is void: one that was written back in between tells nothing.
+        // The first word is stored last, and a record without it is void: a partial write-back leaves no valid record.
         let at = page.0 as usize * spare.len();
         self.spare[at + 8..at + spare.len()].copy_from_slice(&spare[8..]);
         self.spare.set_word(at, u64::from_le_bytes(*spare.first_chunk().unwrap_or(&[0; 8])));

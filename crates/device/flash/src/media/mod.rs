@@ -26,10 +26,10 @@ pub enum MediaKind {
     Ram,
     /// Nothing: pages are accepted and forgotten, reads give zeroes.
     Null,
-    /// Nothing, as somebody else has the bytes: pages are mapped, timed and counted, and what is written has to be zeroes.
+    /// No bytes: an external engine has them. Pages are mapped, timed and counted, and only zeroes may be written.
     Elsewhere,
-    /// Memory of whoever opens the image file at this path: it describes a device, with its namespaces, that is
-    /// empty at every opening.
+    /// Memory of the process that opens the image file at this path. The file describes a device with its namespaces, which
+    /// are empty at every opening.
     DescribedRam(PathBuf),
     /// The same, with pages that are accepted and forgotten.
     DescribedNull(PathBuf),
@@ -38,10 +38,9 @@ pub enum MediaKind {
 /// How pages are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reads {
-    /// Pages of key-value extents are lent from a mapping of the file and verified by whoever reads a record from
-    /// them. A disk that fails under a mapping, or a file that another program cuts short, fails every command from then on.
-    /// Pages in memory
-    /// of this process are taken as they are: no medium was between their writing and their reading.
+    /// Pages of key-value extents are lent from a mapping of the file, and the engine verifies each record that it reads from
+    /// them. A disk error under the mapping, or a file that another program truncates, fails every command from then on.
+    /// Pages in memory of this process are not verified: no medium was between their writing and their reading.
     #[default]
     Mapped,
     /// Every read is copied out, from a file by a system call, and verified: a failing disk is an error value.
@@ -58,7 +57,7 @@ pub(crate) trait Media: Send {
     /// Whether what is programmed can be read back. Where not, nothing is mapped.
     fn keeps_data(&self) -> bool;
 
-    /// Whether what is read is what was programmed, so that a checksum can tell nothing.
+    /// Whether a read always returns what was programmed, so that verifying a checksum is useless.
     fn is_exact(&self) -> bool {
         false
     }

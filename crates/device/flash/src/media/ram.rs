@@ -17,7 +17,7 @@ const HUGE_FROM_BYTES: usize = 512 << 20;
 
 pub(crate) struct RamMedia {
     geometry: Geometry,
-    /// `None` where somebody else has the bytes: they read as zeroes.
+    /// `None` where an external engine has the bytes: they read as zeroes.
     data: Option<Protected>,
     spare: Protected,
     reads: Reads,
@@ -38,7 +38,7 @@ impl RamMedia {
         Ok(Self { geometry, data: Some(data), spare, reads: run.reads })
     }
 
-    /// For pages whose bytes somebody else has: only their records are kept.
+    /// For pages whose bytes an external engine has: only their spare records are kept.
     pub(crate) fn without_data(geometry: Geometry, layout: &Layout) -> Result<Self, FlashError> {
         let spare = Backing::Memory.map(layout.spare)?;
         Ok(Self { geometry, data: None, spare, reads: Reads::Mapped })

@@ -139,17 +139,17 @@ fn setting_a_flipped_bit_of_the_map_right_brings_nothing_back_that_was_trimmed()
     flash.close().unwrap();
     drop(flash);
     let lines = used_pieces(&path).into_iter().filter(|line| map.contains(line));
-    let mut mended = 0;
+    let mut repaired = 0;
     for (i, byte) in lines.flat_map(|line| line..line + 64).enumerate() {
         let bit = byte * 8 + i as u64 % 8;
         flip(&path, bit);
         let (mut flash, _) = Flash::open_to_check(&path, false, RunOptions::default()).unwrap();
-        mended += flash.mend(&mut |_, _, _| {}).unwrap().len();
+        repaired += flash.repair(&mut |_, _, _| {}).unwrap().len();
         for unit in 0..UNITS {
             let right = if is_trimmed(unit) { vec![0; 4096] } else { unit_of(unit) };
             assert!(read_unit(&mut flash, extent, unit).unwrap() == right, "bit {bit} changed unit {unit}");
         }
         flip(&path, bit);
     }
-    assert!(mended > 0);
+    assert!(repaired > 0);
 }

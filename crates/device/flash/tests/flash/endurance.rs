@@ -265,7 +265,7 @@ fn a_device_can_be_handed_to_another_thread() {
 }
 
 #[test]
-fn a_device_whose_bytes_somebody_else_has_is_worn_and_collected_as_one_that_keeps_them() {
+fn a_device_without_data_is_worn_and_collected_as_one_that_keeps_it() {
     let size = 8 * MIB;
     let [kept, elsewhere] = [MediaKind::Ram, MediaKind::Elsewhere].map(|media| {
         let mut flash = create(media, size, &[nvm(size)]);

@@ -17,7 +17,7 @@ const UNITS: u64 = SIZE / 2 / 4096;
 const PAGES: u64 = SIZE / 2 / 16384;
 const KILLS: u64 = 20;
 
-/// What the writer does in step `step`: any step can be told from its number.
+/// What the writer does in a step: it follows from the step's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Target {
     Unit(u64),
@@ -89,7 +89,7 @@ fn run_and_kill(path: &Path, first_step: u64, life: Duration, from_first_step: b
     let last = std::thread::spawn(move || {
         let lines = said.lines().map_while(Result::ok);
         let steps = lines.filter_map(|line| line.strip_prefix("step ")?.parse().ok());
-        // Whoever does not wait for it does not listen.
+        // A parent that does not wait for the start has dropped the receiver.
         steps.inspect(|_| _ = begun.send(())).last()
     });
     if from_first_step {

@@ -1,5 +1,5 @@
-//! Full devices whose blocks fail, one after the other: they take every write until their spares are used up, which they
-//! tell all the way, and can be read from then on. A run of so many random devices: `BYWAY_TEST_CASES=2000`.
+//! Full devices whose blocks fail, one after the other: they take every write until their spares are used up, report the
+//! spares that are left, and can be read from then on. A run of so many random devices: `BYWAY_TEST_CASES=2000`.
 
 use std::path::Path;
 
@@ -127,7 +127,7 @@ impl Device {
         assert_eq!(self.flash.check(), []);
     }
 
-    /// That it tells as much to spare as is left of so many blocks.
+    /// Asserts that the available spare is `left` of `all` blocks.
     fn assert_left(&self, all: u32, left: u32) {
         let health = self.flash.health();
         assert_eq!((health.spare_blocks, health.spare_blocks_left), (all, left), "{health:?}");
@@ -195,7 +195,7 @@ fn blocks_that_fail_shortly_after_each_other_are_nothing_to_who_writes() {
         let counters = device.flash.counters();
         let (programs, erases) = (counters.total().programs, counters.total().erases);
         assert!(counters[Cause::Gc].programs > programs / 8, "{counters:?}");
-        for (operation, from, apart) in [
+        for (operation, from, distance) in [
             ("program", programs, 40),
             ("program", programs, 11),
             ("program", programs, 3),
@@ -203,7 +203,7 @@ fn blocks_that_fail_shortly_after_each_other_are_nothing_to_who_writes() {
             ("erase", erases, 3),
             ("erase", erases, 1),
         ] {
-            let rules = (0..4).map(|n| format!("{operation}:nth={}", from + n * apart));
+            let rules = (0..4).map(|n| format!("{operation}:nth={}", from + n * distance));
             let rules = rules.collect::<Vec<_>>().join(",");
             let inject = format!("{fail_early},{rules}");
             let mut device = Device::new(options(MediaKind::Ram, &inject), &namespaces);
@@ -213,7 +213,7 @@ fn blocks_that_fail_shortly_after_each_other_are_nothing_to_who_writes() {
                 let done = device.overwrite();
                 assert!(
                     done.is_ok(),
-                    "{done:?} with {operation} {apart} in {}: {health:?}",
+                    "{done:?} with {operation} {distance} in {}: {health:?}",
                     namespaces.len()
                 );
             }
@@ -255,7 +255,7 @@ fn a_namespace_made_on_a_device_with_bad_blocks_is_promised_less() {
     device.assert_holds();
 }
 
-/// Room to empty a block into lasts for a few that are emptied in vain, and here a seventh of all erases fail.
+/// The reserve lasts for a few blocks that are emptied but cannot be erased. Here a seventh of all erases fail.
 #[test]
 fn four_blocks_in_a_row_that_cannot_be_erased_leave_room_to_go_on() {
     let inject = "seed=8476743907029320079,program:nth=1200:ppm=1066:always,erase:ppm=140554";

@@ -41,7 +41,7 @@ pub struct Place<'a> {
 pub type Reached = fn(&Place<'_>) -> bool;
 
 impl Device {
-    /// Nobody watches its first life.
+    /// Events of its first life are not recorded.
     pub fn new() -> Self {
         let folder = folder();
         let path = folder.path().join("image");
@@ -73,7 +73,7 @@ impl Device {
     /// Loses power, and with it what was stored in these regions since the last sync.
     pub fn lose(mut self, regions: &[&str]) -> Self {
         self.lose_to_next(|place| !regions.contains(&place.region));
-        self.let_go();
+        self.close_image();
         let events = Forgetful::new(&self.path, 0);
         let run = RunOptions { power_was_lost: true, ..watched(&events, None) };
         let flash = open(&self.path, run).unwrap();
@@ -102,7 +102,7 @@ impl Device {
             None => self.flash.close().unwrap(),
             Some(survived) => self.lose_to_next(survived),
         }
-        self.let_go();
+        self.close_image();
         let events = Forgetful::new(&self.path, 0);
         if let Some(reached) = life.reached {
             events.cut_at_events(self.folder.path(), move |sector| reached(&regions.place(sector)));
@@ -139,7 +139,7 @@ impl Device {
     pub fn lose_bytes(mut self, gone: &[(&str, Range<u64>)]) -> Damaged {
         let regions = Regions::of(&self.flash);
         self.flash.close().unwrap();
-        self.let_go();
+        self.close_image();
         let file = File::options().write(true).open(&self.path).unwrap();
         for (region, bytes) in gone {
             let zeroes = vec![0; (bytes.end - bytes.start) as usize];
@@ -148,8 +148,8 @@ impl Device {
         Damaged { folder: self.folder, path: self.path, regions }
     }
 
-    /// The image is let go of, so that it can be opened again.
-    fn let_go(&mut self) {
+    /// Replaces the device by a small one in memory, so that the image is unlocked and can be opened again.
+    fn close_image(&mut self) {
         let profile = Profile::by_name("gen4x4").unwrap().flash;
         self.flash = Flash::create(FlashOptions::new(4 << 20, profile, MediaKind::Ram), &[]).unwrap();
     }
@@ -163,8 +163,8 @@ pub struct Damaged {
 }
 
 impl Damaged {
-    /// Repairs it, with one sync point left out; `act` does what whoever owns its namespaces does then. Power is cut at every
-    /// event; every image that a cut left, repaired as far as to be used.
+    /// Repairs it with one sync point left out; `act` stands for the owner of its namespaces. Power is lost at every event;
+    /// each image that a loss left is repaired until it can be used.
     pub fn repair(
         self,
         left_out: Option<SyncPoint>,
@@ -174,23 +174,23 @@ impl Damaged {
         let Self { folder, path, regions } = self;
         let events = Forgetful::new(&path, 0);
         events.cut_at_events(folder.path(), move |sector| reached(&regions.place(sector)));
-        let mut flash = mended(&path, watched(&events, left_out)).unwrap();
+        let mut flash = repaired(&path, watched(&events, left_out)).unwrap();
         let findings = std::mem::take(&mut flash.1);
         act(&mut flash.0, &findings);
         flash.0.close().unwrap();
         events.end_cuts().into_iter().map(move |left| {
             // It is there as long as images are opened.
             let _folder = &folder;
-            mended(&left, RunOptions { power_was_lost: true, ..RunOptions::default() })
+            repaired(&left, RunOptions { power_was_lost: true, ..RunOptions::default() })
                 .map(|(flash, _)| flash)
         })
     }
 }
 
-fn mended(path: &Path, run: RunOptions) -> Result<(Flash, Vec<Finding>), String> {
+fn repaired(path: &Path, run: RunOptions) -> Result<(Flash, Vec<Finding>), String> {
     let said = |error: byway_flash::FlashError| error.to_string();
     let (mut flash, _) = Flash::open_to_check(path, true, run).map_err(said)?;
-    let findings = flash.mend(&mut |_, _, _| {}).map_err(said)?;
+    let findings = flash.repair(&mut |_, _, _| {}).map_err(said)?;
     flash.drop_lost(&findings);
     Ok((flash, findings))
 }

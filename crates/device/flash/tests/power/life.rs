@@ -203,7 +203,7 @@ struct Life {
     run: RunOptions,
     random: Random,
     step: u64,
-    /// A sync that the device does not stand still for.
+    /// A sync during which the device goes on.
     under_way: Option<UnderWay>,
 }
 
@@ -336,7 +336,7 @@ impl Life {
         }
         let unopened = MediaKind::Ram;
         let profile = Profile::by_name("gen4x4").unwrap().flash;
-        // The image is let go of before it is opened again.
+        // The old device releases the image before it is opened again.
         self.flash = Flash::create(FlashOptions::new(4 << 20, profile, unopened), &[]).unwrap();
         let run = RunOptions { power_was_lost: false, ..self.run.clone() };
         self.flash = open(&self.path, &run)?;

@@ -96,7 +96,7 @@ const POWER_OFF: Script = Script {
     ..POWER_ON
 };
 
-/// Whoever closed the device was told that it is, and the next opening takes it for one that died.
+/// `close` returned, and the next opening takes the device for one that died.
 const CLOSED: Script = Script {
     point: SyncPoint::Closed,
     act: |device| {
@@ -152,7 +152,7 @@ const BLOCK_ERASE_BY_WIPE: Script = Script {
     ..BLOCK_ERASE
 };
 
-/// Records of a block's life before reach over into the next, and tell of the same units at the same places.
+/// Records from before an erase survive into the block's next use, and name the same units at the same places.
 const BLOCK_OPEN: Script = Script {
     point: SyncPoint::BlockOpen,
     prepare: |device| (1..3000).for_each(|step| device.write_page(4, step)),
@@ -320,7 +320,7 @@ fn write_over(left_out: Option<SyncPoint>) -> Result<(), String> {
 
 /// What a repair set right did not reach the medium, the mark that the image is in use did: then a page whose record is gone
 /// is taken for one that the power took, and what was there before for what is.
-fn mend(left_out: Option<SyncPoint>) -> Result<(), String> {
+fn repair(left_out: Option<SyncPoint>) -> Result<(), String> {
     let mut device = Device::new();
     device.write_page(4, 1);
     device.write_page(4, 2);
@@ -338,8 +338,8 @@ fn mend(left_out: Option<SyncPoint>) -> Result<(), String> {
 /// More than all that there are of this device.
 const SPARE_RECORDS_BYTES: u64 = 16 << 10;
 
-/// Entries of trimmed units are restored with one that was not, as nothing tells them apart: they are as many as are missed, and it
-/// is not among them.
+/// A lost entry and entries of trimmed units look the same. As many are restored as are missing, and the lost one is not among
+/// them.
 fn restore_entries(left_out: Option<SyncPoint>) -> Result<(), String> {
     let mut device = Device::new();
     // The units of one page, and their entries in as many sectors.
@@ -405,7 +405,7 @@ type Play = fn(Option<SyncPoint>) -> Result<(), String>;
 const PLAYS: [(SyncPoint, Play); 5] = [
     (SyncPoint::Made, make),
     (SyncPoint::Overwrite, write_over),
-    (SyncPoint::Mended, mend),
+    (SyncPoint::Repaired, repair),
     (SyncPoint::LiveCount, restore_entries),
     (SyncPoint::PageAccept, accept),
 ];

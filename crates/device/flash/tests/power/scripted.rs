@@ -23,9 +23,9 @@ fn a_buffer_slot_of_an_earlier_turn_does_not_vouch_for_what_it_was_filled_with_s
     assert_eq!(left.flash.check(), []);
 }
 
-/// Its record was kept, as its first unit names nobody, and vouched for data of the life before at the next loss.
+/// The record was kept because its first unit has no owner, and at the next loss it vouched for data from before the erase.
 #[test]
-fn a_page_that_no_sync_covered_is_not_believed_at_the_second_loss_though_its_first_unit_is_nobodys() {
+fn a_page_that_no_sync_covered_without_an_owner_of_its_first_unit_is_void_at_the_second_loss() {
     let mut device = Device::new();
     device.watch();
     device.write_page(4, 1);

@@ -226,7 +226,7 @@ impl<S: PageStore> Checker<'_, '_, S> {
             Ok(()) => Some(bytes),
             Err(why) => {
                 let what = match from {
-                    _ if level == FILTER => format!("{why}; it tells which keys other pages may hold"),
+                    _ if level == FILTER => format!("{why}; it is the filter of keys in other pages"),
                     Some(key) => format!("{why}; not every key from {key} on can be looked up in it"),
                     None => format!("{why}; not every key of the run can be looked up"),
                 };

@@ -129,7 +129,7 @@ impl KvEngine {
             None if self.index.is_all_in_active() => None,
             None => self.find_in_runs(store, key, at_ps)?,
         };
-        self.outlook.tell(self.index.tables());
+        self.outlook.publish(self.index.tables());
         Ok(found)
     }
 

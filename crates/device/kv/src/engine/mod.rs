@@ -137,9 +137,9 @@ impl KvEngine {
         crate::engine::recovery::open(store, namespace, options)
     }
 
-    /// Tells `outlook` from now on where gets look first.
-    pub fn tell(&mut self, outlook: Outlook) {
-        outlook.tell(self.index.tables());
+    /// Keeps `outlook` up to date from now on with where gets look first.
+    pub fn publish_hints(&mut self, outlook: Outlook) {
+        outlook.publish(self.index.tables());
         self.outlook = outlook;
     }
 

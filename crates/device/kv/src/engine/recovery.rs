@@ -138,7 +138,7 @@ fn settle_log<S: PageStore>(
     if store.is_read_only() {
         return Ok(());
     }
-    mend(store, log, recovery);
+    repair(store, log, recovery);
     if lost_power || recovery.segments_freed > 0 {
         power_loss::note_dealt_with(store, &log.home)?;
     }
@@ -146,7 +146,7 @@ fn settle_log<S: PageStore>(
 }
 
 /// Frees what was taken but not committed, and writes full pages to flash.
-fn mend<S: PageStore>(store: &mut S, log: &mut ValueLog, recovery: &mut Recovery) {
+fn repair<S: PageStore>(store: &mut S, log: &mut ValueLog, recovery: &mut Recovery) {
     for stream in 0..log.streams.len() {
         let s = &log.streams[stream];
         s.rewrite_block(store, &log.home);

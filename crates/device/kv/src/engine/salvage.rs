@@ -96,7 +96,7 @@ impl KvEngine {
         }
         let error = self.read_through(store, entry).err()?;
         let place = format!("of namespace {nsid}, address {:#x}", entry.address());
-        if self.log.mend_record_at(store, entry.address()) && self.read_through(store, entry).is_ok() {
+        if self.log.repair_record_at(store, entry.address()) && self.read_through(store, entry).is_ok() {
             return Some(Finding::new("record", place, "a bit of it was flipped", Remedy::Restore));
         }
         let hit = Hit::Key { nsid, key: entry.key().as_bytes().to_vec() };
@@ -227,7 +227,7 @@ impl Salvage {
             let keys = self.unread.saturating_sub(self.found_keys).max(1);
             let bytes = if self.is_overcounted { format!("at most {lost}") } else { format!("{lost}") };
             let what = format!(
-                "at most {keys} keys {} are told of neither by the index nor by the log, with {bytes} bytes of records",
+                "at most {keys} keys {} are neither in the index nor in the log, with {bytes} bytes of records",
                 self.gap_text()
             );
             findings.push(Finding::new("index", place, what, Remedy::Drop));

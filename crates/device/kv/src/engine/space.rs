@@ -152,7 +152,7 @@ impl KvEngine {
         let spare = (segments.count() as u64 * segment_bytes).saturating_sub(self.capacity_bytes);
         let left = self.capacity_bytes.saturating_sub(self.used_bytes());
         let spare = spare.saturating_sub(kept_back.segments() * segment_bytes);
-        self.log.swell_bytes = spare / 3 + left / 4 + kept_back.swelling * segment_bytes;
+        self.log.growth_bound_bytes = spare / 3 + left / 4 + kept_back.growth * segment_bytes;
         let soon = active + reserve::SLICE_ENTRIES;
         let flush_soon = reserve::segments_of_entries(layout, soon);
         let flush_due = if due > soon { reserve::segments_of_entries(layout, due) } else { flush_soon };

@@ -100,7 +100,7 @@ impl Index {
         store: &mut S,
         at_ps: &mut u64,
     ) -> bool {
-        let wanted = self.merge.is_some() || self.is_swollen(log);
+        let wanted = self.merge.is_some() || self.exceeds_growth_bound(log);
         wanted && self.step_merge(SHRINK_ENTRIES, log, store, at_ps).is_ok()
     }
 

@@ -217,7 +217,7 @@ pub(crate) fn generation(state: &[u8], layout: &Layout, slot: usize) -> Option<u
 }
 
 /// Sets a flipped bit of a slot right; whether one was.
-pub(crate) fn mend(slot: &mut [u8], layout: &Layout) -> bool {
+pub(crate) fn repair(slot: &mut [u8], layout: &Layout) -> bool {
     if Manifest::decode(slot, layout).is_ok() || slot[0..8] != MAGIC {
         return false;
     }

@@ -390,12 +390,13 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_share_most_bytes_or_lie_further_and_further_apart_are_listed_in_order() {
+    fn keys_that_share_most_bytes_or_lie_at_doubling_distances_are_listed_in_order() {
         let mut table = Memtable::new(16, 3);
         let shared = (0..3000u16).map(|n| [&[7; 14][..], &n.wrapping_mul(40_503).to_be_bytes()].concat());
-        let apart = (0..128).flat_map(|bit| (0..20).map(move |n| (1u128 << bit).wrapping_add(n) | 1 << 124));
+        let distant =
+            (0..128).flat_map(|bit| (0..20).map(move |n| (1u128 << bit).wrapping_add(n) | 1 << 124));
         let mut keys: Vec<Key> = shared.map(|key| Key::new(&key).unwrap()).collect();
-        keys.extend(apart.map(|number| Key::new(&number.to_be_bytes()).unwrap()));
+        keys.extend(distant.map(|number| Key::new(&number.to_be_bytes()).unwrap()));
         for (seq, key) in keys.iter().enumerate() {
             table.insert(Entry::new(key, Shape::new(Kind::Value, key.len(), 1), 0, seq as u64));
         }

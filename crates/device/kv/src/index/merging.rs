@@ -102,7 +102,7 @@ impl Index {
     pub(super) fn ripe_group(&self, log: &ValueLog) -> Option<Range<usize>> {
         let runs = &self.manifest.runs;
         // Small ones pile up while a large merge goes on: more than room is kept for are merged in several turns.
-        if self.is_swollen(log) {
+        if self.exceeds_growth_bound(log) {
             return Some(0..runs.len().min(MERGED_RUNS));
         }
         let mut begin = 0;
@@ -118,13 +118,13 @@ impl Index {
     }
 
     /// Whether the runs take more room beside that of one entry a key than can be spared.
-    pub(crate) fn is_swollen(&self, log: &ValueLog) -> bool {
-        self.runs() > 1 && swell_bytes(log) > log.swell_bytes
+    pub(crate) fn exceeds_growth_bound(&self, log: &ValueLog) -> bool {
+        self.runs() > 1 && growth_bytes(log) > log.growth_bound_bytes
     }
 
     /// How often what can be spared is taken by then: merges must hurry.
     pub(crate) fn hurry(&self, log: &ValueLog) -> usize {
-        (swell_bytes(log) / log.swell_bytes.max(1)).clamp(1, HURRY_MOST) as usize
+        (growth_bytes(log) / log.growth_bound_bytes.max(1)).clamp(1, HURRY_MOST) as usize
     }
 
     /// What was merged so far takes the place of what was read for it.
@@ -211,7 +211,7 @@ impl Index {
 }
 
 /// Bytes of index segments beside those of one entry a key.
-fn swell_bytes(log: &ValueLog) -> u64 {
+fn growth_bytes(log: &ValueLog) -> u64 {
     let taken_bytes = log.segments.index_count() as u64 * log.layout.segment_bytes();
     taken_bytes.saturating_sub(log.segments.live.keys().1 * INDEX_BYTES_PER_KEY)
 }

@@ -155,7 +155,7 @@ impl Index {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<bool, KvError> {
-        let wanted = self.merge.is_some() || self.is_swollen(log);
+        let wanted = self.merge.is_some() || self.exceeds_growth_bound(log);
         if wanted {
             self.step_merge(MOST_ENTRIES, log, store, at_ps)?;
         }

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_deaths_in_a_long_segment_are_told_from_all_others() {
+    fn a_few_deaths_in_a_long_segment_differ_from_all_others() {
         let mut dead = Dead::new(1, 20);
         dead.limit(1 << 20);
         dead.begin(0);

@@ -6,13 +6,13 @@
 mod cutting;
 pub(crate) mod dead;
 pub(crate) mod live;
-mod mend;
 pub(crate) mod packing;
 mod peek;
 mod placing;
 pub(crate) mod read;
 pub(crate) mod record;
 pub(crate) mod region;
+mod repair;
 mod ring;
 pub(crate) mod scan;
 pub(crate) mod segment;
@@ -87,7 +87,7 @@ pub(crate) struct ValueLog {
     /// Free segments that compaction must leave to the index.
     pub(crate) index_floor: usize,
     /// Bytes that entries of overwritten keys may take in the index before all runs are merged.
-    pub(crate) swell_bytes: u64,
+    pub(crate) growth_bound_bytes: u64,
     /// Of each stream, empty bytes that packing left in pages that are not programmed yet.
     uncharged_bytes: Vec<u64>,
     scratch: Vec<u8>,
@@ -131,7 +131,7 @@ impl ValueLog {
             counters,
             floor: 0,
             index_floor: 0,
-            swell_bytes: u64::MAX,
+            growth_bound_bytes: u64::MAX,
             uncharged_bytes,
             scratch,
             typical_bytes: 0,

@@ -17,7 +17,7 @@ fn run(inject: &str) -> RunOptions {
     RunOptions { injection: Some(inject.parse().unwrap()), ..RunOptions::default() }
 }
 
-/// Small pages and few lanes, so that nearly all of the flash is promised.
+/// Small pages and few open blocks, so that nearly all of the flash is promised.
 fn flash_options(media: MediaKind, inject: &str) -> FlashOptions {
     let cosmos = byway_link::Profile::by_name("cosmos").unwrap().flash;
     let profile = FlashProfile {

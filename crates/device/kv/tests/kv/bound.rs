@@ -261,8 +261,8 @@ proptest! {
     }
 }
 
-/// A merge keeps of what it has passed one page of filters, and not all pages that stand beside that one: else those of an input that
-/// was passed in part were room that nobody had reckoned with.
+/// A merge keeps one page of filters of what it has passed, and trims the pages beside it. Otherwise the pages of an input that was
+/// passed in part would be space that the reserve does not count.
 #[test]
 fn a_merge_of_long_pages_gives_back_what_it_has_passed() {
     let (page_bytes, size_kib, memtable_entries, cache_bytes) = (16384, 7168, 210, 64 << 10);

@@ -281,8 +281,8 @@ fn a_damaged_record_in_a_victim_is_named_and_its_segment_kept_and_all_others_liv
         }
         rig.reopen();
     }
-    rig.put(&hit, b"mended").unwrap();
-    model.insert(hit, b"mended".to_vec());
+    rig.put(&hit, b"repaired").unwrap();
+    model.insert(hit, b"repaired".to_vec());
     let puts = 2 * model.len() as u64;
     overwrite(&mut rig, &mut model, puts, &mut Random(3));
     check(&mut rig, &model);

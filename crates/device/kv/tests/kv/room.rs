@@ -178,12 +178,12 @@ impl Tried {
         }
     }
 
-    /// What a put did, against what it had to do.
-    fn told(&mut self, key: &Key, value: Vec<u8>, told: Result<(), KvError>) -> bool {
+    /// Compares the result of a put with the model, and updates the model.
+    fn check_put(&mut self, key: &Key, value: Vec<u8>, result: Result<(), KvError>) -> bool {
         let old = self.model.get(key).map_or(0, |old| charge(key, old.len()));
         let after = self.alive_bytes - old + charge(key, value.len());
         let capacity = self.rig.engine.capacity_bytes();
-        match told {
+        match result {
             Ok(()) => {
                 assert!(after <= capacity, "{after} bytes alive of {capacity}");
                 self.alive_bytes = after;
@@ -211,8 +211,8 @@ impl Tried {
         self.stamp += 1;
         let value = value(self.stamp, len);
         let placement = if dma { Placement::Dma } else { Placement::Packed };
-        let told = self.rig.put_how(key, &value, StoreHow { placement, ..StoreHow::default() });
-        self.told(key, value, told)
+        let result = self.rig.put_how(key, &value, StoreHow { placement, ..StoreHow::default() });
+        self.check_put(key, value, result)
     }
 
     fn delete(&mut self, key: &Key) {
@@ -245,13 +245,13 @@ impl Tried {
         let at = range.start + (position % range.len() as u64) as usize + header_bytes;
         self.rig.store.image.windows[at..at + len].copy_from_slice(&value);
         let Rig { store, engine, .. } = &mut self.rig;
-        let told =
+        let result =
             engine.put_in_place(store, WindowId(window), key, &[], len as u64, StoreHow::default(), &mut 0);
-        if matches!(told, Err(KvError::NoWindow(_) | KvError::WindowBehind)) {
+        if matches!(result, Err(KvError::NoWindow(_) | KvError::WindowBehind)) {
             self.cursors[usize::from(window)] = None;
             return;
         }
-        self.told(key, value, told);
+        self.check_put(key, value, result);
     }
 
     fn put_into_window(&mut self, window: u16, key: &Key, len: usize) {
@@ -267,7 +267,7 @@ impl Tried {
         if let (Ok(Some(row)), Some(cursor)) = (&row, &mut self.cursors[usize::from(window)]) {
             cursor.note_dma(row.position, row.len).unwrap();
         }
-        self.told(key, value, row.map(drop));
+        self.check_put(key, value, row.map(drop));
     }
 
     fn churn(&mut self, seed: u16, steps: u16, len: u32) {

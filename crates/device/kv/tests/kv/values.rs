@@ -316,12 +316,12 @@ fn a_damaged_record_is_named_and_no_other_is_touched() {
         }
         assert!((0..200).filter(|n| *n != 3).all(|n| rig.get(&numbered(n)).unwrap() == value(n, 400)));
     }
-    rig.put(&numbered(3), b"mended").unwrap();
-    assert_eq!(rig.get(&numbered(3)).unwrap(), b"mended");
+    rig.put(&numbered(3), b"repaired").unwrap();
+    assert_eq!(rig.get(&numbered(3)).unwrap(), b"repaired");
 }
 
 #[test]
-fn damage_in_the_log_that_is_replayed_is_told_and_contained() {
+fn damage_in_the_replayed_log_is_reported_and_contained() {
     let options = byway_kv::KvOptions { memtable_bytes: 1 << 20, ..small(Packing::All) };
     let mut rig = Rig::new(8 << 20, options);
     for n in 0..200 {

@@ -294,8 +294,7 @@ impl Device {
         }
     }
 
-    /// Whether every key has a value that it may have, and the list tells the same; from here on what was found is
-    /// what is there.
+    /// Checks that every key has a value that it may have, and that the list agrees. The model takes over what was found.
     fn check_values(&mut self, model: &mut Model, last_only: bool) -> Result<(), String> {
         let mut found = Vec::new();
         for (n, allowed) in model.targets() {
@@ -337,7 +336,7 @@ struct Life {
     run: RunOptions,
     random: Random,
     step: u64,
-    /// A sync that the device does not stand still for.
+    /// A sync during which the device goes on.
     under_way: Option<UnderWay>,
     /// An engine was made that no sync covered yet.
     made: bool,
@@ -461,7 +460,7 @@ impl Life {
         if self.random.one_in(2) {
             self.device().flash.close().map_err(|error| error.to_string())?;
         }
-        // The image is let go of before it is opened again.
+        // The old device releases the image before it is opened again.
         self.device = None;
         let run = RunOptions { power_was_lost: false, ..self.run.clone() };
         let packing = packing(&mut self.random);

@@ -56,7 +56,7 @@ impl Life {
 }
 
 impl Stage {
-    /// Nobody watches its first life.
+    /// Events of its first life are not recorded.
     pub fn new(size: Size) -> Self {
         let folder = folder();
         let path = folder.path().join("image");
@@ -83,7 +83,7 @@ impl Stage {
         self.device().put_in_place(&key(n), &pattern(step, n, len)).unwrap();
     }
 
-    /// The host stores where it will into its window; nobody is told.
+    /// The host stores anywhere into its window, without a command.
     pub fn store_into_window(&mut self, at: Range<usize>) {
         let memory = self.device().engine.window_memory().unwrap();
         let start = self.device().engine.window_range(crate::life::WINDOW).start;

@@ -122,7 +122,7 @@ impl KvNamespace {
 
     /// Has the engine publish its lookup hints in `outlook` from now on.
     pub fn publish_hints(&mut self, outlook: Outlook) {
-        self.engine.tell(outlook);
+        self.engine.publish_hints(outlook);
     }
 
     /// Prefetches memory for a lookup of this key.

@@ -9,7 +9,7 @@ use crate::location::{EntryIndex, Location};
 
 impl Flash {
     /// Sets flipped bits right in the page that holds an entry, by the checksums of its units.
-    pub(crate) fn mend_data(&mut self, index: EntryIndex) -> Option<Mended> {
+    pub(crate) fn repair_data(&mut self, index: EntryIndex) -> Option<RepairedPage> {
         let Ok(Location::Flash(unit)) = self.ftl.map.load(index) else { return None };
         let page = self.ftl.geometry.page_of(unit);
         let spare = self.ftl.spare(page).filter(|spare| !spare.is_made_anew())?;
@@ -19,8 +19,8 @@ impl Flash {
         // What is dead may have been wiped.
         let live = self.ftl.live_in(page, &spare);
         for unit in live.iter().map(|unit| unit as usize) {
-            match mend_unit(&mut data[unit * UNIT_BYTES..][..UNIT_BYTES], spare.crc(unit)) {
-                Some(mended) => bits += u32::from(mended),
+            match repair_unit(&mut data[unit * UNIT_BYTES..][..UNIT_BYTES], spare.crc(unit)) {
+                Some(repaired) => bits += u32::from(repaired),
                 None => is_whole = false,
             }
         }
@@ -31,12 +31,12 @@ impl Flash {
         // The same bytes but for the bits that were flipped: however much of it gets there, nothing is worse.
         self.ftl.media.program(page, &data, &record).ok()?;
         let (block, within) = self.ftl.geometry.place_of(page);
-        Some(Mended { place: format!("{within} of block {}", block.0), bits, is_whole })
+        Some(RepairedPage { place: format!("{within} of block {}", block.0), bits, is_whole })
     }
 }
 
 /// What was set right of a page.
-pub(crate) struct Mended {
+pub(crate) struct RepairedPage {
     place: String,
     /// Bits that were flipped: one of a unit at most.
     bits: u32,
@@ -44,7 +44,7 @@ pub(crate) struct Mended {
     pub(crate) is_whole: bool,
 }
 
-impl Mended {
+impl RepairedPage {
     pub(crate) fn finding(&self) -> Finding {
         let what = match self.bits {
             1 => "a bit of its data was flipped".to_owned(),
@@ -56,7 +56,7 @@ impl Mended {
 
 /// Sets right the one bit of a unit that makes it match its checksum; whether there was one to set right, `None` where
 /// that does not help.
-fn mend_unit(unit: &mut [u8], crc: u32) -> Option<bool> {
+fn repair_unit(unit: &mut [u8], crc: u32) -> Option<bool> {
     let difference = checksum::crc32c(unit) ^ crc;
     if difference == 0 {
         return Some(false);

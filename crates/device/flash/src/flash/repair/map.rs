@@ -1,4 +1,4 @@
-//! Entries of the map: found by the newest programs that spare records tell of.
+//! Repair of the map: an entry points to the newest program that a spare record names for it.
 
 use std::collections::HashMap;
 
@@ -14,9 +14,9 @@ use crate::spare::PageKind;
 type Program = (u64, UnitId);
 
 impl Flash {
-    /// After a loss of power: sets damaged entries of the map right, so that recovery judges them as any other. Which were trimmed
-    /// and which are gone it cannot tell: counts may be older than the map.
-    pub(crate) fn mend_map_before_recovery(&mut self, findings: &mut Vec<Finding>) {
+    /// Repairs damaged entries of the map after a loss of power, so that recovery checks them like all others. Block counts may
+    /// be older than the map here, so they do not show which entries were trimmed and which are lost.
+    pub(crate) fn repair_map_before_recovery(&mut self, findings: &mut Vec<Finding>) {
         let damaged = self.damaged_entries();
         if damaged.is_empty() {
             return;
@@ -24,7 +24,7 @@ impl Flash {
         let candidates = self.candidates(&damaged, &HashMap::new());
         let newest = self.newest_programs(candidates, self.ftl.geometry.pages_per_block, &mut |_, _, _| {});
         for index in damaged {
-            // What is not there was programmed in vain.
+            // Without a place, its program was cut short and counts for nothing.
             let place = self.found_place(index, newest.get(&index).copied(), 0);
             if place.is_some() {
                 self.set_right(index, place, findings);
@@ -32,7 +32,7 @@ impl Flash {
         }
     }
 
-    pub(super) fn mend_map(
+    pub(super) fn repair_map(
         &mut self,
         unreadable: u64,
         watch: Watch<'_>,
@@ -72,7 +72,7 @@ impl Flash {
         damaged
     }
 
-    /// Blocks whose entry tells of more live units than the map has in them, and how many more.
+    /// Blocks whose entry counts more live units than the map has in them, with the difference.
     fn short_blocks(&self) -> HashMap<u32, u32> {
         let missing = |id: BlockId| {
             let live = self.ftl.blocks.get(id).live;
@@ -139,7 +139,7 @@ impl Flash {
     /// Where a damaged entry's data is: by the entry itself but for one bit, or by its newest program. Not where the
     /// unit buffer or a spare record that cannot be read may hold something newer.
     fn found_place(&self, index: EntryIndex, newest: Option<Program>, unreadable: u64) -> Option<Location> {
-        match self.ftl.map.mended(index) {
+        match self.ftl.map.repaired(index) {
             Some(Location::Flash(unit)) if self.is_owner(index, unit) => return Some(Location::Flash(unit)),
             Some(Location::Buffer(place))
                 if self.ftl.buffer.unit(place).is_some_and(|unit| unit.owner == index) =>
@@ -163,7 +163,7 @@ impl Flash {
         let mut found = match place {
             Some(_) => finding("it did not match its checksum; restored", Remedy::Restore),
             None => {
-                finding("it does not match its checksum, and where its data is cannot be told", Remedy::Drop)
+                finding("it does not match its checksum, and no record says where its data is", Remedy::Drop)
             }
         };
         if let (None, Some(entry)) = (place, self.owner_of(index)) {
@@ -173,8 +173,8 @@ impl Flash {
         findings.push(found);
     }
 
-    /// Points entries that lost their words at their newest programs. Their blocks tell of them first: should the power be lost
-    /// when some of them are restored, the others are missed still.
+    /// Points entries that lost their words at their newest programs. Live counts of blocks are raised first: if power is lost
+    /// when some entries are restored, the counts still show that the others are missing.
     fn restore_lost(
         &mut self,
         lost: &[(EntryIndex, UnitId)],

@@ -19,29 +19,29 @@ use crate::geometry::BlockId;
 use crate::location::{EntryIndex, Location};
 use crate::spare::PageKind;
 
-pub(crate) use data::Mended;
+pub(crate) use data::RepairedPage;
 
 impl Flash {
     /// Sets protected state right by what the pages say: damaged entries of the map and the block table, counts, the
     /// next sequence number. It says what it did; what it could not do, [`check`](Self::check) finds.
     ///
     /// The sequence number comes back: the device has to be in use before its state says so.
-    pub(crate) fn mend_protected(&mut self, watch: Watch<'_>) -> Result<(Vec<Finding>, u64), FlashError> {
+    pub(crate) fn repair_protected(&mut self, watch: Watch<'_>) -> Result<(Vec<Finding>, u64), FlashError> {
         let mut findings = Vec::new();
         if !self.ftl.media.keeps_data() {
             return Ok((findings, 0));
         }
-        let (unreadable, from_seq) = self.mend_spare_records(watch, &mut findings);
-        self.mend_blocks(&mut findings);
-        self.mend_map(unreadable, watch, &mut findings)?;
-        self.mend_buffer(&mut findings);
+        let (unreadable, from_seq) = self.repair_spare_records(watch, &mut findings);
+        self.repair_blocks(&mut findings);
+        self.repair_map(unreadable, watch, &mut findings)?;
+        self.repair_buffer(&mut findings);
         self.make_spare_records_anew(from_seq, &mut findings);
         self.recount(&mut findings);
         Ok((findings, from_seq))
     }
 
     /// Gives blocks whose entries were damaged new ones.
-    fn mend_blocks(&mut self, findings: &mut Vec<Finding>) {
+    fn repair_blocks(&mut self, findings: &mut Vec<Finding>) {
         let ids = (0..self.ftl.geometry.block_count()).map(BlockId);
         let damaged: Vec<BlockId> = ids.filter(|id| self.ftl.blocks.is_damaged(*id)).collect();
         let whole = || self.ftl.blocks.iter().filter(|(id, _)| !self.ftl.blocks.is_damaged(*id));
@@ -58,7 +58,7 @@ impl Flash {
     }
 
     /// Sets flipped bits of the unit buffer right, by what the map says of it.
-    fn mend_buffer(&mut self, findings: &mut Vec<Finding>) {
+    fn repair_buffer(&mut self, findings: &mut Vec<Finding>) {
         let mut named = Vec::new();
         self.each_present(0, self.ftl.map.len(), |index| {
             if let Ok(Location::Buffer(place)) = self.ftl.map.load(index) {
@@ -66,7 +66,7 @@ impl Flash {
             }
         });
         for (place, index) in named {
-            if self.ftl.buffer.mend(place, index) {
+            if self.ftl.buffer.repair(place, index) {
                 let what = "a bit of it was flipped";
                 findings.push(Finding::new("unit buffer", format!("{place}"), what, Remedy::Restore));
             }
@@ -83,7 +83,7 @@ impl Flash {
             let found_units = self.ftl.count_live(id);
             if found_units != block.live {
                 self.ftl.blocks.set_live(id, found_units);
-                let what = format!("its entry told of {} live units, the map has {found_units}", block.live);
+                let what = format!("its entry counted {} live units, the map has {found_units}", block.live);
                 let place = format!("block {}", id.0);
                 findings.push(Finding::new("block table", place, what, Remedy::Restore));
             }
@@ -99,7 +99,7 @@ impl Flash {
             self.ftl.trim(*index, PageKind::Units);
         }
         if !stray.is_empty() {
-            // Whose they were, and how much of a block each was, nobody knows.
+            // The damaged entries named neither an owner nor a length: live counts are taken from the map.
             self.recount(&mut Vec::new());
         }
         let hit: Vec<_> = findings.iter().flat_map(|finding| self.entries_hit(finding)).collect();
@@ -113,9 +113,9 @@ impl Flash {
         }
     }
 
-    /// Gives pages of key-value namespaces that do not match their checksums new ones. Their engines verify
-    /// what stands there by checksums of its own, and must have dropped before what did not hold: nothing tells it from what does
-    /// any more to whoever reads a part of a value.
+    /// Gives pages of key-value namespaces that do not match their checksums new ones. The engine verifies each record by the
+    /// record's own checksum, and must drop damaged records first: afterwards a read of a part of a value, which verifies by the
+    /// page's checksum alone, cannot detect them.
     ///
     /// # Errors
     /// What syncing the file says: then the pages stay as they are.

@@ -20,7 +20,7 @@ use crate::options::{OpenOptions, RunOptions};
 impl Flash {
     /// Opens an image to be checked, whatever of its tables is damaged, and says what that is. Without `repair`, and where that
     /// [cannot help](Finding::is_beyond_repair), it is opened read-only and set right in private memory alone. With it, it counts as
-    /// closed until [`Flash::mend`]. What `run` says of syncs and of reads counts for nothing: a repair orders what it stores, as a
+    /// closed until [`Flash::repair`]. What `run` says of syncs and of reads counts for nothing: a repair orders what it stores, as a
     /// device does that promises nothing before a sync, so that one that loses power on its way has lost nothing else.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl Flash {
         }
         let mut flash = Self::open_file(file, superblock, options, path, Some(&mut findings))?;
         if repair && findings.iter().any(Finding::is_beyond_repair) {
-            // Nothing is set right while a namespace cannot be told of: it is looked at alone.
+            // Nothing is repaired while a namespace record is unreadable: the image is opened read-only.
             drop(flash);
             return Self::open_to_check(path, false, run);
         }
@@ -62,9 +62,9 @@ impl Flash {
     }
 
     /// What recovery relies on, set right before it begins.
-    pub(crate) fn mend_before_recovery(&mut self, findings: &mut Vec<Finding>) {
-        findings.extend(self.ftl.state.mend());
-        let presence = self.ftl.map.mend_presence();
+    pub(crate) fn repair_before_recovery(&mut self, findings: &mut Vec<Finding>) {
+        findings.extend(self.ftl.state.repair());
+        let presence = self.ftl.map.repair_presence();
         if presence > 0 {
             let what = format!("{presence} segments were not marked as in use");
             findings.push(Finding::new("map", "", what, Remedy::Restore));

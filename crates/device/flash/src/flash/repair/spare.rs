@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use byway_sys::checksum;
 
-use crate::bit_repair::mend_bit;
+use crate::bit_repair::repair_bit;
 use crate::finding::{Finding, Remedy, Watch};
 use crate::flash::Flash;
 use crate::geometry::{BlockId, PageId, UNIT_BYTES};
@@ -16,7 +16,11 @@ type Orphan = (PageKind, Vec<(usize, EntryIndex)>);
 
 impl Flash {
     /// Sets flipped bits of spare records right; how many remain that cannot be read, and the number past those of all others.
-    pub(super) fn mend_spare_records(&mut self, watch: Watch<'_>, findings: &mut Vec<Finding>) -> (u64, u64) {
+    pub(super) fn repair_spare_records(
+        &mut self,
+        watch: Watch<'_>,
+        findings: &mut Vec<Finding>,
+    ) -> (u64, u64) {
         let (mut unreadable, mut newest) = (0, None);
         let count = self.ftl.geometry.block_count();
         for block in (0..count).map(BlockId) {
@@ -25,12 +29,12 @@ impl Flash {
             for page in 0..written {
                 let id = self.ftl.geometry.page(block, page);
                 match self.ftl.spare(id) {
-                    // A record that is gone may be one that was erased, or a page programmed in vain.
+                    // A void record may be one that was erased, or that of a page whose program was cut short.
                     Some(spare) if live && spare.is_void() => unreadable += 1,
                     Some(spare) if spare.is_made_anew() => unreadable += u64::from(live),
                     Some(spare) => newest = newest.max(Some(spare.seq)),
                     None if !live => {}
-                    None if self.mend_spare(id) => {
+                    None if self.repair_spare(id) => {
                         let place = format!("of block {}, page {page}", block.0);
                         let what = "a bit of it was flipped";
                         findings.push(Finding::new("spare record", place, what, Remedy::Restore));
@@ -57,13 +61,13 @@ impl Flash {
         (block.live > 0, block.written)
     }
 
-    fn mend_spare(&mut self, page: PageId) -> bool {
+    fn repair_spare(&mut self, page: PageId) -> bool {
         let units = self.ftl.geometry.units_per_page() as usize;
         let record = self.ftl.media.spare_mut(page);
         if record.iter().all(|byte| *byte == 0) {
             return false;
         }
-        mend_bit(record, |bytes| SpareRecord::decode(bytes, units).is_some())
+        repair_bit(record, |bytes| SpareRecord::decode(bytes, units).is_some())
     }
 
     /// Gives pages new spare records that live data is in and whose own are damaged or gone. They name whose the data is, and vouch
@@ -77,7 +81,7 @@ impl Flash {
         }
         let mut pages: Vec<(PageId, &str)> = orphans
             .into_keys()
-            .map(|page| (page, "it was damaged; whose its data is was told by the map"))
+            .map(|page| (page, "it was damaged; its owners were restored from the map"))
             .collect();
         let blocks = (0..self.ftl.geometry.block_count()).map(BlockId);
         for block in blocks.filter(|block| self.ftl.count_live(*block) > 0).collect::<Vec<_>>() {

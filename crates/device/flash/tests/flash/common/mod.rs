@@ -60,12 +60,12 @@ pub fn extent(flash: &Flash, nsid: u32) -> ExtentId {
     flash.namespace(nsid).unwrap().extent
 }
 
-/// A unit that tells which one it is.
+/// A unit whose bytes follow from its number.
 pub fn unit_of(seed: u64) -> Vec<u8> {
     (0..UNIT_BYTES / 8).flat_map(|i| (seed.wrapping_mul(0x9E37_79B9) ^ i as u64).to_le_bytes()).collect()
 }
 
-/// A page that tells which one it is.
+/// A page whose bytes follow from its number.
 pub fn page_of(flash: &Flash, seed: u64) -> Vec<u8> {
     let units = u64::from(flash.geometry().units_per_page());
     (0..units).flat_map(|unit| unit_of(seed * 100 + unit)).collect()

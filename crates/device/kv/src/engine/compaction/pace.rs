@@ -173,7 +173,8 @@ impl KvEngine {
             }
             self.compaction.counters.stalls += u64::from(!std::mem::replace(&mut forced, true));
             slices_left -= 1;
-            if self.index.is_swollen(&self.log) && self.index.merge_on(&mut self.log, store, at_ps) {
+            if self.index.exceeds_growth_bound(&self.log) && self.index.merge_on(&mut self.log, store, at_ps)
+            {
                 self.refresh_marks();
                 continue;
             }

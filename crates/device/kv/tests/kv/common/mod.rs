@@ -1,4 +1,4 @@
-//! A store in memory that can be copied before any of its stores, and told to fail.
+//! A store in memory that can be copied before any of its stores, and made to fail.
 
 #![allow(dead_code, clippy::unwrap_used)]
 
@@ -104,7 +104,7 @@ impl MemStore {
 
     fn operate(&mut self) -> Result<(), FlashError> {
         match &mut self.fail_after {
-            Some(0) => Err(FlashError::Media { block: 7, page: 7, why: "told to fail" }),
+            Some(0) => Err(FlashError::Media { block: 7, page: 7, why: "made to fail" }),
             Some(left) => {
                 *left -= 1;
                 Ok(())
@@ -152,7 +152,7 @@ impl PageStore for MemStore {
     ) -> Result<(), FlashError> {
         self.operate()?;
         if self.fails_reads {
-            return Err(FlashError::Media { block: 7, page: 7, why: "told to fail" });
+            return Err(FlashError::Media { block: 7, page: 7, why: "made to fail" });
         }
         self.reads += 1;
         let within = at_bytes as usize % self.page_bytes;

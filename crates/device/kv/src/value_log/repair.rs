@@ -8,28 +8,33 @@ use crate::value_log::record::{PREAMBLE_MAX_BYTES, Preamble, Stand};
 
 impl ValueLog {
     /// Sets right the one flipped bit of a record that begins at `address`, if it is in memory; whether there was one.
-    pub(crate) fn mend_record_at<S: PageStore>(&mut self, store: &mut S, address: u64) -> bool {
+    pub(crate) fn repair_record_at<S: PageStore>(&mut self, store: &mut S, address: u64) -> bool {
         let place = self.place_in_stream(address);
-        place.is_some_and(|(stream, position)| self.mend_record(store, stream, position))
+        place.is_some_and(|(stream, position)| self.repair_record(store, stream, position))
     }
 
     /// Sets right the one flipped bit of a record that begins at `position`, if it is in memory; whether there was one.
-    pub(crate) fn mend_record<S: PageStore>(&mut self, store: &mut S, stream: usize, position: u64) -> bool {
-        let Some(mut bytes) = self.span_to_mend(store, stream, position) else { return false };
+    pub(crate) fn repair_record<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        stream: usize,
+        position: u64,
+    ) -> bool {
+        let Some(mut bytes) = self.span_to_repair(store, stream, position) else { return false };
         let stand = Stand::new(stream as u8, position);
         let Some(bit) = flipped_in(&mut bytes, stand) else { return false };
         self.flip(store, stream, position + bit as u64 / 8, 1 << (bit % 8))
     }
 
     /// Sets right a bit that was flipped amid padding, if it is in memory; whether there was one.
-    pub(crate) fn mend_padding<S: PageStore>(
+    pub(crate) fn repair_padding<S: PageStore>(
         &mut self,
         store: &mut S,
         stream: usize,
         from: u64,
         to: u64,
     ) -> bool {
-        let Some(bytes) = self.span_to_mend(store, stream, from) else { return false };
+        let Some(bytes) = self.span_to_repair(store, stream, from) else { return false };
         match bytes.get(..(to - from) as usize) {
             Some([flipped, rest @ ..]) if flipped.is_power_of_two() && rest.iter().all(|b| *b == 0) => {
                 self.flip(store, stream, from, *flipped)
@@ -39,7 +44,12 @@ impl ValueLog {
     }
 
     /// What is committed from `position` on: as much as a record in memory may have.
-    fn span_to_mend<S: PageStore>(&mut self, store: &mut S, stream: usize, position: u64) -> Option<Vec<u8>> {
+    fn span_to_repair<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        stream: usize,
+        position: u64,
+    ) -> Option<Vec<u8>> {
         let s = self.streams.get(stream)?;
         let (tail, most) = (s.tail(), s.ring.bytes());
         let end = tail.min(position.checked_add(most)?);
@@ -110,7 +120,7 @@ mod tests {
 
     /// A row of the segment table of a damaged image can name any stream.
     #[test]
-    fn records_of_a_stream_that_is_not_there_are_not_mended() {
+    fn records_of_a_stream_that_is_not_there_are_not_repaired() {
         let profile = byway_link::Profile::by_name("cosmos").unwrap().flash;
         let spec = NamespaceSpec { nsid: None, kind: NamespaceKind::Kv, size_bytes: 12 << 20 };
         let mut flash = Flash::create(FlashOptions::new(32 << 20, profile, MediaKind::Ram), &[spec]).unwrap();
@@ -121,13 +131,13 @@ mod tests {
         for stream in [log.streams.len() as u8, u8::MAX] {
             let segment = log.segments.take(&mut flash, &home, Use::Log { stream, ordinal: 0 }, 0).unwrap();
             let address = u64::from(segment) << log.layout.segment_shift;
-            assert!(!log.mend_record_at(&mut flash, address));
-            assert!(!log.mend_padding(&mut flash, stream.into(), 0, 8));
+            assert!(!log.repair_record_at(&mut flash, address));
+            assert!(!log.repair_padding(&mut flash, stream.into(), 0, 8));
         }
     }
 
     #[test]
-    fn any_flipped_bit_of_a_record_is_told_and_two_are_not() {
+    fn any_flipped_bit_of_a_record_is_found_and_two_are_not() {
         let value: Vec<u8> = (0..100).collect();
         let (key, stand) = (Key::new(b"a key").unwrap(), Stand::new(1, 4096));
         let preamble =

@@ -28,26 +28,26 @@ const HEADER_START_BYTES: usize = 8;
 /// Sets right what of an engine's state can be, in the store, and says what that was and what could not be.
 ///
 /// Each step is one small change that makes a structure valid, so it may end after any of them.
-pub fn mend_state<S: PageStore>(store: &mut S, namespace: &NamespaceRecord) -> Vec<Finding> {
+pub fn repair_state<S: PageStore>(store: &mut S, namespace: &NamespaceRecord) -> Vec<Finding> {
     let page_bytes = store.page_bytes();
     let Some(home) = store.find_home(namespace) else {
         let what = "its state area is not there";
         let hit = Hit::Namespace { nsid: namespace.nsid };
         return vec![Finding::new("key-value state", "", what, Remedy::None).hitting(hit)];
     };
-    let mut mending = Mending { nsid: namespace.nsid, state: store.state(&home), findings: Vec::new() };
-    let Some(layout) = mending.header(page_bytes, namespace.size_bytes) else {
-        return mending.findings;
+    let mut repair = StateRepair { nsid: namespace.nsid, state: store.state(&home), findings: Vec::new() };
+    let Some(layout) = repair.header(page_bytes, namespace.size_bytes) else {
+        return repair.findings;
     };
-    mending.streams(&layout);
-    mending.segments(&layout);
-    mending.manifests(&layout);
-    mending.findings
+    repair.streams(&layout);
+    repair.segments(&layout);
+    repair.manifests(&layout);
+    repair.findings
 }
 
 /// Sets flipped bits right in what of a log is not on flash yet, in the store, and says where. For a state that
-/// [was mended](mend_state).
-pub fn mend_log<S: PageStore>(store: &mut S, namespace: &NamespaceRecord) -> Vec<Finding> {
+/// [was repaired](repair_state).
+pub fn repair_log<S: PageStore>(store: &mut S, namespace: &NamespaceRecord) -> Vec<Finding> {
     let mut findings = Vec::new();
     let Some(home) = store.find_home(namespace) else { return findings };
     let Ok(layout) = Layout::read_header(store.state(&home)) else { return findings };
@@ -60,7 +60,7 @@ pub fn mend_log<S: PageStore>(store: &mut S, namespace: &NamespaceRecord) -> Vec
     };
     for stream in 0..log.streams.len() {
         let from = manifest.replay_from.get(stream).map_or(u64::MAX, |from| from.position);
-        for position in mend_stream(store, &mut log, stream, from) {
+        for position in repair_stream(store, &mut log, stream, from) {
             let place = format!("of namespace {}, stream {stream}, byte {position}", namespace.nsid);
             findings.push(Finding::new("log", place, "a bit of it was flipped", Remedy::Restore));
         }
@@ -69,34 +69,34 @@ pub fn mend_log<S: PageStore>(store: &mut S, namespace: &NamespaceRecord) -> Vec
 }
 
 /// Mends what an opening would read of a stream; says where.
-fn mend_stream<S: PageStore>(store: &mut S, log: &mut ValueLog, stream: usize, from: u64) -> Vec<u64> {
-    let mut mended = Vec::new();
+fn repair_stream<S: PageStore>(store: &mut S, log: &mut ValueLog, stream: usize, from: u64) -> Vec<u64> {
+    let mut repaired = Vec::new();
     let wp = log.streams[stream].wp();
     let mut scanner = Scanner::new(log, stream, from.min(wp), wp);
     while let Some(found) = scanner.next(log, store, &mut 0) {
         let Found::Damage { from, to } = found else { continue };
-        if log.mend_record(store, stream, from) || log.mend_padding(store, stream, from, to) {
-            mended.push(from);
+        if log.repair_record(store, stream, from) || log.repair_padding(store, stream, from, to) {
+            repaired.push(from);
             scanner = Scanner::new(log, stream, from, wp);
         }
     }
     let regions: Vec<_> = log.streams[stream].regions().iter().copied().collect();
     for region in regions {
         let found = log.region_record(store, stream, region.start, region.end, &mut 0);
-        if matches!(found, Ok(Found::Damage { .. })) && log.mend_record(store, stream, region.start) {
-            mended.push(region.start);
+        if matches!(found, Ok(Found::Damage { .. })) && log.repair_record(store, stream, region.start) {
+            repaired.push(region.start);
         }
     }
-    mended
+    repaired
 }
 
-struct Mending<'a> {
+struct StateRepair<'a> {
     nsid: u32,
     state: &'a mut [u8],
     findings: Vec<Finding>,
 }
 
-impl Mending<'_> {
+impl StateRepair<'_> {
     fn note(&mut self, structure: &'static str, place: String, what: &str, remedy: Remedy) {
         let place = match place.as_str() {
             "" => format!("of namespace {}", self.nsid),
@@ -113,7 +113,7 @@ impl Mending<'_> {
         if let Ok(layout) = Layout::read_header(self.state) {
             return Some(layout);
         }
-        if self.mend_header_bit() {
+        if self.repair_header_bit() {
             self.note("key-value header", String::new(), "a bit of it was flipped", Remedy::Restore);
             return Layout::read_header(self.state).ok();
         }
@@ -134,7 +134,7 @@ impl Mending<'_> {
     }
 
     /// The bit is looked for in a copy: should this end on the way, the header is as it was.
-    fn mend_header_bit(&mut self) -> bool {
+    fn repair_header_bit(&mut self) -> bool {
         let Some(mut trial) = self.state.get(..HEADER_BYTES).map(<[u8]>::to_vec) else { return false };
         let flipped = (0..(HEADER_USED_BYTES + 4) * 8).find(|bit| {
             trial[bit / 8] ^= 1 << (bit % 8);
@@ -148,7 +148,7 @@ impl Mending<'_> {
     }
 
     fn word(&mut self, structure: &'static str, place: impl Fn() -> String, at: usize) {
-        if sealed::mend(self.state, at) {
+        if sealed::repair(self.state, at) {
             self.note(structure, place(), "a bit of it was flipped", Remedy::Restore);
         } else if sealed::read(self.state, at).is_none() {
             self.note(structure, place(), "it does not match its checksum", Remedy::None);
@@ -183,11 +183,11 @@ impl Mending<'_> {
         for slot in 0..2 {
             let range = layout.manifest_at(slot)..layout.manifest_at(slot) + layout.manifest_bytes();
             let Some(bytes) = self.state.get_mut(range) else { continue };
-            if manifest::mend(bytes, layout) {
+            if manifest::repair(bytes, layout) {
                 self.note("manifest", format!("slot {slot}"), "a bit of it was flipped", Remedy::Restore);
             }
         }
-        if sealed::mend(self.state, ROOT_AT) {
+        if sealed::repair(self.state, ROOT_AT) {
             self.note("root word", String::new(), "a bit of it was flipped", Remedy::Restore);
         }
         if sealed::read(self.state, ROOT_AT).is_some() {

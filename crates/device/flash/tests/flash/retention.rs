@@ -1,14 +1,14 @@
 //! Read disturb and retention: data that would fade is moved in time, and is lost where nothing moves it.
 
 use crate::common::{MIB, extent, nvm, open, read_unit, small_profile, unit_of, write_unit};
-use byway_flash::{Cause, Fading, Flash, FlashError, FlashOptions, MediaKind, RunOptions};
+use byway_flash::{Cause, Flash, FlashError, FlashOptions, MediaKind, RetentionLimits, RunOptions};
 
 const SIZE: u64 = 8 * MIB;
 const UNITS: u64 = SIZE / 4096;
 
-fn device(media: MediaKind, fading: Fading) -> Flash {
+fn device(media: MediaKind, retention: RetentionLimits) -> Flash {
     let mut options = FlashOptions::new(SIZE, small_profile(), media);
-    options.run = RunOptions { fading, ..RunOptions::default() };
+    options.run = RunOptions { retention, ..RunOptions::default() };
     Flash::create(options, &[nvm(SIZE)]).unwrap()
 }
 
@@ -21,8 +21,8 @@ fn fill(flash: &mut Flash) {
 
 #[test]
 fn a_block_that_is_read_over_and_over_is_moved_before_it_fades() {
-    let fading = Fading { reads_limit: Some(400), age_limit: None, refresh: true };
-    let mut flash = device(MediaKind::Ram, fading);
+    let retention = RetentionLimits { reads_limit: Some(400), age_limit: None, refresh: true };
+    let mut flash = device(MediaKind::Ram, retention);
     fill(&mut flash);
     let extent = extent(&flash, 1);
     for unit in (0..32).cycle().take(20_000) {
@@ -38,8 +38,8 @@ fn a_block_that_is_read_over_and_over_is_moved_before_it_fades() {
 fn without_refresh_what_is_read_too_often_is_lost_and_the_image_remembers() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("image");
-    let fading = Fading { reads_limit: Some(400), age_limit: None, refresh: false };
-    let mut flash = device(MediaKind::File(path.clone()), fading);
+    let retention = RetentionLimits { reads_limit: Some(400), age_limit: None, refresh: false };
+    let mut flash = device(MediaKind::File(path.clone()), retention);
     fill(&mut flash);
     let extent = extent(&flash, 1);
     for _ in 0..400 {
@@ -49,15 +49,15 @@ fn without_refresh_what_is_read_too_often_is_lost_and_the_image_remembers() {
     assert!(matches!(error, FlashError::Media { .. }), "{error}");
     drop(flash);
     assert_eq!(read_unit(&mut open(&path).unwrap(), extent, 7).unwrap(), unit_of(7), "the model is off");
-    let run = RunOptions { fading, ..RunOptions::default() };
+    let run = RunOptions { retention, ..RunOptions::default() };
     let how = byway_flash::OpenOptions { run, ..byway_flash::OpenOptions::default() };
     assert!(read_unit(&mut Flash::open(&path, how).unwrap(), extent, 7).is_err(), "its reads were kept");
 }
 
 /// Writes one half of the device over and over, and reads the other.
 fn age(refresh: bool) -> (Flash, u64) {
-    let fading = Fading { reads_limit: None, age_limit: Some(1000), refresh };
-    let mut flash = device(MediaKind::Ram, fading);
+    let retention = RetentionLimits { reads_limit: None, age_limit: Some(1000), refresh };
+    let mut flash = device(MediaKind::Ram, retention);
     fill(&mut flash);
     let extent = extent(&flash, 1);
     for step in 0..5 * UNITS / 2 {
@@ -78,5 +78,5 @@ fn data_that_is_held_too_long_is_moved_before_it_fades() {
     assert!(flash.counters()[Cause::Refresh].programs > 0);
     assert_eq!(flash.check(), []);
     let (_, lost) = age(false);
-    assert!(lost > 0, "nothing fades that nobody moves");
+    assert!(lost > 0, "no block lost its data without refresh");
 }

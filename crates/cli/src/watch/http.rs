@@ -12,6 +12,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Most bytes of an answer.
 const ANSWER_MAX_BYTES: u64 = 16 << 20;
 
+/// Most header lines of an answer.
+const HEADERS_MAX: usize = 64;
+
 /// Where figures are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
@@ -34,7 +37,7 @@ impl Url {
     /// Asks for what is there.
     ///
     /// # Errors
-    /// Nobody answers, or with something else.
+    /// The server cannot be reached, or answers with something else.
     pub fn fetch(&self) -> Result<String> {
         let mut stream = self.connect()?;
         let Self { authority, path } = self;
@@ -42,12 +45,15 @@ impl Url {
         let mut answer = Vec::new();
         let mut bounded = stream.take(ANSWER_MAX_BYTES);
         bounded.read_to_end(&mut answer).with_context(|| format!("{authority} does not answer"))?;
-        let answer = String::from_utf8(answer).context("the answer is no text")?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("the answer is none of HTTP")?;
-        let status =
-            head.lines().next().and_then(|line| line.split_once(' ')).map_or("", |(_, status)| status);
-        ensure!(status.starts_with("200"), "http://{authority}{path}: {status}");
-        Ok(body.to_owned())
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut head = httparse::Response::new(&mut headers);
+        let httparse::Status::Complete(head_bytes) = head.parse(&answer).context("the answer is not HTTP")?
+        else {
+            bail!("the answer of {authority} ends in its head")
+        };
+        let (code, reason) = (head.code.unwrap_or_default(), head.reason.unwrap_or_default());
+        ensure!(code == 200, "http://{authority}{path}: {code} {reason}");
+        String::from_utf8(answer.split_off(head_bytes)).context("the answer is not text")
     }
 
     fn connect(&self) -> Result<TcpStream> {

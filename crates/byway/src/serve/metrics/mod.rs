@@ -1,19 +1,22 @@
-//! Figures of a served device, for whoever watches it: read at one moment, and told as text over HTTP.
+//! Figures of a served device for Prometheus: read at one moment, and exposed as text over HTTP.
 //!
-//! Nothing is shared with those who serve commands but what they count for themselves; a look takes the device as long as a
-//! command does, at most ten times a second however many ask.
+//! The thread that serves them shares nothing with those that serve commands but the counters that these keep. A snapshot holds
+//! the device as long as a command does, at most ten times a second however many requests come.
 
-mod exposition;
+mod collector;
+mod families;
 mod http;
 mod process;
 mod request;
-mod text;
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use byway_local::DeviceSnapshot;
 use byway_tcp_target::{TargetSnapshot, TargetWatch};
+use prometheus_client::encoding::prometheus_text;
+use prometheus_client::registry::Registry;
 
 use crate::serve::Told;
 use crate::serve::subsystem::{House, Housed};
@@ -71,10 +74,17 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// As Prometheus reads it.
+    /// As Prometheus reads it: the text exposition format, version 0.0.4.
     #[must_use]
     pub fn to_text(&self) -> String {
-        text::of(self)
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self.clone()));
+        let mut text = String::new();
+        match prometheus_text::encode(&mut text, &registry) {
+            Ok(()) => text,
+            // Writing to memory does not fail.
+            Err(fmt::Error) => String::new(),
+        }
     }
 }
 

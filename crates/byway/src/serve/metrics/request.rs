@@ -1,12 +1,15 @@
-//! What is asked for over HTTP, and what is answered. No socket.
+//! Requests and responses of HTTP, by `httparse`. No socket.
 
-use super::exposition::CONTENT_TYPE;
+use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
 
 /// Where the figures are.
 pub(super) const PATH: &str = "/metrics";
 
 /// Longest head of a request. What a browser or a scraper sends is a tenth of it.
 pub(super) const HEAD_MAX_BYTES: usize = 8 << 10;
+
+/// Most header lines of a request.
+const HEADERS_MAX: usize = 64;
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,31 +54,25 @@ impl Refusal {
 
 /// What `received` asks for.
 pub(super) fn parse(received: &[u8]) -> Asked {
-    let line_end = received.iter().position(|byte| *byte == b'\n');
-    // A first line that can be none is not waited for.
-    let starts_badly = received.first().is_some_and(|byte| !byte.is_ascii_uppercase());
-    let ends = |end: &[u8]| received.windows(end.len()).any(|piece| piece == end);
-    match line_end {
-        _ if starts_badly => Asked::Refused(Refusal::BadRequest),
-        Some(end) if ends(b"\r\n\r\n") || ends(b"\n\n") => of_line(&received[..end]),
-        _ if received.len() >= HEAD_MAX_BYTES => Asked::Refused(Refusal::HeadTooLarge),
-        _ => Asked::Part,
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut request = httparse::Request::new(&mut headers);
+    match request.parse(received) {
+        Ok(httparse::Status::Complete(_)) => of_head(&request),
+        Ok(httparse::Status::Partial) if received.len() < HEAD_MAX_BYTES => Asked::Part,
+        Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
+            Asked::Refused(Refusal::HeadTooLarge)
+        }
+        Err(_) => Asked::Refused(Refusal::BadRequest),
     }
 }
 
-fn of_line(line: &[u8]) -> Asked {
-    let line = std::str::from_utf8(line).unwrap_or_default().trim_end_matches('\r');
-    let words: Vec<&str> = line.split(' ').collect();
-    let &[method, target, version] = &words[..] else { return Asked::Refused(Refusal::BadRequest) };
-    if !matches!(version, "HTTP/1.0" | "HTTP/1.1") {
-        return Asked::Refused(Refusal::BadRequest);
-    }
-    let head_only = match method {
-        "GET" => false,
-        "HEAD" => true,
+fn of_head(request: &httparse::Request<'_, '_>) -> Asked {
+    let head_only = match request.method {
+        Some("GET") => false,
+        Some("HEAD") => true,
         _ => return Asked::Refused(Refusal::MethodNotAllowed),
     };
-    match target.split('?').next() {
+    match request.path.and_then(|target| target.split('?').next()) {
         Some(PATH) => Asked::Figures { head_only },
         Some("/") => Asked::Root { head_only },
         _ => Asked::Refused(Refusal::NotFound),
@@ -87,7 +84,7 @@ pub(super) fn figures(text: &str, head_only: bool) -> Vec<u8> {
     answer("200 OK", CONTENT_TYPE, "", text, head_only)
 }
 
-/// The answer to who does not know where they are.
+/// The answer to a request for `/`: where the figures are.
 pub(super) fn root(head_only: bool) -> Vec<u8> {
     answer("200 OK", "text/plain; charset=utf-8", "", &format!("figures for Prometheus: {PATH}\n"), head_only)
 }
@@ -123,10 +120,12 @@ mod tests {
             assert_eq!(parse(request.as_bytes()), asked, "{request:?}");
         }
         assert_eq!(parse(&vec![b'A'; HEAD_MAX_BYTES]), Asked::Refused(Refusal::HeadTooLarge));
+        let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(HEADERS_MAX + 1));
+        assert_eq!(parse(many.as_bytes()), Asked::Refused(Refusal::HeadTooLarge));
     }
 
     #[test]
-    fn an_answer_to_head_tells_the_length_and_has_no_body() {
+    fn an_answer_to_head_has_the_length_and_no_body() {
         let (whole, head) = (figures("a 1\n", false), figures("a 1\n", true));
         assert!(whole.starts_with(&head) && whole.ends_with(b"\r\n\r\na 1\n"));
         let said = String::from_utf8_lossy(&head);

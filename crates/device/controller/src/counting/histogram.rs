@@ -33,13 +33,9 @@ impl Histogram {
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
     }
 
-    /// Each bucket's bound in nanoseconds with how many took at most that, all that took less among them.
-    pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let mut sum = 0;
-        self.counts.iter().take(BOUNDED).enumerate().map(move |(at, count)| {
-            sum += count;
-            (bound_ns(at), sum)
-        })
+    /// Each bucket's upper bound in nanoseconds, with how many commands took at most that and more than the bound before.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.counts.iter().take(BOUNDED).enumerate().map(|(at, count)| (bound_ns(at), *count))
     }
 
     /// Number of commands.
@@ -92,9 +88,10 @@ mod tests {
         for ns in [1, 512, 513, 768, 1_000_000, u64::MAX / 2] {
             histogram.note(ns);
         }
-        let counted: Vec<_> = histogram.cumulative().collect();
-        assert_eq!(counted[..3], [(512, 2), (768, 4), (1024, 4)]);
-        assert_eq!((counted[BOUNDED - 1].1, histogram.count()), (5, 6));
+        let counted: Vec<_> = histogram.buckets().collect();
+        assert_eq!(counted[..3], [(512, 2), (768, 2), (1024, 0)]);
+        let bounded: u64 = counted.iter().map(|(_, count)| count).sum();
+        assert_eq!((bounded, histogram.count()), (5, 6));
         let mut twice = histogram.clone();
         twice.add(&histogram);
         assert_eq!(twice.count(), 12);

@@ -15,8 +15,8 @@ use byway_sys::ProcessLocal;
 
 use crate::bus::Bus;
 use crate::mapped::{from_bus, is_gone, pages_of, prepared_at, stands_well};
+use crate::prps::Prps;
 use crate::rings::Rings;
-use crate::transfer::prp::Prps;
 
 /// Entries of the admin rings: one more than commands can be on their way.
 const ENTRIES: u32 = 64;

@@ -14,10 +14,9 @@ use byway_spec::base::admin::{AbortCdw10, AdminOpcode};
 use byway_sys::ProcessLocal;
 
 use crate::admin::Ticket;
-use crate::bus::{Bus, Event};
-use crate::device::Shared;
+use crate::bus::{Bus, Event, POLLS_BEFORE_SLEEP};
 use crate::mapped::from_bus;
-use crate::progress::LOOKS;
+use crate::shared::Shared;
 
 /// Admin commands of a program's on their way. The ring is the device's: what others have on it counts as well.
 pub struct AdminCommands<B: Bus> {
@@ -48,7 +47,7 @@ impl<B: Bus> AdminCommands<B> {
     /// Lets the device run and takes what has finished.
     fn look(&mut self) -> Result<()> {
         self.check_owner()?;
-        self.device.bus.poll();
+        self.device.bus().poll();
         let mut admin = self.device.lock_admin();
         admin.look()?;
         let ready = &mut self.ready;
@@ -66,13 +65,13 @@ impl<B: Bus> AdminCommands<B> {
 
     /// The program is going to sleep on the descriptor, which is that of all who wait for admin commands.
     fn prepare_to_sleep(&mut self) -> Result<()> {
-        self.device.bus.clear(0);
-        self.device.bus.idle(0);
+        self.device.bus().clear(0);
+        self.device.bus().idle(0);
         self.look()?;
         let others = self.device.lock_admin().has_answers();
-        let waits_for_host = !self.sent.is_empty() && self.device.bus.waits_for_host();
+        let waits_for_host = !self.sent.is_empty() && self.device.bus().waits_for_host();
         if !self.ready.is_empty() || others || waits_for_host {
-            self.device.bus.call(0);
+            self.device.bus().call(0);
         }
         Ok(())
     }
@@ -81,7 +80,7 @@ impl<B: Bus> AdminCommands<B> {
 impl<B: Bus> AdminQueue for AdminCommands<B> {
     fn submit(&mut self, command: AdminCommand, tag: u64) -> Result<(), RefusedAdmin> {
         let admitted = self.check_owner().and_then(|()| check_admin(&command));
-        let admitted = admitted.and_then(|()| self.device.announced.admin.require(&command));
+        let admitted = admitted.and_then(|()| self.device.announced().admin.require(&command));
         if let Err(error) = admitted {
             return Err(RefusedAdmin { command, error });
         }
@@ -104,14 +103,14 @@ impl<B: Bus> AdminQueue for AdminCommands<B> {
 
     fn sleep(&mut self, timeout: Duration) -> Result<bool> {
         self.check_owner()?;
-        for _ in 0..LOOKS {
+        for _ in 0..POLLS_BEFORE_SLEEP {
             if self.ready.is_empty() && !self.sent.is_empty() {
                 self.look()?;
-                self.device.bus.idle(0);
+                self.device.bus().idle(0);
             }
         }
         if self.ready.is_empty() && !self.sent.is_empty() {
-            self.device.bus.wait(0, timeout).map_err(from_bus)?;
+            self.device.bus().wait(0, timeout).map_err(from_bus)?;
             self.look()?;
         }
         Ok(!self.ready.is_empty())
@@ -121,10 +120,10 @@ impl<B: Bus> AdminQueue for AdminCommands<B> {
         self.check_owner()?;
         let event = match self.event.take() {
             Some(event) => event,
-            None => self.device.bus.listen(0).map_err(from_bus)?,
+            None => self.device.bus().listen(0).map_err(from_bus)?,
         };
         if !self.ready.is_empty() {
-            self.device.bus.call(0);
+            self.device.bus().call(0);
         }
         Ok(self.event.insert(event).as_fd())
     }

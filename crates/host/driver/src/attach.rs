@@ -1,24 +1,22 @@
 //! Attaching: from a device in any state to one that takes commands.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use byway_core::identify;
 use byway_core::layouts::Layouts;
-use byway_core::{AdminCommand, BufferPool, Capabilities, Error, ErrorKind, Identity, Result};
+use byway_core::{AdminCommand, Capabilities, Error, ErrorKind, Result};
 use byway_spec::base::feature::{FeatureId, NumberOfQueues};
 use byway_spec::base::identify::{Cns, CommandSets, IDENTIFY_BYTES};
 use byway_spec::base::register::{Aqa, Cap, Cc, Csts, Register};
 use byway_spec::vendor::FEATURE_METHODS;
-use byway_sys::OwnerProcess;
 use zerocopy::FromBytes;
 
 use crate::admin::AdminQueue;
 use crate::announced::Announced;
 use crate::bus::Bus;
-use crate::device::Shared;
-use crate::mapped::{MapForBus, from_bus};
+use crate::mapped::from_bus;
+use crate::shared::Shared;
 
 /// How a device shall be attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,21 +61,8 @@ pub(crate) fn attach<B: Bus>(bus: Arc<B>, options: AttachOptions) -> Result<Shar
     let css = if command_sets { Cc::CSS_IO_SETS } else { Cc::CSS_NVM };
     let cc = Cc::new().with_en(true).with_css(css).with_iosqes(Cc::IOSQES_64).with_iocqes(Cc::IOCQES_16);
     set_enable(&*bus, cc, timeout)?;
-    let mut shared = Shared {
-        owner: OwnerProcess::current(),
-        pool: BufferPool::new(MapForBus(Arc::clone(&bus)), options.keep_bytes),
-        bus,
-        announced: Announced::default(),
-        admin: Mutex::new(admin),
-        admin_timeout: options.admin_timeout,
-        layouts,
-        identity: Identity::default(),
-        capabilities: Capabilities::default(),
-        command_sets,
-        qids: Mutex::new(BTreeSet::new()),
-        byte_areas: Mutex::new(BTreeSet::new()),
-        undeleted: Mutex::default(),
-    };
+    let AttachOptions { keep_bytes, admin_timeout, .. } = options;
+    let mut shared = Shared::new(bus, admin, layouts, keep_bytes, admin_timeout, command_sets);
     ask(&mut shared, cap, options)?;
     Ok(shared)
 }
@@ -85,22 +70,22 @@ pub(crate) fn attach<B: Bus>(bus: Arc<B>, options: AttachOptions) -> Result<Shar
 /// Asks a started device what it is and can do, and enables what it announced.
 fn ask<B: Bus>(shared: &mut Shared<B>, cap: Cap, options: AttachOptions) -> Result<()> {
     let controller = identify::controller(shared)?;
-    let has_device_memory = shared.bus.device_memory().is_some();
-    let has_byte_memory = shared.bus.byte_memory().is_some();
-    shared.announced = Announced::read(&controller, cap, has_device_memory, has_byte_memory);
-    shared.announced.nvm_limits = identify::nvm_limits(shared, &controller, cap.mpsmin())?;
-    shared.identity = identify::identity(&controller);
-    if shared.command_sets {
+    let has_device_memory = shared.bus().device_memory().is_some();
+    let has_byte_memory = shared.bus().byte_memory().is_some();
+    let announced = Announced::read(&controller, cap, has_device_memory, has_byte_memory);
+    shared.describe(announced, identify::identity(&controller));
+    shared.set_nvm_limits(identify::nvm_limits(shared, &controller, cap.mpsmin())?);
+    if shared.reports_command_sets() {
         select_command_sets(shared)?;
     }
-    if shared.announced.vendor.into_bits() != 0 {
-        let methods = shared.announced.vendor.into_bits();
+    let methods = shared.announced().vendor.into_bits();
+    if methods != 0 {
         let enabled = shared.set_feature(FEATURE_METHODS, 0, methods);
         enabled.map_err(|error| error.doing("enable transfer methods"))?;
     }
     let queues = grant_queues(shared, options.queues)?;
-    let event = shared.bus.has_events();
-    shared.capabilities = Capabilities { event, ..shared.announced.capabilities(queues) };
+    let event = shared.bus().has_events();
+    shared.set_capabilities(Capabilities { event, ..shared.announced().capabilities(queues) });
     Ok(())
 }
 
@@ -126,7 +111,7 @@ fn select_command_sets<B: Bus>(shared: &Shared<B>) -> Result<()> {
 /// Asks for queues; returns how many pairs there can be.
 fn grant_queues<B: Bus>(shared: &Shared<B>, wanted: u16) -> Result<u16> {
     // Each has an interrupt of its own.
-    let wanted = wanted.min(shared.bus.vectors().saturating_sub(1));
+    let wanted = wanted.min(shared.bus().vectors().saturating_sub(1));
     let wanted_z = wanted.clamp(1, u16::MAX - 1) - 1;
     let value = NumberOfQueues::new().with_nsq_z(wanted_z).with_ncq_z(wanted_z).into_bits();
     let answer = shared.set_feature(FeatureId::NUMBER_OF_QUEUES, 0, value);
@@ -136,7 +121,7 @@ fn grant_queues<B: Bus>(shared: &Shared<B>, wanted: u16) -> Result<u16> {
 }
 
 fn ask_once<B: Bus>(shared: &Shared<B>, cns: Cns) -> Result<Vec<u8>> {
-    let into = shared.pool.take(IDENTIFY_BYTES)?;
+    let into = shared.pool().take(IDENTIFY_BYTES)?;
     let command = AdminCommand::Identify { cns: cns.0, csi: 0, nsid: None, selector: 0, into };
     let outcome = shared.admin(command).map_err(|error| error.doing(format!("identify {cns}")))?;
     Ok(outcome.buffer.map(|buffer| buffer.as_slice().to_vec()).unwrap_or_default())

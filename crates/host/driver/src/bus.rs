@@ -20,6 +20,9 @@ use byway_link::{HostMeter, HostStep, Profile};
 use byway_queue::DoorbellIndex;
 use byway_spec::Key;
 
+/// Empty polls of a waiting thread before it sleeps in [`Bus::wait`].
+pub(crate) const POLLS_BEFORE_SLEEP: u32 = 256;
+
 /// What a driver in user space needs of a PCIe-like device.
 pub trait Bus: Send + Sync + 'static {
     /// Memory of the device that the host stores into.

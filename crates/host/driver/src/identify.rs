@@ -5,7 +5,7 @@ use byway_core::moves::Layout;
 use byway_core::{AdminCommand, Buffer, Namespace, Outcome, Result};
 
 use crate::bus::Bus;
-use crate::device::Shared;
+use crate::shared::Shared;
 
 impl<B: Bus> Identifies for Shared<B> {
     fn identify(&self, command: AdminCommand) -> Result<Outcome> {
@@ -13,11 +13,11 @@ impl<B: Bus> Identifies for Shared<B> {
     }
 
     fn identify_buffer(&self, len: usize) -> Result<Buffer> {
-        self.pool.take(len)
+        self.pool().take(len)
     }
 
     fn reports_command_sets(&self) -> bool {
-        self.command_sets
+        Shared::reports_command_sets(self)
     }
 }
 
@@ -30,9 +30,9 @@ pub(crate) fn namespaces<B: Bus>(device: &Shared<B>) -> Result<Vec<Namespace>> {
 }
 
 fn namespace<B: Bus>(device: &Shared<B>, nsid: u32) -> Result<Namespace> {
-    let epoch = device.layouts.epoch();
+    let epoch = device.layouts().epoch();
     let (namespace, layout) = identify::namespace(device, nsid)?;
-    device.layouts.note(epoch, nsid, layout);
+    device.layouts().note(epoch, nsid, layout);
     Ok(namespace)
 }
 

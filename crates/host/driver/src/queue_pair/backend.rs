@@ -6,54 +6,17 @@ use std::time::Duration;
 use byway_core::encode::{self, Data, Encoded};
 use byway_core::moves::restrict_zeroes;
 use byway_core::{
-    AdminCommand, Backend, BackendQueue, Bounced, Buffer, Capabilities, Carried, Command, Error, ErrorKind,
-    Finished, Identity, KvCommand, Namespace, NvmCommand, Outcome, QueueOptions, Refused, Result, Unprepared,
+    BackendQueue, Bounced, Buffer, Carried, Command, Error, ErrorKind, Finished, KvCommand, NvmCommand,
+    Outcome, Refused, Result,
 };
 use byway_sys::Deadline;
 
-use crate::bus::Bus;
-use crate::device::Driver;
-use crate::listening::Listening;
+use crate::bus::{Bus, POLLS_BEFORE_SLEEP};
 use crate::mapped::{from_bus, stands_well};
 use crate::queue_pair::Queue;
+use crate::queue_pair::listening::Listening;
+use crate::queue_pair::transfer::{self, Out, Put};
 use crate::table::OpIndex;
-use crate::transfer::{self, Out, Put};
-
-impl<B: Bus> Backend for Driver<B> {
-    type Queue = Queue<B>;
-
-    fn name(&self) -> &'static str {
-        self.bus().name()
-    }
-
-    fn identity(&self) -> &Identity {
-        Driver::identity(self)
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        Driver::capabilities(self)
-    }
-
-    fn namespaces(&self) -> Result<Vec<Namespace>> {
-        Driver::namespaces(self)
-    }
-
-    fn buffer(&self, len: usize) -> Result<Buffer> {
-        Driver::buffer(self, len)
-    }
-
-    fn prepare(&self, brought: Buffer) -> Result<Buffer, Unprepared> {
-        Driver::prepare(self, brought)
-    }
-
-    fn queue(&self, options: QueueOptions) -> Result<Queue<B>> {
-        Driver::queue(self, options)
-    }
-
-    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
-        Driver::admin(self, command)
-    }
-}
 
 impl<B: Bus> BackendQueue for Queue<B> {
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
@@ -361,7 +324,7 @@ impl<B: Bus> Queue<B> {
 
     /// Looks for completions for a little while; says whether any operation has finished.
     fn spin(&mut self) -> Result<bool> {
-        for _ in 0..crate::progress::LOOKS {
+        for _ in 0..POLLS_BEFORE_SLEEP {
             self.look()?;
             if !self.ready.is_empty() {
                 self.ring_head();

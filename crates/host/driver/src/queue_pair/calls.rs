@@ -14,8 +14,8 @@ use byway_spec::nvm::NvmOpcode;
 
 use crate::bus::Bus;
 use crate::queue_pair::Queue;
+use crate::queue_pair::transfer::{self, Out, Put, prp, sgl};
 use crate::table::OpIndex;
-use crate::transfer::{self, Out, Put, prp, sgl};
 
 impl<B: Bus> Queue<B> {
     /// Stores a value.

@@ -36,7 +36,7 @@ impl<B: Bus> Queue<B> {
     #[inline]
     pub(crate) fn layout(&mut self, nsid: u32) -> Result<Layout> {
         let seen = self.seen_layout;
-        if seen.nsid == nsid && seen.epoch == self.device.layouts.epoch() {
+        if seen.nsid == nsid && seen.epoch == self.device.layouts().epoch() {
             return Ok(seen.layout);
         }
         self.look_up_layout(nsid)
@@ -45,7 +45,7 @@ impl<B: Bus> Queue<B> {
     #[cold]
     fn look_up_layout(&mut self, nsid: u32) -> Result<Layout> {
         let device = &self.device;
-        let (epoch, layout) = device.layouts.layout(nsid, || identify::layout(device, nsid))?;
+        let (epoch, layout) = device.layouts().layout(nsid, || identify::layout(device, nsid))?;
         self.seen_layout = Seen { epoch, nsid, layout };
         Ok(layout)
     }

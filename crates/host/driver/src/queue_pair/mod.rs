@@ -1,14 +1,22 @@
 //! An I/O queue pair: the rings, what is in flight, and how commands get onto the ring.
 //!
-//! A queue belongs to one thread at a time. What comes back is in [`crate::progress`], the calls of a program in
-//! [`crate::calls`] and [`crate::backend`].
+//! A queue belongs to one thread at a time. This file puts commands on the ring. Completions: [`progress`]; memory of payloads:
+//! [`memory`]; synchronous calls: [`calls`]; asynchronous commands: [`backend`]; transfer methods: [`transfer`].
+
+mod backend;
+mod calls;
+mod deadlines;
+mod layouts;
+mod listening;
+mod memory;
+mod progress;
+mod transfer;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use byway_core::{Answer, Buffer, BufferPool, Error, ErrorKind, PAGE_BYTES, QueueOptions, Result};
-use byway_dma::BusAddr;
+use byway_core::{Answer, BufferPool, Error, ErrorKind, QueueOptions, Result};
 use byway_link::{Habits, HostStep, Method};
 use byway_queue::DoorbellIndex;
 use byway_spec::Command as Entry;
@@ -17,17 +25,17 @@ use byway_sys::{OwnerProcess, ProcessLocal};
 use crate::announced::Announced;
 use crate::bounce::BouncePages;
 use crate::bus::Bus;
-use crate::deadlines::{Abort, Deadlines};
-use crate::device::Shared;
-use crate::layouts::Seen;
-use crate::listening::Listening;
-use crate::mapped::{from_bus, pages_of, prepared_at};
+use crate::mapped::is_gone;
 use crate::rings::Rings;
+use crate::shared::Shared;
 use crate::table::{OpIndex, Table, Waiter};
-use crate::transfer::Out;
-use crate::transfer::adaptive::Chooser;
-use crate::transfer::byte_store::ByteArea;
-use crate::transfer::cxl::Window;
+
+use deadlines::{Abort, Deadlines};
+use layouts::Seen;
+use listening::Listening;
+use transfer::adaptive::Chooser;
+use transfer::byte_store::ByteArea;
+use transfer::cxl::Window;
 
 /// Most bounce pages of one queue: so many small payloads can be on their way by `prp` and `sgl` at once.
 const BOUNCE_PAGES_MAX: u32 = 256;
@@ -35,23 +43,23 @@ const BOUNCE_PAGES_MAX: u32 = 256;
 /// A queue of a device on a [`Bus`].
 pub struct Queue<B: Bus> {
     /// The process that opened it.
-    pub(crate) owner: OwnerProcess,
-    pub(crate) bus: ProcessLocal<Arc<B>>,
-    pub(crate) device: ProcessLocal<Arc<Shared<B>>>,
-    pub(crate) rings: Rings<B>,
-    pub(crate) table: Table,
-    pub(crate) bounce: BouncePages,
+    owner: OwnerProcess,
+    bus: ProcessLocal<Arc<B>>,
+    device: ProcessLocal<Arc<Shared<B>>>,
+    rings: Rings<B>,
+    table: Table,
+    bounce: BouncePages,
     /// Done, and not taken yet.
-    pub(crate) ready: VecDeque<OpIndex>,
-    pub(crate) window: Option<Window<B>>,
-    pub(crate) byte_area: Option<ByteArea<B>>,
-    pub(crate) chooser: Chooser,
-    pub(crate) deadlines: Deadlines,
+    ready: VecDeque<OpIndex>,
+    window: Option<Window<B>>,
+    byte_area: Option<ByteArea<B>>,
+    chooser: Chooser,
+    deadlines: Deadlines,
     /// Aborts that the device has not answered.
-    pub(crate) aborts: Vec<Abort>,
-    pub(crate) seen_layout: Seen,
+    aborts: Vec<Abort>,
+    seen_layout: Seen,
     /// The descriptor that the program waits by.
-    pub(crate) event: Option<Listening>,
+    event: Option<Listening>,
     method: Method,
     habits: Habits,
     qid: u16,
@@ -61,30 +69,40 @@ pub struct Queue<B: Bus> {
     /// The head of the last doorbell.
     rung_head: u32,
     /// A batch of commands is put together: one doorbell for all of them follows.
-    pub(crate) holds_doorbell: bool,
+    holds_doorbell: bool,
     /// Whether the host has paid for waking up since it last rang.
-    pub(crate) awake: bool,
+    awake: bool,
     /// Completions that are still to be found, one after the other, before the interrupt that was slept on is given back;
     /// 0 if there is none.
-    pub(crate) armed_for: u16,
+    armed_for: u16,
     /// Whether a poll has found no completion since the last doorbell.
-    pub(crate) looked: bool,
+    looked: bool,
     /// Empty polls, wrapping: every so many the bus is asked whether the device is still there.
-    pub(crate) empty_polls: u16,
+    empty_polls: u16,
 }
 
 impl<B: Bus> Queue<B> {
+    /// Opens a queue on the device.
+    ///
+    /// # Errors
+    /// When the device did not announce the transfer method, the depth does not fit the ring, or no queue is left.
+    pub(crate) fn open(device: Arc<Shared<B>>, options: QueueOptions) -> Result<Self> {
+        let (options, entries) = device.ring_for(options)?;
+        device.check_methods(&options)?;
+        let qid = device.take_qid()?;
+        let queue = Self::new(Arc::clone(&device), qid, entries, &options);
+        let queue = queue.inspect_err(|_| device.give_back_qid(qid))?;
+        // From here on the number is given back when the queue is dropped.
+        device.create_queue(qid, &queue.rings)?;
+        Ok(queue)
+    }
+
     /// A queue whose rings the device does not know yet.
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub(crate) fn new(
-        device: Arc<Shared<B>>,
-        qid: u16,
-        entries: u32,
-        options: &QueueOptions,
-    ) -> Result<Self> {
-        let bus = Arc::clone(&device.bus);
+    fn new(device: Arc<Shared<B>>, qid: u16, entries: u32, options: &QueueOptions) -> Result<Self> {
+        let bus = Arc::clone(device.bus());
         let habits = bus.profile().map_or(PLAIN_HABITS, |profile| profile.habits);
         // A completion queue of as many entries holds one less: more commands must never be in flight.
         let cids = (entries - 1).min(u32::from(u16::MAX)) as u16;
@@ -92,7 +110,7 @@ impl<B: Bus> Queue<B> {
         Ok(Self {
             rings: Rings::new(&bus, entries)?,
             table: Table::new(depth, cids),
-            bounce: BouncePages::new(&device.pool, u32::from(depth).min(BOUNCE_PAGES_MAX) as u16)?,
+            bounce: BouncePages::new(device.pool(), u32::from(depth).min(BOUNCE_PAGES_MAX) as u16)?,
             ready: VecDeque::with_capacity(usize::from(depth)),
             window: None,
             byte_area: None,
@@ -112,7 +130,7 @@ impl<B: Bus> Queue<B> {
             armed_for: 0,
             looked: false,
             empty_polls: 0,
-            owner: device.owner,
+            owner: *device.owner(),
             bus: bus.into(),
             device: device.into(),
         })
@@ -145,7 +163,7 @@ impl<B: Bus> Queue<B> {
 
     #[inline]
     pub(crate) fn limits(&self) -> &Announced {
-        &self.device.announced
+        self.device.announced()
     }
 
     #[inline]
@@ -155,7 +173,7 @@ impl<B: Bus> Queue<B> {
 
     #[inline]
     pub(crate) fn pool(&self) -> &BufferPool {
-        &self.device.pool
+        self.device.pool()
     }
 
     /// Refuses a call in a forked child.
@@ -287,89 +305,6 @@ impl<B: Bus> Queue<B> {
         self.table.op(op).answer
     }
 
-    /// Where the device finds a payload: in its buffer, or in memory that goes with the operation.
-    ///
-    /// # Errors
-    /// When there is no memory for it, or it cannot be mapped.
-    #[inline]
-    pub(crate) fn place_out(&mut self, op: OpIndex, out: Out<'_>) -> Result<BusAddr> {
-        if let Some(buffer) = out.buffer {
-            return self.place_buffer(op, buffer);
-        }
-        if out.bytes.len() <= PAGE_BYTES {
-            let page = self.take_bounce(op)?;
-            self.bounce.fill(page, out.bytes);
-            return Ok(self.bounce.bus_addr(page));
-        }
-        let mut staging = self.take_buffer(out.bytes.len())?;
-        staging.as_mut_slice().copy_from_slice(out.bytes);
-        self.hold_staging(op, staging)
-    }
-
-    /// Where the device finds a buffer; maps it for this operation if it is not of the device's pool.
-    ///
-    /// # Errors
-    /// When it cannot be mapped.
-    #[inline]
-    pub(crate) fn place_buffer(&mut self, op: OpIndex, buffer: &Buffer) -> Result<BusAddr> {
-        if let Some(at) = prepared_at(buffer, &self.device.pool) {
-            return Ok(at);
-        }
-        let at = self.bus.map(pages_of(buffer)?).map_err(from_bus)?;
-        self.table.op(op).mapped_at(at);
-        Ok(at)
-    }
-
-    /// Where the device finds a buffer of the device's own pool.
-    ///
-    /// # Errors
-    /// When it is of another pool.
-    pub(crate) fn place_buffer_of_pool(&self, buffer: &Buffer) -> Result<BusAddr> {
-        prepared_at(buffer, &self.device.pool)
-            .ok_or_else(|| Error::host(ErrorKind::InvalidArgument, "a buffer of another device's pool"))
-    }
-
-    /// Lets an operation hold a buffer of the pool until it ends; returns where the device finds it.
-    ///
-    /// # Errors
-    /// When it is of another pool.
-    pub(crate) fn hold_staging(&mut self, op: OpIndex, staging: Buffer) -> Result<BusAddr> {
-        let at = self.place_buffer_of_pool(&staging)?;
-        self.table.op(op).hold(Some(staging), false);
-        Ok(at)
-    }
-
-    /// Lets an operation hold the memory of PRP lists until it ends.
-    pub(crate) fn hold_lists(&mut self, op: OpIndex, lists: Buffer) {
-        self.table.op(op).hold_lists(lists);
-    }
-
-    /// A buffer of the device's pool.
-    ///
-    /// # Errors
-    /// When there is no memory.
-    pub(crate) fn take_buffer(&self, len: usize) -> Result<Buffer> {
-        self.device.pool.take(len)
-    }
-
-    /// A bounce page that goes with the operation.
-    ///
-    /// # Errors
-    /// [`ErrorKind::QueueFull`] if there is none left, for an operation without a waiting call.
-    #[inline]
-    pub(crate) fn take_bounce(&mut self, op: OpIndex) -> Result<u16> {
-        loop {
-            if let Some(page) = self.bounce.take() {
-                self.table.op(op).set_bounce(page);
-                return Ok(page);
-            }
-            if self.table.op(op).waiter != Waiter::Call {
-                return Err(full("as many small payloads are on their way as the queue has pages for"));
-            }
-            self.wait_for_any()?;
-        }
-    }
-
     /// Rings the tail doorbell, if the tail moved; in a batch, at its end.
     #[inline]
     pub(crate) fn ring_tail(&mut self) {
@@ -484,6 +419,34 @@ impl<B: Bus> Queue<B> {
         let placed = self.rings.place(&entry, payload, chunks);
         debug_assert!(placed, "room was looked for before");
         self.bus.charge(HostStep::Submit, 1);
+    }
+}
+
+impl<B: Bus> Drop for Queue<B> {
+    /// In a forked child the queue stays as it is, which its parent goes on with: no command is sent, no memory given back.
+    fn drop(&mut self) {
+        if !self.owner.is_current() {
+            self.table.leak();
+            self.bounce.leak();
+            std::mem::forget(self.event.take());
+            return;
+        }
+        self.leave_aborts();
+        while let Some(finished) = self.take_ready() {
+            drop(finished);
+        }
+        if self.device.delete_queue(self.qid()).is_err() {
+            if is_gone(&**self.bus) {
+                return;
+            }
+            self.table.leak();
+            self.bounce.leak();
+            self.device.keep_rings(&mut self.rings);
+            // The number is not used again either: the device still has the queue.
+            return;
+        }
+        self.bus.disarm(self.qid());
+        self.device.give_back_qid(self.qid());
     }
 }
 

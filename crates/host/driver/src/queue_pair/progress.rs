@@ -7,14 +7,11 @@ use byway_link::HostStep;
 use byway_spec::Completion;
 use byway_spec::base::register::{Csts, Register};
 
-use crate::bus::Bus;
-use crate::deadlines::too_late;
+use crate::bus::{Bus, POLLS_BEFORE_SLEEP};
 use crate::mapped::from_bus;
 use crate::queue_pair::Queue;
+use crate::queue_pair::deadlines::too_late;
 use crate::table::{OpIndex, Waiter};
-
-/// How often a waiting host looks and lets the device run before it sleeps.
-pub(crate) const LOOKS: u32 = 256;
 
 /// The longest sleep before the device's health is looked at again.
 const SLEEP_MAX: Duration = Duration::from_millis(20);
@@ -25,7 +22,7 @@ const POLLED: u16 = 1024;
 /// How long a caller has waited: polls are cheap, the clock is read only after them.
 #[derive(Debug, Default)]
 struct Spin {
-    looks: u32,
+    polls: u32,
     since: Option<Instant>,
 }
 
@@ -177,6 +174,15 @@ impl<B: Bus> Queue<B> {
         }
     }
 
+    /// Ends an operation that a call has waited for, and says what came of it.
+    ///
+    /// # Errors
+    /// The operation's own failure, explained.
+    #[inline]
+    pub(crate) fn conclude_call(&mut self, op: OpIndex) -> Result<Outcome> {
+        self.conclude(op).map_err(|failed| self.device.explained(failed.error, self.qid()))
+    }
+
     fn conclude_with_baggage(&mut self, op: OpIndex) -> Result<Outcome, Failed> {
         let state = self.table.op(op);
         state.has_baggage = false;
@@ -222,12 +228,12 @@ impl<B: Bus> Queue<B> {
         Some(Finished { tag, result: if is_late { too_late(result) } else { result } })
     }
 
-    /// Between two looks: lets the device run, then sleeps for its interrupt.
+    /// Between two polls: lets the device run, then sleeps for its interrupt.
     fn pause(&mut self, spin: &mut Spin) -> Result<()> {
         self.ring_head_if_near_full();
-        spin.looks += 1;
+        spin.polls += 1;
         self.bus.idle(self.qid());
-        if spin.looks <= LOOKS {
+        if spin.polls <= POLLS_BEFORE_SLEEP {
             self.bus.poll();
             std::hint::spin_loop();
             return Ok(());

@@ -1,36 +1,23 @@
-//! Why a device refused a command, in its own words.
+//! The device's own text for a refused command.
 //!
-//! A status names a kind of failure. What it was beyond that stands in a vendor log, beside the entry that the Error
-//! Information log keeps of the command; the status says by its More bit that there is such an entry. To look there costs
-//! two admin commands, so calls that wait for their command do it, and completions that are taken do not.
+//! A status names a kind of failure. The text is in a vendor log, beside the command's entry in the Error Information log;
+//! the More bit of the status says that there is such an entry. Reading both costs two admin commands. So synchronous calls
+//! read them, and completions that a program takes from a queue do not.
 
-use byway_core::{AdminCommand, Error, Outcome, Result};
+use byway_core::{AdminCommand, Error, Result};
 use byway_spec::Status;
 use byway_spec::base::log::{ErrorEntry, LogPage};
 use byway_spec::vendor::ErrorText;
 use zerocopy::FromBytes;
 
+use super::Shared;
 use crate::bus::Bus;
-use crate::device::Shared;
-use crate::queue_pair::Queue;
-use crate::table::OpIndex;
 
-/// Entries that are looked at: all that the embedded device keeps.
+/// Entries that are read: all that the embedded device keeps.
 const ENTRIES: usize = 64;
 
-impl<B: Bus> Queue<B> {
-    /// Ends an operation that a call has waited for, and says what came of it.
-    ///
-    /// # Errors
-    /// The operation's own failure, explained.
-    #[inline]
-    pub(crate) fn conclude_call(&mut self, op: OpIndex) -> Result<Outcome> {
-        self.conclude(op).map_err(|failed| self.device.explained(failed.error, self.qid()))
-    }
-}
-
 impl<B: Bus> Shared<B> {
-    /// An error of queue `qid`, with what the device says of it beyond its status.
+    /// An error of queue `qid`, with the device's text for it as its source.
     #[cold]
     pub(crate) fn explained(&self, error: Error, qid: u16) -> Error {
         let is_explained = std::error::Error::source(&error).is_some();
@@ -38,15 +25,15 @@ impl<B: Bus> Shared<B> {
         if is_explained || !self.announced.byway {
             return error;
         }
-        match self.words_of(status, qid) {
-            Ok(Some(words)) => error.with_source(words),
-            // That the log cannot be read is no news to who waits for the command.
+        match self.text_of(status, qid) {
+            Ok(Some(text)) => error.with_source(text),
+            // The caller waits for its command's status: a failure to read the log adds nothing.
             Ok(None) | Err(_) => error,
         }
     }
 
-    /// The words for the newest error of a queue with this status.
-    fn words_of(&self, status: Status, qid: u16) -> Result<Option<String>> {
+    /// The text for the newest error of a queue with this status.
+    fn text_of(&self, status: Status, qid: u16) -> Result<Option<String>> {
         let is_it = |entry: &ErrorEntry| entry.sqid == qid && entry.phase_and_status >> 1 == status.0;
         let Some(entry) = self.find::<ErrorEntry>(LogPage::ERROR, is_it)? else { return Ok(None) };
         if entry.vendor_log != LogPage::ERROR_TEXTS.0 {

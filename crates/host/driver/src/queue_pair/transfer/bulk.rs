@@ -8,7 +8,7 @@ use zerocopy::IntoBytes;
 
 use crate::bus::Bus;
 use crate::queue_pair::Queue;
-use crate::transfer::{self, Out};
+use crate::queue_pair::transfer::{self, Out};
 
 impl<B: Bus> Queue<B> {
     /// Stores many pairs by one command, whose payload goes by the queue's method.

@@ -1,18 +1,18 @@
 //! Byte stores, a comparator (as 2B-SSD does): the value is stored into the controller memory buffer, and a command
 //! points at it there. The device has the bytes already when it takes the command.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use byway_core::{Answer, Error, ErrorKind, Key, Nsid, PAGE_BYTES, Result, StoreOptions, encode};
 use byway_dma::BusAddr;
 use byway_spec::base::sgl::SglDescriptor;
 
 use crate::bus::{Bus, DeviceMemory};
-use crate::device::Shared;
 use crate::mapped::from_bus;
 use crate::queue_pair::Queue;
+use crate::queue_pair::transfer::prp;
+use crate::shared::Shared;
 use crate::table::OpIndex;
-use crate::transfer::prp;
 
 /// Bytes of one queue's area, at most: a whole 64 KiB value.
 const AREA_BYTES_MAX: u64 = 64 << 10;
@@ -97,22 +97,18 @@ impl<B: Bus> Queue<B> {
 impl<B: Bus> ByteArea<B> {
     /// A part of the controller memory buffer that no other queue has.
     fn take(device: &Arc<Shared<B>>) -> Result<Self> {
-        let memory = device.bus.byte_memory().ok_or_else(no_byte_memory)?;
+        let memory = device.bus().byte_memory().ok_or_else(no_byte_memory)?;
         let at = memory.bus_addr().ok_or_else(no_byte_memory)?;
-        let region_bytes = device.announced.byte_region_bytes.min(memory.len_bytes());
+        let region_bytes = device.announced().byte_region_bytes.min(memory.len_bytes());
         let page = PAGE_BYTES as u64;
         let bytes = (region_bytes / AREAS_MIN).min(AREA_BYTES_MAX) / page * page;
         if bytes == 0 {
             return Err(no_byte_memory());
         }
-        let mut taken = device.byte_areas.lock().unwrap_or_else(PoisonError::into_inner);
-        let free =
-            (0..region_bytes / bytes).map(|index| index * bytes).find(|offset| !taken.contains(offset));
         let full = || {
             Error::host(ErrorKind::Busy, "every part of the controller memory buffer is in use by a queue")
         };
-        let offset = free.ok_or_else(full)?;
-        taken.insert(offset);
+        let offset = device.take_byte_area(region_bytes / bytes, bytes).ok_or_else(full)?;
         let device = Arc::clone(device);
         Ok(Self { memory, device, offset, bytes, at: BusAddr(at.0 + offset), in_use: None })
     }
@@ -120,8 +116,8 @@ impl<B: Bus> ByteArea<B> {
 
 impl<B: Bus> Drop for ByteArea<B> {
     fn drop(&mut self) {
-        if self.in_use.is_none() && self.device.owner.is_current() {
-            self.device.byte_areas.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.offset);
+        if self.in_use.is_none() && self.device.owner().is_current() {
+            self.device.give_back_byte_area(self.offset);
         }
     }
 }

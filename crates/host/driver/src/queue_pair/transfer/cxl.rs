@@ -24,8 +24,8 @@ use crate::announced::WindowLayout;
 use crate::bus::{Bus, DeviceMemory};
 use crate::mapped::from_bus;
 use crate::queue_pair::Queue;
+use crate::queue_pair::transfer::Put;
 use crate::table::OpIndex;
-use crate::transfer::Put;
 
 /// Vendor feature: binds a window of device memory to the submission queue in CDW11, for the namespace of the command.
 /// The answer's dword 0 is the number of the window.

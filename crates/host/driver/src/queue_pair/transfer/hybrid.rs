@@ -6,8 +6,8 @@ use byway_spec::vendor::WRITE_BYTES;
 
 use crate::bus::Bus;
 use crate::queue_pair::Queue;
+use crate::queue_pair::transfer::{Put, inline, piggyback};
 use crate::table::OpIndex;
-use crate::transfer::{Put, inline, piggyback};
 
 /// Sends a store. One with options goes inline, whatever its length: there they have room.
 #[inline]

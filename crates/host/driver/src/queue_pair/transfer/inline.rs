@@ -11,8 +11,8 @@ use byway_spec::vendor::inline_chunks;
 
 use crate::bus::Bus;
 use crate::queue_pair::Queue;
+use crate::queue_pair::transfer::within;
 use crate::table::OpIndex;
-use crate::transfer::within;
 
 /// Sends a command with a payload.
 #[inline(always)]

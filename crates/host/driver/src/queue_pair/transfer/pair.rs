@@ -10,8 +10,8 @@ use byway_spec::vendor::inline_chunks;
 
 use crate::bus::Bus;
 use crate::queue_pair::Queue;
+use crate::queue_pair::transfer::{Out, adaptive, inline, prp, sgl};
 use crate::table::OpIndex;
-use crate::transfer::{Out, adaptive, inline, prp, sgl};
 
 /// Sends a Compare with the first half of `out`, and the Write that is fused with it with the second.
 #[cold]

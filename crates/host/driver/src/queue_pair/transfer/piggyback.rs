@@ -10,8 +10,8 @@ use byway_spec::vendor::{TRANSFER_BYTES, VendorOpcode, WRITE_BYTES, pack_transfe
 
 use crate::bus::Bus;
 use crate::queue_pair::Queue;
+use crate::queue_pair::transfer::{Put, within};
 use crate::table::OpIndex;
-use crate::transfer::{Put, within};
 
 /// Sends a store.
 pub(crate) fn store<B: Bus>(queue: &mut Queue<B>, op: OpIndex, put: &Put<'_>) -> Result<()> {

@@ -11,8 +11,8 @@ use byway_spec::vendor::WRITE_PT_BYTES;
 
 use crate::bus::Bus;
 use crate::queue_pair::Queue;
+use crate::queue_pair::transfer::{Put, within};
 use crate::table::OpIndex;
-use crate::transfer::{Put, within};
 
 /// Sends a store. If the value does not fit the write command, that command is waited for.
 pub(crate) fn store<B: Bus>(queue: &mut Queue<B>, op: OpIndex, put: &Put<'_>) -> Result<()> {

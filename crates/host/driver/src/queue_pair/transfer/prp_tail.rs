@@ -8,8 +8,8 @@ use byway_spec::vendor::VendorOpcode;
 
 use crate::bus::Bus;
 use crate::queue_pair::Queue;
+use crate::queue_pair::transfer::{Out, Put, piggyback, prp, within};
 use crate::table::OpIndex;
-use crate::transfer::{Out, Put, piggyback, prp, within};
 
 /// Sends a store.
 pub(crate) fn store<B: Bus>(queue: &mut Queue<B>, op: OpIndex, put: &Put<'_>) -> Result<()> {

@@ -10,8 +10,8 @@ use byway_spec::base::sgl::SglDescriptor;
 
 use crate::bus::Bus;
 use crate::queue_pair::Queue;
+use crate::queue_pair::transfer::Out;
 use crate::table::OpIndex;
-use crate::transfer::Out;
 
 /// Sends a command with a payload.
 #[inline]

@@ -41,50 +41,15 @@
     allow(dead_code, unreachable_code, unreachable_patterns, unused_imports, unused_mut, unused_variables)
 )]
 
-#[cfg(feature = "embedded")]
-mod answering;
-mod any;
+mod calls;
 mod cause;
-#[cfg(feature = "embedded")]
-mod check;
-#[cfg(feature = "embedded")]
-mod control;
-#[cfg(feature = "embedded")]
-mod control_folder;
-#[cfg(feature = "embedded")]
-mod create;
-#[cfg(feature = "embedded")]
-mod details;
-#[cfg(feature = "embedded")]
 mod device;
 #[cfg(feature = "embedded")]
 pub mod embedded;
-mod forget;
-mod kv;
-mod listing;
-mod load;
-mod many;
-#[cfg(feature = "embedded")]
-mod open;
-mod path;
-mod pick;
-mod prefix;
-#[cfg(feature = "embedded")]
-mod resize;
 #[cfg(feature = "serve")]
 pub mod serve;
-#[cfg(feature = "embedded")]
-mod snapshot;
 pub mod uri;
 
-pub use any::{
-    Address, BLOCK_OPTIONS, BlockOptions, BlockPlace, BlockUri, Chosen, Device, Found, FoundKind, Nvm,
-    PassedOver, Queue, QueueKind, open, open_address, open_to_read, scan,
-};
-#[cfg(feature = "vfio")]
-pub use any::{PCIE_OPTIONS, PciePlace, PcieUri, VfioQueue, VfioUserQueue};
-#[cfg(feature = "tcp")]
-pub use any::{TCP_OPTIONS, TcpUri, discover};
 pub use byway_backends as backends;
 pub use byway_core::future;
 pub use byway_core::{
@@ -107,25 +72,30 @@ pub use byway_spec as spec;
 pub use byway_sys::OwnerProcess;
 #[cfg(feature = "tcp")]
 pub use byway_tcp_initiator as tcp;
+pub use calls::{Keys, Kv, Loader, Nvm, PrefixKeys, Queue, QueueKind, Unlisted};
+#[cfg(feature = "vfio")]
+pub use calls::{VfioQueue, VfioUserQueue};
 pub use cause::SystemCause;
+#[cfg(feature = "tcp")]
+pub use device::discover;
+pub use device::{
+    Chosen, Device, Found, FoundKind, PassedOver, Wipe, open, open_address, open_to_read, scan,
+};
 #[cfg(feature = "embedded")]
-pub use check::{Checked, check, repair};
-#[cfg(feature = "embedded")]
-pub use control_folder::ControlSocket;
-#[cfg(feature = "embedded")]
-pub use create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, create};
-#[cfg(feature = "embedded")]
-pub use details::{Details, EngineDetails, NamespaceDetails};
-pub use forget::Wipe;
-pub use kv::{Keys, Kv};
-pub use listing::Unlisted;
-pub use load::Loader;
-pub use prefix::PrefixKeys;
-#[cfg(feature = "embedded")]
-pub use resize::resize;
-#[cfg(feature = "embedded")]
-pub use snapshot::{SnapshotReport, snapshot, snapshot_watched};
-pub use uri::{FlushMode, Uri};
+pub use embedded::{
+    check::{Checked, check, repair},
+    control_folder::ControlSocket,
+    copying::SnapshotReport,
+    create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, create},
+    details::{Details, EngineDetails, NamespaceDetails},
+    resize::resize,
+    snapshot::{snapshot, snapshot_watched},
+};
+pub use uri::{Address, BLOCK_OPTIONS, BlockOptions, BlockPlace, BlockUri, FlushMode, Uri};
+#[cfg(feature = "vfio")]
+pub use uri::{PCIE_OPTIONS, PciePlace, PcieUri};
+#[cfg(feature = "tcp")]
+pub use uri::{TCP_OPTIONS, TcpUri};
 
 /// The example of the README, compiled and run as a test.
 #[cfg(doctest)]

@@ -15,21 +15,28 @@ const DECLARED: &[(&str, &str, &str)] = &[
     ("AdminCommand", "host/core/src/admin.rs", "pub enum AdminCommand {"),
     ("AsyncQueue", "host/core/src/future/queue.rs", "impl<Q: BackendQueue> AsyncQueue<Q> {"),
     ("Buffer", "host/core/src/buffer.rs", "impl Buffer {"),
-    ("Device", "byway/src/any/device.rs", "impl Device {"),
-    ("Device", "byway/src/forget.rs", "impl Device {"),
-    ("Device", "byway/src/any/admin.rs", "impl Device {"),
-    ("Nvm", "byway/src/any/nvm.rs", "impl Nvm {"),
+    ("Device", "byway/src/device/mod.rs", "impl Device {"),
+    ("Device", "byway/src/device/wipe.rs", "impl Device {"),
+    ("Device", "byway/src/device/admin.rs", "impl Device {"),
+    ("Nvm", "byway/src/calls/nvm.rs", "impl Nvm {"),
     ("ServeOptions", "byway/src/serve/mod.rs", "pub struct ServeOptions {"),
-    ("Kv", "byway/src/kv.rs", "impl Kv {"),
-    ("Kv", "byway/src/many.rs", "impl Kv {"),
-    ("Kv", "byway/src/load.rs", "impl Kv {"),
-    ("Kv", "byway/src/listing.rs", "impl Kv {"),
-    ("Kv", "byway/src/prefix.rs", "impl Kv {"),
+    ("Kv", "byway/src/calls/kv.rs", "impl Kv {"),
+    ("Kv", "byway/src/calls/many.rs", "impl Kv {"),
+    ("Kv", "byway/src/calls/load.rs", "impl Kv {"),
+    ("Kv", "byway/src/calls/listing.rs", "impl Kv {"),
+    ("Kv", "byway/src/calls/prefix.rs", "impl Kv {"),
 ];
 
 /// Files whose public functions stand alone.
-const FREE: &[&str] =
-    &["any/device.rs", "any/scan.rs", "any/tcp.rs", "create.rs", "check.rs", "resize.rs", "snapshot.rs"];
+const FREE: &[&str] = &[
+    "device/open.rs",
+    "device/scan.rs",
+    "device/tcp.rs",
+    "embedded/create.rs",
+    "embedded/check.rs",
+    "embedded/resize.rs",
+    "embedded/snapshot.rs",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

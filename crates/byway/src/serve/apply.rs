@@ -8,9 +8,9 @@ use std::net::SocketAddr;
 use byway_core::{Error, ErrorKind, Result};
 use byway_tcp_target::{AnaSetting, AnaState, BoundListener, Keys, PortId, SubsystemTerms};
 
-use crate::serve::live::{PathState, ServeControl, from_control};
+use crate::serve::live::{PathState, ServeControl};
 use crate::serve::subsystem::SubsystemSpec;
-use crate::serve::tcp;
+use crate::serve::tcp::{self, from_control};
 
 /// What was added, to be taken away again should anything that follows fail.
 #[derive(Debug, Default)]

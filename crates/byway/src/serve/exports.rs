@@ -11,11 +11,10 @@ use byway_flash::{Flash, FlashOptions, MIN_SIZE_BYTES, MediaKind};
 use byway_link::ClockMode;
 use byway_local::{EngineEvents, ExportError, Handle, WatchedBy};
 
-use crate::any::{self, Address, BlockPlace};
-use crate::create::{DEFAULT_PROFILE, identity_of, profile_named, random_uuid};
-use crate::open::{from_flash, from_subsystem};
-use crate::serve::subsystem::Manner;
-use crate::uri::{FlushMode, Options, Place};
+use crate::device::open_address;
+use crate::embedded::create::{DEFAULT_PROFILE, identity_of, profile_named, random_uuid};
+use crate::embedded::errors::{from_flash, from_subsystem};
+use crate::uri::{Address, BlockPlace, FlushMode, Options, Place};
 
 /// A device that is exported, before it has a namespace.
 pub(super) struct Opened {
@@ -116,7 +115,7 @@ fn open_one(uri: &str, alike: usize) -> Result<Opened> {
     let address: Address = uri.parse()?;
     let identifier = identifier_of(&address, uri, alike)?;
     let is_read_only = is_read_only(&address);
-    let device = any::open_address(&address)?;
+    let device = open_address(&address)?;
     let nsid = device.nvm_namespace(None)?.nsid;
     let (backend, queue) = (device.chosen().backend, device.queue_options());
     let mut export = Export::new(device, &ExportAs { nsid, is_read_only, identifier, queue })?;
@@ -170,7 +169,11 @@ fn hashed(text: &str) -> [u8; 16] {
 }
 
 /// A subsystem with nothing in it, for `exports` alone. Its name follows from theirs; where there are none yet it has one.
-pub(super) fn bare_subsystem(exports: &[Opened], nqn: Option<&str>, manner: &Manner) -> Result<Subsystem> {
+pub(super) fn bare_subsystem(
+    exports: &[Opened],
+    nqn: Option<&str>,
+    announced: SubsystemOptions,
+) -> Result<Subsystem> {
     let mut all: String =
         exports.iter().flat_map(|export| export.identifier).map(|byte| format!("{byte:02x}")).collect();
     if exports.is_empty() {
@@ -183,8 +186,7 @@ pub(super) fn bare_subsystem(exports: &[Opened], nqn: Option<&str>, manner: &Man
     options.uuid = hashed(&all);
     let flash = Flash::create(options, &[]).map_err(from_flash)?;
     let identity = Identity { model: "Byway export".into(), ..identity_of(&flash) };
-    let sgls = manner.sgls.unwrap_or(true);
-    let announced = SubsystemOptions { namespace_management: false, sgls, ..manner.announced.clone() };
+    let announced = SubsystemOptions { namespace_management: false, ..announced };
     Subsystem::new(identity, profile, flash, announced).map_err(from_subsystem)
 }
 

@@ -6,12 +6,12 @@ use std::sync::{Arc, Weak};
 use byway_controller::{Namespace, Subsystem};
 use byway_core::{Error, ErrorKind, Result};
 use byway_local::WatchedBy;
-use byway_tcp_target::{AnaSetting, AnaState, ControlError, Keys, Nqn, Port, PortId, TargetControl};
+use byway_tcp_target::{AnaSetting, AnaState, Keys, Nqn, Port, PortId, TargetControl};
 
 use crate::serve::exports::{Exported, Exporter};
 use crate::serve::from_start;
 use crate::serve::subsystem::{House, Housed, SubsystemSpec, hosts_of_fabrics};
-use crate::serve::tcp::{self, HostKeys};
+use crate::serve::tcp::{self, HostKeys, from_control};
 
 /// A way to change what a server serves, from any thread. It does not keep the server. Hosts are told of namespaces and states
 /// that change, and those that stay at discovery of the rest.
@@ -279,16 +279,4 @@ fn namespaces_of(subsystem: &mut Subsystem, exported: &[Exported]) -> Vec<Served
 
 fn gone() -> Error {
     Error::host(ErrorKind::DeviceLost, "nobody is served any more")
-}
-
-pub(super) fn from_control(error: ControlError) -> Error {
-    let kind = match error {
-        ControlError::Listen(error) => return tcp::from_listen(error),
-        ControlError::Path(error) => return tcp::from_path(&error),
-        ControlError::Tls(error) => return tcp::from_tls(&error),
-        ControlError::NoSubsystem(_) | ControlError::NoPort(_) => ErrorKind::NotFound,
-        ControlError::Taken(_) => ErrorKind::Busy,
-        ControlError::Gone => ErrorKind::DeviceLost,
-    };
-    Error::host(kind, error.to_string())
 }

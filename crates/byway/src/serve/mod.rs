@@ -20,8 +20,8 @@ use byway_local::{Hosts, WatchedBy};
 use byway_tcp_target::{Listeners, Port, SubsystemTerms, Target};
 use byway_vfio_user::{DoorbellPage, Function, ServeError, Server, SocketError, SocketListener, Vectors};
 
-use crate::control_folder::ControlSocket;
-use crate::open::from_start;
+use crate::embedded::control_folder::ControlSocket;
+use crate::embedded::errors::from_start;
 use crate::uri::Options;
 
 pub use byway_sys::Idle;

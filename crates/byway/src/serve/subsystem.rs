@@ -8,9 +8,9 @@ use byway_link::ClockMode;
 use byway_local::{Embedded, Hosts, WatchedBy};
 use byway_tcp_target::{AnaSetting, Dhchap, Nqn, PortId, SubsystemTerms};
 
-use crate::control;
-use crate::control_folder::{ControlSocket, OpenImage};
-use crate::open::subsystem_of;
+use crate::embedded::control;
+use crate::embedded::control_folder::{ControlSocket, OpenImage};
+use crate::embedded::open::subsystem_of;
 use crate::serve::exports::{self, Exported, Exporter};
 use crate::serve::tcp::{self, TcpOptions, TlsKeys};
 use crate::serve::{check_options, from_start};
@@ -103,7 +103,11 @@ impl Housed {
         let mut subsystem = match &uri {
             // Hosts tell devices apart by their names, and take two of one name for one.
             Some(uri) => subsystem_of(uri, None, None, manner.announced.clone())?,
-            None => exports::bare_subsystem(&opened, spec.nqn.as_deref(), manner)?,
+            None => {
+                let sgls = manner.sgls.unwrap_or(true);
+                let announced = SubsystemOptions { sgls, ..manner.announced.clone() };
+                exports::bare_subsystem(&opened, spec.nqn.as_deref(), announced)?
+            }
         };
         if let Some(nqn) = &spec.nqn {
             subsystem.identity.nqn.clone_from(nqn);

@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use byway_core::{Error, ErrorKind, Result};
 use byway_tcp_target::{
-    AnaSetting, Dhchap, Digests, Keys, ListenError, Listeners, Nqn, PathError, StartError, TargetControl,
-    TargetOptions, Tls, TlsKey, TlsPolicy, TlsUnavailable,
+    AnaSetting, ControlError, Dhchap, Digests, Keys, ListenError, Listeners, Nqn, PathError, StartError,
+    TargetControl, TargetOptions, Tls, TlsKey, TlsPolicy, TlsUnavailable,
 };
 
 use crate::serve::ServeOptions;
-use crate::serve::live::from_control;
 use crate::serve::told::{Events, Told};
 
 /// Where NVMe/TCP hosts connect, and what they find.
@@ -168,4 +167,16 @@ pub(super) fn from_path(error: &PathError) -> Error {
 
 pub(super) fn from_tls(error: &TlsUnavailable) -> Error {
     Error::host(ErrorKind::Unsupported, error.to_string())
+}
+
+pub(super) fn from_control(error: ControlError) -> Error {
+    let kind = match error {
+        ControlError::Listen(error) => return from_listen(error),
+        ControlError::Path(error) => return from_path(&error),
+        ControlError::Tls(error) => return from_tls(&error),
+        ControlError::NoSubsystem(_) | ControlError::NoPort(_) => ErrorKind::NotFound,
+        ControlError::Taken(_) => ErrorKind::Busy,
+        ControlError::Gone => ErrorKind::DeviceLost,
+    };
+    Error::host(kind, error.to_string())
 }

@@ -11,8 +11,8 @@ use byway_sys::handover;
 use super::reply::{Part, Reply};
 use super::request::Request;
 use super::{CLIENT_TIMEOUT, SERVER_TIMEOUT};
-use crate::control_folder::{self, Purpose};
-use crate::path::{decode, encode, has_path, of_file, scheme_of, split_options, with_options};
+use crate::embedded::control_folder::{self, Purpose};
+use crate::uri::{decode, encode, has_path, of_file, scheme_of, split_options, with_options};
 
 /// Asks the server that takes requests at the socket `server`, or that serves the image `server`.
 ///

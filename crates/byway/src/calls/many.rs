@@ -1,0 +1,78 @@
+//! Many gets at once: they cross the queue under one doorbell, so the memory they wait for comes at the same time.
+
+use byway_core::{BackendQueue, Buffer, Command, Error, ErrorKind, Failed, Finished, Key, KvCommand, Result};
+
+use crate::calls::kv::Kv;
+
+/// Gets under one doorbell.
+const BATCH: usize = 32;
+
+impl Kv {
+    /// Reads the values of many keys and hands each to `on` with the number of its key; `None` where there is no such
+    /// key. Values of up to `room_bytes` come together; a longer one is read by itself.
+    ///
+    /// # Errors
+    /// What the device says of the first get that failed; some values were handed over by then.
+    pub fn get_many(
+        &mut self,
+        keys: &[Key],
+        room_bytes: usize,
+        mut on: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let batch = BATCH.min(self.queue().depth() as usize).min(keys.len());
+        let rooms = (0..batch).map(|_| self.buffer(room_bytes));
+        let mut rooms = rooms.collect::<Result<Vec<Buffer>>>()?;
+        for (n, keys) in keys.chunks(batch.max(1)).enumerate() {
+            self.get_batch(n * batch, keys, &mut rooms, &mut on)?;
+        }
+        Ok(())
+    }
+
+    fn get_batch(
+        &mut self,
+        first: usize,
+        keys: &[Key],
+        rooms: &mut Vec<Buffer>,
+        on: &mut impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let nsid = self.nsid();
+        let retrieve = |(at, (key, into)): (u64, (&Key, Buffer))| {
+            (Command::Kv(KvCommand::Retrieve { nsid, key: *key, into }), at)
+        };
+        let mut commands = (0..).zip(keys.iter().zip(rooms.drain(..keys.len()))).map(retrieve);
+        let refused = self.queue().submit_all(&mut commands);
+        drop(commands);
+        let (mut failed, mut longer) = (refused.err().map(Error::from), Vec::new());
+        self.queue().drain(&mut |finished| {
+            let at = finished.tag as usize;
+            match taken(finished, rooms, |value| on(first + at, value)) {
+                Ok(true) => {}
+                Ok(false) => longer.push(at),
+                Err(error) => failed = failed.take().or(Some(error)),
+            }
+        })?;
+        for at in longer {
+            let value = keys.get(at).map_or(Ok(None), |key| self.get(key.as_bytes()))?;
+            on(first + at, value.as_deref());
+        }
+        failed.map_or(Ok(()), |error| Err(self.queue().explained(error).doing("get many keys")))
+    }
+}
+
+/// Hands over what a get brought, and keeps its room; whether that was all of the value.
+fn taken(finished: Finished, rooms: &mut Vec<Buffer>, on: impl FnOnce(Option<&[u8]>)) -> Result<bool> {
+    let (whole, room) = match finished.result {
+        Ok(outcome) => (Some(outcome.answer.dw0 as usize), outcome.buffer),
+        Err(Failed { error, buffer, .. }) if error.kind() == ErrorKind::KeyNotFound => (None, buffer),
+        Err(failed) => return Err(failed.into()),
+    };
+    let room =
+        room.ok_or_else(|| Error::device(ErrorKind::Protocol, "a get whose buffer did not come back"))?;
+    let value = whole.map(|len| room.as_slice().get(..len));
+    let is_whole = value.is_none_or(|value| value.is_some());
+    if is_whole {
+        on(value.flatten());
+    }
+    rooms.push(room);
+    Ok(is_whole)
+}

@@ -1,0 +1,21 @@
+//! Calls to a device: queues of typed commands, and synchronous calls to key-value and block namespaces.
+
+mod kv;
+mod listing;
+mod load;
+mod many;
+mod nvm;
+mod prefix;
+mod queue;
+mod scratch;
+
+pub use kv::{Keys, Kv};
+pub use listing::Unlisted;
+pub use load::Loader;
+pub use nvm::Nvm;
+pub use prefix::PrefixKeys;
+#[cfg(feature = "embedded")]
+pub use queue::EmbeddedQueue;
+pub use queue::{Queue, QueueKind};
+#[cfg(feature = "vfio")]
+pub use queue::{VfioQueue, VfioUserQueue};

@@ -1,0 +1,29 @@
+//! Controllers at TCP addresses: NVMe over Fabrics by this library's own initiator.
+
+use byway_core::Result;
+use byway_tcp_initiator::{Discovered, NvmeTcp, NvmeTcpPaths};
+
+use crate::device::chosen::Chosen;
+use crate::device::kind::DeviceKind;
+use crate::uri::{TcpUri, invalid, shown};
+
+/// Connects to the subsystem.
+pub(crate) fn reach(uri: &TcpUri) -> Result<(DeviceKind, Chosen)> {
+    let (reached, what) = match uri.places.as_slice() {
+        [place] => (DeviceKind::Tcp(NvmeTcp::open(place.clone(), uri.options.clone())?), "a controller"),
+        places => (DeviceKind::TcpPaths(NvmeTcpPaths::open(places, &uri.options)?), "controllers"),
+    };
+    let why = format!("{what} of another machine or process, by this library's own NVMe/TCP initiator");
+    Ok((reached, Chosen { backend: NvmeTcp::NAME, why, passed_over: Vec::new() }))
+}
+
+/// Asks the discovery service at `tcp://HOST[:PORT]` what it knows.
+///
+/// # Errors
+/// A text that is no such address, a service that cannot be reached, a log that cannot be read: one sentence says which.
+pub fn discover(uri: &str) -> Result<Discovered> {
+    let TcpUri { places, options, .. } = TcpUri::of_discovery(uri)?;
+    let place = places.into_iter().next().ok_or_else(|| invalid("no address"))?;
+    byway_tcp_initiator::discover(place, options)
+        .map_err(|error| error.doing(format!("discover {}", shown(uri))))
+}

@@ -1,0 +1,127 @@
+//! Forgetting: namespaces formatted, devices sanitized.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use byway_core::{AdminCommand, Backend, Error, ErrorKind, Nsid, RawData, Result};
+use byway_spec::Command;
+use byway_spec::base::admin::{AdminOpcode, SanitizeCdw10};
+use byway_spec::base::log::{LogPage, SanitizeLog};
+use zerocopy::FromBytes;
+
+use crate::device::Device;
+#[cfg(feature = "embedded")]
+use crate::embedded;
+
+/// How often a device that works by itself is asked how far it is.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How a device is sanitized.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wipe {
+    /// Every block is erased and its disk room given back.
+    BlockErase,
+    /// The key that everything is encrypted with is thrown away. Only for devices that encrypt.
+    CryptoErase,
+    /// The same after everything was written over.
+    Overwrite {
+        /// How often, from 1 to 16.
+        passes: u8,
+        /// What is written, four bytes over and over; inverted in every second pass.
+        pattern: u32,
+    },
+}
+
+impl Wipe {
+    fn entry(self) -> Command {
+        let mut entry = Command::new(AdminOpcode::SANITIZE.0, 0, 0);
+        let cdw10 = SanitizeCdw10::new();
+        match self {
+            Self::BlockErase => entry.cdw10 = cdw10.with_sanact(SanitizeCdw10::BLOCK_ERASE).into_bits(),
+            Self::CryptoErase => entry.cdw10 = cdw10.with_sanact(SanitizeCdw10::CRYPTO_ERASE).into_bits(),
+            Self::Overwrite { passes, pattern } => {
+                let cdw10 = cdw10.with_sanact(SanitizeCdw10::OVERWRITE).with_oipbp(true);
+                entry.cdw10 = cdw10.with_owpass(passes & 15).into_bits();
+                entry.cdw11 = pattern;
+            }
+        }
+        entry
+    }
+}
+
+#[cfg(feature = "embedded")]
+impl embedded::Device {
+    /// Formats a namespace: everything in it is gone. With `erase` no byte of a value or a key is left in the image;
+    /// without, they are overwritten when their room is needed.
+    ///
+    /// # Errors
+    /// A namespace or a format that is not there, and what the device says.
+    pub fn format(&self, nsid: Nsid, format: u8, erase: bool) -> Result<()> {
+        self.driver().admin(AdminCommand::Format { nsid, format, erase }).map(drop)
+    }
+
+    /// Sanitizes the device: no byte of what was ever stored is left in its image. `watch` is told how far it is, of 65,536.
+    /// It may leave: what is left to do is done while the device is used, or when the image is next opened.
+    ///
+    /// # Errors
+    /// What the device says; [`ErrorKind::Cancelled`] where `watch` left.
+    pub fn sanitize(&self, wipe: Wipe, watch: impl FnMut(u16) -> ControlFlow<()>) -> Result<()> {
+        // Asking for its progress is what makes it.
+        sanitize(self.driver(), wipe, Duration::ZERO, watch)
+    }
+}
+
+impl Device {
+    /// Formats a namespace: everything in it is gone. With `erase` its data is erased too; without, it may be found still
+    /// by who takes the device apart. `format` is the index of a format that the namespace has.
+    ///
+    /// # Errors
+    /// A device that takes no admin commands, a namespace or a format that is not there, and what the device says.
+    pub fn format(&self, nsid: Nsid, format: u8, erase: bool) -> Result<()> {
+        self.admin(AdminCommand::Format { nsid, format, erase }).map(drop)
+    }
+
+    /// Sanitizes the device: no byte of what was ever stored is left in it. `watch` is told how far it is, of 65,536. It may
+    /// leave: the device goes on by itself, a device in this process when it is used or opened again.
+    ///
+    /// # Errors
+    /// A device that takes no admin commands, and what it says; [`ErrorKind::Cancelled`] where `watch` left.
+    pub fn sanitize(&self, wipe: Wipe, watch: impl FnMut(u16) -> ControlFlow<()>) -> Result<()> {
+        #[cfg(feature = "embedded")]
+        if let Some(embedded) = self.as_embedded() {
+            return embedded.sanitize(wipe, watch);
+        }
+        sanitize(self, wipe, LOOK_EVERY, watch)
+    }
+}
+
+fn sanitize(
+    device: &impl Backend,
+    wipe: Wipe,
+    look_every: Duration,
+    mut watch: impl FnMut(u16) -> ControlFlow<()>,
+) -> Result<()> {
+    device.admin(AdminCommand::raw(wipe.entry(), RawData::None))?;
+    loop {
+        let status = sanitize_status(device)?;
+        match status.status.get() & 7 {
+            1 | 4 => return Ok(()),
+            2 if watch(status.progress.get()).is_break() => {
+                let said = "left before it was done; it goes on when the device is next opened";
+                return Err(Error::host(ErrorKind::Cancelled, said));
+            }
+            2 => std::thread::sleep(look_every),
+            _ => return Err(Error::device(ErrorKind::Device, "the sanitize operation failed")),
+        }
+    }
+}
+
+fn sanitize_status(device: &impl Backend) -> Result<SanitizeLog> {
+    let into = device.buffer(size_of::<SanitizeLog>())?;
+    let log = LogPage::SANITIZE.0;
+    let command =
+        AdminCommand::GetLog { log, csi: 0, nsid: None, retain_event: false, offset_bytes: 0, into };
+    let buffer = device.admin(command)?.buffer;
+    let log = buffer.as_ref().and_then(|buffer| SanitizeLog::read_from_prefix(buffer.as_slice()).ok());
+    log.map(|(log, _)| log).ok_or_else(|| Error::device(ErrorKind::Device, "the sanitize log is too short"))
+}

@@ -1,0 +1,375 @@
+//! URIs of devices in this process: `embedded:PATH`, `ram:SIZE`, `null:SIZE`, and their options.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use byway_core::{AdaptivePolicy, Error, Nsid, Result};
+use byway_flash::{GcPolicy, Injection, Reads, RetentionLimits};
+use byway_kv::{KvOptions, Packing};
+use byway_link::{ClockMode, Method};
+#[cfg(feature = "embedded")]
+use byway_local::RunBy;
+
+use crate::uri::escape::decode;
+use crate::uri::grammar::{
+    invalid, number, on_or_off, one_of, pairs_of, parse, parse_depth, parse_size_u32, parse_size_usize,
+    size_of_place, unknown,
+};
+use crate::uri::split::split_options;
+use crate::uri::tables::OPTIONS;
+
+/// Where a device is, and how it is to be opened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Uri {
+    /// What holds the device.
+    pub place: Place,
+    /// How it is to be opened.
+    pub options: Options,
+}
+
+/// What holds a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// An image file, opened in this process.
+    Image(PathBuf),
+    /// Memory of this process, of this many bytes: gone when the device is closed.
+    Ram(u64),
+    /// Nothing: pages are accepted and forgotten. Of this many bytes.
+    Null(u64),
+}
+
+/// Options of a URI.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// `transfer=`: how payloads cross the link.
+    pub transfer: Method,
+    /// `policy=`, `tau=`, `alpha=`, `below=`: by what `adaptive` chooses.
+    pub policy: AdaptivePolicy,
+    /// `profile=`: parameters of link, flash and firmware; an image's own where it is not given.
+    pub profile: Option<String>,
+    /// `link=`: the link alone, as `gen2x8`.
+    pub link: Option<String>,
+    /// `mps=`: maximum payload size, exactly.
+    pub mps_bytes: Option<u32>,
+    /// `mrrs=`: maximum read request size, exactly.
+    pub mrrs_bytes: Option<u32>,
+    /// `clock=`: off, virtual or paced.
+    pub clock: ClockMode,
+    /// `ns=`: the namespace that calls without one mean.
+    pub ns: Option<Nsid>,
+    /// `run=`: caller or thread.
+    #[cfg(feature = "embedded")]
+    pub run_by: RunBy,
+    /// `ledger=`: on or off.
+    pub ledger: bool,
+    /// `sgl=`: on or off, whether the device announces SGLs and takes them. Inline payloads do not hang on it.
+    pub sgls: bool,
+    /// `flash=`: on or off, whether flash operations take modelled time.
+    pub flash_timing: bool,
+    /// `reads=`: mapped or checked, how pages of the medium are read.
+    pub reads: Reads,
+    /// `prefault=`: whether all memory of a RAM disk is taken when it is made.
+    pub prefault: bool,
+    /// `memtable=`: RAM of the index entries that are not on flash yet, in bytes; twice that while they are written out.
+    pub memtable_bytes: usize,
+    /// `cache=`: RAM for index pages, in bytes.
+    pub cache_bytes: usize,
+    /// `packing=`: how values are packed into flash pages.
+    pub packing: Packing,
+    /// `gc=`: how flash garbage collection chooses blocks.
+    pub gc: GcPolicy,
+    /// `inject=`: operations of the medium that fail, as `program:nth=100,read:block=5:always`; see [`Injection`].
+    pub inject: Option<Injection>,
+    /// `fading=`: how many reads and how much age data stands, as `reads=100000,age=5000000,refresh`; see [`RetentionLimits`].
+    pub fading: RetentionLimits,
+    /// `flush=`: what an acknowledgement survives.
+    pub flush: FlushMode,
+    /// `readonly=`: whether an image is opened for reading alone; others may read it at the same time.
+    pub read_only: bool,
+    /// `depth=`: commands outstanding on a queue.
+    pub depth: u32,
+    /// `ring=`: entries of a submission ring.
+    pub ring_entries: Option<u32>,
+}
+
+/// What an acknowledgement survives, and so when the image is synced (`flush=`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FlushMode {
+    /// The death of the process at any instruction. The image is synced by Flush and at the end.
+    #[default]
+    Process,
+    /// The same; what a Flush covers survives the loss of real power too, whatever is stored after it.
+    Command,
+    /// The loss of real power: a command that changes data completes only after a sync of the image that covers it.
+    Media,
+}
+
+impl FlushMode {
+    /// What an acknowledgement means, for people.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Process => {
+                "in power-protected device state. It survives the death of the process at any instruction and a modelled \
+                 power cut; loss of real power or of the kernel may lose what the kernel has not written to the image yet."
+            }
+            Self::Command => {
+                "in power-protected device state. It survives the death of the process at any instruction; loss of real \
+                 power or of the kernel may lose what no Flush command covered."
+            }
+            Self::Media => {
+                "on the disk that holds the image: synced before the completion was posted. It survives the loss of real \
+                 power and of the kernel, as far as that disk keeps what it says it has written."
+            }
+        }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            transfer: Method::Adaptive,
+            policy: AdaptivePolicy::default(),
+            profile: None,
+            link: None,
+            mps_bytes: None,
+            mrrs_bytes: None,
+            clock: ClockMode::Off,
+            ns: None,
+            #[cfg(feature = "embedded")]
+            run_by: RunBy::Caller,
+            ledger: true,
+            sgls: true,
+            flash_timing: true,
+            reads: Reads::default(),
+            prefault: false,
+            memtable_bytes: KvOptions::default().memtable_bytes,
+            cache_bytes: KvOptions::default().cache_bytes,
+            packing: Packing::default(),
+            gc: GcPolicy::default(),
+            inject: None,
+            fading: RetentionLimits::default(),
+            flush: FlushMode::default(),
+            read_only: false,
+            depth: 128,
+            ring_entries: None,
+        }
+    }
+}
+
+impl FromStr for Uri {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (scheme, rest) = text.split_once(':').ok_or_else(|| no_scheme(text))?;
+        let (place, query) = match scheme {
+            "embedded" => split_options(rest),
+            _ => rest.split_once('?').map_or((rest, None), |(size, query)| (size, Some(query))),
+        };
+        let place = match scheme {
+            "embedded" if place.is_empty() => {
+                return Err(invalid(format!("{text}: an image's path follows embedded:")));
+            }
+            "embedded" => Place::Image(decode(place)),
+            "ram" => Place::Ram(size_of_place(text, place)?),
+            "null" => Place::Null(size_of_place(text, place)?),
+            _ => return Err(no_scheme(text)),
+        };
+        Ok(Self { place, options: parse_options(query.unwrap_or_default())? })
+    }
+}
+
+fn no_scheme(text: &str) -> Error {
+    invalid(format!("{text:?} is no device: expected embedded:PATH, ram:SIZE or null:SIZE"))
+}
+
+pub(crate) fn parse_options(query: &str) -> Result<Options> {
+    let mut options = Options::default();
+    let mut threshold = Threshold::default();
+    for (name, value) in pairs_of(query)? {
+        options.set(&mut threshold, name, value).map_err(|e| e.doing(format!("option {name}={value}")))?;
+    }
+    threshold.apply(&mut options)?;
+    Ok(options)
+}
+
+impl Options {
+    fn set(&mut self, threshold: &mut Threshold, name: &str, value: &str) -> Result<()> {
+        match name {
+            "transfer" => self.transfer = parse(value)?,
+            "policy" => threshold.policy = Some(value.to_owned()),
+            "tau" => threshold.tau_bytes = Some(parse_size_u32(value)?),
+            "alpha" => threshold.alpha = Some(parse(value)?),
+            "below" => threshold.below = Some(parse(value)?),
+            "profile" => self.profile = Some(value.to_owned()),
+            "link" => self.link = Some(value.to_owned()),
+            "mps" => self.mps_bytes = Some(parse_size_u32(value)?),
+            "mrrs" => self.mrrs_bytes = Some(parse_size_u32(value)?),
+            "clock" => self.clock = parse(value)?,
+            "ns" => self.ns = Some(Nsid::new(number(value)?)?),
+            #[cfg(feature = "embedded")]
+            "run" => self.run_by = one_of(value, &[("caller", RunBy::Caller), ("thread", RunBy::Thread)])?,
+            "ledger" => self.ledger = on_or_off(value)?,
+            "sgl" => self.sgls = on_or_off(value)?,
+            "flash" => self.flash_timing = on_or_off(value)?,
+            "packing" => self.packing = parse(value)?,
+            "gc" => self.gc = parse(value)?,
+            "inject" => self.inject = Some(parse(value)?),
+            "fading" => self.fading = parse(value)?,
+            "flush" => {
+                self.flush = one_of(
+                    value,
+                    &[
+                        ("process", FlushMode::Process),
+                        ("command", FlushMode::Command),
+                        ("media", FlushMode::Media),
+                    ],
+                )?;
+            }
+            "reads" => {
+                self.reads = one_of(value, &[("mapped", Reads::Mapped), ("checked", Reads::Checked)])?;
+            }
+            "prefault" => self.prefault = on_or_off(value)?,
+            "memtable" => self.memtable_bytes = parse_size_usize(value)?,
+            "cache" => self.cache_bytes = parse_size_usize(value)?,
+            "readonly" => {
+                let known = [("1", true), ("0", false), ("on", true), ("off", false)];
+                self.read_only = one_of(value, &known)?;
+            }
+            "depth" => self.depth = parse_depth(value)?,
+            "ring" => self.ring_entries = Some(number(value)?),
+            _ => return Err(unknown(&OPTIONS)),
+        }
+        Ok(())
+    }
+}
+
+/// Options of the adaptive policy, which mean something only together.
+#[derive(Debug, Default)]
+struct Threshold {
+    policy: Option<String>,
+    tau_bytes: Option<u32>,
+    alpha: Option<f32>,
+    below: Option<Method>,
+}
+
+impl Threshold {
+    fn apply(self, options: &mut Options) -> Result<()> {
+        let given = self.tau_bytes.is_some() || self.alpha.is_some() || self.below.is_some();
+        options.policy = match self.policy.as_deref() {
+            None | Some("bytes") if given => {
+                return Err(invalid("tau, alpha and below are of policy=threshold"));
+            }
+            None => return Ok(()),
+            Some("bytes") => AdaptivePolicy::Bytes,
+            Some("time") if given => return Err(invalid("tau, alpha and below are of policy=threshold")),
+            Some("time") => AdaptivePolicy::Time,
+            Some("threshold") => AdaptivePolicy::Threshold {
+                tau_bytes: self.tau_bytes.ok_or_else(|| invalid("policy=threshold needs tau=BYTES"))?,
+                alpha: self.alpha.unwrap_or(1.0),
+                below: self.below.unwrap_or(Method::Piggyback),
+            },
+            Some(other) => {
+                return Err(invalid(format!("policy {other:?}: expected bytes, time or threshold")));
+            }
+        };
+        if options.transfer != Method::Adaptive {
+            return Err(invalid("policy is an option of transfer=adaptive"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::uri::parse_size;
+
+    fn error(text: &str) -> String {
+        text.parse::<Uri>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_image_with_options_parses_and_a_plus_is_literal() {
+        let uri: Uri =
+            "embedded:/tmp/a.img?transfer=cxl+piggyback&clock=virtual&ns=2&run=thread".parse().unwrap();
+        assert_eq!(uri.place, Place::Image("/tmp/a.img".into()));
+        assert_eq!(uri.options.transfer, Method::CxlPiggyback);
+        assert_eq!((uri.options.clock, uri.options.run_by), (ClockMode::Virtual, RunBy::Thread));
+        assert_eq!(uri.options.ns.unwrap().get(), 2);
+    }
+
+    #[test]
+    fn garbage_collection_has_two_policies() {
+        let uri: Uri = "embedded:a?gc=cost-benefit".parse().unwrap();
+        assert_eq!(uri.options.gc, GcPolicy::CostBenefit);
+        assert!(error("embedded:a?gc=fifo").contains("expected greedy or cost-benefit"));
+    }
+
+    #[test]
+    fn media_errors_are_injected_by_rules() {
+        let uri: Uri = "ram:64M?inject=seed=3,program:ppm=50,read:block=5:always".parse().unwrap();
+        let injection = uri.options.inject.unwrap();
+        assert_eq!((injection.seed, injection.rules.len()), (3, 2));
+        let said = error("ram:64M?inject=write:nth=1");
+        assert!(
+            said.contains("\"write:nth=1\"") && said.contains("expected program, erase or read"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn an_unknown_option_is_refused_by_listing_the_known_ones() {
+        assert!(error("embedded:a?trasnfer=prp").contains("known are transfer, policy"));
+        assert!(error("embedded:a?transfer=dma").contains("dma"));
+        assert!(error("embedded:a?ledger=yes").contains("expected on or off"));
+        assert!(error("embedded:a?ns=1&ns=2").contains("twice"));
+        assert!(error("embedded:a?tau=128").contains("policy=threshold"));
+        assert!(error("/dev/sda").contains("expected embedded:PATH"));
+        assert!(error("embedded:").contains("path"));
+    }
+
+    #[test]
+    fn the_defaults_that_are_told_are_those_that_are() {
+        for (name, _, about) in OPTIONS {
+            let told = about.split_once('[').map(|(_, rest)| rest.trim_end_matches(']'));
+            let is_value = told.filter(|told| !told.contains(' '));
+            let Some(value) = is_value.filter(|_| !["alpha", "below"].contains(&name)) else { continue };
+            let uri: Uri = format!("embedded:a?{name}={value}").parse().unwrap();
+            assert_eq!(uri.options, Options::default(), "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn the_guide_tells_of_every_option() {
+        let guide = include_str!("../../../../docs/guide/images.md");
+        for (name, ..) in OPTIONS {
+            assert!(guide.contains(&format!("`{name}=`")), "{name}");
+        }
+    }
+
+    #[test]
+    fn memory_budgets_and_reads_are_options() {
+        let uri: Uri = "embedded:a?memtable=4M&cache=512K&reads=checked".parse().unwrap();
+        assert_eq!((uri.options.memtable_bytes, uri.options.cache_bytes), (4 << 20, 512 << 10));
+        assert_eq!(uri.options.reads, Reads::Checked);
+        assert!(error("embedded:a?reads=maybe").contains("expected mapped or checked"));
+    }
+
+    #[test]
+    fn sizes_have_binary_units() {
+        assert_eq!(parse_size("8G").unwrap(), 8 << 30);
+        assert_eq!(parse_size("4096").unwrap(), 4096);
+        assert_eq!("ram:64M".parse::<Uri>().unwrap().place, Place::Ram(64 << 20));
+        assert!(parse_size("8X").is_err() && parse_size("").is_err() && parse_size("99999999T").is_err());
+    }
+
+    #[test]
+    fn a_threshold_policy_carries_its_three_numbers() {
+        let uri: Uri =
+            "ram:64M?transfer=adaptive&policy=threshold&tau=128&alpha=1.5&below=cxl".parse().unwrap();
+        let wanted = AdaptivePolicy::Threshold { tau_bytes: 128, alpha: 1.5, below: Method::Cxl };
+        assert_eq!(uri.options.policy, wanted);
+    }
+}

@@ -1,0 +1,101 @@
+//! The options of each kind of URI: name, values, meaning and default, for errors and help.
+
+/// What every option is called, what it may be, and what it decides: for errors and help.
+pub const OPTIONS: [(&str, &str, &str); 27] = [
+    ("transfer", "METHOD", "how payloads cross the link [adaptive]"),
+    ("policy", "bytes|time|threshold", "by what adaptive chooses [bytes]"),
+    ("tau", "BYTES", "policy=threshold: from this size on prp is taken"),
+    ("alpha", "FACTOR", "policy=threshold: above 1 for less traffic [1]"),
+    ("below", "METHOD", "policy=threshold: what is taken below [piggyback]"),
+    ("profile", "NAME", "whose times and habits are modelled [the image's]"),
+    ("link", "GENxLANES", "the link alone, gen1x1 to gen6x16"),
+    ("mps", "BYTES", "its maximum payload size, exactly"),
+    ("mrrs", "BYTES", "its maximum read request size, exactly"),
+    ("clock", "off|virtual|paced", "whether time is modelled, and waited for [off]"),
+    ("ns", "NUMBER", "which namespace [the first that fits]"),
+    ("run", "caller|thread", "who runs the device [caller]"),
+    ("ledger", "on|off", "whether the link is counted [on]"),
+    ("sgl", "on|off", "whether SGLs are announced and taken [on]"),
+    ("flash", "on|off", "whether the NAND array takes modelled time [on]"),
+    ("packing", "POLICY", "all, selective or the default [selective-backfill]"),
+    ("gc", "greedy|cost-benefit", "how garbage collection chooses [greedy]"),
+    ("inject", "RULES", "operations of the flash that fail"),
+    ("flush", "process|command|media", "what an acknowledgement survives [process]"),
+    ("depth", "COUNT", "commands outstanding on a queue [128]"),
+    ("ring", "ENTRIES", "of a submission ring"),
+    ("reads", "mapped|checked", "whether the medium is read as memory, or every read is verified [mapped]"),
+    ("prefault", "on|off", "whether memory of a RAM disk is taken at once, not as it is written [off]"),
+    ("memtable", "SIZE", "RAM of index entries not on flash yet [60M]"),
+    ("cache", "SIZE", "RAM for pages of the index [64M]"),
+    ("fading", "LIMITS", "how much data stands before it is lost"),
+    ("readonly", "1|0", "open an image to read it, many at once [0]"),
+];
+
+/// What each option of blocks is called, what it may be, and what it decides: for errors and help.
+pub const BLOCK_OPTIONS: [(&str, &str, &str); 15] = [
+    ("backend", "NAME", "by which interface [the fastest that can]"),
+    ("readonly", "1|0", "for reading alone [0]"),
+    ("direct", "1|0", "past the page cache [0]"),
+    ("lba", "BYTES", "of a logical block"),
+    ("create", "SIZE", "make a file of this size"),
+    ("depth", "COUNT", "commands outstanding on a queue [128]"),
+    ("ns", "NUMBER", "which namespace [the first]"),
+    (
+        "transfer",
+        "METHOD",
+        "how values cross, where commands are passed through: prp, piggyback-pt, adaptive [prp]",
+    ),
+    ("threads", "COUNT", "of the pool, with backend=threads"),
+    ("fixed-file", "1|0", "the kernel looks the file up once, with io_uring [1]"),
+    ("fixed-buffers", "COUNT", "buffers that the kernel knows beforehand, with io_uring [0]"),
+    ("sqpoll", "MILLISECONDS", "a thread of the kernel takes commands and sleeps after this, with io_uring"),
+    ("sqpoll-cpu", "NUMBER", "the processor of that thread"),
+    ("iopoll", "1|0", "completions are polled for, with io_uring: of a file or block device, direct=1 [0]"),
+    ("one-thread", "1|0", "each queue is used by one thread, with io_uring [0]"),
+];
+
+/// Options of rings.
+pub(crate) const IO_URING_OPTIONS: &[&str] =
+    &["fixed-file", "fixed-buffers", "sqpoll", "sqpoll-cpu", "iopoll", "one-thread"];
+
+/// Options of rings that carry commands.
+pub(crate) const IO_URING_CMD_OPTIONS: &[&str] =
+    &["fixed-file", "fixed-buffers", "sqpoll", "sqpoll-cpu", "iopoll", "one-thread", "transfer"];
+
+/// Options that are the host's: those of [`OPTIONS`] that say nothing of the device's inside.
+pub const PCIE_OPTIONS: [&str; 8] = ["transfer", "policy", "tau", "alpha", "below", "ns", "depth", "ring"];
+
+/// What each option of `tcp://` is called, what it may be, and what it decides: for errors and help.
+pub const TCP_OPTIONS: [(&str, &str, &str); 17] = [
+    ("ns", "NUMBER", "which namespace [the first that fits]"),
+    ("depth", "COUNT", "commands outstanding on a queue [128]"),
+    ("queues", "COUNT", "most queues to ask the controller for [128]"),
+    ("hostnqn", "NQN", "the name of this host [that of /etc/nvme/hostnqn]"),
+    ("hostid", "UUID", "the identifier of this host [the one in its name]"),
+    ("dhchap-secret", "SECRET", "what this host shows who it is by (DH-HMAC-CHAP) [nothing]"),
+    ("dhchap-ctrl-secret", "SECRET", "what the controller must show who it is by [nothing]"),
+    ("dhchap-secret-file", "PATH", "a file with the first, or with the first and the second"),
+    ("tls-key", "KEY", "the key by which every connection is a TLS connection [in the clear]"),
+    ("tls-key-file", "PATH", "a file with it"),
+    ("tls-identity", "0|1", "version of the key's identity; -compat behind it: as libnvme until 2025 [1]"),
+    ("concat", "on|off", "the key of TLS is made by dhchap-secret, and not told [off]"),
+    ("digests", "none|header|data|both", "what every connection is checked by [none]"),
+    ("keep-alive", "SECONDS", "without a sign of life the controller ends; 0 for never [5]"),
+    ("ctrl-loss-tmo", "SECONDS", "how long a lost controller is looked for [600]"),
+    ("timeout", "SECONDS", "how long connecting may take [10]"),
+    ("idle", "adaptive|sleep|poll", "what a queue does while its program waits [adaptive]"),
+];
+
+/// Options that say how a discovery service is reached.
+pub(crate) const DISCOVERY_OPTIONS: [&str; 10] = [
+    "hostnqn",
+    "hostid",
+    "dhchap-secret",
+    "dhchap-ctrl-secret",
+    "dhchap-secret-file",
+    "tls-key",
+    "tls-key-file",
+    "tls-identity",
+    "digests",
+    "timeout",
+];

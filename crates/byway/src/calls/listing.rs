@@ -34,8 +34,8 @@ impl fmt::Display for Unlisted {
 }
 
 impl Kv {
-    /// The keys in order, as far as the device can list them. Where it says that it cannot, it is asked for what is behind,
-    /// and `miss` is told.
+    /// The keys in order, as far as the device can list them. A stretch that the device cannot list is skipped and passed to
+    /// `miss`.
     ///
     /// # Errors
     /// Those that are not the medium's.

@@ -72,7 +72,7 @@ impl Nvm {
             _ => self.read_copy(slba, into))
     }
 
-    /// Writes `new` from block `slba` on if `expected` stands there, as one, whoever else writes: says whether it did. Both are as
+    /// Writes `new` from block `slba` on if the blocks hold `expected`, atomically among all writers; returns whether it did. Both are as
     /// many whole blocks, one where a device says no more.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Nvm {
         self.send(NvmCommand::Flush { nsid: self.nsid })
     }
 
-    /// Tells the device that blocks are no longer needed; of a Byway device they read as zeroes.
+    /// Deallocates blocks (Dataset Management); those of a Byway device read as zeroes then.
     ///
     /// # Errors
     /// A range outside the namespace, or what the device says.

@@ -407,7 +407,7 @@ impl BackendQueue for Queue {
         match self.kind_mut() {
             // Without a device there is nothing to sleep for.
             QueueKind::Nil(queue) => queue.next_finished(),
-            // Taken apart where it is found: it is never whole in memory.
+            // These match the completion where it is found, so that it is never copied whole.
             #[cfg(feature = "kernel")]
             QueueKind::IoUring(queue) => queue.next_within(timeout),
             #[cfg(feature = "kernel")]

@@ -5,7 +5,7 @@ use byway_core::{Error, ErrorKind, Namespace, NamespaceKind, Nsid, Result};
 /// The namespace `nsid` of those there are.
 ///
 /// # Errors
-/// When it is not among them, which are told.
+/// When it is not among them; the message lists them.
 pub(crate) fn namespace(all: &[Namespace], nsid: Nsid) -> Result<Namespace> {
     let found = all.iter().find(|namespace| namespace.nsid == nsid).cloned();
     found.ok_or_else(|| {

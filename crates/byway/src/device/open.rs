@@ -49,7 +49,7 @@ pub fn open_address(address: &Address) -> Result<Device> {
             let queue = QueueOptions { depth: Depth::UpTo(depth), transfer, ..QueueOptions::default() };
             let device = Device { kind: kind.into(), chosen, queue, ns };
             if transfer != Method::Prp {
-                // Whether the device has it is told now, not by the first queue.
+                // Refuse a missing transfer method now, not at the first queue.
                 device.default_queue()?;
             }
             device.with_its_namespace()

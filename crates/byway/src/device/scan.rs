@@ -1,11 +1,11 @@
-//! What devices there are, told by the kernel: nothing is opened for it.
+//! The devices that the kernel lists in sysfs; none is opened.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use byway_core::{Error, Result};
 
-/// Bytes of the units in which the kernel tells sizes.
+/// Bytes of a sector, the unit of sizes in sysfs.
 const SECTOR_BYTES: u64 = 512;
 
 /// A device that the kernel knows.
@@ -15,9 +15,9 @@ pub struct Found {
     pub uri: String,
     /// What it is.
     pub kind: FoundKind,
-    /// Its size, where the kernel tells one.
+    /// Its size in bytes, if the kernel states one.
     pub size_bytes: Option<u64>,
-    /// Its model, where the kernel tells one.
+    /// Its model, if the kernel states one.
     pub model: Option<String>,
     /// Whether it can only be read.
     pub read_only: bool,
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_are_listed_as_the_kernel_tells_of_them() {
+    fn scan_of_sysfs_lists_every_kind_of_device() {
         let class = tempfile::tempdir().unwrap();
         let say = |path: &str, word: &str| {
             let path = class.path().join(path);
@@ -158,7 +158,7 @@ mod tests {
         say("nvme/nvme0/model", "Fast SSD 9000");
         say("nvme-generic/ng0n1/dev", "1:2");
         let found = scan_under(class.path()).unwrap();
-        let told: Vec<_> =
+        let listed: Vec<_> =
             found.iter().map(|one| (one.uri.as_str(), one.kind.name(), one.size_bytes)).collect();
         let wanted = [
             ("/dev/cciss/c0d0", "block", Some(4096)),
@@ -167,7 +167,7 @@ mod tests {
             ("/dev/nvme0n1", "block", Some(1 << 20)),
             ("/dev/nvme0n1p1", "partition", Some(512 << 10)),
         ];
-        assert_eq!(told, wanted);
+        assert_eq!(listed, wanted);
         assert!(found[0].read_only && !found[3].read_only);
         assert_eq!(found[3].model.as_deref(), Some("Fast SSD 9000"));
     }

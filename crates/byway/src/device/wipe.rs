@@ -1,4 +1,4 @@
-//! Forgetting: namespaces formatted, devices sanitized.
+//! Format and Sanitize: erasing a namespace or a device.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -60,11 +60,11 @@ impl embedded::Device {
         self.driver().admin(AdminCommand::Format { nsid, format, erase }).map(drop)
     }
 
-    /// Sanitizes the device: no byte of what was ever stored is left in its image. `watch` is told how far it is, of 65,536.
-    /// It may leave: what is left to do is done while the device is used, or when the image is next opened.
+    /// Sanitizes the device: no byte of what was ever stored is left in its image. `watch` gets the progress, of 65,536, and may
+    /// stop waiting: the rest is done while the device is used, or when the image is next opened.
     ///
     /// # Errors
-    /// What the device says; [`ErrorKind::Cancelled`] where `watch` left.
+    /// What the device says; [`ErrorKind::Cancelled`] where `watch` stopped.
     pub fn sanitize(&self, wipe: Wipe, watch: impl FnMut(u16) -> ControlFlow<()>) -> Result<()> {
         // Asking for its progress is what makes it.
         sanitize(self.driver(), wipe, Duration::ZERO, watch)
@@ -72,8 +72,8 @@ impl embedded::Device {
 }
 
 impl Device {
-    /// Formats a namespace: everything in it is gone. With `erase` its data is erased too; without, it may be found still
-    /// by who takes the device apart. `format` is the index of a format that the namespace has.
+    /// Formats a namespace: everything in it is gone. With `erase` its data is erased too; without, it may still be read from
+    /// the medium itself. `format` is the index of a format that the namespace has.
     ///
     /// # Errors
     /// A device that takes no admin commands, a namespace or a format that is not there, and what the device says.
@@ -81,11 +81,11 @@ impl Device {
         self.admin(AdminCommand::Format { nsid, format, erase }).map(drop)
     }
 
-    /// Sanitizes the device: no byte of what was ever stored is left in it. `watch` is told how far it is, of 65,536. It may
-    /// leave: the device goes on by itself, a device in this process when it is used or opened again.
+    /// Sanitizes the device: no byte of what was ever stored is left in it. `watch` gets the progress, of 65,536, and may stop
+    /// waiting: the device goes on by itself, a device in this process when it is used or opened again.
     ///
     /// # Errors
-    /// A device that takes no admin commands, and what it says; [`ErrorKind::Cancelled`] where `watch` left.
+    /// A device that takes no admin commands, and what it says; [`ErrorKind::Cancelled`] where `watch` stopped.
     pub fn sanitize(&self, wipe: Wipe, watch: impl FnMut(u16) -> ControlFlow<()>) -> Result<()> {
         #[cfg(feature = "embedded")]
         if let Some(embedded) = self.as_embedded() {

@@ -17,11 +17,11 @@ pub struct Checked {
     pub findings: Vec<Finding>,
     /// Namespaces that were looked at.
     pub namespaces: u64,
-    /// Keys in them, as far as their engines can tell.
+    /// Keys in them, as far as their engines can list them.
     pub keys: u64,
     /// Bytes of live data that were read.
     pub live_bytes: u64,
-    /// Entries of block namespaces that a media error took earlier, and that nobody wrote since: reads say so.
+    /// Blocks lost to an earlier media error and not written since: reads of them fail.
     pub known_lost: u64,
 }
 
@@ -46,7 +46,7 @@ impl Checked {
 }
 
 /// Checks the image at `path` and leaves it as it is: even one that was not closed is recovered in private memory.
-/// `watch` is told what is looked at, how much of it is done, and how much there is.
+/// `watch` gets the structure being checked, how much of it is done, and how much there is.
 ///
 /// # Errors
 /// When the file cannot be read as an image at all: it is none, in use, of another version, or both superblocks are gone.
@@ -55,8 +55,8 @@ pub fn check(path: impl AsRef<Path>, watch: Watch<'_>) -> Result<Checked> {
 }
 
 /// Checks the image at `path` and repairs it: what is kept twice or can be counted anew is restored, what is lost is
-/// dropped and named. It may be ended at any instant and begun again. Nothing is dropped while a namespace
-/// cannot be told of.
+/// dropped and named. It may be ended at any instant and begun again. Nothing is dropped while a namespace cannot be
+/// examined.
 ///
 /// # Errors
 /// As [`check`], and what writing to the image says.

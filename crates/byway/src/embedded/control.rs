@@ -5,9 +5,8 @@
 //! taken from the same user and from root. The file that a snapshot goes to is made by the client and handed over, once the
 //! client knows that the listener is of its own user, of the image's owner or of root.
 //!
-//! While a copy is made the asked process says so five times a second. So neither end waits for one that was stopped or
-//! says nothing, and a copy that nobody waits for any more is given up. A device that closes waits for a copy that is
-//! being made, and for nothing else.
+//! While it copies, the listener reports progress five times a second, so that neither end waits for a stopped or silent
+//! peer. A copy is cancelled once its client is gone. A device that closes waits for a copy under way, and for nothing else.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -82,40 +81,40 @@ fn answer(mut stream: &UnixStream, handle: &Handle) -> std::io::Result<()> {
     let Some(to) = handover::receive(stream)? else {
         return stream.write_all(b"error the request names no file\n");
     };
-    // Whoever asks gives it its name.
+    // The client names the copy.
     match copy_for(stream, handle, CopyFile::new(File::from(to), Path::new(""))) {
         Ok(report) => writeln!(stream, "done {} {}", report.pause_ns, report.copied_bytes),
         Err(error) => writeln!(stream, "error {error}"),
     }
 }
 
-/// Makes the copy and says every now and then how far it is. It is given up once nobody listens.
+/// Makes the copy and reports its progress every 200 ms. Cancels it once the client is gone.
 fn copy_for(mut stream: &UnixStream, handle: &Handle, to: CopyFile) -> Result<SnapshotReport> {
-    let (copied_bytes, nobody_listens) = &(AtomicU64::new(0), AtomicBool::new(false));
+    let (copied_bytes, client_gone) = &(AtomicU64::new(0), AtomicBool::new(false));
     let (ended, ends) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
-        let listens = scope.spawn(move || {
+        let reporter = scope.spawn(move || {
             while ends.recv_timeout(SIGN_OF_LIFE) == Err(mpsc::RecvTimeoutError::Timeout) {
                 if writeln!(stream, "copied {}", copied_bytes.load(Ordering::Relaxed)).is_err() {
-                    return nobody_listens.store(true, Ordering::Relaxed);
+                    return client_gone.store(true, Ordering::Relaxed);
                 }
             }
         });
         let made = copy_in_use(handle, to, &mut |bytes| {
             copied_bytes.store(bytes, Ordering::Relaxed);
-            match nobody_listens.load(Ordering::Relaxed) {
+            match client_gone.load(Ordering::Relaxed) {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             }
         });
         drop(ended);
         // Before the answer is written.
-        let _ = listens.join();
+        let _ = reporter.join();
         made
     })
 }
 
-/// Asks the process that has the image at `image` open to copy it into a file. `watch` is told how many bytes it has copied.
+/// Asks the process that has the image at `image` open to copy it into a file. `watch` gets the bytes copied so far.
 pub(crate) fn ask_for_snapshot(
     image: &Path,
     to: &File,
@@ -195,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_understood_is_told_as_it_was_said() {
+    fn unknown_reply_is_reported_verbatim() {
         assert_eq!(Said::of("copied 7"), Said::Copied(7));
         let report = SnapshotReport { pause_ns: 5, copied_bytes: 6 };
         assert_eq!(Said::of("done 5 6"), Said::Done(report));

@@ -13,13 +13,13 @@ use crate::embedded::errors::from_flash;
 /// What a snapshot took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SnapshotReport {
-    /// For so long the device stood still, in nanoseconds; 0 for an image that nobody had open.
+    /// Time for which the device executed no commands, in nanoseconds; 0 for an image that no process had open.
     pub pause_ns: u64,
     /// Bytes that were copied; none where the file system shares blocks.
     pub copied_bytes: u64,
 }
 
-/// What a copy ends in that its watcher ended.
+/// The error of a copy that its watcher cancelled.
 pub(crate) fn given_up() -> Error {
     Error::host(ErrorKind::Cancelled, "the copy was given up; nothing is left of it")
 }
@@ -28,8 +28,7 @@ pub(crate) fn closed_meanwhile() -> Error {
     Error::host(ErrorKind::NotFound, "the device was closed, or failed, meanwhile")
 }
 
-/// Copies the image of a running device into an empty file.
-/// `watch` is told how many bytes of pages are copied.
+/// Copies the image of a running device into an empty file. `watch` gets the bytes of pages copied so far, and may cancel.
 pub(crate) fn copy_in_use(
     handle: &Handle,
     to: CopyFile,

@@ -1,4 +1,4 @@
-//! What a device tells of itself to whoever looks after it: room, wear, amplification, ages, engines.
+//! A device's figures for its operator: capacity, wear, write amplification, data age, engines.
 
 use byway_flash::{Ages, BlockCounts, Flash, FlashCounters, FlashHealth, PowerHistory, Recovery, WearBucket};
 use byway_kv::{FILL_CLASSES, KvStats};
@@ -8,7 +8,7 @@ use crate::embedded::device::Device;
 /// Ranges of the histogram of erases, at most.
 const WEAR_BUCKETS: u32 = 8;
 
-/// Everything a device tells of its insides.
+/// Figures of the flash and of every engine of a device.
 #[derive(Debug, Clone)]
 pub struct Details {
     /// Bytes that namespaces may hold, all together.
@@ -45,7 +45,7 @@ pub struct Details {
     pub opened_in_ns: u64,
     /// Openings, and closes that never came.
     pub power: PowerHistory,
-    /// Entries that a media error took and nobody wrote since.
+    /// Entries lost to a media error and not written since.
     pub lost_entries: u64,
 }
 
@@ -72,7 +72,7 @@ pub struct EngineDetails {
 }
 
 impl Device {
-    /// What the device tells of its insides.
+    /// Figures of the flash and of every engine.
     #[must_use]
     pub fn details(&self) -> Details {
         self.with_subsystem(|subsystem| {

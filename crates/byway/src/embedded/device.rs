@@ -124,8 +124,8 @@ impl Device {
         self.flush
     }
 
-    /// Whether the device runs in whoever rings or polls, at once: a call returns when its command is done, and there is
-    /// nothing to wait for that could be given up.
+    /// Whether the submitting or polling thread runs the device at once: a call returns when its command is done, so there is
+    /// no wait that could be cancelled.
     pub fn never_waits(&self) -> bool {
         self.never_waits
     }

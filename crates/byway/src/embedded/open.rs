@@ -32,8 +32,8 @@ pub fn open(uri: &str) -> Result<Device> {
     open_uri(&parsed).map_err(|error| error.doing(format!("open {uri}")))
 }
 
-/// Opens the device that `uri` names, and has `events` told of every operation on its image's file, and able to make it
-/// fail: for programs that try what becomes of a device whose file system fails.
+/// Opens the device that `uri` names, and calls `events` before every operation on its image's file, which it can make
+/// fail: for programs that test a device on a failing file system.
 ///
 /// # Errors
 /// As [`open`].

@@ -13,8 +13,8 @@ use crate::uri::of_existing_image;
 
 /// Gives the device of the image at `path` room for `size_bytes`, and namespaces of blocks other sizes where `sizes` says
 /// so. Everything keeps its content and its names. The old image is there until the new one is complete and on its
-/// disk: whatever ends this in between, the image is the one or the other. `watch` is told how much is copied, of how much, and
-/// may end it. The new file has owner, mode and ACL of the old one; a symbolic link at `path` is followed and stays.
+/// disk: whatever ends this in between, the image is the one or the other. `watch` gets the bytes copied and the bytes to
+/// copy, and may cancel. The new file has owner, mode and ACL of the old one; a symbolic link at `path` is followed and stays.
 ///
 /// # Errors
 /// An image that is in use, that has several names (hard links), or whose owner this user cannot give to another file;

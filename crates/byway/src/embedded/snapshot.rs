@@ -49,7 +49,7 @@ pub fn snapshot(image: impl AsRef<Path>, out: impl AsRef<Path>) -> Result<Snapsh
     snapshot_watched(image, out, &mut |_| ControlFlow::Continue(()))
 }
 
-/// As [`snapshot`]; `watch` is told how many bytes are copied, and may end it: then nothing is left of the copy.
+/// As [`snapshot`]; `watch` gets the bytes copied so far, and may cancel: then nothing is left of the copy.
 ///
 /// # Errors
 /// As [`snapshot`]; [`ErrorKind::Cancelled`] where `watch` ended it.

@@ -1,7 +1,7 @@
-//! Having a server serve what is said anew, as far as it differs: subsystems, what they export, ports, hosts, keys and states.
+//! Applying a new configuration to a running server: subsystems, exports, ports, hosts, keys and ANA states.
 //!
-//! What cannot be changed is refused before anything is, and what is new is opened before anything goes: a port or a device that cannot be
-//! had leaves all as it was, and no host notices.
+//! A change that cannot be made is refused before anything is changed, and what is new is opened before anything is removed: a port
+//! or a device that cannot be opened leaves the server as it was, and no host notices.
 
 use std::net::SocketAddr;
 
@@ -12,14 +12,15 @@ use crate::serve::live::{PathState, ServeControl};
 use crate::serve::subsystem::SubsystemSpec;
 use crate::serve::tcp::{self, from_control};
 
-/// What was added, to be taken away again should anything that follows fail.
+/// What was added, to be removed again if a later step fails.
 #[derive(Debug, Default)]
 struct Added {
     subsystems: Vec<String>,
     namespaces: Vec<(String, u32)>,
 }
 
-/// Ports that go, and those that come in the order of their numbers: listened at already, but where one that goes is still.
+/// Ports to close, and ports to open in the order of their numbers. A new port listens already, unless its address is still taken by one
+/// to close.
 #[derive(Debug)]
 struct Ports {
     going: Vec<(PortId, SocketAddr)>,
@@ -27,8 +28,8 @@ struct Ports {
 }
 
 impl ServeControl {
-    /// Serves `specs` at `addresses` from here on, and nothing else. What is the same goes on, and hosts are told of the rest. Ports have
-    /// the numbers of their places, from 1 on: one whose number gets another address ends, and so do those who came by it.
+    /// Serves `specs` at `addresses` from here on, and nothing else. What is the same goes on; hosts get events for the rest. Ports are
+    /// numbered by their places, from 1: one whose number gets another address is closed with its connections.
     ///
     /// # Errors
     /// What cannot be changed, by its name: the device of a subsystem that is served, and what a subsystem exports that can export
@@ -84,7 +85,7 @@ impl ServeControl {
             self.exporter(Some(nqn))?;
         }
         if !spec.ana.is_empty() && addresses.len() < 2 && self.paths(Some(nqn))?.is_empty() {
-            return Err(refused(format!("{nqn}: its hosts were told of no states when they came")));
+            return Err(refused(format!("{nqn}: its hosts learned of no ANA states when they connected")));
         }
         Ok(())
     }

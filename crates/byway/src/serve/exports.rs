@@ -36,7 +36,7 @@ pub struct Exported {
     pub backend: String,
 }
 
-/// What is exported by a server, to be changed while it serves. Hosts are told of namespaces that come and go.
+/// The namespaces that a server exports, to be changed while it serves. Hosts get an event for each that is added or removed.
 #[derive(Debug, Clone)]
 pub struct Exporter {
     handle: Handle,
@@ -61,7 +61,7 @@ impl Exporter {
     /// Exports the device that `uri` names too, as the lowest namespace that is free.
     ///
     /// # Errors
-    /// As [`crate::open`]; a device that does not keep what hosts were told when they came, of the largest transfer and of a
+    /// As [`crate::open`]; a device that cannot keep what the controllers announced to hosts, of the largest transfer and of a
     /// volatile cache; a server that has ended.
     pub fn add(&self, uri: &str) -> Result<Exported> {
         let doing = |error: Error| error.doing(format!("export {uri}"));
@@ -190,7 +190,7 @@ pub(super) fn bare_subsystem(
     Subsystem::new(identity, profile, flash, announced).map_err(from_subsystem)
 }
 
-/// Gives each a namespace of `subsystem`, behind those that it has. Nothing can be exported later where nobody watches.
+/// Gives each a namespace of `subsystem`, behind those that it has. Without `watched_by` nothing can be exported later.
 ///
 /// # Errors
 /// More than there are identifiers for; the system's answer.

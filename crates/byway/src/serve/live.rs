@@ -10,16 +10,16 @@ use byway_tcp_target::{AnaSetting, AnaState, Keys, Nqn, Port, PortId, TargetCont
 
 use crate::serve::exports::{Exported, Exporter};
 use crate::serve::from_start;
-use crate::serve::subsystem::{House, Housed, SubsystemSpec, hosts_of_fabrics};
+use crate::serve::subsystem::{OpenSubsystem, SubsystemSpec, SubsystemTable, hosts_of_fabrics};
 use crate::serve::tcp::{self, HostKeys, from_control};
 
-/// A way to change what a server serves, from any thread. It does not keep the server. Hosts are told of namespaces and states
-/// that change, and those that stay at discovery of the rest.
+/// A handle to change what a server serves, from any thread. It does not keep the server alive. Hosts get events for changed
+/// namespaces and ANA states, discovery clients for the rest.
 ///
-/// Where a subsystem may be named and is not, the only one is meant.
+/// `None` for a subsystem's name means the only one.
 #[derive(Debug, Clone)]
 pub struct ServeControl {
-    house: Weak<House>,
+    table: Weak<SubsystemTable>,
     target: Option<TargetControl>,
 }
 
@@ -28,9 +28,9 @@ pub struct ServeControl {
 pub struct ServedSubsystem {
     /// Its name.
     pub nqn: String,
-    /// The NVMe/TCP hosts that may connect; all where there is nothing.
+    /// The NVMe/TCP hosts that may connect; `None` for all.
     pub hosts: Option<Vec<String>>,
-    /// The ports by which NVMe/TCP hosts find it; every one where there is nothing.
+    /// The ports by which NVMe/TCP hosts find it; `None` for all.
     pub ports: Option<Vec<PortId>>,
     /// Its namespaces, in order of identifiers.
     pub namespaces: Vec<ServedNamespace>,
@@ -61,12 +61,12 @@ pub struct PathState {
 }
 
 impl ServeControl {
-    pub(super) fn new(house: &Arc<House>, target: Option<TargetControl>) -> Self {
-        Self { house: Arc::downgrade(house), target }
+    pub(super) fn new(table: &Arc<SubsystemTable>, target: Option<TargetControl>) -> Self {
+        Self { table: Arc::downgrade(table), target }
     }
 
-    fn house(&self) -> Result<Arc<House>> {
-        self.house.upgrade().ok_or_else(gone)
+    fn table(&self) -> Result<Arc<SubsystemTable>> {
+        self.table.upgrade().ok_or_else(gone)
     }
 
     pub(super) fn target(&self) -> Result<&TargetControl> {
@@ -79,69 +79,68 @@ impl ServeControl {
     /// # Errors
     /// The server has ended.
     pub fn subsystems(&self) -> Result<Vec<ServedSubsystem>> {
-        self.house()?.housed().iter().map(|housed| self.describe(housed)).collect()
+        self.table()?.list().iter().map(|open| self.describe(open)).collect()
     }
 
-    fn describe(&self, housed: &Housed) -> Result<ServedSubsystem> {
-        let allowed = |target: &TargetControl| target.allowed(&tcp::name(&housed.nqn)?).map_err(from_control);
+    fn describe(&self, open: &OpenSubsystem) -> Result<ServedSubsystem> {
+        let allowed = |target: &TargetControl| target.allowed(&tcp::name(&open.nqn)?).map_err(from_control);
         let hosts = self.target.as_ref().map(allowed).transpose()?.flatten();
         let hosts = hosts.map(|hosts| hosts.iter().map(Nqn::to_string).collect());
-        let found_by =
-            |target: &TargetControl| target.ports_of(&tcp::name(&housed.nqn)?).map_err(from_control);
+        let found_by = |target: &TargetControl| target.ports_of(&tcp::name(&open.nqn)?).map_err(from_control);
         let ports = self.target.as_ref().map(found_by).transpose()?.flatten();
-        let exported = housed.exporter.as_ref().map(Exporter::exported).unwrap_or_default();
-        let namespaces = housed.device.try_with_subsystem(|subsystem| namespaces_of(subsystem, &exported));
+        let exported = open.exporter.as_ref().map(Exporter::exported).unwrap_or_default();
+        let namespaces = open.device.try_with_subsystem(|subsystem| namespaces_of(subsystem, &exported));
         let namespaces = namespaces.map_err(|_| gone())?;
-        Ok(ServedSubsystem { nqn: housed.nqn.clone(), hosts, ports, namespaces })
+        Ok(ServedSubsystem { nqn: open.nqn.clone(), hosts, ports, namespaces })
     }
 
-    /// Serves another subsystem; its name.
+    /// Serves another subsystem; returns its name.
     ///
     /// # Errors
     /// As [`serve`](super::serve) has them; one of this name is served; nothing is served over NVMe/TCP.
     pub fn add_subsystem(&self, spec: &SubsystemSpec) -> Result<String> {
-        let (house, target) = (self.house()?, self.target()?);
-        let housed = Housed::open(spec, &house.manner, hosts_of_fabrics())?;
-        let nqn = housed.nqn.clone();
+        let (table, target) = (self.table()?, self.target()?);
+        let open = OpenSubsystem::open(spec, &table.settings, hosts_of_fabrics())?;
+        let nqn = open.nqn.clone();
         let terms = spec.terms(&nqn)?;
-        let capsules = housed.device.capsules().map_err(from_start)?;
+        let capsules = open.device.capsules().map_err(from_start)?;
         target.add_subsystem(terms, capsules).map_err(from_control)?;
-        house.housed().push(housed);
+        table.list().push(open);
         Ok(nqn)
     }
 
-    /// Serves a subsystem no more: its hosts are sent away, its device is closed.
+    /// Removes a subsystem: disconnects its hosts and closes its device.
     ///
     /// # Errors
     /// There is no such subsystem; vfio-user clients are served it too.
     pub fn remove_subsystem(&self, nqn: &str) -> Result<()> {
-        let house = self.house()?;
-        if house.manner.watched_by == WatchedBy::Device {
+        let table = self.table()?;
+        if table.settings.watched_by == WatchedBy::Device {
             let said = format!("{nqn} is served to vfio-user clients too, for as long as the server runs");
             return Err(Error::host(ErrorKind::Unsupported, said));
         }
-        self.target()?.remove_subsystem(&house.name(Some(nqn))?).map_err(from_control)?;
-        let mut housed = house.housed();
-        let gone = housed.iter().position(|housed| housed.nqn == nqn).map(|at| housed.remove(at));
-        // Closed with nobody waiting for the others.
-        drop(housed);
-        drop(gone);
+        self.target()?.remove_subsystem(&table.name(Some(nqn))?).map_err(from_control)?;
+        let mut list = table.list();
+        let removed = list.iter().position(|open| open.nqn == nqn).map(|at| list.remove(at));
+        // Close the device without the lock of the table.
+        drop(list);
+        drop(removed);
         Ok(())
     }
 
-    /// What a served subsystem's device was said to be; none where there is nothing but what is exported.
+    /// The device URI of a subsystem; `None` where it has exports alone.
     pub(super) fn device_of(&self, nqn: &str) -> Result<Option<String>> {
-        self.house()?.with(Some(nqn), |housed| housed.said.clone())
+        self.table()?.with(Some(nqn), |open| open.device_uri.clone())
     }
 
-    /// What a subsystem exports, to be changed.
+    /// The exports of a subsystem, to be changed.
     ///
     /// # Errors
     /// There is no such subsystem, or it takes no namespaces of other devices.
     pub fn exporter(&self, nqn: Option<&str>) -> Result<Exporter> {
         let refused = "this server began with nothing exported to vfio-user clients, or with a modelled clock or \
                        flush=media, under which nothing can be";
-        let exporter = self.house()?.with(nqn, |housed| housed.exporter.clone())?;
+        let exporter = self.table()?.with(nqn, |open| open.exporter.clone())?;
         exporter.ok_or_else(|| Error::host(ErrorKind::Unsupported, refused))
     }
 
@@ -154,7 +153,7 @@ impl ServeControl {
         Ok(ports.into_iter().map(|Port { id, address, .. }| (id, address)).collect())
     }
 
-    /// Has NVMe/TCP hosts connect at `address` too; the port's number, and where it is.
+    /// Opens a port at `address` for NVMe/TCP hosts; returns its number and its address.
     ///
     /// # Errors
     /// What the system says of the address.
@@ -163,7 +162,7 @@ impl ServeControl {
         Ok((id, address))
     }
 
-    /// Has nobody connect by a port any more, and sends those away who came by it.
+    /// Closes a port, and disconnects the hosts that are connected by it.
     ///
     /// # Errors
     /// There is no such port.
@@ -171,32 +170,32 @@ impl ServeControl {
         self.target()?.close_port(port).map_err(from_control)
     }
 
-    /// The NVMe/TCP hosts that may connect to a subsystem; all where there is nothing.
+    /// The NVMe/TCP hosts that may connect to a subsystem; `None` for all.
     ///
     /// # Errors
     /// There is no such subsystem.
     pub fn hosts(&self, nqn: Option<&str>) -> Result<Option<Vec<String>>> {
-        let nqn = self.house()?.name(nqn)?;
+        let nqn = self.table()?.name(nqn)?;
         let hosts = self.target()?.allowed(&nqn).map_err(from_control)?;
         Ok(hosts.map(|hosts| hosts.iter().map(Nqn::to_string).collect()))
     }
 
-    /// Has these hosts connect to a subsystem, or all where there is nothing, and sends others away.
+    /// Allows these hosts to connect to a subsystem, or all with `None`, and disconnects others.
     ///
     /// # Errors
-    /// There is no such subsystem; a name that is none.
+    /// There is no such subsystem; a wrong name.
     pub fn set_hosts(&self, nqn: Option<&str>, hosts: Option<&[String]>) -> Result<()> {
         let named = |hosts: &[String]| hosts.iter().map(|host| tcp::name(host)).collect::<Result<_>>();
-        let (nqn, hosts) = (self.house()?.name(nqn)?, hosts.map(named).transpose()?);
+        let (nqn, hosts) = (self.table()?.name(nqn)?, hosts.map(named).transpose()?);
         self.target()?.set_allowed(&nqn, hosts).map_err(from_control)
     }
 
-    /// Has one more host connect to a subsystem, by what `keys` say of it, beside those that may; where all might, it alone.
+    /// Allows one more host to connect to a subsystem, with its keys in `keys`. Where all hosts were allowed, it alone is allowed then.
     ///
     /// # Errors
-    /// There is no such subsystem; a name that is none; hosts that may connect and have nothing to show who they are by, where others have.
+    /// There is no such subsystem; a wrong name; an allowed host without keys or secrets where others must have them.
     pub fn allow_host(&self, nqn: Option<&str>, host: &str, keys: HostKeys) -> Result<()> {
-        let (nqn, host, target) = (self.house()?.name(nqn)?, tcp::name(host)?, self.target()?);
+        let (nqn, host, target) = (self.table()?.name(nqn)?, tcp::name(host)?, self.target()?);
         let mut hosts = target.allowed(&nqn).map_err(from_control)?.unwrap_or_default();
         hosts.retain(|other| *other != host);
         hosts.push(host);
@@ -210,19 +209,19 @@ impl ServeControl {
                     format!("{without} may connect, and has not all that hosts are to show who they are by");
                 return Err(Error::host(ErrorKind::InvalidArgument, said));
             }
-            // Before the host is let in, who could come by its name without.
+            // Set the keys first: else a host could connect by this name without.
             target.set_keys(&nqn, keys).map_err(from_control)?;
         }
         target.set_allowed(&nqn, Some(hosts)).map_err(from_control)
     }
 
-    /// Has a host connect to a subsystem no more, sends it away, and forgets what it showed who it is by: let in again, it comes by what
-    /// is said then.
+    /// Allows a host to connect to a subsystem no more, disconnects it, and drops its keys and secrets: it gets new ones when it is
+    /// allowed again.
     ///
     /// # Errors
-    /// There is no such subsystem; a name that is none; every host may connect.
+    /// There is no such subsystem; a wrong name; every host may connect.
     pub fn disallow_host(&self, nqn: Option<&str>, host: &str) -> Result<()> {
-        let (nqn, host, target) = (self.house()?.name(nqn)?, tcp::name(host)?, self.target()?);
+        let (nqn, host, target) = (self.table()?.name(nqn)?, tcp::name(host)?, self.target()?);
         let Some(mut hosts) = target.allowed(&nqn).map_err(from_control)? else {
             let said = "every host may connect: allow those that are to go on, and no other may";
             return Err(Error::host(ErrorKind::InvalidArgument, said));
@@ -232,16 +231,16 @@ impl ServeControl {
         target.forget_keys(&nqn, &host).map_err(from_control)
     }
 
-    /// Has a subsystem be found by these ports, or by every one where there is nothing, and sends those away who came by others.
+    /// Offers a subsystem at these ports, or at all with `None`, and disconnects hosts that are connected by others.
     ///
     /// # Errors
     /// There is no such subsystem, or no such port.
     pub fn set_ports(&self, nqn: Option<&str>, ports: Option<Vec<PortId>>) -> Result<()> {
-        let nqn = self.house()?.name(nqn)?;
+        let nqn = self.table()?.name(nqn)?;
         self.target()?.set_ports_of(&nqn, ports).map_err(from_control)
     }
 
-    /// How a subsystem's namespaces are reached by each port; nothing where hosts are told of no states.
+    /// The ANA state of each namespace of a subsystem at each port; empty where hosts get no states.
     ///
     /// # Errors
     /// There is no such subsystem.
@@ -253,16 +252,16 @@ impl ServeControl {
             let nsids = subsystem.namespaces().map(|(nsid, _)| nsid);
             nsids.flat_map(|nsid| ports.iter().filter_map(move |(port, _)| state(*port, nsid))).collect()
         };
-        let found = self.house()?.with(nqn, |housed| housed.device.try_with_subsystem(states))?;
+        let found = self.table()?.with(nqn, |open| open.device.try_with_subsystem(states))?;
         found.map_err(|_| gone())
     }
 
-    /// Changes how a subsystem's namespaces are reached by a port, and has the hosts there told.
+    /// Changes the ANA state of a subsystem's namespaces at a port; hosts there get an event.
     ///
     /// # Errors
-    /// There is no such subsystem, port, namespace or state; hosts are told of no states.
+    /// There is no such subsystem, port, namespace or state; hosts get no states.
     pub fn set_path(&self, nqn: Option<&str>, setting: AnaSetting) -> Result<()> {
-        let nqn = self.house()?.name(nqn)?;
+        let nqn = self.table()?.name(nqn)?;
         self.target()?.set_path(&nqn, setting).map_err(from_control)
     }
 }
@@ -278,5 +277,5 @@ fn namespaces_of(subsystem: &mut Subsystem, exported: &[Exported]) -> Vec<Served
 }
 
 fn gone() -> Error {
-    Error::host(ErrorKind::DeviceLost, "nobody is served any more")
+    Error::host(ErrorKind::DeviceLost, "the server has ended")
 }

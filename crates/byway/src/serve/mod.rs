@@ -1,13 +1,13 @@
-//! Serving an embedded device, and whatever else the library reaches, to hosts in other processes and on other machines.
+//! Serving embedded devices, and exports of other devices, to hosts in other processes and on other machines.
 
 mod apply;
+mod events;
 mod exports;
 mod live;
 pub mod metrics;
 pub mod requests;
 mod subsystem;
 mod tcp;
-mod told;
 
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroU16;
@@ -29,16 +29,18 @@ pub use byway_tcp_target::{
     AnaSetting, AnaState, AuthHash, AuthSecrets, AuthSuites, DhGroup, Dhchap, DhchapSecret, Nqn, Parties,
     PathError, PortId, PskForm, PskHash, SecretError, TargetPaths, TlsKey, TlsKeyError, TlsPolicy, TlsPsk,
 };
+#[expect(deprecated, reason = "programs may still name it")]
+pub use events::Told;
+pub use events::{ServeEvent, StopServing};
 pub use exports::{Exported, Exporter};
 pub use live::{PathState, ServeControl, ServedNamespace, ServedSubsystem};
 pub use subsystem::SubsystemSpec;
 pub use tcp::{HostKeys, ServedKeys, TcpDigests, TcpOptions, TlsKeys};
-pub use told::{StopServing, Told};
 
+use events::EventQueue;
 use metrics::{ClientCounters, MetricsServer, Watch};
 use requests::Requests;
-use subsystem::{House, Housed, Manner};
-use told::Events;
+use subsystem::{OpenSubsystem, ServerSettings, SubsystemTable};
 
 /// Where a device is served, and what its controllers announce.
 #[derive(Debug, Clone)]
@@ -50,20 +52,20 @@ pub struct ServeOptions {
     /// What is exported as namespaces, beside those of the image: of each device that a URI names, the namespace of blocks that
     /// it means.
     pub exports: Vec<String>,
-    /// Whether controllers announce SGLs, where it is to be said apart from the URI.
+    /// Whether controllers announce SGLs; `None` for what the URI says.
     pub sgls: Option<bool>,
     /// What the server does while no command comes.
     pub idle: Idle,
     /// How many threads share the queues, and the connections.
     pub threads: NonZeroU16,
-    /// Where figures are told, as Prometheus reads them. Without it commands are not counted.
+    /// Address of the Prometheus endpoint. Without it commands are not counted.
     pub metrics: Option<SocketAddr>,
     /// The socket at which other processes of this user ask for changes, beside those that follow from the images that are served.
     pub control: Option<PathBuf>,
 }
 
 impl ServeOptions {
-    /// Nowhere yet, and everything else as it is unless something is said.
+    /// No fronts yet; everything else by default.
     #[must_use]
     pub fn new() -> Self {
         let (exports, threads) = (Vec::new(), NonZeroU16::MIN);
@@ -101,11 +103,11 @@ pub struct Served {
     target: Option<Target>,
     metrics: Option<MetricsServer>,
     clients: Arc<ClientCounters>,
-    events: Arc<Events>,
+    events: Arc<EventQueue>,
     nqn: String,
     exported: Vec<Exported>,
     exporter: Option<Exporter>,
-    house: Arc<House>,
+    table: Arc<SubsystemTable>,
 }
 
 /// Opens the device that `uri` names and listens for hosts elsewhere, who find it as a PCIe NVMe controller, or over NVMe/TCP.
@@ -167,11 +169,11 @@ fn serve_specs(specs: &[SubsystemSpec], options: &ServeOptions) -> Result<Served
         threads: if options.vfio_user.is_some() { options.threads } else { NonZeroU16::MIN },
         engines: None,
     };
-    let manner = manner_of(options, polls);
-    let housed = specs.iter().map(|spec| Housed::open(spec, &manner, hosts()));
-    let housed = housed.collect::<Result<Vec<_>>>()?;
-    // After the images: who comes is answered.
-    let server = match (&options.vfio_user, housed.first()) {
+    let settings = settings_of(options, polls);
+    let opened = specs.iter().map(|spec| OpenSubsystem::open(spec, &settings, hosts()));
+    let open = opened.collect::<Result<Vec<_>>>()?;
+    // After the images: a client is answered from here on.
+    let server = match (&options.vfio_user, open.first()) {
         (Some(path), Some(only)) => {
             let socket = SocketListener::open(path).map_err(|error| from_socket(path, error))?;
             let server = Server::new(socket, Function::new(only.device.front(), vectors, page));
@@ -179,29 +181,27 @@ fn serve_specs(specs: &[SubsystemSpec], options: &ServeOptions) -> Result<Served
         }
         _ => None,
     };
-    let events = Arc::new(Events::new().map_err(|error| Error::kernel("serve", error))?);
+    let events = Arc::new(EventQueue::new().map_err(|error| Error::kernel("serve", error))?);
     let target = match (listeners, &options.tcp) {
-        (Some(listeners), Some(tcp)) => {
-            Some(start_target(listeners, (tcp, options), specs, &housed, &events)?)
-        }
+        (Some(listeners), Some(tcp)) => Some(start_target(listeners, (tcp, options), specs, &open, &events)?),
         _ => None,
     };
-    let first = housed.first().map(|first| (first.nqn.clone(), first.exported.clone()));
+    let first = open.first().map(|first| (first.nqn.clone(), first.exported.clone()));
     let (nqn, exported) = first.unwrap_or_default();
-    let exporter = housed.first().and_then(|first| first.exporter.clone()).filter(|_| !exported.is_empty());
-    let snapshots = housed.iter().filter(|housed| is_asked_for_copies(housed));
-    let snapshots = snapshots.map(|housed| housed.control.clone()).collect();
-    let house = Arc::new(House::new(manner, housed));
+    let exporter = open.first().and_then(|first| first.exporter.clone()).filter(|_| !exported.is_empty());
+    let snapshots = open.iter().filter(|open| is_asked_for_copies(open));
+    let snapshots = snapshots.map(|open| open.control.clone()).collect();
+    let table = Arc::new(SubsystemTable::new(settings, open));
     let clients = Arc::new(ClientCounters::default());
     let watch = Watch {
-        house: Arc::downgrade(&house),
+        table: Arc::downgrade(&table),
         target: target.as_ref().map(Target::watch),
         clients: server.as_ref().map(|_| clients.clone()),
     };
     let metrics = listener.map(|listener| MetricsServer::start(listener, watch));
-    let metrics = metrics.transpose().map_err(|error| Error::kernel("tell figures", error))?;
-    let control = ServeControl::new(&house, target.as_ref().map(Target::control));
-    let requests = Requests::start_all(options.control.as_deref(), &house, &control)?;
+    let metrics = metrics.transpose().map_err(|error| Error::kernel("serve metrics", error))?;
+    let control = ServeControl::new(&table, target.as_ref().map(Target::control));
+    let requests = Requests::start_all(options.control.as_deref(), &table, &control)?;
     Ok(Served {
         requests,
         snapshots,
@@ -213,23 +213,23 @@ fn serve_specs(specs: &[SubsystemSpec], options: &ServeOptions) -> Result<Served
         nqn,
         exported,
         exporter,
-        house,
+        table,
     })
 }
 
 /// Whether an image is served that its process must copy.
-fn is_asked_for_copies(housed: &Housed) -> bool {
-    housed.image.as_ref().is_some_and(|image| !image.is_shared())
+fn is_asked_for_copies(open: &OpenSubsystem) -> bool {
+    open.image.as_ref().is_some_and(|image| !image.is_shared())
 }
 
-/// How subsystems are opened, those that come later too.
-fn manner_of(options: &ServeOptions, polls: bool) -> Manner {
+/// What holds for every subsystem, those that are added later too.
+fn settings_of(options: &ServeOptions, polls: bool) -> ServerSettings {
     let is_fixed = options.vfio_user.is_some();
-    Manner {
+    ServerSettings {
         announced: SubsystemOptions { doorbell_buffers: !polls, ..SubsystemOptions::default() },
         sgls: options.sgls,
         counts_commands: options.metrics.is_some(),
-        // Hosts over PCIe only wait for interrupts; those over a network have threads that look.
+        // Hosts over PCIe only wait for interrupts; those over a network have threads that poll.
         watched_by: if is_fixed { WatchedBy::Device } else { WatchedBy::Connections },
     }
 }
@@ -242,11 +242,11 @@ fn start_target(
     listeners: Listeners,
     (tcp, options): (&TcpOptions, &ServeOptions),
     specs: &[SubsystemSpec],
-    housed: &[Housed],
-    events: &Arc<Events>,
+    open: &[OpenSubsystem],
+    events: &Arc<EventQueue>,
 ) -> Result<Target> {
-    let mut subsystems = Vec::with_capacity(housed.len());
-    for (spec, Housed { nqn, device, .. }) in specs.iter().zip(housed) {
+    let mut subsystems = Vec::with_capacity(open.len());
+    for (spec, OpenSubsystem { nqn, device, .. }) in specs.iter().zip(open) {
         let terms = spec.terms(nqn)?;
         if subsystems.iter().any(|(other, _): &(SubsystemTerms, _)| other.nqn == terms.nqn) {
             let said = format!("two subsystems are called {nqn}");
@@ -254,9 +254,9 @@ fn start_target(
         }
         subsystems.push((terms, device.capsules().map_err(from_start)?));
     }
-    let tell = events.clone();
-    let tell = Arc::new(move |told: byway_tcp_target::TargetEvent| tell.put(told.into()));
-    let target = Target::start(listeners, tcp::target_options(tcp, options), subsystems, tell);
+    let queue = events.clone();
+    let report = Arc::new(move |event: byway_tcp_target::TargetEvent| queue.put(event.into()));
+    let target = Target::start(listeners, tcp::target_options(tcp, options), subsystems, report);
     target.map_err(tcp::from_target)
 }
 
@@ -299,7 +299,7 @@ impl Served {
         StopServing::new(self.events.clone(), self.server.as_ref().map(Server::stop))
     }
 
-    /// Where NVMe/TCP hosts connect: the port, where one was to be found. The first of [`Self::tcp_addresses`].
+    /// The first of [`Self::tcp_addresses`], with the port that the system chose for port 0.
     #[must_use]
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         self.tcp_addresses().first().copied()
@@ -332,7 +332,7 @@ impl Served {
         self.target.as_ref().and_then(Target::discovery)
     }
 
-    /// Where figures are told: the port, where one was to be found.
+    /// Address of the Prometheus endpoint, with the port that the system chose for port 0.
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics.as_ref().map(MetricsServer::address)
@@ -354,7 +354,7 @@ impl Served {
     /// What is served, to be changed while it is.
     #[must_use]
     pub fn control(&self) -> ServeControl {
-        ServeControl::new(&self.house, self.target.as_ref().map(Target::control))
+        ServeControl::new(&self.table, self.target.as_ref().map(Target::control))
     }
 
     /// What the first subsystem exports, to be changed while it is served; none where nothing is.
@@ -375,32 +375,32 @@ impl Served {
         &self.nqn
     }
 
-    /// Serves until it is stopped, vfio-user clients one after the other, then closes the device. `tell` is told of clients
-    /// and hosts that come and go.
+    /// Serves until it is stopped, vfio-user clients one after the other, then closes the devices. `report` gets an event for each
+    /// client and host that connects or disconnects.
     ///
     /// # Errors
     /// When the device has failed, or the system refuses.
-    pub fn run(mut self, mut tell: impl FnMut(Told)) -> Result<()> {
+    pub fn run(mut self, mut report: impl FnMut(ServeEvent)) -> Result<()> {
         let stopper = self.stopper();
         let (events, clients) = (self.events.clone(), self.clients.clone());
-        // Held until nobody is served any more.
+        // Held until the service has ended.
         let requests = std::mem::take(&mut self.requests);
-        let count = |told: &Told| clients.note(told);
+        let count = |event: &ServeEvent| clients.note(event);
         let served = match (self.server.take(), self.target.take()) {
-            (Some(server), None) => serve_clients(server, count, &mut tell),
+            (Some(server), None) => serve_clients(server, count, &mut report),
             (None, target) => {
-                let waited = events.wait(&mut tell);
+                let waited = events.wait(&mut report);
                 drop(target);
                 waited
             }
             (Some(server), target) => std::thread::scope(|scope| {
                 let (put, stop) = (&events, &stopper);
                 let clients = scope.spawn(move || {
-                    let served = serve_clients(server, count, |told| put.put(told));
+                    let served = serve_clients(server, count, |event| put.put(event));
                     stop.stop();
                     served
                 });
-                let waited = events.wait(&mut tell);
+                let waited = events.wait(&mut report);
                 stop.stop();
                 drop(target);
                 let panicked = |_| Err(Error::host(ErrorKind::Device, "the server failed"));
@@ -408,19 +408,23 @@ impl Served {
             }),
         };
         drop(requests);
-        events.drain(&mut tell);
+        events.drain(&mut report);
         served
     }
 }
 
-fn serve_clients(mut server: Server, count: impl Fn(&Told), mut tell: impl FnMut(Told)) -> Result<()> {
-    let told = |event: byway_vfio_user::ClientEvent<'_>| {
-        if let Some(told) = Told::of_client(&event) {
-            count(&told);
-            tell(told);
+fn serve_clients(
+    mut server: Server,
+    count: impl Fn(&ServeEvent),
+    mut report: impl FnMut(ServeEvent),
+) -> Result<()> {
+    let on_event = |event: byway_vfio_user::ClientEvent<'_>| {
+        if let Some(event) = ServeEvent::of_client(&event) {
+            count(&event);
+            report(event);
         }
     };
-    server.serve(told).map_err(|error| match error {
+    server.serve(on_event).map_err(|error| match error {
         ServeError::System(error) => Error::kernel("serve by vfio-user", error),
         other => Error::host(ErrorKind::Device, other.to_string()),
     })

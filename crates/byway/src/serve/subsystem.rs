@@ -1,4 +1,4 @@
-//! A subsystem that is served: what it is made of, opened, and kept for as long as hosts find it.
+//! The subsystems of a server: what each is made of, and the open devices behind them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,10 +16,10 @@ use crate::serve::tcp::{self, TcpOptions, TlsKeys};
 use crate::serve::{check_options, from_start};
 use crate::uri::Uri;
 
-/// A subsystem that a server is to have: what it is made of, and which NVMe/TCP hosts find it.
+/// A subsystem to serve: its device, its exports, and the NVMe/TCP hosts that may connect.
 #[derive(Debug, Clone, Default)]
 pub struct SubsystemSpec {
-    /// Its name, unless the image's own, or what follows from what is exported.
+    /// Its NQN; `None` for the image's own, or one derived from the exports.
     pub nqn: Option<String>,
     /// The device: what [`serve`](super::serve) takes. Without it there is nothing but what is exported.
     pub device: Option<String>,
@@ -38,14 +38,14 @@ pub struct SubsystemSpec {
 }
 
 impl SubsystemSpec {
-    /// What is said of one subsystem with all else that is said of NVMe/TCP.
+    /// The subsystem of a server that has one: the device, the exports, and what the NVMe/TCP options say of it.
     pub(super) fn of(device: Option<&str>, exports: &[String], tcp: Option<&TcpOptions>) -> Self {
         let own = Self { device: device.map(str::to_owned), exports: exports.to_vec(), ..Self::default() };
         let Some(TcpOptions { nqn, hosts, dhchap, ana, tls, .. }) = tcp.cloned() else { return own };
         Self { nqn, hosts, dhchap, ana, tls, ..own }
     }
 
-    /// What its hosts find, under the name that it has.
+    /// The terms on which hosts find it, under its name.
     pub(super) fn terms(&self, nqn: &str) -> Result<SubsystemTerms> {
         let hosts = self.hosts.iter().map(|host| tcp::name(host)).collect::<Result<Vec<_>>>()?;
         let (nqn, dhchap, ana) = (tcp::name(nqn)?, self.dhchap.clone(), self.ana.clone());
@@ -54,65 +54,65 @@ impl SubsystemSpec {
     }
 }
 
-/// How a server opens its subsystems, whichever.
+/// What holds for every subsystem of a server.
 #[derive(Debug, Clone)]
-pub(super) struct Manner {
+pub(super) struct ServerSettings {
     /// What controllers announce.
     pub announced: SubsystemOptions,
-    /// Whether they announce SGLs, where it is said.
+    /// Whether controllers announce SGLs; `None` for what the URI says.
     pub sgls: Option<bool>,
     /// Whether commands are counted.
     pub counts_commands: bool,
-    /// Who sleeps until exported devices have done something.
+    /// Which threads wait for completions of exported devices.
     pub watched_by: WatchedBy,
 }
 
 /// A subsystem that is served. Dropping it closes its device, once its hosts are gone.
 #[derive(Debug)]
-pub(super) struct Housed {
+pub(super) struct OpenSubsystem {
     pub nqn: String,
-    /// What its device was said to be.
-    pub said: Option<String>,
+    /// URI of its device.
+    pub device_uri: Option<String>,
     pub image: Option<OpenImage>,
-    /// Where it is asked for copies of its image.
+    /// The control socket for copies of its image.
     pub control: ControlSocket,
     pub device: Embedded,
-    /// What was exported when it began.
+    /// Its exports when the service began.
     pub exported: Vec<Exported>,
-    /// What is exported, where anything can be.
+    /// Its exports, to be changed; `None` where nothing can be exported.
     pub exporter: Option<Exporter>,
 }
 
-impl Housed {
-    /// Opens a subsystem with what is exported beside its own namespaces. `hosts` is told of interrupts.
-    pub fn open(spec: &SubsystemSpec, manner: &Manner, hosts: Hosts) -> Result<Self> {
-        let uri = spec.device.as_deref().map(|device| device_of(device, manner)).transpose()?;
+impl OpenSubsystem {
+    /// Opens a subsystem with its exports beside its own namespaces. `hosts` gets the interrupts.
+    pub fn open(spec: &SubsystemSpec, settings: &ServerSettings, hosts: Hosts) -> Result<Self> {
+        let uri = spec.device.as_deref().map(|device| device_of(device, settings)).transpose()?;
         let opened = exports::open_all(&spec.exports)?;
         let (clock, ledger) =
             uri.as_ref().map_or((ClockMode::Off, false), |uri| (uri.options.clock, uri.options.ledger));
         let check = || uri.as_ref().map_or(Ok(()), |uri| exports::check_beside(&uri.options));
-        // A thread that looks after what is exported is started for what there is; connections' threads look anyway.
-        let watches = match manner.watched_by {
+        // Connections' threads poll exports anyway; a device's own thread is started only for exports that there are.
+        let watches = match settings.watched_by {
             WatchedBy::Connections => check().is_ok(),
             WatchedBy::Device => false,
         };
         if !opened.is_empty() {
             check()?;
         }
-        let watched_by = (watches || !opened.is_empty()).then_some(manner.watched_by);
+        let watched_by = (watches || !opened.is_empty()).then_some(settings.watched_by);
         let mut subsystem = match &uri {
-            // Hosts tell devices apart by their names, and take two of one name for one.
-            Some(uri) => subsystem_of(uri, None, None, manner.announced.clone())?,
+            // Hosts identify devices by name, and take two of one name for two paths to one.
+            Some(uri) => subsystem_of(uri, None, None, settings.announced.clone())?,
             None => {
-                let sgls = manner.sgls.unwrap_or(true);
-                let announced = SubsystemOptions { sgls, ..manner.announced.clone() };
+                let sgls = settings.sgls.unwrap_or(true);
+                let announced = SubsystemOptions { sgls, ..settings.announced.clone() };
                 exports::bare_subsystem(&opened, spec.nqn.as_deref(), announced)?
             }
         };
         if let Some(nqn) = &spec.nqn {
             subsystem.identity.nqn.clone_from(nqn);
         }
-        if manner.counts_commands {
+        if settings.counts_commands {
             subsystem.count_commands();
         }
         let (exported, engines) = exports::attach(&mut subsystem, opened, watched_by)?;
@@ -122,47 +122,47 @@ impl Housed {
         let mut device = device.map_err(from_start)?;
         let control = control::start(image.as_ref(), &mut device);
         let exporter = may_export.then(|| Exporter::new(device.handle(), exported.clone()));
-        Ok(Self { nqn, said: spec.device.clone(), image, control, device, exported, exporter })
+        Ok(Self { nqn, device_uri: spec.device.clone(), image, control, device, exported, exporter })
     }
 }
 
-/// The device of a server, as its hosts are to find it.
-fn device_of(device: &str, manner: &Manner) -> Result<Uri> {
+/// The parsed URI of a subsystem's device, with the server's choice of SGLs.
+fn device_of(device: &str, settings: &ServerSettings) -> Result<Uri> {
     let mut uri: Uri = device.parse()?;
-    uri.options.sgls = manner.sgls.unwrap_or(uri.options.sgls);
+    uri.options.sgls = settings.sgls.unwrap_or(uri.options.sgls);
     check_options(&uri.options)?;
     Ok(uri)
 }
 
 /// The subsystems of a server.
 #[derive(Debug)]
-pub(super) struct House {
-    pub manner: Manner,
-    housed: Mutex<Vec<Housed>>,
+pub(super) struct SubsystemTable {
+    pub settings: ServerSettings,
+    list: Mutex<Vec<OpenSubsystem>>,
 }
 
-impl House {
-    /// One with these.
-    pub fn new(manner: Manner, housed: Vec<Housed>) -> Self {
-        Self { manner, housed: Mutex::new(housed) }
+impl SubsystemTable {
+    /// A table of these subsystems.
+    pub fn new(settings: ServerSettings, open: Vec<OpenSubsystem>) -> Self {
+        Self { settings, list: Mutex::new(open) }
     }
 
-    /// All of them, in the order in which they came.
-    pub fn housed(&self) -> MutexGuard<'_, Vec<Housed>> {
-        self.housed.lock().unwrap_or_else(PoisonError::into_inner)
+    /// All of them, in the order in which they were added.
+    pub fn list(&self) -> MutexGuard<'_, Vec<OpenSubsystem>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does `work` with one of them: that of a name, or the only one.
+    /// Calls `work` with the subsystem of this name, or with the only one.
     ///
     /// # Errors
     /// There is none of this name; there are several, and none is named.
-    pub fn with<R>(&self, nqn: Option<&str>, work: impl FnOnce(&Housed) -> R) -> Result<R> {
-        let housed = self.housed();
-        let found = match (nqn, &housed[..]) {
-            (Some(nqn), all) => all.iter().find(|housed| housed.nqn == nqn),
+    pub fn with<R>(&self, nqn: Option<&str>, work: impl FnOnce(&OpenSubsystem) -> R) -> Result<R> {
+        let list = self.list();
+        let found = match (nqn, &list[..]) {
+            (Some(nqn), all) => all.iter().find(|open| open.nqn == nqn),
             (None, [only]) => Some(only),
             (None, all) => {
-                let names: Vec<&str> = all.iter().map(|housed| &*housed.nqn).collect();
+                let names: Vec<&str> = all.iter().map(|open| &*open.nqn).collect();
                 let said = format!("say which subsystem is meant, of {}", names.join(", "));
                 return Err(Error::host(ErrorKind::InvalidArgument, said));
             }
@@ -174,13 +174,13 @@ impl House {
         found.map(work).ok_or_else(missing)
     }
 
-    /// The name of one of them, as [`Self::with`] finds it.
+    /// The name of a subsystem, as [`Self::with`] finds it.
     pub fn name(&self, nqn: Option<&str>) -> Result<Nqn> {
-        self.with(nqn, |housed| tcp::name(&housed.nqn))?
+        self.with(nqn, |open| tcp::name(&open.nqn))?
     }
 }
 
-/// Hosts who wait for no interrupt.
+/// Hosts over fabrics: no interrupts, no doorbells.
 pub(super) fn hosts_of_fabrics() -> Hosts {
     Hosts {
         interrupts: Arc::new(byway_controller::NoInterrupts),

@@ -1,4 +1,4 @@
-//! What is said of NVMe/TCP, and what the target makes of it.
+//! Options of NVMe/TCP, and their translation for the target.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use byway_tcp_target::{
 };
 
 use crate::serve::ServeOptions;
-use crate::serve::told::{Events, Told};
+use crate::serve::events::{EventQueue, ServeEvent};
 
 /// Where NVMe/TCP hosts connect, and what they find.
 #[derive(Debug, Clone)]
@@ -25,14 +25,14 @@ pub struct TcpOptions {
     pub nqn: Option<String>,
     /// Digests that hosts may ask for.
     pub digests: TcpDigests,
-    /// Names of the hosts that may connect; all where there are none.
+    /// NQNs of the hosts that may connect; empty for all.
     pub hosts: Vec<String>,
-    /// What hosts show who they are by, where they must.
+    /// Secrets for DH-HMAC-CHAP, if hosts must authenticate.
     pub dhchap: Option<Dhchap>,
-    /// How namespaces are reached by ports, where not all are optimized at each (ANA). Hosts are told of states where there are
-    /// several ports, or any of this.
+    /// ANA states of namespaces at ports, where not all are optimized. Hosts get states if there are several ports, or any state
+    /// here.
     pub ana: Vec<AnaSetting>,
-    /// What TLS connections are made by, where there are any.
+    /// Keys of TLS, if there are any.
     pub tls: Option<TlsKeys>,
 }
 
@@ -45,7 +45,7 @@ pub struct TlsKeys {
     pub policy: TlsPolicy,
 }
 
-/// By what NVMe/TCP hosts show who they are.
+/// Secrets and keys of NVMe/TCP hosts.
 #[derive(Debug, Clone, Default)]
 pub struct HostKeys {
     /// As [`TcpOptions::dhchap`].
@@ -54,12 +54,12 @@ pub struct HostKeys {
     pub tls: Option<TlsKeys>,
 }
 
-/// By what the hosts of a served device show who they are, to be changed while it is served.
+/// Secrets and keys of a served device's hosts, to be changed while it is served.
 #[derive(Debug, Clone)]
 pub struct ServedKeys {
     target: TargetControl,
     nqn: String,
-    events: Arc<Events>,
+    events: Arc<EventQueue>,
 }
 
 /// Digests that hosts may ask for.
@@ -77,7 +77,7 @@ pub enum TcpDigests {
 }
 
 impl TcpOptions {
-    /// At an address, and everything else as it is unless something is said.
+    /// Serves at an address; everything else by default.
     #[must_use]
     pub fn at(address: SocketAddr) -> Self {
         let (digests, hosts) = (TcpDigests::default(), Vec::new());
@@ -87,11 +87,11 @@ impl TcpOptions {
 }
 
 impl ServedKeys {
-    pub(super) fn new(target: TargetControl, nqn: String, events: Arc<Events>) -> Self {
+    pub(super) fn new(target: TargetControl, nqn: String, events: Arc<EventQueue>) -> Self {
         Self { target, nqn, events }
     }
 
-    /// Has hosts that come go by `keys`, all of them at once. Connections that are there go on.
+    /// Replaces all keys for hosts that connect from now on. Open connections go on.
     ///
     /// # Errors
     /// Where there is no OpenSSL; nothing is changed then.
@@ -101,28 +101,28 @@ impl ServedKeys {
         self.target.set_keys(&nqn, Keys { dhchap: keys.dhchap, tls }).map_err(from_control)
     }
 
-    /// The same of what is `read`, and tells of it; those that there are stay where it cannot be, and that is told, with why.
+    /// Replaces all keys by what `read` returns and queues an event; if that fails, the old keys stay, and the event says why.
     pub fn renew<E: Display>(&self, read: impl FnOnce() -> Result<HostKeys, E>) {
         let renewed = read().map_err(|why| format!("{why:#}"));
-        self.tell(renewed.and_then(|keys| self.set(keys).map_err(|why| why.to_string())));
+        self.report(renewed.and_then(|keys| self.set(keys).map_err(|why| why.to_string())));
     }
 
-    /// Tells of a change of all that is served, and why it was not made where it could not be.
+    /// Makes a change of the configuration and queues an event, which says why if it failed.
     pub fn change<E: Display>(&self, change: impl FnOnce() -> Result<(), E>) {
-        self.tell(change().map_err(|why| format!("{why:#}")));
+        self.report(change().map_err(|why| format!("{why:#}")));
     }
 
-    fn tell(&self, renewed: Result<(), String>) {
-        self.events.put(renewed.map_or_else(Told::KeysKept, |()| Told::KeysRenewed));
+    fn report(&self, renewed: Result<(), String>) {
+        self.events.put(renewed.map_or_else(ServeEvent::KeysKept, |()| ServeEvent::KeysRenewed));
     }
 }
 
-/// Listens.
+/// Opens the listening sockets.
 pub(super) fn open_listeners(options: &TcpOptions) -> Result<Listeners> {
     Listeners::open(&options.addresses, options.discovery).map_err(from_listen)
 }
 
-/// How a target serves.
+/// The options of the target.
 pub(super) fn target_options(options: &TcpOptions, served: &ServeOptions) -> TargetOptions {
     let digests = match options.digests {
         TcpDigests::None => Digests::NONE,

@@ -1,4 +1,4 @@
-//! Where a device of any kind is: its URI, taken apart.
+//! The address of a device of any kind: its URI, parsed.
 
 use std::str::FromStr;
 

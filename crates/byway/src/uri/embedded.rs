@@ -331,10 +331,10 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_that_are_told_are_those_that_are() {
+    fn defaults_in_the_table_of_options_are_the_real_ones() {
         for (name, _, about) in OPTIONS {
-            let told = about.split_once('[').map(|(_, rest)| rest.trim_end_matches(']'));
-            let is_value = told.filter(|told| !told.contains(' '));
+            let default = about.split_once('[').map(|(_, rest)| rest.trim_end_matches(']'));
+            let is_value = default.filter(|value| !value.contains(' '));
             let Some(value) = is_value.filter(|_| !["alpha", "below"].contains(&name)) else { continue };
             let uri: Uri = format!("embedded:a?{name}={value}").parse().unwrap();
             assert_eq!(uri.options, Options::default(), "{name}={value}");
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn the_guide_tells_of_every_option() {
+    fn guide_describes_every_option() {
         let guide = include_str!("../../../../docs/guide/images.md");
         for (name, ..) in OPTIONS {
             assert!(guide.contains(&format!("`{name}=`")), "{name}");

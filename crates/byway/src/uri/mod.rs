@@ -1,4 +1,4 @@
-//! URIs of devices: `embedded:PATH?option=value&…`, `file:PATH`, `tcp://HOST/NQN` and others, taken apart by [`Address`](crate::Address).
+//! URIs of devices: `embedded:PATH?option=value&…`, `file:PATH`, `tcp://HOST/NQN` and others, parsed by [`Address`](crate::Address).
 //!
 //! In a path `%XX` is a byte by its two hexadecimal digits, and options begin at the first `?` that a `name=` follows;
 //! [`of_image`] and [`of_file`] make the URI of any path.

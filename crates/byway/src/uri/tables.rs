@@ -78,7 +78,7 @@ pub const TCP_OPTIONS: [(&str, &str, &str); 17] = [
     ("tls-key", "KEY", "the key by which every connection is a TLS connection [in the clear]"),
     ("tls-key-file", "PATH", "a file with it"),
     ("tls-identity", "0|1", "version of the key's identity; -compat behind it: as libnvme until 2025 [1]"),
-    ("concat", "on|off", "the key of TLS is made by dhchap-secret, and not told [off]"),
+    ("concat", "on|off", "the key of TLS is derived by dhchap-secret, not given [off]"),
     ("digests", "none|header|data|both", "what every connection is checked by [none]"),
     ("keep-alive", "SECONDS", "without a sign of life the controller ends; 0 for never [5]"),
     ("ctrl-loss-tmo", "SECONDS", "how long a lost controller is looked for [600]"),

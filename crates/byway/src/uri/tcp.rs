@@ -99,7 +99,7 @@ impl TcpUri {
         self.options.tls = tls.both()?;
         match (self.options.concatenate, &self.options.dhchap, &self.options.tls) {
             (true, None, _) => Err(invalid("concat goes with dhchap-secret-file or dhchap-secret")),
-            (true, _, Some(_)) => Err(invalid("concat makes the key of TLS: tls-key tells another")),
+            (true, _, Some(_)) => Err(invalid("concat derives the key of TLS: leave out tls-key")),
             _ => Ok(()),
         }
     }
@@ -346,7 +346,9 @@ mod tests {
         assert!(wrong.contains("32 or 48 bytes") && !wrong.contains("c2VjcmV0"), "{wrong}");
         assert!(text("tls-key-file=/nowhere").contains("cannot be read"));
         assert!(text("concat=on").contains("goes with dhchap-secret-file"));
-        assert!(text(&format!("concat=on&dhchap-secret={SECRET}&tls-key={KEY}")).contains("tells another"));
+        assert!(
+            text(&format!("concat=on&dhchap-secret={SECRET}&tls-key={KEY}")).contains("leave out tls-key")
+        );
         let both = format!("tcp://a/x?tls-key={KEY}&dhchap-secret={SECRET}&ns=1");
         assert_eq!(shown(&both), "tcp://a/x?tls-key=…&dhchap-secret=…&ns=1");
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Result, bail};
 use byway::ControlSocket;
 use byway::serve::{
-    Exported, HostKeys, ServeOptions, Served, TcpDigests, TcpOptions, Told, export, serve, serve_all,
+    Exported, HostKeys, ServeEvent, ServeOptions, Served, TcpDigests, TcpOptions, export, serve, serve_all,
 };
 use byway_console::terminal::{INTERRUPTED, on_hangup, on_signal, print_done, print_json};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -68,7 +68,7 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
     if !args.json {
         unreachable.iter().for_each(|why| note!("byway: no control socket: {why}"));
     }
-    served.run(|told| tell(told, args.json, out))?;
+    served.run(|event| report(event, args.json, out))?;
     print_done(out, args.json, &Event::Closed { device })?;
     Ok(())
 }
@@ -335,32 +335,32 @@ impl fmt::Display for Event<'_> {
     }
 }
 
-/// Whoever watches the server sees who comes and goes; scripts read standard output alone, and ask for JSON to see it there.
-fn tell(told: Told, json: bool, out: &mut impl Write) {
-    let event = match told {
-        Told::ClientCame => Event::ClientCame,
-        Told::ClientLeft => Event::ClientLeft,
-        Told::ClientSentAway(why) => Event::ClientSentAway { why },
-        Told::ClientRefused => Event::ClientRefused,
-        Told::HostCame { host, subsystem, controller, from } => {
+/// Prints an event: on standard error for people, with `--json` on standard output for scripts.
+fn report(event: ServeEvent, json: bool, out: &mut impl Write) {
+    let event = match event {
+        ServeEvent::ClientCame => Event::ClientCame,
+        ServeEvent::ClientLeft => Event::ClientLeft,
+        ServeEvent::ClientSentAway(why) => Event::ClientSentAway { why },
+        ServeEvent::ClientRefused => Event::ClientRefused,
+        ServeEvent::HostCame { host, subsystem, controller, from } => {
             Event::HostCame { host, subsystem, controller, from: from.to_string() }
         }
-        Told::HostRefused { host, subsystem, from, why } => {
+        ServeEvent::HostRefused { host, subsystem, from, why } => {
             Event::HostRefused { host, subsystem, from: from.to_string(), why }
         }
-        Told::HostIdDiffers { host, subsystem, controller, from } => {
+        ServeEvent::HostIdDiffers { host, subsystem, controller, from } => {
             Event::HostIdDiffers { host, subsystem, controller, from: from.to_string() }
         }
-        Told::HostLeft { host, subsystem, controller, why } => {
+        ServeEvent::HostLeft { host, subsystem, controller, why } => {
             Event::HostLeft { host, subsystem, controller, why }
         }
-        Told::ConnectionEnded { from, why } => Event::ConnectionEnded { from: from.to_string(), why },
-        Told::SubsystemFailed { subsystem } => Event::SubsystemFailed { subsystem },
-        Told::KeysRenewed => Event::KeysRenewed,
-        Told::KeysKept(why) => Event::KeysKept { why },
+        ServeEvent::ConnectionEnded { from, why } => Event::ConnectionEnded { from: from.to_string(), why },
+        ServeEvent::SubsystemFailed { subsystem } => Event::SubsystemFailed { subsystem },
+        ServeEvent::KeysRenewed => Event::KeysRenewed,
+        ServeEvent::KeysKept(why) => Event::KeysKept { why },
         _ => return,
     };
-    // Service goes on where nobody listens any more.
+    // A closed output does not end the service.
     let _ = match json {
         true => print_json(out, &event).and_then(|()| out.flush()),
         false => {

@@ -1,7 +1,7 @@
-//! Telling the figures over HTTP: one thread, which shares nothing with those who serve commands.
+//! The metrics endpoint: one thread answers HTTP beside the threads that serve commands.
 //!
-//! A connection has one request and ten seconds. There are 32 at most: who comes then takes the place of who has been here
-//! longest, so that neither silence nor a flood keeps anybody away for long. Figures are a tenth of a second old at most.
+//! A connection has one request and 10 s. There are at most 32: a further one replaces the oldest, so that neither silent clients nor
+//! a flood block scrapers for long. Metrics are at most 100 ms old.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -22,17 +22,17 @@ const CONNECTIONS_MAX: usize = 32;
 /// How long a connection has for its request and its answer.
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
 
-/// How long the same figures are told.
+/// Age at which metrics are read anew.
 const FRESH: Duration = Duration::from_millis(100);
 
-/// How often the time is looked at, while there are connections; and after an accept that failed.
+/// How often timeouts are checked while there are connections, and the wait after a failed accept.
 const TICK: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Bytes that are read of who has its answer, before it is left alone.
-const LINGER_BYTES: usize = 64 << 10;
+/// Most bytes read from a client after its answer was sent: closing with unread bytes would reset the connection.
+const DRAIN_MAX_BYTES: usize = 64 << 10;
 
-/// Where figures are told. Dropping it ends that.
+/// The metrics endpoint. Dropping it stops it.
 #[derive(Debug)]
 pub struct MetricsServer {
     owner: OwnerProcess,
@@ -43,7 +43,7 @@ pub struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Listens at `address`; nobody is answered before [`MetricsServer::start`].
+    /// Listens at `address`; connections are answered from [`MetricsServer::start`] on.
     ///
     /// # Errors
     /// The system's answer.
@@ -53,7 +53,7 @@ impl MetricsServer {
         Ok(listener)
     }
 
-    /// Tells what `watch` sees.
+    /// Answers requests with the counters of `watch`.
     ///
     /// # Errors
     /// The system's answer.
@@ -67,7 +67,7 @@ impl MetricsServer {
             stopped: stopped.clone(),
             visitors: Vec::new(),
             figures: None,
-            is_deaf: false,
+            accept_failed: false,
         };
         let thread = std::thread::Builder::new().name("byway-metrics".into()).spawn(move || worker.run())?;
         Ok(Self { owner: OwnerProcess::current(), stop, stopped, address, thread: Some(thread) })
@@ -101,11 +101,11 @@ struct Worker {
     watch: Watch,
     stop: Arc<Wakeup>,
     stopped: Arc<AtomicBool>,
-    /// Who is here, the longest first.
+    /// Open connections, the oldest first.
     visitors: Vec<Visitor>,
     figures: Option<(Instant, String)>,
-    /// The system let nobody in: it is asked again at the next tick.
-    is_deaf: bool,
+    /// `accept` failed, as without descriptors: it is tried again after a pause.
+    accept_failed: bool,
 }
 
 /// One connection.
@@ -120,8 +120,8 @@ struct Visitor {
 struct Answer {
     bytes: Vec<u8>,
     sent: usize,
-    /// Bytes that came afterwards.
-    lingered: usize,
+    /// Bytes read after it was sent.
+    drained: usize,
 }
 
 /// Whether a connection goes on.
@@ -145,25 +145,25 @@ impl Worker {
 
     fn wait(&self) -> io::Result<()> {
         let mut fds = vec![PollFd::new(&*self.stop, PollFlags::IN)];
-        if !self.is_deaf {
+        if !self.accept_failed {
             fds.push(PollFd::new(&self.listener, PollFlags::IN));
         }
         fds.extend(self.visitors.iter().map(|visitor| PollFd::new(&visitor.stream, visitor.wanted())));
-        let nap = match (self.is_deaf, self.visitors.is_empty()) {
+        let timeout = match (self.accept_failed, self.visitors.is_empty()) {
             (true, _) => Some(PAUSE),
             (false, false) => Some(TICK),
             (false, true) => None,
         };
-        let nap = nap.and_then(|nap| Timespec::try_from(nap).ok());
-        match poll(&mut fds, nap.as_ref()) {
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
     fn accept(&mut self) {
-        self.is_deaf = false;
-        // Those who are here have their turn in between.
+        self.accept_failed = false;
+        // Bounded, so that open connections are served in between.
         for _ in 0..CONNECTIONS_MAX {
             match self.listener.accept() {
                 Ok((stream, _)) if stream.set_nonblocking(true).is_ok() => {
@@ -176,7 +176,7 @@ impl Worker {
                 Err(error)
                     if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
                 Err(error) => {
-                    self.is_deaf = error.kind() != ErrorKind::WouldBlock;
+                    self.accept_failed = error.kind() != ErrorKind::WouldBlock;
                     return;
                 }
             }
@@ -202,7 +202,7 @@ impl Worker {
                 Asked::Root { head_only } => request::root(head_only),
                 Asked::Refused(refusal) => refusal.answer(),
             };
-            visitor.answer = Some(Answer { bytes, sent: 0, lingered: 0 });
+            visitor.answer = Some(Answer { bytes, sent: 0, drained: 0 });
         }
         visitor.send()
     }
@@ -264,10 +264,10 @@ impl Visitor {
             }
         }
         let mut buffer = [0; 4096];
-        while answer.lingered < LINGER_BYTES {
+        while answer.drained < DRAIN_MAX_BYTES {
             match self.stream.read(&mut buffer) {
                 Ok(0) => return Ok(Goes::Away),
-                Ok(bytes) => answer.lingered += bytes,
+                Ok(bytes) => answer.drained += bytes,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Goes::On),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),

@@ -1,7 +1,7 @@
-//! Figures of a served device for Prometheus: read at one moment, and exposed as text over HTTP.
+//! Metrics of a server: a snapshot of its counters, as text for Prometheus over HTTP.
 //!
-//! The thread that serves them shares nothing with those that serve commands but the counters that these keep. A snapshot holds
-//! the device as long as a command does, at most ten times a second however many requests come.
+//! The threads that serve commands share nothing but their own counters. A snapshot takes a device's run lock for about as long as a
+//! command, at most 10 times a second however many scrapers there are.
 
 mod collector;
 mod families;
@@ -18,8 +18,8 @@ use byway_tcp_target::{TargetSnapshot, TargetWatch};
 use prometheus_client::encoding::prometheus_text;
 use prometheus_client::registry::Registry;
 
-use crate::serve::Told;
-use crate::serve::subsystem::{House, Housed};
+use crate::serve::ServeEvent;
+use crate::serve::subsystem::{OpenSubsystem, SubsystemTable};
 
 pub use http::MetricsServer;
 pub use process::ProcessFigures;
@@ -34,13 +34,13 @@ pub(super) struct ClientCounters {
 }
 
 impl ClientCounters {
-    /// Counts what is told.
-    pub fn note(&self, told: &Told) {
-        let counter = match told {
-            Told::ClientCame => &self.came,
-            Told::ClientLeft => &self.left,
-            Told::ClientSentAway(_) => &self.sent_away,
-            Told::ClientRefused => &self.refused,
+    /// Counts an event.
+    pub fn note(&self, event: &ServeEvent) {
+        let counter = match event {
+            ServeEvent::ClientCame => &self.came,
+            ServeEvent::ClientLeft => &self.left,
+            ServeEvent::ClientSentAway(_) => &self.sent_away,
+            ServeEvent::ClientRefused => &self.refused,
             _ => return,
         };
         counter.fetch_add(1, Relaxed);
@@ -50,13 +50,13 @@ impl ClientCounters {
 /// vfio-user clients so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClientFigures {
-    /// Those that came and were served.
+    /// Clients that connected and were served.
     pub came: u64,
-    /// Of these, those that left.
+    /// Of these, those that disconnected.
     pub left: u64,
-    /// Of these, those that were sent away.
+    /// Of these, those that the server disconnected.
     pub sent_away: u64,
-    /// Those that found another served.
+    /// Clients refused because another was served.
     pub refused: u64,
 }
 
@@ -88,10 +88,10 @@ impl Snapshot {
     }
 }
 
-/// A way to look at a server, which does not keep it.
+/// A handle to read a server's counters. It does not keep the server alive.
 #[derive(Debug, Clone)]
 pub struct Watch {
-    pub(super) house: Weak<House>,
+    pub(super) table: Weak<SubsystemTable>,
     pub(super) target: Option<TargetWatch>,
     pub(super) clients: Option<Arc<ClientCounters>>,
 }
@@ -106,9 +106,9 @@ impl Watch {
             sent_away: clients.sent_away.load(Relaxed),
             refused: clients.refused.load(Relaxed),
         });
-        let house = self.house.upgrade()?;
-        let look = |housed: &Housed| Some((housed.nqn.clone(), housed.device.handle().snapshot()?));
-        let devices = house.housed().iter().map(look).collect::<Option<Vec<_>>>()?;
+        let table = self.table.upgrade()?;
+        let look = |open: &OpenSubsystem| Some((open.nqn.clone(), open.device.handle().snapshot()?));
+        let devices = table.list().iter().map(look).collect::<Option<Vec<_>>>()?;
         Some(Snapshot {
             devices,
             tcp: self.target.as_ref().and_then(TargetWatch::snapshot),

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// Ticks a second in which the kernel tells processor time (`USER_HZ`).
+/// Ticks a second of processor time in `/proc` (`USER_HZ`).
 const TICKS_PER_S: f64 = 100.0;
 
 /// Memory and processor time of this process; 0 where the system does not say.

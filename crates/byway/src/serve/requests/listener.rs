@@ -15,7 +15,7 @@ use crate::embedded::answering::Answering;
 use crate::embedded::control_folder::{ControlSocket, Purpose};
 use crate::serve::from_socket;
 use crate::serve::live::ServeControl;
-use crate::serve::subsystem::{House, Housed};
+use crate::serve::subsystem::{OpenSubsystem, SubsystemTable};
 
 /// Bytes of a request at most: the longest of a thousand names.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
@@ -32,7 +32,7 @@ impl Requests {
     ///
     /// # Errors
     /// As [`SocketListener::open`] has them of `path`.
-    pub fn start_all(path: Option<&Path>, house: &House, control: &ServeControl) -> Result<Self> {
+    pub fn start_all(path: Option<&Path>, table: &SubsystemTable, control: &ServeControl) -> Result<Self> {
         let mut all = Self::default();
         if let Some(path) = path {
             let socket = SocketListener::open(path).map_err(|error| from_socket(path, error))?;
@@ -40,8 +40,8 @@ impl Requests {
             started.map_err(|error| Error::kernel(format!("listen at {}", path.display()), error))?;
             all.sockets.push(ControlSocket::At(path.to_owned()));
         }
-        for housed in house.housed().iter() {
-            let socket = all.start_for(housed, control);
+        for open in table.list().iter() {
+            let socket = all.start_for(open, control);
             all.sockets.extend(socket);
         }
         Ok(all)
@@ -53,8 +53,8 @@ impl Requests {
     }
 
     /// Takes requests by the image of a subsystem, if it has one.
-    fn start_for(&mut self, housed: &Housed, control: &ServeControl) -> Option<ControlSocket> {
-        let started = housed.image.as_ref()?.listen(Purpose::Serve).and_then(|(socket, path)| {
+    fn start_for(&mut self, open: &OpenSubsystem, control: &ServeControl) -> Option<ControlSocket> {
+        let started = open.image.as_ref()?.listen(Purpose::Serve).and_then(|(socket, path)| {
             self.start(socket, control.clone()).map(|()| path).map_err(|error| error.to_string())
         });
         Some(started.map_or_else(ControlSocket::Missing, ControlSocket::At))

@@ -1,6 +1,6 @@
 //! Requests from other processes to a server, to change what it serves: a line of text each, over a socket of this machine.
 //!
-//! The socket is at the path that the server was told, or follows from an image that it serves, as that of snapshots does. Requests are
+//! The socket is at the path that the server's options name, or follows from an image that it serves, as that of snapshots does. Requests are
 //! taken from the same user and from root, one connection at a time; each has one request, and its answer. A client sends its
 //! request, in which secrets may be, once it knows whose process listens.
 

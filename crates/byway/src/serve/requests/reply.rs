@@ -32,7 +32,7 @@ pub(super) enum Part {
     Exported(Exported),
     Port(PortId, SocketAddr),
     Path(PathState),
-    /// All is told.
+    /// The end of an answer.
     Done,
     /// It was not done, for this reason.
     Refused(String),

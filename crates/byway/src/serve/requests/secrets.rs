@@ -1,4 +1,4 @@
-//! By what hosts show who they are, as a server is told in a request.
+//! Secrets and keys of hosts in a control request.
 
 use std::fmt;
 

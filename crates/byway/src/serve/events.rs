@@ -1,4 +1,4 @@
-//! What happens to a served device, from the threads that it happens in to the one that tells it.
+//! Events of a server: a queue from its threads to the one that reports them.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -8,89 +8,89 @@ use std::time::Duration;
 use byway_core::{Error, ErrorKind, Result};
 use byway_sys::Wakeup;
 
-/// What a served device tells of.
+/// An event of a server, for its log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Told {
-    /// A vfio-user client has said its first word, and is served from here on.
+pub enum ServeEvent {
+    /// A vfio-user client has sent its first message, and is served from here on.
     ClientCame,
-    /// It has gone.
+    /// The vfio-user client has disconnected.
     ClientLeft,
-    /// It was sent away, for this reason.
+    /// The vfio-user client was disconnected, for this reason.
     ClientSentAway(String),
-    /// Another came while one was served, and was refused.
+    /// A second vfio-user client connected while one was served, and was refused.
     ClientRefused,
     /// An NVMe/TCP host has connected, and has a controller.
     HostCame {
-        /// Its name.
+        /// NQN of the host.
         host: String,
-        /// The subsystem's name.
+        /// NQN of the subsystem.
         subsystem: String,
-        /// The controller.
+        /// Controller identifier.
         controller: u16,
-        /// Where it is.
+        /// Address of the host.
         from: SocketAddr,
     },
-    /// An NVMe/TCP host was not connected: it may not be, came in another way than it must, or its Connect has a field that is
-    /// wrong.
+    /// An NVMe/TCP host was refused: it is not allowed, lacks TLS or authentication that it must use, or its Connect has a wrong
+    /// field.
     HostRefused {
-        /// Its name, as it says: empty where it says none.
+        /// NQN that the host sent; empty where it sent none.
         host: String,
-        /// The subsystem's name, as it says.
+        /// NQN of the subsystem that the host asked for.
         subsystem: String,
-        /// Where it is.
+        /// Address of the host.
         from: SocketAddr,
-        /// Why.
+        /// Reason.
         why: &'static str,
     },
     /// An I/O queue was connected with another host identifier (HOSTID) than its admin queue, by a host of the same name. It is
     /// served: other targets do not compare them.
     HostIdDiffers {
-        /// Its name.
+        /// NQN of the host.
         host: String,
-        /// The subsystem's name.
+        /// NQN of the subsystem.
         subsystem: String,
-        /// The controller.
+        /// Controller identifier.
         controller: u16,
-        /// Where it is.
+        /// Address of the host.
         from: SocketAddr,
     },
-    /// Its controller is gone.
+    /// The controller of an NVMe/TCP host is gone.
     HostLeft {
-        /// Its name.
+        /// NQN of the host.
         host: String,
-        /// The subsystem's name.
+        /// NQN of the subsystem.
         subsystem: String,
-        /// The controller.
+        /// Controller identifier.
         controller: u16,
-        /// Why, unless it left by itself.
+        /// Why, unless the host disconnected.
         why: Option<String>,
     },
-    /// A connection was ended for what came over it, or for what did not.
+    /// The server ended a connection: it broke the protocol, or timed out.
     ConnectionEnded {
-        /// Where it was from.
+        /// Address of the host.
         from: SocketAddr,
-        /// Why.
+        /// Reason.
         why: String,
     },
-    /// Other keys and secrets hold for NVMe/TCP hosts that come ([`ServedKeys::renew`](super::ServedKeys::renew)), or all that is served is as
-    /// was said anew ([`ServedKeys::change`](super::ServedKeys::change)).
+    /// New keys and secrets hold for NVMe/TCP hosts that connect from now on ([`ServedKeys::renew`](super::ServedKeys::renew)), or a new
+    /// configuration was applied ([`ServedKeys::change`](super::ServedKeys::change)).
     KeysRenewed,
-    /// There were none to be had, for this reason: those that there are stay.
+    /// Reading new keys or applying a new configuration failed, for this reason: the old ones stay.
     KeysKept(String),
-    /// A subsystem failed: its code panicked. Its hosts are sent away, those of others stay.
+    /// A subsystem failed: its code panicked. Its hosts are disconnected, those of others stay.
     SubsystemFailed {
-        /// Its name.
+        /// NQN of the subsystem.
         subsystem: String,
     },
     /// Every device failed.
     DeviceFailed,
 }
 
-impl Told {
+impl ServeEvent {
     /// What happened to a vfio-user client, if it is known here.
-    pub(super) fn of_client(told: &byway_vfio_user::ClientEvent<'_>) -> Option<Self> {
-        Some(match told {
+    pub(super) fn of_client(event: &byway_vfio_user::ClientEvent<'_>) -> Option<Self> {
+        Some(match event {
             byway_vfio_user::ClientEvent::Connected => Self::ClientCame,
             byway_vfio_user::ClientEvent::Disconnected => Self::ClientLeft,
             byway_vfio_user::ClientEvent::Dropped(why) => Self::ClientSentAway(why.to_string()),
@@ -100,10 +100,10 @@ impl Told {
     }
 }
 
-impl From<byway_tcp_target::TargetEvent> for Told {
-    fn from(told: byway_tcp_target::TargetEvent) -> Self {
+impl From<byway_tcp_target::TargetEvent> for ServeEvent {
+    fn from(event: byway_tcp_target::TargetEvent) -> Self {
         use byway_tcp_target::TargetEvent as Tcp;
-        match told {
+        match event {
             Tcp::HostCame { host, subsystem, controller, from } => {
                 let (host, subsystem) = (host.to_string(), subsystem.to_string());
                 Self::HostCame { host, subsystem, controller, from }
@@ -126,72 +126,76 @@ impl From<byway_tcp_target::TargetEvent> for Told {
     }
 }
 
-/// Events that are kept for who tells them, at most: a flood of connections is not to fill the memory.
+/// Most events that wait to be reported: a flood of connections must not fill the memory.
 const KEPT: usize = 4096;
 
-/// What happened and was not told yet, and the word to stop.
+/// Events that were not reported yet, and the request to stop.
 #[derive(Debug)]
-pub(super) struct Events {
-    list: Mutex<Vec<Told>>,
-    bell: Wakeup,
+pub(super) struct EventQueue {
+    list: Mutex<Vec<ServeEvent>>,
+    wakeup: Wakeup,
     stop: AtomicBool,
 }
 
-impl Events {
+impl EventQueue {
     /// None yet.
     pub fn new() -> std::io::Result<Self> {
-        Ok(Self { list: Mutex::default(), bell: Wakeup::new()?, stop: AtomicBool::new(false) })
+        Ok(Self { list: Mutex::default(), wakeup: Wakeup::new()?, stop: AtomicBool::new(false) })
     }
 
     /// Adds one.
-    pub fn put(&self, told: Told) {
+    pub fn put(&self, event: ServeEvent) {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        // The last one ends the server, and comes in any case.
-        if list.len() < KEPT || told == Told::DeviceFailed {
-            list.push(told);
+        // `DeviceFailed` ends the server, so it is never dropped.
+        if list.len() < KEPT || event == ServeEvent::DeviceFailed {
+            list.push(event);
         }
         drop(list);
-        self.bell.raise();
+        self.wakeup.raise();
     }
 
     fn stop(&self) {
         self.stop.store(true, Relaxed);
-        self.bell.raise();
+        self.wakeup.raise();
     }
 
-    /// Tells what happens until it is stopped.
+    /// Passes events to `report` until the server is stopped.
     ///
     /// # Errors
     /// The device failed; the system's answer.
-    pub fn wait(&self, tell: &mut impl FnMut(Told)) -> Result<()> {
+    pub fn wait(&self, report: &mut impl FnMut(ServeEvent)) -> Result<()> {
         while !self.stop.load(Relaxed) {
-            self.bell.wait(Duration::from_secs(3600)).map_err(|error| Error::kernel("serve", error))?;
-            self.bell.lower();
-            if self.drain(tell) {
+            self.wakeup.wait(Duration::from_secs(3600)).map_err(|error| Error::kernel("serve", error))?;
+            self.wakeup.lower();
+            if self.drain(report) {
                 return Err(Error::host(ErrorKind::Device, "the device failed: its code panicked"));
             }
         }
         Ok(())
     }
 
-    /// Tells what has happened; whether the device failed.
-    pub fn drain(&self, tell: &mut impl FnMut(Told)) -> bool {
+    /// Passes the queued events to `report`; returns whether the device failed.
+    pub fn drain(&self, report: &mut impl FnMut(ServeEvent)) -> bool {
         let list = std::mem::take(&mut *self.list.lock().unwrap_or_else(PoisonError::into_inner));
-        let has_failed = list.contains(&Told::DeviceFailed);
-        list.into_iter().for_each(tell);
+        let has_failed = list.contains(&ServeEvent::DeviceFailed);
+        list.into_iter().for_each(report);
         has_failed
     }
 }
 
+/// The former name of [`ServeEvent`].
+#[deprecated(note = "it is `ServeEvent`")]
+pub type Told = ServeEvent;
+
 /// Ends a [`Served`](super::Served) device's service, from any thread.
 #[derive(Debug, Clone)]
 pub struct StopServing {
-    events: Arc<Events>,
+    events: Arc<EventQueue>,
     clients: Option<Arc<Wakeup>>,
 }
 
 impl StopServing {
-    pub(super) fn new(events: Arc<Events>, clients: Option<Arc<Wakeup>>) -> Self {
+    pub(super) fn new(events: Arc<EventQueue>, clients: Option<Arc<Wakeup>>) -> Self {
         Self { events, clients }
     }
 
@@ -208,12 +212,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn that_the_device_failed_is_told_behind_however_much_else() {
-        let events = Events::new().unwrap();
-        (0..2 * KEPT).for_each(|_| events.put(Told::ClientRefused));
-        events.put(Told::DeviceFailed);
-        let mut told = 0;
-        assert!(events.drain(&mut |_| told += 1));
-        assert_eq!(told, KEPT + 1);
+    fn failed_device_is_reported_when_the_queue_is_full() {
+        let events = EventQueue::new().unwrap();
+        (0..2 * KEPT).for_each(|_| events.put(ServeEvent::ClientRefused));
+        events.put(ServeEvent::DeviceFailed);
+        let mut reported = 0;
+        assert!(events.drain(&mut |_| reported += 1));
+        assert_eq!(reported, KEPT + 1);
     }
 }

@@ -1,4 +1,4 @@
-//! A load through Byway beside the same through somebody else, as a row.
+//! A load through Byway beside the same through another interface, as a row.
 
 use std::fmt;
 

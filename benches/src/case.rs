@@ -138,7 +138,7 @@ fn filled(options: &str, value_bytes: usize, found: Found) -> anyhow::Result<Dev
     Ok(device)
 }
 
-/// Somebody who makes the call over and over.
+/// Makes the call over and over.
 pub struct Caller {
     end: End,
     device: Device,

@@ -35,7 +35,7 @@ impl Drop for Peer {
     }
 }
 
-/// Serves the device at `uri` until the process that started this one drops its [`Peer`], or ends; `begun` is told once it is
+/// Serves the device at `uri` until the process that started this one drops its [`Peer`], or ends; `begun` is called once it is
 /// served.
 ///
 /// # Errors

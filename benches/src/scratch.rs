@@ -22,7 +22,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// A file of its own in `folder`, with bytes in it; `number` tells it from others of the process.
+    /// A file of its own in `folder`, with bytes in it; `number` distinguishes it from others of the process.
     ///
     /// # Errors
     /// What the file system says.

@@ -11,7 +11,7 @@ pub const STAGES: [&str; 7] = ["encode", "ring", "fetch", "parse", "engine", "co
 const OTHER: usize = 6;
 
 /// Part of a source path, part of a function name, and the stage of what stands there. The first that fits decides.
-/// Files of `wire` and `sys` serve every stage: what stands there belongs to whoever called it.
+/// Files of `wire` and `sys` serve every stage: its instructions belong to the caller's stage.
 const RULES: &[(&str, &str, &str)] = &[
     ("crates/byway/", "", "encode"),
     ("host/core/", "", "encode"),

@@ -1,5 +1,5 @@
 //! This library's driver on a device in another process, over vfio-user, both sides polling on a processor of their own,
-//! beside what the two processors need to tell each other anything at all.
+//! beside a round trip of one cache line between the two processors.
 //!
 //! The device's process is this program once more. Rounds take turns over the cases, so that a busy moment of the machine
 //! falls on all of them.
@@ -39,7 +39,7 @@ const KEYS: u32 = 50_000;
 /// Where a processor writes and where it reads: on lines that are not fetched together.
 const PING: usize = 0;
 const PONG: usize = 64;
-/// Told to the other side for its end.
+/// Value of the ping that ends the other side.
 const END: u32 = u32::MAX;
 
 #[derive(Parser)]
@@ -102,10 +102,10 @@ fn answer_pings(shared: &Path, cpu: usize) -> Result<()> {
     let (ping, pong) = words(&page)?;
     let mut last = 0;
     while last != END {
-        let told = ping.load(Acquire);
-        if told != last {
-            pong.store(told, Release);
-            last = told;
+        let round = ping.load(Acquire);
+        if round != last {
+            pong.store(round, Release);
+            last = round;
         }
         std::hint::spin_loop();
     }
@@ -127,7 +127,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
     affinity::pin(cpu(arguments, 0)?)?;
     let mut rows = Vec::new();
     let wanted = |name: &str| arguments.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
-    // Apart from the device: both of the other processes would poll on one processor.
+    // Not on the device's processor: both of the other processes would poll on it.
     if wanted("ping-pong") {
         rows.extend(by_turns(arguments.rounds, arguments.calls, &mut [&mut PingPong::start(arguments)?])?);
     }
@@ -204,7 +204,7 @@ fn fill(reads: &mut Reads) -> Result<()> {
 /// A word to the other processor and back.
 struct PingPong {
     page: Mapping,
-    told: u32,
+    round: u32,
     _other: Peer,
 }
 
@@ -214,7 +214,7 @@ impl PingPong {
         let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
         let other = start_other(arguments, "--pong", Path::new(&path))?;
         let page = shared_page(&file)?;
-        let mut begun = Self { page, told: 0, _other: other };
+        let mut begun = Self { page, round: 0, _other: other };
         // The file is open there as well, once it has answered.
         begun.round(1, &mut Vec::new())?;
         Ok(begun)
@@ -228,11 +228,11 @@ impl Case for PingPong {
 
     fn round(&mut self, calls: u32, singles: &mut Vec<u32>) -> Result<u64> {
         let (ping, pong) = words(&self.page)?;
-        let told = &mut self.told;
+        let round = &mut self.round;
         each(calls, singles, || {
-            *told = (*told + 1) % END;
-            ping.store(*told, Release);
-            while pong.load(Acquire) != *told {
+            *round = (*round + 1) % END;
+            ping.store(*round, Release);
+            while pong.load(Acquire) != *round {
                 std::hint::spin_loop();
             }
             Ok(())

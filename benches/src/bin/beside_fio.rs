@@ -1,6 +1,6 @@
 //! Byway as an engine of fio beside fio's own engines: the same load by the same program, runs by turns.
 //!
-//! The engine is `integrations/fio`; fio runs one job at a time, and tells commands and processor time itself.
+//! The engine is `integrations/fio`; fio runs one job at a time, and reports commands and processor time itself.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ struct Arguments {
     /// From one processor with a single file, too.
     #[arg(long)]
     one_core: bool,
-    /// fio's engines beside themselves: what this machine can tell apart.
+    /// fio's engines beside themselves: the noise of this machine.
     #[arg(long)]
     control: bool,
     /// Also writes the results to this file, one JSON object a line.
@@ -168,13 +168,13 @@ fn run(arguments: &Arguments, engine: &Path, load: &Load<'_>, is_ours: bool) -> 
     if !output.status.success() {
         bail!("fio failed: {}", String::from_utf8_lossy(&output.stderr));
     }
-    let told = String::from_utf8_lossy(&output.stdout);
+    let text = String::from_utf8_lossy(&output.stdout);
     // fio says what it has to say in front of the object.
-    let json: Value = serde_json::from_str(told.get(told.find('{').unwrap_or(0)..).unwrap_or_default())?;
-    told_by(&json, load).context("fio told no figures")
+    let json: Value = serde_json::from_str(text.get(text.find('{').unwrap_or(0)..).unwrap_or_default())?;
+    parse_figures(&json, load).context("fio printed no figures")
 }
 
-fn told_by(json: &Value, load: &Load<'_>) -> Option<Ran> {
+fn parse_figures(json: &Value, load: &Load<'_>) -> Option<Ran> {
     let job = json.get("jobs")?.get(0)?;
     let way = job.get(load.rw.trim_start_matches("rand"))?;
     let commands = way.get("total_ios")?.as_f64()?;

@@ -20,7 +20,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum What {
-    /// Makes slices of calls when told to by a line on its input.
+    /// Makes a slice of calls for each line on its input.
     Serve {
         /// The case.
         case: String,

@@ -27,8 +27,8 @@ use clap::Parser;
 use serde::Serialize;
 
 /// Nothing on the way to a case takes so long.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// From the last word to the first look: what was asked is done by then, and the server has looked for more in vain.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// From the last command to the first measurement: by then the server has finished it, polled without success and gone to sleep.
 const SETTLING: Duration = Duration::from_secs(1);
 /// Flushes one after the other, so that the server looks into doorbell buffers and gives that up again.
 const FLUSHES: u32 = 2000;
@@ -82,7 +82,7 @@ struct Server(Peer);
 impl Server {
     fn start(socket: &Path) -> Result<Self> {
         let started = Self(Peer::start([OsStr::new("--serve"), socket.as_os_str()])?);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while !socket.exists() {
             ensure!(Instant::now() < until, "no server at {}", socket.display());
             std::thread::sleep(Duration::from_millis(10));
@@ -197,7 +197,7 @@ impl Guest {
         set(Register::ASQ, 8, self.base)?;
         set(Register::ACQ, 8, self.base + PAGE as u64)?;
         set(Register::CC, 4, Cc::new().with_en(true).with_iosqes(6).with_iocqes(4).into_bits().into())?;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while !Csts::from_bits(self.bus.read_register(Register::CSTS.0, 4)? as u32).rdy() {
             ensure!(Instant::now() < until, "the controller does not become ready");
         }
@@ -230,7 +230,7 @@ impl Guest {
         rings.is_second_round ^= rings.head == 0;
         let (tail, head) = (rings.tail, rings.head);
         self.ring(DoorbellIndex::submission(qid), tail)?;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let entry = loop {
             let entry = Completion::from_bytes(&self.memory.load_completion(at)?);
             if entry.phase() == phase {

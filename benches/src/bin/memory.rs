@@ -1,7 +1,7 @@
 //! What memory an index takes: stores of more and more keys, each opened by a process of its own and asked for keys at random.
 //!
 //! A store is filled, closed, and opened again by a child under a memory cgroup of a stated budget, where one can be made.
-//! The child tells how long the opening took, what anonymous memory it has, and how many gets and listed keys a second
+//! The child reports how long the opening took, what anonymous memory it has, and how many gets and listed keys a second
 //! it served. The curve is flat where memory follows the budget, not the keys.
 #![forbid(unsafe_code)]
 

@@ -32,7 +32,7 @@ struct Arguments {
     /// Fails if a stage takes a tenth more than these results say it did.
     #[arg(long)]
     budget: Option<PathBuf>,
-    /// Makes so many calls of the case, and tells how long one took: what is run under callgrind, or a profiler.
+    /// Makes so many calls of the case and prints the time of one: to run under callgrind, or a profiler.
     #[arg(long, requires = "only")]
     run: Option<u32>,
 }

@@ -160,7 +160,7 @@ impl Subject {
                 let path = folder.join(format!("threads-{threads}.img"));
                 byway::create(&path, &CreateOptions::new(1 << 30))?;
                 let device = byway::embedded::open(&format!("embedded:{}?{options}", path.display()))?;
-                // Open, it is used to its end; then nobody needs it.
+                // The file stays open for the run; its name is not needed.
                 std::fs::remove_file(path)?;
                 device
             }
@@ -190,7 +190,7 @@ impl Subject {
             };
             threads.into_iter().map(join).collect()
         });
-        // From when the first begins: the barrier lets go of one some microseconds before the other.
+        // From when the first begins: the barrier releases one some microseconds before the other.
         let times = times?;
         let start = times.iter().map(|(start, _)| *start).min();
         let end = times.iter().map(|(_, end)| *end).max();

@@ -21,7 +21,7 @@ fn main() -> byway::Result<()> {
         let event = queue.event()?;
         let waited = poll(&mut [PollFd::new(&event, PollFlags::IN)], None);
         waited.map_err(|error| byway::Error::kernel("poll", error.into()))?;
-        // Until there are none: that is what the descriptor tells of.
+        // Take all there are: the descriptor is signalled once for them.
         while let Some(done) = queue.next_finished()? {
             done.result?;
             left -= 1;

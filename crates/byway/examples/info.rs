@@ -1,4 +1,4 @@
-//! Opens a device and tells who it is: info [URI]
+//! Opens a device and prints its identity: info [URI]
 
 use byway::{Backend, NamespaceKind};
 

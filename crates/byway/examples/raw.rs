@@ -13,8 +13,8 @@ fn main() -> byway::Result<()> {
 
     let controller = Entry { cdw10: 1, ..Entry::new(IDENTIFY, 0, 0) };
     let outcome = device.admin(AdminCommand::raw(controller, RawData::FromDevice(device.buffer(4096)?)))?;
-    let told = outcome.buffer.unwrap_or(Buffer::zeroed(4096)?);
-    println!("model {}", String::from_utf8_lossy(&told.as_slice()[24..64]).trim_end());
+    let identify = outcome.buffer.unwrap_or(Buffer::zeroed(4096)?);
+    println!("model {}", String::from_utf8_lossy(&identify.as_slice()[24..64]).trim_end());
 
     let namespace = device.nvm_namespace(None)?;
     let lba_bytes = device.nvm(Some(namespace.nsid))?.lba_bytes() as usize;

@@ -6,9 +6,9 @@ use std::ffi::OsStr;
 /// wrongly: it is taken behind `--`, or joined to its option by `=`.
 ///
 /// # Errors
-/// A text that begins with `--` and is not set apart so.
+/// A text that begins with `--` and is not marked so.
 pub fn parse(text: &str) -> Result<String, String> {
-    if !text.starts_with("--") || is_set_apart(text, std::env::args_os()) {
+    if !text.starts_with("--") || is_marked(text, std::env::args_os()) {
         return Ok(text.to_owned());
     }
     Err(format!("there is no option {text}; to pass it as data, put -- before it"))
@@ -16,7 +16,7 @@ pub fn parse(text: &str) -> Result<String, String> {
 
 /// Whether the caller says that a text is data: every argument that is this text comes after `--`, or the text is joined to
 /// its option. The parser does not say which argument a text is, so one before `--` counts for all.
-fn is_set_apart(text: &str, args: impl Iterator<Item = impl AsRef<OsStr>>) -> bool {
+fn is_marked(text: &str, args: impl Iterator<Item = impl AsRef<OsStr>>) -> bool {
     let joined = format!("={text}");
     let mut is_joined = false;
     for arg in args {
@@ -44,11 +44,11 @@ mod tests {
     }
 
     #[test]
-    fn data_with_two_hyphens_is_taken_where_it_is_set_apart() {
-        assert!(is_set_apart("--x", ["kv", "put", "img", "k", "--", "--x"].iter()));
-        assert!(is_set_apart("--x", ["kv", "list", "img", "--prefix=--x"].iter()));
-        assert!(!is_set_apart("--x", ["kv", "put", "img", "k", "--x"].iter()));
-        assert!(!is_set_apart("--x", ["kv", "put", "img", "--x", "--", "v"].iter()));
-        assert!(is_set_apart("--x", ["kv", "put", "img", "--", "--x", "v"].iter()));
+    fn data_with_two_hyphens_is_taken_where_it_is_marked() {
+        assert!(is_marked("--x", ["kv", "put", "img", "k", "--", "--x"].iter()));
+        assert!(is_marked("--x", ["kv", "list", "img", "--prefix=--x"].iter()));
+        assert!(!is_marked("--x", ["kv", "put", "img", "k", "--x"].iter()));
+        assert!(!is_marked("--x", ["kv", "put", "img", "--x", "--", "v"].iter()));
+        assert!(is_marked("--x", ["kv", "put", "img", "--", "--x", "v"].iter()));
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 /// Bytes of a line.
 const LINE_BYTES: usize = 16;
 
-/// Writes bytes with their places. Lines that say the same as the one before are left out, as a star tells.
+/// Writes bytes with their places. Lines equal to the one before are left out; a `*` stands for them.
 ///
 /// # Errors
 /// Those of `out`.

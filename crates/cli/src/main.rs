@@ -10,11 +10,11 @@ mod data;
 mod decode;
 mod generate;
 mod hexdump;
+mod ledger_page;
 mod moved;
 mod namespace;
 mod opened;
 mod perf;
-mod told;
 mod watch;
 
 use std::io::{self, BufWriter, Write};

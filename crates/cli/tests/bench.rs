@@ -46,7 +46,7 @@ impl Table {
         bytes.add(0, 24);
     }
 
-    /// A put on the Cosmos+ board.
+    /// A put on the Cosmos+ platform.
     fn put(&self, method: &str, n: u64) -> Bytes {
         let mut bytes = Bytes::default();
         match method {
@@ -197,7 +197,7 @@ fn a_table_is_printed_for_people() {
 }
 
 #[test]
-fn a_device_tells_what_puts_cost_on_its_link_and_which_descriptor_it_was_given() {
+fn bench_traffic_reports_link_bytes_and_descriptors_of_puts() {
     let table = Table { mps: 256, mrrs: 512 };
     for (sgl, adaptive) in [("on", "sgl"), ("off", "prp")] {
         let uri = format!("ram:64M?profile=cosmos&sgl={sgl}");

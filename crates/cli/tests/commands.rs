@@ -75,7 +75,7 @@ fn a_load_names_the_line_that_is_no_record() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_told_with_its_cause() {
+fn failed_opening_is_reported_with_its_cause() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().to_str().unwrap();
     let error = refused(2, &["create", &format!("{folder}/none/e.img"), "--size", "64M"]);
@@ -135,7 +135,7 @@ fn a_load_stores_what_an_import_does() {
 }
 
 #[test]
-fn an_import_tells_its_figures_as_json() {
+fn an_import_reports_its_figures_as_json() {
     let image = Image::new(&[]);
     let records = image.file("UnicodeData.txt", RECORDS.as_bytes());
     let uri = image.uri("transfer=inline&clock=virtual");
@@ -218,7 +218,7 @@ fn info_names_profile_namespaces_methods_and_what_an_acknowledgement_means() {
 }
 
 #[test]
-fn info_with_details_tells_space_wear_amplification_and_ages() {
+fn info_with_details_reports_space_wear_amplification_and_ages() {
     let image = Image::new(&["kv:16M", "nvm:16M"]);
     let value = image.file("value", &[7; 400_000]);
     // Blocks that are full have an age.
@@ -444,7 +444,7 @@ fn every_command_explains_itself_with_an_example() {
 }
 
 #[test]
-fn a_key_of_tls_is_made_and_what_it_is_called_is_told() {
+fn a_key_of_tls_is_made_and_its_identity_is_printed() {
     let image = Image::new(&["kv"]);
     let made = said(&["key", "new", "--tls", "--hash", "sha384"]);
     assert!(made.starts_with("NVMeTLSkey-1:02:"), "{made}");
@@ -464,8 +464,8 @@ fn a_key_of_tls_is_made_and_what_it_is_called_is_told() {
     assert_eq!((lines[0], lines[1].len()), ("NVMe0R01 nqn.psk-test-host nqn.psk-test-subsys", 64));
     assert!(refused(2, &["key", "new", "--tls", "--hash", "sha512"]).contains("sha256 or sha384"));
     let wrong = image.file("wrong", b"NVMeTLSkey-1:01:VRLbtnN9:");
-    let told = refused(2, &[&["key", "identity", &wrong], &names[..]].concat());
-    assert!(told.contains("32 or 48 bytes") && !told.contains("VRL"), "{told}");
+    let message = refused(2, &[&["key", "identity", &wrong], &names[..]].concat());
+    assert!(message.contains("32 or 48 bytes") && !message.contains("VRL"), "{message}");
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn a_controller_says_who_it_is_in_words_and_as_json() {
 }
 
 #[test]
-fn a_namespace_is_told_in_the_words_of_its_command_set() {
+fn a_namespace_is_described_by_its_command_set() {
     let image = Image::new(&["kv:16M", "nvm:16M"]);
     let json = |args: &[&str]| json_lines(&said(args))[0].clone();
     let kv = json(&["identify", "namespace", &image.uri(""), "--json"]);
@@ -210,7 +210,7 @@ fn a_command_whose_data_makes_no_sense_is_refused_before_it_is_sent() {
 }
 
 #[test]
-fn a_list_tells_namespaces_and_why_a_device_was_not_opened() {
+fn a_list_has_namespaces_and_why_a_device_was_not_opened() {
     let image = Image::new(&["kv:16M", "nvm:16M"]);
     let uri = image.uri("");
     let (text, _) = partly(&["list", &uri, "nil:1G", "/no/such/device"]);

@@ -83,7 +83,7 @@ fn a_part_is_copied_from_a_byte_to_a_byte() {
 }
 
 #[test]
-fn zeroes_are_not_sent_where_nobody_wants_them() {
+fn zeroes_are_not_sent_to_a_target_that_reads_as_zeroes() {
     let image = Image::new(&["nvm:16M"]);
     let (data, uri) = (bytes(3 << 20), image.uri(""));
     let from = image.file("from", &data);

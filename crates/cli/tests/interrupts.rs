@@ -49,7 +49,7 @@ fn names_in(folder: &Path) -> usize {
     std::fs::read_dir(folder).unwrap().count()
 }
 
-/// An image with so much in it that nobody copies, checks or empties it in no time.
+/// An image with so much data that copying, checking or emptying it takes a while.
 fn filled() -> (Image, String) {
     let image = Image::sized("512M", &["nvm:400M"]);
     let data = image.file("data", &vec![0x5a; 128 << 20]);

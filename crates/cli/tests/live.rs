@@ -124,7 +124,7 @@ fn a_server_is_found_by_its_image_and_a_path_is_that_of_who_asks() {
 }
 
 #[test]
-fn hosts_that_are_let_in_are_told_what_to_show_who_they_are_by() {
+fn allowed_hosts_get_their_secrets_and_keys() {
     let folder = tempfile::tempdir().unwrap();
     let served = by_file(folder.path(), &[]);
     let (address, socket) = (served.place("tcp"), text(&served.socket));
@@ -257,7 +257,7 @@ fn a_hangup_has_all_that_the_file_says_be_served_and_what_cannot_be_leaves_all_a
     assert!(why.contains(SECOND) && why.contains("ram:64M") && why.contains("ram:128M"), "{why}");
     let why = hangup(&more.replace("blocks:2M", "/there/is/no/such/file")).unwrap();
     assert!(why.contains("/there/is/no/such/file"), "{why}");
-    // A port that somebody else has, beside all that could be had.
+    // A port of another socket, beside changes that would succeed.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap();
     let port = format!(r#""addr": {{"traddr": "127.0.0.1", "trsvcid": "{}"}}"#, taken.port());
@@ -285,7 +285,7 @@ fn a_hangup_has_all_that_the_file_says_be_served_and_what_cannot_be_leaves_all_a
 }
 
 #[test]
-fn figures_of_several_subsystems_are_told_apart() {
+fn figures_of_several_subsystems_are_labelled() {
     let folder = tempfile::tempdir().unwrap();
     let served = by_file(folder.path(), &["--metrics", "127.0.0.1:0"]);
     let address = served.place("tcp");

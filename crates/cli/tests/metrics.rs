@@ -1,4 +1,4 @@
-//! The figures of a served device, as whoever watches it reads them over HTTP.
+//! Metrics of a served device over HTTP.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -12,7 +12,7 @@ use common::server::Server;
 use common::{Image, json_lines, refused, said};
 
 /// How long a condition may take to come true on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 const NQN: &str = "nqn.2026-11.example:disk";
 
@@ -53,7 +53,7 @@ impl Watched {
             if wanted(&figures) {
                 return figures;
             }
-            assert!(start.elapsed() < PATIENCE, "the figures are not as they should be");
+            assert!(start.elapsed() < TIMEOUT, "the figures are not as they should be");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -62,7 +62,7 @@ impl Watched {
 /// What is answered to a request: its head and its body.
 fn ask(address: &str, request: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -215,7 +215,7 @@ fn commands_of_exported_namespaces_and_those_that_wait_for_a_sync_are_counted_wh
 }
 
 #[test]
-fn whoever_asks_for_something_else_or_in_another_way_is_told_so() {
+fn requests_for_other_paths_or_by_other_methods_are_refused() {
     let watched = Watched::over_tcp(&["ram:64M"]);
     let ask = |request: &str| ask(&watched.metrics, request);
     let (head, body) = ask("HEAD /metrics HTTP/1.1\r\n\r\n");
@@ -236,7 +236,7 @@ fn whoever_asks_for_something_else_or_in_another_way_is_told_so() {
 }
 
 #[test]
-fn silent_slow_and_many_visitors_keep_nobody_from_the_figures_nor_hosts_from_the_device() {
+fn silent_slow_and_many_clients_block_neither_metrics_nor_hosts() {
     let watched = Watched::over_tcp(&["ram:64M"]);
     let mut silent: Vec<TcpStream> =
         (0..200).map(|_| TcpStream::connect(&watched.metrics).unwrap()).collect();
@@ -261,12 +261,12 @@ fn silent_slow_and_many_visitors_keep_nobody_from_the_figures_nor_hosts_from_the
     half.shutdown(Shutdown::Write).unwrap();
     let mut nothing = Vec::new();
     (&half).read_to_end(&mut nothing).unwrap();
-    assert!(nothing.is_empty(), "who says nothing and will say nothing is let go");
+    assert!(nothing.is_empty(), "a silent connection is closed");
     watched.server.end("-TERM");
 }
 
 #[test]
-fn an_address_for_figures_that_is_taken_is_told_of_before_anything_is_served() {
+fn taken_metrics_address_is_refused_before_anything_is_served() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let error = refused(2, &["serve", "ram:64M", "--tcp", "127.0.0.1:0", "--metrics", &address]);

@@ -18,7 +18,7 @@ fn ops(row: &Value, side: &str) -> u64 {
 }
 
 #[test]
-fn every_load_does_as_many_commands_as_it_is_told_on_every_backend() {
+fn every_load_does_the_given_number_of_commands_on_every_backend() {
     let image = Image::new(&["kv:16M", "nvm:16M"]);
     let path = image.file("blocks", &vec![0; 1 << 20]);
     let backends = ["io_uring", "libaio", "threads", "psync", "posix_aio"];
@@ -44,7 +44,7 @@ fn every_load_does_as_many_commands_as_it_is_told_on_every_backend() {
 }
 
 #[test]
-fn a_load_takes_a_time_and_tells_percentiles_unless_it_shall_not() {
+fn a_load_of_a_time_reports_percentiles_unless_they_are_off() {
     let row = measured("nil:1G", &["--rw", "randread", "--time", "0.2", "--warmup", "0.05", "--depth", "32"]);
     let latency = &row["read"]["latency_ns"];
     assert!(latency["p50"].as_u64().unwrap() <= latency["p99_9"].as_u64().unwrap(), "{row}");
@@ -142,7 +142,7 @@ fn missing_keys_are_errors_that_are_counted_and_no_part_of_the_rate() {
 }
 
 #[test]
-fn the_page_cache_is_told_of_gone_past_and_dropped() {
+fn the_page_cache_is_reported_bypassed_and_dropped() {
     let image = Image::new(&["nvm:16M"]);
     let path = image.file("blocks", &vec![0; 1 << 20]);
     let embedded = image.uri("");

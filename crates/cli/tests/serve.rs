@@ -72,7 +72,7 @@ fn greeting(socket: &Path) -> UnixStream {
 }
 
 #[test]
-fn whoever_comes_and_goes_is_told_as_a_line_of_json() {
+fn connects_and_disconnects_are_lines_of_json() {
     let image = Image::new(&["kv"]);
     let socket = socket(&image);
     let server = Server::start(&[text(&image.path()), "--vfio-user", text(&socket), "--json"]);
@@ -140,7 +140,7 @@ fn a_device_is_served_over_tcp_and_by_a_socket_at_once() {
 }
 
 #[test]
-fn what_a_discovery_service_tells_of_is_opened_by_what_it_is_told_as() {
+fn a_discovered_uri_opens_its_subsystem() {
     let image = Image::new(&["nvm", "kv"]);
     let nqn = "nqn.2026-11.example:disk";
     let tcp = ["--tcp", "127.0.0.1:0", "--discovery", "127.0.0.1:0", "--nqn", nqn, "--json"];
@@ -148,8 +148,8 @@ fn what_a_discovery_service_tells_of_is_opened_by_what_it_is_told_as() {
     let listening = json_lines(&line).remove(0);
     let service = format!("tcp://{}", listening["discovery"].as_str().unwrap());
     let uri = format!("tcp://{}/{nqn}", listening["tcp"].as_str().unwrap());
-    let told = said(&["discover", &service]);
-    assert!(told.contains("NVM subsystem") && told.lines().any(|line| line == uri), "{told}");
+    let printed = said(&["discover", &service]);
+    assert!(printed.contains("NVM subsystem") && printed.lines().any(|line| line == uri), "{printed}");
     let found: serde_json::Value = serde_json::from_str(&said(&["discover", &service, "--json"])).unwrap();
     let uris: Vec<_> = found.as_array().unwrap().iter().filter_map(|entry| entry["uri"].as_str()).collect();
     assert_eq!(uris, [uri.as_str()]);
@@ -163,7 +163,7 @@ fn what_a_discovery_service_tells_of_is_opened_by_what_it_is_told_as() {
     assert!(refused(2, &["discover", &service]).contains("no server listens at"));
 }
 
-/// Commands of keys, of blocks, and of either: what is told of a device, but for times, is the same wherever it is.
+/// Commands of keys, of blocks, and of either: the output about a device, but for times, is the same wherever it is.
 const COMMANDS: &[&str] = &[
     "kv put KEYS a 1",
     "kv put KEYS b 22 --if-absent",
@@ -214,7 +214,7 @@ fn every_command_of_keys_and_blocks_says_of_a_device_over_the_network_what_it_sa
     };
     let here = |options: &str| local.uri(options);
     let there = |options: &str| format!("tcp://{place}/{nqn}?{options}");
-    // They tell of times.
+    // Their output has times.
     let timed = [
         ("kv import KEYS FILE", "3 records "),
         ("kv load KEYS FILE", "3 records "),
@@ -222,21 +222,21 @@ fn every_command_of_keys_and_blocks_says_of_a_device_over_the_network_what_it_sa
     ];
     for (command, begin) in timed {
         for of in [&here as &dyn Fn(&str) -> String, &there] {
-            let (code, [told, _]) = run(command, of);
-            assert_eq!((code, told.starts_with(begin)), (Some(0), true), "{command}: {told}");
+            let (code, [printed, _]) = run(command, of);
+            assert_eq!((code, printed.starts_with(begin)), (Some(0), true), "{command}: {printed}");
         }
     }
     for command in COMMANDS {
-        let told = run(command, &here);
+        let printed = run(command, &here);
         // Other errors would be of what was asked for.
-        assert!(matches!(told.0, Some(0 | 1)) || command.contains("--if-"), "{command}: {told:?}");
-        assert_eq!(run(command, &there), told, "{command}");
+        assert!(matches!(printed.0, Some(0 | 1)) || command.contains("--if-"), "{command}: {printed:?}");
+        assert_eq!(run(command, &there), printed, "{command}");
     }
     server.end("-TERM");
 }
 
 #[test]
-fn a_server_lets_in_who_shows_who_it_is_and_tells_of_who_does_not() {
+fn a_server_admits_authenticated_hosts_and_reports_others() {
     let image = Image::new(&["nvm", "kv"]);
     let (host, nqn) = ("nqn.2026-11.example:host", "nqn.2026-11.example:disk");
     let [secret, controller, wrong] = ["sha256", "none", "sha512"].map(|hash| {
@@ -253,9 +253,9 @@ fn a_server_lets_in_who_shows_who_it_is_and_tells_of_who_does_not() {
     let known = format!("{uri}&dhchap-secret-file={own}");
     said(&["kv", "put", &known, "key", "value"]);
     assert_eq!(said(&["kv", "get", &known, "key"]).trim_end(), "value");
-    let told = refused(2, &["info", &format!("{uri}&dhchap-secret={wrong}")]);
-    assert!(told.contains("does not accept the secret of nqn.2026-11.example:host"), "{told}");
-    assert!(!told.contains("DHHC"), "{told}");
+    let printed = refused(2, &["info", &format!("{uri}&dhchap-secret={wrong}")]);
+    assert!(printed.contains("does not accept the secret of nqn.2026-11.example:host"), "{printed}");
+    assert!(!printed.contains("DHHC"), "{printed}");
     assert!(refused(2, &["info", &uri]).contains("has no secret"));
     let events = json_lines(&server.end("-TERM"));
     let ended: Vec<_> = events.iter().filter(|event| event["event"] == "connection_ended").collect();
@@ -264,7 +264,7 @@ fn a_server_lets_in_who_shows_who_it_is_and_tells_of_who_does_not() {
 }
 
 #[test]
-fn a_server_is_reached_by_tls_and_tells_of_who_has_no_key_for_it() {
+fn a_server_is_reached_by_tls_and_reports_hosts_without_a_key() {
     let image = Image::new(&["nvm", "kv"]);
     let (host, nqn) = ("nqn.2026-11.example:host", "nqn.2026-11.example:disk");
     let [key, wrong] = ["sha384", "sha256"].map(|hash| {
@@ -280,11 +280,11 @@ fn a_server_is_reached_by_tls_and_tells_of_who_has_no_key_for_it() {
     let known = format!("{uri}&tls-key-file={own}");
     said(&["kv", "put", &known, "key", "value"]);
     assert_eq!(said(&["kv", "get", &known, "key"]).trim_end(), "value");
-    let told = refused(2, &["info", &format!("{uri}&tls-key={wrong}")]);
-    assert!(told.contains("does not accept the TLS key of nqn.2026-11.example:host"), "{told}");
-    assert!(!told.contains("NVMeTLSkey"), "{told}");
+    let printed = refused(2, &["info", &format!("{uri}&tls-key={wrong}")]);
+    assert!(printed.contains("does not accept the TLS key of nqn.2026-11.example:host"), "{printed}");
+    assert!(!printed.contains("NVMeTLSkey"), "{printed}");
     assert!(refused(2, &["info", &uri]).contains("it may want TLS"));
-    // Discovery tells of it in the clear, at its own address.
+    // Discovery answers in the clear, at its own address.
     let service = format!("tcp://{}?hostnqn={host}", listening["discovery"].as_str().unwrap());
     let found: serde_json::Value = serde_json::from_str(&said(&["discover", &service, "--json"])).unwrap();
     let subsystem = found.as_array().unwrap().iter().find(|entry| entry["subsystem"] == nqn).unwrap();
@@ -340,7 +340,7 @@ fn files_of_keys_are_read_anew_at_a_hangup_and_bad_ones_change_nothing() {
 }
 
 #[test]
-fn several_portals_are_one_device_and_info_tells_how_each_reaches_it() {
+fn several_portals_are_one_device_and_info_shows_each_path() {
     let image = Image::new(&["nvm", "kv"]);
     let nqn = "nqn.2026-11.example:disk";
     let ports = ["--tcp", "127.0.0.1:0", "--tcp", "127.0.0.1:0", "--ana", "2=non-optimized"];
@@ -351,13 +351,13 @@ fn several_portals_are_one_device_and_info_tells_how_each_reaches_it() {
     let uri = format!("tcp://{second},{first}/{nqn}");
     said(&["kv", "put", &uri, "key", "value"]);
     assert_eq!(said(&["kv", "get", &uri, "key"]).trim_end(), "value");
-    let told = said(&["info", &uri]);
+    let printed = said(&["info", &uri]);
     for (portal, state) in [(first, "optimized"), (second, "non-optimized")] {
         let wanted = format!("path {portal}: namespace 1 {state}, namespace 2 {state}\n");
-        assert!(told.contains(&wanted), "{wanted:?} in {told}");
+        assert!(printed.contains(&wanted), "{wanted:?} in {printed}");
     }
-    let told: serde_json::Value = serde_json::from_str(&said(&["info", &uri, "--json"])).unwrap();
-    assert_eq!(told["paths"][0]["namespaces"][1]["state"], "non-optimized");
+    let printed: serde_json::Value = serde_json::from_str(&said(&["info", &uri, "--json"])).unwrap();
+    assert_eq!(printed["paths"][0]["namespaces"][1]["state"], "non-optimized");
     server.end("-TERM");
     assert!(refused(2, &["info", &uri]).contains("no server listens at"));
 }

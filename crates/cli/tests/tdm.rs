@@ -85,12 +85,12 @@ fn memory_that_was_not_asked_to_count_as_persistent_is_volatile() {
 #[test]
 fn user_that_cannot_be_served_is_reported_with_the_reason() {
     let place = Place::new();
-    let (region, socket, file_tables) = (place.region(), place.text("socket"), place.text("boards"));
+    let (region, socket, file_tables) = (place.region(), place.text("socket"), place.text("tables"));
     let args =
         ["tdm", "serve", "--socket", &socket, &region[0], &region[1], "--boards", &file_tables, &region[4]];
     let error = refused(2, &args);
     assert!(
-        error.contains("boards: could not look for users' shared file tables there: No such file"),
+        error.contains("tables: could not look for users' shared file tables there: No such file"),
         "{error}"
     );
     std::fs::create_dir(&file_tables).unwrap();
@@ -431,7 +431,7 @@ fn what_a_recovery_has_to_leave_is_said_and_ends_with_1() {
 }
 
 #[test]
-fn the_bench_tells_how_each_way_was_served() {
+fn the_bench_reports_how_each_way_was_served() {
     let place = Place::new();
     let _server = place.serve(&[]);
     // One that the loader passes over: without the library the two ways are one.

@@ -18,8 +18,8 @@ use rustix::io::Errno;
 use rustix::process::Uid;
 use rustix::thread::set_thread_res_uid;
 
-/// Nobody's number, on every Linux.
-const NOBODY: u32 = 65534;
+/// The overflow user of every Linux.
+const OVERFLOW_UID: u32 = 65534;
 
 /// A place with `files` in it; none where no folder can be mounted.
 fn place(test: &str) -> Option<Place> {
@@ -162,30 +162,30 @@ fn other_users_come_in_only_if_that_was_said_and_with_their_own_rights() {
     fs::set_permissions(place.path("files"), Permissions::from_mode(0o777)).unwrap();
     let mut closed = Mount::over(&place, &[]);
     closed.server.line();
-    assert_eq!(nobody_opens(&place, "mine").unwrap_err(), Errno::ACCESS);
+    assert_eq!(unprivileged_opens(&place, "mine").unwrap_err(), Errno::ACCESS);
     closed.end("-INT");
     let mut open = Mount::over(&place, &["--allow-other"]);
     open.server.line();
     fs::write(place.path("files/root"), "root's").unwrap();
     fs::set_permissions(place.path("files/root"), Permissions::from_mode(0o600)).unwrap();
-    assert_eq!(nobody_opens(&place, "root").unwrap_err(), Errno::ACCESS);
-    let mut mine = nobody_opens(&place, "mine").unwrap();
+    assert_eq!(unprivileged_opens(&place, "root").unwrap_err(), Errno::ACCESS);
+    let mut mine = unprivileged_opens(&place, "mine").unwrap();
     (0..10).for_each(|_| write_and_sync(&mut mine, "line\n"));
-    assert_eq!(place.path("files/mine").metadata().unwrap().uid(), NOBODY);
+    assert_eq!(place.path("files/mine").metadata().unwrap().uid(), OVERFLOW_UID);
     let reported = place.tdm(&["explain", &place.text("files/mine")]);
-    assert!(reported.contains(&format!("belongs to user {NOBODY}")), "{reported}");
+    assert!(reported.contains(&format!("belongs to user {OVERFLOW_UID}")), "{reported}");
     drop(mine);
     open.end("-INT");
 }
 
 /// Opens a file of the mount as another user, made if it is not there: a thread has an identity of its own.
-fn nobody_opens(place: &Place, name: &str) -> Result<File, Errno> {
+fn unprivileged_opens(place: &Place, name: &str) -> Result<File, Errno> {
     let folder = File::open(place.path("files")).unwrap();
     let opened = std::thread::spawn({
         let name = name.to_owned();
         move || {
-            let nobody = Some(Uid::from_raw(NOBODY));
-            set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            let unprivileged = Some(Uid::from_raw(OVERFLOW_UID));
+            set_thread_res_uid(unprivileged, unprivileged, unprivileged).unwrap();
             openat(folder, name, OFlags::RDWR | OFlags::CREATE, Mode::from_raw_mode(0o644))
         }
     });

@@ -1,4 +1,4 @@
-//! `byway top`: what it tells of servers and devices.
+//! `byway top`: what it shows of servers and devices.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -11,7 +11,7 @@ use common::server::Server;
 use common::{Image, byway, json_lines, refused, said};
 
 /// How long a condition may take to come true on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 const NQN: &str = "nqn.2026-11.example:disk";
 
@@ -50,7 +50,7 @@ fn await_report(uri: &str, wanted: impl Fn(&serde_json::Value) -> bool) -> serde
         if wanted(&report) {
             return report;
         }
-        assert!(start.elapsed() < PATIENCE, "{report}");
+        assert!(start.elapsed() < TIMEOUT, "{report}");
     }
 }
 
@@ -59,7 +59,7 @@ fn command<'a>(report: &'a serde_json::Value, name: &str) -> Option<&'a serde_js
 }
 
 #[test]
-fn what_a_server_does_in_a_second_is_told_with_how_long_it_takes() {
+fn commands_of_a_second_are_shown_with_their_latency() {
     let (server, metrics, uri) = serve("ram:64M");
     let load = Running::load(&uri);
     let is_at_work = |report: &serde_json::Value| {
@@ -76,8 +76,8 @@ fn what_a_server_does_in_a_second_is_told_with_how_long_it_takes() {
         ["per_s", "bytes_per_s", "p50_s", "p99_s"].map(|name| read[name].as_f64().unwrap());
     assert!((bytes / per_s - 4096.0).abs() < 1.0 && p50 > 0.0 && p50 <= p99, "{read}");
     assert!(report["total"]["at_a_time"].as_f64().unwrap() > 0.0, "{report}");
-    let told = said(&["top", &metrics, "--once", "--interval", "0.2"]);
-    assert!(told.contains("commands ") && told.contains("p99") && told.contains("hosts"), "{told}");
+    let shown = said(&["top", &metrics, "--once", "--interval", "0.2"]);
+    assert!(shown.contains("commands ") && shown.contains("p99") && shown.contains("hosts"), "{shown}");
     // Of the same device by its own logs: what hosts have read so far.
     let report = await_report(&uri, |report| {
         command(report, "read").is_some_and(|read| read["per_s"].as_f64().unwrap() > 0.0)
@@ -88,12 +88,12 @@ fn what_a_server_does_in_a_second_is_told_with_how_long_it_takes() {
 }
 
 #[test]
-fn an_image_tells_its_health_its_link_and_its_flash() {
+fn an_image_shows_its_health_its_link_and_its_flash() {
     let image = Image::new(&["nvm", "kv"]);
     said(&["kv", "put", &image.uri(""), "key", "value"]);
-    let told = said(&["top", &image.uri(""), "--once", "--interval", "0.1"]);
-    assert!(told.contains("spare 100 %") && told.contains("command fetch"), "{told}");
-    assert_eq!(told.lines().next().map(|line| line.starts_with("byway top embedded:")), Some(true));
+    let shown = said(&["top", &image.uri(""), "--once", "--interval", "0.1"]);
+    assert!(shown.contains("spare 100 %") && shown.contains("command fetch"), "{shown}");
+    assert_eq!(shown.lines().next().map(|line| line.starts_with("byway top embedded:")), Some(true));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn reports_follow_each_other_until_a_signal_comes() {
 }
 
 #[test]
-fn nobody_at_an_address_and_somebody_who_tells_no_figures_are_told_apart() {
+fn a_closed_port_and_a_server_without_metrics_have_different_errors() {
     let (server, metrics, uri) = serve("ram:64M");
     let other = format!("{metrics}/other");
     assert!(refused(2, &["top", &other, "--once"]).contains("404 Not Found"));
@@ -143,8 +143,8 @@ fn on_a_terminal(args: &[&str], until: &str, keys: &[u8]) -> (String, std::proce
     let start = Instant::now();
     let status = loop {
         let mut fds = [rustix::event::PollFd::from_borrowed_fd(master.as_fd(), rustix::event::PollFlags::IN)];
-        let nap = Duration::from_millis(20).try_into().unwrap();
-        if rustix::event::poll(&mut fds, Some(&nap)).unwrap_or(0) > 0 {
+        let timeout = Duration::from_millis(20).try_into().unwrap();
+        if rustix::event::poll(&mut fds, Some(&timeout)).unwrap_or(0) > 0 {
             let bytes = rustix::io::read(&master, &mut buffer).unwrap_or(0);
             shown.extend_from_slice(&buffer[..bytes]);
         } else if let Some(status) = child.0.try_wait().unwrap() {
@@ -154,7 +154,7 @@ fn on_a_terminal(args: &[&str], until: &str, keys: &[u8]) -> (String, std::proce
             is_typed = true;
             rustix::io::write(&master, keys).unwrap();
         }
-        assert!(start.elapsed() < PATIENCE, "{}", String::from_utf8_lossy(&shown));
+        assert!(start.elapsed() < TIMEOUT, "{}", String::from_utf8_lossy(&shown));
     };
     let after = rustix::termios::tcgetattr(&slave).unwrap();
     assert_eq!(after.local_modes, before.local_modes, "the terminal is as it was");

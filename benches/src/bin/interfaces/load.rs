@@ -41,7 +41,7 @@ impl Blocks {
     }
 }
 
-/// Somebody who gives an interface the load.
+/// Gives an interface the load.
 pub trait Runner {
     /// Does so many commands, and ends with none under way.
     fn run(&mut self, commands: u32) -> Result<()>;

@@ -128,9 +128,9 @@ fn receive(mut stream: &TcpStream, into: &mut [u8]) -> Result<usize> {
 }
 
 /// The other side: says where it listens, and answers one that comes.
-pub fn answer(tell: impl FnOnce(SocketAddr) -> Result<()>) -> Result<()> {
+pub fn answer(report: impl FnOnce(SocketAddr) -> Result<()>) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    tell(listener.local_addr()?)?;
+    report(listener.local_addr()?)?;
     let (mut stream, _) = listener.accept()?;
     let mut sizes = [0; 8];
     stream.read_exact(&mut sizes)?;

@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use crate::ping;
 
 /// Nothing on the way to a case takes so long.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How a side waits for the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -37,7 +37,7 @@ impl fmt::Display for Waits {
     }
 }
 
-/// What the other side is told.
+/// Arguments of the other side.
 #[derive(Debug, Args)]
 pub struct Other {
     /// The device that it serves; none: it answers pings.
@@ -59,7 +59,7 @@ impl Other {
     /// Is it, until the process that started it ends.
     pub fn run(&self) -> Result<()> {
         let at = self.at.as_ref().context("--at")?;
-        let Some(uri) = &self.serve else { return ping::answer(|place| tell(at, &place.to_string())) };
+        let Some(uri) = &self.serve else { return ping::answer(|place| announce(at, &place.to_string())) };
         let idle = match self.idle {
             Waits::Adaptive => Idle::Adaptive,
             Waits::Sleep => Idle::Sleep,
@@ -68,13 +68,13 @@ impl Other {
         let anywhere = TcpOptions::at(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
         serve_for_peer(uri, &ServeOptions { idle, ..ServeOptions::over_tcp(anywhere) }, |served| {
             let place = served.tcp_address().context("it listens nowhere")?;
-            tell(at, &format!("tcp://{place}/{}", served.nqn()))
+            announce(at, &format!("tcp://{place}/{}", served.nqn()))
         })
     }
 }
 
 /// Says something in a file, which is there once all of it is said.
-fn tell(at: &Path, what: &str) -> Result<()> {
+fn announce(at: &Path, what: &str) -> Result<()> {
     let draft = at.with_extension("draft");
     fs::write(&draft, what)?;
     Ok(fs::rename(draft, at)?)
@@ -95,7 +95,7 @@ impl OtherSide {
         let place = at.to_str().context("the folder for temporary files has no name in UTF-8")?;
         let cpus = format!("{cpu},{cpu}");
         let peer = Peer::start([&["--cpus", &cpus, "--at", place], arguments].concat())?;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             match fs::read_to_string(&at) {
                 Ok(said) => return Ok(Self { said, peer, _folder: folder }),

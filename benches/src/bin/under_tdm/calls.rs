@@ -22,7 +22,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Before so many calls nothing is timed: a file is absorbed after a few.
 const WARM_UP: u32 = 100;
 
-/// Writes that nobody syncs are timed by so many, as a program makes them: to read the clock takes a tenth of one.
+/// Writes without syncs are timed in groups of so many: reading the clock takes a tenth of one.
 const AT_ONCE: u32 = 100;
 
 /// What the loop is asked for, by the command line of the program that runs it.
@@ -74,11 +74,11 @@ impl Side {
     }
 }
 
-/// Has a file come home with its next sync.
+/// Has a file promoted at its next sync.
 pub fn request_promotion(path: &Path, socket: &Path) -> Result<()> {
     let key = FileKey::of(File::open(path)?)?.context("the file system has no birth times")?.key;
     let (reply, _) = Channel::connect(socket, LOCK_TIMEOUT)?.ask(Request::Order(Order::Promote, key), &[])?;
-    ensure!(reply == Reply::Done, "it may not come home: {reply:?}");
+    ensure!(reply == Reply::Done, "it cannot be promoted: {reply:?}");
     Ok(())
 }
 
@@ -90,7 +90,8 @@ fn promote_if_requested(file: &File) -> Result<()> {
         Channel::connect(&socket, LOCK_TIMEOUT)?.ask(Request::Order(Order::Promote, key), &[])?;
     sync(file)?;
     let session = Session::begin(&socket)?;
-    let level_state = session.file_table().find(key).context("the file is not on the board")?.level_state();
+    let level_state =
+        session.file_table().find(key).context("the file is not in the file table")?.level_state();
     ensure!(level_state.level == Level::Dax, "it is not DAX-resident: {reply:?}, {}", level_state.why);
     Ok(())
 }
@@ -113,7 +114,7 @@ impl Calls {
         Self { len, sync: true }
     }
 
-    /// Writes alone: a file that nobody syncs stays at PASS.
+    /// Writes alone: a file without syncs stays at PASS.
     pub const fn unsynced(len: usize) -> Self {
         Self { len, sync: false }
     }
@@ -131,7 +132,7 @@ impl Program for Calls {
     fn settings(&self) -> Vec<Setting> {
         let mut settings = vec![Setting::Always, Setting::AlwaysAbsorbed];
         // What a write costs at PASS is less than what the file system differs by from itself.
-        settings.push(if self.sync { Setting::AlwaysAtHome } else { Setting::AlwaysAgain });
+        settings.push(if self.sync { Setting::AlwaysResident } else { Setting::AlwaysAgain });
         if self.sync && InMount::is_possible() {
             settings.extend([Setting::AlwaysMounted, Setting::MountedAlone]);
         }
@@ -148,7 +149,7 @@ impl Program for Calls {
         if self.sync {
             command.arg("--sync");
         }
-        if setting == Setting::AlwaysAtHome {
+        if setting == Setting::AlwaysResident {
             command.arg("--home");
         }
         let said = command.stderr(Stdio::inherit()).output()?;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use crate::calls::request_promotion;
 use crate::program::{Place, Program, Role, Setting, version_of};
 
-/// Has a log come home once its program has made it, which may be some time after the name is there.
+/// Has a log promoted once its program has made it, which may be some time after the name is there.
 fn fill_place(log: impl Fn() -> Option<PathBuf>, place: &Place) -> Result<()> {
     let begun = Instant::now();
     loop {
@@ -43,7 +43,7 @@ impl Program for RocksDb {
     }
 
     fn settings(&self) -> Vec<Setting> {
-        vec![Setting::Unsynced, Setting::Always, Setting::AlwaysAbsorbed, Setting::AlwaysAtHome]
+        vec![Setting::Unsynced, Setting::Always, Setting::AlwaysAbsorbed, Setting::AlwaysResident]
     }
 
     fn run(&mut self, setting: Setting, place: &Place) -> Result<f64> {
@@ -54,7 +54,7 @@ impl Program for RocksDb {
         command.arg(format!("--db={}", folder.path().display()));
         command.args(["--benchmarks=fillseq", sync, "--value_size=100", &format!("--num={writes}")]);
         let program = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-        if setting.is_at_home() {
+        if setting.is_resident() {
             fill_place(|| rocksdb_log(folder.path()), place)?;
         }
         let said = program.wait_with_output()?;
@@ -81,7 +81,7 @@ impl Program for Sqlite {
     }
 
     fn settings(&self) -> Vec<Setting> {
-        vec![Setting::Unsynced, Setting::Always, Setting::AlwaysAbsorbed, Setting::AlwaysAtHome]
+        vec![Setting::Unsynced, Setting::Always, Setting::AlwaysAbsorbed, Setting::AlwaysResident]
     }
 
     fn run(&mut self, setting: Setting, place: &Place) -> Result<f64> {
@@ -99,7 +99,7 @@ impl Program for Sqlite {
         command.arg(folder.path().join("db")).stdin(std::fs::File::open(path)?).stdout(Stdio::null());
         let begun = Instant::now();
         let mut program = command.spawn()?;
-        if setting.is_at_home() {
+        if setting.is_resident() {
             let log = folder.path().join("db-wal");
             fill_place(|| log.exists().then(|| log.clone()), place)?;
         }

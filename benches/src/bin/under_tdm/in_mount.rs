@@ -15,7 +15,7 @@ impl InMount {
         Path::new("/dev/fuse").exists() && rustix::process::geteuid().is_root()
     }
 
-    /// With a daemon at a socket, or nobody there. Its threads run where this one does.
+    /// With a daemon at a socket, or without. Its threads run where this one does.
     pub fn begin(folder: &Path, socket: PathBuf) -> Result<Self> {
         let options = Options { folder: folder.to_owned(), at: None, socket, allow_other: false };
         Ok(Self(Mounted::begin(&options, |_| {})?))

@@ -58,7 +58,7 @@ struct Arguments {
     /// The device.
     #[arg(long, default_value = "emu:byway-bench-tdm?size=10G")]
     region: String,
-    /// Bytes of each file's log, and of the room that it begins with at home. Root's region has eight users, each log an eighth of one's part.
+    /// Bytes of each file's log, and of the room that a DAX-resident file begins with. Root's region has eight users, each log an eighth of one's part.
     #[arg(long, default_value_t = 160 << 20)]
     log_bytes: u64,
     /// Processors: the program's, and that of who drives it.
@@ -186,13 +186,13 @@ fn programs(arguments: &Arguments) -> Vec<Box<dyn Program>> {
 fn measure(program: &mut dyn Program, place: &program::Place, rounds: usize) -> Result<Vec<Row>> {
     let settings = program.settings();
     let mut taken: Vec<Vec<f64>> = vec![Vec::new(); settings.len()];
-    // Not counted: device memory that nobody has touched is memory that this machine's host may have to find first, a page at a time.
+    // Not counted: a first touch of device memory may make this machine's host find it, a page at a time.
     for setting in settings.iter().filter(|setting| setting.is_served()) {
         program.run(*setting, place).with_context(|| format!("{} at {}", program.name(), setting.name()))?;
     }
     for round in 0..rounds {
         for turn in 0..settings.len() {
-            // Whoever was first is last the next time.
+            // The order is reversed the next time.
             let which = (turn + round) % settings.len();
             let rate = program.run(settings[which], place);
             taken[which]

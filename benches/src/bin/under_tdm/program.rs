@@ -22,7 +22,7 @@ pub enum Setting {
     /// The same with its files absorbed.
     AlwaysAbsorbed,
     /// The same with device memory as its file's home.
-    AlwaysAtHome,
+    AlwaysResident,
     /// The same in a mount, without the library.
     AlwaysMounted,
     /// In a mount that no daemon serves: what the mount alone takes.
@@ -34,7 +34,7 @@ pub enum Setting {
     /// The same with its files absorbed.
     EverySecondAbsorbed,
     /// The same with device memory as its log's home.
-    EverySecondAtHome,
+    EverySecondResident,
 }
 
 impl Setting {
@@ -46,13 +46,13 @@ impl Setting {
             Self::Always => "file system",
             Self::AlwaysAgain => "file system, again",
             Self::AlwaysAbsorbed => "absorbed",
-            Self::AlwaysAtHome => "at home",
+            Self::AlwaysResident => "at home",
             Self::AlwaysMounted => "absorbed in a mount",
             Self::MountedAlone => "a mount, unserved",
             Self::Served => "under the library",
             Self::EverySecond => "file system, every second",
             Self::EverySecondAbsorbed => "absorbed, every second",
-            Self::EverySecondAtHome => "at home, every second",
+            Self::EverySecondResident => "at home, every second",
         }
     }
 
@@ -61,11 +61,11 @@ impl Setting {
         match self {
             Self::AlwaysAgain
             | Self::AlwaysAbsorbed
-            | Self::AlwaysAtHome
+            | Self::AlwaysResident
             | Self::AlwaysMounted
             | Self::MountedAlone
             | Self::Served => Some(Self::Always),
-            Self::EverySecondAbsorbed | Self::EverySecondAtHome => Some(Self::EverySecond),
+            Self::EverySecondAbsorbed | Self::EverySecondResident => Some(Self::EverySecond),
             _ => None,
         }
     }
@@ -76,13 +76,13 @@ impl Setting {
     }
 
     /// Whether device memory is to be the home of its log.
-    pub const fn is_at_home(self) -> bool {
-        matches!(self, Self::AlwaysAtHome | Self::EverySecondAtHome)
+    pub const fn is_resident(self) -> bool {
+        matches!(self, Self::AlwaysResident | Self::EverySecondResident)
     }
 
     /// Whether the library is loaded.
     const fn loads_library(self) -> bool {
-        self.is_at_home() || matches!(self, Self::AlwaysAbsorbed | Self::EverySecondAbsorbed | Self::Served)
+        self.is_resident() || matches!(self, Self::AlwaysAbsorbed | Self::EverySecondAbsorbed | Self::Served)
     }
 }
 
@@ -153,7 +153,7 @@ impl Place {
     pub fn mount(&self, folder: &Path, setting: Setting) -> Result<Option<InMount>> {
         let socket = match setting {
             Setting::AlwaysMounted => self.socket(),
-            Setting::MountedAlone => self.folder.join("nobody"),
+            Setting::MountedAlone => self.folder.join("no-daemon"),
             _ => return Ok(None),
         };
         self.pin(Role::Program)?;
@@ -170,7 +170,7 @@ impl Place {
         Ok(affinity::pin(self.cpus[role as usize])?)
     }
 
-    /// A command for a run at a setting, on its processor: whoever is started has that of the thread that starts it.
+    /// A command for a run at a setting, on its processor: a process inherits that of the thread that starts it.
     pub fn command(
         &self,
         program: impl AsRef<std::ffi::OsStr>,

@@ -152,7 +152,7 @@ fn height(rates: &[(String, f64)]) -> Result<Height> {
     };
     let reads = |name: &str| READS.iter().any(|read| name.starts_with(read));
     if rates.len() < COMMANDS.split(',').count() {
-        bail!("the benchmark told {} rates", rates.len());
+        bail!("the benchmark printed {} rates", rates.len());
     }
     Ok(Height([mean(&|_| true), mean(&|name| !reads(name)), mean(&reads)]))
 }

@@ -42,7 +42,7 @@ impl Load {
             (Setting::Always, 1) => 2_000,
             (Setting::Always, _) => 30_000,
             (_, 1) => 60_000,
-            // The log of both passes fits where it is at home.
+            // The log of both passes fits the DAX-resident file.
             _ if self.len > 256 => 100_000,
             _ => 200_000,
         }
@@ -55,7 +55,7 @@ impl Load {
             folder,
             match setting {
                 Setting::NoLog => None,
-                Setting::Always | Setting::AlwaysAbsorbed | Setting::AlwaysAtHome => Some("always"),
+                Setting::Always | Setting::AlwaysAbsorbed | Setting::AlwaysResident => Some("always"),
                 _ => Some("everysec"),
             },
         )
@@ -106,8 +106,8 @@ impl Program for Load {
     }
 
     fn settings(&self) -> Vec<Setting> {
-        let everysec = [Setting::EverySecond, Setting::EverySecondAbsorbed, Setting::EverySecondAtHome];
-        let always = [Setting::NoLog, Setting::Always, Setting::AlwaysAbsorbed, Setting::AlwaysAtHome];
+        let everysec = [Setting::EverySecond, Setting::EverySecondAbsorbed, Setting::EverySecondResident];
+        let always = [Setting::NoLog, Setting::Always, Setting::AlwaysAbsorbed, Setting::AlwaysResident];
         let is_whole = self.server.name == VALKEY.name;
         always.into_iter().chain(everysec.into_iter().filter(|_| is_whole)).collect()
     }
@@ -115,7 +115,7 @@ impl Program for Load {
     fn run(&mut self, setting: Setting, place: &Place) -> Result<f64> {
         let folder = place.fresh()?;
         let running = self.start(setting, place, folder.path())?;
-        if setting.is_at_home() {
+        if setting.is_resident() {
             request_promotion(&log_in(folder.path())?, &place.socket())?;
         }
         let requests = self.requests(setting);

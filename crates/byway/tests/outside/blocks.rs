@@ -1,4 +1,4 @@
-//! Files and block devices by URI: which backend is chosen, what is refused, what is told.
+//! Files and block devices by URI: which backend is chosen, what is refused and reported.
 
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ fn a_file_is_read_and_written_as_blocks_by_its_path() {
 }
 
 #[test]
-fn the_backend_that_serves_a_device_is_told_with_its_reason() {
+fn chosen_backend_is_reported_with_its_reason() {
     let (_folder, path) = scratch(1 << 20);
     let device = byway::open(&format!("file:{}?backend=psync", path.display())).unwrap();
     assert_eq!((device.name(), device.chosen().why.as_str()), ("psync", "it was asked for"));

@@ -170,7 +170,7 @@ fn an_image_that_was_not_closed_is_clean_and_stays_unclosed() {
 }
 
 #[test]
-fn an_opening_tells_what_it_replayed_and_how_long_it_took() {
+fn an_opening_reports_what_it_replayed_and_how_long_it_took() {
     let (dir, path) = folder();
     let unclean = dir.path().join("unclean.img");
     make(&path, |device| {
@@ -188,7 +188,7 @@ fn an_opening_tells_what_it_replayed_and_how_long_it_took() {
 }
 
 #[test]
-fn keys_that_may_be_counted_twice_after_a_crash_are_told_of() {
+fn keys_that_may_be_counted_twice_after_a_crash_are_reported() {
     let (dir, path) = folder();
     let unclean = dir.path().join("unclean.img");
     let content = make(&path, |device| {
@@ -235,7 +235,7 @@ fn what_is_written_over_in_one_record_costs_that_key_alone() {
     let places = image.windows(record.len()).enumerate().filter(|(_, bytes)| *bytes == record);
     let file = OpenOptions::new().write(true).open(&path).unwrap();
     for (place, _) in places {
-        file.write_all_at(b"somebody else", place as u64 + 100).unwrap();
+        file.write_all_at(b"foreign bytes", place as u64 + 100).unwrap();
     }
 
     let found = checked(&path);
@@ -263,9 +263,9 @@ fn units_of_index_and_log(used: &[(u64, Vec<u8>)], log: &[u64]) -> Vec<u64> {
     leaves.chain(log.iter().map(|place| place & !4095)).collect()
 }
 
-/// Neither does the index tell of the keys of such a log page then, nor the page as a whole of its records.
+/// Then neither the index names the keys of such a log page, nor the page all of its records.
 #[test]
-fn where_index_and_log_are_damaged_every_whole_record_is_found_again_and_the_rest_is_told_of() {
+fn damaged_index_and_log_keep_whole_records_and_report_the_rest() {
     let (dir, path) = folder();
     let image = dir.path().join("damaged.img");
     let content = make(&path, |device| device.close().unwrap());
@@ -291,7 +291,7 @@ fn where_index_and_log_are_damaged_every_whole_record_is_found_again_and_the_res
         let done = repaired(&image);
         assert_eq!(found.findings, done.findings, "a check foretells what a repair does");
         assert!(done.is_usable());
-        let told = done
+        let reported = done
             .findings
             .iter()
             .any(|finding| finding.remedy == Remedy::Drop && finding.what.contains("neither in the index"));
@@ -307,7 +307,7 @@ fn where_index_and_log_are_damaged_every_whole_record_is_found_again_and_the_res
             kept += usize::from(got.is_some());
             unnamed += usize::from(got.is_none() && !hits_key(&done.findings, key));
         }
-        assert!(unnamed == 0 || told, "{unnamed} keys: {:?}", done.findings);
+        assert!(unnamed == 0 || reported, "{unnamed} keys: {:?}", done.findings);
         assert!(kept > short.len() / 2 && kept < short.len(), "{kept}");
         drop(kv);
         assert_eq!(checked(&image).findings, []);

@@ -40,8 +40,11 @@ fn a_put_takes_the_time_and_the_bytes_that_the_cost_model_says() {
                 assert_eq!(ledger, model.ledger, "{profile} {method} {size}");
                 let model_ns = model.ps / 1000;
                 // The index is probed, too, and an interrupt's place in the order of packets differs.
-                let apart = 3 + model_ns / 100;
-                assert!(ns.abs_diff(model_ns) <= apart, "{profile} {method} {size}: {ns} ns, {model_ns} ns");
+                let tolerance_ns = 3 + model_ns / 100;
+                assert!(
+                    ns.abs_diff(model_ns) <= tolerance_ns,
+                    "{profile} {method} {size}: {ns} ns, {model_ns} ns"
+                );
             }
         }
     }

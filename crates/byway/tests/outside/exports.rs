@@ -17,7 +17,7 @@ use byway::{
 use byway_kit::pattern;
 
 /// For one completion: it fails for want of one alone.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 const LBA_BYTES: usize = 512;
 const FILE_BYTES: u64 = 4 << 20;
@@ -81,7 +81,7 @@ fn write_and_verify(device: &Device, nsid: Nsid) {
         let data = Buffer::copy_of(&pattern(n as u64, blocks * LBA_BYTES)).unwrap();
         let write = NvmCommand::Write { nsid, slba: *slba, blocks: *blocks as u32, data: data.into() };
         if queue.outstanding() == 16 {
-            finished += queue.wait(1, PATIENCE, &mut |done| drop(done.result.unwrap())).unwrap();
+            finished += queue.wait(1, TIMEOUT, &mut |done| drop(done.result.unwrap())).unwrap();
         }
         queue.submit(write.into(), n as u64).unwrap();
     }
@@ -95,7 +95,7 @@ fn write_and_verify(device: &Device, nsid: Nsid) {
         let into = Buffer::zeroed(blocks * LBA_BYTES).unwrap();
         let read = NvmCommand::Read { nsid, slba: *slba, blocks: *blocks as u32, into };
         if queue.outstanding() == 16 {
-            queue.wait(1, PATIENCE, &mut verify).unwrap();
+            queue.wait(1, TIMEOUT, &mut verify).unwrap();
         }
         queue.submit(read.into(), n as u64).unwrap();
     }
@@ -290,14 +290,14 @@ fn a_device_that_is_reached_over_the_network_is_exported_on() {
     write_and_verify(&device, Nsid::new(2).unwrap());
 }
 
-/// The next asynchronous event of a device, as DW0 tells it.
+/// DW0 of the next asynchronous event of a device.
 fn next_event(device: &Device) -> u32 {
     let request = byway::spec::Command::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, 0, 0);
     device.admin(AdminCommand::raw(request, RawData::None)).unwrap().dw0()
 }
 
 #[test]
-fn namespaces_that_come_and_go_are_told_to_hosts_that_are_there() {
+fn added_and_removed_namespaces_are_reported_to_connected_hosts() {
     /// A notice that attributes of a namespace changed, and the log page that says which (Base 2.1, figures 150 and 153).
     const NAMESPACE_CHANGED: u32 = 0x0004_0002;
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The device's code panics: every thread is told, nobody waits for ever, and the image is as after a death.
+//! The device's code panics: every thread gets an error, no thread hangs, and the image is as after a kill.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +19,7 @@ use byway_local::{Embedded, Failed, InProcessBus, RunBy, RunOptions};
 /// Far longer than anything here takes; who waits for ever is found.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Panics at the next sync, or the next write of a page, once it is told to.
+/// Panics at the next sync, or the next write of a page, once it is set.
 #[derive(Debug, Default)]
 struct Trap {
     is_set: AtomicBool,
@@ -96,7 +96,7 @@ fn image(folder: &Path) -> std::path::PathBuf {
     path
 }
 
-/// One thread falls into the trap, or waits for one that does; the other hears of it; both let go of the device.
+/// One thread panics, or waits for the one that does; the other gets an error; both drop the device.
 fn fall(device: Device) {
     let Device { mut queues, _driver, embedded } = device;
     let mut first = queues.remove(0);
@@ -112,7 +112,7 @@ fn fall(device: Device) {
 }
 
 /// Two threads use a device; in the first, or in the device's own, it panics.
-fn tell_both_threads(run_by: RunBy, at_write: bool) {
+fn check_both_threads(run_by: RunBy, at_write: bool) {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path());
     let trap = Arc::new(Trap { at_write, ..Trap::default() });
@@ -124,7 +124,7 @@ fn tell_both_threads(run_by: RunBy, at_write: bool) {
         fall(device);
         ended.send(()).unwrap();
     });
-    end.recv_timeout(LONG).expect("nobody waits for ever, and nothing else fails");
+    end.recv_timeout(LONG).expect("a thread hangs, or something else fails");
     let mut device = Device::open(&path, &Arc::default(), RunBy::Caller);
     let history = device.embedded.with_subsystem(|subsystem| subsystem.flash.power_history());
     assert_eq!(history.unsafe_shutdowns, 1, "it was not closed in order");
@@ -135,20 +135,20 @@ fn tell_both_threads(run_by: RunBy, at_write: bool) {
 
 #[test]
 fn a_panic_in_a_thread_that_runs_the_device_fails_the_device_for_every_thread() {
-    tell_both_threads(RunBy::Caller, true);
+    check_both_threads(RunBy::Caller, true);
 }
 
 #[test]
 fn a_panic_in_a_thread_that_syncs_for_others_fails_the_device_for_every_thread() {
-    tell_both_threads(RunBy::Caller, false);
+    check_both_threads(RunBy::Caller, false);
 }
 
 #[test]
 fn a_panic_in_a_thread_of_the_device_s_own_that_runs_it_fails_the_device_for_every_thread() {
-    tell_both_threads(RunBy::Thread, true);
+    check_both_threads(RunBy::Thread, true);
 }
 
 #[test]
 fn a_panic_in_a_thread_of_the_device_s_own_that_syncs_fails_the_device_for_every_thread() {
-    tell_both_threads(RunBy::Thread, false);
+    check_both_threads(RunBy::Thread, false);
 }

@@ -29,7 +29,7 @@ fn drain(queue: &mut EmbeddedQueue, mut wanted: impl FnMut(u64, Option<&[u8]>)) 
     }
 }
 
-/// Stores and reads, many at a time, and now and then what no lane carries.
+/// Stores and reads, many at a time, and now and then a command that no delegated queue takes.
 fn work(device: &Device, thread: u32) {
     let transfer = [Method::Hybrid, Method::Inline, Method::Prp][thread as usize];
     let mut queue =
@@ -58,7 +58,7 @@ fn work(device: &Device, thread: u32) {
     }
 }
 
-/// Rows of what the threads' commands moved, whoever served them. How often somebody rings or is interrupted is chance.
+/// Ledger rows of the threads' commands, whichever thread served them. Counts of doorbells and interrupts depend on timing.
 fn moved(device: &Device, before: &Ledger) -> Vec<(Class, u64, u64)> {
     let kinds =
         [Class::CommandFetch, Class::ChunkFetch, Class::DataRead, Class::DataWrite, Class::Completion];
@@ -86,7 +86,7 @@ fn threads_that_meet_count_and_answer_as_one_after_the_other() {
 }
 
 #[test]
-fn whoever_needs_the_whole_device_gets_it_while_queues_are_away() {
+fn whole_device_is_locked_while_queues_are_delegated() {
     let device = byway::embedded::open("ram:256M").unwrap();
     let (looks, is_over) = (AtomicU32::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {

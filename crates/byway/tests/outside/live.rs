@@ -84,7 +84,7 @@ fn one_server_has_several_subsystems_each_with_its_own_namespaces() {
 }
 
 #[test]
-fn subsystems_that_cannot_be_told_apart_or_have_no_name_are_refused() {
+fn subsystems_of_one_name_or_without_a_name_are_refused() {
     let kind = |specs: &[SubsystemSpec]| serve_all(specs, &options()).unwrap_err().kind();
     let twice = [spec(FIRST, &["blocks:1M"]), spec(FIRST, &["blocks:1M"])];
     assert_eq!(kind(&twice), ErrorKind::InvalidArgument);
@@ -222,8 +222,8 @@ fn a_subsystem_is_found_by_the_ports_that_are_said() {
 fn the_server_of_an_image_is_found_by_the_image() {
     let folder = tempfile::tempdir().unwrap();
     let image = image(folder.path(), NewNamespace::NVM);
-    let nobody = ask(&image, &Request::Subsystems).unwrap_err();
-    assert_eq!(nobody.kind(), ErrorKind::NotFound);
+    let refused = ask(&image, &Request::Subsystems).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NotFound);
     let server = Server::of(serve(&format!("embedded:{}", image.display()), &options()).unwrap());
     let added = ask(&image, &Request::AddNamespace { subsystem: None, uri: "blocks:4M".to_owned() }).unwrap();
     let nsid = added.exported.unwrap().nsid;

@@ -173,9 +173,9 @@ fn the_ledger_says_what_was_touched_whatever_was_done() {
             let ledger = embedded.ledger();
             // An interrupt is 4 bytes of payload, 24 on the wire, and touches no memory.
             let interrupts = ledger.interrupt_bytes() * 6;
-            let told = Bytes { payload: ledger.payload_bytes(), wire: ledger.wire_bytes() - interrupts };
+            let counted = Bytes { payload: ledger.payload_bytes(), wire: ledger.wire_bytes() - interrupts };
             by_device = by_device + touched(&bus);
-            assert_eq!(told, by_device + *notes.lock().unwrap(), "{profile} {method}");
+            assert_eq!(counted, by_device + *notes.lock().unwrap(), "{profile} {method}");
         }
         assert!(by_device.payload > 1 << 20);
     }

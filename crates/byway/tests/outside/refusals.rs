@@ -33,7 +33,7 @@ fn refusal(kv: &mut Kv) -> Error {
     (0_u32..).find_map(|n| kv.put(&n.to_be_bytes(), &[7; 60_000]).err()).unwrap()
 }
 
-/// A disk that has no room once it is told so.
+/// A disk that is full once the test says so.
 #[derive(Debug, Default)]
 struct Disk {
     is_full: AtomicBool,
@@ -65,8 +65,8 @@ impl FileEvents for Disk {
     fn after_sync(&self) {}
 }
 
-/// Does something as a user who owns nothing; who is no superuser stays who they are.
-fn as_nobody<T: Send>(what: impl FnOnce() -> T + Send) -> T {
+/// Calls `what` as an unprivileged user, or as the present user where that is not root.
+fn unprivileged<T: Send>(what: impl FnOnce() -> T + Send) -> T {
     match rustix::process::geteuid().is_root() {
         true => as_user(UNPRIVILEGED, what),
         false => what(),
@@ -81,21 +81,21 @@ fn an_image_that_a_user_may_not_even_read_is_not_called_read_only() {
     std::fs::set_permissions(dir.path(), Permissions::from_mode(0o555)).unwrap();
     let other = dir.path().join("other.img");
     for (options, may_not) in [("", "may not be read and written by"), ("readonly=1", "may not be read by")] {
-        let refused = as_nobody(|| byway::embedded::open(&uri(&path, options)).err().unwrap());
+        let refused = unprivileged(|| byway::embedded::open(&uri(&path, options)).err().unwrap());
         assert_eq!(refused.kind(), ErrorKind::Denied, "{refused}");
         assert!(refused.to_string().contains(may_not), "{refused}");
     }
-    let refused = as_nobody(|| byway::create(&other, &CreateOptions::new(32 << 20)).err().unwrap());
+    let refused = unprivileged(|| byway::create(&other, &CreateOptions::new(32 << 20)).err().unwrap());
     assert_eq!(refused.kind(), ErrorKind::Denied, "{refused}");
     assert!(refused.to_string().contains("other.img may not be made by this user"), "{refused}");
     std::fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
-    let refused = as_nobody(|| byway::embedded::open(&uri(&path, "")).err().unwrap());
+    let refused = unprivileged(|| byway::embedded::open(&uri(&path, "")).err().unwrap());
     assert!(refused.to_string().contains("readonly=1 opens it"), "{refused}");
     std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
 }
 
 #[test]
-fn a_full_namespace_and_a_full_disk_are_told_apart() {
+fn full_namespace_and_full_disk_have_different_errors() {
     let dir = tempfile::tempdir().unwrap();
     let path = image(&dir);
     let refused = refusal(&mut byway::embedded::open(&uri(&path, "")).unwrap().kv(None).unwrap());

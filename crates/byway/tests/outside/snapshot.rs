@@ -77,7 +77,7 @@ fn a_snapshot_under_load_holds_every_put_that_was_acknowledged_before() {
 }
 
 #[test]
-fn a_snapshot_is_taken_by_whoever_has_the_image_open_when_another_asks() {
+fn snapshot_of_an_open_image_is_made_by_the_process_that_has_it() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disk.img");
     under_load(&path, |_, copy| {

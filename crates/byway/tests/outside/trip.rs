@@ -4,7 +4,7 @@ use byway::{CreateOptions, ErrorKind, Key, Media, Method, NewNamespace, StoreOpt
 
 const PROFILES: [&str; 4] = ["cosmos", "gen4x4", "gen5x4", "gen5x8-cxl"];
 
-/// A value that tells its key and its place in it apart from any other.
+/// A value in which every byte depends on its key and its position.
 fn value(key: u32, len: usize) -> Vec<u8> {
     (0..len).map(|i| (key as usize * 31 + i * 7) as u8).collect()
 }
@@ -201,10 +201,10 @@ fn one_seed_replayed_twice_gives_one_ledger_one_clock_and_one_image() {
         for n in 0u32..3000 {
             kv.put(&n.wrapping_mul(0x9e37_79b9).to_be_bytes(), &value(n, n as usize * 13 % 3000)).unwrap();
         }
-        let told = (device.ledger(), device.now_ns());
+        let counted = (device.ledger(), device.now_ns());
         drop(kv);
         device.close().unwrap();
-        (told, std::fs::read(path).unwrap())
+        (counted, std::fs::read(path).unwrap())
     };
     let (first, second) = (replay("a.img"), replay("b.img"));
     assert_eq!(first.0, second.0);
@@ -213,7 +213,7 @@ fn one_seed_replayed_twice_gives_one_ledger_one_clock_and_one_image() {
 }
 
 #[test]
-fn several_namespaces_of_both_kinds_keep_apart() {
+fn several_namespaces_of_both_kinds_keep_separate_data() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.img");
     let nvm = NewNamespace { size_bytes: Some(16 << 20), ..NewNamespace::NVM };

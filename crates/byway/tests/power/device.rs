@@ -206,8 +206,8 @@ impl Device {
 
     /// Does whatever is left of a sanitize operation.
     pub fn wait_for_sanitize(&self) {
-        let go_on = |subsystem: &mut Subsystem| subsystem.sanitize_slice().unwrap();
-        while self.embedded.with_subsystem(go_on) {}
+        let continue_sanitize = |subsystem: &mut Subsystem| subsystem.sanitize_slice().unwrap();
+        while self.embedded.with_subsystem(continue_sanitize) {}
     }
 
     /// Another queue.

@@ -15,7 +15,7 @@ pub enum Promise {
 
 /// A command that was submitted.
 #[derive(Debug)]
-struct Told {
+struct Submitted {
     step: Step,
     number: u64,
     /// Completions that the host had taken by then.
@@ -50,20 +50,20 @@ pub type Allowed = BTreeMap<Target, Vec<Value>>;
 /// The commands of one life, in the order of their submission.
 #[derive(Debug, Default)]
 pub struct History {
-    told: Vec<Told>,
+    commands: Vec<Submitted>,
     /// Completions that the host has taken.
     pub taken: usize,
 }
 
 impl History {
     pub fn submit(&mut self, step: Step, number: u64) {
-        self.told.push(Told { step, number, after: self.taken, place: None });
+        self.commands.push(Submitted { step, number, after: self.taken, place: None });
     }
 
     /// The host takes the completion of step `number`.
     pub fn take(&mut self, number: u64) {
-        let told = self.told.iter_mut().rev().find(|told| told.number == number).unwrap();
-        assert_eq!(told.place.replace(self.taken), None, "{told:?} completed twice");
+        let command = self.commands.iter_mut().rev().find(|command| command.number == number).unwrap();
+        assert_eq!(command.place.replace(self.taken), None, "{command:?} completed twice");
         self.taken += 1;
     }
 
@@ -77,9 +77,9 @@ impl History {
 
     /// The same, on top of what others did elsewhere.
     pub fn add_to(&self, allowed: &mut Allowed, posted: usize, promise: Promise) {
-        for told in &self.told {
-            let durable = self.is_durable(told, posted, promise);
-            for (target, value) in told.step.effects(told.number) {
+        for command in &self.commands {
+            let durable = self.is_durable(command, posted, promise);
+            for (target, value) in command.step.effects(command.number) {
                 let versions = allowed.entry(target).or_insert_with(|| vec![Value::new()]);
                 if durable {
                     versions.clear();
@@ -89,12 +89,12 @@ impl History {
         }
     }
 
-    fn is_durable(&self, told: &Told, posted: usize, promise: Promise) -> bool {
-        let Some(place) = told.place.filter(|place| *place < posted) else { return false };
-        let covers = |flush: &Told| {
+    fn is_durable(&self, command: &Submitted, posted: usize, promise: Promise) -> bool {
+        let Some(place) = command.place.filter(|place| *place < posted) else { return false };
+        let covers = |flush: &Submitted| {
             let is_done = flush.place.is_some_and(|place| place < posted);
-            flush.step == Step::Flush { nsid: told.step.nsid() } && is_done && place < flush.after
+            flush.step == Step::Flush { nsid: command.step.nsid() } && is_done && place < flush.after
         };
-        promise == Promise::Completion || self.told.iter().any(covers)
+        promise == Promise::Completion || self.commands.iter().any(covers)
     }
 }

@@ -1,4 +1,4 @@
-//! Names that files are given: without any one sync of those, power is lost with a file that somebody was told of.
+//! Syncs of names of files: without any one of them, a power loss loses a file that the caller was promised.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -122,7 +122,7 @@ fn made(folder: &Path) -> PathBuf {
     image
 }
 
-/// Says whether what somebody was told of is there when power is lost afterwards.
+/// Whether the promised file is there after a power loss.
 fn play(point: NamePoint, left_out: Option<NamePoint>) -> bool {
     let folder = folder();
     let (image, copy) = (folder.path().join("image"), folder.path().join("copy"));

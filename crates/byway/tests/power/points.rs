@@ -1,4 +1,4 @@
-//! Syncs of whole devices: for each a script in which, without it, power is lost with something that a host was told of.
+//! Syncs of whole devices: for each a script in which, without it, a power loss loses acknowledged data.
 
 use byway::{AdminCommand, RawData};
 use byway_flash::{Durability, RunOptions, SyncPoint};
@@ -105,7 +105,7 @@ const SHUTDOWN: Script = Script {
     ..COMPLETION
 };
 
-/// A sanitize operation was begun, and nobody will finish it.
+/// A sanitize operation was begun, and the process ends before it is done.
 const SANITIZE_BEGUN: Script = Script {
     point: SyncPoint::SanitizeBegun,
     durability: Durability::Process,

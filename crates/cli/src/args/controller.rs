@@ -94,7 +94,7 @@ pub struct Log {
     /// Command set that the page is asked for: nvm, kv or a number.
     #[arg(long, value_name = "SET", default_value = "nvm")]
     pub csi: CommandSet,
-    /// First byte, a multiple of 4; what does not begin at 0 is not taken apart.
+    /// First byte, a multiple of 4; a page that does not begin at 0 is not decoded.
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size::parse)]
     pub offset: u64,
     /// Bytes, a multiple of 4 [default: the whole page where its length is known, else 512].

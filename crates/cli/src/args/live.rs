@@ -52,7 +52,7 @@ Examples:
   byway subsystem list /run/byway.sock
   byway subsystem list disk.img --json | jq -r '.[].nqn'")]
     List(Asked),
-    /// Serve one more; hosts that stay at discovery are told.
+    /// Serve one more; discovery clients get an event.
     #[command(after_help = "\
 Examples:
   byway subsystem add /run/byway.sock nqn.2026-11.example:scratch --ns blocks:1G
@@ -142,13 +142,13 @@ Examples:
   byway ns list disk.img
   byway ns list disk.img --json | jq -r '.[].nsid'")]
     List(AskedOfOne),
-    /// Export one more device as a namespace; hosts are told.
+    /// Export one more device as a namespace; hosts get an event.
     #[command(after_help = "\
 Examples:
   byway ns add disk.img blocks:1G
   byway ns add /run/byway.sock '/dev/nvme1n1?direct=1' --subsystem nqn.2026-11.example:disks")]
     Add(AddNamespace),
-    /// Export a namespace no more; hosts are told, and commands that are under way there fail.
+    /// Stop exporting a namespace; hosts get an event, and commands under way there fail.
     #[command(after_help = "Examples:\n  byway ns remove disk.img 2")]
     Remove(RemoveNamespace),
 }
@@ -191,10 +191,10 @@ pub struct Ana {
 /// What is done with states.
 #[derive(Debug, Subcommand)]
 pub enum AnaCommand {
-    /// List how well each port of a running server serves each namespace; nothing where hosts are told of no states.
+    /// List how well each port of a running server serves each namespace; empty where hosts get no ANA states.
     #[command(after_help = "Examples:\n  byway ana list /run/byway.sock --json")]
     List(AskedOfOne),
-    /// Change how well a port serves a namespace, or each; hosts are told, and choose.
+    /// Change the ANA state of a namespace, or of each, at a port; hosts get an event, and choose their path.
     #[command(after_help = "\
 Examples:
   byway ana set /run/byway.sock 2=inaccessible
@@ -233,13 +233,13 @@ pub enum PortCommand {
     /// List where NVMe/TCP hosts connect to a running server.
     #[command(after_help = "Examples:\n  byway port list /run/byway.sock --json | jq -r '.[].address'")]
     List(Asked),
-    /// Have NVMe/TCP hosts connect at one more address; those that stay at discovery are told.
+    /// Open a port for NVMe/TCP hosts at one more address; discovery clients get an event.
     #[command(after_help = "\
 Examples:
   byway port add /run/byway.sock 10.0.1.1
   byway port add disk.img [::]:4421 --json")]
     Add(AddPort),
-    /// Have nobody connect by a port any more, and send those away who came by it.
+    /// Close a port, and disconnect the hosts that are connected by it.
     #[command(after_help = "Examples:\n  byway port remove /run/byway.sock 2")]
     Remove(RemovePort),
 }

@@ -181,7 +181,7 @@ pub struct Discover {
 #[derive(Debug, Args)]
 pub struct Device {
     /// The device: embedded:PATH, ram:SIZE for one in memory, vfio-user:PATH for one that another process serves,
-    /// tcp://HOST:4420/NQN for one that is reached over the network, pci:0000:04:00.0 for one that vfio-pci has; where blocks are meant, a path or file:PATH of a file or block device too, or nil:SIZE for none. Options after `?`, joined by `&`, are told by `byway --help`.
+    /// tcp://HOST:4420/NQN for one that is reached over the network, pci:0000:04:00.0 for one that vfio-pci has; where blocks are meant, a path or file:PATH of a file or block device too, or nil:SIZE for none. Options after `?`, joined by `&`, are listed by `byway --help`.
     #[arg(value_name = "URI")]
     pub uri: String,
 }

@@ -66,7 +66,7 @@ Examples:
         #[arg(long)]
         json: bool,
     },
-    /// Tell the device that blocks are no longer needed; of a Byway device they read as zeroes.
+    /// Deallocate blocks (Dataset Management); those of a Byway device read as zeroes then.
     #[command(after_help = "\
 Example:
   byway nvm trim 'embedded:disk.img?ns=2' --offset 1M --length 64K")]
@@ -125,7 +125,7 @@ Example:
         #[arg(long)]
         json: bool,
     },
-    /// Write a block if another stands there, as one, whoever else writes; exit code 1 if something else stands there.
+    /// Compare a block and write it if it is equal, atomically among all writers; exit code 1 if it differs.
     #[command(after_help = "\
 Example:
   byway nvm compare-and-write 'embedded:disk.img?ns=2' --expected old.bin --file new.bin")]

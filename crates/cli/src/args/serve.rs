@@ -11,7 +11,7 @@ use clap::{ArgGroup, Args, ValueEnum, value_parser};
 const IO_PORT: u16 = 4420;
 const DISCOVERY_PORT: u16 = 8009;
 
-/// Where figures are told unless a port is given.
+/// Port of the Prometheus endpoint, unless one is given.
 const METRICS_PORT: u16 = 9899;
 
 /// `byway serve`.
@@ -42,9 +42,9 @@ QEMU takes the socket as -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"ty
 needs the guest's memory in a file that it shares: -object memory-backend-memfd,id=m,size=1G,share=on -machine q35,memory-backend=m.
 
 SIGINT and SIGTERM end the service in order: what was asked for is done, the image is closed, the socket removed. A second one ends it at once, as SIGKILL does: nothing acknowledged is lost. \
-SIGHUP has --config read anew, and all that it says is served from then on; or --tls-keys and --dhchap-secrets, where there is either: hosts that come go by what is in them then, and connections that are there go on. Files that cannot be used change nothing, and are told of.")]
+SIGHUP reads --config anew and applies it; or --tls-keys and --dhchap-secrets, where there is either, for hosts that connect from then on: open connections go on. Files that cannot be used change nothing, and are reported.")]
 pub struct Serve {
-    /// The image, or embedded:PATH or ram:SIZE with options after `?`, as `byway --help` tells. May be left out where --ns
+    /// The image, or embedded:PATH or ram:SIZE with options after `?`, as `byway --help` lists them. May be left out where --ns
     /// says what to serve.
     #[arg(value_name = "IMAGE", required_unless_present_any = ["exports", "config"])]
     pub device: Option<String>,
@@ -63,7 +63,7 @@ pub struct Serve {
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = io_address)]
     pub tcp: Vec<SocketAddr>,
     /// How well a port serves a namespace, or each: optimized (which all are unless something is said), non-optimized, inaccessible,
-    /// persistent-loss or change. Ports are numbered from 1 in the order of --tcp. Hosts are told (ANA), and choose.
+    /// persistent-loss or change. Ports are numbered from 1 in the order of --tcp. Hosts get the states (ANA), and choose.
     #[arg(long, value_name = "PORT[:NSID]=STATE", value_parser = ana_setting, requires = "tcp")]
     pub ana: Vec<AnaSetting>,
     /// Name that NVMe/TCP hosts know the subsystem by; the image's own unless one is given.
@@ -106,9 +106,9 @@ pub struct Serve {
     /// share the connections of NVMe/TCP hosts.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=64))]
     pub threads: u16,
-    /// Count commands, and tell figures at this address (port 9899 unless one is given, 0 for any that is free) as Prometheus
+    /// Count commands, and serve metrics at this address (port 9899 unless one is given, 0 for any that is free) as Prometheus
     /// reads them, at /metrics: connections, commands by type with how long they took, bytes, errors, the device's link, flash and
-    /// health, memory. Whoever reaches the address reads them. `byway top http://ADDRESS:PORT` shows them live.
+    /// health, memory. Every client that reaches the address may read them. `byway top http://ADDRESS:PORT` shows them live.
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = metrics_address)]
     pub metrics: Option<SocketAddr>,
     /// Whether the controller announces SGLs: `sgl=` of a URI, which an image's path alone has no place for.

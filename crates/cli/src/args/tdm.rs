@@ -139,8 +139,8 @@ pub struct TdmRegion {
     #[arg(long, value_name = "DOMAIN", value_parser = domain)]
     pub domain: Option<Domain>,
     /// A folder in host memory, for the shared file tables of programs and the daemon.
-    #[arg(long, value_name = "PATH", default_value = "/dev/shm")]
-    pub boards: PathBuf,
+    #[arg(long = "boards", value_name = "PATH", default_value = "/dev/shm")]
+    pub file_tables: PathBuf,
 }
 
 /// Emulated memory under the user's number.

@@ -24,12 +24,12 @@ pub struct ServeTls {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TlsIs {
-    /// Nobody connects without TLS, nor without a key; at the address of --discovery what is there is told in the clear as well.
+    /// Hosts connect by TLS alone, each with a key; the discovery service at --discovery also answers in the clear.
     Required,
     /// Hosts may connect in the clear, by any name that is let in otherwise. Those that have secrets may come to a key by their
     /// authentication (secure channel concatenation).
     Allowed,
     /// Hosts that have secrets may authenticate in the clear, and do nothing else: that makes the key by which they come by TLS then (secure
-    /// channel concatenation). Nobody else connects without TLS.
+    /// channel concatenation). No other host connects without TLS.
     Concat,
 }

@@ -13,11 +13,11 @@ Examples:
   byway top embedded:disk.img --once
   byway top http://127.0.0.1:9899 --json | jq -c '.commands[] | [.command, .per_s, .p99_s]'
 
-What `byway serve --metrics` tells is the whole picture. Of a device that is opened by its URI there is what its logs tell: health, \
+`byway serve --metrics` has the whole picture. A device that is opened by its URI has what its logs hold: health, \
 commands of hosts, and of Byway devices their link and flash as well.
 
-On a terminal the figures stay in place until q or Ctrl-C; elsewhere a report follows the other. The first comes after an interval: it \
-tells what was done in it.")]
+On a terminal the figures stay in place until q or Ctrl-C; elsewhere a report follows the other. The first comes after an interval, \
+and covers it.")]
 pub struct Top {
     /// What to look at: http://HOST:PORT of a server's figures, or the URI of a device.
     #[arg(value_name = "URI")]

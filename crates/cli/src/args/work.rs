@@ -177,7 +177,7 @@ pub enum Load {
     Randwrite,
     /// Reads and writes anywhere.
     Randrw,
-    /// Tells the device that blocks anywhere are no longer needed.
+    /// Deallocates random blocks (Dataset Management).
     Trim,
     /// Has blocks anywhere read as zeroes.
     Zeroes,

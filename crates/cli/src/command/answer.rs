@@ -1,4 +1,4 @@
-//! What a controller answers: taken apart, as JSON, or as its bytes are; and what it does not have, said as such.
+//! Answers of a controller: decoded, as JSON, or as bytes; and a message for what it does not have.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};

@@ -13,7 +13,7 @@ use byway_measure::workload::Values;
 use serde::Serialize;
 
 use crate::args::Traffic;
-use crate::told::Told;
+use crate::ledger_page::LedgerPage;
 
 /// Keys that are put, by turns: overwritten, so that a small device is never full.
 const KEYS: u64 = 64;
@@ -87,8 +87,8 @@ fn measure<'v>(
     // What is learned by the first put is asked for by no other.
     kv.put(&key(0), value(0))?;
     // What asking costs is no part of what is asked about.
-    let asked = Told::ask(device)?;
-    let before = Told::ask(device)?;
+    let asked = LedgerPage::ask(device)?;
+    let before = LedgerPage::ask(device)?;
     let asking = before.since(&asked);
     let mut times_ns = Vec::with_capacity(count as usize);
     for index in 0..count {
@@ -97,8 +97,8 @@ fn measure<'v>(
         times_ns.push(begun.elapsed().as_nanos() as f64);
         interrupt.check()?;
     }
-    let told = Told::ask(device)?.since(&before);
-    let ledger = told.ledger.since(&asking.ledger);
+    let counted = LedgerPage::ask(device)?.since(&before);
+    let ledger = counted.ledger.since(&asking.ledger);
     let puts = count as f64;
     let (payload_bytes, wire_bytes) = crossed(&ledger);
     let (p50_ns, p99_ns) = percentiles(&mut times_ns).unwrap_or_default();
@@ -109,7 +109,7 @@ fn measure<'v>(
         method: method.name(),
         size,
         count,
-        descriptors: told.descriptors(),
+        descriptors: counted.descriptors(),
         payload_bytes: payload_bytes as f64 / puts,
         wire_bytes: wire_bytes as f64 / puts,
         shadow_wire_bytes: ledger.row(Class::Shadow).cost.wire_bytes() as f64 / puts,

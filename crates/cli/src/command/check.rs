@@ -46,7 +46,7 @@ enum ReportedHit {
 /// Checks an image, or repairs it.
 ///
 /// # Errors
-/// When it is no image, when something was found, when it cannot be used: the exit code tells which.
+/// When it is no image, when something was found, when it cannot be used: the exit code says which.
 pub fn run(args: &Check, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     interrupt.ends_at_once(match args.repair {
         true => "a repair that is run again goes on with what is left",
@@ -63,7 +63,7 @@ pub fn run(args: &Check, out: &mut impl Write, interrupt: &Interrupt) -> Result<
     if args.json {
         print_json(out, &report(args, &checked))?;
     } else {
-        print(args, &checked, out)?;
+        print(out, args, &checked)?;
     }
     out.flush()?;
     verdict(args, &checked)
@@ -83,7 +83,7 @@ fn verdict(args: &Check, checked: &Checked) -> Result<()> {
     }
 }
 
-fn print(args: &Check, checked: &Checked, out: &mut impl Write) -> Result<()> {
+fn print(out: &mut impl Write, args: &Check, checked: &Checked) -> Result<()> {
     for finding in &checked.findings {
         put!(out, "{:9} {finding}\n", done(finding.remedy, args.repair))?;
     }

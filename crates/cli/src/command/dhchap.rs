@@ -1,4 +1,4 @@
-//! Secrets of DH-HMAC-CHAP that a server is told.
+//! Secrets of DH-HMAC-CHAP for a server.
 
 use anyhow::{Context, Result, bail, ensure};
 use byway::serve::{AuthSecrets, AuthSuites, Dhchap, DhchapSecret, Nqn};

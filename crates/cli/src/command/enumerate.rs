@@ -32,7 +32,7 @@ pub fn run(args: &Enumerate, out: &mut impl Write) -> Result<()> {
         return Ok(print_json(out, &found.into_iter().map(Device::from).collect::<Vec<_>>())?);
     }
     if found.is_empty() {
-        note!("the kernel tells of no block device and no NVMe controller");
+        note!("the kernel lists no block device and no NVMe controller");
         return Ok(());
     }
     let mut table = Table::new(&["uri", "kind", "size", "model"]);

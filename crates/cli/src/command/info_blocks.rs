@@ -141,7 +141,7 @@ impl fmt::Display for Blocks {
             false => "submitting a command does it",
         };
         let cancelled = if self.cancel { "can be cancelled" } else { "cannot be cancelled" };
-        writeln!(f, "{begins}, and {cancelled}; a descriptor tells of completions: {}", yes(self.event))?;
+        writeln!(f, "{begins}, and {cancelled}; a descriptor signals completions: {}", yes(self.event))?;
         let transfer = match self.transfer_bytes {
             u64::MAX => "any length".to_owned(),
             bytes => size::human(bytes),

@@ -112,7 +112,7 @@ struct Power {
 }
 
 impl Inside {
-    /// What a device tells, as it is printed.
+    /// The figures of a device, as they are printed.
     pub fn of(details: &Details) -> Self {
         let total = details.counters.total();
         let accepted = details.counters.accepted_bytes;

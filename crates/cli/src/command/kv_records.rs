@@ -72,7 +72,7 @@ impl Import<'_> {
         format!("import {}", self.file.display())
     }
 
-    /// Stores every record, one by one, and tells what that cost.
+    /// Stores every record, one by one, and reports what that cost.
     ///
     /// # Errors
     /// A file that cannot be read, what the device refuses, an interruption.

@@ -48,7 +48,7 @@ pub fn run(args: &List, out: &mut impl Write) -> Result<()> {
     let listed: Vec<Listed> = uris.into_iter().map(Listed::open).collect();
     print(&listed, args.json, out)?;
     let refused = listed.iter().filter(|device| matches!(device.what, What::Refused { .. })).count();
-    // Of those that the kernel tells of, some are not for this user.
+    // This user may not open every device that the kernel lists.
     if refused > 0 && !args.uris.is_empty() {
         bail!("{refused} of {} devices could not be opened", listed.len());
     }
@@ -60,7 +60,7 @@ fn print(listed: &[Listed], json: bool, out: &mut impl Write) -> Result<()> {
         return Ok(print_json(out, &listed)?);
     }
     if listed.is_empty() {
-        note!("the kernel tells of no block device and no NVMe controller");
+        note!("the kernel lists no block device and no NVMe controller");
         return Ok(());
     }
     let mut table = Table::new(&["uri", "backend", "ns", "kind", "size", "used", "block", "model"]);

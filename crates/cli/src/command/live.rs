@@ -370,7 +370,7 @@ fn list_paths(of: &AskedOfOne, out: &mut impl Write) -> Result<()> {
         return Ok(print_json(out, &rows)?);
     }
     if rows.is_empty() {
-        note!("hosts are told of no states: the server has one port, and began without --ana");
+        note!("hosts get no ANA states: the server has one port, and began without --ana");
     }
     let mut table = Table::new(&["port", "nsid", "state"]);
     rows.into_iter().for_each(|row| {

@@ -93,7 +93,7 @@ fn bytes_of(device: &Device, args: &Log) -> Result<usize> {
     }
 }
 
-/// Entries of the error log, as the controller tells.
+/// Entries of the error log, by Identify Controller (ELPE).
 fn error_entries(device: &Device) -> Result<usize> {
     Ok(usize::from(controller(device)?.elpe_z) + 1)
 }

@@ -70,7 +70,7 @@ pub fn run(command: &NvmCommand, out: &mut impl Write, interrupt: &Interrupt) ->
     }
 }
 
-/// Blocks that something was done with, as `--json` tells it.
+/// Blocks of a command, as `--json` prints them.
 #[derive(Debug, Serialize)]
 pub struct Touched {
     /// Namespace.
@@ -182,7 +182,7 @@ impl Blocks {
         Ok((first, count))
     }
 
-    /// What is told of `count` blocks from `slba` on.
+    /// The report on `count` blocks from `slba` on.
     pub fn touched(&self, slba: u64, count: u64) -> Touched {
         let nsid = self.nvm.nsid().get();
         Touched { nsid, slba, blocks: count, bytes: count * self.block_bytes() }

@@ -55,7 +55,7 @@ fn admin(args: &PassCommand, out: &mut impl Write, interrupt: &Interrupt) -> Res
 
 /// Sends an admin command, and waits for a time only.
 fn admin_within(device: &Device, command: AdminCommand, time: Duration) -> Result<Outcome> {
-    // A time that no clock can tell is never over.
+    // Without a deadline if it is beyond the clock's range.
     let until = Instant::now().checked_add(time);
     let mut calls = device.admin_queue()?;
     calls.submit(command, 0).map_err(byway::Error::from)?;

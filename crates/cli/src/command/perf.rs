@@ -64,7 +64,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Measures, and prints what was measured, also where somebody ended it.
+/// Measures, and prints the figures, also after an interrupt.
 ///
 /// # Errors
 /// A load that the device cannot carry, what it says to a command, a difference.

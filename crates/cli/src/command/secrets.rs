@@ -1,4 +1,4 @@
-//! Secrets and keys of hosts that a running server is told: read from files, which others need not be able to read.
+//! Secrets and keys of hosts for a running server, read from files.
 
 use std::path::Path;
 

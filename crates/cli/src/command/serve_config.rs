@@ -130,7 +130,7 @@ impl Config {
     /// What there is to serve, where there are so many ports `more` than the file has.
     ///
     /// # Errors
-    /// What makes no sense, or would let in whom nobody meant.
+    /// A contradiction, or an entry that would admit hosts by mistake.
     pub fn subsystems(&self, more: usize) -> Result<Vec<SubsystemSpec>> {
         for nqn in self.ports.iter().filter_map(|port| port.subsystems.as_ref()).flatten() {
             let is_there = self.subsystems.iter().any(|of| of.nqn == *nqn);
@@ -267,11 +267,11 @@ mod tests {
     }
 
     #[test]
-    fn what_would_let_in_whom_nobody_meant_is_refused() {
-        let nobody = refusal(r#"{"subsystems": [{"nqn": "nqn.a", "allowed_hosts": []}]}"#);
-        assert!(nobody.contains("nqn.a") && nobody.contains("no host may connect"), "{nobody}");
-        let nobody = refusal(r#"{"subsystems": [{"nqn": "nqn.a", "tls": "concat"}]}"#);
-        assert!(nobody.contains("no host has a secret to make a key of TLS by"), "{nobody}");
+    fn entries_that_admit_hosts_by_mistake_are_refused() {
+        let refused = refusal(r#"{"subsystems": [{"nqn": "nqn.a", "allowed_hosts": []}]}"#);
+        assert!(refused.contains("nqn.a") && refused.contains("no host may connect"), "{refused}");
+        let refused = refusal(r#"{"subsystems": [{"nqn": "nqn.a", "tls": "concat"}]}"#);
+        assert!(refused.contains("no host has a secret to make a key of TLS by"), "{refused}");
         let keys = format!(r#""hosts": [{{"nqn": "nqn.h", "dhchap_key": "{SECRET}"}}]"#);
         let forgotten = refusal(&format!(r#"{{{keys}, "subsystems": [{{"nqn": "nqn.a"}}]}}"#));
         assert!(forgotten.contains("nqn.h may connect to no subsystem"), "{forgotten}");

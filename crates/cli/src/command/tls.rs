@@ -1,4 +1,4 @@
-//! Keys of TLS that a server is told.
+//! Keys of TLS for a server.
 
 use anyhow::{Context, Result, bail, ensure};
 use byway::serve::{Nqn, TlsKey, TlsKeys, TlsPolicy};
@@ -31,7 +31,7 @@ pub fn of_serve(args: &ServeTls, has_secrets: bool) -> Result<Option<TlsKeys>> {
 /// The same of hosts with their keys.
 ///
 /// # Errors
-/// A policy by which nobody could connect.
+/// A policy under which no host could connect.
 pub fn of_policy(hosts: Vec<(Nqn, TlsKey)>, policy: TlsIs, has_secrets: bool) -> Result<Option<TlsKeys>> {
     let policy = match policy {
         TlsIs::Required => TlsPolicy::Required,

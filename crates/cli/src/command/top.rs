@@ -8,10 +8,10 @@ use byway_console::terminal::{Interrupt, print_json};
 use crate::args::Top;
 use crate::watch::{Reading, Report, Screen, Source, wait};
 
-/// Shows what a device does, until it is told to end.
+/// Shows what a device does, until it is interrupted.
 ///
 /// # Errors
-/// A device that cannot be opened, or whoever is asked does not answer. On a terminal a server that does not answer is asked
+/// A device that cannot be opened, or a server or device that does not answer. On a terminal a server that does not answer is asked
 /// again.
 pub fn run(args: &Top, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     let source = Source::open(&args.uri)?;

@@ -5,9 +5,9 @@ use std::ops::Range;
 use anyhow::{Context, Result, anyhow};
 use byway::{Backend, BackendQueue, Buffer, Failed, Finished, Outcome};
 
-use super::lane::{Lane, wait_for_either};
 use super::place::Blocks;
 use super::plan::How;
+use super::side::{CopySide, wait_for_either};
 use super::verify::Sums;
 use super::{LOOK_EVERY, Shared};
 
@@ -15,12 +15,12 @@ use super::{LOOK_EVERY, Shared};
 pub struct Ended {
     /// Bytes from the first on that are there without a gap.
     pub whole_bytes: u64,
-    /// Why it went no further, if it was not ended by somebody.
+    /// The error that ended it; `None` after an interrupt.
     pub failed: Option<anyhow::Error>,
 }
 
 impl Ended {
-    /// To the end, or as far as somebody let it.
+    /// To the end, or up to an interrupt.
     pub fn well(whole_bytes: u64) -> Self {
         Self { whole_bytes, failed: None }
     }
@@ -107,8 +107,8 @@ struct Piece {
 
 /// One thread's part of a copy.
 struct Job<'a> {
-    from: Lane,
-    to: Lane,
+    from: CopySide,
+    to: CopySide,
     how: How,
     sums: &'a Sums,
     shared: &'a Shared<'a>,
@@ -140,8 +140,8 @@ impl<'a> Job<'a> {
         };
         let pieces: Vec<Piece> = (0..pieces).map(piece).collect::<Result<_>>()?;
         Ok(Self {
-            from: from.lane(how.depth)?,
-            to: to.lane(how.depth)?,
+            from: from.side(how.depth)?,
+            to: to.side(how.depth)?,
             how: *how,
             sums,
             shared,
@@ -162,7 +162,7 @@ impl<'a> Job<'a> {
                 let whole_bytes = self.lost.map_or(self.next, |lost| lost.min(self.next));
                 Ended { whole_bytes, failed: self.failed }
             }
-            // A queue that fails tells nothing of what is on its way.
+            // A failed queue reports nothing of its outstanding commands.
             Err(error) => {
                 self.shared.end();
                 Ended { whole_bytes: self.begin, failed: Some(error) }

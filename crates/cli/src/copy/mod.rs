@@ -5,10 +5,10 @@
 //! copied by plain calls, so that every byte arrives and none is added.
 
 mod blocks;
-mod lane;
 mod place;
 mod plan;
 mod reader;
+mod side;
 mod stream;
 mod verify;
 
@@ -36,7 +36,7 @@ pub struct Copied {
     pub whole_bytes: u64,
     /// Whether everything was read back.
     pub verified: bool,
-    /// Whether somebody ended it early.
+    /// Whether it was interrupted.
     pub was_interrupted: bool,
 }
 

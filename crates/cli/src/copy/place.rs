@@ -15,7 +15,7 @@ use byway::{
 use byway_console::files;
 
 use super::LOOK_EVERY;
-use super::lane::{Addresses, Lane};
+use super::side::{Addresses, CopySide};
 use byway_console::event::wait_for_any;
 
 /// Files below this are read and written like any file: they may not have one block.
@@ -95,12 +95,12 @@ impl Blocks {
     ///
     /// # Errors
     /// When the device gives none of this depth.
-    pub fn lane(&self, depth: u32) -> Result<Lane> {
+    pub fn side(&self, depth: u32) -> Result<CopySide> {
         let options = QueueOptions { depth: depth.into(), ..self.device.queue_options() };
         let queue = Backend::queue(&self.device, options).with_context(|| self.uri.clone())?;
-        let can_tell = self.device.capabilities().event;
+        let has_event = self.device.capabilities().event;
         let blocks = Addresses { nsid: self.nsid, lba_bytes: self.lba_bytes, offset: self.offset };
-        Ok(Lane { queue, blocks, can_tell })
+        Ok(CopySide { queue, blocks, has_event })
     }
 
     /// Reads any bytes, and waits for them: those at the end that fill no block.

@@ -8,7 +8,7 @@ use super::place::{self, Blocks, Place};
 use super::verify::Sums;
 use crate::opened;
 
-/// Bytes of a piece where nobody says: long enough for any disk's best rate, short enough for its cache.
+/// Bytes of a piece by default: long enough for any disk's best rate, short enough for its cache.
 const PIECE_BYTES: u64 = 256 << 10;
 /// Most blocks of one command.
 const BLOCKS_MAX: u64 = 1 << 16;

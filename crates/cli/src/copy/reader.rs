@@ -6,9 +6,9 @@ use std::ops::Range;
 use anyhow::{Context, Result};
 use byway::{Backend, BackendQueue, Buffer};
 
-use super::lane::Lane;
 use super::place::Blocks;
 use super::plan::How;
+use super::side::CopySide;
 use super::{LOOK_EVERY, Shared};
 
 /// A piece on its way, or read.
@@ -21,7 +21,7 @@ struct Piece {
 
 /// Pieces of a range that are read ahead.
 pub struct Reader {
-    lane: Lane,
+    side: CopySide,
     piece_bytes: u64,
     next: u64,
     end: u64,
@@ -44,7 +44,7 @@ impl Reader {
         };
         let pieces: Vec<Piece> = (0..pieces).map(piece).collect::<Result<_>>()?;
         Ok(Self {
-            lane: blocks.lane(how.depth)?,
+            side: blocks.side(how.depth)?,
             piece_bytes: how.piece_bytes,
             next: range.start,
             end: range.end,
@@ -72,7 +72,7 @@ impl Reader {
                 break;
             }
             if taken == 0 {
-                self.lane.queue.sleep(LOOK_EVERY)?;
+                self.side.queue.sleep(LOOK_EVERY)?;
             }
         }
         Ok(())
@@ -86,8 +86,8 @@ impl Reader {
     }
 
     fn begin(&mut self) -> Result<()> {
-        let Self { lane, piece_bytes, next, end, pieces, free, order } = self;
-        let addresses = lane.blocks;
+        let Self { side, piece_bytes, next, end, pieces, free, order } = self;
+        let addresses = side.blocks;
         let mut commands = std::iter::from_fn(|| {
             if *next >= *end {
                 return None;
@@ -101,11 +101,11 @@ impl Reader {
             into.set_len(piece.len);
             Some((addresses.read(piece.at, into), index as u64))
         });
-        lane.queue.submit_all(&mut commands).map_err(byway::Error::from).context("read")
+        side.queue.submit_all(&mut commands).map_err(byway::Error::from).context("read")
     }
 
     fn take(&mut self) -> Result<usize> {
-        let finished = self.lane.take()?;
+        let finished = self.side.take()?;
         let taken = finished.len();
         for one in finished {
             let Some(piece) = self.pieces.get_mut(one.tag as usize) else { continue };

@@ -5,10 +5,10 @@ use std::io::{ErrorKind, Read, Write};
 use anyhow::{Context, Result, ensure};
 use byway::{Backend, BackendQueue, Buffer};
 
-use super::lane::Lane;
 use super::place::Blocks;
 use super::plan::How;
 use super::reader::Reader;
+use super::side::CopySide;
 use super::verify::Sums;
 use super::{LOOK_EVERY, Shared};
 
@@ -54,7 +54,7 @@ pub fn to_blocks(
     shared: &Shared<'_>,
 ) -> Result<u64> {
     let room = to.size_bytes - to.offset;
-    let mut writer = Writer::new(to.lane(how.depth)?);
+    let mut writer = Writer::new(to.side(how.depth)?);
     let mut at = 0;
     let rest = loop {
         if shared.is_over() {
@@ -121,14 +121,14 @@ pub fn plain(how: &How, from: &mut dyn Read, to: &mut dyn Write, shared: &Shared
 
 /// Writes on their way, and the buffers that are free.
 struct Writer {
-    lane: Lane,
+    side: CopySide,
     free: Vec<Buffer>,
     made: u32,
 }
 
 impl Writer {
-    fn new(lane: Lane) -> Self {
-        Self { lane, free: Vec::new(), made: 0 }
+    fn new(side: CopySide) -> Self {
+        Self { side, free: Vec::new(), made: 0 }
     }
 
     /// Memory for the next piece, as soon as there is some.
@@ -156,23 +156,23 @@ impl Writer {
         let command = if is_zero {
             shared.add_zeroes(len as u64);
             self.free.push(buffer);
-            self.lane.blocks.zero(at, len)
+            self.side.blocks.zero(at, len)
         } else {
-            self.lane.blocks.write(at, buffer)
+            self.side.blocks.write(at, buffer)
         };
-        while self.lane.queue.outstanding() >= self.lane.queue.depth() {
+        while self.side.queue.outstanding() >= self.side.queue.depth() {
             self.take()?;
         }
-        self.lane.queue.submit(command, at).map_err(byway::Error::from).context("write")?;
-        self.lane.queue.start()?;
+        self.side.queue.submit(command, at).map_err(byway::Error::from).context("write")?;
+        self.side.queue.start()?;
         shared.add(len as u64);
         Ok(())
     }
 
     /// Waits for a while for what has finished.
     fn take(&mut self) -> Result<()> {
-        self.lane.queue.sleep(LOOK_EVERY)?;
-        for one in self.lane.take()? {
+        self.side.queue.sleep(LOOK_EVERY)?;
+        for one in self.side.take()? {
             let outcome = one.result.map_err(byway::Error::from);
             let outcome = outcome.with_context(|| format!("write at byte {} of the copy", one.tag))?;
             self.free.extend(outcome.buffer);
@@ -181,7 +181,7 @@ impl Writer {
     }
 
     fn finish(mut self) -> Result<()> {
-        while self.lane.queue.outstanding() > 0 {
+        while self.side.queue.outstanding() > 0 {
             self.take()?;
         }
         Ok(())

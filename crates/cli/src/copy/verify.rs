@@ -11,7 +11,7 @@ use super::place::Blocks;
 use super::plan::How;
 use super::reader::Reader;
 
-/// Sums of 64 bits of each piece, or nothing where nobody reads back.
+/// 64-bit checksums of each piece; `None` without verification.
 pub struct Sums {
     piece_bytes: u64,
     pieces: Option<Mutex<Vec<u64>>>,

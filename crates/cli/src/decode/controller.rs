@@ -62,7 +62,7 @@ fn who(data: &Controller) -> Fields {
         1 => "I/O",
         2 => "discovery",
         3 => "administrative",
-        _ => "not told",
+        _ => "not reported",
     };
     Fields::default()
         .hex("vid", data.vid, "PCI vendor")
@@ -121,7 +121,7 @@ fn io(fields: Fields, data: &Controller) -> Fields {
     fields
         .bytes("sqes_bytes", power_of_two(data.sqes & 0xf), "submission entry")
         .bytes("cqes_bytes", power_of_two(data.cqes & 0xf), "completion entry")
-        .number("maxcmd", maxcmd, "commands outstanding in a queue; 0 for not told")
+        .number("maxcmd", maxcmd, "commands outstanding in a queue; 0 for not reported")
         .number("nn", data.nn, "largest namespace identifier")
         .number("mnan", data.mnan, "most namespaces; 0 for as many as the largest identifier")
         .bits("oncs", data.oncs.into_bits(), ONCS, "optional NVM commands")
@@ -140,7 +140,7 @@ fn power_state(fields: Fields, (index, state): (usize, &PowerState)) -> Fields {
     let unit_mw = if state.flags & 1 == 0 { 10.0 } else { 0.1 };
     let milliwatts = f64::from(state.mp) * unit_mw;
     let shown = match state.mp {
-        0 => "not told".to_owned(),
+        0 => "not reported".to_owned(),
         _ => format!("{milliwatts} mW"),
     };
     let about = format!(
@@ -155,7 +155,7 @@ fn power_state(fields: Fields, (index, state): (usize, &PowerState)) -> Fields {
 /// A temperature in kelvins, for people.
 pub fn temperature(kelvins: u16) -> String {
     match kelvins {
-        0 => "not told".to_owned(),
+        0 => "not reported".to_owned(),
         kelvins => format!("{} °C", i32::from(kelvins) - 273),
     }
 }

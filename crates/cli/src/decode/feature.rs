@@ -77,7 +77,7 @@ pub fn values(feature: FeatureId) -> Option<&'static str> {
     })
 }
 
-/// The value of a feature, taken apart; only its number where it is not known here.
+/// The value of a feature, decoded; only its number for an unknown one.
 pub fn feature(feature: FeatureId, value: u32, data: &[u8]) -> Fields {
     let number = Fields::default().hex("value", value, "as it stands in the answer");
     match feature {
@@ -171,7 +171,7 @@ fn timestamp(fields: Fields, data: &Timestamp) -> Fields {
     let ms = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
     fields
         .number("timestamp_ms", ms, "ms since 1970, or since power-on if no host has set it")
-        .flag("stopped", data.attributes & 1 == 1, "it stood still in between")
+        .flag("stopped", data.attributes & 1 == 1, "it was stopped in between")
         .flag("set_by_host", data.attributes >> 1 & 7 == 1, "a host has set it")
 }
 

@@ -1,4 +1,4 @@
-//! A structure taken apart: each field with its name, its value for programs, and the same for people.
+//! A decoded structure: each field with its name, its value for programs, and the same for people.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -7,7 +7,7 @@ use zerocopy::FromBytes;
 
 use super::{Decoded, Fields, controller, namespace, read};
 
-/// The answer to Identify for `cns` of command set `csi`, taken apart; nothing where it is not known here.
+/// The answer to Identify for `cns` of command set `csi`, decoded; `None` for an unknown one.
 pub fn identify(cns: Cns, csi: Csi, bytes: &[u8]) -> Option<Decoded> {
     let fields = match (cns, csi) {
         (Cns::CONTROLLER, _) => controller::controller(&*read(bytes)?),
@@ -54,7 +54,7 @@ fn command_sets(sets: &CommandSets) -> Vec<Fields> {
     vectors.map(row).collect()
 }
 
-/// Descriptors, each with the length that it tells of itself; the list ends at a type of zero.
+/// Descriptors, each with its length in its header; the list ends at a type of zero.
 fn descriptors(mut bytes: &[u8]) -> Vec<Fields> {
     let mut found = Vec::new();
     while let Ok((head, rest)) = NamespaceDescriptor::read_from_prefix(bytes) {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_too_short_is_not_taken_apart() {
+    fn answer_that_is_too_short_is_not_decoded() {
         for cns in Cns::ALL {
             for csi in [Csi::NVM, Csi::KV, Csi::ZNS] {
                 let decoded = identify(*cns, csi, &[0xff; 100]);

@@ -22,7 +22,7 @@ const DATA_UNIT_BYTES: u128 = 512_000;
 const WARNINGS: &[&str] =
     &["spare", "temperature", "reliability", "read only", "volatile memory backup", "persistent memory"];
 
-/// Bytes of a page that is asked for as a whole; nothing where only its head tells.
+/// Bytes of a page with a fixed length; `None` where its header has the length.
 pub fn bytes(page: LogPage) -> Option<usize> {
     Some(match page {
         LogPage::SUPPORTED_PAGES => size_of::<SupportedPages>(),
@@ -50,7 +50,7 @@ pub fn discovery_bytes(head: &[u8]) -> usize {
     (entries as usize + 1) * DISCOVERY_RECORD_BYTES
 }
 
-/// A log page of command set `csi`, taken apart; nothing where it is not known here.
+/// A log page of command set `csi`, decoded; `None` for an unknown one.
 pub fn log(page: LogPage, csi: Csi, bytes: &[u8]) -> Option<Decoded> {
     Some(match page {
         LogPage::SMART => Decoded::Fields(smart(&*read(bytes)?)),
@@ -135,7 +135,7 @@ fn sanitize(log: &SanitizeLog) -> Fields {
         .flag("untouched", status >> 8 & 1 == 1, "nothing was written since")
         .hex("cdw10", log.cdw10.get(), "the command that asked for it");
     names.zip(log.estimates_s).fold(fields, |fields, (name, seconds)| match seconds.get() {
-        u32::MAX => fields.with(name, serde_json::Value::Null, "not told", "how long it takes"),
+        u32::MAX => fields.with(name, serde_json::Value::Null, "not reported", "how long it takes"),
         seconds => fields.with(name, seconds, format!("{seconds} s"), "how long it takes"),
     })
 }
@@ -200,8 +200,8 @@ fn discovery(page: &[u8]) -> Option<Vec<Fields>> {
             .number("port_id", entry.portid, "")
             .text("subsystem", &entry.subnqn, "")
     };
-    let told = usize::try_from(header.numrec).unwrap_or(usize::MAX);
-    Some(read_each::<DiscoveryEntry>(entries).take(told).map(row).collect())
+    let records = usize::try_from(header.numrec).unwrap_or(usize::MAX);
+    Some(read_each::<DiscoveryEntry>(entries).take(records).map(row).collect())
 }
 
 fn effects(log: &EffectsLog, csi: Csi) -> Vec<Fields> {
@@ -265,26 +265,26 @@ mod tests {
     }
 
     #[test]
-    fn states_of_namespaces_and_entries_of_discovery_are_told_a_line_each() {
+    fn ana_states_and_discovery_entries_are_decoded_to_a_row_each() {
         let mut page = vec![0; 16 + 32 + 8];
         (page[8], page[16], page[20], page[32]) = (1, 1, 2, AnaState::INACCESSIBLE.0);
         (page[48], page[52]) = (3, 7);
-        let told = log(LogPage::ANA, Csi::NVM, &page).unwrap();
+        let states = log(LogPage::ANA, Csi::NVM, &page).unwrap();
         let wanted = r#"[{"nsid":3,"state":"inaccessible"},{"nsid":7,"state":"inaccessible"}]"#;
-        assert_eq!(serde_json::to_string(&told).unwrap(), wanted);
+        assert_eq!(serde_json::to_string(&states).unwrap(), wanted);
         let mut page = vec![0; 3 * DISCOVERY_RECORD_BYTES];
         page[8] = 1;
         (page[1024], page[1026], page[1028]) = (3, 2, 5);
         page[1024 + 512..][..9].copy_from_slice(b"192.0.2.1");
-        let Some(Decoded::Entries(told)) = log(LogPage::DISCOVERY, Csi::NVM, &page) else { panic!() };
-        assert_eq!(told.len(), 1);
-        let told = serde_json::to_value(&told[0]).unwrap();
-        assert_eq!((&told["address"], &told["port_id"]), (&"192.0.2.1".into(), &5.into()));
+        let Some(Decoded::Entries(entries)) = log(LogPage::DISCOVERY, Csi::NVM, &page) else { panic!() };
+        assert_eq!(entries.len(), 1);
+        let entry = serde_json::to_value(&entries[0]).unwrap();
+        assert_eq!((&entry["address"], &entry["port_id"]), (&"192.0.2.1".into(), &5.into()));
         assert_eq!(discovery_bytes(&page), 2048);
     }
 
     #[test]
-    fn health_is_told_in_the_units_of_people() {
+    fn health_is_decoded_to_celsius_percent_and_hours() {
         let mut bytes = [0; 512];
         bytes[0] = 0b10;
         bytes[1..3].copy_from_slice(&313u16.to_le_bytes());

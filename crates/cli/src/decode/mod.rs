@@ -1,4 +1,4 @@
-//! What devices answer, taken apart: identify structures, log pages, features.
+//! Decoded answers of devices: identify structures, log pages, features.
 
 mod controller;
 mod feature;
@@ -20,7 +20,7 @@ pub use identify::identify;
 pub use log::{ana_bytes, bytes as log_bytes, discovery_bytes, log};
 pub use vendor::ledger_bytes;
 
-/// An answer taken apart.
+/// A decoded answer.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Decoded {

@@ -80,7 +80,7 @@ pub fn pairs(data: &KvNamespace) -> Fields {
         .number("kvfc", data.kvfc & 0xf, "format in use")
         .bits("nmic", data.nmic, NMIC, "sharing")
         .hex("rescap", data.rescap, "reservation capabilities")
-        .bytes("novg_bytes", data.novg_bytes, "optimal granularity of values; 0 for not told");
+        .bytes("novg_bytes", data.novg_bytes, "optimal granularity of values; 0 for not reported");
     let fields = belongs(fields, data.anagrpid, data.nvmsetid, data.endgid, data.nsattr)
         .identifier("nguid", &data.nguid, "globally unique identifier")
         .identifier("eui64", &data.eui64, "IEEE extended unique identifier");

@@ -50,7 +50,7 @@ pub fn ledger(page: &[u8]) -> Option<Vec<Fields>> {
     Some(rows.map(row).chain(counters.map(counter)).collect())
 }
 
-/// Bytes of the ledger's page, told by its head, up to a bound: a device may say anything.
+/// Bytes of the ledger's page by its header, bounded: a device may send any length.
 pub fn ledger_bytes(head: &[u8]) -> usize {
     const MOST_ENTRIES: u32 = 4096;
     let Ok((head, _)) = LedgerLog::read_from_prefix(head) else { return size_of::<LedgerLog>() };

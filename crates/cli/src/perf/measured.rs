@@ -5,10 +5,10 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Digits of a latency that are kept: a thousandth is told from the next.
+/// Significant digits of a latency.
 const DIGITS: u8 = 3;
 
-/// The longest latency that is told from longer ones: an hour. The room for it is there from the beginning.
+/// The longest latency of the histogram: an hour. Its memory is allocated at the start.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// The commands of one side of a load: those that read, or those that write.
@@ -16,7 +16,7 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 pub struct Side {
     pub ops: u64,
     pub bytes: u64,
-    /// Nanoseconds of each, unless nobody asked for them.
+    /// Latency of each in nanoseconds; empty without latencies.
     pub ns: Histogram<u64>,
 }
 

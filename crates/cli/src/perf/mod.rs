@@ -57,7 +57,7 @@ impl Phase {
 #[derive(Debug)]
 struct Shared {
     phase: Phase,
-    /// Commands that are done, told now and then.
+    /// Commands that are done, updated every 256.
     done: AtomicU64,
     /// Threads that have begun to measure.
     measuring: AtomicU32,

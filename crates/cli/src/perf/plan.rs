@@ -17,7 +17,7 @@ use crate::opened;
 
 /// Most blocks of one command.
 const BLOCKS_MAX: u64 = 1 << 16;
-/// What is measured where nobody says when to end.
+/// Time of a measurement by default.
 const TIME: Duration = Duration::from_secs(10);
 
 /// A load that can be run.

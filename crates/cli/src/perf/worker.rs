@@ -19,8 +19,8 @@ use byway_console::event::wait_for_any;
 
 /// How long a thread sleeps at most before it looks where the measurement is.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Commands that are done before the watching thread is told of them.
-const TOLD_EVERY: u64 = 256;
+/// Commands between two updates of the shared count.
+const REPORT_EVERY: u64 = 256;
 
 /// Whose completions are taken.
 enum Take {
@@ -64,7 +64,7 @@ pub struct Worker<'a> {
     compares: bool,
     /// Pieces that were written, a bit each, where they are read back later.
     touched: Option<Vec<u64>>,
-    untold: u64,
+    unreported: u64,
     /// When the measurement began, on the wall's and on the thread's clock.
     since: Option<(Instant, Duration)>,
 }
@@ -97,7 +97,7 @@ impl<'a> Worker<'a> {
             op_bytes: plan.op_bytes(),
             compares: plan.verify && !plan.load.changes(),
             touched: words.map(|words| vec![0; words]),
-            untold: 0,
+            unreported: 0,
             since: None,
             plan,
         })
@@ -125,13 +125,13 @@ impl<'a> Worker<'a> {
                     self.take(Take::Finished)?
                 }
             };
-            self.tell(shared, taken);
+            self.report(shared, taken);
             if self.left == 0 && self.queue.outstanding() == 0 && self.since.is_some() {
                 break;
             }
             if taken == 0 {
                 let taken = self.wait()?;
-                self.tell(shared, taken);
+                self.report(shared, taken);
             }
         }
         self.end();
@@ -293,11 +293,11 @@ impl<'a> Worker<'a> {
             .context(format!("{what} at place {} of the load", op.place))
     }
 
-    fn tell(&mut self, shared: &Shared, taken: usize) {
-        self.untold += taken as u64;
-        if self.untold >= TOLD_EVERY || (taken == 0 && self.untold > 0) {
-            shared.done.fetch_add(self.untold, Ordering::Relaxed);
-            self.untold = 0;
+    fn report(&mut self, shared: &Shared, taken: usize) {
+        self.unreported += taken as u64;
+        if self.unreported >= REPORT_EVERY || (taken == 0 && self.unreported > 0) {
+            shared.done.fetch_add(self.unreported, Ordering::Relaxed);
+            self.unreported = 0;
         }
     }
 

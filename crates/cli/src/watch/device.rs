@@ -1,4 +1,4 @@
-//! Figures of a device as its logs tell them, under the names that a server's have.
+//! Figures of a device from its logs, under the names of a server's metrics.
 
 use anyhow::{Context, Result};
 use byway::spec::base::log::{LogPage, SmartLog};
@@ -25,7 +25,7 @@ const FLASH: [(&str, &str); 5] = [
     ("erase.", "byway_flash_erases_total"),
 ];
 
-/// What the logs of `device` tell.
+/// The figures in the logs of `device`.
 ///
 /// # Errors
 /// A device without a health log.

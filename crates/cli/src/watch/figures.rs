@@ -1,10 +1,10 @@
-//! Figures of one moment by name and labels, as a server tells them.
+//! Figures of one moment by name and labels, as a server exposes them.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 
-/// Most figures of one text: a server that tells more than this is none of ours.
+/// Most figures of one text: a server with more is not a Byway server.
 const FIGURES_MAX: usize = 200_000;
 
 /// One figure.

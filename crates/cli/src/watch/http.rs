@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 /// How long a server may take to be reached, and to say the next of its answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Most bytes of an answer.
 const ANSWER_MAX_BYTES: u64 = 16 << 20;
@@ -24,7 +24,7 @@ pub struct Url {
 }
 
 impl Url {
-    /// Takes `http://HOST[:PORT][/PATH]` apart; nothing where `text` is no such address.
+    /// Parses `http://HOST[:PORT][/PATH]`; `None` where `text` is no such address.
     pub fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix("http://")?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -60,10 +60,10 @@ impl Url {
         let doing = || format!("connect to {}", self.authority);
         let mut last = None;
         for address in self.authority.to_socket_addrs().with_context(doing)? {
-            match TcpStream::connect_timeout(&address, PATIENCE) {
+            match TcpStream::connect_timeout(&address, TIMEOUT) {
                 Ok(stream) => {
-                    stream.set_read_timeout(Some(PATIENCE))?;
-                    stream.set_write_timeout(Some(PATIENCE))?;
+                    stream.set_read_timeout(Some(TIMEOUT))?;
+                    stream.set_write_timeout(Some(TIMEOUT))?;
                     return Ok(stream);
                 }
                 Err(error) => last = Some(error),

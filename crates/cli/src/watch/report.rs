@@ -13,7 +13,7 @@ use super::quantile::Growth;
 pub struct Report {
     /// How long it was.
     pub interval_s: f64,
-    /// The subsystem, where it is told, or all of them.
+    /// The subsystem; `None` for all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subsystem: Option<String>,
     /// All commands together.

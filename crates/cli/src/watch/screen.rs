@@ -16,7 +16,7 @@ const HOME: &str = "\x1b[H";
 const CLEAR_LINE: &str = "\x1b[K\r\n";
 const CLEAR_BELOW: &str = "\x1b[J";
 
-/// Where the size of a terminal is not told.
+/// Size of a terminal that does not report it.
 const ROWS: usize = 24;
 const COLUMNS: usize = 80;
 

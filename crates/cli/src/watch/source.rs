@@ -11,9 +11,9 @@ use super::http::Url;
 
 /// Where figures come from.
 pub enum Source {
-    /// A server that tells its own.
+    /// The metrics of a server.
     Server(Url),
-    /// A device that tells what its logs have.
+    /// The logs of a device.
     Device(Box<Device>),
 }
 
@@ -40,7 +40,7 @@ impl Source {
     /// Reads what there is.
     ///
     /// # Errors
-    /// Whoever is asked does not answer.
+    /// The server or device does not answer.
     pub fn read(&self) -> Result<Reading> {
         let figures = match self {
             Self::Server(url) => Figures::parse(&url.fetch()?)?,

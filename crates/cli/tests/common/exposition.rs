@@ -56,7 +56,7 @@ impl Exposition {
         let value: f64 = value.parse().unwrap_or_else(|_| panic!("no number: {line}"));
         assert!(kind == "gauge" || value >= 0.0, "what only grows is not below 0: {line}");
         let again = self.samples.insert((name.to_owned(), labels), value);
-        assert!(again.is_none(), "told twice: {line}");
+        assert!(again.is_none(), "listed twice: {line}");
     }
 
     fn check_histograms(&self) {

@@ -52,7 +52,7 @@ impl Server {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
         let (say, lines) = channel();
-        // It ends with the server, or with whoever listens.
+        // It ends with the server, or once the receiver is dropped.
         std::thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| say.send(line)));
         Self { child, lines }
     }

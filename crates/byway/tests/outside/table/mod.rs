@@ -55,7 +55,7 @@ impl Link {
         Bytes { payload: 16, wire: 40 }
     }
 
-    /// Counted apart in payload, with the rest in wire bytes.
+    /// Its payload is a separate count; its wire bytes are in the sum.
     pub fn interrupt(self) -> Bytes {
         Bytes { payload: 0, wire: 24 }
     }

@@ -61,7 +61,7 @@ pub fn options(region: &TdmRegion, socket: PathBuf, ring_bytes: u64) -> Options 
     };
     Options {
         opening,
-        file_tables: region.boards.clone(),
+        file_tables: region.file_tables.clone(),
         ring_bytes,
         ..Options::new(&region.region, socket)
     }

@@ -1,6 +1,5 @@
-//! What a Byway device tells of itself in its ledger's log page, wherever it is: in this process, behind a kernel's driver,
-//! in another machine. Doorbells are not in it: a device reads them when it likes, and does not see how often they are
-//! written.
+//! The ledger's log page of a Byway device: in this process, behind a kernel's driver, or on another machine. Doorbells are
+//! not in it: a device reads them when it likes, and does not see how often they are written.
 
 use anyhow::{Context, Result, ensure};
 use byway::spec::base::log::LogPage;
@@ -14,16 +13,16 @@ use crate::decode;
 /// What begins the names of counters of commands by their descriptor.
 const PAYLOAD: &str = "payload.";
 
-/// What a device had counted at a time.
+/// The counters of a device at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Told {
+pub struct LedgerPage {
     /// What crossed its link.
     pub ledger: Ledger,
     /// Commands of I/O, by what said where their payload was: `prp`, `sgl`, `inline`, `piggyback`, ….
     pub descriptors: Vec<(String, u64)>,
 }
 
-impl Told {
+impl LedgerPage {
     /// Asks a device. Asking crosses the link, too.
     ///
     /// # Errors
@@ -36,7 +35,7 @@ impl Told {
 
     fn parse(page: &[u8]) -> Option<Self> {
         let (head, mut rest) = LedgerLog::read_from_prefix(page).ok()?;
-        let mut told = Self::default();
+        let mut page = Self::default();
         for _ in 0..head.rows {
             let (row, behind) = LedgerRow::read_from_prefix(rest).ok()?;
             rest = behind;
@@ -44,17 +43,17 @@ impl Told {
             // A class of a newer device is in none of this one's sums.
             if let Some(class) = class {
                 let LedgerRow { payload_bytes, down_bytes, up_bytes, .. } = row;
-                told.ledger.record_many(class, row.count, Cost { payload_bytes, down_bytes, up_bytes });
+                page.ledger.record_many(class, row.count, Cost { payload_bytes, down_bytes, up_bytes });
             }
         }
         for _ in 0..head.counters {
             let (counter, behind) = Counter::read_from_prefix(rest).ok()?;
             rest = behind;
             if let Some(name) = name_text(&counter.name).strip_prefix(PAYLOAD) {
-                told.descriptors.push((name.to_owned(), counter.value));
+                page.descriptors.push((name.to_owned(), counter.value));
             }
         }
-        (head.magic == MAGIC).then_some(told)
+        (head.magic == MAGIC).then_some(page)
     }
 
     /// What was counted since `earlier`.
@@ -94,28 +93,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_device_tells_is_what_it_counts() {
+    fn ledger_page_holds_what_the_device_counted() {
         let device = byway::open("ram:64M").unwrap();
-        let before = Told::ask(&device).unwrap();
-        let asking = Told::ask(&device).unwrap().since(&before);
+        let before = LedgerPage::ask(&device).unwrap();
+        let asking = LedgerPage::ask(&device).unwrap().since(&before);
         assert_eq!(asking.descriptors(), "none");
         device.kv(None).unwrap().put(b"key", &[7; 20]).unwrap();
         let counted = device.as_embedded().unwrap().ledger();
-        let after = Told::ask(&device).unwrap();
+        let after = LedgerPage::ask(&device).unwrap();
         assert_eq!(after.since(&before).descriptors(), "piggyback");
         let fetched = |ledger: &Ledger| ledger.row(Class::CommandFetch).count;
         assert!(
             (1..=2).contains(&(fetched(&after.ledger) - fetched(&counted))),
-            "the page tells of asking for it"
+            "the page counts the request for it"
         );
         assert_eq!(after.ledger.row(Class::Doorbell).count, 0, "doorbells are the host's writes");
     }
 
     #[test]
     fn pages_that_are_none_and_devices_without_are_refused() {
-        assert_eq!(Told::parse(&[0; 24]), None);
-        assert_eq!(Told::parse(&[0xff; 100]), None);
-        let refused = Told::ask(&byway::open("blocks:1M").unwrap()).unwrap_err();
+        assert_eq!(LedgerPage::parse(&[0; 24]), None);
+        assert_eq!(LedgerPage::parse(&[0xff; 100]), None);
+        let refused = LedgerPage::ask(&byway::open("blocks:1M").unwrap()).unwrap_err();
         assert!(refused.to_string().contains("no Byway device"), "{refused}");
     }
 }

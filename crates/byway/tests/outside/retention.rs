@@ -1,4 +1,4 @@
-//! What `fading=` makes of data that is read over and over.
+//! `fading=`: data that is read too often is lost, or moved before.
 
 use byway::embedded::Device;
 

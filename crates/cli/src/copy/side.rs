@@ -7,15 +7,15 @@ use byway::{BackendQueue, Buffer, Command, Finished, Nsid, NvmCommand, Queue};
 
 use byway_console::event::wait_for_any;
 
-/// How long a queue that tells nobody of completions is slept on before the other is looked at.
+/// How long to sleep on a queue without an event before polling the other.
 const SHORT: Duration = Duration::from_millis(1);
 
-/// A queue to a namespace of blocks.
-pub struct Lane {
+/// One side of a copy: a queue to a namespace of blocks, for one thread.
+pub struct CopySide {
     pub queue: Queue,
     pub blocks: Addresses,
-    /// Whether the queue has a descriptor that tells of completions.
-    pub can_tell: bool,
+    /// Whether the queue has a descriptor that signals completions.
+    pub has_event: bool,
 }
 
 /// Where bytes of a copy are in a namespace.
@@ -51,7 +51,7 @@ impl Addresses {
     }
 }
 
-impl Lane {
+impl CopySide {
     /// What has finished.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl Lane {
 ///
 /// # Errors
 /// When a queue or the system fails.
-pub fn wait_for_either(one: &mut Lane, other: &mut Lane, timeout: Duration) -> Result<()> {
+pub fn wait_for_either(one: &mut CopySide, other: &mut CopySide, timeout: Duration) -> Result<()> {
     match (one.is_idle(), other.is_idle()) {
         (true, true) => {}
         (false, true) => {
@@ -80,7 +80,7 @@ pub fn wait_for_either(one: &mut Lane, other: &mut Lane, timeout: Duration) -> R
         (true, false) => {
             other.queue.sleep(timeout)?;
         }
-        (false, false) if one.can_tell && other.can_tell => {
+        (false, false) if one.has_event && other.has_event => {
             one.queue.start()?;
             other.queue.start()?;
             wait_for_any([one.queue.event()?, other.queue.event()?], timeout)?;

@@ -30,9 +30,11 @@ const RULES: &[(&str, &str, &str)] = &[
     ("driver/src/queue_pair/mod.rs", "room", "ring"),
     ("driver/src/queue_pair/calls.rs", "finish", "complete"),
     ("host/driver/", "", "encode"),
-    ("in_process/src/interrupts.rs", "", "complete"),
-    ("in_process/src/", "ring_head", "complete"),
-    ("in_process/", "", "ring"),
+    ("device/executor/src/interrupts.rs", "", "complete"),
+    ("device/executor/src/", "ring_head", "complete"),
+    ("device/executor/", "", "ring"),
+    ("serve/local/src/", "ring_head", "complete"),
+    ("serve/local/", "", "ring"),
     ("controller/src/completion.rs", "", "complete"),
     ("controller/src/controller/finish.rs", "", "complete"),
     ("controller/src/controller/run.rs", "finish_run", "complete"),
@@ -178,4 +180,42 @@ fn is_ours(frame: &Frame) -> bool {
 fn short(place: &str) -> &str {
     let place = place.split(" (disc").next().unwrap_or(place);
     place.rsplit_once("/crates/").map_or(place, |(_, path)| path)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::path::Path;
+
+    use super::*;
+
+    fn sources(folder: &Path, into: &mut Vec<(String, String)>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                sources(&path, into);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                into.push((path.to_str().unwrap().to_owned(), text));
+            }
+        }
+    }
+
+    /// Whether a function has `part` in its name.
+    fn defines(text: &str, part: &str) -> bool {
+        let names = text.split("fn ").skip(1).filter_map(|rest| rest.split(['(', '<']).next());
+        part.is_empty() || names.into_iter().any(|name| name.contains(part))
+    }
+
+    #[test]
+    fn rules_name_files_and_functions_of_the_tree() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut all = Vec::new();
+        sources(&root.join("crates"), &mut all);
+        sources(&root.join("benches"), &mut all);
+        for (path, function, _) in RULES {
+            let is_there = all.iter().any(|(name, text)| name.contains(path) && defines(text, function));
+            assert!(is_there, "{path} {function}");
+        }
+    }
 }

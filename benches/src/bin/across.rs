@@ -201,7 +201,7 @@ fn fill(reads: &mut Reads) -> Result<()> {
     Ok(())
 }
 
-/// A word to the other processor and back.
+/// A cache line to the other processor and back.
 struct PingPong {
     page: Mapping,
     round: u32,

@@ -1,5 +1,5 @@
-//! What a server costs while nothing is asked of it: processor time and wake-ups of `--idle sleep`, with no client, and with
-//! clients that have come so far and then say nothing.
+//! Cost of an idle server: processor time and wake-ups of `--idle sleep`, without clients, and with clients that stop sending at
+//! several points.
 //!
 //! The device's process is this program once more.
 #![forbid(unsafe_code)]
@@ -26,11 +26,11 @@ use byway_spec::{Command, Completion};
 use clap::Parser;
 use serde::Serialize;
 
-/// Nothing on the way to a case takes so long.
+/// Limit of every wait before a measurement.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// From the last command to the first measurement: by then the server has finished it, polled without success and gone to sleep.
 const SETTLING: Duration = Duration::from_secs(1);
-/// Flushes one after the other, so that the server looks into doorbell buffers and gives that up again.
+/// Flushes one after the other, so that the server polls doorbell buffers, and stops again.
 const FLUSHES: u32 = 2000;
 const NSID: u32 = 1;
 const ENTRIES: u16 = 16;
@@ -39,7 +39,7 @@ const PAGE: usize = 4096;
 #[derive(Parser)]
 #[command(about = "Measures what an idle server takes of a processor, by what clients have done before")]
 struct Arguments {
-    /// How long nothing is said in each case, in seconds.
+    /// Idle time of each case, in seconds.
     #[arg(long, default_value_t = 30)]
     seconds: u64,
     /// Also writes the results to this file, one JSON object a line.
@@ -90,7 +90,7 @@ impl Server {
         Ok(started)
     }
 
-    /// What its threads have taken so far.
+    /// Processor time of its threads so far.
     fn taken(&self) -> Result<Taken> {
         let mut taken = Taken { cpu_ns: 0, wakeups: 0 };
         for thread in fs::read_dir(format!("/proc/{}/task", self.0.id()))? {
@@ -105,7 +105,7 @@ impl Server {
         Ok(taken)
     }
 
-    /// Says nothing for so long.
+    /// Stays idle for so long.
     fn idle(&self, case: &'static str, time: Duration) -> Result<Row> {
         std::thread::sleep(SETTLING);
         let (begun, before) = (Instant::now(), self.taken()?);

@@ -1,5 +1,5 @@
 //! This library's initiator and target over NVMe/TCP on the loopback, each on a processor of its own, beside a bare ping-pong of
-//! the same bytes over a socket, beside the same device in this process, and each waiting by looking or by sleeping.
+//! the same bytes over a socket, beside the same device in this process, and each waiting by polling or by sleeping.
 //!
 //! The other side is this program once more. Rounds take turns over the cases, so that a busy moment of the machine
 //! falls on all of them.
@@ -69,7 +69,7 @@ enum Kept {
     Memory(Resident),
 }
 
-/// What the server has resident.
+/// Resident memory of the server.
 #[derive(Debug, Serialize)]
 struct Resident {
     case: &'static str,
@@ -177,7 +177,7 @@ impl Bench {
         by_turns(self.arguments.rounds, calls, &mut cases)
     }
 
-    /// Each side looking or sleeping. A connection for each round: a target that looks does so for as long as a host is there.
+    /// Each side polling or sleeping. A connection for each round: a target polls for as long as a host is connected.
     fn measure_waits(&self) -> Result<Vec<Row>> {
         let targets: Vec<(Waits, Served)> = [Waits::Poll, Waits::Sleep]
             .into_iter()

@@ -1,5 +1,5 @@
-//! The floor: as many bytes there and as many back over a bare socket, both sides looking without sleep; one at a time, or as
-//! many at once as a queue is deep, by as few system calls as the two sides of a queue make.
+//! The lower bound: the same bytes both ways over a bare socket, both sides polling; one at a time, or as many at once as a queue is
+//! deep, by as few system calls as the two sides of a queue make.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use byway_benches::rounds::{Case, each};
 use crate::load::Work;
 use crate::side::OtherSide;
 
-/// After so long without a ping the other side sleeps until the next: it would be in the way of others.
+/// After so long without a ping the other side sleeps until the next, so that it takes no processor from other cases.
 const LOOKING: Duration = Duration::from_millis(1);
 
 /// Bytes that the target receives at once, that it sends together, and that the initiator receives at once.
@@ -19,7 +19,7 @@ const PINGS_BYTES: usize = 256 << 10;
 const PONGS_BYTES: usize = 64 << 10;
 const INBOX_BYTES: usize = 64 << 10;
 
-/// The bytes of one work there and back.
+/// Bytes of one exchange, each way.
 pub struct PingPong {
     name: String,
     depth: u32,

@@ -13,17 +13,17 @@ use clap::{Args, ValueEnum};
 
 use crate::ping;
 
-/// Nothing on the way to a case takes so long.
+/// Limit of every wait before a measurement.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How a side waits for the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Waits {
-    /// It looks for a while, then sleeps.
+    /// Polls for a while, then sleeps.
     Adaptive,
-    /// It sleeps at once.
+    /// Sleeps at once.
     Sleep,
-    /// It looks without end.
+    /// Polls without end.
     Poll,
 }
 
@@ -40,12 +40,12 @@ impl fmt::Display for Waits {
 /// Arguments of the other side.
 #[derive(Debug, Args)]
 pub struct Other {
-    /// The device that it serves; none: it answers pings.
+    /// The device that it serves; without it, it answers pings.
     #[arg(long, hide = true)]
     serve: Option<String>,
     #[arg(long, hide = true, default_value = "adaptive")]
     idle: Waits,
-    /// The file in which it says where it listens.
+    /// The file that it writes its address into.
     #[arg(long, hide = true)]
     at: Option<PathBuf>,
 }
@@ -56,7 +56,7 @@ impl Other {
         self.at.is_some()
     }
 
-    /// Is it, until the process that started it ends.
+    /// Runs the other side, until the process that started it ends.
     pub fn run(&self) -> Result<()> {
         let at = self.at.as_ref().context("--at")?;
         let Some(uri) = &self.serve else { return ping::answer(|place| announce(at, &place.to_string())) };
@@ -73,14 +73,14 @@ impl Other {
     }
 }
 
-/// Says something in a file, which is there once all of it is said.
+/// Writes a line to a file that appears complete.
 fn announce(at: &Path, what: &str) -> Result<()> {
     let draft = at.with_extension("draft");
     fs::write(&draft, what)?;
     Ok(fs::rename(draft, at)?)
 }
 
-/// The other side's process, and what it said.
+/// The other side's process, and its address.
 pub struct OtherSide {
     pub said: String,
     peer: Peer,

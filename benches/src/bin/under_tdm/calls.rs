@@ -16,19 +16,19 @@ use clap::Args;
 use crate::in_mount::InMount;
 use crate::program::{Place, Program, Role, Setting};
 
-/// For the daemon to answer.
+/// Timeout of a request to the daemon.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Before so many calls nothing is timed: a file is absorbed after a few.
+/// Untimed calls at the start: a file is absorbed after a few.
 const WARM_UP: u32 = 100;
 
 /// Writes without syncs are timed in groups of so many: reading the clock takes a tenth of one.
 const AT_ONCE: u32 = 100;
 
-/// What the loop is asked for, by the command line of the program that runs it.
+/// Options of the child process that runs the loop.
 #[derive(Debug, Args)]
 pub struct Side {
-    /// The file to write: this run is the loop.
+    /// The file to write; given to the child alone.
     #[arg(long, hide = true)]
     write_to: Option<PathBuf>,
     #[arg(long, hide = true, default_value_t = 64)]
@@ -42,12 +42,12 @@ pub struct Side {
 }
 
 impl Side {
-    /// Whether this run is the loop.
+    /// Whether this process is the child.
     pub const fn is_asked_for(&self) -> bool {
         self.write_to.is_some()
     }
 
-    /// The loop; says the nanoseconds of the median call, or of one of the median hundred.
+    /// Runs the loop and prints the nanoseconds of the median call, or of one call of the median group.
     pub fn run(&self) -> Result<()> {
         let path = self.write_to.as_ref().context("a file")?;
         let mut file = File::options().create(true).append(true).open(path)?;
@@ -82,7 +82,7 @@ pub fn request_promotion(path: &Path, socket: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Has device memory be the home of a file that is empty yet.
+/// Promotes a file while it is still empty.
 fn promote_if_requested(file: &File) -> Result<()> {
     let socket = PathBuf::from(std::env::var_os(SOCKET_VARIABLE).context("no daemon")?);
     let key = FileKey::of(file)?.context("the file system has no birth times")?.key;
@@ -101,7 +101,7 @@ fn sync(file: &File) -> std::io::Result<()> {
     file.sync_data()
 }
 
-/// The loop as a program.
+/// The loop as a program to measure.
 #[derive(Debug)]
 pub struct Calls {
     len: usize,
@@ -131,7 +131,7 @@ impl Program for Calls {
 
     fn settings(&self) -> Vec<Setting> {
         let mut settings = vec![Setting::Always, Setting::AlwaysAbsorbed];
-        // What a write costs at PASS is less than what the file system differs by from itself.
+        // The cost of a write at PASS is below the noise of the file system.
         settings.push(if self.sync { Setting::AlwaysResident } else { Setting::AlwaysAgain });
         if self.sync && InMount::is_possible() {
             settings.extend([Setting::AlwaysMounted, Setting::MountedAlone]);

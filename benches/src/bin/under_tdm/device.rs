@@ -1,4 +1,4 @@
-//! Memory that stands for a device: gigabytes of the host's, which are given back.
+//! Emulated device memory: gigabytes of host memory, freed at the end.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,14 @@ use anyhow::{Context, Result};
 use byway_tdm_daemon::Options;
 use tempfile::{TempDir, tempdir_in};
 
-/// One that was named without a folder is in one that goes when this does.
+/// The device; a region named without a folder is in a temporary one.
 pub struct Device {
     region: String,
     folder: TempDir,
 }
 
 impl Device {
-    /// By a region's description.
+    /// A device by its region's description.
     pub fn named(region: &str) -> Result<Self> {
         let folder = tempdir_in("/dev/shm").context("make a folder for the device's memory")?;
         let is_bare = |name: &&str| !name.split('?').next().unwrap_or_default().contains('/');
@@ -24,7 +24,7 @@ impl Device {
         Ok(Self { region, folder })
     }
 
-    /// What a daemon that serves from it is started with.
+    /// Options of the daemon that serves from it.
     pub fn options(&self, socket: PathBuf) -> Options {
         let mut options = Options::new(&self.region, socket);
         options.opening.emulate_persistence = true;

@@ -1,11 +1,11 @@
-//! A folder that is mounted over itself for one run, answered for by this process.
+//! A FUSE mount over a folder for one run, served by this process.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use byway_tdm_mount::{Mounted, Options};
 
-/// Such a one.
+/// The mount; unmounted on drop.
 #[derive(Debug)]
 pub struct InMount(Mounted);
 

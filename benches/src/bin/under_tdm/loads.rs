@@ -1,8 +1,8 @@
-//! Loads that device memory has little to give: reads at random, scans, and a mixture with writes and syncs, over half, once and
-//! twice as much as the device's cache holds. Under the library they are not to be slower.
+//! Loads that gain little from device memory: random reads, scans, and a mix with writes and syncs, over half, once and twice the
+//! device's cache. Under the library they must not be slower.
 //!
-//! Two processes with the same load, one under the library, take turns of some milliseconds on one processor: what differs by less than a
-//! machine does from one minute to the next is seen so. A control has both without it.
+//! Two processes with the same load, one under the library, alternate by slices of some milliseconds on one processor, which shows
+//! differences below the drift of the machine. A control runs both without the library.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
@@ -69,10 +69,10 @@ impl Kind {
     }
 }
 
-/// What the load is asked for, by the command line of the process that makes it.
+/// Options of the child process that makes the load.
 #[derive(Debug, Args)]
 pub struct Turns {
-    /// The load to make: this run is the load.
+    /// The load to make; given to the child alone.
     #[arg(long, hide = true)]
     load: Option<Kind>,
     #[arg(long, hide = true)]
@@ -80,12 +80,12 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Whether this run is the load.
+    /// Whether this process is the child.
     pub const fn is_asked_for(&self) -> bool {
         self.load.is_some()
     }
 
-    /// The load: a turn for each line that comes, answered by the nanoseconds of a call.
+    /// Runs a slice for each line of input, and answers with the nanoseconds of a call.
     pub fn run(&self) -> Result<()> {
         let (kind, path) = self.load.zip(self.over.as_ref()).context("a load and a file")?;
         let file = File::options().read(true).write(true).open(path)?;
@@ -163,13 +163,13 @@ pub struct Load {
 }
 
 impl Load {
-    /// All of them.
+    /// All loads.
     pub fn all() -> Vec<Self> {
         let over = |kind| [50, 100, 200].map(|percent| Self { kind, percent });
         Kind::ALL.into_iter().flat_map(over).collect()
     }
 
-    /// In results.
+    /// Its name in results.
     pub fn name(self) -> String {
         format!("{}-{}%", self.kind.name(), self.percent)
     }
@@ -191,8 +191,8 @@ impl Load {
         ])
     }
 
-    /// The file of each side, in memory and on the disk. Who reads alone reads the same one, whose pages lie where they lie; who syncs has
-    /// one of his own, as what the other left would be synced with it.
+    /// The file of each side. Loads that only read share one file, so that both find the same pages; loads that sync have one each, as a
+    /// sync would also write the other's data.
     fn files(self, folder: &Path, len_bytes: u64) -> Result<[PathBuf; 2]> {
         let alone = folder.join("alone");
         let served = if self.kind == Kind::Mixed { folder.join("served") } else { alone.clone() };
@@ -238,7 +238,7 @@ fn make(path: &Path, len_bytes: u64) -> Result<()> {
     Ok(sync(&file)?)
 }
 
-/// What the daemon says of the file.
+/// The daemon's status of the file.
 fn how_served(daemon: &Daemon, path: &Path) -> Result<String> {
     let found = path.metadata()?;
     let born_ns = found.created()?.duration_since(UNIX_EPOCH)?.as_nanos();

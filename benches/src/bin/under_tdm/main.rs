@@ -61,10 +61,10 @@ struct Arguments {
     /// Bytes of each file's log, and of the room that a DAX-resident file begins with. Root's region has eight users, each log an eighth of one's part.
     #[arg(long, default_value_t = 160 << 20)]
     log_bytes: u64,
-    /// Processors: the program's, and that of who drives it.
+    /// Processors: of the program, and of its load generator.
     #[arg(long, value_delimiter = ',', default_value = "0,1")]
     cpus: Vec<usize>,
-    /// Microseconds that each sync of a program takes longer below: slower disks one after the other, by their time alone.
+    /// Delays added to each sync below, in microseconds: one emulated slower disk after the other.
     #[arg(long, value_delimiter = ',', default_value = "0")]
     sync_us: Vec<u64>,
     /// The talk's comparison instead: an NVMe drive, the hybrid device, the same with mappings, all modelled. `benches/talk.sh` makes a
@@ -89,12 +89,12 @@ struct Arguments {
     load: loads::Turns,
 }
 
-/// What a case came to.
+/// The result of a case.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
     case: String,
     setting: &'static str,
-    /// What each sync below takes longer than this machine's disk.
+    /// Delay added to each sync below, in microseconds.
     sync_us: u64,
     unit: &'static str,
     rounds: usize,
@@ -133,7 +133,7 @@ fn main() -> Result<()> {
     arguments.json.as_ref().map_or(Ok(()), |path| results::keep(path, &rows))
 }
 
-/// All that is asked for, above one disk.
+/// Runs all cases above one disk.
 fn above(place: &program::Place, daemon: &Daemon, arguments: &Arguments) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     if place.sync_us() > 0 {
@@ -182,7 +182,7 @@ fn programs(arguments: &Arguments) -> Vec<Box<dyn Program>> {
     all
 }
 
-/// Rounds over a program's settings by turns.
+/// Alternates rounds over a program's settings.
 fn measure(program: &mut dyn Program, place: &program::Place, rounds: usize) -> Result<Vec<Row>> {
     let settings = program.settings();
     let mut taken: Vec<Vec<f64>> = vec![Vec::new(); settings.len()];

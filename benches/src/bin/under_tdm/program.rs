@@ -1,4 +1,4 @@
-//! A program, the ways it is run, and where.
+//! Programs to measure, the settings they run at, and their folders.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,37 +8,37 @@ use byway_sys::affinity;
 
 use crate::in_mount::InMount;
 
-/// A way to run a program.
+/// A setting that a program runs at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setting {
-    /// It keeps nothing: the most that it can do.
+    /// Without a log: the upper bound.
     NoLog,
-    /// It syncs nothing, on the file system alone.
+    /// No syncs, on the file system alone.
     Unsynced,
-    /// It syncs each write, on the file system alone.
+    /// A sync for each write, on the file system alone.
     Always,
-    /// The same once more: what this differs by is noise.
+    /// The same once more, for the noise.
     AlwaysAgain,
     /// The same with its files absorbed.
     AlwaysAbsorbed,
-    /// The same with device memory as its file's home.
+    /// The same with its file DAX-resident.
     AlwaysResident,
     /// The same in a mount, without the library.
     AlwaysMounted,
-    /// In a mount that no daemon serves: what the mount alone takes.
+    /// In a mount without a daemon: the cost of the mount alone.
     MountedAlone,
-    /// Whatever it does, under the library: the policy decides.
+    /// Under the library, with the level left to the policy.
     Served,
-    /// It syncs once a second, on the file system alone.
+    /// A sync each second, on the file system alone.
     EverySecond,
     /// The same with its files absorbed.
     EverySecondAbsorbed,
-    /// The same with device memory as its log's home.
+    /// The same with its log DAX-resident.
     EverySecondResident,
 }
 
 impl Setting {
-    /// In tables.
+    /// Its name in tables and results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NoLog => "no log",
@@ -75,7 +75,7 @@ impl Setting {
         matches!(self, Self::AlwaysMounted) || self.loads_library()
     }
 
-    /// Whether device memory is to be the home of its log.
+    /// Whether its log is DAX-resident.
     pub const fn is_resident(self) -> bool {
         matches!(self, Self::AlwaysResident | Self::EverySecondResident)
     }
@@ -86,35 +86,35 @@ impl Setting {
     }
 }
 
-/// A program that can be run in some ways.
+/// A program that runs at several settings.
 pub trait Program {
     /// Its name in results.
     fn name(&self) -> String;
 
-    /// What it says it is; `None` where it is not installed.
+    /// Its version line; `None` where it is not installed.
     fn version(&self) -> Option<String>;
 
-    /// The ways to run it that are compared.
+    /// The settings to compare.
     fn settings(&self) -> Vec<Setting>;
 
-    /// Runs it from scratch; how much it did in a second.
+    /// Runs it from scratch; returns its operations per second.
     ///
     /// # Errors
     /// Why it did not run.
     fn run(&mut self, setting: Setting, place: &Place) -> Result<f64>;
 }
 
-/// Where programs run.
+/// The folder, the daemon and the processors of a run.
 #[derive(Debug)]
 pub struct Place {
     folder: PathBuf,
     library: PathBuf,
     cpus: [usize; 2],
-    /// Loaded behind the library: has each sync below take longer by so much.
+    /// Library loaded behind ours that delays each sync below.
     slow: Option<(PathBuf, u64)>,
 }
 
-/// The program, or who drives it.
+/// The processor of the program, or of its load generator.
 #[derive(Debug, Clone, Copy)]
 pub enum Role {
     Program,
@@ -134,22 +134,22 @@ impl Place {
         Ok(Self { folder: folder.canonicalize()?, library, cpus, slow })
     }
 
-    /// By how much syncs of programs take longer below.
+    /// Delay of each sync below.
     pub fn sync_us(&self) -> u64 {
         self.slow.as_ref().map_or(0, |(_, sync_us)| *sync_us)
     }
 
-    /// The library that absorbs.
+    /// Path of `libbyway_tdm.so`.
     pub fn library(&self) -> &Path {
         &self.library
     }
 
-    /// Where the daemon is.
+    /// Socket of the daemon.
     pub fn socket(&self) -> PathBuf {
         self.folder.join("socket")
     }
 
-    /// Has a folder mounted where a setting says so, until the result goes. It is answered for on the program's processor, as that waits.
+    /// Mounts a folder if the setting says so, until the result is dropped. Its threads run on the program's processor, which waits for them.
     pub fn mount(&self, folder: &Path, setting: Setting) -> Result<Option<InMount>> {
         let socket = match setting {
             Setting::AlwaysMounted => self.socket(),
@@ -165,7 +165,7 @@ impl Place {
         Ok(tempfile::tempdir_in(&self.folder)?)
     }
 
-    /// What is started from here on, threads too, runs on that processor.
+    /// Pins this thread, and all that it starts, to a processor.
     pub fn pin(&self, role: Role) -> Result<()> {
         Ok(affinity::pin(self.cpus[role as usize])?)
     }
@@ -197,7 +197,7 @@ impl Place {
     }
 }
 
-/// The library by which syncs below take longer, made in a folder.
+/// Builds the library that delays syncs below, in a folder.
 pub fn below(folder: &Path) -> Result<PathBuf> {
     let source = folder.join("below.c");
     std::fs::write(&source, include_str!("below.c"))?;
@@ -209,7 +209,7 @@ pub fn below(folder: &Path) -> Result<PathBuf> {
     Ok(made)
 }
 
-/// The first line of what a program says when it is asked what it is.
+/// The first line of a program's version output.
 pub fn version_of(program: &str, argument: &str) -> Option<String> {
     let said = Command::new(program).arg(argument).output().ok()?;
     let text = String::from_utf8_lossy(if said.stdout.is_empty() { &said.stderr } else { &said.stdout })

@@ -29,10 +29,10 @@ use crate::embedded::copying::{SnapshotReport, copy_in_use, given_up};
 /// A client sends its request, and takes its answer, within this time.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A process that has an image open says something within this time.
+/// A process that has an image open answers or reports progress within this time.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often it says that it is still at it.
+/// Interval of progress reports.
 const SIGN_OF_LIFE: Duration = Duration::from_millis(200);
 
 /// Takes requests for copies of a device's image until the device is closed; where, or why not.
@@ -166,7 +166,7 @@ fn unanswered(image: &Path, error: std::io::Error) -> Error {
 enum Said<'a> {
     Copied(u64),
     Done(SnapshotReport),
-    /// There is no device to copy now.
+    /// The image cannot be copied now.
     Busy(&'a str),
     Refused(&'a str),
 }

@@ -212,7 +212,7 @@ pub(crate) fn profile_named(name: &str) -> Result<Profile> {
     Profile::by_name(name).ok_or_else(|| Error::host(ErrorKind::InvalidArgument, unknown()))
 }
 
-/// The names that a device of this identity goes by.
+/// NQN, serial number and model of a device, from its UUID.
 pub(crate) fn identity_of(flash: &Flash) -> Identity {
     let hex: String = flash.uuid().iter().map(|byte| format!("{byte:02x}")).collect();
     let group = |range: std::ops::Range<usize>| hex.get(range).unwrap_or_default().to_owned();

@@ -43,7 +43,7 @@ pub struct Details {
     pub recovery: Recovery,
     /// Time that it took, in nanoseconds, recovery of the flash and of all engines included.
     pub opened_in_ns: u64,
-    /// Openings, and closes that never came.
+    /// Openings, and unsafe shutdowns.
     pub power: PowerHistory,
     /// Entries lost to a media error and not written since.
     pub lost_entries: u64,

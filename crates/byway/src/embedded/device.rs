@@ -1,4 +1,4 @@
-//! An open device: what it is, its queues, and what it has counted.
+//! An open device in this process: identity, queues and counters.
 
 use std::time::Instant;
 
@@ -104,7 +104,7 @@ impl Device {
         check_owner(&self.owner)
     }
 
-    /// Who the device says it is.
+    /// Serial number, model and NQN.
     pub fn identity(&self) -> &Identity {
         self.driver.identity()
     }

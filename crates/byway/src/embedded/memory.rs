@@ -4,7 +4,7 @@ use byway_core::{Error, ErrorKind, Result};
 use byway_kv::KvOptions;
 use byway_sys::{Shortage, check_headroom, check_machine};
 
-/// What opening takes beside what options say: tables of blocks, rings, buffers, stacks.
+/// Memory of an opening beside cache and memtable: tables of blocks, rings, buffers, stacks.
 const OPENING_BYTES: u64 = 64 << 20;
 
 /// What memory is wanted for: it decides what an error advises.

@@ -128,7 +128,7 @@ fn run_options(options: &Options) -> byway_flash::RunOptions {
         reads: options.reads,
         prefault: options.prefault,
         injection,
-        retention: options.fading,
+        retention: options.retention,
         ..byway_flash::RunOptions::default()
     }
 }

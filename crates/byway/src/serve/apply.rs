@@ -70,7 +70,7 @@ impl ServeControl {
         Ok(())
     }
 
-    /// Whether a subsystem that is served can become what is said of it.
+    /// Refuses a change of a served subsystem that cannot be made.
     fn check_served(&self, nqn: &str, spec: &SubsystemSpec, addresses: &[SocketAddr]) -> Result<()> {
         let device = self.device_of(nqn)?;
         if device != spec.device {
@@ -116,7 +116,7 @@ impl ServeControl {
             let nqn = name_of(spec)?;
             if !self.is_served(nqn)? {
                 let mut spec = spec.clone();
-                // States at ports that are still to come are set with all others, and so is where it is found.
+                // ANA states at ports that are not open yet are set with all others later, and so are its ports.
                 spec.ana.retain(|setting| ports.contains(&setting.port));
                 spec.ports = Some(Vec::new());
                 added.subsystems.push(self.add_subsystem(&spec)?);
@@ -130,7 +130,7 @@ impl ServeControl {
         Ok(())
     }
 
-    /// What is gone already is as it was.
+    /// Removes what was added; what is gone already is skipped.
     fn take_away(&self, added: Added) {
         for nqn in added.subsystems {
             let _ = self.remove_subsystem(&nqn);
@@ -140,7 +140,7 @@ impl ServeControl {
         }
     }
 
-    /// Which ports go and which come; what these can be listened at now, they are.
+    /// Which ports to close and which to open; new ports whose address is free listen at once.
     fn plan_ports(&self, addresses: &[SocketAddr]) -> Result<Ports> {
         let there = self.ports()?;
         let stays = |(port, at): &(PortId, SocketAddr)| {
@@ -184,7 +184,7 @@ impl ServeControl {
         Ok(())
     }
 
-    /// Has ports be where they were, each under the lowest number that is free as it was given before, and subsystems be found there.
+    /// Restores the ports and the subsystems at them. Each port gets the lowest free number again, as before.
     fn put_back(
         &self,
         opened: &[PortId],
@@ -215,7 +215,7 @@ impl ServeControl {
         Ok(())
     }
 
-    /// Sets who may connect, by what, and how well each namespace is reached.
+    /// Sets allowed hosts, their keys, and ANA states.
     fn set_terms(&self, spec: &SubsystemSpec) -> Result<()> {
         let SubsystemTerms { nqn, hosts, ports, dhchap, tls, .. } = spec.terms(name_of(spec)?)?;
         let target = self.target()?;
@@ -235,7 +235,7 @@ impl ServeControl {
     }
 }
 
-/// Whether one cannot be listened at while the other is.
+/// Whether two addresses exclude each other.
 fn overlap(one: &SocketAddr, other: &SocketAddr) -> bool {
     let is_any = one.ip().is_unspecified() || other.ip().is_unspecified();
     one.port() == other.port() && (is_any || one.ip() == other.ip())

@@ -183,10 +183,6 @@ impl EventQueue {
     }
 }
 
-/// The former name of [`ServeEvent`].
-#[deprecated(note = "it is `ServeEvent`")]
-pub type Told = ServeEvent;
-
 /// Ends a [`Served`](super::Served) device's service, from any thread.
 #[derive(Debug, Clone)]
 pub struct StopServing {

@@ -74,7 +74,7 @@ impl ServeControl {
         self.target.as_ref().ok_or_else(missing)
     }
 
-    /// The subsystems that are served, in the order in which they came.
+    /// The subsystems that are served, in the order in which they were added.
     ///
     /// # Errors
     /// The server has ended.
@@ -112,7 +112,7 @@ impl ServeControl {
     /// Removes a subsystem: disconnects its hosts and closes its device.
     ///
     /// # Errors
-    /// There is no such subsystem; vfio-user clients are served it too.
+    /// There is no such subsystem; it is served to vfio-user clients too.
     pub fn remove_subsystem(&self, nqn: &str) -> Result<()> {
         let table = self.table()?;
         if table.settings.watched_by == WatchedBy::Device {

@@ -29,8 +29,6 @@ pub use byway_tcp_target::{
     AnaSetting, AnaState, AuthHash, AuthSecrets, AuthSuites, DhGroup, Dhchap, DhchapSecret, Nqn, Parties,
     PathError, PortId, PskForm, PskHash, SecretError, TargetPaths, TlsKey, TlsKeyError, TlsPolicy, TlsPsk,
 };
-#[expect(deprecated, reason = "programs may still name it")]
-pub use events::Told;
 pub use events::{ServeEvent, StopServing};
 pub use exports::{Exported, Exporter};
 pub use live::{PathState, ServeControl, ServedNamespace, ServedSubsystem};
@@ -41,6 +39,10 @@ use events::EventQueue;
 use metrics::{ClientCounters, MetricsServer, Watch};
 use requests::Requests;
 use subsystem::{OpenSubsystem, ServerSettings, SubsystemTable};
+
+/// The former name of [`ServeEvent`].
+#[deprecated(note = "it is `ServeEvent`")]
+pub type Told = ServeEvent;
 
 /// Where a device is served, and what its controllers announce.
 #[derive(Debug, Clone)]
@@ -54,13 +56,13 @@ pub struct ServeOptions {
     pub exports: Vec<String>,
     /// Whether controllers announce SGLs; `None` for what the URI says.
     pub sgls: Option<bool>,
-    /// What the server does while no command comes.
+    /// How threads wait while no command arrives.
     pub idle: Idle,
     /// How many threads share the queues, and the connections.
     pub threads: NonZeroU16,
     /// Address of the Prometheus endpoint. Without it commands are not counted.
     pub metrics: Option<SocketAddr>,
-    /// The socket at which other processes of this user ask for changes, beside those that follow from the images that are served.
+    /// A control socket for requests of other processes of this user, beside those of the served images.
     pub control: Option<PathBuf>,
 }
 
@@ -110,7 +112,7 @@ pub struct Served {
     table: Arc<SubsystemTable>,
 }
 
-/// Opens the device that `uri` names and listens for hosts elsewhere, who find it as a PCIe NVMe controller, or over NVMe/TCP.
+/// Opens the device that `uri` names and serves it: as a PCIe NVMe controller over vfio-user, over NVMe/TCP, or both.
 ///
 /// # Errors
 /// As [`crate::embedded::open`]; options that are a host's to choose; a socket at which another server listens.
@@ -150,7 +152,7 @@ pub fn serve_all(subsystems: &[SubsystemSpec], options: &ServeOptions) -> Result
     serve_specs(subsystems, options)
 }
 
-/// Serves `specs` at every front that there is.
+/// Serves `specs` at every front of `options`.
 fn serve_specs(specs: &[SubsystemSpec], options: &ServeOptions) -> Result<Served> {
     // Before the images: what cannot be served is not opened.
     if let Some(path) = &options.vfio_user {
@@ -260,7 +262,7 @@ fn start_target(
     target.map_err(tcp::from_target)
 }
 
-/// How a device is driven is for its hosts to say: an option that would be left unread is refused.
+/// Refuses options of the host, which a served device would ignore.
 fn check_options(options: &Options) -> Result<()> {
     let default = Options::default();
     let of_hosts = [
@@ -319,7 +321,7 @@ impl Served {
         Some(self.target.as_ref()?.control().paths(nqn))
     }
 
-    /// By what NVMe/TCP hosts of the first subsystem show who they are, to be changed while it is served; none without such hosts.
+    /// Secrets and keys of the first subsystem's NVMe/TCP hosts, to be changed while it is served; `None` without NVMe/TCP.
     #[must_use]
     pub fn keys(&self) -> Option<ServedKeys> {
         let target = self.target.as_ref()?.control();

@@ -21,19 +21,19 @@ use crate::uri::Uri;
 pub struct SubsystemSpec {
     /// Its NQN; `None` for the image's own, or one derived from the exports.
     pub nqn: Option<String>,
-    /// The device: what [`serve`](super::serve) takes. Without it there is nothing but what is exported.
+    /// URI of the device, as for [`serve`](super::serve); `None` for exports alone.
     pub device: Option<String>,
     /// What is exported as namespaces, behind those of the device, as in [`ServeOptions::exports`](super::ServeOptions::exports).
     pub exports: Vec<String>,
     /// Names of the hosts that may connect; all where there are none.
     pub hosts: Vec<String>,
-    /// Ports by which it is found; every one where nothing is said.
+    /// Ports by which it is found; `None` for all.
     pub ports: Option<Vec<PortId>>,
-    /// What hosts show who they are by, where they must.
+    /// Secrets for DH-HMAC-CHAP, if hosts must authenticate.
     pub dhchap: Option<Dhchap>,
     /// How namespaces are reached by ports, where not all are optimized at each (ANA).
     pub ana: Vec<AnaSetting>,
-    /// What TLS connections are made by, where there are any.
+    /// Keys of TLS, if there are any.
     pub tls: Option<TlsKeys>,
 }
 

@@ -23,7 +23,7 @@ pub struct BlockUri {
 /// Where blocks are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BlockPlace {
-    /// A file, a block device or an NVMe device node, by a path that stands alone: what is a Byway image is not meant by it.
+    /// A file, a block device or an NVMe device node, by its bare path. A Byway image is refused here.
     Path(PathBuf),
     /// The same, whatever it holds.
     File(PathBuf),

@@ -81,7 +81,7 @@ pub struct Options {
     /// `inject=`: operations of the medium that fail, as `program:nth=100,read:block=5:always`; see [`Injection`].
     pub inject: Option<Injection>,
     /// `fading=`: how many reads and how much age data stands, as `reads=100000,age=5000000,refresh`; see [`RetentionLimits`].
-    pub fading: RetentionLimits,
+    pub retention: RetentionLimits,
     /// `flush=`: what an acknowledgement survives.
     pub flush: FlushMode,
     /// `readonly=`: whether an image is opened for reading alone; others may read it at the same time.
@@ -148,7 +148,7 @@ impl Default for Options {
             packing: Packing::default(),
             gc: GcPolicy::default(),
             inject: None,
-            fading: RetentionLimits::default(),
+            retention: RetentionLimits::default(),
             flush: FlushMode::default(),
             read_only: false,
             depth: 128,
@@ -215,7 +215,7 @@ impl Options {
             "packing" => self.packing = parse(value)?,
             "gc" => self.gc = parse(value)?,
             "inject" => self.inject = Some(parse(value)?),
-            "fading" => self.fading = parse(value)?,
+            "fading" => self.retention = parse(value)?,
             "flush" => {
                 self.flush = one_of(
                     value,

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// The path that a URI's text stands for.
+/// Decodes the path of a URI.
 pub(crate) fn decode(text: &str) -> PathBuf {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
@@ -27,14 +27,14 @@ pub(crate) fn decode(text: &str) -> PathBuf {
     OsString::from_vec(decoded).into()
 }
 
-/// The byte that an escape at the beginning of `bytes` stands for.
+/// Decodes an escape at the beginning of `bytes`.
 fn escaped(bytes: &[u8]) -> Option<u8> {
     let [b'%', high, low, ..] = bytes else { return None };
     let digit = |letter: &u8| char::from(*letter).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     Some(digit(high)? << 4 | digit(low)?)
 }
 
-/// A path as a URI's text: what would be misread there is escaped.
+/// Encodes a path for a URI: bytes with a meaning there are escaped.
 pub(crate) fn encode(path: &Path) -> String {
     let bytes = path.as_os_str().as_bytes();
     let is_text = path.to_str().is_some();

@@ -35,7 +35,7 @@ pub(crate) fn pairs_of(query: &str) -> Result<Vec<(&str, &str)>> {
     Ok(pairs)
 }
 
-/// The size that stands in a URI where others have a path.
+/// Parses the size of `ram:SIZE` and the like.
 pub(crate) fn size_of_place(uri: &str, size: &str) -> Result<u64> {
     parse_size(size).map_err(|error| error.doing(uri.to_owned()))
 }

@@ -24,7 +24,7 @@ pub(crate) fn split_options(text: &str) -> (&str, Option<&str>) {
     (text, None)
 }
 
-/// Whether what stands behind a `?` is meant as options.
+/// Whether the text behind a `?` begins options.
 fn begins_options(text: &str) -> bool {
     let first = text.split('&').next().unwrap_or(text);
     let is_name = |name: &str| {
@@ -41,7 +41,7 @@ fn is_option(name: &str) -> bool {
     known.into_iter().any(|(known, ..)| *known == name)
 }
 
-/// Whether options stand behind the path of a URI.
+/// Whether a URI has options.
 #[must_use]
 pub fn has_options(uri: &str) -> bool {
     split_options(uri).1.is_some()

@@ -8,7 +8,7 @@ pub const OPTIONS: [(&str, &str, &str); 27] = [
     ("alpha", "FACTOR", "policy=threshold: above 1 for less traffic [1]"),
     ("below", "METHOD", "policy=threshold: what is taken below [piggyback]"),
     ("profile", "NAME", "whose times and habits are modelled [the image's]"),
-    ("link", "GENxLANES", "the link alone, gen1x1 to gen6x16"),
+    ("link", "GENxWIDTH", "the link alone, gen1x1 to gen6x16"),
     ("mps", "BYTES", "its maximum payload size, exactly"),
     ("mrrs", "BYTES", "its maximum read request size, exactly"),
     ("clock", "off|virtual|paced", "whether time is modelled, and waited for [off]"),
@@ -62,7 +62,7 @@ pub(crate) const IO_URING_OPTIONS: &[&str] =
 pub(crate) const IO_URING_CMD_OPTIONS: &[&str] =
     &["fixed-file", "fixed-buffers", "sqpoll", "sqpoll-cpu", "iopoll", "one-thread", "transfer"];
 
-/// Options that are the host's: those of [`OPTIONS`] that say nothing of the device's inside.
+/// Options of the host: those of [`OPTIONS`] that do not configure the device itself.
 pub const PCIE_OPTIONS: [&str; 8] = ["transfer", "policy", "tau", "alpha", "below", "ns", "depth", "ring"];
 
 /// What each option of `tcp://` is called, what it may be, and what it decides: for errors and help.
@@ -86,7 +86,7 @@ pub const TCP_OPTIONS: [(&str, &str, &str); 17] = [
     ("idle", "adaptive|sleep|poll", "what a queue does while its program waits [adaptive]"),
 ];
 
-/// Options that say how a discovery service is reached.
+/// Options that apply to a discovery service.
 pub(crate) const DISCOVERY_OPTIONS: [&str; 10] = [
     "hostnqn",
     "hostid",

@@ -27,7 +27,7 @@ pub struct TcpUri {
     pub ns: Option<Nsid>,
 }
 
-/// What is not to be repeated.
+/// Options whose values must not appear in messages.
 const SECRET_OPTIONS: [&str; 3] = ["dhchap-secret", "dhchap-ctrl-secret", "tls-key"];
 
 impl FromStr for TcpUri {
@@ -138,7 +138,7 @@ struct Secrets {
 }
 
 impl Secrets {
-    /// Reads a file: the host's, and the controller's where there is one.
+    /// Reads a file: the host's secret, and the controller's if it has two.
     fn read(&mut self, path: &str) -> Result<()> {
         let text = read(path)?;
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -162,7 +162,7 @@ impl Secrets {
     }
 }
 
-/// What options say of TLS.
+/// The options of TLS.
 #[derive(Default)]
 struct Tls {
     key: Option<TlsKey>,

@@ -232,7 +232,7 @@ impl Visitor {
         }
     }
 
-    /// Takes what has come of the request; whether more may come.
+    /// Reads what has arrived of the request; returns whether more may follow.
     fn receive(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 2048];
         while self.received.len() < HEAD_MAX_BYTES {
@@ -247,8 +247,8 @@ impl Visitor {
         Ok(true)
     }
 
-    /// Sends what is left of the answer. Closed with something unread, a connection would lose it: what else comes is taken
-    /// until its other end is closed.
+    /// Sends the rest of the answer, then drains the client's bytes until it closes: closing with unread bytes would reset the
+    /// connection and lose the answer.
     fn send(&mut self) -> io::Result<Goes> {
         let Some(answer) = &mut self.answer else { return Ok(Goes::On) };
         while answer.sent < answer.bytes.len() {

@@ -1,11 +1,11 @@
-//! What the system says of this process.
+//! Memory and processor time of this process, from `/proc`.
 
 use std::fs;
 
 /// Ticks a second of processor time in `/proc` (`USER_HZ`).
 const TICKS_PER_S: f64 = 100.0;
 
-/// Memory and processor time of this process; 0 where the system does not say.
+/// Memory and processor time of this process; 0 where `/proc` cannot be read.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ProcessFigures {
     /// Memory that it has in RAM.

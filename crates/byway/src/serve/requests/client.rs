@@ -1,4 +1,4 @@
-//! The side of who asks.
+//! The client's side.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileTypeExt;

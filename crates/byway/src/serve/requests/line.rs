@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use byway_tcp_target::PortId;
 
-/// What a field of ports says where every one is meant.
+/// The field of ports that stands for all.
 const EVERY_PORT: &str = "all";
 
 /// A line that is made.
@@ -41,7 +41,7 @@ impl Line {
         }
     }
 
-    /// Adds a field of ports: every one where there is nothing.
+    /// Adds a field of ports; `None` for all.
     #[must_use]
     pub fn with_ports(self, ports: Option<&[PortId]>) -> Self {
         let numbers = |ports: &[PortId]| ports.iter().map(|port| port.0.to_string()).collect::<Vec<_>>();
@@ -94,7 +94,7 @@ impl<'a> Fields<'a> {
         Some(Some(self.text()?).filter(|text| !text.is_empty()))
     }
 
-    /// The next field, as ports: every one where there is nothing.
+    /// The next field, as ports; `None` for all.
     pub fn ports(&mut self) -> Option<Option<Vec<PortId>>> {
         let text = self.text()?;
         if text == EVERY_PORT {
@@ -104,7 +104,7 @@ impl<'a> Fields<'a> {
         numbers.map(|number| number.parse().ok().map(PortId)).collect::<Option<_>>().map(Some)
     }
 
-    /// The next field, as what it stands for.
+    /// The next field, decoded.
     pub fn parsed<T: FromStr>(&mut self) -> Option<T> {
         self.text()?.parse().ok()
     }

@@ -1,4 +1,4 @@
-//! The side of the server: sockets that requests come to, each with a thread that takes them one after the other.
+//! The server's side: control sockets, each with a thread that answers its requests one after the other.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -20,7 +20,7 @@ use crate::serve::subsystem::{OpenSubsystem, SubsystemTable};
 /// Bytes of a request at most: the longest of a thousand names.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
 
-/// Sockets that requests come to, for as long as this is kept.
+/// Control sockets, open until this is dropped.
 #[derive(Debug, Default)]
 pub(in crate::serve) struct Requests {
     answering: Vec<Answering>,
@@ -28,7 +28,7 @@ pub(in crate::serve) struct Requests {
 }
 
 impl Requests {
-    /// Takes requests at `path`, and by the images that are served. What could not be had for an image is among the sockets.
+    /// Listens at `path`, and at a socket for each served image. A socket that cannot be opened is listed with the reason.
     ///
     /// # Errors
     /// As [`SocketListener::open`] has them of `path`.

@@ -1,4 +1,4 @@
-//! What a server answers: lines of what there is, and one that says how it went.
+//! Replies of a server: a line for each item, and a last one for the outcome.
 
 use std::net::SocketAddr;
 
@@ -82,7 +82,7 @@ impl Part {
         line.finish()
     }
 
-    /// What a line says, if it says anything.
+    /// Parses a line.
     pub fn of_line(line: &str) -> Option<Self> {
         let (word, mut fields) = Fields::of(line);
         Some(match word {
@@ -116,7 +116,7 @@ impl Part {
 }
 
 impl Reply {
-    /// Adds what a line says.
+    /// Adds a parsed line.
     pub(super) fn add(&mut self, part: Part) {
         match part {
             Part::Subsystem(subsystem) => self.subsystems.push(subsystem),

@@ -12,7 +12,7 @@ use crate::serve::live::ServeControl;
 use crate::serve::subsystem::SubsystemSpec;
 use crate::serve::tcp::HostKeys;
 
-/// What a server is asked. Where a subsystem may be named and is not, the only one is meant.
+/// A request to a server. `None` for a subsystem means the only one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Request {
@@ -24,16 +24,16 @@ pub enum Request {
         nqn: String,
         /// What it exports.
         exports: Vec<String>,
-        /// The hosts that may connect, each by what it has to show who it is by; all where there are none.
+        /// The hosts that may connect, each with its secret and key; empty for all.
         hosts: Vec<HostSecrets>,
-        /// The ports by which it is found; every one where there is nothing.
+        /// The ports by which it is found; `None` for all.
         ports: Option<Vec<PortId>>,
     },
     /// A subsystem is to be found by other ports.
     SetPorts {
         /// The subsystem.
         subsystem: Option<String>,
-        /// By these alone; by every one where there is nothing.
+        /// These ports; `None` for all.
         ports: Option<Vec<PortId>>,
     },
     /// A subsystem is to go.
@@ -71,7 +71,7 @@ pub enum Request {
     AllowHost {
         /// To this subsystem.
         subsystem: Option<String>,
-        /// Its name, and by what it shows who it is, where that is new.
+        /// Its name, and its secret and key if they are new.
         host: HostSecrets,
     },
     /// A host may connect no more.

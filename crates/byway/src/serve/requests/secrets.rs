@@ -8,14 +8,14 @@ use byway_tcp_target::{AuthSecrets, AuthSuites, Dhchap, Nqn, TlsPolicy};
 use super::line::{Fields, Line};
 use crate::serve::tcp::{HostKeys, TlsKeys, name};
 
-/// By what a host shows who it is, as `byway key new` writes it.
+/// Secret and key of a host, as `byway key new` writes them.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct HostSecrets {
     /// Its name.
     pub host: String,
     /// Its secret (DH-HMAC-CHAP), where it has one.
     pub dhchap: Option<String>,
-    /// The controller's for it, where there is one.
+    /// The controller's secret for it, if there is one.
     pub controller: Option<String>,
     /// Its key of TLS, where it has one.
     pub tls: Option<String>,
@@ -28,7 +28,7 @@ impl fmt::Debug for HostSecrets {
 }
 
 impl HostSecrets {
-    /// A host that has nothing to show who it is by.
+    /// A host without secret and key.
     #[must_use]
     pub fn of(host: &str) -> Self {
         Self { host: host.to_owned(), ..Self::default() }
@@ -58,7 +58,7 @@ impl HostSecrets {
     }
 }
 
-/// By what these hosts show who they are; nothing where none of them has anything.
+/// The secrets and keys of these hosts; `None` where no host has any.
 ///
 /// # Errors
 /// A secret, a key or a name that is none.

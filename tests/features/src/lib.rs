@@ -1,0 +1,3 @@
+//! What the public crate does without its features: `cargo test -p byway-features --features alone`.
+//!
+//! A package of its own, because the tests of `byway` have every feature.

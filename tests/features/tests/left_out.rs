@@ -1,0 +1,34 @@
+//! URIs whose feature was left out of the build.
+#![allow(clippy::unwrap_used)]
+
+use byway::ErrorKind;
+
+#[test]
+fn uri_of_a_feature_left_out_is_refused_with_the_feature_s_name() {
+    let folder = std::env::temp_dir();
+    let folder = folder.to_str().unwrap();
+    for (uri, feature) in [
+        ("tcp://localhost/nqn.2026-01.org.example:disk", "tcp"),
+        ("vfio-user:/run/byway.sock", "vfio"),
+        ("pci:0000:04:00.0", "vfio"),
+        ("embedded:disk.img", "embedded"),
+        ("ram:64M", "embedded"),
+        ("null:64M", "embedded"),
+        ("/dev/null", "kernel"),
+        (&format!("file:{folder}"), "kernel"),
+    ] {
+        for opened in [byway::open(uri), byway::open_to_read(uri)] {
+            let error = opened.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+            let sentence = format!("without feature {feature:?} of byway");
+            assert!(error.to_string().contains(&sentence), "{uri}: {error}");
+            assert!(!error.to_string().contains('\n'), "{error}");
+        }
+    }
+}
+
+#[test]
+fn blocks_in_memory_need_no_feature() {
+    byway::open("blocks:1M").unwrap().close().unwrap();
+    byway::open("nil:1M").unwrap().close().unwrap();
+}

@@ -33,7 +33,6 @@ const RULES: &[(&str, &str, &str)] = &[
     ("device/executor/src/interrupts.rs", "", "complete"),
     ("device/executor/src/", "ring_head", "complete"),
     ("device/executor/", "", "ring"),
-    ("serve/local/src/", "ring_head", "complete"),
     ("serve/local/", "", "ring"),
     ("controller/src/completion.rs", "", "complete"),
     ("controller/src/controller/finish.rs", "", "complete"),

@@ -18,7 +18,7 @@ const PAYLOAD: &str = "payload.";
 pub struct LedgerPage {
     /// What crossed its link.
     pub ledger: Ledger,
-    /// Commands of I/O, by what said where their payload was: `prp`, `sgl`, `inline`, `piggyback`, ….
+    /// I/O commands by the descriptor of their payload: `prp`, `sgl`, `inline`, `piggyback`, ….
     pub descriptors: Vec<(String, u64)>,
 }
 
@@ -70,7 +70,7 @@ impl LedgerPage {
         }
     }
 
-    /// The descriptors that came, joined by `+`; `none` where no command of I/O brought or took a payload.
+    /// The descriptors in use, joined by `+`; `none` where no I/O command had a payload.
     #[must_use]
     pub fn descriptors(&self) -> String {
         let came = self.descriptors.iter().filter(|(_, commands)| *commands > 0);

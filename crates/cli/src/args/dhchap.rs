@@ -8,11 +8,11 @@ use clap::Args;
 /// What `byway serve` takes.
 #[derive(Debug, Clone, Args)]
 pub struct ServeDhchap {
-    /// Have NVMe/TCP hosts show who they are (DH-HMAC-CHAP) on every queue: this one by this secret, as `byway key new` and
-    /// `nvme gen-dhchap-key` make them. Hosts without a secret are not let in. Discovery needs none.
+    /// Authenticate NVMe/TCP hosts (DH-HMAC-CHAP) on every queue: this host by this secret, as `byway key new` and
+    /// `nvme gen-dhchap-key` make them. Hosts without a secret are refused. Discovery needs none.
     #[arg(long, value_name = "HOSTNQN=SECRET", requires = "tcp")]
     pub dhchap_secret: Vec<String>,
-    /// Show this host, or every one, who we are, by this secret, if it asks.
+    /// The controller's secret, by which it authenticates to this host, or to every host, if it asks.
     #[arg(long, value_name = "[HOSTNQN=]SECRET", requires = "tcp")]
     pub dhchap_ctrl_secret: Vec<String>,
     /// Secrets of hosts in a file, which others need not be able to read: HOSTNQN SECRET a line, and the controller's secret for

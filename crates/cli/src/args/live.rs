@@ -58,13 +58,13 @@ Examples:
   byway subsystem add /run/byway.sock nqn.2026-11.example:scratch --ns blocks:1G
   byway subsystem add disk.img nqn.2026-11.example:disks --ns /dev/nvme1n1 --allow-host nqn.host --port 2")]
     Add(AddSubsystem),
-    /// Have one be found by these ports alone, or by every one where none is said; who came by others is sent away.
+    /// Offer a subsystem at these ports alone, or at all without --port; hosts that are connected by others are disconnected.
     #[command(after_help = "\
 Examples:
   byway subsystem ports /run/byway.sock nqn.2026-11.example:disks --port 1 --port 2
   byway subsystem ports /run/byway.sock nqn.2026-11.example:disks")]
     Ports(SubsystemPorts),
-    /// Serve one no more: its hosts are sent away, what it serves is closed.
+    /// Remove a subsystem: disconnect its hosts and close its devices.
     #[command(after_help = "Examples:\n  byway subsystem remove /run/byway.sock nqn.2026-11.example:scratch")]
     Remove(RemoveSubsystem),
 }
@@ -286,7 +286,7 @@ pub enum HostCommand {
     /// List the NVMe/TCP hosts that may connect to a running server, each by its name; nothing where every one may.
     #[command(after_help = "Examples:\n  byway host list /run/byway.sock --json")]
     List(AskedOfOne),
-    /// Let a host connect. Where every one might, no other may any more, and those that are here are sent away.
+    /// Allow a host to connect. Where all hosts were allowed, it alone is allowed then, and others are disconnected.
     #[command(after_help = "\
 Examples:
   byway host allow /run/byway.sock nqn.2026-11.example:host
@@ -306,11 +306,11 @@ pub struct AllowHost {
     /// The host.
     #[command(flatten)]
     pub host: OneHost,
-    /// A file with the secret by which it is to show who it is (DH-HMAC-CHAP), and the controller's behind it where there is one. Where one
-    /// host has a secret, all that may connect have to have one.
+    /// A file with the host's secret for DH-HMAC-CHAP, and the controller's behind it if there is one. Where one
+    /// allowed host has a secret, all must have one.
     #[arg(long, value_name = "FILE")]
     pub dhchap_secret_file: Option<PathBuf>,
-    /// A file with the key by which it is to come by TLS. The same holds.
+    /// A file with the host's key of TLS. Where one allowed host has a key, all must have one.
     #[arg(long, value_name = "FILE")]
     pub tls_key_file: Option<PathBuf>,
 }

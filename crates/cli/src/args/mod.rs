@@ -118,7 +118,7 @@ pub enum Command {
     Format(FormatNamespace),
     /// Empty the whole device; no byte of what was ever stored is left in the image.
     Sanitize(Sanitize),
-    /// Serve a device to guests and other processes, who find it as a PCIe NVMe controller.
+    /// Serve a device to guests, other processes and hosts: as a PCIe NVMe controller (vfio-user), or over NVMe/TCP.
     Serve(Box<Serve>),
     /// List, add and remove the subsystems of a running server.
     Subsystem(Subsystems),
@@ -134,7 +134,7 @@ pub enum Command {
     Tdm(Box<Tdm>),
     /// Show a device at work, live: what it does in a second, how long that takes, its link, flash and health.
     Top(Top),
-    /// Make secrets by which hosts and controllers show who they are, and keys for TLS between them.
+    /// Make secrets for authentication (DH-HMAC-CHAP), and keys of TLS.
     Key(AuthKey),
     /// Keys and values.
     Kv(Kv),

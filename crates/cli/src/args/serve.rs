@@ -62,7 +62,7 @@ pub struct Serve {
     /// port of the subsystem.
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = io_address)]
     pub tcp: Vec<SocketAddr>,
-    /// How well a port serves a namespace, or each: optimized (which all are unless something is said), non-optimized, inaccessible,
+    /// ANA state of a namespace, or of each, at a port: optimized (the default), non-optimized, inaccessible,
     /// persistent-loss or change. Ports are numbered from 1 in the order of --tcp. Hosts get the states (ANA), and choose.
     #[arg(long, value_name = "PORT[:NSID]=STATE", value_parser = ana_setting, requires = "tcp")]
     pub ana: Vec<AnaSetting>,
@@ -129,7 +129,7 @@ pub enum Idle {
     Adaptive,
     /// NVMe/TCP: it sleeps at once. vfio-user: as adaptive.
     Sleep,
-    /// It looks without end: a processor is kept busy as long as a client or an I/O queue is there. vfio-user: clients map
+    /// It polls without end: a processor is kept busy as long as a client or an I/O queue is there. vfio-user: clients map
     /// doorbells and write them without a message.
     Poll,
 }

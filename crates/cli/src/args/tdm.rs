@@ -129,7 +129,7 @@ impl TdmLibrary {
 /// The region of device memory, and how it is opened.
 #[derive(Debug, Args)]
 pub struct TdmRegion {
-    /// The region: emu:NAME?size=SIZE for memory that only stands for a device, fsdax:DIR?size=SIZE, devdax:/dev/daxX.Y.
+    /// The region: emu:NAME?size=SIZE for emulated device memory, fsdax:DIR?size=SIZE, devdax:/dev/daxX.Y.
     #[arg(long, value_name = "REGION", default_value_t = usual_region())]
     pub region: String,
     /// Emulated memory counts as persistent, which it is not: for trying out and for measuring.
@@ -228,7 +228,7 @@ pub struct TdmRun {
     pub socket: TdmSocket,
     #[command(flatten)]
     pub library: TdmLibrary,
-    /// The program, and what it is given.
+    /// The program, and its arguments.
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub program: Vec<OsString>,
 }
@@ -251,7 +251,7 @@ pub struct TdmMount {
     /// See it there, not in its own place.
     #[arg(long, value_name = "MOUNTPOINT")]
     pub at: Option<PathBuf>,
-    /// Other users' programs may come in, with their own rights: for root.
+    /// Other users' programs may use it, with their own rights: for root.
     #[arg(long)]
     pub allow_other: bool,
     #[command(flatten)]

@@ -26,10 +26,10 @@ pub struct ServeTls {
 pub enum TlsIs {
     /// Hosts connect by TLS alone, each with a key; the discovery service at --discovery also answers in the clear.
     Required,
-    /// Hosts may connect in the clear, by any name that is let in otherwise. Those that have secrets may come to a key by their
+    /// Hosts may also connect in the clear, by any name that is allowed. Those that have secrets may derive a key by their
     /// authentication (secure channel concatenation).
     Allowed,
-    /// Hosts that have secrets may authenticate in the clear, and do nothing else: that makes the key by which they come by TLS then (secure
+    /// Hosts that have secrets may authenticate in the clear, and do nothing else: that derives the key of their TLS connections (secure
     /// channel concatenation). No other host connects without TLS.
     Concat,
 }

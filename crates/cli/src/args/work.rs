@@ -136,7 +136,7 @@ pub struct Perf {
     /// Each command moves its data by so many buffers.
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub parts: u32,
-    /// Whose memory the data stands in.
+    /// Which memory holds the data.
     #[arg(long, value_enum, default_value = "device")]
     pub memory: MemoryOf,
     /// How a thread waits for completions.
@@ -145,7 +145,7 @@ pub struct Perf {
     /// Give a command up after so many milliseconds, and end.
     #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: Option<u64>,
-    /// Do not ask for the time of each command: no percentiles.
+    /// Do not time each command: no percentiles.
     #[arg(long)]
     pub no_latency: bool,
     /// Print one JSON object.
@@ -153,14 +153,14 @@ pub struct Perf {
     pub json: bool,
 }
 
-/// Whose memory a command's data stands in.
+/// Which memory holds a command's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum MemoryOf {
     /// What the device's backend prepares and keeps for commands.
     Device,
     /// The program's own, prepared once before the load.
     Prepared,
-    /// The program's own as it is: what the backend needs of it is done, or a copy made, for each command.
+    /// The program's own, unprepared: the backend registers or copies it for each command.
     Brought,
 }
 

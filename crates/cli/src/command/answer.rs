@@ -53,7 +53,7 @@ pub fn named(what: &str, number: u8, name: impl fmt::Display) -> String {
     if name == number { format!("{what} {number}") } else { format!("{what} {number} ({name})") }
 }
 
-/// The refusal of a controller that does not have what was asked for, said as such; any other error as it is.
+/// A plain message where the controller lacks what was requested; any other error unchanged.
 pub fn unless_missing(what: impl fmt::Display, error: byway::Error) -> anyhow::Error {
     let is_missing = error.nvme_status().is_some_and(|status| {
         matches!(status.code(), Status::INVALID_FIELD | Status::INVALID_OPCODE | Status::INVALID_LOG_PAGE)

@@ -26,7 +26,7 @@ struct TrafficRow {
     method: &'static str,
     size: u32,
     count: u64,
-    /// What said where payloads were, as the device saw it.
+    /// Descriptors of the payloads, as the device counted them.
     descriptors: String,
     /// Without interrupts and doorbells.
     payload_bytes: f64,
@@ -84,9 +84,9 @@ fn measure<'v>(
     let options = QueueOptions { transfer: method, ..device.queue_options() };
     let namespace = device.kv_namespace(None)?;
     let mut kv = Kv::new(Backend::queue(device, options)?, &namespace)?;
-    // What is learned by the first put is asked for by no other.
+    // The first put also looks up what later ones have cached.
     kv.put(&key(0), value(0))?;
-    // What asking costs is no part of what is asked about.
+    // The traffic of reading the log page is subtracted.
     let asked = LedgerPage::ask(device)?;
     let before = LedgerPage::ask(device)?;
     let asking = before.since(&asked);

@@ -6,7 +6,7 @@ use byway_console::files;
 
 use crate::args::ServeDhchap;
 
-/// What hosts show who they are by; nothing where they need not.
+/// Secrets of hosts; `None` where hosts need not authenticate.
 ///
 /// # Errors
 /// A secret or a name that is none, a host with two secrets. Nothing of a secret is repeated.
@@ -66,7 +66,7 @@ fn answer_with(hosts: &mut [(Nqn, AuthSecrets)], given: &str) -> Result<()> {
         any = true;
     }
     let whom = for_host.map_or_else(|| "any host".to_owned(), |host| host.to_string());
-    ensure!(any, "--dhchap-ctrl-secret: there is no secret of {whom}, who would be answered");
+    ensure!(any, "--dhchap-ctrl-secret: there is no secret of {whom} that it would answer");
     Ok(())
 }
 

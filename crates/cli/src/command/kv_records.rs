@@ -34,7 +34,7 @@ pub struct Import<'a> {
     pub device: &'a args::Device,
     /// The file; `-` is standard input.
     pub file: &'a Path,
-    /// How records stand in it.
+    /// Format of the records.
     pub format: Format,
     /// Ends the work between two records.
     pub interrupt: &'a Interrupt,
@@ -162,7 +162,7 @@ impl Compared {
         Ok(())
     }
 
-    /// What is said of differences.
+    /// The report of differences.
     fn verdict(&self) -> Option<No> {
         let named: Vec<String> =
             self.different.iter().take(NAMED_DIFFERENCES).map(Difference::to_string).collect();
@@ -205,7 +205,7 @@ pub fn load(from: &Import<'_>, json: bool, out: &mut impl Write) -> Result<()> {
     let mut kv = open(from.device).with_context(|| format!("load {file}"))?;
     let mut loader = kv.loader()?;
     let added = add_all(from, records, &mut loader);
-    // What stands before a line that is wrong is stored all the same.
+    // Records before a wrong line are stored all the same.
     let stored = loader.finish();
     let records = match (added, stored) {
         (Ok(()), stored) => stored.with_context(|| format!("load {file}"))?,
@@ -271,7 +271,7 @@ pub struct Export<'a> {
     pub device: &'a args::Device,
     /// Where they go; standard output without one.
     pub file: Option<&'a Path>,
-    /// How they shall stand there.
+    /// Format of the records.
     pub format: Format,
     /// Ends the work between two records.
     pub interrupt: &'a Interrupt,

@@ -19,7 +19,7 @@ use crate::command::secrets;
 /// `byway subsystem`.
 ///
 /// # Errors
-/// No server is there; what it says.
+/// No server listens, or it refuses.
 pub fn subsystem(command: &SubsystemCommand, out: &mut impl Write) -> Result<()> {
     match command {
         SubsystemCommand::List(asked) => list_subsystems(asked, out),
@@ -54,7 +54,7 @@ fn some_of(ports: &[u16]) -> Option<Vec<u16>> {
 /// `byway ns`.
 ///
 /// # Errors
-/// No server is there; what it says.
+/// No server listens, or it refuses.
 pub fn namespace(command: &NamespaceCommand, out: &mut impl Write) -> Result<()> {
     match command {
         NamespaceCommand::List(of) => list_namespaces(of, out),
@@ -76,7 +76,7 @@ pub fn namespace(command: &NamespaceCommand, out: &mut impl Write) -> Result<()>
 /// `byway ana`.
 ///
 /// # Errors
-/// No server is there; what it says.
+/// No server listens, or it refuses.
 pub fn ana(command: &AnaCommand, out: &mut impl Write) -> Result<()> {
     match command {
         AnaCommand::List(of) => list_paths(of, out),
@@ -94,7 +94,7 @@ pub fn ana(command: &AnaCommand, out: &mut impl Write) -> Result<()> {
 /// `byway port`.
 ///
 /// # Errors
-/// No server is there; what it says.
+/// No server listens, or it refuses.
 pub fn port(command: &PortCommand, out: &mut impl Write) -> Result<()> {
     match command {
         PortCommand::List(asked) => list_ports(asked, out),
@@ -114,7 +114,7 @@ pub fn port(command: &PortCommand, out: &mut impl Write) -> Result<()> {
 /// `byway host`.
 ///
 /// # Errors
-/// No server is there; what it says.
+/// No server listens, or it refuses.
 pub fn host(command: &HostCommand, out: &mut impl Write) -> Result<()> {
     match command {
         HostCommand::List(of) => list_hosts(of, out),
@@ -295,7 +295,7 @@ fn list_subsystems(asked: &Asked, out: &mut impl Write) -> Result<()> {
     Ok(put!(out, "{table}")?)
 }
 
-/// The subsystem that is meant, of those that a server has.
+/// The named subsystem, or the only one of a server.
 fn one_of(of: &AskedOfOne) -> Result<ServedSubsystem> {
     let Reply { mut subsystems, .. } = request(&of.asked, Request::Subsystems)?;
     let names: Vec<String> = subsystems.iter().map(|subsystem| subsystem.nqn.clone()).collect();

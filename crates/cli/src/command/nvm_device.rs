@@ -125,7 +125,7 @@ pub fn compare(
     }
 }
 
-/// The first block that is not what it is compared with, one by one only where any is not.
+/// The first block that differs; blocks are compared one by one only where the whole range differs.
 fn first_difference(device: &Device, blocks: &mut Blocks, slba: u64, with: &[u8]) -> Result<Option<u64>> {
     if with.is_empty() || is_same(device, &mut blocks.nvm, slba, with)? {
         return Ok(None);
@@ -171,7 +171,7 @@ impl Swapped {
     }
 }
 
-/// Has blocks written if those stand there that are expected.
+/// Writes blocks if the namespace holds the expected ones.
 ///
 /// # Errors
 /// As [`zero`]; files of different lengths.

@@ -75,7 +75,7 @@ fn admin_within(device: &Device, command: AdminCommand, time: Duration) -> Resul
     };
     // Who dropped it would wait for the command, for which there is no time; it ends with the process.
     std::mem::forget(calls);
-    bail!("nothing came within {} ms: {given_up}", time.as_millis())
+    bail!("no completion within {} ms: {given_up}", time.as_millis())
 }
 
 fn io(io: &PassIo, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
@@ -98,7 +98,7 @@ fn io(io: &PassIo, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     print(args, &sent, &outcome, out)
 }
 
-/// Sends a command with a time of its own.
+/// Sends a command with a timeout.
 fn within(queue: &mut impl BackendQueue, command: RawCommand, time: Duration) -> Result<Outcome> {
     queue.submit_within(command.into(), 0, time).map_err(byway::Error::from)?;
     let mut result = None;

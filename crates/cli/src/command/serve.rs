@@ -76,7 +76,7 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
 /// Each connection has a descriptor, and a cluster has thousands: as many as the system lets this process have.
 fn take_descriptors() {
     let limit = getrlimit(Resource::Nofile);
-    // Where it may not have more, fewer hosts come in.
+    // Without a higher limit the server takes fewer hosts.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
@@ -98,14 +98,14 @@ fn renew_at_hangup(args: &Serve, served: &Served) -> Result<()> {
     Ok(())
 }
 
-/// By what hosts show who they are.
+/// Secrets and keys of hosts.
 fn keys_of(dhchap: &ServeDhchap, tls: &ServeTls) -> Result<HostKeys> {
     let dhchap = dhchap::of_serve(dhchap)?;
     let tls = tls::of_serve(tls, dhchap.is_some())?;
     Ok(HostKeys { dhchap, tls })
 }
 
-/// What is said of NVMe/TCP.
+/// The options of NVMe/TCP.
 fn tcp_of(args: &Serve) -> Result<Option<TcpOptions>> {
     if args.tcp.is_empty() {
         return Ok(None);
@@ -116,7 +116,7 @@ fn tcp_of(args: &Serve) -> Result<Option<TcpOptions>> {
     Ok(Some(TcpOptions { nqn, hosts, dhchap, ana, tls, ..tcp_at(args, args.tcp.clone()) }))
 }
 
-/// What is said of NVMe/TCP and of no subsystem.
+/// The options of NVMe/TCP that are not a subsystem's.
 fn tcp_at(args: &Serve, addresses: Vec<SocketAddr>) -> TcpOptions {
     let digests = match args.digest {
         Digest::None => TcpDigests::None,
@@ -142,7 +142,7 @@ fn name_of(args: &Serve) -> &str {
     args.device.as_deref().or(several).unwrap_or("exports")
 }
 
-/// Why commands such as `byway host` and `byway snapshot` do not reach this server, where they do not.
+/// Reasons why commands such as `byway host` and `byway snapshot` cannot reach this server.
 fn unreachable(args: &Serve, served: &Served) -> Vec<String> {
     if served.control_sockets().is_empty() {
         let why = "has no image by which it could be found; --control PATH makes one";

@@ -6,7 +6,7 @@ use byway_console::files;
 
 use crate::args::{ServeTls, TlsIs};
 
-/// What TLS connections are made by; nothing where there are none. Hosts that have secrets can come by TLS without a key that they
+/// Keys of TLS; `None` without. Hosts that have secrets can come by TLS without a key that they
 /// were given: their authentication makes one.
 ///
 /// # Errors

@@ -25,7 +25,7 @@ const SMALL_BYTES: u64 = 64 << 10;
 pub enum Place {
     /// Blocks.
     Blocks(Box<Blocks>),
-    /// Bytes that come one behind the other.
+    /// A stream of bytes.
     From(Box<dyn Read>),
     /// Bytes that go one behind the other.
     To(Box<dyn Write>),
@@ -196,7 +196,7 @@ pub fn differ(from: &str, to: &str) -> Result<()> {
     Ok(())
 }
 
-/// Opens where bytes come from.
+/// Opens the source.
 ///
 /// # Errors
 /// When it cannot be opened, or ends before its first byte.
@@ -240,7 +240,7 @@ pub fn open_to(uri: &str, seek: u64, total: Option<u64>) -> Result<Place> {
     };
     match total.map(|total| seek.saturating_add(total)) {
         Some(end) if end >= SMALL_BYTES => open_file(uri, &path, seek, end),
-        // With options it is meant as it is; without, it is written like any file.
+        // With options it is a device; without, it is written like any file.
         _ if byway::uri::has_options(uri) => {
             Ok(Place::Blocks(Box::new(Blocks::new(uri, byway::open(uri)?, seek, true)?)))
         }

@@ -18,7 +18,7 @@ const DEPTH: Depth = Depth::UpTo(16);
 /// What was asked for on the command line.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Where bytes come from.
+    /// The source.
     pub from: String,
     /// Where they go.
     pub to: String,

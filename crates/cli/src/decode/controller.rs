@@ -1,4 +1,4 @@
-//! Identify Controller: who it is, what it can do, what it asks for.
+//! Identify Controller: identity, capabilities and limits.
 
 use byway::spec::base::identify::{Controller, PowerState};
 

@@ -78,7 +78,7 @@ fn parse_line(line: &str) -> Option<(String, Figure)> {
     Some((name.to_owned(), Figure { labels, value }))
 }
 
-/// Labels, and what stands behind their brace.
+/// Labels, and the text behind their brace.
 fn parse_labels(mut text: &str) -> Option<(Vec<(String, String)>, &str)> {
     let mut labels = Vec::new();
     loop {
@@ -93,7 +93,7 @@ fn parse_labels(mut text: &str) -> Option<(Vec<(String, String)>, &str)> {
     }
 }
 
-/// The value of a label, and what stands behind its quote.
+/// The value of a label, and the text behind its quote.
 fn parse_value(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut letters = text.char_indices();

@@ -34,7 +34,7 @@ impl Url {
         Some(Self { authority, path })
     }
 
-    /// Asks for what is there.
+    /// Requests the page.
     ///
     /// # Errors
     /// The server cannot be reached, or answers with something else.

@@ -85,7 +85,7 @@ pub struct FlashCause {
     pub program_bytes_per_s: f64,
 }
 
-/// Figures of the moment, each with what it is called here.
+/// Gauges, each with its name in the report.
 const NOW: [(&str, &str, OfAll); 11] = [
     ("byway_hosts", "hosts", OfAll::Sum),
     ("byway_io_queues", "io_queues", OfAll::Sum),

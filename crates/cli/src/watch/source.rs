@@ -37,7 +37,7 @@ impl Source {
         }
     }
 
-    /// Reads what there is.
+    /// Reads the figures.
     ///
     /// # Errors
     /// The server or device does not answer.

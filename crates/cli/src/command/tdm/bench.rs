@@ -95,7 +95,7 @@ impl Times {
     }
 }
 
-/// What one way came to with writes of one size.
+/// Result of one way with writes of one size.
 #[derive(Debug, Serialize)]
 struct Row {
     path: &'static str,
@@ -140,7 +140,7 @@ fn table(rows: &[Row]) -> Table {
     table
 }
 
-/// What the two ways come to beside each other.
+/// Comparison of the two ways.
 fn compared(pair: &[Row]) -> String {
     let [plain, library] = pair else { return String::new() };
     if library.level == "PASS" {

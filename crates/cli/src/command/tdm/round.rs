@@ -16,7 +16,7 @@ use crate::args::TdmBench;
 /// Writes between two looks at whether the file is absorbed.
 const WARM_UP: u32 = 10;
 
-/// Looks, at most: one that is not absorbed by then is measured as it is, and says why it is not.
+/// Most polls of the status: a file that is not absorbed by then is measured as it is, with the reason.
 const LOOKS: u32 = 20;
 
 /// What an interruption leaves.

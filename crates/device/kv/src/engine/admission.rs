@@ -138,6 +138,6 @@ impl KvEngine {
     /// Whether the memtable is to be written out before anything more is stored.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
-        self.index.is_full() || self.unsaved_bytes >= self.flush_at_bytes
+        self.index.is_full() || self.unsaved.is_due()
     }
 }

@@ -14,6 +14,7 @@ pub(crate) mod recovery;
 mod salvage;
 mod space;
 pub(crate) mod stats;
+mod unsaved;
 pub(crate) mod window;
 mod work;
 
@@ -24,6 +25,7 @@ use byway_flash::{FlashError, NamespaceRecord, SyncPoint};
 use crate::engine::compaction::Compaction;
 use crate::engine::recovery::{Recovery, Replay};
 use crate::engine::space::{Over, charge};
+use crate::engine::unsaved::Unsaved;
 use crate::engine::window::Window;
 use crate::engine::work::Longest;
 use crate::error::KvError;
@@ -66,12 +68,7 @@ pub struct KvEngine {
     value_max_bytes: u32,
     windows: Vec<Option<Window>>,
     next_seq: u64,
-    /// Log bytes that an opening would replay into the active memtable, and what their keys take of the index.
-    unsaved_bytes: u64,
-    /// Bytes left empty for alignment that are among the unsaved ones, since the engine was opened.
-    wasted_bytes: u64,
-    /// So many make the memtable be written out.
-    flush_at_bytes: u64,
+    unsaved: Unsaved,
     options: KvOptions,
     read_only: bool,
     replay: Replay,
@@ -307,9 +304,7 @@ impl KvEngine {
         }
         let bytes = shape.record_bytes();
         self.next_seq += 1;
-        let wasted_bytes = self.log.counters.wasted_bytes;
-        self.unsaved_bytes += charge(bytes) + (wasted_bytes - self.wasted_bytes);
-        self.wasted_bytes = wasted_bytes;
+        self.unsaved.add_with_gaps(charge(bytes), self.log.counters.wasted_bytes);
         let entry = Entry::new(&draft.key, shape, address, draft.seq);
         match over {
             Over::Unknown => self.index.enter(entry, &mut self.log),

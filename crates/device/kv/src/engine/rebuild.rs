@@ -44,7 +44,7 @@ impl KvEngine {
             return Ok(repaired);
         }
         self.index.flush(&mut self.log, store, self.next_seq - 1, &mut 0)?;
-        self.unsaved_bytes = 0;
+        self.unsaved.clear();
         if findings.iter().any(is_of_index) {
             self.rebuild(store, watch, &mut repaired)?;
         } else {

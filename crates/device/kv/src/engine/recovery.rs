@@ -8,6 +8,7 @@ use crate::damage::Damage;
 use crate::engine::KvEngine;
 use crate::engine::compaction::Compaction;
 use crate::engine::power_loss;
+use crate::engine::unsaved::Unsaved;
 use crate::engine::work::Longest;
 use crate::error::KvError;
 use crate::index::Index;
@@ -87,11 +88,9 @@ pub(crate) fn open<S: PageStore>(
         capacity_bytes: crate::reserve::capacity(&layout, namespace.size_bytes),
         kept_back: Reserve::of(&layout),
         value_max_bytes: layout.value_max_bytes(),
-        wasted_bytes: 0,
-        flush_at_bytes: 0,
         windows: (0..layout.windows).map(|_| None).collect(),
         next_seq: seq + 1,
-        unsaved_bytes: recovery.record_bytes + recovery.records * INDEX_BYTES_PER_KEY,
+        unsaved: Unsaved::replayed(recovery.record_bytes + recovery.records * INDEX_BYTES_PER_KEY),
         replay: recovery.replay(),
         log,
         index,
@@ -100,7 +99,7 @@ pub(crate) fn open<S: PageStore>(
         outlook: Outlook::default(),
         longest: Longest::default(),
     };
-    engine.flush_at_bytes = engine.flush_due_bytes();
+    engine.unsaved.set_flush_at(engine.flush_due_bytes());
     engine.refresh_marks();
     Ok((engine, recovery))
 }

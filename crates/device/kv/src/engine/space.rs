@@ -167,6 +167,6 @@ impl KvEngine {
 
     /// Most entries of the memtable being filled by the time that it is written out.
     fn due_entries(&self) -> u64 {
-        reserve::due_entries(self.flush_at_bytes).min(self.index.most_entries() as u64)
+        reserve::due_entries(self.unsaved.flush_at_bytes()).min(self.index.most_entries() as u64)
     }
 }

@@ -145,7 +145,7 @@ impl KvEngine {
         self.make_room(store, (bytes >> self.log.layout.segment_shift) as usize, at_ps)?;
         let passed_from = self.log.streams[stream_of(window)].wp();
         let base = self.log.skip_to_multiple(store, stream_of(window), bytes, at_ps)?;
-        self.unsaved_bytes += base - passed_from;
+        self.unsaved.add(base - passed_from);
         store.order(SyncPoint::WindowSlot)?;
         Ok(base)
     }
@@ -374,7 +374,7 @@ impl KvEngine {
             self.close_window(window);
         }
         // It is dead, and given back once replays begin behind it.
-        self.unsaved_bytes += draft.record_bytes();
+        self.unsaved.add(draft.record_bytes());
     }
 
     fn open_one(&mut self, window: WindowId) -> Result<&mut Window, KvError> {

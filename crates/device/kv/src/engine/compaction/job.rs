@@ -390,7 +390,7 @@ impl KvEngine {
         let entry = Entry::new(&draft.key, old.shape(), address, draft.seq);
         let bytes = old.shape().record_bytes();
         self.next_seq = self.next_seq.max(draft.seq + 1);
-        self.unsaved_bytes += charge(bytes);
+        self.unsaved.add(charge(bytes));
         self.index.insert_over(entry, Some(old), &mut self.log);
         self.index.earn();
         self.compaction.counters.moved_records += 1;

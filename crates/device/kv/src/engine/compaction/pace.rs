@@ -72,7 +72,7 @@ impl KvEngine {
     /// How near the memtable is to being due.
     fn filled(&self) -> Filled {
         let entries = Filled::of(self.index.memtable_len() as u64, self.index.most_entries() as u64);
-        entries.max(Filled::of(self.unsaved_bytes, self.flush_at_bytes))
+        entries.max(self.unsaved.filled())
     }
 
     /// Scans a part of what is owed.
@@ -99,7 +99,7 @@ impl KvEngine {
 
     /// Whether the log has grown so much since the last flush that another would reveal dead records.
     pub(crate) fn is_little_known(&self) -> bool {
-        self.unsaved_bytes > 2 * self.log.layout.segment_bytes()
+        self.unsaved.bytes() > 2 * self.log.layout.segment_bytes()
     }
 
     /// Bytes of log to scan for each byte put: as many as give back a byte, and up to five times that the shorter room is.
@@ -146,13 +146,13 @@ impl KvEngine {
 
     /// Whether the memtable makes a run that is not so small that merging it costs more than is learnt from it.
     fn is_worth_writing(&self) -> bool {
-        self.is_little_known() || self.unsaved_bytes >= self.flush_at_bytes / WORTH_WRITING
+        self.is_little_known() || self.unsaved.has_one_of(WORTH_WRITING)
     }
 
     /// Has the memtable written out by those that follow, where an empty one is there to take its turn.
     fn turn_memtables<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
         let has_room = self.log.segments.free_count() >= self.log.floor;
-        if self.unsaved_bytes == 0 || !has_room || !self.index.may_freeze() {
+        if self.unsaved.bytes() == 0 || !has_room || !self.index.may_freeze() {
             return Ok(());
         }
         self.index.make_room(&mut self.log, store, self.next_seq - 1, at_ps)?;
@@ -194,7 +194,7 @@ impl KvEngine {
     /// Where nothing is worth moving: has the index written out, so that more is known to be dead, or merged, so that it
     /// takes less; then tries again what was left. Whether there was anything to do.
     fn find_dead<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> bool {
-        let written = self.unsaved_bytes > 0 && self.checkpoint(store, at_ps).is_ok();
+        let written = self.unsaved.bytes() > 0 && self.checkpoint(store, at_ps).is_ok();
         if written {
             return true;
         }
@@ -219,9 +219,10 @@ impl KvEngine {
 
     /// The memtable is empty.
     pub(crate) fn note_checkpoint(&mut self) {
-        let before_bytes = std::mem::take(&mut self.unsaved_bytes);
-        self.flush_at_bytes = self.flush_due_bytes();
-        self.index.expect_entries(self.flush_at_bytes, before_bytes);
+        let before_bytes = self.unsaved.bytes();
+        self.unsaved.clear();
+        self.unsaved.set_flush_at(self.flush_due_bytes());
+        self.index.expect_entries(self.unsaved.flush_at_bytes(), before_bytes);
         self.refresh_marks();
     }
 }

@@ -112,12 +112,12 @@ pub enum FileError {
         /// End of the range that was asked for.
         end: u64,
     },
-    /// Another program cut it short while it was open.
-    #[error("{} was cut short by another program while it was open: it ends before byte {end}", path.display())]
+    /// Another program truncated or overwrote it while it was open.
+    #[error("{} was cut short or overwritten by another program while it was open: its {end} bytes are no longer what was written", path.display())]
     CutShort {
         /// The file.
         path: PathBuf,
-        /// Where it should end.
+        /// Its length in bytes, as this opener made or found it.
         end: u64,
     },
     /// Writing it failed before, so nothing more is written.

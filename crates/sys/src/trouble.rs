@@ -9,7 +9,7 @@ use crate::file_error::{ALLOCATING, FileError, SYNCING, WRITING};
 pub enum Trouble {
     /// Its disk had no room. Writes are tried all the same: there may be room again.
     DiskFull,
-    /// Another program cut it short while it was open. What is left of it is read, and nothing is written any more.
+    /// Another program truncated or overwrote it while it was open. What is left of it is read, and nothing is written any more.
     CutShort,
     /// A write, or taking room, or a sync failed otherwise. What the system dropped then is not known, so nothing more
     /// is written until the file is opened again.
@@ -57,6 +57,12 @@ impl TroubleByte {
         // A sync that finds no room has dropped what it was to write.
         let can_go_on = matches!(error, FileError::DiskFull { .. }) && doing != SYNCING;
         self.0.store(if can_go_on { IS_FULL } else { failed }, Relaxed);
+    }
+
+    /// Whether the file was cut short.
+    #[inline]
+    pub(crate) fn is_cut(&self) -> bool {
+        self.0.load(Relaxed) == IS_CUT
     }
 
     /// Keeps in mind that the file was cut short: nothing else is worth telling then.

@@ -82,6 +82,17 @@ impl ReadMapping {
         inside.then(|| unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(at), len_bytes) })
     }
 
+    /// The aligned word at byte `at`, which another process may change at any time; `None` where it is not inside the mapping or not
+    /// aligned.
+    #[inline]
+    #[must_use]
+    pub fn load_u64(&self, at: usize) -> Option<u64> {
+        let inside = at.is_multiple_of(8) && at.checked_add(8).is_some_and(|end| end <= self.len_bytes);
+        // SAFETY: inside the mapping, which starts at a page and is readable for as long as `self` lives; volatile, as its
+        // contents change without this program.
+        inside.then(|| u64::from_le(unsafe { self.start.as_ptr().add(at).cast::<u64>().read_volatile() }))
+    }
+
     /// Asks for the cache lines of bytes that are soon read; nothing happens outside of the mapping.
     #[inline]
     pub fn expect(&self, at: u64, len_bytes: usize) {

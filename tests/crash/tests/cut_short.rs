@@ -1,8 +1,9 @@
-//! Another program cuts an image's file short while it is open: commands that meet it fail, the device can only be read from
-//! then on, nothing is acknowledged that is not kept, and the process goes on.
+//! Another program truncates or overwrites an image's file while it is open: writes fail from then on, nothing is acknowledged
+//! that is not kept, and the process goes on.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use byway::{AdminCommand, Backend, CreateOptions, ErrorKind, NewNamespace};
@@ -17,16 +18,24 @@ struct Open {
 }
 
 fn open(options: &str) -> Open {
+    open_sized(options, 64 << 20)
+}
+
+fn open_sized(options: &str, usable_bytes: u64) -> Open {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("disk.img");
     let namespaces = vec![NewNamespace::KV, NewNamespace::NVM];
-    byway::create(&image, &CreateOptions { namespaces, ..CreateOptions::new(64 << 20) }).unwrap();
+    byway::create(&image, &CreateOptions { namespaces, ..CreateOptions::new(usable_bytes) }).unwrap();
     let device = byway::open(&format!("embedded:{}?{options}", image.display())).unwrap();
     Open { device, image, _folder: folder }
 }
 
 fn cut(image: &Path, len_bytes: u64) {
     OpenOptions::new().write(true).open(image).unwrap().set_len(len_bytes).unwrap();
+}
+
+fn overwrite(image: &Path, with: &[u8]) {
+    OpenOptions::new().write(true).open(image).unwrap().write_all_at(with, 0).unwrap();
 }
 
 /// Puts keys until one fails; how many were acknowledged, and the failure.
@@ -54,12 +63,13 @@ fn takes_nothing(open: &Open, kv: &mut byway::Kv) {
     assert_ne!(critical_warning(&open.device) & 1 << 3, 0, "read-only is a critical warning");
 }
 
-fn is_cut_while_open(options: &str, part: impl Fn(u64) -> u64) -> u32 {
-    let open = open(options);
+/// Changes the file of an open image by another descriptor: `change` gets its path and its length. How many puts were
+/// acknowledged afterwards.
+fn puts_after(open: Open, change: impl Fn(&Path, u64)) -> u32 {
     let mut kv = open.device.kv(None).unwrap();
     (0..1000u32).for_each(|n| kv.put(&n.to_be_bytes(), &[1; 400]).unwrap());
     let whole = std::fs::metadata(&open.image).unwrap().len();
-    cut(&open.image, part(whole));
+    change(&open.image, whole);
     let (acknowledged, error) = fill(&mut kv);
     assert!([ErrorKind::Denied, ErrorKind::Media].contains(&error.kind()), "{error:?}");
     takes_nothing(&open, &mut kv);
@@ -74,6 +84,68 @@ fn is_cut_while_open(options: &str, part: impl Fn(u64) -> u64) -> u32 {
     assert!(device.close().is_err(), "it is not closed in order");
     assert!(std::fs::metadata(&image).unwrap().len() <= whole);
     acknowledged
+}
+
+fn is_cut_while_open(options: &str, part: impl Fn(u64) -> u64) -> u32 {
+    puts_after(open(options), |image, whole| cut(image, part(whole)))
+}
+
+const OPTIONS: [&str; 5] =
+    ["flush=process", "flush=media", "run=thread", "run=thread&flush=media", "reads=checked"];
+
+#[test]
+fn image_cut_and_grown_back_while_open_acknowledges_nothing() {
+    for options in OPTIONS {
+        let acknowledged = puts_after(open(options), |image, whole| {
+            cut(image, 0);
+            cut(image, whole);
+        });
+        assert_eq!(acknowledged, 0, "{options}");
+    }
+}
+
+#[test]
+fn image_overwritten_in_place_while_open_acknowledges_nothing() {
+    let noise: Vec<u8> = (0..1u32 << 20).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    for options in OPTIONS {
+        for with in [&[0; 4096][..], &[0; 1 << 20], &noise[..4096], &noise] {
+            let acknowledged = puts_after(open(options), |image, _| overwrite(image, with));
+            assert_eq!(acknowledged, 0, "{options}, {} bytes", with.len());
+        }
+    }
+}
+
+#[test]
+fn image_overwritten_by_an_older_copy_while_open_acknowledges_nothing() {
+    let Open { device, image, _folder } = open("flush=process");
+    device.close().unwrap();
+    let older = image.with_extension("older");
+    std::fs::copy(&image, &older).unwrap();
+    let device = byway::open(&format!("embedded:{}", image.display())).unwrap();
+    let open = Open { device, image, _folder };
+    let acknowledged = puts_after(open, |image, _| {
+        std::fs::copy(&older, image).unwrap();
+    });
+    assert_eq!(acknowledged, 0);
+}
+
+#[test]
+fn reads_of_an_image_that_was_cut_and_grown_back_fail() {
+    let open = open("flush=process");
+    let mut kv = open.device.kv(None).unwrap();
+    (0..1000u32).for_each(|n| kv.put(&n.to_be_bytes(), &[1; 400]).unwrap());
+    let whole = std::fs::metadata(&open.image).unwrap().len();
+    cut(&open.image, 0);
+    cut(&open.image, whole);
+    assert!((0..1000u32).all(|n| kv.get(&n.to_be_bytes()).is_err()));
+}
+
+#[test]
+fn image_cut_to_a_middle_size_while_open_acknowledges_nothing() {
+    for len_bytes in [100 << 20, 600 << 20] {
+        let open = open_sized("flush=process", 1 << 30);
+        assert_eq!(puts_after(open, |image, _| cut(image, len_bytes)), 0, "{len_bytes}");
+    }
 }
 
 #[test]
@@ -100,7 +172,7 @@ fn image_cut_to_nothing_while_open_acknowledges_nothing() {
 #[test]
 fn image_cut_anywhere_while_open_never_ends_the_process() {
     for part in 0..16 {
-        is_cut_while_open("flush=process", |whole| whole * part / 16);
+        assert_eq!(is_cut_while_open("flush=process", |whole| whole * part / 16), 0, "{part}/16");
     }
 }
 

@@ -167,7 +167,9 @@ pub enum FlashError {
     )]
     Unsynced,
     /// Another program cut the image's file short while it was open.
-    #[error("the image was cut short by another program while it was open: nothing more is kept")]
+    #[error(
+        "the image was cut short or overwritten by another program while it was open: nothing more is kept"
+    )]
     CutShort,
     /// Writing the image failed before: the device can only be read until it is opened again.
     #[error(

@@ -85,11 +85,20 @@ impl Backing {
         matches!(self, Self::File(file) if file.is_read_only())
     }
 
-    /// Whether mapped regions were cut off the file by another program, and show zeroes.
+    /// Whether mapped regions were cut off the file by another program, or its beginning was overwritten.
     #[inline]
     pub(crate) fn is_lost(&self) -> bool {
         match self {
             Self::File(file) => file.is_lost(),
+            Self::Memory => false,
+        }
+    }
+
+    /// Whether another program has truncated or overwritten the file.
+    #[inline]
+    pub(crate) fn is_cut(&self) -> bool {
+        match self {
+            Self::File(file) => file.is_cut(),
             Self::Memory => false,
         }
     }

@@ -66,6 +66,9 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Place in the state of the count of power cycles, which is fixed from the beginning of a cycle to the next.
+    pub(crate) const POWER_CYCLES_AT: u64 = POWER_CYCLES as u64;
+
     pub(crate) fn open(backing: &Backing, layout: &Layout) -> Result<Self, FlashError> {
         let words = backing.map(layout.state)?;
         let mut counters = FlashCounters::default();

@@ -3,17 +3,19 @@
 mod open;
 mod spare;
 mod successor;
+mod witness;
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use rustix::fs::FallocateFlags;
 
 use self::spare::Spare;
+use self::witness::Witness;
 use crate::access::Access;
 use crate::copy::DataRanges;
 use crate::events::FileEvents;
@@ -39,8 +41,9 @@ pub struct ImageFile {
     read_only: bool,
     /// Where it ends, as far as this opener has made it; shorter, another program has cut it.
     len_bytes: AtomicU64,
-    /// A mapping of it was touched where it had no bytes.
+    /// A mapping of it was touched where it had no bytes, or its witness has changed.
     lost: Arc<AtomicBool>,
+    witness: OnceLock<Witness>,
     spare: Spare,
     events: Option<Arc<dyn FileEvents>>,
     trouble: TroubleByte,
@@ -82,15 +85,7 @@ impl ImageFile {
     #[must_use]
     #[inline]
     pub fn trouble(&self) -> Option<Trouble> {
-        if self.is_lost() { Some(Trouble::CutShort) } else { self.trouble.get() }
-    }
-
-    /// Whether a mapping was touched beyond the end of the file after another program truncated it. From then on mappings read as
-    /// zeroes and stores are lost: results since the last check are invalid.
-    #[must_use]
-    #[inline]
-    pub fn is_lost(&self) -> bool {
-        self.lost.load(Relaxed)
+        if self.lost.load(Relaxed) { Some(Trouble::CutShort) } else { self.trouble.get() }
     }
 
     /// Length in bytes, holes included.
@@ -292,7 +287,7 @@ impl ImageFile {
             .map_err(|source| self.failed("syncing the folder of", source))
     }
 
-    /// Refuses a file that another program has cut short, from then on.
+    /// Refuses a file that another program has truncated or overwritten, from then on.
     fn check_len(&self) -> Result<(), FileError> {
         let end = self.len_bytes.load(Relaxed);
         let found = rustix::fs::fstat(&self.file).map_err(|error| self.failed("measuring", error.into()))?;

@@ -3,8 +3,8 @@
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
@@ -124,6 +124,7 @@ impl ImageFile {
             _not_inherited: NotInherited::fd(file.as_fd()),
             len_bytes: AtomicU64::new(file.metadata().map_or(0, |found| found.len())),
             lost: Arc::default(),
+            witness: OnceLock::new(),
             spare: Spare::default(),
             file,
             path: path.to_path_buf(),

@@ -124,26 +124,28 @@ fn of_engine_flash(error: FlashError) -> CommandError {
     }
 }
 
-/// Checks that the image was not truncated. Called before a command and again before it completes: a truncated part reads as
-/// zeroes, and stores to it are lost.
+/// Checks that another program has not truncated or overwritten the image. Called before a command and again before it completes: a
+/// truncated part reads as zeroes, and stores to it are lost.
 ///
 /// # Errors
 /// By `access`, what a command answers that reads or writes.
 #[inline]
 pub fn check_whole(flash: &Flash, access: Access) -> Result<(), CommandError> {
-    match flash.check_whole() {
-        Ok(()) => Ok(()),
-        Err(_) if access == Access::Read => Err(CUT_READ),
-        Err(_) => Err(CUT_WRITE),
+    match access {
+        Access::Read => flash.check_whole().map_err(|_| CUT_READ),
+        Access::Write => flash.check_uncut().map_err(|_| CUT_WRITE),
+        Access::Neither => flash.check_whole().map_err(|_| CUT_WRITE),
     }
 }
 
-/// Statuses of reads and of writes once the image's file was truncated.
-const CUT_READ: CommandError =
-    CommandError::new(Status::UNRECOVERED_READ_ERROR, "the image was cut short by another program");
+/// Statuses of reads and of writes once the image's file was truncated or overwritten.
+const CUT_READ: CommandError = CommandError::new(
+    Status::UNRECOVERED_READ_ERROR,
+    "the image was cut short or overwritten by another program",
+);
 const CUT_WRITE: CommandError = CommandError::new(
     Status::NAMESPACE_WRITE_PROTECTED,
-    "the image was cut short by another program: nothing more is kept",
+    "the image was cut short or overwritten by another program: nothing more is kept",
 );
 
 /// Status of writes once the device is read-only, as after its last spare block.

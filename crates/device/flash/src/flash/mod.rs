@@ -99,14 +99,24 @@ impl Flash {
         self.backing.trouble()
     }
 
-    /// Fails once another program has truncated mapped parts of the image: mapped state reads as zeroes and stores are lost.
-    /// Called before each command and again before it completes.
+    /// Fails once another program has truncated mapped parts of the image or overwritten its beginning: mapped state is not what
+    /// was stored. Called before each command that reads, and again before it completes. Loads three words; no system call.
     ///
     /// # Errors
     /// [`FlashError::CutShort`].
     #[inline]
     pub fn check_whole(&self) -> Result<(), FlashError> {
         if self.backing.is_lost() { Err(FlashError::CutShort) } else { Ok(()) }
+    }
+
+    /// As [`Flash::check_whole`], and fails once the image ends early, wherever. Called before each command that writes, and again
+    /// before it completes. Loads one word more.
+    ///
+    /// # Errors
+    /// [`FlashError::CutShort`].
+    #[inline]
+    pub fn check_uncut(&self) -> Result<(), FlashError> {
+        if self.backing.is_cut() { Err(FlashError::CutShort) } else { Ok(()) }
     }
 
     /// Whether anything can be written.

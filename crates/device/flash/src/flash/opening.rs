@@ -25,6 +25,7 @@ use crate::media::{FileMedia, InjectedMedia, Media, MediaKind, NullMedia, RamMed
 use crate::options::{FlashOptions, How, OpenOptions};
 use crate::protected::Backing;
 use crate::retention::RetentionLimits;
+use crate::state::State;
 use crate::syncs::Syncs;
 use crate::timing::FlashTiming;
 
@@ -126,7 +127,8 @@ impl Flash {
         let file = ImageFile::create(path).map_err(ImageError::from)?;
         let file = Arc::new(file.watched_by(how.run.events.clone()));
         let made = Self::fill_file(&file, superblock, how, namespaces)
-            .and_then(|flash| file.sync_name().map(|()| flash).map_err(FlashError::from));
+            .and_then(|flash| file.sync_name().map(|()| flash).map_err(FlashError::from))
+            .and_then(|flash| flash.watch_image().map(|()| flash));
         if made.is_err() {
             // The file is ours and new. What made this fail is the better error.
             file.remove_name();
@@ -209,7 +211,19 @@ impl Flash {
         let media = Box::new(media);
         let mut flash = Self::assemble(backing, media, superblock, options.how(), blocks, path, for_tables)?;
         flash.recover(path, repair_log, options.run.power_was_lost)?;
+        // A repair has the image in use later, or not at all.
+        if flash.phase == Phase::Open {
+            flash.watch_image()?;
+        }
         Ok(flash)
+    }
+
+    /// Detects from now on that another program changes the image: words of the superblock and of the state are fixed until it is
+    /// closed.
+    fn watch_image(&self) -> Result<(), FlashError> {
+        let Backing::File(file) = &self.backing else { return Ok(()) };
+        let [magic, uuid] = Superblock::FIXED_WORDS;
+        Ok(file.watch_words([magic, uuid, self.layout.state.at + State::POWER_CYCLES_AT])?)
     }
 
     fn assemble(

@@ -128,6 +128,10 @@ pub(crate) struct Superblock {
 }
 
 impl Superblock {
+    /// Places in the image of two words that stay as they were made: the magic number, and half of the identifier.
+    pub(crate) const FIXED_WORDS: [u64; 2] =
+        [std::mem::offset_of!(Stored, magic) as u64, std::mem::offset_of!(Stored, uuid) as u64];
+
     /// Writes copy and superblock, in this order: until the second is there, the file is no image.
     pub(crate) fn write(&self, file: &ImageFile) -> Result<(), FlashError> {
         let stored = self.to_stored();

@@ -1,8 +1,8 @@
 //! Byway moves bytes between programs and SSDs at the size the program has.
 //!
 //! [`open`] takes a URI and gives a [`Device`], whatever is there: a file, a block device, a device in this process.
-//! [`Device::kv`] and [`Device::nvm`] give synchronous calls, and [`Device::default_queue`] gives queues of typed
-//! commands. [`create`] makes an image: a whole SSD in one file; [`embedded::open`] opens it by its own type, which has
+//! [`Device::kv`] and [`Device::nvm`] give synchronous calls, [`Device::kv_queue`] and [`Device::nvm_queue`] the same
+//! commands many at a time, and [`Device::default_queue`] gives queues of any typed command. [`create`] makes an image: a whole SSD in one file; [`embedded::open`] opens it by its own type, which has
 //! a ledger and a clock.
 //!
 //! ```
@@ -72,7 +72,7 @@ pub use byway_spec as spec;
 pub use byway_sys::OwnerProcess;
 #[cfg(feature = "tcp")]
 pub use byway_tcp_initiator as tcp;
-pub use calls::{Keys, Kv, Loader, Nvm, PrefixKeys, Queue, QueueKind, Unlisted};
+pub use calls::{Keys, Kv, KvQueue, Loader, Nvm, NvmQueue, PrefixKeys, Queue, QueueKind, Unlisted};
 #[cfg(feature = "vfio")]
 pub use calls::{VfioQueue, VfioUserQueue};
 pub use cause::SystemCause;

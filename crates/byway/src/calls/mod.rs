@@ -1,18 +1,22 @@
 //! Calls to a device: queues of typed commands, and synchronous calls to key-value and block namespaces.
 
 mod kv;
+mod kv_queue;
 mod listing;
 mod load;
 mod many;
 mod nvm;
+mod nvm_queue;
 mod prefix;
 mod queue;
 mod scratch;
 
 pub use kv::{Keys, Kv};
+pub use kv_queue::KvQueue;
 pub use listing::Unlisted;
 pub use load::Loader;
 pub use nvm::Nvm;
+pub use nvm_queue::NvmQueue;
 pub use prefix::PrefixKeys;
 #[cfg(feature = "embedded")]
 pub use queue::EmbeddedQueue;

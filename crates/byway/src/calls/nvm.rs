@@ -1,19 +1,16 @@
 //! Synchronous calls to a namespace of logical blocks.
 
 use byway_core::{
-    BackendQueue, Command, Error, ErrorKind, LbaRange, LbaRanges, Namespace, NamespaceKind, Nsid, NvmCommand,
-    Result, gather,
+    BackendQueue, Command, ErrorKind, LbaRange, LbaRanges, Namespace, Nsid, NvmCommand, Result, gather,
 };
 
+use crate::calls::nvm_queue::NvmQueue;
 use crate::calls::queue::{Queue, by_driver};
 use crate::calls::scratch::Scratch;
 
 /// A namespace of blocks, with a queue of its own. One thread uses it.
 pub struct Nvm {
-    queue: Queue,
-    nsid: Nsid,
-    lba_bytes: u32,
-    blocks: u64,
+    queue: NvmQueue,
     /// What borrowed bytes travel in where a queue takes none.
     scratch: Scratch,
 }
@@ -24,30 +21,27 @@ impl Nvm {
     /// # Errors
     /// For a namespace of another kind.
     pub fn new(queue: impl Into<Queue>, namespace: &Namespace) -> Result<Self> {
-        let NamespaceKind::Nvm { lba_bytes, blocks } = namespace.kind else {
-            return Err(Error::host(ErrorKind::InvalidArgument, "not a namespace of blocks"));
-        };
-        Ok(Self { queue: queue.into(), nsid: namespace.nsid, lba_bytes, blocks, scratch: Scratch::default() })
+        Ok(Self { queue: NvmQueue::new(queue, namespace)?, scratch: Scratch::default() })
     }
 
     /// The namespace.
     pub fn nsid(&self) -> Nsid {
-        self.nsid
+        self.queue.nsid()
     }
 
     /// Size of a block in bytes.
     pub fn lba_bytes(&self) -> u32 {
-        self.lba_bytes
+        self.queue.lba_bytes()
     }
 
     /// Number of blocks.
     pub fn blocks(&self) -> u64 {
-        self.blocks
+        self.queue.blocks()
     }
 
     /// The queue beneath, for typed commands and completions of one's own.
     pub fn queue(&mut self) -> &mut Queue {
-        &mut self.queue
+        self.queue.queue()
     }
 
     /// Writes whole blocks from block `slba` on.
@@ -56,8 +50,9 @@ impl Nvm {
     /// A length that is no whole number of blocks, a range outside the namespace, or what the device says.
     #[inline]
     pub fn write(&mut self, slba: u64, data: &[u8]) -> Result<()> {
-        by_driver!(self.queue.kind_mut(),
-            queue => queue.execute_write(self.nsid, slba, self.lba_bytes, data).map(drop),
+        let (nsid, lba_bytes) = (self.nsid(), self.lba_bytes());
+        by_driver!(self.queue().kind_mut(),
+            queue => queue.execute_write(nsid, slba, lba_bytes, data).map(drop),
             _ => self.write_copy(slba, data))
     }
 
@@ -67,8 +62,9 @@ impl Nvm {
     /// As [`Nvm::write`].
     #[inline]
     pub fn read(&mut self, slba: u64, into: &mut [u8]) -> Result<()> {
-        by_driver!(self.queue.kind_mut(),
-            queue => queue.execute_read(self.nsid, slba, self.lba_bytes, into).map(drop),
+        let (nsid, lba_bytes) = (self.nsid(), self.lba_bytes());
+        by_driver!(self.queue().kind_mut(),
+            queue => queue.execute_read(nsid, slba, lba_bytes, into).map(drop),
             _ => self.read_copy(slba, into))
     }
 
@@ -78,11 +74,11 @@ impl Nvm {
     /// # Errors
     /// As [`Nvm::write`]; [`ErrorKind::Unsupported`] where nothing is compared and written as one.
     pub fn compare_and_write(&mut self, slba: u64, expected: &[u8], new: &[u8]) -> Result<bool> {
-        let blocks = self.whole_blocks(expected.len())?;
+        let blocks = self.queue.whole_blocks(expected.len())?;
         let mut data = self.scratch.take(expected.len() + new.len())?;
         gather([expected, new].into_iter(), data.as_mut_slice());
-        let command = NvmCommand::CompareAndWrite { nsid: self.nsid, slba, blocks, data: data.into() };
-        match self.queue.execute(command.into()) {
+        let command = NvmCommand::CompareAndWrite { nsid: self.nsid(), slba, blocks, data: data.into() };
+        match self.queue().execute(command.into()) {
             Ok(done) => {
                 self.scratch.keep(done.buffer);
                 Ok(true)
@@ -97,7 +93,7 @@ impl Nvm {
     /// # Errors
     /// What the device says.
     pub fn flush(&mut self) -> Result<()> {
-        self.send(NvmCommand::Flush { nsid: self.nsid })
+        self.send(NvmCommand::Flush { nsid: self.nsid() })
     }
 
     /// Deallocates blocks (Dataset Management); those of a Byway device read as zeroes then.
@@ -106,7 +102,7 @@ impl Nvm {
     /// A range outside the namespace, or what the device says.
     pub fn trim(&mut self, slba: u64, blocks: u32) -> Result<()> {
         let ranges = LbaRanges::new(&[LbaRange { slba, blocks }])?;
-        self.send(NvmCommand::Deallocate { nsid: self.nsid, ranges })
+        self.send(NvmCommand::Deallocate { nsid: self.nsid(), ranges })
     }
 
     /// Makes blocks read as zeroes.
@@ -114,39 +110,31 @@ impl Nvm {
     /// # Errors
     /// As [`Nvm::trim`].
     pub fn write_zeroes(&mut self, slba: u64, blocks: u32) -> Result<()> {
-        self.send(NvmCommand::WriteZeroes { nsid: self.nsid, slba, blocks, deallocate: true })
+        self.send(NvmCommand::WriteZeroes { nsid: self.nsid(), slba, blocks, deallocate: true })
     }
 
     fn send(&mut self, command: NvmCommand) -> Result<()> {
-        self.queue.execute(Command::Nvm(command)).map(drop)
+        self.queue().execute(Command::Nvm(command)).map(drop)
     }
 
     fn write_copy(&mut self, slba: u64, data: &[u8]) -> Result<()> {
-        let blocks = self.whole_blocks(data.len())?;
+        let blocks = self.queue.whole_blocks(data.len())?;
         let copy = self.scratch.copy_of(data)?;
-        let write = NvmCommand::Write { nsid: self.nsid, slba, blocks, data: copy.into() };
-        self.scratch.keep(self.queue.execute(write.into())?.buffer);
+        let write = NvmCommand::Write { nsid: self.nsid(), slba, blocks, data: copy.into() };
+        let sent = self.queue().execute(write.into())?.buffer;
+        self.scratch.keep(sent);
         Ok(())
     }
 
     fn read_copy(&mut self, slba: u64, into: &mut [u8]) -> Result<()> {
-        let blocks = self.whole_blocks(into.len())?;
+        let blocks = self.queue.whole_blocks(into.len())?;
         let copy = self.scratch.take(into.len())?;
-        let read = NvmCommand::Read { nsid: self.nsid, slba, blocks, into: copy };
-        let copy = self.queue.execute(read.into())?.buffer;
+        let read = NvmCommand::Read { nsid: self.nsid(), slba, blocks, into: copy };
+        let copy = self.queue().execute(read.into())?.buffer;
         if let Some(copy) = &copy {
             into.copy_from_slice(copy.as_slice());
         }
         self.scratch.keep(copy);
         Ok(())
-    }
-
-    fn whole_blocks(&self, bytes: usize) -> Result<u32> {
-        let lba_bytes = self.lba_bytes as usize;
-        let blocks = u32::try_from(bytes / lba_bytes).ok().filter(|_| bytes.is_multiple_of(lba_bytes));
-        blocks.ok_or_else(|| {
-            let said = format!("{bytes} bytes are no whole number of blocks of {lba_bytes} bytes");
-            Error::host(ErrorKind::InvalidArgument, said)
-        })
     }
 }

@@ -26,7 +26,7 @@ use byway_sys::ProcessLocal;
 #[cfg(feature = "tcp")]
 use byway_tcp_initiator::PathStatus;
 
-use crate::calls::{Kv, Nvm, Queue};
+use crate::calls::{Kv, KvQueue, Nvm, NvmQueue, Queue};
 #[cfg(feature = "embedded")]
 use crate::embedded;
 
@@ -181,6 +181,24 @@ impl Device {
         }
         let namespace = self.nvm_namespace(nsid)?;
         Nvm::new(self.default_queue()?, &namespace)
+    }
+
+    /// Commands to a key-value namespace, many at a time: the given one, the URI's, or the device's first.
+    ///
+    /// # Errors
+    /// When there is no such namespace, or the device has no queue left.
+    pub fn kv_queue(&self, nsid: Option<Nsid>) -> Result<KvQueue> {
+        let namespace = self.kv_namespace(nsid)?;
+        KvQueue::new(self.default_queue()?, &namespace)
+    }
+
+    /// Commands to a namespace of blocks, many at a time: the given one, the URI's, or the device's first.
+    ///
+    /// # Errors
+    /// When there is no such namespace, or the device has no queue left.
+    pub fn nvm_queue(&self, nsid: Option<Nsid>) -> Result<NvmQueue> {
+        let namespace = self.nvm_namespace(nsid)?;
+        NvmQueue::new(self.default_queue()?, &namespace)
     }
 
     /// Closes the device in order: what an image holds is synced and marked as closed.

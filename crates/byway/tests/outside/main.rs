@@ -14,6 +14,7 @@ mod host_counters;
 mod leave;
 mod ledger;
 mod live;
+mod namespace_queues;
 mod queues;
 mod recording;
 mod refusals;

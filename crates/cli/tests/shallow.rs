@@ -6,10 +6,11 @@ mod common;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use common::server::Server;
 use common::{Image, byway, json_lines, refused, said};
+use parking_lot::Mutex;
 
 const NQN: &str = "nqn.2026-01.org.example:shallow";
 
@@ -62,12 +63,12 @@ fn carry(mut from: TcpStream, mut to: TcpStream, mut look: impl FnMut(&mut [u8])
 
 fn note(pdu: &[u8], asked: &Asked) {
     if pdu[0] == COMMAND && pdu[8] == FABRICS && pdu[12] == PROPERTY_GET && pdu[52..56] == [0; 4] {
-        asked.lock().unwrap().insert([pdu[10], pdu[11]]);
+        asked.lock().insert([pdu[10], pdu[11]]);
     }
 }
 
 fn lessen(pdu: &mut [u8], asked: &Asked, mqes_z: u16) {
-    if pdu[0] == RESPONSE && asked.lock().unwrap().remove(&[pdu[20], pdu[21]]) {
+    if pdu[0] == RESPONSE && asked.lock().remove(&[pdu[20], pdu[21]]) {
         pdu[8..10].copy_from_slice(&mqes_z.to_le_bytes());
     }
 }

@@ -4,9 +4,9 @@
 //! phase exactly when the next one begins, and never the end of all before the last step.
 
 use std::io::{self, IsTerminal};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use parking_lot::Mutex;
 
 use crate::visible;
 
@@ -117,13 +117,9 @@ impl Progress {
         };
         let bar = ProgressBar::with_draw_target(Some(state.total), target);
         let progress = Self { bar, form, state: Mutex::new(state) };
-        progress.set_form(progress.state().total > 0);
+        progress.set_form(progress.state.lock().total > 0);
         progress.say(what);
         progress
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn set_form(&self, has_total: bool) {
@@ -134,7 +130,7 @@ impl Progress {
 
     /// Changes the state, and has it drawn.
     fn change(&self, change: impl FnOnce(&mut State)) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let had_total = state.total > 0;
         change(&mut state);
         if had_total != (state.total > 0) {
@@ -178,7 +174,7 @@ impl Progress {
 
     /// Steps that are done, and steps there are.
     pub fn counts(&self) -> (u64, u64) {
-        let state = self.state();
+        let state = self.state.lock();
         (state.position(), state.total)
     }
 }

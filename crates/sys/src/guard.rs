@@ -11,7 +11,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use libc::{c_int, c_void, sigaction, siginfo_t};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
@@ -131,7 +131,7 @@ impl Drop for Guard {
 /// Puts the handler in its place, once.
 fn install() -> io::Result<()> {
     static DONE: Mutex<bool> = Mutex::new(false);
-    let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut done = crate::locked(&DONE);
     if *done {
         return Ok(());
     }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::aio::{Block, Context, Event, FLAG_EVENT, PREAD};
 
@@ -42,7 +42,7 @@ impl EventSignal {
     /// # Errors
     /// It is no eventfd; the system's answer.
     pub fn signal(&self, event: BorrowedFd<'_>) -> io::Result<()> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).signal(event)
+        crate::locked(&self.0).signal(event)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use rustix::event::epoll;
@@ -32,13 +32,13 @@ impl Watch {
     pub fn add(&self, name: u64, fd: BorrowedFd<'_>) -> io::Result<()> {
         let fd = fd.try_clone_to_owned()?;
         epoll::add(&self.poll, &fd, epoll::EventData::new_u64(name), epoll::EventFlags::IN)?;
-        self.members.lock().unwrap_or_else(PoisonError::into_inner).push((name, fd));
+        crate::locked(&self.members).push((name, fd));
         Ok(())
     }
 
     /// Watches it no more.
     pub fn remove(&self, name: u64) {
-        let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut members = crate::locked(&self.members);
         for (_, fd) in members.extract_if(.., |(known, _)| *known == name) {
             // It is open still, as this is a duplicate; one that is not in it is left out already.
             let _ = epoll::delete(&self.poll, &fd);

@@ -6,7 +6,6 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use byway::CreateOptions;
 use byway::NewNamespace;
@@ -19,6 +18,7 @@ use byway_spec::Command as Entry;
 use byway_spec::Status;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::vendor::{FEATURE_METHODS, Methods};
+use parking_lot::Mutex;
 
 use crate::scratch::Scratch;
 
@@ -112,12 +112,12 @@ impl InProcess {
 
     /// Has a command fail.
     pub fn fail(&self, fault: Fault) {
-        lock(&self.faults).push(fault);
+        self.faults.lock().push(fault);
     }
 
     /// Commands of I/O that were passed on since this was asked last.
     pub fn take_seen(&self) -> Vec<NvmeCommand> {
-        std::mem::take(&mut lock(&self.seen))
+        std::mem::take(&mut self.seen.lock())
     }
 
     /// Enables transfer methods of the device, as another user of it would.
@@ -137,7 +137,7 @@ impl InProcess {
 
     fn io(&self, raw: RawCommand) -> Result<Outcome, Failed> {
         let turn = self.turn.fetch_add(1, Relaxed);
-        let mut queue = lock(&self.queues[turn % QUEUES]);
+        let mut queue = self.queues[turn % QUEUES].lock();
         let mut ended = None;
         if let Err(refused) = queue.submit(raw.into(), 0) {
             return Err(Failed::with_memory(refused.error, refused.command.into_memory()));
@@ -161,7 +161,7 @@ impl InProcess {
 
     /// The fault that has its turn with this command.
     fn fault(&self, command: &NvmeCommand) -> Option<FaultKind> {
-        let mut faults = lock(&self.faults);
+        let mut faults = self.faults.lock();
         let mut at = None;
         for (index, fault) in faults.iter_mut().enumerate() {
             if fault.of == (command.queue, command.opcode) {
@@ -191,7 +191,7 @@ impl Passage for InProcess {
         let raw = raw(command, passed_on);
         let ended = match command.queue {
             NvmeQueue::Io => {
-                lock(&self.seen).push(*command);
+                self.seen.lock().push(*command);
                 self.io(raw)
             }
             NvmeQueue::Admin => self.admin(raw),
@@ -208,10 +208,6 @@ impl Passage for InProcess {
         self.set_methods(Methods::new());
         Ok(())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The command as the kernel would put it in a queue.

@@ -3,8 +3,10 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
 
 /// The port that packets name for the target, whichever it has: one that dissectors know.
 pub const PORT: u16 = 4420;
@@ -64,11 +66,11 @@ impl Recording {
 
     /// Waits until all connections have ended. How many bytes both ends sent.
     pub fn finish(self) -> u64 {
-        *self.shared.stopped.lock().unwrap() = true;
+        *self.shared.stopped.lock() = true;
         // Wakes who accepts.
         drop(TcpStream::connect(self.address).unwrap());
         self.accepting.join().unwrap();
-        self.shared.packets.lock().unwrap().payload_bytes
+        self.shared.packets.lock().payload_bytes
     }
 }
 
@@ -77,7 +79,7 @@ impl Shared {
         let mut ways = Vec::new();
         loop {
             let (host, from) = listener.accept().unwrap();
-            if *self.stopped.lock().unwrap() {
+            if *self.stopped.lock() {
                 break;
             }
             let target = TcpStream::connect(self.target).unwrap();
@@ -96,7 +98,7 @@ impl Shared {
             let mut room = vec![0; PAYLOAD_BYTES_MAX];
             // An end that is gone ends its connection.
             while let Ok(bytes @ 1..) = from.read(&mut room) {
-                shared.packets.lock().unwrap().keep(&mut way, &room[..bytes]);
+                shared.packets.lock().keep(&mut way, &room[..bytes]);
                 if to.write_all(&room[..bytes]).is_err() {
                     break;
                 }

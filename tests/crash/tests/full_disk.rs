@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use byway::{CreateOptions, ErrorKind, FileEvents, NewNamespace, Nsid};
+use parking_lot::Mutex;
 use rustix::io::Errno;
 
 /// The unit in which the disk counts, in bytes.
@@ -34,7 +35,7 @@ impl SmallDisk {
     }
 
     fn take(&self, at: u64, len: u64) -> io::Result<()> {
-        let (held, most) = &mut *self.units.lock().unwrap();
+        let (held, most) = &mut *self.units.lock();
         let wanted = at / UNIT_BYTES..(at + len).div_ceil(UNIT_BYTES);
         let new = wanted.clone().filter(|unit| !held.contains(unit)).count();
         if held.len() + new > *most {
@@ -56,7 +57,7 @@ impl FileEvents for SmallDisk {
 
     fn before_punch(&self, at: u64, len: u64) -> io::Result<()> {
         let whole = at.div_ceil(UNIT_BYTES)..(at + len) / UNIT_BYTES;
-        self.units.lock().unwrap().0.retain(|unit| !whole.contains(unit));
+        self.units.lock().0.retain(|unit| !whole.contains(unit));
         Ok(())
     }
 }

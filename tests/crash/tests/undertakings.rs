@@ -8,7 +8,6 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use byway::{Key, Nsid, Remedy, Wipe};
@@ -19,6 +18,7 @@ use byway_crash_tests::model::Model;
 use byway_crash_tests::sparse;
 use byway_crash_tests::workload::{Op, Workload};
 use byway_kit::{Random, mix};
+use parking_lot::Mutex;
 
 const WORKLOAD: Workload = Workload::Worn;
 const SEED: u64 = 3;
@@ -160,7 +160,7 @@ fn temporary(dir: &Path) -> Vec<PathBuf> {
 fn killed(what: &str) {
     // A process that is being started has whatever the one that starts it has open: the images of other tests too.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = ONE_AT_A_TIME.lock();
     let dir = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." }).unwrap();
     let (base, model) = base(dir.path());
     let image = dir.path().join("image");

@@ -3,9 +3,10 @@
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use byway_sys::FileEvents;
+use parking_lot::Mutex;
 
 use crate::memory::{Cut, Cuts, Memory};
 use crate::page::{PAGE_BYTES, Sector, chosen};
@@ -25,7 +26,7 @@ impl Forgetful {
     #[must_use]
     pub fn new(path: &Path, seed: u64) -> Arc<Self> {
         let watched = Self { path: path.to_path_buf(), memory: Mutex::new(Memory::new(seed)) };
-        let mut memory = watched.memory.lock().unwrap();
+        let mut memory = watched.memory.lock();
         if path.exists() {
             memory.look_at_all(path);
         }
@@ -36,19 +37,19 @@ impl Forgetful {
 
     /// Cuts the power after `events` more events: writes the resulting image to `to`. This file is not affected.
     pub fn cut_after(&self, events: u64, to: &Path) {
-        let mut memory = self.memory.lock().unwrap();
+        let mut memory = self.memory.lock();
         memory.cut = Some(Cut { at_event: memory.events + events, to: to.to_path_buf() });
     }
 
     /// Whether a scheduled cut is still to come.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        self.memory.lock().unwrap().cut.is_some()
+        self.memory.lock().cut.is_some()
     }
 
     /// Cuts the power now.
     pub fn cut_now(&self, to: &Path) {
-        let mut memory = self.memory.lock().unwrap();
+        let mut memory = self.memory.lock();
         memory.cut = None;
         memory.look_at_all(&self.path);
         memory.write_cut(&self.path, to);
@@ -56,7 +57,7 @@ impl Forgetful {
 
     /// Cuts the power now; of the sectors that changed since the last sync, those reached the medium that `reached` says.
     pub fn cut_by(&self, to: &Path, reached: impl Fn(&Sector<'_>) -> bool) {
-        let mut memory = self.memory.lock().unwrap();
+        let mut memory = self.memory.lock();
         memory.cut = None;
         memory.look_at_all(&self.path);
         memory.write_pages(&self.path, to, |page, versions, _| chosen(page, versions, &reached));
@@ -67,12 +68,12 @@ impl Forgetful {
     pub fn cut_at_events(&self, folder: &Path, reached: impl Fn(&Sector<'_>) -> bool + Send + 'static) {
         let cuts =
             Cuts { folder: folder.to_path_buf(), reached: Box::new(reached), last: None, left: Vec::new() };
-        self.memory.lock().unwrap().cuts = Some(cuts);
+        self.memory.lock().cuts = Some(cuts);
     }
 
     /// Cuts the power once more, and at no event from now on. The images that were left.
     pub fn end_cuts(&self) -> Vec<PathBuf> {
-        let mut memory = self.memory.lock().unwrap();
+        let mut memory = self.memory.lock();
         memory.cut_again(&self.path);
         memory.cuts.take().unwrap().left
     }
@@ -80,17 +81,17 @@ impl Forgetful {
     /// Pages of punched ranges, with their synced content at that time. Unsynced content is not included.
     #[must_use]
     pub fn given_back(&self) -> Vec<Vec<u8>> {
-        self.memory.lock().unwrap().given_back.iter().map(|page| page.to_vec()).collect()
+        self.memory.lock().given_back.iter().map(|page| page.to_vec()).collect()
     }
 
     /// Events so far: writes, allocations, punches and syncs.
     #[must_use]
     pub fn events(&self) -> u64 {
-        self.memory.lock().unwrap().events
+        self.memory.lock().events
     }
 
     fn event(&self) {
-        let mut memory = self.memory.lock().unwrap();
+        let mut memory = self.memory.lock();
         memory.events += 1;
         memory.cut_again(&self.path);
         let now = memory.events;
@@ -106,7 +107,7 @@ impl Forgetful {
 impl FileEvents for Forgetful {
     fn before_write(&self, at: u64, len_bytes: u64) -> io::Result<()> {
         self.event();
-        self.memory.lock().unwrap().announce(pages_of(at, len_bytes));
+        self.memory.lock().announce(pages_of(at, len_bytes));
         Ok(())
     }
 
@@ -117,24 +118,24 @@ impl FileEvents for Forgetful {
 
     fn before_punch(&self, at: u64, len_bytes: u64) -> io::Result<()> {
         self.event();
-        let mut memory = self.memory.lock().unwrap();
+        let mut memory = self.memory.lock();
         memory.give_back(&self.path, at / PAGE_BYTES as u64..(at + len_bytes) / PAGE_BYTES as u64);
         memory.announce(pages_of(at, len_bytes));
         Ok(())
     }
 
     fn mapped(&self, at: u64, len_bytes: u64) {
-        self.memory.lock().unwrap().mapped.push(pages_of(at, len_bytes));
+        self.memory.lock().mapped.push(pages_of(at, len_bytes));
     }
 
     fn before_sync(&self) -> io::Result<()> {
         self.event();
-        self.memory.lock().unwrap().announced_since_sync_began.clear();
+        self.memory.lock().announced_since_sync_began.clear();
         Ok(())
     }
 
     fn after_sync(&self) {
-        let mut memory = self.memory.lock().unwrap();
+        let mut memory = self.memory.lock();
         memory.look(&self.path);
         memory.versions.clear();
         memory.announced = std::mem::take(&mut memory.announced_since_sync_began);

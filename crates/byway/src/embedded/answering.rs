@@ -3,12 +3,13 @@
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use byway_sys::{OwnerProcess, Wakeup};
 use byway_vfio_user::SocketListener;
+use parking_lot::Mutex;
 use rustix::event::{PollFd, Timespec, poll};
 
 /// Answers the clients of a socket until it is dropped.
@@ -30,10 +31,6 @@ struct Talk {
 }
 
 impl Talk {
-    fn client(&self) -> MutexGuard<'_, Option<UnixStream>> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
@@ -65,7 +62,7 @@ impl Drop for Answering {
         }
         self.talk.stop.store(true, Ordering::SeqCst);
         // Nothing more is read of a client that has not made its request yet. The answer to one that has is sent.
-        if let Some(client) = &*self.talk.client() {
+        if let Some(client) = &*self.talk.client.lock() {
             let _ = client.shutdown(Shutdown::Read);
         }
         self.talk.wakeup.raise();
@@ -81,13 +78,13 @@ fn answer_all(socket: &SocketListener, answer: &impl Fn(&UnixStream) -> io::Resu
             wait(socket, &talk.wakeup);
             continue;
         };
-        *talk.client() = stream.try_clone().ok();
+        *talk.client.lock() = stream.try_clone().ok();
         // Read after the client is stored: `drop` sees the client, or this thread sees the stop.
         if !talk.is_stopping() {
             // A client that has gone needs no answer.
             let _ = answer(&stream);
         }
-        *talk.client() = None;
+        *talk.client.lock() = None;
     }
 }
 

@@ -1,12 +1,13 @@
 //! Events of a server: a queue from its threads to the one that reports them.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use byway_core::{Error, ErrorKind, Result};
 use byway_sys::Wakeup;
+use parking_lot::Mutex;
 
 /// An event of a server, for its log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,7 +146,7 @@ impl EventQueue {
 
     /// Adds one.
     pub fn put(&self, event: ServeEvent) {
-        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = self.list.lock();
         // `DeviceFailed` ends the server, so it is never dropped.
         if list.len() < KEPT || event == ServeEvent::DeviceFailed {
             list.push(event);
@@ -176,7 +177,7 @@ impl EventQueue {
 
     /// Passes the queued events to `report`; returns whether the device failed.
     pub fn drain(&self, report: &mut impl FnMut(ServeEvent)) -> bool {
-        let list = std::mem::take(&mut *self.list.lock().unwrap_or_else(PoisonError::into_inner));
+        let list = std::mem::take(&mut *self.list.lock());
         let has_failed = list.contains(&ServeEvent::DeviceFailed);
         list.into_iter().for_each(report);
         has_failed

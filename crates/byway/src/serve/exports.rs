@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use byway_controller::{BlockEngine, Identity, Subsystem, SubsystemOptions};
 use byway_core::{Error, ErrorKind, Result};
@@ -10,6 +10,7 @@ use byway_external::{Export, ExportAs};
 use byway_flash::{Flash, FlashOptions, MIN_SIZE_BYTES, MediaKind};
 use byway_link::ClockMode;
 use byway_local::{EngineEvents, ExportError, Handle, WatchedBy};
+use parking_lot::Mutex;
 
 use crate::device::open_address;
 use crate::embedded::create::{DEFAULT_PROFILE, identity_of, profile_named, random_uuid};
@@ -48,14 +49,10 @@ impl Exporter {
         Self { handle, exported: Arc::new(Mutex::new(exported)) }
     }
 
-    fn list(&self) -> MutexGuard<'_, Vec<Exported>> {
-        self.exported.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// What is exported now, in order of its identifiers.
     #[must_use]
     pub fn exported(&self) -> Vec<Exported> {
-        self.list().clone()
+        self.exported.lock().clone()
     }
 
     /// Exports the device that `uri` names too, as the lowest namespace that is free.
@@ -65,7 +62,7 @@ impl Exporter {
     /// volatile cache; a server that has ended.
     pub fn add(&self, uri: &str) -> Result<Exported> {
         let doing = |error: Error| error.doing(format!("export {uri}"));
-        let mut list = self.list();
+        let mut list = self.exported.lock();
         let alike = list.iter().filter(|other| other.uri == uri).count();
         let Opened { uri: name, backend, engine, event, .. } = open_one(uri, alike).map_err(doing)?;
         let added = self.handle.export(engine, event.as_ref().map(AsFd::as_fd));
@@ -81,11 +78,11 @@ impl Exporter {
     /// # Errors
     /// When it is not one that is exported.
     pub fn remove(&self, nsid: u32) -> Result<()> {
-        if !self.list().iter().any(|exported| exported.nsid == nsid) || !self.handle.withdraw(nsid) {
+        if !self.exported.lock().iter().any(|exported| exported.nsid == nsid) || !self.handle.withdraw(nsid) {
             let said = format!("namespace {nsid} is not exported");
             return Err(Error::host(ErrorKind::NotFound, said));
         }
-        self.list().retain(|exported| exported.nsid != nsid);
+        self.exported.lock().retain(|exported| exported.nsid != nsid);
         Ok(())
     }
 }

@@ -1,12 +1,13 @@
 //! The subsystems of a server: what each is made of, and the open devices behind them.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use byway_controller::SubsystemOptions;
 use byway_core::{Error, ErrorKind, Result};
 use byway_link::ClockMode;
 use byway_local::{Embedded, Hosts, WatchedBy};
 use byway_tcp_target::{AnaSetting, Dhchap, Nqn, PortId, SubsystemTerms};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::embedded::control;
 use crate::embedded::control_folder::{ControlSocket, OpenImage};
@@ -149,7 +150,7 @@ impl SubsystemTable {
 
     /// All of them, in the order in which they were added.
     pub fn list(&self) -> MutexGuard<'_, Vec<OpenSubsystem>> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+        self.list.lock()
     }
 
     /// Calls `work` with the subsystem of this name, or with the only one.

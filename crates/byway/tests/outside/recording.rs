@@ -1,8 +1,10 @@
 //! The ledger against a record of what was really touched: a bus that notes what the host does, and the device's own
 //! accesses to host memory, each priced by the design's table.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::table::{Bytes, Link};
 use byway::{BackendQueue, Buffer, Key, Nsid, NvmCommand, Profile, QueueOptions, StoreOptions};
@@ -32,7 +34,7 @@ struct Recorder {
 
 impl Recorder {
     fn note(&self, bytes: Bytes) {
-        let mut notes = self.notes.lock().unwrap();
+        let mut notes = self.notes.lock();
         *notes = *notes + bytes;
     }
 }
@@ -56,14 +58,14 @@ impl DeviceMemory for RecordedMemory {
         let n = bytes.len() as u64;
         let is_cxl = self.bus_addr().is_none();
         let cost = if is_cxl { LINK.cxl_store(offset, n) } else { LINK.byte_store(n) };
-        let mut notes = self.notes.lock().unwrap();
+        let mut notes = self.notes.lock();
         *notes = *notes + cost;
         self.memory.store(offset, bytes)
     }
 
     fn settle(&self, last: u64) -> Result<(), BusError> {
         let cost = if self.bus_addr().is_none() { LINK.cxl_load(1) } else { LINK.load() };
-        let mut notes = self.notes.lock().unwrap();
+        let mut notes = self.notes.lock();
         *notes = *notes + cost;
         self.memory.settle(last)
     }
@@ -175,7 +177,7 @@ fn the_ledger_says_what_was_touched_whatever_was_done() {
             let interrupts = ledger.interrupt_bytes() * 6;
             let counted = Bytes { payload: ledger.payload_bytes(), wire: ledger.wire_bytes() - interrupts };
             by_device = by_device + touched(&bus);
-            assert_eq!(counted, by_device + *notes.lock().unwrap(), "{profile} {method}");
+            assert_eq!(counted, by_device + *notes.lock(), "{profile} {method}");
         }
         assert!(by_device.payload > 1 << 20);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use byway::{BackendQueue, Buffer, ErrorKind, FileEvents, NvmCommand, Profile, QueueOptions};
 use byway_controller::{Identity, Subsystem, SubsystemOptions};
@@ -14,6 +14,7 @@ use byway_flash::{Flash, OpenOptions};
 use byway_forgetful::Forgetful;
 use byway_kv::KvOptions;
 use byway_local::{Embedded, InProcessBus, RunOptions};
+use parking_lot::Mutex;
 
 use crate::model::{History, Model};
 use crate::step::{BLOCK_BYTES, PAIRS, Step, Target, VALUE_MAX, Value, blocks_nsid, key_of};
@@ -75,7 +76,7 @@ impl Watch {
         let completions = touches
             .iter()
             .filter(|touch| touch.direction == Direction::Write && touch.len_bytes == COMPLETION_BYTES);
-        let mut posted = self.posted.lock().unwrap();
+        let mut posted = self.posted.lock();
         completions.for_each(|touch| *posted.entry(ring_of(touch.at)).or_default() += 1);
         posted.clone()
     }
@@ -92,16 +93,16 @@ impl Watch {
 
     /// Has something done while the next sync is under way, in the thread that syncs.
     pub fn meanwhile(&self, what: Meanwhile) {
-        *self.meanwhile.lock().unwrap() = Some(what);
+        *self.meanwhile.lock() = Some(what);
     }
 
     /// Has nothing done.
     pub fn no_more(&self) {
-        self.meanwhile.lock().unwrap().take();
+        self.meanwhile.lock().take();
     }
 
     fn do_meanwhile(&self, is_late: bool) {
-        let what = self.meanwhile.lock().unwrap().take_if(|meanwhile| meanwhile.is_late == is_late);
+        let what = self.meanwhile.lock().take_if(|meanwhile| meanwhile.is_late == is_late);
         what.into_iter().for_each(|meanwhile| (meanwhile.what)());
     }
 

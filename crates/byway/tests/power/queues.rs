@@ -4,13 +4,14 @@
 //! One thread plays all of them, so that a seed says it all: who waits for a sync makes it, and in its midst the others go
 //! on.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use byway::BackendQueue;
 use byway_driver::{Bus, Queue};
 use byway_flash::{Durability, RunOptions};
 use byway_forgetful::{Random, copy_sparse};
 use byway_local::InProcessBus;
+use parking_lot::Mutex;
 
 use crate::device::{Device, Meanwhile, Watch, ring_of};
 use crate::life::{Base, Lost, check_values, folder};
@@ -103,7 +104,7 @@ pub fn run(seed: u64, durability: Durability) -> Result<(), Lost> {
                 break;
             }
         }
-        hosts.iter().for_each(|host| host.lock().unwrap().take_all());
+        hosts.iter().for_each(|host| host.lock().take_all());
         if watch.at_cut().is_none() {
             watch.cut_now(&left);
         }
@@ -116,7 +117,7 @@ pub fn run(seed: u64, durability: Durability) -> Result<(), Lost> {
 
 fn allowed_after(hosts: &Hosts, mut allowed: Allowed, watch: &Watch) -> Allowed {
     for host in hosts.iter() {
-        let host = host.lock().unwrap();
+        let host = host.lock();
         host.history.add_to(&mut allowed, watch.at_cut_to(host.ring), Promise::Completion);
     }
     allowed
@@ -126,19 +127,19 @@ fn allowed_after(hosts: &Hosts, mut allowed: Allowed, watch: &Watch) -> Allowed 
 fn play_round(hosts: &Hosts, bus: &Arc<InProcessBus>, watch: &Watch, random: &mut Random) {
     for host in 0..HOSTS {
         if random.one_in(2) {
-            hosts[host as usize].lock().unwrap().submit(host);
+            hosts[host as usize].lock().submit(host);
         }
     }
     let leader = random.below(HOSTS);
     let (others, is_late) = (Arc::clone(hosts), random.one_in(2));
     let what = move || {
         for host in (0..HOSTS).filter(|host| *host != leader) {
-            others[host as usize].lock().unwrap().submit(host);
+            others[host as usize].lock().submit(host);
         }
     };
     watch.meanwhile(Meanwhile { is_late, what: Box::new(what) });
-    let qid = hosts[leader as usize].lock().unwrap().queue.qid();
+    let qid = hosts[leader as usize].lock().queue.qid();
     bus.idle(qid);
     watch.no_more();
-    hosts[leader as usize].lock().unwrap().take_all();
+    hosts[leader as usize].lock().take_all();
 }

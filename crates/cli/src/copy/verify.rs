@@ -1,10 +1,10 @@
 //! Sums of what was copied, and reading it back.
 
 use std::hash::{DefaultHasher, Hasher};
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
 use byway_console::failure::No;
+use parking_lot::Mutex;
 
 use super::Shared;
 use super::place::Blocks;
@@ -29,7 +29,7 @@ impl Sums {
         let Some(pieces) = &self.pieces else { return };
         let sum = sum_of(bytes);
         let index = (at / self.piece_bytes) as usize;
-        let mut pieces = pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pieces = pieces.lock();
         if pieces.len() <= index {
             pieces.resize(index + 1, 0);
         }
@@ -45,7 +45,7 @@ impl Sums {
     pub fn check(&self, at: u64, bytes: &[u8]) -> Result<()> {
         let Some(pieces) = &self.pieces else { return Ok(()) };
         let index = (at / self.piece_bytes) as usize;
-        let pieces = pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        let pieces = pieces.lock();
         if pieces.get(index) == Some(&sum_of(bytes)) {
             return Ok(());
         }

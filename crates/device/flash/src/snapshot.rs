@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use byway_sys::copy::{DataRanges, copy_range, reflink};
 use byway_sys::{CopyFile, ImageFile};
@@ -68,7 +68,7 @@ impl Snapshot {
     /// # Errors
     /// What the system says.
     pub fn copy_protected(&self) -> io::Result<()> {
-        let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pieces = byway_sys::locked(&self.pieces);
         let mut seen = HashMap::with_capacity(pieces.len());
         let mut bytes = vec![0; PIECE_BYTES as usize];
         for range in DataRanges::between(self.from.file(), 0, self.pages.at) {

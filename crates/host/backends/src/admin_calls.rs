@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use byway_core::{
     AdminCommand, AdminQueue, Backend, Error, ErrorKind, Failed, Finished, RefusedAdmin, Result, check_owner,
 };
 use byway_sys::{OwnerProcess, Wakeup};
+use parking_lot::{Condvar, Mutex};
 
 /// Most commands outstanding at once.
 const DEPTH: u32 = 64;
@@ -60,14 +61,10 @@ impl AdminCalls {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn serve<B: Backend>(&self, backend: &B) {
         while let Some((command, tag)) = self.next() {
             let result = backend.admin(command).map_err(Failed::from);
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.under_way = None;
             state.finished.push_back(Finished { tag, result });
             self.wakeup.raise();
@@ -76,7 +73,7 @@ impl Shared {
 
     /// The next command, once there is one; `None` when all is over.
     fn next(&self) -> Option<(AdminCommand, u64)> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         loop {
             if state.is_over {
                 return None;
@@ -85,7 +82,7 @@ impl Shared {
                 state.under_way = Some(tag);
                 return Some((command, tag));
             }
-            state = self.queued.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.queued.wait(&mut state);
         }
     }
 }
@@ -101,7 +98,7 @@ impl AdminQueue for AdminCalls {
         if let Err(error) = check_owner(&self.owner) {
             return Err(RefusedAdmin { command, error });
         }
-        let mut state = self.shared.state();
+        let mut state = self.shared.state.lock();
         if state.outstanding() >= DEPTH {
             let said = format!("{DEPTH} admin commands are outstanding, as many as can be");
             return Err(RefusedAdmin { command, error: Error::host(ErrorKind::QueueFull, said) });
@@ -113,7 +110,7 @@ impl AdminQueue for AdminCalls {
 
     fn next_finished(&mut self) -> Result<Option<Finished>> {
         check_owner(&self.owner)?;
-        let mut state = self.shared.state();
+        let mut state = self.shared.state.lock();
         let first = state.finished.pop_front();
         if first.is_none() {
             self.shared.wakeup.lower();
@@ -123,14 +120,14 @@ impl AdminQueue for AdminCalls {
 
     fn sleep(&mut self, timeout: Duration) -> Result<bool> {
         check_owner(&self.owner)?;
-        let state = self.shared.state();
+        let state = self.shared.state.lock();
         if !state.finished.is_empty() || state.outstanding() == 0 {
             return Ok(!state.finished.is_empty());
         }
         drop(state);
         let slept = self.shared.wakeup.wait(timeout);
         slept.map_err(|cause| Error::kernel("no waiting for admin commands", cause))?;
-        Ok(!self.shared.state().finished.is_empty())
+        Ok(!self.shared.state.lock().finished.is_empty())
     }
 
     fn event(&mut self) -> Result<BorrowedFd<'_>> {
@@ -141,7 +138,7 @@ impl AdminQueue for AdminCalls {
     /// A command that was begun is done to its end.
     fn cancel(&mut self, tag: u64) -> Result<()> {
         check_owner(&self.owner)?;
-        let mut state = self.shared.state();
+        let mut state = self.shared.state.lock();
         if state.under_way == Some(tag) {
             let said = format!("the admin command with tag {tag} is being done and cannot be given up");
             return Err(Error::host(ErrorKind::Unsupported, said));
@@ -164,7 +161,7 @@ impl AdminQueue for AdminCalls {
         if !self.owner.is_current() {
             return 0;
         }
-        self.shared.state().outstanding()
+        self.shared.state.lock().outstanding()
     }
 }
 
@@ -173,7 +170,7 @@ impl Drop for AdminCalls {
         if !self.owner.is_current() {
             return std::mem::forget(self.thread.take());
         }
-        self.shared.state().is_over = true;
+        self.shared.state.lock().is_over = true;
         self.shared.queued.notify_one();
         if let Some(thread) = self.thread.take() {
             // A panic of the backend's has been reported by its own hook.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use byway_backends::{Synchronous, Threads, ThreadsOptions};
@@ -11,6 +11,7 @@ use byway_core::{
     Memory, Methods, Namespace, Nsid, NvmCommand, Outcome, QueueOptions, Result,
 };
 use byway_sys::time::thread_ns;
+use parking_lot::{Condvar, Mutex};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -30,18 +31,18 @@ struct State {
 
 impl Gate {
     fn open(&self) {
-        self.state.lock().unwrap().open = true;
+        self.state.lock().open = true;
         self.changed.notify_all();
     }
 
     /// Waits until so many commands have been begun.
     fn wait_until_begun(&self, count: u32) {
-        let state = self.state.lock().unwrap();
-        drop(self.changed.wait_while(state, |state| state.begun < count).unwrap());
+        let mut state = self.state.lock();
+        self.changed.wait_while(&mut state, |state| state.begun < count);
     }
 
     fn begun(&self) -> u32 {
-        self.state.lock().unwrap().begun
+        self.state.lock().begun
     }
 }
 
@@ -53,10 +54,10 @@ impl Synchronous for Gate {
     }
 
     fn perform(&self, (): (), memory: Memory) -> Result<Outcome, Failed> {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         state.begun += 1;
         self.changed.notify_all();
-        drop(self.changed.wait_while(state, |state| !state.open).unwrap());
+        self.changed.wait_while(&mut state, |state| !state.open);
         Ok(Outcome { buffer: memory.into_buffers().0, ..Outcome::default() })
     }
 

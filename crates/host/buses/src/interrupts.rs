@@ -1,10 +1,11 @@
 //! The interrupts of a device, whichever bus it is on: each has a descriptor while a thread sleeps on it or an event loop listens to it.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use byway_driver::BusError;
 use byway_sys::{OwnerProcess, Wakeup};
+use parking_lot::{Mutex, MutexGuard};
 
 /// Who signals descriptors for interrupts: the kernel, or the process that serves the device.
 pub(crate) trait Signals {
@@ -107,8 +108,7 @@ impl<S: Signals> Vectors<S> {
     }
 
     fn place(&self, vector: u16) -> Option<MutexGuard<'_, Option<Armed>>> {
-        let place = self.armed.get(usize::from(vector))?;
-        Some(place.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(self.armed.get(usize::from(vector))?.lock())
     }
 
     /// Disarms it if no sleeper or listener is left.
@@ -152,7 +152,7 @@ mod tests {
 
     impl Signals for Noted {
         fn signal(&self, vector: u16, fd: Option<BorrowedFd<'_>>) -> Result<(), BusError> {
-            self.0.lock().unwrap().push((vector, fd.is_some()));
+            self.0.lock().push((vector, fd.is_some()));
             Ok(())
         }
     }
@@ -162,7 +162,7 @@ mod tests {
     }
 
     fn armed(vectors: &Vectors<Noted>) -> Vec<(u16, bool)> {
-        std::mem::take(&mut *vectors.device().0.lock().unwrap())
+        std::mem::take(&mut *vectors.device().0.lock())
     }
 
     #[test]

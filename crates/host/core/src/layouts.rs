@@ -7,10 +7,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use byway_spec::Command as Entry;
 use byway_spec::base::admin::AdminOpcode;
+use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::moves::Layout;
@@ -36,13 +36,9 @@ struct Known {
 }
 
 impl Layouts {
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A command that may change namespaces is about to be sent.
     pub fn begin_change(&self) {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         known.changes += 1;
         known.layouts.clear();
         self.epoch.fetch_add(1, Release);
@@ -50,7 +46,7 @@ impl Layouts {
 
     /// It has completed.
     pub fn end_change(&self) {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         known.changes = known.changes.saturating_sub(1);
     }
 
@@ -63,7 +59,7 @@ impl Layouts {
 
     /// The epoch, with the layout of a namespace if it is known.
     fn look(&self, nsid: u32) -> Result<(u64, Option<Layout>)> {
-        let known = self.known();
+        let known = self.known.lock();
         if known.changes > 0 {
             return Err(changing());
         }
@@ -91,7 +87,7 @@ impl Layouts {
 
     /// Notes what the device said, unless it may have changed since `epoch`; says whether it did not.
     pub fn note(&self, epoch: u64, nsid: u32, layout: Layout) -> bool {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         let holds = known.changes == 0 && self.epoch() == epoch;
         if holds {
             known.layouts.insert(nsid, layout);

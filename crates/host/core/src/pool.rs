@@ -1,10 +1,11 @@
 //! Buffers that are used again: their memory is prepared for a device once, not for each command.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use byway_dma::DmaMemory;
 use byway_sys::ProcessLocal;
+use parking_lot::Mutex;
 
 use crate::buffer::{Buffer, Inner, PAGE_BYTES, allocate};
 use crate::error::{Result, check_owner};
@@ -99,7 +100,7 @@ impl Shelf {
     }
 
     fn take(&self, size: usize) -> Option<Box<Inner>> {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock();
         let inner = free.by_size.get_mut(size)?.pop()?;
         free.bytes -= PAGE_BYTES << size;
         Some(inner)
@@ -119,7 +120,7 @@ impl Shelf {
         let Some(pages) = inner.pages() else { return };
         let bytes = pages.memory.len();
         let size = size_class(bytes);
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock();
         if free.bytes + bytes > self.keep_bytes {
             drop(free);
             return self.registrar.unregister(&pages.memory, pages.token);
@@ -139,7 +140,7 @@ impl Drop for Shelf {
         if !self.is_here() {
             return;
         }
-        let free = std::mem::take(self.free.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let free = std::mem::take(self.free.get_mut());
         for inner in free.by_size.into_iter().flatten() {
             if let Some(pages) = inner.pages() {
                 self.registrar.unregister(&pages.memory, pages.token);

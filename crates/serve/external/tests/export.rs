@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use byway_controller::BlockEngine;
@@ -15,6 +15,7 @@ use byway_core::{
 };
 use byway_external::{Export, ExportAs};
 use byway_spec::Status;
+use parking_lot::{Mutex, MutexGuard};
 
 const DEPTH: u32 = 4;
 const BLOCKS: u64 = 1000;
@@ -58,7 +59,7 @@ impl Led {
     }
 
     fn script(&self) -> MutexGuard<'_, Script> {
-        self.script.lock().unwrap()
+        self.script.lock()
     }
 
     fn under_way(&self) -> usize {
@@ -115,7 +116,7 @@ fn word(command: &Command) -> &'static str {
 
 impl BackendQueue for LedQueue {
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
-        let mut script = self.0.lock().unwrap();
+        let mut script = self.0.lock();
         if script.under_way.len() == DEPTH as usize {
             return Err(Refused { command, error: Error::host(ErrorKind::QueueFull, "full") });
         }
@@ -137,7 +138,7 @@ impl BackendQueue for LedQueue {
     }
 
     fn next_finished(&mut self) -> Result<Option<Finished>> {
-        let mut script = self.0.lock().unwrap();
+        let mut script = self.0.lock();
         if script.queue_fails {
             return Err(Error::device(ErrorKind::DeviceLost, "gone"));
         }
@@ -165,12 +166,12 @@ impl BackendQueue for LedQueue {
     }
 
     fn cancel(&mut self, tag: u64) -> Result<()> {
-        self.0.lock().unwrap().cancelled.push(tag);
+        self.0.lock().cancelled.push(tag);
         Ok(())
     }
 
     fn outstanding(&self) -> u32 {
-        self.0.lock().unwrap().under_way.len() as u32
+        self.0.lock().under_way.len() as u32
     }
 
     fn depth(&self) -> u32 {
@@ -184,7 +185,7 @@ impl BackendQueue for LedQueue {
 
 impl Drop for LedQueue {
     fn drop(&mut self) {
-        self.0.lock().unwrap().dropped = true;
+        self.0.lock().dropped = true;
     }
 }
 

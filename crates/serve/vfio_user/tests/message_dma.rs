@@ -5,8 +5,8 @@ mod common;
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,7 @@ use byway_vfio_user_wire::{
 };
 use common::host::{blocks, fd, mapping};
 use common::{Host, Served};
+use parking_lot::Mutex;
 
 /// Where memory without a descriptor is mapped.
 const FAR_AT: u64 = 0x40_0000_0000;
@@ -75,7 +76,7 @@ impl FarHost {
     }
 
     fn write(&mut self, lba: u64, data: &[u8]) -> Status {
-        self.memory.lock().unwrap()[..data.len()].copy_from_slice(data);
+        self.memory.lock()[..data.len()].copy_from_slice(data);
         let command = blocks(NvmOpcode::WRITE, lba, data.len(), FAR_AT);
         self.host.execute(1, command).status()
     }
@@ -83,7 +84,7 @@ impl FarHost {
     /// Waits until the host has been asked so often.
     fn await_asked(&self, times: u32) {
         let until = Instant::now() + 4 * DMA_REPLY_TIMEOUT;
-        while *self.asked.lock().unwrap() < times {
+        while *self.asked.lock() < times {
             assert!(Instant::now() < until, "the host was not asked");
             std::thread::yield_now();
         }
@@ -92,7 +93,7 @@ impl FarHost {
     fn read(&mut self, lba: u64, bytes: usize) -> Vec<u8> {
         let command = blocks(NvmOpcode::READ, lba, bytes, FAR_AT + 0x8000);
         assert!(self.host.execute(1, command).status().is_success());
-        self.memory.lock().unwrap()[0x8000..0x8000 + bytes].to_vec()
+        self.memory.lock()[0x8000..0x8000 + bytes].to_vec()
     }
 }
 
@@ -117,7 +118,7 @@ fn answer_all(
         assert!(header.kind == Kind::Command);
         let mut payload = vec![0; header.size_bytes as usize - HEADER_BYTES];
         socket.read_exact(&mut payload).unwrap();
-        *asked.lock().unwrap() += 1;
+        *asked.lock() += 1;
         let mut out = Vec::new();
         let request = Request::parse(header.command, &payload).unwrap();
         match manner {
@@ -125,7 +126,7 @@ fn answer_all(
             Manner::Refusing => encode_error(&header, Errno::EFAULT, &mut out),
             Manner::Lying => Reply::DmaRead { address: 1, data: &[0; 1024] }.encode(&header, &mut out),
             Manner::Slow | Manner::Honest | Manner::Held => {
-                honest(&header, &request, &mut memory.lock().unwrap(), &mut out)
+                honest(&header, &request, &mut memory.lock(), &mut out)
             }
         }
         if manner == Manner::Held {
@@ -163,7 +164,7 @@ fn data_travels_by_messages_where_memory_came_without_a_descriptor() {
     let mut far = FarHost::new(&served, Manner::Honest);
     let data: Vec<u8> = (0..4096).map(|at| (at % 253) as u8).collect();
     assert!(far.write(8, &data).is_success());
-    assert!(*far.asked.lock().unwrap() >= 4);
+    assert!(*far.asked.lock() >= 4);
     assert_eq!(far.read(8, 4096), data);
 }
 
@@ -189,7 +190,7 @@ fn a_host_that_does_not_answer_is_waited_for_once_and_no_longer_than_is_stated()
     for _ in 0..50 {
         assert!(far.write(0, &[1; 512]).is(Status::DATA_TRANSFER_ERROR));
     }
-    assert_eq!(*far.asked.lock().unwrap(), 1);
+    assert_eq!(*far.asked.lock(), 1);
     drop(far);
     let mut next = FarHost::new(&served, Manner::Honest);
     assert!(next.write(0, &[3; 512]).is_success());
@@ -201,13 +202,13 @@ fn a_host_that_answers_each_time_and_late_is_waited_for_no_longer_than_one_that_
     let mut far = FarHost::new(&served, Manner::Slow);
     // As many questions as a page takes.
     assert!(far.write(0, &[1; 4096]).is(Status::DATA_TRANSFER_ERROR));
-    let asked = *far.asked.lock().unwrap();
+    let asked = *far.asked.lock();
     assert!(
         u128::from(asked) <= DMA_REPLY_TIMEOUT.as_millis() / SLOWNESS.as_millis() + 1,
         "{asked} questions"
     );
     assert!(far.write(0, &[1; 512]).is(Status::DATA_TRANSFER_ERROR));
-    assert_eq!(*far.asked.lock().unwrap(), asked);
+    assert_eq!(*far.asked.lock(), asked);
     // Memory that it shares is reached as before.
     far.host.write_blocks(0, &[2; 512]);
 }
@@ -226,11 +227,11 @@ fn a_range_that_was_unmapped_is_not_asked_for() {
     let served = Served::new();
     let mut far = FarHost::new(&served, Manner::Honest);
     assert!(far.write(0, &[1; 512]).is_success());
-    let asked = *far.asked.lock().unwrap();
+    let asked = *far.asked.lock();
     let range = DmaRange::new(FAR_AT, FAR_BYTES).unwrap();
     far.host.client.ask(&Request::DmaUnmap(DmaUnmap::Range(range))).unwrap();
     assert!(far.write(0, &[1; 512]).is(Status::DATA_TRANSFER_ERROR));
-    assert_eq!(*far.asked.lock().unwrap(), asked);
+    assert_eq!(*far.asked.lock(), asked);
 }
 
 #[test]
@@ -262,7 +263,7 @@ fn unmap_during_a_dma_message_returns_at_once_and_no_message_follows() {
             take_away(&mut far.host);
             far.answer.take();
             begin_anew(&mut far.host);
-            assert_eq!(*far.asked.lock().unwrap(), 1, "queue {qid}, way {number}");
+            assert_eq!(*far.asked.lock(), 1, "queue {qid}, way {number}");
         }
     }
 }

@@ -7,7 +7,7 @@ mod common;
 
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 
 use byway_flash::{Durability, RunOptions};
 use byway_spec::base::admin::{AdminOpcode, FormatCdw10, SanitizeCdw10};
@@ -18,6 +18,7 @@ use byway_sys::FileEvents;
 use byway_vfio_user_wire::{DmaMap, DmaRange, DmaUnmap, RegionIndex, Request};
 use common::host::{DATA, MEMORY_AT, blocks, fd, mapping};
 use common::{Host, Served};
+use parking_lot::{Condvar, Mutex};
 
 /// Bit 15 of it asks for a function level reset.
 const DEVICE_CONTROL: u64 = 0x68;
@@ -34,7 +35,7 @@ struct GateGuard(Arc<Gate>);
 
 impl GateGuard {
     fn set(&self, is_shut: bool) {
-        *self.0.is_shut.lock().unwrap() = is_shut;
+        *self.0.is_shut.lock() = is_shut;
         self.0.opened.notify_all();
     }
 }
@@ -47,8 +48,8 @@ impl Drop for GateGuard {
 
 impl FileEvents for Gate {
     fn before_sync(&self) -> io::Result<()> {
-        let shut = self.is_shut.lock().unwrap();
-        drop(self.opened.wait_while(shut, |is_shut| *is_shut).unwrap());
+        let mut shut = self.is_shut.lock();
+        self.opened.wait_while(&mut shut, |is_shut| *is_shut);
         Ok(())
     }
 }

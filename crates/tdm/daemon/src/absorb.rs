@@ -2,11 +2,12 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use byway_tdm_engine::log::{Position, Ring};
 use byway_tdm_engine::table::{Entry, EntryIndex, FUSE_MAGIC, FileKey, Level, Why};
 use byway_tdm_region::Memory;
+use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use tracing::debug;
 
@@ -160,7 +161,7 @@ pub(crate) fn take_slot<M: Memory>(
     users: u32,
 ) -> Option<SlotNumber> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = ONE_AT_A_TIME.lock();
     let slot = free_slot(&table.slots().ok()?, what.uid, users)?;
     match table.put(slot, what) {
         Ok(()) => Some(slot),
@@ -194,7 +195,7 @@ mod tests {
                 let ring = RingPlace { at: 0, len_bytes: 4096, identity: 1 };
                 let what = Assignment { key, ring, uid, path: "/a".into(), boot: [0; 16], kind: Kind::Ring };
                 let slot = take_slot(&Table::new(&memory), &what, 4).unwrap();
-                assert!(taken.lock().unwrap().insert(slot), "{slot:?} is taken twice");
+                assert!(taken.lock().insert(slot), "{slot:?} is taken twice");
             }
         };
         std::thread::scope(|threads| {

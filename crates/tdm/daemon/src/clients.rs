@@ -2,10 +2,9 @@
 
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::sync::Mutex;
 use std::thread::JoinHandle;
 
-use crate::mutex::locked;
+use parking_lot::Mutex;
 
 /// The connections.
 #[derive(Debug, Default)]
@@ -28,7 +27,7 @@ impl Clients {
         stream: UnixStream,
         spawn: impl FnOnce() -> Result<JoinHandle<()>, E>,
     ) -> Result<(), E> {
-        let mut clients = locked(&self.0);
+        let mut clients = self.0.lock();
         let thread = spawn()?;
         clients.retain(|client| !client.thread.is_finished());
         clients.push(Client { uid, stream, thread });
@@ -37,13 +36,13 @@ impl Clients {
 
     /// Whether a program of the user is connected.
     pub(crate) fn is_connected(&self, uid: u32) -> bool {
-        let clients = locked(&self.0);
+        let clients = self.0.lock();
         clients.iter().any(|client| client.uid == Some(uid) && !client.thread.is_finished())
     }
 
     /// Shuts every connection down and waits for its thread.
     pub(crate) fn end(&self) {
-        let clients = std::mem::take(&mut *locked(&self.0));
+        let clients = std::mem::take(&mut *self.0.lock());
         for client in clients {
             let _ = client.stream.shutdown(Shutdown::Both);
             let _ = client.thread.join();

@@ -12,7 +12,6 @@ mod error;
 mod evaluator;
 mod lower;
 mod maps;
-mod mutex;
 mod namespace;
 mod open_files;
 mod options;

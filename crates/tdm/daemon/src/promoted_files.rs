@@ -1,10 +1,11 @@
 //! The list of one user's DAX-resident files, of places to be freed, and of files that an earlier daemon promoted.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use byway_tdm_engine::resident::ResidentPlace;
 use byway_tdm_engine::table::EntryIndex;
+use parking_lot::Mutex;
 
 use crate::promoted_file::PromotedFile;
 use crate::table::{Assignment, SlotNumber};
@@ -43,23 +44,19 @@ pub(crate) struct Orphan {
 }
 
 impl PromotedFiles {
-    fn listed(&self) -> MutexGuard<'_, Listed> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// All files.
     pub(crate) fn all(&self) -> Vec<Arc<PromotedFile>> {
-        self.listed().promoted.clone()
+        self.0.lock().promoted.clone()
     }
 
     /// The file of an entry.
     pub(crate) fn of(&self, entry: EntryIndex) -> Option<Arc<PromotedFile>> {
-        self.listed().promoted.iter().find(|promoted| promoted.entry == entry).map(Arc::clone)
+        self.0.lock().promoted.iter().find(|promoted| promoted.entry == entry).map(Arc::clone)
     }
 
     /// Adds a file.
     pub(crate) fn add(&self, promoted: Arc<PromotedFile>) {
-        self.listed().promoted.push(promoted);
+        self.0.lock().promoted.push(promoted);
     }
 
     /// Removes a file, and notes the growth that `on_removed` expects of it. `false` if it is not listed.
@@ -68,7 +65,7 @@ impl PromotedFiles {
         promoted: &Arc<PromotedFile>,
         on_removed: impl FnOnce() -> Option<u64>,
     ) -> bool {
-        let mut listed = self.listed();
+        let mut listed = self.0.lock();
         let before = listed.promoted.len();
         listed.promoted.retain(|other| !Arc::ptr_eq(other, promoted));
         let is_removed = listed.promoted.len() < before;
@@ -80,28 +77,28 @@ impl PromotedFiles {
 
     /// Takes the growth expected of a file, in bytes; zero if it did not outgrow its last place.
     pub(crate) fn take_growth(&self, entry: EntryIndex) -> u64 {
-        self.listed().growing.remove(&entry).unwrap_or(0)
+        self.0.lock().growing.remove(&entry).unwrap_or(0)
     }
 
     /// Keeps a place that a stopped thread may still store to.
     pub(crate) fn keep_left(&self, left: Vacated) {
-        self.listed().left.push(left);
+        self.0.lock().left.push(left);
     }
 
     /// Takes all such places.
     pub(crate) fn take_left(&self) -> Vec<Vacated> {
-        std::mem::take(&mut self.listed().left)
+        std::mem::take(&mut self.0.lock().left)
     }
 
     /// Adds a file of an earlier daemon.
     pub(crate) fn add_orphan(&self, orphan: Orphan) {
-        self.listed().orphans.push(orphan);
+        self.0.lock().orphans.push(orphan);
     }
 
     /// Takes the files of earlier daemons, if the last check was 100 ms ago.
     pub(crate) fn take_orphans(&self, now_ns: u64) -> Vec<Orphan> {
         const EVERY_NS: u64 = 100_000_000;
-        let mut listed = self.listed();
+        let mut listed = self.0.lock();
         if listed.orphans.is_empty() || now_ns < listed.looked_ns + EVERY_NS {
             return Vec::new();
         }

@@ -4,11 +4,12 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use byway_tdm_engine::log::RingPlace;
 use byway_tdm_engine::table::{EntryIndex, FileTable, Why};
 use byway_tdm_region::{Access, DeviceRegion, Export};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::absorbed::AbsorbedFile;
 use crate::cache_pins::{CachePins, CacheRoom};
@@ -84,7 +85,7 @@ impl Tenant {
 
     /// The evaluator. Do not lock it while holding [`Tenant::files`].
     pub(crate) fn evaluator(&self) -> MutexGuard<'_, Evaluator> {
-        self.evaluator.lock().unwrap_or_else(PoisonError::into_inner)
+        self.evaluator.lock()
     }
 
     /// File of the shared file table.
@@ -94,7 +95,7 @@ impl Tenant {
 
     /// Schedule of sweeps.
     pub(crate) fn sweep_schedule(&self) -> MutexGuard<'_, SweepSchedule> {
-        self.sweep_schedule.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sweep_schedule.lock()
     }
 
     /// Time by the policy's clock.
@@ -103,7 +104,7 @@ impl Tenant {
     }
 
     pub(crate) fn files(&self) -> MutexGuard<'_, Files> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files.lock()
     }
 
     /// The memory and table that programs are given.

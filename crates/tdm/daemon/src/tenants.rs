@@ -7,17 +7,17 @@ use std::io::ErrorKind;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use byway_sys::time::monotonic_ns;
 use byway_tdm_engine::control::Request;
 use byway_tdm_engine::table::Why;
 use byway_tdm_region::{DeviceRegion, PartitionName, Window};
+use parking_lot::Mutex;
 
 use crate::cache_pins::CacheRoom;
 use crate::clients::Clients;
 use crate::error::DaemonError;
-use crate::mutex::locked;
 use crate::open_files::OpenFiles;
 use crate::options::Options;
 use crate::outcome::{RecoveredFile, Terms};
@@ -112,8 +112,8 @@ impl Tenants {
         if let Some(tenant) = self.opened(uid) {
             return Ok(tenant);
         }
-        let opening = Arc::clone(locked(&self.openings).entry(uid).or_default());
-        let _alone = locked(&opening);
+        let opening = Arc::clone(self.openings.lock().entry(uid).or_default());
+        let _alone = opening.lock();
         if let Some(tenant) = self.opened(uid) {
             return Ok(tenant);
         }
@@ -121,12 +121,12 @@ impl Tenants {
         // Also recovers a user who could not be served when the daemon began.
         let terms = Terms { boot: self.boot, is_forced: false, forgets: false };
         tenant.recover(&self.table(), terms)?;
-        locked(&self.opened).push(Arc::clone(&tenant));
+        self.opened.lock().push(Arc::clone(&tenant));
         Ok(tenant)
     }
 
     pub(crate) fn opened(&self, uid: u32) -> Option<Arc<Tenant>> {
-        locked(&self.opened).iter().find(|tenant| tenant.uid == uid).map(Arc::clone)
+        self.opened.lock().iter().find(|tenant| tenant.uid == uid).map(Arc::clone)
     }
 
     fn open_tenant(&self, uid: u32) -> Result<Tenant, DaemonError> {
@@ -177,19 +177,19 @@ impl Tenants {
             Err(error) => return Err(error),
         };
         let recovered = tenant.recover(&self.table(), terms)?;
-        locked(&self.opened).push(Arc::new(tenant));
+        self.opened.lock().push(Arc::new(tenant));
         Ok(recovered)
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Tenant>> {
-        locked(&self.opened).clone()
+        self.opened.lock().clone()
     }
 
     /// The user's partition, or a free one. A daemon of a single user has one partition of the whole region.
     fn partition_of(&self, uid: u32) -> Result<Box<dyn DeviceRegion>, DaemonError> {
         // Two users must not get the same range.
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-        let _alone = locked(&ONE_AT_A_TIME);
+        let _alone = ONE_AT_A_TIME.lock();
         let taken = self.region.partitions()?;
         if let Some(mine) = taken.iter().find(|partition| partition.uid == uid) {
             return Ok(self.region.partition(mine.range.clone(), uid)?);
@@ -217,7 +217,7 @@ impl Tenants {
 
     /// Reclaims one unused partition. Rate-limited, as a user without one may ask again and again.
     fn give_back_unused(&self, taken: &[PartitionName]) {
-        let mut schedule = locked(&self.reclaims);
+        let mut schedule = self.reclaims.lock();
         if schedule.is_due() {
             schedule.run(|| {
                 // Skips partitions that cannot be checked or reclaimed.
@@ -228,22 +228,22 @@ impl Tenants {
 
     /// Reclaims a partition and its user's shared file table. `false` if it is in use.
     fn give_back(&self, partition: &PartitionName) -> Result<bool, DaemonError> {
-        let opening = Arc::clone(locked(&self.openings).entry(partition.uid).or_default());
+        let opening = Arc::clone(self.openings.lock().entry(partition.uid).or_default());
         // The user's request is opening it now, and may wait for this thread.
-        let Ok(_alone) = opening.try_lock() else { return Ok(false) };
+        let Some(_alone) = opening.try_lock() else { return Ok(false) };
         if self.has_logs(partition.uid)? {
             return Ok(false);
         }
         // Later requests of the user wait for the result.
         let closed = self.close(partition.uid);
         if self.is_used(partition.uid).unwrap_or(true) {
-            locked(&self.opened).extend(closed);
+            self.opened.lock().extend(closed);
             return Ok(false);
         }
         let file_table = file_table_path(&self.options.file_tables, &self.place, partition.uid);
         match fs::remove_file(&file_table) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                locked(&self.opened).extend(closed);
+                self.opened.lock().extend(closed);
                 return Err(DaemonError::system(file_table, "take it away")(error));
             }
             _ => {}
@@ -253,7 +253,7 @@ impl Tenants {
     }
 
     fn close(&self, uid: u32) -> Option<Arc<Tenant>> {
-        let mut tenants = locked(&self.opened);
+        let mut tenants = self.opened.lock();
         let at = tenants.iter().position(|tenant| tenant.uid == uid)?;
         Some(tenants.swap_remove(at))
     }

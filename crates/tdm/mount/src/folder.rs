@@ -5,9 +5,9 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Mutex, PoisonError};
 
 use fuser::{INodeNo, ReplyDirectory};
+use parking_lot::Mutex;
 use rustix::fs::{RawDir, SeekFrom, seek};
 
 use crate::attributes::kind;
@@ -27,7 +27,7 @@ impl Folder {
 
     /// Lists from the place after an earlier entry, as much as fits.
     pub(crate) fn list(&self, nodes: &Nodes, from: u64, reply: &mut ReplyDirectory) -> io::Result<()> {
-        let fd = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fd = self.0.lock();
         seek(&*fd, SeekFrom::Start(from))?;
         let mut buffer = [MaybeUninit::uninit(); LOOK_BYTES];
         let mut entries = RawDir::new(&*fd, &mut buffer);
@@ -45,7 +45,7 @@ impl Folder {
     /// Syncs its names.
     #[expect(clippy::disallowed_methods, reason = "a program's own sync")]
     pub(crate) fn sync(&self) -> io::Result<()> {
-        let fd = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fd = self.0.lock();
         Ok(rustix::fs::fsync(&*fd)?)
     }
 }

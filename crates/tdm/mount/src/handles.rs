@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use fuser::FileHandle;
+use parking_lot::RwLock;
 use rustix::io::Errno;
 
 /// Open files, or open folders.
@@ -22,16 +23,16 @@ impl<T> Handles<T> {
 
     pub(crate) fn add(&self, one: T) -> FileHandle {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        self.open.write().unwrap_or_else(PoisonError::into_inner).insert(number, Arc::new(one));
+        self.open.write().insert(number, Arc::new(one));
         FileHandle(number)
     }
 
     pub(crate) fn get(&self, handle: FileHandle) -> io::Result<Arc<T>> {
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open.read();
         open.get(&handle.0).map(Arc::clone).ok_or_else(|| Errno::BADF.into())
     }
 
     pub(crate) fn remove(&self, handle: FileHandle) {
-        self.open.write().unwrap_or_else(PoisonError::into_inner).remove(&handle.0);
+        self.open.write().remove(&handle.0);
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use fuser::{FileAttr, INodeNo};
+use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use crate::attributes::Found;
@@ -45,7 +46,11 @@ impl Nodes {
         if number == INodeNo::ROOT {
             return Ok(Arc::clone(&self.root));
         }
-        self.known().get(&number.0).map(|known| Arc::clone(&known.node)).ok_or_else(|| Errno::STALE.into())
+        self.known
+            .lock()
+            .get(&number.0)
+            .map(|known| Arc::clone(&known.node))
+            .ok_or_else(|| Errno::STALE.into())
     }
 
     /// Adds a look-up of an opened file. Files of other file systems are not part of the mount.
@@ -55,7 +60,7 @@ impl Nodes {
             return Err(Errno::XDEV.into());
         }
         let number = self.number(found.inode());
-        let mut known = self.known();
+        let mut known = self.known.lock();
         let known =
             known.entry(number).or_insert_with(|| Known { node: Arc::new(Node::new(fd)), reported: 0 });
         known.reported += 1;
@@ -64,7 +69,7 @@ impl Nodes {
 
     /// Drops `times` look-ups of a node.
     pub(crate) fn forget(&self, number: INodeNo, times: u64) {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         if let Some(one) = known.get_mut(&number.0) {
             one.reported = one.reported.saturating_sub(times);
             if one.reported == 0 {
@@ -75,7 +80,7 @@ impl Nodes {
 
     /// All nodes.
     pub(crate) fn all(&self) -> Vec<Arc<Node>> {
-        self.known().values().map(|known| Arc::clone(&known.node)).collect()
+        self.known.lock().values().map(|known| Arc::clone(&known.node)).collect()
     }
 
     /// Number in the mount of an inode below. The root has 1; a file with inode 1 gets the root's.
@@ -85,9 +90,5 @@ impl Nodes {
             1 => self.root_inode,
             inode => inode,
         }
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<u64, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

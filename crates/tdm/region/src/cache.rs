@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use byway_flash::FlashError;
 
@@ -88,7 +88,7 @@ impl Cache {
     }
 
     fn lock(&self, now_ps: u64) -> Result<MutexGuard<'_, State>, FlashError> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = byway_sys::locked(&self.state);
         state.settle(&self.page_table, now_ps);
         self.adopt(&mut state, now_ps)?;
         Ok(state)
@@ -234,7 +234,7 @@ impl Cache {
 
     /// Drops one pin of a range.
     pub(crate) fn unpin(&self, range: &Range<u64>) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = byway_sys::locked(&self.state);
         for page in self.pages(range) {
             let Some(count) = state.pins.get_mut(&page) else { continue };
             *count -= 1;
@@ -249,7 +249,7 @@ impl Cache {
 
     pub(crate) fn stats(&self, now_ps: u64) -> RegionStats {
         self.settle(now_ps);
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = byway_sys::locked(&self.state);
         RegionStats {
             cache_bytes: Some(self.capacity_pages * self.page_bytes),
             resident_bytes: state.held_pages * self.page_bytes,

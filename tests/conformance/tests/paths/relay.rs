@@ -2,8 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex};
+
+use parking_lot::{Condvar, Mutex};
 
 pub struct Relay {
     pub address: SocketAddr,
@@ -70,24 +72,24 @@ impl Relay {
 
     /// What hosts send from here on is kept.
     pub fn hold(&self) {
-        *self.shared.holds.lock().unwrap() = Kept::All;
+        *self.shared.holds.lock() = Kept::All;
     }
 
     /// Data that hosts send from here on is kept, and their commands are not.
     pub fn hold_data(&self) {
-        *self.shared.holds.lock().unwrap() = Kept::Data;
+        *self.shared.holds.lock() = Kept::Data;
     }
 
     /// Forwards what was held back, and what comes from now on.
     pub fn release(&self) {
-        *self.shared.holds.lock().unwrap() = Kept::Nothing;
+        *self.shared.holds.lock() = Kept::Nothing;
         self.shared.released.notify_all();
     }
 
     /// Hosts are dropped, and turned away when they come again. The target notices nothing while what they sent is kept.
     pub fn drop_hosts(&self) {
         self.shared.is_away.store(true, SeqCst);
-        for [host, _] in self.shared.open.lock().unwrap().iter() {
+        for [host, _] in self.shared.open.lock().iter() {
             let _ = host.shutdown(Shutdown::Write);
         }
     }
@@ -102,7 +104,7 @@ impl Relay {
     /// Both sides are dropped, and new connections refused.
     pub fn cut(&self) {
         self.shared.is_away.store(true, SeqCst);
-        for stream in self.shared.open.lock().unwrap().drain(..).flatten() {
+        for stream in self.shared.open.lock().drain(..).flatten() {
             let _ = stream.shutdown(Shutdown::Both);
         }
         self.release();
@@ -131,7 +133,7 @@ impl Shared {
             stream.set_nodelay(true).unwrap();
         }
         let both = [host.try_clone().unwrap(), target.try_clone().unwrap()];
-        self.open.lock().unwrap().push(both);
+        self.open.lock().push(both);
         let (theirs, back) = (Arc::clone(self), [target.try_clone().unwrap(), host.try_clone().unwrap()]);
         std::thread::spawn(move || theirs.carry_answers(back));
         let theirs = Arc::clone(self);
@@ -156,7 +158,7 @@ impl Shared {
     /// Waits until what came may go on.
     fn wait(&self, is_data: bool) {
         let is_kept = |kept: &mut Kept| *kept == Kept::All || (*kept == Kept::Data && is_data);
-        drop(self.released.wait_while(self.holds.lock().unwrap(), is_kept).unwrap());
+        self.released.wait_while(&mut self.holds.lock(), is_kept);
     }
 
     fn carry_answers(&self, [mut target, mut host]: [TcpStream; 2]) {

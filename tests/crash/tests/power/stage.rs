@@ -8,13 +8,14 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use byway::FileEvents;
 use byway_crash_tests::flip::Structure;
 use byway_forgetful::{Forgetful, Sector};
 use byway_kit::mix;
 use byway_sys::{FolderEvents, NameStep, watching};
+use parking_lot::Mutex;
 
 /// Which of the sectors that changed since the last sync reach the medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +93,7 @@ struct Folder(Arc<Disk>);
 impl FolderEvents for Folder {
     fn file(&self, path: &Path) -> Option<Arc<dyn FileEvents>> {
         let file = Forgetful::new(path, 1);
-        let mut files = self.0.files.lock().unwrap();
+        let mut files = self.0.files.lock();
         let is_image = files.is_empty();
         files.push((path.into(), file.clone()));
         Some(Arc::new(Watched { file, disk: self.0.clone(), is_image }))
@@ -100,14 +101,14 @@ impl FolderEvents for Folder {
 
     fn before(&self, step: &NameStep<'_>) -> io::Result<()> {
         let (NameStep::Link { from, to } | NameStep::Rename { from, to }) = step else { return Ok(()) };
-        let mut files = self.0.files.lock().unwrap();
+        let mut files = self.0.files.lock();
         let (_, file) = files.iter().rfind(|(path, _)| path == from).unwrap();
         let file = file.clone();
         // Where its structures are is another question: all of it has to be there.
         let successors =
             self.0.cut(&file, "successor", &[Fate::Nothing, Fate::Everything, Fate::Scattered(1)]);
         files.push((to.to_path_buf(), file));
-        self.0.left.lock().unwrap().successors.extend(successors);
+        self.0.left.lock().successors.extend(successors);
         Ok(())
     }
 }
@@ -115,8 +116,8 @@ impl FolderEvents for Folder {
 impl Disk {
     /// Loses power now; what is left, as far as nothing else left that.
     fn cut(&self, file: &Forgetful, name: &str, fates: &[Fate]) -> Vec<(PathBuf, Fate)> {
-        let (mut left, mut seen) = (Vec::new(), self.seen.lock().unwrap());
-        let syncs = self.left.lock().unwrap().syncs;
+        let (mut left, mut seen) = (Vec::new(), self.seen.lock());
+        let syncs = self.left.lock().syncs;
         for fate in fates {
             let to = self.losses.folder.join(format!("{name}-{}", seen.len()));
             let hasher = RefCell::new(DefaultHasher::new());
@@ -147,7 +148,7 @@ impl Watched {
     fn cut(&self) {
         if self.is_image {
             let left = self.disk.cut(&self.file, "image", &self.disk.losses.fates);
-            self.disk.left.lock().unwrap().images.extend(left);
+            self.disk.left.lock().images.extend(left);
         }
     }
 }
@@ -178,7 +179,7 @@ impl FileEvents for Watched {
     }
 
     fn after_sync(&self) {
-        let mut left = self.disk.left.lock().unwrap();
+        let mut left = self.disk.left.lock();
         if self.disk.losses.left_out != Some(left.syncs) {
             self.file.after_sync();
         }
@@ -195,9 +196,9 @@ pub fn lose_power(losses: Losses, undertake: impl FnOnce()) -> Left {
     let (files, seen, left) = (Mutex::default(), Mutex::default(), Mutex::default());
     let disk = Arc::new(Disk { losses, files, seen, left });
     watching(Rc::new(Folder(disk.clone())), undertake);
-    let mut left = std::mem::take(&mut *disk.left.lock().unwrap());
+    let mut left = std::mem::take(&mut *disk.left.lock());
     if left.successors.is_empty() {
-        let (_, file) = &disk.files.lock().unwrap()[0];
+        let (_, file) = &disk.files.lock()[0];
         left.images.extend(disk.cut(file, "image", &disk.losses.fates));
     }
     left

@@ -1,11 +1,12 @@
 //! Buffers that the kernel knows beforehand: an index for each, by which the rings of all queues register it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use byway_core::{Buffer, BufferPool, Registrar, Result, Standing, Unprepared};
 use byway_dma::DmaMemory;
 use byway_sys::uring::RegisteredBuffer;
+use parking_lot::Mutex;
 
 /// Bytes of unused memory that are kept.
 const KEEP_BYTES: usize = 64 << 20;
@@ -60,14 +61,14 @@ impl Registrar for Indices {
         if memory.len() > REGISTERED_BYTES_MAX {
             return Ok(UNREGISTERED);
         }
-        let index = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let index = self.free.lock().pop();
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         Ok(index.map_or(UNREGISTERED, |index| serial << INDEX_BITS | u64::from(index)))
     }
 
     fn unregister(&self, _: &Arc<DmaMemory>, token: u64) {
         if token != UNREGISTERED {
-            self.free.lock().unwrap_or_else(PoisonError::into_inner).push(token as u16);
+            self.free.lock().push(token as u16);
         }
     }
 }

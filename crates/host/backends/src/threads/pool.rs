@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use byway_sys::OwnerProcess;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// How often an idle thread looks before it sleeps: some microseconds.
 const SPINS: u32 = 100;
@@ -82,7 +83,7 @@ impl Drop for Pool {
         if !self.owner.is_current() {
             return std::mem::forget(std::mem::take(&mut self.threads));
         }
-        self.offers.locked().ending = true;
+        self.offers.list.lock().ending = true;
         self.offers.changed.notify_all();
         for thread in self.threads.drain(..) {
             // A thread that panicked is over, too.
@@ -100,7 +101,7 @@ impl fmt::Debug for Pool {
 impl Offers {
     /// Has a thread take a turn at `source`, waking one if none is looking.
     pub(crate) fn add(&self, source: Arc<dyn Source>) {
-        let mut list = self.locked();
+        let mut list = self.list.lock();
         list.sources.push_back(source);
         self.len.store(list.sources.len(), Ordering::Relaxed);
         let wake = list.asleep > 0 && !self.looking.load(Ordering::Relaxed);
@@ -120,7 +121,7 @@ impl Offers {
     /// The next source, waited for; `None` when the pool ends.
     fn next(&self) -> Option<Arc<dyn Source>> {
         let looked = self.look();
-        let mut list = self.locked();
+        let mut list = self.list.lock();
         if looked {
             self.looking.store(false, Ordering::Relaxed);
         }
@@ -133,7 +134,7 @@ impl Offers {
                 return Some(source);
             }
             list.asleep += 1;
-            list = self.changed.wait(list).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut list);
             list.asleep -= 1;
         }
     }
@@ -161,9 +162,5 @@ impl Offers {
         if wake {
             self.changed.notify_one();
         }
-    }
-
-    fn locked(&self) -> MutexGuard<'_, List> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use byway_core::{Error, Finished, Memory, Result};
 use byway_sys::{Alarm, Wakeup};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::synchronous::Synchronous;
 use crate::threads::pool::{Offers, Source};
@@ -99,7 +100,7 @@ impl<S: Synchronous> WorkList<S> {
         helping: bool,
         pool: &Offers,
     ) -> Option<Job<S::Request>> {
-        let mut lists = self.locked();
+        let mut lists = self.lists.lock();
         lists.waiting.append(jobs);
         let own = if helping { lists.waiting.pop_front() } else { None };
         self.offer(lists, pool);
@@ -122,7 +123,7 @@ impl<S: Synchronous> WorkList<S> {
         if self.finished_len.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let mut lists = self.locked();
+        let mut lists = self.lists.lock();
         into.append(&mut lists.finished);
         self.finished_len.store(0, Ordering::Relaxed);
     }
@@ -135,18 +136,18 @@ impl<S: Synchronous> WorkList<S> {
 
     /// Sleeps until something is finished, at most `timeout`.
     pub(crate) fn sleep(&self, timeout: Duration) {
-        let mut lists = self.locked();
+        let mut lists = self.lists.lock();
         if !lists.finished.is_empty() {
             return;
         }
         lists.owner_asleep = true;
-        let (mut lists, _) = self.came.wait_timeout(lists, timeout).unwrap_or_else(PoisonError::into_inner);
+        self.came.wait_for(&mut lists, timeout);
         lists.owner_asleep = false;
     }
 
     /// Takes back a command that no thread has begun; `Err` says whether a thread is executing it.
     pub(crate) fn take_back(&self, tag: u64) -> Result<Job<S::Request>, bool> {
-        let mut lists = self.locked();
+        let mut lists = self.lists.lock();
         match lists.waiting.iter().position(|job| job.tag == tag) {
             Some(at) => lists.waiting.remove(at).ok_or(false),
             None => Err(lists.running.contains(&tag)),
@@ -155,12 +156,12 @@ impl<S: Synchronous> WorkList<S> {
 
     /// Gives up what is past its time, behind `into`; returns when the next of those that wait is.
     pub(crate) fn expire(&self, now: Instant, into: &mut VecDeque<Finished>) -> Option<Instant> {
-        expire(&mut self.locked().waiting, now, into)
+        expire(&mut self.lists.lock().waiting, now, into)
     }
 
     /// Drops commands that no thread has begun.
     pub(crate) fn forget(&self) {
-        let waiting = std::mem::take(&mut self.locked().waiting);
+        let waiting = std::mem::take(&mut self.lists.lock().waiting);
         drop(waiting);
     }
 
@@ -208,7 +209,7 @@ impl<S: Synchronous> WorkList<S> {
         more: bool,
         pool: &Offers,
     ) -> Option<Job<S::Request>> {
-        let mut lists = self.locked();
+        let mut lists = self.lists.lock();
         let (mut first, mut wake) = (false, false);
         if let Some(done) = done {
             let running = lists.running.iter().position(|tag| *tag == done.tag);
@@ -232,15 +233,11 @@ impl<S: Synchronous> WorkList<S> {
         }
         next
     }
-
-    fn locked(&self) -> MutexGuard<'_, Lists<S::Request>> {
-        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl<S: Synchronous> Source for WorkList<S> {
     fn take_turn(self: Arc<Self>, pool: &Offers) {
-        self.locked().offered = false;
+        self.lists.lock().offered = false;
         let mut done = None;
         for left in (0..=TURN_JOBS).rev() {
             let Some(job) = self.next_job(done.take(), left > 0, pool) else { break };

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use byway_dma::{BusAddr, DmaMemory};
 use byway_driver::BusError;
 use byway_sys::map::PAGE_BYTES;
 use byway_sys::vfio::VfioDevice;
+use parking_lot::Mutex;
 
 use crate::room::Room;
 
@@ -49,7 +50,7 @@ impl HostMemory {
 
     /// Lets the device touch memory, which is kept until it may not any more.
     pub(crate) fn map(&self, memory: &Arc<DmaMemory>) -> Result<BusAddr, BusError> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock();
         let bytes = place_bytes(memory);
         let offset = inner.room.take(bytes);
         let offset = offset.ok_or_else(|| BusError::Mapping("the IOMMU has no addresses left".to_owned()))?;
@@ -64,7 +65,7 @@ impl HostMemory {
 
     /// Takes it away.
     pub(crate) fn unmap(&self, at: BusAddr) -> Result<(), BusError> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock();
         let memory = inner.mapped.remove(&at.0);
         let memory = memory.ok_or_else(|| BusError::Mapping(format!("nothing is mapped at {:#x}", at.0)))?;
         match self.device.unmap_memory(at.0, memory.len() as u64) {

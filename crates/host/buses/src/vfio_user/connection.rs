@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use byway_driver::BusError;
@@ -17,6 +17,7 @@ use byway_vfio_user_wire::{
     Capabilities, Errno, Header, Incoming, Kind, Limits, MessageId, Reader, Reply, Request, TwinSocket,
     Version, WireError, encode_error,
 };
+use parking_lot::{Mutex, MutexGuard};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -234,7 +235,7 @@ impl Connection {
     /// The server is gone.
     pub(crate) fn serve(&self, bytes: &dyn HostBytes) -> Result<(), Fault> {
         self.check()?;
-        let Ok(mut line) = self.line.try_lock() else { return Ok(()) };
+        let Some(mut line) = self.line.try_lock() else { return Ok(()) };
         let until = Instant::now() + ANSWER;
         for _ in 0..RECEIVES_AT_ONCE {
             if !self.is_readable(Some(&Timespec::default()))? {
@@ -248,7 +249,7 @@ impl Connection {
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, Line>, Fault> {
-        let line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = self.line.lock();
         self.check().map(|()| line)
     }
 

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use byway_dma::{BusAddr, DmaMemory};
 use byway_driver::{BusError, DeviceMemory};
 use byway_sys::map::{Mapping, PAGE_BYTES, Sharing};
 use byway_sys::memfd;
 use byway_vfio_user_wire::{Access, DmaMap, DmaRange, Errno, RegionIndex, Reply, Request};
+use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::connection::{Connection, DATA_BYTES_MAX, Fault, HostBytes};
@@ -80,7 +81,7 @@ impl HostMemory {
     /// # Errors
     /// For any other memory.
     pub(crate) fn find(&self, memory: &DmaMemory) -> Result<BusAddr, BusError> {
-        let found = self.lock().lent.get(&address(memory)).copied();
+        let found = self.inner.lock().lent.get(&address(memory)).copied();
         found.map(|lent| BusAddr(lent.at)).ok_or_else(|| {
             BusError::Mapping("another process can be given memory alone that this bus has made".to_owned())
         })
@@ -91,7 +92,7 @@ impl HostMemory {
     /// # Errors
     /// When nothing stands there.
     pub(crate) fn take_back(&self, at: BusAddr) -> Result<(), BusError> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let address = inner.places.remove(&at.0);
         let lent = address.and_then(|address| inner.lent.remove(&address));
         let lent = lent.ok_or_else(|| BusError::Mapping(format!("nothing is mapped at {:#x}", at.0)))?;
@@ -99,12 +100,8 @@ impl HostMemory {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn take(&self, bytes: usize) -> Result<Option<DmaMemory>, BusError> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let Some((file, offset, lent)) = inner.take(bytes as u64) else { return Ok(None) };
         let mapped = Mapping::file(&file, offset, bytes, Sharing::Shared);
         let memory = match mapped {
@@ -125,23 +122,23 @@ impl HostMemory {
 
     /// Shares one more file with the server. Nothing that answers the server is locked meanwhile.
     fn grow(&self, connection: &Connection, bytes: u64) -> Result<(), BusError> {
-        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.lock().has_room(bytes) {
+        let _growing = self.growing.lock();
+        if self.inner.lock().has_room(bytes) {
             return Ok(());
         }
         let bytes = bytes.max(CHUNK_BYTES);
-        let next = self.lock().next_at(bytes);
+        let next = self.inner.lock().next_at(bytes);
         let file = memfd::sealed("byway", bytes);
         let file = file.map_err(|cause| BusError::Mapping(format!("no file in memory: {cause}")))?;
         share(connection, self, &file, next, bytes)?;
         let chunk = Chunk { file: Arc::new(file), at: next, bytes, room: Room::new(bytes) };
-        self.lock().chunks.push(chunk);
+        self.inner.lock().chunks.push(chunk);
         Ok(())
     }
 
     /// The file that holds all of `len` bytes at a bus address, and where in it.
     fn locate(&self, address: u64, len: usize) -> Option<(Arc<File>, u64)> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let chunk = inner.chunks.iter().find(|chunk| address.wrapping_sub(chunk.at) < chunk.bytes)?;
         let offset = address - chunk.at;
         (len as u64 <= chunk.bytes - offset).then(|| (Arc::clone(&chunk.file), offset))

@@ -9,11 +9,12 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use byway_sys::memfd;
 use byway_vfio_user_wire::*;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::net::*;
 
 /// Bytes of BAR 0: registers, then a page of doorbells.
@@ -82,7 +83,7 @@ impl Server {
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+        self.state.lock()
     }
 
     /// Ends the connection as a server does that dies.
@@ -111,7 +112,7 @@ impl Drop for Server {
 
 fn serve(listener: &UnixListener, state: &Mutex<State>, doorbells: &File, mut trick: Trick) {
     let (socket, _) = listener.accept().unwrap();
-    state.lock().unwrap().socket = Some(socket.try_clone().unwrap());
+    state.lock().socket = Some(socket.try_clone().unwrap());
     let mut reader = Reader::new(Limits::default());
     let mut count = 0;
     while receive(&socket, &mut reader) {
@@ -120,7 +121,7 @@ fn serve(listener: &UnixListener, state: &Mutex<State>, doorbells: &File, mut tr
                 panic!("{incoming:?}")
             };
             if header.kind == Kind::Reply {
-                state.lock().unwrap().replies.push((header.command, payload.to_vec()));
+                state.lock().replies.push((header.command, payload.to_vec()));
                 continue;
             }
             let request = Request::parse(header.command, payload).unwrap();
@@ -157,7 +158,7 @@ fn answer(
 ) {
     let mut out = Vec::new();
     let mut with: Vec<BorrowedFd<'_>> = Vec::new();
-    let mut state = state.lock().unwrap();
+    let mut state = state.lock();
     state.seen.push(header.command);
     let data;
     let reply = match *request {

@@ -3,11 +3,13 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Release};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::backend::BackendQueue;
 use crate::future::AsyncQueue;
@@ -110,16 +112,12 @@ impl Woken {
         Self { tasks: Mutex::new(VecDeque::new()), thread: std::thread::current() }
     }
 
-    fn tasks(&self) -> std::sync::MutexGuard<'_, VecDeque<usize>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn next(&self) -> Option<usize> {
-        self.tasks().pop_front()
+        self.tasks.lock().pop_front()
     }
 
     fn any(&self) -> bool {
-        !self.tasks().is_empty()
+        !self.tasks.lock().is_empty()
     }
 
     /// Sleeps until a future is woken.
@@ -141,7 +139,7 @@ struct Task {
 impl Task {
     /// A future that is to be polled first.
     fn new(index: usize, woken: &Arc<Woken>) -> Self {
-        woken.tasks().push_back(index);
+        woken.tasks.lock().push_back(index);
         Self { index, is_woken: AtomicBool::new(true), woken: Arc::clone(woken) }
     }
 }
@@ -153,7 +151,7 @@ impl Wake for Task {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.is_woken.swap(true, AcqRel) {
-            self.woken.tasks().push_back(self.index);
+            self.woken.tasks.lock().push_back(self.index);
             self.woken.thread.unpark();
         }
     }

@@ -4,9 +4,11 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::backend::{BackendQueue, Failed, Finished, Refused};
 use crate::command::{Command, Outcome};
@@ -120,7 +122,7 @@ impl<Q: BackendQueue> AsyncQueue<Q> {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State<Q>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -3,7 +3,7 @@
 mod explain;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use byway_core::layouts::Layouts;
@@ -17,6 +17,7 @@ use byway_spec::base::feature::{FeatureCdw10, FeatureId};
 use byway_spec::base::register::{Cc, Csts, Register};
 use byway_spec::{Command as Entry, Status};
 use byway_sys::OwnerProcess;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::admin::{AdminQueue, Ticket};
 use crate::announced::Announced;
@@ -141,7 +142,7 @@ impl<B: Bus> Shared<B> {
     }
 
     pub(crate) fn lock_admin(&self) -> MutexGuard<'_, AdminQueue<B>> {
-        self.admin.lock().unwrap_or_else(PoisonError::into_inner)
+        self.admin.lock()
     }
 
     /// Sends an admin command and waits for it.
@@ -263,7 +264,7 @@ impl<B: Bus> Shared<B> {
     /// # Errors
     /// [`ErrorKind::Busy`] when all are taken.
     pub(crate) fn take_qid(&self) -> Result<u16> {
-        let mut open = self.qids.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.qids.lock();
         let most = self.capabilities.limits.queues;
         let free = (1..=most).find(|qid| !open.contains(qid));
         let said = || format!("all {most} queues of the device are open");
@@ -273,24 +274,24 @@ impl<B: Bus> Shared<B> {
     }
 
     pub(crate) fn give_back_qid(&self, qid: u16) {
-        self.qids.lock().unwrap_or_else(PoisonError::into_inner).remove(&qid);
+        self.qids.lock().remove(&qid);
     }
 
     /// Takes the first free area of the controller memory buffer, of `areas` areas of `area_bytes` each; returns its offset.
     pub(crate) fn take_byte_area(&self, areas: u64, area_bytes: u64) -> Option<u64> {
-        let mut taken = self.byte_areas.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.byte_areas.lock();
         let offset = (0..areas).map(|index| index * area_bytes).find(|offset| !taken.contains(offset))?;
         taken.insert(offset);
         Some(offset)
     }
 
     pub(crate) fn give_back_byte_area(&self, offset: u64) {
-        self.byte_areas.lock().unwrap_or_else(PoisonError::into_inner).remove(&offset);
+        self.byte_areas.lock().remove(&offset);
     }
 
     /// Keeps the rings of a queue that the device may still use.
     pub(crate) fn keep_rings(&self, rings: &mut Rings<B>) {
-        self.undeleted.lock().unwrap_or_else(PoisonError::into_inner).extend(rings.take_memory());
+        self.undeleted.lock().extend(rings.take_memory());
     }
 
     /// Creates a queue pair on the device, in these rings.
@@ -400,7 +401,7 @@ impl<B: Bus> Drop for Shared<B> {
             return;
         }
         if self.shut_down().is_err() {
-            let undeleted = self.undeleted.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let undeleted = self.undeleted.get_mut();
             std::mem::forget(std::mem::take(undeleted));
         }
     }

@@ -3,8 +3,8 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use byway_controller::{BlockEngine, Identity, NoInterrupts, Subsystem, SubsystemOptions};
@@ -17,6 +17,7 @@ use byway_tcp_target::{
     AnaSetting, AnaState, Keys, Listeners, PathError, PortId, SubsystemTerms, Target, TargetControl,
     TargetEvent, TargetOptions,
 };
+use parking_lot::Mutex;
 
 use crate::host::{Host, Proposal};
 
@@ -106,7 +107,7 @@ impl Served {
         let listeners = Listeners::open(&vec![local; ports], Some(local)).unwrap();
         let (send, event) = channel();
         let send = Mutex::new(send);
-        let report = Arc::new(move |event| drop(send.lock().unwrap().send(event)));
+        let report = Arc::new(move |event| drop(send.lock().send(event)));
         let devices: Vec<Embedded> =
             asked.subsystems.iter().map(|terms| device(terms.nqn.as_str(), run.clone())).collect();
         let capsules = devices.iter().map(|device| device.capsules().unwrap());
@@ -204,7 +205,7 @@ impl Served {
 
     /// Waits to be event something that `is_it`.
     pub fn await_event(&self, is_it: impl Fn(&TargetEvent) -> bool) -> TargetEvent {
-        let event = self.event.lock().unwrap();
+        let event = self.event.lock();
         let end = Instant::now() + TIMEOUT;
         loop {
             let next = event.recv_timeout(end.saturating_duration_since(Instant::now())).unwrap();

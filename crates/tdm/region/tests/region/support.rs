@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use byway_tdm_region::{DeviceRegion, Opening, Point, RegionError, open};
 use tempfile::TempDir;
@@ -92,7 +92,7 @@ fn named(suite: &'static str, variable: &str, ending: &str, turn: &'static Mutex
     };
     let name = suite.trim_start_matches("the_suite_over_");
     let domain = std::env::var(format!("{variable}_DOMAIN")).ok();
-    let turn = Some(turn.lock().unwrap_or_else(PoisonError::into_inner));
+    let turn = Some(byway_sys::locked(turn));
     Some(Place { name, description: format!("{name}:{place}{ending}"), domain, _folder: None, _turn: turn })
 }
 

@@ -1,6 +1,6 @@
 //! Exported namespaces over a fabric: data goes with the completion, whenever that comes.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use byway_controller::{
     CapsuleData, Controller, ControllerId, DeviceMemory, Host, NoInterrupts, Port, Posted, Subsystem,
@@ -13,6 +13,7 @@ use byway_spec::base::register::{Cc, Register};
 use byway_spec::base::sgl::{SglDescriptor, SglKind};
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::{Command, Completion, DataPointer, Status};
+use parking_lot::Mutex;
 
 use super::engine::{LBA_BYTES, State, TestEngine};
 use super::{BLOCKS, pattern};
@@ -87,7 +88,7 @@ impl Fabric {
     }
 
     fn places(&self) -> usize {
-        self.state.lock().unwrap().places
+        self.state.lock().places
     }
 }
 
@@ -117,13 +118,13 @@ fn what_a_connection_did_not_take_is_given_back_when_it_ends() {
     let mut fabric = Fabric::new();
     fabric.send(blocks(NvmOpcode::READ, NSID, 0, 1), 1, None, LBA_BYTES);
     fabric.advance();
-    fabric.state.lock().unwrap().holds = true;
+    fabric.state.lock().holds = true;
     fabric.send(blocks(NvmOpcode::READ, NSID, 1, 1), 2, None, LBA_BYTES);
     assert_eq!(fabric.places(), 2);
     fabric.controller.disconnect(&mut fabric.subsystem, QUEUE);
     assert_eq!(fabric.places(), 1);
     fabric.controller.connect(QUEUE, 32).unwrap();
-    fabric.state.lock().unwrap().holds = false;
+    fabric.state.lock().holds = false;
     fabric.advance();
     assert!(fabric.controller.take_posted(QUEUE).is_none());
     assert_eq!(fabric.places(), 0);
@@ -132,7 +133,7 @@ fn what_a_connection_did_not_take_is_given_back_when_it_ends() {
 #[test]
 fn a_read_that_failed_brings_no_data() {
     let mut fabric = Fabric::new();
-    fabric.state.lock().unwrap().fails = Some(Status::UNRECOVERED_READ_ERROR);
+    fabric.state.lock().fails = Some(Status::UNRECOVERED_READ_ERROR);
     fabric.send(blocks(NvmOpcode::READ, NSID, 0, 1), 1, None, LBA_BYTES);
     fabric.advance();
     let (completion, room_bytes) = fabric.take_without_data();
@@ -186,7 +187,7 @@ fn a_controller_is_listed_until_nothing_of_it_is_under_way() {
 #[test]
 fn a_controller_whose_command_was_aborted_is_not_listed_for_it() {
     let mut fabric = Fabric::new();
-    fabric.state.lock().unwrap().cancels = true;
+    fabric.state.lock().cancels = true;
     fabric.send(blocks(NvmOpcode::WRITE, NSID, 3, 2), 10, Some(&pattern(5, 2 * LBA_BYTES)), 0);
     let mut abort = Command::new(AdminOpcode::ABORT.0, 7, 0);
     abort.cdw10 = AbortCdw10::new().with_sqid(QUEUE).with_cid(10).into_bits();

@@ -1,10 +1,11 @@
 //! An engine in memory that finishes its commands when the test asks, in the order that the test wants.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use byway_controller::engine::{BlockRun, EngineCommands, EngineShape, Finished, Place, Request};
 use byway_controller::{BlockEngine, CommandError};
 use byway_spec::Status;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Bytes of a block.
 pub const LBA_BYTES: usize = 512;
@@ -82,7 +83,7 @@ impl TestEngine {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+        self.state.lock()
     }
 }
 
@@ -158,7 +159,7 @@ impl BlockEngine for TestEngine {
     }
 
     fn next_finished(&mut self) -> Option<Finished> {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         if state.holds || state.begun.is_empty() {
             return None;
         }

@@ -4,7 +4,7 @@ mod capsules;
 mod engine;
 mod fused;
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use byway_controller::engine::EngineShape;
 use byway_kit::pattern;
@@ -14,6 +14,7 @@ use byway_spec::base::identify::{Cns, Csi};
 use byway_spec::base::reservation::ReservationOpcode;
 use byway_spec::nvm::{CopyCdw12, CopyRange, DsmCdw11, DsmRange, NvmCdw12, NvmOpcode};
 use byway_spec::{Command, Completion, Status};
+use parking_lot::{Mutex, MutexGuard};
 use zerocopy::IntoBytes;
 
 use crate::common::number;
@@ -56,7 +57,7 @@ impl Exported {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+        self.state.lock()
     }
 
     fn places(&self) -> usize {

@@ -5,8 +5,8 @@ mod device;
 mod stores;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard};
 
 use byway_core::{Key, Nsid, QueueOptions};
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, HostMemory, SegmentList, prp};
@@ -17,6 +17,7 @@ use byway_spec::base::identify::Oncs;
 use byway_spec::base::sgl::SglKind;
 use byway_spec::vendor;
 use byway_spec::{Command, Status};
+use parking_lot::{Mutex, MutexGuard};
 
 pub use stores::stores;
 
@@ -146,7 +147,7 @@ impl ScriptedBus {
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+        self.state.lock()
     }
 
     /// Where the rings of a queue stand.

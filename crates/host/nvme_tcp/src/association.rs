@@ -128,13 +128,20 @@ pub(crate) struct Opened {
     pub generation: u64,
 }
 
+/// A controller that is connected to, and what it says of itself now.
+#[derive(Clone)]
+struct Found {
+    controller: ControllerId,
+    facts: Arc<Facts>,
+}
+
 #[derive(Default)]
 struct State {
     requests: VecDeque<Request>,
     registrations: BTreeMap<u16, Arc<Registration>>,
     /// The queue that was opened last.
     last_qid: u16,
-    controller: Option<ControllerId>,
+    controller: Option<Found>,
     /// Incremented with each loss, so that each is handled once.
     generation: u64,
     /// A queue's connection of this generation has ended.
@@ -150,7 +157,7 @@ struct State {
 /// What the queues of one host at one controller share.
 pub(crate) struct Association {
     pub peer: Peer,
-    facts: OnceLock<Facts>,
+    facts: OnceLock<Arc<Facts>>,
     /// Of the namespaces, shared by all paths.
     pub layouts: Arc<Layouts>,
     /// Which path it is, where there are several.
@@ -175,7 +182,7 @@ impl Association {
     /// What the controller said of itself when it was found first.
     pub fn facts(&self) -> &Facts {
         static UNKNOWN: OnceLock<Facts> = OnceLock::new();
-        self.facts.get().unwrap_or_else(|| UNKNOWN.get_or_init(Facts::default))
+        self.facts.get().map_or_else(|| UNKNOWN.get_or_init(Facts::default), |facts| facts)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -187,13 +194,13 @@ impl Association {
     /// # Errors
     /// When the controller has none left, or cannot be reached.
     pub fn open_queue(&self, depth: u32) -> Result<Opened> {
-        let (registration, generation, controller) = self.reserve(depth)?;
-        let Some(controller) = controller else {
+        let (registration, generation, found) = self.reserve(depth)?;
+        let Some(found) = found else {
             self.leave(&registration);
             let said = "the controller is being looked for; there are no new queues meanwhile";
             return Err(Error::host(ErrorKind::Busy, said));
         };
-        let connected = self.connect_when_free(&registration, controller);
+        let connected = self.connect_when_free(&registration, &found);
         if connected.is_err() {
             self.leave(&registration);
         }
@@ -205,8 +212,8 @@ impl Association {
     /// # Errors
     /// When the controller has none left, or is given up.
     pub fn open_path_queue(&self, depth: u32) -> Result<Opened> {
-        let (registration, generation, controller) = self.reserve(depth)?;
-        let mut line = match controller.map(|controller| self.connect_when_free(&registration, controller)) {
+        let (registration, generation, found) = self.reserve(depth)?;
+        let mut line = match found.map(|found| self.connect_when_free(&registration, &found)) {
             Some(Ok(line)) => line,
             Some(Err(error)) if error.kind() == ErrorKind::Busy => {
                 self.leave(&registration);
@@ -224,11 +231,11 @@ impl Association {
 
     /// A connection for a queue whose name may have been another's just now: controllers give a queue up some time after its
     /// connection has ended (Linux's target refuses it until then).
-    fn connect_when_free(&self, registration: &Registration, controller: ControllerId) -> Result<Line> {
+    fn connect_when_free(&self, registration: &Registration, found: &Found) -> Result<Line> {
         let deadline = Deadline::after(self.peer.options.connect_timeout.min(QUEUE_LEAVES_WITHIN));
         let mut pause = Duration::from_millis(1);
         loop {
-            let connected = self.connect(registration, controller, self.facts());
+            let connected = self.connect(registration, found.controller, &found.facts);
             let is_busy = matches!(&connected, Err(error) if error.kind() == ErrorKind::Busy);
             if !is_busy || deadline.is_over() {
                 return connected;
@@ -239,7 +246,7 @@ impl Association {
     }
 
     /// A place for a queue, and the controller that is there for it now, of which generation.
-    fn reserve(&self, depth: u32) -> Result<(Arc<Registration>, u64, Option<ControllerId>)> {
+    fn reserve(&self, depth: u32) -> Result<(Arc<Registration>, u64, Option<Found>)> {
         let wakeup = Wakeup::new().map_err(|cause| Error::kernel("no descriptor for a queue", cause))?;
         let mut state = self.state();
         if let Some(why) = &state.gone {
@@ -257,7 +264,7 @@ impl Association {
         let registration = Arc::new(Registration { qid, depth, post, wakeup, stream });
         state.last_qid = qid;
         state.registrations.insert(qid, Arc::clone(&registration));
-        Ok((registration, state.generation, state.controller))
+        Ok((registration, state.generation, state.controller.clone()))
     }
 
     /// A connection for a queue, of a controller that said this of itself.
@@ -268,9 +275,11 @@ impl Association {
         facts: &Facts,
     ) -> Result<Line> {
         let deadline = Deadline::after(self.peer.options.connect_timeout);
-        let connect = connect_of(registration.qid, registration.depth as u16);
+        // It may have come back with less than the queue was opened with.
+        let depth = registration.depth.min(facts.capabilities.limits.queue_depth).max(1);
+        let connect = connect_of(registration.qid, depth as u16);
         let controller = ControllerChoice::Id(controller);
-        let connected = connect_queue(&self.peer, connect, controller, registration.depth, deadline);
+        let connected = connect_queue(&self.peer, connect, controller, depth, deadline);
         let (mut line, _) = connected.map_err(|refused| refused.error)?;
         line.connection.set_capsule_data_bytes(facts.capsule_bytes);
         *locked(&registration.stream) = Some(Arc::clone(line.channel.stream()));
@@ -323,11 +332,12 @@ impl Association {
 
     /// There is a controller, the first or again. What namespaces are may have changed meanwhile.
     pub fn found(&self, controller: ControllerId, facts: Facts) {
+        let facts = Arc::new(facts);
         // Programs rely on the first answer, so it stays.
-        let _ = self.facts.set(facts);
+        let _ = self.facts.set(Arc::clone(&facts));
         self.layouts.begin_change();
         self.layouts.end_change();
-        self.state().controller = Some(controller);
+        self.state().controller = Some(Found { controller, facts });
     }
 
     /// A command's status contradicts the known ANA state: the admin thread reads the states again.
@@ -382,7 +392,7 @@ impl Association {
 
     fn ask(&self, request: Request) -> Result<(), Box<(Request, Error)>> {
         let mut state = self.state();
-        let refused = match (&state.gone, &self.path, state.controller) {
+        let refused = match (&state.gone, &self.path, &state.controller) {
             (Some(why), ..) => Some(gone(why)),
             // Others may go by another path.
             (None, Some(_), None) => Some(gone("it is being looked for")),

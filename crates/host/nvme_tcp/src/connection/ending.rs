@@ -15,7 +15,8 @@ const TRIES_MAX: u8 = 3;
 impl Connection {
     /// Gives a command a time until which it may take.
     pub fn set_until(&mut self, cid: u16, until: Instant) {
-        if let Some(slot) = self.table.get_mut(cid) {
+        // A command that can never be sent has ended already.
+        if let Some(slot) = self.table.get_mut(cid).filter(|slot| slot.state != State::Free) {
             slot.until = Some(until);
         }
     }
@@ -51,9 +52,10 @@ impl Connection {
         let Some(slot) = self.table.get_mut(cid) else { return false };
         if slot.state == State::Kept {
             let said = match kind {
-                ErrorKind::TimedOut => "its time was over while there was no connection",
-                _ => "it was taken back while there was no connection",
+                ErrorKind::TimedOut => "its time was over before it was sent",
+                _ => "it was taken back before it was sent",
             };
+            self.deferred.retain(|deferred| *deferred != cid);
             self.end(cid, Err(Error::host(kind, said)), None);
             return false;
         }
@@ -72,6 +74,7 @@ impl Connection {
     /// The connection has ended, for this reason. What may be sent again waits for another; the rest has failed.
     pub fn interrupt(&mut self, why: &str) {
         self.is_open = false;
+        self.deferred.clear();
         for cid in self.table.in_turn() {
             self.interrupt_one(cid, why);
         }
@@ -81,11 +84,14 @@ impl Connection {
 
     fn interrupt_one(&mut self, cid: u16, why: &str) {
         let Some(slot) = self.table.get_mut(cid) else { return };
-        let State::Queued { at } = slot.state else { return };
+        let lost = match slot.state {
+            State::Queued { at } if self.outbox.has_sent(at) => Lost::Unanswered,
+            State::Kept if !self.gives_back => return,
+            _ => Lost::Unsent,
+        };
         if let Some(answer) = slot.answer.take() {
             return self.end(cid, Ok(answer), None);
         }
-        let lost = if self.outbox.has_sent(at) { Lost::Unanswered } else { Lost::Unsent };
         if let Some(kind) = slot.given_up {
             let said = format!("it was given up, and the connection ended before an answer came: {why}");
             return self.end(cid, Err(Error::device(kind, said)), Some(lost));
@@ -102,14 +108,17 @@ impl Connection {
         self.end(cid, Err(error), Some(lost));
     }
 
-    /// Goes on with the commands that wait, on another connection, with as much in-capsule data as its controller takes.
+    /// Goes on with the commands that wait, on another connection, with as many at once, and as much in-capsule data, as its
+    /// controller takes.
     pub fn resume(&mut self, other: Self) {
         self.agreed = other.agreed;
+        self.depth = other.depth;
         self.capsule_data_bytes = other.capsule_data_bytes;
         self.reader = other.reader;
         self.writer = other.writer;
         self.is_open = true;
-        self.table.in_turn().into_iter().for_each(|cid| self.send(cid));
+        self.deferred = self.table.in_turn().into();
+        self.send_deferred();
     }
 
     /// There will be no other connection: what waits has failed.

@@ -8,7 +8,10 @@
 //! [`Connection::resume`] goes on with the others on another connection. Sent again is what was never sent, and what
 //! changes nothing. A write whose answer is not known is neither: the old one may yet be carried out, after a newer. A
 //! connection that [gives back](Connection::give_back) keeps nothing: there are others for what it had.
+//!
+//! A controller may come back with less depth than the queue has: commands beyond it wait for their turn (`deferred.rs`).
 
+mod deferred;
 mod ending;
 mod outbox;
 mod receiving;
@@ -60,6 +63,10 @@ pub struct Connection {
     /// Reads of large data on their way.
     large: u32,
     ended: VecDeque<Ended>,
+    /// Commands that the controller of this connection takes at once.
+    depth: u32,
+    /// Commands beyond that, in the order of submission: each is sent when one before it has ended.
+    deferred: VecDeque<u16>,
     capsule_data_bytes: usize,
     is_open: bool,
     /// Commands do not wait for another connection.
@@ -85,6 +92,8 @@ impl Connection {
             arriving: None,
             large: 0,
             ended: VecDeque::with_capacity(depth as usize),
+            depth,
+            deferred: VecDeque::new(),
             capsule_data_bytes,
             is_open: true,
             gives_back: false,
@@ -118,24 +127,27 @@ impl Connection {
     }
 
     /// Takes a command; its identifier, or the data again where no identifier is left. Without a connection it waits
-    /// for one.
+    /// for one, and beyond the depth of the connection for its turn.
     ///
     /// # Errors
     /// The payload, where all identifiers are taken.
     pub fn begin(&mut self, order: Order, payload: Payload) -> Result<u16, Payload> {
         let Some(cid) = self.table.take() else { return Err(payload) };
+        if !self.is_open || !self.has_turn(&order) {
+            self.put(cid, order, payload.into());
+            self.defer(cid);
+            return Ok(cid);
+        }
         let fits = order.way != Way::Out || payload.len() <= self.capsule_data_bytes;
         match payload {
             // Bytes in the command itself are not given back.
-            Payload::Small(small) if self.is_open && fits && order.way == Way::Out => {
+            Payload::Small(small) if fits && order.way == Way::Out => {
                 self.put(cid, order, Memory::Empty);
                 self.send_capsule(cid, &[small.as_slice()]);
             }
             payload => {
                 self.put(cid, order, payload.into());
-                if self.is_open {
-                    self.send(cid);
-                }
+                self.send(cid);
             }
         }
         Ok(cid)
@@ -233,6 +245,9 @@ impl Connection {
                 end(table, ended, large, cid, Ok(answer), None);
             }
         });
+        if !self.deferred.is_empty() {
+            self.send_deferred();
+        }
     }
 
     /// The next command that has ended.

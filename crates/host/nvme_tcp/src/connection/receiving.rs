@@ -48,6 +48,9 @@ impl Connection {
         let behind = inbox.get(..bytes - direct).unwrap_or_default();
         let read = self.read_in_place(direct).and_then(|()| self.read(behind));
         self.inbox = inbox;
+        if !self.deferred.is_empty() && self.is_open {
+            self.send_deferred();
+        }
         read
     }
 

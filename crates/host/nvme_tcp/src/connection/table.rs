@@ -68,7 +68,7 @@ pub enum Lost {
 pub(crate) enum State {
     #[default]
     Free,
-    /// Waits for a connection.
+    /// Waits for a connection, or for its turn on this one.
     Kept,
     /// Its capsule was put at this byte of what the connection sends.
     Queued { at: u64 },

@@ -263,8 +263,8 @@ impl PathPlace {
         let (theirs, limits) = (&facts.capabilities.limits, &capabilities.limits);
         let nvm_limits = capabilities.nvm_limits;
         let has_lower_nvm_limit = nvm_limits.and(facts.capabilities.nvm_limits) != nvm_limits;
-        let has_lower_limit =
-            theirs.transfer_bytes < limits.transfer_bytes || theirs.queue_depth < limits.queue_depth;
+        // Commands beyond a lower depth wait for their turn.
+        let has_lower_limit = theirs.transfer_bytes < limits.transfer_bytes;
         if has_lower_limit || has_lower_nvm_limit {
             let said = format!("the controller at {at} takes less than that of another path");
             return Err(Error::device(ErrorKind::Unsupported, said));

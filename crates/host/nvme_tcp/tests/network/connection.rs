@@ -160,7 +160,7 @@ fn only_what_changes_nothing_and_what_never_left_is_sent_on_another_connection()
     connection.interrupt("it was cut");
     let failed: Vec<u64> = ended(&mut connection).iter().map(|(tag, ..)| *tag).collect();
     assert_eq!(failed, [1, 2], "reads 0 and 3 changed nothing, 4 and 5 were not sent");
-    connection.resume(Connection::new(agreed, 1, 512));
+    connection.resume(Connection::new(agreed, COMMANDS as u32, 512));
     let sent = send_all(&mut connection);
     assert_eq!(sent.len(), first_four);
     let opcodes: Vec<u8> = sent.chunks(72).map(|capsule| capsule[8]).collect();

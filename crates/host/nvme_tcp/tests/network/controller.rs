@@ -18,6 +18,7 @@ use byway_spec::nvm::{NvmCdw12, NvmController, NvmNamespace, NvmOpcode};
 use byway_spec::{Command, Completion, Status};
 use zerocopy::{FromZeros, IntoBytes};
 
+use crate::gate::Gate;
 use crate::habits::{Asks, Fault, Habits};
 use crate::silence::Silence;
 
@@ -32,7 +33,7 @@ pub struct TestController {
 }
 
 struct Shared {
-    habits: Habits,
+    habits: Mutex<Habits>,
     disk: Mutex<Vec<u8>>,
     is_over: AtomicBool,
     controllers: AtomicU16,
@@ -43,7 +44,14 @@ struct Shared {
     keep_alives: AtomicU32,
     open: Mutex<Vec<TcpStream>>,
     silence: Silence,
+    gate: Gate,
     aborts: AtomicU32,
+}
+
+impl Shared {
+    fn habits(&self) -> Habits {
+        *self.habits.lock().unwrap()
+    }
 }
 
 impl TestController {
@@ -51,7 +59,7 @@ impl TestController {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
-            habits,
+            habits: Mutex::new(habits),
             disk: Mutex::new(vec![0; LBA_BYTES * BLOCKS]),
             is_over: AtomicBool::new(false),
             controllers: AtomicU16::new(0),
@@ -62,6 +70,7 @@ impl TestController {
             keep_alives: AtomicU32::new(0),
             open: Mutex::default(),
             silence: Silence::default(),
+            gate: Gate::default(),
             aborts: AtomicU32::new(0),
         });
         let theirs = Arc::clone(&shared);
@@ -105,6 +114,17 @@ impl TestController {
 
     pub fn keep_alives(&self) -> u32 {
         self.shared.keep_alives.load(SeqCst)
+    }
+
+    /// Behaves otherwise from here on, and closes every connection that there is.
+    pub fn restart(&self, habits: Habits) {
+        *self.shared.habits.lock().unwrap() = habits;
+        self.drop_connections();
+    }
+
+    /// Answers to I/O commands, which can be kept back.
+    pub fn gate(&self) -> &Gate {
+        &self.shared.gate
     }
 
     /// Closes every connection that there is.
@@ -154,10 +174,10 @@ fn serve(shared: &Shared, mut stream: TcpStream) -> Done {
     let mut wire = [0; 128];
     stream.read_exact(&mut wire)?;
     let Some(Incoming::Pdu { pdu: asked, .. }) = opening.next(&mut &wire[..])? else { return Ok(()) };
-    let (answer, agreed) = asked.answer(&Offer { digests: shared.habits.digests, ..Offer::default() });
+    let (answer, agreed) = asked.answer(&Offer { digests: shared.habits().digests, ..Offer::default() });
     stream.write_all(&answer.encode())?;
     let mut reader = opening.open(&agreed);
-    reader.set_capsule_data_bytes(shared.habits.capsule_bytes);
+    reader.set_capsule_data_bytes(shared.habits().capsule_bytes);
     let writer = Writer::<ControllerPdu>::new(&agreed);
     let solicitations = Solicitations::new(256);
     let mut served = Served {
@@ -208,7 +228,15 @@ impl Served<'_> {
         let completion = Completion::new(0, 0, command.cdw0.cid(), status).with_result(result);
         let mut out = Vec::new();
         self.writer.response(&completion).append_to(&mut out);
-        Ok(self.stream.write_all(&out)?)
+        self.answer(command, out)
+    }
+
+    /// Sends the last of what a command is answered by.
+    fn answer(&mut self, command: &Command, out: Vec<u8>) -> Done {
+        if self.is_admin || command.opcode() == AdminOpcode::FABRICS.0 {
+            return Ok(self.stream.write_all(&out)?);
+        }
+        Ok(self.shared.gate.answer(&mut self.stream, out)?)
     }
 
     fn fabrics(&mut self, command: &Command, data: &[u8]) -> Done {
@@ -217,7 +245,7 @@ impl Served<'_> {
                 self.is_admin = connect.qid == 0;
                 let data = ConnectData::parse(data).map_err(|_| "connect data")?;
                 self.is_discovery = data.subsystem.is_discovery();
-                let most = if self.is_admin { 31 } else { self.shared.habits.mqes_z };
+                let most = if self.is_admin { 31 } else { self.shared.habits().mqes_z };
                 if connect.sqsize_z == 0 || connect.sqsize_z > most {
                     let refusal = ConnectRefusal::invalid(Parameter::Command(44));
                     return self.respond(command, refusal.status(), refusal.dw0().into());
@@ -227,7 +255,7 @@ impl Served<'_> {
                     return self.respond(command, refusal.status(), refusal.dw0().into());
                 }
                 if !self.is_admin
-                    && self.shared.io_connects.fetch_add(1, SeqCst) < self.shared.habits.busy_connects
+                    && self.shared.io_connects.fetch_add(1, SeqCst) < self.shared.habits().busy_connects
                 {
                     return self.respond(command, Status::COMMAND_SEQUENCE_ERROR.with_dnr(), 0);
                 }
@@ -239,7 +267,7 @@ impl Served<'_> {
                 };
                 let accepted = Accepted {
                     controller,
-                    authenticate: self.shared.habits.asks != Asks::Nothing,
+                    authenticate: self.shared.habits().asks != Asks::Nothing,
                     secure: false,
                 };
                 self.respond(command, Status::SUCCESS, accepted.dw0().into())
@@ -247,7 +275,7 @@ impl Served<'_> {
             FabricsCommand::PropertyGet(access) => {
                 let value = match access.0 {
                     Property::Cap => Cap::new()
-                        .with_mqes_z(self.shared.habits.mqes_z)
+                        .with_mqes_z(self.shared.habits().mqes_z)
                         .with_cqr(true)
                         .with_css(1)
                         .into_bits(),
@@ -257,7 +285,7 @@ impl Served<'_> {
                 };
                 self.respond(command, Status::SUCCESS, value)
             }
-            FabricsCommand::AuthenticationReceive(_) => match self.shared.habits.asks {
+            FabricsCommand::AuthenticationReceive(_) => match self.shared.habits().asks {
                 Asks::AndIsSilent => Ok(()),
                 _ => self.send(command, &[0; 4096], false),
             },
@@ -270,12 +298,12 @@ impl Served<'_> {
             AdminOpcode::IDENTIFY => {
                 let of_namespace = IdentifyCdw10::from_bits(command.cdw10).cns() == Cns::NAMESPACE;
                 if of_namespace
-                    && self.shared.habits.drops_identify
+                    && self.shared.habits().drops_identify
                     && !self.shared.identified.swap(true, SeqCst)
                 {
                     return Err("dropped".into());
                 }
-                let page = identify(command, &self.shared.habits, self.is_discovery);
+                let page = identify(command, &self.shared.habits(), self.is_discovery);
                 self.send(command, &page, false)
             }
             AdminOpcode::GET_LOG_PAGE => {
@@ -288,7 +316,7 @@ impl Served<'_> {
             }
             AdminOpcode::ABORT => {
                 self.shared.aborts.fetch_add(1, SeqCst);
-                let is_silent = self.shared.habits.fault == Fault::Silence;
+                let is_silent = self.shared.habits().fault == Fault::Silence;
                 let is_aborted = is_silent && self.shared.silence.end()?;
                 self.respond(command, Status::SUCCESS, (!is_aborted).into())
             }
@@ -297,20 +325,21 @@ impl Served<'_> {
                 self.respond(command, Status::SUCCESS, 0)
             }
             _ => {
-                let queues_z = u64::from(self.shared.habits.queues_z);
+                let queues_z = u64::from(self.shared.habits().queues_z);
                 self.respond(command, Status::SUCCESS, queues_z << 16 | queues_z)
             }
         }
     }
 
     fn fault(&self) -> Fault {
-        let habits = &self.shared.habits;
+        let habits = self.shared.habits();
         let number = self.shared.io_commands.fetch_add(1, SeqCst) + 1;
         if number == habits.fault_at { habits.fault } else { Fault::None }
     }
 
     fn io(&mut self, command: Command, data: Vec<u8>) -> Done {
         self.shared.io_seen.lock().unwrap().push(command);
+        self.shared.gate.came();
         let fault = self.fault();
         match fault {
             Fault::Drop => return Err("dropped".into()),
@@ -384,7 +413,7 @@ impl Served<'_> {
     /// Asks for the next part of a write's data.
     fn ask(&mut self, mut writing: Writing) -> Done {
         let have = writing.data.len() as u32;
-        let part = (writing.bytes - have).min(self.shared.habits.r2t_bytes);
+        let part = (writing.bytes - have).min(self.shared.habits().r2t_bytes);
         let asked = self.solicitations.ask(CommandId(writing.command.cdw0.cid()), have, part).unwrap();
         writing.tag = asked.tag;
         self.writing.push(writing);
@@ -410,7 +439,7 @@ impl Served<'_> {
 
     /// Sends a command's data, and its answer.
     fn send(&mut self, command: &Command, data: &[u8], wrong_digest: bool) -> Done {
-        let habits = self.shared.habits;
+        let habits = self.shared.habits();
         let success = habits.success && !self.is_admin;
         let mut out = Vec::new();
         let mut at = 0;
@@ -428,8 +457,11 @@ impl Served<'_> {
         if wrong_digest {
             *out.last_mut().unwrap() ^= 1;
         }
+        if success {
+            return self.answer(command, out);
+        }
         self.stream.write_all(&out)?;
-        if success { Ok(()) } else { self.respond(command, Status::SUCCESS, 0) }
+        self.respond(command, Status::SUCCESS, 0)
     }
 }
 
@@ -452,7 +484,7 @@ fn identify(command: &Command, habits: &Habits, is_discovery: bool) -> Vec<u8> {
             controller.ioccsz = (habits.capsule_bytes + 64) / 16;
             (controller.mdts, controller.kas, controller.maxcmd) = (habits.mdts, habits.kas, habits.maxcmd);
             controller.cntrltype = if is_discovery { 2 } else { 1 };
-            controller.oncs = habits.oncs;
+            (controller.oncs, controller.fuses) = (habits.oncs, habits.fuses);
             controller.as_bytes().to_vec()
         }
         Cns::NAMESPACE if command.nsid == 1 => {

@@ -21,6 +21,8 @@ pub struct Habits {
     pub queues_z: u16,
     /// ONCS.
     pub oncs: Oncs,
+    /// FUSES.
+    pub fuses: u16,
     /// DLFEAT of the namespace.
     pub dlfeat: u8,
     /// Most bytes that one R2T asks for.
@@ -84,6 +86,7 @@ impl Default for Habits {
             kas: 10,
             queues_z: 3,
             oncs: Oncs::new().with_compare(true),
+            fuses: 0,
             dlfeat: 0,
             r2t_bytes: 1 << 20,
             data_bytes: 1 << 20,

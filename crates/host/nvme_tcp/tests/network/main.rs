@@ -5,8 +5,10 @@
 mod connection;
 mod controller;
 mod faults;
+mod gate;
 mod habits;
 mod limits;
+mod restarts;
 mod silence;
 mod transfers;
 

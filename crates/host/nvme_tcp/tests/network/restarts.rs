@@ -1,0 +1,189 @@
+//! Controllers that come back after a loss with less than they had before.
+
+use std::time::Instant;
+
+use byway_tcp_initiator::{NvmeTcpPaths, TcpPathsQueue};
+
+use super::*;
+
+/// Polls a queue until something holds; what finished meanwhile.
+fn poll_until(queue: &mut impl BackendQueue, mut is: impl FnMut() -> bool) -> Vec<Finished> {
+    let (begun, mut all) = (Instant::now(), Vec::new());
+    while !is() {
+        all.extend(queue.next_finished().unwrap());
+        assert!(begun.elapsed() < LONG, "it never came to that");
+    }
+    all
+}
+
+/// Has a controller come back with other habits, and keep its answers back once it has.
+fn restart(controller: &TestController, queue: &mut impl BackendQueue, habits: Habits) {
+    controller.take_io();
+    controller.gate().shut();
+    let before = controller.io_connects();
+    controller.restart(habits);
+    poll_until(queue, || controller.io_connects() > before);
+}
+
+/// Submits reads of the blocks from 0, polls until the controller has as many as it takes, and has it answer.
+fn read_beyond_depth(controller: &TestController, queue: &mut impl BackendQueue, reads: u64, depth: usize) {
+    (0..reads).for_each(|tag| queue.submit(read(tag, 1), tag).unwrap());
+    let mut all = poll_until(queue, || controller.gate().unanswered() >= depth);
+    for _ in 0..100 {
+        all.extend(queue.next_finished().unwrap());
+    }
+    assert!(all.is_empty(), "nothing is answered yet");
+    controller.gate().open();
+    queue.drain(&mut |finished| all.push(finished)).unwrap();
+    assert_eq!(controller.gate().most_unanswered(), depth, "commands at the controller at once");
+    let tags: Vec<u64> = all.iter().map(|finished| finished.tag).collect();
+    assert_eq!(tags, (0..reads).collect::<Vec<_>>(), "in the order of their submission");
+    assert!(all.into_iter().all(|finished| finished.result.is_ok()));
+    let blocks: Vec<u64> = controller.take_io().iter().map(byway_spec::Command::cdw10_11).collect();
+    assert_eq!(blocks, (0..reads).collect::<Vec<_>>(), "each is sent once, in the order of their submission");
+}
+
+fn comes_back_with(habits: Habits, depth: usize) {
+    let controller = TestController::start(Habits::default());
+    let device = open(&controller, TcpOptions::default());
+    let mut queue = queue(&device, 16);
+    queue.execute(read(0, 1)).unwrap();
+    restart(&controller, &mut queue, habits);
+    read_beyond_depth(&controller, &mut queue, 16, depth);
+    assert_eq!(queue.depth(), 16);
+}
+
+#[test]
+fn controller_back_with_a_smaller_mqes_is_sent_no_more_than_that() {
+    comes_back_with(Habits { mqes_z: 3, ..Habits::default() }, 3);
+    comes_back_with(Habits { mqes_z: 1, ..Habits::default() }, 1);
+}
+
+#[test]
+fn controller_back_with_a_smaller_maxcmd_is_sent_no_more_than_that() {
+    comes_back_with(Habits { maxcmd: 5, ..Habits::default() }, 5);
+}
+
+#[test]
+fn queue_opened_after_the_controller_came_back_smaller_is_connected() {
+    let controller = TestController::start(Habits::default());
+    let device = open(&controller, TcpOptions::default());
+    let mut first = queue(&device, 16);
+    first.execute(read(0, 1)).unwrap();
+    restart(&controller, &mut first, Habits { mqes_z: 3, ..Habits::default() });
+    controller.gate().open();
+    first.execute(read(0, 1)).unwrap();
+    controller.take_io();
+    controller.gate().shut();
+    read_beyond_depth(&controller, &mut queue(&device, 16), 16, 3);
+}
+
+/// Two portals of one subsystem, the second of which is not there at first.
+fn paths(portals: [&TestController; 2]) -> (NvmeTcpPaths, TcpPathsQueue) {
+    let places = portals.map(|portal| place(portal, NAME));
+    let device = NvmeTcpPaths::open(&places, &TcpOptions::default()).unwrap();
+    let options = QueueOptions { depth: 16.into(), timeout: LONG, ..QueueOptions::default() };
+    let queue = device.queue(options).unwrap();
+    (device, queue)
+}
+
+#[test]
+fn second_path_with_smaller_queues_takes_over_from_the_first() {
+    let first = TestController::start(Habits::default());
+    let second = TestController::start(Habits::default());
+    let (device, mut queue) = paths([&first, &second]);
+    queue.execute(read(0, 1)).unwrap();
+    restart(&second, &mut queue, Habits { mqes_z: 3, ..Habits::default() });
+    poll_until(&mut queue, || device.paths().iter().all(|path| path.lost.is_none()));
+    first.vanish();
+    poll_until(&mut queue, || device.paths()[0].lost.is_some());
+    second.take_io();
+    read_beyond_depth(&second, &mut queue, 16, 3);
+}
+
+#[test]
+fn commands_held_back_when_their_path_is_lost_go_by_the_other() {
+    let first = TestController::start(Habits::default());
+    let second = TestController::start(Habits::default());
+    let (device, mut queue) = paths([&first, &second]);
+    queue.execute(read(0, 1)).unwrap();
+    restart(&first, &mut queue, Habits { maxcmd: 2, ..Habits::default() });
+    poll_until(&mut queue, || device.paths().iter().all(|path| path.lost.is_none()));
+    (0..16).for_each(|tag| queue.submit(read(tag, 1), tag).unwrap());
+    poll_until(&mut queue, || first.gate().unanswered() == 2);
+    first.vanish();
+    let mut tags = Vec::new();
+    queue.drain(&mut |finished| tags.push((finished.tag, finished.result.is_ok()))).unwrap();
+    tags.sort_unstable();
+    assert_eq!(tags, (0..16).map(|tag| (tag, true)).collect::<Vec<_>>());
+    assert_eq!(second.take_io().len(), 16);
+}
+
+#[test]
+fn commands_kept_over_a_restart_go_in_order_as_far_as_the_controller_takes_them() {
+    let controller = TestController::start(Habits::default());
+    let device = open(&controller, TcpOptions::default());
+    let mut queue = queue(&device, 16);
+    queue.execute(read(0, 1)).unwrap();
+    controller.take_io();
+    controller.gate().shut();
+    (0..16).for_each(|tag| queue.submit(read(tag, 1), tag).unwrap());
+    poll_until(&mut queue, || controller.gate().unanswered() == 16);
+    controller.take_io();
+    controller.gate().shut();
+    controller.restart(Habits { mqes_z: 4, ..Habits::default() });
+    poll_until(&mut queue, || controller.gate().unanswered() == 4);
+    controller.gate().open();
+    let tags: Vec<u64> = drain(&mut queue).iter().map(|finished| finished.tag).collect();
+    assert_eq!(tags, (0..16).collect::<Vec<_>>());
+    assert_eq!(controller.gate().most_unanswered(), 4);
+    let blocks: Vec<u64> = controller.take_io().iter().map(byway_spec::Command::cdw10_11).collect();
+    assert_eq!(blocks, (0..16).collect::<Vec<_>>());
+}
+
+#[test]
+fn command_held_back_beyond_its_time_fails_without_an_abort() {
+    let controller = TestController::start(Habits::default());
+    let device = open(&controller, TcpOptions::default());
+    let mut queue = queue(&device, 16);
+    queue.execute(read(0, 1)).unwrap();
+    restart(&controller, &mut queue, Habits { maxcmd: 1, ..Habits::default() });
+    queue.submit(read(0, 1), 0).unwrap();
+    queue.submit_within(read(1, 1), 1, Duration::from_millis(1)).unwrap();
+    queue.submit(read(2, 1), 2).unwrap();
+    let late = queue.next_within(LONG).unwrap().unwrap();
+    let error = late.result.unwrap_err().error;
+    assert!(late.tag == 1 && error.kind() == ErrorKind::TimedOut, "{error}");
+    controller.gate().open();
+    assert_eq!(drain(&mut queue).len(), 2);
+    assert_eq!(controller.take_io().len(), 2);
+    device.namespaces().unwrap();
+    assert_eq!(controller.aborts(), 0);
+}
+
+#[test]
+fn fused_pair_to_a_controller_back_with_depth_1_fails_unsent() {
+    let habits = Habits { fuses: 1, ..Habits::default() };
+    let controller = TestController::start(habits);
+    let device = open(&controller, TcpOptions::default());
+    let mut queue = queue(&device, 16);
+    queue.execute(read(0, 1)).unwrap();
+    restart(&controller, &mut queue, Habits { maxcmd: 1, ..habits });
+    let pair = || {
+        let data = Payload::copy_of(&[0; 2 * LBA_BYTES]).unwrap();
+        NvmCommand::CompareAndWrite { nsid: Nsid::FIRST, slba: 0, blocks: 1, data }.into()
+    };
+    for is_behind in [false, true] {
+        if is_behind {
+            queue.submit(read(0, 1), 0).unwrap();
+        }
+        queue.submit(pair(), 1).unwrap();
+        let failed = queue.next_within(LONG).unwrap().unwrap();
+        let error = failed.result.unwrap_err().error;
+        assert!(failed.tag == 1 && error.kind() == ErrorKind::Unsupported, "{error}");
+        assert!(error.to_string().contains("two fused commands need a queue that is two deep"), "{error}");
+    }
+    controller.gate().open();
+    assert_eq!(drain(&mut queue).len(), 1);
+    assert_eq!(controller.take_io().len(), 1);
+}

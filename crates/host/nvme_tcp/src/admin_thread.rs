@@ -51,6 +51,8 @@ pub(crate) struct AdminThread {
     next_keep_alive: Option<Instant>,
     /// Why there is no connection yet.
     awaited: Option<String>,
+    /// Until when queues wait that the controller grants no more.
+    beyond_grant: Option<Instant>,
     /// ANA states and when to read them, where there are several paths.
     ana: Option<StateReading>,
 }
@@ -101,6 +103,7 @@ impl AdminThread {
             has_keep_alive: false,
             next_keep_alive: None,
             awaited: None,
+            beyond_grant: None,
             ana: None,
         }
     }
@@ -151,6 +154,7 @@ impl AdminThread {
         while self.line.receive()? {}
         self.hand_out();
         self.expire()?;
+        self.expire_queues();
         let timeout = self.next_timeout();
         self.line.wait(Some(self.association.notifier()), timeout)?;
         Ok(())
@@ -278,10 +282,25 @@ impl AdminThread {
         Err(Stopped::Lost("the controller does not answer admin commands".into()))
     }
 
+    /// Sets the time after which queues that the controller grants no more are given up, where there are any. Commands of one of
+    /// several paths go by another.
+    fn wait_for_grant(&mut self) {
+        let waits = self.association.path.is_none() && self.association.has_queues_beyond_grant();
+        let end = || Instant::now().checked_add(self.association.peer.options.controller_loss);
+        self.beyond_grant = waits.then(|| self.beyond_grant.or_else(end)).flatten();
+    }
+
+    fn expire_queues(&mut self) {
+        if self.beyond_grant.is_some_and(|end| end <= Instant::now()) {
+            self.beyond_grant = None;
+            self.association.give_up_queues_beyond_grant();
+        }
+    }
+
     fn next_timeout(&self) -> Duration {
         let asking = self.ana.as_ref().filter(|ana| !ana.is_asked).and_then(|ana| ana.due);
-        let due =
-            self.line.connection.first_until().into_iter().chain(self.next_keep_alive).chain(asking).min();
+        let due = self.line.connection.first_until().into_iter().chain(self.next_keep_alive);
+        let due = due.chain(asking).chain(self.beyond_grant).min();
         due.map_or(IDLE_TIMEOUT, |due| due.saturating_duration_since(Instant::now()).min(IDLE_TIMEOUT))
     }
 
@@ -370,7 +389,7 @@ impl AdminThread {
             path.check(&attached.facts).map_err(|error| (error.to_string(), true))?;
         }
         let mut lines = Vec::new();
-        for registration in self.association.registrations(&attached.facts) {
+        for registration in self.association.number_queues(attached.facts.queues()) {
             let line =
                 self.association.connect(&registration, attached.controller, &attached.facts).map_err(now)?;
             lines.push((registration, line));
@@ -401,6 +420,7 @@ impl AdminThread {
         self.line.channel = line.channel;
         self.line.connection.resume(line.connection);
         self.set_next_keep_alive();
+        self.wait_for_grant();
         Ok(())
     }
 

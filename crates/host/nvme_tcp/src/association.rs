@@ -7,9 +7,9 @@
 //! All connections end together because a controller that lost one of them may have lost them all, and because a controller
 //! of its own distinguishes a new queue from an old one that still has commands.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,8 @@ const QUEUE_LEAVES_WITHIN: Duration = Duration::from_secs(5);
 /// An I/O queue that is registered in the association.
 #[derive(Debug)]
 pub(crate) struct Registration {
-    pub qid: u16,
+    /// Its number at the controller that is there now, 0 where that grants too few queues.
+    qid: AtomicU16,
     depth: u32,
     post: Mutex<Post>,
     /// Can be read when there is post, or the queue says so.
@@ -55,11 +56,15 @@ pub(crate) enum Post {
     Nothing,
     /// Another connection, of this generation.
     Line(Box<Line>, u64),
-    /// There will be none.
+    /// There will be none: a sentence says why.
     Gone(String),
 }
 
 impl Registration {
+    fn qid(&self) -> u16 {
+        self.qid.load(Ordering::Acquire)
+    }
+
     /// Takes what is there.
     pub fn take_post(&self) -> Post {
         std::mem::replace(&mut *locked(&self.post), Post::Nothing)
@@ -138,7 +143,8 @@ struct Found {
 #[derive(Default)]
 struct State {
     requests: VecDeque<Request>,
-    registrations: BTreeMap<u16, Arc<Registration>>,
+    /// In the order in which they were opened.
+    registrations: Vec<Arc<Registration>>,
     /// The queue that was opened last.
     last_qid: u16,
     controller: Option<Found>,
@@ -213,6 +219,7 @@ impl Association {
     /// When the controller has none left, or is given up.
     pub fn open_path_queue(&self, depth: u32) -> Result<Opened> {
         let (registration, generation, found) = self.reserve(depth)?;
+        let found = found.filter(|_| registration.qid() != 0);
         let mut line = match found.map(|found| self.connect_when_free(&registration, &found)) {
             Some(Ok(line)) => line,
             Some(Err(error)) if error.kind() == ErrorKind::Busy => {
@@ -252,19 +259,30 @@ impl Association {
         if let Some(why) = &state.gone {
             return Err(gone(why));
         }
-        let queues = self.facts.get().map_or(self.peer.options.queues, |facts| facts.queues());
-        // The one that was left longest ago, as the controller may still have one that was left just now.
-        let free = (state.last_qid + 1..=queues).chain(1..=state.last_qid.min(queues));
-        let free = free.into_iter().find(|qid| !state.registrations.contains_key(qid));
-        let qid = free.ok_or_else(|| {
-            let said = format!("all {queues} queues that the controller granted are open");
-            Error::host(ErrorKind::Busy, said)
-        })?;
+        let qid = self.free_qid(&state)?;
         let (post, stream) = (Mutex::new(Post::Nothing), Mutex::new(None));
-        let registration = Arc::new(Registration { qid, depth, post, wakeup, stream });
+        let registration = Arc::new(Registration { qid: AtomicU16::new(qid), depth, post, wakeup, stream });
         state.last_qid = qid;
-        state.registrations.insert(qid, Arc::clone(&registration));
+        state.registrations.push(Arc::clone(&registration));
         Ok((registration, state.generation, state.controller.clone()))
+    }
+
+    /// A number for a queue: the one that was left longest ago, as the controller may still have one that was left just now. As
+    /// one of several paths it may be 0: others carry the queue's commands until the controller grants as many queues as at first.
+    fn free_qid(&self, state: &State) -> Result<u16> {
+        let now = state.controller.as_ref().map(|found| found.facts.queues());
+        let first = self.facts.get().map_or(self.peer.options.queues, |facts| facts.queues());
+        let queues = now.unwrap_or(first);
+        let mut all = (state.last_qid + 1..=queues).chain(1..=state.last_qid.min(queues));
+        let is_free = |qid: &u16| state.registrations.iter().all(|registration| registration.qid() != *qid);
+        match all.find(is_free) {
+            Some(qid) => Ok(qid),
+            None if self.path.is_some() && state.registrations.len() < usize::from(first) => Ok(0),
+            None => {
+                let said = format!("all {queues} queues that the controller granted are open");
+                Err(Error::host(ErrorKind::Busy, said))
+            }
+        }
     }
 
     /// A connection for a queue, of a controller that said this of itself.
@@ -277,7 +295,7 @@ impl Association {
         let deadline = Deadline::after(self.peer.options.connect_timeout);
         // It may have come back with less than the queue was opened with.
         let depth = registration.depth.min(facts.capabilities.limits.queue_depth).max(1);
-        let connect = connect_of(registration.qid, depth as u16);
+        let connect = connect_of(registration.qid(), depth as u16);
         let controller = ControllerChoice::Id(controller);
         let connected = connect_queue(&self.peer, connect, controller, depth, deadline);
         let (mut line, _) = connected.map_err(|refused| refused.error)?;
@@ -289,7 +307,7 @@ impl Association {
     /// A queue is closed.
     pub fn leave(&self, registration: &Registration) {
         registration.close();
-        self.state().registrations.remove(&registration.qid);
+        self.state().registrations.retain(|other| !std::ptr::eq(&**other, registration));
     }
 
     /// Which connections these are: goes up when they are lost.
@@ -315,19 +333,37 @@ impl Association {
         let mut state = self.state();
         (state.controller, state.lost) = (None, None);
         state.generation += 1;
-        let registrations: Vec<_> = state.registrations.values().cloned().collect();
+        let registrations = state.registrations.clone();
         drop(state);
         registrations.iter().for_each(|registration| registration.close());
     }
 
-    /// The queues that a controller has which said this of itself.
-    pub fn registrations(&self, facts: &Facts) -> Vec<Arc<Registration>> {
-        let state = self.state();
-        state
-            .registrations
-            .range(..=facts.queues())
-            .map(|(_, registration)| Arc::clone(registration))
-            .collect()
+    /// Numbers the open queues anew for a controller that grants so many, and says which have one: those that were opened first.
+    pub fn number_queues(&self, granted: u16) -> Vec<Arc<Registration>> {
+        let registrations = self.state().registrations.clone();
+        let numbers = (1..=granted).chain(std::iter::repeat(0));
+        registrations.iter().zip(numbers).for_each(|(registration, qid)| {
+            registration.qid.store(qid, Ordering::Release);
+        });
+        registrations.into_iter().take(granted.into()).collect()
+    }
+
+    /// Whether a queue has no number at the controller that is there now.
+    pub fn has_queues_beyond_grant(&self) -> bool {
+        self.state().registrations.iter().any(|registration| registration.qid() == 0)
+    }
+
+    /// Gives up the queues that have no number.
+    pub fn give_up_queues_beyond_grant(&self) {
+        let mut state = self.state();
+        let granted = state.controller.as_ref().map_or(0, |found| found.facts.queues());
+        let beyond: Vec<_> =
+            state.registrations.extract_if(.., |registration| registration.qid() == 0).collect();
+        drop(state);
+        let why = format!(
+            "the controller came back granting {granted} I/O queues, fewer than are open: this queue is lost"
+        );
+        beyond.iter().for_each(|registration| registration.send(Post::Gone(why.clone())));
     }
 
     /// There is a controller, the first or again. What namespaces are may have changed meanwhile.
@@ -355,9 +391,10 @@ impl Association {
     pub fn is_gone(&self, why: &str) {
         let mut state = self.state();
         state.gone = Some(why.to_owned());
-        let registrations: Vec<_> = state.registrations.values().cloned().collect();
+        let registrations = state.registrations.clone();
         drop(state);
-        registrations.iter().for_each(|registration| registration.send(Post::Gone(why.to_owned())));
+        let why = gone(why).to_string();
+        registrations.iter().for_each(|registration| registration.send(Post::Gone(why.clone())));
     }
 
     /// The last user has closed it.
@@ -448,7 +485,7 @@ impl Association {
     pub fn abort(&self, registration: &Arc<Registration>, cid: u16) -> Arc<AtomicBool> {
         let answered = Arc::new(AtomicBool::new(false));
         let mut entry = Entry::new(AdminOpcode::ABORT.0, 0, 0);
-        entry.cdw10 = AbortCdw10::new().with_sqid(registration.qid).with_cid(cid).into_bits();
+        entry.cdw10 = AbortCdw10::new().with_sqid(registration.qid()).with_cid(cid).into_bits();
         let request = Request {
             order: plain(entry),
             payload: Payload::Empty,

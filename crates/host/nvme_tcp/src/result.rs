@@ -51,6 +51,12 @@ pub(crate) fn gone(why: &str) -> Error {
     Error::device(ErrorKind::DeviceLost, format!("the controller is lost: {why}"))
 }
 
+/// For a queue that there will be no connection for, as this sentence says.
+#[cold]
+pub(crate) fn queue_lost(sentence: &str) -> Error {
+    Error::device(ErrorKind::DeviceLost, sentence.to_owned())
+}
+
 /// For a connection that the system says has ended.
 #[cold]
 pub(crate) fn ended(cause: io::Error) -> Error {

@@ -20,7 +20,7 @@ use crate::line::Line;
 use crate::order::{SeenLayout, order_of_io};
 use crate::pairs::Pairs;
 use crate::poller::{Poller, Waits, as_it_waits, not_outstanding};
-use crate::result::gone;
+use crate::result::queue_lost;
 
 /// Most bytes that are gathered before they are sent, unless the queue is polled earlier.
 const GATHERED_BYTES_MAX: u64 = 128 << 10;
@@ -41,7 +41,7 @@ pub struct TcpQueue {
     has_deadlines: bool,
     seen_layout: SeenLayout,
     listening: Option<Listening>,
-    /// There is no controller any more, and why.
+    /// There will be no connection any more: a sentence says why.
     gone: Option<String>,
     depth: u32,
     timeout: Duration,
@@ -117,7 +117,7 @@ impl TcpQueue {
             return Err(Refused { command, error: full(self.depth) });
         }
         if let Some(why) = &self.gone {
-            let error = gone(why);
+            let error = queue_lost(why);
             return Err(Refused { command, error });
         }
         let order = match self.order(&command, tag, false) {
@@ -460,7 +460,7 @@ impl BackendQueue for TcpQueue {
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
         if let Some(why) = &self.gone {
-            return Err(gone(why));
+            return Err(queue_lost(why));
         }
         if !self.has_place() {
             return Err(full(self.depth));

@@ -32,7 +32,7 @@ impl TcpQueue {
         self.generation
     }
 
-    /// Why there will be no connection any more.
+    /// Why there will be no connection any more, as a sentence.
     pub(crate) fn why_gone(&self) -> Option<&str> {
         self.gone.as_deref()
     }

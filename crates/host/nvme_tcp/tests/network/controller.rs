@@ -250,6 +250,10 @@ impl Served<'_> {
                     let refusal = ConnectRefusal::invalid(Parameter::Command(44));
                     return self.respond(command, refusal.status(), refusal.dw0().into());
                 }
+                if connect.qid > self.shared.habits().queues_z + 1 {
+                    let refusal = ConnectRefusal::invalid(Parameter::QID);
+                    return self.respond(command, refusal.status(), refusal.dw0().into());
+                }
                 if !self.is_discovery && data.subsystem.as_str() != NAME {
                     let refusal = ConnectRefusal::invalid(Parameter::SUBNQN);
                     return self.respond(command, refusal.status(), refusal.dw0().into());

@@ -187,3 +187,65 @@ fn fused_pair_to_a_controller_back_with_depth_1_fails_unsent() {
     assert_eq!(drain(&mut queue).len(), 1);
     assert_eq!(controller.take_io().len(), 1);
 }
+
+#[test]
+fn queues_beyond_what_a_controller_grants_after_a_restart_fail_in_a_sentence() {
+    let controller = TestController::start(Habits::default());
+    let controller_loss = Duration::from_millis(300);
+    let device = open(&controller, TcpOptions { controller_loss, ..TcpOptions::default() });
+    let mut queues: Vec<_> = (0..4).map(|_| queue(&device, 4)).collect();
+    queues.iter_mut().for_each(|queue| drop(queue.execute(read(0, 1)).unwrap()));
+    let before = controller.io_connects();
+    controller.restart(Habits { queues_z: 1, ..Habits::default() });
+    poll_until(&mut queues[3], || controller.io_connects() == before + 2);
+    queues[3].submit(read(0, 1), 7).unwrap();
+    let failed = drain(&mut queues[3]).remove(0).result.unwrap_err();
+    let said = "the controller came back granting 2 I/O queues, fewer than are open: this queue is lost";
+    for error in [failed.error, queues[3].submit(read(0, 1), 8).unwrap_err().error] {
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::DeviceLost, said));
+    }
+    assert_eq!(queues[2].execute(read(0, 1)).unwrap_err().to_string(), said);
+    queues.truncate(2);
+    queues.iter_mut().for_each(|queue| drop(queue.execute(read(0, 1)).unwrap()));
+    let error = device.queue(QueueOptions::default()).err().unwrap();
+    assert_eq!(error.to_string(), "all 2 queues that the controller granted are open");
+    queues.clear();
+    queue(&device, 4).execute(read(0, 1)).unwrap();
+}
+
+#[test]
+fn open_queues_are_numbered_anew_where_a_restart_grants_as_many_as_are_open() {
+    let controller = TestController::start(Habits::default());
+    let device = open(&controller, TcpOptions::default());
+    let mut last = {
+        let mut queues: Vec<_> = (0..4).map(|_| queue(&device, 4)).collect();
+        queues.pop().unwrap()
+    };
+    last.execute(read(0, 1)).unwrap();
+    controller.restart(Habits { queues_z: 0, ..Habits::default() });
+    last.execute(read(0, 1)).unwrap();
+    assert_eq!(controller.controllers(), 2);
+}
+
+#[test]
+fn queue_beyond_what_a_path_grants_after_a_restart_goes_by_the_other_path() {
+    let first = TestController::start(Habits::default());
+    let second = TestController::start(Habits::default());
+    let (device, mut queue) = paths([&first, &second]);
+    let open = || device.queue(QueueOptions { depth: 4.into(), timeout: LONG, ..QueueOptions::default() });
+    let mut other = open().unwrap();
+    let before = first.io_connects();
+    first.restart(Habits { queues_z: 0, ..Habits::default() });
+    poll_until(&mut queue, || first.io_connects() == before + 1);
+    poll_until(&mut other, || device.paths().iter().all(|path| path.lost.is_none()));
+    // It takes its new connection by the first path when it is polled.
+    assert!(queue.next_finished().unwrap().is_none());
+    let mut third = open().unwrap();
+    for queue in [&mut queue, &mut other, &mut third] {
+        (0..4).for_each(|tag| queue.submit(read(tag, 1), tag).unwrap());
+        let mut all = Vec::new();
+        queue.drain(&mut |finished| all.push(finished)).unwrap();
+        assert!(all.len() == 4 && all.into_iter().all(|finished| finished.result.is_ok()));
+    }
+    assert_eq!(second.take_io().len(), 8, "those of the two queues that the first path grants no more");
+}

@@ -22,7 +22,7 @@ use crate::connection::{Ended, Order};
 use crate::order::{SeenLayout, order_of_io};
 use crate::poller::{Poller, Waits, as_it_waits, not_outstanding};
 use crate::queue::{TcpQueue, full, too_shallow};
-use crate::result::gone;
+use crate::result::queue_lost;
 
 /// A queue of a subsystem that is reached by several paths: a connection by each, and commands go by the best.
 pub struct TcpPathsQueue {
@@ -121,7 +121,7 @@ impl TcpPathsQueue {
     fn is_gone(&self) -> Option<Error> {
         let mut why = self.path_queues.iter().map(|path| path.queue.why_gone());
         let first = why.next()??;
-        why.all(|why| why.is_some()).then(|| gone(first))
+        why.all(|why| why.is_some()).then(|| queue_lost(first))
     }
 
     /// Whether a controller can be given so many commands more, by any path.

@@ -11,9 +11,11 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use byway_flash::Flash;
+use byway_sys::ImageFile;
 use byway_sys::handover::{self, OTHERS_MAY_WRITE, UNMAPPED_UID};
 use byway_vfio_user::SocketListener;
 
@@ -70,6 +72,8 @@ impl fmt::Display for ControlSocket {
 #[derive(Debug, Clone)]
 pub(crate) struct OpenImage {
     id: (u64, u64),
+    /// Its file, which the device alone keeps open.
+    file: Weak<ImageFile>,
     /// Other processes may have it open too: it is open for reading.
     is_shared: bool,
 }
@@ -77,12 +81,22 @@ pub(crate) struct OpenImage {
 impl OpenImage {
     /// That of a device, if it has one.
     pub fn of(flash: &Flash) -> Option<Self> {
-        Some(Self { id: flash.image_id()?, is_shared: flash.is_opened_to_read() })
+        Some(Self {
+            id: flash.image_id()?,
+            file: Arc::downgrade(&flash.image_file()?),
+            is_shared: flash.is_opened_to_read(),
+        })
     }
 
     /// Whether other processes may have it open for reading too.
     pub const fn is_shared(&self) -> bool {
         self.is_shared
+    }
+
+    /// Its path, if another program has truncated or overwritten it since it was opened. Loads four words; no system call.
+    pub fn damaged(&self) -> Option<PathBuf> {
+        let file = self.file.upgrade()?;
+        file.is_cut().then(|| file.path().to_owned())
     }
 
     /// Listens for requests about it; where, or why not.

@@ -1,6 +1,7 @@
 //! Events of a server: a queue from its threads to the one that reports them.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -84,11 +85,24 @@ pub enum ServeEvent {
         /// NQN of the subsystem.
         subsystem: String,
     },
+    /// Another program has cut short or overwritten the image of a subsystem. Its hosts are disconnected, those of others stay; the
+    /// server of a single subsystem ends.
+    ImageDamaged {
+        /// NQN of the subsystem.
+        subsystem: String,
+        /// Path of the image, as it was opened.
+        image: PathBuf,
+    },
     /// Every device failed.
     DeviceFailed,
 }
 
 impl ServeEvent {
+    /// Whether it ends the service of a subsystem: such an event is never dropped.
+    const fn is_final(&self) -> bool {
+        matches!(self, Self::DeviceFailed | Self::ImageDamaged { .. })
+    }
+
     /// What happened to a vfio-user client, if it is known here.
     pub(super) fn of_client(event: &byway_vfio_user::ClientEvent<'_>) -> Option<Self> {
         Some(match event {
@@ -127,6 +141,9 @@ impl From<byway_tcp_target::TargetEvent> for ServeEvent {
     }
 }
 
+/// How often images are inspected while no event arrives.
+const INSPECT_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Most events that wait to be reported: a flood of connections must not fill the memory.
 const KEPT: usize = 4096;
 
@@ -147,8 +164,7 @@ impl EventQueue {
     /// Adds one.
     pub fn put(&self, event: ServeEvent) {
         let mut list = self.list.lock();
-        // `DeviceFailed` ends the server, so it is never dropped.
-        if list.len() < KEPT || event == ServeEvent::DeviceFailed {
+        if list.len() < KEPT || event.is_final() {
             list.push(event);
         }
         drop(list);
@@ -160,17 +176,19 @@ impl EventQueue {
         self.wakeup.raise();
     }
 
-    /// Passes events to `report` until the server is stopped.
+    /// Passes events to `report` until the server is stopped, and calls `inspect` at each event, at least once a second.
     ///
     /// # Errors
-    /// The device failed; the system's answer.
-    pub fn wait(&self, report: &mut impl FnMut(ServeEvent)) -> Result<()> {
+    /// The device failed; that of `inspect`; the system's answer.
+    pub fn wait(&self, report: &mut impl FnMut(ServeEvent), inspect: impl Fn() -> Result<()>) -> Result<()> {
         while !self.stop.load(Relaxed) {
-            self.wakeup.wait(Duration::from_secs(3600)).map_err(|error| Error::kernel("serve", error))?;
+            self.wakeup.wait(INSPECT_INTERVAL).map_err(|error| Error::kernel("serve", error))?;
             self.wakeup.lower();
+            let inspected = inspect();
             if self.drain(report) {
                 return Err(Error::host(ErrorKind::Device, "the device failed: its code panicked"));
             }
+            inspected?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Serving embedded devices, and exports of other devices, to hosts in other processes and on other machines.
 
 mod apply;
+mod damage;
 mod events;
 mod exports;
 mod live;
@@ -35,6 +36,7 @@ pub use live::{PathState, ServeControl, ServedNamespace, ServedSubsystem};
 pub use subsystem::SubsystemSpec;
 pub use tcp::{HostKeys, ServedKeys, TcpDigests, TcpOptions, TlsKeys};
 
+use damage::DamageWatch;
 use events::EventQueue;
 use metrics::{ClientCounters, MetricsServer, Watch};
 use requests::Requests;
@@ -381,17 +383,19 @@ impl Served {
     /// client and host that connects or disconnects.
     ///
     /// # Errors
-    /// When the device has failed, or the system refuses.
+    /// When the device has failed, another program has cut short or overwritten the image of the last subsystem, or the system
+    /// refuses.
     pub fn run(mut self, mut report: impl FnMut(ServeEvent)) -> Result<()> {
         let stopper = self.stopper();
         let (events, clients) = (self.events.clone(), self.clients.clone());
+        let watch = self.damage_watch();
+        let inspect = || watch.inspect();
         // Held until the service has ended.
         let requests = std::mem::take(&mut self.requests);
         let count = |event: &ServeEvent| clients.note(event);
         let served = match (self.server.take(), self.target.take()) {
-            (Some(server), None) => serve_clients(server, count, &mut report),
             (None, target) => {
-                let waited = events.wait(&mut report);
+                let waited = events.wait(&mut report, inspect);
                 drop(target);
                 waited
             }
@@ -402,16 +406,21 @@ impl Served {
                     stop.stop();
                     served
                 });
-                let waited = events.wait(&mut report);
+                let waited = events.wait(&mut report, inspect);
                 stop.stop();
                 drop(target);
                 let panicked = |_| Err(Error::host(ErrorKind::Device, "the server failed"));
-                clients.join().unwrap_or_else(panicked).and(waited)
+                let served = clients.join().unwrap_or_else(panicked);
+                waited.and(served)
             }),
         };
         drop(requests);
         events.drain(&mut report);
         served
+    }
+
+    fn damage_watch(&self) -> DamageWatch {
+        DamageWatch { table: self.table.clone(), control: self.control(), events: self.events.clone() }
     }
 }
 

@@ -12,6 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::embedded::control;
 use crate::embedded::control_folder::{ControlSocket, OpenImage};
 use crate::embedded::open::subsystem_of;
+use crate::serve::damage::DamagedSubsystem;
 use crate::serve::exports::{self, Exported, Exporter};
 use crate::serve::tcp::{self, TcpOptions, TlsKeys};
 use crate::serve::{check_options, from_start};
@@ -151,6 +152,17 @@ impl SubsystemTable {
     /// All of them, in the order in which they were added.
     pub fn list(&self) -> MutexGuard<'_, Vec<OpenSubsystem>> {
         self.list.lock()
+    }
+
+    /// Subsystems whose image another program has cut short or overwritten. Does not wait: none while the table is in use.
+    pub fn damaged(&self) -> Vec<DamagedSubsystem> {
+        // Images are examined under the lock, so that one whose subsystem was removed is closed when the removal returns.
+        let Some(list) = self.list.try_lock() else { return Vec::new() };
+        let damaged = |open: &OpenSubsystem| {
+            let image = open.image.as_ref()?.damaged()?;
+            Some(DamagedSubsystem { nqn: open.nqn.clone(), image })
+        };
+        list.iter().filter_map(damaged).collect()
     }
 
     /// Calls `work` with the subsystem of this name, or with the only one.

@@ -268,6 +268,10 @@ enum Event<'a> {
     SubsystemFailed {
         subsystem: String,
     },
+    ImageDamaged {
+        subsystem: String,
+        image: String,
+    },
     Closed {
         device: &'a str,
     },
@@ -330,6 +334,12 @@ impl fmt::Display for Event<'_> {
             Self::SubsystemFailed { subsystem } => {
                 write!(f, "{subsystem} failed: its code panicked; it is served no more")
             }
+            Self::ImageDamaged { subsystem, image } => {
+                write!(
+                    f,
+                    "{subsystem} is served no more: another program has cut short or overwritten {image}"
+                )
+            }
             Self::Closed { device } => write!(f, "{device}: closed"),
         }
     }
@@ -356,6 +366,9 @@ fn report(event: ServeEvent, json: bool, out: &mut impl Write) {
         }
         ServeEvent::ConnectionEnded { from, why } => Event::ConnectionEnded { from: from.to_string(), why },
         ServeEvent::SubsystemFailed { subsystem } => Event::SubsystemFailed { subsystem },
+        ServeEvent::ImageDamaged { subsystem, image } => {
+            Event::ImageDamaged { subsystem, image: image.display().to_string() }
+        }
         ServeEvent::KeysRenewed => Event::KeysRenewed,
         ServeEvent::KeysKept(why) => Event::KeysKept { why },
         _ => return,

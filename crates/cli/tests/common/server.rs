@@ -70,6 +70,11 @@ impl Server {
         }
     }
 
+    /// All lines that it says until it ends.
+    pub fn rest(&self) -> Vec<String> {
+        std::iter::from_fn(|| self.next_line()).collect()
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
@@ -79,7 +84,7 @@ impl Server {
     /// Ends in order: what it said.
     pub fn end(mut self, signal: &str) -> String {
         self.signal(signal);
-        let rest: Vec<String> = std::iter::from_fn(|| self.next_line()).collect();
+        let rest = self.rest();
         assert!(self.child.wait().unwrap().success());
         rest.join("\n")
     }

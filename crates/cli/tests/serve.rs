@@ -80,16 +80,16 @@ fn connects_and_disconnects_are_lines_of_json() {
     let client = format!("vfio-user:{}", socket.display());
     for _ in 0..2 {
         said(&["kv", "put", &client, "key", "value"]);
-        assert_eq!([event(&server), event(&server)], ["client_came", "client_left"]);
+        assert_eq!([event(&server), event(&server)], ["client_connected", "client_left"]);
     }
     let mut babbler = greeting(&socket);
-    assert_eq!(event(&server), "client_came");
+    assert_eq!(event(&server), "client_connected");
     let second = greeting(&socket);
     assert_eq!(event(&server), "client_refused");
     babbler.write_all(&[0; 16]).unwrap();
-    let sent_away = &json_lines(&server.line())[0];
-    assert_eq!(sent_away["event"], "client_sent_away");
-    assert!(!sent_away["why"].as_str().unwrap().is_empty());
+    let dropped = &json_lines(&server.line())[0];
+    assert_eq!(dropped["event"], "client_dropped");
+    assert!(!dropped["why"].as_str().unwrap().is_empty());
     drop(second);
     let closed = &json_lines(&server.end("-TERM"))[0];
     assert_eq!(

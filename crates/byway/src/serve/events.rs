@@ -14,16 +14,16 @@ use parking_lot::Mutex;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServeEvent {
-    /// A vfio-user client has sent its first message, and is served from here on.
-    ClientCame,
+    /// A vfio-user client has connected: its first message was received, and it is served from here on.
+    ClientConnected,
     /// The vfio-user client has disconnected.
     ClientLeft,
-    /// The vfio-user client was disconnected, for this reason.
-    ClientSentAway(String),
+    /// The server has disconnected the vfio-user client, for this reason.
+    ClientDropped(String),
     /// A second vfio-user client connected while one was served, and was refused.
     ClientRefused,
     /// An NVMe/TCP host has connected, and has a controller.
-    HostCame {
+    HostConnected {
         /// NQN of the host.
         host: String,
         /// NQN of the subsystem.
@@ -98,6 +98,11 @@ pub enum ServeEvent {
 }
 
 impl ServeEvent {
+    /// The former name of [`ServeEvent::ClientConnected`].
+    #[deprecated(note = "it is `ClientConnected`")]
+    #[allow(non_upper_case_globals)]
+    pub const ClientCame: Self = Self::ClientConnected;
+
     /// Whether it ends the service of a subsystem: such an event is never dropped.
     const fn is_final(&self) -> bool {
         matches!(self, Self::DeviceFailed | Self::ImageDamaged { .. })
@@ -106,9 +111,9 @@ impl ServeEvent {
     /// What happened to a vfio-user client, if it is known here.
     pub(super) fn of_client(event: &byway_vfio_user::ClientEvent<'_>) -> Option<Self> {
         Some(match event {
-            byway_vfio_user::ClientEvent::Connected => Self::ClientCame,
+            byway_vfio_user::ClientEvent::Connected => Self::ClientConnected,
             byway_vfio_user::ClientEvent::Disconnected => Self::ClientLeft,
-            byway_vfio_user::ClientEvent::Dropped(why) => Self::ClientSentAway(why.to_string()),
+            byway_vfio_user::ClientEvent::Dropped(why) => Self::ClientDropped(why.to_string()),
             byway_vfio_user::ClientEvent::Refused => Self::ClientRefused,
             _ => return None,
         })
@@ -119,9 +124,9 @@ impl From<byway_tcp_target::TargetEvent> for ServeEvent {
     fn from(event: byway_tcp_target::TargetEvent) -> Self {
         use byway_tcp_target::TargetEvent as Tcp;
         match event {
-            Tcp::HostCame { host, subsystem, controller, from } => {
+            Tcp::HostConnected { host, subsystem, controller, from } => {
                 let (host, subsystem) = (host.to_string(), subsystem.to_string());
-                Self::HostCame { host, subsystem, controller, from }
+                Self::HostConnected { host, subsystem, controller, from }
             }
             Tcp::HostRefused { host, subsystem, from, why } => {
                 Self::HostRefused { host, subsystem, from, why }

@@ -115,7 +115,7 @@ pub struct Serve {
     #[arg(long)]
     pub sgl: Option<Sgl>,
     /// Print one JSON object a line for whatever happens: `event` is listening (with the namespaces that are exported),
-    /// client_came, client_left, client_sent_away (with why), client_refused, host_came, host_refused, host_id_differs, host_left,
+    /// client_connected, client_left, client_dropped (with why), client_refused, host_connected, host_refused, host_id_differs, host_left,
     /// connection_ended, subsystem_failed, keys_renewed, keys_kept (with why) (NVMe/TCP), image_damaged or closed.
     #[arg(long)]
     pub json: bool,

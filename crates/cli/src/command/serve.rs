@@ -226,13 +226,13 @@ enum Event<'a> {
         #[serde(skip_serializing_if = "<[String]>::is_empty")]
         no_control: &'a [String],
     },
-    ClientCame,
+    ClientConnected,
     ClientLeft,
-    ClientSentAway {
+    ClientDropped {
         why: String,
     },
     ClientRefused,
-    HostCame {
+    HostConnected {
         host: String,
         subsystem: String,
         controller: u16,
@@ -305,18 +305,18 @@ impl fmt::Display for Event<'_> {
                     write!(f, "; namespace {} is {} by {}", namespace.nsid, namespace.uri, namespace.backend)
                 })
             }
-            Self::ClientCame => f.write_str("a client came"),
+            Self::ClientConnected => f.write_str("a client connected"),
             Self::ClientLeft => f.write_str("the client left"),
-            Self::ClientSentAway { why } => write!(f, "the client was sent away: {why}"),
+            Self::ClientDropped { why } => write!(f, "the client was disconnected: {why}"),
             Self::ClientRefused => {
-                f.write_str("another client came and was refused: one is served at a time")
+                f.write_str("another client connected and was refused: one is served at a time")
             }
-            Self::HostCame { host, subsystem, controller, from } => {
-                write!(f, "{host} came from {from} and has controller {controller} of {subsystem}")
+            Self::HostConnected { host, subsystem, controller, from } => {
+                write!(f, "{host} connected from {from} and has controller {controller} of {subsystem}")
             }
             Self::HostRefused { host, subsystem, from, why } => {
                 let host = if host.is_empty() { "a host without a name" } else { host };
-                write!(f, "{host} came from {from} for {subsystem} and was refused: {why}")
+                write!(f, "{host} connected from {from} to {subsystem} and was refused: {why}")
             }
             Self::HostIdDiffers { host, subsystem, controller, from } => write!(
                 f,
@@ -348,12 +348,12 @@ impl fmt::Display for Event<'_> {
 /// Prints an event: on standard error for people, with `--json` on standard output for scripts.
 fn report(event: ServeEvent, json: bool, out: &mut impl Write) {
     let event = match event {
-        ServeEvent::ClientCame => Event::ClientCame,
+        ServeEvent::ClientConnected => Event::ClientConnected,
         ServeEvent::ClientLeft => Event::ClientLeft,
-        ServeEvent::ClientSentAway(why) => Event::ClientSentAway { why },
+        ServeEvent::ClientDropped(why) => Event::ClientDropped { why },
         ServeEvent::ClientRefused => Event::ClientRefused,
-        ServeEvent::HostCame { host, subsystem, controller, from } => {
-            Event::HostCame { host, subsystem, controller, from: from.to_string() }
+        ServeEvent::HostConnected { host, subsystem, controller, from } => {
+            Event::HostConnected { host, subsystem, controller, from: from.to_string() }
         }
         ServeEvent::HostRefused { host, subsystem, from, why } => {
             Event::HostRefused { host, subsystem, from: from.to_string(), why }

@@ -157,7 +157,7 @@ impl Dhchap {
 #[non_exhaustive]
 pub enum TargetEvent {
     /// A host has connected, authenticated where required, and has a controller.
-    HostCame {
+    HostConnected {
         /// The host NQN.
         host: Nqn,
         /// The subsystem NQN.

@@ -37,9 +37,9 @@ impl ClientCounters {
     /// Counts an event.
     pub fn note(&self, event: &ServeEvent) {
         let counter = match event {
-            ServeEvent::ClientCame => &self.came,
+            ServeEvent::ClientConnected => &self.came,
             ServeEvent::ClientLeft => &self.left,
-            ServeEvent::ClientSentAway(_) => &self.sent_away,
+            ServeEvent::ClientDropped(_) => &self.sent_away,
             ServeEvent::ClientRefused => &self.refused,
             _ => return,
         };

@@ -97,6 +97,6 @@ impl Established {
         let (host, subsystem) = (host.clone(), subsystem.clone());
         let from = self.place.from;
         info!(%host, %subsystem, controller = controller.0, %from, "host connected");
-        (self.target.report)(TargetEvent::HostCame { host, subsystem, controller: controller.0, from });
+        (self.target.report)(TargetEvent::HostConnected { host, subsystem, controller: controller.0, from });
     }
 }

@@ -93,7 +93,7 @@ fn a_host_that_shows_who_it_is_reads_and_writes_on_every_queue_that_did() {
         let mut admin = admin(&served);
         assert_eq!(authenticate(&mut admin, &secrets), Ok(()));
         served.await_event(
-            |event| matches!(event, TargetEvent::HostCame { host, .. } if host.as_str() == HOST),
+            |event| matches!(event, TargetEvent::HostConnected { host, .. } if host.as_str() == HOST),
         );
         admin.enable();
         let mut io = served.queue(&admin, 1, Proposal::default());

@@ -185,7 +185,7 @@ fn who_wants_no_events_of_paths_gets_none_and_setting_what_is_so_is_no_change() 
 }
 
 #[test]
-fn a_subsystem_is_one_whichever_port_a_host_came_by() {
+fn a_subsystem_is_one_whichever_port_a_host_connected_by() {
     let served = Served::with_ports(3, |_| {});
     let mut hosts: Vec<_> = (1..=3).map(|port| served.host_at(port)).collect();
     let ids: Vec<ControllerId> = hosts.iter().map(|(admin, _)| ControllerId(admin.controller().0)).collect();

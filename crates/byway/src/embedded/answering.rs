@@ -53,6 +53,21 @@ impl Answering {
         let thread = std::thread::Builder::new().name(name.into()).spawn(answer_all)?;
         Ok(Self { talk, thread: Some(thread), owner: OwnerProcess::current() })
     }
+
+    /// Ends the thread, without waiting, once it has answered the request that it has read.
+    pub fn stop(&self) {
+        self.talk.stop.store(true, Ordering::SeqCst);
+        // Nothing more is read of a client that has not made its request yet. The answer to one that has is sent.
+        if let Some(client) = &*self.talk.client.lock() {
+            let _ = client.shutdown(Shutdown::Read);
+        }
+        self.talk.wakeup.raise();
+    }
+
+    /// Whether the thread has ended.
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
 }
 
 impl Drop for Answering {
@@ -60,12 +75,7 @@ impl Drop for Answering {
         if !self.owner.is_current() {
             return std::mem::forget(self.thread.take());
         }
-        self.talk.stop.store(true, Ordering::SeqCst);
-        // Nothing more is read of a client that has not made its request yet. The answer to one that has is sent.
-        if let Some(client) = &*self.talk.client.lock() {
-            let _ = client.shutdown(Shutdown::Read);
-        }
-        self.talk.wakeup.raise();
+        self.stop();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

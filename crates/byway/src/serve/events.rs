@@ -93,6 +93,13 @@ pub enum ServeEvent {
         /// Path of the image, as it was opened.
         image: PathBuf,
     },
+    /// Requests are not taken by the image of a subsystem that was added: its control socket could not be opened.
+    NoControlSocket {
+        /// NQN of the subsystem.
+        subsystem: String,
+        /// Reason.
+        why: String,
+    },
     /// Every device failed.
     DeviceFailed,
 }

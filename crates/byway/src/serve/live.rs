@@ -8,10 +8,20 @@ use byway_core::{Error, ErrorKind, Result};
 use byway_local::WatchedBy;
 use byway_tcp_target::{AnaSetting, AnaState, Keys, Nqn, Port, PortId, TargetControl};
 
+use crate::embedded::control_folder::OpenImage;
 use crate::serve::exports::{Exported, Exporter};
 use crate::serve::from_start;
 use crate::serve::subsystem::{OpenSubsystem, SubsystemSpec, SubsystemTable, hosts_of_fabrics};
 use crate::serve::tcp::{self, HostKeys, from_control};
+
+/// Opens and closes control sockets as subsystems are added and removed.
+pub(super) trait ImageSockets: std::fmt::Debug + Send + Sync {
+    /// Takes requests by the image of a subsystem; an event has the reason if it cannot.
+    fn add(&self, nqn: &str, image: &OpenImage, control: &ServeControl);
+
+    /// Closes the socket of a subsystem, without waiting for the answer to its last request: the caller may be its thread.
+    fn remove(&self, nqn: &str);
+}
 
 /// A handle to change what a server serves, from any thread. It does not keep the server alive. Hosts get events for changed
 /// namespaces and ANA states, discovery clients for the rest.
@@ -21,6 +31,7 @@ use crate::serve::tcp::{self, HostKeys, from_control};
 pub struct ServeControl {
     table: Weak<SubsystemTable>,
     target: Option<TargetControl>,
+    sockets: Weak<dyn ImageSockets>,
 }
 
 /// A subsystem as it is served now.
@@ -61,8 +72,12 @@ pub struct PathState {
 }
 
 impl ServeControl {
-    pub(super) fn new(table: &Arc<SubsystemTable>, target: Option<TargetControl>) -> Self {
-        Self { table: Arc::downgrade(table), target }
+    pub(super) fn new(
+        table: &Arc<SubsystemTable>,
+        target: Option<TargetControl>,
+        sockets: Weak<dyn ImageSockets>,
+    ) -> Self {
+        Self { table: Arc::downgrade(table), target, sockets }
     }
 
     fn table(&self) -> Result<Arc<SubsystemTable>> {
@@ -94,18 +109,22 @@ impl ServeControl {
         Ok(ServedSubsystem { nqn: open.nqn.clone(), hosts, ports, namespaces })
     }
 
-    /// Serves another subsystem; returns its name.
+    /// Serves another subsystem; returns its name. Its image gets a control socket, or [`ServeEvent::NoControlSocket`](super::ServeEvent::NoControlSocket)
+    /// has the reason.
     ///
     /// # Errors
     /// As [`serve`](super::serve) has them; one of this name is served; nothing is served over NVMe/TCP.
     pub fn add_subsystem(&self, spec: &SubsystemSpec) -> Result<String> {
         let (table, target) = (self.table()?, self.target()?);
         let open = OpenSubsystem::open(spec, &table.settings, hosts_of_fabrics())?;
-        let nqn = open.nqn.clone();
+        let (nqn, image) = (open.nqn.clone(), open.image.clone());
         let terms = spec.terms(&nqn)?;
         let capsules = open.device.capsules().map_err(from_start)?;
         target.add_subsystem(terms, capsules).map_err(from_control)?;
         table.list().push(open);
+        if let (Some(image), Some(sockets)) = (image, self.sockets.upgrade()) {
+            sockets.add(&nqn, &image, self);
+        }
         Ok(nqn)
     }
 
@@ -120,6 +139,7 @@ impl ServeControl {
             return Err(Error::host(ErrorKind::Unsupported, said));
         }
         self.target()?.remove_subsystem(&table.name(Some(nqn))?).map_err(from_control)?;
+        self.sockets.upgrade().into_iter().for_each(|sockets| sockets.remove(nqn));
         let mut list = table.list();
         let removed = list.iter().position(|open| open.nqn == nqn).map(|at| list.remove(at));
         // Close the device without the lock of the table.

@@ -13,7 +13,7 @@ mod tcp;
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use byway_controller::SubsystemOptions;
 use byway_core::{Error, ErrorKind, Result};
@@ -101,7 +101,8 @@ impl Default for ServeOptions {
 #[derive(Debug)]
 pub struct Served {
     // Declared before the devices, whose images are closed with the last of all.
-    requests: Requests,
+    requests: Arc<Requests>,
+    sockets: Vec<ControlSocket>,
     snapshots: Vec<ControlSocket>,
     server: Option<Server>,
     target: Option<Target>,
@@ -204,10 +205,12 @@ fn serve_specs(specs: &[SubsystemSpec], options: &ServeOptions) -> Result<Served
     };
     let metrics = listener.map(|listener| MetricsServer::start(listener, watch));
     let metrics = metrics.transpose().map_err(|error| Error::kernel("serve metrics", error))?;
-    let control = ServeControl::new(&table, target.as_ref().map(Target::control));
-    let requests = Requests::start_all(options.control.as_deref(), &table, &control)?;
+    let requests = Arc::new(Requests::new(events.clone()));
+    let control = control_of(&table, target.as_ref(), &requests);
+    let sockets = requests.start_all(options.control.as_deref(), &table, &control)?;
     Ok(Served {
         requests,
+        sockets,
         snapshots,
         server,
         target,
@@ -219,6 +222,15 @@ fn serve_specs(specs: &[SubsystemSpec], options: &ServeOptions) -> Result<Served
         exporter,
         table,
     })
+}
+
+fn control_of(
+    table: &Arc<SubsystemTable>,
+    target: Option<&Target>,
+    requests: &Arc<Requests>,
+) -> ServeControl {
+    let sockets: Weak<Requests> = Arc::downgrade(requests);
+    ServeControl::new(table, target.map(Target::control), sockets)
 }
 
 /// Whether an image is served that its process must copy.
@@ -342,11 +354,11 @@ impl Served {
         self.metrics.as_ref().map(MetricsServer::address)
     }
 
-    /// Control sockets: the one of [`ServeOptions::control`] and one for each image, or the reason why that one is missing. Empty
-    /// if there is neither.
+    /// Control sockets when the service began: the one of [`ServeOptions::control`] and one for each image, or the reason why that one
+    /// is missing. Empty if there is neither.
     #[must_use]
     pub fn control_sockets(&self) -> &[ControlSocket] {
-        self.requests.sockets()
+        &self.sockets
     }
 
     /// Snapshot sockets of the served writable images, or the reason why one is missing.
@@ -358,7 +370,7 @@ impl Served {
     /// What is served, to be changed while it is.
     #[must_use]
     pub fn control(&self) -> ServeControl {
-        ServeControl::new(&self.table, self.target.as_ref().map(Target::control))
+        control_of(&self.table, self.target.as_ref(), &self.requests)
     }
 
     /// What the first subsystem exports, to be changed while it is served; none where nothing is.
@@ -390,8 +402,6 @@ impl Served {
         let (events, clients) = (self.events.clone(), self.clients.clone());
         let watch = self.damage_watch();
         let inspect = || watch.inspect();
-        // Held until the service has ended.
-        let requests = std::mem::take(&mut self.requests);
         let count = |event: &ServeEvent| clients.note(event);
         let served = match (self.server.take(), self.target.take()) {
             (None, target) => {
@@ -414,13 +424,20 @@ impl Served {
                 waited.and(served)
             }),
         };
-        drop(requests);
+        self.requests.close();
         events.drain(&mut report);
         served
     }
 
     fn damage_watch(&self) -> DamageWatch {
         DamageWatch { table: self.table.clone(), control: self.control(), events: self.events.clone() }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // Before the devices: a request may hold them.
+        self.requests.close();
     }
 }
 

@@ -5,8 +5,8 @@ use std::thread::JoinHandle;
 
 use byway::serve::requests::{HostSecrets, Reply, Request, ask};
 use byway::serve::{
-    AnaSetting, AnaState, PortId, ServeControl, ServeOptions, Served, StopServing, SubsystemSpec, TcpOptions,
-    serve, serve_all,
+    AnaSetting, AnaState, PortId, ServeControl, ServeEvent, ServeOptions, Served, StopServing, SubsystemSpec,
+    TcpOptions, serve, serve_all,
 };
 use byway::{Backend, CreateOptions, ErrorKind, NewNamespace, create};
 
@@ -24,9 +24,13 @@ struct Server {
 
 impl Server {
     fn of(served: Served) -> Self {
+        Self::with_events(served, |_| {})
+    }
+
+    fn with_events(served: Served, report: impl FnMut(ServeEvent) + Send + 'static) -> Self {
         let (stop, control) = (served.stopper(), served.control());
         let address = served.tcp_address().unwrap();
-        let thread = std::thread::spawn(move || served.run(|_| {}).unwrap());
+        let thread = std::thread::spawn(move || served.run(report).unwrap());
         Self { stop, thread: Some(thread), control, address }
     }
 
@@ -234,6 +238,51 @@ fn the_server_of_an_image_is_found_by_the_image() {
     let refused = ask(&image, &Request::RemoveNamespace { subsystem: None, nsid: own_nsid }).unwrap_err();
     assert!(refused.to_string().contains("not exported"), "{refused}");
     drop(server);
+}
+
+/// Waits until the socket of a removed subsystem is gone.
+fn await_unreachable(image: &Path) {
+    while ask(image, &Request::Subsystems).map_err(|error| error.kind()) != Err(ErrorKind::NotFound) {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn subsystem_added_to_a_running_server_is_found_by_its_image_until_it_is_removed() {
+    let server = Server::of(serve_all(&[spec(FIRST, &["blocks:1M"])], &options()).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let image = image(folder.path(), NewNamespace::KV);
+    let device = Some(format!("embedded:{}", image.display()));
+    let of_image = SubsystemSpec { device, ..spec(SECOND, &[]) };
+    for _ in 0..3 {
+        await_unreachable(&image);
+        server.control.add_subsystem(&of_image).unwrap();
+        let Reply { subsystems, .. } = ask(&image, &Request::Subsystems).unwrap();
+        assert_eq!((subsystems.len(), &*subsystems[1].namespaces[0].kind), (2, "keys"));
+        server.control.remove_subsystem(SECOND).unwrap();
+    }
+    await_unreachable(&image);
+    server.control.add_subsystem(&of_image).unwrap();
+    // The thread that answers this request is that of the socket to close.
+    ask(&image, &Request::RemoveSubsystem { nqn: SECOND.to_owned() }).unwrap();
+    await_unreachable(&image);
+}
+
+#[test]
+fn image_of_an_added_subsystem_without_a_control_socket_is_an_event() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = image(folder.path(), NewNamespace::KV);
+    let device = Some(format!("embedded:{}?readonly=1", image.display()));
+    let of_image = SubsystemSpec { device, ..spec(SECOND, &[]) };
+    // It has the socket of the image, which both have open for reading.
+    let _first = Server::of(serve_all(&[of_image.clone()], &options()).unwrap());
+    let (put, events) = std::sync::mpsc::channel();
+    let served = serve_all(&[], &options()).unwrap();
+    let second = Server::with_events(served, move |event| put.send(event).unwrap());
+    second.control.add_subsystem(&of_image).unwrap();
+    let ServeEvent::NoControlSocket { subsystem, why } = events.recv().unwrap() else { panic!() };
+    assert_eq!(subsystem, SECOND);
+    assert!(why.contains("a server listens"), "{why}");
 }
 
 #[test]

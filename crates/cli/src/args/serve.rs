@@ -116,7 +116,7 @@ pub struct Serve {
     pub sgl: Option<Sgl>,
     /// Print one JSON object a line for whatever happens: `event` is listening (with the namespaces that are exported),
     /// client_connected, client_left, client_dropped (with why), client_refused, host_connected, host_refused, host_id_differs, host_left,
-    /// connection_ended, subsystem_failed, keys_renewed, keys_kept (with why) (NVMe/TCP), image_damaged or closed.
+    /// connection_ended, subsystem_failed, keys_renewed, keys_kept (with why) (NVMe/TCP), image_damaged, no_control_socket or closed.
     #[arg(long)]
     pub json: bool,
 }

@@ -272,6 +272,10 @@ enum Event<'a> {
         subsystem: String,
         image: String,
     },
+    NoControlSocket {
+        subsystem: String,
+        why: String,
+    },
     Closed {
         device: &'a str,
     },
@@ -340,6 +344,7 @@ impl fmt::Display for Event<'_> {
                     "{subsystem} is served no more: another program has cut short or overwritten {image}"
                 )
             }
+            Self::NoControlSocket { subsystem, why } => write!(f, "no control socket for {subsystem}: {why}"),
             Self::Closed { device } => write!(f, "{device}: closed"),
         }
     }
@@ -369,6 +374,7 @@ fn report(event: ServeEvent, json: bool, out: &mut impl Write) {
         ServeEvent::ImageDamaged { subsystem, image } => {
             Event::ImageDamaged { subsystem, image: image.display().to_string() }
         }
+        ServeEvent::NoControlSocket { subsystem, why } => Event::NoControlSocket { subsystem, why },
         ServeEvent::KeysRenewed => Event::KeysRenewed,
         ServeEvent::KeysKept(why) => Event::KeysKept { why },
         _ => return,

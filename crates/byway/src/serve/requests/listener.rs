@@ -3,67 +3,119 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
 
 use byway_core::{Error, Result};
 use byway_sys::handover;
 use byway_vfio_user::SocketListener;
+use parking_lot::Mutex;
 
 use super::CLIENT_TIMEOUT;
 use super::reply::Part;
 use super::request::Request;
 use crate::embedded::answering::Answering;
-use crate::embedded::control_folder::{ControlSocket, Purpose};
+use crate::embedded::control_folder::{ControlSocket, OpenImage, Purpose};
+use crate::serve::events::{EventQueue, ServeEvent};
 use crate::serve::from_socket;
-use crate::serve::live::ServeControl;
-use crate::serve::subsystem::{OpenSubsystem, SubsystemTable};
+use crate::serve::live::{ImageSockets, ServeControl};
+use crate::serve::subsystem::SubsystemTable;
 
 /// Bytes of a request at most: the longest of a thousand names.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
 
-/// Control sockets, open until this is dropped.
-#[derive(Debug, Default)]
+/// Control sockets of a server: at the path of its options, and one for each served image.
+#[derive(Debug)]
 pub(in crate::serve) struct Requests {
-    answering: Vec<Answering>,
-    sockets: Vec<ControlSocket>,
+    events: Arc<EventQueue>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+enum State {
+    Open(Vec<Socket>),
+    /// The server ends, and opens no more sockets.
+    Closed,
+}
+
+/// A socket with the thread that answers its requests.
+#[derive(Debug)]
+struct Socket {
+    /// NQN of the subsystem whose image leads to it; `None` for the socket of the options.
+    subsystem: Option<String>,
+    answering: Answering,
 }
 
 impl Requests {
-    /// Listens at `path`, and at a socket for each served image. A socket that cannot be opened is listed with the reason.
+    /// No sockets yet. `events` gets the reason for each image of a later subsystem that has no socket.
+    pub fn new(events: Arc<EventQueue>) -> Self {
+        Self { events, state: Mutex::new(State::Open(Vec::new())) }
+    }
+
+    /// Listens at `path`, and at a socket for each served image. Returns the sockets; the reason stands for one that cannot be opened.
     ///
     /// # Errors
     /// As [`SocketListener::open`] has them of `path`.
-    pub fn start_all(path: Option<&Path>, table: &SubsystemTable, control: &ServeControl) -> Result<Self> {
-        let mut all = Self::default();
+    pub fn start_all(
+        &self,
+        path: Option<&Path>,
+        table: &SubsystemTable,
+        control: &ServeControl,
+    ) -> Result<Vec<ControlSocket>> {
+        let mut sockets = Vec::new();
         if let Some(path) = path {
             let socket = SocketListener::open(path).map_err(|error| from_socket(path, error))?;
-            let started = all.start(socket, control.clone());
+            let started = self.start(socket, None, control);
             started.map_err(|error| Error::kernel(format!("listen at {}", path.display()), error))?;
-            all.sockets.push(ControlSocket::At(path.to_owned()));
+            sockets.push(ControlSocket::At(path.to_owned()));
         }
-        for open in table.list().iter() {
-            let socket = all.start_for(open, control);
-            all.sockets.extend(socket);
-        }
-        Ok(all)
+        let list = table.list();
+        let images = list.iter().filter_map(|open| Some((&open.nqn, open.image.as_ref()?)));
+        sockets.extend(images.map(|(nqn, image)| self.start_for(nqn, image, control)));
+        Ok(sockets)
     }
 
-    /// Where requests are taken, and why not where they are not.
-    pub fn sockets(&self) -> &[ControlSocket] {
-        &self.sockets
+    /// Closes all sockets, once each has answered its request.
+    pub fn close(&self) {
+        let last = std::mem::replace(&mut *self.state.lock(), State::Closed);
+        // Without the lock, which a request may need to end.
+        drop(last);
     }
 
-    /// Takes requests by the image of a subsystem, if it has one.
-    fn start_for(&mut self, open: &OpenSubsystem, control: &ServeControl) -> Option<ControlSocket> {
-        let started = open.image.as_ref()?.listen(Purpose::Serve).and_then(|(socket, path)| {
-            self.start(socket, control.clone()).map(|()| path).map_err(|error| error.to_string())
+    fn start_for(&self, nqn: &str, image: &OpenImage, control: &ServeControl) -> ControlSocket {
+        let started = image.listen(Purpose::Serve).and_then(|(socket, path)| {
+            self.start(socket, Some(nqn), control).map(|()| path).map_err(|error| error.to_string())
         });
-        Some(started.map_or_else(ControlSocket::Missing, ControlSocket::At))
+        started.map_or_else(ControlSocket::Missing, ControlSocket::At)
     }
 
-    fn start(&mut self, socket: SocketListener, control: ServeControl) -> io::Result<()> {
-        let answer = move |stream: &UnixStream| answer(stream, &control);
-        self.answering.push(Answering::start(socket, "byway-requests", answer)?);
+    fn start(
+        &self,
+        socket: SocketListener,
+        subsystem: Option<&str>,
+        control: &ServeControl,
+    ) -> io::Result<()> {
+        let mut state = self.state.lock();
+        let State::Open(sockets) = &mut *state else { return Err(io::Error::other("the server ends")) };
+        sockets.retain(|socket| !socket.answering.has_ended());
+        let control = control.clone();
+        let answering = Answering::start(socket, "byway-requests", move |stream| answer(stream, &control))?;
+        sockets.push(Socket { subsystem: subsystem.map(str::to_owned), answering });
         Ok(())
+    }
+}
+
+impl ImageSockets for Requests {
+    fn add(&self, nqn: &str, image: &OpenImage, control: &ServeControl) {
+        if let ControlSocket::Missing(why) = self.start_for(nqn, image, control) {
+            self.events.put(ServeEvent::NoControlSocket { subsystem: nqn.to_owned(), why });
+        }
+    }
+
+    fn remove(&self, nqn: &str) {
+        if let State::Open(sockets) = &*self.state.lock() {
+            let of_it = sockets.iter().filter(|socket| socket.subsystem.as_deref() == Some(nqn));
+            of_it.for_each(|socket| socket.answering.stop());
+        }
     }
 }
 

@@ -300,3 +300,18 @@ fn what_is_no_request_is_refused_and_the_next_is_answered() {
     }
     assert_eq!(ask(&socket, &Request::Subsystems).unwrap().subsystems.len(), 2);
 }
+
+#[test]
+fn request_without_end_is_cut_off_at_its_limit_and_the_next_is_answered() {
+    use std::io::Write;
+    // The limit of a request is 1 MiB; the rest is room of the sockets' buffers.
+    const MOST_BYTES: usize = 8 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("control");
+    let _server = two(&socket);
+    let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+    let chunk = [b'a'; 64 << 10];
+    let sent = (0..MOST_BYTES / chunk.len()).take_while(|_| stream.write_all(&chunk).is_ok()).count();
+    assert!(sent < MOST_BYTES / chunk.len(), "the server reads on and on");
+    assert_eq!(ask(&socket, &Request::Subsystems).unwrap().subsystems.len(), 2);
+}

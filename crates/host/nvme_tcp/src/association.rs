@@ -188,7 +188,7 @@ impl Association {
     /// What the controller said of itself when it was found first.
     pub fn facts(&self) -> &Facts {
         static UNKNOWN: OnceLock<Facts> = OnceLock::new();
-        self.facts.get().unwrap_or_else(|| UNKNOWN.get_or_init(Facts::default))
+        self.facts.get().map_or_else(|| UNKNOWN.get_or_init(Facts::default), Arc::as_ref)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

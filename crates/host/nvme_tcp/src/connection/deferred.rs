@@ -11,8 +11,9 @@ impl Connection {
     /// Whether the controller can be given a command that has just got its place in the table.
     #[inline]
     pub(super) fn has_turn(&self, order: &Order) -> bool {
-        let second = u32::from(order.entry.cdw0.fuse() == Cdw0::FUSE_FIRST);
-        self.table.busy() + second <= self.depth
+        // Two fused commands need two places. Where these are the last, the second is deferred, and sent at once.
+        let fused = u32::from(order.entry.cdw0.fuse() != Cdw0::FUSE_NONE);
+        self.table.busy() + fused <= self.depth
     }
 
     /// Has a command wait for a connection, or for its turn on this one.

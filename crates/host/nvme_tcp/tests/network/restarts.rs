@@ -87,6 +87,14 @@ fn paths(portals: [&TestController; 2]) -> (NvmeTcpPaths, TcpPathsQueue) {
     (device, queue)
 }
 
+/// Polls a queue until every path stands, and the queue has taken its connections.
+fn poll_until_all_paths_stand(device: &NvmeTcpPaths, queue: &mut TcpPathsQueue) {
+    let stand = || device.paths().iter().all(|path| path.lost.is_none());
+    assert!(poll_until(queue, stand).is_empty());
+    // A queue takes a connection when it is polled after its path stands.
+    assert!(queue.next_finished().unwrap().is_none());
+}
+
 #[test]
 fn second_path_with_smaller_queues_takes_over_from_the_first() {
     let first = TestController::start(Habits::default());
@@ -94,7 +102,7 @@ fn second_path_with_smaller_queues_takes_over_from_the_first() {
     let (device, mut queue) = paths([&first, &second]);
     queue.execute(read(0, 1)).unwrap();
     restart(&second, &mut queue, Habits { mqes_z: 3, ..Habits::default() });
-    poll_until(&mut queue, || device.paths().iter().all(|path| path.lost.is_none()));
+    poll_until_all_paths_stand(&device, &mut queue);
     first.vanish();
     poll_until(&mut queue, || device.paths()[0].lost.is_some());
     second.take_io();
@@ -108,7 +116,7 @@ fn commands_held_back_when_their_path_is_lost_go_by_the_other() {
     let (device, mut queue) = paths([&first, &second]);
     queue.execute(read(0, 1)).unwrap();
     restart(&first, &mut queue, Habits { maxcmd: 2, ..Habits::default() });
-    poll_until(&mut queue, || device.paths().iter().all(|path| path.lost.is_none()));
+    poll_until_all_paths_stand(&device, &mut queue);
     (0..16).for_each(|tag| queue.submit(read(tag, 1), tag).unwrap());
     poll_until(&mut queue, || first.gate().unanswered() == 2);
     first.vanish();
@@ -173,10 +181,12 @@ fn fused_pair_to_a_controller_back_with_depth_1_fails_unsent() {
         let data = Payload::copy_of(&[0; 2 * LBA_BYTES]).unwrap();
         NvmCommand::CompareAndWrite { nsid: Nsid::FIRST, slba: 0, blocks: 1, data }.into()
     };
-    for is_behind in [false, true] {
+    // To a connection that is still awaited, to one that stands, and behind another command.
+    for (round, is_behind) in [false, false, true].into_iter().enumerate() {
         if is_behind {
             queue.submit(read(0, 1), 0).unwrap();
         }
+        assert!(round == 0 || controller.io_connects() == 2);
         queue.submit(pair(), 1).unwrap();
         let failed = queue.next_within(LONG).unwrap().unwrap();
         let error = failed.result.unwrap_err().error;
@@ -237,9 +247,8 @@ fn queue_beyond_what_a_path_grants_after_a_restart_goes_by_the_other_path() {
     let before = first.io_connects();
     first.restart(Habits { queues_z: 0, ..Habits::default() });
     poll_until(&mut queue, || first.io_connects() == before + 1);
-    poll_until(&mut other, || device.paths().iter().all(|path| path.lost.is_none()));
-    // It takes its new connection by the first path when it is polled.
-    assert!(queue.next_finished().unwrap().is_none());
+    poll_until_all_paths_stand(&device, &mut other);
+    poll_until_all_paths_stand(&device, &mut queue);
     let mut third = open().unwrap();
     for queue in [&mut queue, &mut other, &mut third] {
         (0..4).for_each(|tag| queue.submit(read(tag, 1), tag).unwrap());
@@ -248,4 +257,26 @@ fn queue_beyond_what_a_path_grants_after_a_restart_goes_by_the_other_path() {
         assert!(all.len() == 4 && all.into_iter().all(|finished| finished.result.is_ok()));
     }
     assert_eq!(second.take_io().len(), 8, "those of the two queues that the first path grants no more");
+}
+
+#[test]
+fn fused_pair_to_a_controller_back_with_depth_2_waits_for_both_places() {
+    let habits = Habits { fuses: 1, ..Habits::default() };
+    let controller = TestController::start(habits);
+    let device = open(&controller, TcpOptions::default());
+    let mut queue = queue(&device, 16);
+    queue.execute(read(0, 1)).unwrap();
+    restart(&controller, &mut queue, Habits { maxcmd: 2, ..habits });
+    let data = Payload::copy_of(&[0; 2 * LBA_BYTES]).unwrap();
+    queue.submit(read(0, 1), 0).unwrap();
+    queue
+        .submit(NvmCommand::CompareAndWrite { nsid: Nsid::FIRST, slba: 0, blocks: 1, data }.into(), 1)
+        .unwrap();
+    queue.submit(read(0, 1), 2).unwrap();
+    poll_until(&mut queue, || controller.gate().unanswered() == 1);
+    controller.gate().open();
+    let finished = drain(&mut queue);
+    assert!(finished.len() == 3 && finished.iter().all(|finished| finished.result.is_ok()));
+    let opcodes: Vec<u8> = controller.take_io().iter().map(byway_spec::Command::opcode).collect();
+    assert_eq!(opcodes, [2, 5, 1, 2], "nothing comes between a Compare and its Write");
 }

@@ -4,7 +4,6 @@
 //! flagged in the table, and their next sync asks.
 
 mod known;
-mod why;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +15,6 @@ use byway_tdm_policy::{
 };
 
 use known::Known;
-use why::why_of;
 
 #[cfg(test)]
 mod tests;
@@ -34,10 +32,10 @@ const HANDOVER_NS: u64 = 5_000_000_000;
 const FORGOTTEN_NS: u64 = 600_000_000_000;
 
 /// Cap without promotion by measured benefit.
-const NO_RESIDENT: Cap = Cap { level: Level::Absorb, why: "files are promoted to DAX by order alone" };
+const NO_RESIDENT: Cap = Cap { level: Level::Absorb, why: Why::DaxByOrderAlone };
 
 /// Cap of a file at PASS: its cost at ABSORB is measured first.
-const ABSORBED_FIRST: Cap = Cap { level: Level::Absorb, why: "only an absorbed file is promoted to DAX" };
+const ABSORBED_FIRST: Cap = Cap { level: Level::Absorb, why: Why::AbsorbedFirst };
 
 /// Device memory that the policy divides.
 #[derive(Debug, Clone, Copy)]
@@ -201,7 +199,7 @@ impl Evaluator {
             entry.resident_state().request_promotion(false);
         }
         self.forget_due(entry.index());
-        self.policy.left(now_ns, id(entry.index()), why.sentence());
+        self.policy.left(now_ns, id(entry.index()), why);
         if why == Why::Unlinked {
             self.forget_gone(entry);
         }
@@ -404,7 +402,7 @@ impl Evaluator {
             let index = entry_of(decision.file);
             // A DAX-resident file is demoted to PASS first.
             if decision.to < decision.from {
-                end_residency.push(Leave { entry: index, why: why_of(decision.why) });
+                end_residency.push(Leave { entry: index, why: decision.why.why() });
             } else if let (Some(known), Some(entry)) = (self.files.get_mut(&index), file_table.entry(index)) {
                 known.want(now_ns, &entry, decision.to);
             }
@@ -439,13 +437,13 @@ impl Evaluator {
 
     fn cap(&self, entry: &Entry<'_>) -> Option<Cap> {
         if let Some(why) = self.hindrance(entry) {
-            return Some(Cap { level: Level::Pass, why: why.sentence() });
+            return Some(Cap { level: Level::Pass, why });
         }
         if !self.has_resident_files {
             return Some(NO_RESIDENT);
         }
         if let Some(why) = entry.resident_state().excluded() {
-            return Some(Cap { level: Level::Absorb, why: why.sentence() });
+            return Some(Cap { level: Level::Absorb, why });
         }
         (self.policy.level(id(entry.index())) <= Some(Level::Pass)).then_some(ABSORBED_FIRST)
     }
@@ -470,7 +468,7 @@ impl Evaluator {
             (Some(Reason::BackingOff { .. } | Reason::MoveFailed { .. }), refused) => {
                 refused.unwrap_or(Why::Slower)
             }
-            (Some(reason), _) => why_of(reason),
+            (Some(reason), _) => reason.why(),
             (None, _) => Why::TooFewSyncs,
         }
     }

@@ -3,18 +3,19 @@
 use std::fmt;
 
 use crate::level::Level;
+use crate::why::Why;
 
 /// The highest level open to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cap {
     /// The level.
     pub level: Level,
-    /// The reason, as a sentence.
-    pub why: &'static str,
+    /// The reason.
+    pub why: Why,
 }
 
 impl fmt::Display for Cap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.why)
+        self.why.fmt(f)
     }
 }

@@ -8,6 +8,7 @@ use crate::level::Level;
 use crate::order::Order;
 use crate::reason::Reason;
 use crate::stats::FileStats;
+use crate::why::Why;
 
 /// Least stay after a move.
 pub(crate) const STAY_NS: u64 = 2_000_000_000;
@@ -130,7 +131,7 @@ impl File {
     }
 
     /// It was demoted by something else than a decision.
-    pub(crate) fn fall(&mut self, now_ns: u64, why: &'static str) {
+    pub(crate) fn fall(&mut self, now_ns: u64, why: Why) {
         self.moving = None;
         if self.level == Level::Dax {
             self.bars[Level::Dax.index()].strike(now_ns, now_ns.saturating_sub(self.since_ns));

@@ -27,6 +27,7 @@ mod scales;
 mod stats;
 mod transition;
 mod units;
+mod why;
 
 pub use averages::Rates;
 pub use budget::{Room, Usage};
@@ -43,6 +44,7 @@ pub use policy::{Decision, Policy};
 pub use reason::{Reason, Tail};
 pub use rules::{Rule, RuleError, Rules};
 pub use sample::{Call, Counts, Sample, Timings, Traits};
+pub use why::Why;
 
 /// One in 1000 operations of a file above [`Level::Pass`] is made by the kernel as well and timed.
 pub const SHADOW_ONE_IN: u64 = 1000;

@@ -15,6 +15,7 @@ use crate::sample::{Sample, Traits};
 use crate::scales::{Scaled, Scales};
 use crate::stats::{FileStats, Learning};
 use crate::transition::{Transition, View};
+use crate::why::Why;
 
 /// Factor by which a newcomer's score must exceed that of a file it displaces.
 const BEAT: f64 = 1.5;
@@ -162,7 +163,7 @@ impl Policy {
 
     /// A file was demoted to PASS by something else than a decision. It may be absorbed again at once, but promoted to DAX later each time, as the
     /// cause may return.
-    pub fn left(&mut self, now_ns: u64, file: FileId, why: &'static str) {
+    pub fn left(&mut self, now_ns: u64, file: FileId, why: Why) {
         let Some(file) = self.files.get_mut(&file) else { return };
         match file.moving {
             Some(to) if to.to == Level::Pass => file.arrive(now_ns),

@@ -1,4 +1,4 @@
-//! Reasons of the policy: one sentence each, with figures.
+//! Reasons of the policy with their figures, one sentence each.
 
 use std::fmt;
 
@@ -7,6 +7,7 @@ use crate::cap::Cap;
 use crate::level::{FileId, Level};
 use crate::order::Order;
 use crate::units::{Bytes, Ns};
+use crate::why::Why;
 
 /// Calls whose 99th percentile is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,12 +187,31 @@ pub enum Reason {
     /// Ordered by a rule.
     Ruled(Order),
     /// Demoted by the daemon or a program, for this reason.
-    TakenDown(&'static str),
+    TakenDown(Why),
     /// A move failed.
     MoveFailed {
         /// Level of the move.
         to: Level,
     },
+}
+
+impl Reason {
+    /// The reason without its figures, as the shared file table has it.
+    #[must_use]
+    pub const fn why(self) -> Why {
+        match self {
+            Self::CostsMore { .. } | Self::SlowTail { .. } => Why::Slower,
+            Self::LongBetweenSyncs { .. } => Why::LongWrites,
+            Self::Displaced { .. } | Self::Stopped { .. } => Why::Displaced,
+            Self::Ordered(_) => Why::ByHand,
+            Self::Ruled(_) => Why::Excluded,
+            Self::NoRoom { .. }
+            | Self::TooLarge { .. }
+            | Self::WaitsForRoom { .. }
+            | Self::Outgrown { .. } => Why::NoRoom,
+            _ => Why::TooFewSyncs,
+        }
+    }
 }
 
 impl fmt::Display for Reason {

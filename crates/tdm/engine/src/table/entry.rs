@@ -9,7 +9,7 @@ use byway_sys::Mapping;
 use byway_sys::map::MapError;
 use byway_sys::robust::{Held, Locked, RobustLock};
 use byway_sys::time::monotonic_ns;
-use byway_tdm_policy::Level;
+use byway_tdm_policy::{Level, Why};
 
 use crate::table::atomic::{AtomicU64, Ordering};
 use crate::table::attributes::Attributes;
@@ -18,7 +18,7 @@ use crate::table::file_table::ENTRIES;
 use crate::table::index::{EntryIndex, NUMBER_BITS};
 use crate::table::key::FileKey;
 use crate::table::layout::{ENTRY_BYTES, FRONT_BYTES, entry};
-use crate::table::level::{LevelState, Why};
+use crate::table::level::LevelState;
 use crate::table::owner::Owner;
 use crate::table::resident_state::ResidentState;
 use crate::table::served::Served;

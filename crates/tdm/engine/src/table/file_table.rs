@@ -6,6 +6,7 @@ use std::time::Duration;
 use byway_sys::Mapping;
 use byway_sys::map::MapError;
 use byway_sys::robust::RobustLock;
+use byway_tdm_policy::Why;
 use thiserror::Error;
 
 use crate::table::atomic::{AtomicU64, Ordering};
@@ -13,7 +14,6 @@ use crate::table::entry::Entry;
 use crate::table::index::EntryIndex;
 use crate::table::key::FileKey;
 use crate::table::layout::{FILE_TABLE_BYTES, HALF_BYTES, LIST, MAGIC, MARKED, UNLISTED, front};
-use crate::table::level::Why;
 use crate::table::marks::{MARK_BYTES, MARKS, Mark, MarkPlace, Marks};
 use crate::table::unlisted::{Half, Unlisted};
 

@@ -29,7 +29,7 @@ mod unserved;
 mod model;
 
 pub use attributes::Attributes;
-pub use byway_tdm_policy::Level;
+pub use byway_tdm_policy::{Level, Why};
 pub use counters::{Counted, Counters};
 #[cfg(not(loom))]
 pub use entry::{Entry, RingWords};
@@ -39,7 +39,7 @@ pub use index::EntryIndex;
 pub use key::{FileKey, Identified};
 #[cfg(not(loom))]
 pub use layout::FILE_TABLE_BYTES;
-pub use level::{LevelState, Why};
+pub use level::LevelState;
 pub use lower::{FUSE_MAGIC, LOWER_ATTRIBUTE, is_in_mount, lower_of};
 pub use marks::{Mark, MarkPlace};
 pub use resident_state::{ResidentState, Terms};

@@ -2,8 +2,9 @@
 //!
 //! The file has one open file in the system, so position and flags are shared words, and `read`, `write` and `lseek` make no system call.
 
+use byway_tdm_policy::Why;
+
 use crate::table::atomic::{AtomicU64, Ordering};
-use crate::table::level::Why;
 
 /// Words beside [`ResidentWords`](crate::resident::ResidentWords).
 pub(super) const RESIDENT_STATE_WORDS: usize = 4;

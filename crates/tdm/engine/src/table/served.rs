@@ -5,11 +5,11 @@
 //! level suspends the log again, which a real sync in flight does not cover. The kernel's locks order its own writes and syncs.
 
 use crate::log::{Cursor, Position, RingPlace};
-use byway_tdm_policy::Level;
+use byway_tdm_policy::{Level, Why};
 
 use crate::table::atomic::{AtomicU64, Ordering};
 use crate::table::attributes::Attributes;
-use crate::table::level::{LevelState, Why};
+use crate::table::level::LevelState;
 
 /// The words.
 #[derive(Debug, Clone, Copy)]

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use byway_tdm_policy::Why;
+
 use crate::table::file_table::FileTable;
 use crate::table::layout::front;
-use crate::table::level::Why;
 
 /// Reasons counted.
 const REASONS: [Why; 2] = [Why::OtherOwner, Why::NoBirthTime];

@@ -1,6 +1,6 @@
 //! Orders by hand and by rule precede measurements.
 
-use byway_tdm_policy::{Cap, Config, Level, Order, Reason, Traits};
+use byway_tdm_policy::{Cap, Config, Level, Order, Reason, Traits, Why};
 
 use crate::workloads::{IDLE, OUTSIDE, SQLITE_WAL, VALKEY_ALWAYS};
 use crate::world::{MIB, SECOND, Truth, World};
@@ -141,7 +141,7 @@ fn a_file_that_something_unseen_opens_is_brought_back_before_its_time() {
     let file = world.open(Traits::APPEND, 0, VALKEY_ALWAYS);
     world.run(0.2);
     assert_eq!(world.level(file), Level::Absorb);
-    let mapped = Cap { level: Level::Pass, why: "a program has mapped it" };
+    let mapped = Cap { level: Level::Pass, why: Why::Mapped };
     world.hinder(file, Some(mapped));
     world.run(0.1);
     assert_eq!(world.level(file), Level::Pass);

@@ -53,7 +53,7 @@ fn reasons_are_sentences_with_their_numbers() {
         (Reason::InFlight { to: Level::Pass }, "it goes to PASS once no write is in flight"),
         (Reason::Ordered(Order::Pin(Level::Dax)), "it was pinned to DAX by hand"),
         (Reason::Ruled(Order::Never), "files of its path are kept out"),
-        (Reason::Cap(OUTSIDE), OUTSIDE.why),
+        (Reason::Cap(OUTSIDE), OUTSIDE.why.sentence()),
     ];
     for (reason, text) in said {
         assert_eq!(reason.to_string(), text);

@@ -5,13 +5,12 @@ use loom::sync::{Mutex, MutexGuard};
 use crate::log::{
     Absorber, Begun, CURSOR_WORDS, Cursor, Entry, Position, Ring, RingError, RingPlace, SyncStep,
 };
-use byway_tdm_policy::Level;
+use byway_tdm_policy::{Level, Why};
 use byway_tdm_region::Interleaved;
 
 use super::settle;
 use crate::table::atomic::AtomicU64;
 use crate::table::attributes::{ATTRIBUTE_WORDS, Attributes};
-use crate::table::level::Why;
 use crate::table::served::Served;
 
 /// State of the kernel and the daemon's table. The file is one value; each write stores the next.

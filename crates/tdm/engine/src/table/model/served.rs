@@ -1,8 +1,9 @@
 //! Level changes while a file is written and synced.
 
+use byway_tdm_policy::Why;
+
 use super::file::File;
 use super::parties;
-use crate::table::level::Why;
 
 #[test]
 fn pass_write_overtaken_by_a_log_needs_a_real_sync() {

@@ -2,12 +2,11 @@
 
 use loom::sync::Mutex;
 
-use byway_tdm_policy::Level;
+use byway_tdm_policy::{Level, Why};
 
 use super::file::File;
 use super::{KEY, parties, settle};
 use crate::table::atomic::AtomicU64;
-use crate::table::level::Why;
 use crate::table::owner::Owner;
 use crate::table::unlisted::{HALF_WORDS, Half, Unlisted};
 

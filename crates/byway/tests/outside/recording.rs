@@ -10,9 +10,9 @@ use crate::table::{Bytes, Link};
 use byway::{BackendQueue, Buffer, Key, Nsid, NvmCommand, Profile, QueueOptions, StoreOptions};
 use byway_controller::{Identity, Subsystem, SubsystemOptions};
 use byway_dma::{BusAddr, Direction, DmaMemory, HostMemory, RecordedAccess};
-use byway_driver::{AttachOptions, Bus, BusError, DeviceMemory, Driver};
+use byway_driver::{AttachOptions, Bus, BusError, DeviceMemory, Driver, LinkModel};
 use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec};
-use byway_link::{HostMeter, HostStep, Method};
+use byway_link::Method;
 use byway_local::{Embedded, InProcessBus, RunOptions, Window};
 use byway_queue::DoorbellIndex;
 
@@ -122,20 +122,8 @@ impl Bus for Recorder {
         self.bus.byte_memory().map(|memory| RecordedMemory { memory, notes: self.notes.clone() })
     }
 
-    fn charge(&self, step: HostStep, times: u32) {
-        self.bus.charge(step, times);
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.bus.now_ns()
-    }
-
-    fn meter(&self) -> &HostMeter {
-        self.bus.meter()
-    }
-
-    fn profile(&self) -> Option<&Profile> {
-        self.bus.profile()
+    fn model(&self) -> Option<&impl LinkModel> {
+        self.bus.model()
     }
 }
 

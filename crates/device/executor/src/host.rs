@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, MapRefusal};
-use byway_link::{ClockMode, HostMeter, HostStep, Profile};
+use byway_link::{ClockMode, HostStep, Profile};
 use byway_queue::DoorbellIndex;
 use byway_spec::Key;
 use byway_sys::{Deadline, Wakeup};
@@ -181,17 +181,6 @@ impl LocalHost {
     #[inline]
     pub fn charge(&self, step: HostStep, times: u32) {
         self.executor().clock().charge(step, times);
-    }
-
-    /// Nanoseconds, modelled where time is.
-    pub fn now_ns(&self) -> u64 {
-        self.executor().clock().now_ns()
-    }
-
-    /// Transactions of the host.
-    #[inline]
-    pub fn meter(&self) -> &HostMeter {
-        self.executor().host_meter()
     }
 
     /// The parameters of the device.

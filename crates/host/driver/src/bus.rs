@@ -3,9 +3,9 @@
 //! **What an implementer must do.** Carry register accesses and doorbell writes to the device in the order they are
 //! made, after every earlier write to mapped memory is visible to it. Keep mapped memory alive until it is unmapped, and
 //! map nothing at bus address 0: a pointer that a command does not need is 0, and a device that follows it must fault.
-//! Count in [`Bus::meter`] what the host puts on the link by itself: doorbells, register accesses, byte stores, CXL
-//! stores; and charge modelled time for those. Let [`Bus::poll`] make progress whenever the device has anything to
-//! do, so that a host that only polls is never stuck.
+//! Let [`Bus::poll`] make progress whenever the device has anything to do, so that a host that only polls is never stuck.
+//! Where there is a ledger, count what the host puts on the link by itself: doorbells, register accesses, byte stores, CXL
+//! stores.
 //!
 //! **What it may rely on.** A doorbell is rung only after its ring entries are written, at most once for each batch.
 //! Memory is mapped before a command names it, and unmapped after the command has completed or the queue is gone.
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use byway_dma::{BusAddr, DmaMemory};
-use byway_link::{HostMeter, HostStep, Profile};
+use byway_link::{HostStep, Profile};
 use byway_queue::DoorbellIndex;
 use byway_spec::Key;
 
@@ -69,13 +69,6 @@ pub trait Bus: Send + Sync + 'static {
     /// Writes a doorbell: the tail of a submission queue or the head of a completion queue.
     /// A device that is gone takes no notice.
     fn ring(&self, doorbell: DoorbellIndex, value: u32);
-
-    /// A command that looks for `key` in namespace `nsid` is being put together. A device in the same machine may have the
-    /// memory come closer that it looks at first; it does nothing else, and the command need not follow.
-    #[inline]
-    fn expect(&self, nsid: u32, key: &Key) {
-        let _ = (nsid, key);
-    }
 
     /// Zeroed memory that can be mapped, of at least `len_bytes`, rounded up to whole pages.
     ///
@@ -159,23 +152,52 @@ pub trait Bus: Send + Sync + 'static {
         None
     }
 
-    /// Charges modelled time for `times` steps of the host's software: submitting, copying chunks, mapping pages,
-    /// taking completions. Nothing when the clock is off, or no time is modelled.
+    /// The model of the device's link and of its host, where there is one.
     #[inline]
-    fn charge(&self, step: HostStep, times: u32) {
-        let _ = (step, times);
+    fn model(&self) -> Option<&impl LinkModel> {
+        None::<&Absent>
     }
 
-    /// The time in nanoseconds: modelled under a virtual or paced clock, else monotonic.
-    fn now_ns(&self) -> u64;
+    /// Where the host announces keys that it is about to look for, if the device has a use for that.
+    #[inline]
+    fn key_hints(&self) -> Option<&impl KeyHints> {
+        None::<&Absent>
+    }
+}
 
-    /// Where the bus counts what the host puts on the link by itself.
-    fn meter(&self) -> &HostMeter;
+/// What a device whose link is modelled has beside its bus.
+pub trait LinkModel {
+    /// Charges modelled time for `times` steps of the host's software: submitting, copying chunks, mapping pages,
+    /// taking completions. Nothing when the clock is off.
+    fn charge(&self, step: HostStep, times: u32);
 
-    /// The model of link, host and device, where there is one: what `adaptive` reckons costs with, and the habits
-    /// that the host takes part in.
-    fn profile(&self) -> Option<&Profile> {
-        None
+    /// The parameters: what `adaptive` reckons costs with, and the habits that the host takes part in.
+    fn profile(&self) -> &Profile;
+}
+
+/// Hints of keys, for a device in the same process.
+pub trait KeyHints {
+    /// A command that looks for `key` in namespace `nsid` is being put together. The device may prefetch the memory that it
+    /// looks at first; it does nothing else, and the command need not follow.
+    fn expect(&self, nsid: u32, key: &Key);
+}
+
+/// Neither model nor hints.
+enum Absent {}
+
+impl LinkModel for Absent {
+    fn charge(&self, _: HostStep, _: u32) {
+        match *self {}
+    }
+
+    fn profile(&self) -> &Profile {
+        match *self {}
+    }
+}
+
+impl KeyHints for Absent {
+    fn expect(&self, _: u32, _: &Key) {
+        match *self {}
     }
 }
 

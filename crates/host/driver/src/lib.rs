@@ -25,6 +25,6 @@ mod table;
 
 pub use admin_commands::AdminCommands;
 pub use attach::AttachOptions;
-pub use bus::{Bus, BusError, DeviceMemory, Event, NoMemory};
+pub use bus::{Bus, BusError, DeviceMemory, Event, KeyHints, LinkModel, NoMemory};
 pub use device::Driver;
 pub use queue_pair::Queue;

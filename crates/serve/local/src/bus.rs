@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use byway_dma::{BusAddr, DmaMemory, DmaSpace};
-use byway_driver::{Bus, BusError, Event};
+use byway_driver::{Bus, BusError, Event, KeyHints, LinkModel};
 use byway_executor::{Embedded, Failed, LocalHost};
-use byway_link::{HostMeter, HostStep, Profile};
+use byway_link::{HostStep, Profile};
 use byway_queue::DoorbellIndex;
 use byway_spec::Key;
 use byway_spec::base::register::DOORBELL_BASE;
@@ -49,11 +49,6 @@ impl Bus for InProcessBus {
     #[inline(always)]
     fn ring(&self, doorbell: DoorbellIndex, value: u32) {
         self.0.ring(doorbell, value);
-    }
-
-    #[inline]
-    fn expect(&self, nsid: u32, key: &Key) {
-        self.0.hint(nsid, key);
     }
 
     fn map(&self, memory: &Arc<DmaMemory>) -> Result<BusAddr, BusError> {
@@ -109,20 +104,31 @@ impl Bus for InProcessBus {
     }
 
     #[inline]
+    fn model(&self) -> Option<&impl LinkModel> {
+        Some(self)
+    }
+
+    #[inline]
+    fn key_hints(&self) -> Option<&impl KeyHints> {
+        Some(self)
+    }
+}
+
+impl LinkModel for InProcessBus {
+    #[inline]
     fn charge(&self, step: HostStep, times: u32) {
         self.0.charge(step, times);
     }
 
-    fn now_ns(&self) -> u64 {
-        self.0.now_ns()
+    fn profile(&self) -> &Profile {
+        self.0.profile()
     }
+}
 
-    fn meter(&self) -> &HostMeter {
-        self.0.meter()
-    }
-
-    fn profile(&self) -> Option<&Profile> {
-        Some(self.0.profile())
+impl KeyHints for InProcessBus {
+    #[inline]
+    fn expect(&self, nsid: u32, key: &Key) {
+        self.0.hint(nsid, key);
     }
 }
 

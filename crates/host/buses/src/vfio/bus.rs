@@ -2,11 +2,10 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use byway_dma::{BusAddr, DmaMemory};
 use byway_driver::{Bus, BusError, Event};
-use byway_link::HostMeter;
 use byway_queue::DoorbellIndex;
 use byway_spec::base::register::{Cap, DOORBELL_BASE, Register};
 use byway_sys::OwnerProcess;
@@ -42,8 +41,6 @@ struct Shared {
     device_memory: Option<MappedBar>,
     vectors: Arc<Vectors<Arc<VfioDevice>>>,
     memory: HostMemory,
-    meter: HostMeter,
-    begun: Instant,
     device: Arc<VfioDevice>,
     address: PciAddress,
 }
@@ -72,8 +69,6 @@ impl VfioBus {
             device_memory: map_device_memory(&device),
             vectors: Arc::new(Vectors::of(Arc::clone(&device))?),
             memory: HostMemory::new(Arc::clone(&device))?,
-            meter: HostMeter::off(),
-            begun: Instant::now(),
             device,
             address,
         };
@@ -214,14 +209,6 @@ impl Bus for VfioBus {
 
     fn device_memory(&self) -> Option<MappedBar> {
         self.shared.device_memory.clone()
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.shared.begun.elapsed().as_nanos() as u64
-    }
-
-    fn meter(&self) -> &HostMeter {
-        &self.shared.meter
     }
 }
 

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use byway_dma::{BusAddr, DmaMemory};
 use byway_driver::{Bus, BusError, Event};
-use byway_link::HostMeter;
 use byway_queue::DoorbellIndex;
 use byway_spec::base::register::{Cap, DOORBELL_BASE, Register};
 use byway_sys::map::Mapping;
@@ -39,8 +38,6 @@ struct Shared {
     registers_bytes: u64,
     /// Bytes from one doorbell to the next.
     stride_bytes: u64,
-    meter: HostMeter,
-    begun: Instant,
     _twin: Option<Twin>,
 }
 
@@ -62,8 +59,6 @@ impl VfioUserBus {
             vectors: Arc::new(Vectors::new(Arc::clone(&link), function.vectors)),
             registers_bytes: function.registers.bytes,
             stride_bytes,
-            meter: HostMeter::off(),
-            begun: Instant::now(),
             _twin: twin,
             link,
         };
@@ -183,14 +178,6 @@ impl Bus for VfioUserBus {
 
     fn device_memory(&self) -> Option<DeviceMemoryBar> {
         self.shared.device_memory.clone()
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.shared.begun.elapsed().as_nanos() as u64
-    }
-
-    fn meter(&self) -> &HostMeter {
-        &self.shared.meter
     }
 }
 

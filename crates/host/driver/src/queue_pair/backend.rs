@@ -234,7 +234,7 @@ impl<B: Bus> Queue<B> {
             return transfer::pair::send(self, op, encode::encode(command).entry, Out::of(data));
         }
         if let Command::Kv(KvCommand::Retrieve { nsid, key, .. }) = command {
-            self.bus().expect(nsid.get(), key);
+            self.expect_key(*nsid, key);
         }
         let Encoded { mut entry, data } = encode::encode(command);
         if let Command::Nvm(NvmCommand::WriteZeroes { deallocate: true, .. }) = command {

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use byway_core::{Answer, BufferPool, Error, ErrorKind, QueueOptions, Result};
+use byway_core::{Answer, BufferPool, Error, ErrorKind, Key, Nsid, QueueOptions, Result};
 use byway_link::{Habits, HostStep, Method};
 use byway_queue::DoorbellIndex;
 use byway_spec::Command as Entry;
@@ -24,7 +24,7 @@ use byway_sys::{OwnerProcess, ProcessLocal};
 
 use crate::announced::Announced;
 use crate::bounce::BouncePages;
-use crate::bus::Bus;
+use crate::bus::{Bus, KeyHints, LinkModel};
 use crate::mapped::is_gone;
 use crate::rings::Rings;
 use crate::shared::Shared;
@@ -103,7 +103,7 @@ impl<B: Bus> Queue<B> {
     /// When there is no memory for it.
     fn new(device: Arc<Shared<B>>, qid: u16, entries: u32, options: &QueueOptions) -> Result<Self> {
         let bus = Arc::clone(device.bus());
-        let habits = bus.profile().map_or(PLAIN_HABITS, |profile| profile.habits);
+        let habits = bus.model().map_or(PLAIN_HABITS, |model| model.profile().habits);
         // A completion queue of as many entries holds one less: more commands must never be in flight.
         let cids = (entries - 1).min(u32::from(u16::MAX)) as u16;
         let depth = options.depth.commands().min(u32::from(cids)) as u16;
@@ -159,6 +159,22 @@ impl<B: Bus> Queue<B> {
     #[inline]
     pub(crate) fn bus(&self) -> &B {
         &self.bus
+    }
+
+    /// Charges modelled time for steps of this host, where a device has a model.
+    #[inline]
+    pub(crate) fn charge(&self, step: HostStep, times: u32) {
+        if let Some(model) = self.bus.model() {
+            model.charge(step, times);
+        }
+    }
+
+    /// Announces a key that a command is about to look for.
+    #[inline]
+    fn expect_key(&self, nsid: Nsid, key: &Key) {
+        if let Some(hints) = self.bus.key_hints() {
+            hints.expect(nsid.get(), key);
+        }
     }
 
     #[inline]
@@ -418,7 +434,7 @@ impl<B: Bus> Queue<B> {
         entry.cdw0.set_cid(cid);
         let placed = self.rings.place(&entry, payload, chunks);
         debug_assert!(placed, "room was looked for before");
-        self.bus.charge(HostStep::Submit, 1);
+        self.charge(HostStep::Submit, 1);
     }
 }
 

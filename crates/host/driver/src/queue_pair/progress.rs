@@ -37,13 +37,13 @@ impl<B: Bus> Queue<B> {
         if !self.awake {
             self.awake = true;
             if self.habits().host_sleeps {
-                self.bus.charge(HostStep::Wake, 1);
+                self.charge(HostStep::Wake, 1);
             }
         }
         if self.armed_for > 0 {
             self.disarm_if_polled();
         }
-        self.bus.charge(HostStep::Completion, 1);
+        self.charge(HostStep::Completion, 1);
         let Completion { dw0, dw1, cid, .. } = completion;
         match self.table.complete(cid, completion.status(), dw0, dw1) {
             Some(op) => Ok(Some(op)),

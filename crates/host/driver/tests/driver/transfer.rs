@@ -41,7 +41,9 @@ fn long_values_go_by_page_lists_and_descriptors() {
 
 #[test]
 fn an_inline_payload_takes_a_slot_for_each_64_bytes_and_one_doorbell() {
-    let (bus, mut queue) = queue(Method::Inline);
+    let modelled = Script { profile: Profile::by_name("gen4x4"), ..Script::default() };
+    let options = QueueOptions { transfer: Method::Inline, ..QueueOptions::default() };
+    let (bus, mut queue) = queue_of(modelled, options);
     let answer = queue.execute_store(Nsid::FIRST, &key("a"), &bytes(130), NONE).unwrap();
     assert_eq!((answer.commands, answer.slots), (1, 4));
     let rung: Vec<_> = bus.state().rung.iter().map(|(doorbell, value)| (doorbell.place(), *value)).collect();

@@ -8,7 +8,7 @@ use byway_link::cost::{self, Goal};
 use byway_link::{Method, Profile};
 
 use crate::announced::Announced;
-use crate::bus::Bus;
+use crate::bus::{Bus, LinkModel};
 use crate::queue_pair::Queue;
 
 /// Lengths up to here have a choice of their own.
@@ -141,8 +141,8 @@ fn cheapest<B: Bus>(queue: &Queue<B>, len: usize, goal: Goal, among: &[Method]) 
 
 /// The profile of the bus; for a device without a model, that of a usual drive.
 fn with_profile<B: Bus, T>(queue: &Queue<B>, ask: impl FnOnce(&Profile) -> Option<T>) -> Option<T> {
-    match queue.bus().profile() {
-        Some(profile) => ask(profile),
+    match queue.bus().model() {
+        Some(model) => ask(model.profile()),
         None => ask(&Profile::by_name("gen4x4")?),
     }
 }

@@ -31,9 +31,9 @@ pub(crate) fn send<B: Bus>(
         return Err(over_ring(payload.len(), chunks, queue.ring_entries()));
     }
     entry.set_sgl1(SglDescriptor::inline(payload.len() as u32));
-    queue.bus().charge(HostStep::Chunk, chunks);
+    queue.charge(HostStep::Chunk, chunks);
     if queue.habits().inline_maps_pages {
-        queue.bus().charge(HostStep::MapPage, payload.len().div_ceil(byway_core::PAGE_BYTES) as u32);
+        queue.charge(HostStep::MapPage, payload.len().div_ceil(byway_core::PAGE_BYTES) as u32);
     }
     queue.send_with_chunks(op, entry, payload, chunks)
 }

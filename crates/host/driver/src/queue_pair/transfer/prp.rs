@@ -38,7 +38,7 @@ pub(crate) fn point<B: Bus>(
     len: usize,
 ) -> Result<()> {
     let pages = pages(at, len);
-    queue.bus().charge(HostStep::MapPage, pages as u32);
+    queue.charge(HostStep::MapPage, pages as u32);
     let (first, second) = match pages {
         0 | 1 => (at.0, 0),
         // By value: an entry whose address is known stands in memory for all.

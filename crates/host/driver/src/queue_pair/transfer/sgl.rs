@@ -27,6 +27,6 @@ pub(crate) fn send<B: Bus>(queue: &mut Queue<B>, op: OpIndex, mut entry: Entry, 
 /// Points a command at `len` contiguous bytes.
 #[inline]
 pub(crate) fn point<B: Bus>(queue: &Queue<B>, entry: &mut Entry, at: BusAddr, len: usize) {
-    queue.bus().charge(HostStep::MapPage, len.div_ceil(byway_core::PAGE_BYTES) as u32);
+    queue.charge(HostStep::MapPage, len.div_ceil(byway_core::PAGE_BYTES) as u32);
     entry.set_sgl1(SglDescriptor::data_block(at.0, len as u32));
 }

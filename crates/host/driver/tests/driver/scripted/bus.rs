@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use byway_dma::{Access, BusAddr, DmaMemory};
-use byway_driver::{Bus, BusError, DeviceMemory, Event};
-use byway_link::{HostMeter, HostStep, Profile};
+use byway_driver::{Bus, BusError, DeviceMemory, Event, LinkModel};
+use byway_link::{HostStep, Profile};
 use byway_queue::DoorbellIndex;
 use byway_spec::base::register::{Aqa, Cap, Cc, Csts, Register};
 use byway_sys::Wakeup;
@@ -124,19 +124,17 @@ impl Bus for ScriptedBus {
         self.device_memory()
     }
 
+    fn model(&self) -> Option<&impl LinkModel> {
+        self.script.profile.is_some().then_some(self)
+    }
+}
+
+impl LinkModel for ScriptedBus {
     fn charge(&self, step: HostStep, times: u32) {
         self.state().charges.push((step, times));
     }
 
-    fn now_ns(&self) -> u64 {
-        0
-    }
-
-    fn meter(&self) -> &HostMeter {
-        &self.meter
-    }
-
-    fn profile(&self) -> Option<&Profile> {
-        self.script.profile.as_ref()
+    fn profile(&self) -> &Profile {
+        self.script.profile.as_ref().unwrap()
     }
 }

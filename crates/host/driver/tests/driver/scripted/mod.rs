@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 use byway_core::{Key, Nsid, QueueOptions};
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, HostMemory, SegmentList, prp};
 use byway_driver::{AttachOptions, Driver, Queue};
-use byway_link::{HostMeter, HostStep, Method, Profile};
+use byway_link::{HostStep, Method, Profile};
 use byway_queue::DoorbellIndex;
 use byway_spec::base::identify::Oncs;
 use byway_spec::base::sgl::SglKind;
@@ -126,7 +126,6 @@ pub struct ScriptedBus {
     script: Script,
     space: DmaSpace,
     next_address: AtomicU64,
-    meter: HostMeter,
     state: Mutex<State>,
     pub memory: Arc<DmaMemory>,
 }
@@ -137,7 +136,6 @@ impl ScriptedBus {
         let space = DmaSpace::new();
         space.map(Arc::clone(&memory), BusAddr(1 << 40), Access::ReadWrite).unwrap();
         Self {
-            meter: HostMeter::new(&Profile::by_name("gen4x4").unwrap()),
             script,
             space,
             next_address: AtomicU64::new(0x10_0000),

@@ -45,6 +45,7 @@ pub type VfioQueue = byway_driver::Queue<byway_buses::VfioBus>;
 pub struct Queue(ProcessLocal<QueueKind>);
 
 /// Which device a queue is of.
+#[non_exhaustive]
 pub enum QueueKind {
     /// Of a device in this process.
     #[cfg(feature = "embedded")]

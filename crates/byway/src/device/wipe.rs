@@ -18,6 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// How a device is sanitized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Wipe {
     /// Every block is erased and its disk room given back.
     BlockErase,

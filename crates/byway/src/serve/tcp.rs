@@ -64,6 +64,7 @@ pub struct ServedKeys {
 
 /// Digests that hosts may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum TcpDigests {
     /// None: a host that asks for one is answered that it gets none.
     None,

@@ -13,6 +13,7 @@ use crate::uri::tables::{BLOCK_OPTIONS, IO_URING_CMD_OPTIONS};
 
 /// Blocks, and how they are to be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BlockUri {
     /// Where they are.
     pub place: BlockPlace,
@@ -22,6 +23,7 @@ pub struct BlockUri {
 
 /// Where blocks are.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BlockPlace {
     /// A file, a block device or an NVMe device node, by its bare path. A Byway image is refused here.
     Path(PathBuf),

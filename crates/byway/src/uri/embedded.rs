@@ -29,6 +29,7 @@ pub struct Uri {
 
 /// What holds a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Place {
     /// An image file, opened in this process.
     Image(PathBuf),
@@ -94,6 +95,7 @@ pub struct Options {
 
 /// What an acknowledgement survives, and so when the image is synced (`flush=`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum FlushMode {
     /// The death of the process at any instruction. The image is synced by Flush and at the end.
     #[default]

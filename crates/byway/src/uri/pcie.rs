@@ -14,6 +14,7 @@ use crate::uri::tables::{OPTIONS, PCIE_OPTIONS};
 
 /// A PCIe device, and how it is to be used.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct PcieUri {
     /// Where it is.
     pub place: PciePlace,
@@ -23,6 +24,7 @@ pub struct PcieUri {
 
 /// Where a PCIe device is.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PciePlace {
     /// In another process, which serves it at a socket.
     VfioUser(PathBuf),

@@ -16,6 +16,7 @@ use crate::uri::tables::{DISCOVERY_OPTIONS, TCP_OPTIONS};
 
 /// A subsystem at a TCP address, or at several, and how it is to be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TcpUri {
     /// Where it is: each is a path to the same.
     pub places: Vec<TcpPlace>,

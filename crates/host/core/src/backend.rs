@@ -88,6 +88,7 @@ pub trait Backend: Send + Sync {
 ///
 /// A number converts into [`Depth::Exactly`]: what a program asks for by argument is honoured or refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Depth {
     /// At most so many: fewer where the device's queues hold fewer. For defaults, and for options of URIs.
     UpTo(u32),

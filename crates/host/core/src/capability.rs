@@ -274,6 +274,7 @@ fn within(has: u64, most: u64, what: &str, field: &str) -> Result<()> {
 
 /// What admin commands may ask for beyond what every controller has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AdminOptions {
     /// Format NVM (OACS bit 1).
     pub format: bool,

@@ -18,6 +18,7 @@ use crate::payload::Payload;
 
 /// What becomes of registrations when the device loses power.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Persist {
     /// What was decided before.
     #[default]
@@ -34,6 +35,7 @@ pub enum Persist {
     missing_docs,
     reason = "fields are described where their command is; nsid and key are what they are everywhere"
 )]
+#[non_exhaustive]
 pub enum ReservationCommand {
     /// Registers the host by `key`.
     Register { nsid: Nsid, key: u64, persist: Persist },

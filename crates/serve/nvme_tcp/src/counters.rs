@@ -11,6 +11,7 @@ use crate::ended::Ended;
 
 /// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ConnectionState {
     /// Before a successful Connect.
     Connecting,

@@ -86,6 +86,7 @@ pub struct Tls {
 
 /// Whether hosts may connect without TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum TlsPolicy {
     /// TLS is required, except at the discovery-only address.
     #[default]

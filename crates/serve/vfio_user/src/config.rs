@@ -98,6 +98,7 @@ const WORDS: &[Word] = &[
 
 /// What a write to configuration space asks for beyond changed bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ConfigEvent {
     /// Function level reset.
     Reset,

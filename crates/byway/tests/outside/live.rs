@@ -275,7 +275,7 @@ fn image_of_an_added_subsystem_without_a_control_socket_is_an_event() {
     let device = Some(format!("embedded:{}?readonly=1", image.display()));
     let of_image = SubsystemSpec { device, ..spec(SECOND, &[]) };
     // It has the socket of the image, which both have open for reading.
-    let _first = Server::of(serve_all(&[of_image.clone()], &options()).unwrap());
+    let _first = Server::of(serve_all(std::slice::from_ref(&of_image), &options()).unwrap());
     let (put, events) = std::sync::mpsc::channel();
     let served = serve_all(&[], &options()).unwrap();
     let second = Server::with_events(served, move |event| put.send(event).unwrap());

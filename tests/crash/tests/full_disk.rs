@@ -62,16 +62,30 @@ impl FileEvents for SmallDisk {
     }
 }
 
+const IMAGE: &str = "disk.img";
+const OPTIONS: [&str; 3] = ["flush=process", "flush=media", "memtable=16K"];
+
 struct Full {
     device: byway::embedded::Device,
     uri: String,
     _folder: tempfile::TempDir,
 }
 
+impl Full {
+    /// Closes the device and opens it again, on a disk with room for so many bytes beside the data in its image.
+    fn reopen_with_room(self, bytes: u64) -> Self {
+        let Self { device, uri, _folder } = self;
+        device.close().unwrap();
+        let disk = SmallDisk::with_room(&_folder.path().join(IMAGE), bytes);
+        let device = byway::embedded::open_watched(&uri, disk).unwrap();
+        Self { device, uri, _folder }
+    }
+}
+
 /// A device of 256 MiB on a disk with room for 8 MiB of it.
 fn open(options: &str) -> Full {
     let folder = tempfile::tempdir().unwrap();
-    let image = folder.path().join("disk.img");
+    let image = folder.path().join(IMAGE);
     let namespaces = vec![NewNamespace::KV, NewNamespace::NVM];
     byway::create(&image, &CreateOptions { namespaces, ..CreateOptions::new(256 << 20) }).unwrap();
     let uri = format!("embedded:{}?{options}", image.display());
@@ -110,7 +124,7 @@ fn deletes_make_room(options: &str) {
 
 #[test]
 fn kv_deletes_on_a_full_host_disk_succeed_and_make_room() {
-    for options in ["flush=process", "flush=media", "memtable=16K"] {
+    for options in OPTIONS {
         deletes_make_room(options);
     }
 }
@@ -125,6 +139,54 @@ fn kv_deletes_on_a_full_host_disk_succeed_again_and_again() {
         assert!(end > first, "round {round}");
         (first..end).for_each(|n| kv.delete(&n.to_be_bytes()).unwrap());
         first = end;
+    }
+}
+
+#[test]
+fn kv_put_after_reopening_uses_what_was_deleted_before() {
+    for options in OPTIONS {
+        let full = open(options);
+        let mut kv = full.device.kv(None).unwrap();
+        let stored = fill(&mut kv, 0);
+        (0..stored).for_each(|n| kv.delete(&n.to_be_bytes()).unwrap());
+        drop(kv);
+        let full = full.reopen_with_room(2 << 20);
+        let again = fill(&mut full.device.kv(None).unwrap(), stored) - stored;
+        assert!(again * 2 > stored, "{options}: {stored} values had room, {again} after reopening");
+    }
+}
+
+#[test]
+fn kv_put_by_dma_after_reopening_uses_what_was_deleted_before() {
+    let value = [6; 8192];
+    let full = open("flush=process&transfer=prp");
+    let mut kv = full.device.kv(None).unwrap();
+    let fill = |kv: &mut byway::Kv, from: u32| {
+        (from..).find(|n| kv.put(&n.to_be_bytes(), &value).is_err()).unwrap() - from
+    };
+    let stored = fill(&mut kv, 0);
+    (0..stored).for_each(|n| kv.delete(&n.to_be_bytes()).unwrap());
+    drop(kv);
+    let full = full.reopen_with_room(2 << 20);
+    let mut kv = full.device.kv(None).unwrap();
+    let again = fill(&mut kv, stored);
+    assert!(again * 2 > stored, "{stored} values had room, {again} after reopening");
+    for n in stored..stored + again {
+        assert_eq!(kv.get(&n.to_be_bytes()).unwrap().unwrap(), value, "key {n}");
+    }
+}
+
+#[test]
+fn kv_deletes_after_reopening_on_a_full_host_disk_succeed_and_make_room() {
+    for options in OPTIONS {
+        let full = open(options);
+        let stored = fill(&mut full.device.kv(None).unwrap(), 0);
+        let full = full.reopen_with_room(2 << 20);
+        let mut kv = full.device.kv(None).unwrap();
+        let end = fill(&mut kv, stored);
+        (0..end).for_each(|n| kv.delete(&n.to_be_bytes()).unwrap_or_else(|e| panic!("{options}: {n}: {e}")));
+        let again = fill(&mut kv, end) - end;
+        assert!(again * 2 > stored, "{options}: {stored} values had room, {again} after they were deleted");
     }
 }
 
@@ -153,18 +215,64 @@ fn kv_deletes_between_failing_puts_make_room_in_the_end() {
     assert!(put.is_some(), "{stored} values were deleted, and none found room");
 }
 
+/// Bytes written at once by [`fill_blocks`].
+const CHUNK_BYTES: u64 = 1 << 16;
+
+/// Writes chunks from `from` on until the disk is full; the first that was refused.
+fn fill_blocks(nvm: &mut byway::Nvm, from: u64) -> u64 {
+    let lbas = CHUNK_BYTES / u64::from(nvm.lba_bytes());
+    (from..).find(|chunk| nvm.write(chunk * lbas, &[9; CHUNK_BYTES as usize]).is_err()).unwrap()
+}
+
 #[test]
 fn trims_on_a_full_host_disk_succeed_and_make_room() {
     let full = open("flush=process");
     let mut nvm = full.device.nvm(None).unwrap();
-    let lba = u64::from(nvm.lba_bytes());
-    let write = |nvm: &mut byway::Nvm, mib: u64| nvm.write(mib * (1 << 16) / lba, &vec![9; 1 << 16]);
-    let end = (0..).find(|at| write(&mut nvm, *at).is_err()).unwrap();
+    let end = fill_blocks(&mut nvm, 0);
     assert!(end > 10, "{end}");
-    nvm.trim(0, (end * (1 << 16) / lba) as u32).unwrap();
-    // A part of a unit is written as zeroes.
-    let again = (end..2 * end).take_while(|at| write(&mut nvm, *at).is_ok()).count() as u64;
+    nvm.trim(0, (end * CHUNK_BYTES / u64::from(nvm.lba_bytes())) as u32).unwrap();
+    let again = fill_blocks(&mut nvm, end) - end;
     assert!(again * 2 > end, "{end} had room, {again} after they were trimmed");
+}
+
+#[test]
+fn writes_after_reopening_use_what_was_trimmed_before() {
+    let full = open("flush=process");
+    let mut nvm = full.device.nvm(None).unwrap();
+    let end = fill_blocks(&mut nvm, 0);
+    nvm.trim(0, (end * CHUNK_BYTES / u64::from(nvm.lba_bytes())) as u32).unwrap();
+    drop(nvm);
+    let full = full.reopen_with_room(2 << 20);
+    let again = fill_blocks(&mut full.device.nvm(None).unwrap(), end) - end;
+    assert!(again * 2 > end, "{end} had room, {again} after they were trimmed");
+}
+
+#[test]
+fn trims_of_parts_of_units_after_reopening_on_a_full_host_disk_succeed() {
+    let full = open("flush=process");
+    let end = fill_blocks(&mut full.device.nvm(None).unwrap(), 0);
+    let full = full.reopen_with_room(2 << 20);
+    let mut nvm = full.device.nvm(None).unwrap();
+    let end = fill_blocks(&mut nvm, end);
+    let lbas = CHUNK_BYTES / u64::from(nvm.lba_bytes());
+    for chunk in 0..end {
+        nvm.trim(chunk * lbas + 1, 1).unwrap_or_else(|error| panic!("chunk {chunk} of {end}: {error}"));
+    }
+}
+
+#[test]
+fn namespace_after_reopening_on_a_full_host_disk_is_formatted() {
+    let full = open("flush=process");
+    let stored = fill(&mut full.device.kv(None).unwrap(), 0);
+    let full = full.reopen_with_room(2 << 20);
+    let end = fill_blocks(&mut full.device.nvm(None).unwrap(), 0);
+    let nsid = Nsid::new(1).unwrap();
+    full.device.driver().admin(byway::AdminCommand::Format { nsid, format: 0, erase: false }).unwrap();
+    let again = fill_blocks(&mut full.device.nvm(None).unwrap(), end) - end;
+    assert!(
+        again * CHUNK_BYTES * 2 > u64::from(stored) * VALUE.len() as u64,
+        "{stored} values, {again} chunks"
+    );
 }
 
 #[test]

@@ -90,9 +90,14 @@ impl Rooms {
         Self { words: vec![0; (geometry.block_count() as usize * of_block).div_ceil(64)], of_block }
     }
 
+    #[inline]
     fn holds(&self, block: BlockId, piece: usize) -> bool {
         let bit = block.0 as usize * self.of_block + piece;
         self.words.get(bit / 64).is_some_and(|word| word >> (bit % 64) & 1 == 1)
+    }
+
+    fn has_any(&self, block: BlockId) -> bool {
+        (0..self.of_block).any(|piece| self.holds(block, piece))
     }
 
     fn note(&mut self, block: BlockId, piece: usize) {
@@ -169,6 +174,22 @@ impl FileMedia {
         Ok(self.file.write_at(at, &ZEROES[..len as usize])?)
     }
 
+    /// Takes room for a piece of a block, and with the first one since the opening for its spare records: a copy of an image
+    /// need not have the room of blocks that were open.
+    #[cold]
+    fn take_piece(&mut self, block: BlockId, piece: usize) -> Result<(), FlashError> {
+        if !self.rooms.has_any(block) {
+            let (at, len) = self.block_spare(block);
+            let range = self.spare_range.part(at as u64, len as u64);
+            self.file.allocate(range.at, range.len)?;
+        }
+        let offset = piece as u64 * ROOM_BYTES;
+        let len = ROOM_BYTES.min(self.geometry.block_bytes() - offset);
+        self.take_room(self.data_at(self.geometry.page(block, 0)) + offset, len)?;
+        self.rooms.note(block, piece);
+        Ok(())
+    }
+
     /// Where the spare records of a block are, in their region.
     fn block_spare(&self, block: BlockId) -> (usize, usize) {
         let len = self.geometry.pages_per_block as usize * self.geometry.spare_record_bytes();
@@ -184,18 +205,7 @@ impl Media for FileMedia {
     fn prepare(&mut self, block: BlockId, page: u32) -> Result<(), FlashError> {
         let offset = u64::from(page) * u64::from(self.geometry.page_bytes);
         let piece = (offset / ROOM_BYTES) as usize;
-        if !offset.is_multiple_of(ROOM_BYTES) || self.rooms.holds(block, piece) {
-            return Ok(());
-        }
-        if page == 0 {
-            let (at, len) = self.block_spare(block);
-            let range = self.spare_range.part(at as u64, len as u64);
-            self.file.allocate(range.at, range.len)?;
-        }
-        let len = ROOM_BYTES.min(self.geometry.block_bytes() - offset);
-        self.take_room(self.data_at(self.geometry.page(block, page)), len)?;
-        self.rooms.note(block, piece);
-        Ok(())
+        if self.rooms.holds(block, piece) { Ok(()) } else { self.take_piece(block, piece) }
     }
 
     fn give_up_room(&mut self, is_free: &dyn Fn(BlockId) -> bool) -> Result<bool, FlashError> {

@@ -37,7 +37,7 @@ pub struct KvNamespace {
     engine: KvEngine,
     configuration: KvConfiguration,
     windows: Windows,
-    /// Most bytes in use since the last reclaim on a full host disk, or since the opening, as seen before each delete.
+    /// Most bytes in use since the last reclaim on a full host disk, as seen before each delete and by the opening.
     most_used_bytes: u64,
 }
 
@@ -58,12 +58,13 @@ impl KvNamespace {
         } else {
             KvEngine::create(flash, &record, format, options)?
         };
+        let most_used_bytes = used_before(&engine);
         if !is_marked && !flash.is_read_only() {
             flash.set_owner_state(record.nsid, &[HAS_ENGINE])?;
             record.owner_state[0] = HAS_ENGINE;
         }
         let windows = Windows::new(engine.window_count());
-        Ok(Self { record, engine, configuration: KvConfiguration::new(), windows, most_used_bytes: 0 })
+        Ok(Self { record, engine, configuration: KvConfiguration::new(), windows, most_used_bytes })
     }
 
     /// What the image keeps of it.
@@ -285,6 +286,17 @@ impl KvNamespace {
         self.engine.len_of(flash, key, at_ps)?.ok_or(NO_SUCH_KEY).map(drop)
     }
 }
+
+/// Bytes in use before the opening, as far as its segments show it: where little of them is in use, most was deleted. Otherwise 0:
+/// a reclaim that gives little would use up the disk reserve.
+fn used_before(engine: &KvEngine) -> u64 {
+    let stats = engine.stats();
+    let occupied_bytes = (stats.segments - stats.free_segments) * stats.segment_bytes;
+    if engine.used_bytes() <= occupied_bytes / MOSTLY_DELETED_PART { occupied_bytes } else { 0 }
+}
+
+/// Part of the bytes of occupied segments in use, from which down most of what they held was deleted.
+const MOSTLY_DELETED_PART: u64 = 4;
 
 /// Whether the disk that holds the image had no room.
 const fn is_disk_full(error: &KvError) -> bool {

@@ -1,7 +1,7 @@
 //! Storing values, whichever way they come.
 
 use byway_flash::Flash;
-use byway_kv::{Key, Placement, StoreHow, WindowId};
+use byway_kv::{Key, KvError, Placement, StoreHow, WindowId};
 use byway_link::Work;
 use byway_spec::{Command, Status};
 
@@ -13,12 +13,31 @@ use crate::error::CommandError;
 use crate::limits::BULK_MAX_BYTES;
 use crate::namespace::media::{midway, timed};
 use crate::namespace::{Execution, Outcome, sized};
-use crate::payload::HostData;
+use crate::payload::{HostData, Stage};
 use crate::port::Port;
 
 /// A value that comes by byte-exact DMA is worth an aligned place of its own from this length on. Where the
 /// controller moves whole pages, its DMA can go nowhere else.
 const ALIGNED_FROM_BYTES: usize = data_pointer::PAGE_BYTES;
+
+/// A value that the host has, and memory to transfer it by.
+struct Payload<'a> {
+    data: HostData<'a>,
+    stage: &'a mut Stage,
+    len_bytes: u64,
+}
+
+/// Why a put by DMA failed.
+enum PutError {
+    Engine(KvError),
+    Transfer(CommandError),
+}
+
+impl From<KvError> for PutError {
+    fn from(error: KvError) -> Self {
+        Self::Engine(error)
+    }
+}
 
 impl KvNamespace {
     /// Store: the payload is wherever the command's data pointer says.
@@ -48,14 +67,16 @@ impl KvNamespace {
         }
         let before = self.engine.packing_counters().copied_bytes;
         let (how, mut now_ps) = (how(when, Placement::Dma), port.meter.cursor_ps());
-        let fill = |into: &mut [u8], at_ps: &mut u64| midway(port, at_ps, |port| source.fill(port, into));
         let outcome = match window.filter(|window| self.is_bound(*window)) {
             Some(window) => {
                 let place = (WindowId(window.index), key, how);
+                let fill =
+                    |into: &mut [u8], at_ps: &mut u64| midway(port, at_ps, |port| source.fill(port, into));
                 self.place_in_window(flash, place, value_bytes, fill, &mut now_ps)?
             }
             None => {
-                self.engine.put_with(*flash, &key, value_bytes as u64, how, fill, &mut now_ps)?;
+                let payload = Payload { data, stage: &mut room.stage, len_bytes: value_bytes as u64 };
+                self.put_payload(flash, port, payload, &key, how, &mut now_ps)?;
                 Outcome::OK
             }
         };
@@ -64,6 +85,31 @@ impl KvNamespace {
         let copied = self.engine.packing_counters().copied_bytes - before;
         port.meter.work(Work::MemCopy { bytes: copied as u32 });
         Ok(outcome)
+    }
+
+    /// Stores a value from where the host has it, in one copy. On a full host disk it is transferred again after a reclaim.
+    #[inline]
+    fn put_payload(
+        &mut self,
+        flash: &mut Flash,
+        port: &mut Port<'_>,
+        payload: Payload<'_>,
+        key: &Key,
+        how: StoreHow,
+        now_ps: &mut u64,
+    ) -> Result<(), CommandError> {
+        loop {
+            let mut source = payload.data.source(payload.stage);
+            let fill = |into: &mut [u8], at_ps: &mut u64| {
+                midway(port, at_ps, |port| source.fill(port, into)).map_err(PutError::Transfer)
+            };
+            match self.engine.put_with(flash, key, payload.len_bytes, how, fill, now_ps) {
+                Err(PutError::Engine(error)) if self.reclaims(flash, &error) => {}
+                Err(PutError::Engine(error)) => return Err(error.into()),
+                Err(PutError::Transfer(error)) => return Err(error),
+                Ok(()) => return Ok(()),
+            }
+        }
     }
 
     /// Stores a value that was put together from pieces.

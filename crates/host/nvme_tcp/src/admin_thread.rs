@@ -1,10 +1,10 @@
 //! The thread that owns the admin queue.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use byway_core::{Deadline, Error, ErrorKind, Failed, Payload, Result};
+use byway_core::{Deadline, Error, ErrorKind, Failed, Outcome, Payload, Result};
 use byway_spec::Command as Entry;
 use byway_spec::base::admin::AdminOpcode;
 
@@ -45,6 +45,10 @@ pub(crate) struct AdminThread {
     line: Line,
     replies: BTreeMap<u64, Reply>,
     next_tag: u64,
+    /// Aborts that wait until the controller takes another.
+    aborts: VecDeque<Request>,
+    /// Aborts that it takes at once.
+    abort_limit: usize,
     /// The controller supports Keep Alive.
     has_keep_alive: bool,
     /// When a Keep Alive is due.
@@ -100,6 +104,8 @@ impl AdminThread {
             line,
             replies: BTreeMap::new(),
             next_tag: 0,
+            aborts: VecDeque::new(),
+            abort_limit: 1,
             has_keep_alive: false,
             next_keep_alive: None,
             awaited: None,
@@ -163,9 +169,37 @@ impl AdminThread {
     /// Begins the commands that wait, as many as the admin queue takes.
     fn take_requests(&mut self) {
         while self.line.connection.outstanding() < ADMIN_DEPTH {
-            let Some(request) = self.association.next_request() else { return };
+            let Some(request) = self.next_request() else { return };
             self.begin(request);
         }
+    }
+
+    fn next_request(&mut self) -> Option<Request> {
+        while let Some(request) = self.association.next_request() {
+            match request.reply {
+                Reply::Abort(..) => self.aborts.push_back(request),
+                _ => return Some(request),
+            }
+        }
+        self.next_abort()
+    }
+
+    /// The next Abort, unless the controller has as many as it takes. One of an earlier connection is none of this controller's.
+    fn next_abort(&mut self) -> Option<Request> {
+        let sent = self.replies.values().filter(|reply| matches!(reply, Reply::Abort(..))).count();
+        if sent >= self.abort_limit || !self.line.connection.is_open() {
+            return None;
+        }
+        let generation = self.association.generation();
+        while let Some(request) = self.aborts.pop_front() {
+            let Reply::Abort(abort, _) = &request.reply else { continue };
+            if abort.generation == generation && abort.begin() {
+                let until = Some(Instant::now() + self.association.peer.options.admin_timeout);
+                return Some(Request { until, ..request });
+            }
+            request.reply.give(Ok(Outcome::default()));
+        }
+        None
     }
 
     fn begin(&mut self, Request { mut order, payload, until, reply }: Request) {
@@ -313,10 +347,20 @@ impl AdminThread {
         }
         self.association.part();
         self.ana = None;
+        self.end_aborts();
         self.hand_out();
         if self.association.path.is_some() {
             self.refuse_requests(why);
         }
+    }
+
+    /// Ends Aborts whose commands were of the lost connections: the next controller has other commands by these names.
+    fn end_aborts(&mut self) {
+        let aborts = self.replies.iter().filter(|(_, reply)| matches!(reply, Reply::Abort(..)));
+        for cid in aborts.filter_map(|(tag, _)| self.line.connection.find(*tag, false)).collect::<Vec<_>>() {
+            self.line.connection.give_up(cid, ErrorKind::Cancelled, None);
+        }
+        self.aborts.drain(..).for_each(|request| request.reply.give(Ok(Outcome::default())));
     }
 
     fn refuse_requests(&self, why: &str) {
@@ -407,7 +451,7 @@ impl AdminThread {
         let Attached { line, controller, facts } = attached;
         let generation = association.generation();
         let telling = |facts| StateReading { facts, due: None, is_asked: false, changing: None };
-        self.has_keep_alive = facts.keep_alive;
+        (self.has_keep_alive, self.abort_limit) = (facts.keep_alive, facts.aborts);
         self.ana = facts.ana.filter(|_| association.path.is_some()).map(telling);
         association.found(controller, facts);
         self.note_states(states.clone());

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,7 @@ use byway_spec::Command as Entry;
 use byway_spec::base::admin::{AbortCdw10, AdminOpcode};
 use byway_sys::Wakeup;
 
+use crate::abort::Abort;
 use crate::attach::{connect_of, connect_queue};
 use crate::connection::Order;
 use crate::facts::Facts;
@@ -92,7 +93,7 @@ pub(crate) enum Reply {
     /// A caller.
     Call(mpsc::SyncSender<Result<Outcome, Failed>>),
     /// A queue that had a command aborted: it looks whether that was answered.
-    Abort(Arc<AtomicBool>, Arc<Registration>),
+    Abort(Arc<Abort>, Arc<Registration>),
     /// The admin thread: a Keep Alive.
     KeepAlive,
     /// The admin thread: an asynchronous event.
@@ -107,8 +108,8 @@ impl Reply {
         match self {
             // The caller may have stopped waiting.
             Self::Call(caller) => drop(caller.try_send(result)),
-            Self::Abort(answered, registration) => {
-                answered.store(true, Ordering::Release);
+            Self::Abort(abort, registration) => {
+                abort.end();
                 registration.wakeup.raise();
             }
             Self::KeepAlive | Self::Event | Self::States => {}
@@ -481,21 +482,18 @@ impl Association {
         answer.recv_timeout(timeout + Duration::from_secs(10)).map_err(|_| late())?
     }
 
-    /// Has a command of a queue aborted; the flag is set once the controller has answered that.
-    pub fn abort(&self, registration: &Arc<Registration>, cid: u16) -> Arc<AtomicBool> {
-        let answered = Arc::new(AtomicBool::new(false));
+    /// Has a command of a queue aborted, whose connection is of this generation.
+    pub fn abort(&self, registration: &Arc<Registration>, cid: u16, generation: u64) -> Arc<Abort> {
+        let abort = Arc::new(Abort::new(generation));
         let mut entry = Entry::new(AdminOpcode::ABORT.0, 0, 0);
         entry.cdw10 = AbortCdw10::new().with_sqid(registration.qid()).with_cid(cid).into_bits();
-        let request = Request {
-            order: plain(entry),
-            payload: Payload::Empty,
-            until: Some(Instant::now() + self.peer.options.admin_timeout),
-            reply: Reply::Abort(Arc::clone(&answered), Arc::clone(registration)),
-        };
+        // Its time begins when it is sent.
+        let reply = Reply::Abort(Arc::clone(&abort), Arc::clone(registration));
+        let request = Request { order: plain(entry), payload: Payload::Empty, until: None, reply };
         if let Err(refused) = self.ask(request) {
             refused.0.reply.give(Ok(Outcome::default()));
         }
-        answered
+        abort
     }
 
     /// What a namespace's commands mean, and since when that is known.

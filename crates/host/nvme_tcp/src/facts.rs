@@ -31,6 +31,8 @@ pub(crate) struct Facts {
     pub ends_within: Option<Duration>,
     pub identity: Identity,
     pub capabilities: Capabilities,
+    /// Abort commands that it takes at once (ACL).
+    pub aborts: usize,
     /// Keep Alive is supported (KAS).
     pub keep_alive: bool,
     /// In-capsule data of I/O commands, in bytes.
@@ -87,6 +89,7 @@ impl Facts {
             ends_within: ends_within(peer.options.keep_alive, &controller),
             identity: identify::identity(&controller),
             capabilities,
+            aborts: usize::from(controller.acl_z) + 1,
             keep_alive: controller.kas != 0,
             capsule_bytes: capsule_bytes as usize,
             command_sets,

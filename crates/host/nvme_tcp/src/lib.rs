@@ -10,10 +10,12 @@
 //! | `association.rs`, `admin_thread.rs` | what queues share; the thread that owns the admin queue and reconnects |
 //! | `device.rs`, `queue.rs` | the `Backend` and its `BackendQueue` |
 //! | `ana.rs`, `paths/` | how well a controller reaches each namespace; the same of several paths to one subsystem |
+//! | `abort.rs` | an Abort on its way from a queue to the controller |
 //! | `order.rs`, `poller.rs` | commands as orders for a connection; finished commands and how a queue waits |
 //! | `discover.rs` | what a discovery service knows |
 #![forbid(unsafe_code)]
 
+mod abort;
 mod admin_thread;
 mod ana;
 mod association;

@@ -42,6 +42,11 @@ impl Connection {
         self.table.find(|slot| slot.until.is_some_and(|until| until <= now))
     }
 
+    /// Whether the command has not ended.
+    pub fn is_outstanding(&self, cid: u16) -> bool {
+        self.table.get(cid).is_some_and(|slot| slot.state != State::Free)
+    }
+
     /// Whether the command was given up before.
     pub fn is_given_up(&self, cid: u16) -> bool {
         self.table.get(cid).is_some_and(|slot| slot.given_up.is_some())

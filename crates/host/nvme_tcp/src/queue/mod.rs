@@ -4,7 +4,6 @@ mod path;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use byway_core::{
@@ -13,6 +12,7 @@ use byway_core::{
 use byway_sys::Alarm;
 use rustix::event::epoll;
 
+use crate::abort::Abort;
 use crate::association::{Opened, Post, Registration};
 use crate::connection::{Ended, Order};
 use crate::device::Owner;
@@ -37,7 +37,7 @@ pub struct TcpQueue {
     poller: Poller,
     pairs: Pairs,
     /// Aborts on their way, by the command that they name.
-    aborts: Vec<(u16, Arc<AtomicBool>)>,
+    aborts: Vec<Aborting>,
     has_deadlines: bool,
     seen_layout: SeenLayout,
     listening: Option<Listening>,
@@ -47,6 +47,14 @@ pub struct TcpQueue {
     timeout: Duration,
     /// Dropped last: with the last queue, the admin thread closes the association.
     owner: Arc<Owner>,
+}
+
+/// A command whose Abort is on its way.
+struct Aborting {
+    cid: u16,
+    abort: Arc<Abort>,
+    /// The controller's time to answer it has begun.
+    is_sent: bool,
 }
 
 /// The event descriptor: the socket, messages of the admin thread and the next deadline.
@@ -212,7 +220,8 @@ impl TcpQueue {
 
     /// The Aborts were of a connection that is no more.
     fn forget_aborts(&mut self) {
-        for (cid, _) in std::mem::take(&mut self.aborts) {
+        for Aborting { cid, abort, .. } in std::mem::take(&mut self.aborts) {
+            abort.withdraw();
             self.line.connection.unname(cid);
         }
     }
@@ -246,15 +255,8 @@ impl TcpQueue {
     /// Gives up what has had its time.
     #[cold]
     fn tend(&mut self) {
-        let connection = &mut self.line.connection;
-        self.aborts.retain(|(cid, answered)| {
-            let is_answered = answered.load(Ordering::Acquire);
-            if is_answered {
-                connection.unname(*cid);
-            }
-            !is_answered
-        });
         let now = Instant::now();
+        self.follow_aborts(now);
         while let Some(cid) = self.line.connection.overdue(now) {
             if self.line.connection.is_given_up(cid) {
                 let said = "the controller neither did nor aborted a command";
@@ -263,6 +265,22 @@ impl TcpQueue {
             self.give_up(cid, ErrorKind::TimedOut);
         }
         self.has_deadlines = self.line.connection.first_until().is_some();
+    }
+
+    /// Begins the time of Aborts that were sent, and forgets those that are over. One whose command has ended is not sent.
+    fn follow_aborts(&mut self, now: Instant) {
+        let connection = &mut self.line.connection;
+        self.aborts.retain_mut(|Aborting { cid, abort, is_sent }| {
+            if abort.is_over() || (!connection.is_outstanding(*cid) && abort.withdraw()) {
+                connection.unname(*cid);
+                return false;
+            }
+            if !*is_sent {
+                *is_sent = !abort.waits();
+                connection.set_until(*cid, now + ABORT_TIME);
+            }
+            true
+        });
     }
 
     /// Gives up the command, or the call, with this tag; whether there is one.
@@ -287,8 +305,8 @@ impl TcpQueue {
         if self.line.connection.give_up(cid, kind, Some(until)) {
             self.has_deadlines = true;
             self.flush();
-            let answered = self.owner.association.abort(&self.registration, cid);
-            self.aborts.push((cid, answered));
+            let abort = self.owner.association.abort(&self.registration, cid, self.generation);
+            self.aborts.push(Aborting { cid, abort, is_sent: false });
         }
     }
 
@@ -484,6 +502,10 @@ impl Drop for TcpQueue {
             return;
         }
         self.flush();
+        // Another queue may have its number soon.
+        for aborting in &self.aborts {
+            aborting.abort.withdraw();
+        }
         self.owner.association.leave(&self.registration);
     }
 }

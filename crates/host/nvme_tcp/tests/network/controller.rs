@@ -45,6 +45,7 @@ struct Shared {
     open: Mutex<Vec<TcpStream>>,
     silence: Silence,
     gate: Gate,
+    abort_gate: Gate,
     aborts: AtomicU32,
 }
 
@@ -71,6 +72,7 @@ impl TestController {
             open: Mutex::default(),
             silence: Silence::default(),
             gate: Gate::default(),
+            abort_gate: Gate::default(),
             aborts: AtomicU32::new(0),
         });
         let theirs = Arc::clone(&shared);
@@ -125,6 +127,11 @@ impl TestController {
     /// Answers to I/O commands, which can be kept back.
     pub fn gate(&self) -> &Gate {
         &self.shared.gate
+    }
+
+    /// Answers to Aborts, which can be kept back.
+    pub fn abort_gate(&self) -> &Gate {
+        &self.shared.abort_gate
     }
 
     /// Closes every connection that there is.
@@ -322,7 +329,11 @@ impl Served<'_> {
                 self.shared.aborts.fetch_add(1, SeqCst);
                 let is_silent = self.shared.habits().fault == Fault::Silence;
                 let is_aborted = is_silent && self.shared.silence.end()?;
-                self.respond(command, Status::SUCCESS, (!is_aborted).into())
+                self.shared.abort_gate.came();
+                let completion = Completion::new(0, 0, command.cdw0.cid(), Status::SUCCESS);
+                let mut out = Vec::new();
+                self.writer.response(&completion.with_result((!is_aborted).into())).append_to(&mut out);
+                Ok(self.shared.abort_gate.answer(&mut self.stream, out)?)
             }
             AdminOpcode::KEEP_ALIVE => {
                 self.shared.keep_alives.fetch_add(1, SeqCst);
@@ -488,7 +499,7 @@ fn identify(command: &Command, habits: &Habits, is_discovery: bool) -> Vec<u8> {
             controller.ioccsz = (habits.capsule_bytes + 64) / 16;
             (controller.mdts, controller.kas, controller.maxcmd) = (habits.mdts, habits.kas, habits.maxcmd);
             controller.cntrltype = if is_discovery { 2 } else { 1 };
-            (controller.oncs, controller.fuses) = (habits.oncs, habits.fuses);
+            (controller.oncs, controller.fuses, controller.acl_z) = (habits.oncs, habits.fuses, habits.acl_z);
             controller.as_bytes().to_vec()
         }
         Cns::NAMESPACE if command.nsid == 1 => {

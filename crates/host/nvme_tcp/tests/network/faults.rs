@@ -249,3 +249,53 @@ fn a_queue_that_is_dropped_with_commands_outstanding_does_no_harm() {
     }
     queue(&device, 8).execute(read(0, 8)).unwrap();
 }
+
+/// A controller that answers neither commands nor Aborts, and a queue with six commands that are out of time.
+fn silent(acl_z: u8) -> (TestController, NvmeTcp, TcpQueue) {
+    let controller = TestController::start(Habits { acl_z, ..Habits::default() });
+    let device = open(&controller, TcpOptions::default());
+    let mut queue = queue(&device, 8);
+    queue.execute(read(0, 1)).unwrap();
+    controller.gate().shut();
+    controller.abort_gate().shut();
+    (0..6).for_each(|tag| queue.submit_within(read(tag, 1), tag, Duration::from_millis(1)).unwrap());
+    wait_for(&mut queue, || controller.abort_gate().unanswered() == usize::from(acl_z) + 1);
+    // By the time that this is answered, the controller has what was sent before.
+    device.namespaces().unwrap();
+    (controller, device, queue)
+}
+
+fn wait_for(queue: &mut TcpQueue, mut is: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is() {
+        assert!(queue.next_finished().unwrap().is_none(), "nothing is answered yet");
+        assert!(begun.elapsed() < LONG, "it never came to that");
+    }
+}
+
+#[test]
+fn aborts_at_once_are_no_more_than_the_controller_announced() {
+    for acl_z in [0, 2] {
+        let (controller, device, mut queue) = silent(acl_z);
+        assert_eq!(controller.aborts(), u32::from(acl_z) + 1);
+        controller.abort_gate().open();
+        wait_for(&mut queue, || controller.aborts() == 6);
+        controller.gate().open();
+        assert_eq!(drain(&mut queue).len(), 6);
+        assert_eq!(controller.abort_gate().most_unanswered(), usize::from(acl_z) + 1);
+        drop(device);
+        assert_eq!(controller.controllers(), 1, "the connection goes on");
+    }
+}
+
+#[test]
+fn aborts_that_wait_are_not_sent_once_their_commands_have_ended() {
+    let (controller, device, mut queue) = silent(0);
+    controller.gate().open();
+    assert_eq!(drain(&mut queue).len(), 6);
+    controller.abort_gate().open();
+    device.namespaces().unwrap();
+    assert_eq!((controller.aborts(), controller.controllers()), (1, 1));
+    (0..8).for_each(|tag| queue.submit(read(tag, 1), tag).unwrap());
+    assert_eq!(drain(&mut queue).len(), 8);
+}

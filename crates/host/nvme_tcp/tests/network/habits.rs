@@ -21,6 +21,8 @@ pub struct Habits {
     pub queues_z: u16,
     /// ONCS.
     pub oncs: Oncs,
+    /// ACL: Aborts at once, zero-based.
+    pub acl_z: u8,
     /// FUSES.
     pub fuses: u16,
     /// DLFEAT of the namespace.
@@ -86,6 +88,7 @@ impl Default for Habits {
             kas: 10,
             queues_z: 3,
             oncs: Oncs::new().with_compare(true),
+            acl_z: 3,
             fuses: 0,
             dlfeat: 0,
             r2t_bytes: 1 << 20,

@@ -1,5 +1,7 @@
 //! The `byway` command.
 
+#![forbid(unsafe_code)]
+
 #[macro_use(note, put)]
 extern crate byway_console;
 

@@ -20,7 +20,7 @@ impl Bytes {
     }
 }
 
-/// DESIGN.md, "What the ledger counts", written out once more.
+/// docs/reference/link-model.md, "What the ledger counts", computed a second time.
 struct Table {
     mps: u64,
     mrrs: u64,

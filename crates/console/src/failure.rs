@@ -34,7 +34,7 @@ pub struct Unusable(pub String);
 #[error("no")]
 pub struct Silent;
 
-/// A program whose place this one was to leave, and that did not start: exit codes are those of env(1).
+/// A program that was to replace this one (exec), and did not start: exit codes are those of env(1).
 #[derive(Debug, thiserror::Error)]
 #[error("{program} cannot be started: {cause}")]
 pub struct NotStarted {

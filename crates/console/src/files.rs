@@ -36,7 +36,7 @@ pub fn open(path: &Path, interrupt: &Interrupt) -> Result<Box<dyn Read>> {
     Ok(Box::new(Interruptible { file, interrupt: interrupt.clone() }))
 }
 
-/// How long a read that nothing comes for waits before it looks whether a signal came.
+/// Interval in which a read without data checks for signals.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A file whose reads fail with [`Interrupted`](crate::terminal::Interrupted) once a signal came.

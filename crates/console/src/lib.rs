@@ -1,5 +1,7 @@
 //! What commands share: what they read and print, how they end, and how long work is shown.
 
+#![forbid(unsafe_code)]
+
 #[macro_use]
 pub mod visible;
 

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_escaped_where_it_says_nothing_of_it() {
+    fn json_escapes_unsafe_characters_that_serde_json_leaves() {
         let text = "a\u{1b}\u{7f}\u{9b}\u{202e}\n";
         let json = serde_json::to_string(text).unwrap_or_default();
         let shown = super::json(&json);

@@ -2,6 +2,8 @@
 //!
 //! What `byway bench` and `byway-lab` measure by.
 
+#![forbid(unsafe_code)]
+
 pub mod experiment;
 pub mod puts;
 pub mod random;

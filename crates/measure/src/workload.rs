@@ -1,7 +1,7 @@
 //! The papers' workloads: which keys are put, and how long each value is.
 //!
 //! A to D are BandSlim's; M is the mixgraph of RocksDB's `db_bench` with every key random and puts alone, whose
-//! value sizes follow a generalised Pareto distribution (facts/papers.md section 2.3).
+//! value sizes follow a generalised Pareto distribution (docs/reference/link-model.md).
 
 use std::fmt;
 use std::str::FromStr;
@@ -191,7 +191,7 @@ mod tests {
     fn m_has_the_shares_and_the_mean_of_its_distribution() {
         let sizes = Workload::M.sizes(1_000_000, 0);
         let share = |test: fn(u32) -> bool| sizes.iter().filter(|&&size| test(size)).count() as f64 / 1e6;
-        // facts/papers.md section 2.3: 69.1 % up to 35 bytes, mean 34.8, 4.1 % from 128 bytes on.
+        // docs/reference/link-model.md: 69.1 % up to 35 bytes, mean 34.8, 4.1 % from 128 bytes on.
         assert!((share(|size| size <= 35) - 0.691).abs() < 0.002);
         assert!((share(|size| size >= 128) - 0.041).abs() < 0.002);
         let mean = sizes.iter().map(|&size| f64::from(size)).sum::<f64>() / 1e6;

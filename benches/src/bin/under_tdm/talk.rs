@@ -1,4 +1,4 @@
-//! The comparison of the talk on transparent mappings (seed 003), three bars: an NVMe drive, the hybrid device as a block device, and
+//! The comparison of the talk on transparent mappings (docs/reference/link-model.md), three bars: an NVMe drive, the hybrid device as a block device, and
 //! the hybrid device with mappings. Valkey under its own benchmark, with each write synced and with none.
 //!
 //! The file system is a real one on memory of this machine, so all that the kernel does takes its own time; what a device does is added:

@@ -131,7 +131,7 @@ macro_rules! each {
     };
 }
 
-/// What a queue of this library's own driver does by itself, whatever its device is behind, or what any other does.
+/// Evaluates one expression for queues of this library's NVMe driver, and another for all other queues.
 macro_rules! by_driver {
     ($queue:expr, $one:ident => $what:expr, $other:pat => $else:expr) => {
         match $queue {

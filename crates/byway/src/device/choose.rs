@@ -25,7 +25,7 @@ struct Candidate<T: 'static> {
     reach: fn(&Arc<T>, &BlockOptions) -> Result<DeviceKind>,
 }
 
-/// The backends of files and block devices: those whose commands go on by themselves first, then the fastest first.
+/// The backends of files and block devices, in the order of preference: POSIX AIO is last, as it does one command at a time.
 #[cfg(feature = "kernel")]
 const CANDIDATES: &[Candidate<Target>] = &[
     Candidate {
@@ -131,7 +131,7 @@ fn by_the_kernel(path: &Path, options: &BlockOptions) -> Result<(DeviceKind, Cho
     first_that_can(candidates, &target, options)
 }
 
-/// Whether a path is to be reached by commands as they are: a character device, or where a backend is asked for that does
+/// Whether commands are passed through unchanged: to a character device, or where a backend is asked for that does
 /// nothing else.
 #[cfg(feature = "kernel")]
 fn takes_commands(path: &Path, options: &BlockOptions) -> bool {

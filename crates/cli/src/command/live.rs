@@ -144,7 +144,7 @@ fn done(asked: &Asked, what: Done, out: &mut impl Write) -> Result<()> {
     Ok(print_done(out, asked.json, &what)?)
 }
 
-/// A URI as the server is to read it: its folder is another one.
+/// The URI with an absolute path, as the server runs in another folder.
 fn for_server(uri: &str) -> Result<String> {
     Ok(byway::serve::requests::absolute(uri, &std::env::current_dir()?))
 }
@@ -259,7 +259,7 @@ struct NamespaceRow<'a> {
     nsid: u32,
     kind: &'a str,
     size_bytes: u64,
-    /// Nothing where it is the device's own.
+    /// `None` for a namespace of the device itself.
     uri: Option<&'a str>,
     backend: Option<&'a str>,
 }

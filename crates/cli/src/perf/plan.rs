@@ -44,7 +44,7 @@ pub struct Plan {
     pub wait: Wait,
     pub timeout: Option<Duration>,
     pub latency: bool,
-    /// What of this host's memory is between.
+    /// The cache of this host that reads and writes go through.
     pub cache: Cache,
     /// What the page cache holds is dropped before.
     pub invalidate: bool,
@@ -219,7 +219,7 @@ impl Plan {
 }
 
 impl Pairs {
-    /// The key of an index: its digits, scattered over all keys.
+    /// The key of an index: the index times an odd constant, padded with dots.
     ///
     /// # Errors
     /// None that happens: a key has 8 to 16 bytes.

@@ -1,4 +1,4 @@
-//! Protected areas: memory that other rooms ask for by name, kept like an SSD's DRAM behind capacitors.
+//! Protected areas: memory that other crates reserve by name, kept like an SSD's DRAM behind capacitors.
 //!
 //! An area belongs to a namespace (or to the device, number 0), has a fixed size, is zero at first, and takes its disk
 //! room when it is added.

@@ -4,7 +4,7 @@
 //! memory, or nothing), counts them by [`Cause`] and says what modelled time they take.
 //!
 //! Two kinds of durable state lie in one image file. *Protected state* is what an SSD keeps in DRAM behind capacitors:
-//! the map, the block table, unit buffers, namespace records, and areas that other rooms ask for. It is mapped shared
+//! the map, the block table, unit buffers, namespace records, and areas that other crates reserve. It is mapped shared
 //! from preallocated ranges, so every executed store survives the death of the process; what must be last is one
 //! aligned word. *Flash pages* are written with their spare records and verified when read. The decision and its
 //! reasons: `docs/decisions/0001-image-file-layout-and-crash-consistency.md`.

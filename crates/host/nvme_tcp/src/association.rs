@@ -46,7 +46,7 @@ pub(crate) struct Registration {
     qid: AtomicU16,
     depth: u32,
     post: Mutex<Post>,
-    /// Can be read when there is post, or the queue says so.
+    /// Readable when there is post, or when the queue raises it.
     pub wakeup: Wakeup,
     stream: Mutex<Option<Arc<Stream>>>,
 }
@@ -286,7 +286,7 @@ impl Association {
         }
     }
 
-    /// A connection for a queue, of a controller that said this of itself.
+    /// Connects a queue to a controller with these `facts`.
     pub fn connect(
         &self,
         registration: &Registration,
@@ -339,7 +339,7 @@ impl Association {
         registrations.iter().for_each(|registration| registration.close());
     }
 
-    /// Numbers the open queues anew for a controller that grants so many, and says which have one: those that were opened first.
+    /// Renumbers the open queues for a controller that grants `granted` of them, and returns those with a number: the first opened.
     pub fn number_queues(&self, granted: u16) -> Vec<Arc<Registration>> {
         let registrations = self.state().registrations.clone();
         let numbers = (1..=granted).chain(std::iter::repeat(0));
@@ -349,7 +349,7 @@ impl Association {
         registrations.into_iter().take(granted.into()).collect()
     }
 
-    /// Whether a queue has no number at the controller that is there now.
+    /// Whether an open queue has no number (0), as the current controller grants too few.
     pub fn has_queues_beyond_grant(&self) -> bool {
         self.state().registrations.iter().any(|registration| registration.qid() == 0)
     }
@@ -388,7 +388,7 @@ impl Association {
         std::mem::take(&mut self.state().are_states_stale)
     }
 
-    /// There will be none again.
+    /// The controller is given up: queues get no connection any more.
     pub fn is_gone(&self, why: &str) {
         let mut state = self.state();
         state.gone = Some(why.to_owned());

@@ -26,7 +26,7 @@ use super::ycsb::{Letter, Ycsb};
 const ROUNDS: u64 = 20;
 /// Operations of work that is synced.
 const SYNCED_OPS: u64 = 5000;
-/// Operations of a round of it: whole groups.
+/// Operations of a round of work that is synced: a multiple of [`TOGETHER`].
 const SYNCED_ROUND: u64 = 320;
 /// Commands outstanding, or puts in a batch or transaction, where many are.
 const TOGETHER: usize = 32;

@@ -2,7 +2,7 @@
 
 use byway_measure::rows::TransferRow;
 
-/// By which account bytes are compared with the papers (facts/papers.md section 6).
+/// By which account bytes are compared with the papers (docs/reference/link-model.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Account {
     /// Completion and two doorbells beside command and data: 24 bytes a command.

@@ -18,19 +18,19 @@ use crate::memory::Shelves;
 use crate::slots::{Doing, Sequel, Slots};
 use crate::status::of_error;
 
-/// Data of commands under way from which on others wait.
+/// With this much data of commands under way, further commands wait.
 const FULL_BYTES: usize = 64 << 20;
 
 /// Commands under way from which on others wait.
 const FULL_COMMANDS: u32 = 4096;
 
-/// Smallest largest transfer that a controller can announce, in bytes.
+/// Lower bound of the maximum transfer size that a controller can announce, in bytes.
 const LEAST_TRANSFER_BYTES: u64 = 4096;
 
 /// Block sizes that Identify can report, as powers of two.
 const LBA_SHIFTS: std::ops::RangeInclusive<u32> = 9..=16;
 
-/// As what a namespace is exported.
+/// How a namespace is exported.
 #[derive(Debug, Clone)]
 pub struct ExportAs {
     /// Which namespace of the device.
@@ -45,7 +45,7 @@ pub struct ExportAs {
 
 /// A namespace of a backend that is exported.
 pub struct Export<B: Backend> {
-    // Before the device that it is of.
+    // Declared before `backend`, so that it is dropped first.
     queue: B::Queue,
     backend: B,
     nsid: Nsid,
@@ -125,13 +125,13 @@ impl<B: Backend> Export<B> {
                 None
             }
             _ => {
-                self.is_done(place);
+                self.note_finished(place);
                 Some(Finished { place, result })
             }
         }
     }
 
-    fn is_done(&mut self, place: Place) {
+    fn note_finished(&mut self, place: Place) {
         let slot = self.slots.at(place);
         slot.is_under_way = false;
         self.under_way_bytes -= slot.bytes;
@@ -263,7 +263,7 @@ impl<B: Backend> BlockEngine for Export<B> {
         };
         let slot = self.slots.at(place);
         (slot.buffer, slot.sequel) = (command.into_buffer(), None);
-        self.is_done(place);
+        self.note_finished(place);
         true
     }
 

@@ -17,7 +17,7 @@ pub struct Shelves {
 }
 
 impl Shelves {
-    /// A buffer of `bytes`, which are left over from another command.
+    /// A buffer of `bytes`. Its contents may be those of an earlier command.
     pub fn take(&mut self, backend: &impl Backend, bytes: usize) -> Result<Buffer> {
         let size = size_of_class(bytes);
         let kept = self.by_size.get_mut(class_of(size)).and_then(Vec::pop);

@@ -52,7 +52,7 @@ fn who_is_in_its_first_message_when_the_client_leaves_is_the_next() {
 }
 
 #[test]
-fn who_speaks_once_the_client_has_left_is_served_though_that_one_s_last_words_are_not_done_yet() {
+fn client_is_served_while_requests_of_the_one_that_left_are_still_being_read() {
     let served = Served::new();
     let from = Access { region: RegionIndex::BAR0, offset: 0, bytes: 0x4000 };
     let mut words = Vec::new();

@@ -3,7 +3,7 @@
 //! A [`DeviceRegion`] has one owner: emulated memory (`emu`), a file mapped past the page cache (`fsdax`) or a character device (`devdax`), opened by
 //! a [description](open). The owner, and processes that it [exports](DeviceRegion::export) the region to, access it through a [`Window`].
 //!
-//! Source: the study of transparent DAX mappings (seed 003), DESIGN.md "Boundaries" 8.
+//! Source: the study of transparent DAX mappings.
 #![forbid(unsafe_code)]
 
 mod access;

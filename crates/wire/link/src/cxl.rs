@@ -1,7 +1,7 @@
 //! CXL.mem: the cost in flits of stores into and loads from device memory.
 //!
 //! A 68-byte flit holds four 16-byte slots, 2 bytes of CRC and 2 of protocol identifier; a 256-byte flit holds
-//! fifteen slots and 16 bytes of header, CRC and FEC (facts/papers.md sections 5 and 6). A line that is stored is
+//! fifteen slots and 16 bytes of header, CRC and FEC (docs/reference/link-model.md). A line that is stored is
 //! one header slot and four data slots down, and one response slot up. A line that is loaded is one request slot
 //! down, and one header slot and four data slots up.
 //!

@@ -81,7 +81,7 @@ impl HybridProfile {
 
 /// The FPGA prototype that the talk on transparent DAX mappings ran on.
 ///
-/// [S] the talk itself (seed 003); [N] what others measured of such a device, in facts/papers.md section 3; *assumed* where there is
+/// [S] the talk itself; [N] what others measured of such a device; *assumed* where there is
 /// no source.
 fn cmm_h() -> HybridProfile {
     HybridProfile {

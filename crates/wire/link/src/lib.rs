@@ -5,7 +5,7 @@
 //! A [`Meter`] records transactions as they happen, and can compute their end times on the modelled [`Timeline`] of a
 //! [`Profile`].
 //!
-//! The rules are those of DESIGN.md, "What the ledger counts". Nothing here knows a command, a queue, a host
+//! The rules are those of docs/reference/link-model.md. Nothing here knows a command, a queue, a host
 //! or a device: only transactions.
 #![forbid(unsafe_code)]
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// How a command's payload crosses the link (DESIGN.md, "Transfer methods").
+/// How a command's payload crosses the link (docs/guide/transfer-methods.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Method {
     /// Physical region pages, as standard.

@@ -2,8 +2,8 @@
 //!
 //! A memory request with a 64-bit address is 16 bytes of header, 4 of framing and sequence number and 4 of
 //! LCRC: 24 bytes beside its data. A completion, and a request to an address below 4 GiB, has a 12-byte header:
-//! 20 bytes. Data travels in whole 4-byte words. Link-layer packets are not counted (DESIGN.md, "What the
-//! ledger counts"; PCI Express Base, transaction layer packet format).
+//! 20 bytes. Data travels in whole 4-byte words. Link-layer packets are not counted
+//! (docs/reference/link-model.md; PCI Express Base, transaction layer packet format).
 //!
 //! Packets are counted alike for every generation. Generation 6 sends them in 256-byte flits without framing
 //! of their own; that shows in [`PcieLink::femtoseconds_per_byte`], not in the count.
@@ -112,7 +112,7 @@ impl PcieLink {
         Ok(Self { generation, width, mps_bytes, mrrs_bytes })
     }
 
-    /// The packet sizes of DESIGN.md's table, MPS 256 and MRRS 512, which hosts commonly configure.
+    /// The packet sizes of the table in docs/reference/link-model.md, MPS 256 and MRRS 512, which hosts commonly configure.
     pub(crate) const fn usual(generation: u8, width: u8) -> Self {
         assert!(generation >= 1 && generation <= 6 && width.is_power_of_two() && width <= 16);
         Self { generation: Generation(generation), width, mps_bytes: 256, mrrs_bytes: 512 }
@@ -249,7 +249,7 @@ mod tests {
         PcieLink::new(Generation::new(2).unwrap(), 8, mps_bytes, mrrs_bytes).unwrap()
     }
 
-    /// Reference model of the table in DESIGN.md, packet by packet.
+    /// Reference model of the table in docs/reference/link-model.md, packet by packet.
     fn naive_read(mps: u64, mrrs: u64, n: u64) -> Cost {
         let mut cost = Cost { payload_bytes: n, ..Cost::ZERO };
         let mut left = n;
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_page_for_32_bytes_takes_as_long_as_the_notes_say() {
-        // facts/papers.md section 6: 1.14 µs of Gen2 x8, 0.15 µs of Gen5 x8.
+        // docs/reference/link-model.md: 1.14 µs of Gen2 x8, 0.15 µs of Gen5 x8.
         let down_bytes = 2 * 28 + 84 + 16 * 276;
         let gen2: PcieLink = "gen2x8".parse().unwrap();
         let gen5: PcieLink = "gen5x8".parse().unwrap();

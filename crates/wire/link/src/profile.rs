@@ -230,7 +230,7 @@ pub struct Habits {
 pub enum ReadRequestRule {
     /// As configured.
     AsConfigured,
-    /// 256 and 512 as configured; any other value means 128 (Cosmos+ RTL, facts/papers.md section 5).
+    /// 256 and 512 as configured; any other value means 128 (Cosmos+ RTL).
     OnlyHalfKiB,
 }
 

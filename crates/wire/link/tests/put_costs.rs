@@ -1,4 +1,4 @@
-//! What a put costs by each method, against the tables of facts/papers.md section 6 and against formulas written
+//! What a put costs by each method, against the table of docs/reference/link-model.md and against formulas written
 //! independently of the code under test.
 #![allow(clippy::unwrap_used)]
 
@@ -136,7 +136,7 @@ fn a_list_is_fetched_from_the_third_page_on_and_chains_past_one_page() {
 
 #[test]
 fn time_is_made_of_fixed_costs_more_than_of_the_wire() {
-    // facts/papers.md section 6, consequence 4: a faster link alone saves little of a 32-byte put.
+    // docs/reference/link-model.md: a faster link alone saves little of a 32-byte put.
     let slow = cost::of_put(Method::Prp, 32, &cosmos()).ps;
     let fast = cost::of_put(Method::Prp, 32, &cosmos().with_link("gen5x8").unwrap()).ps;
     assert!(fast < slow && slow - fast < slow / 4, "{fast} {slow}");

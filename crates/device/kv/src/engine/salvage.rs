@@ -1,4 +1,4 @@
-//! What can be had of a damaged index: its entries as far as they can be read, and for the rest the log.
+//! What can be recovered of a damaged index: its readable entries, and for the rest the records in the log.
 //!
 //! Of an index page that does not match its checksums, the parts count that match those of their flash page. Keys between
 //! are looked for in the log: there each record says its key and its sequence number, and the counts of live bytes say
@@ -39,7 +39,7 @@ pub(crate) struct Salvage {
     found_keys: u64,
     /// Entries that the runs have and that cannot be read.
     unread: u64,
-    /// More may be counted as alive than is.
+    /// The counts of live bytes may be too high.
     is_overcounted: bool,
     pub(crate) passes: u64,
 }
@@ -60,7 +60,7 @@ struct Seen {
 }
 
 impl KvEngine {
-    /// What becomes of a damaged index: how many keys its log has, which records of those cannot be read, and how much
+    /// Findings of a check, as a repair would have them: keys that only the log has, their unreadable records, and how much
     /// is nowhere to be found.
     pub(crate) fn foretell<S: PageStore>(
         &mut self,
@@ -246,7 +246,7 @@ impl Salvage {
     }
 }
 
-/// Adds the bytes of a value's record to the segments that it stands in, so many times.
+/// Adds `times` times the bytes of a value's record to the sums of the segments that hold it.
 fn add(bytes: &mut [i64], engine: &KvEngine, entry: &Entry, times: i64) {
     if entry.shape().kind() != Kind::Value {
         return;
@@ -303,7 +303,7 @@ fn each_entry<S: PageStore>(
 fn children_of(entries: &[Entry], run: &Run, last: Key) -> Vec<(u64, Gap)> {
     let ends = entries.iter().skip(1).map(Entry::key).chain([last]);
     let children = entries.iter().zip(ends);
-    // What ends before the run begins, a merge has taken over.
+    // A merge has taken over the children that end before the run begins.
     let children = children.filter(|(_, end)| *end > run.first || *end == last);
     children.map(|(fence, end)| (fence.address(), fence.key()..=end)).collect()
 }
@@ -324,7 +324,7 @@ fn parts_of<S: PageStore>(engine: &mut KvEngine, store: &mut S, name: PageName) 
         let at = at + (nth * part_bytes) as u64;
         let is_read = store.read(&home, at, &mut part, Cause::Index, &mut 0).is_ok();
         if nth == 0 && is_read && page::check_name(&part, name.run, name.level).is_err() {
-            // It is whole, and a page of something else.
+            // The part is intact, but its page belongs to another run or level.
             return vec![None];
         }
         parts.push(is_read.then(|| page::entries_of_part(&part, nth)));

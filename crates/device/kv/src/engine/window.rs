@@ -47,7 +47,7 @@ pub struct Stored<'a> {
     pub copy: Option<WindowCopy<'a>>,
 }
 
-/// Memory that a host stores into which has no way to the windows themselves: as long as they are, and laid out as they are.
+/// Memory that a host which cannot reach the windows stores into instead: of the same length and layout.
 /// Nothing in it is the device's before it is copied into the window of a record that was admitted.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowCopy<'a> {
@@ -73,7 +73,7 @@ impl<'a> WindowCopy<'a> {
 
 /// An open window.
 pub(crate) struct Window {
-    /// The stream's position where the cursors' 0 is.
+    /// Position in the stream that corresponds to position 0 of the cursors.
     base: u64,
     cursor: WindowCursor,
     /// Values are copied from here to the shared stream: there are too few segments for this window to have one.
@@ -100,7 +100,7 @@ impl KvEngine {
         usize::from(window.0) * bytes..(usize::from(window.0) + 1) * bytes
     }
 
-    /// What both cursors are made with: no record in place spans a multiple of this.
+    /// Segment size of both cursors: no record in place spans a multiple of it.
     #[must_use]
     pub fn window_segment_bytes(&self) -> u64 {
         self.log.layout.window_bytes as u64 / 2
@@ -190,7 +190,7 @@ impl KvEngine {
     ///
     /// # Errors
     /// As [`put`](Self::put); [`KvError::NoWindow`]; [`KvError::WindowBehind`]. A refused store has taken its place
-    /// all the same. After an error of the flash the window is closed, and the value may be stored.
+    /// all the same. After a flash error the window is closed, and the value may or may not have been stored.
     #[expect(clippy::too_many_arguments, reason = "a put and where it is")]
     pub fn put_in_place<S: PageStore>(
         &mut self,
@@ -206,7 +206,7 @@ impl KvEngine {
         self.put_stored(store, window, (key, value_len), stored, how, at_ps)
     }
 
-    /// As [`put_in_place`](Self::put_in_place), wherever the host has stored it.
+    /// As [`put_in_place`](Self::put_in_place), for a value in the window or in a [`WindowCopy`].
     ///
     /// # Errors
     /// As [`put_in_place`](Self::put_in_place).
@@ -324,7 +324,7 @@ impl KvEngine {
         })
     }
 
-    /// Advances the window's cursor past a value that was moved in.
+    /// Enters a value that was moved by DMA in the DMA log table of the window's cursor.
     fn note_dma(&mut self, window: WindowId, start: u64, len: u64) -> Result<WindowEntry, KvError> {
         let open = self.open_one(window)?;
         let noted =
@@ -335,7 +335,7 @@ impl KvEngine {
         })
     }
 
-    /// Writes full pages to flash: once the host hears of the store, their room is its own again. A window that
+    /// Writes full pages to flash: once the store's completion is posted, the host may use their room again. A window that
     /// cannot be emptied is closed.
     fn empty_window<S: PageStore>(
         &mut self,

@@ -1,7 +1,7 @@
 //! When a controller that was lost is known to have ended.
 //!
 //! *A witness says so.* Another portal of the same subsystem that has said before that it has the controller, and says now that
-//! it has it no more. One that never had it says nothing by that: it may be another machine's, which knows its own alone. Nor does
+//! it no longer has it. One that never reported it proves nothing: another machine's knows only its own controllers. Nor does
 //! one that was itself lost and found since.
 //!
 //! *Else its time is over*: as long as it may take a controller to miss its host, and to end what it has.
@@ -24,7 +24,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// How long a witness has to answer, at most.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
-/// The same, where a controller that was just found must not miss its host meanwhile.
+/// Time for one answer: a quarter of the keep-alive at most, so that no keep-alive expires while a path is being set up.
 fn time_to_answer(paths: &Paths, witness: usize) -> Deadline {
     Deadline::after((paths.peer(witness).options.keep_alive / 4).min(ANSWERS_WITHIN))
 }
@@ -88,7 +88,7 @@ impl Fence {
         let live = self.paths.that_stand();
         let same_name = |(_, other): &&(usize, LiveController)| other.controller == self.controller;
         if let Some((path, _)) = live.iter().find(same_name) {
-            // No two controllers of a portal have one number. Of another's, a question would be answered for the wrong one.
+            // Identifiers are unique in one target only: another target's controller of this identifier would be asked for instead.
             return if *path == self.path { Known::Ended } else { Known::Nothing };
         }
         let asked = live.iter().filter(|(path, _)| *path != self.path).map(|other| self.ask_one(other));
@@ -114,7 +114,7 @@ impl Fence {
     }
 }
 
-/// Has portals see each other's controllers while they live: that of a path that is about to stand, and those that do.
+/// Asks live portals for the new path's controller, and its portal for theirs: who has seen one can later confirm its end.
 pub(crate) fn acquaint(paths: &Paths, index: usize, mut this: LiveController) -> LiveController {
     let others = paths.that_stand();
     let sees = |(witness, at): (usize, &LiveController), of: &LiveController| {

@@ -59,7 +59,7 @@ struct Path {
     why: String,
     is_gone: bool,
     states: States,
-    /// Controllers of earlier generations were lost.
+    /// Controllers of generations below this one were lost.
     lost_below: u64,
     /// Of these, those that may not have ended.
     unsettled: Vec<u64>,
@@ -70,7 +70,7 @@ struct Path {
 pub(crate) struct LiveController {
     pub generation: u64,
     pub controller: ControllerId,
-    /// Controllers of other paths that have been seen there, by path and generation: of these it can say that they are gone.
+    /// Controllers of other paths that its target has reported, by path and generation: it can confirm that these have ended.
     knows: Vec<(usize, u64)>,
 }
 
@@ -148,15 +148,15 @@ impl Paths {
         self.all().identity = Some((identity, capabilities));
     }
 
-    /// How good each path is for commands to a namespace: none of a path that does not stand, or does not serve it.
+    /// Rank of each path for commands to a namespace; `None` for a path that is not live or does not serve it.
     pub fn ranks(&self, nsid: u32, into: &mut [Option<u8>]) {
         for (path, rank) in self.all().paths.iter().zip(into) {
             *rank = path.live.as_ref().and_then(|_| rank_of(path.states.state(nsid)));
         }
     }
 
-    /// A path that stands for an admin command, the best for its namespace that is not among those `tried`. One that does not
-    /// serve the namespace is asked last: much of what is asked it answers all the same.
+    /// Waits for a live path for an admin command: the best for its namespace that is not among those `tried`. One that does not
+    /// serve the namespace comes last: it still answers most admin commands.
     ///
     /// # Errors
     /// When none stands in time, or all are given up.
@@ -226,7 +226,7 @@ impl LiveController {
         self.knows.contains(&of)
     }
 
-    /// It has it.
+    /// Records that its target has that controller.
     pub fn note(&mut self, of: (usize, u64)) {
         if !self.knows(of) {
             self.knows.push(of);
@@ -234,7 +234,7 @@ impl LiveController {
     }
 }
 
-/// Optimized before all that is served otherwise.
+/// Optimized ranks before non-optimized; in any other state the path does not serve the namespace.
 fn rank_of(state: AnaState) -> Option<u8> {
     match state {
         AnaState::OPTIMIZED => Some(0),

@@ -1,6 +1,6 @@
 //! The papers' claims: what they say, what we get, and what is left between.
 //!
-//! Every claim of facts/papers.md sections 1.3, 2.3 and 6 stands here once. Byte claims are compared under every
+//! Every claim of the papers of docs/reference/link-model.md is here once. Byte claims are compared under every
 //! [`Account`](super::account::Account); which account the papers used is not said in them, so each residual is shown.
 
 mod bandslim;
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_byte_claims_that_the_notes_reproduce_are_reproduced_by_the_same_account() {
-        // facts/papers.md section 6.
+        // docs/reference/link-model.md, "Claims".
         assert_eq!(verdict("be-130"), Verdict::Reproduced("payload"));
         assert_eq!(verdict("bs-97.9"), Verdict::Reproduced("payload"));
         assert_eq!(verdict("be-96.3"), Verdict::Reproduced("payload"));

@@ -54,7 +54,7 @@ impl Session {
         }
     }
 
-    /// A real sync is done that began when the file had that ring.
+    /// Ends a real sync that began while the file's log was in `ring`.
     pub(super) fn synced_in_bypass(
         &self,
         entry: Entry<'_>,

@@ -17,7 +17,7 @@ pub(super) fn once<R: Failing>(fd: c_int, real: impl FnOnce() -> R) -> R {
     })
 }
 
-/// The same, with bytes of another file.
+/// As [`once`], for a change to `to` with bytes of the file `from`.
 pub(super) fn once_from<R: Failing>((to, from): (c_int, c_int), real: impl FnOnce() -> R) -> R {
     via_kernel(from, Why::NeedsKernel, || once(to, real))
 }

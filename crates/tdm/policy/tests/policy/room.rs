@@ -79,7 +79,7 @@ fn who_is_being_written_is_passed_over_for_the_next_worst() {
 }
 
 #[test]
-fn who_has_just_come_is_not_sent_away_for_a_pin() {
+fn file_promoted_just_now_is_not_displaced_for_a_pin() {
     let mut world = narrow();
     let old = world.open(Traits::empty(), 7 * MIB, SQLITE_WAL);
     while world.level(old) != Level::Dax {
@@ -113,7 +113,7 @@ fn a_file_that_leaves_device_memory_is_not_absorbed_where_logs_have_no_room() {
 }
 
 #[test]
-fn room_that_others_leave_is_kept_for_whom_they_leave_it_and_what_is_free_is_not() {
+fn room_of_a_displaced_file_is_kept_for_the_file_that_displaces_it_and_free_room_is_not() {
     // 32 MiB: one has 24 of them, which another needs.
     let mut world = World::new(Config::new(40 * MIB, 4_000_000_000));
     world.move_ticks = 50;
@@ -219,7 +219,7 @@ fn moves_take_a_tenth_of_the_device_at_most() {
 }
 
 #[test]
-fn what_is_drained_is_paid_for_like_what_is_filled() {
+fn bytes_drained_count_toward_the_cap_on_moves_like_bytes_filled() {
     let mut world = World::new(Config::new(1 << 30, 1_000_000_000));
     let [first, second] = [(); 2].map(|()| world.open(Traits::empty(), 90 * MIB, IDLE));
     world.policy.order(first, Some(Order::Pin(Level::Dax)));
@@ -235,7 +235,7 @@ fn what_is_drained_is_paid_for_like_what_is_filled() {
 }
 
 #[test]
-fn what_must_leave_leaves_however_much_was_moved() {
+fn drain_order_is_carried_out_beyond_the_cap_on_moves() {
     let mut world = World::new(Config::new(1 << 30, 1_000_000_000));
     let file = world.open(Traits::empty(), 400 * MIB, IDLE);
     world.policy.order(file, Some(Order::Pin(Level::Dax)));

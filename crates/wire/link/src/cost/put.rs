@@ -1,6 +1,6 @@
 //! The cost of one put by each transfer method: every transaction, on an idle device.
 //!
-//! The computation follows DESIGN.md, "Transfer methods" and "What the ledger counts", and the profile's habits. It
+//! The computation follows docs/reference/link-model.md and the profile's habits. It
 //! assumes a page-aligned buffer, a ring that does not wrap within the put, a value that starts on a cache line of
 //! device memory, and an idle device. It leaves out costs that all methods share: index, packing and flash.
 

@@ -1,7 +1,7 @@
 //! `cosmos`: the Cosmos+ OpenSSD card of the ByteExpress and BandSlim papers, driven through kernel pass-through.
 //!
-//! [R] read in public source, [S] seed, [P] public page: facts/papers.md sections 1.1 and 5. *Assumed* where there
-//! is no source. Nothing here is fitted to a figure of the papers.
+//! [R] read in public source, [S] stated by the authors, [P] public page: docs/reference/link-model.md. *Assumed*
+//! where there is no source. Nothing here is fitted to a figure of the papers.
 
 use super::ns;
 use crate::cxl::{CxlLink, Flit};

@@ -1,6 +1,6 @@
 //! `gen4x4`: an enterprise drive of the PM9A3 class, driven from user space.
 //!
-//! [P] public page: facts/papers.md section 5. *Assumed* where there is no source: makers publish no step times.
+//! [P] public page: docs/reference/link-model.md. *Assumed* where there is no source: makers publish no step times.
 
 use super::ns;
 use crate::cxl::{CxlLink, Flit};

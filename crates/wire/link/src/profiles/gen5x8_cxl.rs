@@ -1,6 +1,6 @@
 //! `gen5x8-cxl`: a hybrid drive whose page buffer is host-managed memory on a Gen5 x8 CXL link, as BandSlim's
 //! CXL method supposes. The times of device memory are those of a memory expander, as in the paper, not of an
-//! FPGA prototype (about 800 ns a hit, facts/papers.md section 3).
+//! FPGA prototype (about 800 ns a hit).
 
 use super::{gen4x4, gen5x4, ns};
 use crate::cxl::{CxlLink, Flit};

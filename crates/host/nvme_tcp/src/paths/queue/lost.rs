@@ -11,8 +11,8 @@ use crate::connection::Lost;
 use crate::paths::slots::SlotState;
 use crate::result::gone;
 
-/// How often a command is tried before what fails it is believed.
-const TRIES_MAX: u8 = 10;
+/// How often a command is sent over several paths before its failure is reported.
+const PATH_TRIES_MAX: u8 = 10;
 
 impl TcpPathsQueue {
     /// A path does not serve a command. What a state forbids was not done, and may be by another path.
@@ -21,7 +21,8 @@ impl TcpPathsQueue {
         let status = completion.status();
         let slot = self.slots.get_mut(index);
         let state = AnaState::of_status(status);
-        let again = !status.dnr() && !matches!(slot.effect, Effect::Changes(_)) && slot.tries < TRIES_MAX;
+        let again =
+            !status.dnr() && !matches!(slot.effect, Effect::Changes(_)) && slot.tries < PATH_TRIES_MAX;
         if state.is_none() && !again {
             return self.finish(index, Ok(completion));
         }
@@ -53,7 +54,7 @@ impl TcpPathsQueue {
                 self.slots.put(index, SlotState::Lost { path, generation });
             }
             _ => {
-                let goes_on = goes_on && slot.tries < TRIES_MAX;
+                let goes_on = goes_on && slot.tries < PATH_TRIES_MAX;
                 self.retry_or_fail(index, goes_on, error);
             }
         }
@@ -108,7 +109,7 @@ impl TcpPathsQueue {
                 continue;
             }
             let error = slot.error.take().unwrap_or_else(|| gone("its connection ended"));
-            let is_the_same = matches!(slot.effect, Effect::Sets(_)) && slot.tries < TRIES_MAX;
+            let is_the_same = matches!(slot.effect, Effect::Sets(_)) && slot.tries < PATH_TRIES_MAX;
             self.retry_or_fail(index, is_the_same && error.kind() == ErrorKind::DeviceLost, error);
         }
     }

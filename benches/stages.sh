@@ -3,5 +3,5 @@
 # Arguments go to the program: a part of a case's name, --lines.
 set -eu
 cd "$(dirname "$0")/.."
-cargo build --quiet --release -p byway-benches
+cargo build --quiet --profile bench -p byway-benches
 target/release/stages "$@" --json benches/results/stages.json

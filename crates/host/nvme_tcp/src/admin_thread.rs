@@ -159,6 +159,9 @@ impl AdminThread {
         self.line.flush()?;
         while self.line.receive()? {}
         self.hand_out();
+        // An answer makes room for an Abort that waits.
+        self.take_requests();
+        self.line.flush()?;
         self.expire()?;
         self.expire_queues();
         let timeout = self.next_timeout();

@@ -268,7 +268,8 @@ fn silent(acl_z: u8) -> (TestController, NvmeTcp, TcpQueue) {
 fn wait_for(queue: &mut TcpQueue, mut is: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();
     while !is() {
-        assert!(queue.next_finished().unwrap().is_none(), "nothing is answered yet");
+        let finished = queue.next_finished().unwrap();
+        assert!(finished.is_none(), "nothing is answered yet: {finished:?}");
         assert!(begun.elapsed() < LONG, "it never came to that");
     }
 }

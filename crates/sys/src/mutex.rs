@@ -1,7 +1,7 @@
 //! Locking in code that the preload library links: this crate, `flash` and `tdm/region`.
 //!
 //! Their mutexes are those of `std`, each a word of its own. `parking_lot`, which all other crates use, keeps waiters in a table of
-//! the process: a `fork` of the program that the library is loaded into may copy that table while a thread of it has it locked.
+//! the process: if another thread of the host program holds a lock of that table during `fork`, it stays locked in the child.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! A queue of one key-value namespace: commands submitted by a line each, their completions taken one by one.
+//! A queue of one key-value namespace: each call submits one command, completions are taken one by one.
 
 use std::time::Duration;
 

@@ -57,7 +57,7 @@ impl Answering {
     /// Ends the thread, without waiting, once it has answered the request that it has read.
     pub fn stop(&self) {
         self.talk.stop.store(true, Ordering::SeqCst);
-        // Nothing more is read of a client that has not made its request yet. The answer to one that has is sent.
+        // Shut down reading only: an incomplete request is cut off, a complete one is still answered.
         if let Some(client) = &*self.talk.client.lock() {
             let _ = client.shutdown(Shutdown::Read);
         }

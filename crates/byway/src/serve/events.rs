@@ -93,7 +93,7 @@ pub enum ServeEvent {
         /// Path of the image, as it was opened.
         image: PathBuf,
     },
-    /// Requests are not taken by the image of a subsystem that was added: its control socket could not be opened.
+    /// The control socket for the image of an added subsystem could not be opened: commands that name the image do not reach the server.
     NoControlSocket {
         /// NQN of the subsystem.
         subsystem: String,

@@ -16,7 +16,7 @@ use crate::serve::tcp::{self, HostKeys, from_control};
 
 /// Opens and closes control sockets as subsystems are added and removed.
 pub(super) trait ImageSockets: std::fmt::Debug + Send + Sync {
-    /// Takes requests by the image of a subsystem; an event has the reason if it cannot.
+    /// Opens the control socket for a subsystem's image; puts the event `NoControlSocket` if that fails.
     fn add(&self, nqn: &str, image: &OpenImage, control: &ServeControl);
 
     /// Closes the socket of a subsystem, without waiting for the answer to its last request: the caller may be its thread.

@@ -156,7 +156,7 @@ impl SubsystemTable {
 
     /// Subsystems whose image another program has cut short or overwritten. Does not wait: none while the table is in use.
     pub fn damaged(&self) -> Vec<DamagedSubsystem> {
-        // Images are examined under the lock, so that one whose subsystem was removed is closed when the removal returns.
+        // Upgrade image handles under the lock only: the image of a removed subsystem must be closed when the removal returns.
         let Some(list) = self.list.try_lock() else { return Vec::new() };
         let damaged = |open: &OpenSubsystem| {
             let image = open.image.as_ref()?.damaged()?;

@@ -158,14 +158,14 @@ pub trait Bus: Send + Sync + 'static {
         None::<&Absent>
     }
 
-    /// Where the host announces keys that it is about to look for, if the device has a use for that.
+    /// Receiver of prefetch hints for keys that the host is about to look up, if the device takes them.
     #[inline]
     fn key_hints(&self) -> Option<&impl KeyHints> {
         None::<&Absent>
     }
 }
 
-/// What a device whose link is modelled has beside its bus.
+/// Modelled link of a device: charges modelled time to the host, and gives the profile.
 pub trait LinkModel {
     /// Charges modelled time for `times` steps of the host's software: submitting, copying chunks, mapping pages,
     /// taking completions. Nothing when the clock is off.
@@ -182,7 +182,7 @@ pub trait KeyHints {
     fn expect(&self, nsid: u32, key: &Key);
 }
 
-/// Neither model nor hints.
+/// Uninhabited type of a bus without a link model or key hints.
 enum Absent {}
 
 impl LinkModel for Absent {

@@ -1,4 +1,4 @@
-//! Aborts that queues ask the admin thread for, which sends no more at once than the controller takes (Abort Command Limit).
+//! Abort commands that I/O queues request of the admin thread, which keeps at most the Abort Command Limit (ACL) outstanding.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 const WAITS: u8 = 0;
 /// The controller has it.
 const SENT: u8 = 1;
-/// It was answered, taken back, or was of a connection that is no more.
+/// Answered or withdrawn, or its connection was lost.
 const OVER: u8 = 2;
 
 /// An Abort of one command.
@@ -16,7 +16,7 @@ const OVER: u8 = 2;
 #[derive(Debug)]
 pub(crate) struct Abort {
     state: AtomicU8,
-    /// Of which connections its command is.
+    /// Generation of the connections that its command was sent on.
     pub generation: u64,
 }
 
@@ -26,7 +26,7 @@ impl Abort {
         Self { state: AtomicU8::new(WAITS), generation }
     }
 
-    /// The admin thread sends it, unless it was taken back.
+    /// Marks it as sent; `false` if it was withdrawn.
     pub fn begin(&self) -> bool {
         self.step(WAITS, SENT)
     }
@@ -46,7 +46,7 @@ impl Abort {
         self.state.load(Ordering::Acquire) == WAITS
     }
 
-    /// Whether no controller has it or will have it.
+    /// Whether it was answered or will never be sent.
     pub fn is_over(&self) -> bool {
         self.state.load(Ordering::Acquire) == OVER
     }

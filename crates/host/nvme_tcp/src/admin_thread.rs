@@ -55,7 +55,7 @@ pub(crate) struct AdminThread {
     next_keep_alive: Option<Instant>,
     /// Why there is no connection yet.
     awaited: Option<String>,
-    /// Until when queues wait that the controller grants no more.
+    /// When open queues that the controller no longer grants fail.
     beyond_grant: Option<Instant>,
     /// ANA states and when to read them, where there are several paths.
     ana: Option<StateReading>,
@@ -187,7 +187,7 @@ impl AdminThread {
         self.next_abort()
     }
 
-    /// The next Abort, unless the controller has as many as it takes. One of an earlier connection is none of this controller's.
+    /// The next Abort to send; none while `abort_limit` are outstanding. Aborts of earlier connections end unsent.
     fn next_abort(&mut self) -> Option<Request> {
         let sent = self.replies.values().filter(|reply| matches!(reply, Reply::Abort(..))).count();
         if sent >= self.abort_limit || !self.line.connection.is_open() {
@@ -319,8 +319,8 @@ impl AdminThread {
         Err(Stopped::Lost("the controller does not answer admin commands".into()))
     }
 
-    /// Sets the time after which queues that the controller grants no more are given up, where there are any. Commands of one of
-    /// several paths go by another.
+    /// Sets when open queues that the controller no longer grants fail, if there are any. With several paths none fails: commands
+    /// go by another path.
     fn wait_for_grant(&mut self) {
         let waits = self.association.path.is_none() && self.association.has_queues_beyond_grant();
         let end = || Instant::now().checked_add(self.association.peer.options.controller_loss);

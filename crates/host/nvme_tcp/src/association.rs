@@ -42,7 +42,7 @@ const QUEUE_LEAVES_WITHIN: Duration = Duration::from_secs(5);
 /// An I/O queue that is registered in the association.
 #[derive(Debug)]
 pub(crate) struct Registration {
-    /// Its number at the controller that is there now, 0 where that grants too few queues.
+    /// Queue identifier at the current controller; 0 if that controller grants too few queues.
     qid: AtomicU16,
     depth: u32,
     post: Mutex<Post>,
@@ -268,7 +268,7 @@ impl Association {
         Ok((registration, state.generation, state.controller.clone()))
     }
 
-    /// A number for a queue: the one that was left longest ago, as the controller may still have one that was left just now. As
+    /// A free queue identifier, assigned in rotation: the controller may still hold one that was freed just now. As
     /// one of several paths it may be 0: others carry the queue's commands until the controller grants as many queues as at first.
     fn free_qid(&self, state: &State) -> Result<u16> {
         let now = state.controller.as_ref().map(|found| found.facts.queues());

@@ -51,7 +51,7 @@ pub(crate) fn gone(why: &str) -> Error {
     Error::device(ErrorKind::DeviceLost, format!("the controller is lost: {why}"))
 }
 
-/// For a queue that there will be no connection for, as this sentence says.
+/// Error of a queue that will get no connection any more; `sentence` says why.
 #[cold]
 pub(crate) fn queue_lost(sentence: &str) -> Error {
     Error::device(ErrorKind::DeviceLost, sentence.to_owned())

@@ -77,7 +77,7 @@ impl Requests {
     /// Closes all sockets, once each has answered its request.
     pub fn close(&self) {
         let last = std::mem::replace(&mut *self.state.lock(), State::Closed);
-        // Without the lock, which a request may need to end.
+        // Join the threads without the lock: a request that is being answered may take it.
         drop(last);
     }
 

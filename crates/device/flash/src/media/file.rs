@@ -174,8 +174,8 @@ impl FileMedia {
         Ok(self.file.write_at(at, &ZEROES[..len as usize])?)
     }
 
-    /// Takes room for a piece of a block, and with the first one since the opening for its spare records: a copy of an image
-    /// need not have the room of blocks that were open.
+    /// Allocates disk space for a piece of a block, and with its first piece since the opening for its spare records too: a copied
+    /// image may lack the space that was allocated for open blocks.
     #[cold]
     fn take_piece(&mut self, block: BlockId, piece: usize) -> Result<(), FlashError> {
         if !self.rooms.has_any(block) {

@@ -8,10 +8,10 @@ use byway_spec::Cdw0;
 use super::{Connection, Order};
 
 impl Connection {
-    /// Whether the controller can be given a command that has just got its place in the table.
+    /// Whether a command that has just taken a slot of the table can be sent at once.
     #[inline]
     pub(super) fn has_turn(&self, order: &Order) -> bool {
-        // Two fused commands need two places. Where these are the last, the second is deferred, and sent at once.
+        // The first of a fused pair needs two free slots. A second that takes the last slot is deferred; `send_deferred` sends it at once.
         let fused = u32::from(order.entry.cdw0.fuse() != Cdw0::FUSE_NONE);
         self.table.busy() + fused <= self.depth
     }

@@ -15,7 +15,7 @@ const TRIES_MAX: u8 = 3;
 impl Connection {
     /// Gives a command a time until which it may take.
     pub fn set_until(&mut self, cid: u16, until: Instant) {
-        // A command that can never be sent has ended already.
+        // A fused command may have failed already: the controller has a depth of 1 (`send_deferred`).
         if let Some(slot) = self.table.get_mut(cid).filter(|slot| slot.state != State::Free) {
             slot.until = Some(until);
         }

@@ -68,7 +68,7 @@ pub enum Lost {
 pub(crate) enum State {
     #[default]
     Free,
-    /// Waits for a connection, or for its turn on this one.
+    /// Waits for a connection, or until the depth of this one allows it.
     Kept,
     /// Its capsule was put at this byte of what the connection sends.
     Queued { at: u64 },

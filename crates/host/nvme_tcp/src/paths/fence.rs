@@ -88,7 +88,7 @@ impl Fence {
         let live = self.paths.that_stand();
         let same_name = |(_, other): &&(usize, LiveController)| other.controller == self.controller;
         if let Some((path, _)) = live.iter().find(same_name) {
-            // Identifiers are unique in one target only: another target's controller of this identifier would be asked for instead.
+            // Identifiers are unique in one target only: the question would be about another target's controller of this identifier.
             return if *path == self.path { Known::Ended } else { Known::Nothing };
         }
         let asked = live.iter().filter(|(path, _)| *path != self.path).map(|other| self.ask_one(other));

@@ -267,7 +267,7 @@ impl TcpQueue {
         self.has_deadlines = self.line.connection.first_until().is_some();
     }
 
-    /// Begins the time of Aborts that were sent, and forgets those that are over. One whose command has ended is not sent.
+    /// Starts the timeout of sent Aborts, removes ended ones, and withdraws unsent ones whose command has ended.
     fn follow_aborts(&mut self, now: Instant) {
         let connection = &mut self.line.connection;
         self.aborts.retain_mut(|Aborting { cid, abort, is_sent }| {
@@ -502,7 +502,7 @@ impl Drop for TcpQueue {
             return;
         }
         self.flush();
-        // Another queue may have its number soon.
+        // Withdraw unsent Aborts: another queue may get this queue identifier soon.
         for aborting in &self.aborts {
             aborting.abort.withdraw();
         }

@@ -181,7 +181,7 @@ fn fused_pair_to_a_controller_back_with_depth_1_fails_unsent() {
         let data = Payload::copy_of(&[0; 2 * LBA_BYTES]).unwrap();
         NvmCommand::CompareAndWrite { nsid: Nsid::FIRST, slba: 0, blocks: 1, data }.into()
     };
-    // To a connection that is still awaited, to one that stands, and behind another command.
+    // Submitted before the reconnect, after it, and behind another command.
     for (round, is_behind) in [false, false, true].into_iter().enumerate() {
         if is_behind {
             queue.submit(read(0, 1), 0).unwrap();

@@ -287,15 +287,15 @@ impl KvNamespace {
     }
 }
 
-/// Bytes in use before the opening, as far as its segments show it: where little of them is in use, most was deleted. Otherwise 0:
-/// a reclaim that gives little would use up the disk reserve.
+/// Estimated peak of bytes in use before the opening: the size of the occupied segments if at most 1/4 of it is in use, else 0, as
+/// a reclaim that frees little would use up the disk reserve.
 fn used_before(engine: &KvEngine) -> u64 {
     let stats = engine.stats();
     let occupied_bytes = (stats.segments - stats.free_segments) * stats.segment_bytes;
     if engine.used_bytes() <= occupied_bytes / MOSTLY_DELETED_PART { occupied_bytes } else { 0 }
 }
 
-/// Part of the bytes of occupied segments in use, from which down most of what they held was deleted.
+/// Divisor: with at most 1/4 of the occupied segments' bytes in use, most of their data was deleted.
 const MOSTLY_DELETED_PART: u64 = 4;
 
 /// Whether the disk that holds the image had no room.

@@ -144,10 +144,10 @@ fn has_io_command(cx: &Context<'_, '_>, transfers: EnabledTransfers, csi: Csi, o
 }
 
 /// The page of features (12h): those of a namespace, and those of the controller.
-pub(super) fn features_page() -> Vec<u8> {
+pub(super) fn features_page(is_fabric: bool) -> Vec<u8> {
     let mut log = FeaturesLog::new_zeroed();
     for (fid, entry) in (0..=u8::MAX).zip(&mut log.features) {
-        if let Some(capabilities) = feature::capabilities(FeatureId(fid)) {
+        if let Some(capabilities) = feature::capabilities(FeatureId(fid), is_fabric) {
             *entry = if capabilities.per_namespace() { SUPPORTED } else { OF_CONTROLLER };
         }
     }

@@ -184,8 +184,8 @@ struct SetTimestamp {
 pub(super) const GRANTED_QUEUES: NumberOfQueues =
     NumberOfQueues::new().with_nsq_z(MAX_IO_QUEUES - 1).with_ncq_z(MAX_IO_QUEUES - 1);
 
-/// Capabilities of a feature; `None` where it is not supported.
-pub(super) fn capabilities(fid: FeatureId) -> Option<FeatureCapabilities> {
+/// Capabilities of a feature; `None` where it is not supported. Over fabrics no window of device memory can be bound.
+pub(super) fn capabilities(fid: FeatureId, is_fabric: bool) -> Option<FeatureCapabilities> {
     let (changeable, per_namespace) = match fid {
         FeatureId::ARBITRATION
         | FeatureId::POWER_MANAGEMENT
@@ -205,8 +205,8 @@ pub(super) fn capabilities(fid: FeatureId) -> Option<FeatureCapabilities> {
         FeatureId::ERROR_RECOVERY
         | FeatureId::KEY_VALUE
         | FeatureId::RESERVATION_NOTIFICATION
-        | FeatureId::RESERVATION_PERSISTENCE
-        | FeatureId::WINDOW => (true, true),
+        | FeatureId::RESERVATION_PERSISTENCE => (true, true),
+        FeatureId::WINDOW if !is_fabric => (true, true),
         _ => return None,
     };
     Some(FeatureCapabilities::new().with_changeable(changeable).with_per_namespace(per_namespace))

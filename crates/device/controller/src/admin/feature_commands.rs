@@ -28,7 +28,7 @@ impl AdminState {
         command: &Command,
     ) -> Result<Outcome, CommandError> {
         let cdw10 = FeatureCdw10::from_bits(command.cdw10);
-        let capabilities = capabilities(cdw10.fid()).ok_or(UNKNOWN_FEATURE)?;
+        let capabilities = capabilities(cdw10.fid(), cx.is_fabric).ok_or(UNKNOWN_FEATURE)?;
         if capabilities.per_namespace() && cdw10.sel() != FeatureSelect::CAPABILITIES {
             cx.subsystem.attached(command.nsid, cx.id)?;
             check_path(cx, cdw10.fid(), command.nsid)?;
@@ -89,7 +89,7 @@ impl AdminState {
         command: &Command,
     ) -> Result<Outcome, CommandError> {
         let cdw10 = FeatureCdw10::from_bits(command.cdw10);
-        let capabilities = capabilities(cdw10.fid()).ok_or(UNKNOWN_FEATURE)?;
+        let capabilities = capabilities(cdw10.fid(), cx.is_fabric).ok_or(UNKNOWN_FEATURE)?;
         if cdw10.sv() {
             return Err(CommandError::new(Status::FEATURE_NOT_SAVEABLE, "no feature is saveable").at_byte(43));
         }
@@ -124,7 +124,7 @@ impl AdminState {
             FeatureId::HOST_IDENTIFIER => reservation::set_host_identifier(cx, command)?,
             FeatureId::RESERVATION_NOTIFICATION => reservation::set_notice_mask(cx, command)?,
             FeatureId::RESERVATION_PERSISTENCE => return reservation::set_persistence(cx, command),
-            FeatureId::WINDOW if !cx.is_fabric => return feature_data::bind_window(cx, command),
+            FeatureId::WINDOW => return feature_data::bind_window(cx, command),
             _ => return Err(UNKNOWN_FEATURE),
         }
         Ok(Outcome::OK)

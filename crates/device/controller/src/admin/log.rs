@@ -113,7 +113,7 @@ impl AdminState {
             LogPage::FIRMWARE_SLOT => firmware_slots(),
             LogPage::CHANGED_NAMESPACES => subsystem.changes.page(cx.id).as_bytes().to_vec(),
             LogPage::EFFECTS => effects::effects_page(cx, self.transfers, request.csi)?,
-            LogPage::FEATURES => effects::features_page(),
+            LogPage::FEATURES => effects::features_page(cx.is_fabric),
             LogPage::MANAGEMENT => effects::management_page(),
             LogPage::ANA if subsystem.paths.are_reported(cx.id) => {
                 subsystem.ana_page(cx.id, request.lsp & GROUPS_ONLY != 0)

@@ -5,6 +5,8 @@ use crate::served::{BLOCKS, KEYS, Served};
 
 const EVENT_REQUEST: u8 = 0x0c;
 const FABRICS: u8 = 0x7f;
+/// Feature of ours that binds a window to a queue.
+const WINDOW: u8 = 0xc1;
 
 fn page(admin: &mut RawHost, csi: u32) -> Vec<u8> {
     let answer = admin.read(Entry::new(0x02, 0).cdw(10, 0x03ff_0005).cdw(14, csi << 24), 4096);
@@ -65,4 +67,5 @@ fn each_announced_feature_is_known_over_tcp_and_no_other_is() {
         let expected = if announces(&page, fid) { SUCCESS } else { INVALID_FIELD };
         assert_eq!(status, expected, "{fid:#x}");
     }
+    assert!(!announces(&page, WINDOW), "no window of device memory can be bound over fabrics");
 }

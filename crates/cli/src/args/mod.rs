@@ -261,7 +261,7 @@ Examples:
         device: Device,
         #[command(flatten)]
         key: Key,
-        /// Write the value to a file instead.
+        /// Write the value to a new file instead.
         #[arg(long, value_name = "PATH")]
         file: Option<PathBuf>,
         /// Print the record as one JSON object, a line of `kv export`; with --file what was written.

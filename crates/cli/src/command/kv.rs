@@ -116,7 +116,8 @@ fn get(
     let record = JsonRecord::of_key(&bytes, key.hex);
     match file {
         Some(path) => {
-            std::fs::write(path, &value).map_err(|cause| files::refused("write", path, cause))?;
+            let written = files::create_new(path)?.write_all(&value);
+            written.map_err(|cause| files::refused("write", path, cause))?;
             Ok(print_if_json(out, json, &Moved { key: record, value_bytes: value.len() })?)
         }
         None if json => Ok(print_json(out, &record.with_value(&value))?),

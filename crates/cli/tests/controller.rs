@@ -260,5 +260,5 @@ fn a_format_keeps_the_blocks_or_gives_them_a_size_that_the_namespace_can_have() 
     said(&["kv", "put", &uri, "k", "v"]);
     said(&["sanitize", &uri, "--yes"]);
     assert_eq!(said(&["kv", "list", &uri]), "");
-    assert!(refused(2, &["sanitize", &uri, "--crypto", "--yes"]).contains("the device answered"));
+    assert!(refused(2, &["sanitize", &uri, "--crypto", "--yes"]).contains("bit 0 of its SANICAP"));
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use byway_core::{AdminCommand, Backend, Error, ErrorKind, Nsid, RawData, Result};
 use byway_spec::Command;
 use byway_spec::base::admin::{AdminOpcode, SanitizeCdw10};
+use byway_spec::base::identify::{Cns, Controller, IDENTIFY_BYTES};
 use byway_spec::base::log::{LogPage, SanitizeLog};
 use zerocopy::FromBytes;
 
@@ -48,6 +49,15 @@ impl Wipe {
         }
         entry
     }
+
+    /// The bit of SANICAP that announces it, and its name there (Base 2.1, Identify Controller).
+    const fn capability(self) -> (u32, &'static str) {
+        match self {
+            Self::CryptoErase => (0, "crypto erase"),
+            Self::BlockErase => (1, "block erase"),
+            Self::Overwrite { .. } => (2, "overwrite"),
+        }
+    }
 }
 
 #[cfg(feature = "embedded")]
@@ -65,7 +75,8 @@ impl embedded::Device {
     /// stop waiting: the rest is done while the device is used, or when the image is next opened.
     ///
     /// # Errors
-    /// What the device says; [`ErrorKind::Cancelled`] where `watch` stopped.
+    /// [`ErrorKind::Unsupported`] if the device does not announce this action; what the device says; [`ErrorKind::Cancelled`]
+    /// where `watch` stopped.
     pub fn sanitize(&self, wipe: Wipe, watch: impl FnMut(u16) -> ControlFlow<()>) -> Result<()> {
         // Asking for its progress is what makes it.
         sanitize(self.driver(), wipe, Duration::ZERO, watch)
@@ -86,7 +97,8 @@ impl Device {
     /// waiting: the device goes on by itself, a device in this process when it is used or opened again.
     ///
     /// # Errors
-    /// A device that takes no admin commands, and what it says; [`ErrorKind::Cancelled`] where `watch` stopped.
+    /// A device that takes no admin commands; [`ErrorKind::Unsupported`] if it does not announce this action; what it says;
+    /// [`ErrorKind::Cancelled`] where `watch` stopped.
     pub fn sanitize(&self, wipe: Wipe, watch: impl FnMut(u16) -> ControlFlow<()>) -> Result<()> {
         #[cfg(feature = "embedded")]
         if let Some(embedded) = self.as_embedded() {
@@ -102,6 +114,7 @@ fn sanitize(
     look_every: Duration,
     mut watch: impl FnMut(u16) -> ControlFlow<()>,
 ) -> Result<()> {
+    check_announced(device, wipe)?;
     device.admin(AdminCommand::raw(wipe.entry(), RawData::None))?;
     loop {
         let status = sanitize_status(device)?;
@@ -115,6 +128,25 @@ fn sanitize(
             _ => return Err(Error::device(ErrorKind::Device, "the sanitize operation failed")),
         }
     }
+}
+
+/// Refuses an action that the controller does not announce: not every controller refuses it itself.
+fn check_announced(device: &impl Backend, wipe: Wipe) -> Result<()> {
+    let (bit, action) = wipe.capability();
+    if sanicap(device)? >> bit & 1 == 1 {
+        return Ok(());
+    }
+    let said = format!("the device cannot sanitize by {action}: bit {bit} of its SANICAP is 0");
+    Err(Error::host(ErrorKind::Unsupported, said))
+}
+
+fn sanicap(device: &impl Backend) -> Result<u32> {
+    let into = device.buffer(IDENTIFY_BYTES)?;
+    let cns = Cns::CONTROLLER.0;
+    let buffer = device.admin(AdminCommand::Identify { cns, csi: 0, nsid: None, selector: 0, into })?.buffer;
+    let page = buffer.as_ref().and_then(|buffer| Controller::read_from_prefix(buffer.as_slice()).ok());
+    let short = || Error::device(ErrorKind::Protocol, "Identify Controller is too short");
+    page.map(|(page, _)| page.sanicap).ok_or_else(short)
 }
 
 fn sanitize_status(device: &impl Backend) -> Result<SanitizeLog> {

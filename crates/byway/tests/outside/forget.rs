@@ -121,6 +121,17 @@ fn a_sanitized_image_holds_nothing_that_was_ever_stored_and_can_be_used() {
 }
 
 #[test]
+fn sanitize_action_that_is_not_announced_is_unsupported() {
+    let device = byway::open("ram:64M").unwrap();
+    let mut kv = device.kv(None).unwrap();
+    kv.put(b"key", b"value").unwrap();
+    let error = device.sanitize(Wipe::CryptoErase, |_| ControlFlow::Continue(())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("bit 0 of its SANICAP"), "{error}");
+    assert_eq!(kv.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
 fn a_sanitize_that_its_caller_left_is_finished_by_the_next_opening() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disk.img");

@@ -48,8 +48,9 @@ fn log(device: &Device, log: LogPage, len: usize) -> Result<Vec<u8>> {
     Ok(answered.buffer.context("the device gave no page back")?.as_slice().to_vec())
 }
 
-/// The vendor log, of a device that has ours.
+/// The vendor log of a Byway device. Another vendor's log of this number may do anything when it is read.
 fn ledger_of(device: &Device) -> Option<Vec<u8>> {
+    device.identity().byway.then_some(())?;
     let head = log(device, LogPage::LEDGER, size_of::<LedgerLog>()).ok()?;
     let (parsed, _) = LedgerLog::read_from_prefix(&head).ok()?;
     (parsed.magic == MAGIC).then_some(())?;

@@ -94,6 +94,20 @@ fn damaged_image_is_an_event_in_json_while_a_client_is_served() {
 }
 
 #[test]
+fn damaged_image_beside_another_subsystem_and_vfio_user_ends_the_server_with_exit_code_2() {
+    let image = Image::new(&["kv"]);
+    let path = image.path();
+    let (socket, errors) = (image.dir.path().join("socket"), image.dir.path().join("errors"));
+    let args = [text(&path), "--tcp", "127.0.0.1:0", "--nqn", NQN, "--vfio-user", text(&socket)];
+    let (server, _) = serve(&args, &errors);
+    said(&["subsystem", "add", text(&path), OTHER, "--ns", "blocks:1M"]);
+    truncate(&path);
+    let (code, _, errors) = ended(server, &errors);
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains(&format!("byway check {}", path.display())), "{errors}");
+}
+
+#[test]
 fn of_several_subsystems_the_one_with_the_damaged_image_ends_alone() {
     let image = Image::new(&["kv"]);
     let (config, errors) = (image.dir.path().join("serve.json"), image.dir.path().join("errors"));

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use byway_core::{Error, ErrorKind, Result};
+use byway_local::WatchedBy;
 
 use crate::serve::events::{EventQueue, ServeEvent};
 use crate::serve::live::ServeControl;
@@ -28,27 +29,47 @@ impl DamageWatch {
     /// Reports each damaged image, and removes its subsystem. Loads a few words of each image; no system call where none is damaged.
     ///
     /// # Errors
-    /// [`ErrorKind::Media`] if no other subsystem is served.
+    /// [`ErrorKind::Media`] if no other subsystem is served, or vfio-user clients are served too.
     pub fn inspect(&self) -> Result<()> {
-        for DamagedSubsystem { nqn, image } in self.table.damaged() {
-            self.events.put(ServeEvent::ImageDamaged { subsystem: nqn.clone(), image: image.clone() });
-            if self.table.list().len() <= 1 {
-                return Err(nothing_left(&image));
-            }
-            match self.control.remove_subsystem(&nqn) {
-                // A request has removed it meanwhile.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                removed => removed?,
-            }
+        self.table.damaged().into_iter().try_for_each(|damaged| self.end(damaged))
+    }
+
+    fn end(&self, DamagedSubsystem { nqn, image }: DamagedSubsystem) -> Result<()> {
+        self.events.put(ServeEvent::ImageDamaged { subsystem: nqn.clone(), image: image.clone() });
+        // A request may have removed it meanwhile: the subsystem that is left may be in order then.
+        let Some(others) = self.table.others(&nqn) else { return Ok(()) };
+        // No subsystem can be removed while vfio-user clients are served.
+        if others == 0 || self.table.settings.watched_by == WatchedBy::Device {
+            return Err(server_ended_by(&image));
         }
-        Ok(())
+        match self.control.remove_subsystem(&nqn) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
     }
 }
 
-fn nothing_left(image: &Path) -> Error {
+fn server_ended_by(image: &Path) -> Error {
     let shown = image.display();
     let said = format!(
         "the server has ended: {shown} was cut short or overwritten by another program; `byway check {shown}` says what is left of it"
     );
     Error::host(ErrorKind::Media, said)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::serve::{ServeOptions, TcpOptions, serve};
+
+    #[test]
+    fn damaged_image_of_a_removed_subsystem_does_not_end_the_server() {
+        let options = ServeOptions::over_tcp(TcpOptions::at("127.0.0.1:0".parse().unwrap()));
+        let served = serve("ram:64M", &options).unwrap();
+        let damaged = |nqn: &str| DamagedSubsystem { nqn: nqn.to_owned(), image: "disk.img".into() };
+        served.damage_watch().end(damaged("nqn.2026-11.example:removed")).unwrap();
+        let error = served.damage_watch().end(damaged(served.nqn())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Media);
+    }
 }

@@ -395,8 +395,8 @@ impl Served {
     /// client and host that connects or disconnects.
     ///
     /// # Errors
-    /// When the device has failed, another program has cut short or overwritten the image of the last subsystem, or the system
-    /// refuses.
+    /// When the device has failed, another program has cut short or overwritten the image of the last subsystem or of one beside
+    /// vfio-user clients, or the system refuses.
     pub fn run(mut self, mut report: impl FnMut(ServeEvent)) -> Result<()> {
         let stopper = self.stopper();
         let (events, clients) = (self.events.clone(), self.clients.clone());

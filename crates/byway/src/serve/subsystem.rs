@@ -165,6 +165,12 @@ impl SubsystemTable {
         list.iter().filter_map(damaged).collect()
     }
 
+    /// Number of subsystems beside the one of this name; `None` if that one is not served.
+    pub fn others(&self, nqn: &str) -> Option<usize> {
+        let list = self.list();
+        list.iter().any(|open| open.nqn == nqn).then(|| list.len() - 1)
+    }
+
     /// Calls `work` with the subsystem of this name, or with the only one.
     ///
     /// # Errors

@@ -124,6 +124,11 @@ impl ServeControl {
         table.list().push(open);
         if let (Some(image), Some(sockets)) = (image, self.sockets.upgrade()) {
             sockets.add(&nqn, &image, self);
+            // A request may have removed the subsystem before its socket was there. Hold the lock: the subsystem may be added again.
+            let list = table.list();
+            if list.iter().all(|open| open.nqn != nqn) {
+                sockets.remove(&nqn);
+            }
         }
         Ok(nqn)
     }
@@ -298,4 +303,45 @@ fn namespaces_of(subsystem: &mut Subsystem, exported: &[Exported]) -> Vec<Served
 
 fn gone() -> Error {
     Error::host(ErrorKind::DeviceLost, "the server has ended")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::embedded::create::{CreateOptions, create};
+    use crate::serve::{ServeOptions, TcpOptions, serve};
+
+    /// Sockets whose subsystem another thread removes just before the socket is there.
+    #[derive(Debug, Default)]
+    struct RemovedMeanwhile(Mutex<Vec<String>>);
+
+    impl ImageSockets for RemovedMeanwhile {
+        fn add(&self, nqn: &str, _: &OpenImage, control: &ServeControl) {
+            control.remove_subsystem(nqn).unwrap();
+            self.0.lock().push(nqn.to_owned());
+        }
+
+        fn remove(&self, nqn: &str) {
+            self.0.lock().retain(|open| open != nqn);
+        }
+    }
+
+    #[test]
+    fn subsystem_removed_while_it_is_added_leaves_no_control_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("disk.img");
+        create(&image, &CreateOptions::new(32 << 20)).unwrap();
+        let options = ServeOptions::over_tcp(TcpOptions::at("127.0.0.1:0".parse().unwrap()));
+        let served = serve("ram:64M", &options).unwrap();
+        let sockets = Arc::new(RemovedMeanwhile::default());
+        let weak: Weak<dyn ImageSockets> = Arc::<RemovedMeanwhile>::downgrade(&sockets);
+        let control = ServeControl { sockets: weak, ..served.control() };
+        let device = Some(format!("embedded:{}", image.display()));
+        control.add_subsystem(&SubsystemSpec { device, ..SubsystemSpec::default() }).unwrap();
+        assert_eq!(served.control().subsystems().unwrap().len(), 1);
+        assert!(sockets.0.lock().is_empty());
+    }
 }

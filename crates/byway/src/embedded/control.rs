@@ -9,7 +9,7 @@
 //! peer. A copy is cancelled once its client is gone. A device that closes waits for a copy under way, and for nothing else.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufReader, Write};
 use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -25,6 +25,7 @@ use byway_sys::{CopyFile, handover};
 use crate::embedded::answering::Answering;
 use crate::embedded::control_folder::{ControlSocket, OpenImage, Purpose, connect};
 use crate::embedded::copying::{SnapshotReport, copy_in_use, given_up};
+use crate::embedded::reply_line::{REPLY_BYTES_MAX, next_line};
 
 /// A client sends its request, and takes its answer, within this time.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -132,8 +133,10 @@ pub(crate) fn ask_for_snapshot(
     stream.set_read_timeout(Some(SERVER_TIMEOUT)).map_err(system)?;
     stream.set_write_timeout(Some(SERVER_TIMEOUT)).map_err(system)?;
     handover::send(&stream, to).map_err(system)?;
-    for line in BufReader::new(stream).lines() {
-        let line = line.map_err(|error| unanswered(image, error))?;
+    let mut stream = BufReader::new(stream);
+    // No limit to the number of lines: a long copy has many, and none is kept.
+    let mut next = || next_line(&mut stream, REPLY_BYTES_MAX).map_err(|error| unanswered(image, error));
+    while let Some(line) = next()? {
         match Said::of(&line) {
             Said::Copied(bytes) if watch(bytes).is_break() => return Err(given_up()),
             Said::Copied(_) => {}

@@ -12,6 +12,7 @@ mod device;
 pub(crate) mod errors;
 mod memory;
 pub(crate) mod open;
+pub(crate) mod reply_line;
 pub(crate) mod resize;
 pub(crate) mod snapshot;
 

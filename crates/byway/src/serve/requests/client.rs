@@ -1,6 +1,6 @@
 //! The client's side.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufReader, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -12,6 +12,7 @@ use super::reply::{Part, Reply};
 use super::request::Request;
 use super::{CLIENT_TIMEOUT, SERVER_TIMEOUT};
 use crate::embedded::control_folder::{self, Purpose};
+use crate::embedded::reply_line::{REPLY_BYTES_MAX, next_line};
 use crate::uri::{decode, encode, has_path, of_file, scheme_of, split_options, with_options};
 
 /// Asks the server that takes requests at the socket `server`, or that serves the image `server`.
@@ -25,9 +26,11 @@ pub fn ask(server: &Path, request: &Request) -> Result<Reply> {
     stream.set_read_timeout(Some(SERVER_TIMEOUT)).map_err(doing)?;
     stream.set_write_timeout(Some(CLIENT_TIMEOUT)).map_err(doing)?;
     (&stream).write_all(request.to_line().as_bytes()).map_err(doing)?;
-    let mut reply = Reply::default();
-    for line in BufReader::new(&stream).lines() {
-        match Part::of_line(&line.map_err(doing)?) {
+    let (mut reply, mut lines) = (Reply::default(), BufReader::new(&stream));
+    let mut left_bytes = REPLY_BYTES_MAX;
+    while let Some(line) = next_line(&mut lines, left_bytes).map_err(doing)? {
+        left_bytes = left_bytes.saturating_sub(line.len() as u64 + 1);
+        match Part::of_line(&line) {
             Some(Part::Done) => return Ok(reply),
             Some(Part::Refused(why)) => return Err(Error::host(ErrorKind::InvalidArgument, why)),
             Some(part) => reply.add(part),
@@ -79,8 +82,24 @@ fn silent(server: &Path, what: &str) -> Error {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reply_without_end_is_refused_at_the_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let flood = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            while stream.write_all(b"port\t1\t127.0.0.1:4420\n").is_ok() {}
+        });
+        let error = ask(&path, &Request::Ports).unwrap_err();
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert!(source.contains("longer than 16 MiB"), "{error}: {source}");
+        flood.join().unwrap();
+    }
 
     #[test]
     fn a_path_is_that_of_who_asks_and_what_is_none_stays_as_it_is() {

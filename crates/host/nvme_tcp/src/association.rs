@@ -223,7 +223,7 @@ impl Association {
         let found = found.filter(|_| registration.qid() != 0);
         let mut line = match found.map(|found| self.connect_when_free(&registration, &found)) {
             Some(Ok(line)) => line,
-            Some(Err(error)) if error.kind() == ErrorKind::Busy => {
+            Some(Err(error)) if error.kind() == ErrorKind::Busy && registration.qid() != 0 => {
                 self.leave(&registration);
                 return Err(error);
             }
@@ -245,7 +245,7 @@ impl Association {
         loop {
             let connected = self.connect(registration, found.controller, &found.facts);
             let is_busy = matches!(&connected, Err(error) if error.kind() == ErrorKind::Busy);
-            if !is_busy || deadline.is_over() {
+            if !is_busy || registration.qid() == 0 || deadline.is_over() {
                 return connected;
             }
             std::thread::sleep(pause);
@@ -287,16 +287,25 @@ impl Association {
     }
 
     /// Connects a queue to a controller with these `facts`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Busy`] when it takes no such queue now; when it cannot be reached.
     pub fn connect(
         &self,
         registration: &Registration,
         controller: ControllerId,
         facts: &Facts,
     ) -> Result<Line> {
+        // Once: the admin thread may renumber the queues now, and 0 would connect an admin queue.
+        let qid = registration.qid();
+        if qid == 0 {
+            let said = "the controller came back granting fewer I/O queues than are open";
+            return Err(Error::host(ErrorKind::Busy, said));
+        }
         let deadline = Deadline::after(self.peer.options.connect_timeout);
         // It may have come back with less than the queue was opened with.
         let depth = registration.depth.min(facts.capabilities.limits.queue_depth).max(1);
-        let connect = connect_of(registration.qid(), depth as u16);
+        let connect = connect_of(qid, depth as u16);
         let controller = ControllerChoice::Id(controller);
         let connected = connect_queue(&self.peer, connect, controller, depth, deadline);
         let (mut line, _) = connected.map_err(|refused| refused.error)?;
@@ -513,5 +522,31 @@ impl Identifies for Association {
 
     fn reports_command_sets(&self) -> bool {
         self.facts().command_sets
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    #![allow(clippy::unwrap_used)]
+    use byway_fabrics::Nqn;
+
+    use super::*;
+    use crate::peer::{TcpOptions, TcpPlace};
+
+    /// Of a controller that is not there.
+    pub(crate) fn unreachable() -> Arc<Association> {
+        let subsystem = Nqn::new("nqn.2026-11.test:away").unwrap();
+        let place = TcpPlace { host: "127.0.0.1".into(), port: 1, subsystem };
+        let peer = Peer::new(place, TcpOptions::default()).unwrap();
+        Arc::new(Association::new(peer, None, Arc::default()).unwrap())
+    }
+
+    #[test]
+    fn connect_of_a_queue_without_number_is_busy_and_sends_nothing() {
+        let association = unreachable();
+        let (registration, ..) = association.reserve(4).unwrap();
+        association.number_queues(0);
+        let refused = association.connect(&registration, ControllerId(1), &Facts::default());
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Busy);
     }
 }

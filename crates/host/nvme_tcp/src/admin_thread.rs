@@ -337,8 +337,7 @@ impl AdminThread {
     fn next_timeout(&self) -> Duration {
         let asking = self.ana.as_ref().filter(|ana| !ana.is_asked).and_then(|ana| ana.due);
         let due = self.line.connection.first_until().into_iter().chain(self.next_keep_alive);
-        let due = due.chain(asking).chain(self.beyond_grant).min();
-        due.map_or(IDLE_TIMEOUT, |due| due.saturating_duration_since(Instant::now()).min(IDLE_TIMEOUT))
+        timeout_until(due.chain(asking).chain(self.beyond_grant).min())
     }
 
     /// Ends what is left of the connections.
@@ -349,7 +348,7 @@ impl AdminThread {
             path.lost(why, self.association.facts().ends_within);
         }
         self.association.part();
-        self.ana = None;
+        (self.ana, self.next_keep_alive) = (None, None);
         self.end_aborts();
         self.hand_out();
         if self.association.path.is_some() {
@@ -416,7 +415,9 @@ impl AdminThread {
             self.take_requests();
             self.expire_kept();
             self.hand_out();
-            self.association.park(end.left_or_max().min(self.next_timeout()).max(Duration::from_millis(1)));
+            // Without a connection only commands that wait are due: queues beyond the grant fail after it is back.
+            let timeout = timeout_until(self.line.connection.first_until());
+            self.association.park(end.left_or_max().min(timeout).max(Duration::from_millis(1)));
         }
     }
 
@@ -498,5 +499,37 @@ impl AdminThread {
             let _ = shut_down(&mut self.line);
         }
         self.line.stream().close();
+    }
+}
+
+/// How long to sleep until `due`.
+fn timeout_until(due: Option<Instant>) -> Duration {
+    due.map_or(IDLE_TIMEOUT, |due| due.saturating_duration_since(Instant::now()).min(IDLE_TIMEOUT))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::association::tests::unreachable;
+
+    /// How often this thread has slept.
+    fn sleeps() -> u64 {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches")).unwrap();
+        line.split_whitespace().last().unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn admin_thread_sleeps_through_its_pause_while_the_controller_is_away() {
+        let mut thread = AdminThread::awaiting(unreachable(), "away".into()).unwrap();
+        let past = Instant::now();
+        (thread.next_keep_alive, thread.beyond_grant) = (Some(past), Some(past));
+        thread.part("away");
+        let before = sleeps();
+        thread.rest(Duration::from_millis(200));
+        assert!(past.elapsed() >= Duration::from_millis(200));
+        assert!(sleeps() - before < 10, "it slept {} times", sleeps() - before);
+        assert_eq!(thread.beyond_grant, Some(past));
     }
 }

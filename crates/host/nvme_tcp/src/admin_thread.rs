@@ -362,6 +362,10 @@ impl AdminThread {
         for cid in aborts.filter_map(|(tag, _)| self.line.connection.find(*tag, false)).collect::<Vec<_>>() {
             self.line.connection.give_up(cid, ErrorKind::Cancelled, None);
         }
+        self.end_unsent_aborts();
+    }
+
+    fn end_unsent_aborts(&mut self) {
         self.aborts.drain(..).for_each(|request| request.reply.give(Ok(Outcome::default())));
     }
 
@@ -480,6 +484,7 @@ impl AdminThread {
         }
         self.line.connection.abandon(why);
         self.hand_out();
+        self.end_unsent_aborts();
         while !self.association.is_over() {
             self.association.clear_notifier();
             while let Some(request) = self.association.next_request() {
@@ -494,6 +499,7 @@ impl AdminThread {
         while let Some(request) = self.association.next_request() {
             request.reply.give(Err(gone("it was closed").into()));
         }
+        self.end_unsent_aborts();
         if self.replies.values().all(|reply| matches!(reply, Reply::Event)) {
             // A controller that does not hear it finds the connection closed.
             let _ = shut_down(&mut self.line);
@@ -531,5 +537,19 @@ mod tests {
         assert!(past.elapsed() >= Duration::from_millis(200));
         assert!(sleeps() - before < 10, "it slept {} times", sleeps() - before);
         assert_eq!(thread.beyond_grant, Some(past));
+    }
+
+    #[test]
+    fn aborts_that_wait_end_when_the_controller_is_given_up_or_closed() {
+        for end in [|thread: AdminThread| thread.give_up("away"), AdminThread::close] {
+            let association = unreachable();
+            let mut thread = AdminThread::awaiting(Arc::clone(&association), "away".into()).unwrap();
+            let abort = association.abort(&association.registration(), 1, association.generation());
+            thread.take_requests();
+            assert!(!abort.is_over());
+            association.end();
+            end(thread);
+            assert!(abort.is_over());
+        }
     }
 }

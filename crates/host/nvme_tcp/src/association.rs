@@ -541,10 +541,17 @@ pub(crate) mod tests {
         Arc::new(Association::new(peer, None, Arc::default()).unwrap())
     }
 
+    impl Association {
+        /// A queue of it, without a connection.
+        pub(crate) fn registration(&self) -> Arc<Registration> {
+            self.reserve(4).unwrap().0
+        }
+    }
+
     #[test]
     fn connect_of_a_queue_without_number_is_busy_and_sends_nothing() {
         let association = unreachable();
-        let (registration, ..) = association.reserve(4).unwrap();
+        let registration = association.registration();
         association.number_queues(0);
         let refused = association.connect(&registration, ControllerId(1), &Facts::default());
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::Busy);

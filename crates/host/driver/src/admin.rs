@@ -6,11 +6,12 @@ use byway_core::encode::Data;
 use byway_core::layouts::{Layouts, changes_namespaces};
 use byway_core::{
     AdminCommand, Answer, Bounced, Buffer, BufferPool, Buffers, Carried, Error, ErrorKind, Failed, Outcome,
-    Payload, RefusedAdmin, Result, encode_admin,
+    Payload, RawData, RefusedAdmin, Result, encode_admin,
 };
 use byway_dma::BusAddr;
 use byway_queue::DoorbellIndex;
-use byway_spec::{Command as Entry, Completion};
+use byway_spec::base::admin::{AbortCdw10, AdminOpcode};
+use byway_spec::{Command as Entry, Completion, Status};
 use byway_sys::ProcessLocal;
 
 use crate::bus::Bus;
@@ -28,6 +29,8 @@ pub(crate) struct AdminQueue<B: Bus> {
     layouts: Arc<Layouts>,
     /// Commands on their way, by their identifiers.
     sent: Vec<Option<Sent>>,
+    /// Aborts that the controller takes at once: ACL + 1.
+    abort_limit: usize,
 }
 
 /// An outstanding command, by its identifier: its owner takes the answer or abandons it.
@@ -49,6 +52,7 @@ struct Sent {
     placed: Placed,
     /// Whether namespaces may be others once it has completed.
     changes_namespaces: bool,
+    is_abort: bool,
     /// The answer is dropped.
     is_left: bool,
     answer: Option<Completion>,
@@ -72,7 +76,12 @@ impl<B: Bus> AdminQueue<B> {
     pub(crate) fn new(bus: &Arc<B>, entries_max: u32, layouts: Arc<Layouts>) -> Result<Self> {
         let rings = Rings::new(bus, ENTRIES.min(entries_max))?;
         let sent = (1..rings.entries()).map(|_| None).collect();
-        Ok(Self { bus: Arc::clone(bus).into(), rings, layouts, sent })
+        Ok(Self { bus: Arc::clone(bus).into(), rings, layouts, sent, abort_limit: 1 })
+    }
+
+    /// Keeps how many Aborts the controller takes at once.
+    pub(crate) fn set_abort_limit(&mut self, limit: usize) {
+        self.abort_limit = limit;
     }
 
     /// Entries of each ring.
@@ -88,11 +97,15 @@ impl<B: Bus> AdminQueue<B> {
     /// Sends a command.
     ///
     /// # Errors
-    /// [`ErrorKind::QueueFull`] when as many are on their way as can be; when the data cannot be mapped.
+    /// [`ErrorKind::QueueFull`] when as many are on their way as can be, or as many Aborts; when the data cannot be mapped.
     pub(crate) fn begin(&mut self, command: AdminCommand, pool: &BufferPool) -> Result<Ticket, RefusedAdmin> {
         let Some(cid) = self.sent.iter().position(Option::is_none).filter(|_| self.rings.free() > 0) else {
             return Err(RefusedAdmin { command, error: full() });
         };
+        let is_abort = encode_admin(&command).entry.opcode() == AdminOpcode::ABORT.0;
+        if is_abort && self.aborts() >= self.abort_limit {
+            return Err(RefusedAdmin { command, error: too_many_aborts(self.abort_limit) });
+        }
         let (command, bounced) = in_pages::<B>(command, pool)?;
         let mut entry = encode_admin(&command).entry;
         let placed = match self.place(&command, &mut entry, pool) {
@@ -103,9 +116,15 @@ impl<B: Bus> AdminQueue<B> {
         if changes_namespaces {
             self.layouts.begin_change();
         }
-        let sent = Sent { command, bounced, placed, changes_namespaces, is_left: false, answer: None };
+        let is_left = false;
+        let sent = Sent { command, bounced, placed, changes_namespaces, is_abort, is_left, answer: None };
         self.send(cid as u16, entry, sent);
         Ok(Ticket(cid as u16))
+    }
+
+    /// Aborts that the controller has not answered.
+    fn aborts(&self) -> usize {
+        self.sent.iter().flatten().filter(|sent| sent.is_abort && sent.answer.is_none()).count()
     }
 
     fn send(&mut self, cid: u16, mut entry: Entry, sent: Sent) {
@@ -273,4 +292,23 @@ fn stage(data: Data<'_>, pool: &BufferPool) -> Result<Option<Buffer>> {
 #[cold]
 fn full() -> Error {
     Error::host(ErrorKind::QueueFull, "as many admin commands are on their way as the admin queue holds")
+}
+
+#[cold]
+fn too_many_aborts(limit: usize) -> Error {
+    let said = format!("{limit} Aborts are outstanding, as many as the controller takes at once (ACL)");
+    Error::host(ErrorKind::QueueFull, said)
+}
+
+/// An Abort of command `cid` of queue `sqid`.
+pub(crate) fn abort_of(sqid: u16, cid: u16) -> AdminCommand {
+    let mut entry = Entry::new(AdminOpcode::ABORT.0, 0, 0);
+    entry.cdw10 = AbortCdw10::new().with_sqid(sqid).with_cid(cid).into_bits();
+    AdminCommand::raw(entry, RawData::None)
+}
+
+/// Whether the controller refused an Abort because it has as many as it takes at once: the Abort is to be sent again.
+pub(crate) fn is_over_abort_limit(answer: &Result<Outcome, Failed>) -> bool {
+    let status = answer.as_ref().err().and_then(|failed| failed.error.nvme_status());
+    status.is_some_and(|status| status.is(Status::ABORT_LIMIT_EXCEEDED))
 }

@@ -6,14 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use byway_core::{
-    AdminCommand, AdminQueue, Error, ErrorKind, Finished, RawData, RefusedAdmin, Result, check_admin,
-    check_owner,
+    AdminCommand, AdminQueue, Error, ErrorKind, Finished, RefusedAdmin, Result, check_admin, check_owner,
 };
-use byway_spec::Command as Entry;
-use byway_spec::base::admin::{AbortCdw10, AdminOpcode};
 use byway_sys::ProcessLocal;
 
-use crate::admin::Ticket;
+use crate::admin::{Ticket, abort_of, is_over_abort_limit};
 use crate::bus::{Bus, Event, POLLS_BEFORE_SLEEP};
 use crate::mapped::from_bus;
 use crate::shared::Shared;
@@ -30,8 +27,16 @@ pub struct AdminCommands<B: Bus> {
 struct Sent {
     tag: u64,
     ticket: Ticket,
-    /// Its Abort: until that is answered, the command's identifier must name no other.
-    abort: Option<Ticket>,
+    abort: Abort,
+}
+
+/// Whether the command is to be aborted.
+enum Abort {
+    No,
+    /// Its Abort waits for its turn: the controller takes a few at once (ACL).
+    Waits,
+    /// Until this is answered, the command's identifier must name no other.
+    Sent(Ticket),
 }
 
 impl<B: Bus> AdminCommands<B> {
@@ -52,14 +57,30 @@ impl<B: Bus> AdminCommands<B> {
         admin.look()?;
         let ready = &mut self.ready;
         self.sent.retain_mut(|sent| {
-            if sent.abort.as_ref().is_some_and(|abort| admin.take(abort).is_none()) {
-                return true;
+            if let Abort::Sent(abort) = &sent.abort {
+                let Some(answer) = admin.take(abort) else { return true };
+                sent.abort = if is_over_abort_limit(&answer) { Abort::Waits } else { Abort::No };
             }
-            sent.abort = None;
             let Some(result) = admin.take(&sent.ticket) else { return true };
             ready.push_back(Finished { tag: sent.tag, result });
             false
         });
+        drop(admin);
+        self.send_aborts()
+    }
+
+    /// Sends the Aborts that wait, as many as the controller takes.
+    fn send_aborts(&mut self) -> Result<()> {
+        for sent in self.sent.iter_mut().filter(|sent| matches!(sent.abort, Abort::Waits)) {
+            sent.abort = match self.device.begin_admin(abort_of(0, sent.ticket.cid())) {
+                Ok(ticket) => Abort::Sent(ticket),
+                Err(refused) if refused.error.kind() == ErrorKind::QueueFull => return Ok(()),
+                Err(refused) => {
+                    sent.abort = Abort::No;
+                    return Err(refused.error);
+                }
+            };
+        }
         Ok(())
     }
 
@@ -86,7 +107,7 @@ impl<B: Bus> AdminQueue for AdminCommands<B> {
         }
         // Refused, it comes back as it is.
         let ticket = self.device.begin_admin(command)?;
-        self.sent.push(Sent { tag, ticket, abort: None });
+        self.sent.push(Sent { tag, ticket, abort: Abort::No });
         Ok(())
     }
 
@@ -135,14 +156,10 @@ impl<B: Bus> AdminQueue for AdminCommands<B> {
             let said = format!("no admin command with tag {tag} is under way");
             return Err(Error::host(ErrorKind::NotFound, said));
         };
-        if sent.abort.is_some() {
-            return Ok(());
+        if matches!(sent.abort, Abort::No) {
+            sent.abort = Abort::Waits;
         }
-        let mut entry = Entry::new(AdminOpcode::ABORT.0, 0, 0);
-        entry.cdw10 = AbortCdw10::new().with_sqid(0).with_cid(sent.ticket.cid()).into_bits();
-        let begun = self.device.begin_admin(AdminCommand::raw(entry, RawData::None));
-        sent.abort = Some(begun.map_err(|refused| refused.error.doing("cancel"))?);
-        Ok(())
+        self.send_aborts().map_err(|error| error.doing("cancel"))
     }
 
     fn outstanding(&self) -> u32 {
@@ -159,7 +176,9 @@ impl<B: Bus> Drop for AdminCommands<B> {
         let mut admin = self.device.lock_admin();
         for Sent { ticket, abort, .. } in self.sent.drain(..) {
             admin.leave(&ticket);
-            abort.iter().for_each(|abort| admin.leave(abort));
+            if let Abort::Sent(abort) = abort {
+                admin.leave(&abort);
+            }
         }
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct Announced {
     pub ring_entries_max: u32,
     /// Windows of device memory, where there are any.
     pub windows: Option<WindowLayout>,
+    /// Aborts that may be outstanding at once.
+    pub abort_limit: usize,
     /// Whether the vendor area is there.
     pub byway: bool,
     /// Optional commands of the NVM command set.
@@ -72,6 +74,7 @@ impl Announced {
             methods: Methods::NONE.with(Method::Prp).with(Method::Adaptive),
             nvm: identify::nvm_commands(controller),
             admin: identify::admin_options(controller),
+            abort_limit: usize::from(controller.acl_z) + 1,
             ..Self::default()
         };
         // The driver's descriptors are of any length and alignment, which those that are dword aligned (2) are not.

@@ -349,6 +349,11 @@ impl Table {
         }
     }
 
+    /// Whether the command of an identifier that is kept has completed.
+    pub(crate) fn has_completed(&self, cid: u16) -> bool {
+        self.kept.iter().any(|kept| kept.cid == cid && kept.is_complete)
+    }
+
     /// An identifier of an operation's commands in flight, unless all of them are kept.
     pub(crate) fn cid_of(&self, op: OpIndex) -> Option<u16> {
         self.owners.iter().position(|owner| *owner == op.0).map(|cid| cid as u16)

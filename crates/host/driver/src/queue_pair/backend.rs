@@ -50,7 +50,7 @@ impl<B: Bus> BackendQueue for Queue<B> {
         if !self.ready.is_empty() {
             self.bus.call(self.qid());
         }
-        event.alarm.set(self.deadlines.left());
+        event.alarm.set(self.left());
         Ok(self.event.insert(event).alarm.as_fd())
     }
 
@@ -87,7 +87,8 @@ impl<B: Bus> BackendQueue for Queue<B> {
         // What wakes may be the interrupt of a completion that was taken before, and a bus may return early.
         let end = Deadline::after(timeout);
         loop {
-            self.sleep_for_interrupt(self.deadlines.within(end.left_or_max()))?;
+            let timeout = end.left_or_max();
+            self.sleep_for_interrupt(self.left().map_or(timeout, |left| timeout.min(left)))?;
             if self.spin()? || self.table.started() == 0 || end.is_over() {
                 return Ok(!self.ready.is_empty());
             }

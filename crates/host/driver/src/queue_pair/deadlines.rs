@@ -4,14 +4,15 @@
 
 use std::time::{Duration, Instant};
 
-use byway_core::{AdminCommand, Error, ErrorKind, Failed, Outcome, RawData, Result};
-use byway_spec::Command as Entry;
-use byway_spec::base::admin::{AbortCdw10, AdminOpcode};
+use byway_core::{Error, ErrorKind, Failed, Outcome, Result};
 
-use crate::admin::Ticket;
+use crate::admin::{Ticket, abort_of, is_over_abort_limit};
 use crate::bus::Bus;
 use crate::queue_pair::Queue;
 use crate::table::OpIndex;
+
+/// How often a sleeping queue looks whether the controller takes an Abort that waits: its I/O interrupt does not say so.
+const ABORT_POLL: Duration = Duration::from_millis(10);
 
 /// When the operations of a queue are given up.
 #[derive(Debug, Default)]
@@ -30,7 +31,7 @@ enum Limit {
     #[default]
     None,
     At(Instant),
-    /// It has passed, and an Abort was sent.
+    /// It has passed, and an Abort was sent or waits for its turn.
     Over,
 }
 
@@ -61,14 +62,14 @@ impl Deadlines {
         was == Limit::Over
     }
 
-    /// The operation's deadline has passed, and an Abort was sent.
+    /// The operation's deadline has passed, and an Abort was sent or waits for its turn.
     fn set_aborted(&mut self, op: OpIndex) {
         if let Some(limit) = self.limits.get_mut(op.index()) {
             *limit = Limit::Over;
         }
     }
 
-    /// The first operation whose deadline has passed at `now` and for which no Abort was sent.
+    /// The first operation whose deadline has passed at `now` and that has no Abort.
     fn due(&mut self, now: Instant) -> Option<OpIndex> {
         if self.next.is_none_or(|next| now < next) {
             return None;
@@ -85,11 +86,6 @@ impl Deadlines {
         let next = self.next.filter(|_| self.any())?;
         Some(next.saturating_duration_since(Instant::now()))
     }
-
-    /// How long a sleep of at most `timeout` may last.
-    pub(crate) fn within(&self, timeout: Duration) -> Duration {
-        self.left().map_or(timeout, |left| timeout.min(left))
-    }
 }
 
 /// What a program gets for an operation whose time is over. What the device did all the same is done.
@@ -101,36 +97,26 @@ pub(crate) fn too_late(result: Result<Outcome, Failed>) -> Result<Outcome, Faile
     })
 }
 
-/// An Abort on its way.
+/// An Abort that the device has not answered.
 #[derive(Debug)]
 pub(crate) struct Abort {
-    ticket: Ticket,
+    /// `None` while it waits for its turn: the controller takes a few at once (ACL).
+    ticket: Option<Ticket>,
     /// The command that it is for.
     cid: u16,
 }
 
 impl<B: Bus> Queue<B> {
-    /// Asks the device to abort a command. Its identifier names no other command until the device has answered that, as
-    /// the Abort would be for that one then.
+    /// Has the device abort a command, as soon as it takes another Abort. The command's identifier names no other command
+    /// until the device has answered that, as the Abort would be for that one then.
     ///
     /// # Errors
     /// When the Abort cannot be sent.
     pub(crate) fn abort(&mut self, cid: u16) -> Result<()> {
-        let mut entry = Entry::new(AdminOpcode::ABORT.0, 0, 0);
-        entry.cdw10 = AbortCdw10::new().with_sqid(self.qid()).with_cid(cid).into_bits();
         // Kept before it is sent: a device that runs in this thread answers both at once.
         self.table.keep_cid(cid);
-        let begun = self.device.begin_admin(AdminCommand::raw(entry, RawData::None));
-        match begun {
-            Ok(ticket) => {
-                self.aborts.push(Abort { ticket, cid });
-                self.end_aborts()
-            }
-            Err(refused) => {
-                self.table.free_kept_cid(cid);
-                Err(refused.error)
-            }
-        }
+        self.aborts.push(Abort { ticket: None, cid });
+        self.send_aborts()
     }
 
     /// Aborts commands whose deadline has passed, and releases identifiers of answered Aborts.
@@ -148,23 +134,36 @@ impl<B: Bus> Queue<B> {
     #[cold]
     fn tend_now(&mut self) -> Result<()> {
         self.end_aborts()?;
+        self.send_aborts()?;
         let now = Instant::now();
         while let Some(op) = self.deadlines.due(now) {
-            let Some(cid) = self.table.cid_of(op) else {
-                // Every completion has come; the operation ends as soon as they are looked at.
-                self.deadlines.set_aborted(op);
-                continue;
-            };
-            match self.abort(cid) {
-                // It is tried again.
-                Err(error) if error.kind() == ErrorKind::QueueFull => return Ok(()),
-                sent => sent?,
+            // Without a command in flight the operation ends as soon as its completions are looked at.
+            if let Some(cid) = self.table.cid_of(op) {
+                self.abort(cid)?;
             }
             self.deadlines.set_aborted(op);
         }
         Ok(())
     }
 
+    /// Sends the Aborts that wait, as many as the controller takes.
+    fn send_aborts(&mut self) -> Result<()> {
+        while let Some(index) = self.aborts.iter().position(|abort| abort.ticket.is_none()) {
+            let cid = self.aborts[index].cid;
+            match self.device.begin_admin(abort_of(self.qid(), cid)) {
+                Ok(ticket) => self.aborts[index].ticket = Some(ticket),
+                Err(refused) if refused.error.kind() == ErrorKind::QueueFull => break,
+                Err(refused) => {
+                    self.aborts.swap_remove(index);
+                    self.table.free_kept_cid(cid);
+                    return Err(refused.error);
+                }
+            }
+        }
+        self.end_aborts()
+    }
+
+    /// Drops answered Aborts, and those that wait though their command has ended.
     fn end_aborts(&mut self) -> Result<()> {
         if self.aborts.is_empty() {
             return Ok(());
@@ -172,21 +171,35 @@ impl<B: Bus> Queue<B> {
         let mut admin = self.device.lock_admin();
         admin.look()?;
         let table = &mut self.table;
-        self.aborts.retain(|abort| {
-            // The command's own completion says whether it was aborted.
-            let answered = admin.take(&abort.ticket).is_some();
-            if answered {
+        self.aborts.retain_mut(|abort| {
+            if let Some(ticket) = &abort.ticket {
+                let Some(answer) = admin.take(ticket) else { return true };
+                abort.ticket = None;
+                // Any other answer ends it: the command's own completion says whether it was aborted.
+                if !is_over_abort_limit(&answer) {
+                    table.free_kept_cid(abort.cid);
+                    return false;
+                }
+            }
+            let has_ended = table.has_completed(abort.cid);
+            if has_ended {
                 table.free_kept_cid(abort.cid);
             }
-            !answered
+            !has_ended
         });
         Ok(())
     }
 
+    /// How long the queue may sleep: until the first deadline, or until an Abort that waits is tried again.
+    pub(crate) fn left(&self) -> Option<Duration> {
+        let waits = self.aborts.iter().any(|abort| abort.ticket.is_none());
+        self.deadlines.left().into_iter().chain(waits.then_some(ABORT_POLL)).min()
+    }
+
     /// Abandons the answers to Aborts.
     pub(crate) fn leave_aborts(&mut self) {
-        for abort in self.aborts.drain(..) {
-            self.device.lock_admin().leave(&abort.ticket);
+        for ticket in self.aborts.drain(..).filter_map(|abort| abort.ticket) {
+            self.device.lock_admin().leave(&ticket);
         }
     }
 }

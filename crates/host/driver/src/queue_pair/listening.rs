@@ -28,7 +28,7 @@ impl<B: Bus> Queue<B> {
     /// The descriptor becomes readable at a command's deadline.
     pub(crate) fn set_alarm(&self) {
         if let Some(event) = &self.event {
-            event.alarm.set(self.deadlines.left());
+            event.alarm.set(self.left());
         }
     }
 }

@@ -87,6 +87,7 @@ impl<B: Bus> Shared<B> {
 
     /// Keeps what the device announced, and its identity.
     pub(crate) fn describe(&mut self, announced: Announced, identity: Identity) {
+        self.admin.get_mut().set_abort_limit(announced.abort_limit);
         self.announced = announced;
         self.identity = identity;
     }

@@ -1,13 +1,20 @@
 //! Commands with a time of their own, on a device that does not answer within it.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use byway_core::{BackendQueue, Buffer, Command, ErrorKind, KvCommand, Nsid, QueueOptions, StoreOptions};
+use byway_core::{
+    AdminCommand, AdminQueue, BackendQueue, Buffer, Command, ErrorKind, KvCommand, Nsid, QueueOptions,
+    RawData, StoreOptions,
+};
+use byway_driver::Queue;
 use byway_link::Method;
-use byway_spec::Status;
+use byway_spec::base::admin::AdminOpcode;
+use byway_spec::{Command as Entry, Status};
 use byway_sys::wait_readable;
 
-use crate::scripted::{Reply, Script, bytes, key, queue, queue_of};
+use crate::scripted::{Reply, Script, ScriptedBus, bytes, device, key, queue, queue_of};
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -104,4 +111,96 @@ fn a_cancelled_command_with_a_deadline_is_aborted_once() {
     assert_eq!(bus.state().aborts.len(), 1);
     bus.release(&[0]);
     assert!(queue.next_finished().unwrap().is_some());
+}
+
+/// A queue with six commands whose time is over, on a device that answers neither them nor Aborts.
+fn silent(acl_z: u8) -> (Arc<ScriptedBus>, Queue<ScriptedBus>) {
+    let (bus, mut queue) = queue_of(Script { acl_z, ..Script::default() }, QueueOptions::default());
+    bus.hold();
+    bus.state().held_admin = Some(Vec::new());
+    (0..6).for_each(|tag| queue.submit_within(put(1), tag, Duration::ZERO).unwrap());
+    assert!(queue.next_finished().unwrap().is_none());
+    (bus, queue)
+}
+
+#[test]
+fn aborts_at_once_are_no_more_than_the_controller_announced() {
+    for (acl_z, steps) in [(0, &[1, 1, 1, 1, 1, 1][..]), (3, &[4, 2])] {
+        let (bus, mut queue) = silent(acl_z);
+        for held in steps {
+            assert_eq!(bus.state().held_admin.as_ref().unwrap().len(), *held);
+            bus.release_admin();
+            bus.state().held_admin = Some(Vec::new());
+            assert!(queue.next_finished().unwrap().is_none());
+        }
+        let aborted: BTreeSet<_> = bus.state().aborts.iter().copied().collect();
+        assert_eq!((aborted.len(), bus.state().aborts.len()), (6, 6));
+        bus.state().held_admin = None;
+    }
+}
+
+#[test]
+fn the_descriptor_becomes_readable_while_an_abort_waits() {
+    let (bus, mut queue) = silent(4);
+    queue.event().unwrap();
+    assert!(queue.next_finished().unwrap().is_none());
+    assert!(wait_readable(queue.event().unwrap(), Duration::from_secs(20)).unwrap(), "no event");
+    bus.release_admin();
+    assert!(queue.next_finished().unwrap().is_none());
+    assert_eq!(bus.state().aborts.len(), 6);
+    assert!(!wait_readable(queue.event().unwrap(), Duration::from_millis(30)).unwrap(), "none waits");
+}
+
+#[test]
+fn an_abort_that_waits_is_not_sent_once_its_command_has_ended() {
+    let (bus, mut queue) = silent(0);
+    bus.release(&[0, 1, 2, 3, 4, 5]);
+    queue.drain(&mut |one| assert!(one.result.is_ok())).unwrap();
+    bus.release_admin();
+    assert!(queue.next_finished().unwrap().is_none());
+    assert_eq!(bus.state().aborts.len(), 1);
+}
+
+#[test]
+fn an_abort_over_the_controllers_limit_is_sent_again() {
+    let (bus, mut queue) = queue(Method::Prp);
+    bus.hold();
+    bus.state().refused_aborts = 2;
+    queue.submit_within(put(1), 1, Duration::ZERO).unwrap();
+    (0..3).for_each(|_| assert!(queue.next_finished().unwrap().is_none()));
+    let cid = bus.state().seen[0].entry.cid();
+    assert_eq!(bus.state().aborts, [(queue.qid(), cid)]);
+}
+
+#[test]
+fn cancelled_commands_beyond_the_limit_are_aborted_in_turn() {
+    let (bus, mut queue) = queue(Method::Prp);
+    bus.hold();
+    bus.state().held_admin = Some(Vec::new());
+    (1..4).for_each(|tag| queue.submit(put(1), tag).unwrap());
+    (1..4).for_each(|tag| queue.cancel(tag).unwrap());
+    assert_eq!(bus.state().held_admin.as_ref().unwrap().len(), 1);
+    bus.release_admin();
+    (0..3).for_each(|_| assert!(queue.next_finished().unwrap().is_none()));
+    assert_eq!(bus.state().aborts.len(), 3);
+}
+
+#[test]
+fn cancelled_admin_commands_beyond_the_limit_are_aborted_in_turn() {
+    let (bus, driver) = device(Script::default());
+    let mut queue = driver.admin_commands();
+    let format = Entry::new(AdminOpcode::FORMAT_NVM.0, 0, 2);
+    bus.state().held_admin = Some(Vec::new());
+    (1..4).for_each(|tag| queue.submit(AdminCommand::raw(format, RawData::None), tag).unwrap());
+    let commands = bus.state().held_admin.replace(Vec::new());
+    (1..4).for_each(|tag| queue.cancel(tag).unwrap());
+    assert_eq!(bus.state().held_admin.as_ref().unwrap().len(), 1);
+    bus.state().refused_aborts = 1;
+    bus.release_admin();
+    (0..4).for_each(|_| assert!(queue.next_finished().unwrap().is_none()));
+    let aborted: BTreeSet<_> = bus.state().aborts.iter().copied().collect();
+    assert_eq!((aborted.len(), bus.state().aborts.len()), (3, 3));
+    bus.state().held_admin = commands;
+    bus.release_admin();
+    (0..3).for_each(|_| assert!(queue.next_finished().unwrap().is_some()));
 }

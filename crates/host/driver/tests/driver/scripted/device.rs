@@ -116,6 +116,10 @@ impl ScriptedBus {
             }
             AdminOpcode::DELETE_SQ => {}
             AdminOpcode::DELETE_CQ => drop(state.rings.remove(&cdw10.qid())),
+            AdminOpcode::ABORT if state.refused_aborts > 0 => {
+                state.refused_aborts -= 1;
+                reply.status = Status::ABORT_LIMIT_EXCEEDED;
+            }
             AdminOpcode::ABORT => {
                 let abort = AbortCdw10::from_bits(entry.cdw10);
                 state.aborts.push((abort.sqid(), abort.cid()));
@@ -147,6 +151,7 @@ impl ScriptedBus {
         let mut controller = Controller::new_zeroed();
         controller.mn = ascii_field("Scripted");
         controller.mdts = self.script.mdts;
+        controller.acl_z = self.script.acl_z;
         controller.sgls = Sgls::new().with_supported(self.script.sgl);
         (controller.oncs, controller.cdfs) = (self.script.oncs, 1);
         controller.oacs = Oacs::new().with_format(true);

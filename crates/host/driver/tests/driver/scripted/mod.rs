@@ -40,6 +40,8 @@ pub struct Script {
     /// SGLS bits 1:0.
     pub sgl: u8,
     pub oncs: Oncs,
+    /// ACL: Aborts at once, zero based.
+    pub acl_z: u8,
     /// CAP.MQES.
     pub mqes_z: u16,
     pub profile: Option<Profile>,
@@ -54,6 +56,7 @@ impl Default for Script {
             mdts: 12,
             sgl: 1,
             oncs: Oncs::new().with_write_zeroes(true).with_copy(true),
+            acl_z: 0,
             mqes_z: 1023,
             profile: None,
         }
@@ -112,6 +115,8 @@ pub struct State {
     pub waited_for: BTreeMap<u16, u32>,
     /// Queue and identifier of commands that were to be aborted.
     pub aborts: Vec<(u16, u16)>,
+    /// Aborts to be answered by Abort Command Limit Exceeded.
+    pub refused_aborts: u32,
     /// Namespaces that were identified, 0 for none.
     pub identified: Vec<u32>,
     /// Blocks of [`blocks`] have so many bytes, as a power of two.

@@ -2,8 +2,8 @@
 //!
 //! [`open`] takes a URI and gives a [`Device`], whatever is there: a file, a block device, a device in this process.
 //! [`Device::kv`] and [`Device::nvm`] give synchronous calls, [`Device::kv_queue`] and [`Device::nvm_queue`] the same
-//! commands many at a time, and [`Device::default_queue`] gives queues of any typed command. [`create`] makes an image: a whole SSD in one file; [`embedded::open`] opens it by its own type, which has
-//! a ledger and a clock.
+//! commands many at a time, and [`Device::default_queue`] gives queues of any typed command. [`create`] makes an image: a
+//! whole SSD in one file; [`embedded::open`] opens it by its own type, which has a ledger and a clock.
 //!
 //! ```
 //! # fn main() -> byway::Result<()> {

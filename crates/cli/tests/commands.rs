@@ -36,24 +36,6 @@ fn a_value_comes_from_an_argument_a_file_or_standard_input() {
 }
 
 #[test]
-fn value_to_an_existing_file_is_refused_and_changes_nothing() {
-    let image = Image::new(&[]);
-    let (uri, path) = (image.uri(""), image.path());
-    said(&["kv", "put", &uri, "key", "value"]);
-    let mine = image.file("mine", b"mine");
-    let link = image.dir.path().join("link");
-    std::os::unix::fs::symlink(&mine, &link).unwrap();
-    for existing in [&*mine, link.to_str().unwrap(), path.to_str().unwrap()] {
-        let error = refused(2, &["kv", "get", &uri, "key", "--file", existing]);
-        assert!(error.contains("exists already and is left as it is"), "{error}");
-    }
-    assert_eq!(std::fs::read(&mine).unwrap(), b"mine");
-    assert_eq!(std::fs::read_link(&link).unwrap(), std::path::Path::new(&mine));
-    assert_eq!(said(&["kv", "get", &uri, "key"]), "value");
-    said(&["check", path.to_str().unwrap()]);
-}
-
-#[test]
 fn keys_are_listed_in_order_from_a_key_on() {
     let image = Image::new(&[]);
     let uri = image.uri("");

@@ -153,8 +153,9 @@ fn squatter_before_the_server_is_sent_nothing_and_the_server_says_so() {
         assert_eq!(squatter.end(), 0, "round {round}: the squatter was sent something");
         assert!(!copy.exists());
         let whose = format!("belongs to user {SQUATTER}");
-        assert!(refused.unwrap().to_string().contains(&whose));
-        assert!(allowed.unwrap().to_string().contains(&whose));
+        for error in [refused.unwrap().to_string(), allowed.unwrap().to_string()] {
+            assert!(error.contains(&whose), "round {round}: {error}");
+        }
     }
 }
 

@@ -61,7 +61,7 @@ fn expected_status(command: &Command, inline: Option<usize>) -> Option<Status> {
 pub fn capsules(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let mut machine = Machine::new(if input.byte() & 1 == 0 { "gen4x4" } else { "cosmos" });
-    let limit_bytes = machine.subsystem.profile.limits.inline_max_bytes as usize;
+    let limit_bytes = machine.subsystem.profile().limits.inline_max_bytes as usize;
     machine.enable();
     (1..=2).for_each(|qid| machine.create_pair(qid, ENTRIES));
     machine.enable_methods();

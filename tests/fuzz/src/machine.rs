@@ -95,7 +95,7 @@ impl Machine {
     /// A device as after power-on.
     pub fn new(profile: &str) -> Self {
         let mut subsystem = device(profile);
-        let profile = subsystem.profile.clone();
+        let profile = subsystem.profile().clone();
         let controller = Controller::new(ControllerId(0), &mut subsystem, CmbRegisters::default());
         let memory = Arc::new(DmaMemory::new(MEMORY_BYTES + GUARD_BYTES).expect("memory"));
         memory.write_at(MEMORY_BYTES, &[GUARD; GUARD_BYTES]).expect("the guard lies inside");

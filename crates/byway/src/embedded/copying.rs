@@ -35,7 +35,7 @@ pub(crate) fn copy_in_use(
     watch: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<SnapshotReport> {
     let system = |e| Error::kernel("copy the image", e);
-    let prepared = handle.with_subsystem(|subsystem| subsystem.flash.prepare_snapshot(to));
+    let prepared = handle.with_subsystem(|subsystem| subsystem.flash().prepare_snapshot(to));
     let snapshot = prepared.ok_or_else(closed_meanwhile)?.map_err(from_flash)?;
     let shared = handle.with_subsystem(|_| (Instant::now(), snapshot.share_blocks()));
     if let Some((begun, true)) = shared {
@@ -45,11 +45,11 @@ pub(crate) fn copy_in_use(
     snapshot.copy_protected().map_err(system)?;
     let begun = handle.with_subsystem(|subsystem| {
         let begun = Instant::now();
-        subsystem.flash.begin_snapshot(&snapshot).map(|()| begun.elapsed())
+        subsystem.flash_mut().begin_snapshot(&snapshot).map(|()| begun.elapsed())
     });
     let pause = begun.ok_or_else(closed_meanwhile)?.map_err(from_flash)?;
     let copied_bytes = copy_blocks(&snapshot, watch);
-    handle.with_subsystem(|subsystem| subsystem.flash.end_snapshot());
+    handle.with_subsystem(|subsystem| subsystem.flash_mut().end_snapshot());
     let copied_bytes = copied_bytes.ok_or_else(given_up)?;
     snapshot.finish().map_err(system)?;
     Ok(SnapshotReport { pause_ns: pause.as_nanos() as u64, copied_bytes })

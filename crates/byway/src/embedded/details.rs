@@ -76,7 +76,7 @@ impl Device {
     #[must_use]
     pub fn details(&self) -> Details {
         self.with_subsystem(|subsystem| {
-            let mut details = details_of(&subsystem.flash, self.opened_in_ns);
+            let mut details = details_of(subsystem.flash(), self.opened_in_ns);
             for namespace in &mut details.namespaces {
                 let found = subsystem.namespace_mut(namespace.nsid);
                 namespace.engine = found

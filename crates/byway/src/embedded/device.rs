@@ -213,12 +213,12 @@ impl Device {
     /// What the flash has been through.
     pub fn flash(&self) -> FlashReport {
         self.embedded.with_subsystem(|subsystem| FlashReport {
-            counters: *subsystem.flash.counters(),
-            total_bytes: subsystem.flash.total_bytes(),
-            used_bytes: subsystem.flash.used_bytes(),
-            page_bytes: subsystem.flash.geometry().page_bytes,
-            geometry: *subsystem.flash.geometry(),
-            health: subsystem.flash.health(),
+            counters: *subsystem.flash().counters(),
+            total_bytes: subsystem.flash().total_bytes(),
+            used_bytes: subsystem.flash().used_bytes(),
+            page_bytes: subsystem.flash().geometry().page_bytes,
+            geometry: *subsystem.flash().geometry(),
+            health: subsystem.flash().health(),
         })
     }
 

@@ -171,7 +171,7 @@ fn check_media_memory(media: &MediaKind, size_bytes: u64, prefault: bool) -> Res
 
 fn start(subsystem: Subsystem, options: &Options, begun: Instant) -> Result<Device> {
     let run = RunOptions { run_by: options.run_by, clock: options.clock, ledger: options.ledger };
-    let image = OpenImage::of(&subsystem.flash);
+    let image = OpenImage::of(subsystem.flash());
     let embedded = Embedded::start(subsystem, run);
     let mut embedded = embedded.map_err(from_start)?;
     let control = control::start(image.as_ref(), &mut embedded);

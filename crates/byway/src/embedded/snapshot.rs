@@ -30,7 +30,7 @@ impl Device {
     pub fn snapshot(&self, out: impl AsRef<Path>) -> Result<SnapshotReport> {
         self.check_owner()?;
         let handle = self.handle();
-        let access = handle.with_subsystem(|subsystem| subsystem.flash.access());
+        let access = handle.with_subsystem(|subsystem| subsystem.flash().access());
         let access = access.ok_or_else(closed_meanwhile)?.map_err(from_flash)?;
         into_file(&of_new_image(out.as_ref())?, &access, |to| {
             copy_in_use(&handle, to, &mut |_| ControlFlow::Continue(()))

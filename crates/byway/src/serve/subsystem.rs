@@ -112,13 +112,13 @@ impl OpenSubsystem {
             }
         };
         if let Some(nqn) = &spec.nqn {
-            subsystem.identity.nqn.clone_from(nqn);
+            subsystem.set_nqn(nqn);
         }
         if settings.counts_commands {
             subsystem.count_commands();
         }
         let (exported, engines) = exports::attach(&mut subsystem, opened, watched_by)?;
-        let (image, nqn) = (OpenImage::of(&subsystem.flash), subsystem.identity.nqn.clone());
+        let (image, nqn) = (OpenImage::of(subsystem.flash()), subsystem.identity().nqn.clone());
         let may_export = engines.is_some();
         let device = Embedded::serve(subsystem, clock, ledger, Hosts { engines, ..hosts });
         let mut device = device.map_err(from_start)?;

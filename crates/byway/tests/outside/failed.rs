@@ -126,7 +126,7 @@ fn check_both_threads(run_by: RunBy, at_write: bool) {
     });
     end.recv_timeout(LONG).expect("a thread hangs, or something else fails");
     let mut device = Device::open(&path, &Arc::default(), RunBy::Caller);
-    let history = device.embedded.with_subsystem(|subsystem| subsystem.flash.power_history());
+    let history = device.embedded.with_subsystem(|subsystem| subsystem.flash().power_history());
     assert_eq!(history.unsafe_shutdowns, 1, "it was not closed in order");
     let mut value = [0; 200];
     let answer = device.queues[0].execute_retrieve(Nsid::FIRST, &Key::new(&[1]).unwrap(), &mut value);

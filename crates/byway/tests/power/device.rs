@@ -179,7 +179,7 @@ impl Device {
         let options = SubsystemOptions { kv, ..SubsystemOptions::default() };
         let subsystem = Subsystem::new(identity, profile, flash, options).unwrap();
         let embedded = Embedded::start(subsystem, RunOptions::default()).unwrap();
-        assert_eq!(embedded.with_subsystem(|subsystem| subsystem.flash.check()), []);
+        assert_eq!(embedded.with_subsystem(|subsystem| subsystem.flash_mut().check()), []);
         let driver =
             Driver::attach(Arc::new(InProcessBus::new(&embedded)), AttachOptions::default()).unwrap();
         let mut queue =
@@ -196,7 +196,7 @@ impl Device {
 
     /// Where a region of the image is; nowhere, if there is none of that name.
     pub fn region(&self, name: &str) -> std::ops::Range<u64> {
-        let regions = self.embedded.with_subsystem(|subsystem| subsystem.flash.regions());
+        let regions = self.embedded.with_subsystem(|subsystem| subsystem.flash().regions());
         regions.into_iter().find(|(found, _)| *found == name).map_or(0..0, |(_, range)| range)
     }
 
@@ -225,7 +225,7 @@ impl Device {
     }
 
     pub fn garbage_collected(&self) -> bool {
-        let erases = |subsystem: &mut Subsystem| subsystem.flash.counters()[byway::Cause::Gc].erases;
+        let erases = |subsystem: &mut Subsystem| subsystem.flash().counters()[byway::Cause::Gc].erases;
         self.embedded.with_subsystem(erases) > 0
     }
 

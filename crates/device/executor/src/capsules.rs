@@ -113,7 +113,7 @@ impl Capsules {
     /// # Errors
     /// The device has failed.
     pub fn nqn(&self) -> Result<String, Failed> {
-        self.run(|device| device.core.subsystem.identity.nqn.clone())
+        self.run(|device| device.core.subsystem.identity().nqn.clone())
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) fn critical_warning(subsystem: &Subsystem, thresholds: &Thresholds) -
 
 /// The log page. `errors` is the number of entries the error log has had.
 pub(super) fn page(subsystem: &Subsystem, thresholds: &Thresholds, errors: u64) -> Vec<u8> {
-    let (host, health) = (subsystem.flash.counters().host, subsystem.health());
+    let (host, health) = (subsystem.flash().counters().host, subsystem.health());
     let mut log = SmartLog::new_zeroed();
     log.critical_warning = critical_warning(subsystem, thresholds);
     log.temperature_k = health.temperature_k.into();

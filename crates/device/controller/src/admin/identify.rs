@@ -98,7 +98,7 @@ fn active_namespaces(cx: &Context<'_, '_>, after: u32, csi: Option<Csi>) -> Resu
 
 fn identify_controller(cx: &Context<'_, '_>) -> Box<wire::Controller> {
     let mut data = Box::new(wire::Controller::new_zeroed());
-    let identity = &cx.subsystem.identity;
+    let identity = cx.subsystem.identity();
     data.sn = ascii_field(&identity.serial);
     data.mn = ascii_field(&identity.model);
     data.fr = ascii_field(FIRMWARE);
@@ -215,7 +215,7 @@ fn identify_fabric(data: &mut wire::Controller) {
 }
 
 fn vendor_area(subsystem: &Subsystem, byte_region_bytes: u64) -> VendorArea {
-    let limits = subsystem.profile.limits;
+    let limits = subsystem.profile().limits;
     let windows = subsystem.window_shape();
     VendorArea {
         magic: MAGIC,

@@ -36,14 +36,14 @@ fn ledger_row(class: &str, row: byway_link::Row) -> LedgerRow {
 }
 
 fn counters(subsystem: &Subsystem) -> Vec<Counter> {
-    let flash = subsystem.flash.counters();
+    let flash = subsystem.flash().counters();
     let mut counters = vec![
         counter("accepted_bytes", flash.accepted_bytes),
         counter("media_errors", flash.media_errors),
         counter("host_reads", flash.host.reads),
         counter("host_writes", flash.host.writes),
     ];
-    let payloads = subsystem.io.payloads();
+    let payloads = subsystem.io().payloads();
     counters.extend(payloads.map(|(name, commands)| counter(&format!("payload.{name}"), commands)));
     let packing = packing(subsystem);
     counters.extend([

@@ -24,7 +24,7 @@ pub(super) fn sanitize(cx: &mut Context<'_, '_>, command: &Command) -> Result<Ou
     match cdw10.sanact() {
         // No operation fails for good: there is no failure mode to leave.
         SanitizeCdw10::EXIT_FAILURE => Ok(Outcome::OK),
-        SanitizeCdw10::BLOCK_ERASE | SanitizeCdw10::OVERWRITE if cx.subsystem.flash.is_read_only() => {
+        SanitizeCdw10::BLOCK_ERASE | SanitizeCdw10::OVERWRITE if cx.subsystem.flash().is_read_only() => {
             Err(CommandError::new(Status::ACCESS_DENIED, "the image is open read-only"))
         }
         SanitizeCdw10::BLOCK_ERASE | SanitizeCdw10::OVERWRITE => {
@@ -64,13 +64,13 @@ pub(super) fn refuse(command: &Command) -> Result<(), CommandError> {
 
 /// The page of log 81h.
 pub(super) fn page(subsystem: &Subsystem) -> Vec<u8> {
-    let sanitize = subsystem.flash.sanitize();
+    let sanitize = subsystem.flash().sanitize();
     let status: u16 = match sanitize.state {
         SanitizeState::Never => 0,
         SanitizeState::Done => 1,
         SanitizeState::Running => 2,
     };
-    let erased = u16::from(subsystem.flash.is_all_erased());
+    let erased = u16::from(subsystem.flash().is_all_erased());
     let mut log = SanitizeLog::new_zeroed();
     log.progress = subsystem.sanitize_progress().into();
     log.status = (status | u16::from(sanitize.passes & 0x1f) << 3 | erased << 8).into();

@@ -64,7 +64,7 @@ impl Controller {
             transfers: self.admin.transfers(),
             sgls: subsystem.options().sgls,
             inline_max_bytes: self.inline.len(),
-            piggyback_max_bytes: subsystem.profile.limits.piggyback_max_bytes as usize,
+            piggyback_max_bytes: subsystem.profile().limits.piggyback_max_bytes as usize,
             whole_page_prp: self.habits.whole_page_prp,
             chunk_burst: self.habits.chunk_burst,
             coalesce_interrupts: self.habits.coalesce_interrupts,

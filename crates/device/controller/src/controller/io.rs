@@ -21,7 +21,7 @@ use crate::subsystem::Subsystem;
 #[inline]
 fn check_image(subsystem: &Subsystem, nsid: u32, access: Access) -> Result<(), CommandError> {
     let is_exported = || matches!(subsystem.namespace(nsid), Some(Namespace::Exported(_)));
-    check_whole(&subsystem.flash, access).or_else(|cut| if is_exported() { Ok(()) } else { Err(cut) })
+    check_whole(subsystem.flash(), access).or_else(|cut| if is_exported() { Ok(()) } else { Err(cut) })
 }
 
 impl Controller {
@@ -85,7 +85,7 @@ impl Controller {
         if !self.registers.serves_all_sets() {
             self.check_set(subsystem, command)?;
         }
-        subsystem.io.note(Counted::of(command, carried.is_some()));
+        subsystem.note_command(Counted::of(command, carried.is_some()));
         if !subsystem.options().sgls && carried.is_none() && port.capsule.is_none() {
             check_without_sgls(subsystem, command)?;
         }

@@ -78,14 +78,14 @@ pub enum Next {
 impl Controller {
     /// A controller as after power-on.
     pub fn new(id: ControllerId, subsystem: &mut Subsystem, cmb: CmbRegisters) -> Self {
-        let inline = vec![0; subsystem.profile.limits.inline_max_bytes as usize];
+        let inline = vec![0; subsystem.profile().limits.inline_max_bytes as usize];
         Self { inline, ..Self::with_queues(id, subsystem, cmb, usize::from(MAX_IO_QUEUES) + 1) }
     }
 
     /// A controller with room for `queues` queue pairs and no inline payloads.
     fn with_queues(id: ControllerId, subsystem: &mut Subsystem, cmb: CmbRegisters, queues: usize) -> Self {
         subsystem.add_controller(id);
-        let habits = subsystem.profile.habits;
+        let habits = subsystem.profile().habits;
         Self {
             id,
             registers: Registers::new(cmb),

@@ -60,7 +60,7 @@ impl Controller {
         qid: u16,
         command: &Command,
     ) -> Result<Outcome, CommandError> {
-        let limit = subsystem.profile.limits.piggyback_max_bytes as usize;
+        let limit = subsystem.profile().limits.piggyback_max_bytes as usize;
         let target = self.target(command, qid, limit)?;
         let first = vendor::unpack_write(command);
         let first = &first[..FIRST_BYTES.min(target.len_bytes)];
@@ -159,7 +159,7 @@ impl Controller {
         qid: u16,
         command: &Command,
     ) -> Result<Outcome, CommandError> {
-        let limit = subsystem.profile.limits.piggyback_max_bytes as usize;
+        let limit = subsystem.profile().limits.piggyback_max_bytes as usize;
         let target = checked_target(command, limit)?;
         let first = vendor::unpack_write_pt(command);
         let first = &first[..first.len().min(target.len_bytes)];

@@ -58,7 +58,7 @@ impl DelegatedQueue {
             return;
         }
         if let (Some(key), Some(Namespace::Kv(kv))) = (work.key(), subsystem.namespace(*nsid)) {
-            kv.expect(&subsystem.flash, &key, stage);
+            kv.expect(subsystem.flash(), &key, stage);
         }
     }
 
@@ -66,7 +66,7 @@ impl DelegatedQueue {
     fn execute_one(&mut self, subsystem: &mut Subsystem, at: usize) {
         let Self { gathered, payloads, habits, .. } = self;
         let Some(gathering) = gathered.get_mut(at) else { return };
-        subsystem.io.note(gathering.counted);
+        subsystem.note_command(gathering.counted);
         if gathering.result.is_ok() {
             gathering.result = perform_whole(subsystem, habits, gathering.nsid, &gathering.work, payloads);
         }
@@ -193,9 +193,9 @@ fn perform_whole(
     work: &Work,
     payloads: &mut [u8],
 ) -> Result<u32, CommandError> {
-    check_whole(&subsystem.flash, work.what.access())?;
+    check_whole(subsystem.flash(), work.what.access())?;
     let result = perform(subsystem, habits, nsid, work, payloads)?;
-    check_whole(&subsystem.flash, work.what.access())?;
+    check_whole(subsystem.flash(), work.what.access())?;
     Ok(result)
 }
 

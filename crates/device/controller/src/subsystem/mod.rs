@@ -18,7 +18,7 @@ use byway_flash::{Durability, FinishedSync, Flash, FlashError, NamespaceRecord, 
 use byway_link::Profile;
 use byway_spec::Status;
 
-use crate::counting::{CommandCounters, IoCounters};
+use crate::counting::{CommandCounters, Counted, IoCounters};
 use crate::error::CommandError;
 use crate::id::ControllerId;
 use crate::limits::MAX_NAMESPACES;
@@ -62,15 +62,15 @@ impl Slot {
 /// The subsystem.
 pub struct Subsystem {
     /// NQN, serial number and model.
-    pub identity: Identity,
+    identity: Identity,
     /// Parameters of its link, flash and firmware.
-    pub profile: Profile,
+    profile: Profile,
     /// The flash that holds the namespaces.
-    pub flash: Flash,
+    flash: Flash,
     /// Changed namespaces, which controllers report to their hosts.
-    pub changes: Changes,
+    pub(crate) changes: Changes,
     /// Commands of hosts, as SMART counts them.
-    pub io: IoCounters,
+    io: IoCounters,
     options: SubsystemOptions,
     /// Whether a command that changes data completes only once the image is synced.
     synced_completions: bool,
@@ -155,6 +155,43 @@ impl Subsystem {
                 .ok_or(SubsystemError::Nsid(nsid))?;
         }
         Ok(subsystem)
+    }
+
+    /// NQN, serial number and model.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Gives the subsystem another NQN. Hosts that are connected keep the one that they know.
+    pub fn set_nqn(&mut self, nqn: &str) {
+        nqn.clone_into(&mut self.identity.nqn);
+    }
+
+    /// Parameters of its link, flash and firmware.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// The flash that holds the namespaces.
+    #[inline]
+    pub fn flash(&self) -> &Flash {
+        &self.flash
+    }
+
+    /// The same, to change its settings or to copy it.
+    pub fn flash_mut(&mut self) -> &mut Flash {
+        &mut self.flash
+    }
+
+    /// Counts a command of a host for SMART.
+    #[inline]
+    pub(crate) fn note_command(&mut self, command: Counted) {
+        self.io.note(command);
+    }
+
+    /// Commands of hosts by kind of data pointer.
+    pub fn io(&self) -> &IoCounters {
+        &self.io
     }
 
     /// Serves a namespace as `nsid`; `None` where that is no identifier.

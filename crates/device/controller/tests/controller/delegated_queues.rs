@@ -278,7 +278,7 @@ fn alike(make: fn(&str) -> Io, profile: &str, steps: &[Step]) -> Result<(), Test
         (number(&smart, 64, 8), number(&smart, 80, 8), number(&smart, 176, 8))
     };
     prop_assert_eq!(count(plain), count(delegated), "commands and errors counted");
-    prop_assert_eq!(plain.host.subsystem.io.payloads(), delegated.host.subsystem.io.payloads());
+    prop_assert_eq!(plain.host.subsystem.io().payloads(), delegated.host.subsystem.io().payloads());
     Ok(())
 }
 

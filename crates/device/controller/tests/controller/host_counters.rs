@@ -13,7 +13,7 @@ use crate::exported::Exported;
 use crate::io::{BLOCKS_512, DATA, Io, QUEUE, assert_status, blocks, keyed};
 
 fn counted(io: &Io) -> HostCounters {
-    io.host.subsystem.flash.counters().host
+    io.host.subsystem.flash().counters().host
 }
 
 fn write(io: &mut Io, slba: u64, count: usize) {
@@ -138,6 +138,6 @@ fn delegated_queue_counts_as_its_controller_does() {
 fn commands_of_an_exported_namespace_count_too() {
     let mut device = Exported::shaped(|_| {});
     device.move_some_blocks(4);
-    let host = device.host().subsystem.flash.counters().host;
+    let host = device.host().subsystem.flash().counters().host;
     assert_eq!(host, HostCounters { reads: 1, read_bytes: 2048, writes: 1, written_bytes: 2048 });
 }

@@ -200,7 +200,7 @@ fn a_rejected_command_still_consumes_its_chunks() {
 #[test]
 fn a_length_that_cannot_be_is_controller_fatal_and_executes_nothing() {
     let mut io = device();
-    let limit = io.host.subsystem.profile.limits.inline_max_bytes;
+    let limit = io.host.subsystem.profile().limits.inline_max_bytes;
     io.host.create_pair(2, 16);
     // Over the announced limit, over any number, and over what a ring of 16 holds besides the command.
     for (qid, said) in [(QUEUE, limit + 1), (QUEUE, u32::MAX), (2, 14 * 64 + 1)] {

@@ -61,11 +61,11 @@ fn what_is_read_leaves_only_when_flash_has_given_it() {
     let mut io = timed();
     for [write, read] in pairs(&io, LONG) {
         time_of(&mut io, write);
-        io.host.subsystem.flash.set_timing(false);
+        io.host.subsystem.flash_mut().set_timing(false);
         let link_ps = time_of(&mut io, read);
-        io.host.subsystem.flash.set_timing(true);
+        io.host.subsystem.flash_mut().set_timing(true);
         let all_ps = time_of(&mut io, read);
-        let flash_ps = io.host.subsystem.flash.profile().read_ns * 1000;
+        let flash_ps = io.host.subsystem.flash().profile().read_ns * 1000;
         assert!(all_ps >= link_ps + flash_ps, "{all_ps} ps, {link_ps} of it on the link");
     }
 }
@@ -75,9 +75,9 @@ fn a_write_waits_for_the_link_and_not_for_programs_while_there_is_room() {
     let mut io = timed();
     for [write, _] in pairs(&io, SHORT) {
         let with_flash_ps = time_of(&mut io, write);
-        io.host.subsystem.flash.set_timing(false);
+        io.host.subsystem.flash_mut().set_timing(false);
         assert_eq!(with_flash_ps, time_of(&mut io, write));
-        io.host.subsystem.flash.set_timing(true);
+        io.host.subsystem.flash_mut().set_timing(true);
     }
 }
 

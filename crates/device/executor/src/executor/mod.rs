@@ -122,7 +122,7 @@ impl Executor {
         options: RunOptions,
         hosts: Option<Hosts>,
     ) -> Result<Self, StartError> {
-        let profile = subsystem.profile.clone();
+        let profile = subsystem.profile().clone();
         let space = Arc::new(DmaSpace::new());
         let byte_memory = Arc::new(DmaMemory::new(CMB_BYTES)?);
         let cmb = match hosts {

@@ -12,8 +12,8 @@ impl Core {
         DeviceSnapshot {
             commands: subsystem.command_snapshot(),
             ledger: *meter.ledger(),
-            flash: *subsystem.flash.counters(),
-            wear: subsystem.flash.health(),
+            flash: *subsystem.flash().counters(),
+            wear: subsystem.flash().health(),
             health: subsystem.health(),
             namespaces: subsystem.namespaces().count(),
             io_queues: controller.io_queues() + fabric.io_queues(),

@@ -169,7 +169,7 @@ impl Flash {
         if !self.ftl.media.keeps_data() {
             self.ftl.state.count_accepted(data.len() as u64);
             let units = (at_bytes + data.len() as u64).div_ceil(unit) - at_bytes / unit;
-            self.ftl.forget_units(units, cause, at_ps);
+            self.ftl.discard_units(units, cause, at_ps);
             return Ok(());
         }
         let lead = (at_bytes.next_multiple_of(unit) - at_bytes).min(data.len() as u64) as usize;

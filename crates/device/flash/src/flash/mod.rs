@@ -155,12 +155,12 @@ impl Flash {
 
     /// Turns modelled time of flash operations on or off.
     pub fn set_timing(&mut self, on: bool) {
-        self.ftl.timing.set(on);
+        self.ftl.set_timing(on);
     }
 
     /// Chooses blocks for garbage collection by this policy from now on. At first it is greedy.
     pub fn set_gc_policy(&mut self, policy: GcPolicy) {
-        self.ftl.collector.set_policy(policy);
+        self.ftl.set_gc_policy(policy);
     }
 
     /// What was done, by cause, since the image was made.

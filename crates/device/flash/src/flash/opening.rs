@@ -249,7 +249,7 @@ impl Flash {
         let syncs = Syncs::new(backing.clone(), how.run.durability, how.run.left_out);
         let mut ftl = Ftl::open(geometry, &layout, &backing, media, timing, blocks, syncs)?;
         let refresh = how.run.retention.refresh && !backing.is_read_only();
-        ftl.retention = RetentionLimits { refresh, ..how.run.retention };
+        ftl.set_retention(RetentionLimits { refresh, ..how.run.retention });
         let mapped = MappedCounts::default();
         let recovery = Recovery::default();
         let mut flash = Self {

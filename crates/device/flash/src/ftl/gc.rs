@@ -296,12 +296,12 @@ impl Ftl {
         if live.count() == 0 {
             return Ok(0);
         }
-        let mut data = self.take_scratch();
+        let mut data = self.scratch.take();
         let moved = self.read_for_move(page, live, &mut data, cause, at_ps).and_then(|()| match spare.kind {
             PageKind::Page => self.move_whole(&spare, &data, cause, at_ps).map_err(Moving::Failed),
             PageKind::Units => self.move_units(live, &spare, &data, cause, at_ps).map_err(Moving::Failed),
         });
-        self.give_scratch(data);
+        self.scratch.give_back(data);
         moved.map(|()| u64::from(live.count()))
     }
 

@@ -4,11 +4,13 @@
 //! overwritten in place. Between the flip and the block counts stands an intent in protected state, so that counts are
 //! exact after a kill.
 
+mod discarded;
 mod disturb;
 mod gc;
 pub(crate) mod program;
 pub(crate) mod read;
 pub(crate) mod recovery;
+mod scratch;
 
 use byway_sys::{FileError, checksum};
 
@@ -20,7 +22,9 @@ use crate::counters::Cause;
 use crate::durability::{Epoch, SyncPoint};
 use crate::error::FlashError;
 use crate::frontier::{Front, Frontiers};
+use crate::ftl::discarded::Discarded;
 use crate::ftl::program::PageData;
+use crate::ftl::scratch::Scratch;
 use crate::geometry::{BlockId, Geometry, PageId, UNIT_BYTES, UnitId};
 use crate::image::layout::{BUFFER_SLOTS, Layout};
 use crate::location::{Before, EntryIndex, Location};
@@ -33,26 +37,24 @@ use crate::state::State;
 use crate::syncs::Syncs;
 use crate::syncs::{FinishedSync, PendingSync};
 use crate::timing::FlashTiming;
+use crate::victims::GcPolicy;
 
 pub(crate) struct Ftl {
     pub(crate) geometry: Geometry,
     pub(crate) media: Box<dyn Media>,
-    pub(crate) timing: FlashTiming,
+    timing: FlashTiming,
     pub(crate) syncs: Syncs,
     /// A loss of power is being recovered from: numbers of programs that are synced meanwhile are not vouched for.
-    pub(crate) recovers: bool,
+    recovers: bool,
     pub(crate) state: State,
     pub(crate) map: UnitMap,
     pub(crate) blocks: BlockTable,
     pub(crate) buffer: UnitBuffer,
-    pub(crate) frontiers: Frontiers,
-    pub(crate) collector: Collector,
-    pub(crate) retention: RetentionLimits,
-    /// Page buffers for moves, kept so that none is allocated on the way.
-    scratch: Vec<Vec<u8>>,
-    /// What null media accepted: units that do not fill a page yet, and pages.
-    pub(crate) forgotten_units: u64,
-    pub(crate) forgotten_pages: u64,
+    frontiers: Frontiers,
+    collector: Collector,
+    retention: RetentionLimits,
+    scratch: Scratch,
+    discarded: Discarded,
 }
 
 impl Ftl {
@@ -78,12 +80,23 @@ impl Ftl {
             retention: RetentionLimits::default(),
             blocks,
             geometry,
-            scratch: Vec::new(),
-            forgotten_units: 0,
-            forgotten_pages: 0,
+            scratch: Scratch::new(geometry.page_bytes as usize),
+            discarded: Discarded::new(geometry.units_per_page()),
         };
         ftl.take_up_slots();
         Ok(ftl)
+    }
+
+    pub(crate) fn set_timing(&mut self, on: bool) {
+        self.timing.set(on);
+    }
+
+    pub(crate) fn set_gc_policy(&mut self, policy: GcPolicy) {
+        self.collector.set_policy(policy);
+    }
+
+    pub(crate) fn set_retention(&mut self, limits: RetentionLimits) {
+        self.retention = limits;
     }
 
     /// Repairs the block counts of a flip that was cut short; says how many blocks were counted anew.
@@ -132,7 +145,7 @@ impl Ftl {
         at_ps: &mut u64,
     ) -> Result<bool, FlashError> {
         if !self.media.keeps_data() {
-            self.forget_units(u64::from(self.geometry.units_per_page()), cause, at_ps);
+            self.discard_units(u64::from(self.geometry.units_per_page()), cause, at_ps);
             return Ok(false);
         }
         self.make_ready(entry, 1, *at_ps)?;
@@ -163,7 +176,7 @@ impl Ftl {
     ) -> Result<u64, FlashError> {
         let units = (data.len() / UNIT_BYTES) as u64;
         if !self.media.keeps_data() {
-            self.forget_units(units, cause, at_ps);
+            self.discard_units(units, cause, at_ps);
             return Ok(0);
         }
         self.make_ready(first, units, *at_ps)?;
@@ -441,15 +454,6 @@ impl Ftl {
         self.timing.erase(&self.geometry, block, at_ps);
         self.state.count_erase(cause);
         self.blocks.note_erase(block, self.syncs.epoch());
-    }
-
-    /// A page of memory, from those kept.
-    pub(crate) fn take_scratch(&mut self) -> Vec<u8> {
-        self.scratch.pop().unwrap_or_else(|| vec![0; self.geometry.page_bytes as usize])
-    }
-
-    pub(crate) fn give_scratch(&mut self, page: Vec<u8>) {
-        self.scratch.push(page);
     }
 
     pub(crate) fn media_error(&mut self, unit: UnitId, why: &'static str) -> FlashError {

@@ -1,5 +1,7 @@
 //! Pages programmed: to which block each goes, and where it goes when the medium fails.
 
+use std::ops::Range;
+
 use byway_sys::FileError;
 
 use crate::counters::Cause;
@@ -151,23 +153,19 @@ impl Ftl {
         if self.blocks.are_worn_out() { FlashError::WornOut } else { FlashError::Full }
     }
 
-    /// What null media does with units: counts the pages they would fill.
+    /// Takes units for media that keep no data: counts the pages that they would fill.
     #[inline]
-    pub(crate) fn forget_units(&mut self, units: u64, cause: Cause, at_ps: &mut u64) {
-        self.forgotten_units += units;
-        if self.forgotten_units >= u64::from(self.geometry.units_per_page()) {
-            self.forget_pages(cause, at_ps);
+    pub(crate) fn discard_units(&mut self, units: u64, cause: Cause, at_ps: &mut u64) {
+        let filled = self.discarded.add(units);
+        if !filled.is_empty() {
+            self.count_discarded(filled, cause, at_ps);
         }
     }
 
-    fn forget_pages(&mut self, cause: Cause, at_ps: &mut u64) {
-        let per_page = u64::from(self.geometry.units_per_page());
-        let (before, pages) = (self.forgotten_pages, self.forgotten_units / per_page);
-        self.forgotten_units %= per_page;
-        self.forgotten_pages += pages;
-        let page_bytes = self.geometry.page_bytes as usize;
+    fn count_discarded(&mut self, filled: Range<u64>, cause: Cause, at_ps: &mut u64) {
+        let (pages, page_bytes) = (filled.end - filled.start, self.geometry.page_bytes as usize);
         self.state.count_programs(cause, pages, pages * page_bytes as u64);
-        for page in before..before + pages {
+        for page in filled {
             let block = BlockId((page % u64::from(self.geometry.plane_count())) as u32);
             *at_ps = self.timing.program(&self.geometry, block, self.bytes_on_bus(page_bytes), *at_ps);
         }

@@ -289,12 +289,12 @@ impl Ftl {
             into.copy_from_slice(&units[within..within + into.len()]);
             return Ok(crcs_match(spare, first_unit, units));
         }
-        let mut scratch = self.take_scratch();
+        let mut scratch = self.scratch.take();
         let units = &mut scratch[..len];
         let read = self.media.read(page, at, units);
         let matches = read.is_ok() && crcs_match(spare, first_unit, units);
         into.copy_from_slice(&units[within..within + into.len()]);
-        self.give_scratch(scratch);
+        self.scratch.give_back(scratch);
         self.noted(read)?;
         Ok(matches)
     }

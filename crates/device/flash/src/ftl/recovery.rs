@@ -190,14 +190,14 @@ impl Ftl {
             PageKind::Page => (0, self.geometry.units_per_page() as usize),
             PageKind::Units => (within, 1),
         };
-        let mut scratch = self.take_scratch();
+        let mut scratch = self.scratch.take();
         let data = &mut scratch[..units * UNIT_BYTES];
         let whole = match self.media.read(page, first * UNIT_BYTES, data) {
             Ok(()) => Ok(crcs_match(spare, first, data)),
             Err(error) if is_of_host(&error) => Err(error),
             Err(_) => Ok(true),
         };
-        self.give_scratch(scratch);
+        self.scratch.give_back(scratch);
         whole
     }
 

@@ -396,7 +396,7 @@ fn exported_namespace_is_served_after_the_image_was_truncated() {
     // The first command in the image finds out.
     let refused = device.run(blocks(NvmOpcode::WRITE, 1, 0, 1), 512);
     assert!(!refused.status().is_success());
-    assert!(device.io.host.subsystem.flash.check_whole().is_err());
+    assert!(device.io.host.subsystem.flash().check_whole().is_err());
     device.move_some_blocks(3);
     let refused = device.run(blocks(NvmOpcode::READ, 1, 0, 1), 512);
     assert!(!refused.status().is_success());

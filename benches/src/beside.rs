@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ratio_above_one_is_ours_being_quicker() {
+    fn ratio_above_one_means_byway_is_faster() {
         let work = Work {
             interface: "psync",
             on: "shm".into(),

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_are_matched_whichever_ran_first() {
+    fn pairs_are_matched_in_either_run_order() {
         let pairs = alternate(5, |with| Ok::<_, ()>(if with { 3.0 } else { 2.0 })).unwrap_or_default();
         assert_eq!(pairs, [(2.0, 3.0); 5]);
         assert_eq!(Compared::of("", 1, &pairs).ratio, 1.5);

@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_becomes_an_error_that_says_what_it_said() {
+    fn panic_becomes_an_error_with_its_message() {
         std::panic::set_hook(Box::new(|_| {}));
         let code = border(|| panic!("index {} of 3", 7));
         assert_eq!(code, -(byway_error_kind::Defect as c_int));

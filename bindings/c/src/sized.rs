@@ -164,7 +164,7 @@ mod tests {
     crossing!(pair of 16);
 
     #[test]
-    fn what_an_older_program_does_not_know_is_zero() {
+    fn fields_beyond_an_older_programs_struct_are_zero() {
         let given = [16usize, 7, 99];
         // SAFETY: it has the 16 bytes that it says.
         let read = unsafe { read(given.as_ptr().cast::<pair>()) }.unwrap();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_program_uses_beyond_this_library_is_refused() {
+    fn nonzero_fields_beyond_this_librarys_struct_are_refused() {
         let read = |given: [usize; 4]| {
             // SAFETY: it has the 32 bytes that it says.
             unsafe { read(given.as_ptr().cast::<pair>()) }
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_fills_what_both_know_and_clears_the_rest() {
+    fn answer_fills_shared_fields_and_clears_the_rest() {
         let value = pair { size: 24, one: 1, two: 2 };
         let mut at = [32usize, 5, 5, 5];
         // SAFETY: it has the 32 bytes that it says.

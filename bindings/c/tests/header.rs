@@ -9,7 +9,7 @@ use std::process::Command;
 use common::{here, run};
 
 #[test]
-fn the_header_is_what_is_made_of_the_source() {
+fn committed_header_equals_the_generated_one() {
     let config = cbindgen::Config::from_file(here().join("cbindgen.toml")).unwrap();
     let made = cbindgen::Builder::new().with_crate(here()).with_config(config).generate().unwrap();
     let mut text = Vec::new();

@@ -11,7 +11,7 @@ use byway_conformance::skips::has;
 use common::{compile, example, here, libraries, run, says};
 
 #[test]
-fn what_a_program_gets_wrong_is_refused_with_a_sentence() {
+fn misuse_by_a_program_is_refused_with_a_sentence() {
     let program = compile(&here().join("tests/bad_input.c"), "bad_input", &[]);
     says(&program, &[]);
 }
@@ -81,8 +81,8 @@ fn memcheck(program: &std::path::Path, arguments: &[&str]) {
 }
 
 #[test]
-fn valgrind_finds_nothing_in_what_a_program_gets_wrong() {
-    if has("valgrind", "valgrind_finds_nothing_in_what_a_program_gets_wrong") {
+fn valgrind_finds_nothing_in_misuse_by_a_program() {
+    if has("valgrind", "valgrind_finds_nothing_in_misuse_by_a_program") {
         memcheck(&compile(&here().join("tests/bad_input.c"), "bad_input_checked", &[]), &[]);
     }
 }

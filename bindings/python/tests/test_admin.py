@@ -21,7 +21,7 @@ def test_the_controller_is_identified(ram):
     assert struct.unpack_from("<Q", ram.identify(0, nsid=2))[0] == ram.nvm.blocks
 
 
-def test_a_log_is_read_as_far_as_is_asked(ram):
+def test_a_log_is_read_up_to_the_requested_length(ram):
     health = ram.get_log(0x02, 512)
     assert len(health) == 512
     assert ram.get_log(0x02, 16, offset=16) == health[16:32]
@@ -130,7 +130,7 @@ def test_a_failed_admin_command_leaves_its_memory_to_the_program(ram):
     assert bytes(memory) == b"before\0" and not buffer.in_flight
 
 
-def test_admin_commands_go_on_by_themselves(ram):
+def test_admin_commands_complete_asynchronously(ram):
     with ram.admin_queue() as admin:
         tags = [admin.submit(IDENTIFY, cdw10=1, into=4096), admin.submit(GET_FEATURES, cdw10=NUMBER_OF_QUEUES)]
         tags.append(admin.submit(0xBF, tag=77))
@@ -176,7 +176,7 @@ def test_a_file_has_no_admin_queue(tmp_path):
             device.admin_queue()
 
 
-def test_a_format_leaves_nothing(ram):
+def test_a_format_erases_the_namespace(ram):
     ram.kv[b"key"] = b"value"
     ram.format(1, erase=True)
     assert list(ram.kv) == []

@@ -73,7 +73,7 @@ def test_a_failure_is_raised_where_it_is_awaited(blocks):
     run(main())
 
 
-def test_those_who_wait_for_a_place_get_one(blocks):
+def test_tasks_waiting_for_a_queue_slot_get_one(blocks):
     async def main():
         async with blocks.async_queue(depth=1) as queue:
             waiting = [asyncio.ensure_future(queue.read(n % 8)) for n in range(50)]
@@ -142,7 +142,7 @@ def test_a_queue_belongs_to_one_loop(ram):
         run(queue.exists(b"key"))
 
 
-def test_asyncio_is_imported_only_by_those_who_use_it():
+def test_asyncio_is_imported_on_first_use_only():
     import subprocess
     import sys
 

@@ -88,7 +88,7 @@ def test_memory_in_a_command_cannot_be_resized(blocks):
         room.extend(b"more")
 
 
-def test_a_command_outlives_all_that_python_has_of_it(blocks):
+def test_buffers_live_until_their_command_ends_though_the_queue_is_deleted(blocks):
     blocks.nvm.write(0, b"k" * 4096)
     for _ in range(50):
         queue = blocks.queue(depth=8)
@@ -109,7 +109,7 @@ def test_a_closed_queue_gives_its_buffers_back(blocks):
     assert [bytes(buffer) for buffer in buffers] == [b"c" * 512] * 4
 
 
-def test_a_length_that_is_none_is_refused():
+def test_an_invalid_buffer_length_is_refused():
     with pytest.raises((OverflowError, TypeError)):
         byway.Buffer(-1)
     with pytest.raises((byway.Error, MemoryError)):

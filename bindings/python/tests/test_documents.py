@@ -38,7 +38,7 @@ def test_an_example_takes_another_device(example, tmp_path):
     run([str(HERE / "examples" / f"{example}.py"), str(blocks)], tmp_path / "here")
 
 
-def test_the_same_tasks_are_shown_in_rust():
+def test_python_and_rust_have_the_same_examples():
     names = lambda folder, kind: {path.stem for path in folder.glob(f"*.{kind}")}  # noqa: E731
     assert names(HERE / "examples", "py") == names(ROOT / "crates" / "byway" / "examples", "rs")
 

@@ -8,7 +8,7 @@ import pytest
 import byway
 
 
-def test_every_error_is_one_and_says_who_failed(tmp_path):
+def test_every_error_is_a_byway_error_with_kind_and_origin(tmp_path):
     with pytest.raises(byway.Error) as raised:
         byway.open(tmp_path / "missing")
     assert (raised.value.kind, raised.value.origin, raised.value.status) == ("not_found", "kernel", None)
@@ -34,7 +34,7 @@ def test_an_answer_of_the_device_has_its_status(ram):
         ("ram:64M", {"transfer": "a&b"}, "no value has & in it"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_with_a_sentence(uri, options, said):
+def test_an_option_that_cannot_be_honoured_is_refused_with_a_sentence(uri, options, said):
     with pytest.raises(byway.Error, match=said) as raised:
         byway.open(uri, **options).queue()
     assert raised.value.origin == "host"
@@ -82,7 +82,7 @@ def test_calls_with_paths_raise_what_open_raises(call, tmp_path):
     assert raised.value.errno == errno.ENOENT
 
 
-def test_a_file_that_is_there_is_a_file_exists_error(tmp_path):
+def test_an_existing_file_is_a_file_exists_error(tmp_path):
     byway.create(tmp_path / "a.img", "64M")
     with pytest.raises(FileExistsError) as raised:
         byway.create(tmp_path / "a.img", "64M")
@@ -113,7 +113,7 @@ def test_a_read_only_device_refuses_writes(tmp_path):
         device.nvm[0] = bytes(512)
 
 
-def test_what_is_closed_says_so_and_does_nothing(blocks):
+def test_calls_on_a_closed_device_raise_and_do_nothing(blocks):
     nvm, queue = blocks.nvm, blocks.queue()
     blocks.close()
     blocks.close()

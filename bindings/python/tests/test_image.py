@@ -22,7 +22,7 @@ def test_a_sound_image_is_clean(image):
     assert byway.check(image, repair=True).clean
 
 
-def test_what_is_damaged_is_named_and_repaired(image):
+def test_damage_is_named_and_repaired(image):
     with open(image, "r+b") as file:
         superblock = file.read(64)
         file.seek(0)
@@ -71,7 +71,7 @@ def test_the_keys_of_a_sound_index_are_all_listed(image):
         assert device.kv.listable_keys() == (sorted(b"%d" % n for n in range(100)), [])
 
 
-def test_what_is_no_image_is_refused(tmp_path):
+def test_a_missing_image_is_refused_by_every_call(tmp_path):
     for call in [byway.check, lambda path: byway.resize(path, "64M"), lambda path: byway.snapshot(path, "x")]:
         with pytest.raises(byway.Error, match="nothing"):
             call(tmp_path / "nothing")

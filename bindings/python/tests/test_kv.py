@@ -19,7 +19,7 @@ def test_a_value_is_put_got_and_deleted(ram):
     assert kv.get(b"0041", b"nothing") == b"nothing"
 
 
-def test_a_key_that_is_not_there_cannot_be_deleted_as_from_a_dict_but_otherwise_is_already(ram):
+def test_deleting_a_missing_key_raises_by_del_and_not_by_delete(ram):
     with pytest.raises(KeyError, match="missing"):
         del ram.kv[b"missing"]
     ram.kv.delete(b"missing")
@@ -33,13 +33,13 @@ def test_values_of_every_length_come_back_as_they_were(ram, length):
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_keys_and_values_are_whatever_holds_bytes(ram, kind):
+def test_keys_and_values_are_any_bytes_like_object(ram, kind):
     ram.kv[kind(b"key")] = kind(b"value")
     assert ram.kv[kind(b"key")] == b"value"
 
 
 @pytest.mark.parametrize("wrong", ["text", 7, None])
-def test_what_holds_no_bytes_is_no_key_and_no_value(ram, wrong):
+def test_objects_without_bytes_are_refused_as_keys_and_values(ram, wrong):
     with pytest.raises(TypeError, match="holds bytes"):
         ram.kv[wrong] = b"value"
     with pytest.raises(TypeError, match="holds bytes"):
@@ -81,7 +81,7 @@ def test_kv_is_a_mutable_mapping_with_every_method_of_one(ram):
         kv.popitem()
 
 
-def test_update_takes_whatever_a_dict_takes(ram):
+def test_update_takes_the_arguments_of_dict_update(ram):
     class Keyed:
         def keys(self):
             return [b"a", b"b"]
@@ -109,7 +109,7 @@ def test_views_are_sets_of_keys_and_pairs_that_follow_the_namespace(ram):
     assert b"c" not in kv.keys(b"a") and b"a" not in kv.keys(start=b"b")
 
 
-def test_a_view_may_be_taken_for_an_iterator(ram):
+def test_a_view_is_an_iterator_too(ram):
     ram.kv.update({b"a": b"1", b"b": b"2"})
     keys, items = ram.kv.keys(), ram.kv.items()
     assert next(keys) == b"a" and list(keys) == [b"b"]
@@ -179,7 +179,7 @@ def test_a_load_may_read_from_where_it_stores(ram):
     assert ram.kv[b"b499"] == b"499"
 
 
-def test_many_values_are_asked_for_together(ram):
+def test_many_values_are_read_by_one_call(ram):
     ram.kv.load((b"%d" % n, b"value %d" % n) for n in range(100))
     ram.kv[b"long"] = b"l" * 10_000
     got = ram.kv.get_many([b"7", b"missing", b"long", b"99"])

@@ -50,7 +50,7 @@ def test_data_that_does_not_fit_its_range_is_refused_and_nothing_is_written(bloc
     assert nvm[3:5] == bytes(1024)
 
 
-def test_what_is_beyond_the_end_is_refused(blocks):
+def test_access_beyond_the_end_is_refused(blocks):
     nvm = blocks.nvm
     end = nvm.blocks
     for call in [
@@ -65,7 +65,7 @@ def test_what_is_beyond_the_end_is_refused(blocks):
             call()
 
 
-def test_blocks_are_written_from_and_read_into_whatever_holds_bytes(blocks):
+def test_blocks_are_written_from_and_read_into_bytes_like_objects(blocks):
     nvm = blocks.nvm
     data = noise(4)
     buffer = blocks.buffer(2048)
@@ -156,7 +156,7 @@ def test_nil_moves_nothing():
         device.nvm.flush()
 
 
-def test_past_the_page_cache_bytes_are_brought_into_line(tmp_path):
+def test_direct_io_bounces_unaligned_memory(tmp_path):
     try:
         device = byway.open(tmp_path / "a", create="1M", direct=True)
     except byway.Error as error:

@@ -136,7 +136,7 @@ def test_sizes_are_read_as_by_the_command(size, tmp_path):
 
 
 @pytest.mark.parametrize("size", ["", "64X", "1.5", "-64M", "64 M"])
-def test_what_is_no_size_is_refused_as_by_the_command(size, tmp_path):
+def test_an_invalid_size_is_refused_as_by_the_command(size, tmp_path):
     for call in [
         lambda: byway.create(tmp_path / "a", size),
         lambda: byway.create(tmp_path / "a", "64M", namespaces=[f"kv:{size}"]),
@@ -164,7 +164,7 @@ def test_an_image_is_made_and_opened_by_one_rule(tmp_path, monkeypatch):
             byway.create(wrong, "64M")
 
 
-def test_a_path_is_opened_whatever_it_is_called(tmp_path):
+def test_a_path_with_any_characters_is_opened(tmp_path):
     for name in ["x?y", "x?y=1", "100%41", "a b"]:
         with byway.open(tmp_path / name, create="1M") as device:
             device.nvm[0] = bytes(512)

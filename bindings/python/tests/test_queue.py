@@ -156,7 +156,7 @@ def test_a_failure_of_the_device_is_the_completions_error(ram):
         assert str(completion.error) in repr(completion)
 
 
-def test_what_cannot_be_sent_is_refused_at_once(file):
+def test_a_command_out_of_range_is_refused_at_submission(file):
     room = bytearray(512)
     with file.queue() as queue:
         with pytest.raises(byway.OutOfRangeError):
@@ -165,7 +165,7 @@ def test_what_cannot_be_sent_is_refused_at_once(file):
         room.extend(b"is free")
 
 
-def test_each_command_of_blocks_does_what_it_says(ram):
+def test_each_block_command_has_its_effect(ram):
     with ram.queue() as queue:
 
         def do(command):
@@ -194,7 +194,7 @@ def test_each_command_of_blocks_does_what_it_says(ram):
         assert b"".join(map(bytes, room)) == bytes(1024)
 
 
-def test_each_command_of_keys_does_what_it_says(ram):
+def test_each_key_value_command_has_its_effect(ram):
     with ram.queue() as queue:
 
         def do(command):
@@ -242,7 +242,7 @@ def test_a_command_for_a_namespace_that_is_not_there_is_refused(ram, file):
         queue.submit(Command.get(b"key", 100))
 
 
-def test_only_what_is_under_way_can_be_cancelled(ram):
+def test_only_an_outstanding_command_can_be_cancelled(ram):
     with ram.queue() as queue:
         with pytest.raises(byway.NotFoundError, match="no command with tag 7"):
             queue.cancel(7)
@@ -269,13 +269,13 @@ def test_a_queue_has_a_transfer_method_of_its_own(ram):
         ram.queue(transfer="telepathy")
 
 
-def test_a_depth_that_cannot_be_is_refused(blocks):
+def test_an_impossible_depth_is_refused(blocks):
     for depth in [0, 1 << 20]:
         with pytest.raises(byway.Error):
             blocks.queue(depth=depth)
 
 
-def test_a_queue_of_no_device_is_as_deep_as_any(nil):
+def test_a_nil_queue_takes_a_depth_of_4096(nil):
     with nil.queue(depth=4096) as queue:
         buffers = [bytearray(512) for _ in range(4096)]
         queue.submit_all(Command.read(n, into=buffer) for n, buffer in enumerate(buffers))

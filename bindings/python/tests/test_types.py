@@ -58,7 +58,7 @@ def test_the_package_is_typed_throughout(tmp_path):
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_a_program_is_checked_against_them(tmp_path):
+def test_mypy_checks_programs_against_the_stubs(tmp_path):
     (tmp_path / "right.py").write_text(PROGRAM)
     (tmp_path / "wrong.py").write_text(WRONG)
     result = check("mypy", "--strict", "right.py", cwd=tmp_path)
@@ -100,12 +100,12 @@ with byway.open("ram:64M") as device:
 
 
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
-def test_whatever_holds_bytes_is_typed_right(version, tmp_path):
+def test_bytes_like_objects_pass_the_type_checker(version, tmp_path):
     (tmp_path / "arrays.py").write_text(ARRAYS)
     result = check("mypy", "--strict", "--python-version", version, "arrays.py", cwd=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_every_name_of_the_package_is_there():
+def test_every_name_in_all_exists():
     for name in byway.__all__:
         assert getattr(byway, name) is not None

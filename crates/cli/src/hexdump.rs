@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_stand_with_their_place_and_equal_lines_are_left_out() {
+    fn hexdump_shows_offsets_and_collapses_equal_lines() {
         let mut bytes = b"BYWAYSSD".to_vec();
         bytes.resize(68, 0);
         let mut out = Vec::new();

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_are_none_and_devices_without_are_refused() {
+    fn ledger_page_that_is_malformed_or_missing_is_refused() {
         assert_eq!(LedgerPage::parse(&[0; 24]), None);
         assert_eq!(LedgerPage::parse(&[0xff; 100]), None);
         let refused = LedgerPage::ask(&byway::open("blocks:1M").unwrap()).unwrap_err();

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_namespace_is_named() {
+    fn invalid_namespace_is_refused() {
         for text in ["zns", "", "kv:", "kv:0", "nvm:2X"] {
             assert!(parse(text).is_err(), "{text}");
         }

@@ -122,7 +122,7 @@ fn places_of(path: &std::path::Path, needle: &[u8]) -> Vec<u64> {
 }
 
 #[test]
-fn what_is_no_image_cannot_be_used() {
+fn check_refuses_a_file_that_is_no_image() {
     let image = Image::new(&["kv"]);
     let file = image.file("text", b"not an image");
     let error = refused(2, &["check", &file]);

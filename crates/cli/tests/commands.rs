@@ -248,7 +248,7 @@ fn info_with_details_reports_space_wear_amplification_and_ages() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_by_one_sentence_that_names_the_limit() {
+fn impossible_arguments_are_refused_in_one_sentence_with_the_limit() {
     let image = Image::new(&[]);
     let uri = image.uri("");
     for (args, words) in [
@@ -274,7 +274,7 @@ fn what_cannot_be_is_refused_by_one_sentence_that_names_the_limit() {
 }
 
 #[test]
-fn what_a_new_user_gets_wrong_is_one_sentence_that_says_what_was_expected() {
+fn usual_mistakes_are_refused_in_one_sentence_with_the_expected_form() {
     let image = Image::new(&["kv"]);
     let (uri, path) = (image.uri(""), image.path().display().to_string());
     let folder = image.dir.path().to_str().unwrap();
@@ -358,7 +358,7 @@ fn an_image_of_a_device_in_memory_is_empty_at_every_opening() {
 }
 
 #[test]
-fn nothing_is_drawn_on_a_standard_error_that_is_no_terminal() {
+fn no_progress_bar_is_drawn_without_a_terminal() {
     let image = Image::new(&[]);
     let records = image.file("UnicodeData.txt", RECORDS.as_bytes());
     let output =

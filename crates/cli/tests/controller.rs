@@ -15,7 +15,7 @@ fn blocks(folder: &Path) -> String {
 }
 
 #[test]
-fn a_controller_says_who_it_is_in_words_and_as_json() {
+fn identify_controller_is_printed_as_text_and_json() {
     let image = Image::new(&["kv:16M", "nvm:16M"]);
     let text = said(&["identify", "controller", &image.uri("")]);
     for words in ["model", "longest transfer", "compare, dataset management", "Byway", "2.1.0"] {
@@ -55,7 +55,7 @@ fn a_structure_is_written_as_its_bytes_are() {
 }
 
 #[test]
-fn what_a_controller_does_not_have_is_said_as_such() {
+fn unsupported_pages_and_features_are_reported() {
     let image = Image::new(&[]);
     let uri = &image.uri("");
     for args in [
@@ -71,7 +71,7 @@ fn what_a_controller_does_not_have_is_said_as_such() {
 }
 
 #[test]
-fn what_has_no_controller_says_so_once() {
+fn device_without_a_controller_is_refused_in_one_sentence() {
     let dir = tempfile::tempdir().unwrap();
     let file = blocks(dir.path());
     for uri in [file.as_str(), "nil:1M"] {
@@ -91,7 +91,7 @@ fn what_has_no_controller_says_so_once() {
 }
 
 #[test]
-fn what_is_opened_to_be_read_makes_no_file() {
+fn option_create_is_refused_by_commands_that_read() {
     let dir = tempfile::tempdir().unwrap();
     let error = refused(2, &["info", &format!("{}?create=1M", dir.path().join("blocks").display())]);
     assert!(error.contains("option create") && error.contains("reads"), "{error}");

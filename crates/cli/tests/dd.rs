@@ -55,7 +55,7 @@ fn blocks_go_from_a_file_to_a_device_and_back_by_several_threads() {
 }
 
 #[test]
-fn what_stands_around_the_last_bytes_stays() {
+fn copy_of_a_partial_block_keeps_the_bytes_around_it() {
     let image = Image::new(&["nvm:16M"]);
     let before = image.file("before", &[7; 8192]);
     let (short, uri) = (image.file("short", &[1; 700]), image.uri(""));
@@ -115,7 +115,7 @@ fn streams_go_in_and_out() {
 }
 
 #[test]
-fn no_device_swallows_and_gives_at_once() {
+fn dd_reads_and_writes_the_nil_device() {
     let image = Image::new(&["nvm:16M"]);
     said(&["dd", "nil:1G", "nil:1G", "--bs", "1M"]);
     said(&["dd", "nil:1G", &image.uri(""), "--count", "8M"]);
@@ -123,7 +123,7 @@ fn no_device_swallows_and_gives_at_once() {
 }
 
 #[test]
-fn what_cannot_be_copied_is_refused_in_a_sentence() {
+fn impossible_copy_is_refused_in_a_sentence() {
     let image = Image::new(&["kv:16M", "nvm:16M"]);
     let (uri, from) = (image.uri("ns=2"), image.file("from", &bytes(1 << 20)));
     let path = image.path();
@@ -191,7 +191,7 @@ fn an_interrupted_copy_says_how_much_is_there_and_leaves_no_more() {
 }
 
 #[test]
-fn a_copy_of_a_stream_that_says_nothing_can_be_interrupted() {
+fn copy_of_an_idle_stream_can_be_interrupted() {
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("to");
     let mut child = Command::new(assert_cmd::cargo::cargo_bin("byway"))

@@ -53,7 +53,7 @@ fn names(address: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_file_says_which_subsystems_one_server_has_and_who_finds_them() {
+fn config_file_subsystems_are_listed_to_allowed_hosts_only() {
     let folder = tempfile::tempdir().unwrap();
     let served = by_file(folder.path(), &[]);
     let address = served.place("tcp");
@@ -66,7 +66,7 @@ fn a_file_says_which_subsystems_one_server_has_and_who_finds_them() {
 }
 
 #[test]
-fn what_is_served_is_listed_and_changed_by_commands() {
+fn served_namespaces_are_listed_and_changed_by_commands() {
     let folder = tempfile::tempdir().unwrap();
     let served = by_file(folder.path(), &[]);
     let (address, socket) = (served.place("tcp"), text(&served.socket));
@@ -108,7 +108,7 @@ fn what_is_served_is_listed_and_changed_by_commands() {
 }
 
 #[test]
-fn a_server_is_found_by_its_image_and_a_path_is_that_of_who_asks() {
+fn server_is_found_by_its_image_and_paths_are_the_clients() {
     let image = Image::new(&["nvm"]);
     let server = Server::start(&[text(&image.path()), "--tcp", "127.0.0.1:0"]);
     let disk = image.dir.path().join("disk");
@@ -170,7 +170,7 @@ fn allowed_hosts_get_their_secrets_and_keys() {
 }
 
 #[test]
-fn a_host_that_was_sent_away_comes_back_by_no_secret_that_it_had_before() {
+fn disallowed_host_cannot_return_by_its_earlier_secret() {
     let folder = tempfile::tempdir().unwrap();
     let served = by_file(folder.path(), &[]);
     let (address, socket) = (served.place("tcp"), text(&served.socket));
@@ -193,7 +193,7 @@ fn a_host_that_was_sent_away_comes_back_by_no_secret_that_it_had_before() {
 }
 
 #[test]
-fn a_hangup_has_the_hosts_of_the_file_read_anew() {
+fn hangup_reloads_the_hosts_of_the_config_file() {
     let folder = tempfile::tempdir().unwrap();
     let served = by_file(folder.path(), &[]);
     let second = format!("tcp://{}/{SECOND}", served.place("tcp"));
@@ -218,7 +218,7 @@ fn a_hangup_has_the_hosts_of_the_file_read_anew() {
 }
 
 #[test]
-fn a_hangup_has_all_that_the_file_says_be_served_and_what_cannot_be_leaves_all_as_it_was() {
+fn hangup_applies_the_config_file_whole_or_not_at_all() {
     let folder = tempfile::tempdir().unwrap();
     let served = by_file(folder.path(), &[]);
     let (address, socket) = (served.place("tcp"), text(&served.socket));

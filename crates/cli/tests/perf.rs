@@ -84,7 +84,7 @@ fn a_load_waits_submits_and_moves_data_in_every_way() {
 }
 
 #[test]
-fn what_was_written_is_found_again_and_a_difference_is_exit_code_1() {
+fn verify_finds_written_data_and_a_difference_is_exit_code_1() {
     let image = Image::new(&["nvm:16M"]);
     let path = image.file("blocks", &vec![0; 1 << 20]);
     for uri in [path.as_str(), &image.uri("")] {
@@ -192,7 +192,7 @@ fn invalidate_drops_pages_that_were_dirty() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_in_a_sentence() {
+fn impossible_measurement_is_refused_in_a_sentence() {
     let image = Image::new(&["kv:16M", "nvm:16M"]);
     let (blocks, pairs) = (image.uri("ns=2"), image.uri("ns=1"));
     let file = image.file("blocks", &vec![0; 1 << 20]);

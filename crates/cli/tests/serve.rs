@@ -51,7 +51,7 @@ fn a_killed_server_s_socket_is_taken_over_and_a_live_one_s_is_not() {
 }
 
 #[test]
-fn what_a_host_chooses_is_refused_as_an_option_of_the_device() {
+fn host_options_are_refused_by_serve() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");
     for option in ["transfer=prp", "ns=1", "run=thread", "depth=3", "clock=virtual"] {
@@ -195,7 +195,7 @@ const COMMANDS: &[&str] = &[
 ];
 
 #[test]
-fn every_command_of_keys_and_blocks_says_of_a_device_over_the_network_what_it_says_of_an_image() {
+fn key_and_block_commands_answer_alike_over_tcp_and_for_an_image() {
     let [local, served] = [(); 2].map(|()| Image::new(&["nvm:16M", "kv"]));
     let nqn = "nqn.2026-11.example:disk";
     let (image, args) = (served.path(), ["--tcp", "127.0.0.1:0", "--nqn", nqn, "--json"]);
@@ -404,7 +404,7 @@ fn devices_are_exported_as_namespaces_alone_and_behind_those_of_an_image() {
 }
 
 #[test]
-fn what_cannot_be_exported_is_refused_by_its_uri() {
+fn impossible_export_is_refused_with_its_uri() {
     let tcp = ["--tcp", "127.0.0.1:0"];
     let error = refused(2, &[&["serve"], &tcp[..]].concat());
     assert!(error.contains("IMAGE"), "{error}");

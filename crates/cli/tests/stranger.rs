@@ -37,8 +37,8 @@ fn check(device: &str) -> (bool, String, String) {
 }
 
 #[test]
-fn a_host_in_python_without_our_library_finds_nothing_wrong() {
-    if !byway_conformance::skips::has("python3", "a_host_in_python_without_our_library_finds_nothing_wrong") {
+fn independent_python_host_finds_no_fault() {
+    if !byway_conformance::skips::has("python3", "independent_python_host_finds_no_fault") {
         return;
     }
     let image = Image::new(&["kv:24M", "nvm:24M"]);

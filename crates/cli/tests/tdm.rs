@@ -49,7 +49,7 @@ fn absorbed(opened: &OpenFile<'_>, file: &File) {
 }
 
 #[test]
-fn a_daemon_says_what_its_memory_is_worth_and_ends_in_order() {
+fn daemon_reports_its_persistence_domain_and_ends_in_order() {
     let place = Place::new();
     let (server, begun) = place.serve(&[]);
     assert!(
@@ -114,7 +114,7 @@ fn user_that_cannot_be_served_is_reported_with_the_reason() {
 }
 
 #[test]
-fn what_no_daemon_can_begin_with_is_refused_in_a_sentence() {
+fn invalid_daemon_arguments_are_refused_in_a_sentence() {
     let place = Place::new();
     let (long, short, region) = (place.text(&"s".repeat(108)), place.text("socket"), place.region());
     let serve = |socket: &str, more: &[&str]| {
@@ -199,7 +199,7 @@ fn rules_by_path_hold_and_a_line_that_is_none_is_named() {
 }
 
 #[test]
-fn a_log_is_brought_into_the_cache_by_hand_where_there_is_one() {
+fn prefetch_command_loads_a_log_if_the_device_has_a_cache() {
     let place = Place::new();
     let region = format!("emu:{}?size=32M&profile=cmm-h&cache=8M&clock=virtual", place.text("modelled"));
     let usual = place.region()[1].clone();
@@ -310,7 +310,7 @@ fn a_program_runs_under_the_library_with_its_own_exit_status() {
 }
 
 #[test]
-fn what_keeps_a_program_from_being_served_is_said() {
+fn tdm_run_warns_why_a_program_is_not_served() {
     let place = Place::new();
     let (socket, library) = (place.text("socket"), place.text("libbyway_tdm.so"));
     let run = ["tdm", "run", "--socket", &socket, "--library", &library, "--", "sh", "-c", "echo ran"];
@@ -408,7 +408,7 @@ fn a_region_is_recovered_without_a_daemon_and_not_while_one_has_it() {
 }
 
 #[test]
-fn what_a_recovery_has_to_leave_is_said_and_ends_with_1() {
+fn recovery_reports_logs_it_must_leave_and_exits_with_1() {
     let place = Place::new();
     let region = place.region();
     let mut recover = vec!["tdm", "recover", "--json"];

@@ -117,8 +117,8 @@ fn a_folder_that_the_kernel_makes_up_or_that_the_daemon_needs_is_refused_before_
 }
 
 #[test]
-fn what_a_killed_mount_leaves_is_taken_away_by_the_next() {
-    let Some(place) = place("what_a_killed_mount_leaves_is_taken_away_by_the_next") else { return };
+fn mount_point_left_by_a_killed_mount_is_replaced() {
+    let Some(place) = place("mount_point_left_by_a_killed_mount_is_replaced") else { return };
     let (_server, _) = place.serve(&[]);
     let mut killed = Mount::over(&place, &["--json"]);
     assert_eq!(json_lines(&killed.server.line())[0]["serves"], true);
@@ -134,8 +134,8 @@ fn what_a_killed_mount_leaves_is_taken_away_by_the_next() {
 }
 
 #[test]
-fn a_mount_in_use_goes_on_for_its_programs_until_a_second_signal_comes() {
-    let Some(place) = place("a_mount_in_use_goes_on_for_its_programs_until_a_second_signal_comes") else {
+fn mount_in_use_serves_its_programs_until_a_second_signal() {
+    let Some(place) = place("mount_in_use_serves_its_programs_until_a_second_signal") else {
         return;
     };
     let mut mount = Mount::over(&place, &[]);
@@ -154,8 +154,8 @@ fn a_mount_in_use_goes_on_for_its_programs_until_a_second_signal_comes() {
 }
 
 #[test]
-fn other_users_come_in_only_if_that_was_said_and_with_their_own_rights() {
-    let Some(place) = place("other_users_come_in_only_if_that_was_said_and_with_their_own_rights") else {
+fn other_users_have_access_only_with_the_option_and_their_own_rights() {
+    let Some(place) = place("other_users_have_access_only_with_the_option_and_their_own_rights") else {
         return;
     };
     let (_server, _) = place.serve(&[]);
@@ -197,8 +197,8 @@ fn is_mounted(place: &Place) -> bool {
 }
 
 #[test]
-fn what_cannot_be_mounted_is_refused_with_the_reason() {
-    let Some(place) = place("what_cannot_be_mounted_is_refused_with_the_reason") else { return };
+fn folder_that_cannot_be_mounted_is_refused_with_the_reason() {
+    let Some(place) = place("folder_that_cannot_be_mounted_is_refused_with_the_reason") else { return };
     fs::write(place.path("plain"), "").unwrap();
     let error = refused(2, &["tdm", "mount", &place.text("plain")]);
     assert!(error.contains("is no folder"), "{error}");

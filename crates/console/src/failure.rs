@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interruption_and_a_no_are_found_under_any_context() {
+    fn interruption_and_negative_answer_are_found_under_any_context() {
         let interrupted = Err::<(), _>(Interrupted("all is well".into())).context("import").unwrap_err();
         assert!(interrupted.downcast_ref::<Interrupted>().is_some());
         let read = io::Error::other(Interrupted("all is well".into()));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_of_the_device_that_is_no_is_one_under_any_context() {
+    fn negative_device_answer_is_found_under_any_context() {
         for (kind, wanted) in [
             (ErrorKind::KeyNotFound, true),
             (ErrorKind::KeyExists, true),

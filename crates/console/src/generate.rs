@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_behind_the_examples_stands_under_notes_and_is_filled() {
+    fn manual_text_after_the_examples_is_a_notes_section() {
         let made = sections_of(
             "Examples:\n  byway check a\n  byway check b\n\nA repair may end.\n\nExit codes: 0.\n",
         );

@@ -31,7 +31,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_with_the_bits_that_there_are() {
+    fn number_too_large_is_refused_with_the_width_in_bits() {
         assert!(parse::<u8>("256").unwrap_err().to_string().contains("8 bits"));
         assert!(parse::<u32>("six").is_err() && parse::<u32>("").is_err() && parse::<u8>("-1").is_err());
     }

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stand_to_the_left_and_numbers_to_the_right() {
+    fn table_aligns_words_left_and_numbers_right() {
         let mut table = Table::new(&["method", "bytes"]);
         table.push(vec!["prp".to_owned(), "4184".to_owned()]);
         table.push(vec!["piggyback".to_owned(), "88".to_owned()]);

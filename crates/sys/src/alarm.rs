@@ -66,7 +66,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(20);
 
     #[test]
-    fn it_can_be_read_when_the_other_can_be_and_when_its_time_has_come() {
+    fn alarm_is_readable_with_its_descriptor_and_at_its_time() {
         let wakeup = Wakeup::new().unwrap();
         let alarm = Alarm::beside(wakeup.as_fd()).unwrap();
         let rings = |timeout| wait_readable(alarm.as_fd(), timeout).unwrap();

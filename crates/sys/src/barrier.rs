@@ -53,7 +53,7 @@ mod tests {
 
     /// Each of two threads writes its word and looks at the other's. Without a barrier both may find zeroes.
     #[test]
-    fn one_of_two_threads_sees_the_other_where_only_one_of_them_has_a_barrier() {
+    fn asymmetric_barrier_orders_stores_of_two_threads() {
         const ROUNDS: u32 = 2000;
         if everywhere().is_err() {
             return;

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_while_things_come_soon_and_sleeps_when_they_do_not() {
+    fn eager_polling_stops_when_polls_stay_empty() {
         let mut eager = Eager::default();
         assert!((0..2).all(|_| third(&mut eager)));
         assert!((0..100).all(|_| eager.tries()));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn where_it_has_not_paid_it_is_tried_now_and_then() {
+    fn unsuccessful_polling_is_retried_ever_more_rarely() {
         let mut eager = Eager::default();
         let tries =
             |eager: &mut Eager| (0..10_000).filter(|_| eager.tries() && !eager.look(1, || false)).count();

@@ -297,7 +297,7 @@ mod tests {
     /// Runs in a process of its own.
     #[test]
     #[ignore = "the child of the test below"]
-    fn touches_what_is_not_guarded() {
+    fn child_touches_an_unguarded_mapping() {
         let (file, guarded) = two_pages();
         let plain = Mapping::file(&file, 0, PAGE_BYTES, Sharing::Shared).unwrap();
         file.set_len(0).unwrap();
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn a_fault_in_what_is_not_guarded_still_ends_the_process() {
         let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "guard::tests::touches_what_is_not_guarded"])
+            .args(["--ignored", "--exact", "guard::tests::child_touches_an_unguarded_mapping"])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status()

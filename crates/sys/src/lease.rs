@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "leases are not there")]
-    fn a_lease_is_had_by_the_only_open_file_and_holds_up_who_opens_another() {
+    fn lease_needs_the_only_open_file_and_delays_other_opens() {
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = folder.path().join("file");
         let file = File::create(&path).unwrap();

@@ -471,7 +471,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "files are not mapped there")]
-    fn who_maps_the_old_file_shares_nothing_with_a_mapping_that_shows_another() {
+    fn replaced_mapping_shares_nothing_with_mappings_of_the_old_file() {
         let [old, new] = [(); 2].map(|()| crate::memfd::sealed("test", 2 * PAGE_BYTES as u64).unwrap());
         let map = Mapping::file(&old, 0, PAGE_BYTES, Sharing::Shared).unwrap();
         let kept = Mapping::file(&old, 0, PAGE_BYTES, Sharing::Shared).unwrap();

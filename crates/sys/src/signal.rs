@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_eventfd_is_refused() {
+    fn descriptor_other_than_an_eventfd_is_refused() {
         let (_reader, writer) = std::io::pipe().unwrap();
         assert!(EventSignal::new().unwrap().signal(writer.as_fd()).is_err());
     }

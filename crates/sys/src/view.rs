@@ -128,7 +128,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     #[test]
-    fn what_is_written_to_the_file_is_seen_where_it_lies() {
+    fn write_to_the_file_is_seen_in_the_mapping() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(1 << 40).unwrap();
         let mapping = ReadMapping::file(&file, 4096, (1 << 40) - 4096).unwrap();

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_readable_from_when_it_is_raised_until_it_is_lowered() {
+    fn wakeup_is_readable_from_raise_to_lower() {
         let wakeup = Wakeup::new().unwrap();
         assert!(!wakeup.wait(Duration::ZERO).unwrap());
         wakeup.raise();

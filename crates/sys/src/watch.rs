@@ -67,7 +67,7 @@ mod tests {
     use crate::wakeup::Wakeup;
 
     #[test]
-    fn it_is_readable_while_one_of_its_members_is() {
+    fn watch_is_readable_while_a_member_is() {
         let (watch, first, second) = (Watch::new().unwrap(), Wakeup::new().unwrap(), Wakeup::new().unwrap());
         watch.add(1, first.as_fd()).unwrap();
         watch.add(2, second.as_fd()).unwrap();

@@ -93,7 +93,7 @@ fn push(ring: &mut Uring<Boxes, u32>, memory: Boxes, ticket: u32, operation: Ope
 }
 
 #[test]
-fn what_is_written_in_pieces_is_read_in_others() {
+fn vectored_write_is_read_back_by_other_vectors() {
     for registered_file in [true, false] {
         let mut ring = Uring::new(file(&[1; 100]), UringOptions { registered_file, ..options(4) }).unwrap();
         let data = Boxes(vec![[2; 7].into(), [3; 20].into()], Arc::default());
@@ -130,7 +130,7 @@ fn a_transfer_that_ends_early_is_gone_on_with() {
 }
 
 #[test]
-fn what_never_comes_can_be_cancelled_and_its_memory_comes_back() {
+fn pending_read_is_cancelled_and_returns_its_memory() {
     let (mut ring, _writer) = pipe(options(4));
     (0..3).for_each(|ticket| push(&mut ring, Boxes::new(&[10]), ticket, READ));
     assert!(ring.next_completed().unwrap().is_none());
@@ -143,7 +143,7 @@ fn what_never_comes_can_be_cancelled_and_its_memory_comes_back() {
 }
 
 #[test]
-fn what_takes_longer_than_its_time_is_given_up() {
+fn operation_past_its_deadline_times_out() {
     let (mut ring, mut writer) = pipe(options(4));
     ring.push(Boxes::new(&[10]), 1, READ, None, Some(Deadline::after(Duration::from_millis(1))))
         .ok()

@@ -19,7 +19,7 @@ fn all(subject: &Subject<'_, impl Backend>, queue: &mut impl AdminQueue) {
 }
 
 #[test]
-fn a_file_has_no_controller_and_each_command_finishes_by_saying_so() {
+fn admin_commands_to_a_file_finish_as_unsupported() {
     let scratch = Scratch::new();
     let psync = Psync::new(Arc::new(Target::open(&scratch.path, TargetOptions::default()).unwrap()));
     let mut queue = AdminCalls::new(psync).unwrap();
@@ -31,7 +31,7 @@ fn a_file_has_no_controller_and_each_command_finishes_by_saying_so() {
 }
 
 #[test]
-fn a_thread_and_rings_of_its_own_do_them_for_a_device() {
+fn admin_commands_to_a_device_run_by_calls_and_by_a_queue() {
     for options in ["", "?run=thread"] {
         let scratch = Scratch::new();
         let driver = blocks(&scratch, options).driver().clone();
@@ -42,7 +42,7 @@ fn a_thread_and_rings_of_its_own_do_them_for_a_device() {
 }
 
 #[test]
-fn a_device_of_any_kind_has_them_where_it_has_a_controller() {
+fn any_device_with_a_controller_has_an_admin_queue() {
     let scratch = Scratch::new();
     drop(blocks(&scratch, ""));
     let device = byway::open(&format!("embedded:{}", scratch.path.display())).unwrap();

@@ -161,7 +161,7 @@ fn refused(left: Left) -> usize {
 }
 
 #[test]
-fn nothing_is_sent_that_a_controller_did_not_announce() {
+fn commands_that_were_not_announced_are_never_sent() {
     let all = Left {
         oncs: Oncs::from_bits(u16::MAX >> 7),
         oacs: Oacs::new().with_format(true),

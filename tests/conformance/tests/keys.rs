@@ -26,26 +26,26 @@ fn over<B: Backend>(backend: &B, queue: impl FnOnce(B::Queue) -> Queue) -> Kv {
 }
 
 #[test]
-fn over_a_device_in_this_process_by_its_own_calls() {
+fn key_value_calls_of_the_embedded_device() {
     let device = byway::open("ram:64M").unwrap();
     every_call(&mut device.kv(None).unwrap());
 }
 
 #[test]
-fn over_a_device_in_this_process_as_over_any_other() {
+fn key_value_calls_of_the_embedded_device_as_any_device() {
     let device = byway::embedded::open("ram:64M").unwrap();
     every_call(&mut over(device.driver(), Queue::other));
 }
 
 #[test]
-fn over_commands_that_are_passed_through() {
+fn key_value_calls_over_ioctl() {
     let scratch = Scratch::new();
     let target = Arc::new(InProcess::new(&scratch).node(NodeKind::Generic { nsid: 2 }));
     every_call(&mut over(&NvmeIoctl::new(target), Queue::other));
 }
 
 #[test]
-fn over_commands_that_threads_pass_through() {
+fn key_value_calls_over_threads() {
     let scratch = Scratch::new();
     let target = Arc::new(InProcess::new(&scratch).node(NodeKind::Generic { nsid: 2 }));
     let options = ThreadsOptions { threads: Some(2) };
@@ -53,7 +53,7 @@ fn over_commands_that_threads_pass_through() {
 }
 
 #[test]
-fn over_commands_that_a_ring_carries() {
+fn key_value_calls_over_a_ring() {
     let scratch = Scratch::new();
     let target = InProcess::new(&scratch).node(NodeKind::Generic { nsid: 2 });
     every_call(&mut over(&passing_ring::behind(target), Queue::other));

@@ -143,7 +143,7 @@ fn admin_commands_go_on_by_themselves_on_a_ring_over_the_controllers_node() {
 }
 
 #[test]
-fn while_a_format_is_under_way_no_length_is_vouched_for() {
+fn block_size_is_unknown_while_a_format_is_under_way() {
     let scratch = Scratch::new();
     let nvme = passing_ring::blocks(&scratch);
     let mut admin = passing_ring::admin(nvme.device());
@@ -169,7 +169,7 @@ fn a_ring_is_asked_of_character_devices_alone() {
 }
 
 #[test]
-fn what_is_no_node_of_an_nvme_device_is_refused_by_a_sentence() {
+fn path_other_than_an_nvme_node_is_refused_in_a_sentence() {
     let scratch = Scratch::new();
     let refused = |path: &Path| NvmeTarget::open(path, true).unwrap_err().to_string();
     for path in [scratch.path.as_path(), Path::new("/dev/null")] {

@@ -151,7 +151,7 @@ fn a_value_in_several_buffers_travels_in_commands_and_its_buffers_come_back() {
 }
 
 #[test]
-fn what_has_no_room_in_commands_goes_as_the_kernel_sends_it() {
+fn store_too_large_to_piggyback_is_sent_by_prp() {
     let scratch = Scratch::new();
     let nvme = NvmeIoctl::new(Arc::new(InProcess::keys(&scratch)));
     let limit = nvme.capabilities().limits.piggyback_bytes as usize;
@@ -168,7 +168,7 @@ fn what_has_no_room_in_commands_goes_as_the_kernel_sends_it() {
 }
 
 #[test]
-fn every_call_to_keys_and_values_is_as_over_any_other() {
+fn key_value_calls_in_pieces_answer_as_over_any_backend() {
     let scratch = Scratch::new();
     let nvme = passing_ring::behind(InProcess::keys(&scratch));
     let namespace = nvme.namespaces().unwrap().remove(0);

@@ -98,7 +98,7 @@ fn a_wrong_secret_is_reported_on_the_side_that_finds_it() {
 }
 
 #[test]
-fn a_device_that_does_not_show_who_it_is_is_left_where_it_should() {
+fn device_that_must_authenticate_and_does_not_is_refused() {
     let plain = ServeOptions::over_tcp(TcpOptions::at(ANYWHERE.parse().unwrap()));
     let serving = Serving::start_with("ram:64M", &plain);
     let known = Known::new();
@@ -140,7 +140,7 @@ fn a_discovery_service_asks_for_no_secret_and_lists_to_known_hosts_alone() {
 }
 
 #[test]
-fn a_host_that_connects_anew_shows_again_who_it_is() {
+fn host_authenticates_again_on_reconnect() {
     let known = Known::new();
     let scratch = Scratch::new();
     std::fs::remove_file(&scratch.path).unwrap();

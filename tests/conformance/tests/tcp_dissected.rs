@@ -115,8 +115,8 @@ fn tshark(path: &Path, filter: &str, fields: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn a_dissector_has_nothing_to_say_against_what_both_ends_send() {
-    if !skips::has("tshark", "a_dissector_has_nothing_to_say_against_what_both_ends_send") {
+fn tshark_dissects_host_and_target_pdus_without_errors() {
+    if !skips::has("tshark", "tshark_dissects_host_and_target_pdus_without_errors") {
         return;
     }
     for (digests, of_header, of_data) in

@@ -101,7 +101,7 @@ fn a_host_with_another_key_or_another_name_is_refused() {
 }
 
 #[test]
-fn who_comes_in_the_clear_is_let_in_where_that_is_allowed_alone() {
+fn clear_text_is_accepted_only_if_tls_is_optional() {
     let key = key(None);
     let clear = format!("?hostnqn={HOST}");
     let error = serve(&key).open(&clear).unwrap_err();
@@ -113,7 +113,7 @@ fn who_comes_in_the_clear_is_let_in_where_that_is_allowed_alone() {
 }
 
 #[test]
-fn a_device_that_does_not_speak_tls_is_left_where_it_should() {
+fn host_with_a_key_refuses_a_server_without_tls() {
     let plain = ServeOptions::over_tcp(TcpOptions::at(ANYWHERE.parse().unwrap()));
     let serving = Serving::start_with("ram:64M", &plain);
     let said = serving.refused(&with(&key(None)));
@@ -150,7 +150,7 @@ fn discovery_lists_tls_and_whether_it_is_required() {
 }
 
 #[test]
-fn hosts_show_who_they_are_by_secrets_as_well() {
+fn hosts_authenticate_by_secrets_over_tls() {
     let key = key(Some(PskHash::Sha256));
     let secret = DhchapSecret::generate(None).unwrap();
     let secrets = AuthSecrets { host: secret.clone(), controller: None };
@@ -262,7 +262,7 @@ fn by_two_portals_each_controller_has_a_key_of_its_own() {
 }
 
 #[test]
-fn where_no_key_is_made_the_error_names_what_each_side_wants() {
+fn failed_secure_concatenation_names_both_sides_options() {
     let (secrets, dhchap) = secrets();
     let serving = serve_concatenating("ram:64M", &[ANYWHERE], &dhchap, TlsPolicy::Concatenated);
     let said = serving.refused(&authenticating(&secrets));

@@ -89,7 +89,7 @@ fn values_in_device_memory_and_by_dma_share_a_window_with_a_device_in_another_pr
 }
 
 #[test]
-fn what_was_stored_in_device_memory_is_in_the_image_when_its_server_has_ended() {
+fn values_in_device_memory_are_in_the_image_after_the_server_ends() {
     let scratch = Scratch::new();
     let path = socket(&scratch);
     std::fs::remove_file(&scratch.path).unwrap();
@@ -225,7 +225,7 @@ fn several_threads_are_refused_where_one_has_to_serve_every_queue() {
 }
 
 #[test]
-fn what_one_client_stored_the_next_one_finds() {
+fn values_of_one_client_are_read_by_the_next() {
     let scratch = Scratch::new();
     let path = socket(&scratch);
     let _serving = Serving::start("ram:64M", &path);

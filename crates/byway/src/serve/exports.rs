@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_has_the_hash_that_is_published_for_it() {
+    fn hash_matches_a_published_value() {
         assert_eq!(hashed("a"), 0xd228_cb69_6f1a_8caf_7891_2b70_4e4a_8964_u128.to_be_bytes());
     }
 }

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_device_and_options_that_mean_nothing_are_refused() {
+    fn invalid_addresses_and_options_are_refused() {
         assert!(error("sda").contains("expected a path"));
         assert!(error("file:").contains("a path follows"));
         assert!(error("/dev/sda?profile=cosmos").contains("known are backend, readonly"));

@@ -226,7 +226,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_create_takes_a_uri_opens(path in paths()) {
+        fn path_accepted_by_create_is_the_image_of_its_uri(path in paths()) {
             if let (Ok(made), Some(text)) = (of_new_image(&path), path.to_str()) {
                 prop_assert_eq!(place(&format!("embedded:{text}")), Place::Image(made));
             }

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn several_portals_of_a_subsystem_stand_one_behind_the_other() {
+    fn several_portals_are_separated_by_commas() {
         let wanted = [("a".into(), 4420), ("::1".into(), 5), ("b".into(), 4420)];
         assert_eq!(places(&format!("tcp://a,[::1]:5,b:4420/{NAME}?ns=1")), wanted);
         for wrong in ["tcp://a,/x", "tcp://,a/x", "tcp://a:1,b:0/x"] {
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_and_options_that_mean_nothing_are_refused() {
+    fn invalid_tcp_addresses_and_options_are_refused() {
         assert!(error("tcp://a").contains("the subsystem's name follows"));
         assert!(error("tcp:a").contains("expected tcp://HOST"));
         for wrong in
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_discovery_service_needs_no_name_and_takes_what_is_of_connections_alone() {
+    fn discovery_uri_needs_no_name_and_takes_connection_options_only() {
         let uri = TcpUri::of_discovery("tcp://server?digests=both").unwrap();
         assert_eq!((uri.places[0].port, uri.places[0].subsystem.is_discovery()), (8009, true));
         let error = TcpUri::of_discovery("tcp://server?ns=1").unwrap_err();

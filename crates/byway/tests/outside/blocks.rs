@@ -77,7 +77,7 @@ fn a_block_is_compared_and_written_by_every_method_that_carries_it() {
 }
 
 #[test]
-fn what_cannot_be_compared_and_written_is_refused_in_a_sentence() {
+fn impossible_compare_and_write_is_refused_in_a_sentence() {
     let refused = |uri: &str, ring_entries, transfer, [expected, new]: [&[u8]; 2]| {
         let device = byway::open(uri).unwrap();
         let space = device.nvm_namespace(None).unwrap();
@@ -101,7 +101,7 @@ fn what_cannot_be_compared_and_written_is_refused_in_a_sentence() {
 }
 
 #[test]
-fn an_image_is_not_opened_as_blocks_by_a_path_that_stands_alone() {
+fn plain_path_of_an_image_is_not_opened_as_blocks() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.img");
     byway::create(&path, &byway::CreateOptions::new(64 << 20)).unwrap();
@@ -115,7 +115,7 @@ fn an_image_is_not_opened_as_blocks_by_a_path_that_stands_alone() {
 }
 
 #[test]
-fn a_device_that_is_none_is_refused_with_its_reason() {
+fn path_without_a_block_device_is_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let there = |name: &str| folder.path().join(name).display().to_string();
     let (kind, said) = error(&there("nothing"));
@@ -194,7 +194,7 @@ fn blocks_in_memory_keep_what_is_written_and_have_no_controller() {
 }
 
 #[test]
-fn backends_that_pass_commands_through_are_refused_for_what_is_no_nvme_node() {
+fn passthrough_backends_are_refused_for_other_than_nvme_nodes() {
     let (_folder, path) = scratch(1 << 20);
     let path = path.display();
     for backend in ["nvme_ioctl", "io_uring_cmd"] {

@@ -225,7 +225,7 @@ fn a_check_takes_no_room_for_the_holes_of_an_image() {
 }
 
 #[test]
-fn what_is_written_over_in_one_record_costs_that_key_alone() {
+fn record_overwritten_in_the_image_loses_its_key_alone() {
     let (_dir, path) = folder();
     let content = make(&path, |device| device.close().unwrap());
     let (victim, value) = content.pairs.iter().find(|(_, value)| value.len() == 271).unwrap();
@@ -317,7 +317,7 @@ fn damaged_index_and_log_keep_whole_records_and_report_the_rest() {
 /// Writes over some of the places that are used; whatever it hits is named. An image that can be used afterwards holds
 /// everything that is not named as lost, and one that cannot is left to someone who knows more.
 #[test]
-fn whatever_is_written_over_is_named_and_a_repair_ends_in_a_clean_image_or_a_refusal() {
+fn any_overwritten_place_is_named_and_repaired_or_refused() {
     let (dir, path) = folder();
     let (base, image) = (dir.path().join("base.img"), dir.path().join("damaged.img"));
     let content = make(&path, |device| {

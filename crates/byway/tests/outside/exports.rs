@@ -229,7 +229,7 @@ fn devices_in_memory_that_are_served_are_known_by_names_that_no_other_has() {
 }
 
 #[test]
-fn what_is_exported_stands_behind_the_namespaces_of_an_image() {
+fn exported_namespaces_are_numbered_after_those_of_the_image() {
     let options = ServeOptions::over_tcp(TcpOptions::at("127.0.0.1:0".parse().unwrap()));
     let server = Server::start(Some("ram:64M"), &["blocks:4M"], options);
     let device = server.open("");
@@ -241,7 +241,7 @@ fn what_is_exported_stands_behind_the_namespaces_of_an_image() {
 }
 
 #[test]
-fn a_guest_finds_what_is_exported_as_it_finds_any_other_namespace() {
+fn vfio_user_client_uses_an_exported_namespace_like_any_other() {
     let folder = tempfile::tempdir().unwrap();
     for uri in [file(&folder.path().join("disk")), "blocks:4M".to_owned()] {
         let options = ServeOptions::at(folder.path().join("socket"));
@@ -252,7 +252,7 @@ fn a_guest_finds_what_is_exported_as_it_finds_any_other_namespace() {
 }
 
 #[test]
-fn what_is_exported_for_reading_alone_is_not_written() {
+fn read_only_export_refuses_writes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk");
     let uri = format!("{}?readonly=1", file(&path));
@@ -326,7 +326,7 @@ fn added_and_removed_namespaces_are_reported_to_connected_hosts() {
 }
 
 #[test]
-fn what_has_no_blocks_and_what_is_modelled_is_refused() {
+fn export_of_an_image_or_a_missing_device_is_refused() {
     let anywhere = || ServeOptions::over_tcp(TcpOptions::at("127.0.0.1:0".parse().unwrap()));
     let with = |uri: &str| ServeOptions { exports: vec![uri.to_owned()], ..anywhere() };
     let error = export(&with("/no/such/file")).unwrap_err();

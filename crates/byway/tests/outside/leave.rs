@@ -67,7 +67,7 @@ fn moved(device: &Device, before: &Ledger) -> Vec<(Class, u64, u64)> {
 }
 
 #[test]
-fn threads_that_meet_count_and_answer_as_one_after_the_other() {
+fn concurrent_threads_count_and_answer_as_sequential_ones() {
     const URI: &str = "ram:256M?profile=gen4x4";
     let alone = byway::embedded::open(URI).unwrap();
     let before = alone.ledger();

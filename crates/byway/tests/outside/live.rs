@@ -158,7 +158,7 @@ fn namespaces_ports_hosts_and_states_change_by_requests() {
 }
 
 #[test]
-fn what_cannot_be_listened_at_leaves_all_as_it_was_and_no_host_notices() {
+fn port_that_cannot_be_opened_changes_nothing_for_hosts() {
     let folder = tempfile::tempdir().unwrap();
     let server = two(&folder.path().join("control"));
     let control = &server.control;
@@ -286,7 +286,7 @@ fn image_of_an_added_subsystem_without_a_control_socket_is_an_event() {
 }
 
 #[test]
-fn what_is_no_request_is_refused_and_the_next_is_answered() {
+fn malformed_request_is_refused_and_the_next_is_answered() {
     use std::io::{Read, Write};
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("control");

@@ -151,7 +151,7 @@ fn touched(bus: &InProcessBus) -> Bytes {
 }
 
 #[test]
-fn the_ledger_says_what_was_touched_whatever_was_done() {
+fn ledger_counts_every_access_recorded_on_the_bus() {
     for profile in ["cosmos", "gen4x4", "gen5x8-cxl"] {
         let embedded = embedded(profile);
         let (bus, notes) = (InProcessBus::new(&embedded), Notes::default());

@@ -89,7 +89,7 @@ fn holds_everything(path: &Path) {
 }
 
 #[test]
-fn a_grown_image_holds_everything_and_keeps_who_it_is() {
+fn grown_image_keeps_its_content_and_identity() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disk.img");
     image(&path);

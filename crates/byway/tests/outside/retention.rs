@@ -27,14 +27,14 @@ fn read_over_and_over(device: &Device, times: u32) -> Option<byway::Error> {
 }
 
 #[test]
-fn what_is_read_too_often_fails_with_an_unrecovered_read_error() {
+fn block_read_too_often_fails_with_an_unrecovered_read_error() {
     let device = written("ram:64M?fading=reads=500");
     let error = read_over_and_over(&device, 2000).expect("the block has faded");
     assert!(error.to_string().to_lowercase().contains("unrecovered read error"), "{error}");
 }
 
 #[test]
-fn with_refresh_it_is_moved_before() {
+fn block_read_too_often_is_moved_first_with_refresh() {
     let device = written("ram:64M?fading=reads=500,refresh");
     assert!(read_over_and_over(&device, 20_000).is_none());
 }

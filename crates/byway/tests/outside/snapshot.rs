@@ -112,7 +112,7 @@ fn an_image_that_only_a_namespace_or_a_queue_keeps_open_is_copied_by_its_process
 }
 
 #[test]
-fn a_client_that_says_nothing_keeps_no_device_from_closing() {
+fn silent_control_client_does_not_delay_a_close() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disk.img");
     byway::create(&path, &CreateOptions::new(32 << 20)).unwrap();

@@ -16,7 +16,7 @@ fn sizes() -> Vec<usize> {
 }
 
 #[test]
-fn what_is_put_by_any_method_under_any_profile_is_read_back() {
+fn put_by_any_method_under_any_profile_is_read_back() {
     for profile in PROFILES {
         for method in Method::ALL {
             let device =
@@ -132,7 +132,7 @@ fn wrong_keys_and_values_are_refused_by_naming_the_limit() {
 }
 
 #[test]
-fn a_method_that_is_none_or_is_not_there_is_refused() {
+fn unknown_or_unavailable_method_is_refused() {
     let said = byway::embedded::open("ram:64M?transfer=telepathy").err().unwrap().to_string();
     assert!(said.contains("telepathy"), "{said}");
     let device = byway::embedded::open("ram:64M").unwrap();
@@ -240,7 +240,7 @@ fn several_namespaces_of_both_kinds_keep_separate_data() {
 }
 
 #[test]
-fn many_gets_at_once_bring_what_each_would_bring() {
+fn get_many_returns_the_values_of_single_gets() {
     for run in ["caller", "thread"] {
         let device = byway::embedded::open(&format!("ram:64M?run={run}")).unwrap();
         let mut kv = device.kv(None).unwrap();

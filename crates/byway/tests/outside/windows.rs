@@ -60,7 +60,7 @@ fn a_queue_that_finds_no_window_says_how_many_there_are() {
 }
 
 #[test]
-fn a_store_passed_through_does_not_part_the_pointers_of_host_and_device() {
+fn raw_store_keeps_the_window_pointers_of_host_and_device_equal() {
     let device = device("transfer=cxl");
     let mut kv = device.kv(None).unwrap();
     kv.put(b"a", &value(1, 500)).unwrap();
@@ -80,7 +80,7 @@ fn a_store_passed_through_does_not_part_the_pointers_of_host_and_device() {
 }
 
 #[test]
-fn many_stores_on_their_way_never_meet_in_the_ring() {
+fn outstanding_window_stores_never_overlap() {
     for run in ["caller", "thread"] {
         let device = device(&format!("transfer=cxl&run={run}"));
         let mut kv = device.kv(None).unwrap();

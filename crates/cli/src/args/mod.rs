@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tree_is_sound() {
+    fn command_line_definition_is_valid() {
         Cli::command().debug_assert();
     }
 

@@ -154,7 +154,7 @@ mod tests {
     use byway::Cost;
 
     #[test]
-    fn looks_at_shadow_doorbells_are_in_no_sum_of_what_a_put_costs() {
+    fn shadow_doorbell_reads_are_not_counted_in_the_cost_of_a_put() {
         let mut ledger = Ledger::default();
         ledger.record(Class::CommandFetch, Cost { payload_bytes: 64, down_bytes: 84, up_bytes: 24 });
         ledger.record(Class::Interrupt, Cost { payload_bytes: 4, down_bytes: 0, up_bytes: 24 });

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_one_hosts_and_the_controllers_is_for_one_or_all() {
+    fn secret_options_name_one_host_each() {
         assert!(of_serve(&args(|_| {})).unwrap().is_none());
         let both = args(|args| {
             args.dhchap_secret = vec![format!("nqn.a:b=c={SECRET}"), format!("other={SECRET}")];
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_is_not_repeated() {
+    fn invalid_secret_is_refused_and_not_printed() {
         let said = |set: fn(&mut ServeDhchap)| format!("{:#}", of_serve(&args(set)).unwrap_err());
         let wrong = said(|args| args.dhchap_secret = vec!["host=DHHC-1:01:c2VjcmV0:".into()]);
         assert!(wrong.contains("32, 48 or 64 bytes") && !wrong.contains("c2VjcmV0"), "{wrong}");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_a_host_a_line() {
+    fn secrets_file_has_one_host_per_line() {
         let mut hosts = Vec::new();
         for line in [&["a", SECRET][..], &["b", SECRET, SECRET]] {
             take_line(&mut hosts, line).unwrap();

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_what_each_subsystem_has_and_who_may_connect() {
+    fn config_file_lists_namespaces_and_allowed_hosts_per_subsystem() {
         let text = format!(
             r#"{{
             "ports": [{{"addr": {{"trtype": "tcp", "traddr": "127.0.0.1", "trsvcid": "0"}}}}, {{"addr": {{"traddr": "::1"}}, "subsystems": ["nqn.b"]}}],

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_one_hosts() {
+    fn key_option_names_one_host() {
         assert!(of(&[], TlsIs::Required).unwrap().is_none());
         let keys =
             of(&[format!("nqn.a:b=c={KEY}"), format!("other={KEY}")], TlsIs::Allowed).unwrap().unwrap();
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_that_have_secrets_may_come_by_tls_without_a_key() {
+    fn hosts_with_secrets_may_use_tls_without_a_key() {
         let args = |tls| ServeTls { tls_key: Vec::new(), tls_keys: None, tls };
         let keys = of_serve(&args(TlsIs::Allowed), true).unwrap().unwrap();
         assert!(keys.hosts.is_empty() && keys.policy == TlsPolicy::Allowed);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_not_repeated() {
+    fn invalid_key_is_refused_and_not_printed() {
         let said = |keys: &[String], tls| format!("{:#}", of(keys, tls).unwrap_err());
         let wrong = said(&["host=NVMeTLSkey-1:01:c2VjcmV0:".into()], TlsIs::Required);
         assert!(wrong.contains("32 or 48 bytes") && !wrong.contains("c2VjcmV0"), "{wrong}");

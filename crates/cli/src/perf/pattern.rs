@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_is_found_where_it_is() {
+    fn first_differing_block_is_reported() {
         let mut bytes = [0; 4099];
         Pattern(7).fill(1 << 30, &mut bytes);
         assert_eq!(Pattern(7).difference(1 << 30, &bytes), None);

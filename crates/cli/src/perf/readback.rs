@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_bit_is_a_piece() {
+    fn each_set_bit_is_one_piece() {
         let pieces: Vec<u64> = pieces_of(&[0b101, 0, 1 << 63]).collect();
         assert_eq!(pieces, [0, 2, 191]);
     }

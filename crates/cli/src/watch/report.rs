@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_quantiles_are_of_what_grew_between_two_looks() {
+    fn rates_and_quantiles_cover_the_interval_between_two_samples() {
         let text = |reads: u32, quick: u32, all: u32| {
             format!(
                 "byway_commands_total{{queue=\"io\",command=\"read\",nsid=\"1\",status=\"success\"}} {reads}\n\

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_says_what_is_wrong_where_and_whom_it_hits() {
+    fn finding_names_structure_place_and_affected_blocks() {
         let hit = Hit::Blocks { nsid: 2, first_lba: 8, count: 8 };
         let finding = Finding::new("page", "block 1, page 3", "its data does not match", Remedy::Drop);
         assert_eq!(

@@ -138,14 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn what_lives_short_takes_the_least_worn_in_a_plane_as_near_as_there_is() {
+    fn short_lived_data_takes_the_least_worn_block_of_the_nearest_plane() {
         let mut free = free();
         let taken: Vec<_> = (0..9).map(|_| free.take(Worn::Least, 2).unwrap().0).collect();
         assert_eq!(taken, [2, 6, 3, 7, 0, 4, 1, 5, 10]);
     }
 
     #[test]
-    fn what_lives_long_takes_the_most_worn_of_the_least_worn_not_of_all() {
+    fn long_lived_data_takes_the_most_worn_of_the_least_worn_blocks() {
         let mut free = free();
         let taken: Vec<_> = (0..8).map(|_| free.take(Worn::Most, 0).unwrap().0 / 8).collect();
         assert_eq!(taken, [1, 1, 1, 1, 1, 1, 1, 2]);

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_named() {
+    fn invalid_injection_rule_is_refused_with_its_part() {
         for (text, part) in [
             ("", "\"\""),
             ("write", "\"write\""),

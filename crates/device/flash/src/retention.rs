@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_limit_is_named() {
+    fn invalid_retention_limit_is_refused_with_its_part() {
         for (text, part) in [
             ("refresh", "\"refresh\""),
             ("", "\"\""),

@@ -153,7 +153,7 @@ fn an_event_loop_is_woken_at_the_deadline_of_a_command_that_no_thread_has_begun(
 }
 
 #[test]
-fn what_no_thread_has_begun_is_taken_back_and_what_one_does_finishes() {
+fn cancel_takes_back_queued_commands_and_running_ones_finish() {
     let (gate, threads) = gate(2);
     let mut queue = threads.queue(QueueOptions::default()).unwrap();
     for tag in 0..6 {

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_is_disarmed_with_the_last_who_waits_for_it() {
+    fn interrupt_is_disarmed_with_its_last_listener() {
         let vectors = vectors(2);
         let first = vectors.listen_to(1).unwrap();
         let second = vectors.listen_to(1).unwrap();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_listened_to_can_be_read_at_first_and_as_it_is_raised_and_lowered() {
+    fn listener_is_readable_at_first_and_follows_raise_and_lower() {
         let vectors = vectors(2);
         let listener = vectors.listen_to(1).unwrap();
         let readable = || byway_sys::wait_readable(listener.as_fd(), Duration::ZERO).unwrap();

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_back_in_any_order_is_whole_again() {
+    fn memory_returned_in_any_order_is_merged() {
         for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 1]] {
             let mut room = Room::new(12);
             let taken = [(0, 3), (3, 4), (7, 5)];

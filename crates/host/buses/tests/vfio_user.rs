@@ -207,7 +207,7 @@ fn a_server_that_dies_wakes_sleepers_and_fails_every_later_call() {
 }
 
 #[test]
-fn a_server_that_hangs_up_at_any_message_is_gone() {
+fn server_hanging_up_at_any_message_is_gone() {
     for last in 0..9 {
         let trick = move |count, _: &Header, _: &Request<'_>| (count == last).then_some(Instead::Hang);
         let server = Server::tricky(true, Box::new(trick));
@@ -326,7 +326,7 @@ fn a_server_that_talks_all_the_time_and_does_not_answer_is_silent() {
 }
 
 #[test]
-fn a_server_that_is_at_something_else_is_busy() {
+fn dma_map_refused_with_ebusy_is_busy() {
     let trick = |_, header: &Header, request: &Request<'_>| {
         let mut bytes = Vec::new();
         encode_error(header, Errno::EBUSY, &mut bytes);

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_for_several_buffers_is_spread_over_them() {
+    fn bounced_read_is_spread_over_its_buffers() {
         let into = parts([3, 5]);
         let command = Command::from(NvmCommand::ReadVectored { nsid: Nsid::FIRST, slba: 0, blocks: 1, into });
         let (command, bounced) = command.bounce(Buffer::zeroed(8).unwrap());
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_buffers_send_is_gathered_and_they_come_back() {
+    fn bounced_write_is_gathered_and_returns_its_buffers() {
         let data = Payload::from(vec![Buffer::copy_of(b"one").unwrap(), Buffer::copy_of(b"two").unwrap()]);
         let command = Command::from(NvmCommand::Write { nsid: Nsid::FIRST, slba: 0, blocks: 1, data });
         let (command, bounced) = command.bounce(Buffer::zeroed(6).unwrap());

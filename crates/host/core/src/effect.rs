@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_meet_where_they_have_a_block_in_common() {
+    fn writes_conflict_if_they_share_a_block() {
         for (other, meets) in [((0, 8), false), ((0, 9), true), ((15, 1), true), ((16, 8), false)] {
             assert_eq!(blocks(8, 8).meets(&blocks(other.0, other.1)), meets, "{other:?}");
         }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_looked_into_meets_all_that_changes_anything() {
+    fn unparsed_command_conflicts_with_every_change() {
         let all = Effect::Changes(Extent::Everything);
         let namespace = Effect::Sets(Extent::Namespace(1));
         let keyed = store(b"key", StoreOptions::NONE);

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_from_a_pool_s_buffer_stands_in_the_pool_s_memory() {
+    fn part_split_from_a_pool_buffer_is_in_the_pools_memory() {
         let pool = BufferPool::new(Counting::default(), 1 << 20);
         let mut first = pool.take(2 * PAGE_BYTES).unwrap();
         let mut second = first.split_off(100);

@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_fused_commands_the_one_with_the_reason_is_reported() {
+    fn fused_pair_reports_the_status_other_than_aborted() {
         for statuses in [
             [Status::COMPARE_FAILURE, Status::ABORTED_FAILED_FUSED],
             [Status::ABORTED_FAILED_FUSED, Status::COMPARE_FAILURE.with_dnr()],

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_that_decides_is_the_pairs() {
+    fn fused_pair_takes_the_deciding_status() {
         let (done, unlike, other) = (Status::SUCCESS, Status::COMPARE_FAILURE, Status::ABORTED_FAILED_FUSED);
         let conflict = Status::RESERVATION_CONFLICT;
         assert_eq!(outcome(answered(done), answered(done)), (Some(done), None));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_answer_decides_may_have_been_done_if_either_was_sent() {
+    fn undecided_fused_pair_is_lost_as_sent_if_either_half_was() {
         use Lost::{Unanswered, Unsent};
         for (compared, written, lost) in
             [(Unsent, Unsent, Unsent), (Unanswered, Unsent, Unanswered), (Unanswered, Unanswered, Unanswered)]

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_behind_is_the_next_of_its_length() {
+    fn next_key_is_the_successor_of_equal_length() {
         assert_eq!(behind(&[0; 16])[15], 1);
         let mut carried = [0; 16];
         carried[15] = 255;

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_hundred_steps_85_get_14_put_and_one_scans() {
+    fn mixgraph_has_85_percent_gets_14_puts_and_1_scans() {
         let steps = steps();
         let share = |is: fn(&Act) -> bool| {
             100.0 * steps.iter().filter(|step| is(&step.act)).count() as f64 / STEPS as f64

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_was_loaded_or_inserted_before_and_the_newest_are_hot() {
+    fn ycsb_d_reads_existing_keys_and_favours_the_newest() {
         let numbers: HashMap<_, u64> = (0..KEYS + STEPS as u64).map(|n| (Keys::new(0).key(n), n)).collect();
         let (mut there, mut late) = (KEYS, 0);
         let steps = steps(Letter::D);

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_writes_go_to_so_many_places() {
+    fn skew_80_20_sends_80_percent_of_writes_to_20_percent() {
         let (skew, mut random) = ("80/20".parse::<Skew>().unwrap(), Random::new(3));
         let places: Vec<u64> = (0..100_000).map(|_| skew.place(&mut random, 1000)).collect();
         let hot = places.iter().filter(|place| **place < 200).count();

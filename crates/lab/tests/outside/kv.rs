@@ -107,7 +107,7 @@ fn the_table_says_how_many_times_faster_byway_is() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused_in_a_sentence() {
+fn impossible_comparison_is_refused_in_a_sentence() {
     assert!(refused(2, &["kv", "--count", "0"]).contains("0 operations"));
     assert!(refused(2, &["kv", "--vs", "leveldb"]).contains("fjall"));
     assert!(refused(2, &["kv", "--values", "2M"]).contains("over the limit"));

@@ -234,7 +234,7 @@ fn commands_that_the_queue_has_no_room_for_wait_for_it_in_order() {
 }
 
 #[test]
-fn what_the_queue_has_no_room_for_can_be_taken_back_at_once_and_nothing_else() {
+fn cancel_takes_back_waiting_commands_only() {
     let led = Led::new();
     let mut export = led.export().unwrap();
     let places: Vec<Place> = (0..10).map(|_| begin_read(&mut export)).collect();
@@ -250,7 +250,7 @@ fn what_the_queue_has_no_room_for_can_be_taken_back_at_once_and_nothing_else() {
 }
 
 #[test]
-fn what_the_queue_has_is_given_up_there_and_finishes_as_aborted_or_done() {
+fn cancelled_backend_commands_finish_as_aborted_or_done() {
     let led = Led::new();
     let mut export = led.export().unwrap();
     let places: Vec<Place> = (0..2).map(|_| begin_read(&mut export)).collect();
@@ -318,7 +318,7 @@ fn failed_queue_fails_its_commands_and_late_completions_are_ignored() {
 }
 
 #[test]
-fn it_is_full_by_bytes_and_no_longer_when_some_are_done() {
+fn export_is_full_at_64_mib_until_commands_end() {
     let led = Led::new();
     let mut export = led.export().unwrap();
     let run = BlockRun { slba: 0, blocks: 512 };

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_doorbell_and_vector_has_its_place_and_no_more() {
+    fn bar0_offsets_map_to_doorbells_and_vectors() {
         assert_eq!(Place::at(0xffc), Place::Register(0xffc));
         assert_eq!(Place::at(0x1000), Place::Doorbell(DoorbellIndex::submission(0)));
         let last = DoorbellIndex::completion(MAX_IO_QUEUES);

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_that_it_is_an_nvme_controller() {
+    fn class_code_is_nvme_controller() {
         assert_eq!(read(&ConfigSpace::new(1 << 27), 8) >> 8, 0x01_0802);
     }
 

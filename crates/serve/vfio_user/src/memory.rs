@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_only_be_read_needs_a_descriptor_for_reading_alone() {
+    fn read_only_range_needs_only_a_read_only_descriptor() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rom");
         std::fs::write(&path, [7; PAGE_BYTES]).unwrap();
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_vast_file_no_more_is_mapped_than_what_is_named() {
+    fn only_the_named_part_of_a_large_file_is_mapped() {
         let (mut ranges, memory) = (ranges(), vast_file());
         memory.write_all_at(b"end", (VAST - 1) * PAGE).unwrap();
         for (at, page) in [(0, 0), (1, VAST / 2), (2, VAST - 1)] {

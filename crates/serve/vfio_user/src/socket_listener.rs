@@ -259,7 +259,7 @@ mod tests {
     /// Runs in a process of its own, whose descriptors it uses up.
     #[test]
     #[ignore = "the child of the test below"]
-    fn comes_when_no_descriptor_is_left() {
+    fn child_accepts_without_free_descriptors() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let listener = SocketListener::open(&path).unwrap();
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn accept_without_descriptors_closes_the_client_and_pauses() {
         let child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "socket_listener::tests::comes_when_no_descriptor_is_left"])
+            .args(["--ignored", "--exact", "socket_listener::tests::child_accepts_without_free_descriptors"])
             .output()
             .unwrap();
         assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));

@@ -146,7 +146,7 @@ fn a_device_that_failed_ends_the_service_with_its_client_there_or_not() {
 }
 
 #[test]
-fn nothing_is_done_for_a_client_that_has_not_begun_or_speaks_another_version() {
+fn requests_before_version_negotiation_are_refused() {
     let served = Served::new();
     let mut client = served.connect();
     assert_eq!(client.ask(&Request::DeviceGetInfo), Err(Errno::EINVAL));

@@ -98,7 +98,7 @@ fn reset_under_commands(times: u32, reset: impl Fn(&mut Host)) {
 }
 
 #[test]
-fn nothing_is_touched_once_a_reset_under_commands_is_done() {
+fn reset_under_commands_stops_every_memory_access() {
     reset_under_commands(60, |host| {
         host.client.set_register(u64::from(Register::CC.0), Cc::new().into_bits());
         host.await_status(|status| !status.rdy());

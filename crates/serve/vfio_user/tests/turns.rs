@@ -26,7 +26,7 @@ fn encoded(request: &Request<'_>) -> Vec<u8> {
 }
 
 #[test]
-fn who_waits_when_the_client_leaves_is_the_next() {
+fn waiting_client_is_served_when_the_first_leaves() {
     let served = Served::new();
     let mut first = served.client();
     let mut next = served.connect();
@@ -36,7 +36,7 @@ fn who_waits_when_the_client_leaves_is_the_next() {
 }
 
 #[test]
-fn who_is_in_its_first_message_when_the_client_leaves_is_the_next() {
+fn client_in_its_first_message_is_served_when_the_first_leaves() {
     let served = Served::new();
     let mut first = served.client();
     let mut next = served.connect();

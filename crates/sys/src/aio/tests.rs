@@ -84,7 +84,7 @@ fn a_read_across_the_end_returns_how_much_there_was() {
 }
 
 #[test]
-fn what_is_gathered_is_taken_back_and_what_has_begun_is_not() {
+fn gathered_operations_are_taken_back_and_begun_ones_are_not() {
     let mut ring = ring(4);
     push_reads(&mut ring, 2);
     assert_eq!(ring.take_back(|ticket| *ticket == 1).unwrap().1, 1);
@@ -95,7 +95,7 @@ fn what_is_gathered_is_taken_back_and_what_has_begun_is_not() {
 }
 
 #[test]
-fn what_is_done_is_taken_without_beginning_the_rest() {
+fn reap_takes_completions_without_starting_gathered_operations() {
     let mut ring = ring(4);
     push_reads(&mut ring, 1);
     ring.sleep(Duration::from_secs(20)).unwrap();

@@ -164,13 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_alone_is_a_file_that_no_kernel_writes_back() {
+    fn emulated_region_by_name_is_in_dev_shm() {
         let emu: Description = "emu:byway".parse().unwrap();
         assert_eq!(emu.place, Place::Emu("/dev/shm/byway".into()));
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_the_reason() {
+    fn impossible_region_is_refused_with_the_reason() {
         assert!(refusal("/dev/dax0.0").contains("expected emu:PATH"));
         assert!(refusal("pmem:/dev/pmem0").contains("expected emu:PATH"));
         assert!(refusal("fsdax:").contains("expected emu:PATH"));

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_who_knows_better_is_believed_but_not_of_volatile_memory() {
+    fn operator_may_state_a_domain_except_for_volatile_memory() {
         let asked = |how| Opening { domain: Some(Domain::CpuCache), ..how };
         let (_tree, how) = sysfs(Some("memory_controller\n"));
         assert_eq!(reported(dax0(), None, &asked(how)).unwrap().domain, Domain::CpuCache);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_the_system_took_for_itself_is_refused_with_the_way_out() {
+    fn devdax_in_system_ram_mode_is_refused_with_the_remedy() {
         let (tree, how) = sysfs(None);
         let device = tree.path().join("devices/ndbus0/region0/dax0.0/dax0.0");
         symlink(tree.path().join("bus/dax/drivers/kmem"), device.join("driver")).unwrap();

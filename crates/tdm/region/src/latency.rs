@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_free_costs_nothing() {
+    fn free_latency_model_costs_nothing() {
         assert_eq!(
             LatencyModel::FREE.read_ps(1 << 20)
                 + LatencyModel::FREE.write_back_ps(0, 1 << 20)

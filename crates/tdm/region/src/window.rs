@@ -190,7 +190,7 @@ mod tests {
     const HERE: Point = Point("test");
 
     #[test]
-    fn what_is_stored_is_found_in_every_domain() {
+    fn window_stores_are_read_back_in_every_domain() {
         for domain in [Domain::Volatile, Domain::PageSync, Domain::LineFlush, Domain::CpuCache] {
             let file = tempfile::tempfile().unwrap();
             file.set_len(8192).unwrap();

@@ -107,7 +107,7 @@ fn refused(command: FabricsCommand, change: impl FnOnce(&mut Command)) -> (Statu
 }
 
 #[test]
-fn what_is_no_fabrics_command_is_refused_as_linux_does() {
+fn malformed_fabrics_command_is_refused_as_by_linux() {
     let invalid_opcode = (Status::INVALID_OPCODE.with_dnr(), 0);
     let invalid_field = (Status::INVALID_FIELD.with_dnr(), 0);
     assert_eq!(refused(FabricsCommand::Disconnect, |entry| entry.cdw0.set_opcode(0x7e)), invalid_opcode);
@@ -345,7 +345,7 @@ fn only_the_magic_resets_the_subsystem_and_only_where_it_can_be() {
 }
 
 #[test]
-fn what_is_read_only_cannot_be_written() {
+fn read_only_property_is_not_written() {
     for access in [at(1, 0), at(0, 8), at(0, 0x68)] {
         let error = properties().set(access, 0).unwrap_err();
         assert_eq!(error.status(), Status::INVALID_FIELD.with_dnr());

@@ -165,7 +165,7 @@ fn unreadable_entry_is_skipped_and_reported() {
 }
 
 #[test]
-fn what_is_not_known_stays_as_it_is() {
+fn unknown_discovery_values_round_trip() {
     let entry = Entry {
         transport: TransportType(77),
         family: AddressFamily(66),

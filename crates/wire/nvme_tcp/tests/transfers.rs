@@ -85,7 +85,7 @@ fn r2ts_are_bounded_and_a_freed_tag_is_used_again() {
 }
 
 #[test]
-fn every_tag_there_can_be_is_one() {
+fn every_transfer_tag_but_ffffh_is_used() {
     let mut r2ts = Solicitations::new(u16::MAX);
     for tag in 0..u16::MAX {
         assert_eq!(r2ts.ask(CommandId(5), 0, 4).unwrap().tag, TransferTag(tag));

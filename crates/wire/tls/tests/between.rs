@@ -113,7 +113,7 @@ fn nothing_more_is_written_while_much_is_unsent() {
 }
 
 #[test]
-fn nothing_is_written_or_known_before_the_handshake_is_done() {
+fn no_data_or_identity_before_the_handshake_ends() {
     let key = key(None);
     let mut host = TlsHost::new(psk(&key, PskForm::LATEST)).unwrap().session().unwrap();
     assert_eq!(host.write(b"early"), Ok(0));
@@ -230,7 +230,7 @@ fn closed_connection_is_distinguished_from_a_cut_one() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn whatever_a_host_sends_the_subsystem_answers_it_or_ends_it(
+    fn any_host_bytes_are_answered_or_end_the_session(
         mut bytes in proptest::collection::vec(any::<u8>(), 1..2000),
         at in 0..600usize,
         change in any::<u8>(),

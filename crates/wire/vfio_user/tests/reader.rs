@@ -220,7 +220,7 @@ fn reader_reports_whether_the_stream_may_end_here() {
 }
 
 #[test]
-fn is_ready_once_a_message_is_complete_accepted_or_not() {
+fn reader_is_ready_once_a_message_is_complete() {
     let unwanted = message(u16::MAX, &[0; 300]);
     for bytes in [message(2, &[0; 32]), unwanted] {
         let mut reader = Reader::<u32>::new(Limits::default());

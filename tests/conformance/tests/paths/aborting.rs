@@ -32,7 +32,7 @@ fn find_as_it_was(served: &Served, queue: &mut Queue, nsid: Nsid) {
 }
 
 #[test]
-fn a_write_that_is_out_of_time_while_its_data_is_on_its_way_is_aborted_and_its_place_is_free() {
+fn write_timed_out_during_its_data_is_aborted_and_frees_its_slot() {
     let served = Served::new();
     let options = QueueOptions { depth: 1.into(), timeout: LONG, ..QueueOptions::default() };
     let (_device, mut queue, nsid) = prepared(&served, options);
@@ -54,7 +54,7 @@ fn a_write_that_is_out_of_time_while_its_data_is_on_its_way_is_aborted_and_its_p
 }
 
 #[test]
-fn a_call_that_is_out_of_time_while_its_data_is_on_its_way_is_aborted_and_its_place_is_free() {
+fn call_timed_out_during_its_data_is_aborted_and_frees_its_slot() {
     let served = Served::new();
     let options = QueueOptions { depth: 1.into(), timeout: LONG, ..QueueOptions::default() };
     let (device, mut queue, nsid) = prepared(&served, options);
@@ -68,7 +68,7 @@ fn a_call_that_is_out_of_time_while_its_data_is_on_its_way_is_aborted_and_its_pl
 }
 
 #[test]
-fn a_write_that_is_taken_back_while_its_data_is_on_its_way_is_aborted_and_lands_never() {
+fn write_cancelled_during_its_data_is_aborted_and_never_done() {
     let served = Served::new();
     let options = QueueOptions { depth: 4.into(), timeout: LONG, ..QueueOptions::default() };
     let (_device, mut queue, nsid) = prepared(&served, options);

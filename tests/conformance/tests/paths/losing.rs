@@ -33,7 +33,7 @@ fn a_port_that_is_cut_loses_nothing_and_the_other_goes_on() {
 }
 
 #[test]
-fn a_port_that_falls_silent_is_missed_and_the_other_goes_on() {
+fn silent_port_times_out_and_the_other_continues() {
     let served = Served::new();
     let device = served.open("keep-alive=1");
     let (mut queue, nsid) = (queue(&device, 32), blocks_of(&device));

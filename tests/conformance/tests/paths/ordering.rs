@@ -40,7 +40,7 @@ fn prepared(served: &Served, options: &str) -> (Device, Queue, Nsid) {
 }
 
 #[test]
-fn a_newer_write_waits_until_the_old_ones_controller_has_ended_and_what_is_kept_back_does_nothing_then() {
+fn newer_write_waits_until_the_old_writes_controller_has_ended() {
     let served = Served::new();
     let (device, mut queue, nsid) = prepared(&served, SOON_MISSED);
     stray(&served, (&device, &mut queue), vec![write(nsid, 0, 1, 2)]);
@@ -123,7 +123,7 @@ fn a_write_by_a_better_path_waits_for_an_older_one_of_the_same_blocks_that_is_un
 }
 
 #[test]
-fn without_a_witness_the_old_ones_controller_is_given_the_time_to_miss_its_host() {
+fn without_a_witness_a_write_waits_for_the_old_keep_alive_timeout() {
     let served = Served::new();
     let (device, mut queue, nsid) = prepared(&served, SOON_MISSED);
     let [first, second] = &served.relays;
@@ -143,7 +143,7 @@ fn without_a_witness_the_old_ones_controller_is_given_the_time_to_miss_its_host(
 }
 
 #[test]
-fn a_port_that_never_knew_a_lost_controller_does_not_free_a_write() {
+fn port_that_never_listed_a_controller_does_not_release_a_write() {
     let scratch = Scratch::new();
     // Two machines that export the same blocks: neither knows the other's controllers.
     let exports = vec![format!("file:{}", scratch.path.display())];
@@ -166,7 +166,7 @@ fn a_port_that_never_knew_a_lost_controller_does_not_free_a_write() {
 }
 
 #[test]
-fn what_would_be_another_command_the_second_time_fails_and_only_once_it_can_land_no_more() {
+fn non_idempotent_command_fails_after_its_controller_has_ended() {
     let served = Served::new();
     let (device, mut queue, _) = prepared(&served, SOON_MISSED);
     let nsid = device.kv_namespace(None).unwrap().nsid;

@@ -61,7 +61,7 @@ fn a_device_is_a_map_that_survives_whatever_comes_between_commands() {
 /// Sequences that found a fault, as they were shrunk: an erasing format that wiped pages of another namespace, a snapshot of
 /// a hole, a byte store behind a refused store through a window.
 #[test]
-fn what_failed_once_does_not_fail_again() {
+fn sequences_that_failed_before_pass() {
     let setup = PLAIN;
     let (put, churn) = (|key| Op::Put { key, len: 0 }, |seed, steps| Op::Churn { seed, steps });
     go(setup, &[churn(0, 23), Op::FormatBlocks { erase: true }]);

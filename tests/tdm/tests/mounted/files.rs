@@ -32,8 +32,8 @@ fn files_folders_links_and_attributes_are_those_below() {
 }
 
 #[test]
-fn what_is_done_below_is_seen_at_once() {
-    let Some(place) = place("what_is_done_below_is_seen_at_once") else { return };
+fn changes_below_the_mount_are_seen_at_once() {
+    let Some(place) = place("changes_below_the_mount_are_seen_at_once") else { return };
     let mount = mount(&place);
     let above =
         File::options().read(true).write(true).create(true).truncate(false).open(mount.file("a")).unwrap();

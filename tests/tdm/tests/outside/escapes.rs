@@ -99,12 +99,12 @@ fn calls_by_other_names_that_the_c_library_has_for_them_are_in_the_log() {
 }
 
 #[test]
-fn what_the_c_library_writes_of_a_program_that_fails_is_not_missed() {
+fn write_by_backtrace_symbols_fd_is_not_missed() {
     Alone::new("+cae").survives("backtrace a; write a 3 3");
 }
 
 #[test]
-fn a_thread_that_parts_with_the_others_descriptors_takes_none_out_of_sight() {
+fn thread_with_its_own_descriptor_table_hides_no_write() {
     for part in ["close_range a a 2", "unshare_and_close a"] {
         let mut alone = Alone::new("+ce");
         alone.actor.does(&format!("thread {part}"));
@@ -162,7 +162,7 @@ fn a_sync_of_everything_is_not_undone_by_older_records() {
 }
 
 #[test]
-fn what_a_sync_of_everything_kept_is_not_undone_by_records_of_before_it() {
+fn sync_of_everything_is_not_undone_by_earlier_records() {
     for sync in ["sync", "syncfs a", "sys_syncfs a"] {
         let mut alone = Alone::new("+ce");
         // More than a record holds.
@@ -175,7 +175,7 @@ fn what_a_sync_of_everything_kept_is_not_undone_by_records_of_before_it() {
 }
 
 #[test]
-fn what_a_sync_that_ends_later_kept_is_not_undone_by_records_of_before_it() {
+fn asynchronous_sync_is_not_undone_by_earlier_records() {
     let mut alone = Alone::new("+ce");
     alone.actor.does("pwrite a 2000000 9 0; aio_fsync a");
     alone.check_after_a_sync_elsewhere();
@@ -204,7 +204,7 @@ fn a_sync_of_everything_by_one_program_keeps_what_another_one_wrote() {
 }
 
 #[test]
-fn what_another_descriptor_writes_at_once_is_not_undone_by_older_records() {
+fn o_dsync_write_by_another_descriptor_is_not_undone_by_older_records() {
     let mut alone = Alone::new("+ce");
     alone.actor.does("open b log wy; pwrite b 40 9 510");
     alone.check_after_a_sync_elsewhere();
@@ -245,7 +245,7 @@ fn allocation_in_every_mode_is_kept() {
 }
 
 #[test]
-fn what_comes_from_other_files_and_pipes_is_not_missed() {
+fn data_from_sendfile_copy_file_range_and_splice_is_not_missed() {
     let mut alone = Alone::new("+ce");
     alone.actor.does("open b other +c; write b 5000 3; lseek b 0 0");
     alone.survives("sendfile a b 700 30; write a 3 3");

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_has_memory_and_the_time_that_its_line_says() {
+    fn process_figures_are_parsed_from_proc() {
         assert!(ProcessFigures::read().resident_bytes > 0);
         let line = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0";
         assert_eq!(ticks_of(line), Some(300));

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_what_its_first_line_says_once_its_head_is_there() {
+    fn request_is_parsed_by_its_first_line_once_its_head_is_complete() {
         for (request, asked) in [
             ("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", Asked::Figures { head_only: false }),
             ("HEAD /metrics?x=1 HTTP/1.0\n\n", Asked::Figures { head_only: true }),

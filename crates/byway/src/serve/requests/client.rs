@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_that_of_who_asks_and_what_is_none_stays_as_it_is() {
+    fn relative_path_is_resolved_by_the_client_and_other_uris_are_kept() {
         let folder = Path::new("/home/a");
         for (uri, wanted) in [
             ("disk", "/home/a/disk"),

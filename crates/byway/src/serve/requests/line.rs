@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_read_as_they_were_written_whatever_is_in_them() {
+    fn fields_of_any_bytes_round_trip() {
         let fields = ["a\tb", "", "back\\slash\nend", "\\t"];
         let line = Line::of("word").with_all(&fields).finish();
         assert_eq!(line.matches('\n').count(), 1);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_ends_in_the_middle_of_an_escape_is_none() {
+    fn field_with_a_truncated_escape_is_rejected() {
         assert_eq!(Fields::of("word\tab\\").1.text(), None);
     }
 }

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_says_nothing_is_no_part_of_an_answer() {
+    fn malformed_reply_line_is_rejected() {
         for line in ["", "hello", "port\tx\ty", "path\t1\t2", "namespace\t1"] {
             assert_eq!(Part::of_line(line), None, "{line}");
         }

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_asks_nothing_is_no_request() {
+    fn malformed_request_line_is_rejected() {
         for line in [
             "",
             "begone",

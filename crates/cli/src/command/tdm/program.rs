@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_no_program_says_nothing() {
+    fn truncated_elf_and_other_files_give_no_reason() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         for len in 0..64 {

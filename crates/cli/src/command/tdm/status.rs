@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn who_syncs_now_stands_above_who_did_more_often_before() {
+    fn currently_syncing_files_sort_above_earlier_ones() {
         let all = [
             file("/over", "ABSORB", 1_000_000, 0.2),
             file("/seen", "PASS", 2_000_000, 0.0),

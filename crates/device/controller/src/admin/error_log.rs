@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_error_stands_first_and_the_oldest_makes_room() {
+    fn newest_error_is_listed_first_and_the_oldest_is_dropped() {
         let mut log = ErrorLog::default();
         for cid in 0..100 {
             log.add(Noted { entry: ErrorEntry { cid, ..ErrorEntry::default() }, words: "it failed" });

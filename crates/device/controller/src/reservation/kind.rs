@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_type_comes_back_from_what_it_means() {
+    fn reservation_types_round_trip_through_kinds() {
         for rtype in ReservationType::ALL {
             assert_eq!(Kind::of(*rtype).map(Kind::rtype), Some(*rtype));
         }

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_comes_back_whole() {
+    fn stored_registrations_round_trip() {
         for rtype in ReservationType::ALL {
             let mut state = registered(&[host(1), host(2), Host::Short([3; 8])]);
             let kind = Kind::of(*rtype).unwrap();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_persist_leaves_zeroes_and_a_host_without_a_name_leaves_nothing() {
+    fn volatile_registrations_and_unnamed_hosts_are_not_stored() {
         let mut state = registered(&[host(1)]);
         state.apply(host(1), Request::Register { new: 1, persist: Some(false) }).unwrap();
         assert!(state.to_stored().is_empty());

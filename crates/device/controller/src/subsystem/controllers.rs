@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_taken_for_controllers_that_came() {
+    fn table_grows_to_the_highest_controller_used() {
         let mut kept = PerController::<u32>::default();
         assert!(kept.get(ControllerId(2)).is_none() && kept.entry(ControllerId(MAX_CONTROLLERS)).is_none());
         *kept.entry(ControllerId(2)).unwrap() = 7;

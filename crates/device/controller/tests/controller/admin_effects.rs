@@ -59,7 +59,7 @@ fn commands_of_transfer_methods_are_announced_once_they_are_enabled() {
 }
 
 #[test]
-fn what_the_options_of_a_subsystem_leave_out_is_not_announced() {
+fn disabled_options_of_a_subsystem_are_not_announced() {
     let specs = [nvm(8 * MIB, 512), kv(16 * MIB)];
     let options =
         SubsystemOptions { doorbell_buffers: false, namespace_management: false, ..Default::default() };
@@ -75,7 +75,7 @@ fn what_the_options_of_a_subsystem_leave_out_is_not_announced() {
 }
 
 #[test]
-fn what_an_exported_namespace_cannot_is_not_announced() {
+fn commands_missing_in_an_export_are_not_announced() {
     let none = |commands: &mut EngineCommands| {
         *commands = EngineCommands {
             write_zeroes: false,

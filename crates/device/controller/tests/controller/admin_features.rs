@@ -40,7 +40,7 @@ fn set(host: &mut TestHost, fid: FeatureId, cdw11: u32) -> Completion {
 }
 
 #[test]
-fn what_is_set_is_read_back_and_the_default_stays() {
+fn set_feature_is_read_back_and_keeps_the_default() {
     let mut host = host();
     for (fid, value) in [
         (FeatureId::ARBITRATION, 0x0403_0207),

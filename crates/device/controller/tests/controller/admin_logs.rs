@@ -252,7 +252,7 @@ fn an_event_waits_for_a_request() {
 }
 
 #[test]
-fn an_event_finds_room_that_the_host_has_made_without_a_word() {
+fn event_is_posted_once_the_host_moved_its_head_without_a_command() {
     let mut host = TestHost::disabled("gen4x4", 32 * MIB, byway_flash::MediaKind::Ram, &[nvm(8 * MIB, 512)]);
     let (sq, cq) = (host.alloc(4096), host.alloc(4096));
     host.enable_with(sq, cq, 16, 4);

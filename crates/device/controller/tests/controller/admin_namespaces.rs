@@ -111,7 +111,7 @@ fn a_key_value_namespace_is_made_by_its_size_in_bytes() {
 }
 
 #[test]
-fn what_cannot_be_made_is_refused_with_its_reason() {
+fn impossible_namespace_is_refused_with_the_reason() {
     let mut host = host();
     assert!(create_blocks(&mut host, 1024, 512, 0).status().is(Status::THIN_PROVISIONING_NOT_SUPPORTED));
     assert!(create_blocks(&mut host, 1024, 1024, 2).status().is(Status::INVALID_FORMAT));

@@ -183,7 +183,7 @@ fn commands_in_flight_complete_before_their_queue_is_deleted() {
 }
 
 #[test]
-fn a_completion_queue_with_no_room_holds_commands_back_until_its_head_moves() {
+fn full_completion_queue_delays_commands_until_its_head_moves() {
     let mut host = host();
     let (cq, sq) = (host.alloc(4096), host.alloc(4096));
     assert!(host.create_cq(1, cq, 3, None).is_success());

@@ -117,7 +117,7 @@ fn a_shutdown_is_reported_complete() {
 }
 
 #[test]
-fn admin_commands_behind_a_shutdown_that_is_put_off_wait_for_it() {
+fn admin_commands_wait_for_a_deferred_shutdown_before_them() {
     let mut host = host();
     host.controller.defer_long_work();
     let cc = Cc::new().with_en(true).with_css(Cc::CSS_IO_SETS).with_shn(Cc::SHN_NORMAL);
@@ -152,7 +152,7 @@ fn a_host_that_keeps_alive_keeps_its_controller() {
 }
 
 #[test]
-fn a_silent_host_loses_its_controller_when_the_timer_ends() {
+fn host_without_keep_alive_loses_its_controller_at_the_timeout() {
     let mut host = host();
     // Rounded up to the granularity of one second.
     assert!(host.admin(set_feature(FeatureId::KEEP_ALIVE, 1500)).status().is_success());

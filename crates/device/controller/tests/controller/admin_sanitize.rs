@@ -66,7 +66,7 @@ fn actions_that_are_not_announced_are_refused() {
 }
 
 #[test]
-fn what_could_see_or_keep_data_waits_until_the_operation_ends() {
+fn commands_touching_data_are_refused_while_a_sanitize_runs() {
     let mut host = host();
     host.create_pair(1, 16);
     assert!(host.admin(sanitize(SanitizeCdw10::BLOCK_ERASE)).status().is_success());

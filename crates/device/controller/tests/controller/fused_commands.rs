@@ -118,7 +118,7 @@ fn changed(change: fn(&mut Command)) -> [Command; 2] {
 }
 
 #[test]
-fn what_cannot_be_fused_is_refused_together() {
+fn invalid_fused_pair_is_refused_as_a_whole() {
     let mut io = Io::new();
     filled(&mut io, 0, 7);
     let elsewhere = [compare(), Command { cdw10: LBA as u32 + 1, ..write() }];
@@ -255,7 +255,7 @@ fn a_pair_waits_until_both_have_room_to_complete() {
 }
 
 #[test]
-fn where_there_is_never_room_for_both_they_are_aborted() {
+fn fused_pair_is_aborted_if_the_completion_queue_is_too_small() {
     let mut io = Io::new();
     let at = io.host.alloc(4096);
     io.host.create_cq(2, at, 2, None);

@@ -55,7 +55,7 @@ fn value(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_stored_is_retrieved_at_every_kind_of_length() {
+fn stored_values_of_every_length_are_retrieved() {
     let mut io = Io::new();
     for len in [0, 1, 35, 64, 4095, 4096, 4097, 16_384, 20_000, 300_000] {
         let key = format!("k{len}");

@@ -257,7 +257,7 @@ fn put_elsewhere(io: &mut Io, window: &mut Window, first: usize, key: &[u8], val
 }
 
 #[test]
-fn a_host_elsewhere_has_its_values_taken_from_the_memory_it_shares() {
+fn window_stores_of_a_remote_host_are_read_from_shared_memory() {
     let mut io = Io::new();
     let (mut window, first) = bind_elsewhere(&mut io);
     for n in 0..300 {
@@ -272,7 +272,7 @@ fn a_host_elsewhere_has_its_values_taken_from_the_memory_it_shares() {
 }
 
 #[test]
-fn what_a_host_elsewhere_must_have_stored_is_counted_as_its_bus_would() {
+fn window_stores_of_a_remote_host_are_counted_as_by_its_bus() {
     let mut io = Io::new();
     let (mut window, first) = bind_elsewhere(&mut io);
     let meter = byway_link::HostMeter::new(&Profile::by_name("gen4x4").unwrap());

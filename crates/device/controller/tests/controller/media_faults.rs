@@ -212,7 +212,7 @@ fn health_reports_unsafe_shutdowns_and_media_errors() {
 }
 
 #[test]
-fn a_device_that_was_cut_off_has_what_it_acknowledged() {
+fn device_reopened_after_a_kill_has_every_acknowledged_write() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
     let specs = [nvm(SIZE_BYTES, 4096), kv(SIZE_BYTES)];

@@ -57,7 +57,7 @@ fn timed() -> Io {
 }
 
 #[test]
-fn what_is_read_leaves_only_when_flash_has_given_it() {
+fn read_data_is_sent_after_the_flash_read() {
     let mut io = timed();
     for [write, read] in pairs(&io, LONG) {
         time_of(&mut io, write);

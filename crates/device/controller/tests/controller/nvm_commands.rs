@@ -31,7 +31,7 @@ fn read(io: &mut Io, nsid: u32, slba: u64, count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_is_read_back_at_both_block_sizes() {
+fn written_blocks_are_read_back_at_both_block_sizes() {
     let mut io = device();
     for nsid in [BLOCKS_512, BLOCKS_4096] {
         let bytes = pattern(nsid.into(), 5 * io.block_bytes(nsid));
@@ -96,7 +96,7 @@ fn commands_of_another_set_are_invalid_opcodes() {
 }
 
 #[test]
-fn what_the_device_cannot_do_with_a_block_is_an_invalid_field() {
+fn unsupported_write_flags_are_invalid_fields() {
     let mut io = device();
     let refused = [
         NvmCdw12::new().with_prinfo(8),

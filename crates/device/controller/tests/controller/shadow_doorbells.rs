@@ -124,7 +124,7 @@ fn a_full_queue_is_not_freed_by_a_register_older_than_the_shadow() {
 }
 
 #[test]
-fn what_the_register_says_is_ignored_for_a_shadowed_queue() {
+fn doorbell_register_is_ignored_for_a_shadowed_queue() {
     let mut shadow = ShadowHost::new();
     shadow.host.create_pair(1, 8);
     shadow.submit(1, 3);

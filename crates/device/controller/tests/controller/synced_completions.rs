@@ -69,7 +69,7 @@ fn fail(io: &mut Io) {
 }
 
 #[test]
-fn what_changes_data_completes_only_after_a_sync_that_began_behind_it() {
+fn writes_complete_only_after_a_sync_begun_after_them() {
     let mut io = synced();
     assert_eq!(run(&mut io, &[store(b"a"), write(0)]), []);
     assert!(io.host.controller.waits_for_sync(QUEUE) && !io.host.controller.waits_for_sync(0));

@@ -32,7 +32,7 @@ fn seen(cluster: &mut Cluster, nsid: u32) -> (u64, u64, u64, u64) {
 }
 
 #[test]
-fn what_persists_is_there_after_the_power_was_lost_and_what_does_not_is_gone() {
+fn persistent_registrations_alone_survive_power_loss() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("image");
     let mut cluster = Cluster::on_image(&path, &[1, 2]);

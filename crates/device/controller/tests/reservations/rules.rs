@@ -30,7 +30,7 @@ fn is(status: Status, wanted: Status) {
 }
 
 #[test]
-fn every_type_keeps_every_command_from_those_it_should() {
+fn every_reservation_type_blocks_the_commands_of_its_table() {
     let blocks = [
         (NvmOpcode::READ, false),
         (NvmOpcode::COMPARE, false),
@@ -121,7 +121,7 @@ fn admin_commands_that_change_a_reserved_namespace_are_kept_from_other_hosts() {
 }
 
 #[test]
-fn a_namespace_that_is_made_anew_is_nobodys() {
+fn recreated_namespace_has_no_reservation() {
     let mut cluster = Cluster::new(&[1, 2]);
     is(cluster.join_for_good(0, BLOCKS, 1), Status::SUCCESS);
     is(cluster.acquire(0, BLOCKS, ReservationType::EXCLUSIVE_ACCESS, 1), Status::SUCCESS);
@@ -242,7 +242,7 @@ fn a_host_of_64_bits_is_reported_in_the_short_form_and_does_not_mix_with_the_lon
 }
 
 #[test]
-fn a_host_without_a_name_is_unlike_any_other_and_ends_with_its_controllers_reset() {
+fn registration_of_an_unnamed_host_ends_with_its_controller_reset() {
     let mut cluster = Cluster::new(&[0, 0]);
     is(cluster.join(0, BLOCKS, 1), Status::SUCCESS);
     is(cluster.acquire(0, BLOCKS, ReservationType::WRITE_EXCLUSIVE, 1), Status::SUCCESS);
@@ -253,7 +253,7 @@ fn a_host_without_a_name_is_unlike_any_other_and_ends_with_its_controllers_reset
 }
 
 #[test]
-fn a_named_host_holds_on_over_a_reset_and_is_itself_again_once_it_has_its_name() {
+fn registration_of_a_named_host_survives_its_controller_reset() {
     let mut cluster = Cluster::new(&[1, 2]);
     is(cluster.join(0, BLOCKS, 1), Status::SUCCESS);
     is(cluster.acquire(0, BLOCKS, ReservationType::WRITE_EXCLUSIVE, 1), Status::SUCCESS);
@@ -306,7 +306,7 @@ fn a_preemption_by_the_holders_key_takes_the_reservation() {
 }
 
 #[test]
-fn what_all_registrants_hold_is_taken_by_a_key_of_0_and_ends_with_the_last() {
+fn all_registrants_reservation_is_preempted_by_key_0_or_ends_with_the_last() {
     let mut cluster = Cluster::new(&[1, 2]);
     let rtype = ReservationType::WRITE_EXCLUSIVE_ALL;
     is(cluster.join(0, BLOCKS, 1), Status::SUCCESS);

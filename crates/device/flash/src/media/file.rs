@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_lost_its_room_is_given_it_again_and_its_neighbours_keep_theirs() {
+    fn forgetting_a_block_keeps_the_pieces_of_its_neighbours() {
         let mut rooms = Rooms { words: vec![0; 4], of_block: 24 };
         let all = || (0..10).flat_map(|block| (0..24).map(move |piece| (BlockId(block), piece)));
         assert!(all().all(|(block, piece)| !rooms.holds(block, piece)));

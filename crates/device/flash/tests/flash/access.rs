@@ -8,7 +8,7 @@ use proptest::prelude::*;
 const UNIT: u64 = UNIT_BYTES as u64;
 
 #[test]
-fn what_was_never_written_reads_as_zeroes() {
+fn unwritten_bytes_read_as_zeroes() {
     let mut flash = create(MediaKind::Ram, 16 * MIB, &[nvm(8 * MIB), kv(8 * MIB)]);
     for nsid in [1, 2] {
         let mut into = vec![1; 100_000];
@@ -49,7 +49,7 @@ fn a_page_is_written_from_a_protected_area() {
 }
 
 #[test]
-fn a_unit_on_flash_has_the_checksum_that_it_was_written_with_and_no_part_of_one_has() {
+fn whole_unit_on_flash_keeps_its_checksum_and_parts_have_none() {
     let mut flash = create(MediaKind::Ram, 16 * MIB, &[nvm(8 * MIB), kv(8 * MIB)]);
     let extent = extent(&flash, 1);
     for unit in 0..64 {

@@ -158,7 +158,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_fails_what_was_acknowledged_is_there(seed in any::<u64>(), ppm in 0..3000_u32) {
+    fn acknowledged_writes_survive_any_program_and_erase_failures(seed in any::<u64>(), ppm in 0..3000_u32) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("image");
         let inject = format!("seed={seed},program:ppm={ppm},erase:ppm={}", 10 * ppm);

@@ -128,7 +128,7 @@ fn blocks_that_cold_data_keeps_young_are_used_in_turn_and_the_moves_charged() {
 }
 
 #[test]
-fn blocks_wear_alike_where_what_lives_short_and_what_lives_long_is_written_side_by_side() {
+fn blocks_wear_evenly_under_mixed_short_and_long_lived_data() {
     let mut flash = create(MediaKind::Ram, 64 * MIB, &[kv(64 * MIB)]);
     let extent = extent(&flash, 1);
     let pages = flash.extent_entries(extent).unwrap();

@@ -31,7 +31,7 @@ fn closed_image(path: &Path) {
 }
 
 #[test]
-fn what_was_written_is_there_after_a_drop_without_close() {
+fn writes_survive_a_drop_without_close() {
     let dir = tempfile::tempdir().unwrap();
     let mut flash = on_file(&image(&dir), &[nvm(8 * MIB), kv(8 * MIB)]);
     let (blocks, pairs) = (extent(&flash, 1), extent(&flash, 2));

@@ -26,7 +26,7 @@ proptest! {
 
     /// Pages are written over and over, so that blocks are collected beneath.
     #[test]
-    fn what_is_lent_is_what_is_read(
+    fn lent_pages_equal_read_pages(
         (in_memory, reads) in (any::<bool>(), any_reads()),
         writes in proptest::collection::vec((0..PAGES, 1..1000u64), 1..400),
         looks in proptest::collection::vec((0..PAGES, 0..PAGE, 1..PAGE), 1..40),

@@ -20,7 +20,7 @@ fn fill(flash: &mut Flash) {
 }
 
 #[test]
-fn a_block_that_is_read_over_and_over_is_moved_before_it_fades() {
+fn block_read_repeatedly_is_moved_before_its_read_limit() {
     let retention = RetentionLimits { reads_limit: Some(400), age_limit: None, refresh: true };
     let mut flash = device(MediaKind::Ram, retention);
     fill(&mut flash);
@@ -35,7 +35,7 @@ fn a_block_that_is_read_over_and_over_is_moved_before_it_fades() {
 }
 
 #[test]
-fn without_refresh_what_is_read_too_often_is_lost_and_the_image_remembers() {
+fn block_read_over_its_limit_fails_and_the_image_keeps_its_reads() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("image");
     let retention = RetentionLimits { reads_limit: Some(400), age_limit: None, refresh: false };
@@ -72,7 +72,7 @@ fn age(refresh: bool) -> (Flash, u64) {
 }
 
 #[test]
-fn data_that_is_held_too_long_is_moved_before_it_fades() {
+fn data_near_its_retention_limit_is_moved() {
     let (mut flash, lost) = age(true);
     assert_eq!(lost, 0);
     assert!(flash.counters()[Cause::Refresh].programs > 0);

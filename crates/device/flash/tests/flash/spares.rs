@@ -184,7 +184,7 @@ fn open_again(flash: Flash, path: &Path) -> Flash {
 
 /// On a device that has a few spares left, so that much of what fails is garbage collection.
 #[test]
-fn blocks_that_fail_shortly_after_each_other_are_nothing_to_who_writes() {
+fn blocks_failing_in_close_succession_fail_no_write() {
     for namespaces in shapes() {
         let spares = Device::new(options(MediaKind::Ram, NOTHING), &namespaces).flash.health().spare_blocks;
         let fail_early = (1..=spares - 4).map(|n| format!("program:nth={}", 20 * n));

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_none_where_not_all_keys_would_fit() {
+    fn hints_are_dropped_when_not_all_keys_fit() {
         let mut hints = Hints::new(1 << 40, 1 << 16);
         assert_eq!(hints.fit(1000), 1 << 16);
         hints.note(hash(1), 10);

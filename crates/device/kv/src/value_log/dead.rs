@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_room_every_note_is_kept() {
+    fn every_dead_note_is_kept_within_the_limit() {
         let mut dead = Dead::new(2, SHIFT);
         dead.limit(2 * 4096 / 128);
         (0..2).for_each(|segment| dead.begin(segment));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_deaths_in_a_long_segment_differ_from_all_others() {
+    fn few_dead_records_in_a_long_segment_are_found_exactly() {
         let mut dead = Dead::new(1, 20);
         dead.limit(1 << 20);
         dead.begin(0);

@@ -397,7 +397,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_use_survives_its_encoding(stream: u8, ordinal in 0..=ORDINAL_MASK) {
+        fn segment_use_round_trips_through_its_encoding(stream: u8, ordinal in 0..=ORDINAL_MASK) {
             let index = Use::Index { run: ordinal >> ORDER_BITS, order: ordinal & ORDER_MAX };
             for used in [Use::Free, Use::Log { stream, ordinal }, index] {
                 prop_assert!(used.encode() <= sealed::SEALED_MAX);

@@ -166,7 +166,7 @@ fn a_full_namespace_takes_every_put_until_the_spares_are_used_up_one_by_one() {
 }
 
 #[test]
-fn whatever_is_being_written_when_a_block_fails_the_put_is_taken() {
+fn put_succeeds_when_a_block_fails_under_any_write() {
     let dir = tempfile::tempdir().unwrap();
     for (percent, value_len) in [(100, 900), (95, 100)] {
         for seed in 0..6 {

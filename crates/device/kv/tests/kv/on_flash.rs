@@ -106,7 +106,7 @@ fn the_pages_of_a_long_value_are_read_at_the_same_time() {
 }
 
 #[test]
-fn a_store_in_a_file_is_there_after_its_process_went_without_a_word() {
+fn engine_in_a_file_is_reopened_after_a_drop_without_close() {
     for packing in Packing::ALL {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image");

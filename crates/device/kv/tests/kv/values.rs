@@ -193,7 +193,7 @@ fn overwriting_and_deleting_gives_space_back() {
 }
 
 #[test]
-fn a_full_namespace_says_so_and_can_still_delete() {
+fn full_namespace_is_reported_and_still_deletes() {
     let mut rig = Rig::new(1 << 20, small(Packing::All));
     let mut stored = 0;
     let error = loop {
@@ -254,7 +254,7 @@ fn overwritten(fails: bool) -> Rig {
 }
 
 #[test]
-fn what_could_not_be_known_as_dead_is_counted_anew_at_the_next_opening() {
+fn bytes_of_unread_dead_records_are_recounted_at_the_next_opening() {
     let (mut whole, mut failed) = (overwritten(false), overwritten(true));
     assert!(failed.engine.used_bytes() > whole.engine.used_bytes());
     assert_eq!(failed.check(&Recovery::default()), [], "the image says that it may count too much");

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_device_that_refuses_has_not_got_a_method() {
+    fn only_a_refusing_status_marks_a_method_as_unsupported() {
         for status in [Status::INVALID_FIELD, Status::INVALID_OPCODE, Status::INTERNAL_ERROR.with_dnr()] {
             assert!(is_refusal(&Error::status(status)), "{status}");
         }

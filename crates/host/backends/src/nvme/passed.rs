@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_does_not_pass_on_is_refused_by_a_sentence() {
+    fn commands_the_kernel_cannot_pass_are_refused_in_a_sentence() {
         let raw = |entry, data| passed(RawCommand { entry, data }).unwrap_err().to_string();
         let mut entry = Entry::new(0x02, 0, 1);
         entry.mptr = 4096;

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_device_says_of_pieces_has_the_store_go_whole() {
+    fn piggyback_refusal_by_the_device_resends_the_store_whole() {
         for status in [
             Status::INVALID_OPCODE.with_dnr(),
             Status::PAYLOAD_LIMIT_EXCEEDED,

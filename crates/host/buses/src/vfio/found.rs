@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_device_needs_before_opening_is_listed_without_opening_it() {
+    fn missing_kernel_modules_and_nodes_are_listed_without_an_open() {
         let kernel = Kernel::new(None);
         assert!(kernel.missing().unwrap().contains("modprobe vfio-pci"));
         kernel.give("vfio/vfio");

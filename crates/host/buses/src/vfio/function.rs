@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said_with_what_to_do() {
+    fn missing_prerequisite_is_reported_with_the_remedy() {
         let folder = sysfs("0x010802", Some("14"), Some("vfio-pci"));
         let said = group_under(folder.path(), address("05:00.0")).unwrap_err();
         assert!(said.contains("there is no PCI device 0000:05:00.0"), "{said}");
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_of_vfio_say_what_to_do() {
+    fn vfio_refusal_is_reported_with_the_remedy() {
         let open = |kind: io::ErrorKind| VfioError::Open { path: "/dev/vfio/14".into(), source: kind.into() };
         let said = |cause| in_words(address("04:00.0"), 14, &cause);
         assert!(said(open(io::ErrorKind::NotFound)).to_string().contains("modprobe"));

@@ -59,7 +59,7 @@ fn the_descriptor_becomes_readable_at_a_deadline() {
 }
 
 #[test]
-fn what_the_device_does_all_the_same_is_done() {
+fn command_completed_before_its_abort_succeeds() {
     let (bus, mut queue) = queue(Method::Prp);
     bus.hold();
     queue.submit_within(put(100), 1, Duration::ZERO).unwrap();

@@ -55,7 +55,7 @@ fn a_sleep_from_which_the_bus_returns_early_goes_on_until_something_is_done() {
 }
 
 #[test]
-fn a_host_that_slept_once_and_then_polls_is_called_no_more() {
+fn polling_disarms_the_interrupt_armed_by_one_sleep() {
     let (bus, mut queue) = queue();
     poll(&mut queue, 10);
     assert_eq!(raised(&bus, &queue), 0);
@@ -67,7 +67,7 @@ fn a_host_that_slept_once_and_then_polls_is_called_no_more() {
 }
 
 #[test]
-fn a_host_that_sleeps_now_and_then_stays_called() {
+fn occasional_sleeps_keep_the_interrupt_armed() {
     let (bus, mut queue) = queue();
     for round in 0..40 {
         sleep(&bus, &mut queue);
@@ -78,7 +78,7 @@ fn a_host_that_sleeps_now_and_then_stays_called() {
 }
 
 #[test]
-fn a_host_that_sleeps_again_after_it_polled_is_called_again() {
+fn sleep_after_polling_arms_the_interrupt_again() {
     let (bus, mut queue) = queue();
     for _ in 0..3 {
         sleep(&bus, &mut queue);
@@ -90,7 +90,7 @@ fn a_host_that_sleeps_again_after_it_polled_is_called_again() {
 }
 
 #[test]
-fn calls_that_find_their_completions_by_looking_give_the_interrupt_back_too() {
+fn calls_that_complete_by_polling_disarm_the_interrupt() {
     let (bus, mut queue) = queue();
     sleep(&bus, &mut queue);
     for _ in 0..MANY {

@@ -71,7 +71,7 @@ fn a_write_whose_answer_is_not_known_fails_and_is_not_sent_again() {
 }
 
 #[test]
-fn what_is_submitted_while_there_is_no_connection_is_done_when_there_is_one() {
+fn command_submitted_without_a_connection_is_sent_after_the_reconnect() {
     let controller = TestController::start(Habits::default());
     let device = open(&controller, TcpOptions::default());
     let mut queue = queue(&device, 16);
@@ -229,7 +229,7 @@ fn a_controller_that_still_has_an_ended_queue_is_asked_for_it_again() {
 }
 
 #[test]
-fn what_a_namespace_is_is_asked_again_where_a_loss_overtook_the_answer() {
+fn identify_lost_with_its_connection_is_sent_again() {
     let controller = TestController::start(Habits { drops_identify: true, ..Habits::default() });
     let device = open(&controller, TcpOptions::default());
     queue(&device, 4).execute(read(0, 1)).unwrap();

@@ -95,7 +95,7 @@ fn a_controller_without_the_digests_that_are_asked_for_is_not_used() {
 }
 
 #[test]
-fn a_device_says_who_it_is_and_what_it_has() {
+fn device_reports_identity_namespaces_and_limits() {
     let controller = TestController::start(Habits::default());
     let device = open(&controller, TcpOptions::default());
     assert_eq!((device.name(), device.identity().model.as_str()), ("tcp", "Test controller"));
@@ -138,7 +138,7 @@ fn a_discovery_service_lists_its_entries() {
 }
 
 #[test]
-fn a_controller_hears_that_its_host_is_alive_without_a_command() {
+fn keep_alive_is_sent_without_other_commands() {
     let controller = TestController::start(Habits::default());
     let keep_alive = Duration::from_millis(20);
     let device = open(&controller, TcpOptions { keep_alive, ..TcpOptions::default() });
@@ -151,7 +151,7 @@ fn a_controller_hears_that_its_host_is_alive_without_a_command() {
 }
 
 #[test]
-fn a_controller_that_asks_for_authentication_and_then_talks_nonsense_or_not_at_all_is_left() {
+fn open_fails_when_authentication_gets_no_or_invalid_messages() {
     let host: DhchapSecret = "DHHC-1:01:OQmBqENm7JeUZcaf95IgU6vDcimlMupTz9ZK2y86loTjQ9PD:".parse().unwrap();
     let dhchap = Some(AuthSecrets { host, controller: None });
     for (asks, connect_timeout, kind, said) in [

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_look_at_holds_nothing() {
+    fn claim_over_no_rows_has_no_figure() {
         assert_eq!(for_all(std::iter::empty::<u32>(), |_| true), None);
         assert_eq!(for_all([1, 2].into_iter(), |number| number < 2), Some(Figure::Holds(false)));
     }

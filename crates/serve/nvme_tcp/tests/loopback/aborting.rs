@@ -269,7 +269,7 @@ fn a_first_fused_command_that_waits_is_aborted_at_once_and_its_second_for_that()
 }
 
 #[test]
-fn of_a_pair_that_waits_for_data_either_is_aborted_and_the_other_fails_for_it() {
+fn aborting_half_of_a_pair_that_awaits_data_fails_the_other() {
     let served = Served::new();
     let (mut admin, mut io) = connected(&served.socketless());
     let halves = [Cdw0::FUSE_FIRST, Cdw0::FUSE_SECOND];

@@ -56,7 +56,7 @@ fn identify_says_what_linux_and_spdk_look_at() {
 }
 
 #[test]
-fn nothing_is_executed_before_the_controller_is_enabled_and_after_it_is_not() {
+fn commands_are_refused_while_the_controller_is_disabled() {
     let served = Served::new();
     let mut admin = served.greet(Proposal::default());
     admin.connect_admin(0).unwrap();

@@ -87,7 +87,7 @@ fn await_end(served: &Served, host: &mut Host, why: &str) {
 }
 
 #[test]
-fn a_host_that_shows_who_it_is_reads_and_writes_on_every_queue_that_did() {
+fn authenticated_host_reads_and_writes_on_authenticated_queues() {
     for suites in [plain(), AuthSuites { groups: vec![DhGroup::Ffdhe2048], ..AuthSuites::default() }] {
         let (served, secrets) = served(suites, Dhchap::TIMEOUT);
         let mut admin = admin(&served);
@@ -109,7 +109,7 @@ fn a_host_that_shows_who_it_is_reads_and_writes_on_every_queue_that_did() {
 }
 
 #[test]
-fn nothing_but_messages_is_answered_before_a_host_shows_who_it_is() {
+fn commands_before_authentication_are_refused() {
     let (served, secrets) = usual();
     let mut admin = admin(&served);
     let required = AUTHENTICATION_REQUIRED.with_dnr();
@@ -152,7 +152,7 @@ fn authentication_with_a_wrong_secret_fails_and_disconnects() {
 }
 
 #[test]
-fn a_host_that_finds_the_controller_out_says_so() {
+fn host_reports_a_controller_with_a_wrong_secret() {
     let (served, secrets) = usual();
     let mut admin = admin(&served);
     let other = AuthSecrets { controller: Some(new_secret()), ..secrets };
@@ -169,14 +169,14 @@ fn a_host_without_a_secret_is_not_let_in_and_finds_nothing() {
 }
 
 #[test]
-fn a_host_that_does_not_authenticate_in_time_is_sent_away() {
+fn host_not_authenticated_in_time_is_disconnected() {
     let (served, _) = served(plain(), Duration::from_millis(200));
     let mut silent = admin(&served);
     await_end(&served, &mut silent, "was not done in time");
 }
 
 #[test]
-fn what_is_no_message_ends_in_a_failure_that_the_host_can_read() {
+fn malformed_authentication_message_is_answered_by_a_failure() {
     let (served, secrets) = usual();
     let mut admin = admin(&served);
     let (_, negotiate) = begin(&admin, &secrets);
@@ -209,7 +209,7 @@ fn a_command_that_lies_about_its_message_fails_and_the_connection_goes_on() {
 }
 
 #[test]
-fn a_host_may_show_again_who_it_is_and_fails_for_good_if_it_cannot() {
+fn host_may_reauthenticate_and_is_disconnected_if_it_fails() {
     let (served, secrets) = usual();
     let mut admin = admin(&served);
     assert_eq!(authenticate(&mut admin, &secrets), Ok(()));

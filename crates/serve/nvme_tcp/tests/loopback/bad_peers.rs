@@ -251,7 +251,7 @@ fn a_host_that_reads_nothing_gets_everything_once_it_does_and_others_do_not_wait
 }
 
 #[test]
-fn those_who_only_look_in_leave_nothing_behind() {
+fn connections_closed_before_connect_leak_nothing() {
     let mut scene = Scene::new();
     for round in 0..1000 {
         let stream = TcpStream::connect(scene.served.address()).unwrap();

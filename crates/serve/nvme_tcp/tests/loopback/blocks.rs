@@ -15,7 +15,7 @@ const PROPOSALS: [Proposal; 3] = [
 ];
 
 #[test]
-fn what_is_written_is_read_whatever_its_size_and_way() {
+fn writes_of_every_size_in_capsules_or_by_r2t_are_read_back() {
     let served = Served::new();
     for (round, proposal) in PROPOSALS.into_iter().enumerate() {
         let (_admin, mut io) = served.host(proposal);
@@ -96,7 +96,7 @@ fn ranges_to_deallocate_may_come_with_more_behind_them() {
 }
 
 #[test]
-fn a_queue_full_of_commands_is_done_in_any_order_of_ways() {
+fn full_queue_of_capsule_and_r2t_writes_completes() {
     let served = Served::new();
     for proposal in PROPOSALS {
         let (_admin, mut io) = served.host(proposal);

@@ -82,7 +82,7 @@ fn the_discovery_service_is_full_before_the_target_is() {
 }
 
 #[test]
-fn a_host_that_trickles_its_first_words_has_no_more_time_for_them() {
+fn slow_first_bytes_do_not_extend_the_connect_timeout() {
     let served = Served::new();
     let mut connection = served.socketless().connect(false, 0);
     for second in 0..10 {
@@ -96,7 +96,7 @@ fn a_host_that_trickles_its_first_words_has_no_more_time_for_them() {
 }
 
 #[test]
-fn a_host_that_owes_data_and_says_nothing_for_a_minute_is_not_waited_for() {
+fn host_owing_data_for_a_minute_is_disconnected() {
     let served = Served::new();
     let (_admin, mut io) = connected(&served.socketless());
     // Nothing is owed by who is idle.
@@ -138,7 +138,7 @@ fn halves_of_fused_pairs_that_wait_are_held_up_to_a_measure() {
 }
 
 #[test]
-fn the_kernel_looks_whether_a_silent_host_is_still_there() {
+fn tcp_keepalive_is_set_on_accepted_connections() {
     let served = Served::new();
     let host = served.greet(Proposal::default());
     let port = |address: std::net::SocketAddr| format!("{:04X}", address.port());
@@ -158,7 +158,7 @@ fn the_kernel_looks_whether_a_silent_host_is_still_there() {
 }
 
 #[test]
-fn what_all_hosts_hold_together_is_bounded_and_a_little_is_always_there() {
+fn data_of_all_hosts_is_bounded_with_a_reserve_for_others() {
     const MOST: usize = 2 << 20;
     let served = Served::with(|asked| asked.target.data_bytes_max = MOST);
     let (_admin, mut greedy) = served.host(Proposal::default());
@@ -197,7 +197,7 @@ fn data_that_is_taken_bit_by_bit_is_given_back_bit_by_bit() {
 }
 
 #[test]
-fn what_is_asked_for_while_the_last_data_of_another_command_comes_is_not_mixed_up_with_it() {
+fn r2t_during_the_last_data_of_another_command_mixes_no_data() {
     const BYTES: usize = 1 << 20;
     let served = Served::with(|asked| asked.target.data_bytes_max = 2 * BYTES);
     let (_greedy, mut greedy) = served.host(Proposal::default());

@@ -161,7 +161,7 @@ fn a_host_in_the_clear_may_authenticate_and_do_nothing_else_until_it_comes_by_th
 }
 
 #[test]
-fn keys_of_before_are_nobodys_once_secrets_change() {
+fn generated_keys_are_void_after_a_change_of_secrets() {
     let (served, secrets) = served();
     let psk = concatenate(&mut admin(&served), Concatenation::New, &secrets).unwrap();
     let (keys, _) = keys(Some(TlsPolicy::Allowed));

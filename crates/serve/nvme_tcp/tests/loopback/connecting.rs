@@ -120,7 +120,7 @@ fn discovery_lists_the_subsystem_at_either_address() {
 }
 
 #[test]
-fn where_discovery_alone_is_no_subsystem_is() {
+fn discovery_port_refuses_other_subsystems_and_io_queues() {
     let served = Served::new();
     let mut host = Host::greet(served.discovery(), Proposal::default());
     assert_eq!(host.connect_admin(0), invalid(Parameter::SUBNQN));
@@ -130,7 +130,7 @@ fn where_discovery_alone_is_no_subsystem_is() {
 }
 
 #[test]
-fn a_host_that_falls_silent_loses_its_controller_and_another_does_not() {
+fn host_without_keep_alive_loses_its_controller_alone() {
     let served = Served::new();
     let (mut other, _io) = served.host(Proposal::default());
     let mut silent = served.greet(Proposal::default());
@@ -181,7 +181,7 @@ fn hosts_that_come_and_go_leave_room_for_the_next() {
 }
 
 #[test]
-fn who_connects_and_says_nothing_is_sent_away() {
+fn connection_without_a_connect_command_is_closed() {
     let served = Served::new();
     let mut mute = TcpStream::connect(served.address()).unwrap();
     mute.set_read_timeout(Some(TIMEOUT)).unwrap();

@@ -107,7 +107,7 @@ fn a_host_has_no_more_than_its_share_whatever_identifiers_it_says() {
 }
 
 #[test]
-fn half_of_the_controllers_are_kept_for_hosts_that_have_shown_who_they_are() {
+fn half_of_the_controllers_are_reserved_for_authenticated_hosts() {
     let served = Served::new();
     let secrets = AuthSecrets { host: DhchapSecret::generate(None).unwrap(), controller: None };
     let hosts = vec![(name(HOST), secrets)];

@@ -86,7 +86,7 @@ fn one_of_two_alone_is_aborted_by_what_comes_behind_it() {
 }
 
 #[test]
-fn what_cannot_be_fused_is_refused_together_and_not_asked_for() {
+fn invalid_fused_pair_is_refused_without_an_r2t() {
     let served = Served::new();
     let (mut admin, mut io) = served.host(Proposal::default());
     let cids = [io.start(first(1), By::R2t, &[0; BLOCK]), io.start(second(2), By::Capsule, &[1; BLOCK])];
@@ -177,7 +177,7 @@ fn count_up(io: &mut Host, ways: [By; 2], times: u64) {
 }
 
 #[test]
-fn what_hosts_on_several_threads_count_by_pairs_is_counted_once() {
+fn compare_and_write_increments_by_several_hosts_lose_none() {
     const TIMES: u64 = 100;
     let served = Served::with(|options| options.target.threads = NonZeroU16::new(2).unwrap());
     let mut hosts: Vec<_> = (0..4).map(|_| served.host(Proposal::default())).collect();

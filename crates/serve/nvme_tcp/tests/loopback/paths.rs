@@ -99,7 +99,7 @@ fn controller_reports_ana_with_several_ports_or_a_state() {
 }
 
 #[test]
-fn what_a_port_does_not_serve_fails_with_its_path_s_status_there_and_nowhere_else() {
+fn unserved_ana_state_fails_commands_of_its_port_only() {
     let served = Served::with_ports(2, |_| {});
     let (mut admin, mut io) = served.host_at(1);
     let (_other_admin, mut other) = served.host_at(2);
@@ -167,7 +167,7 @@ fn ana_event_is_sent_once_to_the_hosts_of_its_port() {
 }
 
 #[test]
-fn who_wants_no_events_of_paths_gets_none_and_setting_what_is_so_is_no_change() {
+fn ana_event_needs_a_subscription_and_a_change_of_state() {
     let served = Served::with_ports(2, |_| {});
     let (mut admin, _io) = served.host_at(1);
     let request = admin.start_read(event_request(), 0);
@@ -185,7 +185,7 @@ fn who_wants_no_events_of_paths_gets_none_and_setting_what_is_so_is_no_change() 
 }
 
 #[test]
-fn a_subsystem_is_one_whichever_port_a_host_connected_by() {
+fn subsystem_is_shared_by_hosts_of_all_ports() {
     let served = Served::with_ports(3, |_| {});
     let mut hosts: Vec<_> = (1..=3).map(|port| served.host_at(port)).collect();
     let ids: Vec<ControllerId> = hosts.iter().map(|(admin, _)| ControllerId(admin.controller().0)).collect();

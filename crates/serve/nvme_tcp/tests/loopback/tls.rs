@@ -108,14 +108,14 @@ fn clear_text_where_tls_is_required_is_reported_and_ends_alone() {
 }
 
 #[test]
-fn where_discovery_alone_is_hosts_may_ask_in_the_clear() {
+fn discovery_port_takes_clear_text_under_required_tls() {
     let (served, _) = served(TlsPolicy::Required);
     let mut host = Host::greet(served.discovery(), Proposal::default());
     host.connect(0, ControllerChoice::Dynamic, DISCOVERY, 0).unwrap();
 }
 
 #[test]
-fn where_tls_is_allowed_others_come_in_the_clear() {
+fn clear_text_is_accepted_if_tls_is_only_allowed() {
     let (served, key) = served(TlsPolicy::Allowed);
     check(&served, &key);
     let (_admin, mut io) = served.host(Proposal::default());
@@ -141,7 +141,7 @@ fn tls_with_an_unknown_key_is_reported_by_its_identity() {
 }
 
 #[test]
-fn what_is_no_handshake_ends_its_connection_alone() {
+fn malformed_tls_handshake_ends_its_connection_only() {
     let (served, key) = served(TlsPolicy::Required);
     let hello = begun(&key).unsent().to_vec();
     let changed = |at: usize| {
@@ -214,7 +214,7 @@ fn a_handshake_byte_by_byte_is_a_handshake() {
 }
 
 #[test]
-fn another_key_is_for_who_comes_and_who_is_here_goes_on() {
+fn changed_tls_key_applies_to_new_connections_only() {
     let (served, key) = served(TlsPolicy::Required);
     let tunnel = Tunnel::new(served.address(), &key, &parties(SUBSYSTEM));
     let mut admin = Host::greet(tunnel.address, Proposal::default());
@@ -235,7 +235,7 @@ fn another_key_is_for_who_comes_and_who_is_here_goes_on() {
 }
 
 #[test]
-fn who_began_in_the_clear_is_not_connected_once_there_are_keys() {
+fn clear_text_connection_is_refused_once_keys_are_set() {
     let served = Served::new();
     let mut host = served.greet(Proposal::default());
     served.renew(Keys { tls: Some(new_key(TlsPolicy::Required).0), ..Keys::default() });

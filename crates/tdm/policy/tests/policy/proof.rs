@@ -114,7 +114,7 @@ fn a_level_that_has_become_better_is_not_left_for_what_it_was() {
 }
 
 #[test]
-fn what_the_kernel_takes_now_is_learnt_from_shadows() {
+fn current_kernel_sync_time_is_learnt_from_shadow_syncs() {
     let mut file = Timed::new();
     file.earn();
     assert_eq!(file.sync_ns()[0], 200_000.0);

@@ -101,7 +101,7 @@ proptest! {
 
     /// The world checks capacity, stays, writes in flight and the cap on moves in every tick.
     #[test]
-    fn whatever_happens_no_promise_is_broken(
+    fn random_events_break_no_policy_invariant(
         events in prop::collection::vec((0..6usize, event()), 1..60),
         device_mib in prop::sample::select(vec![0, 1, 16, 64, 256, 1024]),
         move_ticks in 0..30u64,

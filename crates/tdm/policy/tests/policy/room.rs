@@ -67,7 +67,7 @@ fn the_worst_of_many_goes_first() {
 }
 
 #[test]
-fn who_is_being_written_is_passed_over_for_the_next_worst() {
+fn file_with_writes_in_flight_is_not_displaced() {
     let mut world = World::new(Config::new(20 * MIB, 4_000_000_000));
     let [worst, next] = [1.0, 1.2].map(|times| world.open(Traits::empty(), 7 * MIB, busier(times)));
     world.run(60.0);
@@ -133,7 +133,7 @@ fn room_of_a_displaced_file_is_kept_for_the_file_that_displaces_it_and_free_room
 }
 
 #[test]
-fn who_waits_for_room_does_not_lose_what_was_free_to_a_smaller_one() {
+fn file_waiting_for_room_keeps_free_room_from_smaller_files() {
     let mut world = World::new(Config::new(40 * MIB, 4_000_000_000));
     world.move_ticks = 50;
     let old = world.open(Traits::empty(), 24 * MIB, busier(8.0));
@@ -191,7 +191,7 @@ fn hot_chunks_alone_are_given_room_where_they_are_known() {
 }
 
 #[test]
-fn a_log_that_no_longer_takes_what_comes_between_two_syncs_is_left_and_begun_anew_with_more_room() {
+fn log_too_small_for_one_sync_interval_is_replaced_by_a_larger_one() {
     let mut world = World::gib();
     let file = world.open(Traits::APPEND, 0, VALKEY_ALWAYS);
     world.hinder(file, Some(OUTSIDE));
@@ -247,7 +247,7 @@ fn drain_order_is_carried_out_beyond_the_cap_on_moves() {
 }
 
 #[test]
-fn who_waits_to_be_moved_keeps_its_room_from_those_who_are_quicker() {
+fn file_waiting_for_its_move_keeps_room_from_faster_files() {
     // 16 MiB of room, and 2 MB a second are moved.
     let mut world = World::new(Config::new(20 * MIB, 20_000_000));
     let spent = world.open(Traits::empty(), 2_000_000, IDLE);

@@ -108,7 +108,7 @@ fn within_a_mount_a_busy_log_goes_on_to_device_memory() {
 }
 
 #[test]
-fn what_is_only_read_stays_with_the_kernel() {
+fn file_only_read_stays_at_pass() {
     let mut world = World::gib();
     let file = world.open(Traits::empty(), 4096 * MIB, SCAN);
     world.run(600.0);
@@ -192,7 +192,7 @@ fn a_file_stays_for_a_quarter_of_what_it_came_for_and_no_less() {
 }
 
 #[test]
-fn what_is_no_ten_thousandth_of_the_time_is_not_worth_a_move() {
+fn saving_below_a_ten_thousandth_of_the_time_causes_no_move() {
     let mut world = World::gib();
     let mut truth = Truth { sync_byte_ns: 0.0, ..Truth::default() };
     truth.costs.lower.sync.call_ns = 2000.0;

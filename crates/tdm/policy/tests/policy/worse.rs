@@ -73,7 +73,7 @@ fn device_memory_that_is_slower_than_absorbing_gives_way_to_it() {
 }
 
 #[test]
-fn nothing_is_absorbed_where_a_sync_below_costs_nothing() {
+fn files_with_free_syncs_are_not_absorbed() {
     let mut world = World::gib();
     let mut truth = Truth::default();
     truth.costs.lower.sync = Cost::new(90.0, 0.0);
@@ -115,7 +115,7 @@ fn a_slow_tail_of_reads_is_reason_enough_where_the_mean_is_good() {
 }
 
 #[test]
-fn what_absorbing_adds_to_a_slow_write_is_not_forgiven_for_the_write() {
+fn cost_added_to_slow_writes_counts_against_absorbing() {
     let mut config = Config::new(1 << 30, 4_000_000_000);
     config.costs.absorb.write = Cost::new(110.0, 0.0);
     config.costs.lower.sync.call_ns = 1400.0;

@@ -50,7 +50,7 @@ fn slices_are_found_again_with_what_is_in_them() {
 }
 
 #[test]
-fn a_device_node_has_a_slice_for_the_one_user_who_is_trusted_with_it() {
+fn device_node_has_one_partition_for_its_owner() {
     let Some(place) = devdax() else { return };
     let region = place.open();
     let align = region.align_bytes();

@@ -64,7 +64,7 @@ fn stores_are_free_and_what_is_written_back_and_fenced_is_paid() {
 }
 
 #[test]
-fn who_prefetches_in_time_waits_for_nothing() {
+fn touch_after_a_finished_prefetch_does_not_wait() {
     let (_place, region) = used("&clock=virtual");
     let ticket = region.prefetch(0..8 * PAGE).unwrap();
     let coming = region.residency(0..8 * PAGE).unwrap();
@@ -118,7 +118,7 @@ fn the_cache_has_what_was_used_last_and_nothing_else() {
 }
 
 #[test]
-fn what_was_written_goes_to_flash_when_it_makes_room_and_what_was_read_does_not() {
+fn dirty_pages_alone_are_written_to_flash_on_eviction() {
     let (_place, region) = used("");
     (0..16).for_each(|page| touch(region.as_ref(), page));
     region.window().store(3 * PAGE, 1).unwrap();
@@ -165,7 +165,7 @@ fn a_device_that_pins_nothing_says_so() {
 }
 
 #[test]
-fn what_is_pinned_stays_until_the_pin_is_dropped() {
+fn pinned_pages_stay_until_the_pin_is_dropped() {
     let (_place, region) = used("&pin=on&clock=virtual");
     let pin = region.pin(0..4 * PAGE).unwrap();
     assert!(pin.holds() && region.residency(0..4 * PAGE).unwrap().is_whole());
@@ -189,7 +189,7 @@ fn not_all_of_the_cache_can_be_pinned() {
 }
 
 #[test]
-fn what_is_admitted_is_brought_again_after_others_pushed_it_out() {
+fn admitted_pages_are_prefetched_again_after_eviction() {
     let (_place, region) = used("&clock=virtual");
     let mut admitted = Admitted::of(region.as_ref());
     assert_eq!(admitted.budget_bytes(), 65_536 - 6_554, "a tenth is never admitted");
@@ -243,7 +243,7 @@ fn a_client_pays_as_the_owner_does() {
 }
 
 #[test]
-fn what_a_client_brought_is_found_and_written_back_by_the_owner() {
+fn pages_brought_by_a_client_are_written_back_by_the_owner() {
     let (_place, region) = used("&clock=virtual");
     let theirs = exported(region.as_ref());
     let miss_ps = taken_ps(region.as_ref(), || theirs.store(5 * PAGE, 1).unwrap());
@@ -264,7 +264,7 @@ fn a_client_that_touches_more_than_fits_pushes_out_what_was_there() {
 }
 
 #[test]
-fn pages_that_threads_and_clients_race_for_are_each_there_once_or_not() {
+fn racing_threads_and_clients_cache_each_page_at_most_once() {
     let (_place, region) = used("");
     let region = region.as_ref();
     std::thread::scope(|scope| {

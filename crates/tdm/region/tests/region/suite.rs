@@ -19,7 +19,7 @@ fn for_each(test: impl Fn(&dyn DeviceRegion)) {
 }
 
 #[test]
-fn what_is_stored_and_flushed_is_there_when_the_region_is_opened_again() {
+fn flushed_stores_survive_a_reopen() {
     for place in all() {
         let region = place.open();
         let at = region.len_bytes() - 100;
@@ -68,7 +68,7 @@ fn ranges_are_whole_pages_of_the_region() {
 }
 
 #[test]
-fn what_was_prefetched_is_resident_once_it_has_come() {
+fn prefetched_range_is_resident_once_the_ticket_is_done() {
     for_each(|region| {
         let range = middle(region);
         region.evict(range.clone()).unwrap();

@@ -116,7 +116,7 @@ fn a_key_that_is_asked_for_without_a_challenge_is_not_made() {
 }
 
 #[test]
-fn what_was_asked_for_cannot_be_changed_on_the_way() {
+fn altered_negotiation_fails_the_authentication() {
     let mut controller = controller(secrets(), quick()).allowing(Concatenation::New);
     let (negotiation, negotiate) = host(Concatenation::New, secrets(), &quick());
     let Ok(AuthMessage::Negotiate(mut asked)) = AuthMessage::parse(&negotiate) else {

@@ -36,7 +36,7 @@ fn another_subsystem_has_another_pre_shared_key() {
 }
 
 #[test]
-fn what_a_subsystem_takes_of_one_key_has_different_identities() {
+fn identities_of_one_key_are_distinct() {
     let key: TlsKey = known::KNOWN[8][0].parse().unwrap();
     let mut found =
         PskForm::ALL_DISTINGUISHABLE.map(|form| TlsPsk::of(&key, &parties("a"), form).identity().to_owned());
@@ -57,7 +57,7 @@ fn names_of_full_length_make_keys() {
 }
 
 #[test]
-fn a_new_key_is_read_again_and_none_is_like_another() {
+fn generated_keys_round_trip_and_differ() {
     for (hash, expected) in [
         (None, PskHash::Sha256),
         (Some(PskHash::Sha256), PskHash::Sha256),

@@ -114,7 +114,7 @@ fn data_that_was_read_goes_with_its_completion_and_zeroes_behind_it() {
 }
 
 #[test]
-fn what_a_connection_did_not_take_is_given_back_when_it_ends() {
+fn read_data_not_taken_by_a_connection_is_freed_when_it_ends() {
     let mut fabric = Fabric::new();
     fabric.send(blocks(NvmOpcode::READ, NSID, 0, 1), 1, None, LBA_BYTES);
     fabric.advance();

@@ -73,7 +73,7 @@ fn with(cids: [u16; 2], statuses: [Status; 2]) -> Vec<(u16, Status)> {
 }
 
 #[test]
-fn what_is_exported_is_compared_and_written_as_one_and_not_written_where_it_is_unlike() {
+fn compare_and_write_of_an_export_is_atomic() {
     let mut device = Exported::new();
     let swapped = device.swap(0, 1);
     assert_eq!(device.completed(), with(swapped, DONE));
@@ -94,7 +94,7 @@ fn fused_commands_are_not_announced_where_an_engine_does_not_compare() {
 }
 
 #[test]
-fn what_is_exported_for_reading_is_not_even_compared() {
+fn read_only_export_refuses_compare_and_write() {
     let mut device = Exported::shaped(|shape| shape.is_read_only = true);
     let refused = device.swap(7, 1);
     let statuses = [Status::ABORTED_FAILED_FUSED, Status::NAMESPACE_WRITE_PROTECTED];

@@ -110,7 +110,7 @@ impl Exported {
 }
 
 #[test]
-fn what_is_written_to_an_exported_namespace_is_in_its_engine_and_read_back() {
+fn write_to_an_export_reaches_its_engine_and_is_read_back() {
     let mut device = Exported::new();
     let bytes = pattern(1, 100 * LBA_BYTES);
     assert_status(device.write(7, &bytes), Status::SUCCESS);
@@ -266,7 +266,7 @@ fn an_engines_failure_is_the_commands_status_and_the_next_command_goes_on() {
 }
 
 #[test]
-fn what_an_engine_does_after_a_reset_is_thrown_away() {
+fn results_of_an_engine_after_a_reset_are_dropped() {
     let mut device = Exported::new();
     device.state().holds = true;
     for n in 0..4 {

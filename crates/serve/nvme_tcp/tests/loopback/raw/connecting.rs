@@ -31,7 +31,7 @@ fn an_io_queue_with_another_hostid_is_served_and_reported() {
 }
 
 #[test]
-fn another_hostid_is_refused_where_hosts_prove_who_they_are() {
+fn another_hostid_is_refused_with_authentication() {
     let secrets = byway_fabrics::authentication::AuthSecrets { host: new_secret(), controller: None };
     let hosts = vec![(name(super::NAME), secrets)];
     let dhchap = Dhchap { hosts, suites: Default::default(), timeout: Dhchap::TIMEOUT };

@@ -191,12 +191,12 @@ impl byway_buffer {
         // There was none: a command had it. So nothing has to be dropped.
         std::mem::forget(std::mem::replace(&mut self.memory, memory));
         if self.memory.is_none() {
-            self.lost();
+            self.clear_place();
         }
     }
 
     #[cold]
-    fn lost(&mut self) {
+    fn clear_place(&mut self) {
         (self.start, self.bytes, self.capacity) = (std::ptr::null_mut(), 0, 0);
     }
 
@@ -233,7 +233,7 @@ impl byway_buffer {
     pub(crate) unsafe fn lose(at: *mut Self) {
         // SAFETY: as in `restore`.
         let buffer = unsafe { &mut *at };
-        buffer.lost();
+        buffer.clear_place();
         if buffer.freed {
             // SAFETY: as in `restore`.
             drop(unsafe { Box::from_raw(at) });

@@ -93,9 +93,9 @@ impl ReadMapping {
         inside.then(|| u64::from_le(unsafe { self.start.as_ptr().add(at).cast::<u64>().read_volatile() }))
     }
 
-    /// Asks for the cache lines of bytes that are soon read; nothing happens outside of the mapping.
+    /// Prefetches the cache lines of bytes that are soon read. Outside of the mapping it does nothing.
     #[inline]
-    pub fn expect(&self, at: u64, len_bytes: usize) {
+    pub fn prefetch(&self, at: u64, len_bytes: usize) {
         if let Some(bytes) = self.bytes(at, len_bytes) {
             prefetch_all(bytes);
         }
@@ -147,7 +147,7 @@ mod tests {
         assert!(mapping.bytes(8190, 3).is_none());
         assert!(mapping.bytes(u64::MAX, 1).is_none());
         assert!(ReadMapping::file(&file, 0, 0).is_err());
-        mapping.expect(1 << 50, 1);
-        mapping.expect(0, 8192);
+        mapping.prefetch(1 << 50, 1);
+        mapping.prefetch(0, 8192);
     }
 }

@@ -255,14 +255,14 @@ impl<'a> Job<'a> {
         for Finished { tag, result } in finished {
             let index = tag as usize;
             match result {
-                Ok(outcome) => self.is_there(index, outcome.buffer),
+                Ok(outcome) => self.finish_piece(index, outcome.buffer),
                 Err(failed) => self.fail(index, failed, "write"),
             }
         }
         Ok(taken)
     }
 
-    fn is_there(&mut self, index: usize, buffer: Option<Buffer>) {
+    fn finish_piece(&mut self, index: usize, buffer: Option<Buffer>) {
         let Some(piece) = self.pieces.get_mut(index) else { return };
         piece.buffer = buffer.or(piece.buffer.take());
         self.shared.add(piece.len as u64);

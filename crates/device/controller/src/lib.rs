@@ -26,10 +26,10 @@ mod fused;
 mod group_commit;
 mod id;
 mod limits;
+mod lookup_hints;
 mod namespace;
 mod opcode;
 mod outcome;
-mod outlook;
 mod payload;
 mod port;
 mod queue;
@@ -51,10 +51,10 @@ pub use id::ControllerId;
 pub use limits::{
     CAPSULE_DATA_BYTES, CAPSULE_QUEUE_ENTRIES, MAX_IO_QUEUES, MAX_NAMESPACES, MAX_TRANSFER_BYTES,
 };
+pub use lookup_hints::NamespaceHints;
 pub use namespace::engine;
 pub use namespace::{BlockEngine, Namespace};
 pub use outcome::{Done, ExternalCommand, Reply};
-pub use outlook::Outlooks;
 pub use port::{CapsuleData, DeviceMemory, Interrupts, NoInterrupts, Port};
 pub use register::{CmbRegisters, MAX_QUEUE_ENTRIES};
 pub use reservation::{Access, Host, PERSISTENT_REGISTRANTS};

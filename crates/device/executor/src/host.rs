@@ -78,7 +78,7 @@ impl LocalHost {
     pub fn hint(&self, nsid: u32, key: &Key) {
         // Cache lines that this thread prefetches do not help a thread of the device.
         if self.executor().run_by() == RunBy::Caller {
-            self.executor().hints().expect(nsid, key);
+            self.executor().hints().prefetch(nsid, key);
         }
     }
 

@@ -168,7 +168,7 @@ impl Remote {
     }
 
     /// Notes an executed reset.
-    pub fn was_reset(&self, space: &DmaSpace, controller: &Controller) {
+    pub fn finish_reset(&self, space: &DmaSpace, controller: &Controller) {
         self.copy_all(controller);
         let mut posts = self.posts.lock();
         posts.resets -= 1;

@@ -52,9 +52,9 @@ impl UnitMap {
         self.entries
     }
 
-    /// Asks for the memory of entry `index`, which will soon be looked at.
+    /// Prefetches entry `index`, which will soon be read.
     #[inline]
-    pub(crate) fn expect(&self, index: EntryIndex) {
+    pub(crate) fn prefetch(&self, index: EntryIndex) {
         prefetch(&self.table, index.wrapping_mul(MAP_ENTRY_BYTES) as usize);
     }
 

@@ -106,9 +106,9 @@ pub trait PageStore {
         None
     }
 
-    /// Says that bytes will soon be read.
+    /// Prefetches bytes that will soon be read.
     #[inline]
-    fn expect(&self, _home: &Home, _at_bytes: u64, _len_bytes: usize) {}
+    fn prefetch(&self, _home: &Home, _at_bytes: u64, _len_bytes: usize) {}
 
     /// Writes one whole page.
     ///
@@ -289,8 +289,8 @@ impl PageStore for Flash {
     }
 
     #[inline]
-    fn expect(&self, home: &Home, at_bytes: u64, len_bytes: usize) {
-        Self::expect(self, home.extent, at_bytes, len_bytes);
+    fn prefetch(&self, home: &Home, at_bytes: u64, len_bytes: usize) {
+        Self::prefetch(self, home.extent, at_bytes, len_bytes);
     }
 
     fn write_page(

@@ -177,9 +177,9 @@ pub trait LinkModel {
 
 /// Hints of keys, for a device in the same process.
 pub trait KeyHints {
-    /// A command that looks for `key` in namespace `nsid` is being put together. The device may prefetch the memory that it
-    /// looks at first; it does nothing else, and the command need not follow.
-    fn expect(&self, nsid: u32, key: &Key);
+    /// Prefetches the memory that a lookup of `key` in namespace `nsid` reads first, while the host builds the command. It has
+    /// no other effect, and the command need not follow.
+    fn prefetch(&self, nsid: u32, key: &Key);
 }
 
 /// Uninhabited type of a bus without a link model or key hints.
@@ -196,7 +196,7 @@ impl LinkModel for Absent {
 }
 
 impl KeyHints for Absent {
-    fn expect(&self, _: u32, _: &Key) {
+    fn prefetch(&self, _: u32, _: &Key) {
         match *self {}
     }
 }

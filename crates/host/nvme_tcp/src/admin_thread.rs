@@ -345,7 +345,7 @@ impl AdminThread {
         self.line.stream().close();
         self.line.connection.interrupt(why);
         if let Some(path) = &self.association.path {
-            path.lost(why, self.association.facts().ends_within);
+            path.set_lost(why, self.association.facts().ends_within);
         }
         self.association.part();
         (self.ana, self.next_keep_alive) = (None, None);
@@ -461,13 +461,13 @@ impl AdminThread {
         let telling = |facts| StateReading { facts, due: None, is_asked: false, changing: None };
         (self.has_keep_alive, self.abort_limit) = (facts.keep_alive, facts.aborts);
         self.ana = facts.ana.filter(|_| association.path.is_some()).map(telling);
-        association.found(controller, facts);
+        association.set_controller(controller, facts);
         self.note_states(states.clone());
         lines
             .into_iter()
             .for_each(|(registration, line)| registration.send(Post::Line(Box::new(line), generation)));
         if let Some(path) = &association.path {
-            path.found(generation, controller, states);
+            path.set_live(generation, controller, states);
         }
         self.line.channel = line.channel;
         self.line.connection.resume(line.connection);
@@ -478,9 +478,9 @@ impl AdminThread {
 
     /// The controller is given up: every later request fails with the reason.
     fn give_up(mut self, why: &str) {
-        self.association.is_gone(why);
+        self.association.give_up(why);
         if let Some(path) = &self.association.path {
-            path.is_gone(why);
+            path.give_up(why);
         }
         self.line.connection.abandon(why);
         self.hand_out();

@@ -377,7 +377,7 @@ impl Association {
     }
 
     /// There is a controller, the first or again. What namespaces are may have changed meanwhile.
-    pub fn found(&self, controller: ControllerId, facts: Facts) {
+    pub fn set_controller(&self, controller: ControllerId, facts: Facts) {
         let facts = Arc::new(facts);
         // Programs rely on the first answer, so it stays.
         let _ = self.facts.set(Arc::clone(&facts));
@@ -398,7 +398,7 @@ impl Association {
     }
 
     /// The controller is given up: queues get no connection any more.
-    pub fn is_gone(&self, why: &str) {
+    pub fn give_up(&self, why: &str) {
         let mut state = self.state();
         state.gone = Some(why.to_owned());
         let registrations = state.registrations.clone();

@@ -127,7 +127,7 @@ impl LinkModel for InProcessBus {
 
 impl KeyHints for InProcessBus {
     #[inline]
-    fn expect(&self, nsid: u32, key: &Key) {
+    fn prefetch(&self, nsid: u32, key: &Key) {
         self.0.hint(nsid, key);
     }
 }

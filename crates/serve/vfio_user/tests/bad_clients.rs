@@ -45,7 +45,7 @@ fn conversation() -> Vec<Vec<u8>> {
 }
 
 /// The server is sound: a host can be served.
-fn is_sound(served: &Served) {
+fn assert_sound(served: &Served) {
     Host::new(served).write_blocks(0, &[1; 512]);
 }
 
@@ -63,7 +63,7 @@ fn a_client_may_go_before_within_and_after_every_message() {
             }
         }
     }
-    is_sound(&served);
+    assert_sound(&served);
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn a_message_shorter_than_its_header_ends_the_connection() {
     bytes[4..8].copy_from_slice(&15u32.to_ne_bytes());
     client.send(&bytes, &[]);
     assert!(client.receive().is_none());
-    is_sound(&served);
+    assert_sound(&served);
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn a_message_of_any_size_that_it_claims_is_answered_once_and_the_stream_stays_in
         }
     }
     drop(client);
-    is_sound(&served);
+    assert_sound(&served);
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn a_message_that_says_it_is_of_four_gigabytes_is_read_on_and_its_sender_may_go(
         // More than is taken of any message: it is skipped as it comes.
         (0..256).for_each(|_| client.send(&[0; 64 << 10], &[]));
     }
-    is_sound(&served);
+    assert_sound(&served);
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn a_client_that_asks_and_never_listens_is_not_listened_to_and_the_next_is_serve
     }
     assert!(sent < 64 << 20, "the server took everything");
     drop(client);
-    is_sound(&served);
+    assert_sound(&served);
 }
 
 #[test]

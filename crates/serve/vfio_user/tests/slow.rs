@@ -61,7 +61,7 @@ fn served(durability: Durability) -> (Served, GateGuard) {
 }
 
 /// Every kind of message that a busy guest sends is answered.
-fn is_answered(host: &mut Host) {
+fn assert_answered(host: &mut Host) {
     assert!(host.status().rdy());
     assert_eq!(host.client.register(8), 0x2_0100);
     host.client.set_register(0x0c, 1);
@@ -78,7 +78,7 @@ fn shutdown_is_answered_before_its_sync_and_csts_shows_the_end() {
     host.shut_down();
     for _ in 0..100 {
         assert_eq!(host.status().shst(), Csts::SHST_OCCURRING);
-        is_answered(&mut host);
+        assert_answered(&mut host);
     }
     gate.set(false);
     host.await_status(|status| status.shst() == Csts::SHST_COMPLETE);
@@ -102,7 +102,7 @@ fn admin_commands_that_wait_for_the_disk_hold_up_no_message() {
         command.cdw10 = cdw10;
         host.submit(0, &command);
         host.ring(0);
-        (0..100).for_each(|_| is_answered(&mut host));
+        (0..100).for_each(|_| assert_answered(&mut host));
         assert!(host.peek(0).is_none());
         gate.set(false);
         assert!(host.reap(0).status().is_success());
@@ -143,7 +143,7 @@ fn busy(served: &Served, gate: &GateGuard, qid: u16, command: &Command) -> Host 
     gate.set(true);
     host.submit(qid, command);
     host.ring(qid);
-    is_answered(&mut host);
+    assert_answered(&mut host);
     host
 }
 
@@ -228,7 +228,7 @@ fn an_admin_command_behind_one_that_was_put_off_waits_for_it_and_a_reset_forgets
     host.submit(0, &format);
     host.submit(0, &Command::new(AdminOpcode::KEEP_ALIVE.0, 0, 0));
     host.ring(0);
-    is_answered(&mut host);
+    assert_answered(&mut host);
     assert!(host.peek(0).is_none());
     gate.set(false);
     host.await_status(|status| status.shst() == Csts::SHST_COMPLETE);
@@ -246,7 +246,7 @@ fn writes_that_wait_for_the_disk_hold_up_no_message_and_complete_with_its_sync()
     host.memory.write_all_at(&[3; 512], DATA).unwrap();
     host.submit(1, &blocks(NvmOpcode::WRITE, 0, 512, MEMORY_AT + DATA));
     host.ring(1);
-    (0..100).for_each(|_| is_answered(&mut host));
+    (0..100).for_each(|_| assert_answered(&mut host));
     assert!(host.peek(1).is_none());
     gate.set(false);
     assert_eq!(host.reap(1).status(), Status::SUCCESS);

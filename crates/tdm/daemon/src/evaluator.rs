@@ -166,7 +166,7 @@ impl Evaluator {
         match result {
             Ok(()) if was_due => self.policy.moved(now_ns, id(entry.index())),
             Err(_) if was_due => self.fail(now_ns, entry, to),
-            Err(why) if is_outgrown => self.left(now_ns, entry, why),
+            Err(why) if is_outgrown => self.note_demotion(now_ns, entry, why),
             _ => {}
         }
     }
@@ -182,7 +182,7 @@ impl Evaluator {
     }
 
     /// A file was demoted, for any reason.
-    pub(crate) fn left(&mut self, now_ns: u64, entry: &Entry<'_>, why: Why) {
+    pub(crate) fn note_demotion(&mut self, now_ns: u64, entry: &Entry<'_>, why: Why) {
         let Some(known) = self.files.get_mut(&entry.index()) else { return };
         let due = known.due;
         match (why, due) {
@@ -199,7 +199,7 @@ impl Evaluator {
             entry.resident_state().request_promotion(false);
         }
         self.forget_due(entry.index());
-        self.policy.left(now_ns, id(entry.index()), why);
+        self.policy.note_demotion(now_ns, id(entry.index()), why);
         if why == Why::Unlinked {
             self.forget_gone(entry);
         }
@@ -304,7 +304,7 @@ impl Evaluator {
         let is_at_pass = entry.level_state().level == Level::Pass;
         if is_at_pass && self.policy.level(id(entry.index())) > Some(Level::Pass) {
             // Two requests for one file at once.
-            self.left(now_ns, entry, entry.level_state().why);
+            self.note_demotion(now_ns, entry, entry.level_state().why);
         }
         let Some(known) = self.files.get_mut(&entry.index()) else { return };
         if syncs != before {
@@ -338,7 +338,7 @@ impl Evaluator {
                 Some(to) => self.fail(now_ns, entry, to),
                 // It did not move to a larger place.
                 None if is_at_pass && self.is_dax_by_benefit(entry.index()) => {
-                    self.left(now_ns, entry, Why::NoRoom);
+                    self.note_demotion(now_ns, entry, Why::NoRoom);
                 }
                 None => {}
             }

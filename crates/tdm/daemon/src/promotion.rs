@@ -251,7 +251,7 @@ impl Tenant {
         let level_state = entry.level_state();
         let mut evaluator = self.evaluator();
         if level_state.level != Level::Dax && evaluator.is_dax_by_benefit(index) {
-            evaluator.left(self.now_ns(), &entry, level_state.why);
+            evaluator.note_demotion(self.now_ns(), &entry, level_state.why);
         }
     }
 

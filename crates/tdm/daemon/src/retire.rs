@@ -67,7 +67,7 @@ impl Tenant {
         match self.absorbed(entry.index()) {
             Some(absorbed) => self.release(table, &absorbed, entry, why),
             None => {
-                self.evaluator().left(self.now_ns(), &entry, why);
+                self.evaluator().note_demotion(self.now_ns(), &entry, why);
                 Ok(())
             }
         }
@@ -85,7 +85,7 @@ impl Tenant {
         why: Why,
     ) -> Result<(), i32> {
         absorbed.settle(entry, self.partition.window(), why)?;
-        self.evaluator().left(self.now_ns(), &entry, why);
+        self.evaluator().note_demotion(self.now_ns(), &entry, why);
         let mut files = self.files();
         let Some(mine) = files.absorbed.iter().position(|other| Arc::ptr_eq(other, absorbed)) else {
             // Another thread released it: its slot and ring may be another file's.

@@ -163,7 +163,7 @@ impl Policy {
 
     /// A file was demoted to PASS by something else than a decision. It may be absorbed again at once, but promoted to DAX later each time, as the
     /// cause may return.
-    pub fn left(&mut self, now_ns: u64, file: FileId, why: Why) {
+    pub fn note_demotion(&mut self, now_ns: u64, file: FileId, why: Why) {
         let Some(file) = self.files.get_mut(&file) else { return };
         match file.moving {
             Some(to) if to.to == Level::Pass => file.arrive(now_ns),

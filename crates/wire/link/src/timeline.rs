@@ -47,7 +47,7 @@ impl FetchAhead {
         self.since_ps.max(oldest)
     }
 
-    fn ended(&mut self, at_ps: u64) {
+    fn note_end(&mut self, at_ps: u64) {
         if let Some(slot) = self.ended_ps.get_mut(self.next) {
             *slot = at_ps;
         }
@@ -135,7 +135,7 @@ impl Timeline {
             return self.read(cost);
         }
         let ended_ps = self.schedule_read(self.ahead.earliest_ps(), cost);
-        self.ahead.ended(ended_ps);
+        self.ahead.note_end(ended_ps);
         self.advance_to(ended_ps);
     }
 

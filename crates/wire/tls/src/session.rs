@@ -83,8 +83,8 @@ impl Used {
         Some(psk.hash())
     }
 
-    /// This key is used.
-    pub fn found(&mut self, psk: &TlsPsk) {
+    /// Sets the pre-shared key that the handshake agreed on.
+    pub fn set_psk(&mut self, psk: &TlsPsk) {
         self.psk = Some(psk.clone());
     }
 }

@@ -76,11 +76,11 @@ fn target(families: &mut Families<'_, '_>, tcp: &TargetSnapshot) -> fmt::Result 
 }
 
 fn clients(families: &mut Families<'_, '_>, figures: &ClientFigures) -> fmt::Result {
-    let ClientFigures { came, left, sent_away, refused } = *figures;
-    let now = came.saturating_sub(left + sent_away);
+    let ClientFigures { connected, disconnected, dropped, refused } = *figures;
+    let now = connected.saturating_sub(disconnected + dropped);
     let help = "vfio-user clients that are served now.";
     families.gauge("byway_vfio_user_clients", help, |samples| samples.value(&[], now))?;
-    let counts = [("came", came), ("left", left), ("sent_away", sent_away), ("refused", refused)];
+    let counts = [("came", connected), ("left", disconnected), ("sent_away", dropped), ("refused", refused)];
     families.counter("byway_vfio_user_clients", "vfio-user clients, by what they did.", |samples| {
         counts.iter().try_for_each(|(event, count)| samples.count(&[("event", event)], *count))
     })

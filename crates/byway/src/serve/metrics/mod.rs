@@ -27,9 +27,9 @@ pub use process::ProcessFigures;
 /// What a server did for vfio-user clients.
 #[derive(Debug, Default)]
 pub(super) struct ClientCounters {
-    came: AtomicU64,
-    left: AtomicU64,
-    sent_away: AtomicU64,
+    connected: AtomicU64,
+    disconnected: AtomicU64,
+    dropped: AtomicU64,
     refused: AtomicU64,
 }
 
@@ -37,9 +37,9 @@ impl ClientCounters {
     /// Counts an event.
     pub fn note(&self, event: &ServeEvent) {
         let counter = match event {
-            ServeEvent::ClientConnected => &self.came,
-            ServeEvent::ClientLeft => &self.left,
-            ServeEvent::ClientDropped(_) => &self.sent_away,
+            ServeEvent::ClientConnected => &self.connected,
+            ServeEvent::ClientLeft => &self.disconnected,
+            ServeEvent::ClientDropped(_) => &self.dropped,
             ServeEvent::ClientRefused => &self.refused,
             _ => return,
         };
@@ -51,11 +51,11 @@ impl ClientCounters {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClientFigures {
     /// Clients that connected and were served.
-    pub came: u64,
-    /// Of these, those that disconnected.
-    pub left: u64,
-    /// Of these, those that the server disconnected.
-    pub sent_away: u64,
+    pub connected: u64,
+    /// Of these, clients that disconnected by themselves.
+    pub disconnected: u64,
+    /// Of these, clients that the server disconnected.
+    pub dropped: u64,
     /// Clients refused because another was served.
     pub refused: u64,
 }
@@ -101,9 +101,9 @@ impl Watch {
     #[must_use]
     pub fn snapshot(&self) -> Option<Snapshot> {
         let clients = self.clients.as_ref().map(|clients| ClientFigures {
-            came: clients.came.load(Relaxed),
-            left: clients.left.load(Relaxed),
-            sent_away: clients.sent_away.load(Relaxed),
+            connected: clients.connected.load(Relaxed),
+            disconnected: clients.disconnected.load(Relaxed),
+            dropped: clients.dropped.load(Relaxed),
             refused: clients.refused.load(Relaxed),
         });
         let table = self.table.upgrade()?;

@@ -145,7 +145,7 @@ impl Controller {
         let (id, inline) = (self.id, (self.admin.transfers().inline(), self.inline.len()));
         self.queues.fetch_ahead(port, qid, inline, |command, stage| {
             if let Ok((namespace, flash)) = subsystem.attached(command.nsid, id) {
-                namespace.expect(flash, command, stage);
+                namespace.prefetch(flash, command, stage);
             }
         });
     }

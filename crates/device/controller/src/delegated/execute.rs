@@ -1,7 +1,7 @@
 //! Executing and completing gathered commands.
 
 use byway_dma::HostMemory;
-use byway_kv::Expect;
+use byway_kv::PrefetchStage;
 use byway_link::Class;
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::{Completion, Status};
@@ -26,39 +26,39 @@ impl DelegatedQueue {
     /// Executes the gathered commands. The memory that later ones need is prefetched meanwhile.
     pub fn execute(&mut self, subsystem: &mut Subsystem) {
         for at in 0..self.gathered.len() {
-            self.expect(subsystem, at, Expect::Key);
+            self.prefetch(subsystem, at, PrefetchStage::Key);
         }
         for at in 0..self.gathered.len() {
-            self.expect(subsystem, at + ENTRY_AHEAD, Expect::Entry);
-            self.expect(subsystem, at + VALUE_AHEAD, Expect::Value);
+            self.prefetch(subsystem, at + ENTRY_AHEAD, PrefetchStage::Entry);
+            self.prefetch(subsystem, at + VALUE_AHEAD, PrefetchStage::Value);
             self.execute_one(subsystem, at);
         }
     }
 
     /// Prefetches for writing the memory that puts will write, where another thread executed last. Gets write so little
     /// that they would only take it from that thread's cache.
-    pub fn take_over(&self, subsystem: &Subsystem) {
+    pub fn prefetch_for_write(&self, subsystem: &Subsystem) {
         let put = self.gathered.iter().find(|gathering| gathering.work.what == What::Put);
         if let Some(Gathering { nsid, .. }) = put
             && let Some(Namespace::Kv(kv)) = subsystem.namespace(*nsid)
         {
-            kv.take_over();
+            kv.prefetch_for_write();
         }
     }
 
     #[inline]
-    fn expect(&self, subsystem: &Subsystem, at: usize, stage: Expect) {
+    fn prefetch(&self, subsystem: &Subsystem, at: usize, stage: PrefetchStage) {
         let Some(Gathering { nsid, work, .. }) = self.gathered.get(at) else { return };
         // A store looks up no key, and only a retrieve reads a value.
         let needs_it = match stage {
-            Expect::Key | Expect::Entry => work.what != What::Put,
-            Expect::Value => work.what == What::Get,
+            PrefetchStage::Key | PrefetchStage::Entry => work.what != What::Put,
+            PrefetchStage::Value => work.what == What::Get,
         };
         if !needs_it {
             return;
         }
         if let (Some(key), Some(Namespace::Kv(kv))) = (work.key(), subsystem.namespace(*nsid)) {
-            kv.expect(subsystem.flash(), &key, stage);
+            kv.prefetch(subsystem.flash(), &key, stage);
         }
     }
 

@@ -8,7 +8,7 @@ pub mod nvm;
 mod ordered;
 
 use byway_flash::{Flash, NamespaceKind, NamespaceRecord};
-use byway_kv::Expect;
+use byway_kv::PrefetchStage;
 use byway_spec::base::identify::Csi;
 use byway_spec::nvm::{DSM_RANGES_MAX, DsmRange};
 use byway_spec::{Command, Status};
@@ -104,9 +104,9 @@ impl Namespace {
 
     /// Prefetches memory for a command that will come.
     #[inline]
-    pub fn expect(&self, flash: &Flash, command: &Command, stage: Expect) {
+    pub fn prefetch(&self, flash: &Flash, command: &Command, stage: PrefetchStage) {
         if let Self::Kv(kv) = self {
-            kv.expect_command(flash, command, stage);
+            kv.prefetch_command(flash, command, stage);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Fetching commands from rings, each with the inline payload behind it.
 
-use byway_kv::Expect;
+use byway_kv::PrefetchStage;
 use byway_link::Work;
 use byway_queue::{DoorbellIndex, Doorbells};
 use byway_spec::{Cdw0, Command, vendor};
@@ -118,7 +118,7 @@ impl Queues {
         port: &mut Port<'_>,
         qid: u16,
         (inline_enabled, inline_max_bytes): (bool, usize),
-        mut prefetch: impl FnMut(&Command, Expect),
+        mut prefetch: impl FnMut(&Command, PrefetchStage),
     ) {
         let Some(Some(sq)) = self.submission.get_mut(usize::from(qid)) else { return };
         if qid == 0 || sq.ring.available() == 0 || sq.fetched.is_some() || port.meter.is_timing() {
@@ -139,9 +139,9 @@ impl Queues {
             }
             sq.ahead.push_back(command);
         }
-        let fresh = sq.ahead.iter().skip(known).map(|command| (command, Expect::Key));
-        let entry = sq.ahead.get(ENTRY_AHEAD - 1).map(|command| (command, Expect::Entry));
-        let value = sq.ahead.get(VALUE_AHEAD - 1).map(|command| (command, Expect::Value));
+        let fresh = sq.ahead.iter().skip(known).map(|command| (command, PrefetchStage::Key));
+        let entry = sq.ahead.get(ENTRY_AHEAD - 1).map(|command| (command, PrefetchStage::Entry));
+        let value = sq.ahead.get(VALUE_AHEAD - 1).map(|command| (command, PrefetchStage::Value));
         for (command, stage) in fresh.chain(entry).chain(value) {
             prefetch(command, stage);
         }

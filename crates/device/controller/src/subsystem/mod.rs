@@ -22,9 +22,9 @@ use crate::counting::{CommandCounters, Counted, IoCounters};
 use crate::error::CommandError;
 use crate::id::ControllerId;
 use crate::limits::MAX_NAMESPACES;
+use crate::lookup_hints::NamespaceHints;
 use crate::namespace::Namespace;
 use crate::namespace::nvm::Shape;
-use crate::outlook::Outlooks;
 use crate::reservation::{Hosts, Notices, Reservations};
 
 pub use changes::Changes;
@@ -80,7 +80,7 @@ pub struct Subsystem {
     pub(crate) notices: Notices,
     /// ANA state of each namespace by controller.
     pub(crate) paths: Paths,
-    outlooks: Outlooks,
+    outlooks: NamespaceHints,
     /// Controllers that exist.
     controllers: ControllerSet,
     /// Controllers without a connection that external engines still execute commands of.
@@ -120,7 +120,7 @@ impl Subsystem {
     ) -> Result<Self, SubsystemError> {
         let slots = (0..MAX_NAMESPACES).map(|_| None).collect();
         let (changes, io) = (Changes::default(), IoCounters::default());
-        let outlooks = Outlooks::new(MAX_NAMESPACES);
+        let outlooks = NamespaceHints::new(MAX_NAMESPACES);
         let synced_completions = flash.durability() == Durability::Media;
         let mut subsystem = Self {
             identity,
@@ -214,7 +214,7 @@ impl Subsystem {
 
     /// Lookup hints of the namespaces.
     #[must_use]
-    pub fn outlooks(&self) -> Outlooks {
+    pub fn outlooks(&self) -> NamespaceHints {
         self.outlooks.clone()
     }
 

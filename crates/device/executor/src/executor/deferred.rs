@@ -39,7 +39,7 @@ impl Core {
                 info!(target: "byway::executor", "function level reset");
                 controller.reset_function(subsystem, doorbells);
                 self.memory.refresh();
-                remote.was_reset(&executor.space, controller);
+                remote.finish_reset(&executor.space, controller);
             }
             Post::DeviceMemory(memory) => self.device_memory = memory,
             Post::RefreshViews => self.memory.refresh(),

@@ -165,7 +165,7 @@ impl Executor {
 
     fn execute(&self, core: &mut Core, queue: &mut DelegatedQueue) {
         if !self.delegation.executed_last(queue.qid()) {
-            queue.take_over(&core.subsystem);
+            queue.prefetch_for_write(&core.subsystem);
         }
         self.delegation.note_execution(queue.qid());
         queue.execute(&mut core.subsystem);

@@ -25,7 +25,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Weak};
 
 use byway_controller::{
-    Carried, CmbRegisters, Controller, ControllerId, DeviceMemory, Interrupts, Outlooks, Port, Subsystem,
+    Carried, CmbRegisters, Controller, ControllerId, DeviceMemory, Interrupts, NamespaceHints, Port,
+    Subsystem,
 };
 use byway_dma::{DmaMemory, DmaSpace, DmaView};
 use byway_link::{ClockMode, HostMeter, Meter, Profile};
@@ -67,7 +68,7 @@ pub struct Executor {
     next_bus_addr: AtomicU64,
     byte_memory: Arc<DmaMemory>,
     windows: Windows,
-    hints: Outlooks,
+    hints: NamespaceHints,
     run_by: RunBy,
     /// Commands are counted, with their times.
     is_counting: bool,
@@ -307,7 +308,7 @@ impl Executor {
 
     /// Prefetch hints.
     #[inline]
-    pub(crate) fn hints(&self) -> &Outlooks {
+    pub(crate) fn hints(&self) -> &NamespaceHints {
         &self.hints
     }
 

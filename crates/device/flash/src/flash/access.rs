@@ -103,15 +103,14 @@ impl Flash {
         self.ftl.peek(first + index, within, len_bytes)
     }
 
-    /// Says that bytes of a KV extent will soon be read, so that their memory can come closer meanwhile: as far as the page
-    /// that has the first of them.
+    /// Prefetches bytes of a KV extent that will soon be read, up to the end of the page of the first one.
     #[inline]
-    pub fn expect(&self, extent: ExtentId, at_bytes: u64, len_bytes: usize) {
+    pub fn prefetch(&self, extent: ExtentId, at_bytes: u64, len_bytes: usize) {
         let page_bytes = u64::from(self.ftl.geometry.page_bytes);
         let (index, within) = (at_bytes / page_bytes, (at_bytes % page_bytes) as usize);
         let len = len_bytes.min(page_bytes as usize - within);
         if let Ok((first, PageKind::Page)) = self.range(extent, at_bytes, len as u64) {
-            self.ftl.expect(first + index, within, len);
+            self.ftl.prefetch(first + index, within, len);
         }
     }
 
@@ -145,7 +144,7 @@ impl Flash {
         }
         let base = self.writable_units(extent, at_bytes, data.len() as u64)?;
         // Looked at once the data is copied.
-        self.ftl.map.expect(base + first);
+        self.ftl.map.prefetch(base + first);
         self.ftl.state.count_accepted(data.len() as u64);
         let newly = self.ftl.write_units(base + first, data, cause, at_ps)?;
         self.mapped.add(extent, newly);

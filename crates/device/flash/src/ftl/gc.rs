@@ -210,7 +210,7 @@ impl Ftl {
             if slice.is_used_up() {
                 return Ok(false);
             }
-            self.expect_ahead(victim);
+            self.prefetch_ahead(victim);
             let page = self.geometry.page(victim.block(), victim.next_page());
             match self.move_page(page, victim.cause(), &mut gc_ps) {
                 Ok(units) => slice.units = slice.units.saturating_sub(units),
@@ -237,7 +237,7 @@ impl Ftl {
 
     /// Asks for what the next pages of a victim will be looked up in.
     #[inline]
-    fn expect_ahead(&self, victim: &Victim) {
+    fn prefetch_ahead(&self, victim: &Victim) {
         let written = self.blocks.get(victim.block()).written;
         let record = |pages| {
             let page = Some(victim.next_page() + pages).filter(|page| *page < written)?;
@@ -248,7 +248,7 @@ impl Ftl {
         }
         if let Some(record) = record(ENTRIES_AHEAD) {
             let units = self.geometry.units_per_page() as usize;
-            owners_in(record, units).for_each(|owner| self.map.expect(owner));
+            owners_in(record, units).for_each(|owner| self.map.prefetch(owner));
         }
     }
 

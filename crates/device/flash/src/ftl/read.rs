@@ -104,11 +104,11 @@ impl Ftl {
         is_there.then_some(page)
     }
 
-    /// Asks for the memory of bytes of a whole-page entry that are soon read.
+    /// Prefetches bytes of a whole-page entry that are soon read.
     #[inline]
-    pub(crate) fn expect(&self, entry: EntryIndex, within: usize, len: usize) {
+    pub(crate) fn prefetch(&self, entry: EntryIndex, within: usize, len: usize) {
         if let Ok(Location::Flash(unit)) = self.map.load(entry) {
-            self.media.expect(self.geometry.page_of(unit), within, len);
+            self.media.prefetch(self.geometry.page_of(unit), within, len);
         }
     }
 
@@ -205,7 +205,11 @@ impl Ftl {
         if self.media.is_exact() {
             return self.read_exact(unit, within, into, cause, at_ps);
         }
-        self.expect_units(page, self.geometry.unit_in_page(unit) as usize * UNIT_BYTES + within, into.len());
+        self.prefetch_units(
+            page,
+            self.geometry.unit_in_page(unit) as usize * UNIT_BYTES + within,
+            into.len(),
+        );
         let spare = self.spare_for(kind, run, unit)?;
         let block = self.geometry.block_of(page);
         if self.has_faded(block) {
@@ -263,13 +267,13 @@ impl Ftl {
         self.timing.read(&self.geometry, block, bytes, at_ps)
     }
 
-    /// Asks for the memory of the units that a short read looks at: they are on their way while its spare record is checked.
+    /// Prefetches the units of a short read, while its spare record is checked.
     #[inline]
-    fn expect_units(&self, page: PageId, from: usize, len: usize) {
+    fn prefetch_units(&self, page: PageId, from: usize, len: usize) {
         let at = from - from % UNIT_BYTES;
         let end = (from + len).next_multiple_of(UNIT_BYTES);
         if end - at <= UNIT_BYTES {
-            self.media.expect(page, at, UNIT_BYTES);
+            self.media.prefetch(page, at, UNIT_BYTES);
         }
     }
 

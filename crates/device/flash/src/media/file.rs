@@ -259,9 +259,9 @@ impl Media for FileMedia {
         self.view.as_ref().filter(|view| !view.is_lost())?.bytes(self.in_pages(page, at), len)
     }
 
-    fn expect(&self, page: PageId, at: usize, len: usize) {
+    fn prefetch(&self, page: PageId, at: usize, len: usize) {
         if let Some(view) = &self.view {
-            view.expect(self.in_pages(page, at), len);
+            view.prefetch(self.in_pages(page, at), len);
         }
     }
 

@@ -86,8 +86,8 @@ pub(crate) trait Media: Send {
         None
     }
 
-    /// Asks for the memory of data that is soon read, where that is cheap.
-    fn expect(&self, _page: PageId, _at: usize, _len: usize) {}
+    /// Prefetches data that is soon read, where that is cheap.
+    fn prefetch(&self, _page: PageId, _at: usize, _len: usize) {}
 
     /// Reads that had wrong bits which could be corrected.
     fn corrected_reads(&self) -> u64 {

@@ -86,7 +86,7 @@ impl Media for RamMedia {
         self.data.as_ref()?.get(at..at + len)
     }
 
-    fn expect(&self, page: PageId, at: usize, len: usize) {
+    fn prefetch(&self, page: PageId, at: usize, len: usize) {
         self.lend(page, at, len).into_iter().for_each(prefetch_all);
     }
 

@@ -68,8 +68,8 @@ fn nothing_outside_of_an_extent_is_lent() {
     let end = flash.extent_len_bytes(extent).unwrap();
     let lent = flash.lend(extent, end - 10, &mut room, Cause::Host, &mut 0);
     assert!(matches!(lent, Err(FlashError::OutOfRange { .. })));
-    flash.expect(extent, u64::MAX, 100);
-    flash.expect(extent, 0, 1 << 30);
+    flash.prefetch(extent, u64::MAX, 100);
+    flash.prefetch(extent, 0, 1 << 30);
 }
 
 #[test]

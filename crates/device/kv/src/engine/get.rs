@@ -12,14 +12,14 @@ use crate::value_log::read::{Sought, Wanted};
 use crate::value_log::record::Shape;
 use byway_spec::Key;
 
-/// How far the memory for a key has come.
+/// Which memory to prefetch for a lookup. Each stage follows a pointer that the one before has loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expect {
-    /// Not at all: what the index looks at first is asked for.
+pub enum PrefetchStage {
+    /// The cache line that the index reads first.
     Key,
-    /// That has come: the index entry is asked for, and the start of the record.
+    /// The index entry, and the start of the record.
     Entry,
-    /// The entry has come: what a long record has beyond its start is asked for.
+    /// What a long record has beyond its start.
     Value,
 }
 
@@ -56,23 +56,23 @@ pub struct ValueInfo {
 }
 
 impl KvEngine {
-    /// Says that a key will be put or read, so that memory it needs can come closer meanwhile. A caller who knows of several
-    /// keys says so of each once a stage, with other work between the stages.
+    /// Prefetches memory for a put or get of `key`. A caller with several keys calls it for each key once a stage, with other
+    /// work between the stages.
     #[inline]
-    pub fn expect<S: PageStore>(&self, store: &S, key: &Key, stage: Expect) {
+    pub fn prefetch<S: PageStore>(&self, store: &S, key: &Key, stage: PrefetchStage) {
         match stage {
-            Expect::Key => self.index.expect(key),
-            Expect::Entry => match self.index.record_of(key) {
-                Some(address) => self.log.expect(store, address, RECORD_START_BYTES),
+            PrefetchStage::Key => self.index.prefetch(key),
+            PrefetchStage::Entry => match self.index.record_of(key) {
+                Some(address) => self.log.prefetch(store, address, RECORD_START_BYTES),
                 None => {
                     if let Some(address) = self.index.hint(key) {
-                        self.log.expect_typical(store, address);
+                        self.log.prefetch_typical(store, address);
                     }
                 }
             },
-            Expect::Value => {
+            PrefetchStage::Value => {
                 if let Some(entry) = self.index.get_active(key) {
-                    self.log.expect_rest(store, entry.address(), entry.shape(), RECORD_START_BYTES);
+                    self.log.prefetch_rest(store, entry.address(), entry.shape(), RECORD_START_BYTES);
                 }
             }
         }
@@ -114,22 +114,22 @@ impl KvEngine {
         key: &Key,
         at_ps: &mut u64,
     ) -> Result<Option<Located>, KvError> {
-        self.index.expect_hint(key);
+        self.index.prefetch_hint(key);
         if let Some(address) = self.index.record_of(key) {
             // While the entry comes, so does the record it points to.
-            self.log.expect(store, address, RECORD_START_BYTES);
+            self.log.prefetch(store, address, RECORD_START_BYTES);
         }
         let in_ram = self.index.get_in_ram(key).map(|entry| (entry.address(), entry.shape()));
         let found = match in_ram {
             Some((_, shape)) if shape.is_tombstone() => None,
             Some((address, shape)) => {
-                self.log.expect_rest(store, address, shape, RECORD_START_BYTES);
+                self.log.prefetch_rest(store, address, shape, RECORD_START_BYTES);
                 Some(Located { address, shape })
             }
             None if self.index.is_all_in_active() => None,
             None => self.find_in_runs(store, key, at_ps)?,
         };
-        self.outlook.publish(self.index.tables());
+        self.lookup_hints.publish(self.index.tables());
         Ok(found)
     }
 
@@ -171,7 +171,7 @@ impl KvEngine {
         let found = found.filter(|entry| !entry.shape().is_tombstone());
         let found = found.map(|entry| Located { address: entry.address(), shape: entry.shape() });
         if let Some(Located { address, shape }) = found {
-            self.log.expect_rest(store, address, shape, 0);
+            self.log.prefetch_rest(store, address, shape, 0);
         }
         Ok(found)
     }

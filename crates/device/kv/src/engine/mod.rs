@@ -33,8 +33,8 @@ use crate::index::Index;
 use crate::index::entry::Entry;
 use crate::index::manifest::Manifest;
 use crate::layout::{HEADER_BYTES, KvFormat, LOSSES_AT, Layout};
+use crate::lookup_hints::LookupHints;
 use crate::options::KvOptions;
-use crate::outlook::Outlook;
 use crate::reserve::Reserve;
 use crate::sealed;
 use crate::store::PageStore;
@@ -72,7 +72,7 @@ pub struct KvEngine {
     options: KvOptions,
     read_only: bool,
     replay: Replay,
-    outlook: Outlook,
+    lookup_hints: LookupHints,
     longest: Longest,
 }
 
@@ -134,17 +134,17 @@ impl KvEngine {
         crate::engine::recovery::open(store, namespace, options)
     }
 
-    /// Keeps `outlook` up to date from now on with where gets look first.
-    pub fn publish_hints(&mut self, outlook: Outlook) {
-        outlook.publish(self.index.tables());
-        self.outlook = outlook;
+    /// Keeps `lookup_hints` up to date from now on with where gets look first.
+    pub fn publish_hints(&mut self, lookup_hints: LookupHints) {
+        lookup_hints.publish(self.index.tables());
+        self.lookup_hints = lookup_hints;
     }
 
     /// Says that another thread put and got last: what both write comes over at once.
-    pub fn take_over(&self) {
+    pub fn prefetch_for_write(&self) {
         prefetch_to_write(self);
-        self.index.take_over();
-        self.log.take_over();
+        self.index.prefetch_for_write();
+        self.log.prefetch_for_write();
     }
 
     /// Stores a value. When this returns, the value survives the process at any instruction.

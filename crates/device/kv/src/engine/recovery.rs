@@ -15,8 +15,8 @@ use crate::index::Index;
 use crate::index::entry::Entry;
 use crate::index::manifest::Manifest;
 use crate::layout::Layout;
+use crate::lookup_hints::LookupHints;
 use crate::options::KvOptions;
-use crate::outlook::Outlook;
 use crate::reserve::{INDEX_BYTES_PER_KEY, Reserve};
 use crate::store::{Home, PageStore};
 use crate::value_log::record::Kind;
@@ -96,7 +96,7 @@ pub(crate) fn open<S: PageStore>(
         index,
         options,
         read_only,
-        outlook: Outlook::default(),
+        lookup_hints: LookupHints::default(),
         longest: Longest::default(),
     };
     engine.unsaved.set_flush_at(engine.flush_due_bytes());

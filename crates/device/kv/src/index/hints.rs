@@ -92,9 +92,9 @@ impl Hints {
         (self.buckets.as_ptr().addr(), self.buckets.len())
     }
 
-    /// Asks for the memory where the hint of a key would be.
+    /// Prefetches the bucket of a hash.
     #[inline]
-    pub(crate) fn expect(&self, hash: u64) {
+    pub(crate) fn prefetch(&self, hash: u64) {
         if let Some(bucket) = self.bucket_of(hash) {
             prefetch(&self.buckets, bucket);
         }

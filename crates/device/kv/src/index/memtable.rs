@@ -83,9 +83,8 @@ impl Memtable {
         self.entries.len()
     }
 
-    /// An empty table that will have about so many entries uses no more slots than these want. Where more come than twice
-    /// as many, it is full early.
-    pub(crate) fn expect_entries(&mut self, entries: usize) {
+    /// Limits the slots of an empty table to what `entries` need. With more than twice as many entries it is full early.
+    pub(crate) fn set_expected_entries(&mut self, entries: usize) {
         if !self.is_emptied() {
             return;
         }
@@ -166,9 +165,9 @@ impl Memtable {
         self.entries.get(number)
     }
 
-    /// Asks for the memory of entry `number`.
+    /// Prefetches entry `number`.
     #[inline]
-    pub(crate) fn expect_at(&self, number: usize) {
+    pub(crate) fn prefetch_at(&self, number: usize) {
         prefetch(&self.entries, number);
     }
 
@@ -244,7 +243,7 @@ impl Memtable {
         }
     }
 
-    /// Asks for the memory that finding or putting a key will look at first.
+    /// Prefetches the slot that a lookup or insertion of `key` reads first.
     #[inline]
     pub(crate) fn prefetch(&self, key: &Key) {
         prefetch(&self.slots, (self.hash(key) >> self.shift) as usize);
@@ -441,12 +440,12 @@ mod tests {
     fn a_table_that_expects_few_entries_is_full_early_and_one_that_gets_more_still_finds_them() {
         let mut table = Memtable::new(20_000, 5);
         for (expected, most) in [(100, 512), (5000, 16_384), (3, 512), (1 << 40, 20_000)] {
-            table.expect_entries(expected);
+            table.set_expected_entries(expected);
             (0..most - 1).for_each(|k| assert_eq!(table.insert(entry(k, 1)), Inserted::New));
             assert!(!table.is_full_with(0) && table.is_full_with(1));
             (most - 1..25_000).for_each(|k| assert_eq!(table.insert(entry(k, 1)), Inserted::New));
             assert!((0..25_000).all(|k| table.get(&entry(k, 1).key()).is_some()));
-            table.expect_entries(10);
+            table.set_expected_entries(10);
             while !table.empty_some(640) {}
             assert!(table.slots.iter().all(|slot| *slot == 0));
         }

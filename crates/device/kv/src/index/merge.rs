@@ -147,9 +147,9 @@ impl Flush {
         (self.at, self.settled_to) = (0, 0);
         let walk = self.walk.get_or_insert_with(|| table.walk(None));
         self.batch.extend(table.next_numbers(walk, BATCH_ENTRIES));
-        self.batch.iter().for_each(|&n| table.expect_at(n as usize));
+        self.batch.iter().for_each(|&n| table.prefetch_at(n as usize));
         let hashes = self.batch.iter().filter_map(|&n| table.hash_at(n as usize));
-        hashes.for_each(|hash| hints.expect(hash));
+        hashes.for_each(|hash| hints.prefetch(hash));
     }
 
     fn keeps(&self, entry: &Entry) -> bool {

@@ -24,7 +24,7 @@ pub(crate) mod tournament;
 
 use crate::error::KvError;
 use crate::layout::Layout;
-use crate::outlook::Tables;
+use crate::lookup_hints::Tables;
 use crate::store::{Home, PageStore};
 use crate::value_log::ValueLog;
 use crate::value_log::live::Part;
@@ -192,12 +192,12 @@ impl Index {
         self.budget.memtable_entries
     }
 
-    /// The memtable being filled, if it is empty, will have about as many entries as the one before would have in so many bytes,
-    /// when it had its own in `before_bytes`.
-    pub(crate) fn expect_entries(&mut self, bytes: u64, before_bytes: u64) {
+    /// Sizes the active memtable, if it is empty, for the entries that `bytes` of log make at the rate of the frozen one, which
+    /// was filled by `before_bytes`.
+    pub(crate) fn set_expected_entries(&mut self, bytes: u64, before_bytes: u64) {
         let Some(frozen) = &self.frozen else { return };
         let entries = u128::from(bytes) * frozen.table.len() as u128 / u128::from(before_bytes.max(1));
-        self.active.expect_entries(entries.min(self.budget.memtable_entries as u128) as usize);
+        self.active.set_expected_entries(entries.min(self.budget.memtable_entries as u128) as usize);
     }
 
     pub(crate) fn memtable_len(&self) -> usize {
@@ -323,28 +323,28 @@ impl Index {
 
     /// Says that a key will soon be entered or looked for.
     #[inline]
-    pub(crate) fn expect(&self, key: &Key) {
+    pub(crate) fn prefetch(&self, key: &Key) {
         self.active.prefetch(key);
-        self.expect_hint(key);
+        self.prefetch_hint(key);
     }
 
-    /// Says that a key will be looked for in the memtables.
+    /// Prefetches the memtables' lines for a lookup of `key`.
     #[inline]
-    pub(crate) fn expect_in_ram(&self, key: &Key) {
+    pub(crate) fn prefetch_in_ram(&self, key: &Key) {
         self.active.prefetch(key);
         self.frozen.iter().for_each(|frozen| frozen.table.prefetch(key));
     }
 
-    /// Says that a key will be looked for that is perhaps in no memtable.
+    /// Prefetches the line of the address hint of `key`.
     #[inline]
-    pub(crate) fn expect_hint(&self, key: &Key) {
+    pub(crate) fn prefetch_hint(&self, key: &Key) {
         if self.hints.are_there() {
-            self.hints.expect(self.hash(key));
+            self.hints.prefetch(self.hash(key));
         }
     }
 
     /// What each put writes comes over from another processor, beside the index itself.
-    pub(crate) fn take_over(&self) {
+    pub(crate) fn prefetch_for_write(&self) {
         for entries in [&self.late, &self.replaced] {
             prefetch_to_write(entries.as_slice());
         }

@@ -101,7 +101,7 @@ pub(crate) fn find_each(
         from = keys.first().map_or(0, |key| search(view, key, bounds));
         from = from.saturating_sub(1);
     } else {
-        keys.iter().for_each(|key| expect_around(view.bytes, share(key.number(), bounds, view.count())));
+        keys.iter().for_each(|key| prefetch_around(view.bytes, share(key.number(), bounds, view.count())));
     }
     for (i, key) in keys.iter().enumerate() {
         from = if is_dense { pass(view, from, key) } else { search(view, key, bounds) };
@@ -154,7 +154,7 @@ fn search(view: &mut View<'_>, key: &Key, bounds: &Range<u128>) -> usize {
         }
         guess = from + share(key.number(), &bounds, to - from);
         if to - from >= FAR {
-            expect_around(view.bytes, guess);
+            prefetch_around(view.bytes, guess);
         }
         let Some(entry) = view.entry(guess) else { break };
         if entry.is_at_or_below(key) {
@@ -194,7 +194,7 @@ const FAR: usize = 64;
 const LINES_AROUND: usize = 4;
 
 #[inline]
-fn expect_around(bytes: &[u8], guess: usize) {
+fn prefetch_around(bytes: &[u8], guess: usize) {
     let at = PAGE_HEADER_BYTES + guess * ENTRY_BYTES;
     for line in 0..LINES_AROUND {
         prefetch(bytes, at + line * LINE_BYTES);

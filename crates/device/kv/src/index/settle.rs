@@ -79,7 +79,7 @@ impl Older<'_> {
             found.clear();
             let done = run.get_each(wanted, most_pages, &mut found, self.pages, store, at_ps)?;
             end = wanted.get(done).copied().or(end);
-            found.iter().for_each(|(_, old)| log.segments.dead.expect_note(old.address()));
+            found.iter().for_each(|(_, old)| log.segments.dead.prefetch_note(old.address()));
             for (at, old) in &found {
                 settle_over(table, numbers[from + at], Some(old), self.part, self.manifest, log);
             }

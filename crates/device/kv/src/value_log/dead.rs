@@ -118,9 +118,9 @@ impl Dead {
         }
     }
 
-    /// Asks for the memory in which the death of the record at an address will be noted.
+    /// Prefetches the note of the record at `address`, before it is marked dead.
     #[inline]
-    pub(crate) fn expect_note(&self, address: u64) {
+    pub(crate) fn prefetch_note(&self, address: u64) {
         let (segment, offset) = self.place(address);
         match self.segments.get(segment) {
             Some(Notes::Few(offsets)) => prefetch(offsets, offsets.len()),
@@ -129,8 +129,8 @@ impl Dead {
         }
     }
 
-    /// Every record of a segment will be asked for.
-    pub(crate) fn expect(&mut self, segment: u32) {
+    /// Spreads the notes of a segment into a bitmap: compaction will look up each of its records.
+    pub(crate) fn prepare_scan(&mut self, segment: u32) {
         if matches!(self.segments.get(segment as usize), Some(Notes::Few(_))) {
             self.spread(segment as usize);
         }
@@ -194,7 +194,7 @@ mod tests {
         Begin(u32),
         Forget(u32),
         Note(u64),
-        Expect(u32),
+        PrepareScan(u32),
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -202,7 +202,7 @@ mod tests {
             2 => (0u32..4).prop_map(Step::Begin),
             1 => (0u32..4).prop_map(Step::Forget),
             40 => (0u64..5 * 4096 / 21).prop_map(|record| Step::Note(record * 21)),
-            1 => (0u32..4).prop_map(Step::Expect),
+            1 => (0u32..4).prop_map(Step::PrepareScan),
         ]
     }
 
@@ -232,7 +232,7 @@ mod tests {
                             noted.insert(address);
                         }
                     }
-                    Step::Expect(segment) => dead.expect(segment),
+                    Step::PrepareScan(segment) => dead.prepare_scan(segment),
                 }
                 let held: usize = dead.segments.iter().map(Notes::bytes).sum();
                 prop_assert_eq!(held, dead.ram_bytes());

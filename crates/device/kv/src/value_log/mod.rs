@@ -156,7 +156,7 @@ impl ValueLog {
     }
 
     /// What each append writes comes over from another processor, beside the log itself.
-    pub(crate) fn take_over(&self) {
+    pub(crate) fn prefetch_for_write(&self) {
         self.streams.get(SHARED).into_iter().for_each(prefetch_to_write);
     }
 

@@ -55,18 +55,17 @@ impl ValueLog {
         checksum::crc32c(into) == preamble.value_crc
     }
 
-    /// Asks for the memory of the header of a record at a position of a stream.
+    /// Prefetches the header of a record at a position of a stream.
     #[inline]
-    pub(super) fn expect_header<S: PageStore>(&self, store: &S, stream: usize, position: u64) {
+    pub(super) fn prefetch_header<S: PageStore>(&self, store: &S, stream: usize, position: u64) {
         if let Some(address) = self.taken_address(stream, position) {
-            store.expect(&self.home, address, PREAMBLE_MAX_BYTES);
+            store.prefetch(&self.home, address, PREAMBLE_MAX_BYTES);
         }
     }
 
-    /// Asks for the memory of a record of so many bytes at a position of a stream, if it is known to be alive but for what the
-    /// memtables have: it will be copied.
+    /// Prefetches a record of `len_bytes` at a position of a stream, unless the dead notes have it: a live one will be copied.
     #[inline]
-    pub(super) fn expect_if_alive<S: PageStore>(
+    pub(super) fn prefetch_if_alive<S: PageStore>(
         &self,
         store: &S,
         stream: usize,
@@ -78,7 +77,7 @@ impl ValueLog {
             && dead.knows(address)
             && !dead.holds(address)
         {
-            self.expect(store, address, len_bytes);
+            self.prefetch(store, address, len_bytes);
         }
     }
 

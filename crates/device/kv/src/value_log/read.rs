@@ -114,7 +114,7 @@ impl ValueLog {
     /// The shape of a value's record at `address`, if that can be looked at without reading, and is of `key`.
     #[inline]
     pub(crate) fn value_of<S: PageStore>(&mut self, store: &mut S, address: u64, key: &Key) -> Option<Shape> {
-        self.expect_typical(store, address);
+        self.prefetch_typical(store, address);
         let place = self.place_of(address)?;
         let page_bytes = self.layout.page_bytes as u64;
         let len = (page_bytes - (address & (page_bytes - 1))).min(PREAMBLE_MAX_BYTES as u64) as usize;
@@ -127,31 +127,36 @@ impl ValueLog {
         if found.key != *key || found.shape.kind() != Kind::Value {
             return None;
         }
-        self.expect_rest(store, address, found.shape, self.typical_bytes);
+        self.prefetch_rest(store, address, found.shape, self.typical_bytes);
         self.typical_bytes = found.shape.record_bytes();
         Some(found.shape)
     }
 
-    /// Says that a record will soon be read of which so many bytes were asked for before its length was known.
+    /// Prefetches a record, of which `asked_bytes` were prefetched before its length was known.
     #[inline]
-    pub(crate) fn expect_rest<S: PageStore>(&self, store: &S, address: u64, shape: Shape, asked_bytes: u64) {
+    pub(crate) fn prefetch_rest<S: PageStore>(
+        &self,
+        store: &S,
+        address: u64,
+        shape: Shape,
+        asked_bytes: u64,
+    ) {
         let len_bytes = shape.record_bytes();
         if len_bytes > asked_bytes {
-            self.expect(store, address, len_bytes);
+            self.prefetch(store, address, len_bytes);
         }
     }
 
-    /// Says that bytes of a record will soon be read; many of them are not worth the asking, as the processor reads on
-    /// by itself.
+    /// Prefetches the first bytes of a record, at most `EXPECTED_BYTES`: the processor prefetches the rest by itself.
     #[inline]
-    pub(crate) fn expect<S: PageStore>(&self, store: &S, address: u64, len_bytes: u64) {
-        store.expect(&self.home, address, len_bytes.min(EXPECTED_BYTES) as usize);
+    pub(crate) fn prefetch<S: PageStore>(&self, store: &S, address: u64, len_bytes: u64) {
+        store.prefetch(&self.home, address, len_bytes.min(EXPECTED_BYTES) as usize);
     }
 
-    /// The same of a record whose length is not known.
+    /// Prefetches a record of unknown length: as many bytes as the last value had.
     #[inline]
-    pub(crate) fn expect_typical<S: PageStore>(&self, store: &S, address: u64) {
-        self.expect(store, address, self.typical_bytes.max(PREAMBLE_MAX_BYTES as u64));
+    pub(crate) fn prefetch_typical<S: PageStore>(&self, store: &S, address: u64) {
+        self.prefetch(store, address, self.typical_bytes.max(PREAMBLE_MAX_BYTES as u64));
     }
 
     /// Reads a record that was not what its entry says by verified reads: they name the damage if it is the flash's.

@@ -183,8 +183,8 @@ impl Scanner {
         if self.position < self.stop {
             let preamble = log.peek_preamble(store, self.stream, self.position);
             let behind = self.position + preamble.map_or(len_bytes, |preamble| preamble.shape.record_bytes());
-            log.expect_header(store, self.stream, behind + len_bytes);
-            log.expect_if_alive(store, self.stream, self.position, behind - self.position);
+            log.prefetch_header(store, self.stream, behind + len_bytes);
+            log.prefetch_if_alive(store, self.stream, self.position, behind - self.position);
             self.ahead = preamble.map(|preamble| (self.position, preamble));
         }
     }

@@ -235,7 +235,7 @@ impl<B: Bus> Queue<B> {
             return transfer::pair::send(self, op, encode::encode(command).entry, Out::of(data));
         }
         if let Command::Kv(KvCommand::Retrieve { nsid, key, .. }) = command {
-            self.expect_key(*nsid, key);
+            self.prefetch_key(*nsid, key);
         }
         let Encoded { mut entry, data } = encode::encode(command);
         if let Command::Nvm(NvmCommand::WriteZeroes { deallocate: true, .. }) = command {
@@ -243,7 +243,7 @@ impl<B: Bus> Queue<B> {
             restrict_zeroes(&mut entry, layout);
         }
         if matches!(command, Command::Raw(_)) {
-            self.expect_anything(op, entry.nsid);
+            self.note_raw_command(op, entry.nsid);
         }
         match data {
             Data::None => self.send_one(op, entry),

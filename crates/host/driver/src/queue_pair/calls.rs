@@ -44,7 +44,7 @@ impl<B: Bus> Queue<B> {
     /// [`ErrorKind::KeyNotFound`], and whatever else the device answers.
     pub fn execute_retrieve(&mut self, nsid: Nsid, key: &Key, into: &mut [u8]) -> Result<Answer> {
         self.check_owner()?;
-        self.expect_key(nsid, key);
+        self.prefetch_key(nsid, key);
         self.check_len(into.len())?;
         let entry = encode::retrieve(nsid, key, into.len() as u32);
         // The device fills no more than the value has; what is copied beyond is what the memory held.

@@ -171,9 +171,9 @@ impl<B: Bus> Queue<B> {
 
     /// Announces a key that a command is about to look for.
     #[inline]
-    fn expect_key(&self, nsid: Nsid, key: &Key) {
+    fn prefetch_key(&self, nsid: Nsid, key: &Key) {
         if let Some(hints) = self.bus.key_hints() {
-            hints.expect(nsid.get(), key);
+            hints.prefetch(nsid.get(), key);
         }
     }
 

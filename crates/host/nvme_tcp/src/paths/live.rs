@@ -273,7 +273,7 @@ impl PathPlace {
     }
 
     /// The path is live. Witnesses that can confirm the end of its controller are introduced first.
-    pub fn found(&self, generation: u64, controller: ControllerId, states: States) {
+    pub fn set_live(&self, generation: u64, controller: ControllerId, states: States) {
         let live =
             acquaint(&self.paths, self.index, LiveController { generation, controller, knows: Vec::new() });
         self.paths.change(|all| {
@@ -284,7 +284,7 @@ impl PathPlace {
     }
 
     /// The path is lost. Its controller goes on for some time.
-    pub fn lost(&self, why: &str, ends_within: Option<Duration>) {
+    pub fn set_lost(&self, why: &str, ends_within: Option<Duration>) {
         let lost = self.paths.change(|all| {
             let path = &mut all.paths[self.index];
             let lost = path.live.take()?;
@@ -306,8 +306,8 @@ impl PathPlace {
         why.clone_into(&mut self.paths.all().paths[self.index].why);
     }
 
-    /// It is not looked for any more.
-    pub fn is_gone(&self, why: &str) {
+    /// The path is given up: nothing reconnects it any more.
+    pub fn give_up(&self, why: &str) {
         self.change(|path| {
             path.is_gone = true;
             why.clone_into(&mut path.why);
@@ -319,7 +319,7 @@ impl PathPlace {
         self.change(|path| path.states = states);
     }
 
-    /// For how long no path has stood.
+    /// For how long no path has been live.
     pub fn all_away_for(&self) -> Option<Duration> {
         self.paths.all().away.map(|since| since.elapsed())
     }

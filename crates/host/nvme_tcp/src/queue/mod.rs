@@ -200,13 +200,13 @@ impl TcpQueue {
             && self.line.connection.is_open()
             && let Err(error) = self.line.flush()
         {
-            self.lost(&error);
+            self.end_connection(&error);
         }
     }
 
     /// The connection has ended: the admin thread reconnects.
     #[cold]
-    fn lost(&mut self, error: &Error) {
+    fn end_connection(&mut self, error: &Error) {
         let why = error.to_string();
         if let Some(listening) = &self.listening {
             // A socket that has ended stays readable, which must wake no event loop. Removing it fails where it was not added.
@@ -218,7 +218,7 @@ impl TcpQueue {
         self.forget_aborts();
     }
 
-    /// The Aborts were of a connection that is no more.
+    /// Drops the Aborts of a connection that has ended.
     fn forget_aborts(&mut self) {
         for Aborting { cid, abort, .. } in std::mem::take(&mut self.aborts) {
             abort.withdraw();
@@ -260,7 +260,7 @@ impl TcpQueue {
         while let Some(cid) = self.line.connection.overdue(now) {
             if self.line.connection.is_given_up(cid) {
                 let said = "the controller neither did nor aborted a command";
-                return self.lost(&Error::device(ErrorKind::TimedOut, said));
+                return self.end_connection(&Error::device(ErrorKind::TimedOut, said));
             }
             self.give_up(cid, ErrorKind::TimedOut);
         }
@@ -385,7 +385,7 @@ impl Waits for TcpQueue {
         let came = match self.line.receive() {
             Ok(came) => came,
             Err(error) => {
-                self.lost(&error);
+                self.end_connection(&error);
                 true
             }
         };

@@ -329,7 +329,7 @@ impl Served<'_> {
                 self.shared.aborts.fetch_add(1, SeqCst);
                 let is_silent = self.shared.habits().fault == Fault::Silence;
                 let is_aborted = is_silent && self.shared.silence.end()?;
-                self.shared.abort_gate.came();
+                self.shared.abort_gate.note_command();
                 let completion = Completion::new(0, 0, command.cdw0.cid(), Status::SUCCESS);
                 let mut out = Vec::new();
                 self.writer.response(&completion.with_result((!is_aborted).into())).append_to(&mut out);
@@ -354,7 +354,7 @@ impl Served<'_> {
 
     fn io(&mut self, command: Command, data: Vec<u8>) -> Done {
         self.shared.io_seen.lock().unwrap().push(command);
-        self.shared.gate.came();
+        self.shared.gate.note_command();
         let fault = self.fault();
         match fault {
             Fault::Drop => return Err("dropped".into()),

@@ -34,7 +34,7 @@ impl Gate {
     }
 
     /// An I/O command came.
-    pub fn came(&self) {
+    pub fn note_command(&self) {
         let mut state = self.state.lock().unwrap();
         state.unanswered += 1;
         state.most_unanswered = state.most_unanswered.max(state.unanswered);

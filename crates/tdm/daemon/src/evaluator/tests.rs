@@ -144,7 +144,7 @@ impl Fixture {
     fn goes_below(&mut self, inode: u64, why: Why) {
         let entry = self.file_table.find(FileKey { device: 1, inode, born_ns: 1 }).unwrap();
         entry.move_to(Level::Pass, why);
-        self.evaluator.left(self.now_ns, &entry, why);
+        self.evaluator.note_demotion(self.now_ns, &entry, why);
     }
 
     fn look(&mut self) {
@@ -157,7 +157,7 @@ impl Fixture {
         for end_residency in leaving {
             let entry = self.file_table.entry(end_residency.entry).unwrap();
             entry.move_to(Level::Pass, end_residency.why);
-            self.evaluator.left(self.now_ns, &entry, end_residency.why);
+            self.evaluator.note_demotion(self.now_ns, &entry, end_residency.why);
             self.left.push(end_residency);
         }
     }

@@ -127,7 +127,7 @@ unsafe extern "C" fn find_session(
         let Some(state) = state_of(functions, ssl) else { return 0 };
         if let Some(psk) = state.keys.find(std::slice::from_raw_parts(identity, bytes)) {
             *session = session_of(functions, ssl, psk);
-            state.used.found(psk);
+            state.used.set_psk(psk);
         }
     }
     1

@@ -13,8 +13,8 @@ use std::fmt;
 
 use byway_flash::{FileError, Flash, FlashError, NamespaceRecord};
 use byway_kv::{
-    Expect, FILL_CLASSES, Key, KvEngine, KvError, KvFormat, KvOptions, KvStats, Outlook, Placement,
-    STATE_AREA,
+    FILL_CLASSES, Key, KvEngine, KvError, KvFormat, KvOptions, KvStats, LookupHints, Placement,
+    PrefetchStage, STATE_AREA,
 };
 use byway_spec::kv::{KvConfiguration, KvOpcode};
 use byway_spec::{Command, Status};
@@ -121,29 +121,29 @@ impl KvNamespace {
         self.engine.freeze();
     }
 
-    /// Has the engine publish its lookup hints in `outlook` from now on.
-    pub fn publish_hints(&mut self, outlook: Outlook) {
-        self.engine.publish_hints(outlook);
+    /// Has the engine publish the addresses of its tables in `lookup_hints` from now on.
+    pub fn publish_hints(&mut self, lookup_hints: LookupHints) {
+        self.engine.publish_hints(lookup_hints);
     }
 
     /// Prefetches memory for a lookup of this key.
     #[inline]
-    pub fn expect(&self, flash: &Flash, key: &Key, stage: Expect) {
-        self.engine.expect(flash, key, stage);
+    pub fn prefetch(&self, flash: &Flash, key: &Key, stage: PrefetchStage) {
+        self.engine.prefetch(flash, key, stage);
     }
 
     /// Prefetches for writing what puts will write, after another thread executed commands.
-    pub fn take_over(&self) {
-        self.engine.take_over();
+    pub fn prefetch_for_write(&self) {
+        self.engine.prefetch_for_write();
     }
 
     /// Prefetches memory for a command that looks up one key. A store looks up none.
     #[inline]
-    pub fn expect_command(&self, flash: &Flash, command: &Command, stage: Expect) {
+    pub fn prefetch_command(&self, flash: &Flash, command: &Command, stage: PrefetchStage) {
         let opcode = KvOpcode(command.opcode());
         let looks_for_one = [KvOpcode::RETRIEVE, KvOpcode::EXIST, KvOpcode::DELETE].contains(&opcode);
         if looks_for_one && let Ok(key) = key(command) {
-            self.expect(flash, &key, stage);
+            self.prefetch(flash, &key, stage);
         }
     }
 

@@ -81,7 +81,7 @@ impl KvEngine {
             _ => (0, 0),
         };
         let (start, stop) = (ordinal << shift, (ordinal + 1) << shift);
-        self.log.segments.dead.expect(segment);
+        self.log.segments.dead.prepare_scan(segment);
         let (first, _) = self.log.segments.hints(store, &self.log.home, segment);
         let mut job = Job {
             segment,
@@ -219,7 +219,7 @@ impl KvEngine {
             match found {
                 Found::Record { preamble, position } => {
                     job.may_begin_amid = false;
-                    job.scanner.next_key().into_iter().for_each(|key| self.index.expect_in_ram(key));
+                    job.scanner.next_key().into_iter().for_each(|key| self.index.prefetch_in_ram(key));
                     self.consider(job, &preamble, position, store, budget, at_ps)?;
                 }
                 Found::Damage { .. } if job.may_begin_amid => {}

@@ -222,7 +222,7 @@ impl KvEngine {
         let before_bytes = self.unsaved.bytes();
         self.unsaved.clear();
         self.unsaved.set_flush_at(self.flush_due_bytes());
-        self.index.expect_entries(self.unsaved.flush_at_bytes(), before_bytes);
+        self.index.set_expected_entries(self.unsaved.flush_at_bytes(), before_bytes);
         self.refresh_marks();
     }
 }

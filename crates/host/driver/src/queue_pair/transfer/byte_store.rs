@@ -44,7 +44,7 @@ impl<B: Bus> Queue<B> {
     ) -> Result<Answer> {
         let at = self.fill_area(value)?;
         let op = self.start_call()?;
-        self.expect_placement(op, nsid.get());
+        self.note_placement(op, nsid.get());
         let mut entry = encode::store(nsid, key, value.len() as u32, options);
         let mut sent = Ok(());
         if !value.is_empty() {

@@ -204,7 +204,7 @@ impl<B: Bus> Queue<B> {
 
     /// Notes that a store is on its way whose value the device may place in the log of the queue's window.
     #[inline]
-    pub(crate) fn expect_placement(&mut self, op: OpIndex, nsid: u32) {
+    pub(crate) fn note_placement(&mut self, op: OpIndex, nsid: u32) {
         if let Some(window) = self.window.as_mut().filter(|window| window.nsid == nsid) {
             window.dma_unfinished += 1;
             self.table.op(op).reports_placement = true;
@@ -212,8 +212,8 @@ impl<B: Bus> Queue<B> {
     }
 
     /// Notes that a command is passed through which may move the write pointer of the queue's window.
-    pub(crate) fn expect_anything(&mut self, op: OpIndex, nsid: u32) {
-        self.expect_placement(op, nsid);
+    pub(crate) fn note_raw_command(&mut self, op: OpIndex, nsid: u32) {
+        self.note_placement(op, nsid);
         if let Some(window) = self.window.as_mut().filter(|window| window.nsid == nsid) {
             window.is_stale = true;
         }

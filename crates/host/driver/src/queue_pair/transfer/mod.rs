@@ -142,7 +142,7 @@ pub(crate) fn store_by<B: Bus>(
     put: &Put<'_>,
 ) -> Result<()> {
     if !matches!(method, Method::Cxl | Method::CxlPiggyback) {
-        queue.expect_placement(op, put.nsid.get());
+        queue.note_placement(op, put.nsid.get());
     }
     match method {
         Method::Inline => inline::send(queue, op, put.standard(), put.value.bytes),

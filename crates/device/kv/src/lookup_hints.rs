@@ -1,10 +1,9 @@
-//! Where a get looks first, published to threads that know its key before the engine does.
+//! Addresses that a get reads first, published to threads that know its key before the engine does.
 //!
-//! The first look of a get is at a line of the memtable's hash table, or of hints, that is in no cache as a rule. Who puts a
-//! command together in the same machine knows the key some tens of nanoseconds before the engine sees the command, and can
-//! ask for that line meanwhile. All it needs is where the tables are: words that the engine keeps up to date and that
-//! anybody may read at any time. They may be out of date, or not of one time: then another line is asked for, and nothing
-//! else comes of it.
+//! A get first reads a line of the memtable's hash table, or of the hints, which is usually in no cache. A host thread in
+//! the same process knows the key some tens of nanoseconds before the engine sees the command, and prefetches that line
+//! meanwhile. It needs the addresses of the tables: the engine publishes them in atomic words, which any thread may read at
+//! any time. Words that are stale or of different times only prefetch a wrong line.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -15,9 +14,9 @@ use byway_sys::cacheline::{LINE_BYTES, prefetch_address};
 use crate::index::hints::bucket_of;
 use crate::index::slot::hash_of;
 
-/// Where the tables of one engine are, shared between it and those who ask.
+/// Addresses of the tables of one engine, shared between the engine and host threads.
 #[derive(Clone, Debug, Default)]
-pub struct Outlook(Arc<Words>);
+pub struct LookupHints(Arc<Words>);
 
 #[derive(Debug, Default)]
 struct Words {
@@ -40,10 +39,10 @@ pub(crate) struct Tables {
     pub(crate) hints: (usize, usize),
 }
 
-impl Outlook {
-    /// Asks for the memory that a get of `key` looks at first.
+impl LookupHints {
+    /// Prefetches the memory that a get of `key` reads first.
     #[inline]
-    pub fn expect(&self, key: &Key) {
+    pub fn prefetch(&self, key: &Key) {
         let Words { seed, slots, shift, hints, buckets } = &*self.0;
         let hash = hash_of(key, seed.load(Relaxed));
         let slots = slots.load(Relaxed);
@@ -86,11 +85,11 @@ mod tests {
 
     #[test]
     fn a_lookup_without_published_tables_or_of_freed_memory_does_nothing() {
-        let (outlook, key) = (Outlook::default(), Key::new(b"key").unwrap());
-        outlook.expect(&key);
+        let (lookup_hints, key) = (LookupHints::default(), Key::new(b"key").unwrap());
+        lookup_hints.prefetch(&key);
         for word in [1, 0x1000, usize::MAX] {
-            outlook.publish(Tables { seed: 1, slots: (word, word as u32), hints: (word, word) });
-            outlook.expect(&key);
+            lookup_hints.publish(Tables { seed: 1, slots: (word, word as u32), hints: (word, word) });
+            lookup_hints.prefetch(&key);
         }
     }
 

@@ -17,6 +17,9 @@ export BYWAY_SKIPS=$PWD/$logs/skips.txt
 : > "$BYWAY_SKIPS"
 passed=0
 failed=0
+# Each program of tests has a limit of time.
+host=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
+export "CARGO_TARGET_${host}_RUNNER=$PWD/tools/limit.sh"
 
 need unicode-data /usr/share/unicode/UnicodeData.txt || true
 need chromium chromium || true
@@ -73,7 +76,7 @@ cargo_tests() {
     failed=$((failed + bad))
     awk '/^test .* \.\.\. ignored/ {print $2 ": ignored"}' "$logs/$name.log" >> "$BYWAY_SKIPS"
     if [ "$code" != 0 ]; then
-        grep -E -A 2 '^(error|test .* FAILED|---- )|panicked at' "$logs/$name.log" | head -n 80
+        grep -E -A 2 '^(error|test .* FAILED|test .* running for over|---- )|panicked at' "$logs/$name.log" | head -n 80
         tail -n 30 "$logs/$name.log"
         echo "$name failed; all of it: $logs/$name.log"
     fi

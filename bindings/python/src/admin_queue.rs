@@ -15,8 +15,8 @@ use crate::command_queue::{Done, Flight};
 use crate::completion::Completion;
 use crate::errors::Fault;
 use crate::held::{Held, Part, without_gil};
+use crate::interruptible::TURN;
 use crate::memory::Keep;
-use crate::patient::TURN;
 use crate::queue::seconds;
 use crate::turnstile::Turnstile;
 

@@ -16,8 +16,8 @@ use pyo3::prelude::*;
 
 use crate::errors::Fault;
 use crate::held::{Held, Part, without_gil};
+use crate::interruptible::TURN;
 use crate::memory::Keep;
-use crate::patient::TURN;
 use crate::turnstile::Turnstile;
 
 /// How long a queue that closes waits for its commands, and an interrupted call for its own.

@@ -11,9 +11,9 @@ use pyo3::types::{PyBool, PyBytes, PyTuple};
 
 use crate::errors::Fault;
 use crate::held::{Held, Part, without_gil};
+use crate::interruptible::{Interrupted, InterruptibleQueue};
 use crate::keys::{Items, Keys};
 use crate::memory::{fill, len_of, with_bytes};
-use crate::patient::{Interrupted, Patient};
 use crate::turnstile::Turnstile;
 
 /// Bytes of pairs that are gathered from Python before they are stored together.
@@ -416,7 +416,7 @@ fn patient(
         let (options, namespace) = (device.queue_options(), device.kv_namespace(nsid)?);
         let queue = device.default_queue()?;
         let capabilities = capabilities_of(device, &queue);
-        let queue = Queue::other(Patient::new(queue, options, interrupted.clone()));
+        let queue = Queue::other(InterruptibleQueue::new(queue, options, interrupted.clone()));
         Ok(byway::Kv::new(queue, &namespace)?.with_capabilities(&capabilities))
     })?;
     let of = Arc::clone(held);

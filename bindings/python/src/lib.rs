@@ -24,12 +24,12 @@ mod errors;
 mod facts;
 mod held;
 mod image;
+mod interruptible;
 mod keys;
 mod kv;
 mod ledger;
 mod memory;
 mod nvm;
-mod patient;
 mod queue;
 mod turnstile;
 

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::generation;
 use crate::inherited;
 use crate::thread;
-use crate::wiped::WipedWord;
+use crate::wipe_on_fork::WipedWord;
 
 /// Generations given so far. A child inherits the count, so no descendant has an ancestor's generation, even where the
 /// system uses a process number again.

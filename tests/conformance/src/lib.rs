@@ -6,6 +6,7 @@ pub mod admin;
 pub mod alone;
 pub mod bad_input;
 pub mod blocks;
+pub mod disturbances;
 pub mod futures;
 pub mod keys;
 pub mod passing;
@@ -16,7 +17,6 @@ pub mod scratch;
 pub mod served;
 pub mod skips;
 pub mod subject;
-pub mod trouble;
 pub mod users;
 pub mod waiting;
 

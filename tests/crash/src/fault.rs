@@ -13,10 +13,10 @@ use byway::{AdminCommand, Buffer, ErrorKind, FileEvents};
 use rustix::io::Errno;
 use serde::Serialize;
 
-use crate::hands::Hands;
 use crate::journal::StepState;
 use crate::kill::check_image;
 use crate::model::Model;
+use crate::runner::Runner;
 use crate::sparse;
 use crate::workload::Workload;
 
@@ -135,20 +135,20 @@ impl Script {
         byway::create(base, &WORKLOAD.image()).map_err(said)?;
         let mut script =
             Self { base: base.into(), model: Model::new(WORKLOAD, SEED), options: options.into() };
-        let mut hands = script.open(base, None).map_err(said)?;
+        let mut runner = script.open(base, None).map_err(said)?;
         for step in 1..=PRELUDE {
-            hands.execute(WORKLOAD.op(SEED, step), step).map_err(said)?;
+            runner.execute(WORKLOAD.op(SEED, step), step).map_err(said)?;
             script.model.apply(step, StepState::Done);
         }
-        let Hands { pairs, blocks, device, .. } = hands;
+        let Runner { pairs, blocks, device, .. } = runner;
         drop((pairs, blocks));
         device.close().map_err(said)?;
         Ok(script)
     }
 
-    fn open(&self, image: &Path, events: Option<Arc<dyn FileEvents>>) -> byway::Result<Hands> {
+    fn open(&self, image: &Path, events: Option<Arc<dyn FileEvents>>) -> byway::Result<Runner> {
         let uri = format!("embedded:{}?depth=1&memtable=2K&cache=256K{}", image.display(), self.options);
-        Hands::open(&uri, WORKLOAD, SEED, events)
+        Runner::open(&uri, WORKLOAD, SEED, events)
     }
 
     /// Operations that a run without a fault asks of the file system.
@@ -174,7 +174,7 @@ impl Script {
         let mut model = self.model.clone();
         let mut outcome = Outcome::default();
         match self.open(image, Some(Arc::clone(failing) as Arc<dyn FileEvents>)) {
-            Ok(hands) => self.go_through(hands, failing, &mut model, &mut outcome)?,
+            Ok(runner) => self.go_through(runner, failing, &mut model, &mut outcome)?,
             Err(error) => {
                 outcome.refused = true;
                 one_sentence(&error)?;
@@ -191,14 +191,14 @@ impl Script {
     /// The steps, with the fault among them; then everything is read while the device is still open.
     fn go_through(
         &self,
-        mut hands: Hands,
+        mut runner: Runner,
         failing: &Failing,
         model: &mut Model,
         outcome: &mut Outcome,
     ) -> Result<(), String> {
         for step in PRELUDE + 1..=PRELUDE + SCRIPT {
             let op = WORKLOAD.op(SEED, step);
-            match hands.execute(op, step) {
+            match runner.execute(op, step) {
                 Ok(()) => model.apply(step, StepState::Done),
                 Err(error) => {
                     one_sentence(&error).map_err(|said| format!("step {step}, {op:?}: {said}"))?;
@@ -213,21 +213,21 @@ impl Script {
         if failing.fault.on == On::Reads {
             failing.repaired.store(true, Ordering::Relaxed);
         }
-        model.clone().check(&hands.device).map_err(|said| format!("while the device is open: {said}"))?;
-        outcome.read_only = self.check_warning(&mut hands, failing)?;
+        model.clone().check(&runner.device).map_err(|said| format!("while the device is open: {said}"))?;
+        outcome.read_only = self.check_warning(&mut runner, failing)?;
         Ok(())
     }
 
     /// A device whose image could not be written says so, and takes no writes; any other does.
-    fn check_warning(&self, hands: &mut Hands, failing: &Failing) -> Result<bool, String> {
-        let warnings = critical_warning(&hands.device).map_err(|error| error.to_string())?;
+    fn check_warning(&self, runner: &mut Runner, failing: &Failing) -> Result<bool, String> {
+        let warnings = critical_warning(&runner.device).map_err(|error| error.to_string())?;
         let read_only = warnings & WARN_READ_ONLY != 0;
-        let refused = hands.pairs.put(b"another key", b"").err().map(|error| error.kind());
+        let refused = runner.pairs.put(b"another key", b"").err().map(|error| error.kind());
         let of_writes = failing.hit.load(Ordering::Relaxed) && failing.fault.on == On::Writes;
         match (read_only, refused) {
             (true, Some(ErrorKind::Denied)) if of_writes => {}
             // What can be put need not be deletable: the open pages may be full now.
-            (false, None) => _ = hands.pairs.delete(b"another key"),
+            (false, None) => _ = runner.pairs.delete(b"another key"),
             // A disk that stays full has no room for a deletion either, once the open pages are full.
             (false, Some(ErrorKind::CapacityExceeded)) if of_writes && failing.fault.full => {}
             (warned, refused) => {
@@ -243,17 +243,17 @@ impl Script {
     fn check_well(&self, image: &Path, model: &mut Model) -> Result<(), String> {
         let again = |said: String| format!("opened again: {said}");
         check_image(image).map_err(again)?;
-        let mut hands = self.open(image, None).map_err(|error| again(error.to_string()))?;
+        let mut runner = self.open(image, None).map_err(|error| again(error.to_string()))?;
         // Whether the put that looked for read-only mode is there depends on what failed.
-        hands.pairs.delete(b"another key").map_err(|error| again(error.to_string()))?;
-        model.check(&hands.device).map_err(again)?;
+        runner.pairs.delete(b"another key").map_err(|error| again(error.to_string()))?;
+        model.check(&runner.device).map_err(again)?;
         for step in PRELUDE + SCRIPT + 1..=PRELUDE + SCRIPT + CODA {
             let op = WORKLOAD.op(SEED, step);
-            hands.execute(op, step).map_err(|error| format!("once well again, {op:?}: {error}"))?;
+            runner.execute(op, step).map_err(|error| format!("once well again, {op:?}: {error}"))?;
             model.apply(step, StepState::Done);
         }
-        model.check(&hands.device).map_err(|said| format!("once well again: {said}"))?;
-        drop(hands);
+        model.check(&runner.device).map_err(|said| format!("once well again: {said}"))?;
+        drop(runner);
         check_image(image)
     }
 }

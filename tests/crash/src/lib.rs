@@ -7,12 +7,12 @@
 pub mod content;
 pub mod fault;
 pub mod flip;
-pub mod hands;
 pub mod journal;
 pub mod kill;
 pub mod life;
 pub mod model;
 pub mod reading;
 pub mod record;
+pub mod runner;
 pub mod sparse;
 pub mod workload;

@@ -8,8 +8,8 @@ use byway::{
 };
 
 use crate::content::key_of;
-use crate::hands::{Hands, blocks_of};
 use crate::journal::{Journal, StepState};
+use crate::runner::{Runner, blocks_of};
 use crate::workload::{Op, Workload};
 
 /// A writer gives a command up after this long: then the device hangs.
@@ -75,8 +75,8 @@ impl Life {
         format!("embedded:{}?depth={}{}", self.image.display(), self.depth, self.options)
     }
 
-    fn open(&self) -> byway::Result<Hands> {
-        Hands::open(&self.uri(), self.workload, self.seed, None)
+    fn open(&self) -> byway::Result<Runner> {
+        Runner::open(&self.uri(), self.workload, self.seed, None)
     }
 
     /// Lives it. `opened` is called once the image is open.
@@ -97,14 +97,14 @@ struct Writer<'a> {
     life: &'a Life,
     journal: Journal,
     /// `None` only while it is closed.
-    hands: Option<Hands>,
+    runner: Option<Runner>,
 }
 
 impl<'a> Writer<'a> {
     fn start(life: &'a Life) -> Result<Self, String> {
-        let hands = life.open().map_err(|error| error.to_string())?;
+        let runner = life.open().map_err(|error| error.to_string())?;
         let journal = Journal::create(&life.journal, life.first_step).map_err(|error| error.to_string())?;
-        Ok(Self { life, journal, hands: Some(hands) })
+        Ok(Self { life, journal, runner: Some(runner) })
     }
 
     fn step(&mut self, step: u64) -> Result<(), String> {
@@ -123,24 +123,24 @@ impl<'a> Writer<'a> {
         self.journal.record(step, done).map_err(failed)
     }
 
-    fn hands(&mut self) -> byway::Result<&mut Hands> {
-        self.hands.as_mut().ok_or_else(|| byway::Error::host(ErrorKind::DeviceLost, "the device is closed"))
+    fn runner(&mut self) -> byway::Result<&mut Runner> {
+        self.runner.as_mut().ok_or_else(|| byway::Error::host(ErrorKind::DeviceLost, "the device is closed"))
     }
 
     /// One op from its beginning to its end.
     fn execute(&mut self, op: Op, step: u64) -> byway::Result<()> {
         match op {
             Op::Reopen => self.reopen(),
-            op => self.hands()?.execute(op, step),
+            op => self.runner()?.execute(op, step),
         }
     }
 
     fn reopen(&mut self) -> byway::Result<()> {
-        if let Some(Hands { pairs, blocks, device, .. }) = self.hands.take() {
+        if let Some(Runner { pairs, blocks, device, .. }) = self.runner.take() {
             drop((pairs, blocks));
             device.close()?;
         }
-        self.hands = Some(self.life.open()?);
+        self.runner = Some(self.life.open()?);
         Ok(())
     }
 
@@ -150,10 +150,10 @@ impl<'a> Writer<'a> {
         let Some(mut command) = self.command(op, step).map_err(failed)? else { return Ok(false) };
         let of_pairs = matches!(command, Command::Kv(_));
         loop {
-            let hands = self.hands().map_err(failed)?;
+            let runner = self.runner().map_err(failed)?;
             let submitted = match of_pairs {
-                true => hands.pairs.queue().submit(command, step),
-                false => hands.blocks.queue().submit(command, step),
+                true => runner.pairs.queue().submit(command, step),
+                false => runner.blocks.queue().submit(command, step),
             };
             match submitted {
                 Ok(()) => break,
@@ -171,13 +171,13 @@ impl<'a> Writer<'a> {
     }
 
     fn command(&mut self, op: Op, step: u64) -> byway::Result<Option<Command>> {
-        let hands = self.hands()?;
+        let runner = self.runner()?;
         let value = match op {
-            Op::Put { key, .. } => Payload::copy_of(&hands.value(step, key))?,
+            Op::Put { key, .. } => Payload::copy_of(&runner.value(step, key))?,
             Op::Write { lba, blocks } => Payload::copy_of(&blocks_of(step, lba, blocks))?,
             _ => Payload::Empty,
         };
-        let (pairs, nsid) = (hands.pairs.nsid(), byway::Nsid::new(2)?);
+        let (pairs, nsid) = (runner.pairs.nsid(), byway::Nsid::new(2)?);
         let key_named = |key| Key::new(&key_of(key)).map_err(byway::Error::from);
         Ok(Some(match op {
             Op::Put { key, .. } => {
@@ -202,7 +202,7 @@ impl<'a> Writer<'a> {
 
     /// Takes what is finished on both queues, after waiting for at least `least` on one that has commands on their way.
     fn take_completions(&mut self, least: usize) -> Result<(), String> {
-        let Some(hands) = &mut self.hands else { return Ok(()) };
+        let Some(runner) = &mut self.runner else { return Ok(()) };
         let mut outcome = Ok(());
         let (life, journal) = (self.life, &self.journal);
         let mut on = |finished: byway::Finished| {
@@ -219,19 +219,19 @@ impl<'a> Writer<'a> {
                 outcome = Err(format!("the journal: {error}"));
             }
         };
-        let waited = hands
+        let waited = runner
             .pairs
             .queue()
             .wait(least, TIMEOUT, &mut on)
-            .and_then(|_| hands.blocks.queue().wait(least, TIMEOUT, &mut on));
+            .and_then(|_| runner.blocks.queue().wait(least, TIMEOUT, &mut on));
         waited.map_err(|error| error.to_string())?;
         outcome
     }
 
     fn drain(&mut self) -> Result<(), String> {
         let on_their_way =
-            |hands: &mut Hands| hands.pairs.queue().outstanding() + hands.blocks.queue().outstanding();
-        while self.hands.as_mut().map_or(0, on_their_way) > 0 {
+            |runner: &mut Runner| runner.pairs.queue().outstanding() + runner.blocks.queue().outstanding();
+        while self.runner.as_mut().map_or(0, on_their_way) > 0 {
             self.take_completions(1)?;
         }
         Ok(())

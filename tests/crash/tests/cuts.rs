@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use byway::{Cause, ErrorKind};
-use byway_crash_tests::hands::Hands;
 use byway_crash_tests::journal::StepState;
 use byway_crash_tests::model::Model;
+use byway_crash_tests::runner::Runner;
 use byway_crash_tests::workload::Workload;
 use byway_crash_tests::{reading, sparse};
 use byway_flash::cut::{Point, watch};
@@ -115,31 +115,31 @@ impl Cuts {
     /// What was left is opened as a device, compared, and goes on.
     fn open(&self, label: &str) {
         let mut model = self.model.clone();
-        let mut hands = open(&self.opened);
-        model.check(&hands.device).unwrap_or_else(|said| panic!("{label}, opened: {said}"));
+        let mut runner = open(&self.opened);
+        model.check(&runner.device).unwrap_or_else(|said| panic!("{label}, opened: {said}"));
         for step in 10_000..10_020 {
-            let state = if hands.execute(WORKLOAD.op(SEED, step), step).is_ok() {
+            let state = if runner.execute(WORKLOAD.op(SEED, step), step).is_ok() {
                 StepState::Done
             } else {
                 StepState::Refused
             };
             model.apply(step, state);
         }
-        model.check(&hands.device).unwrap_or_else(|said| panic!("{label}, going on: {said}"));
-        drop(hands);
+        model.check(&runner.device).unwrap_or_else(|said| panic!("{label}, going on: {said}"));
+        drop(runner);
         let checked = byway::check(&self.opened, &mut |_, _, _| {}).unwrap();
         assert_eq!(checked.findings, [], "{label}");
     }
 }
 
-fn open(image: &Path) -> Hands {
+fn open(image: &Path) -> Runner {
     let uri = format!("embedded:{}?transfer=adaptive&reads=checked&memtable=2K&cache=256K", image.display());
-    Hands::open(&uri, WORKLOAD, SEED, None).unwrap()
+    Runner::open(&uri, WORKLOAD, SEED, None).unwrap()
 }
 
 /// Pages programmed by what has to be cut off in the middle too: flushes and merges, log compaction, garbage collection.
-fn moved(hands: &Hands) -> [u64; 3] {
-    let counters = hands.device.flash().counters;
+fn moved(runner: &Runner) -> [u64; 3] {
+    let counters = runner.device.flash().counters;
     [Cause::Index, Cause::LogCompaction, Cause::Gc].map(|cause| counters[cause].programs)
 }
 
@@ -164,10 +164,10 @@ fn power_cut_before_any_operation_loses_and_tears_nothing() {
     };
     let cuts = Rc::new(RefCell::new(cuts));
 
-    let (mut hands, mut before) = (open(&image), [0; 3]);
+    let (mut runner, mut before) = (open(&image), [0; 3]);
     for step in 1..=PRELUDE + STEPS {
         if step == PRELUDE {
-            before = moved(&hands);
+            before = moved(&runner);
         }
         let op = WORKLOAD.op(SEED, step);
         let settled = cuts.borrow().model.clone();
@@ -176,7 +176,7 @@ fn power_cut_before_any_operation_loses_and_tears_nothing() {
             let observer = Rc::clone(&cuts);
             watch(Some(Box::new(move |point| observer.borrow_mut().at(point))));
         }
-        let done = hands.execute(op, step);
+        let done = runner.execute(op, step);
         watch(None);
         let state = match done {
             Ok(()) => StepState::Done,
@@ -186,7 +186,7 @@ fn power_cut_before_any_operation_loses_and_tears_nothing() {
         cuts.borrow_mut().model = settled;
         cuts.borrow_mut().model.apply(step, state);
     }
-    let moved = moved(&hands);
+    let moved = moved(&runner);
     assert!(before.iter().zip(&moved).all(|(before, after)| before < after), "{before:?}, {moved:?}");
     let cuts = cuts.borrow();
     let [stores, programs, reads, erases] = cuts.counts;

@@ -90,7 +90,7 @@ fn holds_all(image: &Path) {
     (0..KEYS).for_each(|key| assert_eq!(pairs.get(&key.to_be_bytes()).unwrap(), Some(value(key)), "{key}"));
 }
 
-fn undertake(what: &str, image: &Path) -> byway::Result<()> {
+fn perform(what: &str, image: &Path) -> byway::Result<()> {
     match what {
         "create" => byway::create(image.with_extension("new"), &CreateOptions::new(4 << 20)),
         "snapshot" => byway::snapshot(image, image.with_extension("copy")).map(drop),
@@ -113,7 +113,7 @@ fn fails_at_each(what: &str) -> u64 {
             }
             sparse::copy(&base, &image).unwrap();
             let failing = Arc::new(Failing { at, lasts, errno, seen: AtomicU64::new(0) });
-            let done = watching(Rc::new(Folder(failing.clone())), || undertake(what, &image));
+            let done = watching(Rc::new(Folder(failing.clone())), || perform(what, &image));
             verify(what, &image, &done, &format!("{what}, operation {at}, {errno:?}, lasts: {lasts}"));
             if failing.seen.load(Ordering::Relaxed) <= at {
                 assert!(done.is_ok(), "{what} fails by itself: {done:?}");
@@ -138,7 +138,7 @@ fn verify(what: &str, image: &Path, done: &byway::Result<()>, label: &str) {
         // A name that is there and may not outlive a loss of power is no half of anything.
         let _ = std::fs::remove_file(image.with_extension("new"));
         let _ = std::fs::remove_file(image.with_extension("copy"));
-        undertake(what, image).unwrap_or_else(|error| panic!("{label}, done again: {error}"));
+        perform(what, image).unwrap_or_else(|error| panic!("{label}, done again: {error}"));
     }
     let copy = image.with_extension("copy");
     if copy.exists() {

@@ -9,9 +9,9 @@ use std::rc::Rc;
 
 use byway::{Cause, ErrorKind};
 use byway_crash_tests::fault::critical_warning;
-use byway_crash_tests::hands::Hands;
 use byway_crash_tests::journal::StepState;
 use byway_crash_tests::model::Model;
+use byway_crash_tests::runner::Runner;
 use byway_crash_tests::workload::{Op, Workload};
 use byway_crash_tests::{reading, sparse};
 use byway_flash::cut::watch;
@@ -59,13 +59,13 @@ impl Trial {
     fn run(mut self) -> Figures {
         for life in 0..LIVES {
             match self.open(&format!("&inject={},seed={}", self.inject, self.seed + life)) {
-                Ok(hands) => self.live(hands, life % 2 == 1),
+                Ok(runner) => self.live(runner, life % 2 == 1),
                 Err(error) => {
                     assert!(matches!(error.kind(), ErrorKind::Media | ErrorKind::System), "{error:?}");
                     self.figures.refused_openings += 1;
                     // As much is done on a medium that works.
-                    let hands = self.open("").unwrap();
-                    self.live(hands, false);
+                    let runner = self.open("").unwrap();
+                    self.live(runner, false);
                 }
             }
             self.compare(life);
@@ -73,13 +73,13 @@ impl Trial {
         self.figures
     }
 
-    fn open(&self, more: &str) -> byway::Result<Hands> {
+    fn open(&self, more: &str) -> byway::Result<Runner> {
         let options = "transfer=adaptive&reads=checked&memtable=2K&cache=64K";
-        Hands::open(&format!("embedded:{}?{options}{more}", self.image.display()), WORKLOAD, self.seed, None)
+        Runner::open(&format!("embedded:{}?{options}{more}", self.image.display()), WORKLOAD, self.seed, None)
     }
 
     /// Does the steps of a life, and has power cut now and then on the way.
-    fn live(&mut self, mut hands: Hands, ends_in_order: bool) {
+    fn live(&mut self, mut runner: Runner, ends_in_order: bool) {
         let seen = Rc::new(RefCell::new((0, 0)));
         for _ in 0..STEPS {
             self.step += 1;
@@ -87,18 +87,18 @@ impl Trial {
             let settled = self.model.borrow().clone();
             self.model.borrow_mut().apply(self.step, StepState::Begun);
             self.watch(&seen);
-            let done = hands.execute(op, self.step);
+            let done = runner.execute(op, self.step);
             watch(None);
             let state = self.state_after(op, done);
             *self.model.borrow_mut() = settled;
             self.model.borrow_mut().apply(self.step, state);
         }
         self.figures.cuts += seen.borrow().1;
-        let flash = hands.device.flash();
+        let flash = runner.device.flash();
         self.figures.bad_blocks += flash.health.grown_bad_blocks;
         self.figures.media_errors = flash.counters.media_errors;
         self.figures.moved = std::array::from_fn(|at| flash.counters[Cause::ALL[at]].programs);
-        let Hands { pairs, blocks, device, .. } = hands;
+        let Runner { pairs, blocks, device, .. } = runner;
         drop((pairs, blocks));
         if ends_in_order {
             // An end that the medium does not let be is one that never came.
@@ -146,8 +146,8 @@ impl Trial {
         let label = format!("{}: seed {}, after life {life}", self.inject, self.seed);
         let checked = byway::check(&self.image, &mut |_, _, _| {}).unwrap();
         assert_eq!(checked.findings, [], "{label}");
-        let hands = self.open("").unwrap();
-        self.model.borrow_mut().check(&hands.device).unwrap_or_else(|said| panic!("{label}: {said}"));
+        let runner = self.open("").unwrap();
+        self.model.borrow_mut().check(&runner.device).unwrap_or_else(|said| panic!("{label}: {said}"));
     }
 }
 

@@ -19,7 +19,7 @@ as_memory() {
 
 # regions VARIABLE=VALUE...: the suite of regions, over those that are named.
 regions() {
-    env "$@" /programs/regions --test-threads=1 suite:: given:: refused::
+    env "$@" /programs/regions --test-threads=1 suite:: partitions:: refused::
 }
 
 # mounted KIND: the first NVDIMM with that file system, mapped past the page cache.

@@ -39,7 +39,7 @@ kept_files() {
 
 # regions VARIABLE=VALUE...: the suite of regions, over those that are named.
 regions() {
-    env "$@" /programs/regions --test-threads=1 suite:: given::
+    env "$@" /programs/regions --test-threads=1 suite:: partitions::
 }
 
 check "a volatile device as a node" volatile_node

@@ -14,7 +14,7 @@ mounted() {
 }
 
 regions() {
-    env "$@" /programs/regions --nocapture --test-threads=1 suite:: given::
+    env "$@" /programs/regions --nocapture --test-threads=1 suite:: partitions::
 }
 
 check "ext4 is mounted with DAX" mounted

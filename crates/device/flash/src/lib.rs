@@ -54,7 +54,7 @@ mod word;
 pub use areas::{AreaId, AreaRef};
 pub use block::FactoryBad;
 pub use byway_link::FlashProfile;
-pub use byway_sys::{FileError, FileEvents, Trouble};
+pub use byway_sys::{FileError, FileEvents, WriteFault};
 pub use counters::{Cause, CauseCounters, FlashCounters, HostCounters, HostIo};
 pub use durability::{Durability, Epoch, SyncCounters, SyncPoint};
 pub use error::{FlashError, ImageError};

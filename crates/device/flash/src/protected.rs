@@ -7,7 +7,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use byway_sys::{ExclusiveMapping, ImageFile, Trouble};
+use byway_sys::{ExclusiveMapping, ImageFile, WriteFault};
 
 use crate::error::FlashError;
 use crate::image::layout::Range;
@@ -105,9 +105,9 @@ impl Backing {
 
     /// Why the file takes no writes, if it does not.
     #[inline]
-    pub(crate) fn trouble(&self) -> Option<Trouble> {
+    pub(crate) fn write_fault(&self) -> Option<WriteFault> {
         match self {
-            Self::File(file) => file.trouble(),
+            Self::File(file) => file.write_fault(),
             Self::Memory => None,
         }
     }

@@ -25,8 +25,8 @@ use crate::inherited::NotInherited;
 use crate::map::Sharing;
 use crate::names::{NamePoint, remove_if_at, sync_name};
 use crate::owner::OwnerProcess;
-use crate::trouble::{Trouble, TroubleByte};
 use crate::view::ReadMapping;
+use crate::write_fault::{WriteFault, WriteFaultByte};
 
 pub use successor::Successor;
 
@@ -46,7 +46,7 @@ pub struct ImageFile {
     witness: OnceLock<Witness>,
     spare: Spare,
     events: Option<Arc<dyn FileEvents>>,
-    trouble: TroubleByte,
+    write_fault: WriteFaultByte,
 }
 
 impl ImageFile {
@@ -84,8 +84,8 @@ impl ImageFile {
     /// Why it takes no writes, if it does not.
     #[must_use]
     #[inline]
-    pub fn trouble(&self) -> Option<Trouble> {
-        if self.lost.load(Relaxed) { Some(Trouble::CutShort) } else { self.trouble.get() }
+    pub fn write_fault(&self) -> Option<WriteFault> {
+        if self.lost.load(Relaxed) { Some(WriteFault::CutShort) } else { self.write_fault.get() }
     }
 
     /// Length in bytes, holes included.
@@ -149,7 +149,7 @@ impl ImageFile {
             done => done,
         };
         if done.is_ok() {
-            self.trouble.clear_full();
+            self.write_fault.clear_full();
             self.fill_spare();
         }
         self.noting(ALLOCATING, done)
@@ -294,7 +294,7 @@ impl ImageFile {
         if found.st_size as u64 >= end && !self.is_lost() {
             return Ok(());
         }
-        self.trouble.note_cut();
+        self.write_fault.note_cut();
         Err(FileError::CutShort { path: self.path.clone(), end })
     }
 
@@ -304,12 +304,12 @@ impl ImageFile {
             let process = self.owner.number();
             return Err(FileError::OtherProcess { path: self.path.clone(), process });
         }
-        match self.trouble() {
-            Some(Trouble::CutShort) => {
+        match self.write_fault() {
+            Some(WriteFault::CutShort) => {
                 let end = self.len_bytes.load(Relaxed);
                 Err(FileError::CutShort { path: self.path.clone(), end })
             }
-            Some(Trouble::Failed { doing }) => Err(FileError::Stopped { path: self.path.clone(), doing }),
+            Some(WriteFault::Failed { doing }) => Err(FileError::Stopped { path: self.path.clone(), doing }),
             _ => Ok(()),
         }
     }
@@ -318,7 +318,7 @@ impl ImageFile {
     #[inline]
     fn noting(&self, doing: &'static str, done: Result<(), FileError>) -> Result<(), FileError> {
         if let Err(error) = &done {
-            self.trouble.note(doing, error);
+            self.write_fault.note(doing, error);
         }
         done
     }
@@ -451,7 +451,7 @@ mod tests {
         events.0.store(true, Relaxed);
         assert!(matches!(file.allocate(0, 4096), Err(FileError::Io { .. })));
         assert!(file.has_spare(), "it was not freed");
-        assert!(matches!(file.trouble(), Some(Trouble::Failed { .. })), "{:?}", file.trouble());
+        assert!(matches!(file.write_fault(), Some(WriteFault::Failed { .. })), "{:?}", file.write_fault());
     }
 
     #[test]
@@ -461,14 +461,14 @@ mod tests {
         let file = ImageFile::create(&dir.path().join("image")).unwrap().watched_by(Some(events.clone()));
         *events.0.lock().unwrap() = Some(Errno::NOSPC);
         assert!(matches!(file.allocate(0, 4096), Err(FileError::DiskFull { .. })));
-        assert_eq!(file.trouble(), Some(Trouble::DiskFull));
+        assert_eq!(file.write_fault(), Some(WriteFault::DiskFull));
         *events.0.lock().unwrap() = None;
         file.allocate(0, 4096).unwrap();
-        assert_eq!(file.trouble(), None);
+        assert_eq!(file.write_fault(), None);
         *events.0.lock().unwrap() = Some(Errno::IO);
         assert!(matches!(file.write_at(0, &[1]), Err(FileError::Io { .. })));
         *events.0.lock().unwrap() = None;
-        assert_eq!(file.trouble(), Some(Trouble::Failed { doing: "writing" }));
+        assert_eq!(file.write_fault(), Some(WriteFault::Failed { doing: "writing" }));
         for refused in [file.write_at(0, &[1]), file.allocate(0, 1), file.sync(), file.punch(0, 1)] {
             let said = refused.unwrap_err().to_string();
             assert!(said.contains("takes no writes since writing it failed"), "{said}");

@@ -17,7 +17,7 @@ use crate::file_error::{FileError, refusal};
 use crate::inherited::NotInherited;
 use crate::names::{folder_of, is_at, remove_if_at};
 use crate::owner::OwnerProcess;
-use crate::trouble::TroubleByte;
+use crate::write_fault::WriteFaultByte;
 
 /// How long a lock is tried for before the file counts as in use.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(100);
@@ -130,7 +130,7 @@ impl ImageFile {
             path: path.to_path_buf(),
             read_only,
             events,
-            trouble: TroubleByte::default(),
+            write_fault: WriteFaultByte::default(),
         }
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct Spare {
 }
 
 impl ImageFile {
-    /// Reserves disk space behind the end of the file from now on, as far as the disk has it. A shortage is not recorded as trouble.
+    /// Reserves disk space behind the end of the file from now on, as far as the disk has it. A shortage is not recorded as a write fault.
     pub fn keep_spare(&self, wanted_bytes: u64) {
         self.spare.wanted_bytes.store(wanted_bytes, Relaxed);
         self.fill_spare();

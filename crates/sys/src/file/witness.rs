@@ -79,7 +79,7 @@ impl ImageFile {
         if self.witness.get().is_some_and(Witness::has_no_tail) {
             self.check_tail();
         }
-        self.is_lost() || self.trouble.is_cut()
+        self.is_lost() || self.write_fault.is_cut()
     }
 
     /// Finds out why the last page could not be loaded.

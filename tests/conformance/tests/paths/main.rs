@@ -4,11 +4,11 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod aborting;
+mod authentication;
 mod choosing;
-mod handed_on;
-mod losing;
+mod failover;
+mod forwarding;
 mod ordering;
-mod proving;
 mod relay;
 
 use std::net::SocketAddr;

@@ -8,9 +8,9 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bomb::{kill_after, kill_now};
 use crate::op::Op;
 use crate::open::{Open, is_refusal};
+use crate::power_cut::{kill_after, kill_now};
 
 /// The environment variable with such a process's parameters.
 const LIFE: &str = "BYWAY_TEST_LIFE";

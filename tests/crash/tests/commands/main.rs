@@ -3,12 +3,12 @@
 //! each run. A run of so many cases: `BYWAY_TEST_CASES=2000`.
 #![allow(clippy::unwrap_used)]
 
-mod bomb;
 mod expected;
 mod life;
 mod loss;
 mod op;
 mod open;
+mod power_cut;
 mod run;
 mod seen;
 mod setup;

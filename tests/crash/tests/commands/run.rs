@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use byway::{ErrorKind, Method};
 use byway_crash_tests::content::key_of;
 
-use crate::bomb::Bomb;
 use crate::expected::Expected;
 use crate::life::{Life, Reported};
 use crate::loss::Loss;
 use crate::op::Op;
 use crate::open::{Open, is_refusal};
+use crate::power_cut::PowerCut;
 use crate::seen::Seen;
 use crate::setup::{PAIRS_BYTES, Setup};
 
@@ -34,7 +34,7 @@ pub struct Run {
     setup: Setup,
     open: Option<Open>,
     expected: Expected,
-    bomb: Option<Bomb>,
+    power_cut: Option<PowerCut>,
     loss: Option<Loss>,
     blocks_bytes: u64,
     stamp: u64,
@@ -56,7 +56,7 @@ impl Run {
             setup,
             open,
             expected,
-            bomb: None,
+            power_cut: None,
             loss: None,
             blocks_bytes: setup.blocks_bytes(),
             stamp: 0,
@@ -78,14 +78,14 @@ impl Run {
                 Op::Kill { points } => rest = self.kill(points, rest),
                 Op::Cut { points } => {
                     let copy = self.dir.path().join("copy");
-                    self.bomb = None;
-                    self.bomb = Some(Bomb::arm(points, self.image.clone(), copy));
+                    self.power_cut = None;
+                    self.power_cut = Some(PowerCut::arm(points, self.image.clone(), copy));
                 }
                 op if op.is_command() => self.command(op),
                 op => self.pause(op),
             }
         }
-        self.bomb = None;
+        self.power_cut = None;
         self.lose(&self.expected.clone(), Op::Flush);
         self.compare();
         self.reopen(true);
@@ -110,7 +110,7 @@ impl Run {
         let (stamp, lba_bytes) = (self.stamp, self.setup.lba_bytes);
         let after = self.expected.after(op, stamp, lba_bytes);
         let done = self.open().execute(op, stamp);
-        if self.bomb.as_ref().is_some_and(Bomb::has_gone_off) {
+        if self.power_cut.as_ref().is_some_and(PowerCut::has_has_happened) {
             return self.cut(&after, op);
         }
         if self.loss.as_ref().is_some_and(Loss::has_come) {
@@ -196,7 +196,7 @@ impl Run {
 
     /// Something between commands.
     fn pause(&mut self, op: Op) {
-        self.bomb = None;
+        self.power_cut = None;
         match op {
             Op::Close => self.reopen(true),
             Op::Drop => self.reopen(false),
@@ -227,11 +227,11 @@ impl Run {
 
     /// Goes on with what the cut left, in which `op` is done or not.
     fn cut(&mut self, after: &Expected, op: Op) {
-        let Some(bomb) = self.bomb.take() else { return };
+        let Some(power_cut) = self.power_cut.take() else { return };
         self.seen.cuts += 1;
         self.end(false);
-        std::fs::rename(&bomb.copy, &self.image).unwrap();
-        drop(bomb);
+        std::fs::rename(&power_cut.copy, &self.image).unwrap();
+        drop(power_cut);
         self.check();
         self.start();
         self.compare_after(after, op);
@@ -239,7 +239,7 @@ impl Run {
 
     /// Opens the device so that real power is lost in a while.
     fn watch(&mut self, events: u16) {
-        self.bomb = None;
+        self.power_cut = None;
         self.end(true);
         let loss = Loss::new(&self.image, self.dir.path().join("left"), self.stamp, events);
         let uri = Setup { flush: "media", ..self.setup }.uri(&self.image);
@@ -251,7 +251,7 @@ impl Run {
     fn lose(&mut self, after: &Expected, op: Op) {
         let Some(loss) = self.loss.take() else { return };
         self.seen.losses += 1;
-        self.bomb = None;
+        self.power_cut = None;
         self.note_programs();
         // Whatever comes until the end of the device comes after the loss, or is lost too.
         loss.has_come().then(|| self.end(false));
@@ -297,7 +297,7 @@ impl Run {
 
     /// Another process does what comes, up to a point at which it is killed. Returns what is left to do.
     fn kill<'a>(&mut self, points: u32, ops: &'a [Op]) -> &'a [Op] {
-        self.bomb = None;
+        self.power_cut = None;
         let commands = ops.iter().take_while(|op| op.is_command()).take(LIFE_OPS).count();
         self.end(false);
         let life = Life {

@@ -1,4 +1,4 @@
-//! An image over a file that forgets, something undertaken with it, and what losses of power on the way leave.
+//! An image over a file that forgets unsynced pages, one operation on it, and the state after power losses during it.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -192,10 +192,10 @@ pub fn folder() -> tempfile::TempDir {
 }
 
 /// Undertakes something with the image that is opened first, and loses power at every event on the way.
-pub fn lose_power(losses: Losses, undertake: impl FnOnce()) -> Left {
+pub fn lose_power(losses: Losses, perform: impl FnOnce()) -> Left {
     let (files, seen, left) = (Mutex::default(), Mutex::default(), Mutex::default());
     let disk = Arc::new(Disk { losses, files, seen, left });
-    watching(Rc::new(Folder(disk.clone())), undertake);
+    watching(Rc::new(Folder(disk.clone())), perform);
     let mut left = std::mem::take(&mut *disk.left.lock());
     if left.successors.is_empty() {
         let (_, file) = &disk.files.lock()[0];

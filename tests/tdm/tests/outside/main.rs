@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod attributes;
-mod crowded;
 mod daemon_stopped;
 mod dax;
 mod dax_kills;
@@ -11,13 +10,14 @@ mod dax_stopped;
 mod differential;
 mod escapes;
 mod faults;
+mod full_table;
 mod interrupted;
 mod kills;
 mod memory;
 mod policy;
 mod power;
 mod programs;
-mod traps;
+mod transparency;
 mod users;
 
 use byway_tdm_tests::Place;

@@ -1,6 +1,6 @@
 //! The health of a device, as SMART reports it.
 
-use byway_flash::{FlashHealth, Trouble};
+use byway_flash::{FlashHealth, WriteFault};
 
 use super::Subsystem;
 
@@ -62,8 +62,8 @@ impl Subsystem {
 
     /// Spare blocks left in percent; 0 where the disk below is full, as no page can be written to another place then.
     fn spare_percent(&self, health: &FlashHealth) -> u8 {
-        match self.flash.trouble() {
-            Some(Trouble::DiskFull) => 0,
+        match self.flash.write_fault() {
+            Some(WriteFault::DiskFull) => 0,
             _ => health.available_spare_percent,
         }
     }

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use byway_link::FlashProfile;
-use byway_sys::{ImageFile, Trouble};
+use byway_sys::{ImageFile, WriteFault};
 
 use crate::areas::AreaTable;
 use crate::counters::{FlashCounters, HostIo};
@@ -95,8 +95,8 @@ impl Flash {
 
     /// What is wrong with the image's file, if something is.
     #[must_use]
-    pub fn trouble(&self) -> Option<Trouble> {
-        self.backing.trouble()
+    pub fn write_fault(&self) -> Option<WriteFault> {
+        self.backing.write_fault()
     }
 
     /// Fails once another program has truncated mapped parts of the image or overwritten its beginning: mapped state is not what
@@ -127,9 +127,9 @@ impl Flash {
     /// [`FlashError::WornOut`] when no spare blocks are left.
     #[inline]
     pub fn check_takes_writes(&self) -> Result<(), FlashError> {
-        match self.backing.trouble() {
-            Some(Trouble::CutShort) => Err(FlashError::CutShort),
-            Some(Trouble::Failed { doing }) => Err(FlashError::Stopped { doing }),
+        match self.backing.write_fault() {
+            Some(WriteFault::CutShort) => Err(FlashError::CutShort),
+            Some(WriteFault::Failed { doing }) => Err(FlashError::Stopped { doing }),
             _ if self.ftl.syncs.has_failed() => Err(FlashError::Unsynced),
             _ if self.ftl.blocks.are_worn_out() => Err(FlashError::WornOut),
             _ if self.backing.is_read_only() => Err(FlashError::ReadOnly),

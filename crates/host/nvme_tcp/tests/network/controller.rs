@@ -20,7 +20,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::gate::Gate;
 use crate::habits::{Asks, Fault, Habits};
-use crate::silence::Silence;
+use crate::unanswered::Unanswered;
 
 pub const NAME: &str = "nqn.2026-01.org.example:test";
 pub const LBA_BYTES: usize = 512;
@@ -43,7 +43,7 @@ struct Shared {
     identified: AtomicBool,
     keep_alives: AtomicU32,
     open: Mutex<Vec<TcpStream>>,
-    silence: Silence,
+    unanswered: Unanswered,
     gate: Gate,
     abort_gate: Gate,
     aborts: AtomicU32,
@@ -70,7 +70,7 @@ impl TestController {
             identified: AtomicBool::new(false),
             keep_alives: AtomicU32::new(0),
             open: Mutex::default(),
-            silence: Silence::default(),
+            unanswered: Unanswered::default(),
             gate: Gate::default(),
             abort_gate: Gate::default(),
             aborts: AtomicU32::new(0),
@@ -328,7 +328,7 @@ impl Served<'_> {
             AdminOpcode::ABORT => {
                 self.shared.aborts.fetch_add(1, SeqCst);
                 let is_silent = self.shared.habits().fault == Fault::Silence;
-                let is_aborted = is_silent && self.shared.silence.end()?;
+                let is_aborted = is_silent && self.shared.unanswered.end()?;
                 self.shared.abort_gate.note_command();
                 let completion = Completion::new(0, 0, command.cdw0.cid(), Status::SUCCESS);
                 let mut out = Vec::new();
@@ -374,7 +374,7 @@ impl Served<'_> {
                 let completion = Completion::new(0, 0, command.cdw0.cid(), Status::ABORT_REQUESTED);
                 let mut out = Vec::new();
                 self.writer.response(&completion).append_to(&mut out);
-                self.shared.silence.keep(self.stream.try_clone()?, out);
+                self.shared.unanswered.keep(self.stream.try_clone()?, out);
                 return Ok(());
             }
             _ => {}

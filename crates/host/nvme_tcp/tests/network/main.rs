@@ -9,8 +9,8 @@ mod gate;
 mod habits;
 mod limits;
 mod restarts;
-mod silence;
 mod transfers;
+mod unanswered;
 
 use std::time::Duration;
 

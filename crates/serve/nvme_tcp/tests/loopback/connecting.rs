@@ -11,7 +11,7 @@ use byway_spec::fabrics::{DISCOVERY_NQN, SubsystemType};
 use byway_spec::nvm::NvmOpcode;
 use byway_tcp_target::TargetEvent;
 
-use crate::asking::discover;
+use crate::discovery_client::discover;
 use crate::host::{By, End, HOST, Host, Proposal, blocks, pattern};
 use crate::served::{SUBSYSTEM, Served, TIMEOUT};
 

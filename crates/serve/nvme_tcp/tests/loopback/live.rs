@@ -7,7 +7,7 @@ use byway_flash::RunOptions;
 use byway_spec::nvm::NvmOpcode;
 use byway_tcp_target::{ControlError, PortId, SubsystemTerms, TargetEvent};
 
-use crate::asking::{Listener, generation, read_log, read_part};
+use crate::discovery_client::{Listener, generation, read_log, read_part};
 use crate::host::{End, HOST, Host, Proposal, blocks};
 use crate::served::{SUBSYSTEM, Served, device, name};
 
@@ -164,7 +164,7 @@ fn discovery_event_is_sent_once_until_the_log_is_read() {
 fn a_host_that_asks_for_no_events_gets_none() {
     let served = Served::new();
     let mut host = Host::greet(served.discovery(), Proposal::default());
-    crate::asking::discover(&mut host);
+    crate::discovery_client::discover(&mut host);
     let request = host.start_read(crate::admin::event_request(), 0);
     served.control().open_port(anywhere()).unwrap();
     assert_eq!(read_log(&mut host, |_| {}).len(), 3);

@@ -3,7 +3,6 @@
 
 mod aborting;
 mod admin;
-mod asking;
 mod authenticating;
 mod bad_peers;
 mod blocks;
@@ -11,13 +10,14 @@ mod bounds;
 mod caller;
 mod concatenating;
 mod connecting;
-mod crowd;
+mod discovery_client;
 mod engine;
 mod failing;
 mod fused;
 mod host;
 mod keys;
 mod live;
+mod many_hosts;
 mod paths;
 mod policies;
 mod raw;

@@ -8,8 +8,8 @@ use byway_fabrics::{ConnectRefusal, Property, RefusalKind};
 use byway_spec::fabrics::status::AUTHENTICATION_REQUIRED;
 use byway_tcp_target::{Dhchap, Keys, SubsystemTerms, Tls, TlsPolicy};
 
-use crate::asking::discover;
 use crate::authenticating::new_secret;
+use crate::discovery_client::discover;
 use crate::host::{HOST, Host, Proposal};
 use crate::served::{SUBSYSTEM, Served, name};
 use crate::tunnel::Tunnel;

@@ -6,7 +6,7 @@ use byway_spec::nvm::NvmOpcode;
 use byway_tcp_target::{AnaSetting, AnaState, PortId, SubsystemTerms, TargetEvent, Tls, TlsKey, TlsPolicy};
 
 use crate::admin::{identify, number};
-use crate::asking::discover;
+use crate::discovery_client::discover;
 use crate::host::{By, HOST, Host, Proposal, blocks, pattern};
 use crate::served::{Asked, SUBSYSTEM, Served, name};
 

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use libc::{FILE, mode_t, off_t, size_t, ssize_t};
 
-use super::{close, open, process, read, seek, stat, stream, unseen, write};
+use super::{close, open, process, read, seek, stat, stream, untracked, write};
 
 macro_rules! same {
     ($($alias:ident = $module:ident::$name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {
@@ -30,7 +30,7 @@ same! {
     __read = read::read(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t;
     __pread64 = read::pread64(fd: c_int, into: *mut c_void, len: size_t, from: off_t) -> ssize_t;
     __lseek = seek::lseek(fd: c_int, by: off_t, from: c_int) -> off_t;
-    __backtrace_symbols_fd = unseen::backtrace_symbols_fd(addresses: *const *mut c_void, count: c_int, fd: c_int) -> ();
+    __backtrace_symbols_fd = untracked::backtrace_symbols_fd(addresses: *const *mut c_void, count: c_int, fd: c_int) -> ();
     _IO_fopen = stream::fopen(path: *const c_char, mode: *const c_char) -> *mut FILE;
     _IO_fdopen = stream::fdopen(fd: c_int, mode: *const c_char) -> *mut FILE;
     _IO_fclose = stream::fclose(stream: *mut FILE) -> c_int;

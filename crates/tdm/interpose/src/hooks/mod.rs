@@ -60,12 +60,12 @@ use in_front;
 
 mod aliases;
 mod attributes;
-mod bare;
 mod close;
 mod confine;
 mod names;
 mod open;
 mod process;
+mod raw_syscall;
 mod read;
 mod resident;
 mod seek;
@@ -73,7 +73,7 @@ mod size;
 mod stat;
 mod stream;
 mod sync;
-mod unseen;
+mod untracked;
 mod write;
 
 use std::ffi::c_int;

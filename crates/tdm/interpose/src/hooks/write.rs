@@ -8,7 +8,7 @@ use libc::{iovec, off_t, size_t, ssize_t};
 use rustix::fs::{AtFlags, SeekFrom, StatxFlags};
 
 use super::resident::answer;
-use super::unseen::once;
+use super::untracked::once;
 use crate::cancellation::{CancellationGuard, cancellation_point};
 use crate::iovec::IoVecs;
 use crate::{place, real, state};

@@ -1,8 +1,8 @@
 //! Regions from outside: one suite over all kinds, refusals, partitions and exports.
 #![allow(clippy::unwrap_used)]
 
-mod given;
 mod modelled;
+mod partitions;
 mod refused;
 mod suite;
 mod support;

@@ -1,4 +1,4 @@
-//! What format and sanitize leave in the image: nothing of what was stored.
+//! Format and sanitize leave no stored byte in the image.
 
 use std::fs::File;
 use std::ops::ControlFlow;

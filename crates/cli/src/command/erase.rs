@@ -1,4 +1,4 @@
-//! `byway format` and `byway sanitize`: namespaces and devices emptied.
+//! `byway format` and `byway sanitize`: erase namespaces and devices.
 
 use std::fmt;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! What stays of an operation that failed: whether the file takes writes.
+//! Whether a file takes writes after an operation failed.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -6,20 +6,20 @@ use crate::file_error::{ALLOCATING, FileError, SYNCING, WRITING};
 
 /// Why a file takes no writes, or took none the last time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
-    /// Its disk had no room. Writes are tried all the same: there may be room again.
+pub enum WriteFault {
+    /// Its disk was full. Writes are tried again: there may be room by then.
     DiskFull,
-    /// Another program truncated or overwrote it while it was open. What is left of it is read, and nothing is written any more.
+    /// Another program truncated or overwrote it while it was open. The rest of it can be read, and nothing is written any more.
     CutShort,
-    /// A write, or taking room, or a sync failed otherwise. What the system dropped then is not known, so nothing more
-    /// is written until the file is opened again.
+    /// A write, an allocation or a sync failed otherwise. The kernel may have dropped dirty pages, so nothing is written until
+    /// the file is opened again.
     Failed {
         /// What was being done.
         doing: &'static str,
     },
 }
 
-/// What leaves a file in trouble when it fails. Index 0 is none, so that one byte holds it.
+/// Operations whose failure is recorded. Index 0 is none, so that one byte holds the state.
 const DOINGS: [&str; 4] = ["", WRITING, ALLOCATING, SYNCING];
 
 /// Value of the byte for a full disk.
@@ -28,33 +28,33 @@ const IS_FULL: u8 = 0xff;
 /// Value of the byte for a file that was cut short.
 const IS_CUT: u8 = 0xfe;
 
-/// The trouble that a file is in: nothing (0), an index of [`DOINGS`], [`IS_FULL`] or [`IS_CUT`].
+/// The write fault of a file: none (0), an index of [`DOINGS`], [`IS_FULL`] or [`IS_CUT`].
 ///
 /// Relaxed: the thread that writes the file learns of a failure by its own error first.
 #[derive(Debug, Default)]
-pub(crate) struct TroubleByte(AtomicU8);
+pub(crate) struct WriteFaultByte(AtomicU8);
 
-impl TroubleByte {
+impl WriteFaultByte {
     #[inline]
-    pub(crate) fn get(&self) -> Option<Trouble> {
+    pub(crate) fn get(&self) -> Option<WriteFault> {
         match self.0.load(Relaxed) {
             0 => None,
-            IS_FULL => Some(Trouble::DiskFull),
-            IS_CUT => Some(Trouble::CutShort),
-            doing => Some(Trouble::Failed { doing: DOINGS.get(usize::from(doing)).unwrap_or(&WRITING) }),
+            IS_FULL => Some(WriteFault::DiskFull),
+            IS_CUT => Some(WriteFault::CutShort),
+            doing => Some(WriteFault::Failed { doing: DOINGS.get(usize::from(doing)).unwrap_or(&WRITING) }),
         }
     }
 
-    /// Keeps in mind how an operation failed.
+    /// Records the failure of an operation.
     pub(crate) fn note(&self, doing: &'static str, error: &FileError) {
         if matches!(error, FileError::CutShort { .. }) {
             return self.note_cut();
         }
-        if self.get() == Some(Trouble::CutShort) {
+        if self.get() == Some(WriteFault::CutShort) {
             return;
         }
         let failed = DOINGS.iter().position(|known| *known == doing).unwrap_or(1) as u8;
-        // A sync that finds no room has dropped what it was to write.
+        // A sync that fails for lack of space has dropped dirty pages.
         let can_go_on = matches!(error, FileError::DiskFull { .. }) && doing != SYNCING;
         self.0.store(if can_go_on { IS_FULL } else { failed }, Relaxed);
     }
@@ -65,14 +65,14 @@ impl TroubleByte {
         self.0.load(Relaxed) == IS_CUT
     }
 
-    /// Keeps in mind that the file was cut short: nothing else is worth telling then.
+    /// Records that the file was cut short, which overrides every other fault.
     pub(crate) fn note_cut(&self) {
         self.0.store(IS_CUT, Relaxed);
     }
 
-    /// There was room again.
+    /// Clears the fault of a full disk, after a write succeeded.
     pub(crate) fn clear_full(&self) {
-        if self.get() == Some(Trouble::DiskFull) {
+        if self.get() == Some(WriteFault::DiskFull) {
             self.0.store(0, Relaxed);
         }
     }

@@ -1,7 +1,7 @@
-//! A queue for calls that wait, and that Ctrl-C ends: Python is asked for signals between turns of waiting.
+//! A queue for blocking calls that Ctrl-C ends: Python's signals are checked between waits.
 //!
-//! What such a call had on its way then is asked to be given up, and finishes some time: its memory stays until it has, and
-//! its result is dropped. A command that the kernel does in the caller's own thread ends when it ends.
+//! An interrupted call cancels its outstanding commands. Their memory is kept until they complete, and their results are
+//! dropped. A command that the kernel executes in the calling thread cannot be interrupted.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -13,10 +13,10 @@ use byway::{
 };
 use pyo3::prelude::*;
 
-/// How long one turn of waiting is at most.
+/// Interval of the checks for signals.
 pub const TURN: Duration = Duration::from_millis(20);
 
-/// Most commands that one call has on its way.
+/// Maximum number of outstanding commands of one call.
 const CALL_COMMANDS: u32 = 64;
 
 /// The exception that a signal raised in Python, for the call that raises it in the program.
@@ -24,7 +24,7 @@ const CALL_COMMANDS: u32 = 64;
 pub struct Interrupted(Arc<Mutex<Option<PyErr>>>);
 
 impl Interrupted {
-    /// What was raised, if something was.
+    /// The exception, if a signal raised one.
     pub fn take(&self) -> Option<PyErr> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -34,22 +34,22 @@ impl Interrupted {
     }
 }
 
-/// A queue whose waits Ctrl-C ends.
-pub struct Patient {
+/// A queue whose waits Ctrl-C interrupts.
+pub struct InterruptibleQueue {
     queue: Queue,
     timeout: Duration,
     interrupted: Interrupted,
-    /// Counts the calls that were given up: their commands have names of their own.
+    /// Number of interrupted calls: distinguishes the tags of their commands from those of later calls.
     epoch: u64,
-    /// The tags of the call's commands on their way, as the queue knows them.
+    /// Tags of the call's outstanding commands, as the queue has them.
     under_way: Vec<u64>,
-    /// Taken, to go together under one doorbell.
+    /// Commands to be submitted together, with one doorbell write.
     gathered: Vec<(Command, u64)>,
-    /// Refused by the queue when they went.
+    /// Commands that the queue refused at submission.
     refused: VecDeque<Finished>,
 }
 
-impl Patient {
+impl InterruptibleQueue {
     /// Waits patiently for commands of `queue`, which was opened with these options.
     pub fn new(queue: Queue, options: QueueOptions, interrupted: Interrupted) -> Self {
         Self {
@@ -116,7 +116,7 @@ impl Patient {
     }
 }
 
-impl BackendQueue for Patient {
+impl BackendQueue for InterruptibleQueue {
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
         if let Err(error) = self.make_room() {
             return Err(Refused { command, error });

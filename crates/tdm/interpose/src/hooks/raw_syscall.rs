@@ -7,8 +7,8 @@ use libc::size_t;
 
 use super::attributes::{of_name, of_open};
 use super::resident::via_kernel;
-use super::unseen::{mapped, once, once_from};
-use super::{close, confine, names, open, process, read, seek, size, sync, unseen, write};
+use super::untracked::{mapped, once, once_from};
+use super::{close, confine, names, open, process, read, seek, size, sync, untracked, write};
 use crate::{real, state};
 
 /// A system call by number. One with a function in the C library is handled as that. A file opened so is barred, as further calls may be missed.
@@ -51,7 +51,7 @@ pub unsafe extern "C-unwind" fn syscall(
         // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_syncfs => c_long::from(unsafe { sync::syncfs(fd) }),
         // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
-        libc::SYS_ioctl => c_long::from(unsafe { unseen::ioctl(fd, b as c_ulong, at(c)) }),
+        libc::SYS_ioctl => c_long::from(unsafe { untracked::ioctl(fd, b as c_ulong, at(c)) }),
         // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_lseek => unsafe { seek::lseek(fd, b, c as c_int) },
         // SAFETY: the arguments of the program's system call, in the order of the function of the same name.

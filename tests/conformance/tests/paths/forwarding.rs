@@ -1,4 +1,4 @@
-//! A target whose namespace is another target's, behind a relay: commands that it has and hands on, aborted by our own host.
+//! A target that exports another target's namespace, behind a relay: Aborts of commands that it holds or has forwarded.
 
 use std::time::Duration;
 

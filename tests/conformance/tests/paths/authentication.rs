@@ -1,4 +1,4 @@
-//! A host that proves who it is at each of several ports, and again whenever it comes back to one.
+//! A host authenticates at each of several ports, and again on each reconnect.
 
 use byway::ErrorKind;
 use byway::serve::{

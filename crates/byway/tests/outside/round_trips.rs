@@ -1,4 +1,4 @@
-//! The whole trip, from a program to flash and back, by every transfer method.
+//! Values from a program to flash and back, by every transfer method.
 
 use byway::{CreateOptions, ErrorKind, Key, Media, Method, NewNamespace, StoreOptions};
 

@@ -1,4 +1,4 @@
-//! What happens around commands: files that are cut, limits of the process, children, times that are over.
+//! Disturbances during commands: truncated files, resource limits, child processes, expired deadlines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::DirEntry;

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use byway::{Key, Nsid, Remedy, Wipe};
 use byway_crash_tests::content::{key_of, value_of};
-use byway_crash_tests::hands::Hands;
 use byway_crash_tests::journal::StepState;
 use byway_crash_tests::model::Model;
+use byway_crash_tests::runner::Runner;
 use byway_crash_tests::sparse;
 use byway_crash_tests::workload::{Op, Workload};
 use byway_kit::{Random, mix};
@@ -23,10 +23,10 @@ use parking_lot::Mutex;
 const WORKLOAD: Workload = Workload::Worn;
 const SEED: u64 = 3;
 const STEPS: u64 = 1000;
-/// The step that an undertaking counts as.
+/// The step that an operation counts as.
 const STEP: u64 = STEPS + 1;
 
-/// Kills of each undertaking; `BYWAY_TEST_ROUNDS` sets more.
+/// Kills of each operation; `BYWAY_TEST_ROUNDS` sets more.
 fn kills() -> u64 {
     std::env::var("BYWAY_TEST_ROUNDS").map_or(12, |rounds| rounds.parse().unwrap())
 }
@@ -38,12 +38,12 @@ fn uri(image: &Path) -> String {
     format!("embedded:{}?transfer=adaptive&memtable=2K&cache=256K", image.display())
 }
 
-fn open(image: &Path) -> Hands {
-    Hands::open(&uri(image), WORKLOAD, SEED, None).unwrap()
+fn open(image: &Path) -> Runner {
+    Runner::open(&uri(image), WORKLOAD, SEED, None).unwrap()
 }
 
 /// Does it from its beginning to its end.
-fn undertake(what: &str, image: &Path) {
+fn perform(what: &str, image: &Path) {
     let device = || byway::embedded::open(&uri(image)).unwrap();
     match what {
         "snapshot" => _ = byway::snapshot(image, image.with_extension("copy")).unwrap(),
@@ -83,10 +83,10 @@ fn a_process_does_the_operation_of_its_environment() {
     let Ok(asked) = std::env::var(OPERATION) else { return };
     let (what, image) = asked.split_once(':').unwrap();
     eprintln!("open");
-    undertake(what, Path::new(image));
+    perform(what, Path::new(image));
 }
 
-/// Has another process undertake it, and kills that after so long.
+/// Has another process perform it, and kills that after so long.
 fn kill_in(what: &str, image: &Path, instant: Duration) {
     let mut process = Command::new(std::env::current_exe().unwrap())
         .args(["a_process_does_the_operation_of_its_environment", "--exact", "--nocapture"])
@@ -107,9 +107,9 @@ fn kill_in(what: &str, image: &Path, instant: Duration) {
 fn base(dir: &Path) -> (PathBuf, Model) {
     let (image, base) = (dir.join("made"), dir.join("base"));
     byway::create(&image, &WORKLOAD.image()).unwrap();
-    let (mut hands, mut model) = (open(&image), Model::new(WORKLOAD, SEED));
+    let (mut runner, mut model) = (open(&image), Model::new(WORKLOAD, SEED));
     for step in 1..=STEPS {
-        let done = hands.execute(WORKLOAD.op(SEED, step), step);
+        let done = runner.execute(WORKLOAD.op(SEED, step), step);
         model.apply(step, if done.is_ok() { StepState::Done } else { StepState::Refused });
     }
     // As it is while it is open: an opener of the copy has to recover it first.
@@ -142,12 +142,12 @@ fn verify(what: &str, image: &Path, model: &Model, label: &str) {
     assert_eq!(checked.findings, [], "{label}");
     let mut model = model.clone();
     changes(what).iter().for_each(|op| model.begin(*op, STEP));
-    let reader = Hands::open(&format!("{}&readonly=1", uri(image)), WORKLOAD, SEED, None);
+    let reader = Runner::open(&format!("{}&readonly=1", uri(image)), WORKLOAD, SEED, None);
     let reader = reader.unwrap_or_else(|refused| panic!("{label}, read-only: {refused}"));
     model.clone().check(&reader.device).unwrap_or_else(|said| panic!("{label}, read-only: {said}"));
     drop(reader);
-    let hands = open(image);
-    model.check(&hands.device).unwrap_or_else(|said| panic!("{label}: {said}"));
+    let runner = open(image);
+    model.check(&runner.device).unwrap_or_else(|said| panic!("{label}: {said}"));
 }
 
 /// What has a temporary name: nothing, or a new image that was killed just before it took the name of the old one.
@@ -175,7 +175,7 @@ fn killed(what: &str) {
     };
     fresh();
     let begun = Instant::now();
-    undertake(what, &image);
+    perform(what, &image);
     let whole_us = begun.elapsed().as_micros() as u64;
     let mut random = Random::starting_at(mix(SEED, what.len() as u64), 1);
     for kill in 0..kills() {
@@ -195,7 +195,7 @@ fn killed(what: &str) {
         if what != "repair" {
             verify(what, &image, &model, &label);
         }
-        undertake(what, &image);
+        perform(what, &image);
         verify(what, &image, &model, &format!("{label}, done again"));
     }
 }

@@ -1,4 +1,4 @@
-//! Many hosts at one subsystem, and what one of them can take from the others.
+//! Hundreds of hosts at one subsystem, and the share that one of them can take.
 
 use byway_fabrics::ControllerChoice;
 use byway_fabrics::authentication::{AuthSecrets, AuthSuites, DhchapSecret};

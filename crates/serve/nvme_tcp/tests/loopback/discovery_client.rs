@@ -1,4 +1,4 @@
-//! Asking a discovery controller.
+//! A client of the discovery controller.
 
 use byway_fabrics::{ControllerChoice, Entry, LogReading, Step};
 use byway_spec::Command;

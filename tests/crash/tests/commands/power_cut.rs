@@ -1,4 +1,4 @@
-//! What goes off at a given point from here on: before a store to protected memory, or an operation of the medium.
+//! A power cut or a kill at a given event: before a store to protected memory, or before an operation of the medium.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -7,16 +7,16 @@ use std::rc::Rc;
 use byway_crash_tests::sparse;
 use byway_flash::cut::watch;
 
-/// A power cut to come: at its point the image is copied, as that is what a cut there leaves.
-pub struct Bomb {
+/// A simulated power cut: at its event the image is copied, which is the state that a cut there leaves.
+pub struct PowerCut {
     pub copy: PathBuf,
-    gone_off: Rc<Cell<bool>>,
+    has_happened: Rc<Cell<bool>>,
 }
 
-impl Bomb {
+impl PowerCut {
     pub fn arm(points: u32, image: PathBuf, copy: PathBuf) -> Self {
-        let gone_off = Rc::new(Cell::new(false));
-        let (left, here, to) = (Cell::new(points), Rc::clone(&gone_off), copy.clone());
+        let has_happened = Rc::new(Cell::new(false));
+        let (left, here, to) = (Cell::new(points), Rc::clone(&has_happened), copy.clone());
         watch(Some(Box::new(move |_| match left.get() {
             _ if here.get() => {}
             0 => {
@@ -25,15 +25,15 @@ impl Bomb {
             }
             more => left.set(more - 1),
         })));
-        Self { copy, gone_off }
+        Self { copy, has_happened }
     }
 
-    pub fn has_gone_off(&self) -> bool {
-        self.gone_off.get()
+    pub fn has_has_happened(&self) -> bool {
+        self.has_happened.get()
     }
 }
 
-impl Drop for Bomb {
+impl Drop for PowerCut {
     fn drop(&mut self) {
         watch(None);
     }

@@ -1,4 +1,4 @@
-//! A target that is served, as a host sees it that shares no code with it: `tests/foreign_host`, in Python's standard library.
+//! `byway serve` tested by a host that shares no code with it: `tests/foreign_host`, in Python's standard library.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -56,7 +56,7 @@ fn independent_python_host_finds_no_fault() {
     }
 }
 
-/// `BYWAY_TEST_ROUNDS=500 cargo test -p byway-cli --test stranger` for a long run.
+/// `BYWAY_TEST_ROUNDS=500 cargo test -p byway-cli --test foreign_host` for a long run.
 #[test]
 fn smart_goes_on_over_kills_of_the_server() {
     if !byway_conformance::skips::has("python3", "smart_goes_on_over_kills_of_the_server") {

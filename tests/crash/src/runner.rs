@@ -1,4 +1,4 @@
-//! Hands that do a workload's steps on an open device, one after the other.
+//! Runs a workload's steps on an open device, one after the other.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use byway::{ErrorKind, FileEvents, Key, Kv, Nvm};
 use crate::content::{BLOCK_BYTES, block_of, key_of, value_of};
 use crate::workload::{Op, Workload};
 
-/// A device that is open, and what does its steps.
-pub struct Hands {
+/// An open device and the workload whose steps are run on it.
+pub struct Runner {
     /// The namespace of pairs.
     pub pairs: Kv,
     /// The namespace of blocks.
@@ -20,8 +20,8 @@ pub struct Hands {
     seed: u64,
 }
 
-impl Hands {
-    /// Opens a device, watched if someone watches.
+impl Runner {
+    /// Opens a device; `events` observes its file operations.
     ///
     /// # Errors
     /// What the opening says.
@@ -44,7 +44,7 @@ impl Hands {
         value_of(step, key, self.workload.len(self.seed, step, key) as usize)
     }
 
-    /// Does a step from its beginning to its end. [`Op::Reopen`] is nothing that hands can do.
+    /// Does a step from its beginning to its end. [`Op::Reopen`] is nothing that runner can do.
     ///
     /// # Errors
     /// What the device answers.

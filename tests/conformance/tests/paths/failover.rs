@@ -1,4 +1,4 @@
-//! Ports that are cut, fall silent, or are not there.
+//! Failover from ports that are cut, fall silent, or do not exist.
 
 use std::sync::mpsc::channel;
 

@@ -1,4 +1,4 @@
-//! What the command takes, and what it answers to what it does not take, from outside.
+//! Arguments that the command accepts, and its errors for those that it refuses.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -1,4 +1,4 @@
-//! Queues of threads that keep meeting at the device leave their controller, and come back when it is needed.
+//! Queues of threads that contend for the device are delegated, and reclaimed when the controller is needed.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The one command that a controller says nothing to until it is aborted.
+//! The command that the test controller does not answer until it is aborted.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex};
 use crate::LONG;
 
 #[derive(Default)]
-pub struct Silence {
+pub struct Unanswered {
     held: Mutex<Held>,
     came: Condvar,
 }
@@ -20,14 +20,14 @@ enum Held {
     Answered,
 }
 
-impl Silence {
-    /// Keeps the command's answer back.
+impl Unanswered {
+    /// Withholds the answer to a command.
     pub fn keep(&self, stream: TcpStream, answer: Vec<u8>) {
         *self.held.lock().unwrap() = Held::Answer(stream, answer);
         self.came.notify_all();
     }
 
-    /// Gives the answer, once; whether it was still to be given.
+    /// Sends the withheld answer; `false` if it was sent before.
     ///
     /// An Abort can overtake its command, which comes by another connection: here it waits for that.
     pub fn end(&self) -> std::io::Result<bool> {

@@ -64,7 +64,7 @@ bench-guests:
 	benches/guests.sh > target/guests.json
 	mv target/guests.json benches/results/guests.json
 
-# Formatting, clippy, dependencies (deny.toml), spelling, and private words against the allow-list that only shrinks.
+# Formatting, clippy, layers of crates, dependencies (deny.toml), spelling, and private words against the allow-list that only shrinks.
 lint:
 	tools/lint.sh
 

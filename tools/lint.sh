@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, lints, circles of modules, dependencies, spelling and words: what a change is refused for before any test runs.
+# Formatting, lints, circles of modules, layers of crates, dependencies, spelling and words: what a change is refused for before any test runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/need.sh
@@ -36,6 +36,7 @@ lint clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
 lint features features
 lint words python3 tools/words.py
 lint circles python3 tools/circles.py
+lint layers python3 tools/layers.py
 lint promises python3 tools/promises.py
 lint dependencies python3 tools/deny.py
 if why=$(have_typos); then

@@ -64,7 +64,7 @@ macro_rules! conformance {
                     a_command_with_time_enough_succeeds,
                     cancelling_what_is_not_there_is_refused_by_its_tag,
                 }
-                trouble: {
+                disturbances: {
                     a_file_truncated_under_reads_is_an_error_that_names_its_last_byte,
                     a_write_that_the_system_cuts_short_does_not_pass_for_a_whole_one,
                     a_queue_for_which_no_descriptor_is_left_is_refused_and_nothing_leaks,

@@ -68,19 +68,10 @@ pub fn is_nameable(socket: &Path) -> io::Result<()> {
     address(socket).map(drop)
 }
 
-/// Listens at a path.
-///
-/// # Errors
-/// What the system says; `InvalidInput` for a path that no socket can have.
-pub fn listen(socket: &Path) -> io::Result<UnixListener> {
-    address(socket)?;
-    UnixListener::bind(socket)
-}
-
 /// Listens at a path, with these permission bits of its file from the first instant on; the umask takes some of them away.
 ///
 /// # Errors
-/// As [`listen`].
+/// What the system says; `InvalidInput` for a path that no socket can have.
 pub fn listen_with_mode(socket: &Path, mode: u32) -> io::Result<UnixListener> {
     let (unix, stream) = (AddressFamily::UNIX, SocketType::STREAM);
     let made = rustix::net::socket_with(unix, stream, SocketFlags::CLOEXEC, None)?;

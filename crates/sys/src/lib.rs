@@ -41,6 +41,7 @@ mod owner;
 pub mod plain;
 pub mod posix_aio;
 pub mod robust;
+pub mod runtime_folder;
 mod sharing;
 pub mod signal;
 pub mod signal_stack;

@@ -6,9 +6,9 @@
 //! `SO_PEERCRED`, that the listener is of its own user, of the image's owner or of root (decision 57).
 
 use std::fmt;
-use std::fs::{DirBuilder, Metadata};
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::fs::Metadata;
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use byway_flash::Flash;
 use byway_sys::ImageFile;
-use byway_sys::handover::{self, OTHERS_MAY_WRITE, UNMAPPED_UID};
+use byway_sys::handover::{self, UNMAPPED_UID};
+use byway_sys::runtime_folder::{check_folder, folders_of, look, own_folder};
 use byway_vfio_user::SocketListener;
 
 /// What is asked at a control socket.
@@ -144,32 +145,6 @@ fn trusted(image: &Metadata) -> Vec<u32> {
     std::iter::once(me.as_raw()).chain(owner).collect()
 }
 
-/// Candidate folders of a user's control sockets, in order; no environment variable is read. Root makes `/run/user/UID` at
-/// login, so no other user can take its place.
-fn folders_of(uid: u32) -> [PathBuf; 2] {
-    let of_run = match uid {
-        0 => PathBuf::from("/run/byway"),
-        _ => PathBuf::from(format!("/run/user/{uid}/byway")),
-    };
-    [of_run, PathBuf::from(format!("/tmp/byway-{uid}"))]
-}
-
-/// This user's folder, made where it is not there.
-fn own_folder() -> Result<PathBuf, String> {
-    let uid = rustix::process::geteuid().as_raw();
-    let mut refused = Vec::new();
-    for folder in folders_of(uid) {
-        match make(&folder).and_then(|()| folder.symlink_metadata()) {
-            Ok(found) => match check_folder(&folder, &found, uid) {
-                Ok(()) => return Ok(folder),
-                Err(why) => refused.push(why),
-            },
-            Err(error) => refused.push(format!("{} cannot be made: {error}", folder.display())),
-        }
-    }
-    Err(refused.join("; "))
-}
-
 /// Number of sockets in a folder above which those of killed processes are removed.
 const SOCKETS_MANY: usize = 64;
 
@@ -198,28 +173,6 @@ fn is_dead(socket: &Path) -> bool {
         && asked().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
-fn make(folder: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        made => made,
-    }
-}
-
-/// Whether only `uid` and root can make files there.
-fn check_folder(folder: &Path, found: &Metadata, uid: u32) -> Result<(), String> {
-    let shown = folder.display();
-    if !found.is_dir() {
-        return Err(format!("{shown} is no folder"));
-    }
-    if found.uid() != uid {
-        return Err(format!("{shown} belongs to user {}, not to user {uid}", found.uid()));
-    }
-    match found.mode() & OTHERS_MAY_WRITE {
-        0 => Ok(()),
-        _ => Err(format!("other users may write in {shown}")),
-    }
-}
-
 /// Connects to a user's socket; `None` where there is none.
 fn connect_in(folder: &Path, name: &str, uid: u32, timeout: Duration) -> Result<Option<UnixStream>, String> {
     let socket = folder.join(name);
@@ -243,18 +196,9 @@ fn connect_in(folder: &Path, name: &str, uid: u32, timeout: Duration) -> Result<
     }
 }
 
-fn look(path: &Path) -> Result<Option<Metadata>, String> {
-    match path.symlink_metadata() {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("{}: {error}", path.display())),
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
     use std::time::{SystemTime, UNIX_EPOCH};
 
     use rustix::fs::{Timespec, Timestamps};
@@ -263,25 +207,6 @@ mod tests {
 
     fn of(time: SystemTime) -> Timespec {
         Timespec::try_from(time.duration_since(UNIX_EPOCH).unwrap()).unwrap()
-    }
-
-    fn checked(folder: &Path, uid: u32) -> Result<(), String> {
-        check_folder(folder, &folder.symlink_metadata().unwrap(), uid)
-    }
-
-    #[test]
-    fn folder_of_another_user_or_open_to_others_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, me) = (folder.path().join("own"), rustix::process::geteuid().as_raw());
-        make(&path).unwrap();
-        assert_eq!(path.metadata().unwrap().mode() & 0o077, 0);
-        assert_eq!(checked(&path, me), Ok(()));
-        assert!(checked(&path, me + 1).unwrap_err().contains("belongs to user"));
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o770)).unwrap();
-        assert!(checked(&path, me).unwrap_err().contains("may write"));
-        let link = folder.path().join("link");
-        std::os::unix::fs::symlink(folder.path(), &link).unwrap();
-        assert!(checked(&link, me).unwrap_err().contains("no folder"));
     }
 
     #[test]

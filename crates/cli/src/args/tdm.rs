@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::{Result, anyhow};
 use byway_console::{number, size};
 use byway_tdm_daemon::{Promotion, RING_MIN_BYTES};
 use byway_tdm_engine::control::{SOCKET_VARIABLE, default_socket};
@@ -83,18 +84,24 @@ The daemon keeps the logs of absorbed files in the cache by itself; this loads e
 /// Where the daemon is.
 #[derive(Debug, Args)]
 pub struct TdmSocket {
-    /// The daemon's socket [default: what BYWAY_TDM_SOCKET says, else byway-tdm.sock in the user's runtime folder, else
-    /// /tmp/byway-tdm-UID.sock].
+    /// The daemon's socket [default: what BYWAY_TDM_SOCKET says, else tdm.sock in /run/user/UID/byway or /tmp/byway-UID; for
+    /// root /run/byway-tdm.sock].
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
 }
 
 impl TdmSocket {
-    /// Where it is, from wherever.
-    pub fn path(&self) -> PathBuf {
+    /// Its path: by the option, by the environment, or the default.
+    ///
+    /// # Errors
+    /// There is no default: another user has taken the folder of this one's sockets.
+    pub fn path(&self) -> Result<PathBuf> {
         let named = self.socket.clone().or_else(|| named(SOCKET_VARIABLE));
-        let path = named.unwrap_or_else(default_socket);
-        std::path::absolute(&path).unwrap_or(path)
+        let path = match named {
+            Some(path) => path,
+            None => default_socket().map_err(|why| anyhow!("no folder for the daemon's socket: {why}"))?,
+        };
+        Ok(std::path::absolute(&path).unwrap_or(path))
     }
 }
 

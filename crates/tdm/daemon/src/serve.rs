@@ -1,6 +1,6 @@
 //! The daemon: its socket, a thread for each connection, and threads that retire, watch and sweep.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use byway_sys::{FileId, handover};
 use byway_tdm_engine::control::{Channel, Peer, Reply, Request};
 use byway_tdm_engine::table::{EntryIndex, Why};
 use byway_tdm_region::{Description, Place, open_described};
-use rustix::fs::Access;
+use rustix::fs::{Access, FileType, Mode, OFlags};
 use tracing::{debug, info, warn};
 
 use crate::cache_pins::bring;
@@ -449,11 +449,21 @@ fn listen(socket: &Path) -> Result<UnixListener, DaemonError> {
     if std::fs::symlink_metadata(socket).is_ok_and(|found| found.file_type().is_socket()) {
         let _ = std::fs::remove_file(socket);
     }
-    let listener = handover::listen(socket).map_err(DaemonError::system(socket, "listen there"))?;
+    let listener =
+        handover::listen_with_mode(socket, 0o600).map_err(DaemonError::system(socket, "listen there"))?;
     if rustix::process::geteuid().is_root() {
-        // All users' programs connect; the system reports their users.
-        let all = std::fs::Permissions::from_mode(0o666);
-        std::fs::set_permissions(socket, all).map_err(DaemonError::system(socket, "let all users in"))?;
+        let_all_users_in(socket).map_err(DaemonError::system(socket, "let all users in"))?;
     }
     Ok(listener)
+}
+
+/// Lets programs of all users connect; the system reports their users. Another file or a link that has taken the socket's
+/// place since keeps its mode.
+fn let_all_users_in(socket: &Path) -> std::io::Result<()> {
+    let named = rustix::fs::open(socket, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    if !FileType::from_raw_mode(rustix::fs::fstat(&named)?.st_mode).is_socket() {
+        return Err(std::io::Error::other("another file is there"));
+    }
+    let named = format!("/proc/self/fd/{}", named.as_raw_fd());
+    std::fs::set_permissions(named, std::fs::Permissions::from_mode(0o666))
 }

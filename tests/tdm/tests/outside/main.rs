@@ -7,6 +7,7 @@ mod daemon_stopped;
 mod dax;
 mod dax_kills;
 mod dax_stopped;
+mod default_socket;
 mod differential;
 mod escapes;
 mod faults;

@@ -21,7 +21,7 @@ use crate::args::TdmBench;
 /// When there is no library or no daemon; those of a round.
 pub fn run(args: &TdmBench, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     let file = library::find(&args.library)?;
-    let region = ask::report(&ask::connect(&args.socket.path())?)?.region;
+    let region = ask::report(&ask::connect(&args.socket.path()?)?)?.region;
     let ways = [Way { name: "plain", library: None }, Way { name: "library", library: Some(&file) }];
     let progress = Progress::new("tdm bench", u64::from(args.rounds) * 2 * args.sizes.len() as u64);
     let mut rows = Vec::new();
@@ -66,9 +66,9 @@ impl Way<'_> {
             "--count",
             &args.count.to_string(),
         ]);
-        command.arg("--socket").arg(args.socket.path()).arg(std::path::absolute(&args.folder)?);
+        command.arg("--socket").arg(args.socket.path()?).arg(std::path::absolute(&args.folder)?);
         match self.library {
-            Some(library) => library::serve_by(&mut command, library, &args.socket.path()),
+            Some(library) => library::serve_by(&mut command, library, &args.socket.path()?),
             None => drop(command.env_remove(PRELOAD)),
         }
         let output = command.stderr(Stdio::inherit()).output().context("start a round")?;

@@ -23,7 +23,7 @@ const MEMORY_FILE_SYSTEMS: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 /// The file does not exist, or no daemon answers.
 pub fn run(args: &TdmExplain, out: &mut impl Write) -> Result<()> {
     let file = NamedFile::find(&args.file)?;
-    let channel = ask::connect(&args.socket.path())?;
+    let channel = ask::connect(&args.socket.path()?)?;
     let report = ask::report(&channel)?;
     let key = file.identified.map(|identified| identified.key);
     let daemon = channel.peer()?.pid;

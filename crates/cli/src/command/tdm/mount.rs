@@ -35,7 +35,7 @@ pub fn run(args: &TdmMount, out: &mut impl Write) -> Result<()> {
     let options = Options {
         folder: args.folder.clone(),
         at: args.at.clone(),
-        socket: args.socket.path(),
+        socket: args.socket.path()?,
         allow_other: args.allow_other,
     };
     let mounted = Mounted::begin(&options, move |result| {

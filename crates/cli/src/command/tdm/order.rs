@@ -28,7 +28,7 @@ pub fn run(order: Order, args: &TdmFile, out: &mut impl Write) -> Result<()> {
     let Some(identified) = file.identified else {
         return Err(No(format!("{path} can have no log: {}", no_log(&file.path))).into());
     };
-    let socket = args.socket.path();
+    let socket = args.socket.path()?;
     let channel = ask::connect(&socket)?;
     let done = match order {
         Order::Pin => pin(&channel, &socket, &file, identified.key)?,

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::io::Write;
+use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 use byway_console::failure::No;
 use byway_console::size::counted;
 use byway_console::terminal::print_done;
 use byway_tdm_daemon::{RecoveredFile, forget, recover};
-use byway_tdm_engine::control::default_socket;
 use byway_tdm_region::{Description, Place};
 use serde::Serialize;
 
@@ -27,8 +27,8 @@ pub fn run(args: &TdmRecover, out: &mut impl Write) -> Result<()> {
     if let Place::Emu(path) = &described.place {
         ensure!(path.exists(), "{} does not exist, so that there is nothing to recover", path.display());
     }
-    // No daemon listens at this socket.
-    let options = serve::options(&args.region, default_socket(), RING_BYTES);
+    // Recovery has no socket.
+    let options = serve::options(&args.region, PathBuf::new(), RING_BYTES);
     let files = if args.forget { forget(&options, args.force) } else { recover(&options, args.force) }?;
     let left = files.iter().filter(|file| !file.outcome.is_done()).count();
     print_done(out, args.json, &Recovered { files: &files, left })?;

@@ -82,7 +82,7 @@ fn write_and_sync(file: &mut &File, data: &[u8]) -> Result<(u64, u64)> {
 
 /// The level that the daemon has for a file, and why.
 fn reported(args: &TdmBench, file: &File) -> Result<(String, String)> {
-    let report = ask::report(&ask::connect(&args.socket.path())?)?;
+    let report = ask::report(&ask::connect(&args.socket.path()?)?)?;
     let key = FileKey::of(file)?.map(|identified| key_words(identified.key));
     let mut files = report.users.into_iter().flat_map(|user| user.files);
     let file = files.find(|file| Some(file.key) == key);

@@ -19,19 +19,21 @@ pub fn run(args: &TdmRun) -> Result<()> {
     let mut command = Command::new(name);
     command.args(given);
     let library = library::find(&args.library)?;
-    let socket = args.socket.path();
     let path = program::find(name).unwrap_or_else(|| PathBuf::from(name));
     match program::unserved(&path, &library) {
         Some(why) => note!("byway: {why}: it runs unserved; only a mount can serve such a program"),
-        None => {
-            if let Err(error) = ask::connect(&socket) {
-                note!(
-                    "byway: {error:#}: {} runs unserved until it is started again when one does",
-                    path.display()
-                );
+        None => match args.socket.path() {
+            Ok(socket) => {
+                if let Err(error) = ask::connect(&socket) {
+                    note!(
+                        "byway: {error:#}: {} runs unserved until it is started again when one does",
+                        path.display()
+                    );
+                }
+                library::serve_by(&mut command, &library, &socket);
             }
-            library::serve_by(&mut command, &library, &socket);
-        }
+            Err(error) => note!("byway: {error:#}: {} runs unserved", path.display()),
+        },
     }
     Err(NotStarted::new(&path, &command.exec()).into())
 }

@@ -27,7 +27,7 @@ pub fn run(args: &TdmServe, out: &mut impl Write) -> Result<()> {
         // The second signal has no effect.
         let _ = say.send(());
     })?;
-    let socket = args.socket.path();
+    let socket = args.socket.path()?;
     let rules = args.rules.as_deref().map(rules).transpose()?.unwrap_or_default();
     let options = Options {
         rules,

@@ -27,7 +27,7 @@ const WIDE_COLUMNS: usize = 150;
 pub fn run(args: &TdmStatus, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     let mut names = Names::default();
     let mut look = || {
-        let report = ask::report(&ask::connect(&args.socket.path())?)?;
+        let report = ask::report(&ask::connect(&args.socket.path()?)?)?;
         anyhow::Ok(names.complete(report))
     };
     let first = look()?;

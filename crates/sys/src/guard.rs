@@ -1,13 +1,13 @@
-//! Mappings of files that others may cut short, guarded so that this does not end the process.
+//! Mappings of files that other processes may truncate, guarded so that SIGBUS does not end the process.
 //!
-//! A touch of a mapped page that its file does not have any more, or that its file system has no room for, is answered by
-//! SIGBUS. A handler looks for the address among the guarded mappings, puts zeroed memory of this process in the place of
-//! the whole mapping, and marks it as lost; the instruction is then done again and finds zeroes. A signal that is about
-//! anything else goes to the handler installed before: a fault of the process's own still ends it.
+//! An access to a mapped page beyond the end of its file, or one that its file system has no space for, raises SIGBUS. The
+//! handler looks the address up among the guarded mappings, replaces the whole mapping by zeroed anonymous memory, and marks
+//! it as lost; the instruction is restarted and reads zeroes. Other faults go to the handler installed before: a fault of the
+//! process's own still ends it.
 //!
-//! **In the handler** there are loads, one system call (by its number: `errno` stays) and stores, all of which a signal
-//! handler may do. It takes no lock: each guard stands in a slot whose version is odd while it changes. The slot of a mapping
-//! that is being touched does not change, as who touches a mapping keeps it alive, so a slot that changes is another's.
+//! **The handler** makes loads, one system call (by its number, which leaves `errno`) and stores: all are
+//! async-signal-safe. It takes no lock: each guard is in a slot whose version is odd while it changes. The slot of a mapping
+//! that is being accessed does not change, as its user keeps the mapping alive; a changing slot belongs to another.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};

@@ -197,7 +197,7 @@ mod tests {
     /// Pieces of an extent, as places in the boxes and lengths.
     fn pieces(table: &mut Inflight<Boxes>, index: u32, done: usize) -> Vec<(usize, usize)> {
         let Some(Extent::Pieces(first, count)) = table.extent(index, done) else { panic!("several pieces") };
-        // SAFETY: an array of so many, made by `extent` for an operation that stands in its place.
+        // SAFETY: `extent` made this array, of this length, for an operation that stays in place.
         let pieces = unsafe { std::slice::from_raw_parts(first.as_ptr(), count as usize) };
         let starts: Vec<usize> =
             table.get(index).unwrap().0.iter().map(|piece| piece.as_ptr().addr()).collect();

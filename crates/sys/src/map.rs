@@ -89,8 +89,8 @@ impl Mapping {
         Self::from_raw(start, len_bytes)
     }
 
-    /// The same of a file that another process may truncate: a touch of what is not there any more finds zeroes, and
-    /// [`Mapping::is_lost`] says so from then on, where it would end the process otherwise (decision 0019).
+    /// Maps a file that another process may truncate: an access beyond its end reads zeroes and sets [`Mapping::is_lost`],
+    /// where SIGBUS would end the process otherwise (decision 0019).
     ///
     /// # Errors
     /// As [`Mapping::file`]; `StorageFull` where [`MAX_GUARDS`](crate::guard::MAX_GUARDS) mappings of this process are guarded.

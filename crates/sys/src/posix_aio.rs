@@ -1,12 +1,12 @@
 //! POSIX asynchronous I/O over one file or block device (aio_read, aio_write, aio_fsync, aio_suspend), as the C library does
 //! it: by a thread of its own for each descriptor.
 //!
-//! **Who owns memory.** The table of operations does, as for [`crate::inflight`]: an operation's memory and its control
-//! block stay in their place until the C library says that it is done with them. A queue that is dropped takes back what
-//! has not begun and waits for the rest; what does not come back is left allocated for ever.
+//! **Ownership of memory.** The table of operations owns it, as for [`crate::inflight`]: an operation's memory and its control
+//! block stay in place until the C library has completed it. A dropped queue cancels what has not begun and waits for the
+//! rest; the memory of those that never complete is leaked.
 //!
-//! **What is done here rather than by the caller.** A transfer that ended early is gone on with, several pieces of memory
-//! are moved one after the other, and a durable write is followed by its sync: an operation completes once.
+//! **Short transfers** are continued here, vectors are moved one buffer after the other, and a durable write is followed by
+//! its sync: an operation completes once.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -1,10 +1,10 @@
 //! A robust lock in memory that processes share: the kernel releases it when its holder dies.
 //!
-//! One word: zero, or the number of the thread that holds it, beside two bits, for those who wait and for one that died. When a thread
-//! ends, the kernel gives back the locks of its robust list, and the one that the list's head says is being taken or given back just then:
-//! that is where a lock stands here for as long as it is held. The C library's own robust mutexes are in the list itself, which leads
-//! through the memory that is shared, so a process that maps it could make others write anywhere. Here no pointer is followed: a
-//! process that overwrites the word spoils this lock alone, and others bound their wait ([`RobustLock::lock_within`]).
+//! The lock is one futex word: zero, or the holder's thread ID with the bits FUTEX_WAITERS and FUTEX_OWNER_DIED. When a thread ends, the
+//! kernel releases the locks of its robust list and the one in `list_op_pending`: a lock is there for as long as it is held. The C
+//! library's robust mutexes are linked in the list itself, through the shared memory, so a process that maps it could make others write
+//! anywhere. Here no shared pointer is followed: a process that overwrites the word spoils this lock alone, and waiters bound their wait
+//! ([`RobustLock::lock_within`]).
 
 use std::cell::Cell;
 use std::ffi::{c_long, c_void};

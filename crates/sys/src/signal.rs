@@ -1,9 +1,9 @@
-//! Signals to eventfds of others, who may have filled the counter or taken the descriptor's `O_NONBLOCK` away.
+//! Signals eventfds of other processes, which may have filled the counter or cleared the descriptor's `O_NONBLOCK`.
 //!
-//! A `write` to such a descriptor waits for as long as its owner likes, and no look beforehand helps: flag and counter are
-//! shared with the owner, who changes them in between. The kernel's own signals to an eventfd never wait. One is had
-//! from every completion of an asynchronous operation that names an eventfd (`IOCB_FLAG_RESFD`), so what is submitted here
-//! is a read of no bytes, which is complete before the system call returns.
+//! A `write` to such a descriptor may block, and no check beforehand helps: the owner shares flag and counter and may change
+//! them in between. The kernel's own signals to an eventfd never block. Each completion of an asynchronous operation with an
+//! eventfd (`IOCB_FLAG_RESFD`) makes one, so this submits a read of zero bytes, which completes before the system call
+//! returns.
 
 use std::collections::VecDeque;
 use std::fs::File;

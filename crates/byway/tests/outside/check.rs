@@ -314,8 +314,8 @@ fn damaged_index_and_log_keep_whole_records_and_report_the_rest() {
     }
 }
 
-/// Writes over some of the places that are used; whatever it hits is named. An image that can be used afterwards holds
-/// everything that is not named as lost, and one that cannot is left to someone who knows more.
+/// Overwrites some of the used places; the check names what they hit. A usable image still holds everything that the check
+/// does not name as lost; an unusable one is refused by the repair.
 #[test]
 fn any_overwritten_place_is_named_and_repaired_or_refused() {
     let (dir, path) = folder();

@@ -73,7 +73,7 @@ fn admin_within(device: &Device, command: AdminCommand, time: Duration) -> Resul
         Ok(()) => "it was given up before it was begun".to_owned(),
         Err(error) => error.to_string(),
     };
-    // Who dropped it would wait for the command, for which there is no time; it ends with the process.
+    // Dropping the queue would wait for the command, which may never end; the process exit ends it.
     std::mem::forget(calls);
     bail!("no completion within {} ms: {given_up}", time.as_millis())
 }

@@ -175,8 +175,8 @@ impl BlockTable {
         self.victims.choose(policy, self.now, |block| self.get(block).erases)
     }
 
-    /// A full block that is so much younger than others that its data should move off it: it would not by itself, as it
-    /// stayed while the array was written more than once.
+    /// A full block with cold data that has far fewer erases than others: static wear levelling moves its data, as garbage
+    /// collection would not.
     pub(crate) fn too_young(&self) -> Option<BlockId> {
         let array_pages = u64::from(self.geometry.block_count()) * u64::from(self.geometry.pages_per_block);
         self.wear.too_young().find(|id| self.age(*id) > COLD_ARRAYS * array_pages)

@@ -1,9 +1,9 @@
-//! What a completion promises, and the syncs it takes.
+//! What a completion promises, and the syncs that it needs.
 //!
 //! Stores to protected state and page writes reach the medium in any order, in pieces of a sector, until a sync. So
-//! wherever room is used again, or a word is stored that others will be believed by, what it stands on is synced
-//! first: the [`SyncPoint`]s. Room that was given up before the last sync may be used without another
-//! one: who gives it up keeps the [`Epoch`]. Which point guards what:
+//! before freed space is reused, or a word is stored that recovery trusts, the data that it depends on is synced: the
+//! [`SyncPoint`]s. Space that was freed before the last sync may be reused without another one: the code that frees it
+//! records the [`Epoch`]. Which point guards what:
 //! `docs/decisions/0007-sync-order-and-power-loss-recovery.md`.
 
 /// What survives of what was acknowledged.

@@ -1,19 +1,19 @@
-//! What a namespace never promises, so that what it does promise always has room: the arithmetic of its capacity.
+//! Capacity of a namespace: its size less a reserve that guarantees room for every promised byte.
 //!
-//! A store that finds no room has everything dead looked for and given back first. The worst that is taken by then beside
-//! records and index entries that are alive, in segments:
+//! A store without free space first settles and reclaims everything dead. The most that is occupied then beside live records
+//! and index entries, in segments:
 //!
 //! | | |
 //! |---|---|
-//! | open | the one that each stream stands in, and the last of the one run that is left of the index |
-//! | flushes | two memtables on their way: a full namespace writes each after a bounded part of it |
-//! | growth | runs that wait to be merged; more than this has all of them merged |
-//! | merge | what is written before the room of what was read is given back |
-//! | moves | the stream of moved records, one ahead, and a record of the greatest length |
-//! | store | a record of the greatest length or what a window holds, while what it replaces is still there |
+//! | open | the current segment of each stream, and the last segment of the one remaining run |
+//! | flushes | two memtables being flushed: a full namespace flushes each after a bounded part of it |
+//! | growth | runs waiting for a merge; more than this starts a merge of all |
+//! | merge | output written before the input's segments are freed |
+//! | moves | the stream of moved records, one segment ahead, and a record of the maximum length |
+//! | store | a record of the maximum length or the content of a window, while the record that it replaces exists |
 //!
-//! In what is left, records stand as densely as [`Layout::dense_percent`] says, and a victim must give more than that
-//! leaves out. A namespace that holds its capacity has such a victim, as long as less is free than all of the above.
+//! In the rest, records are packed to [`Layout::dense_percent`], and a compaction victim must free more than that loses. A
+//! namespace filled to its capacity has such a victim as long as less than the sum of the above is free.
 
 use crate::index::page::PageShape;
 use crate::layout::Layout;

@@ -18,13 +18,13 @@ use crate::prepared::Prepared;
 /// Alignment and granularity of buffers that are allocated here, in bytes: a memory page.
 pub const PAGE_BYTES: usize = 4096;
 
-/// Memory with one owner, of a length of its own up to a capacity.
+/// Uniquely owned memory with a length up to its capacity.
 ///
-/// What [`Buffer::zeroed`] and a backend's `buffer` give is page-aligned and whole pages long, and any device can use
-/// it. What a program brings ([`Buffer::from_bytes`], [`Buffer::lent`]) stands where it stands: a backend that needs
-/// more of memory than that carries a copy, unless it has prepared it ([`crate::Backend::prepare`]).
+/// Buffers of [`Buffer::zeroed`] and of a backend's `buffer` are page-aligned whole pages, which any device can use. Memory of
+/// a program ([`Buffer::from_bytes`], [`Buffer::lent`]) has any alignment: a backend that needs more bounces it, unless it
+/// has prepared it ([`crate::Backend::prepare`]).
 ///
-/// It is a pointer wide: commands and completions carry buffers by value, and a move is a register's.
+/// It is one pointer wide, as commands and completions carry buffers by value.
 pub struct Buffer(ManuallyDrop<Box<Inner>>);
 
 /// Where a buffer stands. On a cache line of its own: all that a command needs to know of it comes at once.

@@ -10,7 +10,7 @@ pub enum Effect {
     /// Nothing: it may be done twice, and late.
     #[default]
     None,
-    /// What was done before is made to last. To a device that was started anew meanwhile it would say so of what that lost.
+    /// Makes earlier writes durable. Sent again to a restarted device, it would report success for writes that the restart lost.
     Flush,
     /// This comes to be as the command says, however often it is done.
     Sets(Extent),

@@ -6,8 +6,8 @@ use byway_sys::KernelMemory;
 
 use crate::payload::{Payload, SmallBytes};
 
-/// What a command's data stands in while the command is under way: no wider than two words, where a [`Payload`] has
-/// room for bytes in place. The few bytes stay where they are wherever it goes, and do not come back.
+/// Memory of an outstanding command's data: two words wide, while a [`Payload`] has room for inline bytes. Inline bytes are
+/// not moved, and not returned.
 pub type Memory = Payload<Box<SmallBytes>>;
 
 impl From<Payload> for Memory {

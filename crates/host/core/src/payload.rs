@@ -41,8 +41,8 @@ impl fmt::Debug for SmallBytes {
     }
 }
 
-/// What a command sends to the device; as [`Memory`](crate::Memory), what its data stands in meanwhile, whichever way it goes.
-/// The few bytes stand in place, or where `S` says.
+/// Data that a command sends to the device; as [`Memory`](crate::Memory), the data of an outstanding command in either
+/// direction. Short data is stored inline, or as `S` says.
 #[derive(Debug, Default)]
 pub enum Payload<S = SmallBytes> {
     /// No bytes.

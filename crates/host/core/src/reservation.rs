@@ -150,7 +150,7 @@ pub struct Registrant {
     pub is_holder: bool,
 }
 
-/// Who is registered with a namespace, and who holds it.
+/// Registrants of a namespace, and the reservation holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReservationReport {
     /// Counts changes of registrations.

@@ -1,4 +1,4 @@
-//! Shows a controller who this host is, and has it show who it is (DH-HMAC-CHAP), on each connection before anything else.
+//! Authenticates this host to a controller, and optionally the controller to this host (DH-HMAC-CHAP), first on each connection.
 
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 

@@ -5,14 +5,14 @@
 //! | `connection/` | one queue on one connection, sans-I/O |
 //! | `stream.rs`, `channel.rs`, `line.rs` | a socket, TLS over it where there is any, and a connection with both |
 //! | `attach.rs` | from no connection to a controller that takes commands |
-//! | `facts.rs` | what a controller says of itself |
-//! | `authenticate.rs` | who this host is, and who the controller |
+//! | `facts.rs` | properties that a controller reports |
+//! | `authenticate.rs` | authentication of host and controller |
 //! | `association.rs`, `admin_thread.rs` | what queues share; the thread that owns the admin queue and reconnects |
 //! | `device.rs`, `queue.rs` | the `Backend` and its `BackendQueue` |
-//! | `ana.rs`, `paths/` | how well a controller reaches each namespace; the same of several paths to one subsystem |
+//! | `ana.rs`, `paths/` | ANA states of namespaces; multipath |
 //! | `abort.rs` | an Abort on its way from a queue to the controller |
 //! | `order.rs`, `poller.rs` | commands as orders for a connection; finished commands and how a queue waits |
-//! | `discover.rs` | what a discovery service knows |
+//! | `discover.rs` | reading a discovery log |
 #![forbid(unsafe_code)]
 
 mod abort;

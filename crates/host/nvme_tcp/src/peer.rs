@@ -1,4 +1,4 @@
-//! Who is connected to, by whom, and how.
+//! The peer of a connection: address, subsystem, host name, credentials.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,7 +36,7 @@ pub struct TcpOptions {
     pub host: Option<Nqn>,
     /// The identifier of this host; that of its name, or of this boot of the machine, where it is not given.
     pub host_id: Option<HostId>,
-    /// What this host shows who it is by, and what the controller is to show who it is by.
+    /// Secrets by which this host authenticates, and by which the controller must.
     pub dhchap: Option<AuthSecrets>,
     /// The key by which every connection is made a TLS connection; in the clear without one.
     pub tls: Option<TlsWith>,
@@ -162,7 +162,7 @@ impl Peer {
         Ok(Self { place, options, host, host_id, security })
     }
 
-    /// Who authenticates to whom.
+    /// Directions of authentication.
     pub fn parties(&self) -> Parties {
         Parties { host: self.host.clone(), subsystem: self.place.subsystem.clone() }
     }

@@ -12,7 +12,7 @@ use common::{Client, Host, Served, begin};
 
 const CONNECTS: u32 = 100;
 
-/// Two messages of the client that is served: by the second answer everybody is let in who had come before the first.
+/// Two requests of the served client: once the second is answered, every client that connected before the first is accepted.
 fn let_others_in(client: &mut Client) {
     for _ in 0..2 {
         client.ask(&Request::DeviceGetInfo).unwrap();

@@ -1,12 +1,11 @@
 //! The kernel's native asynchronous I/O over one file or block device (io_submit, io_getevents): operations go in many to
 //! a system call, and completions are taken from a ring that the kernel maps into the process.
 //!
-//! **Who owns memory.** The ring does, as for [`crate::inflight`]: the kernel gives up nothing that it has begun, so an
-//! operation's memory stays in its place until the kernel has completed it. A ring that is dropped waits for what is under
-//! way; what does not come back is left allocated for ever.
+//! **Ownership of memory.** The ring owns it, as for [`crate::inflight`]: the kernel cancels nothing that it has begun, so an
+//! operation's memory stays in place until the kernel has completed it. A dropped ring waits for outstanding operations;
+//! the memory of those that never complete is leaked.
 //!
-//! **What is done here rather than by the caller.** A transfer that ended early is gone on with: an operation completes
-//! once, with all that could be moved.
+//! **Short transfers** are continued here: an operation completes once, with all bytes that could be moved.
 
 use std::collections::VecDeque;
 use std::fmt;

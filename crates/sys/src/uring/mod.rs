@@ -1,12 +1,12 @@
-//! io_uring over one file or device: operations go in by a ring of shared memory, and their completions come back
-//! by another, many to a system call or none.
+//! io_uring over one file or device: a submission and a completion ring in shared memory, with one system call for many
+//! operations or none.
 //!
-//! **Who owns memory.** The ring does: an operation's memory is moved in with it and stays in its place until the kernel
-//! has completed the operation, even if its waiter is gone. A ring that is dropped cancels what is under way and waits for
-//! it; what does not come back is left allocated for ever.
+//! **Ownership of memory.** The ring owns it: an operation's memory is moved in with it and stays in place until the kernel
+//! has completed the operation, even if its waiter has gone. A dropped ring cancels outstanding operations and waits for
+//! them; the memory of those that never complete is leaked.
 //!
-//! **What is done here rather than by the caller.** A transfer that ended early is gone on with, and one that was
-//! interrupted is begun again: an operation completes once, with all that could be moved.
+//! **Short transfers** are continued here, and interrupted ones restarted: an operation completes once, with all bytes that
+//! could be moved.
 
 mod buffers;
 mod completed;

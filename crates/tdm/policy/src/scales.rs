@@ -89,7 +89,7 @@ pub(crate) struct Scaled<'a> {
 }
 
 impl Scaled<'_> {
-    /// Time of so many calls with so many bytes.
+    /// Time of `calls` calls that move `bytes` bytes in all.
     pub(crate) fn of(&self, level: Level, call: Call, calls: f64, bytes: f64) -> f64 {
         self.costs.level(level).call(call).of(calls, bytes) * self.scale(level, call)
     }

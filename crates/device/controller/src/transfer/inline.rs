@@ -2,8 +2,8 @@
 //!
 //! The encoding is the one fabrics use for in-capsule data: PSDT says SGL, and SGL1 is a data block with the
 //! *offset* subtype. A command with its chunks is a capsule: `1 + ceil(n / 64)` slots, one doorbell. The length
-//! stands in one place, the descriptor. A length that cannot be right is fatal, since where the next command
-//! begins is then unknown; a command that is refused for another reason has its chunks consumed all the same.
+//! is in the descriptor alone. An impossible length is fatal (CSTS.CFS), since the start of the next command
+//! is then unknown; the chunks of a command that is refused for another reason are consumed.
 
 use byway_dma::DmaFault;
 use byway_link::{Class, Work};

@@ -1,4 +1,4 @@
-//! Sanitize: which actions there are, what is refused while one goes on, and that it ends by itself.
+//! Sanitize: supported actions, commands refused while one runs, and its completion without a host.
 
 use crate::common::{TestHost, get_log, kv, number, nvm};
 use byway_controller::{CmbRegisters, Controller, ControllerId, Identity, Subsystem, SubsystemOptions};

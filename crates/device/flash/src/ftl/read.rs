@@ -177,7 +177,7 @@ impl Ftl {
     ) -> Result<(), ReadError> {
         let found = self.buffer.unit(place).filter(|unit| unit.owner == entry);
         let found = found.filter(BufferedUnit::is_whole);
-        // An extent of whole pages has nothing here; an image that someone made up may say so.
+        // A map entry of a whole-page extent has no unit; a forged image may claim one.
         match found.and_then(|unit| unit.data.get(within..within + into.len())) {
             Some(part) => {
                 into.copy_from_slice(part);

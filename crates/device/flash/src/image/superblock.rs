@@ -36,7 +36,7 @@ const KNOWN_INCOMPATIBLE: u64 = 0;
 pub(crate) struct Features(u64);
 
 impl Features {
-    /// Namespace records say who may use a namespace: a program that did not know it would let every host write.
+    /// Namespace records hold reservations: a program that ignores them would let every host write.
     pub(crate) const ACCESS_STATE: Self = Self(1 << 0);
 
     /// Whether all of `other` are in use.

@@ -34,7 +34,7 @@ struct Checker<'a, 'w, S> {
     read_pages: HashSet<u64>,
     /// Pages of filters that cannot be read: one serves many pages of keys, and is reported once.
     bad_filters: HashSet<u64>,
-    /// Bytes of records that may still be read: records do not overlap, but someone may say so.
+    /// Limit of record bytes to read: valid records do not overlap, but a forged image may claim it.
     record_bytes_left: u64,
     /// Every entry there is was read, so that live bytes can be compared.
     complete: bool,

@@ -100,7 +100,7 @@ impl KvEngine {
             if entry.shape().kind() != Kind::Value {
                 continue;
             }
-            // Records do not overlap, but someone may say so.
+            // Valid records do not overlap, but a forged image may claim it.
             bytes_left = bytes_left.checked_sub(entry.shape().record_bytes()).ok_or(KvError::Full)?;
             if self.read_through(store, &entry).is_err() {
                 repaired.dropped.push(entry.key());

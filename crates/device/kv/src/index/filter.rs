@@ -1,8 +1,8 @@
 //! Bloom filters, one block for each data page of a run.
 //!
-//! A block is small and stands in a filter page beside the data pages it covers, so a filter is read, cached and
-//! dropped like any page: memory follows the cache budget, not the number of keys. All bits of a key stand in one line of
-//! 64 bytes, so that a look touches one cache line, or two where pages do not begin with one.
+//! A block lies in a filter page next to the data pages that it covers, so filters are read, cached and evicted like any
+//! page: memory follows the cache budget, not the number of keys. All bits of a key lie in one line of 64 bytes, so that a
+//! lookup touches one cache line, or two if pages are not line-aligned.
 
 use crate::index::entry::Entry;
 use byway_spec::Key;

@@ -202,8 +202,8 @@ impl Input {
         self.batch.get(self.at)
     }
 
-    /// Entries from the one it stands at on that come before what the others stand at, `most` at most, as far as they are
-    /// here. The first always does.
+    /// Number of buffered entries from the source's current one on that sort before the other sources' current entries:
+    /// 1 to `most`.
     #[inline]
     fn stretch(&self, limit: Limit, most: usize) -> &[Entry] {
         let ahead = self.batch.get(self.at..).unwrap_or_default();

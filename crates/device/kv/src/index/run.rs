@@ -84,9 +84,9 @@ impl Run {
         Ok(found.map(|(_, entry)| entry).filter(|entry| entry.is_of(key)))
     }
 
-    /// Looks up keys that are in order and that the run covers, for someone who passes the whole run: each page is looked into
-    /// once for all keys it may have, and not kept. What was found, in the order of the keys, is appended to `into`, each with
-    /// the place of its key. Rests once so many pages were read; how many keys were looked up by then.
+    /// Looks up sorted keys that the run covers, for a caller that goes through the whole run: each page is read once for all
+    /// of its keys and not cached. Appends the entries found to `into`, in the order of the keys, each with the index of its
+    /// key. Pauses after `most_pages` pages; returns the number of keys looked up by then.
     pub(crate) fn get_each<S: PageStore>(
         &self,
         keys: &[Key],
@@ -203,8 +203,7 @@ impl RunCursor {
         Ok(cursor)
     }
 
-    /// The page from which on the run is needed further on, until the cursor is through: the one that it stands in. Filters and
-    /// fences of a page stand behind it.
+    /// First page of the run that is still needed: the cursor's current one. Filters and fences of a page lie behind it.
     pub(crate) fn needed_from(&self) -> Option<u64> {
         self.path.last().map(|step| step.page)
     }

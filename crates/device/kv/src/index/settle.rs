@@ -1,9 +1,9 @@
-//! What a new entry replaces: found without haste, so that a put needs no look at flash.
+//! Deferred lookup of the older version that a new entry replaces, so that a put reads no flash.
 //!
-//! A put enters its key in RAM and does not ask whether an older version stands elsewhere. Until someone does, the old
-//! record counts as alive and the key as one more. An entry is *settled* once its older version was looked for, and what
-//! it replaced was taken off the counts: by a put that had to look anyway, by one that needs to know how much room there
-//! is, and at the latest when the memtable is flushed, in key order, which makes looking cheap.
+//! A put enters its key in RAM without a lookup of an older version. Until that lookup, the old record counts as live and
+//! the key counts twice. An entry is *settled* once its older version was looked up and subtracted from the counts: by a put
+//! that needs a lookup anyway, by a put that needs the exact free space, and at the latest by the flush of the memtable,
+//! which looks keys up in order and therefore cheaply.
 
 use crate::error::KvError;
 use crate::index::Index;

@@ -16,8 +16,8 @@ const MOST_ENTRIES: usize = 384;
 const STEP_LEAST: usize = 12;
 /// Pages after which a put does no more of the work that is not urgent.
 const MOST_PAGES: u32 = 32;
-/// How full a memtable is when the one before is written out, and when that is empty: what is left is for puts that
-/// are as long as what is left.
+/// Fill levels of the active memtable by which the frozen one is flushed, and by which it is emptied. The rest is slack for
+/// long puts.
 const WRITTEN_BY: Filled = Filled(Filled::WHOLE / 4 * 3);
 const EMPTIED_BY: Filled = Filled(Filled::WHOLE / 8 * 7);
 /// Pages that a put frees which finds room short.

@@ -1,7 +1,7 @@
 //! The value log: records appended to streams, read back by address.
 //!
-//! An address is a byte of the namespace's extent. A record stands there whole; one that is longer than its segment
-//! goes on in the stream's next segment.
+//! An address is a byte offset in the namespace's extent. A record is contiguous there, but one longer than its segment
+//! continues in the stream's next segment.
 
 mod cutting;
 pub(crate) mod dead;

@@ -134,7 +134,7 @@ pub(crate) struct Preamble {
 }
 
 impl Preamble {
-    /// The bytes of the preamble as they stand at `stand`; the first `shape.preamble_bytes()` count.
+    /// Encodes the preamble for the position `stand`; the first `shape.preamble_bytes()` bytes are valid.
     #[inline]
     pub(crate) fn encode(&self, stand: Stand) -> [u8; PREAMBLE_MAX_BYTES] {
         let mut bytes = [0; PREAMBLE_MAX_BYTES];
@@ -146,7 +146,7 @@ impl Preamble {
         bytes
     }
 
-    /// Reads a preamble that stands at `stand`. `None` when the bytes are not one, or are damaged.
+    /// Decodes the preamble at the position `stand`. `None` if the bytes are no preamble, or damaged.
     #[inline]
     pub(crate) fn decode(bytes: &[u8], stand: Stand) -> Option<Self> {
         let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));

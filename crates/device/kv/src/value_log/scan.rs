@@ -63,7 +63,7 @@ struct Held {
     /// `None` before the first.
     page: Option<u64>,
     is_readable: bool,
-    /// Parts that do not match their checksums: what stands there is a record if its own checksum says so, and nothing else.
+    /// Page units with wrong checksums: there, a record counts only if its own checksum is right.
     doubtful: Vec<Range<usize>>,
 }
 

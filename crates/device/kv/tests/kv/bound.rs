@@ -22,7 +22,7 @@ struct Load {
     /// How much of the capacity is filled, in percent, and how often that is overwritten.
     fill: u64,
     overwrites: u64,
-    /// Of a hundred commands so many delete, so many store by DMA, and so many in place.
+    /// Percentages of deletes, of stores by DMA, and of stores in place.
     deletes: u64,
     by_dma: u64,
     in_place: u64,

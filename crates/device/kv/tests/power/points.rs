@@ -213,8 +213,8 @@ const CREATE: Script = Script {
 /// Bytes of a value whose record takes two sectors.
 const TWO_SECTORS: u64 = 1024 - record_header_bytes(8) as u64;
 
-/// A recovery cuts a record off, as it is torn, and those behind it. Another takes its place, and what stands behind that
-/// must not come back.
+/// A recovery truncates a stream at a torn record. A new record is written there, and the old records behind it must not
+/// reappear.
 const TAIL_CUT: Script = Script {
     point: SyncPoint::TailCut,
     prepare: |stage| {

@@ -1,4 +1,4 @@
-//! A queue whose reads, writes and flushes the kernel goes on with by itself.
+//! A queue whose reads, writes and flushes the kernel executes asynchronously.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,7 +18,7 @@ use crate::work;
 /// Commands that are gathered before they are submitted to the kernel, unless the queue is polled earlier.
 const GATHERED_MAX: usize = 32;
 
-/// A queue whose reads, writes and flushes the kernel goes on with by itself.
+/// A queue whose reads, writes and flushes the kernel executes asynchronously.
 #[derive(Debug)]
 pub struct LibaioQueue {
     aio: Aio<Memory, Ticket>,

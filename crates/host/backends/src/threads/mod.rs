@@ -1,17 +1,16 @@
-//! A pool of threads that do commands by synchronous calls: every interface that has nothing but those becomes one whose
-//! commands overlap.
+//! A thread pool that executes commands by synchronous calls: makes a synchronous interface asynchronous.
 //!
-//! Good for files whose blocks must be fetched, on systems without a better interface. The queues of a device share its
-//! threads. Submitted commands are gathered, and published by one lock and at most one wakeup; a thread that finds more
-//! than it can do wakes the next.
+//! Good for files that are not cached, on systems without a better interface. The queues of a device share its threads.
+//! Submitted commands are gathered, and published by one lock and at most one wakeup; a thread that finds more commands
+//! than its own wakes the next.
 //!
-//! A program that waits has nothing else to do: the command that would wake a thread is done by the waiting thread
-//! itself, as by `psync`, unless it waits for less than [`HELP_FROM`]. Such a wait may last longer than its time by that
-//! one command. A synchronous call is done by its caller, too.
+//! A waiting program helps: instead of waking a thread, the waiting thread executes the command itself, as by `psync`,
+//! unless it waits for less than [`HELP_FROM`]. Its wait may exceed its timeout by that one command. A synchronous call
+//! runs in the calling thread, too.
 //!
-//! **Giving up.** A command that no thread has begun is given up at once, by [`cancel`](byway_core::BackendQueue::cancel)
-//! or because its time is over; what a thread is doing finishes as it does. That a time is over is noticed when the queue
-//! is looked at, or a thread comes to the command.
+//! **Cancellation.** A command that no thread has begun is cancelled immediately, by
+//! [`cancel`](byway_core::BackendQueue::cancel) or at its deadline; a running one completes normally. Deadlines are checked
+//! when the queue is polled, or when a thread takes the command.
 
 mod device;
 mod pool;

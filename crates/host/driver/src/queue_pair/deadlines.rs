@@ -88,7 +88,7 @@ impl Deadlines {
     }
 }
 
-/// What a program gets for an operation whose time is over. What the device did all the same is done.
+/// Result of an operation past its deadline. If the device completed it nevertheless, it succeeded.
 #[cold]
 pub(crate) fn too_late(result: Result<Outcome, Failed>) -> Result<Outcome, Failed> {
     result.map_err(|failed| {

@@ -143,7 +143,7 @@ impl<B: Bus> Queue<B> {
         Ok(())
     }
 
-    /// Gives an operation up that could not be sent, or whose call is over. What is in flight of it goes on.
+    /// Drops an operation that could not be sent, or whose call has ended. Its commands in flight continue.
     #[cold]
     pub(crate) fn leave(&mut self, op: OpIndex, error: Error) -> Error {
         let state = self.table.op(op);

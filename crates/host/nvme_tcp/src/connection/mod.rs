@@ -1,15 +1,14 @@
 //! One queue on one connection, sans-I/O: commands in, bytes out; bytes in, answers out.
 //!
-//! The owner of a socket sends what [`Connection::gather`] gives, and receives where [`Connection::room`] says: the data of a
-//! command that is being received goes straight where the command has it. Nothing here waits, and nothing but a queue's first
-//! commands allocates.
+//! The socket's owner sends the bytes of [`Connection::gather`], and receives into [`Connection::room`]: read data is received
+//! directly into the command's buffer. Nothing here blocks, and only a queue's first commands allocate.
 //!
-//! A connection that ends is not the end of the queue: [`Connection::interrupt`] says which commands failed by that, and
-//! [`Connection::resume`] goes on with the others on another connection. Sent again is what was never sent, and what
-//! changes nothing. A write whose answer is not known is neither: the old one may yet be carried out, after a newer. A
-//! connection that [gives back](Connection::give_back) keeps nothing: there are others for what it had.
+//! A queue outlives its connection: [`Connection::interrupt`] fails the commands that cannot be sent again, and
+//! [`Connection::resume`] continues with the others on the next connection: those that were never sent, and those that change
+//! nothing. A write without an answer is not sent again: the controller may still execute the old one, after a newer write.
+//! A connection that [gives back](Connection::give_back) keeps no commands: other paths take them.
 //!
-//! A controller may come back with less depth than the queue has: commands beyond it wait for their turn (`deferred.rs`).
+//! A controller may come back with less depth than the queue has: commands beyond it are deferred (`deferred.rs`).
 
 mod deferred;
 mod ending;

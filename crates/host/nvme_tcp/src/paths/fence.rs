@@ -1,10 +1,10 @@
-//! When a controller that was lost is known to have ended.
+//! When a lost controller is known to have ended.
 //!
-//! *A witness says so.* Another portal of the same subsystem that has said before that it has the controller, and says now that
-//! it no longer has it. One that never reported it proves nothing: another machine's knows only its own controllers. Nor does
-//! one that was itself lost and found since.
+//! *By a witness*: another portal of the same subsystem that reported the controller before, and no longer does. A portal that
+//! never reported it proves nothing: another machine's knows only its own controllers. Nor does a portal that was itself lost
+//! since.
 //!
-//! *Else its time is over*: as long as it may take a controller to miss its host, and to end what it has.
+//! *Else by time*: the controller's keep-alive timeout and the time to end its commands.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -22,10 +22,10 @@ use crate::spare::PageKind;
 pub(crate) use data::RepairedPage;
 
 impl Flash {
-    /// Sets protected state right by what the pages say: damaged entries of the map and the block table, counts, the
-    /// next sequence number. It says what it did; what it could not do, [`check`](Self::check) finds.
+    /// Restores protected state from the pages: damaged entries of the map and the block table, counts, the next sequence
+    /// number. Returns what it changed; [`check`](Self::check) finds what it could not repair.
     ///
-    /// The sequence number comes back: the device has to be in use before its state says so.
+    /// Returns the next sequence number too: the superblock must say "in use" before the state has it.
     pub(crate) fn repair_protected(&mut self, watch: Watch<'_>) -> Result<(Vec<Finding>, u64), FlashError> {
         let mut findings = Vec::new();
         if !self.ftl.media.keeps_data() {

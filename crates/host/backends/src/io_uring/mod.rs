@@ -2,7 +2,7 @@
 //! system call starts many commands, and none is needed to reap completions.
 //!
 //! The fastest interface to an asynchronous device, at any depth. For data in memory (page cache, RAM disks) the submitting
-//! system call executes the command, and `psync` has less overhead at depth 1. For a file system that cannot tell
+//! system call executes the command, and `psync` has less overhead at depth 1. For a file system that cannot know
 //! beforehand whether it would block (tmpfs), the kernel passes commands to worker threads, and each costs a wakeup.
 //!
 //! **System calls.** `submit` makes one only if the submission ring is full. `start`, `wait`, `sleep`, and a

@@ -73,7 +73,7 @@ impl Device {
         self.held.with(py, |device| Ok(Chosen::from(device)))
     }
 
-    /// Who the device says it is.
+    /// Identity that the device reports.
     #[getter]
     fn identity(&self, py: Python<'_>) -> PyResult<Identity> {
         self.held.with(py, |device| Ok(Identity::from(device.identity())))

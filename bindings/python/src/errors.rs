@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
-/// Why a call came to nothing.
+/// Why a call failed.
 #[derive(Debug)]
 pub enum Fault {
     /// What it is to be done with was closed.

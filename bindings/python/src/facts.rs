@@ -1,4 +1,4 @@
-//! What is known of devices, as plain values: who they are, what they can do, what they hold.
+//! Properties of devices as plain values: identity, capabilities, namespaces.
 
 use byway::{Backend, NamespaceKind, NvmCommands};
 use pyo3::prelude::*;
@@ -25,7 +25,7 @@ macro_rules! facts {
 pub(crate) use facts;
 
 facts! {
-    /// Who a device says it is.
+    /// Identity of a device.
     Identity {
         /// Model.
         model: String,

@@ -1,7 +1,7 @@
 //! An open device, held by everything that uses it, and closed once.
 //!
 //! Closing ends the parts first (queues, calls to namespaces), so that no part uses an image that is marked as
-//! closed. A part that outlives the closing says so at its next call.
+//! closed. A part that outlives the closing raises an error at its next call.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use crate::create::Size;
 use crate::errors::Fault;
 
-/// Something in an image that is not as it should be.
+/// A defect found in an image.
 #[pyclass(frozen, get_all, module = "byway")]
 pub struct Finding {
     /// The structure: `superblock`, `map`.
@@ -33,7 +33,7 @@ impl Finding {
 /// What a check or a repair came to.
 #[pyclass(frozen, get_all, module = "byway")]
 pub struct Checked {
-    /// What is or was not as it should be.
+    /// Defects found, and those that a repair removed.
     findings: Vec<Py<Finding>>,
     /// Whether nothing was found.
     clean: bool,

@@ -6,7 +6,7 @@
 //!   of a lock may take the GIL without a deadlock.
 //! * **Memory that a command may touch stays**: the command holds it ([`memory::Keep`]) until its completion is taken,
 //!   whatever becomes of the Python objects. If that never comes, it is never freed ([`command_queue`]).
-//! * **What is closed says so** ([`held`]): no object is bound to another's lifetime.
+//! * **Calls on closed objects raise an error** ([`held`]): no object is bound to another's lifetime.
 //!
 //! UNSAFETY: `unsafe` is in [`buffer`] and [`memory`] alone, where Python's buffer protocol hands out addresses.
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 /// Bytes of a line.
 const LINE_BYTES: usize = 16;
 
-/// Writes bytes with their places. Lines equal to the one before are left out; a `*` stands for them.
+/// Writes bytes with their offsets. Lines equal to the one before are replaced by one `*`.
 ///
 /// # Errors
 /// Those of `out`.

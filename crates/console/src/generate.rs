@@ -68,7 +68,7 @@ fn write_pages_of(command: &clap::Command, dir: &Path) -> io::Result<()> {
     command.get_subcommands().try_for_each(|sub| write_pages_of(sub, dir))
 }
 
-/// A man page whose examples stand under a heading of their own, a line each however wide the page is.
+/// A man page with its examples in a section of their own, one per line and never wrapped.
 fn page(man: &Man) -> io::Result<String> {
     let mut page = Vec::new();
     man.render(&mut page)?;

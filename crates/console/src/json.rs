@@ -42,7 +42,7 @@ fn of_content(said: &str) -> String {
     }
 }
 
-/// What stands in backticks behind a word of serde's.
+/// The text in backticks behind `word` in an error of serde.
 fn name_behind<'a>(what: &'a str, word: &str) -> Option<&'a str> {
     Some(what.strip_prefix(word)?.trim_matches('`'))
 }

@@ -76,7 +76,7 @@ impl State {
         }
     }
 
-    /// So many of so many steps of a named phase; another name is another phase, with a count of its own.
+    /// Sets a phase to `done` of `total` steps; another name begins another phase.
     fn set(&mut self, what: &str, done: u64, total: u64) {
         if self.what != what {
             *self = Self { what: what.to_owned(), ..Self::default() };
@@ -153,15 +153,15 @@ impl Progress {
         self.change(|state| state.total = total);
     }
 
-    /// The next phase begins, of so many steps.
+    /// Begins the next phase, of `steps` steps.
     pub fn begin(&self, what: &str, steps: u64) {
         self.say(what);
         self.change(|state| state.begin(steps));
-        // A phase shorter than the interval between two frames is shown all the same.
+        // Shows also a phase shorter than the interval between two frames.
         self.bar.force_draw();
     }
 
-    /// So many of so many steps of a named phase are done.
+    /// Reports that `done` of `total` steps of a named phase are done.
     pub fn set(&self, what: &str, done: u64, total: u64) {
         self.say(what);
         self.change(|state| state.set(what, done, total));

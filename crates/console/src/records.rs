@@ -14,7 +14,7 @@ use crate::json;
 /// Longest line that is read. The largest value is 16 MiB: 32 MiB in hexadecimal digits.
 const LINE_MAX_BYTES: usize = 64 << 20;
 
-/// How records stand in a file.
+/// Format of records in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// The Unicode Character Database: key before the first `;`, value the whole line.
@@ -26,7 +26,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// What the name of a file says of how records stand in it.
+    /// The format that a file's name implies.
     pub fn of_name(name: &str) -> Self {
         match name.rsplit_once('.').map(|(_, ending)| ending) {
             Some("jsonl") => Self::Jsonl,

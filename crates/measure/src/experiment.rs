@@ -23,7 +23,7 @@ const FIRST_KEY: &[u8] = b"first";
 /// Puts between two steps of the progress bar.
 const STEP: usize = 256;
 
-/// How much is measured, and who watches.
+/// Extent and observer of a measurement.
 #[derive(Clone, Copy)]
 pub struct Run<'a> {
     /// Puts.

@@ -67,7 +67,7 @@ impl Subject {
         Self::open_as(place, setting, None)
     }
 
-    /// Makes an image with so many namespaces for records.
+    /// Makes an image with `namespaces` key-value namespaces.
     ///
     /// # Errors
     /// When the file cannot be made.

@@ -1,4 +1,4 @@
-//! Who may open a file: owner, mode and access control list (ACL), given to a file that replaces or copies it.
+//! Access to a file: owner, mode and access control list (ACL), copied to its replacement or copy.
 
 use std::fs::File;
 use std::io;

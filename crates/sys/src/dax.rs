@@ -1,4 +1,4 @@
-//! Files whose memory is mapped: whether past the page cache (DAX), with all of their room taken, and for whom.
+//! Mapped files: DAX detection, full allocation, and access by one user.
 
 use std::fs::{File, Permissions};
 use std::io;

@@ -30,7 +30,7 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
     },
-    /// Someone else holds the lock.
+    /// Another process holds the lock.
     #[error("{} is in use: another opener holds it", path.display())]
     InUse {
         /// The file.

@@ -38,7 +38,7 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 /// How often a mapping was lost.
 static LOSSES: AtomicU64 = AtomicU64::new(0);
 
-/// Who had the signal before.
+/// The signal's previous action.
 static BEFORE: OnceLock<sigaction> = OnceLock::new();
 
 /// How many guarded mappings of this process have been lost so far: who sees the same number again need not look at each.
@@ -77,7 +77,7 @@ impl Slot {
         self.version.store(version.wrapping_add(2), Ordering::Release);
     }
 
-    /// The mapping that stands here, unless it is changing.
+    /// The slot's mapping, unless it is changing.
     fn range(&self) -> Option<(usize, usize)> {
         let version = self.version.load(Ordering::Acquire);
         let range = (self.start.load(Ordering::Relaxed), self.len_bytes.load(Ordering::Relaxed));

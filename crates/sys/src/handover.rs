@@ -1,4 +1,4 @@
-//! Files handed over to another process through a socket, and who is at its other end.
+//! Passing of open files to another process through a socket, and the peer's credentials.
 
 use std::ffi::c_int;
 use std::fs::File;

@@ -38,9 +38,9 @@ unsafe impl<H: Send, C: Send> Send for Inflight<H, C> {}
 /// Where the memory of an operation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// In one piece, of so many bytes.
+    /// Contiguous, with its length in bytes.
     Piece(NonNull<u8>, u32),
-    /// In so many pieces, listed by an array that stays in place for as long as the operation.
+    /// Scattered: number of entries in an array that lives as long as the operation.
     Pieces(NonNull<libc::iovec>, u32),
 }
 

@@ -1,4 +1,4 @@
-//! Memory that the kernel reads or writes behind the program's back, and who holds it meanwhile.
+//! Memory that the kernel accesses asynchronously, and its holder meanwhile.
 
 use std::ptr::NonNull;
 

@@ -1,4 +1,4 @@
-//! Names of files, and what has to be on the disk before whom.
+//! Names of files, and the order in which files and names become durable.
 //!
 //! After a loss of power a file that was just made may have no name, one that was renamed its old one, and one whose name is on
 //! the disk no content. So each name is given by these functions, and each sync has a name itself: the [`NamePoint`]s.
@@ -162,7 +162,7 @@ fn is_same(file: &File, found: io::Result<Metadata>) -> io::Result<bool> {
     }
 }
 
-/// Where a name stands.
+/// The folder and the last component of a path.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or(Path::new("."))

@@ -205,7 +205,7 @@ impl Kv {
             queue => queue.execute_delete(self.nsid, &key).map(drop),
             _ => self.queue.execute(KvCommand::Delete { nsid: self.nsid, key }.into()).map(drop));
         match deleted {
-            // A namespace may be set to say so.
+            // A namespace may be configured to report a missing key (EDNEK).
             Err(error) if error.kind() == ErrorKind::KeyNotFound => Ok(()),
             deleted => deleted.map_err(|error| self.refused(error, "delete", &key)),
         }

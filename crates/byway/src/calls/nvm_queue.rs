@@ -128,7 +128,7 @@ impl NvmQueue {
         self.queue.next_within(Duration::MAX)
     }
 
-    /// How many whole blocks so many bytes are.
+    /// Number of blocks in `bytes`, if it is a whole number of them.
     pub(crate) fn whole_blocks(&self, bytes: usize) -> Result<u32> {
         let lba_bytes = self.lba_bytes as usize;
         let blocks = u32::try_from(bytes / lba_bytes).ok().filter(|_| bytes.is_multiple_of(lba_bytes));

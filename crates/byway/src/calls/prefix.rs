@@ -1,7 +1,7 @@
 //! Keys that begin alike.
 //!
 //! The List command of NVMe has a key to begin at and no prefix, so the host ends the list: keys are ordered bytewise, and
-//! those of a prefix stand together from the prefix on.
+//! those with a prefix are adjacent, from the prefix on.
 
 use byway_core::{Key, Result};
 

@@ -13,7 +13,7 @@ use crate::uri::of_existing_image;
 /// What a check or a repair found.
 #[derive(Debug, Clone, Default)]
 pub struct Checked {
-    /// What is or was not as it should be, in the order of the structures.
+    /// Defects found or repaired, in the order of the structures.
     pub findings: Vec<Finding>,
     /// Namespaces that were looked at.
     pub namespaces: u64,

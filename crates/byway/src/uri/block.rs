@@ -29,7 +29,7 @@ pub enum BlockPlace {
     Path(PathBuf),
     /// The same, whatever it holds.
     File(PathBuf),
-    /// In this process's memory, gone with it: so many bytes.
+    /// In this process's memory, lost when it ends: size in bytes.
     Memory(u64),
     /// Nowhere: commands succeed and move nothing. Of this many bytes.
     Nil(u64),

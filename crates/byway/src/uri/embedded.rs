@@ -81,7 +81,7 @@ pub struct Options {
     pub gc: GcPolicy,
     /// `inject=`: operations of the medium that fail, as `program:nth=100,read:block=5:always`; see [`Injection`].
     pub inject: Option<Injection>,
-    /// `fading=`: how many reads and how much age data stands, as `reads=100000,age=5000000,refresh`; see [`RetentionLimits`].
+    /// `fading=`: reads and age after which data is lost, as `reads=100000,age=5000000,refresh`; see [`RetentionLimits`].
     pub retention: RetentionLimits,
     /// `flush=`: what an acknowledgement survives.
     pub flush: FlushMode,

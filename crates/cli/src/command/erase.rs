@@ -108,7 +108,7 @@ fn open(device: &str) -> Result<Device> {
     Ok(if is_image { byway::open(&byway::uri::of_image(device))? } else { byway::open(device)? })
 }
 
-/// The index of the format with blocks of so many bytes and no metadata, or of the one in use.
+/// Index of the format with blocks of `block_bytes` and no metadata, or of the current one.
 fn index_of(device: &Device, nsid: Nsid, block_bytes: Option<u64>) -> Result<u8> {
     let answer = identify(device, Cns::NAMESPACE, 0, nsid)?;
     let read = NvmNamespace::read_from_prefix(answer.as_slice());

@@ -228,7 +228,7 @@ impl fmt::Display for Described {
 }
 
 impl DescribedPairs {
-    /// What stands before numbers that may be too high.
+    /// Prefix of numbers that may be too high.
     fn at_most(&self) -> &'static str {
         if self.unsettled_entries > 0 { "at most " } else { "" }
     }

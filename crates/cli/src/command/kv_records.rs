@@ -205,7 +205,7 @@ pub fn load(from: &Import<'_>, json: bool, out: &mut impl Write) -> Result<()> {
     let mut kv = open(from.device).with_context(|| format!("load {file}"))?;
     let mut loader = kv.loader()?;
     let added = add_all(from, records, &mut loader);
-    // Records before a wrong line are stored all the same.
+    // Records before a wrong line are stored nevertheless.
     let stored = loader.finish();
     let records = match (added, stored) {
         (Ok(()), stored) => stored.with_context(|| format!("load {file}"))?,

@@ -162,7 +162,7 @@ impl Swapped {
     /// What it means for the exit code.
     ///
     /// # Errors
-    /// [`No`] where something else stood there.
+    /// [`No`] if the block held something else.
     pub fn verdict(&self) -> Result<()> {
         match self.written {
             true => Ok(()),
@@ -246,7 +246,7 @@ fn require(can: bool, device: &Device, command: &str) -> Result<()> {
     Ok(())
 }
 
-/// A range of blocks in pieces of at most so many.
+/// Splits a range of blocks into pieces of at most `most`.
 fn pieces((first, count): (u64, u64), most: u64) -> impl Iterator<Item = (u64, u32)> {
     let most = most.max(1);
     (0..count.div_ceil(most)).map(move |piece| (first + piece * most, most.min(count - piece * most) as u32))

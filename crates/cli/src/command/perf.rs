@@ -36,7 +36,7 @@ struct Report {
     depth: u32,
     seed: u64,
     interrupted: bool,
-    /// Pieces that were compared, and as they should be.
+    /// Pieces that were read back and matched.
     #[serde(skip_serializing_if = "Option::is_none")]
     verified: Option<u64>,
     #[serde(flatten)]

@@ -186,7 +186,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Begins nothing more. Reads on their way are of no use to anybody.
+    /// Submits nothing more. Outstanding reads are dropped.
     fn give_up(&mut self) {
         if self.lost.is_some() {
             return;

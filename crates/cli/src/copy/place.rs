@@ -273,7 +273,7 @@ fn open_file(uri: &str, path: &Path, seek: u64, end: u64) -> Result<Place> {
     Ok(Place::Blocks(Box::new(Blocks { grown_from, ..blocks })))
 }
 
-/// Refuses to write over an image that may be meant as the device in it, with the sentence that says so.
+/// Refuses to overwrite an image file: the caller may have meant the device in it.
 fn refuse_image(uri: &str, path: &Path) -> Result<()> {
     if byway::is_image(path) && !uri.starts_with("file:") {
         byway::open(uri)?;

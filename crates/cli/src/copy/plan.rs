@@ -53,9 +53,9 @@ pub struct How {
     pub sparse: bool,
     /// What was written is read back.
     pub verify: bool,
-    /// At most so many bytes of a stream.
+    /// Maximum bytes to copy of a stream.
     pub count: Option<u64>,
-    /// Blocks of both sides are whole numbers of so many bytes.
+    /// Alignment in bytes of both sides' blocks.
     pub unit_bytes: u64,
 }
 

@@ -35,7 +35,7 @@ pub fn bytes(page: LogPage) -> Option<usize> {
     })
 }
 
-/// Bytes of the ANA page of a controller that has so many groups and namespaces at most, as far as one answer has them.
+/// Length of the ANA log page of a controller with these maximum numbers of groups and namespaces, limited to one answer.
 pub fn ana_bytes(groups_max: u32, namespaces_max: u32) -> usize {
     const BYTES_MAX: usize = 1 << 20;
     let groups_bytes = (groups_max as usize).saturating_mul(size_of::<AnaGroup>());

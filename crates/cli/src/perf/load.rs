@@ -102,7 +102,7 @@ impl Memory {
     }
 }
 
-/// Memory of `bytes` bytes, of whom the plan says.
+/// A buffer of `bytes` bytes, allocated as the plan says.
 fn own(plan: &Plan, bytes: usize) -> byway::Result<Buffer> {
     match plan.memory {
         MemoryOf::Device => plan.device.buffer(bytes),

@@ -67,7 +67,7 @@ pub struct Measured {
     /// Processor time of the whole process: threads of the device's included.
     pub cpu: Duration,
     pub was_interrupted: bool,
-    /// Pieces that were compared, and as they should be.
+    /// Pieces that were read back and matched.
     pub verified: u64,
 }
 

@@ -40,7 +40,7 @@ impl Phase {
     const WARM_UP: u8 = 0;
     const MEASURE: u8 = 1;
     const OVER: u8 = 2;
-    /// Over, and commands on their way are of no use to anybody.
+    /// Ended; outstanding commands are dropped.
     const GIVEN_UP: u8 = 3;
 
     #[inline]

@@ -21,7 +21,7 @@ impl Pattern {
         }
     }
 
-    /// The first byte that is not as it should be.
+    /// Offset of the first wrong byte.
     pub fn difference(self, at: u64, bytes: &[u8]) -> Option<u64> {
         let words = (at..).step_by(8).zip(bytes.chunks(8));
         let mut wrong = words.filter(|(place, word)| **word != self.word(*place)[..word.len()]);

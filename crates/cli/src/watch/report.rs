@@ -31,7 +31,7 @@ pub struct Report {
     /// The flash, by cause.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flash: Vec<FlashCause>,
-    /// Critical warnings that stand.
+    /// Current critical warnings.
     pub warnings: Vec<String>,
 }
 

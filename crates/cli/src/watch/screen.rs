@@ -48,7 +48,7 @@ impl Screen {
         if let Some(before) = &before {
             let mut raw = before.clone();
             raw.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
-            // Stopped, it would leave the shell this screen.
+            // A stop (Ctrl-Z) would leave the terminal in this mode.
             raw.special_codes[SpecialCodeIndex::VSUSP] = 0;
             raw.special_codes[SpecialCodeIndex::VMIN] = 0;
             raw.special_codes[SpecialCodeIndex::VTIME] = 0;
@@ -95,7 +95,7 @@ impl Screen {
         let mut typed = [0; 16];
         match rustix::io::read(&self.input, &mut typed) {
             Ok(0) | Err(_) => {
-                // Its other end has gone, and says so at once from now on.
+                // The terminal has closed: it stays readable from now on.
                 std::thread::sleep(time);
                 Key::Other
             }

@@ -78,7 +78,7 @@ pub fn map_buffer<'a>(
     Ok(HostData::Mapped(mapped))
 }
 
-/// Checks that one command may move so many bytes (MDTS).
+/// Checks a command's length in bytes against MDTS.
 ///
 /// # Errors
 /// Invalid Field over the largest transfer.

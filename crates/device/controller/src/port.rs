@@ -49,7 +49,7 @@ pub struct CapsuleData<'a> {
     carried: Option<&'a [u8]>,
     reply: &'a mut [u8],
     filled: usize,
-    /// Its host is sent a CRC-32C of what it reads.
+    /// The host gets a CRC-32C of read data.
     wants_crc: bool,
     crc: Option<u32>,
 }
@@ -60,7 +60,7 @@ impl<'a> CapsuleData<'a> {
         Self { carried, reply, filled: 0, wants_crc: false, crc: None }
     }
 
-    /// Says whether the host is sent a CRC-32C of what it reads.
+    /// Sets whether the host gets a CRC-32C of read data.
     #[must_use]
     pub fn with_crc(self, wants_crc: bool) -> Self {
         Self { wants_crc, ..self }

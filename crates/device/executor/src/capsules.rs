@@ -268,7 +268,7 @@ impl CapsuleDevice<'_> {
         Ok(())
     }
 
-    /// Whether external engines have so many commands that further ones should wait.
+    /// Whether external engines are at their limit of commands, so that further ones should wait.
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {

@@ -128,7 +128,7 @@ impl AreaTable {
         taken.sort_unstable_by_key(|range| range.at);
         let mut at = self.region.at;
         for range in taken {
-            // Areas overlap in images that someone made up.
+            // Areas may overlap in a forged image.
             if range.at.saturating_sub(at) >= len {
                 break;
             }

@@ -82,7 +82,7 @@ impl BlockUse {
 /// Blocks that are bad when a device is made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FactoryBad {
-    /// Of a million blocks, so many are.
+    /// Bad blocks per million.
     pub ppm: u32,
     /// Which ones follows from this.
     pub seed: u64,

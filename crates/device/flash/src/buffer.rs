@@ -13,7 +13,7 @@ use crate::image::layout::{BUFFER_SLOTS, Layout};
 use crate::location::{BufferPlace, EntryIndex};
 use crate::protected::{Backing, Protected};
 
-/// Who fills a slot, and the open blocks that go with it.
+/// Writer of a slot (host or garbage collection), which selects the open blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stream {
     Host,

@@ -161,7 +161,7 @@ pub enum FlashError {
     /// The image's disk is full or the file system failed.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A sync failed before: what it would have made durable may be lost, and no later one can be believed.
+    /// A sync failed before: its data may be lost, and no later sync proves anything.
     #[error(
         "an earlier sync of the image failed; what was stored since the last one that succeeded may be lost"
     )]

@@ -1,8 +1,8 @@
-//! What a check finds: the structure, where it stands, what is wrong with it, whose data it hits, what helps.
+//! A finding of a check: structure, place, defect, affected data, remedy.
 
 use std::fmt;
 
-/// Something that is not as it should be.
+/// A defect found by a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The structure: `superblock`, `block table`, `map`, …

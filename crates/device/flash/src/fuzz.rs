@@ -1,4 +1,4 @@
-//! Entry points for fuzzers: makes checksums fit what stands there, so that damage gets past them.
+//! Entry points for fuzzers: recompute checksums over changed bytes, so that damage gets past them.
 //!
 //! A checksum detects accidental damage. An image can also be forged, and opening a forged one must not panic either.
 

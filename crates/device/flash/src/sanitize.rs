@@ -7,7 +7,7 @@ pub struct Overwrite {
     pub pattern: u32,
 }
 
-/// How a sanitize operation stands.
+/// State of a sanitize operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SanitizeState {
     /// None was ever begun.
@@ -22,7 +22,7 @@ pub enum SanitizeState {
 /// The sanitize operation that the image remembers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sanitize {
-    /// How it stands.
+    /// Its state.
     pub state: SanitizeState,
     /// Its command's dword 10, the low 16 bits.
     pub cdw10: u16,

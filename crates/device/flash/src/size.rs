@@ -55,7 +55,7 @@ impl FromStr for Bytes {
     }
 }
 
-/// The power of two that a unit stands for.
+/// Power of two of a unit.
 fn shift_of(unit: &str) -> Option<u32> {
     let unit = unit.to_ascii_uppercase();
     if unit == "B" {

@@ -49,7 +49,7 @@ impl SpareRecord {
         Self { kind, cause, seq: 0, units: units as u8, owners, crcs }
     }
 
-    /// One in the place of a record that was damaged: what it does not name may have been anybody's.
+    /// Replaces a damaged record: owners that it does not name are unknown.
     pub(crate) const fn made_anew(kind: PageKind, units: usize, seq: u64) -> Self {
         let mut record = Self::new(kind, MADE_ANEW, units);
         record.seq = seq;
@@ -148,14 +148,14 @@ pub(crate) fn crcs_match(spare: &SpareRecord, first: usize, data: &[u8]) -> bool
         .all(|(i, unit)| first + i < spare.units() && checksum::crc32c(unit) == spare.crc(first + i))
 }
 
-/// The owners that a record's bytes name, whatever its checksum says: for who asks for memory ahead.
+/// Owners in a record's bytes, without a check of its checksum: for prefetching only.
 #[inline]
 pub(crate) fn owners_in(from: &[u8], units: usize) -> impl Iterator<Item = EntryIndex> {
     let owners = from.get(HEADER_BYTES..HEADER_BYTES + 8 * units).unwrap_or_default();
     owners.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-/// The checksum that a record's bytes have of unit `unit`, whatever the record's own says: for who takes the medium's word.
+/// Checksum of `unit` in a record's bytes, without a check of the record's own: for media that return exactly what was programmed.
 #[inline]
 pub(crate) fn crc_in(from: &[u8], units: usize, unit: usize) -> Option<u32> {
     let crcs = from.get(HEADER_BYTES + 8 * units..)?;

@@ -62,7 +62,7 @@ const NONE: u32 = u32::MAX;
 /// Full blocks by live units.
 #[derive(Debug)]
 pub(crate) struct Victims {
-    /// A block with `live` units stands in list `live >> shift`.
+    /// A block with `live` units is in list `live >> shift`.
     shift: u32,
     units_per_block: u32,
     lists: Vec<Ends>,
@@ -81,7 +81,7 @@ struct Ends {
 struct Place {
     before: u32,
     after: u32,
-    /// List it stands in, or `NONE`.
+    /// Its list, or `NONE`.
     list: u32,
     /// When its live data changed last, on the clock of pages programmed.
     changed_at: u64,

@@ -61,7 +61,7 @@ impl WearOrder {
         }
     }
 
-    /// Takes out a block of so many erases.
+    /// Removes a block with `erases` erases.
     pub(crate) fn remove(&mut self, block: BlockId, erases: u32) {
         if self.blocks.remove(&(erases, block)) {
             self.erases -= u64::from(erases);
@@ -96,7 +96,7 @@ impl WearOrder {
         young.take_while(move |(erases, _)| f64::from(*erases) < oldest).map(|(_, block)| *block)
     }
 
-    /// Whether a block of so many erases is further ahead of the others than what stays long should be put on.
+    /// Whether a block with `erases` erases is too worn, compared with the others, for long-lived data.
     pub(crate) fn is_too_old(&self, erases: u32) -> bool {
         f64::from(erases) > self.mean() + AHEAD
     }

@@ -38,7 +38,7 @@ pub enum KvError {
     DamagedRecord {
         /// The key asked for.
         key: Key,
-        /// Where its record stands in the namespace, in bytes.
+        /// Byte offset of its record in the namespace.
         address: u64,
         /// What did not match.
         why: &'static str,

@@ -1,4 +1,4 @@
-//! Entry points for fuzzers: makes checksums fit what stands there, so that damage gets past them.
+//! Entry points for fuzzers: recompute checksums over changed bytes, so that damage gets past them.
 //!
 //! A checksum finds accidents. An image can also be made on purpose, and opening one must not panic either.
 
@@ -11,7 +11,7 @@ use crate::value_log::region::TABLE_ROWS;
 use crate::value_log::stream::{TABLE_AT, TAGS_AT};
 use byway_spec::Key;
 
-/// Makes every checksum of a state area fit: header, root, streams, segment table, manifests, and the records that
+/// Recomputes every checksum of a state area: header, root, streams, segment table, manifests, and the records that
 /// stand in the rings.
 pub fn reseal_state(state: &mut [u8]) {
     if state.len() < ROOT_AT {

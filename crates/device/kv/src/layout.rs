@@ -1,4 +1,4 @@
-//! Where everything of a namespace stands: segments in its extent, structures in its protected area.
+//! Layout of a namespace: segments in its extent, structures in its protected area.
 //!
 //! ```text
 //! state area:  header 4 KiB | roots 4 KiB | stream blocks 4 KiB each | segment table 16 B each | manifest A | manifest B | rings
@@ -35,7 +35,7 @@ const SEGMENTS_MIN: usize = 8;
 const SEGMENT_PAGES_MIN: u64 = 2;
 /// Of what is kept back, the share that a namespace holds at least.
 const ROOM_SHARE: u64 = 4;
-/// One window has a segment of its own for each so many segments.
+/// Segments of a namespace per window that has a segment of its own.
 const WINDOW_SHARE: usize = 32;
 /// Of a segment, the share that a record has at most which never spans two.
 const WHOLE_SHARE: u64 = 32;
@@ -44,7 +44,7 @@ const SHORT_VALUE_BYTES: u64 = 128 << 10;
 /// Bytes of a manifest before its table of live bytes.
 pub(crate) const MANIFEST_FIXED_BYTES: usize = 16384;
 
-/// Below so many segments, room is given to what is safe before what is good for the flash.
+/// Below this number of segments, space goes to safety before flash-friendliness.
 const FEW_SEGMENTS: usize = 512;
 
 /// What is chosen when a namespace is made, and never after.
@@ -132,7 +132,7 @@ impl Layout {
         self.windows.min(self.segments / WINDOW_SHARE)
     }
 
-    /// Streams that may stand in a segment at one time.
+    /// Streams that may share a segment.
     pub(crate) fn streams_in_segments(&self) -> usize {
         FIRST_WINDOW + self.windows_in_segments()
     }
@@ -245,7 +245,7 @@ impl Layout {
         Self::read_header_of(state, state.len())
     }
 
-    /// The same of the header alone, of a state of so many bytes.
+    /// The same for the header alone, of a state area of `state_bytes`.
     pub(crate) fn read_header_of(header: &[u8], state_bytes: usize) -> Result<Self, KvError> {
         let header =
             header.get(..HEADER_BYTES).ok_or(KvError::DamagedState("the state area is too short"))?;

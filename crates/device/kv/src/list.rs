@@ -31,7 +31,7 @@ impl<'a> Source<'a> {
         Self { place, batch: Vec::with_capacity(BATCH_ENTRIES), at: 0 }
     }
 
-    /// The entry it stands at.
+    /// Its current entry.
     #[inline]
     fn head(&self) -> Option<&Entry> {
         self.batch.get(self.at)
@@ -73,7 +73,7 @@ impl Index {
             sources.push(Source::new(Place::Table(table, walk)));
         }
         for run in runs.iter().filter(|run| start.is_none_or(|start| *start <= run.last)) {
-            // What stands before a run's first key is a merge's already.
+            // A merge has consumed the entries before a run's first key.
             let start = start.filter(|start| **start > run.first).unwrap_or(&run.first);
             let cursor = RunCursor::new(run, Some(start), Walker::List, pages, store, at_ps)?;
             sources.push(Source::new(Place::Run(cursor)));

@@ -55,7 +55,7 @@ impl LookupHints {
         }
     }
 
-    /// Publishes where the tables are now. Words that say so already are left alone: others have them in their caches.
+    /// Publishes the tables' addresses. Unchanged words are not written: other threads have them in their caches.
     #[inline]
     pub(crate) fn publish(&self, tables: Tables) {
         let words = &*self.0;

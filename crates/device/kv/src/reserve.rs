@@ -18,7 +18,7 @@
 use crate::index::page::PageShape;
 use crate::layout::Layout;
 
-/// Segments that a merge writes before it gives back the room of what it has read.
+/// Segments that a merge writes before it frees its input.
 pub(crate) const CUT_SEGMENTS: u64 = 2;
 /// What the index takes for a key: its entry, its share of filters and inner pages, and of roots of cuts.
 pub(crate) const INDEX_BYTES_PER_KEY: u64 = 36;
@@ -69,7 +69,7 @@ impl Reserve {
         }
     }
 
-    /// Segments that a merge of so many entries takes before it gives any back.
+    /// Segments that a merge of `entries` entries allocates before it frees any.
     pub(crate) fn merge_of(&self, layout: &Layout, entries: u64) -> u64 {
         match entries < self.merge_entries {
             true => segments_of_entries(layout, entries).min(self.merge),
@@ -95,12 +95,12 @@ pub(crate) fn full_flush_bytes(layout: &Layout, capacity_bytes: u64) -> u64 {
     (capacity_bytes / share).max(2 * layout.segment_bytes())
 }
 
-/// Most entries of a memtable that is due after so many bytes.
+/// Maximum entries of a memtable that is flushed after `bytes` bytes.
 pub(crate) fn due_entries(bytes: u64) -> u64 {
     bytes / CHARGE_LEAST_BYTES + SLICE_ENTRIES
 }
 
-/// Segments of a run of so many entries.
+/// Segments of a run of `entries` entries.
 pub(crate) fn segments_of_entries(layout: &Layout, entries: u64) -> u64 {
     let shape = PageShape::new(layout.page_bytes);
     let data = entries.div_ceil(shape.entries as u64).max(1);

@@ -1,6 +1,6 @@
 //! What the engine needs of the flash below it.
 //!
-//! The engine is written against this face, so that a test can stand between any two stores and any two page
+//! The engine uses this trait, so that a test can intervene between any two stores and any two page
 //! operations. [`byway_flash::Flash`] implements it.
 
 use std::sync::Arc;
@@ -159,7 +159,7 @@ pub trait PageStore {
     /// Notes bytes of a key and its value that a host handed in.
     fn count_payload(&mut self, _bytes: u64) {}
 
-    /// Notes that so many of the bytes programmed for `cause` are room that packing left empty.
+    /// Notes that some of the bytes programmed for a cause are padding that packing left.
     fn charge_packing(&mut self, _cause: Cause, _bytes: u64) {}
 
     /// The state area.

@@ -56,7 +56,7 @@ pub trait Synchronous: Send + Sync + 'static {
     /// When it fails; the memory is given back.
     fn perform(&self, request: Self::Request, memory: Memory) -> Result<Outcome, Failed>;
 
-    /// Who the device says it is.
+    /// Identity of the device.
     fn identity(&self) -> &Identity;
 
     /// What can be done with it by an interface whose commands go on by themselves (`overlaps`) and can be given up

@@ -1,4 +1,4 @@
-//! What a queue knows of a command while an interface has the command's memory, and the completion of one that has ended.
+//! A queue's record of an outstanding command, and of its completion.
 
 use std::io;
 use std::time::{Duration, Instant};

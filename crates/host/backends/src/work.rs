@@ -258,7 +258,7 @@ pub(crate) fn ended(target: &Target, at: u64) -> Error {
     Error::device(ErrorKind::Media, said)
 }
 
-/// What went wrong with a transfer, of whose bytes so many were moved, if anything did.
+/// Error of a transfer with this result: a failure, or fewer bytes than requested.
 #[inline]
 pub(crate) fn wrong(target: &Target, request: Request, result: io::Result<usize>) -> Option<Error> {
     match (result, request) {

@@ -7,7 +7,7 @@ use byway_driver::BusError;
 use byway_sys::{OwnerProcess, Wakeup};
 use parking_lot::{Mutex, MutexGuard};
 
-/// Who signals descriptors for interrupts: the kernel, or the process that serves the device.
+/// Source of interrupt signals: the kernel, or the process that serves the device.
 pub(crate) trait Signals {
     /// Has it signal this descriptor for an interrupt, or none any more.
     ///
@@ -59,7 +59,7 @@ impl<S: Signals> Drop for Listener<S> {
 }
 
 impl<S: Signals> Vectors<S> {
-    /// None armed of so many.
+    /// A set of `count` vectors, none armed.
     pub(crate) fn new(device: S, count: u16) -> Self {
         Self { device, armed: (0..count).map(|_| Mutex::default()).collect() }
     }

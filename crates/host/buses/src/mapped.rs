@@ -41,7 +41,7 @@ impl DeviceMemory for MappedBar {
     }
 }
 
-/// Where a range is in memory of so many bytes.
+/// Offset of a range in memory of `memory_bytes`.
 ///
 /// # Errors
 /// When it is not inside.

@@ -94,7 +94,7 @@ impl AdminCommand {
         Self::Raw(RawCommand { entry, data })
     }
 
-    /// In how many buffers its data stands.
+    /// Number of buffers of its data.
     #[must_use]
     pub fn pieces(&self) -> usize {
         match encode_admin(self).data {
@@ -163,7 +163,7 @@ pub fn encode_admin(command: &AdminCommand) -> Encoded<'_> {
         }
         AdminCommand::GetLog { log, csi, nsid, retain_event, offset_bytes, into } => {
             let dwords_z = (into.len() / 4).saturating_sub(1) as u32;
-            // Since NVMe 1.0 all namespaces stand for the controller; none does so later, and not to every device.
+            // NSID FFFFFFFFh means the controller since NVMe 1.0; NSID 0 does so only later, and not for every device.
             let nsid = nsid.map_or(NSID_ALL, Nsid::get);
             let mut entry = Entry::new(AdminOpcode::GET_LOG_PAGE.0, 0, nsid);
             let cdw10 = LogCdw10::new().with_lid(LogPage(*log)).with_rae(*retain_event);

@@ -41,7 +41,7 @@ pub trait Backend: Send + Sync {
     /// The word for it in URIs and reports: `io_uring`, `psync`, `embedded`.
     fn name(&self) -> &'static str;
 
-    /// Who the device says it is.
+    /// Identity of the device.
     fn identity(&self) -> &Identity;
 
     /// What can be done over this backend.
@@ -90,9 +90,9 @@ pub trait Backend: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Depth {
-    /// At most so many: fewer where the device's queues hold fewer. For defaults, and for options of URIs.
+    /// At most this depth: less if the device's queues hold fewer commands. For defaults, and for options of URIs.
     UpTo(u32),
-    /// Exactly so many: refused where the device's queues hold fewer.
+    /// Exactly this depth: refused if the device's queues hold fewer commands.
     Exactly(u32),
 }
 

@@ -1,5 +1,5 @@
-//! Bounce buffers: copies that travel in place of memory that a backend cannot use where it stands: several buffers, or memory that a
-//! program brought and no device knows.
+//! Bounce buffers: copies in place of memory that a backend cannot use directly: several buffers, or memory that a
+//! program brought and that is not mapped for the device.
 
 use crate::admin::{AdminCommand, encode_admin};
 use crate::buffer::Buffer;

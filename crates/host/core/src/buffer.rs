@@ -56,7 +56,7 @@ enum Backing {
     Prepared(Prepared),
 }
 
-/// Where a buffer stands in memory that a backend has prepared.
+/// A buffer's place in memory that a backend has prepared.
 #[derive(Debug, Clone, Copy)]
 pub struct Standing<'a> {
     /// The memory.
@@ -286,7 +286,7 @@ impl Inner {
         offset_bytes.is_multiple_of(4).then_some(Standing { memory: &pages.memory, token, offset_bytes })
     }
 
-    /// The pages that it stands in, if it does.
+    /// The pages that it is a part of, if any.
     #[inline]
     pub(crate) fn pages(&self) -> Option<&Pages> {
         match &self.memory {

@@ -179,7 +179,7 @@ impl NvmCommands {
         }
     }
 
-    /// Refuses a command that the device did not announce, naming the field that says so. Read, Write and Flush are mandatory.
+    /// Refuses a command that the device did not announce, and names its field. Read, Write and Flush are mandatory.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`].
@@ -231,7 +231,7 @@ impl NvmLimits {
         }
     }
 
-    /// Refuses a command over a limit, of a namespace whose blocks have so many bytes.
+    /// Refuses a command over a limit, of a namespace with blocks of `block_bytes`.
     ///
     /// # Errors
     /// [`ErrorKind::TooLarge`], with the limit and its field.

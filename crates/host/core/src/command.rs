@@ -298,7 +298,7 @@ impl Command {
 }
 
 impl Command {
-    /// What the command's data stands in, for its holder while the command is outstanding.
+    /// Memory of the command's data, for its holder while the command is outstanding.
     #[must_use]
     #[inline]
     pub fn into_memory(self) -> Memory {

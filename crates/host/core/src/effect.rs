@@ -1,4 +1,4 @@
-//! What a command changes, and which commands change the same: for who may send one twice, or late.
+//! What a command changes, and which commands conflict: for callers that may send one twice, or late.
 
 use byway_spec::Key;
 
@@ -21,7 +21,7 @@ pub enum Effect {
 /// A part of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// Blocks of a namespace, so many from the first.
+    /// A range of blocks of a namespace.
     Blocks {
         /// The namespace.
         nsid: u32,

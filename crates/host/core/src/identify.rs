@@ -43,7 +43,7 @@ pub fn controller(device: &impl Identifies) -> Result<Controller> {
     Controller::read_from_bytes(page.as_slice()).map_err(|_| short("Identify Controller"))
 }
 
-/// Who a controller says it is.
+/// Identity of a controller.
 #[must_use]
 pub fn identity(controller: &Controller) -> Identity {
     let version = Vs::from_bits(controller.ver);

@@ -42,7 +42,7 @@ impl fmt::Display for Nsid {
     }
 }
 
-/// Who a device says it is (Identify Controller).
+/// Identity of a device (Identify Controller).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// Model, without its padding.

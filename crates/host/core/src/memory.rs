@@ -1,4 +1,4 @@
-//! What a command's data stands in, for its holder while the command is outstanding.
+//! Memory of a command's data, for its holder while the command is outstanding.
 
 use std::ptr::NonNull;
 

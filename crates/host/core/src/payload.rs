@@ -71,7 +71,7 @@ impl Payload {
 }
 
 impl<S: Borrow<SmallBytes>> Payload<S> {
-    /// The bytes to send, unless they stand in several buffers.
+    /// The bytes to send, unless they are in several buffers.
     #[must_use]
     #[inline]
     pub fn contiguous(&self) -> Option<&[u8]> {
@@ -121,7 +121,7 @@ impl<S: Borrow<SmallBytes>> Payload<S> {
         }
     }
 
-    /// The buffers that it stands in.
+    /// Its buffers.
     pub fn buffers_mut(&mut self) -> &mut [Buffer] {
         match self {
             Self::Buffer(buffer) => std::slice::from_mut(buffer),

@@ -37,7 +37,7 @@ pub fn transfer(nsid: u32, payload: u16, fragment: u16, bytes: &[u8]) -> Entry {
     entry
 }
 
-/// Commands that a value of so many bytes takes.
+/// Number of commands for a value of `value_bytes`.
 #[must_use]
 #[inline]
 pub const fn commands(value_bytes: usize) -> usize {

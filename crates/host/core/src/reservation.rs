@@ -52,7 +52,7 @@ pub enum ReservationCommand {
     Release { nsid: Nsid, key: u64, kind: ReservationType },
     /// Ends every registration and the reservation.
     Clear { nsid: Nsid, key: u64 },
-    /// Asks who is registered, for [`ReservationReport::parse`]; as much as `into` holds, in dwords. The device's host has an
+    /// Reads the registrants, for [`ReservationReport::parse`]; as much as `into` holds, in dwords. The device's host has an
     /// identifier of 128 bits.
     Report { nsid: Nsid, into: Buffer },
 }

@@ -271,7 +271,7 @@ fn outcome(sent: Sent, completion: &Completion) -> Result<Outcome, Failed> {
     Ok(outcome)
 }
 
-/// The buffer that a command's data stands in, if it has bytes.
+/// The buffer of a command's data, if it has any.
 fn buffer_of(data: Data<'_>) -> Option<&Buffer> {
     match data {
         Data::In(buffer) | Data::Out(Payload::Buffer(buffer)) => {

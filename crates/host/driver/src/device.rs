@@ -42,7 +42,7 @@ impl<B: Bus> Driver<B> {
         self.shared.bus()
     }
 
-    /// Who the device says it is.
+    /// Identity of the device.
     #[must_use]
     pub fn identity(&self) -> &Identity {
         self.shared.identity()

@@ -70,12 +70,12 @@ impl<B: Bus> Registrar for MapForBus<B> {
     }
 }
 
-/// Whether the device can be given a command's data where it stands, or it needs none.
+/// Whether the device can access a command's data directly, or the command has none.
 #[inline]
 pub(crate) fn stands_well<B: Bus>(command: &impl Carried, pool: &BufferPool) -> bool {
     match command.data() {
         Data::Out(Payload::Buffer(buffer)) | Data::In(buffer) => is_reached::<B>(buffer, pool),
-        // Bytes that stand in the command are copied to where the device reads them.
+        // Inline bytes are copied to memory that the device can read.
         Data::None | Data::Out(Payload::Empty | Payload::Small(_)) => true,
         Data::Out(Payload::Vectored(_)) | Data::InVectored(_) => false,
     }

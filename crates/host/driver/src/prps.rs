@@ -51,7 +51,7 @@ fn write_lists(pool: &BufferPool, first: u64, entries: usize) -> Result<(Buffer,
     Ok((lists, at))
 }
 
-/// List pages for so many entries: the last entry of a full page that is not the last points to the next.
+/// Number of list pages for `entries` entries: the last entry of a full page that is not the last points to the next.
 fn list_pages(entries: usize) -> usize {
     if entries <= PRPS_PER_PAGE { 1 } else { 1 + (entries - PRPS_PER_PAGE).div_ceil(PRPS_PER_PAGE - 1) }
 }

@@ -26,7 +26,7 @@ impl OpIndex {
     }
 }
 
-/// Who waits for an operation.
+/// The waiter of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiter {
     /// No waiter yet, or no longer: its memory is kept until the device has answered.
@@ -42,7 +42,7 @@ pub(crate) enum Waiter {
 pub(crate) struct Op {
     /// The program's tag.
     pub tag: u64,
-    /// Who waits for it.
+    /// Its waiter.
     pub waiter: Waiter,
     /// Whether more commands of it are still to be sent.
     pub sending: bool,

@@ -205,7 +205,7 @@ fn no_such_digests() -> Error {
     Error::device(ErrorKind::Unsupported, said)
 }
 
-/// Connect: says who connects, and to what.
+/// Sends Connect, with the host's and the subsystem's names.
 fn introduce(
     peer: &Peer,
     line: &mut Line,

@@ -70,7 +70,7 @@ impl Channel {
         if let Self::Secure(secure) = self { secure.flush() } else { Ok(()) }
     }
 
-    /// Sends bytes that stand in one place, as many as there is room for now.
+    /// Sends contiguous bytes without blocking; returns how many were taken.
     ///
     /// # Errors
     /// When the connection has ended.
@@ -93,7 +93,7 @@ impl Channel {
         }
     }
 
-    /// Receives what is there now; nothing where there is nothing.
+    /// Receives the available bytes, without blocking; 0 if there are none.
     ///
     /// # Errors
     /// When the connection has ended.

@@ -1,4 +1,4 @@
-//! What a controller says of itself, asked before anybody else uses it.
+//! Properties of a controller, read before any queue uses it.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -128,7 +128,7 @@ fn queue_depth(controller: &Controller, cap: Cap) -> u32 {
 /// CNTRLTYPE of a discovery controller.
 const DISCOVERY_CONTROLLER: u8 = 2;
 
-/// Asks for so many I/O queues; how many there are.
+/// Requests `queues` I/O queues; returns the number granted.
 fn grant_queues(bare: &Bare<'_>, queues: u16) -> Result<u16> {
     let asked_z = queues.max(1) - 1;
     let asked = NumberOfQueues::new().with_nsq_z(asked_z).with_ncq_z(asked_z);

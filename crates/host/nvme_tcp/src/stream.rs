@@ -72,7 +72,7 @@ impl Stream {
         Ok(Self(stream))
     }
 
-    /// Sends bytes that stand in one place, as many as there is room for now.
+    /// Sends contiguous bytes without blocking; returns how many were taken.
     ///
     /// # Errors
     /// When the connection has ended.
@@ -90,7 +90,7 @@ impl Stream {
         sent(rustix::net::sendmsg(&self.0, pieces, &mut nothing, SendFlags::NOSIGNAL))
     }
 
-    /// Receives what is there now; nothing where there is nothing.
+    /// Receives the available bytes, without blocking; 0 if there are none.
     ///
     /// # Errors
     /// When the connection has ended.

@@ -15,7 +15,7 @@ pub enum Act {
     Put,
     /// Reads the value of a key that is there.
     Get,
-    /// Reads so many pairs in order, from the key on.
+    /// Reads this number of pairs in order, from the key on.
     Scan(u16),
     /// Reads a value, then stores another.
     ModifyWrite,

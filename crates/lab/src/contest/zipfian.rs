@@ -14,7 +14,7 @@ pub struct Zipfian {
 }
 
 impl Zipfian {
-    /// Over so many items, at least one.
+    /// A distribution over `items` items, at least one.
     pub fn new(items: u64) -> Self {
         let mut zipfian = Self { items: 0, zeta: 0.0 };
         zipfian.grow(items.max(1));

@@ -15,7 +15,7 @@ impl Skew {
     /// Every place as often as any other.
     pub const NONE: Self = Self { writes_percent: 100, places_percent: 100 };
 
-    /// The place of the next write, of so many.
+    /// The next write's place, below `places`.
     pub fn place(self, random: &mut Random, places: u64) -> u64 {
         let hot = places * u64::from(self.places_percent) / 100;
         if hot == 0 || hot == places {

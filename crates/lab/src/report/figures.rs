@@ -38,7 +38,7 @@ pub struct Section {
     pub title: &'static str,
     /// What it is about.
     pub intro: &'static str,
-    /// Which claims stand here.
+    /// Its claims.
     pub topic: Option<Topic>,
     /// Its figures.
     pub figures: Vec<Figure>,

@@ -59,7 +59,7 @@ impl Label {
     }
 }
 
-/// Who watches a run, and how much is run.
+/// Observer and extent of a run.
 pub struct Plan<'a> {
     /// Puts of each workload; sizes take a hundredth.
     pub puts: u64,

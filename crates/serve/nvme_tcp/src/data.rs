@@ -16,7 +16,7 @@ pub enum Data {
     InCapsule,
     /// The host has it, and sends it when it is asked for.
     AtHost,
-    /// The host takes so many bytes.
+    /// Data to the host, in bytes.
     ToHost(usize),
 }
 

@@ -11,7 +11,7 @@ use super::abi::{Passthrough, request};
 use super::command::{NvmeAnswer, NvmeCommand, NvmeQueue};
 use crate::lent::KernelMemory;
 
-/// The smallest piece of memory that may stand alone: a page.
+/// Alignment of memory in one piece: a page.
 const PAGE_BYTES: u64 = 4096;
 
 /// What a device node is.

@@ -40,7 +40,7 @@ pub struct BufferIndex(pub(super) u16);
 pub(super) struct Registered(Box<[u64]>);
 
 impl Registered {
-    /// A table of so many entries, all empty.
+    /// A table of `entries` entries, all empty.
     pub(super) fn new(submitter: &Submitter<'_>, entries: u16) -> io::Result<Self> {
         if entries > 0 {
             submitter.register_buffers_sparse(entries.into())?;

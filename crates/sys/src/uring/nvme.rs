@@ -77,7 +77,7 @@ fn number(queue: NvmeQueue, vectored: bool) -> u32 {
     }
 }
 
-/// The structure as it stands in an entry.
+/// The structure as laid out in an entry.
 fn bytes_of(passed: &UringPassthrough) -> [u8; COMMAND_BYTES] {
     let mut bytes = [0; COMMAND_BYTES];
     // SAFETY: a structure of plain numbers without padding, as its size says, and room for more than it.

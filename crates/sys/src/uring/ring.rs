@@ -52,7 +52,7 @@ pub struct Uring<H: KernelMemory, T: Copy, O: Asked = Operation> {
     disabled: bool,
     event: Option<Wakeup>,
     eager: Eager,
-    /// What `entered` stands for.
+    /// The open file that `entered` refers to.
     _file: Arc<dyn AsFd + Send + Sync>,
 }
 

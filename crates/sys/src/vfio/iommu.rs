@@ -1,4 +1,4 @@
-//! What stands between a device and memory: an IOMMU by the group interface, or by iommufd.
+//! The IOMMU of a device, by the group interface or by iommufd.
 
 use std::fs::{self, File};
 use std::io;

@@ -55,7 +55,7 @@ impl Config {
         }
     }
 
-    /// Nanoseconds that the device needs to move so many bytes.
+    /// Nanoseconds that the device needs to move `bytes`.
     pub(crate) fn moving_ns(&self, bytes: u64) -> f64 {
         bytes as f64 * 1e9 / self.device_bytes_per_s.max(1) as f64
     }

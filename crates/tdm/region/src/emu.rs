@@ -1,4 +1,4 @@
-//! `emu`: a mapped file that stands for a device's memory.
+//! `emu`: a mapped file that emulates a device's memory.
 //!
 //! Its bytes survive every process, but not power loss. So it is volatile, unless its opener declares it persistent: then lines are written back
 //! and stores fenced as for such memory, and every report says that it is emulated.

@@ -2,7 +2,7 @@
 //!
 //! Stores reach the memory itself. What the file system keeps of the file has to be on its disk before, which `MAP_SYNC` has the
 //! kernel see to at the first store into each page; a commit of its journal each time, were there anything to commit. So all
-//! of the file is allocated, written with zeroes once and mapped before anybody stores into it.
+//! of the file is allocated, written with zeroes once and mapped before the first store.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;

@@ -11,7 +11,7 @@ pub struct Interleaved {
 }
 
 impl Interleaved {
-    /// Of so many bytes, all of them zero.
+    /// Zeroed memory of `len_bytes`.
     #[must_use]
     pub fn new(len_bytes: u64) -> Self {
         Self { words: (0..len_bytes / 8).map(|_| AtomicU64::new(0)).collect() }

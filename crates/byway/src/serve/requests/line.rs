@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use byway_tcp_target::PortId;
 
-/// The field of ports that stands for all.
+/// Value of the ports field that means all ports.
 const EVERY_PORT: &str = "all";
 
 /// A line that is made.

@@ -103,7 +103,7 @@ impl Names {
     }
 }
 
-/// A report, for a terminal of so many columns if known.
+/// A report to print, and the width of the terminal in columns, if known.
 struct Shown<'r>(&'r Report, Option<usize>);
 
 impl fmt::Display for Shown<'_> {

@@ -23,7 +23,7 @@ use crate::queue::{CompletionQueue, Queues};
 const ENTRIES: usize = 2 * (MAX_IO_QUEUES as usize + 1);
 const ENTRY_BYTES: u64 = 4;
 
-/// No event index was left yet. No queue has so many entries.
+/// No event index yet. Larger than any queue.
 const NEVER: u32 = u32::MAX;
 
 /// The two buffers, and the values last read and written there.

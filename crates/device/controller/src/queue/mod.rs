@@ -140,7 +140,7 @@ impl Queues {
         Ok(())
     }
 
-    /// Creates a completion queue where [`has_free_completion`](Self::has_free_completion) says so.
+    /// Creates a completion queue, if [`has_free_completion`](Self::has_free_completion) is true.
     pub fn create_completion(&mut self, qid: u16, cq: CompletionQueue) {
         self.completion[usize::from(qid)] = Some(cq);
     }

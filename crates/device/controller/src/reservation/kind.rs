@@ -1,4 +1,4 @@
-//! Types of reservations, and what each keeps from whom (Base 2.1, section 8.1.22).
+//! Reservation types, and the commands that each denies to which hosts (Base 2.1, section 8.1.22).
 
 use byway_spec::base::reservation::ReservationType;
 

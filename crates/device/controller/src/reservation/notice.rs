@@ -37,7 +37,7 @@ impl Default for OfController {
 
 impl OfController {
     fn add(&mut self, nsid: u32, kind: Notice) {
-        // 0 stands for none.
+        // 0 means none.
         self.count = self.count.wrapping_add(1).max(1);
         if self.waiting.len() == KEPT {
             self.waiting.pop_front();

@@ -13,7 +13,7 @@ pub struct Changes {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Changed {
-    /// Bit n stands for namespace n + 1.
+    /// Bit n is namespace n + 1.
     namespaces: u64,
     /// No event was raised for the newest of them.
     news: bool,

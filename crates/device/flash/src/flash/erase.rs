@@ -133,7 +133,7 @@ impl Flash {
         self.ftl.state.sanitize()
     }
 
-    /// Remembers how a sanitize operation stands, by one store.
+    /// Stores the progress of a sanitize operation, atomically.
     ///
     /// # Errors
     /// [`FlashError::ReadOnly`].

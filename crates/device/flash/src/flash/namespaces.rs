@@ -122,7 +122,7 @@ impl Flash {
         taken.sort_unstable();
         let mut at = 0;
         for (first, end) in taken {
-            // Extents overlap in images that someone made up.
+            // Extents may overlap in a forged image.
             if first.saturating_sub(at) >= entries {
                 break;
             }

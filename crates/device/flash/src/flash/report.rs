@@ -28,7 +28,7 @@ pub struct Ages {
     pub oldest_bytes: u64,
 }
 
-/// Blocks that were erased so many times.
+/// Number of blocks by erase count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WearBucket {
     /// Fewest erases.

@@ -24,7 +24,7 @@ impl Flash {
         Ok(Arc::new(Snapshot::new(from, to, self.pages_range(), block_bytes, block_count)))
     }
 
-    /// Who may open the image: owner, mode and ACL of its file.
+    /// Access to the image: owner, mode and ACL of its file.
     ///
     /// # Errors
     /// [`FlashError::Misuse`] for a device without an image; what the file says.

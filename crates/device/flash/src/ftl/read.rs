@@ -217,7 +217,7 @@ impl Ftl {
         }
         let from = self.geometry.unit_in_page(unit) as usize * UNIT_BYTES + within;
         if from + into.len() > self.geometry.page_bytes as usize {
-            // The map of an extent of whole pages, made up by someone, points amid one.
+            // A forged map of a whole-page extent may point into the middle of a page.
             return Err(self.media_error(unit, "its map entry does not point to a whole page"));
         }
         let first_unit = from / UNIT_BYTES;
@@ -236,7 +236,7 @@ impl Ftl {
         Ok(self.note_read(block, end_unit - first_unit, cause, at_ps))
     }
 
-    /// The same from a medium that gives what was programmed: no checksum is asked, nor who owns what is there.
+    /// The same from a medium that returns exactly what was programmed: neither checksum nor owner is checked.
     fn read_exact(
         &mut self,
         unit: UnitId,
@@ -311,7 +311,7 @@ impl Ftl {
         read
     }
 
-    /// The spare record of a page that a run points into, once it says so itself.
+    /// The spare record of a page that a run points into, if the record names that run.
     fn spare_for(&mut self, kind: PageKind, run: Run, unit: UnitId) -> Result<SpareRecord, FlashError> {
         let page = self.geometry.page_of(unit);
         let block = self.geometry.block_of(page);

@@ -39,7 +39,7 @@ pub struct Recovery {
     pub entries: u64,
     /// Of these, entries that are again what they were at the last sync.
     pub reverted: u64,
-    /// Of these, entries whose data is nowhere: reading them says so.
+    /// Of these, entries whose data is lost: reads of them fail.
     pub lost: u64,
 }
 

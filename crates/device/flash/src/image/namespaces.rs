@@ -1,4 +1,4 @@
-//! The namespace table: who has which part of the logical space, and what its owner keeps beside it.
+//! The namespace table: each namespace's extent of the logical space, and its protected data areas.
 //!
 //! A slot is a selector word and two copies of the record. A change writes the copy that is not selected and then
 //! selects it by one store, so a record is the old or the new one and a damaged one is known as such.
@@ -19,7 +19,7 @@ use crate::word;
 /// Bytes that the owner of a namespace may keep in its record.
 pub const OWNER_STATE_BYTES: usize = 256;
 
-/// Bytes of a record that say who may use its namespace.
+/// Bytes of a record for reservations.
 pub const ACCESS_STATE_BYTES: usize = 384;
 
 const COPY_BYTES: usize = 768;

@@ -206,7 +206,7 @@ impl<S: PageStore> Checker<'_, '_, S> {
         whole
     }
 
-    /// A page of a run, if it can be read and stands in a segment of its run.
+    /// A page of a run, if it is readable and in a segment of its run.
     fn read_page(&mut self, run: &Run, number: u64, level: u8, from: Option<Key>) -> Option<Vec<u8>> {
         let per_segment = self.engine.log.layout.pages_per_segment();
         let name = PageName { page: number, run: run.id, level };

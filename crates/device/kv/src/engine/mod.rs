@@ -1,4 +1,4 @@
-//! The engine: what stands in it, puts, deletes, and what holds of them.
+//! The engine: its state, puts, deletes, and their guarantees.
 //!
 //! A put appends its record to the value log, which commits it by one store, and then enters it in the index in RAM.
 //! The index can be made anew from the log and the manifest, so nothing after the commit can lose a put.

@@ -32,7 +32,7 @@ pub(crate) fn note_dealt_with<S: PageStore>(store: &mut S, home: &Home) -> Resul
     Ok(())
 }
 
-/// Cuts every stream back to what is there.
+/// Truncates every stream to the records that survived.
 pub(crate) fn cut_tails<S: PageStore>(
     store: &mut S,
     log: &mut ValueLog,
@@ -43,7 +43,7 @@ pub(crate) fn cut_tails<S: PageStore>(
     for stream in 0..log.streams.len() {
         distrust_programs(store, log, stream);
         let (from, wp) = (manifest.replay_from[stream].position, log.streams[stream].wp());
-        // The pointer may have come without the segment that it stands in.
+        // The pointer may have become durable without its segment's table entry.
         let whole_to = whole_to(store, log, stream, from, wp)?;
         let end = log.taken_before(stream, whole_to).max(from);
         recovery.torn_bytes += wp - end;

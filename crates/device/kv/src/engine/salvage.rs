@@ -29,7 +29,7 @@ const PASS_ENTRIES: u64 = 4 << 20;
 /// Keys whose entries cannot be read.
 type Gap = RangeInclusive<Key>;
 
-/// What can be had of a damaged index.
+/// Recoverable part of a damaged index.
 pub(crate) struct Salvage {
     gaps: Vec<Gap>,
     /// Bytes of each segment that are counted as alive but that no entry was read of.

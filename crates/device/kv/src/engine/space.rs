@@ -134,7 +134,7 @@ impl KvEngine {
         self.options.replay_bytes.min(least.max(left / 4))
     }
 
-    /// Computes anew how many free segments are left alone, and by whom.
+    /// Recomputes the reserve of free segments.
     pub(crate) fn refresh_marks(&mut self) {
         let (layout, segments) = (&self.log.layout, &self.log.segments);
         let segment_bytes = layout.segment_bytes();

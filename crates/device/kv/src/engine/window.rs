@@ -64,7 +64,7 @@ impl<'a> WindowCopy<'a> {
         Some(Self { memory, at })
     }
 
-    /// Copies what stands at a place of the windows' memory.
+    /// Copies bytes of the windows' memory.
     pub(crate) fn read(&self, at: usize, into: &mut [u8]) {
         let copied = self.memory.read_at(self.at + at, into);
         debug_assert!(copied.is_ok(), "the copy is as long as the windows");
@@ -179,7 +179,7 @@ impl KvEngine {
         Some(self.place_in_memory(window, open.base + start + header_bytes))
     }
 
-    /// Where a position of a window's stream stands in the memory of all windows.
+    /// Offset of a window's stream position in the memory of all windows.
     fn place_in_memory(&self, window: WindowId, position: u64) -> usize {
         let ring = self.window_range(window);
         ring.start + (position % ring.len() as u64) as usize
@@ -262,7 +262,7 @@ impl KvEngine {
         self.admit_to(store, key, value_len, how, reach, at_ps)
     }
 
-    /// Stores a value that stands in a window in the shared stream.
+    /// Copies a value from a window to the shared stream.
     fn put_copy<S: PageStore>(
         &mut self,
         store: &mut S,

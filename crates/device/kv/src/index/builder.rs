@@ -2,7 +2,7 @@
 //!
 //! RAM is one page for the entries, one for their filters and one for each level above, whatever the length.
 //! Data pages come in groups, each with one filter page behind them, and fences of a group are written once that has its place.
-//! So a reader that passes a run needs nothing that stands before the data page at hand.
+//! So a sequential reader of a run needs nothing before its current data page.
 
 use byway_flash::Cause;
 

@@ -172,7 +172,7 @@ impl PageCache {
         Ok(self.bytes_of(frame))
     }
 
-    /// A page that goes again as soon as there is no more room: someone lists.
+    /// A page that is evicted first: read by a list.
     pub(crate) fn pass_by<S: PageStore>(
         &mut self,
         store: &mut S,

@@ -14,7 +14,7 @@ const BITS_PER_KEY: usize = 10;
 /// Bytes that hold all bits of a key.
 const LINE_BYTES: usize = 64;
 
-/// Bytes of a block for so many keys.
+/// Length in bytes of a block for `keys` keys.
 pub(crate) const fn block_bytes(keys: usize) -> usize {
     (keys * BITS_PER_KEY).div_ceil(8 * LINE_BYTES) * LINE_BYTES
 }

@@ -4,7 +4,7 @@
 //! a hint:  part of the key's hash | address of the record        a bucket: eight of them, one line
 //! ```
 //!
-//! A hint is eight bytes and has no key: the record that stands there does, and is asked. A flush leaves a hint of
+//! A hint is eight bytes and has no key; the record at its address has, and is compared. A flush leaves a hint of
 //! every entry it writes, a get of what it found in a run. A key without one is looked for in the runs: so hints may be
 //! dropped at will. But one that is there is of the newest record beside the memtables'. To keep that simple, a new
 //! hint takes the place of any in its bucket that looks like it.

@@ -199,7 +199,7 @@ impl Index {
         self.to_release.push(segment);
     }
 
-    /// A number for a run that someone else writes.
+    /// Reserves a number for a run that another job writes.
     pub(crate) fn take_run_number(&mut self) -> u64 {
         self.manifest.next_run += 1;
         self.manifest.next_run - 1

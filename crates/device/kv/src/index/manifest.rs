@@ -29,7 +29,7 @@ const MAGIC: [u8; 8] = *b"BYKVMANI";
 const KEYS_AT: usize = 48;
 const LONGEST_AT: usize = 56;
 const POSITIONS_AT: usize = 64;
-/// A replay position has this bit if the segment that it stands in was taken.
+/// Set in a replay position if its segment is allocated.
 const BEGUN_BIT: u32 = 63;
 const LOST_AT: usize = 2032;
 /// 1 where some of what is counted as alive may be dead.

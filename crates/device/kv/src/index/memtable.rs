@@ -17,14 +17,14 @@ use byway_spec::Key;
 pub(crate) const MEMTABLE_MAX_ENTRIES: usize = (1 << 24) - 1;
 /// RAM of one entry: itself, its share of a half-full hash table, its place in a leaf that is about two thirds full.
 pub(crate) const MEMTABLE_ENTRY_BYTES: usize = 60;
-/// New entries are put in order so many at once.
+/// Number of new entries that are sorted at a time.
 const ORDER_ENTRIES: usize = 8;
 /// Words that are emptied in the time that finding the slot of an entry takes.
 const WORDS_PER_ENTRY: usize = 64;
 /// Words that are emptied in the time that dropping a node of the order takes.
 const WORDS_PER_NODE: usize = 8192;
 
-/// Room in the slots of a table for so many times the entries that are expected.
+/// Slots of a table per expected entry.
 const SPARE_TIMES: usize = 2;
 /// Slots that a table has in use at least.
 const LEAST_SLOTS: usize = 1024;

@@ -21,7 +21,7 @@ use byway_spec::Key;
 
 /// Entries taken from a source at once.
 const BATCH_ENTRIES: usize = 64;
-/// Reading a page costs as much as so many entries do.
+/// Cost of reading a page, in entries.
 const ENTRIES_PER_PAGE: usize = 6;
 /// Pages that a step may read at least.
 const LEAST_PAGES: usize = 16;
@@ -34,7 +34,7 @@ pub(crate) enum Progress {
     More,
     /// There is more to do, when this is over.
     Stuck(KvError),
-    /// There is more to do. What was written so far is a run that stands in for what was read so far.
+    /// There is more to do. The output so far is a run that replaces the input read so far.
     Cut(Run),
     /// It is done, with the run it wrote, if anything was left to write.
     Done(Option<Run>),
@@ -55,7 +55,7 @@ pub(crate) struct Flush {
     pub(crate) passed: usize,
     /// Times that the next entry could not be settled.
     tries: u32,
-    /// Entries that were written all the same.
+    /// Entries written although obsolete.
     pub(crate) unsettled: u64,
     /// There is nothing older that a tombstone could hide.
     drop_tombstones: bool,
@@ -196,7 +196,7 @@ struct Input {
 }
 
 impl Input {
-    /// The entry it stands at.
+    /// Its current entry.
     #[inline]
     fn head(&self) -> Option<&Entry> {
         self.batch.get(self.at)
@@ -212,7 +212,7 @@ impl Input {
         &ahead[..len.min(ahead.len())]
     }
 
-    /// Goes over so many entries.
+    /// Advances by `count` entries.
     #[inline]
     fn advance<S: PageStore>(
         &mut self,

@@ -69,7 +69,7 @@ pub struct IndexCounters {
     pub flushes: u64,
     /// Merges of runs.
     pub merges: u64,
-    /// Times that a merge gave back the room of what it had read.
+    /// Times that a merge freed the segments of its input.
     pub cuts: u64,
     /// Puts that had to wait for a memtable to be written out.
     pub stalls: u64,

@@ -1,4 +1,4 @@
-//! The order of a memtable's entries, kept in leaves: which entries are where by key, and sorted only where someone looks.
+//! The key order of a memtable's entries, in leaves that are sorted only when they are read.
 //!
 //! A leaf has up to some hundreds of entries whose keys lie between its first key and the next leaf's, in no order; a full
 //! one is split at its median. Of each it has a [`Word`]: where its key lies, as far as 40 bits show, and its number. So

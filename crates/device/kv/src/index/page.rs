@@ -209,7 +209,7 @@ pub(crate) fn entries_of_part(part: &[u8], nth: usize) -> Vec<Entry> {
     slots.take_while(|slot| Entry::is_sound(slot)).map(Entry::decode_sound).collect()
 }
 
-/// Whether everything below entry `i` of an inner page stands before the run's first key: a merge has taken it over, and
+/// Whether every key below entry `i` of an inner page is before the run's first key: a merge has consumed it, and
 /// its pages may be gone.
 pub(crate) fn is_taken_over(bytes: &[u8], i: usize, first: &Key) -> bool {
     let next = entry_at(bytes, i + 1).filter(|_| i + 1 < count_of(bytes));

@@ -160,7 +160,7 @@ impl Run {
     }
 }
 
-/// Who walks over a run.
+/// The reader of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Walker {
     /// A list: its data pages stay in the cache until there is no more room.

@@ -1,4 +1,4 @@
-//! The hash table's words: which entry stands in a slot, and about where its record is.
+//! The hash table's words: the entry of a slot, and the approximate address of its record.
 
 use byway_spec::Key;
 use byway_sys::cacheline::LINE_BYTES;

@@ -1,16 +1,16 @@
 //! Which of several sources in key order comes next: a tree of losers.
 //!
-//! Taking the winner and entering its next key costs one comparison for each level of the tree. Of sources that stand
+//! Taking the winner and entering its next key costs one comparison for each level of the tree. Of sources that are
 //! at the same key, the first wins: the newest.
 
 use crate::index::entry::Entry;
 
-/// What a source stands at: the key's number, then its length and the source. A source at its end is behind all keys.
+/// A source's current key: its number, then its length and the source. A source at its end sorts behind all keys.
 type Head = (u128, u64);
 
 const AT_END: Head = (u128::MAX, u64::MAX);
 
-/// The least key that sources other than the winner stand at: its number and length.
+/// The least current key of the sources other than the winner: its number and length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit(u128, u64);
 
@@ -30,7 +30,7 @@ pub(crate) struct Tournament {
 }
 
 impl Tournament {
-    /// A tournament of sources that stand at `heads`; `None` for one at its end.
+    /// A tournament of sources with the current keys `heads`; `None` for one at its end.
     pub(crate) fn new<'a>(heads: impl Iterator<Item = Option<&'a Entry>>) -> Self {
         let heads: Vec<Head> = heads.enumerate().map(|(source, entry)| head_of(source, entry)).collect();
         let mut tournament = Self { nodes: vec![0; heads.len().max(1)], heads };
@@ -47,7 +47,7 @@ impl Tournament {
         self.heads.get(winner).filter(|head| **head != AT_END).map(|_| winner)
     }
 
-    /// Whether an entry of the winner's comes before what any other source stands at.
+    /// Whether an entry of the winner sorts before the current keys of all other sources.
     #[inline]
     pub(crate) fn limit(&self) -> Limit {
         let mut least = AT_END;
@@ -59,7 +59,7 @@ impl Tournament {
         Limit(least.0, least.1 >> 32)
     }
 
-    /// The winner stands at another entry now, or at its end.
+    /// Updates the tree after the winner moved to another entry, or to its end.
     #[inline]
     pub(crate) fn replace(&mut self, entry: Option<&Entry>) {
         let mut winner = self.nodes[0];

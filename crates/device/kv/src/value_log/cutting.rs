@@ -31,7 +31,7 @@ impl ValueLog {
         self.trim_from(store, stream, page, (end / segment_bytes + 1) * segment_bytes)
     }
 
-    /// Has a stream ask the table again which segment it stands in.
+    /// Reloads a stream's current segment from the table.
     pub(crate) fn forget_place(&mut self, stream: usize) {
         self.streams[stream].segment = (u64::MAX, 0);
     }

@@ -50,7 +50,7 @@ impl Dead {
         Self { segments, segment_shift, bytes: 0, budget_bytes: 0 }
     }
 
-    /// Notes may take so many bytes of RAM.
+    /// Sets the limit of the notes, in bytes of RAM.
     pub(crate) fn limit(&mut self, budget_bytes: usize) {
         self.budget_bytes = budget_bytes;
     }

@@ -74,7 +74,7 @@ struct Spot {
     ahead: bool,
 }
 
-/// The streams of a namespace and the segments they stand in.
+/// The streams of a namespace and their segments.
 pub(crate) struct ValueLog {
     pub(crate) layout: Layout,
     pub(crate) home: Home,
@@ -168,7 +168,7 @@ impl ValueLog {
         self.streams[SHARED].tail() + PREAMBLE_MAX_BYTES as u64 + left_out + value_len
     }
 
-    /// Whether a stream gets as far as `end` within the segment that it stands in.
+    /// Whether position `end` of a stream is in its current segment.
     pub(crate) fn stays_in_segment(&self, stream: usize, end: u64) -> bool {
         let (s, shift) = (&self.streams[stream], self.layout.segment_shift);
         let ordinal = s.wp() >> shift;

@@ -1,7 +1,7 @@
 //! Where a record goes: the packing policies (BandSlim, in-device value packing).
 //!
-//! A value that the device moves by DMA wants to land on a 4 KiB boundary, uncopied; small values want to stand
-//! close together. A policy decides what a boundary may cost.
+//! A value that the device moves by DMA is best placed on a 4 KiB boundary, uncopied; small values are best
+//! packed. A policy decides how much space alignment may cost.
 
 use std::str::FromStr;
 
@@ -73,7 +73,7 @@ pub struct PackingCounters {
 }
 
 /// Where a value's alignment puts its record, if the next free byte is `from`: the record begins so that its value
-/// stands on a boundary.
+/// is aligned.
 #[inline]
 pub(crate) fn aligned_start(from: u64, preamble_bytes: u64) -> u64 {
     (from + preamble_bytes).next_multiple_of(DMA_ALIGN_BYTES) - preamble_bytes

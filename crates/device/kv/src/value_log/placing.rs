@@ -1,4 +1,4 @@
-//! Where the next record of a stream stands: at the write pointer, in a gap, or on a boundary of its own.
+//! Placement of a stream's next record: at the write pointer, in a gap, or aligned.
 
 use crate::store::PageStore;
 use crate::value_log::packing::{Packing, Placement, aligned_start};
@@ -77,7 +77,7 @@ impl ValueLog {
         }
     }
 
-    /// Whether the write pointer can stay behind while a record stands at a spot.
+    /// Whether the write pointer can stay behind a record at a spot.
     pub(super) fn may_stand_ahead(&self, stream: usize, spot: Spot) -> bool {
         let (s, shift) = (&self.streams[stream], self.layout.segment_shift);
         let same_segment = s.wp() >> shift == (spot.end - 1) >> shift;

@@ -18,7 +18,7 @@ pub(crate) struct Wanted {
     pub(crate) to: u64,
 }
 
-/// A record that is read: where it stands, and what it must be.
+/// A record to be read: its position, and the expected key and shape.
 #[derive(Clone, Copy)]
 pub(crate) struct Sought<'a> {
     pub(crate) key: &'a Key,
@@ -44,7 +44,7 @@ impl Place {
     }
 }
 
-/// Who sees to it that bytes are what was written.
+/// Who verifies the bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verified {
     ByFlash,

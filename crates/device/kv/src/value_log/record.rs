@@ -113,7 +113,7 @@ impl Shape {
     }
 }
 
-/// Where a record stands in the logs, as its header checksum sees it: the stream in the top byte, the position below.
+/// A record's position as its header checksum covers it: the stream in the top byte, the position below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stand(pub(crate) u64);
 

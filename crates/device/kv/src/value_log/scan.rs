@@ -10,7 +10,7 @@ use crate::value_log::ValueLog;
 use crate::value_log::record::{PREAMBLE_MAX_BYTES, Preamble, Shape, Stand};
 use byway_spec::Key;
 
-/// What stands at a position of a stream.
+/// Content at a position of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// A record.
@@ -108,7 +108,7 @@ impl Scanner {
         self.refusal
     }
 
-    /// Where the walk stands.
+    /// Current position.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
@@ -230,7 +230,7 @@ impl Scanner {
             self.load(log, store, self.position / page_bytes, at_ps);
             let Held { bytes, is_readable, doubtful, .. } = &self.held;
             let at = (self.position % page_bytes) as usize;
-            // Zeroes that were written there by someone else are no padding.
+            // Zeroes of a wiped record are no padding.
             let doubtful = doubtful.iter().find(|part| part.end > at).map(|part| part.start.max(at));
             let rest = &bytes[at..doubtful.unwrap_or(bytes.len())];
             match rest.iter().position(|byte| *byte != 0) {

@@ -52,7 +52,7 @@ const ORDER_BITS: u32 = 12;
 /// The last place among a run's segments that is distinguished from others.
 pub(crate) const ORDER_MAX: u64 = (1 << ORDER_BITS) - 1;
 
-/// Where the hints stand in a row.
+/// Offset of the hints in a row.
 const FIRST_HINT_AT: usize = 8;
 const SPANNING_HINT_AT: usize = 12;
 const ORDINAL_BITS: u32 = 44;
@@ -223,7 +223,7 @@ impl Segments {
     ) -> Result<bool, FlashError> {
         let done = self.releasing.filter(|(releasing, _)| *releasing == segment).map_or(0, |(_, done)| done);
         if done == 0 {
-            // What stands in for its content, a manifest or copies of its records, comes to the medium before it goes.
+            // The replacement of its content, a manifest or copies of its records, becomes durable before it is freed.
             store.order(SyncPoint::SegmentRelease)?;
         }
         let in_segment = self.layout.pages_per_segment();

@@ -200,7 +200,7 @@ impl Stream {
         }
     }
 
-    /// Enters a record that stands ahead of the write pointer: its commit.
+    /// Commits a record ahead of the write pointer.
     pub(crate) fn commit_region<S: PageStore>(
         &mut self,
         store: &mut S,
@@ -281,7 +281,7 @@ impl Stream {
         }
     }
 
-    /// The page that the write pointer stands in is in its slot, whether its tag reached the medium or not.
+    /// The write pointer's page is in its slot, whether its tag became durable or not.
     fn hold_current(&mut self) {
         let page = self.page_of(self.wp);
         if self.wp > self.page_start(page) {

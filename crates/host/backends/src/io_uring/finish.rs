@@ -1,4 +1,4 @@
-//! What a command asks of the ring, and what comes of it when an operation has ended.
+//! The ring operations of a command, and its result when one has completed.
 
 use std::io;
 use std::time::Duration;

@@ -24,7 +24,7 @@ pub struct IoUringOptions {
     /// The processor that this thread stays on.
     pub sqpoll_cpu: Option<u32>,
     /// Completions are polled, not signalled by interrupts: for devices that have queues to be polled, past the page
-    /// cache. Who waits burns a core. Commands cannot be cancelled, and have no time of their own; queues have no
+    /// cache. A waiting thread burns a core. Commands cannot be cancelled, and have no time of their own; queues have no
     /// event descriptor for completions.
     pub iopoll: bool,
     /// Each queue is used by one thread, the first that uses it, which saves the kernel locks and interruptions.
@@ -70,7 +70,7 @@ impl IoUringOptions {
         Ok(())
     }
 
-    /// A ring for so many commands.
+    /// A ring for a queue of `depth`.
     pub(crate) fn ring(&self, depth: u32) -> UringOptions {
         UringOptions {
             depth,

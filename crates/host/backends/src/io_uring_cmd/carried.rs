@@ -1,4 +1,4 @@
-//! A command as the ring carries it, and what comes of it.
+//! A command as the ring carries it, and its result.
 
 use std::io;
 use std::time::Duration;

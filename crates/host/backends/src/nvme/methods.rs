@@ -34,7 +34,7 @@ impl<P: Passage> NvmeTarget<P> {
         Passed { pieces: Some(Pieces::default()), ..passed }
     }
 
-    /// Whether many pairs of so many bytes may be stored by one command; enables bulk stores on the device.
+    /// Checks that one command may store pairs of `len` bytes in all; enables bulk stores on the device.
     #[inline(never)]
     pub(super) fn admit_bulk(&self, len: u64) -> Result<()> {
         let most = self.offer.bulk_max_bytes;

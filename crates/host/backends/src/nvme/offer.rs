@@ -61,7 +61,7 @@ impl Offer {
         if self.has_pieces() { standard.with(Method::PiggybackPt) } else { standard }
     }
 
-    /// Whether a value of so many bytes goes in pieces by a method, once that is enabled.
+    /// Whether a method carries a value of `value_bytes` in pieces, once it is enabled.
     pub(super) fn carries(&self, method: Method, value_bytes: u64) -> bool {
         let most = match method {
             Method::PiggybackPt => self.max_bytes,

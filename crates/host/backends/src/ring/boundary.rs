@@ -94,7 +94,7 @@ pub trait RingDevice: Send + Sync + Sized + 'static {
     fn run(&self, request: Self::Request, memory: Memory) -> Result<Outcome, Failed>;
 }
 
-/// A ring that carries operations: the kernel's, or what stands for it in tests. What it takes it gives back once.
+/// A ring for operations: the kernel's, or its replacement in tests. Each pushed operation completes once.
 pub trait Ring<T: Copy, O: Asked>: Send {
     /// Takes an operation, which begins with the next [`start`](Self::start) or [`sleep`](Self::sleep), or the next
     /// [`next_completed`](Self::next_completed) that finds none.

@@ -46,7 +46,7 @@ struct List {
 }
 
 impl Pool {
-    /// A pool of so many threads.
+    /// A pool of `threads` threads.
     ///
     /// # Errors
     /// When the system does not start one of them.

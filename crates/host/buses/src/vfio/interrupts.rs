@@ -57,7 +57,7 @@ impl Vectors<Arc<VfioDevice>> {
     }
 }
 
-/// Sets vectors up, half as many where the machine has not so many left; returns how many.
+/// Sets vectors up, and halves their number while the machine has too few; returns the number.
 fn set_up(device: &VfioDevice, mut count: u32) -> io::Result<u32> {
     if count < 2 {
         return Err(io::ErrorKind::Unsupported.into());

@@ -253,7 +253,7 @@ impl Connection {
         self.check().map(|()| line)
     }
 
-    /// Sends what stands in the line, the descriptors with its first byte.
+    /// Sends the queued bytes, the descriptors with the first one.
     fn send(&self, line: &mut Line, mut fds: &[BorrowedFd<'_>]) -> Result<(), Fault> {
         let mut sent = 0;
         while let Some(rest) = line.out.get(sent..).filter(|rest| !rest.is_empty()) {

@@ -155,7 +155,7 @@ fn map_doorbells(region: &RegionInfo, file: &File) -> Option<(Mapping, u64)> {
     Some((map(region, area, file)?, area.offset))
 }
 
-/// Device memory stands in BAR 2, if it is there. It is mapped if one area is all of it.
+/// Device memory is BAR 2, if the device has it. It is mapped if one mappable area covers it.
 fn device_memory(link: &Link) -> Result<Option<(u64, Option<Mapping>)>, BusError> {
     let (region, file) = region(link, RegionIndex::BAR2)?;
     if region.bytes == 0 || !region.flags.readable || !region.flags.writable {

@@ -21,7 +21,7 @@ use crate::room::Room;
 /// Bytes of one shared file, unless more are asked for at once. No page of it is taken before it is used.
 const CHUNK_BYTES: u64 = 64 << 20;
 
-/// Where the first file stands on the bus: nothing is ever at 0, nor where a PC has its 32-bit devices.
+/// Bus address of the first file: neither 0, nor in the range of a PC's 32-bit devices.
 const FIRST_AT: u64 = 1 << 32;
 
 /// What the device may touch: files in memory of which parts are lent. Each is mapped at the server once, so that memory that

@@ -27,7 +27,7 @@ impl<Q> Clone for AsyncQueue<Q> {
     }
 }
 
-/// The queue, and who waits for what of it.
+/// The queue, and the tasks that wait for its commands.
 #[derive(Debug)]
 pub(super) struct State<Q> {
     queue: Q,
@@ -236,7 +236,7 @@ impl<Q: BackendQueue> State<Q> {
         }
     }
 
-    /// Puts what has come of a command at its place; returns who waits for it.
+    /// Stores a command's result; returns the waker of its task.
     fn finish(&mut self, Finished { tag, result }: Finished) -> Option<Waker> {
         let place = tag as usize;
         match self.put(place, Place::Done(result)) {

@@ -163,7 +163,7 @@ impl<B: Bus> Queue<B> {
         }
     }
 
-    /// Takes a command whose memory no device can be given as it stands: a copy in pages travels for it.
+    /// Takes a command whose memory the device cannot access: it is bounced in pages.
     #[cold]
     fn submit_bounced(
         &mut self,

@@ -397,7 +397,7 @@ impl<B: Bus> Queue<B> {
         placed
     }
 
-    /// Whether one more command of so many slots finds room.
+    /// Whether the ring has room for one more command of `slots` slots.
     #[inline]
     fn has_room(&self, slots: u32) -> bool {
         self.table.has_cid() && self.rings.free() >= slots

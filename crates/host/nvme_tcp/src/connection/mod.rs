@@ -114,12 +114,12 @@ impl Connection {
         self.table.busy() + self.ended.len() as u32
     }
 
-    /// Whether the connection stands.
+    /// Whether the connection is open.
     pub fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// Whether identifiers are left for so many commands more.
+    /// Whether identifiers for `commands` more commands are free.
     #[inline]
     pub fn has_room(&self, commands: usize) -> bool {
         self.table.has_room(commands)
@@ -158,7 +158,7 @@ impl Connection {
         }
     }
 
-    /// Sends a command whose data stands in its memory.
+    /// Sends a command with the data in its memory.
     fn send(&mut self, cid: u16) {
         let Some(slot) = self.table.get_mut(cid) else { return };
         let (way, bytes) = (slot.way(), slot.memory.len());

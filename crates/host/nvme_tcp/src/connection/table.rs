@@ -44,7 +44,7 @@ pub struct Ended {
     pub tag: u64,
     /// A call's.
     pub is_call: bool,
-    /// What its data stands in.
+    /// Memory of its data.
     pub memory: Memory,
     /// The controller's answer, or why there is none.
     pub result: Result<Completion, Error>,

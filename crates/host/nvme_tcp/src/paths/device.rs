@@ -40,7 +40,7 @@ pub(crate) struct PathSet {
     pub owners: Vec<Arc<Owner>>,
     pub layouts: Arc<Layouts>,
     pub identity: Identity,
-    /// What can be done by each of the paths that stood at first.
+    /// Common capabilities of the paths that were live at the opening.
     pub capabilities: Capabilities,
     command_sets: bool,
 }
@@ -257,7 +257,7 @@ fn is_of_paths(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::DeviceLost | ErrorKind::TimedOut)
 }
 
-/// Who asks what namespaces are.
+/// The reader of namespace properties.
 struct Asker<'s> {
     set: &'s PathSet,
     waits: bool,

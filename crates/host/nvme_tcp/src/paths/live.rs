@@ -123,7 +123,7 @@ impl Paths {
         self.is_over.load(Ordering::Acquire)
     }
 
-    /// Who is at the other end of a path.
+    /// The peer of a path.
     pub fn peer(&self, path: usize) -> &Peer {
         &self.peers[path]
     }
@@ -159,7 +159,7 @@ impl Paths {
     /// serve the namespace comes last: it still answers most admin commands.
     ///
     /// # Errors
-    /// When none stands in time, or all are given up.
+    /// If no path is live in time, or all are given up.
     pub fn wait_for_any(&self, nsid: u32, tried: u64, deadline: Deadline) -> Result<usize> {
         let mut all = self.all();
         loop {
@@ -197,13 +197,13 @@ impl Paths {
         self.change(|all| all.paths[path].unsettled.retain(|unsettled| *unsettled != generation));
     }
 
-    /// Whether a path stands as it did in this generation.
+    /// Whether a path is live in this generation.
     pub fn stands(&self, path: usize, generation: u64) -> bool {
         let all = self.all();
         all.paths[path].live.as_ref().is_some_and(|live| live.generation == generation)
     }
 
-    /// The paths that stand.
+    /// The live paths.
     pub fn that_stand(&self) -> Vec<(usize, LiveController)> {
         let all = self.all();
         let live = |(index, path): (usize, &Path)| Some((index, path.live.clone()?));

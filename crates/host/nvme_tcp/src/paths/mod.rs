@@ -2,7 +2,7 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `live.rs` | `Paths`: which paths stand, how each reaches which namespace, what of lost ones is not over |
+//! | `live.rs` | `Paths`: live paths, their ANA states, and lost controllers that may not have ended |
 //! | `fence.rs` | when a controller that was lost is known to have ended |
 //! | `slots.rs` | the commands of one queue, wherever they are |
 //! | `queue.rs` | `TcpPathsQueue`: a connection by each path |

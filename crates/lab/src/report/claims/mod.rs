@@ -9,7 +9,7 @@ mod reckon;
 
 use super::measured::Measured;
 
-/// Beside which plot a claim stands.
+/// The plot next to a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
     /// Bytes by value size.
@@ -100,7 +100,7 @@ pub struct Ours {
 pub struct Claim {
     /// A short name that stays.
     pub id: &'static str,
-    /// Where it stands in the report.
+    /// Its place in the report.
     pub topic: Topic,
     /// Which paper says it, and where.
     pub paper: &'static str,

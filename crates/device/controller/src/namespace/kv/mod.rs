@@ -179,7 +179,7 @@ impl KvNamespace {
         }
     }
 
-    /// Feature 20h as it stands.
+    /// Current value of feature 20h.
     pub fn configuration(&self) -> KvConfiguration {
         self.configuration
     }

@@ -81,7 +81,7 @@ impl KvNamespace {
             }
         };
         port.meter.advance_to(now_ps);
-        // A policy that packs everything copies what came by DMA to where it stands.
+        // The policy that packs everything copies a value that came by DMA to its packed position.
         let copied = self.engine.packing_counters().copied_bytes - before;
         port.meter.work(Work::MemCopy { bytes: copied as u32 });
         Ok(outcome)

@@ -77,7 +77,7 @@ impl KvNamespace {
         }
     }
 
-    /// Stores a value that stands in `window` already, but for its first bytes, which came with the command.
+    /// Stores a value that the host wrote to `window`, except for its first bytes, which the command carries.
     ///
     /// # Errors
     /// Command Sequence Error where the window is no longer the queue's; as any store.

@@ -30,7 +30,7 @@ pub(super) struct Job {
     /// A record that began in an earlier segment and goes on into this one.
     before: Option<(Preamble, u64)>,
     pub(super) long: Option<LongMove>,
-    /// What stands before the first record may be the rest of one whose other segments are gone.
+    /// Bytes before the first record may be the rest of one whose other segments were freed.
     may_begin_amid: bool,
     /// A record goes on from here into another segment, or came from one.
     pub(super) spans: bool,
@@ -106,7 +106,7 @@ impl KvEngine {
                 job.before = Some((preamble, position));
             }
             None => {
-                // The rest of a record whose first segment is gone may stand here.
+                // May be the rest of a record whose first segment was freed.
                 job.may_begin_amid = true;
                 job.is_all_seen =
                     is_tried && self.log.segments.find(stream, ordinal.saturating_sub(1)).is_none();

@@ -24,7 +24,7 @@ use victim::Left;
 
 /// Stretches of damage that are remembered.
 const DAMAGE_KEPT: usize = 64;
-/// Choosing a victim, and finding where its first record begins, costs as much as so many records.
+/// Cost, in records, of choosing a victim and finding its first record.
 const VICTIM_RECORDS: u32 = 20;
 
 /// What log compaction did since the engine was opened.

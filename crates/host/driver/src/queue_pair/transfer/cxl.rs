@@ -42,7 +42,7 @@ pub(crate) struct Window<B: Bus> {
     base: u64,
     nsid: u32,
     cursor: WindowCursor,
-    /// Unfinished records in the order of their places, each with where the write pointer stood before it.
+    /// Unfinished records in the order of their places, each with the write pointer before it.
     unfinished: VecDeque<(OpIndex, u64)>,
     /// Stores on their way whose values the device places in the window's log by DMA.
     dma_unfinished: u32,
@@ -124,7 +124,7 @@ impl<B: Bus> Window<B> {
         self.memory.settle(offset + bytes.len() as u64 - 1).map_err(from_bus)
     }
 
-    /// Whether a record at `at` would stand over a page that the device's write pointer may not have left.
+    /// Whether a record at `at` would overwrite a page that the device's write pointer may not have left.
     fn is_too_far_ahead(&self, at: u64, record_bytes: u64) -> bool {
         let pointer = self.unfinished.front().map_or(self.cursor.position(), |(_, before)| *before);
         let in_use_from = pointer - pointer % self.layout.page_bytes;

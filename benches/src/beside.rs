@@ -15,12 +15,12 @@ pub struct Ran {
     pub cpu_ns: f64,
 }
 
-/// What was done.
+/// A kind of work: interface, place, load.
 #[derive(Debug, Clone, Serialize)]
 pub struct Work {
     /// By Byway's word for it.
     pub interface: &'static str,
-    /// Where it went.
+    /// The device or file, as a short name.
     pub on: String,
     /// How many of those, each with as many commands outstanding.
     pub devices: usize,
@@ -35,10 +35,10 @@ pub struct Work {
 /// A comparison.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// What was done.
+    /// The work.
     #[serde(flatten)]
     pub work: Work,
-    /// Who did it too.
+    /// The program compared with.
     pub peer: &'static str,
     /// Pairs of runs.
     pub pairs: usize,

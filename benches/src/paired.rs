@@ -11,7 +11,7 @@ use serde::Serialize;
 /// What came of a comparison.
 #[derive(Debug, Clone, Serialize)]
 pub struct Compared {
-    /// What was compared.
+    /// Name of the comparison.
     pub what: String,
     /// Pairs of slices.
     pub pairs: usize,

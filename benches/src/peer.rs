@@ -71,7 +71,7 @@ impl Folder {
         Ok(Self(path))
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0

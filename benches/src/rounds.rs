@@ -69,7 +69,7 @@ impl Taken {
         Ok(())
     }
 
-    /// What it came to.
+    /// The result as a row.
     #[must_use]
     pub fn row(&self, case: &str, depth: u32) -> Row {
         let singles: Vec<f64> = self.singles.iter().map(|ns| f64::from(*ns)).collect();

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 /// Bytes of a file, and most bytes of a device that are used.
 const SIZE_BYTES: u64 = 256 << 20;
 
-/// Where a load goes to.
+/// Target of a load: a file or a device.
 #[derive(Debug)]
 pub struct Scratch {
     /// The file or the device.

@@ -56,7 +56,7 @@ const RULES: &[(&str, &str, &str)] = &[
 /// Instructions of one call by stage.
 #[derive(Debug)]
 pub struct Budget {
-    /// What was called.
+    /// Name of the measured case.
     pub case: String,
     /// As [`STAGES`].
     pub stages: [f64; STAGES.len()],

@@ -55,7 +55,7 @@ pub fn with_options(uri: &str, more: &str) -> String {
 
 #[pymethods]
 impl Device {
-    /// What was opened.
+    /// The URI that it was opened by.
     #[getter]
     fn uri(&self) -> &str {
         &self.uri

@@ -17,7 +17,7 @@ pub struct Progress {
     state: Mutex<State>,
 }
 
-/// What is counted.
+/// Unit of the progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Steps,

@@ -53,7 +53,7 @@ pub enum RecordError {
     Io {
         /// Counted from 1.
         line: u64,
-        /// Why.
+        /// Error of the system.
         source: io::Error,
     },
     /// The line is no record.
@@ -61,7 +61,7 @@ pub enum RecordError {
     Line {
         /// Counted from 1.
         line: u64,
-        /// Why.
+        /// Reason.
         why: String,
     },
 }

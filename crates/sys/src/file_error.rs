@@ -101,7 +101,7 @@ pub enum FileError {
     DiskFull {
         /// The file.
         path: PathBuf,
-        /// What was being done.
+        /// The failed operation.
         doing: &'static str,
     },
     /// The file ends before the bytes that were asked for.
@@ -133,7 +133,7 @@ pub enum FileError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What was being done.
+        /// The failed operation.
         doing: &'static str,
         /// The system's answer.
         source: io::Error,

@@ -12,7 +12,7 @@ pub enum Shortage {
     /// More than the machine has, swap included.
     #[error("this machine has {total_bytes} bytes of memory, and {wanted_bytes} are wanted")]
     Machine {
-        /// What was asked for.
+        /// Requested bytes.
         wanted_bytes: u64,
         /// What there is.
         total_bytes: u64,
@@ -20,7 +20,7 @@ pub enum Shortage {
     /// More than the system gives this process now: its address space is limited, or memory is short.
     #[error("this process cannot have {wanted_bytes} bytes of memory more: {cause}")]
     Process {
-        /// What was asked for.
+        /// Requested bytes.
         wanted_bytes: u64,
         /// What the system said.
         cause: io::Error,

@@ -72,7 +72,7 @@ impl PlainFile {
         Ok(Self { file, kind })
     }
 
-    /// What it is.
+    /// File or block device.
     #[must_use]
     pub const fn kind(&self) -> PlainKind {
         self.kind

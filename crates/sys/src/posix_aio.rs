@@ -49,7 +49,7 @@ const LAST_WAIT: Duration = Duration::from_secs(30);
 /// An operation that the C library is done with.
 #[derive(Debug)]
 pub struct PosixAioCompleted<H, T> {
-    /// What it held.
+    /// Memory of the operation.
     pub held: H,
     /// The caller's word for it.
     pub ticket: T,

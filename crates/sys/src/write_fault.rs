@@ -14,7 +14,7 @@ pub enum WriteFault {
     /// A write, an allocation or a sync failed otherwise. The kernel may have dropped dirty pages, so nothing is written until
     /// the file is opened again.
     Failed {
-        /// What was being done.
+        /// The failed operation.
         doing: &'static str,
     },
 }

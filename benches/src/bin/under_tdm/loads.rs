@@ -40,7 +40,7 @@ const PAIRS: usize = 60;
 /// Where the device has no cache, as if it had one of that size.
 const USUAL_CACHE_BYTES: u64 = 64 << 20;
 
-/// What is done.
+/// Kind of load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     Read,

@@ -31,7 +31,7 @@ pub(super) struct Opened {
 pub struct Exported {
     /// Its identifier.
     pub nsid: u32,
-    /// What it is.
+    /// URI of the exported device.
     pub uri: String,
     /// The backend that serves it.
     pub backend: String,

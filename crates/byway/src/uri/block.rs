@@ -15,13 +15,13 @@ use crate::uri::tables::{BLOCK_OPTIONS, IO_URING_CMD_OPTIONS};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockUri {
-    /// Where they are.
+    /// The file, device or memory.
     pub place: BlockPlace,
     /// How they are to be reached.
     pub options: BlockOptions,
 }
 
-/// Where blocks are.
+/// Storage of blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BlockPlace {

@@ -16,7 +16,7 @@ use crate::uri::tables::{OPTIONS, PCIE_OPTIONS};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct PcieUri {
-    /// Where it is.
+    /// PCI address or socket.
     pub place: PciePlace,
     /// How it is to be used: of these, what [`PCIE_OPTIONS`] names.
     pub options: Options,

@@ -29,7 +29,7 @@ struct Submitted {
 pub struct Model(BTreeMap<Target, Value>);
 
 impl Model {
-    /// What is at a target.
+    /// Expected value of a target.
     pub fn at(&self, target: Target) -> Value {
         self.0.get(&target).cloned().unwrap_or_default()
     }

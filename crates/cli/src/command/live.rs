@@ -149,7 +149,7 @@ fn for_server(uri: &str) -> Result<String> {
     Ok(byway::serve::requests::absolute(uri, &std::env::current_dir()?))
 }
 
-/// What was done.
+/// A completed request, to print.
 #[derive(Serialize)]
 #[serde(tag = "done", rename_all = "snake_case")]
 enum Done {

@@ -77,7 +77,7 @@ pub struct Touched {
     pub nsid: u32,
     /// The first of them.
     pub slba: u64,
-    /// How many.
+    /// Number of blocks.
     pub blocks: u64,
     /// The same in bytes.
     pub bytes: u64,

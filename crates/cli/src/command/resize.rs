@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::args::Resize;
 
-/// What was done.
+/// Result of a resize, to print.
 #[derive(Serialize)]
 struct Resized {
     image: String,

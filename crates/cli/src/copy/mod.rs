@@ -25,7 +25,7 @@ pub use plan::{Asked, Plan};
 /// How long a thread that waits for commands goes without looking whether it shall end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What was copied.
+/// Result of a copy.
 #[derive(Debug, Default)]
 pub struct Copied {
     /// Bytes.

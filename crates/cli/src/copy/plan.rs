@@ -20,7 +20,7 @@ const DEPTH: Depth = Depth::UpTo(16);
 pub struct Asked {
     /// The source.
     pub from: String,
-    /// Where they go.
+    /// Destination.
     pub to: String,
     /// Bytes of a piece.
     pub piece_bytes: Option<u64>,

@@ -13,7 +13,7 @@ impl Growth {
         }
     }
 
-    /// How many.
+    /// Number of samples.
     pub fn count(&self) -> f64 {
         self.0.last().map_or(0.0, |(_, count)| *count)
     }

@@ -20,7 +20,7 @@ const CLEAR_BELOW: &str = "\x1b[J";
 const ROWS: usize = 24;
 const COLUMNS: usize = 80;
 
-/// What was typed.
+/// A key press.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// The word to end.

@@ -34,7 +34,7 @@ pub enum Hit {
         nsid: u32,
         /// The first block.
         first_lba: u64,
-        /// How many.
+        /// Number of blocks.
         count: u64,
     },
     /// Flash pages of a key-value namespace; which keys have records there, the check of its engine says.
@@ -43,7 +43,7 @@ pub enum Hit {
         nsid: u32,
         /// The first page.
         first: u64,
-        /// How many.
+        /// Number of keys.
         count: u64,
     },
     /// One key.

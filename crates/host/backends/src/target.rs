@@ -69,7 +69,7 @@ impl Target {
         Ok(Self { file, path, lba_shift: lba_bytes.trailing_zeros(), blocks, options, identity })
     }
 
-    /// What it says it is.
+    /// Identity of the device.
     #[must_use]
     pub fn identity(&self) -> &Identity {
         &self.identity
@@ -112,7 +112,7 @@ impl Target {
         self.options.direct
     }
 
-    /// Where it is.
+    /// Path that it was opened by.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -71,7 +71,7 @@ pub enum AdminCommand {
         retain_event: bool,
         /// First byte, a multiple of 4.
         offset_bytes: u64,
-        /// Where it goes.
+        /// Buffer for the data.
         into: Buffer,
     },
     /// Formats a namespace: all it holds is gone.

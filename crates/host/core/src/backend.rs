@@ -197,7 +197,7 @@ pub struct Finished {
 /// A command that failed, with the buffers that it had taken.
 #[derive(Debug)]
 pub struct Failed {
-    /// Why.
+    /// Reason for the refusal.
     pub error: Error,
     /// Its buffer.
     pub buffer: Option<Buffer>,

@@ -27,7 +27,7 @@ pub enum Extent {
         nsid: u32,
         /// Its first block.
         first: u64,
-        /// How many.
+        /// Number of blocks.
         blocks: u32,
     },
     /// What is stored by a key.
@@ -87,7 +87,7 @@ impl Effect {
         }
     }
 
-    /// What it changes.
+    /// The range that it changes.
     #[must_use]
     pub fn extent(&self) -> Option<Extent> {
         match self {

@@ -58,7 +58,7 @@ pub enum ErrorKind {
     System,
 }
 
-/// Who failed.
+/// Origin of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// This library, before anything was sent.
@@ -94,7 +94,7 @@ pub struct Error {
 /// The context of an error beyond its kind.
 #[derive(Default)]
 struct Context {
-    /// What was being done.
+    /// The failed activity.
     doing: Option<Cow<'static, str>>,
     /// The bare fact, in words of its own.
     said: Option<String>,
@@ -211,7 +211,7 @@ impl Error {
         self.kind
     }
 
-    /// Who failed.
+    /// Origin of the failure.
     #[must_use]
     pub fn origin(&self) -> Origin {
         self.origin

@@ -31,7 +31,7 @@ impl Drop for Prepared {
 pub struct Unprepared {
     /// As it was.
     pub buffer: Buffer,
-    /// Why.
+    /// Reason for the refusal.
     pub error: Error,
 }
 

@@ -100,7 +100,7 @@ pub(crate) struct Peer {
 /// What is between this host and the controller.
 #[derive(Clone, Debug)]
 pub(crate) enum Security {
-    /// Nothing.
+    /// Clear text.
     Clear,
     /// TLS, by a configured key.
     Configured(TlsHost),

@@ -24,7 +24,7 @@ pub enum Act {
 /// An act, its key, and what is stored.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// What is asked for.
+    /// The operation.
     pub act: Act,
     /// The key.
     pub key: Key,
@@ -58,7 +58,7 @@ impl Sum {
 pub struct Worker<'a> {
     /// Its session.
     pub session: Box<dyn Session + 'a>,
-    /// What it read so far.
+    /// Sum over the bytes read so far.
     pub sum: Sum,
 }
 
@@ -195,9 +195,9 @@ impl<'a> Worker<'a> {
 /// A part of a listing.
 #[derive(Clone, Copy, Debug)]
 pub struct Walk {
-    /// Where it begins.
+    /// First key.
     pub from: Key,
-    /// Keys.
+    /// Number of keys.
     pub count: u64,
     /// Whether values are read too.
     pub values: bool,

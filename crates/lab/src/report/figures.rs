@@ -36,7 +36,7 @@ pub struct Figure {
 pub struct Section {
     /// Its heading.
     pub title: &'static str,
-    /// What it is about.
+    /// Introduction.
     pub intro: &'static str,
     /// Its claims.
     pub topic: Option<Topic>,

@@ -17,7 +17,7 @@ pub const NATIVE_CXL: &str = "gen5x8-cxl";
 pub struct Point {
     /// A profile, with `@link` when the link is another than its own.
     pub setting: String,
-    /// What was measured.
+    /// The measured row.
     #[serde(flatten)]
     pub row: TransferRow,
 }
@@ -30,7 +30,7 @@ pub struct WorkloadPoint {
     /// The method, with its policy if it is adaptive: `adaptive-p` and `adaptive-c` are BandSlim's, by threshold
     /// over piggyback and over cxl.
     pub label: String,
-    /// What was measured.
+    /// The measured row.
     #[serde(flatten)]
     pub row: WorkloadRow,
 }

@@ -30,7 +30,7 @@ struct Gate {
     opened: Condvar,
 }
 
-/// Who shuts the gate. It is open once he has gone: a test that fails ends its server, which may wait there.
+/// Shuts the gate, and opens it when dropped: a failed test ends its server, which may wait at the gate.
 struct GateGuard(Arc<Gate>);
 
 impl GateGuard {

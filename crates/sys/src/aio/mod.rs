@@ -37,7 +37,7 @@ const LAST_WAIT: Duration = Duration::from_secs(30);
 /// An operation that the kernel is done with, or that never began.
 #[derive(Debug)]
 pub struct AioCompleted<H, T> {
-    /// What it held.
+    /// Memory of the operation.
     pub held: H,
     /// The caller's word for it.
     pub ticket: T,

@@ -63,7 +63,7 @@ impl ImageFile {
         self.events.is_some()
     }
 
-    /// Where it is.
+    /// Path that it was opened by.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

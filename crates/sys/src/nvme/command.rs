@@ -15,7 +15,7 @@ pub enum NvmeQueue {
 /// A command as the kernel takes it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NvmeCommand {
-    /// Where it goes.
+    /// Admin or I/O queue.
     pub queue: NvmeQueue,
     /// Opcode. The kernel sends data to the device where its lowest bit is set, and else receives it.
     pub opcode: u8,

@@ -72,7 +72,7 @@ impl NvmeNode {
         Ok(Self { file, kind, sysfs })
     }
 
-    /// What it is.
+    /// Kind of node.
     #[must_use]
     pub const fn kind(&self) -> NodeKind {
         self.kind

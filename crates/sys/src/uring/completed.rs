@@ -5,7 +5,7 @@ use std::io;
 /// An operation that the kernel is done with.
 #[derive(Debug)]
 pub struct Completed<H, T> {
-    /// What it held.
+    /// Memory of the operation.
     pub held: H,
     /// The caller's word for it.
     pub ticket: T,

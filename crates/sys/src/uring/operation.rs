@@ -20,7 +20,7 @@ pub enum Operation {
         at: u64,
         /// Length of the range, in bytes.
         len_bytes: u64,
-        /// What is done to it.
+        /// Kind of change.
         change: RangeChange,
     },
 }

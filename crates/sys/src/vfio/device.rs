@@ -24,7 +24,7 @@ pub enum VfioError {
     /// A file of the kernel's cannot be opened.
     #[error("{path}: {source}")]
     Open {
-        /// Which.
+        /// Path of the node.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -32,7 +32,7 @@ pub enum VfioError {
     /// The kernel refuses a step.
     #[error("{step}: {source}")]
     Step {
-        /// What was tried.
+        /// The failed step.
         step: &'static str,
         /// What the system said.
         source: io::Error,

@@ -25,7 +25,7 @@ pub enum DaemonError {
     System {
         /// The path.
         path: PathBuf,
-        /// What was being done.
+        /// The failed operation.
         doing: &'static str,
         /// The system's error.
         #[source]

@@ -34,7 +34,7 @@ pub enum MountError {
     /// The system's error.
     #[error("cannot {doing} {path}")]
     System {
-        /// What was being done.
+        /// The failed operation.
         doing: &'static str,
         /// The path.
         path: PathBuf,

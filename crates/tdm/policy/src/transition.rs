@@ -12,7 +12,7 @@ use crate::sample::Call;
 /// A desired transition.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Transition {
-    /// None.
+    /// No transition, with the reason.
     Stay(Reason),
     /// To a lower level. With `must`, regardless of the cap on moves.
     Leave { to: Level, why: Reason, must: bool },

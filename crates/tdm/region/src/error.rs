@@ -32,7 +32,7 @@ pub enum RegionError {
     System {
         /// Of what.
         path: PathBuf,
-        /// What was being done.
+        /// The failed operation.
         doing: &'static str,
         /// The system's answer.
         #[source]
@@ -74,7 +74,7 @@ pub enum RegionError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{what} is not offered: {why}")]
 pub struct Unsupported {
-    /// What was asked for.
+    /// The refused request.
     pub what: &'static str,
     /// Why not.
     pub why: &'static str,

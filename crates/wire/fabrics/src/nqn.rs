@@ -32,7 +32,7 @@ pub enum NqnForm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NqnError {
-    /// Nothing.
+    /// Empty name.
     #[error("an NQN is empty")]
     Empty,
     /// More than 223 bytes.

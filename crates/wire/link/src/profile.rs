@@ -117,14 +117,14 @@ pub enum HostStep {
     Wake,
     /// Store cache lines into device memory and push them out.
     CxlStore {
-        /// How many.
+        /// Number of cache lines.
         lines: u64,
     },
     /// Fence, then read back the last line.
     CxlReadBack,
     /// Store bytes into a controller memory buffer.
     ByteStore {
-        /// How many.
+        /// Number of bytes.
         bytes: u32,
     },
 }

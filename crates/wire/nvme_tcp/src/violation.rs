@@ -125,7 +125,7 @@ pub enum Violation {
     /// Data that does not begin where the data before it ended.
     #[error("data for byte {offset_bytes} came, {expected_bytes} is next")]
     OutOfOrder {
-        /// Where it belongs.
+        /// Offset of the received data, in bytes.
         offset_bytes: u32,
         /// The offset that is next.
         expected_bytes: u32,
@@ -133,9 +133,9 @@ pub enum Violation {
     /// Data, or an R2T, past the end of what was requested.
     #[error("{bytes} bytes at {offset_bytes} end after {end_bytes}")]
     OutOfRange {
-        /// Where it begins.
+        /// Offset of the data in bytes.
         offset_bytes: u32,
-        /// How much it is.
+        /// Length in bytes.
         bytes: u32,
         /// The end.
         end_bytes: u32,

@@ -112,7 +112,7 @@ pub enum WireError {
     /// A structure points outside its payload.
     #[error("a capability at {offset:#x} of a payload of {payload_bytes} bytes")]
     BadOffset {
-        /// Where it points.
+        /// Offset that it points to.
         offset: u32,
         /// Bytes of the payload.
         payload_bytes: usize,

@@ -55,16 +55,16 @@ pub enum Request<'a> {
     RegionWriteMulti(WriteMulti<'a>),
     /// The server reads the client's memory. `address + bytes` does not overflow.
     DmaRead {
-        /// Where it was mapped.
+        /// First address of the range.
         address: u64,
-        /// How much.
+        /// Length in bytes.
         bytes: u64,
     },
     /// The server writes the client's memory. `address` and the length do not overflow.
     DmaWrite {
-        /// Where it was mapped.
+        /// First address of the range.
         address: u64,
-        /// What.
+        /// Bytes to write.
         data: &'a [u8],
     },
     /// Resets the device.

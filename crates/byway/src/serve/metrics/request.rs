@@ -11,14 +11,14 @@ pub(super) const HEAD_MAX_BYTES: usize = 8 << 10;
 /// Most header lines of a request.
 const HEADERS_MAX: usize = 64;
 
-/// What is asked for.
+/// Outcome of parsing a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
     /// The head has not all come.
     Part,
     /// The figures; without them, only what would be said of them.
     Figures { head_only: bool },
-    /// Where they are.
+    /// `GET /`: a page with the link to the metrics.
     Root { head_only: bool },
     /// Something else.
     Refused(Refusal),

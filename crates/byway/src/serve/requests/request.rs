@@ -22,7 +22,7 @@ pub enum Request {
     AddSubsystem {
         /// Its name.
         nqn: String,
-        /// What it exports.
+        /// URIs of the devices that it exports.
         exports: Vec<String>,
         /// The hosts that may connect, each with its secret and key; empty for all.
         hosts: Vec<HostSecrets>,
@@ -45,7 +45,7 @@ pub enum Request {
     AddNamespace {
         /// Of this subsystem.
         subsystem: Option<String>,
-        /// What is exported.
+        /// URI of the device to export.
         uri: String,
     },
     /// A namespace that is exported is to go.

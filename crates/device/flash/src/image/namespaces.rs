@@ -53,7 +53,7 @@ impl NamespaceKind {
 pub struct NamespaceSpec {
     /// Its number; `None` takes the lowest free one, from 1.
     pub nsid: Option<u32>,
-    /// What it is for.
+    /// Command set and format.
     pub kind: NamespaceKind,
     /// Its size. A last unit or page that it fills in part is its own.
     pub size_bytes: u64,
@@ -68,7 +68,7 @@ pub struct ExtentId(pub u16);
 pub struct NamespaceRecord {
     /// Its number.
     pub nsid: u32,
-    /// What it is for.
+    /// Command set and format.
     pub kind: NamespaceKind,
     /// Its size.
     pub size_bytes: u64,

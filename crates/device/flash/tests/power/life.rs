@@ -173,7 +173,7 @@ pub fn extent(flash: &Flash, nsid: u32) -> ExtentId {
     flash.namespace(nsid).unwrap().extent
 }
 
-/// What is at a target.
+/// Reads the value of a target.
 fn found_at(flash: &mut Flash, target: Target) -> Result<Value, FlashError> {
     let (nsid, at, len) = match target {
         Target::Unit(unit) => (1, unit * UNIT as u64, UNIT),

@@ -65,7 +65,7 @@ impl Draft {
     }
 }
 
-/// Where a record goes.
+/// Place chosen for a record.
 #[derive(Clone, Copy, Debug)]
 struct Spot {
     start: u64,

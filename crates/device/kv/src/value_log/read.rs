@@ -44,7 +44,7 @@ impl Place {
     }
 }
 
-/// Who verifies the bytes.
+/// Whether flash or the caller verifies the bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verified {
     ByFlash,

@@ -25,7 +25,7 @@ pub(crate) const PROGRAMMED_AT: usize = 8;
 /// Everything before this position was synced once.
 pub(crate) const SYNCED_AT: usize = 16;
 pub(crate) const TABLE_AT: usize = 64;
-/// Where tags begin.
+/// Offset of the tags in the ring.
 pub(crate) const TAGS_AT: usize = 1024;
 
 /// Write pointers stay below this, so that positions ahead of them are numbers too.

@@ -19,7 +19,7 @@ pub struct Ticket<R> {
     pub tag: u64,
     /// Whether a synchronous call waits for it.
     pub call: bool,
-    /// What it asks for.
+    /// The command's request.
     pub request: R,
     /// How much of a command of several operations is done or under way.
     pub parts: u16,

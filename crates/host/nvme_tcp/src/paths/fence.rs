@@ -42,7 +42,7 @@ pub(crate) struct Fence {
     ends_within: Duration,
 }
 
-/// What is known of it.
+/// A witness's knowledge of a lost controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
     Ended,

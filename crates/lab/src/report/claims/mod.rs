@@ -104,7 +104,7 @@ pub struct Claim {
     pub topic: Topic,
     /// Which paper says it, and where.
     pub paper: &'static str,
-    /// What it says.
+    /// The claim as a sentence.
     pub says: &'static str,
     /// Its figure.
     pub figure: Figure,

@@ -134,7 +134,7 @@ impl Served {
         self.port(1)
     }
 
-    /// Where a port is.
+    /// Address of a port.
     pub fn port(&self, port: usize) -> SocketAddr {
         self.target.ports()[port - 1].address
     }

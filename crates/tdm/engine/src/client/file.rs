@@ -34,7 +34,7 @@ pub enum Extent {
     All,
 }
 
-/// Where a write went.
+/// Offset of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrote {
     /// To this offset.

@@ -87,7 +87,7 @@ impl FileKey {
         Some(Identified { key, owner_uid: found.stx_uid, size_bytes: found.stx_size, links: found.stx_nlink })
     }
 
-    /// Where probing begins.
+    /// Hash of the key: start of the probe sequence.
     pub(super) const fn hash(self) -> u64 {
         let mixed = self.inode ^ self.device.rotate_left(40) ^ self.born_ns.rotate_left(20);
         let mixed = mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -51,7 +51,7 @@ pub enum LogError {
     Unsteady,
 }
 
-/// Where the reading is.
+/// Phase of the reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Header,

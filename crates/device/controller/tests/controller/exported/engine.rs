@@ -13,7 +13,7 @@ pub const LBA_BYTES: usize = 512;
 /// What a test sees and decides.
 #[derive(Debug, Default)]
 pub struct State {
-    /// What it keeps.
+    /// Content of the device.
     pub bytes: Vec<u8>,
     /// Commands are left under way.
     pub holds: bool,

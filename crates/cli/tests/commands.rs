@@ -11,7 +11,7 @@ const RECORDS: &str = "0041;LATIN CAPITAL LETTER A;Lu;0;L;;;;;N;;;;0061;\n\
                        1F600;GRINNING FACE;So;0;ON;;;;;N;;;;;\n";
 
 #[test]
-fn a_value_is_there_for_the_next_process() {
+fn value_is_read_by_the_next_process() {
     let image = Image::new(&[]);
     let uri = image.uri("");
     said(&["kv", "put", &uri, "sensor-7", "21.5"]);
@@ -377,7 +377,7 @@ fn started(args: &[&str]) -> std::process::Child {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_error() {
+fn closed_output_pipe_is_no_error() {
     let image = Image::new(&[]);
     for key in 0..50 {
         said(&["kv", "put", &image.uri(""), &format!("key{key}"), "v"]);
@@ -426,7 +426,7 @@ fn a_command_that_moved_names_the_new_one() {
 }
 
 #[test]
-fn every_command_explains_itself_with_an_example() {
+fn every_command_has_help_with_an_example() {
     for command in [
         vec!["create"],
         vec!["info"],

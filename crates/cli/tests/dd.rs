@@ -98,7 +98,7 @@ fn zeroes_are_not_sent_to_a_target_that_reads_as_zeroes() {
 }
 
 #[test]
-fn streams_go_in_and_out() {
+fn dd_copies_from_and_to_streams() {
     let image = Image::new(&["nvm:16M"]);
     let (data, uri) = (bytes(1_000_001), image.uri(""));
     let copy = byway().args(["dd", "-", &uri, "--verify"]).write_stdin(data.clone()).assert().success();

@@ -123,7 +123,7 @@ fn commands_of_hosts_are_counted_by_type_with_their_bytes_and_times() {
 }
 
 #[test]
-fn connections_are_counted_by_what_they_are_and_by_why_they_ended() {
+fn connections_are_counted_by_kind_and_by_reason_of_end() {
     let watched = Watched::over_tcp(&["ram:64M", "--allow-host", "nqn.2026-11.example:friend"]);
     let connections = |figures: &Exposition, state| figures.sum("byway_connections", &[("state", state)]);
     let silent = TcpStream::connect(watched.uri["tcp://".len()..].split('/').next().unwrap()).unwrap();

@@ -103,7 +103,7 @@ fn verify_finds_written_data_and_a_difference_is_exit_code_1() {
 }
 
 #[test]
-fn keys_and_values_are_a_load_like_any_other() {
+fn perf_runs_key_value_loads() {
     let image = Image::new(&["kv:16M"]);
     let uri = image.uri("transfer=inline");
     for value_bytes in ["1", "100", "1000"] {

@@ -363,7 +363,7 @@ fn several_portals_are_one_device_and_info_shows_each_path() {
 }
 
 #[test]
-fn a_server_with_no_place_or_a_place_that_is_taken_says_so() {
+fn serve_without_an_address_or_with_a_taken_one_is_refused() {
     let image = Image::new(&["nvm"]);
     let error = refused(2, &["serve", text(&image.path())]);
     assert!(error.contains("--vfio-user") && error.contains("--tcp"), "{error}");

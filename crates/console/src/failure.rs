@@ -132,7 +132,7 @@ mod tests {
     use anyhow::Context;
 
     #[test]
-    fn causes_are_said_once_in_one_line() {
+    fn causes_are_printed_once_in_one_line() {
         let error = anyhow::anyhow!("no such file").context("open a.img: no such file").context("import");
         assert_eq!(sentence(&error), "import: open a.img: no such file");
     }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_left_is_no_error() {
+    fn broken_pipe_is_no_error() {
         let gone = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
         assert!(is_broken_pipe(&anyhow::Error::from(gone).context("list")));
     }

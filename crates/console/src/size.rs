@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn people_read_the_largest_unit() {
+    fn sizes_are_printed_in_the_largest_unit() {
         assert_eq!(human(8 << 30), "8 GiB");
         assert_eq!(human(1536), "1.5 KiB");
         assert_eq!(human(12), "12 B");

@@ -176,7 +176,7 @@ fn blocks_of_every_kind_are_exported_over_tcp() {
 }
 
 #[test]
-fn a_flush_has_what_was_written_in_the_file() {
+fn flush_makes_writes_visible_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk");
     let server = Server::over_tcp(&[&file(&path)]);

@@ -168,7 +168,7 @@ fn snapshot_without_control_socket_says_why() {
 }
 
 #[test]
-fn a_process_that_has_the_image_open_and_says_nothing_is_given_up() {
+fn snapshot_gives_up_on_a_silent_process() {
     let dir = tempfile::tempdir().unwrap();
     let (path, copy) = (dir.path().join("disk.img"), dir.path().join("copy.img"));
     byway::create(&path, &CreateOptions::new(32 << 20)).unwrap();

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn queue_registers_hold_still_while_enabled() {
+    fn queue_registers_do_not_change_while_enabled() {
         let mut r = registers();
         r.write32(Register::ASQ.0, 0x1234_5678);
         r.write32(Register::ASQ.0 + 4, 0x9);

@@ -340,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flipped_bit_of_a_slot_that_was_never_used_is_set_right() {
+    fn flipped_bit_of_an_unused_slot_is_corrected() {
         let len = (AREA_SLOTS * AREA_ENTRY_BYTES) as u64;
         let mut table = Backing::Memory.map(Range { at: 0, len }).unwrap();
         for slot in 0..AREA_SLOTS {

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_fires_where_it_looks_and_as_often_as_it_says() {
+    fn injection_rule_fires_at_its_place_and_rate() {
         assert_eq!(failures("program", 8), [0]);
         assert_eq!(failures("program:always", 3), [0, 1, 2]);
         assert_eq!(failures("program:nth=3", 8), [2]);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_makes_the_same_operations_fail_again() {
+    fn one_seed_fails_the_same_operations() {
         let some = failures("seed=7,program:ppm=200000", 1000);
         assert_eq!(some, failures("seed=7,program:ppm=200000", 1000));
         assert_ne!(some, failures("seed=8,program:ppm=200000", 1000));

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_bit_is_set_right() {
+    fn flipped_bit_of_a_word_is_corrected() {
         let word = seal(0x1234_5678_9ABC, 77);
         for bit in 0..64 {
             assert_eq!(repaired(word ^ 1 << bit, 77), Some(word));

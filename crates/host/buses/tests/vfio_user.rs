@@ -291,7 +291,7 @@ fn a_server_that_does_not_answer_for_a_while_is_silent_and_not_gone() {
 }
 
 #[test]
-fn a_server_that_was_slow_once_is_heard_when_it_answers_again() {
+fn server_slow_once_is_used_when_it_answers_again() {
     let mut reads = 0;
     let trick = move |_, _: &Header, request: &Request<'_>| {
         let Request::RegionRead(Access { region: RegionIndex::BAR0, offset: 0x14, .. }) = request else {
@@ -309,7 +309,7 @@ fn a_server_that_was_slow_once_is_heard_when_it_answers_again() {
 }
 
 #[test]
-fn a_server_that_talks_all_the_time_and_does_not_answer_is_silent() {
+fn server_sending_only_requests_is_silent() {
     let trick = |_, _: &Header, request: &Request<'_>| {
         let Request::RegionRead(Access { region: RegionIndex::BAR0, offset: 0x14, .. }) = request else {
             return None;

@@ -238,7 +238,7 @@ fn a_message_of_any_size_that_it_claims_is_answered_once_and_the_stream_stays_in
 }
 
 #[test]
-fn a_message_that_says_it_is_of_four_gigabytes_is_read_on_and_its_sender_may_go() {
+fn message_claiming_4_gib_is_skipped_and_its_client_may_leave() {
     let served = Served::new();
     for command in [Command::REGION_WRITE, Command::DMA_MAP, Command(u16::MAX)] {
         let mut client = served.client();
@@ -251,7 +251,7 @@ fn a_message_that_says_it_is_of_four_gigabytes_is_read_on_and_its_sender_may_go(
 }
 
 #[test]
-fn a_client_that_asks_and_never_listens_is_not_listened_to_and_the_next_is_served() {
+fn client_that_never_reads_replies_is_dropped_and_the_next_served() {
     let served = Served::new();
     let mut client = served.client();
     client.stream.set_nonblocking(true).unwrap();
@@ -354,7 +354,7 @@ fn ring_for_ever(memory: &Mapping, stop: &AtomicBool, done: &AtomicU32) {
 }
 
 #[test]
-fn a_client_that_never_stops_ringing_is_heard_and_so_is_the_word_to_stop() {
+fn client_ringing_without_end_is_served_and_can_be_stopped() {
     let mut served = Served::new();
     let mut host = Host::new(&served);
     let restless = Restless::new(&mut host);
@@ -368,7 +368,7 @@ fn a_client_that_never_stops_ringing_is_heard_and_so_is_the_word_to_stop() {
 }
 
 #[test]
-fn a_client_that_cuts_its_memory_short_is_sent_away_and_the_next_is_served() {
+fn client_truncating_its_memory_is_dropped_and_the_next_served() {
     let served = Served::new();
     let mut host = Host::new(&served);
     host.write_blocks(0, &[5; 512]);

@@ -32,7 +32,7 @@ fn blocks_come_back_as_they_went_and_each_completion_interrupts() {
 }
 
 #[test]
-fn the_next_host_finds_the_data_and_a_controller_as_after_power_on() {
+fn next_client_finds_the_data_and_a_reset_controller() {
     let served = Served::new();
     let mut first = Host::new(&served);
     first.write_blocks(0, &[0x5a; 512]);

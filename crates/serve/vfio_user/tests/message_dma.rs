@@ -169,7 +169,7 @@ fn data_travels_by_messages_where_memory_came_without_a_descriptor() {
 }
 
 #[test]
-fn a_host_that_refuses_or_lies_has_its_commands_fail() {
+fn commands_fail_if_the_host_refuses_or_corrupts_dma_messages() {
     for manner in [Manner::Refusing, Manner::Lying] {
         let served = Served::new();
         let mut far = FarHost::new(&served, manner);
@@ -181,7 +181,7 @@ fn a_host_that_refuses_or_lies_has_its_commands_fail() {
 }
 
 #[test]
-fn a_host_that_does_not_answer_is_waited_for_once_and_no_longer_than_is_stated() {
+fn dma_message_to_a_silent_host_times_out_once() {
     let served = Served::new();
     let mut far = FarHost::new(&served, Manner::Silent);
     let since = Instant::now();

@@ -198,7 +198,7 @@ fn the_next_client_comes_in_while_the_disk_is_still_busy_with_the_last_one_s_com
 }
 
 #[test]
-fn a_host_that_writes_registers_for_as_long_as_the_disk_is_busy_is_answered_and_its_last_words_count() {
+fn register_writes_are_answered_while_the_disk_is_busy_and_the_last_counts() {
     let (served, gate) = served(Durability::Process);
     let [(_, qid, command), ..] = slow_commands();
     let mut host = busy(&served, &gate, qid, &command);

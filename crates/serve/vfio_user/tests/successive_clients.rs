@@ -77,7 +77,7 @@ fn silent_and_half_sent_clients_do_not_block_others() {
 }
 
 #[test]
-fn two_threads_that_connect_by_turns_are_served_each_time_at_once() {
+fn two_threads_connecting_alternately_are_served_without_delay() {
     let served = Served::new();
     let ((to_first, first_s), (to_second, second_s)) = (channel(), channel());
     let connect = |mine: Receiver<()>, other: Sender<()>| {
@@ -96,7 +96,7 @@ fn two_threads_that_connect_by_turns_are_served_each_time_at_once() {
 }
 
 #[test]
-fn two_threads_that_connect_at_any_time_are_each_answered_every_time() {
+fn two_threads_connecting_at_any_time_are_always_answered() {
     let served = Served::new();
     let connect = || {
         let mut left = CONNECTS;

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_payloads_are_bounded_and_stale_ones_give_way() {
+    fn unfinished_payloads_are_bounded_and_stale_ones_dropped() {
         let mut table = PayloadTable::default();
         let first = table.open(1, key(), 100, &[1; 11]).unwrap();
         for _ in 1..MAX_UNFINISHED {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_payload_that_gave_way_is_not_given_to_another() {
+    fn identifier_of_a_dropped_payload_is_not_reused() {
         let mut table = PayloadTable::default();
         let late = table.open(1, key(), 100, &[1; 11]).unwrap();
         for _ in 1..MAX_UNFINISHED {

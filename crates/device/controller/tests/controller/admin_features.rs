@@ -145,7 +145,7 @@ fn there_is_one_power_state() {
 }
 
 #[test]
-fn the_timestamp_runs_on_from_what_the_host_set() {
+fn timestamp_continues_from_the_hosts_value() {
     let mut host = host();
     let command = set_of(FeatureId::TIMESTAMP, 0, 0);
     assert!(host.admin_write(command, &1_700_000_000_000u64.to_le_bytes()).status().is_success());

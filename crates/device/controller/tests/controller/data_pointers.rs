@@ -168,7 +168,7 @@ fn sgl_segments_chain_and_blocks_have_any_length() {
 }
 
 #[test]
-fn a_bit_bucket_throws_away_what_falls_there() {
+fn bit_bucket_discards_read_data() {
     let mut io = Io::new();
     let bytes = pattern(0, 4096);
     io.put(DATA, &bytes);
@@ -190,7 +190,7 @@ fn a_bit_bucket_throws_away_what_falls_there() {
 }
 
 #[test]
-fn sgls_that_lie_about_their_length_are_refused() {
+fn sgls_with_a_wrong_length_are_refused() {
     let mut io = Io::new();
     for len in [0, 1, 4095, 4097, u32::MAX] {
         let done = with_sgl(&mut io, 1, SglDescriptor::data_block(DATA, len));
@@ -284,7 +284,7 @@ fn commands_without_data_take_any_pointer_in_rings() {
 }
 
 #[test]
-fn inline_payloads_do_not_hang_on_sgls() {
+fn inline_payloads_work_without_sgls() {
     let mut io = Io::without_sgls("gen4x4");
     let store = |key: &[u8]| keyed(KvOpcode::STORE.0, key, 100);
     let mut capsule = store(b"a");

@@ -155,7 +155,7 @@ fn a_damaged_value_is_an_unrecovered_error_for_its_key_alone() {
 }
 
 #[test]
-fn a_full_namespace_says_so_and_keeps_what_it_has() {
+fn full_namespace_refuses_writes_and_keeps_its_data() {
     let mut io = Io::over(TestHost::new(2 * SIZE_BYTES, &[nvm(SIZE_BYTES, 4096), kv(SIZE_BYTES)]));
     let mut stored = 0u32;
     let full = loop {

@@ -168,7 +168,7 @@ fn commands_of_a_deleted_queue_are_not_said_to_be_durable() {
 }
 
 #[test]
-fn a_reset_forgets_what_waits() {
+fn reset_drops_completions_that_await_a_sync() {
     let mut io = synced();
     run(&mut io, &[store(b"a")]);
     let sync = begin(&mut io);

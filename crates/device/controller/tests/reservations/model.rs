@@ -187,7 +187,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn hosts_are_answered_as_the_rules_say(
+    fn random_reservation_commands_match_the_model(
         steps in prop::collection::vec((0..HOSTS, step()), 1..60),
         nsid in prop_oneof![Just(BLOCKS), Just(PAIRS)],
     ) {

@@ -98,7 +98,7 @@ fn a_host_that_may_not_write_does_not_learn_what_a_fused_compare_would_say() {
 }
 
 #[test]
-fn admin_commands_that_change_a_reserved_namespace_are_kept_from_other_hosts() {
+fn admin_commands_on_a_reserved_namespace_are_denied_to_other_hosts() {
     let mut cluster = Cluster::new(&[1, 2]);
     is(cluster.join(0, BLOCKS, 1), Status::SUCCESS);
     is(cluster.acquire(0, BLOCKS, ReservationType::WRITE_EXCLUSIVE, 1), Status::SUCCESS);

@@ -193,7 +193,7 @@ fn worn(packing: Packing, len: impl Fn(u64) -> usize) -> (Rig, Model) {
 }
 
 #[test]
-fn a_death_at_any_store_of_compaction_leaves_one_copy_that_counts() {
+fn crash_at_any_store_of_compaction_leaves_one_valid_copy() {
     for (packing, long) in [(Packing::All, false), (Packing::SelectiveBackfill, true)] {
         let (mut rig, mut model) =
             worn(packing, |n| if long && n % 8 == 0 { 40_000 } else { 600 + n as usize % 7 });
@@ -289,7 +289,7 @@ fn a_damaged_record_in_a_victim_is_named_and_its_segment_kept_and_all_others_liv
 }
 
 #[test]
-fn hints_that_lie_cost_time_and_nothing_else() {
+fn wrong_hints_cost_time_only() {
     let (mut rig, mut model) = worn(Packing::SelectiveBackfill, |n| if n % 5 == 0 { 20_000 } else { 300 });
     let mut random = Random(23);
     for _ in 0..60 {
@@ -386,7 +386,7 @@ proptest! {
     }
 
     #[test]
-    fn a_death_before_any_store_under_compaction_loses_nothing_acknowledged(steps in any_steps(), policy in 0usize..3, seed: u64) {
+    fn crash_before_any_store_under_compaction_loses_nothing_acknowledged(steps in any_steps(), policy in 0usize..3, seed: u64) {
         let mut rig = Rig::new(1 << 20, tiny(Packing::ALL[policy]));
         let (mut model, mut random) = (Model::new(), Random(seed));
         for (n, each) in steps.into_iter().enumerate() {
@@ -408,7 +408,7 @@ proptest! {
 }
 
 #[test]
-fn a_merge_of_more_than_its_room_is_cut_and_survives_a_death_at_any_cut() {
+fn merge_larger_than_its_reserve_is_split_and_survives_a_crash_at_any_split() {
     const KEYS: u64 = 12_000;
     let options = KvOptions { memtable_bytes: 48 * 1500, ..small(Packing::All) };
     let mut rig = Rig::new(SIZE, options);

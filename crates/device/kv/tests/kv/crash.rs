@@ -100,12 +100,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn a_death_before_any_store_loses_nothing_acknowledged(steps in proptest::collection::vec(any_step(), 1..150), policy in 0usize..3) {
+    fn crash_before_any_store_loses_nothing_acknowledged(steps in proptest::collection::vec(any_step(), 1..150), policy in 0usize..3) {
         cut_everywhere(Packing::ALL[policy], &steps);
     }
 
     #[test]
-    fn a_death_between_two_commits_loses_nothing_acknowledged(steps in proptest::collection::vec(any_step(), 1..100), policy in 0usize..3, seed: u64) {
+    fn crash_between_two_commits_loses_nothing_acknowledged(steps in proptest::collection::vec(any_step(), 1..100), policy in 0usize..3, seed: u64) {
         let mut rig = Rig::new(2 << 20, tiny(Packing::ALL[policy]));
         let mut model = Model::new();
         for (n, step) in steps.iter().enumerate() {

@@ -6,7 +6,7 @@ use byway_kv::{KvError, KvOptions, Packing, Placement, Recovery, StoreHow, VALUE
 const DMA: StoreHow = StoreHow { must_exist: false, must_not_exist: false, placement: Placement::Dma };
 
 #[test]
-fn values_of_every_size_come_back_whole_before_and_after_a_death() {
+fn values_of_every_size_are_read_back_before_and_after_a_crash() {
     let edges =
         [0, 1, 31, 4059, 4060, 4061, 4095, 4096, 4097, 12_288, 16_384, 16_385, 65_536, 1 << 20, 16 << 20];
     for packing in Packing::ALL {
@@ -126,7 +126,7 @@ fn options_decide_by_whether_the_key_is_there_now() {
 }
 
 #[test]
-fn a_deletion_outlives_flushes_merges_and_deaths() {
+fn deletion_survives_flushes_merges_and_crashes() {
     let mut rig = Rig::new(8 << 20, small(Packing::All));
     for n in 0..300 {
         rig.put(&numbered(n), b"here").unwrap();
@@ -210,7 +210,7 @@ fn full_namespace_is_reported_and_still_deletes() {
 }
 
 #[test]
-fn used_bytes_survive_a_death_and_are_exact_after_a_reclaim() {
+fn used_bytes_survive_a_crash_and_are_exact_after_a_reclaim() {
     let mut rig = Rig::new(4 << 20, small(Packing::SelectiveBackfill));
     for n in 0..700u64 {
         rig.put_how(

@@ -54,7 +54,7 @@ impl Host {
 }
 
 #[test]
-fn values_stored_in_place_are_there_before_and_after_a_death() {
+fn values_stored_in_place_are_read_back_before_and_after_a_crash() {
     let mut host = Host::new(Packing::SelectiveBackfill);
     for n in 0..600u64 {
         let value = value(n, n as usize * 7 % 900);

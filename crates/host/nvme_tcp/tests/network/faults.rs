@@ -25,7 +25,7 @@ fn data_with_a_wrong_digest_fails_its_command_alone() {
 }
 
 #[test]
-fn less_data_than_was_asked_for_is_no_success() {
+fn read_with_too_little_data_fails() {
     let controller = faulty(1, Fault::ShortRead);
     let device = open(&controller, TcpOptions::default());
     let mut queue = queue(&device, 4);
@@ -95,7 +95,7 @@ fn command_submitted_without_a_connection_is_sent_after_the_reconnect() {
 }
 
 #[test]
-fn a_command_that_is_out_of_time_is_aborted_and_fails_as_out_of_time() {
+fn command_past_its_deadline_is_aborted_and_times_out() {
     let controller = faulty(2, Fault::Silence);
     let device = open(&controller, TcpOptions::default());
     let mut queue = queue(&device, 4);
@@ -110,7 +110,7 @@ fn a_command_that_is_out_of_time_is_aborted_and_fails_as_out_of_time() {
 }
 
 #[test]
-fn a_command_that_is_taken_back_is_aborted_and_fails_as_cancelled() {
+fn cancelled_command_is_aborted_and_fails_as_cancelled() {
     let controller = faulty(1, Fault::Silence);
     let device = open(&controller, TcpOptions::default());
     let mut queue = queue(&device, 4);
@@ -129,7 +129,7 @@ fn impatient(device: &NvmeTcp, depth: u32) -> TcpQueue {
 }
 
 #[test]
-fn calls_that_are_out_of_time_have_their_places_until_they_are_answered() {
+fn timed_out_calls_keep_their_slots_until_they_are_answered() {
     let controller = faulty(1, Fault::Deafness);
     let device = open(&controller, TcpOptions::default());
     let mut queue = impatient(&device, 2);
@@ -147,7 +147,7 @@ fn calls_that_are_out_of_time_have_their_places_until_they_are_answered() {
 }
 
 #[test]
-fn a_call_that_is_out_of_time_is_aborted_and_gives_its_place_to_the_next() {
+fn timed_out_call_is_aborted_and_frees_its_slot() {
     let controller = faulty(1, Fault::Silence);
     let device = open(&controller, TcpOptions::default());
     let mut queue = impatient(&device, 1);
@@ -162,7 +162,7 @@ fn a_call_that_is_out_of_time_is_aborted_and_gives_its_place_to_the_next() {
 }
 
 #[test]
-fn a_controller_that_neither_does_nor_aborts_a_command_is_left_for_another() {
+fn controller_without_answer_to_an_abort_is_reconnected() {
     let controller = faulty(1, Fault::Deafness);
     let device = open(&controller, TcpOptions::default());
     let mut queue = queue(&device, 4);
@@ -176,7 +176,7 @@ fn a_controller_that_neither_does_nor_aborts_a_command_is_left_for_another() {
 }
 
 #[test]
-fn a_command_that_is_taken_back_twice_is_aborted_once() {
+fn command_cancelled_twice_is_aborted_once() {
     let controller = faulty(1, Fault::Silence);
     let device = open(&controller, TcpOptions::default());
     let mut queue = queue(&device, 4);
@@ -194,7 +194,7 @@ fn a_command_that_is_taken_back_twice_is_aborted_once() {
 }
 
 #[test]
-fn a_controller_that_stays_away_is_given_up_and_commands_say_so() {
+fn controller_away_too_long_is_given_up_and_commands_fail() {
     let controller = TestController::start(Habits::default());
     let controller_loss = Duration::from_millis(300);
     let device = open(&controller, TcpOptions { controller_loss, ..TcpOptions::default() });
@@ -217,7 +217,7 @@ fn a_controller_that_stays_away_is_given_up_and_commands_say_so() {
 }
 
 #[test]
-fn a_controller_that_still_has_an_ended_queue_is_asked_for_it_again() {
+fn connect_of_a_queue_the_controller_still_has_is_retried() {
     let controller = TestController::start(Habits { busy_connects: 3, ..Habits::default() });
     let device = open(&controller, TcpOptions::default());
     queue(&device, 4).execute(read(0, 1)).unwrap();
@@ -237,7 +237,7 @@ fn identify_lost_with_its_connection_is_sent_again() {
 }
 
 #[test]
-fn a_queue_that_is_dropped_with_commands_outstanding_does_no_harm() {
+fn queue_dropped_with_outstanding_commands_breaks_no_other() {
     let controller = faulty(3, Fault::Silence);
     let device = open(&controller, TcpOptions::default());
     for _ in 0..20 {

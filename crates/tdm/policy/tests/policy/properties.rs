@@ -156,7 +156,7 @@ proptest! {
     }
 
     #[test]
-    fn counters_that_lie_break_nothing(
+    fn wrong_counters_break_no_policy_invariant(
         samples in prop::collection::vec((0..3u64, 0..5 * SECOND, any_sample()), 1..80),
     ) {
         let mut policy = Policy::new(Config::new(64 * MIB, 1_000_000_000));

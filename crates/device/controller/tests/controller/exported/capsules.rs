@@ -143,7 +143,7 @@ fn a_read_that_failed_brings_no_data() {
 }
 
 #[test]
-fn a_host_whose_room_is_too_short_is_refused_before_the_engine_hears_of_it() {
+fn short_host_buffer_is_refused_before_the_engine_gets_the_command() {
     let mut fabric = Fabric::new();
     fabric.send(blocks(NvmOpcode::READ, NSID, 0, 2), 1, None, LBA_BYTES);
     let posted = fabric.controller.take_posted(QUEUE).unwrap();

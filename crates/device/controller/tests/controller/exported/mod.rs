@@ -177,7 +177,7 @@ fn identify_reports_shape_and_commands_of_the_engine() {
 }
 
 #[test]
-fn ranges_and_commands_are_checked_before_the_engine_hears_of_them() {
+fn ranges_and_commands_are_checked_before_they_reach_the_engine() {
     let mut device = Exported::shaped(|shape| shape.commands.verify = false);
     for (slba, count) in [(BLOCKS, 1), (BLOCKS - 1, 2), (u64::MAX, 1)] {
         let done = device.run(blocks(NvmOpcode::READ, EXPORTED, slba, count), count * LBA_BYTES);
@@ -191,7 +191,7 @@ fn ranges_and_commands_are_checked_before_the_engine_hears_of_them() {
 }
 
 #[test]
-fn a_command_whose_data_cannot_be_fetched_gives_its_place_back() {
+fn command_with_unreadable_data_frees_its_slot() {
     let mut device = Exported::new();
     let mut command = blocks(NvmOpcode::WRITE, EXPORTED, 0, 8);
     command.set_prps(0x666_0000, 0);

@@ -73,7 +73,7 @@ fn an_interrupted_snapshot_leaves_nothing_of_the_copy() {
     let (image, path) = filled();
     let copy = image.dir.path().join("copy");
     let (code, error) = ended(&["snapshot", &path, copy.to_str().unwrap()], is_unnamed_in(image.dir.path()));
-    // Where the file system shares blocks, a copy is made before anybody can interrupt it.
+    // A file system that shares blocks makes the copy too fast for an interruption.
     assert!(code == Some(130) || copy.exists(), "{error}");
     assert!(error.contains("nothing is left") != copy.exists(), "{error}");
     assert_eq!(names_in(image.dir.path()), 1 + usize::from(copy.exists()));

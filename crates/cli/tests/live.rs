@@ -183,7 +183,7 @@ fn disallowed_host_cannot_return_by_its_earlier_secret() {
     said(&["info", &by_secret]);
     said(&["host", "disallow", socket, HOST, "--subsystem", SECOND]);
     refused(2, &["info", &by_secret]);
-    // Nor does he come by none: others are still to show who they are.
+    // Nor can the host connect without a secret: authentication is still required.
     said(&allow);
     refused(2, &["info", &by_secret]);
     refused(2, &["info", &format!("tcp://{address}/{SECOND}?hostnqn={HOST}")]);

@@ -245,7 +245,7 @@ fn silent_slow_and_many_clients_block_neither_metrics_nor_hosts() {
         let _ = stream.write_all(b"GET /met");
     }
     watched.scrape();
-    // Who asks for the figures again and again and reads none of them.
+    // A client that requests the metrics repeatedly and reads no answer.
     let greedy: Vec<TcpStream> = (0..40)
         .map(|_| {
             let mut stream = TcpStream::connect(&watched.metrics).unwrap();

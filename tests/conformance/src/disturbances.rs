@@ -94,7 +94,7 @@ pub fn a_queue_for_which_no_descriptor_is_left_is_refused_and_nothing_leaks<B: B
         return;
     }
     alone(|| {
-        // What is made once for all of a device, by the first who has to wait for example, is there after a round or two.
+        // Resources made once per device, for example by the first waiter, exist after a round or two.
         open_queues_with_few_descriptors(subject);
         let leaves_nothing = (0..4).any(|_| {
             let open = descriptors();

@@ -67,7 +67,7 @@ impl Recording {
     /// Waits until all connections have ended. How many bytes both ends sent.
     pub fn finish(self) -> u64 {
         *self.shared.stopped.lock() = true;
-        // Wakes who accepts.
+        // Wakes the accepting thread.
         drop(TcpStream::connect(self.address).unwrap());
         self.accepting.join().unwrap();
         self.shared.packets.lock().payload_bytes

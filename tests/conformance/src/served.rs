@@ -86,7 +86,7 @@ impl Serving {
         format!("tcp://{}/{}", portals.join(","), self.tcp.1)
     }
 
-    /// Opens it over TCP: `options` as they stand in a URI, from the question mark on.
+    /// Opens it over TCP: `options` as in a URI, from the question mark on.
     ///
     /// # Errors
     /// As [`byway::open`].
@@ -94,7 +94,7 @@ impl Serving {
         byway::open(&format!("{}{options}", self.tcp_uri()))
     }
 
-    /// Why it does not let in who has these options, without a secret or a key in it.
+    /// The error of opening it with these options, which contains no secret or key.
     pub fn refused(&self, options: &str) -> String {
         let error = self.open(options).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Denied, "{error}");

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::Command;
 
-/// Whether a tool is there; if not, the test is named among those that were skipped.
+/// Whether a tool is installed; if not, the test is named among those that were skipped.
 pub fn has(tool: &str, test: &str) -> bool {
     let there = Command::new(tool).arg("--version").output().is_ok();
     if !there {

@@ -2,10 +2,10 @@
 
 use rustix::process::{Gid, Uid};
 
-/// The user of the lowest rights on every Linux, who owns no file.
+/// User ID of the least rights on every Linux; it owns no file.
 pub const UNPRIVILEGED: u32 = 65_534;
 
-/// Does something in a thread of another user, who need not be known to this machine. Takes root.
+/// Runs a closure in a thread of another user, which need not exist on this machine. Needs root.
 pub fn as_user<T: Send>(uid: u32, act: impl FnOnce() -> T + Send) -> T {
     let act = || {
         become_user(uid);

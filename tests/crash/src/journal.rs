@@ -16,7 +16,7 @@ pub enum StepState {
     Refused,
 }
 
-/// One byte a step, written by one call, so that it is there however the writer ends.
+/// One byte a step, written by one call, so that it survives any end of the writer.
 #[derive(Debug)]
 pub struct Journal {
     file: File,

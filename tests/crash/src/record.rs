@@ -9,7 +9,7 @@ use crate::life::Life;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Everything acknowledged is there, whole; nothing else changed; the checks are clean.
+    /// Every acknowledged value is intact; nothing else changed; the checks are clean.
     Kept,
     /// What is wrong.
     Broken(String),

@@ -38,7 +38,7 @@ pub enum Workload {
     Script,
 }
 
-/// One command, or what stands between commands.
+/// One command, or an event between commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "fields are what they are called")]
 pub enum Op {

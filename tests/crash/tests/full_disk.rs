@@ -1,4 +1,4 @@
-//! A host disk that is full: what makes room is done, and puts go on as far as room was made.
+//! A full host disk: commands that free space succeed, and puts succeed as far as space was freed.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 /// The unit in which the disk counts, in bytes.
 const UNIT_BYTES: u64 = 64 << 10;
 
-/// A disk with room for so many units beside those that a file has when it is opened.
+/// A disk with room for a number of units beyond those that a file has when it is opened.
 #[derive(Debug)]
 struct SmallDisk {
     units: Mutex<(BTreeSet<u64>, usize)>,
@@ -72,7 +72,7 @@ struct Full {
 }
 
 impl Full {
-    /// Closes the device and opens it again, on a disk with room for so many bytes beside the data in its image.
+    /// Closes the device and opens it again, on a disk with room for `bytes` beyond the data in its image.
     fn reopen_with_room(self, bytes: u64) -> Self {
         let Self { device, uri, _folder } = self;
         device.close().unwrap();

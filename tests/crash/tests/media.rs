@@ -20,7 +20,7 @@ use byway_kit::mix;
 const WORKLOAD: Workload = Workload::Worn;
 const LIVES: u64 = 4;
 const STEPS: u64 = 900;
-/// One in so many points of a life is cut at.
+/// Power is cut at one in this number of points of a life.
 const CUT_EVERY: u64 = 12_000;
 
 /// A device whose medium fails in each life, and works in between.
@@ -141,7 +141,7 @@ impl Trial {
         })));
     }
 
-    /// On a medium that works everything is there, and nothing is wrong with the image.
+    /// On a working medium every acknowledged value is read, and the image is clean.
     fn compare(&mut self, life: u64) {
         let label = format!("{}: seed {}, after life {life}", self.inject, self.seed);
         let checked = byway::check(&self.image, &mut |_, _, _| {}).unwrap();

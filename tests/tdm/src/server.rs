@@ -14,7 +14,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// The program of a command, in a folder. It has loaded what is there when this returns.
+    /// The program of a command, in a folder. It has loaded its data when this returns.
     #[must_use]
     pub fn start(mut command: Command, folder: &Path) -> Self {
         let socket = folder.join("server");
@@ -49,7 +49,7 @@ impl Server {
         self.asked(&format!("SET key-{key} value-{key}")).is_some_and(|answer| answer == "+OK\r\n")
     }
 
-    /// Has it keep so many keys from `next` on, which is behind them then.
+    /// Stores `count` keys from `next` on, and advances `next`.
     pub fn set_many(&mut self, next: &mut u64, count: u64) {
         for key in *next..*next + count {
             assert!(self.set(key));

@@ -126,7 +126,7 @@ fn holds(path: &Path, content: &Content, findings: &[Finding], why: &str) {
     let device = byway::embedded::open(&format!("embedded:{}", path.display()))
         .unwrap_or_else(|error| panic!("{why}: {error}"));
     let mut kv = device.kv(None).unwrap();
-    // Whose records stood where the log breaks off is not always known.
+    // The keys of the records at the truncation of the log are not always known.
     let log_is_damaged = findings.iter().any(|finding| finding.structure == "log");
     for (key, value) in &content.pairs {
         if hits_key(findings, key) || log_is_damaged {
@@ -229,7 +229,7 @@ fn record_overwritten_in_the_image_loses_its_key_alone() {
     let (_dir, path) = folder();
     let content = make(&path, |device| device.close().unwrap());
     let (victim, value) = content.pairs.iter().find(|(_, value)| value.len() == 271).unwrap();
-    // The key of a record stands before its value; a copy of it may be left where it was collected for its flash page.
+    // The key of a record precedes its value; a copy of it may be left where it was collected for its flash page.
     let record = [victim.as_slice(), value].concat();
     let image = std::fs::read(&path).unwrap();
     let places = image.windows(record.len()).enumerate().filter(|(_, bytes)| *bytes == record);

@@ -23,7 +23,7 @@ fn marked(path: &Path) -> Device {
     let uri = format!("embedded:{}", path.display());
     let device = byway::embedded::open(&uri).unwrap();
     store(&device);
-    // Closed and opened, so that keys stand in a run of the index too.
+    // Reopened, so that keys are in a run of the index too.
     device.close().unwrap();
     let device = byway::embedded::open(&uri).unwrap();
     store(&device);

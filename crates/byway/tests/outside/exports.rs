@@ -126,7 +126,7 @@ fn swap(queue: &mut impl BackendQueue, expected: &[u8], new: &[u8]) -> bool {
     }
 }
 
-/// Counts up in the first block, so many times.
+/// Increments the counter in the first block `times` times.
 fn count(device: &Device, times: usize) {
     let mut queue = Backend::queue(device, QueueOptions::default()).unwrap();
     let mut nvm = device.nvm(None).unwrap();

@@ -16,7 +16,7 @@ use byway_driver::{AttachOptions, Driver, Queue};
 use byway_flash::{Durability, Flash, OpenOptions};
 use byway_local::{Embedded, Failed, InProcessBus, RunBy, RunOptions};
 
-/// Far longer than anything here takes; who waits for ever is found.
+/// Far longer than anything here takes: a hang fails the test.
 const LONG: Duration = Duration::from_secs(60);
 
 /// Panics at the next sync, or the next write of a page, once it is set.

@@ -75,7 +75,7 @@ fn check(profile: &str, method: &str, link: Link) {
     }
 }
 
-/// Where the values of records stand that are stored into a window one after the other.
+/// Offsets of the values of consecutive records in a window.
 struct InWindow {
     next: u64,
 }

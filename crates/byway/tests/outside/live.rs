@@ -183,7 +183,7 @@ fn port_that_cannot_be_opened_changes_nothing_for_hosts() {
         assert_eq!(state(), before, "{addresses:?}");
         blocks.write(0, &[1; 512]).unwrap();
     }
-    // Two ports that change places can be: who came by either goes.
+    // Two ports may swap addresses: hosts of both are disconnected.
     control.apply(&specs, &[two, one]).unwrap();
     assert_eq!(control.ports().unwrap(), [(PortId(1), two), (PortId(2), one)]);
     assert!(blocks.write(0, &[1; 512]).is_err());
@@ -293,7 +293,7 @@ fn malformed_request_is_refused_and_the_next_is_answered() {
     let _server = two(&socket);
     for said in [&b"begone\n"[..], b"\xff\xfe\n", b"", b"subsystems", &[b'a'; 3 << 20]] {
         let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
-        // Who is refused early may find the connection closed.
+        // A client that is refused early may find the connection closed.
         let _ = stream.write_all(said);
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read_to_end(&mut Vec::new());

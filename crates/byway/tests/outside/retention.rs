@@ -4,7 +4,7 @@ use byway::embedded::Device;
 
 const MIB: usize = 1 << 20;
 
-/// A device whose blocks stand 500 reads, with its namespace of blocks written.
+/// A device whose blocks endure 500 reads, with a written block namespace.
 fn written(uri: &str) -> Device {
     let device = byway::embedded::open(uri).unwrap();
     let mut nvm = device.nvm(None).unwrap();

@@ -246,7 +246,7 @@ impl Device {
         self.queue.submit_all(&mut commands).unwrap();
     }
 
-    /// Takes completions until no more than so many commands are under way.
+    /// Takes completions until at most `left` commands are outstanding.
     pub fn take(&mut self, left: u32, history: &mut History) {
         while self.queue.outstanding() > left {
             let Some(finished) = self.queue.next_finished().unwrap() else { continue };

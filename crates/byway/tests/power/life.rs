@@ -145,7 +145,7 @@ fn live(
     known.posted = watch.at_cut().unwrap();
 }
 
-/// Whether everything is as it may be; from here on what was found is what is there.
+/// Checks that every value is an allowed one; the values found are the expected ones from now on.
 fn check(device: &mut Device, known: &Known, trial: Trial) -> Result<Model, Lost> {
     let allowed = known.history.allowed(&known.before, known.posted, trial.promise);
     check_values(device, &allowed, &trial)

@@ -24,7 +24,7 @@ struct Submitted {
     place: Option<usize>,
 }
 
-/// What is there for certain, and what was submitted since.
+/// The durable value, and the values submitted since.
 #[derive(Debug, Clone, Default)]
 pub struct Model(BTreeMap<Target, Value>);
 

@@ -122,7 +122,7 @@ fn made(folder: &Path) -> PathBuf {
     image
 }
 
-/// Whether the promised file is there after a power loss.
+/// Whether the promised file exists after a power loss.
 fn play(point: NamePoint, left_out: Option<NamePoint>) -> bool {
     let folder = folder();
     let (image, copy) = (folder.path().join("image"), folder.path().join("copy"));

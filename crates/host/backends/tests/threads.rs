@@ -35,7 +35,7 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// Waits until so many commands have been begun.
+    /// Waits until this number of commands has been begun.
     fn wait_until_begun(&self, count: u32) {
         let mut state = self.state.lock();
         self.changed.wait_while(&mut state, |state| state.begun < count);

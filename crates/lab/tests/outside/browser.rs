@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 use crate::common::{json_lines, said};
 use byway_conformance::skips::skip;
 
-/// Asks the page, once it is laid out, what stands in each figure.
+/// Reads the content of each figure from the page once it is laid out.
 const PROBE: &str = r#"<script>
 addEventListener('load', () => {
   const figures = [...document.querySelectorAll('figure')].map((figure) => {

@@ -300,7 +300,7 @@ fn doorbells_of_a_client_that_has_gone_are_not_the_next_one_s() {
     drop(host);
     let mut host = Host::new(&served);
     host.doorbells = Some(host.client.map_doorbells());
-    // The old one rings for a command that is there and that this one has not rung for.
+    // The old client rings for a command of the new one that the new one has not rung for.
     host.submit(1, &blocks(NvmOpcode::READ, 0, 512, MEMORY_AT + DATA));
     let (at, tail) = host.doorbell(1);
     old.store_u32(at as usize - 0x1000, tail).unwrap();

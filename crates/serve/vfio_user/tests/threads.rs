@@ -82,7 +82,7 @@ fn assert_untouched(host: &Host) {
     assert!(memory(host) == before, "memory is written after a reset");
 }
 
-/// Resets the device so many times with commands under way; nothing is touched once `reset` is done.
+/// Resets the device repeatedly with outstanding commands; it accesses no memory once `reset` is done.
 fn reset_under_commands(times: u32, reset: impl Fn(&mut Host)) {
     for way in WAYS {
         let (_served, mut host) = way.begin();

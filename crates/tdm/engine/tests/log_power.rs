@@ -213,7 +213,7 @@ fn recovered(memory: &ForgetfulMemory, lower: &Lower, random: &mut Random) -> Re
     Ok(content)
 }
 
-/// Every byte is one that stood there in the acknowledged state or a later one, and the size was one of theirs.
+/// Checks that every byte is of the acknowledged state or a later one, and the size too.
 fn check(file: &[u8], states: &[Vec<u8>]) -> Result<(), String> {
     if !states.iter().any(|state| state.len() == file.len()) {
         let sizes: Vec<usize> = states.iter().map(Vec::len).collect();

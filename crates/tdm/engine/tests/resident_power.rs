@@ -202,7 +202,7 @@ fn recovered(
     Ok(content)
 }
 
-/// Every byte is one that stood there in the acknowledged state or a later one, and the size was one of theirs.
+/// Checks that every byte is of the acknowledged state or a later one, and the size too.
 fn check(file: &[u8], states: &[Vec<u8>], (acknowledged, sized): (usize, usize)) -> Result<(), String> {
     if !states[sized..].iter().any(|state| state.len() == file.len()) {
         let sizes: Vec<usize> = states[sized..].iter().map(Vec::len).collect();

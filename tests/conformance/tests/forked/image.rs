@@ -17,7 +17,7 @@ fn rounds() -> u32 {
     std::env::var("BYWAY_TEST_ROUNDS").map_or(3, |rounds| rounds.parse().unwrap())
 }
 
-/// A child drops all it inherited and ends; what the parent stores before, meanwhile and afterwards is there on reopening.
+/// A child drops all it inherited and ends; values that the parent stores before, meanwhile and afterwards are read after reopening.
 fn round(options: &str, number: u32) {
     let folder = tempfile::tempdir().unwrap();
     let uri = image(folder.path());

@@ -55,7 +55,7 @@ impl Served {
         format!("{}?{options}", self.serving.uri_by(&portals))
     }
 
-    /// Opens it, and has both paths stand.
+    /// Opens it, and waits until both paths are live.
     fn open(&self, options: &str) -> Device {
         let device = byway::open(&self.uri(options)).unwrap();
         stand(&device, 2);
@@ -67,7 +67,7 @@ impl Served {
     }
 }
 
-/// Waits until so many paths stand.
+/// Waits until `wanted` paths are live.
 fn stand(device: &Device, wanted: usize) {
     until(|| device.paths().unwrap().iter().filter(|path| path.lost.is_none()).count() == wanted);
 }

@@ -26,7 +26,7 @@ use crate::setup::{Setup, any_setup};
 
 /// Cases of a run, always the same; of any other run, as many new ones as the environment says.
 const CASES: u32 = 16;
-/// Of so many cases, some meet everything there is.
+/// Number of cases, enough to reach every kind of event.
 const ENOUGH: u32 = 200;
 
 fn runner() -> TestRunner {

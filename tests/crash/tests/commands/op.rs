@@ -10,7 +10,7 @@ pub const KEYS: u16 = 400;
 /// Logical blocks that commands use, at the front of the namespace; all of it where they are of 4 KiB.
 pub const BLOCKS: u32 = 512;
 
-/// One command, or what stands between commands.
+/// One command, or an event between commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Op {
     Put {
@@ -22,7 +22,7 @@ pub enum Op {
         key: u16,
         len: u32,
     },
-    /// A put that wants that the key is there.
+    /// A put that needs an existing key.
     PutOver {
         key: u16,
         len: u32,
@@ -135,7 +135,7 @@ impl Op {
     }
 }
 
-/// Puts in place of each [`Op::Churn`] what it stands for.
+/// Expands each [`Op::Churn`].
 pub fn expand(ops: Vec<Op>) -> Vec<Op> {
     let steps = |op| match op {
         Op::Churn { seed, steps } => churn(seed.into(), steps),

@@ -34,7 +34,7 @@ impl Seen {
         self.refusals += other.refusals;
     }
 
-    /// Whether there was compaction, collection and levelling, and all that stands between commands.
+    /// Whether there was compaction, collection and levelling, and all events between commands.
     pub fn is_all_of_it(&self) -> bool {
         let wanted = [Cause::Host, Cause::Index, Cause::LogCompaction, Cause::Gc, Cause::WearLevelling];
         let met = |cause: &Cause| self.programs[*cause as usize] > 0;

@@ -10,7 +10,7 @@ use byway_tdm_tests::{assert_survives, kill, sqlite};
 
 use crate::{DAEMON, mount, place, rounds};
 
-/// Kills the server, the mount, or the mount and the daemon by a loss of power, in turn: every acknowledged key is there each time.
+/// Kills the server, the mount, or the mount and the daemon by a loss of power, in turn: every acknowledged key is found each time.
 fn keeps_every_key(test: &str, program: &str, checker: &str) {
     let Some(place) = place(test).filter(|_| has(program, test)) else { return };
     let mut daemon = place.start_daemon(DAEMON);

@@ -49,7 +49,7 @@ impl Alone {
         self.check("log");
     }
 
-    /// Looks whether all of a file is there where nothing leads from its log to it.
+    /// Checks that a file is complete though nothing leads from its log to it.
     fn check_is_below(&self, name: &str) {
         let path = self.place.file(name);
         assert_eq!(std::fs::read(self.place.kept(&path)).unwrap(), std::fs::read(&path).unwrap());

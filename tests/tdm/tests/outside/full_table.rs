@@ -79,7 +79,7 @@ impl Crowded {
 
     /// A file `late` that the first program has open as `a`, and that found no place.
     fn open_late(&mut self) {
-        // It is known who is there from the first file on.
+        // The library's programs are known from the first file on.
         self.first.does("open b early wce");
         crowd(self.file_table(), ENTRIES);
         self.first.does("open a late wce; write a 100 1; fdatasync a");

@@ -51,7 +51,7 @@ impl Interrupted {
         assert_survives(&self.place, &self.session, &self.place.file("log"));
     }
 
-    /// Panics unless every byte of the file is there after a loss of power. All were synced.
+    /// Panics unless every byte of the file, all of them synced, survives a loss of power.
     fn survives(mut self) {
         let had = std::fs::read(self.place.file("log")).unwrap();
         self.first.kill();

@@ -12,7 +12,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::place;
 
-/// Memory of so many bytes in which files can be.
+/// A small tmpfs.
 struct SmallMemory(PathBuf);
 
 impl SmallMemory {

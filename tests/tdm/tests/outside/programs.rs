@@ -27,7 +27,7 @@ fn start(program: &str, place: &Place, is_served: bool) -> Server {
     Server::start(command, &place.path().join("files"))
 }
 
-/// Kills the server, the server and its daemon, or all by a loss of power, in turn: every acknowledged key is there each time.
+/// Kills the server, the server and its daemon, or all by a loss of power, in turn: every acknowledged key is found each time.
 fn keeps_every_key(program: &str, checker: &str) {
     let place = place();
     let mut daemon = place.start_daemon(DAEMON);

@@ -170,7 +170,7 @@ fn user_beyond_the_partitions_is_served_once_another_is_gone() {
     programs[3].kill();
     come_to(|| welcome(&place, ninth));
     assert_eq!(served(), users.clone().filter(|uid| *uid != FIRST + 3).chain([ninth]).collect());
-    // He who had it is one more than there is room for, and the others have lost nothing.
+    // The user that had it is one more than there are partitions, and the others have lost nothing.
     let log = place.path().join(format!("plain/log-{FIRST}"));
     let session = as_user(FIRST, || place.session());
     absorb(&session, &mut programs[0], 'a', place.key(log.to_str().unwrap()));

@@ -15,7 +15,7 @@ use crate::io::{BLOCKS_512, Io, KV, QUEUE};
 
 const MIB: u64 = 1 << 20;
 
-/// Whether the page announces an opcode (CSUPP): admin commands stand before I/O commands.
+/// Whether the page announces an opcode (CSUPP): admin commands precede I/O commands.
 fn announces(page: &[u8], is_admin: bool, opcode: u8) -> bool {
     let start = if is_admin { 0 } else { 1024 };
     number(page, start + usize::from(opcode) * 4, 4) & 1 == 1

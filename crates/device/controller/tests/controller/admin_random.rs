@@ -68,7 +68,7 @@ fn drive(host: &mut TestHost, commands: &[[u8; 64]]) {
         host.ring(0);
         host.run();
         while host.reap(0).is_some() {}
-        // Whatever I/O queues came to be fetch what happens to stand there.
+        // I/O queues that were created fetch the random bytes of their memory.
         for qid in 1..4 {
             host.ring_raw(DoorbellIndex::submission(qid), 1 + u32::from(batch[0][0] & 3));
         }

@@ -41,7 +41,7 @@ fn data_stays_over_a_thousand_resets_with_commands_in_flight() {
     write.set_prps(data.0, 0);
     assert!(host.execute(1, write).status().is_success());
     for round in 0..1000 {
-        // Event requests wait, commands stand in the ring, some rung and some not.
+        // Event requests are outstanding, and the ring has commands, some of them rung.
         host.submit(0, Command::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, 0, 0));
         host.ring(0);
         host.run();

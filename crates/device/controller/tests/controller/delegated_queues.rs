@@ -219,7 +219,7 @@ fn place_blocks(io: &mut Io, mut command: Command, pointer: Pointer) {
             }
             return;
         }
-        // Lists stand in one place, so they are all of what is read.
+        // Lists are contiguous, so they are read whole.
         Pointer::Prp | Pointer::Inline if is_read || bytes <= 8192 => io.point_prps(&mut command, at, bytes),
         Pointer::Prp | Pointer::Inline | Pointer::Sgl => {
             command.set_sgl1(SglDescriptor::data_block(at + 8, bytes as u32))

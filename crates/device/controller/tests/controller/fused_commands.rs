@@ -12,7 +12,7 @@ use crate::common::number;
 use crate::io::{BLOCKS_512, BLOCKS_4096, DATA, Io, KV, QUEUE, blocks};
 
 const LBA: u64 = 9;
-/// Where the blocks to write stand, behind those expected.
+/// Address of the blocks to write, behind the expected ones.
 const SECOND: u64 = DATA + 4096;
 
 const DONE: [Status; 2] = [Status::SUCCESS; 2];
@@ -34,7 +34,7 @@ fn write() -> Command {
     command(NvmOpcode::WRITE, Cdw0::FUSE_SECOND, SECOND)
 }
 
-/// A compare that finds what is there, alone.
+/// A matching Compare, alone.
 fn plain() -> Command {
     command(NvmOpcode::COMPARE, Cdw0::FUSE_NONE, DATA)
 }

@@ -11,7 +11,7 @@ use byway_spec::{Command, Completion, Status};
 
 /// Entries of the queue that [`Io`] makes.
 const ENTRIES: u32 = 256;
-/// Identifier of commands that stand in payloads. None of them may ever complete.
+/// Identifier of command entries inside payloads. None of them may ever complete.
 const POISON: u16 = 0xdead;
 
 fn device() -> Io {

@@ -50,7 +50,7 @@ impl ShadowHost {
         }
     }
 
-    /// Takes every completion that is there.
+    /// Takes every posted completion.
     fn take(&mut self, qid: u16) -> u32 {
         let mut taken = 0;
         while let Some(entry) = self.host.peek(qid) {

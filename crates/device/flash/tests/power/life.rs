@@ -349,7 +349,7 @@ impl Life {
     }
 }
 
-/// Whether everything is as it may be; from here on what was found is what is there.
+/// Checks that every value is an allowed one; the values found are the expected ones from now on.
 fn check(flash: &mut Flash, model: &mut Model) -> Result<(), String> {
     if flash.recovery().lost > 0 {
         return Err(format!("{:?}", flash.recovery()));

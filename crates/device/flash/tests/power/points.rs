@@ -18,7 +18,7 @@ struct Script {
     life: Life,
     /// What the life does in which a sync is left out.
     act: fn(&mut Device),
-    /// Whether what was synced in the first life is there.
+    /// Whether the data synced in the first life survives.
     holds: fn(&mut Flash) -> bool,
 }
 
@@ -292,7 +292,7 @@ fn passing_is(flash: &mut Flash, step: u64) -> bool {
     read.is_ok() && page == pattern(step, 0, 4 * UNIT) && area == Some(pattern(step, 1, 64))
 }
 
-/// A superblock says that there is an image, and nothing of it is there.
+/// The superblock is durable, and nothing else of the image is.
 fn make(left_out: Option<SyncPoint>) -> Result<(), String> {
     left_of_making(left_out).try_for_each(|left| match left {
         Ok(flash) if flash.namespace(1).is_some() => Ok(()),
@@ -355,7 +355,7 @@ fn restore_entries(left_out: Option<SyncPoint>) -> Result<(), String> {
     })
 }
 
-/// A page reads as if it were whole, and who owns it does not know that it is not.
+/// A torn page reads as whole, and its owner does not know that it is torn.
 fn accept(left_out: Option<SyncPoint>) -> Result<(), String> {
     let mut device = Device::new();
     crate::life::add_passing(&mut device.flash, 1).unwrap();

@@ -33,7 +33,7 @@ impl Random {
     }
 }
 
-/// Puts new keys until there is no room; the model of what is there.
+/// Puts new keys until the namespace is full; returns the model of its content.
 fn fill(rig: &mut Rig, len: impl Fn(u64) -> usize) -> Model {
     let mut model = Model::new();
     for n in 0.. {

@@ -181,7 +181,7 @@ fn a_host_that_goes_on_after_refused_stores_overwrites_nothing_that_counts() {
         host.store(&key(b"gone"), &value(2, len), 0);
         assert!(matches!(host.command(&key(b"gone"), &[], len, must_exist), Err(KvError::NotFound)));
     }
-    // The pointer stands in the window's last page: its first is the host's again.
+    // The pointer is in the window's last page: the host may reuse the first.
     host.store(&key(b"next"), &value(3, 5000), 0);
     assert_eq!(host.rig.get(&key(b"kept")).unwrap(), kept);
     host.command(&key(b"next"), &[], 5000, StoreHow::default()).unwrap();

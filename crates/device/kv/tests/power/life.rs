@@ -137,7 +137,7 @@ impl Step {
         }
     }
 
-    /// What is there once the step is done.
+    /// The content once the step is done.
     fn effects(self, model: &Model) -> Vec<(u64, Value)> {
         match self {
             Self::Put { key, len, step, .. }

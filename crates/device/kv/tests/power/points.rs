@@ -15,7 +15,7 @@ struct Script {
     /// The life in which a sync is left out.
     life: Life,
     act: fn(&mut Stage),
-    /// Whether what was synced is there.
+    /// Whether the synced data survives.
     holds: fn(&mut Device) -> bool,
     /// There may be no engine.
     may_be_none: bool,
@@ -100,14 +100,14 @@ const TABLE_ROWS: u64 = 64;
 /// A row is used again, and the write pointer past the record that it committed is not there.
 const TABLE_ROW: Script = Script {
     point: SyncPoint::TableRow,
-    // So large that all rows stand in one segment.
+    // So large that all rows are in one segment.
     size: Size {
         flash_bytes: 512 << 20,
         namespace_bytes: 256 << 20,
         format: KvFormat { ring_pages: 128, ..FORMAT },
     },
     prepare: |stage| {
-        // Row 60 stands in another sector than the write pointer.
+        // Row 60 is in another sector than the write pointer.
         for step in 0..60 {
             stage.put(1, step, 100, Placement::Dma);
             stage.put(2, step, 3800, Placement::Packed);

@@ -52,7 +52,7 @@ pub struct State {
 pub struct Server {
     pub path: PathBuf,
     pub state: Arc<Mutex<State>>,
-    /// What stands for BAR 0, of which the doorbells can be mapped.
+    /// Emulated BAR 0, with mappable doorbells.
     pub doorbells: Arc<File>,
     thread: Option<JoinHandle<()>>,
     _folder: tempfile::TempDir,

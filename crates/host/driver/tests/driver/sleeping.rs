@@ -14,7 +14,7 @@ fn get() -> Command {
     KvCommand::Retrieve { nsid: Nsid::FIRST, key: key("k"), into: Buffer::zeroed(8).unwrap() }.into()
 }
 
-/// Finds the completions of so many commands by looking, one at a time.
+/// Polls for the completions of `commands` commands, one at a time.
 fn poll(queue: &mut Queue<ScriptedBus>, commands: u64) {
     for tag in 0..commands {
         queue.submit(get(), tag).unwrap();

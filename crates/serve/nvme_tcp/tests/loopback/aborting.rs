@@ -115,7 +115,7 @@ fn do_write(io: &mut Caller, cid: u16, data: &[u8]) {
     assert!(status(&io.connection.take(usize::MAX, 0)).is_success());
 }
 
-/// What stands there.
+/// Reads the block.
 fn read_back(io: &mut Caller) -> Vec<u8> {
     let answer = io.say(&to_send(blocks(NvmOpcode::READ, 0, BYTES), 1, BYTES), &[]);
     answer[24..24 + BYTES].to_vec()

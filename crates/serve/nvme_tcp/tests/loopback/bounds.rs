@@ -99,7 +99,7 @@ fn slow_first_bytes_do_not_extend_the_connect_timeout() {
 fn host_owing_data_for_a_minute_is_disconnected() {
     let served = Served::new();
     let (_admin, mut io) = connected(&served.socketless());
-    // Nothing is owed by who is idle.
+    // An idle host owes nothing.
     io.pass(1000);
     let asked = io.say(&write_when_asked(7, 8192), &[]);
     assert_eq!(asked.first(), Some(&9), "R2T");
@@ -231,7 +231,7 @@ fn r2t_during_the_last_data_of_another_command_mixes_no_data() {
         assert!(Instant::now() < end, "the data is not received");
         std::thread::yield_now();
     }
-    // There is room for the other's data as soon as this host has gone, which who comes and asks makes known.
+    // This host's end frees room for the other's data; the next request notices it.
     drop((greedy, _greedy));
     for _ in 0..8 {
         served.host(Proposal::default());

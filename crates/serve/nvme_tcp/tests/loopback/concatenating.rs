@@ -50,7 +50,7 @@ fn negotiate(host: &Host, secrets: &AuthSecrets) -> (HostNegotiation, Vec<u8>) {
     HostNegotiation::begin(parties, secrets.clone(), suites(), 7, Entropy::of_system().unwrap())
 }
 
-/// Shows who the host is, and comes to a key.
+/// Authenticates the host, and generates a key.
 fn concatenate(
     host: &mut Host,
     asked: Concatenation,
@@ -141,7 +141,7 @@ fn a_host_in_the_clear_may_authenticate_and_do_nothing_else_until_it_comes_by_th
     let mut secured = check(&served, psk);
     let second = concatenate(&mut secured, Concatenation::Replacement, &secrets).unwrap();
     check(&served, second);
-    // Who it is alone is not enough, nor another's secret.
+    // Authentication without a key is not enough, nor another host's secret.
     let mut host = admin(&served);
     let (negotiation, negotiate) = negotiate(&host, &secrets);
     assert!(send(&mut host, &negotiate).is_success());

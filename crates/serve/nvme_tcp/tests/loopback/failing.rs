@@ -42,7 +42,7 @@ fn a_subsystem_that_panics_loses_its_hosts_and_others_keep_theirs() {
         let mut fatal = blocks(NvmOpcode::WRITE, FATAL_LBA, 512);
         fatal.nsid = EXPORTED;
         io.start(fatal, By::Capsule, &[1; 512]);
-        // Those who do not ask, at any of their queues.
+        // Hosts that send no request, on any of their queues.
         for host in [&mut io, &mut bystander_io, &mut bystander, &mut admin] {
             assert_eq!(host.wait_for_end(), End::Closed);
         }

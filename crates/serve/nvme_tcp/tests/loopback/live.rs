@@ -187,7 +187,7 @@ fn subsystem_is_found_and_listed_at_its_own_ports_only() {
     by_second.connect_io(2, first.controller()).unwrap();
     let by_third = Host::greet(served.port(3), Proposal::default()).connect_io(3, first.controller());
     assert_eq!(by_third, Err(refused));
-    // Who came by a port that is none of its own any more goes, and with it what came by it to another port's controller.
+    // Connections by a removed port end, also queues by that port to a controller of another port.
     let set = |ports: &[u16]| {
         let ports = Some(ports.iter().copied().map(PortId).collect());
         served.control().set_ports_of(&name(SUBSYSTEM), ports)

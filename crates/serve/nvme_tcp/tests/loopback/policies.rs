@@ -107,7 +107,7 @@ fn met(at: SocketAddr) -> Met {
 
 #[test]
 fn connect_and_discovery_follow_policy_secrets_and_keys() {
-    // Another that anybody may connect to, so that no connection is refused before it says where to.
+    // A second subsystem open to all hosts, so that no connection is refused before its Connect.
     let open = SubsystemTerms::of(name("nqn.2026-01.example:byway:open"));
     let served = Served::with(|asked| asked.subsystems.push(open));
     let key = TlsKey::generate(None).unwrap();

@@ -90,7 +90,7 @@ impl Served {
         Self::of(RunOptions { durability: Durability::Media, ..RunOptions::default() }, |_| {})
     }
 
-    /// One with so many ports.
+    /// A target with `ports` ports.
     pub fn with_ports(ports: usize, set: impl FnOnce(&mut Asked)) -> Self {
         Self::at(ports, RunOptions::default(), set)
     }
@@ -149,7 +149,7 @@ impl Served {
         paths.set(AnaSetting { port: PortId(port), nsid: nsid.into(), state })
     }
 
-    /// Has who comes go by other keys.
+    /// Sets other keys for new connections.
     pub fn renew(&self, keys: Keys) {
         self.control().set_keys(&name(SUBSYSTEM), keys).unwrap();
     }

@@ -66,7 +66,7 @@ fn no_queue_of_a_host_reaches_a_subsystem_that_it_may_not_connect_to() {
     let admin = served.admin_of(SUBSYSTEM);
     let invalid_host = Err(ConnectRefusal::for_good(RefusalKind::InvalidHost));
     assert_eq!(served.greet(Proposal::default()).connect_to(SECOND), invalid_host);
-    // The controller is there under the same number, of another host.
+    // A controller of another host has the same identifier.
     let mut another = served.greet(Proposal::default());
     another.name = name("nqn.2026-01.example:another");
     another.connect_to(SECOND).unwrap();

@@ -205,7 +205,7 @@ impl Host {
         }
     }
 
-    /// The completion at the head of queue `qid`, if it is there.
+    /// The completion at the head of queue `qid`, if any.
     pub fn peek(&self, qid: u16) -> Option<Completion> {
         let queue = usize::from(qid);
         let mut entry = [0; 16];

@@ -322,7 +322,7 @@ fn concurrent_demotions_free_the_log_once() {
     }
 }
 
-/// Opens and closes so many files.
+/// Opens and closes a file of each of the `inodes`.
 fn once_open(session: &Session, inodes: std::ops::Range<u64>) {
     for inode in inodes {
         let key = FileKey { device: 1 << 40, inode: inode << 40, born_ns: inode };

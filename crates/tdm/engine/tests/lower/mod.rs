@@ -47,7 +47,7 @@ impl Lower {
         self.versions.borrow().last().unwrap().content.clone()
     }
 
-    /// A sync begins: it covers what is there now.
+    /// Begins a sync, which covers the present content.
     pub fn begin(&self) {
         *self.begun.borrow_mut() = self.versions.borrow().len() - 1;
     }

@@ -11,7 +11,7 @@ use crate::common::number;
 use crate::io::{DATA, QUEUE, blocks};
 
 const LBA: u64 = 9;
-/// Where the blocks stand that are written, behind those expected.
+/// Address of the blocks to write, behind the expected ones.
 const SECOND: u64 = DATA + 4096;
 const OTHER: u64 = DATA + 8192;
 

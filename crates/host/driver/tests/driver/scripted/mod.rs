@@ -119,7 +119,7 @@ pub struct State {
     pub refused_aborts: u32,
     /// Namespaces that were identified, 0 for none.
     pub identified: Vec<u32>,
-    /// Blocks of [`blocks`] have so many bytes, as a power of two.
+    /// Block size of [`blocks`], as a power of two.
     pub lbads: u8,
     /// Deletions of queues are answered by an error.
     pub keeps_queues: bool,
@@ -153,7 +153,7 @@ impl ScriptedBus {
         self.state.lock()
     }
 
-    /// Where the rings of a queue stand.
+    /// Addresses of a queue's rings.
     pub fn rings_of(&self, qid: u16) -> [BusAddr; 2] {
         let state = self.state();
         let ring = &state.rings[&qid];

@@ -14,7 +14,7 @@ use crate::served::{SUBSYSTEM, Served, TIMEOUT};
 /// The name that it has.
 const NAME: &str = "nqn.2026-01.example:raw-host";
 
-/// Statuses by type and code, as they stand in bits 11:1 of a completion's last word.
+/// Statuses by type and code, as in bits 11:1 of a completion's last word.
 const SUCCESS: u16 = 0;
 const INVALID_OPCODE: u16 = 0x01;
 const INVALID_FIELD: u16 = 0x02;

@@ -27,48 +27,69 @@ impl fmt::Display for Tail {
     }
 }
 
-/// A reason. Times are in ns of each second, scores in ns for each MiB.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Reason {
+/// Of each reason, what it says with its figures.
+macro_rules! reasons {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident $({ $($(#[$figure_doc:meta])* $figure:ident: $type:ty,)* })? $(($inner:ident: $inner_type:ty))?
+            => $sentence:literal $(, $argument:expr)*;
+    )*) => {
+        /// A reason. Times are in ns of each second, scores in ns for each MiB.
+        #[derive(Debug, Clone, Copy, PartialEq)]
+        pub enum Reason {
+            $($(#[$doc])* $name $({ $($(#[$figure_doc])* $figure: $type,)* })? $(($inner_type))?,)*
+        }
+
+        impl fmt::Display for Reason {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match *self {
+                    $(Self::$name $({ $($figure),* })? $(($inner))? => write!(f, $sentence $(, $argument)*),)*
+                }
+            }
+        }
+    };
+}
+
+reasons! {
     /// Opened, and not evaluated yet.
-    New,
+    New => "it was opened and not judged yet";
     /// At that level since the daemon's start.
-    Adopted,
+    Adopted => "it was there when the daemon began anew";
     /// A new log with a burst of syncs.
     FastStart {
         /// Syncs,
         syncs: u64,
         /// in this time.
         in_ns: u64,
-    },
+    } => "a log that begins: {syncs} syncs in {}", Ns(in_ns as f64);
     /// It saves more than its moves cost.
     Pays {
         /// Over the next lower level, by the lower of both averages.
         saves_ns: f64,
         /// Saving needed.
         needs_ns: f64,
-    },
+    } => "it saves {} a second, {} more than its moves cost", Ns(saves_ns), Ns(saves_ns - needs_ns);
     /// It pays, but not for long enough yet.
     Settling {
         /// Windows in a row.
         windows: u32,
         /// Windows needed.
         of: u32,
-    },
+    } => "it paid in {windows} of {of} windows in a row";
     /// It would pay, but is not in use.
     Idle {
         /// Nanoseconds since its last use.
         for_ns: u64,
-    },
+    } => "no program has used it for {}", Ns(for_ns as f64);
     /// It saves less than its moves would cost.
     TooLittle {
         /// By the lower of both averages.
         saves_ns: f64,
         /// Saving needed.
         needs_ns: f64,
-    },
+    } => "it would {}", Saving { saves_ns, needs_ns };
     /// No other level is faster.
-    NothingToSave,
+    NothingToSave => "nothing that it does would be faster";
     /// It writes so much between two syncs that logging costs more than a real sync.
     LongBetweenSyncs {
         /// Bytes between two syncs.
@@ -77,19 +98,20 @@ pub enum Reason {
         log_ns: f64,
         /// Time of a real sync.
         sync_ns: f64,
-    },
+    } => "{} are written between two syncs, and logging them costs {}, a sync {}",
+        Bytes(bytes), Ns(log_ns), Ns(sync_ns);
     /// It no longer saves enough.
     Cold {
         /// By the higher of both averages.
         saves_ns: f64,
         /// Saving that would keep it.
         keeps_ns: f64,
-    },
+    } => "it saved {} a second at most, and {} would have kept it", Ns(saves_ns), Ns(keeps_ns);
     /// Its level costs more than the one below.
     CostsMore {
         /// Additional cost.
         more_ns: f64,
-    },
+    } => "it took {} a second more than it would have below", Ns(more_ns);
     /// The 99th percentile of its calls is worse than below.
     SlowTail {
         /// The calls.
@@ -98,29 +120,30 @@ pub enum Reason {
         level_ns: f64,
         /// Upper bound below.
         lower_ns: f64,
-    },
+    } => "the slowest hundredth of {tail} took {} or longer, and would have taken {} at most below",
+        Ns(level_ns), Ns(lower_ns);
     /// Backing off, after a loss or a failed move.
     BackingOff {
         /// Time left.
         left_ns: u64,
         /// Losses and failures.
         strikes: u32,
-    },
+    } => "it failed there {strikes} times, and is tried again in {}", Ns(left_ns as f64);
     /// Moved recently.
     Stay {
         /// Time left.
         left_ns: u64,
-    },
+    } => "it has just moved, and stays for {} more", Ns(left_ns as f64);
     /// Being written.
     InFlight {
         /// Next level.
         to: Level,
-    },
+    } => "it goes to {to} once no write is in flight";
     /// Being moved.
     Moving {
         /// Next level.
         to: Level,
-    },
+    } => "it is on its way to {to}";
     /// Device memory is full of files that save more.
     NoRoom {
         /// Capacity.
@@ -133,7 +156,8 @@ pub enum Reason {
         score: f64,
         /// Score needed.
         to_beat: f64,
-    },
+    } => "it needs {} of {room} room and {} are free; it saves {} a second for each MiB, and would have to save {}",
+        Bytes(needs_bytes as f64), Bytes(free_bytes as f64), Ns(score), Ns(to_beat);
     /// Larger than the capacity allows.
     TooLarge {
         /// Capacity.
@@ -142,21 +166,21 @@ pub enum Reason {
         needs_bytes: u64,
         /// Bytes that one file may have.
         most_bytes: u64,
-    },
+    } => "it needs {} of {room} room, and a file has {} at most", Bytes(needs_bytes as f64), Bytes(most_bytes as f64);
     /// Waiting for displaced files to leave.
     WaitsForRoom {
         /// Capacity.
         room: Room,
         /// Bytes needed.
         needs_bytes: u64,
-    },
+    } => "others are leaving {} of {room} room for it", Bytes(needs_bytes as f64);
     /// Moves are capped.
     MovesAreCapped {
         /// Bytes to be moved.
         bytes: u64,
         /// Wait in ns.
         wait_ns: u64,
-    },
+    } => "{} can be moved in {}", Bytes(bytes as f64), Ns(wait_ns as f64);
     /// Displaced by another file.
     Displaced {
         /// The other file.
@@ -165,34 +189,50 @@ pub enum Reason {
         score: f64,
         /// The other file's score.
         by_score: f64,
-    },
+    } => "{by} saves {} a second for each MiB, and this saved {}", Ns(by_score), Ns(score);
     /// Displaced while not in use.
     Stopped {
         /// The other file.
         by: FileId,
         /// Nanoseconds since its last use.
         for_ns: u64,
-    },
+    } => "no program had used it for {}, and {by} wants its room", Ns(for_ns as f64);
     /// It needs more bytes than it can have.
     Outgrown {
         /// Bytes needed.
         needs_bytes: u64,
         /// Bytes it has.
         has_bytes: u64,
-    },
+    } => "it needs {} of room and has {}", Bytes(needs_bytes as f64), Bytes(has_bytes as f64);
     /// Capped.
-    Cap(Cap),
+    Cap(cap: Cap) => "{cap}";
     /// Ordered by a user.
-    Ordered(Order),
+    Ordered(order: Order) => "it was {order} by hand";
     /// Ordered by a rule.
-    Ruled(Order),
+    Ruled(order: Order) => "files of its path are {order}";
     /// Demoted by the daemon or a program, for this reason.
-    TakenDown(Why),
+    TakenDown(why: Why) => "{why}";
     /// A move failed.
     MoveFailed {
         /// Level of the move.
         to: Level,
-    },
+    } => "it could not be moved to {to}";
+}
+
+/// What a level would save, beside the cost of the moves; or what it would cost.
+struct Saving {
+    saves_ns: f64,
+    needs_ns: f64,
+}
+
+impl fmt::Display for Saving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { saves_ns, needs_ns } = *self;
+        match saves_ns < 0.0 {
+            true => write!(f, "take {} a second more", Ns(-saves_ns)),
+            false => write!(f, "save {} a second, and its moves cost {}", Ns(saves_ns), Ns(needs_ns)),
+        }
+    }
 }
 
 impl Reason {
@@ -210,103 +250,6 @@ impl Reason {
             | Self::WaitsForRoom { .. }
             | Self::Outgrown { .. } => Why::NoRoom,
             _ => Why::TooFewSyncs,
-        }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use Reason::*;
-        match *self {
-            New => write!(f, "it was opened and not judged yet"),
-            Adopted => write!(f, "it was there when the daemon began anew"),
-            FastStart { syncs, in_ns } => {
-                write!(f, "a log that begins: {syncs} syncs in {}", Ns(in_ns as f64))
-            }
-            Pays { saves_ns, needs_ns } => {
-                write!(
-                    f,
-                    "it saves {} a second, {} more than its moves cost",
-                    Ns(saves_ns),
-                    Ns(saves_ns - needs_ns)
-                )
-            }
-            Settling { windows, of } => write!(f, "it paid in {windows} of {of} windows in a row"),
-            Idle { for_ns } => write!(f, "no program has used it for {}", Ns(for_ns as f64)),
-            TooLittle { saves_ns, .. } if saves_ns < 0.0 => {
-                write!(f, "it would take {} a second more", Ns(-saves_ns))
-            }
-            TooLittle { saves_ns, needs_ns } => {
-                write!(f, "it would save {} a second, and its moves cost {}", Ns(saves_ns), Ns(needs_ns))
-            }
-            NothingToSave => write!(f, "nothing that it does would be faster"),
-            LongBetweenSyncs { bytes, log_ns, sync_ns } => write!(
-                f,
-                "{} are written between two syncs, and logging them costs {}, a sync {}",
-                Bytes(bytes),
-                Ns(log_ns),
-                Ns(sync_ns)
-            ),
-            Cold { saves_ns, keeps_ns } => {
-                write!(
-                    f,
-                    "it saved {} a second at most, and {} would have kept it",
-                    Ns(saves_ns),
-                    Ns(keeps_ns)
-                )
-            }
-            CostsMore { more_ns } => {
-                write!(f, "it took {} a second more than it would have below", Ns(more_ns))
-            }
-            SlowTail { tail, level_ns, lower_ns } => write!(
-                f,
-                "the slowest hundredth of {tail} took {} or longer, and would have taken {} at most below",
-                Ns(level_ns),
-                Ns(lower_ns)
-            ),
-            BackingOff { left_ns, strikes } => {
-                write!(f, "it failed there {strikes} times, and is tried again in {}", Ns(left_ns as f64))
-            }
-            Stay { left_ns } => write!(f, "it has just moved, and stays for {} more", Ns(left_ns as f64)),
-            InFlight { to } => write!(f, "it goes to {to} once no write is in flight"),
-            Moving { to } => write!(f, "it is on its way to {to}"),
-            NoRoom { room, needs_bytes, free_bytes, score, to_beat } => write!(
-                f,
-                "it needs {} of {room} room and {} are free; it saves {} a second for each MiB, and would have to save {}",
-                Bytes(needs_bytes as f64),
-                Bytes(free_bytes as f64),
-                Ns(score),
-                Ns(to_beat)
-            ),
-            TooLarge { room, needs_bytes, most_bytes } => write!(
-                f,
-                "it needs {} of {room} room, and a file has {} at most",
-                Bytes(needs_bytes as f64),
-                Bytes(most_bytes as f64)
-            ),
-            WaitsForRoom { room, needs_bytes } => {
-                write!(f, "others are leaving {} of {room} room for it", Bytes(needs_bytes as f64))
-            }
-            MovesAreCapped { bytes, wait_ns } => {
-                write!(f, "{} can be moved in {}", Bytes(bytes as f64), Ns(wait_ns as f64))
-            }
-            Displaced { by, score, by_score } => {
-                write!(f, "{by} saves {} a second for each MiB, and this saved {}", Ns(by_score), Ns(score))
-            }
-            Stopped { by, for_ns } => {
-                write!(f, "no program had used it for {}, and {by} wants its room", Ns(for_ns as f64))
-            }
-            Outgrown { needs_bytes, has_bytes } => write!(
-                f,
-                "it needs {} of room and has {}",
-                Bytes(needs_bytes as f64),
-                Bytes(has_bytes as f64)
-            ),
-            Cap(cap) => write!(f, "{cap}"),
-            Ordered(order) => write!(f, "it was {order} by hand"),
-            Ruled(order) => write!(f, "files of its path are {order}"),
-            TakenDown(why) => write!(f, "{why}"),
-            MoveFailed { to } => write!(f, "it could not be moved to {to}"),
         }
     }
 }

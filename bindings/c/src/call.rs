@@ -53,7 +53,7 @@ impl byway_queue {
         let memory = buffer.take()?;
         let done = match self.timeout {
             None => self.queue.alone_with(|| command(memory)),
-            Some(timeout) => self.queue.alone_within(command(memory), timeout),
+            limit => self.queue.alone_within(command(memory), limit),
         };
         match done {
             // Destructured in place, as completions are: a move costs more.

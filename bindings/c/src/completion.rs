@@ -152,10 +152,9 @@ pub unsafe extern "C" fn byway_queue_execute(
         // SAFETY: by the contract.
         unsafe { queue.send_described(&command, timeout) }?;
         let finished = loop {
-            match queue.queue.next_finished()? {
-                Some(finished) => break finished,
-                None => queue.queue.sleep(Duration::from_secs(1))?,
-            };
+            if let Some(finished) = queue.queue.next_within(Duration::from_secs(1))? {
+                break finished;
+            }
         };
         let (taken, failed) = queue.completion_of(finished);
         if let Some(error) = failed {
@@ -243,8 +242,14 @@ unsafe fn wait(queue: *mut byway_queue, on: Callback, min: usize, timeout: Durat
     while taken < min && unsafe { (*queue).queue.outstanding() } > 0 {
         let left = end.left_or_max();
         // SAFETY: the caller's word.
-        if !unsafe { (*queue).queue.sleep(left) }? && left.is_zero() {
-            break;
+        match unsafe { (*queue).queue.next_within(left) }? {
+            Some(finished) => {
+                // SAFETY: the caller's word.
+                unsafe { on.deliver(queue, finished) };
+                taken += 1;
+            }
+            None if left.is_zero() => break,
+            None => {}
         }
         // SAFETY: the caller's word.
         taken += unsafe { on.poll(queue, usize::MAX) }?;
@@ -366,8 +371,13 @@ impl byway_queue {
     fn reap_slowly(&mut self, mut into: Array, mut taken: u32, min: u32, end: Deadline) -> Result<c_int> {
         while taken < min && self.queue.outstanding() > 0 {
             let left = end.left_or_max();
-            if !self.queue.sleep(left)? && left.is_zero() {
-                break;
+            match self.queue.next_within(left)? {
+                Some(finished) => {
+                    self.push(&mut into, finished);
+                    taken += 1;
+                }
+                None if left.is_zero() => break,
+                None => {}
             }
             taken += self.reap(&mut into)?;
         }

@@ -256,15 +256,12 @@ impl byway_queue {
 
     fn settle_outstanding(&mut self) -> Result<()> {
         while self.queue.outstanding() > 0 {
-            while let Some(finished) = self.queue.next_finished()? {
+            if let Some(finished) = self.queue.next_within(Duration::from_secs(1))? {
                 let (one, several) = match finished.result {
                     Ok(outcome) => (outcome.buffer, outcome.vector),
                     Err(failed) => (failed.buffer, failed.vector),
                 };
                 self.settle(finished.tag, one, several);
-            }
-            if self.queue.outstanding() > 0 {
-                self.queue.sleep(Duration::from_secs(1))?;
             }
         }
         Ok(())

@@ -293,7 +293,7 @@ impl byway_queue {
     ) -> Result<c_int> {
         let sent = match timeout {
             None => self.queue.submit_with(place.into(), command),
-            Some(timeout) => self.queue.submit_within(command(), place.into(), timeout),
+            limit => self.queue.submit_within(command(), place.into(), limit),
         };
         match sent {
             Ok(()) => Ok(0),

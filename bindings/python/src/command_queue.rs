@@ -252,11 +252,7 @@ impl QueueState {
     /// Sends a command; its tag.
     fn submit(&mut self, command: Command, flight: Flight, timeout: Option<Duration>) -> Result<u64, Fault> {
         let slot = self.place();
-        let submitted = match timeout {
-            Some(timeout) => self.queue.submit_within(command, slot.into(), timeout),
-            None => self.queue.submit(command, slot.into()),
-        };
-        match submitted {
+        match self.queue.submit_within(command, slot.into(), timeout) {
             Ok(()) => Ok(self.sent(slot, flight)),
             Err(refused) => {
                 self.not_sent(slot, &flight, refused.command);
@@ -279,9 +275,7 @@ impl QueueState {
         let refused = match timeout {
             _ if count > room => None,
             None => self.queue.submit_all(&mut left).err(),
-            Some(timeout) => {
-                left.find_map(|(command, slot)| self.queue.submit_within(command, slot, timeout).err())
-            }
+            limit => left.find_map(|(command, slot)| self.queue.submit_within(command, slot, limit).err()),
         };
         let (why, first) = match refused {
             Some(refused) => (Some(refused.error), Some(refused.command)),
@@ -343,7 +337,7 @@ impl QueueState {
             if left.is_zero() {
                 return Ok(false);
             }
-            self.queue.sleep(left)?;
+            self.wait(left)?;
         }
     }
 
@@ -359,8 +353,15 @@ impl QueueState {
             if left.is_zero() {
                 return Ok(None);
             }
-            self.queue.sleep(left)?;
+            self.wait(left)?;
         }
+    }
+
+    /// Waits for a completion, at most this long, and takes it.
+    fn wait(&mut self, at_most: Duration) -> Result<(), Fault> {
+        let finished = self.queue.next_within(at_most)?;
+        finished.into_iter().for_each(|finished| self.took(finished));
+        Ok(())
     }
 
     /// Takes every completion that there is.
@@ -417,8 +418,7 @@ impl QueueState {
     fn end(mut self) {
         let until = Instant::now() + TIMEOUT;
         while self.queue.outstanding() > 0 && Instant::now() < until {
-            let turn = self.take_all().and_then(|()| Ok(self.queue.sleep(TURN)?));
-            if turn.and_then(|_| self.take_all()).is_err() {
+            if self.take_all().and_then(|()| self.wait(TURN)).and_then(|()| self.take_all()).is_err() {
                 break;
             }
         }

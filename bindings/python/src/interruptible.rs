@@ -45,8 +45,8 @@ pub struct InterruptibleQueue {
     under_way: Vec<u64>,
     /// Commands to be submitted together, with one doorbell write.
     gathered: Vec<(Command, u64)>,
-    /// Commands that the queue refused at submission.
-    refused: VecDeque<Finished>,
+    /// Commands that the queue refused at submission, or that finished while the call waited.
+    ready: VecDeque<Finished>,
 }
 
 impl InterruptibleQueue {
@@ -59,7 +59,7 @@ impl InterruptibleQueue {
             epoch: 0,
             under_way: Vec::new(),
             gathered: Vec::new(),
-            refused: VecDeque::new(),
+            ready: VecDeque::new(),
         }
     }
 
@@ -75,14 +75,14 @@ impl InterruptibleQueue {
             let left = gathered.len() + 1;
             let tag = self.under_way[self.under_way.len() - left];
             let result = Err(Failed::with_memory(error, command.into_memory()));
-            self.refused.push_back(Finished { tag, result });
+            self.ready.push_back(Finished { tag, result });
         }
     }
 
     /// The call ends before its commands do.
     fn give_up(&mut self) {
         self.gathered.clear();
-        self.refused.clear();
+        self.ready.clear();
         for tag in self.under_way.drain(..) {
             // A backend that cannot cancel lets it finish.
             let _ = self.queue.cancel(tag);
@@ -93,7 +93,10 @@ impl InterruptibleQueue {
     /// Waits for a turn; whether something has finished.
     fn turn(&mut self, at_most: Duration) -> Result<bool> {
         self.send();
-        if !self.refused.is_empty() || self.queue.sleep(at_most.min(TURN))? {
+        if self.ready.is_empty() {
+            self.ready.extend(self.queue.next_within(at_most.min(TURN))?);
+        }
+        if !self.ready.is_empty() {
             return Ok(true);
         }
         if let Err(raised) = Python::attach(|py| py.check_signals()) {
@@ -110,6 +113,8 @@ impl InterruptibleQueue {
         while self.under_way.is_empty() && depth - self.queue.outstanding() < needed {
             if self.queue.next_finished()?.is_none() {
                 self.turn(TURN)?;
+                // Of a call that was given up.
+                self.ready.clear();
             }
         }
         Ok(())
@@ -117,20 +122,20 @@ impl InterruptibleQueue {
 }
 
 impl BackendQueue for InterruptibleQueue {
-    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
+    /// Gathers a command that has no time limit; others are sent at once.
+    fn submit_within(&mut self, command: Command, tag: u64, limit: Option<Duration>) -> Result<(), Refused> {
+        if limit.is_some() {
+            let tag = self.name(tag);
+            self.queue.submit_within(command, tag, limit)?;
+            self.under_way.push(tag);
+            return Ok(());
+        }
         if let Err(error) = self.make_room() {
             return Err(Refused { command, error });
         }
         let tag = self.name(tag);
         self.under_way.push(tag);
         self.gathered.push((command, tag));
-        Ok(())
-    }
-
-    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
-        let tag = self.name(tag);
-        self.queue.submit_within(command, tag, timeout)?;
-        self.under_way.push(tag);
         Ok(())
     }
 
@@ -146,8 +151,8 @@ impl BackendQueue for InterruptibleQueue {
     fn next_finished(&mut self) -> Result<Option<Finished>> {
         self.send();
         loop {
-            let next = match self.refused.pop_front() {
-                Some(refused) => Some(refused),
+            let next = match self.ready.pop_front() {
+                Some(finished) => Some(finished),
                 None => self.queue.next_finished()?,
             };
             let Some(Finished { tag, result }) = next else { return Ok(None) };
@@ -159,22 +164,26 @@ impl BackendQueue for InterruptibleQueue {
         }
     }
 
-    fn sleep(&mut self, timeout: Duration) -> Result<bool> {
+    fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
         let until = Instant::now().checked_add(timeout);
-        loop {
+        while !self.under_way.is_empty() {
             let left = until.map_or(TURN, |until| until.saturating_duration_since(Instant::now()));
-            if self.turn(left)? {
-                return Ok(true);
-            }
-            if left.is_zero() || self.under_way.is_empty() {
-                return Ok(false);
+            self.turn(left)?;
+            let finished = self.next_finished()?;
+            if finished.is_some() || left.is_zero() {
+                return Ok(finished);
             }
         }
+        Ok(None)
     }
 
     fn cancel(&mut self, tag: u64) -> Result<()> {
         self.send();
-        self.queue.cancel(self.name(tag))
+        let tag = self.name(tag);
+        if self.ready.iter().any(|finished| finished.tag == tag) {
+            return Ok(());
+        }
+        self.queue.cancel(tag)
     }
 
     fn outstanding(&self) -> u32 {

@@ -19,10 +19,9 @@ fn main() -> byway::Result<()> {
         let read = NvmCommand::Read { nsid: namespace.nsid, slba: 0, blocks, into: buffer };
         queue.submit(read.into(), tag)?;
         let finished = loop {
-            if let Some(finished) = queue.next_finished()? {
+            if let Some(finished) = queue.next_within(Duration::from_secs(1))? {
                 break finished;
             }
-            queue.sleep(Duration::from_secs(1))?;
         };
         buffer = match finished.result?.buffer {
             Some(buffer) => buffer,

@@ -198,11 +198,11 @@ pub fn commands_whose_time_is_over_finish_once_and_give_their_memory_back<B: Bac
     for nanos in [0, 1, 1000, 100_000, 0] {
         for tag in 0..16 {
             let write = subject.write(tag, subject.filled(tag, 1, 3));
-            queue.submit_within(write, tag, Duration::from_nanos(nanos)).unwrap();
+            queue.submit_within(write, tag, Some(Duration::from_nanos(nanos))).unwrap();
         }
         each_finishes_once(subject, &mut queue, ErrorKind::TimedOut);
         let alone =
-            queue.alone_within(subject.write(0, subject.filled(0, 1, 3)), Duration::from_nanos(nanos));
+            queue.alone_within(subject.write(0, subject.filled(0, 1, 3)), Some(Duration::from_nanos(nanos)));
         let buffer = alone.map(|done| done.buffer).unwrap_or_else(|late| {
             assert_eq!(late.error.kind(), ErrorKind::TimedOut);
             late.buffer

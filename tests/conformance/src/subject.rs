@@ -88,7 +88,7 @@ fn gives_up(backend: &impl Backend, lba_bytes: u32) -> bool {
     let mut queue = backend.queue(QueueOptions::default()).unwrap();
     let into = backend.buffer(lba_bytes as usize).unwrap();
     let read = NvmCommand::Read { nsid: Nsid::FIRST, slba: 0, blocks: 1, into };
-    match queue.submit_within(read.into(), 0, Duration::from_secs(20)) {
+    match queue.submit_within(read.into(), 0, Some(Duration::from_secs(20))) {
         Ok(()) => queue.drain(&mut |finished| drop(finished.result.unwrap())).unwrap() == 1,
         Err(refused) => {
             assert_eq!(refused.error.kind(), ErrorKind::Unsupported, "{}", refused.error);

@@ -38,7 +38,7 @@ pub fn waiting_on_an_empty_queue_returns_at_once<B: Backend>(subject: &Subject<'
     let begun = Instant::now();
     assert_eq!(queue.wait(1, LONG, &mut |_| panic!("nothing was submitted")).unwrap(), 0);
     assert_eq!(queue.drain(&mut |_| panic!("nothing was submitted")).unwrap(), 0);
-    assert!(!queue.sleep(LONG).unwrap());
+    assert!(queue.next_within(LONG).unwrap().is_none());
     assert!(queue.next_finished().unwrap().is_none());
     assert!(begun.elapsed() < LONG, "an empty queue is not waited for");
 }
@@ -66,16 +66,14 @@ pub fn what_is_waited_for_one_by_one_is_handed_over<B: Backend>(subject: &Subjec
 pub fn a_wait_without_end_ends_with_what_it_waits_for<B: Backend>(subject: &Subject<'_, B>) {
     let mut queue = subject.queue(4);
     for tag in 0..3 {
-        let submitted = match subject.gives_up {
-            true => queue.submit_within(subject.read(tag, 1), tag, Duration::MAX),
-            false => queue.submit(subject.read(tag, 1), tag),
-        };
+        let limit = subject.gives_up.then_some(Duration::MAX);
+        let submitted = queue.submit_within(subject.read(tag, 1), tag, limit);
         submitted.map_err(|refused| refused.error).unwrap();
     }
     let mut taken = queue.wait(1, Duration::MAX, &mut |finished| drop(finished.result.unwrap())).unwrap();
     while taken < 3 {
-        assert!(queue.sleep(Duration::MAX).unwrap());
-        taken += queue.poll(usize::MAX, &mut |finished| drop(finished.result.unwrap())).unwrap();
+        drop(queue.next_within(Duration::MAX).unwrap().unwrap().result.unwrap());
+        taken += 1 + queue.poll(usize::MAX, &mut |finished| drop(finished.result.unwrap())).unwrap();
     }
     assert_eq!((taken, queue.outstanding()), (3, 0));
 }
@@ -113,7 +111,7 @@ pub fn a_command_with_time_enough_succeeds<B: Backend>(subject: &Subject<'_, B>)
     }
     let mut queue = subject.queue(8);
     for tag in 0..8 {
-        queue.submit_within(subject.read(tag, 1), tag, LONG).unwrap();
+        queue.submit_within(subject.read(tag, 1), tag, Some(LONG)).unwrap();
     }
     assert_eq!(drained(&mut queue).len(), 8);
     queue.submit(subject.read(0, 1), 1).unwrap();

@@ -304,8 +304,8 @@ fn a_store_whose_time_is_over_between_two_commands_stores_nothing() {
     let scratch = Scratch::new();
     let nvme = passing_ring::behind(InProcess::keys(&scratch));
     let mut queue = nvme.queue(in_pieces()).unwrap();
-    queue.submit_within(store(b"late", bytes(&value(100))), 1, Duration::ZERO).unwrap();
-    queue.submit_within(store(b"soon", bytes(&value(100))), 2, Duration::from_secs(3600)).unwrap();
+    queue.submit_within(store(b"late", bytes(&value(100))), 1, Some(Duration::ZERO)).unwrap();
+    queue.submit_within(store(b"soon", bytes(&value(100))), 2, Some(Duration::from_secs(3600))).unwrap();
     let mut kinds = Vec::new();
     let mut on = |Finished { tag, result }| kinds.push((tag, result.err().map(|failed| failed.error.kind())));
     queue.drain(&mut on).unwrap();
@@ -345,7 +345,7 @@ fn a_store_that_is_cancelled_between_two_commands_stores_nothing_and_gives_its_m
     let mut queue = nvme.queue(in_pieces()).unwrap();
     queue.submit(store(b"k", Buffer::copy_of(&value(100)).unwrap()), 1).unwrap();
     queue.start().unwrap();
-    assert!(!queue.sleep(Duration::ZERO).unwrap());
+    assert!(queue.next_within(Duration::ZERO).unwrap().is_none());
     assert!(opcodes(nvme.device().passage()).starts_with(&[WRITE, TRANSFER]), "it has begun");
     queue.cancel(1).unwrap();
     let mut ended = Vec::new();

@@ -200,7 +200,7 @@ impl Queue {
             QueueKind::IoUring(queue) => queue.submit(command(), tag),
             #[cfg(feature = "kernel")]
             QueueKind::Libaio(queue) => queue.submit(command(), tag),
-            other => other.submit_to_device(command(), tag),
+            other => other.submit_to_device(command(), tag, None),
         }
     }
 
@@ -217,20 +217,25 @@ impl Queue {
             QueueKind::Nil(queue) => queue.alone_with(command),
             #[cfg(feature = "kernel")]
             QueueKind::Psync(queue) => queue.alone(command()),
-            other => other.alone_on_device(command()),
+            other => other.alone_on_device(command(), None),
         }
     }
 }
 
 impl QueueKind {
     #[inline(never)]
-    fn alone_on_device(&mut self, command: Command) -> Result<Outcome, Failed> {
-        each!(self, queue => queue.alone(command))
+    fn alone_on_device(&mut self, command: Command, limit: Option<Duration>) -> Result<Outcome, Failed> {
+        each!(self, queue => queue.alone_within(command, limit))
     }
 
     #[inline(never)]
-    fn submit_to_device(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
-        each!(self, queue => queue.submit(command, tag))
+    fn submit_to_device(
+        &mut self,
+        command: Command,
+        tag: u64,
+        limit: Option<Duration>,
+    ) -> Result<(), Refused> {
+        each!(self, queue => queue.submit_within(command, tag, limit))
     }
 
     #[inline(never)]
@@ -358,21 +363,14 @@ impl From<PosixAioQueue> for QueueKind {
 
 impl BackendQueue for Queue {
     #[inline]
-    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
+    fn submit_within(&mut self, command: Command, tag: u64, limit: Option<Duration>) -> Result<(), Refused> {
         if let Err(error) = self.check_owner() {
             return Err(Refused { command, error });
         }
         match self.kind_mut() {
-            QueueKind::Nil(queue) => queue.submit(command, tag),
-            other => other.submit_to_device(command, tag),
+            QueueKind::Nil(queue) => queue.submit_within(command, tag, limit),
+            other => other.submit_to_device(command, tag, limit),
         }
-    }
-
-    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
-        if let Err(error) = self.check_owner() {
-            return Err(Refused { command, error });
-        }
-        each!(self.kind_mut(), queue => queue.submit_within(command, tag, timeout))
     }
 
     fn start(&mut self) -> Result<()> {
@@ -417,11 +415,6 @@ impl BackendQueue for Queue {
         }
     }
 
-    fn sleep(&mut self, timeout: Duration) -> Result<bool> {
-        self.check_owner()?;
-        each!(self.kind_mut(), queue => queue.sleep(timeout))
-    }
-
     fn cancel(&mut self, tag: u64) -> Result<()> {
         self.check_owner()?;
         each!(self.kind_mut(), queue => queue.cancel(tag))
@@ -449,21 +442,14 @@ impl BackendQueue for Queue {
         each!(self.kind_mut(), queue => queue.execute(command))
     }
 
-    fn alone(&mut self, command: Command) -> Result<Outcome, Failed> {
+    fn alone_within(&mut self, command: Command, limit: Option<Duration>) -> Result<Outcome, Failed> {
         if let Err(error) = self.check_owner() {
             return Err(Refused { command, error }.into());
         }
         match self.kind_mut() {
-            QueueKind::Nil(queue) => queue.alone(command),
-            other => other.alone_on_device(command),
+            QueueKind::Nil(queue) => queue.alone_within(command, limit),
+            other => other.alone_on_device(command, limit),
         }
-    }
-
-    fn alone_within(&mut self, command: Command, timeout: Duration) -> Result<Outcome, Failed> {
-        if let Err(error) = self.check_owner() {
-            return Err(Refused { command, error }.into());
-        }
-        each!(self.kind_mut(), queue => queue.alone_within(command, timeout))
     }
 
     fn poll(&mut self, max: usize, on: &mut impl FnMut(Finished)) -> Result<usize> {

@@ -100,7 +100,7 @@ fn io(io: &PassIo, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
 
 /// Sends a command with a timeout.
 fn within(queue: &mut impl BackendQueue, command: RawCommand, time: Duration) -> Result<Outcome> {
-    queue.submit_within(command.into(), 0, time).map_err(byway::Error::from)?;
+    queue.submit_within(command.into(), 0, Some(time)).map_err(byway::Error::from)?;
     let mut result = None;
     queue.drain(&mut |finished| result = Some(finished.result))?;
     match result.context("the command was never finished")? {

@@ -100,7 +100,7 @@ impl Blocks {
         let queue = Backend::queue(&self.device, options).with_context(|| self.uri.clone())?;
         let has_event = self.device.capabilities().event;
         let blocks = Addresses { nsid: self.nsid, lba_bytes: self.lba_bytes, offset: self.offset };
-        Ok(CopySide { queue, blocks, has_event })
+        Ok(CopySide::new(queue, blocks, has_event))
     }
 
     /// Reads any bytes, and waits for them: those at the end that fill no block.

@@ -72,7 +72,7 @@ impl Reader {
                 break;
             }
             if taken == 0 {
-                self.side.queue.sleep(LOOK_EVERY)?;
+                self.side.wait(LOOK_EVERY)?;
             }
         }
         Ok(())

@@ -15,7 +15,9 @@ pub struct CopySide {
     pub queue: Queue,
     pub blocks: Addresses,
     /// Whether the queue has a descriptor that signals completions.
-    pub has_event: bool,
+    has_event: bool,
+    /// Commands whose completion ended a wait.
+    finished: Vec<Finished>,
 }
 
 /// Where bytes of a copy are in a namespace.
@@ -52,14 +54,27 @@ impl Addresses {
 }
 
 impl CopySide {
+    pub fn new(queue: Queue, blocks: Addresses, has_event: bool) -> Self {
+        Self { queue, blocks, has_event, finished: Vec::new() }
+    }
+
     /// What has finished.
     ///
     /// # Errors
     /// When the queue fails.
     pub fn take(&mut self) -> Result<Vec<Finished>> {
-        let mut finished = Vec::new();
+        let mut finished = std::mem::take(&mut self.finished);
         self.queue.poll(usize::MAX, &mut |one| finished.push(one))?;
         Ok(finished)
+    }
+
+    /// Waits until there is something to [`take`](Self::take), at most `timeout`; says whether there is.
+    ///
+    /// # Errors
+    /// When the queue fails.
+    pub fn wait(&mut self, timeout: Duration) -> Result<bool> {
+        self.finished.extend(self.queue.next_within(timeout)?);
+        Ok(!self.finished.is_empty())
     }
 
     fn is_idle(&self) -> bool {
@@ -75,10 +90,10 @@ pub fn wait_for_either(one: &mut CopySide, other: &mut CopySide, timeout: Durati
     match (one.is_idle(), other.is_idle()) {
         (true, true) => {}
         (false, true) => {
-            one.queue.sleep(timeout)?;
+            one.wait(timeout)?;
         }
         (true, false) => {
-            other.queue.sleep(timeout)?;
+            other.wait(timeout)?;
         }
         (false, false) if one.has_event && other.has_event => {
             one.queue.start()?;
@@ -86,8 +101,8 @@ pub fn wait_for_either(one: &mut CopySide, other: &mut CopySide, timeout: Durati
             wait_for_any([one.queue.event()?, other.queue.event()?], timeout)?;
         }
         (false, false) => {
-            if !one.queue.sleep(SHORT)? {
-                other.queue.sleep(SHORT)?;
+            if !one.wait(SHORT)? {
+                other.wait(SHORT)?;
             }
         }
     }

@@ -171,7 +171,7 @@ impl Writer {
 
     /// Waits for a while for what has finished.
     fn take(&mut self) -> Result<()> {
-        self.side.queue.sleep(LOOK_EVERY)?;
+        self.side.wait(LOOK_EVERY)?;
         for one in self.side.take()? {
             let outcome = one.result.map_err(byway::Error::from);
             let outcome = outcome.with_context(|| format!("write at byte {} of the copy", one.tag))?;

@@ -187,7 +187,7 @@ impl<'a> Worker<'a> {
         });
         let submitted = match self.plan.timeout {
             None => queue.submit_all(&mut commands),
-            Some(time) => commands.try_for_each(|(command, tag)| queue.submit_within(command, tag, time)),
+            limit => commands.try_for_each(|(command, tag)| queue.submit_within(command, tag, limit)),
         };
         match submitted {
             Ok(()) => {}
@@ -268,10 +268,7 @@ impl<'a> Worker<'a> {
                 None => 0,
             },
             Take::Call(command, tag) => {
-                let result = match plan.timeout {
-                    None => queue.alone(command),
-                    Some(time) => queue.alone_within(command, time),
-                };
+                let result = queue.alone_within(command, plan.timeout);
                 on(Finished { tag, result });
                 1
             }

@@ -136,7 +136,7 @@ fn an_event_loop_is_woken_at_the_deadline_of_a_command_that_no_thread_has_begun(
         let times =
             [(10 * round, Duration::from_secs(3600)), (10 * round + 1, Duration::from_millis(millis))];
         for (tag, time) in times {
-            queue.submit_within(read(), tag, time).unwrap();
+            queue.submit_within(read(), tag, Some(time)).unwrap();
         }
         queue.start().unwrap();
         let event = queue.event().unwrap();
@@ -191,14 +191,13 @@ fn a_command_whose_time_is_over_is_given_up_while_every_thread_is_busy() {
     queue.submit(read(), 0).unwrap();
     queue.start().unwrap();
     gate.wait_until_begun(1);
-    queue.submit_within(read(), 1, Duration::from_millis(1)).unwrap();
-    queue.submit_within(read(), 2, LONG).unwrap();
+    queue.submit_within(read(), 1, Some(Duration::from_millis(1))).unwrap();
+    queue.submit_within(read(), 2, Some(LONG)).unwrap();
     queue.start().unwrap();
     let mut late = Vec::new();
     while late.is_empty() {
         // Less than a helper waits.
-        queue.sleep(Duration::from_millis(50)).unwrap();
-        late.extend(queue.next_finished().unwrap());
+        late.extend(queue.next_within(Duration::from_millis(50)).unwrap());
     }
     assert_eq!(late[0].tag, 1);
     assert_eq!(late[0].result.as_ref().unwrap_err().error.kind(), ErrorKind::TimedOut);

@@ -10,8 +10,8 @@
 //! caller's and mean nothing to it; it does not check that they differ. No other code touches a buffer's memory while a
 //! command holds it.
 //!
-//! **When a command begins.** At the latest with the queue's next [`start`](BackendQueue::start) or `sleep`, or the next
-//! `next_finished` that has nothing to give: a backend may put commands together until then, so that one system call or
+//! **When a command begins.** At the latest with the queue's next [`start`](BackendQueue::start), or the next `next_finished`
+//! or `next_within` that has nothing to give: a backend may put commands together until then, so that one system call or
 //! doorbell carries many.
 //!
 //! A user of a backend may submit from wherever a completion is delivered by [`BackendQueue::next_finished`], at full
@@ -260,18 +260,21 @@ pub fn others_are_outstanding() -> Error {
 
 /// A queue of a backend. See the module's text for the contract.
 pub trait BackendQueue: Send {
-    /// Takes a command. Its completion carries `tag`.
+    /// Takes a command. Its completion carries `tag`. With a `limit`, the command is given up, as by
+    /// [`cancel`](Self::cancel), if it has not finished by then; its failure's kind is [`crate::ErrorKind::TimedOut`].
     ///
     /// # Errors
-    /// The command is given back when the queue is full or cannot carry it.
-    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused>;
+    /// The command is given back when the queue is full or cannot carry it, or cannot give up what it has begun.
+    fn submit_within(&mut self, command: Command, tag: u64, limit: Option<Duration>) -> Result<(), Refused>;
 
-    /// Takes a command that is given up, as by [`cancel`](Self::cancel), if it has not finished after `timeout`; then
-    /// its failure's kind is [`crate::ErrorKind::TimedOut`].
+    /// Takes a command that has no time limit.
     ///
     /// # Errors
-    /// As [`submit`](Self::submit).
-    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused>;
+    /// As [`submit_within`](Self::submit_within).
+    #[inline(always)]
+    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
+        self.submit_within(command, tag, None)
+    }
 
     /// Begins every command that was submitted, for a program that will not look at the queue soon.
     ///
@@ -305,24 +308,12 @@ pub trait BackendQueue: Send {
     /// When the queue itself fails; commands that fail are [`Finished`].
     fn next_finished(&mut self) -> Result<Option<Finished>>;
 
-    /// The next finished command, waited for, at most `timeout`: as [`sleep`](Self::sleep) and then
-    /// [`next_finished`](Self::next_finished), by less where a queue can. Nothing if the time is over or none is outstanding.
+    /// The next finished command, waited for, at most `timeout`. `None` when the time is over, and at once when no command
+    /// is outstanding.
     ///
     /// # Errors
     /// When the queue itself fails.
-    #[inline]
-    fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
-        if self.outstanding() == 0 || !self.sleep(timeout)? {
-            return Ok(None);
-        }
-        self.next_finished()
-    }
-
-    /// Waits until a finished command can be taken, at most `timeout`; says whether one can be.
-    ///
-    /// # Errors
-    /// When the queue itself fails.
-    fn sleep(&mut self, timeout: Duration) -> Result<bool>;
+    fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>>;
 
     /// Asks for the command with this tag to be given up. It still finishes once, cancelled or not.
     ///
@@ -357,16 +348,25 @@ pub trait BackendQueue: Send {
     /// # Errors
     /// [`ErrorKind::Busy`] while others are outstanding, whose completions would have nowhere to go; when the command fails,
     /// unexplained.
+    #[inline(always)]
     fn alone(&mut self, command: Command) -> Result<Outcome, Failed> {
-        send_alone(self, command, |queue, command| queue.submit(command, 0))
+        self.alone_within(command, None)
     }
 
-    /// As [`alone`](Self::alone), of a command that is given up after `timeout`, as by [`submit_within`](Self::submit_within).
+    /// As [`alone`](Self::alone), of a command that may have a time limit, as in [`submit_within`](Self::submit_within).
     ///
     /// # Errors
     /// As [`alone`](Self::alone); [`ErrorKind::TimedOut`] when it is given up.
-    fn alone_within(&mut self, command: Command, timeout: Duration) -> Result<Outcome, Failed> {
-        send_alone(self, command, |queue, command| queue.submit_within(command, 0, timeout))
+    fn alone_within(&mut self, command: Command, limit: Option<Duration>) -> Result<Outcome, Failed> {
+        if self.outstanding() > 0 {
+            return Err(Refused { command, error: others_are_outstanding() }.into());
+        }
+        self.submit_within(command, 0, limit)?;
+        loop {
+            if let Some(finished) = self.next_within(Duration::MAX)? {
+                return finished.result;
+            }
+        }
     }
 
     /// Hands at most `max` finished commands to `on`; returns how many. Never sleeps.
@@ -402,8 +402,13 @@ pub trait BackendQueue: Send {
         let until = Deadline::after(timeout);
         while taken < min && self.outstanding() > 0 {
             let left = until.left_or_max();
-            if !self.sleep(left)? && left.is_zero() {
-                break;
+            match self.next_within(left)? {
+                Some(finished) => {
+                    on(finished);
+                    taken += 1;
+                }
+                None if left.is_zero() => break,
+                None => {}
             }
             taken += self.poll(usize::MAX, on)?;
         }
@@ -426,33 +431,11 @@ pub trait BackendQueue: Send {
     }
 }
 
-/// Submits the one command of a queue, and waits for it.
-#[inline(always)]
-fn send_alone<Q: BackendQueue + ?Sized>(
-    queue: &mut Q,
-    command: Command,
-    submit: impl FnOnce(&mut Q, Command) -> Result<(), Refused>,
-) -> Result<Outcome, Failed> {
-    if queue.outstanding() > 0 {
-        return Err(Refused { command, error: others_are_outstanding() }.into());
-    }
-    submit(queue, command)?;
-    loop {
-        if let Some(finished) = queue.next_within(Duration::MAX)? {
-            return finished.result;
-        }
-    }
-}
-
 /// For programs that choose a queue's type as they run. Not for boxes of any queue: one of a known type would have the calls
 /// below that are made of others, and not its own.
 impl BackendQueue for Box<dyn BackendQueue> {
-    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
-        (**self).submit(command, tag)
-    }
-
-    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
-        (**self).submit_within(command, tag, timeout)
+    fn submit_within(&mut self, command: Command, tag: u64, limit: Option<Duration>) -> Result<(), Refused> {
+        (**self).submit_within(command, tag, limit)
     }
 
     fn start(&mut self) -> Result<()> {
@@ -469,10 +452,6 @@ impl BackendQueue for Box<dyn BackendQueue> {
 
     fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
         (**self).next_within(timeout)
-    }
-
-    fn sleep(&mut self, timeout: Duration) -> Result<bool> {
-        (**self).sleep(timeout)
     }
 
     fn cancel(&mut self, tag: u64) -> Result<()> {
@@ -495,12 +474,8 @@ impl BackendQueue for Box<dyn BackendQueue> {
         (**self).execute(command)
     }
 
-    fn alone(&mut self, command: Command) -> Result<Outcome, Failed> {
-        (**self).alone(command)
-    }
-
-    fn alone_within(&mut self, command: Command, timeout: Duration) -> Result<Outcome, Failed> {
-        (**self).alone_within(command, timeout)
+    fn alone_within(&mut self, command: Command, limit: Option<Duration>) -> Result<Outcome, Failed> {
+        (**self).alone_within(command, limit)
     }
 }
 

@@ -66,11 +66,6 @@ macro_rules! as_it_waits {
             self.next_waited_for(timeout, outstanding)
         }
 
-        fn sleep(&mut self, timeout: Duration) -> Result<bool> {
-            let outstanding = self.outstanding();
-            self.wait_for_any(timeout, outstanding)
-        }
-
         fn depth(&self) -> u32 {
             self.depth
         }
@@ -170,14 +165,6 @@ pub(crate) trait Waits: Sized {
             })?;
         }
         Ok(found)
-    }
-
-    /// Waits until a finished command can be taken, where any is outstanding.
-    fn wait_for_any(&mut self, timeout: Duration, outstanding: u32) -> Result<bool> {
-        if self.is_ready() || outstanding == 0 {
-            return Ok(!self.poller().ready.is_empty());
-        }
-        self.wait_until(Deadline::after(timeout), Self::is_ready)
     }
 
     /// What comes of a call that was begun.

@@ -115,7 +115,7 @@ fn word(command: &Command) -> &'static str {
 }
 
 impl BackendQueue for LedQueue {
-    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
+    fn submit_within(&mut self, command: Command, tag: u64, _: Option<Duration>) -> Result<(), Refused> {
         let mut script = self.0.lock();
         if script.under_way.len() == DEPTH as usize {
             return Err(Refused { command, error: Error::host(ErrorKind::QueueFull, "full") });
@@ -123,10 +123,6 @@ impl BackendQueue for LedQueue {
         script.begun.push(word(&command));
         script.under_way.push_back((tag, command));
         Ok(())
-    }
-
-    fn submit_within(&mut self, command: Command, tag: u64, _: Duration) -> Result<(), Refused> {
-        self.submit(command, tag)
     }
 
     fn start(&mut self) -> Result<()> {
@@ -161,8 +157,8 @@ impl BackendQueue for LedQueue {
         Ok(Some(Finished { tag, result }))
     }
 
-    fn sleep(&mut self, _: Duration) -> Result<bool> {
-        Ok(false)
+    fn next_within(&mut self, _: Duration) -> Result<Option<Finished>> {
+        self.next_finished()
     }
 
     fn cancel(&mut self, tag: u64) -> Result<()> {

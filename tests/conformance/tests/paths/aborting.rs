@@ -38,17 +38,17 @@ fn write_timed_out_during_its_data_is_aborted_and_frees_its_slot() {
     let (_device, mut queue, nsid) = prepared(&served, options);
     for _ in 0..2 {
         served.relays[0].hold_data();
-        queue.submit_within(write(nsid, 0, BLOCKS, 2), 7, SHORT).unwrap();
+        queue.submit_within(write(nsid, 0, BLOCKS, 2), 7, Some(SHORT)).unwrap();
         let failed = next(&mut queue).result.unwrap_err().error;
         assert_eq!(failed.kind(), ErrorKind::TimedOut, "{failed}");
         // The data is still held back: its one slot is free by the answer to the Abort alone.
-        queue.submit_within(write(nsid, 0, 1, 1), 8, LONG).unwrap();
+        queue.submit_within(write(nsid, 0, 1, 1), 8, Some(LONG)).unwrap();
         served.relays[0].release();
         next(&mut queue).result.unwrap();
         queue.alone(write(nsid, 0, BLOCKS, 1)).unwrap();
     }
     served.relays[0].hold_data();
-    queue.submit_within(write(nsid, 0, BLOCKS, 2), 9, SHORT).unwrap();
+    queue.submit_within(write(nsid, 0, BLOCKS, 2), 9, Some(SHORT)).unwrap();
     next(&mut queue).result.unwrap_err();
     find_as_it_was(&served, &mut queue, nsid);
 }
@@ -62,7 +62,7 @@ fn call_timed_out_during_its_data_is_aborted_and_frees_its_slot() {
     served.relays[0].hold_data();
     let failed = hasty.execute(write(nsid, 0, BLOCKS, 2)).unwrap_err();
     assert_eq!(failed.kind(), ErrorKind::TimedOut, "{failed}");
-    until(|| hasty.submit_within(write(nsid, 200, 1, 1), 1, LONG).is_ok());
+    until(|| hasty.submit_within(write(nsid, 200, 1, 1), 1, Some(LONG)).is_ok());
     find_as_it_was(&served, &mut queue, nsid);
     next(&mut hasty).result.unwrap();
 }
@@ -74,7 +74,7 @@ fn write_cancelled_during_its_data_is_aborted_and_never_done() {
     let (_device, mut queue, nsid) = prepared(&served, options);
     served.relays[0].hold_data();
     let came = served.relays[0].came();
-    queue.submit_within(write(nsid, 0, BLOCKS, 2), 7, LONG).unwrap();
+    queue.submit_within(write(nsid, 0, BLOCKS, 2), 7, Some(LONG)).unwrap();
     queue.start().unwrap();
     until(|| {
         assert!(queue.next_finished().unwrap().is_none());

@@ -34,14 +34,14 @@ impl Chain {
 
     /// Submits a write to what is behind, and waits until the target in front has it.
     fn begin(&self, queue: &mut Queue, write: byway::Command, tag: u64) {
-        queue.submit_within(write, tag, LONG).unwrap();
+        queue.submit_within(write, tag, Some(LONG)).unwrap();
         queue.execute(read(Nsid::new(2).unwrap(), 0, 1)).unwrap();
     }
 
     /// Has the queue go on until the target in front has sent data of a write to the one behind.
     fn hand_on(&self, queue: &mut Queue, write: byway::Command, within: Duration) {
         let before = self.behind.relays[0].came();
-        queue.submit_within(write, 7, within).unwrap();
+        queue.submit_within(write, 7, Some(within)).unwrap();
         queue.start().unwrap();
         until(|| {
             assert!(queue.next_finished().unwrap().is_none());

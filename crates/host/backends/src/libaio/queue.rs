@@ -114,8 +114,12 @@ impl LibaioQueue {
     /// The next finished command, slept for.
     #[inline(never)]
     fn slept_for(&mut self, timeout: Duration) -> Result<Option<Finished>> {
-        if self.outstanding == 0 || !self.sleep(timeout)? {
+        if self.outstanding == 0 {
             return Ok(None);
+        }
+        self.expire();
+        if self.ready.is_empty() {
+            self.aio.sleep(timeout).map_err(broken)?;
         }
         Ok(self.reaped())
     }
@@ -134,12 +138,8 @@ fn no_queue(depth: u32, cause: io::Error) -> Error {
 
 impl BackendQueue for LibaioQueue {
     #[inline(always)]
-    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
-        self.take(command, tag, None)
-    }
-
-    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
-        let until = until_after(timeout, &mut self.first_until);
+    fn submit_within(&mut self, command: Command, tag: u64, limit: Option<Duration>) -> Result<(), Refused> {
+        let until = limit.and_then(|limit| until_after(limit, &mut self.first_until));
         self.take(command, tag, until)
     }
 
@@ -168,14 +168,6 @@ impl BackendQueue for LibaioQueue {
             Some(finished) => Ok(Some(finished)),
             None => self.slept_for(timeout),
         }
-    }
-
-    fn sleep(&mut self, timeout: Duration) -> Result<bool> {
-        self.expire();
-        if self.ready.is_empty() {
-            self.aio.sleep(timeout).map_err(broken)?;
-        }
-        Ok(!self.ready.is_empty() || self.aio.has_finished())
     }
 
     fn cancel(&mut self, tag: u64) -> Result<()> {

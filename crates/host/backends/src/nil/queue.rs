@@ -63,8 +63,9 @@ impl NilQueue {
 }
 
 impl BackendQueue for NilQueue {
+    /// Every command has finished when this returns: no time limit is ever over.
     #[inline(always)]
-    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
+    fn submit_within(&mut self, command: Command, tag: u64, _: Option<Duration>) -> Result<(), Refused> {
         if self.outstanding >= self.done.len() {
             return Err(Refused { command, error: full(self.depth()) });
         }
@@ -80,10 +81,6 @@ impl BackendQueue for NilQueue {
         }
         self.notifier.ring();
         Ok(())
-    }
-
-    fn submit_within(&mut self, command: Command, tag: u64, _: Duration) -> Result<(), Refused> {
-        self.submit(command, tag)
     }
 
     fn start(&mut self) -> Result<()> {
@@ -107,8 +104,9 @@ impl BackendQueue for NilQueue {
         Ok(Some(Finished { tag, result: Ok(Outcome { answer, buffer, vector }) }))
     }
 
-    fn sleep(&mut self, _: Duration) -> Result<bool> {
-        Ok(self.outstanding > 0)
+    #[inline(always)]
+    fn next_within(&mut self, _: Duration) -> Result<Option<Finished>> {
+        self.next_finished()
     }
 
     fn cancel(&mut self, tag: u64) -> Result<()> {
@@ -129,7 +127,7 @@ impl BackendQueue for NilQueue {
         Ok(work::outcome(command.into_memory()))
     }
 
-    fn alone(&mut self, command: Command) -> Result<Outcome, Failed> {
+    fn alone_within(&mut self, command: Command, _: Option<Duration>) -> Result<Outcome, Failed> {
         self.alone_with(|| command)
     }
 }

@@ -95,12 +95,8 @@ impl PosixAioQueue {
 }
 
 impl BackendQueue for PosixAioQueue {
-    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
-        self.take(command, tag, None)
-    }
-
-    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
-        let until = until_after(timeout, &mut self.first_until);
+    fn submit_within(&mut self, command: Command, tag: u64, limit: Option<Duration>) -> Result<(), Refused> {
+        let until = limit.and_then(|limit| until_after(limit, &mut self.first_until));
         self.take(command, tag, until)
     }
 
@@ -129,15 +125,12 @@ impl BackendQueue for PosixAioQueue {
         Ok(Some(finished))
     }
 
-    fn sleep(&mut self, timeout: Duration) -> Result<bool> {
+    fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
         let end = Deadline::after(timeout);
         loop {
-            self.expire();
-            if !self.ready.is_empty() || self.aio.has_finished() {
-                return Ok(true);
-            }
-            if self.outstanding == 0 || end.is_over() {
-                return Ok(false);
+            let finished = self.next_finished()?;
+            if finished.is_some() || self.outstanding == 0 || end.is_over() {
+                return Ok(finished);
             }
             self.aio.sleep(self.until_first(end.left_or_max())).map_err(broken)?;
         }

@@ -44,15 +44,6 @@ impl<S: Synchronous> PsyncQueue<S> {
     }
 
     #[inline(always)]
-    fn take_alone(&mut self, command: Command, timeout: Option<Duration>) -> Result<Outcome, Failed> {
-        if self.ready.len() > 0 {
-            return Err(Refused { command, error: others_are_outstanding() }.into());
-        }
-        let (request, memory) = self.device.take(command)?;
-        self.perform(request, memory, timeout)
-    }
-
-    #[inline(always)]
     fn perform(
         &self,
         request: S::Request,
@@ -66,13 +57,10 @@ impl<S: Synchronous> PsyncQueue<S> {
 }
 
 impl<S: Synchronous> BackendQueue for PsyncQueue<S> {
-    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
-        self.take(command, tag, None)
-    }
-
-    /// The command has finished when this returns. Only a device that can give up what it has begun regards its time.
-    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
-        self.take(command, tag, Some(timeout))
+    /// The command has finished when this returns. Only a device that can give up what it has begun regards its time limit.
+    #[inline]
+    fn submit_within(&mut self, command: Command, tag: u64, limit: Option<Duration>) -> Result<(), Refused> {
+        self.take(command, tag, limit)
     }
 
     fn start(&mut self) -> Result<()> {
@@ -87,8 +75,8 @@ impl<S: Synchronous> BackendQueue for PsyncQueue<S> {
         Ok(self.ready.pop())
     }
 
-    fn sleep(&mut self, _: Duration) -> Result<bool> {
-        Ok(self.ready.len() > 0)
+    fn next_within(&mut self, _: Duration) -> Result<Option<Finished>> {
+        Ok(self.ready.pop())
     }
 
     fn cancel(&mut self, tag: u64) -> Result<()> {
@@ -109,12 +97,12 @@ impl<S: Synchronous> BackendQueue for PsyncQueue<S> {
     }
 
     #[inline(always)]
-    fn alone(&mut self, command: Command) -> Result<Outcome, Failed> {
-        self.take_alone(command, None)
-    }
-
-    fn alone_within(&mut self, command: Command, timeout: Duration) -> Result<Outcome, Failed> {
-        self.take_alone(command, Some(timeout))
+    fn alone_within(&mut self, command: Command, limit: Option<Duration>) -> Result<Outcome, Failed> {
+        if self.ready.len() > 0 {
+            return Err(Refused { command, error: others_are_outstanding() }.into());
+        }
+        let (request, memory) = self.device.take(command)?;
+        self.perform(request, memory, limit)
     }
 }
 

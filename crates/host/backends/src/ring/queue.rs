@@ -209,16 +209,6 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
         Ok(None)
     }
 
-    /// Whether a finished command can be taken without entering the kernel.
-    fn has_finished(&mut self) -> Result<bool> {
-        if self.ready.is_empty()
-            && let Some(finished) = self.reaped()?
-        {
-            self.ready.push_back(finished);
-        }
-        Ok(!self.ready.is_empty())
-    }
-
     /// Waits for the command of a synchronous call. Completions of others stay in the queue.
     fn wait_for(&mut self, call: u64) -> Result<Outcome> {
         let end = Deadline::after(self.timeout);
@@ -259,16 +249,12 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
 
 impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> BackendQueue for RingQueue<D, R> {
     #[inline(always)]
-    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
-        self.take(command, tag, None)
-    }
-
-    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
-        if self.iopoll {
+    fn submit_within(&mut self, command: Command, tag: u64, limit: Option<Duration>) -> Result<(), Refused> {
+        if self.iopoll && limit.is_some() {
             let said = "a command whose completion is polled for cannot be given up (iopoll)";
             return Err(Refused { command, error: Error::host(ErrorKind::Unsupported, said) });
         }
-        self.take(command, tag, Some(timeout))
+        self.take(command, tag, limit)
     }
 
     fn start(&mut self) -> Result<()> {
@@ -313,25 +299,6 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> BackendQueue for 
             return Ok(Some(finished));
         }
         self.next_reaped_within(timeout)
-    }
-
-    fn sleep(&mut self, timeout: Duration) -> Result<bool> {
-        let end = Deadline::after(timeout);
-        let mut left = end.whole();
-        while !self.has_finished()? {
-            if self.outstanding() == 0 {
-                return Ok(false);
-            }
-            self.ring.sleep(1, left).map_err(ring_failed)?;
-            if self.has_finished()? {
-                break;
-            }
-            left = end.left();
-            if left == Some(Duration::ZERO) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     /// Begins what was submitted and waits for completions by one system call.

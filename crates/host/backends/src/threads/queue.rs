@@ -106,7 +106,7 @@ impl<S: Synchronous> ThreadsQueue<S> {
         let mut taken = 0;
         while taken < min && self.outstanding > 0 {
             let left = until.left_or_max();
-            if !self.sleep(left)? && left.is_zero() {
+            if !self.sleep(left) && left.is_zero() {
                 break;
             }
             taken += self.take_all(on);
@@ -139,6 +139,26 @@ impl<S: Synchronous> ThreadsQueue<S> {
         true
     }
 
+    /// Waits until a finished command can be taken, at most `timeout`; says whether one can be.
+    fn sleep(&mut self, timeout: Duration) -> bool {
+        self.expire();
+        if !self.ready.is_empty() || self.work.has_finished() {
+            return true;
+        }
+        if self.outstanding == 0 {
+            return false;
+        }
+        if timeout >= HELP_FROM && self.help() {
+            return true;
+        }
+        self.publish();
+        if !self.look() {
+            self.work.sleep(self.until_first(timeout));
+            self.expire();
+        }
+        !self.ready.is_empty() || self.work.has_finished()
+    }
+
     fn look(&self) -> bool {
         for _ in 0..SPINS {
             if self.work.has_finished() {
@@ -157,13 +177,9 @@ impl<S: Synchronous> ThreadsQueue<S> {
 }
 
 impl<S: Synchronous> BackendQueue for ThreadsQueue<S> {
-    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
-        self.take(command, tag, None)
-    }
-
-    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
+    fn submit_within(&mut self, command: Command, tag: u64, limit: Option<Duration>) -> Result<(), Refused> {
         // A deadline beyond the clock's range never passes.
-        let until = Instant::now().checked_add(timeout);
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         self.take(command, tag, until)?;
         let first = self.first_until.into_iter().chain(until).min();
         if first != self.first_until {
@@ -198,23 +214,8 @@ impl<S: Synchronous> BackendQueue for ThreadsQueue<S> {
         Ok(self.pop())
     }
 
-    fn sleep(&mut self, timeout: Duration) -> Result<bool> {
-        self.expire();
-        if !self.ready.is_empty() || self.work.has_finished() {
-            return Ok(true);
-        }
-        if self.outstanding == 0 {
-            return Ok(false);
-        }
-        if timeout >= HELP_FROM && self.help() {
-            return Ok(true);
-        }
-        self.publish();
-        if !self.look() {
-            self.work.sleep(self.until_first(timeout));
-            self.expire();
-        }
-        Ok(!self.ready.is_empty() || self.work.has_finished())
+    fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
+        Ok(if self.sleep(timeout) { self.pop() } else { None })
     }
 
     fn cancel(&mut self, tag: u64) -> Result<()> {

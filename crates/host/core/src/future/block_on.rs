@@ -64,7 +64,7 @@ fn rest<Q: BackendQueue>(queue: &AsyncQueue<Q>, woken: &Woken) {
     if queue.turn().is_ok_and(|taken| taken > 0) || woken.any() {
         return;
     }
-    if queue.sleep(SLEEP_MAX).is_none() {
+    if queue.wait(SLEEP_MAX).is_none() {
         woken.park();
     }
 }

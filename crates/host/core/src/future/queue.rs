@@ -92,6 +92,14 @@ impl<Q: BackendQueue> AsyncQueue<Q> {
         taken
     }
 
+    /// As [`turn`](Self::turn), but waits up to `timeout` for the first command; `None` where nothing is under way.
+    pub(super) fn wait(&self, timeout: Duration) -> Option<Result<usize>> {
+        let mut wakers = Vec::new();
+        let taken = self.lock().wait(timeout, &mut wakers);
+        wakers.into_iter().for_each(Waker::wake);
+        taken
+    }
+
     /// A future of commands having been submitted since the last [`turn`](Self::turn): for the task that takes turns.
     #[must_use = "a future does nothing until it is polled"]
     pub fn submitted(&self) -> Submitted<Q> {
@@ -113,12 +121,6 @@ impl<Q: BackendQueue> AsyncQueue<Q> {
     #[must_use]
     pub fn outstanding(&self) -> u32 {
         self.lock().queue.outstanding()
-    }
-
-    /// Sleeps until a turn is due, at most `timeout`; `None` where nothing is under way.
-    pub(super) fn sleep(&self, timeout: Duration) -> Option<Result<bool>> {
-        let mut state = self.lock();
-        (state.queue.outstanding() > 0).then(|| state.queue.sleep(timeout))
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State<Q>> {
@@ -143,11 +145,7 @@ impl<Q: BackendQueue> State<Q> {
             self.places.len() - 1
         });
         let tag = place as u64;
-        let taken = match within {
-            None => self.queue.submit(command, tag),
-            Some(timeout) => self.queue.submit_within(command, tag, timeout),
-        };
-        match taken {
+        match self.queue.submit_within(command, tag, within) {
             Ok(()) => {
                 self.put(place, Place::Waiting(waker.clone()));
                 let attendant = if self.submitted { None } else { self.attendant.take() };
@@ -218,14 +216,29 @@ impl<Q: BackendQueue> State<Q> {
     }
 
     fn take_finished(&mut self, wakers: &mut Vec<Waker>) -> Result<usize> {
+        let next = self.queue.next_finished();
+        self.take_from(next, wakers)
+    }
+
+    fn wait(&mut self, timeout: Duration, wakers: &mut Vec<Waker>) -> Option<Result<usize>> {
+        if self.queue.outstanding() == 0 {
+            return None;
+        }
+        let first = self.queue.next_within(timeout);
+        Some(self.take_from(first, wakers))
+    }
+
+    /// Takes this finished command and all that have come behind it.
+    fn take_from(&mut self, first: Result<Option<Finished>>, wakers: &mut Vec<Waker>) -> Result<usize> {
         self.submitted = false;
-        let mut taken = 0;
+        let (mut next, mut taken) = (first, 0);
         loop {
-            match self.queue.next_finished() {
+            match next {
                 Ok(Some(finished)) => {
                     taken += 1;
                     wakers.extend(self.finish(finished));
                     wakers.extend(self.crowd.pop_front().map(|(_, waker)| waker));
+                    next = self.queue.next_finished();
                 }
                 Ok(None) => return Ok(taken),
                 Err(error) => {

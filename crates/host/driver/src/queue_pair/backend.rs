@@ -19,15 +19,14 @@ use crate::queue_pair::transfer::{self, Out, Put};
 use crate::table::OpIndex;
 
 impl<B: Bus> BackendQueue for Queue<B> {
-    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
-        self.take(command, tag, None)
-    }
-
     /// At its deadline the command is aborted. It fails as timed out, unless the device executes it all
     /// the same; and its memory stays with it until the device has answered, however long that takes.
-    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
-        self.take(command, tag, Some(timeout))?;
-        self.set_alarm();
+    #[inline]
+    fn submit_within(&mut self, command: Command, tag: u64, limit: Option<Duration>) -> Result<(), Refused> {
+        self.take(command, tag, limit)?;
+        if limit.is_some() {
+            self.set_alarm();
+        }
         Ok(())
     }
 
@@ -76,23 +75,12 @@ impl<B: Bus> BackendQueue for Queue<B> {
         Ok(self.take_ready())
     }
 
-    fn sleep(&mut self, timeout: Duration) -> Result<bool> {
-        self.check_owner()?;
-        if !self.ready.is_empty() || self.table.started() == 0 {
-            return Ok(!self.ready.is_empty());
+    #[inline]
+    fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
+        if self.outstanding() == 0 || !self.sleep(timeout)? {
+            return Ok(None);
         }
-        if self.spin()? || timeout.is_zero() {
-            return Ok(!self.ready.is_empty());
-        }
-        // What wakes may be the interrupt of a completion that was taken before, and a bus may return early.
-        let end = Deadline::after(timeout);
-        loop {
-            let timeout = end.left_or_max();
-            self.sleep_for_interrupt(self.left().map_or(timeout, |left| timeout.min(left)))?;
-            if self.spin()? || self.table.started() == 0 || end.is_over() {
-                return Ok(!self.ready.is_empty());
-            }
-        }
+        self.next_finished()
     }
 
     /// Asks the controller to abort one command of the operation. Fragments that are not sent together with the others
@@ -136,6 +124,26 @@ impl<B: Bus> BackendQueue for Queue<B> {
 }
 
 impl<B: Bus> Queue<B> {
+    /// Waits until a finished command can be taken, at most `timeout`; says whether one can be.
+    fn sleep(&mut self, timeout: Duration) -> Result<bool> {
+        self.check_owner()?;
+        if !self.ready.is_empty() || self.table.started() == 0 {
+            return Ok(!self.ready.is_empty());
+        }
+        if self.spin()? || timeout.is_zero() {
+            return Ok(!self.ready.is_empty());
+        }
+        // What wakes may be the interrupt of a completion that was taken before, and a bus may return early.
+        let end = Deadline::after(timeout);
+        loop {
+            let timeout = end.left_or_max();
+            self.sleep_for_interrupt(self.left().map_or(timeout, |left| timeout.min(left)))?;
+            if self.spin()? || self.table.started() == 0 || end.is_over() {
+                return Ok(!self.ready.is_empty());
+            }
+        }
+    }
+
     /// Sends a command and waits for it.
     fn call(&mut self, command: Command, bounced: Option<Box<Bounced>>) -> Result<Outcome> {
         let op = self.start_call()?;

@@ -27,14 +27,14 @@ fn put(len: usize) -> Command {
 fn a_command_whose_time_is_over_is_aborted_and_finishes_when_the_device_has_answered() {
     let (bus, mut queue) = queue(Method::Prp);
     bus.hold();
-    queue.submit_within(put(100), 1, Duration::ZERO).unwrap();
-    queue.submit_within(put(200), 2, LONG).unwrap();
+    queue.submit_within(put(100), 1, Some(Duration::ZERO)).unwrap();
+    queue.submit_within(put(200), 2, Some(LONG)).unwrap();
     queue.submit(put(300), 3).unwrap();
     assert!(queue.next_finished().unwrap().is_none());
     let cid = bus.state().seen[0].entry.cid();
     assert_eq!(bus.state().aborts, [(queue.qid(), cid)]);
     // However long the device says nothing, the command is outstanding and holds its memory.
-    assert!(!queue.sleep(Duration::from_millis(1)).unwrap());
+    assert!(queue.next_within(Duration::from_millis(1)).unwrap().is_none());
     assert_eq!((queue.outstanding(), bus.state().aborts.len()), (3, 1));
     bus.state().replies.push_back(Reply { status: Status::ABORT_REQUESTED, ..Reply::default() });
     bus.release(&[0]);
@@ -50,8 +50,8 @@ fn the_descriptor_becomes_readable_at_a_deadline() {
     // Asked for before there is a time, and after.
     let quiet = wait_readable(queue.event().unwrap(), Duration::ZERO).unwrap();
     assert!(!quiet);
-    queue.submit_within(put(200), 1, LONG).unwrap();
-    queue.submit_within(put(100), 2, Duration::from_millis(20)).unwrap();
+    queue.submit_within(put(200), 1, Some(LONG)).unwrap();
+    queue.submit_within(put(100), 2, Some(Duration::from_millis(20))).unwrap();
     assert!(wait_readable(queue.event().unwrap(), Duration::from_secs(20)).unwrap(), "no event");
     assert!(queue.next_finished().unwrap().is_none());
     assert_eq!(bus.state().aborts.len(), 1);
@@ -62,7 +62,7 @@ fn the_descriptor_becomes_readable_at_a_deadline() {
 fn command_completed_before_its_abort_succeeds() {
     let (bus, mut queue) = queue(Method::Prp);
     bus.hold();
-    queue.submit_within(put(100), 1, Duration::ZERO).unwrap();
+    queue.submit_within(put(100), 1, Some(Duration::ZERO)).unwrap();
     assert!(queue.next_finished().unwrap().is_none());
     bus.release(&[0]);
     assert!(queue.next_finished().unwrap().unwrap().result.is_ok());
@@ -103,7 +103,7 @@ fn a_cancelled_command_with_a_deadline_is_aborted_once() {
     let (bus, mut queue) = queue(Method::Prp);
     bus.hold();
     bus.state().held_admin = Some(Vec::new());
-    queue.submit_within(put(1), 1, Duration::ZERO).unwrap();
+    queue.submit_within(put(1), 1, Some(Duration::ZERO)).unwrap();
     queue.cancel(1).unwrap();
     assert!(queue.next_finished().unwrap().is_none());
     bus.release_admin();
@@ -118,7 +118,7 @@ fn silent(acl_z: u8) -> (Arc<ScriptedBus>, Queue<ScriptedBus>) {
     let (bus, mut queue) = queue_of(Script { acl_z, ..Script::default() }, QueueOptions::default());
     bus.hold();
     bus.state().held_admin = Some(Vec::new());
-    (0..6).for_each(|tag| queue.submit_within(put(1), tag, Duration::ZERO).unwrap());
+    (0..6).for_each(|tag| queue.submit_within(put(1), tag, Some(Duration::ZERO)).unwrap());
     assert!(queue.next_finished().unwrap().is_none());
     (bus, queue)
 }
@@ -166,7 +166,7 @@ fn an_abort_over_the_controllers_limit_is_sent_again() {
     let (bus, mut queue) = queue(Method::Prp);
     bus.hold();
     bus.state().refused_aborts = 2;
-    queue.submit_within(put(1), 1, Duration::ZERO).unwrap();
+    queue.submit_within(put(1), 1, Some(Duration::ZERO)).unwrap();
     (0..3).for_each(|_| assert!(queue.next_finished().unwrap().is_none()));
     let cid = bus.state().seen[0].entry.cid();
     assert_eq!(bus.state().aborts, [(queue.qid(), cid)]);

@@ -258,7 +258,7 @@ fn a_command_can_be_cancelled_by_its_tag_while_it_is_outstanding() {
 fn waiting_for_nothing_returns_at_once() {
     let (_, mut queue) = queue(Method::Prp);
     assert_eq!(queue.wait(1, Duration::from_secs(60), &mut |_| {}).unwrap(), 0);
-    assert!(!queue.sleep(Duration::from_secs(60)).unwrap());
+    assert!(queue.next_within(Duration::from_secs(60)).unwrap().is_none());
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn poll(queue: &mut Queue<ScriptedBus>, commands: u64) {
 fn sleep(bus: &ScriptedBus, queue: &mut Queue<ScriptedBus>) {
     bus.hold();
     queue.submit(get(), 0).unwrap();
-    assert!(!queue.sleep(Duration::from_millis(1)).unwrap());
+    assert!(queue.next_within(Duration::from_millis(1)).unwrap().is_none());
     bus.release(&[0]);
     assert!(queue.next_finished().unwrap().is_some());
 }
@@ -49,8 +49,7 @@ fn a_sleep_from_which_the_bus_returns_early_goes_on_until_something_is_done() {
         std::thread::sleep(Duration::from_millis(20));
         device.release(&[0]);
     });
-    assert!(queue.sleep(Duration::MAX).unwrap());
-    assert_eq!(queue.next_finished().unwrap().map(|one| one.tag), Some(7));
+    assert_eq!(queue.next_within(Duration::MAX).unwrap().map(|one| one.tag), Some(7));
     released.join().unwrap();
 }
 

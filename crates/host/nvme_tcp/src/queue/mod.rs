@@ -446,16 +446,12 @@ impl Waits for TcpQueue {
 }
 
 impl BackendQueue for TcpQueue {
-    #[inline]
-    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
-        self.take(command, tag, None)
-    }
-
     /// At its deadline an Abort is sent. It fails as timed out, unless the controller executes it all
     /// the same. One that neither does nor aborts it in five seconds more loses the connection.
-    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
+    #[inline]
+    fn submit_within(&mut self, command: Command, tag: u64, limit: Option<Duration>) -> Result<(), Refused> {
         // A deadline beyond the clock's range never passes.
-        self.take(command, tag, Instant::now().checked_add(timeout))
+        self.take(command, tag, limit.and_then(|limit| Instant::now().checked_add(limit)))
     }
 
     as_it_waits!();

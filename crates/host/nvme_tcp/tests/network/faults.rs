@@ -100,7 +100,7 @@ fn command_past_its_deadline_is_aborted_and_times_out() {
     let device = open(&controller, TcpOptions::default());
     let mut queue = queue(&device, 4);
     queue.execute(read(0, 1)).unwrap();
-    queue.submit_within(read(0, 1), 5, Duration::from_millis(20)).unwrap();
+    queue.submit_within(read(0, 1), 5, Some(Duration::from_millis(20))).unwrap();
     let finished = drain(&mut queue).remove(0);
     let failed = finished.result.unwrap_err();
     assert_eq!((finished.tag, failed.error.kind()), (5, ErrorKind::TimedOut), "{}", failed.error);
@@ -167,7 +167,9 @@ fn controller_without_answer_to_an_abort_is_reconnected() {
     let device = open(&controller, TcpOptions::default());
     let mut queue = queue(&device, 4);
     let data = pattern(LBA_BYTES, 3);
-    queue.submit_within(write(3, Buffer::copy_of(&data).unwrap()), 1, Duration::from_millis(1)).unwrap();
+    queue
+        .submit_within(write(3, Buffer::copy_of(&data).unwrap()), 1, Some(Duration::from_millis(1)))
+        .unwrap();
     let failed = drain(&mut queue).remove(0).result.unwrap_err();
     assert_eq!(failed.error.kind(), ErrorKind::TimedOut, "{}", failed.error);
     assert!(failed.buffer.unwrap().as_slice() == data, "the program has its memory again");
@@ -258,7 +260,7 @@ fn silent(acl_z: u8) -> (TestController, NvmeTcp, TcpQueue) {
     queue.execute(read(0, 1)).unwrap();
     controller.gate().shut();
     controller.abort_gate().shut();
-    (0..6).for_each(|tag| queue.submit_within(read(tag, 1), tag, Duration::from_millis(1)).unwrap());
+    (0..6).for_each(|tag| queue.submit_within(read(tag, 1), tag, Some(Duration::from_millis(1))).unwrap());
     wait_for(&mut queue, || controller.abort_gate().unanswered() == usize::from(acl_z) + 1);
     // By the time that this is answered, the controller has what was sent before.
     device.namespaces().unwrap();

@@ -157,7 +157,7 @@ fn command_held_back_beyond_its_time_fails_without_an_abort() {
     queue.execute(read(0, 1)).unwrap();
     restart(&controller, &mut queue, Habits { maxcmd: 1, ..Habits::default() });
     queue.submit(read(0, 1), 0).unwrap();
-    queue.submit_within(read(1, 1), 1, Duration::from_millis(1)).unwrap();
+    queue.submit_within(read(1, 1), 1, Some(Duration::from_millis(1))).unwrap();
     queue.submit(read(2, 1), 2).unwrap();
     let late = queue.next_within(LONG).unwrap().unwrap();
     let error = late.result.unwrap_err().error;

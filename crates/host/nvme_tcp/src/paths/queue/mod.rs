@@ -367,15 +367,11 @@ impl Waits for TcpPathsQueue {
 }
 
 impl BackendQueue for TcpPathsQueue {
-    #[inline]
-    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
-        self.take(command, (tag, false), None)
-    }
-
     /// As on one connection; a command that waits for a path fails when its time is over.
-    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
+    #[inline]
+    fn submit_within(&mut self, command: Command, tag: u64, limit: Option<Duration>) -> Result<(), Refused> {
         // A deadline beyond the clock's range never passes.
-        self.take(command, (tag, false), Instant::now().checked_add(timeout))
+        self.take(command, (tag, false), limit.and_then(|limit| Instant::now().checked_add(limit)))
     }
 
     as_it_waits!();

@@ -2,6 +2,8 @@
 
 use core::ops::Range;
 
+use slab::Slab;
+
 use crate::pdu::C2hEnd;
 use crate::{Agreement, C2hData, CommandId, H2cData, ReadyToTransfer, TransferTag, Violation};
 
@@ -30,8 +32,9 @@ struct Solicited {
 /// There are at most as many as there are places, so that a host makes this process keep no more.
 #[derive(Debug)]
 pub struct Solicitations {
-    places: Box<[Option<Solicited>]>,
-    free: Vec<TransferTag>,
+    /// By transfer tag.
+    places: Slab<Solicited>,
+    most: u16,
 }
 
 /// Accepted data of an R2T.
@@ -48,19 +51,18 @@ pub struct Accepted {
 impl Solicitations {
     /// Room for `places` concurrent R2Ts, which use the tags from 0.
     pub fn new(places: u16) -> Self {
-        Self {
-            places: vec![None; usize::from(places)].into(),
-            free: (0..places).rev().map(TransferTag).collect(),
-        }
+        Self { places: Slab::with_capacity(usize::from(places)), most: places }
     }
 
     /// An R2T for `bytes` at `offset_bytes` of the data of `command`. `None` while all tags are in use, for 0 bytes,
     /// or if it would end past 4 GiB.
     pub fn ask(&mut self, command: CommandId, offset_bytes: u32, bytes: u32) -> Option<ReadyToTransfer> {
         let end_bytes = offset_bytes.checked_add(bytes).filter(|_| bytes > 0)?;
-        let tag = self.free.pop()?;
+        if self.outstanding() == usize::from(self.most) {
+            return None;
+        }
         let solicited = Solicited { command, next_bytes: offset_bytes, end_bytes, wanted: true };
-        *self.places.get_mut(usize::from(tag.0))? = Some(solicited);
+        let tag = TransferTag(self.places.insert(solicited) as u16);
         Some(ReadyToTransfer { command, tag, offset_bytes, bytes })
     }
 
@@ -69,8 +71,8 @@ impl Solicitations {
     /// # Errors
     /// If no such R2T is outstanding, if it is of another command, or if this is not the next of its data, or too much of it.
     pub fn accept(&mut self, data: &H2cData, data_bytes: u32) -> Result<Accepted, Violation> {
-        let place = self.places.get_mut(usize::from(data.tag.0)).ok_or(Violation::UnknownTag(data.tag))?;
-        let solicited = place.as_mut().ok_or(Violation::UnknownTag(data.tag))?;
+        let tag = usize::from(data.tag.0);
+        let solicited = self.places.get_mut(tag).ok_or(Violation::UnknownTag(data.tag))?;
         if solicited.command != data.command {
             return Err(Violation::UnknownCommand(data.command));
         }
@@ -83,8 +85,7 @@ impl Solicitations {
         solicited.next_bytes = range_bytes.end;
         let wanted = solicited.wanted;
         if whole {
-            *place = None;
-            self.free.push(data.tag);
+            self.places.remove(tag);
         }
         Ok(Accepted { range_bytes, whole, wanted })
     }
@@ -92,13 +93,13 @@ impl Solicitations {
     /// The command of this R2T ended early. The host still sends the requested data: it is accepted until complete,
     /// and discarded. Returns whether any is still to come.
     pub fn forgo(&mut self, tag: TransferTag) -> bool {
-        let place = self.places.get_mut(usize::from(tag.0)).and_then(Option::as_mut);
-        place.is_some_and(|solicited| std::mem::replace(&mut solicited.wanted, false))
+        let solicited = self.places.get_mut(usize::from(tag.0));
+        solicited.is_some_and(|solicited| std::mem::replace(&mut solicited.wanted, false))
     }
 
     /// R2Ts that are outstanding.
     pub fn outstanding(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.places.len()
     }
 }
 

@@ -1,10 +1,9 @@
 //! Passing of open files to another process through a socket, and the peer's credentials.
 
 use std::ffi::c_int;
-use std::fs::File;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -18,35 +17,6 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
-
-/// Hands a file over.
-///
-/// # Errors
-/// What the system says.
-pub fn send(stream: &UnixStream, file: &File) -> io::Result<()> {
-    let files = [file.as_fd()];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    control.push(SendAncillaryMessage::ScmRights(&files));
-    rustix::net::sendmsg(stream, &[IoSlice::new(b"F")], &mut control, SendFlags::NOSIGNAL)?;
-    Ok(())
-}
-
-/// Takes a file that is handed over; `None` where the other end sent something else, or nothing.
-///
-/// # Errors
-/// What the system says.
-pub fn receive(stream: &UnixStream) -> io::Result<Option<OwnedFd>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    rustix::net::recvmsg(stream, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    let files = control.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(files) => Some(files),
-        _ => None,
-    });
-    Ok(files.flatten().next())
-}
 
 /// Connects to a socket, with `timeout` for this and for each later send.
 ///
@@ -239,6 +209,8 @@ pub fn peer(stream: &UnixStream) -> io::Result<(u32, i32)> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::os::fd::AsFd;
+
     use super::*;
 
     #[test]

@@ -3,6 +3,7 @@
 //! `fuzz/` at the root of the tree runs them under libFuzzer; `tests/smoke.rs` here runs each over its committed
 //! corpus and a bounded number of further inputs, on stable Rust.
 
+mod admin;
 mod authentication;
 mod capsules;
 mod controller;
@@ -25,12 +26,13 @@ mod vfio_user_device;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 35] = [
+pub const TARGETS: [Target; 36] = [
     ("controller", controller::controller),
     ("capsules", capsules::capsules),
     ("prp", byway_dma::fuzz::prp),
     ("sgl", byway_dma::fuzz::sgl),
     ("uri", uri::uri),
+    ("admin", admin::admin),
     ("vfio_user", vfio_user::vfio_user),
     ("vfio_user_session", vfio_user_device::session),
     ("vfio_user_access", vfio_user_device::accesses),

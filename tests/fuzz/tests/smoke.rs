@@ -85,6 +85,11 @@ fn any_text_is_a_uri_or_an_error() {
 }
 
 #[test]
+fn admin_frames_of_any_bytes_round_trip() {
+    smoke("admin", 20_000);
+}
+
+#[test]
 fn vfio_user_messages_do_not_depend_on_pieces_and_round_trip() {
     smoke("vfio_user", 20_000);
 }

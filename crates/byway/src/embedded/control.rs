@@ -1,6 +1,6 @@
 //! Requests from other processes to the one that has an image open.
 //!
-//! The socket is in the [folder of the user](crate::embedded::control_folder) whose process it is, under a name that follows from the
+//! A request is a frame of [`byway_admin`], with the descriptor of the copy. The socket is in the [folder of the user](crate::embedded::control_folder) whose process it is, under a name that follows from the
 //! image's device and inode: it is there as long as the image is open, and every name of the image leads to it. Requests are
 //! taken from the same user and from root. The file that a snapshot goes to is made by the client and handed over, once the
 //! client knows that the listener is of its own user, of the image's owner or of root.
@@ -9,26 +9,28 @@
 //! peer. A copy is cancelled once its client is gone. A device that closes waits for a copy under way, and for nothing else.
 
 use std::fs::File;
-use std::io::{BufReader, Write};
+use std::io;
 use std::ops::ControlFlow;
-use std::os::unix::net::UnixStream;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use byway_admin::{Client, Fields, Frame, Kind, Listener, ReplyError, Request, Text};
 use byway_core::{Error, ErrorKind, Result};
 use byway_flash::Flash;
 use byway_local::{Embedded, Handle};
-use byway_sys::{CopyFile, handover};
+use byway_sys::CopyFile;
 
-use crate::embedded::answering::Answering;
 use crate::embedded::control_folder::{ControlSocket, OpenImage, Purpose, connect};
 use crate::embedded::copying::{SnapshotReport, copy_in_use, given_up};
-use crate::embedded::reply_line::{REPLY_BYTES_MAX, next_line};
 
-/// A client sends its request, and takes its answer, within this time.
-const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The request, which comes with the descriptor of the copy.
+const SNAPSHOT: &str = "snapshot";
+
+/// The reason for other users.
+const OF_ANOTHER_USER: &str = "the image belongs to another user";
 
 /// A process that has an image open answers or reports progress within this time.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -47,12 +49,13 @@ pub(crate) fn start(image: Option<&OpenImage>, device: &mut Embedded) -> Control
     }
     let handle = device.handle();
     let started = image.listen(Purpose::Snapshot).and_then(|(socket, path)| {
-        let started = Answering::start(socket, "byway-control", move |stream| answer(stream, &handle));
-        started.map(|answering| (answering, path)).map_err(|error| error.to_string())
+        let answer = move |request, client: &Client<'_>| answer(request, client, &handle);
+        let started = Listener::start(socket, "byway-control", OF_ANOTHER_USER, answer);
+        started.map(|listener| (listener, path)).map_err(|error| error.to_string())
     });
     match started {
-        Ok((answering, path)) => {
-            device.keep(answering);
+        Ok((listener, path)) => {
+            device.keep(listener);
             ControlSocket::At(path)
         }
         Err(why) => ControlSocket::Missing(why),
@@ -61,42 +64,43 @@ pub(crate) fn start(image: Option<&OpenImage>, device: &mut Embedded) -> Control
 
 /// Answers requests for copies of an image that this process replaces by one of another size: it is busy until then. `None`
 /// where no socket can be had, which leaves clients with a less exact reason.
-pub(crate) fn refuse_while_resized(flash: &Flash) -> Option<Answering> {
-    let (door, _) = OpenImage::of(flash)?.listen(Purpose::Snapshot).ok()?;
-    let refuse = |mut stream: &UnixStream| {
-        stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
-        stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
-        // What is left unread when a socket is closed takes the answer with it.
-        handover::receive(stream)?;
-        stream.write_all(b"busy is in use by a resize; try again once that has ended\n")
+pub(crate) fn refuse_while_resized(flash: &Flash) -> Option<Listener> {
+    let (socket, _) = OpenImage::of(flash)?.listen(Purpose::Snapshot).ok()?;
+    let refuse = |_, client: &Client<'_>| {
+        client.reply(&[said(Kind::Busy, "is in use by a resize; try again once that has ended")])
     };
-    Answering::start(door, "byway-control", refuse).ok()
+    Listener::start(socket, "byway-control", OF_ANOTHER_USER, refuse).ok()
 }
 
-fn answer(mut stream: &UnixStream, handle: &Handle) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
-    stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
-    if !handover::is_allowed(stream)? {
-        return stream.write_all(b"error the image belongs to another user\n");
+/// A frame of one field.
+fn said(kind: Kind, field: impl ToString) -> Frame {
+    Frame::new(kind, Text::default().with(field))
+}
+
+fn answer(Request { text, files }: Request, client: &Client<'_>, handle: &Handle) -> io::Result<()> {
+    if text != SNAPSHOT {
+        return client.refuse("the request is not one that this process knows");
     }
-    let Some(to) = handover::receive(stream)? else {
-        return stream.write_all(b"error the request names no file\n");
+    let Some(to) = files.into_iter().next() else {
+        return client.refuse("the request names no file");
     };
     // The client names the copy.
-    match copy_for(stream, handle, CopyFile::new(File::from(to), Path::new(""))) {
-        Ok(report) => writeln!(stream, "done {} {}", report.pause_ns, report.copied_bytes),
-        Err(error) => writeln!(stream, "error {error}"),
+    match copy_for(client, handle, CopyFile::new(File::from(to), Path::new(""))) {
+        Ok(SnapshotReport { pause_ns, copied_bytes }) => {
+            client.reply(&[Frame::new(Kind::Done, Text::default().with(pause_ns).with(copied_bytes))])
+        }
+        Err(error) => client.refuse(&error.to_string()),
     }
 }
 
 /// Makes the copy and reports its progress every 200 ms. Cancels it once the client is gone.
-fn copy_for(mut stream: &UnixStream, handle: &Handle, to: CopyFile) -> Result<SnapshotReport> {
+fn copy_for(client: &Client<'_>, handle: &Handle, to: CopyFile) -> Result<SnapshotReport> {
     let (copied_bytes, client_gone) = &(AtomicU64::new(0), AtomicBool::new(false));
     let (ended, ends) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
         let reporter = scope.spawn(move || {
             while ends.recv_timeout(SIGN_OF_LIFE) == Err(mpsc::RecvTimeoutError::Timeout) {
-                if writeln!(stream, "copied {}", copied_bytes.load(Ordering::Relaxed)).is_err() {
+                if client.reply(&[said(Kind::Progress, copied_bytes.load(Ordering::Relaxed))]).is_err() {
                     return client_gone.store(true, Ordering::Relaxed);
                 }
             }
@@ -132,64 +136,65 @@ pub(crate) fn ask_for_snapshot(
     let system = |e| Error::kernel("ask for a snapshot", e);
     stream.set_read_timeout(Some(SERVER_TIMEOUT)).map_err(system)?;
     stream.set_write_timeout(Some(SERVER_TIMEOUT)).map_err(system)?;
-    handover::send(&stream, to).map_err(system)?;
-    let mut stream = BufReader::new(stream);
-    // No limit to the number of lines: a long copy has many, and none is kept.
-    let mut next = || next_line(&mut stream, REPLY_BYTES_MAX).map_err(|error| unanswered(image, error));
-    while let Some(line) = next()? {
-        match Said::of(&line) {
-            Said::Copied(bytes) if watch(bytes).is_break() => return Err(given_up()),
-            Said::Copied(_) => {}
-            Said::Done(report) => return Ok(report),
-            Said::Busy(why) => {
+    let mut replies = byway_admin::ask(stream, Text::of(SNAPSHOT), &[to.as_fd()]).map_err(system)?;
+    loop {
+        let frame = replies.next_reply().map_err(|error| unanswered(image, error))?;
+        match Said::of(&frame) {
+            Some(Said::Copied(bytes)) if watch(bytes).is_break() => return Err(given_up()),
+            Some(Said::Copied(_)) => {}
+            Some(Said::Done(report)) => return Ok(report),
+            Some(Said::Busy(why)) => {
                 return Err(Error::host(ErrorKind::Busy, format!("{} {why}", image.display())));
             }
-            Said::Refused(why) => {
-                let said = format!("the process that has {} open: {why}", image.display());
-                return Err(Error::host(ErrorKind::System, said));
-            }
+            Some(Said::Refused(why)) => return Err(of_process(image, &format!(": {why}"))),
+            None => return Err(unanswered(image, ReplyError::OtherRelease)),
         }
     }
-    let said = format!("the process that has {} open ended before the copy was made", image.display());
-    Err(Error::host(ErrorKind::System, said))
 }
 
-fn unanswered(image: &Path, error: std::io::Error) -> Error {
+fn of_process(image: &Path, what: &str) -> Error {
+    let said = format!("the process that has {} open{what}", image.display());
+    Error::host(ErrorKind::System, said)
+}
+
+fn unanswered(image: &Path, error: ReplyError) -> Error {
     use std::io::ErrorKind::{TimedOut, WouldBlock};
-    if !matches!(error.kind(), TimedOut | WouldBlock) {
-        return Error::kernel("ask for a snapshot", error);
+    match error {
+        ReplyError::System(error) if matches!(error.kind(), TimedOut | WouldBlock) => {
+            let (image, seconds) = (image.display(), SERVER_TIMEOUT.as_secs());
+            let said = format!("the process that has {image} open said nothing for {seconds} seconds");
+            Error::host(ErrorKind::TimedOut, said)
+        }
+        ReplyError::System(error) => Error::kernel("ask for a snapshot", error),
+        ReplyError::Ended => of_process(image, " ended before the copy was made"),
+        other => of_process(image, &format!(" {other}")),
     }
-    let (image, seconds) = (image.display(), SERVER_TIMEOUT.as_secs());
-    let said = format!("the process that has {image} open said nothing for {seconds} seconds");
-    Error::host(ErrorKind::TimedOut, said)
 }
 
-/// A line of the process that makes the copy.
+/// A reply of the process that makes the copy.
 #[derive(Debug, PartialEq, Eq)]
-enum Said<'a> {
+enum Said {
     Copied(u64),
     Done(SnapshotReport),
     /// The image cannot be copied now.
-    Busy(&'a str),
-    Refused(&'a str),
+    Busy(String),
+    Refused(String),
 }
 
-impl<'a> Said<'a> {
-    fn of(line: &'a str) -> Self {
-        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-        let understood = match word {
-            "copied" => rest.parse().ok().map(Self::Copied),
-            "done" => report(rest).map(Self::Done),
-            "busy" => Some(Self::Busy(rest)),
-            _ => None,
-        };
-        understood.unwrap_or(Self::Refused(line.strip_prefix("error ").unwrap_or(line)))
+impl Said {
+    fn of(frame: &Frame) -> Option<Self> {
+        let (_, mut fields) = Fields::of(&frame.text);
+        Some(match frame.kind {
+            Kind::Progress => Self::Copied(fields.parsed()?),
+            Kind::Done => {
+                let (pause_ns, copied_bytes) = (fields.parsed()?, fields.parsed()?);
+                Self::Done(SnapshotReport { pause_ns, copied_bytes })
+            }
+            Kind::Busy => Self::Busy(fields.text()?),
+            Kind::Refused => Self::Refused(fields.text()?),
+            Kind::Request | Kind::Item => return None,
+        })
     }
-}
-
-fn report(said: &str) -> Option<SnapshotReport> {
-    let (pause_ns, copied_bytes) = said.split_once(' ')?;
-    Some(SnapshotReport { pause_ns: pause_ns.parse().ok()?, copied_bytes: copied_bytes.parse().ok()? })
 }
 
 #[cfg(test)]
@@ -197,12 +202,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_reply_is_reported_verbatim() {
-        assert_eq!(Said::of("copied 7"), Said::Copied(7));
+    fn replies_are_read_as_sent_and_others_are_of_another_release() {
         let report = SnapshotReport { pause_ns: 5, copied_bytes: 6 };
-        assert_eq!(Said::of("done 5 6"), Said::Done(report));
-        assert_eq!(Said::of("busy is in use"), Said::Busy("is in use"));
-        assert_eq!(Said::of("error the disk is full"), Said::Refused("the disk is full"));
-        assert_eq!(Said::of("done 5"), Said::Refused("done 5"));
+        let done = Text::default().with(5).with(6);
+        assert_eq!(Said::of(&said(Kind::Progress, 7)), Some(Said::Copied(7)));
+        assert_eq!(Said::of(&Frame::new(Kind::Done, done)), Some(Said::Done(report)));
+        let why = "the disk\tis full".to_owned();
+        assert_eq!(Said::of(&said(Kind::Busy, &why)), Some(Said::Busy(why.clone())));
+        assert_eq!(Said::of(&said(Kind::Refused, &why)), Some(Said::Refused(why)));
+        assert_eq!(Said::of(&said(Kind::Done, 5)), None);
+        assert_eq!(Said::of(&said(Kind::Item, 5)), None);
     }
 }

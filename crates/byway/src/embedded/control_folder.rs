@@ -15,10 +15,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use byway_flash::Flash;
-use byway_sys::ImageFile;
 use byway_sys::handover::{self, UNMAPPED_UID};
 use byway_sys::runtime_folder::{check_folder, folders_of, look, own_folder};
-use byway_vfio_user::SocketListener;
+use byway_sys::{ImageFile, SocketListener};
 
 /// What is asked at a control socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

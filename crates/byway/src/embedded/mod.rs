@@ -1,7 +1,6 @@
 //! Devices in this process, by their own types: what [`crate::open`] opens for `embedded:`, `ram:` and `null:`, with
 //! nothing in between, and with what only they have: a ledger, a clock, the flash beneath.
 
-pub(crate) mod answering;
 pub(crate) mod check;
 pub(crate) mod control;
 pub(crate) mod control_folder;
@@ -12,7 +11,6 @@ mod device;
 pub(crate) mod errors;
 mod memory;
 pub(crate) mod open;
-pub(crate) mod reply_line;
 pub(crate) mod resize;
 pub(crate) mod snapshot;
 

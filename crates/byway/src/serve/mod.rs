@@ -18,8 +18,9 @@ use std::sync::{Arc, Weak};
 use byway_controller::SubsystemOptions;
 use byway_core::{Error, ErrorKind, Result};
 use byway_local::{Hosts, WatchedBy};
+use byway_sys::{SocketError, SocketListener};
 use byway_tcp_target::{Listeners, Port, SubsystemTerms, Target};
-use byway_vfio_user::{DoorbellPage, Function, ServeError, Server, SocketError, SocketListener, Vectors};
+use byway_vfio_user::{DoorbellPage, Function, ServeError, Server, Vectors};
 
 use crate::embedded::control_folder::ControlSocket;
 use crate::embedded::errors::from_start;

@@ -291,7 +291,18 @@ fn malformed_request_is_refused_and_the_next_is_answered() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("control");
     let _server = two(&socket);
-    for said in [&b"begone\n"[..], b"\xff\xfe\n", b"", b"subsystems", &[b'a'; 3 << 20]] {
+    let frame = b"\0\0\0\x06\0\x01\0\x01begone";
+    for said in [
+        &b"begone\n"[..],
+        b"\xff\xfe\n",
+        b"",
+        b"subsystems",
+        &[b'a'; 3 << 20],
+        frame,
+        &frame[..10],
+        b"\0\xff\xff\xff\0\x01\0\x01",
+        &[0; 3 << 20],
+    ] {
         let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
         // A client that is refused early may find the connection closed.
         let _ = stream.write_all(said);
@@ -299,6 +310,27 @@ fn malformed_request_is_refused_and_the_next_is_answered() {
         let _ = stream.read_to_end(&mut Vec::new());
     }
     assert_eq!(ask(&socket, &Request::Subsystems).unwrap().subsystems.len(), 2);
+}
+
+#[test]
+fn command_of_a_release_with_lines_is_answered_by_lines() {
+    use std::io::{Read, Write};
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("control");
+    let _server = two(&socket);
+    let said = |line: &str| {
+        let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+        stream.write_all(line.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let listed = said("subsystems\n");
+    assert!(listed.starts_with(&format!("subsystem\t{FIRST}\tall\t0\nnamespace\t1\t")), "{listed}");
+    assert!(listed.ends_with("\ndone\n"), "{listed}");
+    assert_eq!(said(&format!("remove-subsystem\t{SECOND}\n")), "done\n");
+    let refused = said("remove-port\t9\n");
+    assert!(refused.starts_with("refused\t") && refused.contains("there is no port 9"), "{refused}");
 }
 
 #[test]

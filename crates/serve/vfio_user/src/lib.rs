@@ -19,7 +19,6 @@ mod page;
 mod pending_clients;
 mod server;
 mod session;
-mod socket_listener;
 mod windows;
 
 pub use bar::{BAR0_BYTES, DOORBELLS_AT, DOORBELLS_BYTES, PENDING_AT, Place, TABLE_AT, VECTORS};
@@ -34,4 +33,3 @@ pub use message_dma::{DMA_REPLY_TIMEOUT, MessageRanges};
 pub use page::DoorbellPage;
 pub use server::{ClientEvent, ServeError, Server};
 pub use session::Session;
-pub use socket_listener::{SocketError, SocketListener};

@@ -1,10 +1,10 @@
 //! Connected clients that are not served: the first with a complete message is served next, or refused while another is served.
 
+use byway_sys::SocketListener;
 use byway_vfio_user_wire::{Errno, Incoming, encode_error};
 use rustix::event::{PollFd, PollFlags};
 
 use crate::connection::{Connection, Received};
-use crate::socket_listener::SocketListener;
 
 /// Pending clients, at most. Beyond that the oldest silent one is closed.
 const PENDING_MAX: usize = 8;

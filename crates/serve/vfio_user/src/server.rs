@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use byway_executor::Failed;
 use byway_sys::idle::Next;
-use byway_sys::{Idle, SpinBudget, Wakeup};
+use byway_sys::{Idle, SocketListener, SpinBudget, Wakeup};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing::info;
 
@@ -14,7 +14,6 @@ use crate::connection::{Connection, Received};
 use crate::function::{Function, Refusal};
 use crate::pending_clients::{PendingClients, refuse};
 use crate::session::Session;
-use crate::socket_listener::SocketListener;
 
 /// Polls of mapped doorbells between two polls of the socket; a poll that found work counts as several.
 const PAGE_POLLS: u32 = 2000;

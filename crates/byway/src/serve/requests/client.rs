@@ -1,10 +1,10 @@
 //! The client's side.
 
-use std::io::{BufReader, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use byway_admin::{Fields, Kind, ReplyError};
 use byway_core::{Error, ErrorKind, Result};
 use byway_sys::handover;
 
@@ -12,7 +12,6 @@ use super::reply::{Part, Reply};
 use super::request::Request;
 use super::{CLIENT_TIMEOUT, SERVER_TIMEOUT};
 use crate::embedded::control_folder::{self, Purpose};
-use crate::embedded::reply_line::{REPLY_BYTES_MAX, next_line};
 use crate::uri::{decode, encode, has_path, of_file, scheme_of, split_options, with_options};
 
 /// Asks the server that takes requests at the socket `server`, or that serves the image `server`.
@@ -25,19 +24,21 @@ pub fn ask(server: &Path, request: &Request) -> Result<Reply> {
     let stream = connect(server)?;
     stream.set_read_timeout(Some(SERVER_TIMEOUT)).map_err(doing)?;
     stream.set_write_timeout(Some(CLIENT_TIMEOUT)).map_err(doing)?;
-    (&stream).write_all(request.to_line().as_bytes()).map_err(doing)?;
-    let (mut reply, mut lines) = (Reply::default(), BufReader::new(&stream));
-    let mut left_bytes = REPLY_BYTES_MAX;
-    while let Some(line) = next_line(&mut lines, left_bytes).map_err(doing)? {
-        left_bytes = left_bytes.saturating_sub(line.len() as u64 + 1);
-        match Part::of_line(&line) {
-            Some(Part::Done) => return Ok(reply),
-            Some(Part::Refused(why)) => return Err(Error::host(ErrorKind::InvalidArgument, why)),
-            Some(part) => reply.add(part),
-            None => return Err(silent(server, "says what is not understood: it may be of another version")),
+    let mut replies = byway_admin::ask(stream, request.to_text(), &[]).map_err(doing)?;
+    let mut reply = Reply::default();
+    loop {
+        let frame = replies.next_reply().map_err(|error| unanswered(server, error))?;
+        match (frame.kind, Part::of_text(&frame.text)) {
+            (Kind::Item, Some(part)) => reply.add(part),
+            (Kind::Done, _) => return Ok(reply),
+            (Kind::Refused | Kind::Busy, _) => {
+                let why = Fields::of(&frame.text).1.text().unwrap_or_default();
+                return Err(Error::host(ErrorKind::InvalidArgument, why));
+            }
+            (Kind::Progress, _) => {}
+            _ => return Err(unanswered(server, ReplyError::OtherRelease)),
         }
     }
-    Err(silent(server, "ended before it had answered"))
 }
 
 /// A URI as a server reads it that is in another folder: a path that is not absolute is one of `folder`.
@@ -77,13 +78,21 @@ fn connect(server: &Path) -> Result<UnixStream> {
     Ok(stream)
 }
 
-fn silent(server: &Path, what: &str) -> Error {
-    Error::host(ErrorKind::System, format!("the server of {} {what}", server.display()))
+fn unanswered(server: &Path, error: ReplyError) -> Error {
+    let server = server.display();
+    match error {
+        ReplyError::System(error) => Error::kernel(format!("ask {server}"), error),
+        error => Error::host(ErrorKind::System, format!("the server of {server} {error}")),
+    }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::io::Write;
+
+    use byway_admin::{Frame, Text};
+
     use super::*;
 
     #[test]
@@ -93,12 +102,29 @@ mod tests {
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         let flood = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            while stream.write_all(b"port\t1\t127.0.0.1:4420\n").is_ok() {}
+            let item = Frame::new(Kind::Item, Text::of("port").with(1).with("127.0.0.1:4420"));
+            let bytes = item.encode().unwrap();
+            while stream.write_all(&bytes).is_ok() {}
         });
         let error = ask(&path, &Request::Ports).unwrap_err();
         let source = std::error::Error::source(&error).unwrap().to_string();
         assert!(source.contains("longer than 16 MiB"), "{error}: {source}");
         flood.join().unwrap();
+    }
+
+    #[test]
+    fn server_of_a_release_with_lines_is_to_be_restarted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let old = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            std::io::Read::read_to_end(&mut stream, &mut Vec::new()).unwrap();
+            stream.write_all(b"refused\tthe request is not one that this server knows\n").unwrap();
+        });
+        let error = ask(&path, &Request::Ports).unwrap_err().to_string();
+        assert!(error.ends_with("is of another release: restart it"), "{error}");
+        old.join().unwrap();
     }
 
     #[test]

@@ -1,27 +1,20 @@
 //! The server's side: control sockets, each with a thread that answers its requests one after the other.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use byway_admin::{Client, Listener};
 use byway_core::{Error, Result};
-use byway_sys::handover;
-use byway_vfio_user::SocketListener;
+use byway_sys::SocketListener;
 use parking_lot::Mutex;
 
-use super::CLIENT_TIMEOUT;
-use super::reply::Part;
 use super::request::Request;
-use crate::embedded::answering::Answering;
 use crate::embedded::control_folder::{ControlSocket, OpenImage, Purpose};
 use crate::serve::events::{EventQueue, ServeEvent};
 use crate::serve::from_socket;
 use crate::serve::live::{ImageSockets, ServeControl};
 use crate::serve::subsystem::SubsystemTable;
-
-/// Bytes of a request at most: the longest of a thousand names.
-const REQUEST_BYTES_MAX: u64 = 1 << 20;
 
 /// Control sockets of a server: at the path of its options, and one for each served image.
 #[derive(Debug)]
@@ -42,7 +35,7 @@ enum State {
 struct Socket {
     /// NQN of the subsystem whose image leads to it; `None` for the socket of the options.
     subsystem: Option<String>,
-    answering: Answering,
+    listener: Listener,
 }
 
 impl Requests {
@@ -96,10 +89,13 @@ impl Requests {
     ) -> io::Result<()> {
         let mut state = self.state.lock();
         let State::Open(sockets) = &mut *state else { return Err(io::Error::other("the server ends")) };
-        sockets.retain(|socket| !socket.answering.has_ended());
+        sockets.retain(|socket| !socket.listener.has_ended());
         let control = control.clone();
-        let answering = Answering::start(socket, "byway-requests", move |stream| answer(stream, &control))?;
-        sockets.push(Socket { subsystem: subsystem.map(str::to_owned), answering });
+        let refused = "the server belongs to another user";
+        let listener = Listener::start(socket, "byway-requests", refused, move |request, client| {
+            answer(&request.text, client, &control)
+        })?;
+        sockets.push(Socket { subsystem: subsystem.map(str::to_owned), listener });
         Ok(())
     }
 }
@@ -114,27 +110,17 @@ impl ImageSockets for Requests {
     fn remove(&self, nqn: &str) {
         if let State::Open(sockets) = &*self.state.lock() {
             let of_it = sockets.iter().filter(|socket| socket.subsystem.as_deref() == Some(nqn));
-            of_it.for_each(|socket| socket.answering.stop());
+            of_it.for_each(|socket| socket.listener.stop());
         }
     }
 }
 
-fn answer(stream: &UnixStream, control: &ServeControl) -> io::Result<()> {
-    stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
-    stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
-    if !handover::is_allowed(stream)? {
-        return say(stream, &[Part::Refused("the server belongs to another user".to_owned())]);
-    }
-    let mut line = String::new();
-    BufReader::new(stream.take(REQUEST_BYTES_MAX)).read_line(&mut line)?;
-    let request = line.strip_suffix('\n').and_then(Request::of_line);
-    let Some(request) = request else {
-        return say(stream, &[Part::Refused("the request is not one that this server knows".to_owned())]);
+fn answer(text: &str, client: &Client<'_>, control: &ServeControl) -> io::Result<()> {
+    let Some(request) = Request::of_text(text) else {
+        return client.refuse("the request is not one that this server knows");
     };
-    say(stream, &Part::all_of(request.carry_out(control)))
-}
-
-fn say(mut stream: &UnixStream, parts: &[Part]) -> io::Result<()> {
-    let text: String = parts.iter().map(Part::to_line).collect();
-    stream.write_all(text.as_bytes())
+    match request.carry_out(control) {
+        Ok(reply) => client.reply(&reply.into_frames()),
+        Err(error) => client.refuse(&error.to_string()),
+    }
 }

@@ -1,11 +1,11 @@
-//! Replies of a server: a line for each item, and a last one for the outcome.
+//! Replies of a server: a frame for each item, and a last one for the outcome.
 
 use std::net::SocketAddr;
 
-use byway_core::Result;
+use byway_admin::{Fields, Frame, Kind, Text};
 use byway_tcp_target::{AnaState, PortId};
 
-use super::line::{Fields, Line};
+use super::ports::{read_ports, with_ports};
 use crate::serve::exports::Exported;
 use crate::serve::live::{PathState, ServedNamespace, ServedSubsystem};
 
@@ -23,7 +23,7 @@ pub struct Reply {
     pub paths: Vec<PathState>,
 }
 
-/// A line of an answer.
+/// An item of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part {
     Subsystem(ServedSubsystem),
@@ -32,19 +32,10 @@ pub(super) enum Part {
     Exported(Exported),
     Port(PortId, SocketAddr),
     Path(PathState),
-    /// The end of an answer.
-    Done,
-    /// It was not done, for this reason.
-    Refused(String),
 }
 
 impl Part {
-    /// The lines of an answer.
-    pub fn all_of(answer: Result<Reply>) -> Vec<Self> {
-        let Reply { subsystems, exported, ports, paths } = match answer {
-            Ok(reply) => reply,
-            Err(error) => return vec![Self::Refused(error.to_string())],
-        };
+    fn all_of(Reply { subsystems, exported, ports, paths }: Reply) -> Vec<Self> {
         let mut parts = Vec::new();
         for mut subsystem in subsystems {
             let namespaces = std::mem::take(&mut subsystem.namespaces);
@@ -54,40 +45,37 @@ impl Part {
         parts.extend(exported.map(Self::Exported));
         parts.extend(ports.into_iter().map(|(port, address)| Self::Port(port, address)));
         parts.extend(paths.into_iter().map(Self::Path));
-        parts.push(Self::Done);
         parts
     }
 
-    pub fn to_line(&self) -> String {
-        let line = match self {
+    fn to_text(&self) -> Text {
+        match self {
             Self::Subsystem(ServedSubsystem { nqn, hosts, ports, .. }) => {
-                let line = Line::of("subsystem").with(nqn).with_ports(ports.as_deref());
-                let line = line.with(u8::from(hosts.is_some()));
-                line.with_all(hosts.as_deref().unwrap_or_default())
+                let text = with_ports(Text::of("subsystem").with(nqn), ports.as_deref());
+                let text = text.with(u8::from(hosts.is_some()));
+                text.with_all(hosts.as_deref().unwrap_or_default())
             }
             Self::Namespace(ServedNamespace { nsid, kind, size_bytes, exported }) => {
-                let line = Line::of("namespace").with(nsid).with(kind).with(size_bytes);
-                exported.iter().fold(line, |line, exported| line.with(&exported.uri).with(&exported.backend))
+                let text = Text::of("namespace").with(nsid).with(kind).with(size_bytes);
+                exported.iter().fold(text, |text, exported| text.with(&exported.uri).with(&exported.backend))
             }
             Self::Exported(Exported { nsid, uri, backend }) => {
-                Line::of("exported").with(nsid).with(uri).with(backend)
+                Text::of("exported").with(nsid).with(uri).with(backend)
             }
-            Self::Port(port, address) => Line::of("port").with(port.0).with(address),
+            Self::Port(port, address) => Text::of("port").with(port.0).with(address),
             Self::Path(PathState { port, nsid, state }) => {
-                Line::of("path").with(port.0).with(nsid).with(state.0)
+                Text::of("path").with(port.0).with(nsid).with(state.0)
             }
-            Self::Done => Line::of("done"),
-            Self::Refused(why) => Line::of("refused").with(why),
-        };
-        line.finish()
+        }
     }
 
-    /// Parses a line.
-    pub fn of_line(line: &str) -> Option<Self> {
-        let (word, mut fields) = Fields::of(line);
+    /// Parses the text of an item.
+    pub fn of_text(text: &str) -> Option<Self> {
+        let (word, mut fields) = Fields::of(text);
         Some(match word {
             "subsystem" => {
-                let (nqn, ports, is_listed) = (fields.text()?, fields.ports()?, fields.parsed::<u8>()? != 0);
+                let (nqn, ports, is_listed) =
+                    (fields.text()?, read_ports(&mut fields)?, fields.parsed::<u8>()? != 0);
                 let hosts = is_listed.then(|| fields.rest());
                 Self::Subsystem(ServedSubsystem { nqn, hosts, ports, namespaces: Vec::new() })
             }
@@ -108,15 +96,19 @@ impl Part {
                 nsid: fields.parsed()?,
                 state: AnaState(fields.parsed()?),
             }),
-            "done" => Self::Done,
-            "refused" => Self::Refused(fields.text()?),
             _ => return None,
         })
     }
 }
 
 impl Reply {
-    /// Adds a parsed line.
+    /// As it is sent: each item, then the end.
+    pub(super) fn into_frames(self) -> Vec<Frame> {
+        let items = Part::all_of(self).into_iter().map(|part| Frame::new(Kind::Item, part.to_text()));
+        items.chain([Frame::new(Kind::Done, Text::default())]).collect()
+    }
+
+    /// Adds a parsed item.
     pub(super) fn add(&mut self, part: Part) {
         match part {
             Part::Subsystem(subsystem) => self.subsystems.push(subsystem),
@@ -126,7 +118,6 @@ impl Reply {
             Part::Exported(exported) => self.exported = Some(exported),
             Part::Port(port, address) => self.ports.push((port, address)),
             Part::Path(path) => self.paths.push(path),
-            Part::Done | Part::Refused(_) => {}
         }
     }
 }
@@ -163,18 +154,21 @@ mod tests {
             paths: vec![path],
         };
         let mut read = Reply::default();
-        for part in Part::all_of(Ok(answer.clone())) {
-            let again = Part::of_line(part.to_line().trim_end_matches('\n')).unwrap();
-            assert_eq!(again, part);
-            read.add(again);
+        let frames = answer.clone().into_frames();
+        let (last, items) = frames.split_last().unwrap();
+        assert_eq!(last.kind, Kind::Done);
+        for item in items {
+            let part = Part::of_text(&item.text).unwrap();
+            assert_eq!((Kind::Item, part.to_text().finish()), (item.kind, item.text.clone()));
+            read.add(part);
         }
         assert_eq!(read, answer);
     }
 
     #[test]
     fn malformed_reply_line_is_rejected() {
-        for line in ["", "hello", "port\tx\ty", "path\t1\t2", "namespace\t1"] {
-            assert_eq!(Part::of_line(line), None, "{line}");
+        for text in ["", "hello", "port\tx\ty", "path\t1\t2", "namespace\t1"] {
+            assert_eq!(Part::of_text(text), None, "{text}");
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 
+use byway_admin::{Fields, Text};
 use byway_core::Result;
 use byway_tcp_target::{AnaSetting, AnaState, PortId};
 
-use super::line::{Fields, Line};
+use super::ports::{read_ports, with_ports};
 use super::reply::Reply;
 use super::secrets::{HostSecrets, keys_of};
 use crate::serve::live::ServeControl;
@@ -101,56 +102,56 @@ pub enum Request {
 }
 
 impl Request {
-    pub(super) fn to_line(&self) -> String {
-        let line = match self {
-            Self::Subsystems => Line::of("subsystems"),
+    pub(super) fn to_text(&self) -> Text {
+        match self {
+            Self::Subsystems => Text::of("subsystems"),
             Self::AddSubsystem { nqn, exports, hosts, ports } => {
-                let line = Line::of("add-subsystem").with(nqn).with_ports(ports.as_deref());
-                let line = line.with(exports.len()).with_all(exports);
-                hosts.iter().fold(line, |line, host| host.add_to(line))
+                let text = with_ports(Text::of("add-subsystem").with(nqn), ports.as_deref());
+                let text = text.with(exports.len()).with_all(exports);
+                hosts.iter().fold(text, |text, host| host.add_to(text))
             }
             Self::SetPorts { subsystem, ports } => {
-                Line::of("set-ports").with_option(subsystem.as_ref()).with_ports(ports.as_deref())
+                with_ports(Text::of("set-ports").with_option(subsystem.as_ref()), ports.as_deref())
             }
-            Self::RemoveSubsystem { nqn } => Line::of("remove-subsystem").with(nqn),
+            Self::RemoveSubsystem { nqn } => Text::of("remove-subsystem").with(nqn),
             Self::AddNamespace { subsystem, uri } => {
-                Line::of("add-namespace").with_option(subsystem.as_ref()).with(uri)
+                Text::of("add-namespace").with_option(subsystem.as_ref()).with(uri)
             }
             Self::RemoveNamespace { subsystem, nsid } => {
-                Line::of("remove-namespace").with_option(subsystem.as_ref()).with(nsid)
+                Text::of("remove-namespace").with_option(subsystem.as_ref()).with(nsid)
             }
-            Self::Ports => Line::of("ports"),
-            Self::AddPort { address } => Line::of("add-port").with(address),
-            Self::RemovePort { port } => Line::of("remove-port").with(port),
+            Self::Ports => Text::of("ports"),
+            Self::AddPort { address } => Text::of("add-port").with(address),
+            Self::RemovePort { port } => Text::of("remove-port").with(port),
             Self::AllowHost { subsystem, host } => {
-                host.add_to(Line::of("allow-host").with_option(subsystem.as_ref()))
+                host.add_to(Text::of("allow-host").with_option(subsystem.as_ref()))
             }
             Self::DisallowHost { subsystem, host } => {
-                Line::of("disallow-host").with_option(subsystem.as_ref()).with(host)
+                Text::of("disallow-host").with_option(subsystem.as_ref()).with(host)
             }
-            Self::AllowAll { subsystem } => Line::of("allow-all").with_option(subsystem.as_ref()),
-            Self::Paths { subsystem } => Line::of("paths").with_option(subsystem.as_ref()),
-            Self::SetPath { subsystem, setting: AnaSetting { port, nsid, state } } => Line::of("set-path")
+            Self::AllowAll { subsystem } => Text::of("allow-all").with_option(subsystem.as_ref()),
+            Self::Paths { subsystem } => Text::of("paths").with_option(subsystem.as_ref()),
+            Self::SetPath { subsystem, setting: AnaSetting { port, nsid, state } } => Text::of("set-path")
                 .with_option(subsystem.as_ref())
                 .with(port.0)
                 .with_option(*nsid)
                 .with(state.0),
-        };
-        line.finish()
+        }
     }
 
-    /// What a line asks, if it asks anything.
-    pub(super) fn of_line(line: &str) -> Option<Self> {
-        let (word, mut fields) = Fields::of(line);
+    /// What a text asks, if it asks anything.
+    pub(super) fn of_text(text: &str) -> Option<Self> {
+        let (word, mut fields) = Fields::of(text);
         Some(match word {
             "subsystems" => Self::Subsystems,
             "add-subsystem" => {
-                let (nqn, ports, count) = (fields.text()?, fields.ports()?, fields.parsed::<usize>()?);
+                let (nqn, ports, count) =
+                    (fields.text()?, read_ports(&mut fields)?, fields.parsed::<usize>()?);
                 let exports = (0..count).map(|_| fields.text()).collect::<Option<_>>()?;
                 let hosts = std::iter::from_fn(|| HostSecrets::read(&mut fields)).collect();
                 Self::AddSubsystem { nqn, exports, hosts, ports }
             }
-            "set-ports" => Self::SetPorts { subsystem: fields.option()?, ports: fields.ports()? },
+            "set-ports" => Self::SetPorts { subsystem: fields.option()?, ports: read_ports(&mut fields)? },
             "remove-subsystem" => Self::RemoveSubsystem { nqn: fields.text()? },
             "add-namespace" => Self::AddNamespace { subsystem: fields.option()?, uri: fields.text()? },
             "remove-namespace" => {
@@ -258,13 +259,13 @@ mod tests {
             Request::SetPath { subsystem, setting: AnaSetting { nsid: None, ..setting } },
         ];
         for request in requests {
-            assert_eq!(Request::of_line(request.to_line().trim_end_matches('\n')), Some(request));
+            assert_eq!(Request::of_text(&request.to_text().finish()), Some(request));
         }
     }
 
     #[test]
     fn malformed_request_line_is_rejected() {
-        for line in [
+        for text in [
             "",
             "begone",
             "remove-port\tmany",
@@ -274,7 +275,7 @@ mod tests {
             "add-namespace\t",
             "set-path\t\t1\t2",
         ] {
-            assert_eq!(Request::of_line(line), None, "{line}");
+            assert_eq!(Request::of_text(text), None, "{text}");
         }
     }
 }

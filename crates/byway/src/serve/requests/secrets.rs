@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use byway_admin::{Fields, Text};
 use byway_core::{Error, ErrorKind, Result};
 use byway_tcp_target::{AuthSecrets, AuthSuites, Dhchap, Nqn, TlsPolicy};
 
-use super::line::{Fields, Line};
 use crate::serve::tcp::{HostKeys, TlsKeys, name};
 
 /// Secret and key of a host, as `byway key new` writes them.
@@ -34,9 +34,9 @@ impl HostSecrets {
         Self { host: host.to_owned(), ..Self::default() }
     }
 
-    pub(super) fn add_to(&self, line: Line) -> Line {
-        let line = line.with(&self.host).with_option(self.dhchap.as_ref());
-        line.with_option(self.controller.as_ref()).with_option(self.tls.as_ref())
+    pub(super) fn add_to(&self, text: Text) -> Text {
+        let text = text.with(&self.host).with_option(self.dhchap.as_ref());
+        text.with_option(self.controller.as_ref()).with_option(self.tls.as_ref())
     }
 
     pub(super) fn read(fields: &mut Fields<'_>) -> Option<Self> {

@@ -18,9 +18,9 @@ use byway_controller::{Identity, Subsystem, SubsystemOptions};
 use byway_executor::{Embedded, Hosts};
 use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions};
 use byway_link::{ClockMode, Profile};
-use byway_sys::Wakeup;
 use byway_sys::map::{Mapping, Sharing};
-use byway_vfio_user::{DoorbellPage, Function, Server, SocketListener, Vectors};
+use byway_sys::{SocketListener, Wakeup};
+use byway_vfio_user::{DoorbellPage, Function, Server, Vectors};
 use byway_vfio_user_wire::{
     Access, Capabilities, Errno, HEADER_BYTES, Header, MessageId, RegionIndex, RegionInfo, Reply, Request,
     Version, WireError,

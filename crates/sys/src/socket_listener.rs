@@ -9,9 +9,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use byway_sys::{FileId, OwnerProcess, handover};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
+
+use crate::{FileId, OwnerProcess, handover};
 
 /// Pause of accepting after the process ran out of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! A thread that answers the clients of a socket, one after the other, until it is ended.
+//! A socket with a thread that answers its clients, one after the other, until it is ended.
 
 use std::io;
 use std::net::Shutdown;
@@ -7,14 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use byway_sys::{OwnerProcess, Wakeup};
-use byway_vfio_user::SocketListener;
+use byway_sys::{OwnerProcess, SocketListener, Wakeup};
 use parking_lot::Mutex;
 use rustix::event::{PollFd, Timespec, poll};
 
+use crate::client::{Client, Request};
+
 /// Answers the clients of a socket until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Answering {
+pub struct Listener {
     talk: Arc<Talk>,
     thread: Option<JoinHandle<()>>,
     /// The process that has the thread. In a forked child there is none to end.
@@ -36,20 +37,26 @@ impl Talk {
     }
 }
 
-impl Answering {
-    /// Starts a thread of that name, which has `answer` answer each client.
+impl Listener {
+    /// Starts a thread of that name, which has `answer` answer each request of this process's user and of root. Other users are
+    /// refused with `of_another_user` before anything is read.
     ///
     /// # Errors
     /// What the system says.
     pub fn start(
         socket: SocketListener,
         name: &str,
-        answer: impl Fn(&UnixStream) -> io::Result<()> + Send + 'static,
+        of_another_user: &'static str,
+        answer: impl Fn(Request, &Client<'_>) -> io::Result<()> + Send + 'static,
     ) -> io::Result<Self> {
         let (stop, wakeup) = (AtomicBool::new(false), Wakeup::new()?);
         let talk = Arc::new(Talk { stop, wakeup, client: Mutex::default() });
         let shared = Arc::clone(&talk);
-        let answer_all = move || answer_all(&socket, &answer, &shared);
+        let answer_one = move |stream: &UnixStream| match Client::admit(stream, of_another_user)? {
+            Some((request, client)) => answer(request, &client),
+            None => Ok(()),
+        };
+        let answer_all = move || answer_all(&socket, &answer_one, &shared);
         let thread = std::thread::Builder::new().name(name.into()).spawn(answer_all)?;
         Ok(Self { talk, thread: Some(thread), owner: OwnerProcess::current() })
     }
@@ -70,7 +77,7 @@ impl Answering {
     }
 }
 
-impl Drop for Answering {
+impl Drop for Listener {
     fn drop(&mut self) {
         if !self.owner.is_current() {
             return std::mem::forget(self.thread.take());

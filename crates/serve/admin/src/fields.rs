@@ -1,18 +1,14 @@
-//! A line of a request or an answer: fields between tabs, in which tabs and ends of lines are escaped.
+//! The text of a frame: a word, then fields between tabs, in which tabs and ends of lines are escaped.
 
 use std::str::FromStr;
 
-use byway_tcp_target::PortId;
+/// A text that is made.
+#[derive(Debug, Default)]
+pub struct Text(String);
 
-/// Value of the ports field that means all ports.
-const EVERY_PORT: &str = "all";
-
-/// A line that is made.
-#[derive(Debug)]
-pub(super) struct Line(String);
-
-impl Line {
-    /// One that begins with a word.
+impl Text {
+    /// One that begins with a word, which needs no escapes.
+    #[must_use]
     pub fn of(word: &str) -> Self {
         Self(word.to_owned())
     }
@@ -41,34 +37,28 @@ impl Line {
         }
     }
 
-    /// Adds a field of ports; `None` for all.
-    #[must_use]
-    pub fn with_ports(self, ports: Option<&[PortId]>) -> Self {
-        let numbers = |ports: &[PortId]| ports.iter().map(|port| port.0.to_string()).collect::<Vec<_>>();
-        self.with(ports.map_or_else(|| EVERY_PORT.to_owned(), |ports| numbers(ports).join(",")))
-    }
-
     /// Adds fields.
     #[must_use]
     pub fn with_all(self, fields: &[impl ToString]) -> Self {
-        fields.iter().fold(self, |line, field| line.with(field.to_string()))
+        fields.iter().fold(self, |text, field| text.with(field.to_string()))
     }
 
-    /// With its end.
-    pub fn finish(mut self) -> String {
-        self.0.push('\n');
+    /// As it is sent: one line, without its end.
+    #[must_use]
+    pub fn finish(self) -> String {
         self.0
     }
 }
 
-/// A line that is read, field by field.
+/// A text that is read, field by field.
 #[derive(Debug)]
-pub(super) struct Fields<'a>(std::str::Split<'a, char>);
+pub struct Fields<'a>(std::str::Split<'a, char>);
 
 impl<'a> Fields<'a> {
-    /// Of a line without its end: its word, and what follows.
-    pub fn of(line: &'a str) -> (&'a str, Self) {
-        let mut fields = line.split('\t');
+    /// The word of a text, and what follows.
+    #[must_use]
+    pub fn of(text: &'a str) -> (&'a str, Self) {
+        let mut fields = text.split('\t');
         (fields.next().unwrap_or_default(), Self(fields))
     }
 
@@ -94,16 +84,6 @@ impl<'a> Fields<'a> {
         Some(Some(self.text()?).filter(|text| !text.is_empty()))
     }
 
-    /// The next field, as ports; `None` for all.
-    pub fn ports(&mut self) -> Option<Option<Vec<PortId>>> {
-        let text = self.text()?;
-        if text == EVERY_PORT {
-            return Some(None);
-        }
-        let numbers = text.split(',').filter(|number| !number.is_empty());
-        numbers.map(|number| number.parse().ok().map(PortId)).collect::<Option<_>>().map(Some)
-    }
-
     /// The next field, decoded.
     pub fn parsed<T: FromStr>(&mut self) -> Option<T> {
         self.text()?.parse().ok()
@@ -122,9 +102,9 @@ mod tests {
     #[test]
     fn fields_of_any_bytes_round_trip() {
         let fields = ["a\tb", "", "back\\slash\nend", "\\t"];
-        let line = Line::of("word").with_all(&fields).finish();
-        assert_eq!(line.matches('\n').count(), 1);
-        let (word, mut read) = Fields::of(line.trim_end_matches('\n'));
+        let text = Text::of("word").with_all(&fields).finish();
+        assert!(!text.contains('\n'));
+        let (word, mut read) = Fields::of(&text);
         assert_eq!((word, read.rest()), ("word", fields.map(str::to_owned).to_vec()));
     }
 

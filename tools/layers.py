@@ -21,6 +21,7 @@ LAYERS = [
     ["crates/tdm"],
     ["crates/console"],
     ["crates/measure"],
+    ["crates/perf"],
     ["crates/cli", "crates/lab", "bindings"],
     ["benches", "tests"],
     ["fuzz"],

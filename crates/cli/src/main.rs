@@ -16,7 +16,6 @@ mod ledger_page;
 mod moved;
 mod namespace;
 mod opened;
-mod perf;
 mod watch;
 
 use std::io::{self, BufWriter, Write};

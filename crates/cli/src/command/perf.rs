@@ -9,11 +9,11 @@ use byway::Backend;
 use byway_console::failure::No;
 use byway_console::table::{self, Table};
 use byway_console::terminal::{Interrupt, Interrupted, print_json};
+use byway_perf::{Latency, Measured, OfThread, Plan, Row, What};
 use serde::Serialize;
 
 use crate::args::Perf;
 use crate::opened;
-use crate::perf::{self, Measured, OfThread, Plan, Row, What};
 
 /// What was measured, and of what.
 #[derive(Serialize)]
@@ -69,8 +69,10 @@ fn is_zero(number: &u64) -> bool {
 /// # Errors
 /// A load that the device cannot carry, what it says to a command, a difference.
 pub fn run(args: &Perf, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
-    let plan = Plan::of(args)?;
-    let measured = perf::run(&plan, interrupt)?;
+    let (uri, settings) = (&args.device.uri, &args.settings);
+    let open = if settings.changes() { opened::open } else { opened::open_to_read };
+    let plan = Plan::of(settings, uri, opened::depth_of(uri), open)?;
+    let measured = byway_perf::run(&plan, interrupt)?;
     let report = Report::of(&plan, &measured);
     if args.json {
         print_json(out, &report)?
@@ -138,7 +140,7 @@ impl Part {
     fn push_to(&self, name: &str, table: &mut Table) {
         for (side, row) in [("read", &self.read), ("write", &self.write)] {
             let Some(row) = row else { continue };
-            let ns = |of: fn(&perf::Latency) -> f64| table::time(row.latency_ns.as_ref().map(of));
+            let ns = |of: fn(&Latency) -> f64| table::time(row.latency_ns.as_ref().map(of));
             table.push(vec![
                 format!("{name} {side}"),
                 row.ops.to_string(),

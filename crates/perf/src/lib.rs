@@ -4,12 +4,15 @@
 //! its completion and is used by the next, the time is asked for once for all that is submitted or found finished at once
 //! (or not at all), and nothing is allocated between.
 
+#![forbid(unsafe_code)]
+
 mod cache;
 mod load;
 mod measured;
 mod pattern;
 mod plan;
 mod readback;
+mod settings;
 mod worker;
 
 use std::sync::Barrier;
@@ -22,8 +25,10 @@ use byway_console::table;
 use byway_console::terminal::{Interrupt, Progress};
 use rustix::time::{ClockId, clock_gettime};
 
-pub use measured::{Latency, Measured, OfThread, Row};
-pub use plan::{Cpus, Plan, What, parse_cpus, parse_seconds};
+pub use cache::Cache;
+pub use measured::{Latency, Measured, OfThread, Row, Side};
+pub use plan::{Blocks, Pairs, Plan, What};
+pub use settings::{Cpus, Load, MemoryOf, Settings, Wait};
 use worker::{Ran, Worker};
 
 /// How often the thread that watches looks.

@@ -9,25 +9,7 @@ use byway_measure::random::Random;
 
 use super::pattern::Pattern;
 use super::plan::{Blocks, Pairs, Plan, What};
-use crate::args::{Load, MemoryOf};
-
-impl Load {
-    /// The word for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Randread => "randread",
-            Self::Randwrite => "randwrite",
-            Self::Randrw => "randrw",
-            Self::Trim => "trim",
-            Self::Zeroes => "zeroes",
-            Self::Put => "put",
-            Self::Get => "get",
-            Self::Putget => "putget",
-        }
-    }
-}
+use super::settings::{Load, MemoryOf};
 
 /// Memory of one command, while it is not on its way.
 #[derive(Debug, Default)]

@@ -14,7 +14,9 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 /// The commands of one side of a load: those that read, or those that write.
 #[derive(Clone, Debug)]
 pub struct Side {
+    /// Commands that succeeded.
     pub ops: u64,
+    /// Bytes that they moved.
     pub bytes: u64,
     /// Latency of each in nanoseconds; empty without latencies.
     pub ns: Histogram<u64>,
@@ -43,7 +45,9 @@ impl Side {
 /// What one thread measured.
 #[derive(Clone, Debug, Default)]
 pub struct OfThread {
+    /// Commands that read.
     pub reads: Side,
+    /// Commands that change the device.
     pub writes: Side,
     /// Keys that were not there.
     pub missing: u64,
@@ -63,9 +67,11 @@ impl OfThread {
 /// What all threads measured.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
+    /// Each thread, in order of its number.
     pub threads: Vec<OfThread>,
     /// Processor time of the whole process: threads of the device's included.
     pub cpu: Duration,
+    /// Whether Ctrl-C ended the measurement.
     pub was_interrupted: bool,
     /// Pieces that were read back and matched.
     pub verified: u64,
@@ -88,9 +94,13 @@ impl Measured {
 /// What JSON says of commands that are alike.
 #[derive(Debug, Serialize)]
 pub struct Row {
+    /// Commands that succeeded.
     pub ops: u64,
+    /// The same for each second.
     pub iops: f64,
+    /// MiB moved for each second.
     pub mib_per_s: f64,
+    /// Latencies, where they were taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<Latency>,
 }
@@ -98,15 +108,25 @@ pub struct Row {
 /// How long commands took, in nanoseconds.
 #[derive(Debug, Serialize)]
 pub struct Latency {
+    /// The shortest.
     pub min: u64,
+    /// The mean.
     pub mean: f64,
+    /// The standard deviation.
     pub stdev: f64,
+    /// 50th percentile.
     pub p50: u64,
+    /// 90th percentile.
     pub p90: u64,
+    /// 95th percentile.
     pub p95: u64,
+    /// 99th percentile.
     pub p99: u64,
+    /// 99.9th percentile.
     pub p99_9: u64,
+    /// 99.99th percentile.
     pub p99_99: u64,
+    /// The longest.
     pub max: u64,
 }
 

@@ -12,8 +12,7 @@ use byway_console::terminal::{Interrupt, Progress};
 use byway_measure::random::Random;
 
 use super::cache::{self, Cache};
-use crate::args::{self, Load, MemoryOf, Wait};
-use crate::opened;
+use super::settings::{Cpus, Load, MemoryOf, Settings, Wait};
 
 /// Most blocks of one command.
 const BLOCKS_MAX: u64 = 1 << 16;
@@ -23,26 +22,43 @@ const TIME: Duration = Duration::from_secs(10);
 /// A load that can be run.
 #[derive(Debug)]
 pub struct Plan {
+    /// The URI that the device was opened by.
     pub uri: String,
+    /// The device.
     pub device: Device,
+    /// What commands do.
     pub load: Load,
+    /// Range of blocks, or keys and values.
     pub what: What,
     /// Percent of commands that read.
     pub reads_percent: u8,
+    /// Commands outstanding of each thread.
     pub depth: u32,
+    /// Commands that are submitted together, at least.
     pub batch: u32,
+    /// Threads, each with a queue of its own.
     pub threads: u32,
+    /// Processors that the threads are pinned to.
     pub cpus: Option<Cpus>,
+    /// How long is measured, if the count does not end it before.
     pub time: Option<Duration>,
     /// Commands of each thread.
     pub count: Option<u64>,
+    /// Time before the measurement.
     pub warmup: Duration,
+    /// Decides places, keys and what is written.
     pub seed: u64,
+    /// Whether what was written is read back, or what is read compared.
     pub verify: bool,
+    /// Buffers of each command.
     pub parts: u32,
+    /// Which memory holds the data.
     pub memory: MemoryOf,
+    /// How a thread waits for completions.
     pub wait: Wait,
+    /// Time limit of each command.
     pub timeout: Option<Duration>,
+    /// Whether each command is timed.
     pub latency: bool,
     /// The cache of this host that reads and writes go through.
     pub cache: Cache,
@@ -62,10 +78,13 @@ pub enum What {
 /// Pieces of a namespace of blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocks {
+    /// The namespace.
     pub nsid: Nsid,
+    /// Bytes of a logical block.
     pub lba_bytes: u64,
     /// First byte of the range.
     pub offset: u64,
+    /// Bytes of a piece: what one command moves.
     pub piece_bytes: u64,
     /// Pieces in the range.
     pub pieces: u64,
@@ -74,58 +93,44 @@ pub struct Blocks {
 /// Keys of one length with values of one length.
 #[derive(Clone, Copy, Debug)]
 pub struct Pairs {
+    /// The namespace.
     pub nsid: Nsid,
+    /// Number of keys.
     pub keys: u64,
+    /// Bytes of a key.
     pub key_bytes: u8,
+    /// Bytes of a value.
     pub value_bytes: u32,
+    /// Whether every key is stored before the measurement.
     pub fill: bool,
 }
 
-impl Load {
-    /// Whether keys and values are meant.
-    pub fn is_pairs(self) -> bool {
-        matches!(self, Self::Put | Self::Get | Self::Putget)
-    }
-
-    /// Whether anything changes what the device holds.
-    pub fn changes(self) -> bool {
-        !matches!(self, Self::Read | Self::Randread | Self::Get)
-    }
-
-    /// Whether places follow each other.
-    pub fn is_sequential(self) -> bool {
-        matches!(self, Self::Read | Self::Write)
-    }
-
-    /// Whether commands move data.
-    pub fn has_data(self) -> bool {
-        !matches!(self, Self::Trim | Self::Zeroes)
-    }
-}
-
 impl Plan {
-    /// Opens the device and looks whether it can do what is asked for.
+    /// Opens the device of a URI and looks whether it can do what is asked for. `depth` is the queue's where the settings have
+    /// none.
     ///
     /// # Errors
     /// One sentence that says what cannot be, and why.
-    pub fn of(args: &args::Perf) -> Result<Self> {
-        let depth = args.depth.or_else(|| opened::depth_of(&args.device.uri));
-        check_words(args, depth.unwrap_or(1))?;
-        let uri = if args.direct { cache::direct(&args.device.uri)? } else { args.device.uri.clone() };
-        let device = match args.rw.changes() || args.fill {
-            true => opened::open(&uri)?,
-            false => opened::open_to_read(&uri)?,
-        };
+    pub fn of(
+        args: &Settings,
+        named: &str,
+        depth: Option<u32>,
+        open: impl FnOnce(&str) -> byway::Result<Device>,
+    ) -> Result<Self> {
+        let depth = args.depth.or(depth);
+        args.check(depth.unwrap_or(1))?;
+        let uri = if args.direct { cache::direct(named)? } else { named.to_owned() };
+        let device = open(&uri)?;
         let cache = Cache::of(&uri, &device)?;
         ensure!(
             !args.invalidate || cache != Cache::None,
             "--invalidate drops what the page cache holds of a file, and {uri} is read through none"
         );
-        check_device(args, device.capabilities())?;
+        check_device(args, named, device.capabilities())?;
         let depth = depth.unwrap_or(1).min(device.capabilities().limits.depth_max());
         let what = match args.rw.is_pairs() {
-            true => What::Pairs(pairs_of(args, &device)?),
-            false => What::Blocks(blocks_of(args, &device)?),
+            true => What::Pairs(pairs_of(args, named, &device)?),
+            false => What::Blocks(blocks_of(args, named, &device)?),
         };
         let reads_percent = match args.rw {
             Load::Read | Load::Randread | Load::Get => 100,
@@ -237,47 +242,7 @@ impl Pairs {
     }
 }
 
-/// Refuses options that mean nothing to the load, or nothing at all.
-fn check_words(args: &args::Perf, depth: u32) -> Result<()> {
-    let load = args.rw;
-    let is_mixed = matches!(load, Load::Randrw | Load::Putget);
-    let of_blocks = !load.is_pairs();
-    let unread = [
-        ("--mix", args.mix.is_some() && !is_mixed),
-        ("--bs", args.bs.is_some() && !of_blocks),
-        ("--offset", args.offset.is_some() && !of_blocks),
-        ("--length", args.length.is_some() && !of_blocks),
-        ("--keys", args.keys.is_some() && of_blocks),
-        ("--key-bytes", args.key_bytes.is_some() && of_blocks),
-        ("--value-bytes", args.value_bytes.is_some() && of_blocks),
-        ("--fill", args.fill && of_blocks),
-        (
-            "--verify",
-            args.verify
-                && !matches!(
-                    load,
-                    Load::Read | Load::Randread | Load::Write | Load::Randwrite | Load::Randrw
-                ),
-        ),
-        ("--parts", args.parts > 1 && !(of_blocks && load.has_data())),
-        ("--memory", args.memory != MemoryOf::Device && !load.has_data()),
-    ];
-    if let Some((name, _)) = unread.into_iter().find(|(_, is_unread)| *is_unread) {
-        bail!("{name} means nothing to a load of {}", load.name());
-    }
-    ensure!(depth > 0, "a depth of 0 measures nothing");
-    ensure!(args.wait != Wait::Call || depth == 1, "--wait call is one command at a time: --depth 1");
-    ensure!(
-        (1..=depth).contains(&args.batch),
-        "--batch of {} commands is not within 1 to the depth of {depth}",
-        args.batch
-    );
-    ensure!(args.time != Some(Duration::ZERO), "a time of 0 measures nothing");
-    Ok(())
-}
-
-fn check_device(args: &args::Perf, can: &Capabilities) -> Result<()> {
-    let uri = &args.device.uri;
+fn check_device(args: &Settings, uri: &str, can: &Capabilities) -> Result<()> {
     let most = can.limits.depth_max();
     if let Some(depth) = args.depth {
         ensure!(depth <= most, "--depth of {depth} is over the {most} that a queue of {uri} holds");
@@ -294,19 +259,18 @@ fn check_device(args: &args::Perf, can: &Capabilities) -> Result<()> {
     Ok(())
 }
 
-fn blocks_of(args: &args::Perf, device: &Device) -> Result<Blocks> {
+fn blocks_of(args: &Settings, uri: &str, device: &Device) -> Result<Blocks> {
     let namespace = device.nvm_namespace(None)?;
     let NamespaceKind::Nvm { lba_bytes, blocks } = namespace.kind else {
-        bail!("{} has no namespace of blocks there", args.device.uri);
+        bail!("{uri} has no namespace of blocks there");
     };
     let (nsid, lba_bytes, there) = (namespace.nsid, u64::from(lba_bytes), blocks * u64::from(lba_bytes));
     let offset = args.offset.unwrap_or(0);
-    ensure!(offset <= there, "--offset of {offset} bytes is beyond the end: {} has {there}", args.device.uri);
+    ensure!(offset <= there, "--offset of {offset} bytes is beyond the end: {uri} has {there}");
     let length = args.length.unwrap_or(there - offset);
     ensure!(
         length <= there - offset,
-        "--length of {length} bytes goes beyond the end: {} has {} from byte {offset} on",
-        args.device.uri,
+        "--length of {length} bytes goes beyond the end: {uri} has {} from byte {offset} on",
         there - offset
     );
     let piece_bytes = args.bs.unwrap_or(4096.max(lba_bytes));
@@ -343,10 +307,10 @@ fn blocks_of(args: &args::Perf, device: &Device) -> Result<Blocks> {
     Ok(Blocks { nsid, lba_bytes, offset, piece_bytes, pieces })
 }
 
-fn pairs_of(args: &args::Perf, device: &Device) -> Result<Pairs> {
+fn pairs_of(args: &Settings, uri: &str, device: &Device) -> Result<Pairs> {
     let namespace = device.kv_namespace(None)?;
     let NamespaceKind::Kv { key_max_bytes, value_max_bytes, .. } = namespace.kind else {
-        bail!("{} has no namespace of keys and values there", args.device.uri);
+        bail!("{uri} has no namespace of keys and values there");
     };
     let nsid = namespace.nsid;
     let (key_bytes, value_bytes) = (args.key_bytes.unwrap_or(16), args.value_bytes.unwrap_or(100));
@@ -355,69 +319,4 @@ fn pairs_of(args: &args::Perf, device: &Device) -> Result<Pairs> {
         "the namespace takes keys of up to {key_max_bytes} and values of up to {value_max_bytes} bytes, not of {key_bytes} and {value_bytes}"
     );
     Ok(Pairs { nsid, keys: args.keys.unwrap_or(10_000), key_bytes, value_bytes, fill: args.fill })
-}
-
-/// Processors by their numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cpus(Vec<usize>);
-
-impl Cpus {
-    /// The processor of a thread.
-    pub fn of_thread(&self, thread: u32) -> usize {
-        let index = thread as usize % self.0.len().max(1);
-        self.0.get(index).copied().unwrap_or(0)
-    }
-}
-
-/// Parses processors, such as `0,2-3`.
-///
-/// # Errors
-/// Anything else.
-pub fn parse_cpus(text: &str) -> Result<Cpus, String> {
-    let wrong = || format!("{text:?} names no processors: expected some such as 0,2-3");
-    let number = |text: &str| text.parse::<usize>().ok().filter(|cpu| *cpu < 1024).ok_or_else(wrong);
-    let mut cpus = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (number(first)?, number(last)?);
-        if first > last {
-            return Err(wrong());
-        }
-        cpus.extend(first..=last);
-    }
-    Ok(Cpus(cpus))
-}
-
-/// Parses seconds, with a fraction or without.
-///
-/// # Errors
-/// Anything else.
-pub fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.strip_suffix('s').unwrap_or(text).parse::<f64>();
-    let seconds = seconds.ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.ok_or_else(|| format!("{text:?} is no time: expected seconds such as 10 or 0.5"))
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn processors_are_given_one_by_one_or_from_to() {
-        assert_eq!(parse_cpus("0,2-4").unwrap(), Cpus(vec![0, 2, 3, 4]));
-        assert_eq!(parse_cpus("0,2").unwrap().of_thread(3), 2);
-        for wrong in ["", "a", "3-1", "0,", "99999"] {
-            assert!(parse_cpus(wrong).unwrap_err().contains("0,2-3"), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn seconds_have_fractions() {
-        assert_eq!(parse_seconds("0.5").unwrap(), Duration::from_millis(500));
-        assert_eq!(parse_seconds("10s").unwrap(), Duration::from_secs(10));
-        assert!(
-            parse_seconds("-1").is_err() && parse_seconds("soon").is_err() && parse_seconds("1e99").is_err()
-        );
-    }
 }

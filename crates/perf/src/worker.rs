@@ -13,8 +13,8 @@ use super::load::{Memory, Op, Ops};
 use super::measured::OfThread;
 use super::pattern::Pattern;
 use super::plan::{Plan, What};
+use super::settings::Wait;
 use super::{Phase, Shared};
-use crate::args::Wait;
 use byway_console::event::wait_for_any;
 
 /// How long a thread sleeps at most before it looks where the measurement is.

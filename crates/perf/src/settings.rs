@@ -1,0 +1,292 @@
+//! The settings of a load: what is measured and how, with the arguments that say so.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use byway_console::number;
+use byway_console::size;
+use clap::{Args, ValueEnum};
+
+/// Arguments of a load.
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// The load.
+    #[arg(long, value_enum)]
+    pub rw: Load,
+    /// Of a mixed load, percent that read [default: 50].
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub mix: Option<u8>,
+    /// Bytes of a command [default: 4K].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub bs: Option<u64>,
+    /// Commands outstanding of each thread [default: depth= of the URI, else 1].
+    #[arg(long, value_name = "COUNT", value_parser = number::parse::<u32>)]
+    pub depth: Option<u32>,
+    /// Commands that are submitted together, at least.
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = number::parse::<u32>)]
+    pub batch: u32,
+    /// Threads.
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: u32,
+    /// Processors for the threads, such as 0,2-3: one each, over again when there are more threads.
+    #[arg(long, value_name = "LIST", value_parser = parse_cpus)]
+    pub cpus: Option<Cpus>,
+    /// Seconds that are measured [default: 10, or until --count].
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub time: Option<Duration>,
+    /// Commands of each thread that are measured, if --time does not end it before.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Seconds before the measurement.
+    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
+    pub warmup: Duration,
+    /// First byte of the range.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub offset: Option<u64>,
+    /// Bytes of the range [default: up to the end].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub length: Option<u64>,
+    /// Keys that a load of keys and values uses [default: 10000].
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    pub keys: Option<u64>,
+    /// Bytes of a key [default: 16].
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u8).range(8..=16))]
+    pub key_bytes: Option<u8>,
+    /// Bytes of a value [default: 100].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_u32)]
+    pub value_bytes: Option<u32>,
+    /// Store every key once before anything is measured. Without it, keys that are not there are errors: they are counted, are no
+    /// part of the rate, and make the exit code 1.
+    #[arg(long)]
+    pub fill: bool,
+    /// Open a file or block device past the page cache (O_DIRECT), as ?direct=1 does.
+    #[arg(long)]
+    pub direct: bool,
+    /// Sync the file and drop what the page cache holds of it before the measurement, so that nothing is read from there.
+    /// fio's invalidate, which is on by default, does so with files that fio has laid out and synced; here it is off by default.
+    #[arg(long)]
+    pub invalidate: bool,
+    /// Decides places, keys and what is written.
+    #[arg(long, default_value_t = 0, value_parser = number::parse::<u64>)]
+    pub seed: u64,
+    /// Writes carry what --seed says of their place and are read back after the measurement; reads of a load that only reads
+    /// are compared with it. Exit code 1 for a difference.
+    #[arg(long)]
+    pub verify: bool,
+    /// Each command moves its data by so many buffers.
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub parts: u32,
+    /// Which memory holds the data.
+    #[arg(long, value_enum, default_value = "device")]
+    pub memory: MemoryOf,
+    /// How a thread waits for completions.
+    #[arg(long, value_enum, default_value = "sleep")]
+    pub wait: Wait,
+    /// Give a command up after so many milliseconds, and end.
+    #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub timeout: Option<u64>,
+    /// Do not time each command: no percentiles.
+    #[arg(long)]
+    pub no_latency: bool,
+}
+
+impl Settings {
+    /// Whether anything changes what the device holds.
+    pub fn changes(&self) -> bool {
+        self.rw.changes() || self.fill
+    }
+
+    /// Refuses options that mean nothing to the load, or nothing at all.
+    ///
+    /// # Errors
+    /// One sentence that names the option.
+    pub fn check(&self, depth: u32) -> Result<()> {
+        let load = self.rw;
+        let is_mixed = matches!(load, Load::Randrw | Load::Putget);
+        let of_blocks = !load.is_pairs();
+        let unread = [
+            ("--mix", self.mix.is_some() && !is_mixed),
+            ("--bs", self.bs.is_some() && !of_blocks),
+            ("--offset", self.offset.is_some() && !of_blocks),
+            ("--length", self.length.is_some() && !of_blocks),
+            ("--keys", self.keys.is_some() && of_blocks),
+            ("--key-bytes", self.key_bytes.is_some() && of_blocks),
+            ("--value-bytes", self.value_bytes.is_some() && of_blocks),
+            ("--fill", self.fill && of_blocks),
+            (
+                "--verify",
+                self.verify
+                    && !matches!(
+                        load,
+                        Load::Read | Load::Randread | Load::Write | Load::Randwrite | Load::Randrw
+                    ),
+            ),
+            ("--parts", self.parts > 1 && !(of_blocks && load.has_data())),
+            ("--memory", self.memory != MemoryOf::Device && !load.has_data()),
+        ];
+        if let Some((name, _)) = unread.into_iter().find(|(_, is_unread)| *is_unread) {
+            bail!("{name} means nothing to a load of {}", load.name());
+        }
+        ensure!(depth > 0, "a depth of 0 measures nothing");
+        ensure!(self.wait != Wait::Call || depth == 1, "--wait call is one command at a time: --depth 1");
+        ensure!(
+            (1..=depth).contains(&self.batch),
+            "--batch of {} commands is not within 1 to the depth of {depth}",
+            self.batch
+        );
+        ensure!(self.time != Some(Duration::ZERO), "a time of 0 measures nothing");
+        Ok(())
+    }
+}
+
+/// Which memory holds a command's data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MemoryOf {
+    /// What the device's backend prepares and keeps for commands.
+    Device,
+    /// The program's own, prepared once before the load.
+    Prepared,
+    /// The program's own, unprepared: the backend registers or copies it for each command.
+    Brought,
+}
+
+/// What a load does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Load {
+    /// Reads one block behind the other.
+    Read,
+    /// Writes one behind the other.
+    Write,
+    /// Reads anywhere.
+    Randread,
+    /// Writes anywhere.
+    Randwrite,
+    /// Reads and writes anywhere.
+    Randrw,
+    /// Deallocates random blocks (Dataset Management).
+    Trim,
+    /// Has blocks anywhere read as zeroes.
+    Zeroes,
+    /// Stores values under any keys.
+    Put,
+    /// Reads values of any keys.
+    Get,
+    /// Stores and reads values.
+    Putget,
+}
+
+/// How completions are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Wait {
+    /// As the queue does: spinning a little, then asleep.
+    Sleep,
+    /// Asking again and again.
+    Spin,
+    /// By the queue's descriptor, as a program with its own event loop does.
+    Event,
+    /// By the call that sends the command: one at a time.
+    Call,
+}
+
+impl Load {
+    /// Whether keys and values are meant.
+    pub fn is_pairs(self) -> bool {
+        matches!(self, Self::Put | Self::Get | Self::Putget)
+    }
+
+    /// Whether anything changes what the device holds.
+    pub fn changes(self) -> bool {
+        !matches!(self, Self::Read | Self::Randread | Self::Get)
+    }
+
+    /// Whether places follow each other.
+    pub fn is_sequential(self) -> bool {
+        matches!(self, Self::Read | Self::Write)
+    }
+
+    /// Whether commands move data.
+    pub fn has_data(self) -> bool {
+        !matches!(self, Self::Trim | Self::Zeroes)
+    }
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Randread => "randread",
+            Self::Randwrite => "randwrite",
+            Self::Randrw => "randrw",
+            Self::Trim => "trim",
+            Self::Zeroes => "zeroes",
+            Self::Put => "put",
+            Self::Get => "get",
+            Self::Putget => "putget",
+        }
+    }
+}
+
+/// Processors by their numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cpus(Vec<usize>);
+
+impl Cpus {
+    /// The processor of a thread.
+    pub fn of_thread(&self, thread: u32) -> usize {
+        let index = thread as usize % self.0.len().max(1);
+        self.0.get(index).copied().unwrap_or(0)
+    }
+}
+
+/// Parses processors, such as `0,2-3`.
+///
+/// # Errors
+/// Anything else.
+fn parse_cpus(text: &str) -> Result<Cpus, String> {
+    let wrong = || format!("{text:?} names no processors: expected some such as 0,2-3");
+    let number = |text: &str| text.parse::<usize>().ok().filter(|cpu| *cpu < 1024).ok_or_else(wrong);
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (number(first)?, number(last)?);
+        if first > last {
+            return Err(wrong());
+        }
+        cpus.extend(first..=last);
+    }
+    Ok(Cpus(cpus))
+}
+
+/// Parses seconds, with a fraction or without.
+///
+/// # Errors
+/// Anything else.
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.strip_suffix('s').unwrap_or(text).parse::<f64>();
+    let seconds = seconds.ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| format!("{text:?} is no time: expected seconds such as 10 or 0.5"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_are_given_one_by_one_or_from_to() {
+        assert_eq!(parse_cpus("0,2-4").unwrap(), Cpus(vec![0, 2, 3, 4]));
+        assert_eq!(parse_cpus("0,2").unwrap().of_thread(3), 2);
+        for wrong in ["", "a", "3-1", "0,", "99999"] {
+            assert!(parse_cpus(wrong).unwrap_err().contains("0,2-3"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn seconds_have_fractions() {
+        assert_eq!(parse_seconds("0.5").unwrap(), Duration::from_millis(500));
+        assert_eq!(parse_seconds("10s").unwrap(), Duration::from_secs(10));
+        assert!(
+            parse_seconds("-1").is_err() && parse_seconds("soon").is_err() && parse_seconds("1e99").is_err()
+        );
+    }
+}

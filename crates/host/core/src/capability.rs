@@ -335,7 +335,7 @@ impl AdminOptions {
 pub const PLAIN_LOG_BYTES_MAX: usize = 16 << 10;
 
 #[cold]
-fn not_announced(name: &str, field: &str) -> Error {
+pub(crate) fn not_announced(name: &str, field: &str) -> Error {
     Error::host(ErrorKind::Unsupported, format!("the device did not announce {name} ({field})"))
 }
 

@@ -75,7 +75,8 @@ pub enum KvCommand {
     BulkStore { nsid: Nsid, pairs: Payload },
 }
 
-/// A command passed through as it is. The backend writes the command identifier and the data pointer.
+/// A command passed through as it is: whether the device announced it is the program's affair. The backend writes the command
+/// identifier and the data pointer.
 #[derive(Debug)]
 pub struct RawCommand {
     /// The submission queue entry.

@@ -1,7 +1,8 @@
 //! What Identify says, in the words of the API: for every interface to an NVMe controller.
 
 use byway_spec::base::identify::{
-    Cns, Controller, Csi, IDENTIFY_BYTES, NamespaceDescriptor, NamespaceIdType, NamespaceList,
+    Cns, Controller, Csi, IDENTIFY_BYTES, IndependentNamespace, NamespaceDescriptor, NamespaceIdType,
+    NamespaceList,
 };
 use byway_spec::base::register::Vs;
 use byway_spec::kv::KvNamespace;
@@ -107,6 +108,19 @@ pub fn nvm_limits(device: &impl Identifies, controller: &Controller, mpsmin: u8)
         deallocate_range_blocks: reported.dmrsl,
         deallocate_blocks: reported.dmsl,
     })
+}
+
+/// Reservation capabilities of a namespace (RESCAP), from the structure of all command sets; a controller before NVMe 2.0, or without
+/// that structure, has them in that of blocks.
+pub(crate) fn rescap(device: &impl Identifies, nsid: u32) -> Result<u8> {
+    match ask(device, Cns::INDEPENDENT_NAMESPACE, Csi::NVM, nsid) {
+        Ok(page) => match IndependentNamespace::read_from_bytes(page.as_slice()) {
+            Ok(namespace) => Ok(namespace.rescap),
+            Err(_) => Err(short("Identify Namespace")),
+        },
+        Err(error) if error.nvme_status().is_some() => Ok(identify_nvm(device, nsid)?.rescap),
+        Err(error) => Err(error),
+    }
 }
 
 /// What admin commands may ask for (OACS, ONCS, LPA).

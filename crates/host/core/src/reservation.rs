@@ -1,18 +1,23 @@
 //! Reservations of a namespace, typed: the same commands for blocks and for keys and values (Base 2.1, sections 7.5 to 7.8).
 //!
-//! They travel as commands passed through, so every interface that passes commands through carries them.
+//! They travel as commands passed through, so every interface that passes commands through carries them. What a device did not
+//! announce is refused before that; a [`RawCommand`] that a program made itself is sent as it is.
 
 use byway_spec::Command as Entry;
 use byway_spec::base::reservation::{
     AcquireAction, AcquireCdw10, EXTENDED_HEAD_BYTES, HOLDS, NO_CONTROLLER, PersistChange, RegisterAction,
-    RegisterCdw10, RegisteredControllerExtended, ReleaseAction, ReleaseCdw10, ReportCdw11, ReservationOpcode,
-    ReservationStatus, ReservationType,
+    RegisterCdw10, RegisteredControllerExtended, ReleaseAction, ReleaseCdw10, ReportCdw11, Rescap,
+    ReservationOpcode, ReservationStatus, ReservationType,
 };
 use zerocopy::FromBytes;
 
+use crate::admin::AdminCommand;
+use crate::backend::Backend;
 use crate::buffer::Buffer;
-use crate::command::{Command, RawCommand, RawData};
+use crate::capability::not_announced;
+use crate::command::{Command, Outcome, RawCommand, RawData};
 use crate::error::{Error, ErrorKind, Result};
+use crate::identify::{self, Identifies};
 use crate::identity::Nsid;
 use crate::payload::Payload;
 
@@ -29,7 +34,7 @@ pub enum Persist {
     Keep,
 }
 
-/// A command about who may use a namespace. `key` is the key that the host is registered by; a key is not 0.
+/// A command about who may use a namespace, to be made a command of a device by [`ReservationCommand::for_device`]. `key` is the key that the host is registered by; a key is not 0.
 #[derive(Debug)]
 #[expect(
     missing_docs,
@@ -57,11 +62,38 @@ pub enum ReservationCommand {
     Report { nsid: Nsid, into: Buffer },
 }
 
-impl TryFrom<ReservationCommand> for Command {
-    type Error = Error;
+impl ReservationCommand {
+    /// The command to submit to a queue of `device`, whose controller and namespace are asked first: not every device refuses a
+    /// reservation command that it did not announce.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] if the controller did not announce reservations (ONCS bit 5), or the namespace not that
+    /// [`Persist::Keep`] is possible (RESCAP bit 0); [`ErrorKind::InvalidArgument`] for a buffer that no report goes into;
+    /// what the device answers.
+    pub fn for_device(self, device: &impl Backend) -> Result<Command> {
+        let asks = Asks(device);
+        if !identify::controller(&asks)?.oncs.reservations() {
+            return Err(not_announced("reservations", "ONCS bit 5"));
+        }
+        if let Some(nsid) = self.persisting()
+            && !Rescap::from_bits(identify::rescap(&asks, nsid.get())?).ptpl()
+        {
+            return Err(not_announced("reservations that persist through power loss", "RESCAP bit 0"));
+        }
+        self.encode()
+    }
 
-    fn try_from(command: ReservationCommand) -> Result<Self> {
-        let (nsid, cdw10, data) = match command {
+    /// The namespace of a command by which registrations are to persist.
+    const fn persisting(&self) -> Option<Nsid> {
+        match self {
+            Self::Register { nsid, persist: Persist::Keep, .. }
+            | Self::Replace { nsid, persist: Persist::Keep, .. } => Some(*nsid),
+            _ => None,
+        }
+    }
+
+    fn encode(self) -> Result<Command> {
+        let (nsid, cdw10, data) = match self {
             ReservationCommand::Register { nsid, key, persist } => {
                 return register(nsid, RegisterAction::REGISTER, persist, (Some(0), key));
             }
@@ -92,6 +124,23 @@ impl TryFrom<ReservationCommand> for Command {
             (key, None) => send(ReservationOpcode::RELEASE, nsid, cdw10, &key.to_le_bytes()),
             (key, Some(other)) => send(ReservationOpcode::ACQUIRE, nsid, cdw10, &pair(key, other)),
         }
+    }
+}
+
+/// A device, as one that is asked by Identify.
+struct Asks<'a, D>(&'a D);
+
+impl<D: Backend> Identifies for Asks<'_, D> {
+    fn identify(&self, command: AdminCommand) -> Result<Outcome> {
+        self.0.admin(command)
+    }
+
+    fn identify_buffer(&self, len: usize) -> Result<Buffer> {
+        self.0.buffer(len)
+    }
+
+    fn reports_command_sets(&self) -> bool {
+        true
     }
 }
 
@@ -201,7 +250,7 @@ mod tests {
     use crate::encode::{Data, encode};
 
     fn sent(command: ReservationCommand) -> (u8, u32, Vec<u8>) {
-        let command = Command::try_from(command).unwrap();
+        let command = command.encode().unwrap();
         let encoded = encode(&command);
         let Data::Out(payload) = encoded.data else { panic!("no data is sent") };
         (encoded.entry.opcode(), encoded.entry.cdw10, payload.contiguous().unwrap().to_vec())
@@ -225,7 +274,7 @@ mod tests {
     #[test]
     fn a_report_is_asked_for_by_dwords_and_read_as_far_as_it_goes() {
         let into = Buffer::zeroed(4096).unwrap();
-        let command = Command::try_from(ReservationCommand::Report { nsid: Nsid::FIRST, into }).unwrap();
+        let command = ReservationCommand::Report { nsid: Nsid::FIRST, into }.encode().unwrap();
         let entry = encode(&command).entry;
         assert_eq!((entry.opcode(), entry.cdw10, entry.cdw11), (0x0e, 1023, 1));
         let mut bytes = [0; 64 + 64 + 10];
@@ -241,6 +290,6 @@ mod tests {
         assert_eq!((only.key, only.host[0], only.controller, only.is_holder), (5, 6, None, true));
         assert!(ReservationReport::parse(&bytes[..40]).is_err());
         let into = Buffer::zeroed(32).unwrap();
-        assert!(Command::try_from(ReservationCommand::Report { nsid: Nsid::FIRST, into }).is_err());
+        assert!(ReservationCommand::Report { nsid: Nsid::FIRST, into }.encode().is_err());
     }
 }

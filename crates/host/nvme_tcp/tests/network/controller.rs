@@ -11,7 +11,7 @@ use byway_fabrics::{
 };
 use byway_nvme_tcp::*;
 use byway_spec::base::admin::AdminOpcode;
-use byway_spec::base::identify::{Cns, Controller as Identified, IdentifyCdw10};
+use byway_spec::base::identify::{Cns, Controller as Identified, IdentifyCdw10, IndependentNamespace};
 use byway_spec::base::register::{Cap, Csts, Vs};
 use byway_spec::base::sgl::SglKind;
 use byway_spec::nvm::{NvmCdw12, NvmController, NvmNamespace, NvmOpcode};
@@ -508,6 +508,11 @@ fn identify(command: &Command, habits: &Habits, is_discovery: bool) -> Vec<u8> {
             namespace.dlfeat = habits.dlfeat;
             (namespace.mssrl, namespace.mcl, namespace.msrc_z) = (16, 24, 2);
             namespace.lbaf[0].set_lbads(9);
+            namespace.as_bytes().to_vec()
+        }
+        Cns::INDEPENDENT_NAMESPACE => {
+            let mut namespace = IndependentNamespace::new_zeroed();
+            namespace.rescap = habits.rescap;
             namespace.as_bytes().to_vec()
         }
         Cns::SET_CONTROLLER => {

@@ -27,6 +27,8 @@ pub struct Habits {
     pub fuses: u16,
     /// DLFEAT of the namespace.
     pub dlfeat: u8,
+    /// RESCAP of the namespace.
+    pub rescap: u8,
     /// Most bytes that one R2T asks for.
     pub r2t_bytes: u32,
     /// Most bytes of one data PDU to the host.
@@ -91,6 +93,7 @@ impl Default for Habits {
             acl_z: 3,
             fuses: 0,
             dlfeat: 0,
+            rescap: 0,
             r2t_bytes: 1 << 20,
             data_bytes: 1 << 20,
             success: true,

@@ -3,7 +3,7 @@
 
 use byway_core::{
     AdminCommand, Backend, BackendQueue, Buffer, CopyRanges, Depth, ErrorKind, LbaRange, LbaRanges, Nsid,
-    NvmCommand, Payload, QueueOptions,
+    NvmCommand, Payload, Persist, QueueOptions, ReservationCommand, ReservationType,
 };
 use byway_spec::base::identify::Oncs;
 use byway_tcp_initiator::TcpOptions;
@@ -114,6 +114,32 @@ fn commands_that_were_not_announced_are_refused_by_their_field_and_not_sent() {
         );
     }
     assert!(controller.take_io().is_empty());
+}
+
+#[test]
+fn reservations_that_were_not_announced_are_refused_by_their_field_and_not_sent() {
+    let (key, kind, nsid) = (7, ReservationType::WRITE_EXCLUSIVE, NSID);
+    let register = |persist| ReservationCommand::Register { nsid, key, persist };
+    let all = Oncs::new().with_reservations(true);
+    for (oncs, rescap, command, field) in [
+        (Oncs::new(), 0xff, register(Persist::AsBefore), Some("ONCS bit 5")),
+        (Oncs::new(), 0xff, ReservationCommand::Acquire { nsid, key, kind }, Some("ONCS bit 5")),
+        (all, 0xfe, register(Persist::Keep), Some("RESCAP bit 0")),
+        (all, 0xfe, register(Persist::End), None),
+        (all, 0x01, register(Persist::Keep), None),
+    ] {
+        let controller = TestController::start(Habits { oncs, rescap, ..Habits::default() });
+        let device = open(&controller, TcpOptions::default());
+        let Some(field) = field else {
+            assert!(command.for_device(&device).is_ok());
+            continue;
+        };
+        let error = command.for_device(&device).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        let said = error.to_string();
+        assert!(said.contains("did not announce") && said.contains(field), "{said}");
+        assert!(controller.take_io().is_empty());
+    }
 }
 
 #[test]

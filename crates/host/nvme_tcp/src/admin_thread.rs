@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use byway_core::{Deadline, Error, ErrorKind, Failed, Outcome, Payload, Result};
+use byway_fabrics::ControllerId;
 use byway_spec::Command as Entry;
 use byway_spec::base::admin::AdminOpcode;
+use tracing::{debug, info, warn};
 
 use crate::ana::{AnaFacts, States, event_request, is_of_states};
 use crate::association::{Association, Post, Registration, Reply, Request};
@@ -14,6 +16,7 @@ use crate::attach::{ADMIN_DEPTH, Attached, attach, shut_down};
 use crate::connection::Ended;
 use crate::line::Line;
 use crate::order::{order_of_admin, plain};
+use crate::peer::Peer;
 use crate::result::{gone, outcome};
 
 /// The first pause before a lost controller is looked for again; each is twice as long as the one before.
@@ -122,6 +125,7 @@ impl AdminThread {
                 None => match self.serve() {
                     Stopped::Over => return self.close(),
                     Stopped::Lost(why) => {
+                        warn!(portal = %self.association.peer.shown(), why, "controller lost");
                         self.part(&why);
                         why
                     }
@@ -330,6 +334,7 @@ impl AdminThread {
     fn expire_queues(&mut self) {
         if self.beyond_grant.is_some_and(|end| end <= Instant::now()) {
             self.beyond_grant = None;
+            warn!(portal = %self.association.peer.shown(), "queues beyond the controller's grant given up");
             self.association.give_up_queues_beyond_grant();
         }
     }
@@ -388,6 +393,7 @@ impl AdminThread {
                 Err((why, true)) => return Err(why),
                 Err((why, false)) => last = why,
             }
+            debug!(portal = %self.association.peer.shown(), why = last, "reconnect failed");
             if let Some(path) = &self.association.path {
                 path.still_away(&last);
             }
@@ -461,6 +467,7 @@ impl AdminThread {
         let telling = |facts| StateReading { facts, due: None, is_asked: false, changing: None };
         (self.has_keep_alive, self.abort_limit) = (facts.keep_alive, facts.aborts);
         self.ana = facts.ana.filter(|_| association.path.is_some()).map(telling);
+        log_connected(&association.peer, controller, generation, facts.queues());
         association.set_controller(controller, facts);
         self.note_states(states.clone());
         lines
@@ -478,6 +485,9 @@ impl AdminThread {
 
     /// The controller is given up: every later request fails with the reason.
     fn give_up(mut self, why: &str) {
+        if !self.association.is_over() {
+            warn!(portal = %self.association.peer.shown(), why, "controller given up");
+        }
         self.association.give_up(why);
         if let Some(path) = &self.association.path {
             path.give_up(why);
@@ -505,6 +515,16 @@ impl AdminThread {
             let _ = shut_down(&mut self.line);
         }
         self.line.stream().close();
+        debug!(portal = %self.association.peer.shown(), "controller closed");
+    }
+}
+
+/// Logs the first connection to a controller, or a later one.
+fn log_connected(peer: &Peer, ControllerId(controller): ControllerId, generation: u64, queues: u16) {
+    let portal = peer.shown();
+    match generation {
+        0 => debug!(%portal, controller, queues, "controller connected"),
+        _ => info!(%portal, controller, queues, "controller reconnected"),
     }
 }
 

@@ -24,6 +24,7 @@ use byway_fabrics::{ControllerChoice, ControllerId};
 use byway_spec::Command as Entry;
 use byway_spec::base::admin::{AbortCdw10, AdminOpcode};
 use byway_sys::Wakeup;
+use tracing::debug;
 
 use crate::abort::Abort;
 use crate::attach::{connect_of, connect_queue};
@@ -310,6 +311,7 @@ impl Association {
         let connected = connect_queue(&self.peer, connect, controller, depth, deadline);
         let (mut line, _) = connected.map_err(|refused| refused.error)?;
         line.connection.set_capsule_data_bytes(facts.capsule_bytes);
+        debug!(portal = %self.peer.shown(), qid, depth, "queue connected");
         *locked(&registration.stream) = Some(Arc::clone(line.channel.stream()));
         Ok(line)
     }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use byway_core::Deadline;
 use byway_fabrics::ControllerId;
+use tracing::debug;
 
 use super::live::{LiveController, PathPlace, Paths};
 use crate::attach::has_controller;
@@ -81,6 +82,8 @@ impl Fence {
             std::thread::sleep(pause);
             pause = (2 * pause).min(LONGEST_PAUSE);
         }
+        let portal = self.paths.peer(self.path).shown();
+        debug!(%portal, controller = self.controller.0, "lost controller has ended");
         self.paths.settle(self.path, self.generation);
     }
 

@@ -13,6 +13,7 @@ use byway_core::{Capabilities, Deadline, Error, ErrorKind, Identity, Nsid, Resul
 use byway_fabrics::ControllerId;
 use byway_spec::base::ana::AnaState;
 use byway_sys::Wakeup;
+use tracing::debug;
 
 use super::fence::{Fence, acquaint};
 use crate::ana::States;
@@ -183,6 +184,7 @@ impl Paths {
 
     /// A command met a state of a namespace by a path.
     pub fn met(&self, path: usize, nsid: u32, state: AnaState) {
+        debug!(portal = %self.peer(path).shown(), nsid, ?state, "ANA state met by a command");
         self.change(|all| all.paths[path].states.met(nsid, state));
     }
 
@@ -316,7 +318,10 @@ impl PathPlace {
 
     /// Sets the ANA states by this path.
     pub fn set_states(&self, states: States) {
-        self.change(|path| path.states = states);
+        let before = self.change(|path| std::mem::replace(&mut path.states, states.clone()));
+        if before != states {
+            debug!(portal = %self.paths.peer(self.index).shown(), ?states, "ANA states changed");
+        }
     }
 
     /// For how long no path has been live.

@@ -8,6 +8,7 @@ mod faults;
 mod gate;
 mod habits;
 mod limits;
+mod log;
 mod restarts;
 mod transfers;
 mod unanswered;

@@ -1,4 +1,4 @@
-//! What becomes of commands whose connection, data or controller fails.
+//! Commands whose connection, data or controller fails.
 
 use byway_core::{BackendQueue, Retry};
 use byway_spec::Status;
@@ -7,13 +7,15 @@ use byway_tcp_initiator::{Digests, TcpOptions};
 use super::*;
 use crate::habits::Fault;
 
-fn faulty(fault_at: u32, fault: Fault) -> TestController {
-    TestController::start(Habits { fault_at, fault, ..Habits::default() })
+/// A controller whose command number `fault_at` fails in this way, and its device.
+fn faulty(fault_at: u32, fault: Fault) -> (TestController, NvmeTcp) {
+    opened(Habits { fault_at, fault, ..Habits::default() })
 }
 
 #[test]
 fn data_with_a_wrong_digest_fails_its_command_alone() {
-    let controller = faulty(2, Fault::WrongDigest);
+    let controller =
+        TestController::start(Habits { fault_at: 2, fault: Fault::WrongDigest, ..Habits::default() });
     let digests = Digests::BOTH;
     let device = open(&controller, TcpOptions { digests, ..TcpOptions::default() });
     let mut queue = queue(&device, 4);
@@ -26,8 +28,7 @@ fn data_with_a_wrong_digest_fails_its_command_alone() {
 
 #[test]
 fn read_with_too_little_data_fails() {
-    let controller = faulty(1, Fault::ShortRead);
-    let device = open(&controller, TcpOptions::default());
+    let (_controller, device) = faulty(1, Fault::ShortRead);
     let mut queue = queue(&device, 4);
     let error = queue.execute(read(0, 8)).unwrap_err();
     assert!(error.to_string().contains("512 of 4096 bytes"), "{error}");
@@ -36,8 +37,7 @@ fn read_with_too_little_data_fails() {
 #[test]
 fn reads_are_sent_again_when_their_connection_was_dropped() {
     for fault in [Fault::Drop, Fault::DropAfterwards, Fault::Terminate, Fault::UnknownCommand] {
-        let controller = faulty(5, fault);
-        let device = open(&controller, TcpOptions::default());
+        let (controller, device) = faulty(5, fault);
         let mut queue = queue(&device, 32);
         let data = pattern(LBA_BYTES, 7);
         queue.execute(write(3, Buffer::copy_of(&data).unwrap())).unwrap();
@@ -55,8 +55,7 @@ fn reads_are_sent_again_when_their_connection_was_dropped() {
 
 #[test]
 fn a_write_whose_answer_is_not_known_fails_and_is_not_sent_again() {
-    let controller = faulty(2, Fault::DropAfterwards);
-    let device = open(&controller, TcpOptions::default());
+    let (_controller, device) = faulty(2, Fault::DropAfterwards);
     let mut queue = queue(&device, 4);
     queue.execute(read(0, 1)).unwrap();
     let data = pattern(LBA_BYTES, 1);
@@ -72,10 +71,7 @@ fn a_write_whose_answer_is_not_known_fails_and_is_not_sent_again() {
 
 #[test]
 fn command_submitted_without_a_connection_is_sent_after_the_reconnect() {
-    let controller = TestController::start(Habits::default());
-    let device = open(&controller, TcpOptions::default());
-    let mut queue = queue(&device, 16);
-    queue.execute(read(0, 1)).unwrap();
+    let (controller, _device, mut queue) = connected(Habits::default(), 16);
     for round in 0..5_u8 {
         controller.drop_connections();
         // Found out about by looking at it.
@@ -96,8 +92,7 @@ fn command_submitted_without_a_connection_is_sent_after_the_reconnect() {
 
 #[test]
 fn command_past_its_deadline_is_aborted_and_times_out() {
-    let controller = faulty(2, Fault::Silence);
-    let device = open(&controller, TcpOptions::default());
+    let (controller, device) = faulty(2, Fault::Silence);
     let mut queue = queue(&device, 4);
     queue.execute(read(0, 1)).unwrap();
     queue.submit_within(read(0, 1), 5, Some(Duration::from_millis(20))).unwrap();
@@ -111,8 +106,7 @@ fn command_past_its_deadline_is_aborted_and_times_out() {
 
 #[test]
 fn cancelled_command_is_aborted_and_fails_as_cancelled() {
-    let controller = faulty(1, Fault::Silence);
-    let device = open(&controller, TcpOptions::default());
+    let (_controller, device) = faulty(1, Fault::Silence);
     let mut queue = queue(&device, 4);
     queue.submit(read(0, 1), 5).unwrap();
     queue.start().unwrap();
@@ -122,17 +116,16 @@ fn cancelled_command_is_aborted_and_fails_as_cancelled() {
     assert_eq!(queue.cancel(5).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
-/// A queue whose calls are soon out of time.
-fn impatient(device: &NvmeTcp, depth: u32) -> TcpQueue {
+/// A queue with a timeout of 20 ms.
+fn queue_with_short_timeout(device: &NvmeTcp, depth: u32) -> TcpQueue {
     let timeout = Duration::from_millis(20);
     device.queue(QueueOptions { depth: depth.into(), timeout, ..QueueOptions::default() }).unwrap()
 }
 
 #[test]
 fn timed_out_calls_keep_their_slots_until_they_are_answered() {
-    let controller = faulty(1, Fault::Deafness);
-    let device = open(&controller, TcpOptions::default());
-    let mut queue = impatient(&device, 2);
+    let (controller, device) = faulty(1, Fault::Deafness);
+    let mut queue = queue_with_short_timeout(&device, 2);
     assert_eq!(queue.execute(read(0, 1)).unwrap_err().kind(), ErrorKind::TimedOut);
     assert_eq!(queue.outstanding(), 0, "no caller waits for it");
     queue.submit(read(0, 1), 1).unwrap();
@@ -148,14 +141,13 @@ fn timed_out_calls_keep_their_slots_until_they_are_answered() {
 
 #[test]
 fn timed_out_call_is_aborted_and_frees_its_slot() {
-    let controller = faulty(1, Fault::Silence);
-    let device = open(&controller, TcpOptions::default());
-    let mut queue = impatient(&device, 1);
+    let (controller, device) = faulty(1, Fault::Silence);
+    let mut queue = queue_with_short_timeout(&device, 1);
     assert_eq!(queue.execute(read(0, 1)).unwrap_err().kind(), ErrorKind::TimedOut);
     let begun = std::time::Instant::now();
     while let Err(refused) = queue.submit(read(0, 1), 1) {
         assert_eq!(refused.error.kind(), ErrorKind::QueueFull);
-        assert!(begun.elapsed() < LONG, "the answer to the Abort never came");
+        assert!(begun.elapsed() < LONG, "no answer to the Abort within {LONG:?}");
     }
     assert!(drain(&mut queue).remove(0).result.is_ok());
     assert_eq!((controller.aborts(), controller.controllers()), (1, 1));
@@ -163,8 +155,7 @@ fn timed_out_call_is_aborted_and_frees_its_slot() {
 
 #[test]
 fn controller_without_answer_to_an_abort_is_reconnected() {
-    let controller = faulty(1, Fault::Deafness);
-    let device = open(&controller, TcpOptions::default());
+    let (controller, device) = faulty(1, Fault::Deafness);
     let mut queue = queue(&device, 4);
     let data = pattern(LBA_BYTES, 3);
     queue
@@ -179,8 +170,7 @@ fn controller_without_answer_to_an_abort_is_reconnected() {
 
 #[test]
 fn command_cancelled_twice_is_aborted_once() {
-    let controller = faulty(1, Fault::Silence);
-    let device = open(&controller, TcpOptions::default());
+    let (controller, device) = faulty(1, Fault::Silence);
     let mut queue = queue(&device, 4);
     queue.submit(read(0, 1), 5).unwrap();
     queue.start().unwrap();
@@ -220,28 +210,24 @@ fn controller_away_too_long_is_given_up_and_commands_fail() {
 
 #[test]
 fn connect_of_a_queue_the_controller_still_has_is_retried() {
-    let controller = TestController::start(Habits { busy_connects: 3, ..Habits::default() });
-    let device = open(&controller, TcpOptions::default());
+    let (controller, device) = opened(Habits { busy_connects: 3, ..Habits::default() });
     queue(&device, 4).execute(read(0, 1)).unwrap();
     assert_eq!(controller.io_connects(), 4);
-    let controller = TestController::start(Habits { busy_connects: u32::MAX, ..Habits::default() });
-    let device = open(&controller, TcpOptions::default());
+    let (_controller, device) = opened(Habits { busy_connects: u32::MAX, ..Habits::default() });
     let error = device.queue(QueueOptions::default()).err().unwrap();
     assert!(error.kind() == ErrorKind::Busy && error.to_string().contains("has queue 1 still"), "{error}");
 }
 
 #[test]
 fn identify_lost_with_its_connection_is_sent_again() {
-    let controller = TestController::start(Habits { drops_identify: true, ..Habits::default() });
-    let device = open(&controller, TcpOptions::default());
+    let (controller, device) = opened(Habits { drops_identify: true, ..Habits::default() });
     queue(&device, 4).execute(read(0, 1)).unwrap();
     assert_eq!(controller.controllers(), 2);
 }
 
 #[test]
 fn queue_dropped_with_outstanding_commands_breaks_no_other() {
-    let controller = faulty(3, Fault::Silence);
-    let device = open(&controller, TcpOptions::default());
+    let (_controller, device) = faulty(3, Fault::Silence);
     for _ in 0..20 {
         let mut queue = queue(&device, 8);
         for tag in 0..8 {
@@ -254,10 +240,7 @@ fn queue_dropped_with_outstanding_commands_breaks_no_other() {
 
 /// A controller that answers neither commands nor Aborts, and a queue with six commands that are out of time.
 fn silent(acl_z: u8) -> (TestController, NvmeTcp, TcpQueue) {
-    let controller = TestController::start(Habits { acl_z, ..Habits::default() });
-    let device = open(&controller, TcpOptions::default());
-    let mut queue = queue(&device, 8);
-    queue.execute(read(0, 1)).unwrap();
+    let (controller, device, mut queue) = connected(Habits { acl_z, ..Habits::default() }, 8);
     controller.gate().shut();
     controller.abort_gate().shut();
     (0..6).for_each(|tag| queue.submit_within(read(tag, 1), tag, Some(Duration::from_millis(1))).unwrap());
@@ -267,13 +250,10 @@ fn silent(acl_z: u8) -> (TestController, NvmeTcp, TcpQueue) {
     (controller, device, queue)
 }
 
-fn wait_for(queue: &mut TcpQueue, mut is: impl FnMut() -> bool) {
-    let begun = std::time::Instant::now();
-    while !is() {
-        let finished = queue.next_finished().unwrap();
-        assert!(finished.is_none(), "nothing is answered yet: {finished:?}");
-        assert!(begun.elapsed() < LONG, "it never came to that");
-    }
+/// Polls a queue until a condition holds; no command may finish meanwhile.
+fn wait_for(queue: &mut TcpQueue, is: impl FnMut() -> bool) {
+    let finished = poll_until(queue, is);
+    assert!(finished.is_empty(), "nothing is answered yet: {finished:?}");
 }
 
 #[test]

@@ -10,12 +10,11 @@ use byway_tcp_initiator::TcpOptions;
 
 use crate::controller::{LBA_BYTES, TestController};
 use crate::habits::Habits;
-use crate::{drain, open, pattern, queue, read, write};
+use crate::{drain, open, opened, pattern, queue, read, write};
 
 /// A queue of default depth on a controller, filled and drained; how deep it was.
 fn depth_by_default(habits: Habits) -> u32 {
-    let controller = TestController::start(habits);
-    let device = open(&controller, TcpOptions::default());
+    let (_controller, device) = opened(habits);
     let mut queue = device.queue(QueueOptions::default()).unwrap();
     let depth = queue.depth();
     assert_eq!(depth, device.capabilities().limits.queue_depth.min(128));
@@ -42,8 +41,7 @@ fn a_default_depth_is_no_more_than_the_commands_that_the_controller_processes() 
 #[test]
 fn exact_depth_over_the_limit_is_refused_and_up_to_is_capped() {
     for (mqes_z, wanted) in [(127, 128), (1, 2), (15, 16), (127, 0)] {
-        let controller = TestController::start(Habits { mqes_z, ..Habits::default() });
-        let device = open(&controller, TcpOptions::default());
+        let (_controller, device) = opened(Habits { mqes_z, ..Habits::default() });
         let refused = device.queue(QueueOptions { depth: wanted.into(), ..QueueOptions::default() });
         let said = format!("a queue of this controller is 1 to {mqes_z} commands deep, not {wanted}");
         assert_eq!(refused.err().unwrap().to_string(), said);
@@ -57,8 +55,7 @@ fn exact_depth_over_the_limit_is_refused_and_up_to_is_capped() {
 fn the_smallest_controller_there_can_be_is_served_by_defaults() {
     let smallest =
         Habits { mqes_z: 1, maxcmd: 1, mdts: 1, kas: 0, capsule_bytes: 0, queues_z: 0, ..Habits::default() };
-    let controller = TestController::start(smallest);
-    let device = open(&controller, TcpOptions::default());
+    let (_controller, device) = opened(smallest);
     let limits = device.capabilities().limits;
     assert_eq!((limits.transfer_bytes, limits.inline_bytes, limits.queues), (8192, 0, 1));
     let mut queue = device.queue(QueueOptions::default()).unwrap();
@@ -93,8 +90,7 @@ fn copy(ranges: &[(u64, u32)]) -> NvmCommand {
 
 #[test]
 fn commands_that_were_not_announced_are_refused_by_their_field_and_not_sent() {
-    let controller = TestController::start(Habits { oncs: Oncs::new(), ..Habits::default() });
-    let device = open(&controller, TcpOptions::default());
+    let (controller, device) = opened(Habits { oncs: Oncs::new(), ..Habits::default() });
     let mut queue = queue(&device, 4);
     let data = |blocks: usize| Payload::copy_of(&vec![0; blocks * LBA_BYTES]).unwrap();
     let ranges = LbaRanges::new(&[LbaRange { slba: 0, blocks: 1 }]).unwrap();
@@ -146,8 +142,7 @@ fn reservations_that_were_not_announced_are_refused_by_their_field_and_not_sent(
 fn write_zeroes_deallocates_only_where_that_was_announced() {
     for (dlfeat, deac) in [(0, false), (1, false), (8, true), (9, true)] {
         let oncs = Oncs::new().with_write_zeroes(true);
-        let controller = TestController::start(Habits { oncs, dlfeat, ..Habits::default() });
-        let device = open(&controller, TcpOptions::default());
+        let (controller, device) = opened(Habits { oncs, dlfeat, ..Habits::default() });
         let mut queue = queue(&device, 1);
         for deallocate in [true, false] {
             let zeroes = NvmCommand::WriteZeroes { nsid: NSID, slba: 0, blocks: 1, deallocate };
@@ -161,8 +156,7 @@ fn write_zeroes_deallocates_only_where_that_was_announced() {
 #[test]
 fn a_copy_over_the_limits_of_its_namespace_is_refused_by_the_limit() {
     let oncs = Oncs::new().with_copy(true);
-    let controller = TestController::start(Habits { oncs, ..Habits::default() });
-    let device = open(&controller, TcpOptions::default());
+    let (controller, device) = opened(Habits { oncs, ..Habits::default() });
     let mut queue = queue(&device, 1);
     for (ranges, said) in [
         (&[(0, 17)][..], "at most 16 blocks of one range (MSSRL), not 17"),
@@ -178,8 +172,7 @@ fn a_copy_over_the_limits_of_its_namespace_is_refused_by_the_limit() {
 #[test]
 fn commands_without_data_are_held_to_the_limits_of_their_controller() {
     let oncs = Oncs::new().with_verify(true).with_write_zeroes(true).with_dataset_management(true);
-    let controller = TestController::start(Habits { oncs, ..Habits::default() });
-    let device = open(&controller, TcpOptions::default());
+    let (controller, device) = opened(Habits { oncs, ..Habits::default() });
     let mut queue = queue(&device, 1);
     let (nsid, slba) = (NSID, 0);
     let trim = |ranges: &[(u64, u32)]| {
@@ -205,8 +198,7 @@ fn commands_without_data_are_held_to_the_limits_of_their_controller() {
 
 #[test]
 fn admin_options_that_were_not_announced_are_refused_by_their_field() {
-    let controller = TestController::start(Habits::default());
-    let device = open(&controller, TcpOptions::default());
+    let (_controller, device) = opened(Habits::default());
     let get =
         |feature, select| AdminCommand::GetFeature { feature, select, nsid: None, cdw11: 0, into: None };
     let log = |offset_bytes, len| {

@@ -13,7 +13,7 @@ mod restarts;
 mod transfers;
 mod unanswered;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use byway_core::{
     Backend, BackendQueue, Buffer, Command, ErrorKind, Finished, Nsid, NvmCommand, Payload, QueueOptions,
@@ -57,8 +57,33 @@ fn read(slba: u64, blocks: u32) -> Command {
     NvmCommand::Read { nsid: Nsid::FIRST, slba, blocks, into }.into()
 }
 
-/// Takes everything that is outstanding.
-fn drain(queue: &mut TcpQueue) -> Vec<Finished> {
+/// Starts a controller, and opens it with default options.
+fn opened(habits: Habits) -> (TestController, NvmeTcp) {
+    let controller = TestController::start(habits);
+    let device = open(&controller, TcpOptions::default());
+    (controller, device)
+}
+
+/// As [`opened`], with a queue that is connected.
+fn connected(habits: Habits, depth: u32) -> (TestController, NvmeTcp, TcpQueue) {
+    let (controller, device) = opened(habits);
+    let mut queue = queue(&device, depth);
+    queue.execute(read(0, 1)).unwrap();
+    (controller, device, queue)
+}
+
+/// Polls a queue until a condition holds; returns the commands that finished meanwhile.
+fn poll_until(queue: &mut impl BackendQueue, mut is: impl FnMut() -> bool) -> Vec<Finished> {
+    let (begun, mut all) = (Instant::now(), Vec::new());
+    while !is() {
+        all.extend(queue.next_finished().unwrap());
+        assert!(begun.elapsed() < LONG, "the awaited state was not reached within {LONG:?}");
+    }
+    all
+}
+
+/// Waits for all outstanding commands.
+fn drain(queue: &mut impl BackendQueue) -> Vec<Finished> {
     let mut all = Vec::new();
     queue.drain(&mut |finished| all.push(finished)).unwrap();
     all
@@ -97,8 +122,7 @@ fn a_controller_without_the_digests_that_are_asked_for_is_not_used() {
 
 #[test]
 fn device_reports_identity_namespaces_and_limits() {
-    let controller = TestController::start(Habits::default());
-    let device = open(&controller, TcpOptions::default());
+    let (_controller, device) = opened(Habits::default());
     assert_eq!((device.name(), device.identity().model.as_str()), ("tcp", "Test controller"));
     let namespaces = device.namespaces().unwrap();
     assert_eq!((namespaces.len(), namespaces[0].size_bytes), (1, 2 << 20));

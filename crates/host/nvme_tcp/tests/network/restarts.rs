@@ -1,22 +1,10 @@
 //! Controllers that come back after a loss with less than they had before.
 
-use std::time::Instant;
-
 use byway_tcp_initiator::{NvmeTcpPaths, TcpPathsQueue};
 
 use super::*;
 
-/// Polls a queue until something holds; what finished meanwhile.
-fn poll_until(queue: &mut impl BackendQueue, mut is: impl FnMut() -> bool) -> Vec<Finished> {
-    let (begun, mut all) = (Instant::now(), Vec::new());
-    while !is() {
-        all.extend(queue.next_finished().unwrap());
-        assert!(begun.elapsed() < LONG, "it never came to that");
-    }
-    all
-}
-
-/// Has a controller come back with other habits, and keep its answers back once it has.
+/// Restarts a controller with other habits and a shut gate: it withholds its answers.
 fn restart(controller: &TestController, queue: &mut impl BackendQueue, habits: Habits) {
     controller.take_io();
     controller.gate().shut();
@@ -25,7 +13,7 @@ fn restart(controller: &TestController, queue: &mut impl BackendQueue, habits: H
     poll_until(queue, || controller.io_connects() > before);
 }
 
-/// Submits reads of the blocks from 0, polls until the controller has as many as it takes, and has it answer.
+/// Submits reads of the blocks from 0, waits until the controller has `depth` of them, and opens its gate.
 fn read_beyond_depth(controller: &TestController, queue: &mut impl BackendQueue, reads: u64, depth: usize) {
     (0..reads).for_each(|tag| queue.submit(read(tag, 1), tag).unwrap());
     let mut all = poll_until(queue, || controller.gate().unanswered() >= depth);
@@ -34,7 +22,7 @@ fn read_beyond_depth(controller: &TestController, queue: &mut impl BackendQueue,
     }
     assert!(all.is_empty(), "nothing is answered yet");
     controller.gate().open();
-    queue.drain(&mut |finished| all.push(finished)).unwrap();
+    all.extend(drain(queue));
     assert_eq!(controller.gate().most_unanswered(), depth, "commands at the controller at once");
     let tags: Vec<u64> = all.iter().map(|finished| finished.tag).collect();
     assert_eq!(tags, (0..reads).collect::<Vec<_>>(), "in the order of their submission");
@@ -43,11 +31,9 @@ fn read_beyond_depth(controller: &TestController, queue: &mut impl BackendQueue,
     assert_eq!(blocks, (0..reads).collect::<Vec<_>>(), "each is sent once, in the order of their submission");
 }
 
-fn comes_back_with(habits: Habits, depth: usize) {
-    let controller = TestController::start(Habits::default());
-    let device = open(&controller, TcpOptions::default());
-    let mut queue = queue(&device, 16);
-    queue.execute(read(0, 1)).unwrap();
+/// A controller that comes back with these habits has at most `depth` commands at once.
+fn check_depth_after_restart(habits: Habits, depth: usize) {
+    let (controller, _device, mut queue) = connected(Habits::default(), 16);
     restart(&controller, &mut queue, habits);
     read_beyond_depth(&controller, &mut queue, 16, depth);
     assert_eq!(queue.depth(), 16);
@@ -55,19 +41,18 @@ fn comes_back_with(habits: Habits, depth: usize) {
 
 #[test]
 fn controller_back_with_a_smaller_mqes_is_sent_no_more_than_that() {
-    comes_back_with(Habits { mqes_z: 3, ..Habits::default() }, 3);
-    comes_back_with(Habits { mqes_z: 1, ..Habits::default() }, 1);
+    check_depth_after_restart(Habits { mqes_z: 3, ..Habits::default() }, 3);
+    check_depth_after_restart(Habits { mqes_z: 1, ..Habits::default() }, 1);
 }
 
 #[test]
 fn controller_back_with_a_smaller_maxcmd_is_sent_no_more_than_that() {
-    comes_back_with(Habits { maxcmd: 5, ..Habits::default() }, 5);
+    check_depth_after_restart(Habits { maxcmd: 5, ..Habits::default() }, 5);
 }
 
 #[test]
 fn queue_opened_after_the_controller_came_back_smaller_is_connected() {
-    let controller = TestController::start(Habits::default());
-    let device = open(&controller, TcpOptions::default());
+    let (controller, device) = opened(Habits::default());
     let mut first = queue(&device, 16);
     first.execute(read(0, 1)).unwrap();
     restart(&controller, &mut first, Habits { mqes_z: 3, ..Habits::default() });
@@ -78,7 +63,7 @@ fn queue_opened_after_the_controller_came_back_smaller_is_connected() {
     read_beyond_depth(&controller, &mut queue(&device, 16), 16, 3);
 }
 
-/// Two portals of one subsystem, the second of which is not there at first.
+/// A device with two portals of one subsystem, and a queue.
 fn paths(portals: [&TestController; 2]) -> (NvmeTcpPaths, TcpPathsQueue) {
     let places = portals.map(|portal| place(portal, NAME));
     let device = NvmeTcpPaths::open(&places, &TcpOptions::default()).unwrap();
@@ -87,11 +72,11 @@ fn paths(portals: [&TestController; 2]) -> (NvmeTcpPaths, TcpPathsQueue) {
     (device, queue)
 }
 
-/// Polls a queue until every path stands, and the queue has taken its connections.
-fn poll_until_all_paths_stand(device: &NvmeTcpPaths, queue: &mut TcpPathsQueue) {
-    let stand = || device.paths().iter().all(|path| path.lost.is_none());
-    assert!(poll_until(queue, stand).is_empty());
-    // A queue takes a connection when it is polled after its path stands.
+/// Polls a queue until every path is live, and the queue has taken its connections.
+fn poll_until_all_paths_are_live(device: &NvmeTcpPaths, queue: &mut TcpPathsQueue) {
+    let are_live = || device.paths().iter().all(|path| path.lost.is_none());
+    assert!(poll_until(queue, are_live).is_empty());
+    // A queue takes a connection when it is polled after its path is live.
     assert!(queue.next_finished().unwrap().is_none());
 }
 
@@ -102,7 +87,7 @@ fn second_path_with_smaller_queues_takes_over_from_the_first() {
     let (device, mut queue) = paths([&first, &second]);
     queue.execute(read(0, 1)).unwrap();
     restart(&second, &mut queue, Habits { mqes_z: 3, ..Habits::default() });
-    poll_until_all_paths_stand(&device, &mut queue);
+    poll_until_all_paths_are_live(&device, &mut queue);
     first.vanish();
     poll_until(&mut queue, || device.paths()[0].lost.is_some());
     second.take_io();
@@ -116,12 +101,12 @@ fn commands_held_back_when_their_path_is_lost_go_by_the_other() {
     let (device, mut queue) = paths([&first, &second]);
     queue.execute(read(0, 1)).unwrap();
     restart(&first, &mut queue, Habits { maxcmd: 2, ..Habits::default() });
-    poll_until_all_paths_stand(&device, &mut queue);
+    poll_until_all_paths_are_live(&device, &mut queue);
     (0..16).for_each(|tag| queue.submit(read(tag, 1), tag).unwrap());
     poll_until(&mut queue, || first.gate().unanswered() == 2);
     first.vanish();
-    let mut tags = Vec::new();
-    queue.drain(&mut |finished| tags.push((finished.tag, finished.result.is_ok()))).unwrap();
+    let mut tags: Vec<_> =
+        drain(&mut queue).iter().map(|finished| (finished.tag, finished.result.is_ok())).collect();
     tags.sort_unstable();
     assert_eq!(tags, (0..16).map(|tag| (tag, true)).collect::<Vec<_>>());
     assert_eq!(second.take_io().len(), 16);
@@ -129,10 +114,7 @@ fn commands_held_back_when_their_path_is_lost_go_by_the_other() {
 
 #[test]
 fn commands_kept_over_a_restart_go_in_order_as_far_as_the_controller_takes_them() {
-    let controller = TestController::start(Habits::default());
-    let device = open(&controller, TcpOptions::default());
-    let mut queue = queue(&device, 16);
-    queue.execute(read(0, 1)).unwrap();
+    let (controller, _device, mut queue) = connected(Habits::default(), 16);
     controller.take_io();
     controller.gate().shut();
     (0..16).for_each(|tag| queue.submit(read(tag, 1), tag).unwrap());
@@ -151,10 +133,7 @@ fn commands_kept_over_a_restart_go_in_order_as_far_as_the_controller_takes_them(
 
 #[test]
 fn command_held_back_beyond_its_time_fails_without_an_abort() {
-    let controller = TestController::start(Habits::default());
-    let device = open(&controller, TcpOptions::default());
-    let mut queue = queue(&device, 16);
-    queue.execute(read(0, 1)).unwrap();
+    let (controller, device, mut queue) = connected(Habits::default(), 16);
     restart(&controller, &mut queue, Habits { maxcmd: 1, ..Habits::default() });
     queue.submit(read(0, 1), 0).unwrap();
     queue.submit_within(read(1, 1), 1, Some(Duration::from_millis(1))).unwrap();
@@ -172,10 +151,7 @@ fn command_held_back_beyond_its_time_fails_without_an_abort() {
 #[test]
 fn fused_pair_to_a_controller_back_with_depth_1_fails_unsent() {
     let habits = Habits { fuses: 1, ..Habits::default() };
-    let controller = TestController::start(habits);
-    let device = open(&controller, TcpOptions::default());
-    let mut queue = queue(&device, 16);
-    queue.execute(read(0, 1)).unwrap();
+    let (controller, _device, mut queue) = connected(habits, 16);
     restart(&controller, &mut queue, Habits { maxcmd: 1, ..habits });
     let pair = || {
         let data = Payload::copy_of(&[0; 2 * LBA_BYTES]).unwrap();
@@ -225,8 +201,7 @@ fn queues_beyond_what_a_controller_grants_after_a_restart_fail_in_a_sentence() {
 
 #[test]
 fn open_queues_are_numbered_anew_where_a_restart_grants_as_many_as_are_open() {
-    let controller = TestController::start(Habits::default());
-    let device = open(&controller, TcpOptions::default());
+    let (controller, device) = opened(Habits::default());
     let mut last = {
         let mut queues: Vec<_> = (0..4).map(|_| queue(&device, 4)).collect();
         queues.pop().unwrap()
@@ -247,13 +222,12 @@ fn queue_beyond_what_a_path_grants_after_a_restart_goes_by_the_other_path() {
     let before = first.io_connects();
     first.restart(Habits { queues_z: 0, ..Habits::default() });
     poll_until(&mut queue, || first.io_connects() == before + 1);
-    poll_until_all_paths_stand(&device, &mut other);
-    poll_until_all_paths_stand(&device, &mut queue);
+    poll_until_all_paths_are_live(&device, &mut other);
+    poll_until_all_paths_are_live(&device, &mut queue);
     let mut third = open().unwrap();
     for queue in [&mut queue, &mut other, &mut third] {
         (0..4).for_each(|tag| queue.submit(read(tag, 1), tag).unwrap());
-        let mut all = Vec::new();
-        queue.drain(&mut |finished| all.push(finished)).unwrap();
+        let all = drain(queue);
         assert!(all.len() == 4 && all.into_iter().all(|finished| finished.result.is_ok()));
     }
     assert_eq!(second.take_io().len(), 8, "those of the two queues that the first path grants no more");
@@ -262,10 +236,7 @@ fn queue_beyond_what_a_path_grants_after_a_restart_goes_by_the_other_path() {
 #[test]
 fn fused_pair_to_a_controller_back_with_depth_2_waits_for_both_places() {
     let habits = Habits { fuses: 1, ..Habits::default() };
-    let controller = TestController::start(habits);
-    let device = open(&controller, TcpOptions::default());
-    let mut queue = queue(&device, 16);
-    queue.execute(read(0, 1)).unwrap();
+    let (controller, _device, mut queue) = connected(habits, 16);
     restart(&controller, &mut queue, Habits { maxcmd: 2, ..habits });
     let data = Payload::copy_of(&[0; 2 * LBA_BYTES]).unwrap();
     queue.submit(read(0, 1), 0).unwrap();

@@ -63,8 +63,7 @@ fn several_buffers_are_sent_and_received_as_one() {
 
 #[test]
 fn a_full_queue_of_reads_and_writes_finishes_each_once() {
-    let controller = TestController::start(Habits { r2t_bytes: 5000, ..Habits::default() });
-    let device = open(&controller, TcpOptions::default());
+    let (_controller, device) = opened(Habits { r2t_bytes: 5000, ..Habits::default() });
     let mut queue = queue(&device, 64);
     for round in 0..10_u8 {
         for tag in 0..64 {
@@ -89,8 +88,7 @@ fn a_full_queue_of_reads_and_writes_finishes_each_once() {
 
 #[test]
 fn a_program_that_waits_by_the_descriptor_is_woken_for_large_writes_too() {
-    let controller = TestController::start(Habits { r2t_bytes: 64 << 10, ..Habits::default() });
-    let device = open(&controller, TcpOptions::default());
+    let (_controller, device) = opened(Habits { r2t_bytes: 64 << 10, ..Habits::default() });
     let mut queue = queue(&device, 8);
     for tag in 0..8 {
         let data = pattern(1 << 20, tag as u8);

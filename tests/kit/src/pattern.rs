@@ -5,9 +5,12 @@ use crate::random::Random;
 /// `len` bytes that differ from those of other seeds, at other lengths too.
 #[must_use]
 pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
-    let mut random = Random::new(seed);
-    let words = std::iter::repeat_with(|| random.next().to_le_bytes());
-    words.flatten().take(len).collect()
+    let (mut random, mut bytes) = (Random::new(seed), Vec::with_capacity(len + size_of::<u64>()));
+    while bytes.len() < len {
+        bytes.extend(random.next().to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
 }
 
 /// `len` bytes that follow from the step that stored them and from its place, below 16 bits. No word of them is zero.

@@ -203,6 +203,7 @@ impl Victims {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use byway_kit::Random;
 
     fn unworn(_: BlockId) -> u32 {
         0
@@ -261,13 +262,12 @@ mod tests {
         let (blocks, units) = (97_u32, 70_000);
         let mut victims = Victims::new(blocks, units);
         let mut live = vec![units; blocks as usize];
-        let mut state = 1_u64;
+        let mut random = Random::new(1);
         for now in 0..20_000 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let block = (state >> 33) as u32 % blocks;
-            let less = live[block as usize].saturating_sub((state >> 50) as u32);
-            live[block as usize] = if less == 0 { units } else { less };
-            victims.update(BlockId(block), live[block as usize], now);
+            let block = random.index(live.len());
+            let less = live[block].saturating_sub(random.below(1 << 14) as u32);
+            live[block] = if less == 0 { units } else { less };
+            victims.update(BlockId(block as u32), live[block], now);
             let least = live.iter().filter(|live| **live < units).min();
             let chosen = victims
                 .choose(GcPolicy::Greedy, now, unworn)

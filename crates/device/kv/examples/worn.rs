@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec};
+use byway_kit::Random;
 use byway_kv::{Key, KvEngine, KvError, KvFormat, KvOptions, StoreHow};
 use byway_sys::time::thread_ns;
 
@@ -119,13 +120,10 @@ fn main() -> Result<()> {
     let mut bench = Bench { flash, engine, value: vec![7; len as usize], now_ps: 0 };
     let spread = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let empty = bench.run("empty", keys, spread)?;
-    let mut random = 1u64;
+    let mut random = Random::new(1);
     let mut sum = Duration::ZERO;
     for round in 0..rounds {
-        let next = |_| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            spread((random >> 33) % keys)
-        };
+        let next = |_| spread(random.below(keys));
         let rate = bench.run(&format!("round {}", round + 1), keys, next)?;
         sum += Duration::from_secs_f64(keys as f64 / rate);
     }

@@ -1,6 +1,7 @@
 //! Commands of a key-value namespace, seen from the host: what they do and what they refuse.
 
 use crate::io::{BLOCKS_512, DATA, Io, KV, assert_status, keyed};
+use byway_kit::pattern;
 use byway_spec::kv::{KvCdw11, KvConfiguration, KvOpcode};
 use byway_spec::vendor::{BulkPair, VendorOpcode};
 use byway_spec::{Command, Completion, Status};
@@ -51,7 +52,7 @@ fn simple(io: &mut Io, opcode: KvOpcode, key: &[u8]) -> Completion {
 }
 
 fn value(len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 7 + len) as u8).collect()
+    pattern(len as u64, len)
 }
 
 #[test]

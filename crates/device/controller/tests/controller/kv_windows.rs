@@ -6,6 +6,7 @@ use crate::common::{TestHost, kv};
 use crate::io::{DATA, Io, KV, QUEUE, assert_status, get, keyed};
 use byway_controller::{ControllerId, Identity, Subsystem, SubsystemOptions};
 use byway_flash::{Flash, MediaKind, NamespaceKind, OpenOptions};
+use byway_kit::pattern;
 use byway_kv::KvFormat;
 use byway_link::Profile;
 use byway_queue::WindowCursor;
@@ -78,20 +79,16 @@ fn put_by_dma(io: &mut Io, key: &[u8], value: &[u8]) -> Completion {
     io.run(command)
 }
 
-fn value(seed: usize, len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 3 + seed) as u8).collect()
-}
-
 #[test]
 fn values_stored_in_place_are_retrieved() {
     let mut io = Io::new();
     let mut window = Window::bind(&mut io);
     for n in 0..500 {
         let key = format!("key{n}");
-        assert_status(put(&mut io, &mut window, key.as_bytes(), &value(n, n * 7)), Status::SUCCESS);
+        assert_status(put(&mut io, &mut window, key.as_bytes(), &pattern(n as u64, n * 7)), Status::SUCCESS);
     }
     for n in 0..500 {
-        assert!(get(&mut io, format!("key{n}").as_bytes()) == Some(value(n, n * 7)), "{n}");
+        assert!(get(&mut io, format!("key{n}").as_bytes()) == Some(pattern(n as u64, n * 7)), "{n}");
     }
 }
 
@@ -100,7 +97,7 @@ fn the_first_bytes_may_come_in_the_command() {
     let mut io = Io::new();
     let mut window = Window::bind(&mut io);
     for len in [0, 1, 35, 36, 1000] {
-        let (key, value) = (format!("k{len}"), value(1, len));
+        let (key, value) = (format!("k{len}"), pattern(1, len));
         let head = len.min(WRITE_BYTES);
         window.store(key.as_bytes(), &value, head);
         let mut command = keyed(VendorOpcode::KV_STORE_CXL_PIGGYBACK.0, key.as_bytes(), len);
@@ -117,8 +114,8 @@ fn value_by_dma_lands_in_the_window_and_its_row_is_reported() {
     let mut reported = 0;
     for n in 0..60 {
         let (small, large) = (format!("s{n}"), format!("l{n}"));
-        assert_status(put(&mut io, &mut window, small.as_bytes(), &value(n, 100)), Status::SUCCESS);
-        let done = put_by_dma(&mut io, large.as_bytes(), &value(n, 4096));
+        assert_status(put(&mut io, &mut window, small.as_bytes(), &pattern(n, 100)), Status::SUCCESS);
+        let done = put_by_dma(&mut io, large.as_bytes(), &pattern(n, 4096));
         assert_status(done, Status::SUCCESS);
         let entry = DmaLogEntry::from_result(done.result());
         if entry.len_bytes > 0 {
@@ -128,8 +125,8 @@ fn value_by_dma_lands_in_the_window_and_its_row_is_reported() {
     }
     assert!(reported > 10, "{reported}");
     for n in 0..60 {
-        assert!(get(&mut io, format!("s{n}").as_bytes()) == Some(value(n, 100)), "small {n}");
-        assert!(get(&mut io, format!("l{n}").as_bytes()) == Some(value(n, 4096)), "large {n}");
+        assert!(get(&mut io, format!("s{n}").as_bytes()) == Some(pattern(n, 100)), "small {n}");
+        assert!(get(&mut io, format!("l{n}").as_bytes()) == Some(pattern(n, 4096)), "large {n}");
     }
 }
 
@@ -148,8 +145,8 @@ fn a_value_longer_than_a_segment_is_refused_and_takes_no_place() {
     let segment = io.host.subsystem.window_shape().segment_bytes;
     let done = io.run(keyed(VendorOpcode::KV_STORE_CXL.0, b"key", segment as usize));
     assert_status(done, Status::INVALID_VALUE_SIZE);
-    assert_status(put(&mut io, &mut window, b"key", &value(1, 64)), Status::SUCCESS);
-    assert_eq!(get(&mut io, b"key"), Some(value(1, 64)));
+    assert_status(put(&mut io, &mut window, b"key", &pattern(1, 64)), Status::SUCCESS);
+    assert_eq!(get(&mut io, b"key"), Some(pattern(1, 64)));
 }
 
 #[test]
@@ -192,13 +189,13 @@ fn windows_of_another_shape_than_announced_are_not_bound() {
 fn a_formatted_namespace_takes_no_stores_through_old_windows() {
     let mut io = Io::new();
     let mut window = Window::bind(&mut io);
-    assert_status(put(&mut io, &mut window, b"key", &value(1, 64)), Status::SUCCESS);
+    assert_status(put(&mut io, &mut window, b"key", &pattern(1, 64)), Status::SUCCESS);
     io.host.subsystem.format_namespace(KV, 0, false).unwrap();
-    assert_status(put(&mut io, &mut window, b"key", &value(1, 64)), Status::COMMAND_SEQUENCE_ERROR);
+    assert_status(put(&mut io, &mut window, b"key", &pattern(1, 64)), Status::COMMAND_SEQUENCE_ERROR);
     assert_eq!(get(&mut io, b"key"), None);
     let mut window = Window::bind(&mut io);
-    assert_status(put(&mut io, &mut window, b"key", &value(2, 64)), Status::SUCCESS);
-    assert_eq!(get(&mut io, b"key"), Some(value(2, 64)));
+    assert_status(put(&mut io, &mut window, b"key", &pattern(2, 64)), Status::SUCCESS);
+    assert_eq!(get(&mut io, b"key"), Some(pattern(2, 64)));
 }
 
 #[test]
@@ -207,7 +204,7 @@ fn a_window_bound_anew_belongs_to_its_new_queue_alone() {
         let mut io = Io::new();
         io.host.create_pair(2, 16);
         let mut old = Window::bind(&mut io);
-        assert_status(put(&mut io, &mut old, b"key", &value(1, 64)), Status::SUCCESS);
+        assert_status(put(&mut io, &mut old, b"key", &pattern(1, 64)), Status::SUCCESS);
         drop(old.memory);
         remade(&mut io);
         let mut new = Window::bind_to(&mut io, 2);
@@ -215,7 +212,7 @@ fn a_window_bound_anew_belongs_to_its_new_queue_alone() {
         let stale = io.run(keyed(VendorOpcode::KV_STORE_CXL.0, b"key", 64));
         assert_status(stale, Status::COMMAND_SEQUENCE_ERROR);
         assert!(io.host.delete_sq(1).is_success());
-        assert_status(put_over(&mut io, 2, &mut new, b"new", &value(2, 64)), Status::SUCCESS);
+        assert_status(put_over(&mut io, 2, &mut new, b"new", &pattern(2, 64)), Status::SUCCESS);
     }
 }
 
@@ -226,7 +223,7 @@ fn a_format_that_is_refused_leaves_windows_bound() {
     let mut command = Command::new(AdminOpcode::FORMAT_NVM.0, 0, KV);
     command.cdw10 = 5;
     assert_status(io.host.admin(command), Status::INVALID_FORMAT);
-    assert_status(put(&mut io, &mut window, b"key", &value(1, 64)), Status::SUCCESS);
+    assert_status(put(&mut io, &mut window, b"key", &pattern(1, 64)), Status::SUCCESS);
 }
 
 #[test]
@@ -262,12 +259,12 @@ fn window_stores_of_a_remote_host_are_read_from_shared_memory() {
     let (mut window, first) = bind_elsewhere(&mut io);
     for n in 0..300 {
         let key = format!("key{n}");
-        let done = put_elsewhere(&mut io, &mut window, first, key.as_bytes(), &value(n, n * 7));
+        let done = put_elsewhere(&mut io, &mut window, first, key.as_bytes(), &pattern(n as u64, n * 7));
         assert_status(done, Status::SUCCESS);
     }
     io.host.elsewhere = Some(None);
     for n in 0..300 {
-        assert!(get(&mut io, format!("key{n}").as_bytes()) == Some(value(n, n * 7)), "{n}");
+        assert!(get(&mut io, format!("key{n}").as_bytes()) == Some(pattern(n as u64, n * 7)), "{n}");
     }
 }
 
@@ -287,7 +284,7 @@ fn window_stores_of_a_remote_host_are_counted_as_by_its_bus() {
             meter.cxl_load(1);
         }
         let key = [b'k', (len / 256) as u8, len as u8];
-        assert_status(put_elsewhere(&mut io, &mut window, first, &key, &value(1, len)), Status::SUCCESS);
+        assert_status(put_elsewhere(&mut io, &mut window, first, &key, &pattern(1, len)), Status::SUCCESS);
     }
     for class in [byway_link::Class::CxlStore, byway_link::Class::CxlLoad] {
         assert_eq!(io.host.meter.ledger().row(class), meter.ledger().row(class), "{class:?}");

@@ -10,7 +10,7 @@ use byway_controller::{
     CmbRegisters, Controller, ControllerId, Identity, Subsystem, SubsystemError, SubsystemOptions,
 };
 use byway_flash::{Flash, MediaKind, OpenOptions, RunOptions};
-use byway_kit::pattern;
+use byway_kit::{pattern, spread};
 use byway_link::Profile;
 use byway_spec::base::identify::Csi;
 use byway_spec::base::log::LogPage;
@@ -273,7 +273,7 @@ fn writes_until_the_last_spare_block_report_the_spare_all_the_way() {
     let mut step = 0_u64;
     let mut change = |io: &mut Io| {
         step += 1;
-        let at = step.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        let at = spread(step);
         match step % 2 {
             0 => write(io, at % blocks_there / 16 * 16, &pattern(at % blocks_there / 16 * 16, 16 * 4096)),
             _ => store(io, &(at % pairs).to_le_bytes(), &pattern(at % pairs, VALUE_BYTES)),

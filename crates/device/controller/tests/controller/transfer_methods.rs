@@ -1,15 +1,12 @@
 //! Values that come in pieces, seen from the host: piggybacked, with pages by PRP, and over any queue.
 
 use crate::io::{DATA, Io, KV, assert_status, get, keyed};
+use byway_kit::pattern;
 use byway_spec::vendor::{
     self, TRANSFER_BYTES, TransferPt, VendorOpcode, WRITE_BYTES, WRITE_PT_BYTES, pack_transfer,
     pack_transfer_pt, pack_write, pack_write_pt,
 };
 use byway_spec::{Command, Completion, Status};
-
-fn value(len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 7 + len) as u8).collect()
-}
 
 fn transfer(io: &mut Io, bytes: &[u8]) -> Completion {
     let mut command = Command::new(VendorOpcode::KV_TRANSFER.0, 0, KV);
@@ -39,7 +36,7 @@ fn methods() -> Io {
 fn a_piggybacked_value_is_whole_with_its_last_fragment() {
     let mut io = methods();
     for len in [0, 1, WRITE_BYTES, WRITE_BYTES + 1, 1000] {
-        let (key, value) = (format!("k{len}"), value(len));
+        let (key, value) = (format!("k{len}"), pattern(len as u64, len));
         let (first, rest) = value.split_at(len.min(WRITE_BYTES));
         let mut command = keyed(VendorOpcode::KV_WRITE_PIGGYBACK.0, key.as_bytes(), len);
         pack_write(&mut command, first);
@@ -56,7 +53,7 @@ fn a_piggybacked_value_is_whole_with_its_last_fragment() {
 fn pages_come_by_prp_and_the_tail_in_fragments() {
     let mut io = methods();
     for len in [0, 100, 4096, 4100, 9000] {
-        let (key, value) = (format!("k{len}"), value(len));
+        let (key, value) = (format!("k{len}"), pattern(len as u64, len));
         io.put(DATA, &value);
         let mut command = keyed(VendorOpcode::KV_STORE_PRP_TAIL.0, key.as_bytes(), len);
         io.point_prps(&mut command, DATA, len - len % 4096);
@@ -81,7 +78,7 @@ fn fragments_behind_pages_that_did_not_come_store_nothing() {
 #[test]
 fn pass_through_fragments_come_in_any_order() {
     let mut io = methods();
-    let value = value(200);
+    let value = pattern(200, 200);
     let id = write_pt(&mut io, b"key", value.len(), &value[..WRITE_PT_BYTES]).dw0 as u16;
     let fragments: Vec<&[u8]> = value[WRITE_PT_BYTES..].chunks(vendor::TRANSFER_PT_BYTES).collect();
     for (place, fragment) in fragments.iter().enumerate().rev() {

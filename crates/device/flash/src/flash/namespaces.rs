@@ -9,6 +9,7 @@ use crate::image::namespaces::{
     OWNER_STATE_BYTES,
 };
 use crate::image::superblock::Features;
+use crate::injection::splitmix;
 use crate::spare::PageKind;
 
 impl Flash {
@@ -244,7 +245,7 @@ fn derive_id(device: [u8; 16], nsid: u32, first: u64, what: u64) -> [u8; 16] {
     let mut id = [0; 16];
     for (place, half) in id.chunks_exact_mut(8).zip([low, high]) {
         let half = half.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        state = splitmix(state ^ half);
+        state = splitmix(&mut (state ^ half));
         place.copy_from_slice(&state.to_be_bytes());
     }
     id
@@ -256,11 +257,4 @@ fn derive_uuid(device: [u8; 16], nsid: u32, first: u64) -> [u8; 16] {
     id[6] = id[6] & 0x0F | 0x80;
     id[8] = id[8] & 0x3F | 0x80;
     id
-}
-
-fn splitmix(state: u64) -> u64 {
-    let mut z = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }

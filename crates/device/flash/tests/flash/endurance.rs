@@ -8,30 +8,21 @@ use crate::common::{
 };
 use byway_flash::{Cause, Flash, FlashError, FlashOptions, GcPolicy, MediaKind};
 use byway_forgetful::on_small_disk;
+use byway_kit::Random;
 use proptest::prelude::*;
-
-/// A generator that needs no crate: the same numbers for the same seed.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-}
 
 fn overwrite_five_times(mut flash: Flash, size: u64, seed: u64) -> Flash {
     let (blocks, pairs) = (extent(&flash, 1), extent(&flash, 2));
     let (units, pages) = (size / 2 / 4096, size / 2 / 16384);
     let (mut unit_model, mut page_model) = (HashMap::new(), HashMap::new());
-    let mut numbers = Numbers(seed);
+    let mut random = Random::new(seed);
     for step in 0..5 * (units + pages) {
-        if numbers.below(5) < 4 {
-            let unit = numbers.below(units);
+        if random.below(5) < 4 {
+            let unit = random.below(units);
             write_unit(&mut flash, blocks, unit, step).unwrap();
             unit_model.insert(unit, step);
         } else {
-            let page = numbers.below(pages);
+            let page = random.below(pages);
             let data = page_of(&flash, step);
             flash.write_page(pairs, page, &data, Cause::Host, &mut 0).unwrap();
             page_model.insert(page, step);
@@ -93,9 +84,9 @@ fn a_device_written_in_order_is_not_amplified() {
 fn erases_are_spread_over_the_blocks() {
     let mut flash = create(MediaKind::Ram, 8 * MIB, &[nvm(8 * MIB)]);
     let extent = extent(&flash, 1);
-    let mut numbers = Numbers(3);
+    let mut random = Random::new(3);
     for step in 0..60_000 {
-        write_unit(&mut flash, extent, numbers.below(8 * MIB / 4096), step).unwrap();
+        write_unit(&mut flash, extent, random.below(8 * MIB / 4096), step).unwrap();
     }
     let erases = flash.counters()[Cause::Gc].erases;
     assert!(erases > 2 * u64::from(flash.geometry().block_count()), "{erases}");
@@ -108,12 +99,12 @@ fn blocks_that_cold_data_keeps_young_are_used_in_turn_and_the_moves_charged() {
     for (mib, most_spread) in [(16, 0.25), (24, 0.35)] {
         let size = mib * MIB;
         let mut flash = create(MediaKind::Ram, size, &[nvm(size)]);
-        let (extent, units, mut numbers) = (extent(&flash, 1), size / 4096, Numbers(11));
+        let (extent, units, mut random) = (extent(&flash, 1), size / 4096, Random::new(11));
         for unit in 0..units {
             write_unit(&mut flash, extent, unit, unit).unwrap();
         }
         for step in 0..100 * units {
-            write_unit(&mut flash, extent, numbers.below(units / 10), step).unwrap();
+            write_unit(&mut flash, extent, random.below(units / 10), step).unwrap();
         }
         let wear = flash.wear();
         assert!(wear.min > 50, "{wear:?}");
@@ -158,9 +149,9 @@ fn longest_stall_bytes(policy: GcPolicy, over_provisioning_percent: u32) -> u64 
     let mut flash = Flash::create(options, &[nvm(64 * MIB)]).unwrap();
     flash.set_gc_policy(policy);
     let (extent, units) = (extent(&flash, 1), 64 * MIB / 4096 * 95 / 100);
-    let (mut numbers, mut longest) = (Numbers(5), 0);
+    let (mut random, mut longest) = (Random::new(5), 0);
     for step in 0..4 * units {
-        let unit = if step < units { step } else { numbers.below(units) };
+        let unit = if step < units { step } else { random.below(units) };
         let (bytes, erases) = own_work(&flash);
         write_unit(&mut flash, extent, unit, step).unwrap();
         let (bytes_after, erases_after) = own_work(&flash);
@@ -188,10 +179,10 @@ fn both_policies_keep_amplification_low_where_a_tenth_of_the_units_takes_most_wr
         options.over_provisioning_percent = 15;
         let mut flash = Flash::create(options, &[nvm(32 * MIB)]).unwrap();
         flash.set_gc_policy(policy);
-        let (extent, units, mut numbers) = (extent(&flash, 1), 32 * MIB / 4096, Numbers(6));
+        let (extent, units, mut random) = (extent(&flash, 1), 32 * MIB / 4096, Random::new(6));
         for step in 0..8 * units {
-            let hot = numbers.below(10) < 9;
-            let unit = if hot { numbers.below(units / 10) } else { numbers.below(units) };
+            let hot = random.below(10) < 9;
+            let unit = if hot { random.below(units / 10) } else { random.below(units) };
             write_unit(&mut flash, extent, unit, step).unwrap();
         }
         assert_eq!(flash.check(), []);
@@ -251,9 +242,9 @@ fn a_device_without_over_provisioning_can_still_be_overwritten() {
     options.over_provisioning_percent = 0;
     let mut flash = Flash::create(options, &[nvm(8 * MIB)]).unwrap();
     let extent = extent(&flash, 1);
-    let mut numbers = Numbers(9);
+    let mut random = Random::new(9);
     for step in 0..20_000 {
-        write_unit(&mut flash, extent, numbers.below(8 * MIB / 4096), step).unwrap();
+        write_unit(&mut flash, extent, random.below(8 * MIB / 4096), step).unwrap();
     }
     assert_eq!(flash.check(), []);
 }
@@ -269,9 +260,9 @@ fn a_device_without_data_is_worn_and_collected_as_one_that_keeps_it() {
     let size = 8 * MIB;
     let [kept, elsewhere] = [MediaKind::Ram, MediaKind::Elsewhere].map(|media| {
         let mut flash = create(media, size, &[nvm(size)]);
-        let (blocks, mut numbers) = (extent(&flash, 1), Numbers(5));
+        let (blocks, mut random) = (extent(&flash, 1), Random::new(5));
         for _ in 0..5 * size / 4096 {
-            let unit = numbers.below(size / 4096);
+            let unit = random.below(size / 4096);
             flash.write_units(blocks, unit, &[0; 4096], Cause::Host, &mut 0).unwrap();
         }
         let mut read = [1; 4096];

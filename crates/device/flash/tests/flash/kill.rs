@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::common::{MIB, create, extent, kv, nvm, open, page_of, read_unit, unit_of};
 use byway_flash::{Cause, ExtentId, Flash, MediaKind};
+use byway_kit::spread;
 
 const IMAGE: &str = "BYWAY_TEST_KILL_IMAGE";
 const FIRST_STEP: &str = "BYWAY_TEST_KILL_FIRST_STEP";
@@ -27,7 +28,7 @@ enum Target {
 }
 
 fn target_of(step: u64) -> Target {
-    let mixed = step.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
+    let mixed = spread(step);
     match mixed % 16 {
         0 => Target::OwnerState,
         15 => Target::AccessState,

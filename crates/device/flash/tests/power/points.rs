@@ -5,6 +5,7 @@
 //! since the last sync only those sectors reach the medium that would be most harmful.
 
 use byway_flash::{AreaId, Cause, Durability, Finding, Flash, Overwrite, SyncPoint};
+use byway_kit::spread;
 
 use crate::device::{Device, Life, Place, Reached, UNITS, content, left_of_making};
 use crate::life::{UNIT, extent, pattern};
@@ -57,10 +58,7 @@ fn is_unit(flash: &mut Flash, unit: u64, step: u64) -> bool {
 
 /// Three of four units, scattered, without end.
 fn hot() -> impl Iterator<Item = u64> {
-    (0_u64..)
-        .map(|step| step.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32)
-        .map(|at| at % UNITS)
-        .filter(|unit| unit % 4 > 0)
+    (0..).map(|step| spread(step) % UNITS).filter(|unit| unit % 4 > 0)
 }
 
 fn is_nothing(flash: &mut Flash, unit: u64) -> bool {

@@ -193,9 +193,7 @@ mod tests {
     use super::*;
 
     fn hash(n: u64) -> u64 {
-        let mixed = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed ^ mixed >> 32
+        byway_kit::mix(0, n)
     }
 
     fn address(n: u64) -> u64 {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::common::{Image, Rig, get, key, list, numbered, small, value};
+use byway_kit::Random;
 use byway_kv::{Key, KvError, KvOptions, Packing, WindowId, record_header_bytes};
 use proptest::prelude::*;
 
@@ -23,16 +24,6 @@ fn charges(model: &Model) -> u64 {
     model.iter().map(|(key, value)| charge(key, value)).sum()
 }
 
-/// A generator that needs no more than its state.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-}
-
 /// Puts new keys until the namespace is full; returns the model of its content.
 fn fill(rig: &mut Rig, len: impl Fn(u64) -> usize) -> Model {
     let mut model = Model::new();
@@ -50,7 +41,7 @@ fn fill(rig: &mut Rig, len: impl Fn(u64) -> usize) -> Model {
 fn overwrite(rig: &mut Rig, model: &mut Model, puts: u64, random: &mut Random) {
     let keys: Vec<Key> = model.keys().copied().collect();
     for n in 0..puts {
-        let key = keys[random.below(keys.len() as u64) as usize];
+        let key = keys[random.index(keys.len())];
         let value = value(n ^ 0x5555, model[&key].len());
         if let Err(error) = rig.put(&key, &value) {
             panic!("put {n}: {error}: {:#?}", rig.engine.stats());
@@ -69,7 +60,7 @@ fn check(rig: &mut Rig, model: &Model) {
 
 fn is_filled_overwritten_emptied_and_filled_again(packing: Packing, len: impl Fn(u64) -> usize + Copy) {
     let mut rig = Rig::new(SIZE, small(packing));
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let mut model = fill(&mut rig, len);
     let capacity = rig.engine.capacity_bytes();
     assert!(charges(&model) <= capacity && rig.engine.used_bytes() == charges(&model));
@@ -132,10 +123,10 @@ fn a_full_namespace_takes_what_replaces_as_much_and_refuses_a_byte_more() {
 #[test]
 fn keys_and_bytes_are_exact_once_the_index_is_written() {
     let mut rig = Rig::new(SIZE, small(Packing::SelectiveBackfill));
-    let (mut model, mut random) = (Model::new(), Random(3));
+    let (mut model, mut random) = (Model::new(), Random::new(3));
     for n in 0..6000u64 {
         let key = numbered(random.below(300));
-        if random.below(4) == 0 {
+        if random.one_in(4) {
             assert_eq!(rig.delete(&key).unwrap(), model.remove(&key).is_some());
         } else {
             let value = value(n, random.below(400) as usize);
@@ -166,12 +157,12 @@ fn records_that_hosts_stored_in_windows_are_moved_too() {
         rig.engine.put_in_place(&mut rig.store, window, &key, &value, 300, how, &mut 0).unwrap();
         model.insert(key, value);
     }
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let fillers: Model = (0..3000).map(|n| (numbered(1000 + n), value(n, 300))).collect();
     for (key, value) in &fillers {
         rig.put(key, value).unwrap();
     }
-    let half: Vec<Key> = model.keys().copied().filter(|_| random.below(2) == 0).collect();
+    let half: Vec<Key> = model.keys().copied().filter(|_| random.one_in(2)).collect();
     for key in half {
         rig.delete(&key).unwrap();
         model.remove(&key);
@@ -188,7 +179,7 @@ fn worn(packing: Packing, len: impl Fn(u64) -> usize) -> (Rig, Model) {
     let mut rig = Rig::new(SIZE, small(packing));
     let mut model = fill(&mut rig, len);
     let puts = model.len() as u64;
-    overwrite(&mut rig, &mut model, puts, &mut Random(11));
+    overwrite(&mut rig, &mut model, puts, &mut Random::new(11));
     (rig, model)
 }
 
@@ -197,12 +188,12 @@ fn crash_at_any_store_of_compaction_leaves_one_valid_copy() {
     for (packing, long) in [(Packing::All, false), (Packing::SelectiveBackfill, true)] {
         let (mut rig, mut model) =
             worn(packing, |n| if long && n % 8 == 0 { 40_000 } else { 600 + n as usize % 7 });
-        let mut random = Random(5);
+        let mut random = Random::new(5);
         let keys: Vec<Key> = model.keys().copied().collect();
         let (mut cuts, mut both) = (0, 0);
         while cuts < 300 {
             let moved = rig.engine.stats().compaction.moved_records;
-            let key = keys[random.below(keys.len() as u64) as usize];
+            let key = keys[random.index(keys.len())];
             let before = model[&key].clone();
             let after = value(cuts, before.len());
             rig.store.cuts = Some(Vec::new());
@@ -266,7 +257,7 @@ fn a_damaged_record_in_a_victim_is_named_and_its_segment_kept_and_all_others_liv
     rig.reopen();
     model.remove(&hit);
     let puts = 6 * model.len() as u64;
-    overwrite(&mut rig, &mut model, puts, &mut Random(2));
+    overwrite(&mut rig, &mut model, puts, &mut Random::new(2));
     let damage = rig.engine.compaction_damage().to_vec();
     assert_eq!(damage.len(), 1, "{damage:?}");
     assert!((damage[0].address..damage[0].address + 900).contains(&(page * 4096 + at as u64)));
@@ -284,14 +275,14 @@ fn a_damaged_record_in_a_victim_is_named_and_its_segment_kept_and_all_others_liv
     rig.put(&hit, b"repaired").unwrap();
     model.insert(hit, b"repaired".to_vec());
     let puts = 2 * model.len() as u64;
-    overwrite(&mut rig, &mut model, puts, &mut Random(3));
+    overwrite(&mut rig, &mut model, puts, &mut Random::new(3));
     check(&mut rig, &model);
 }
 
 #[test]
 fn wrong_hints_cost_time_only() {
     let (mut rig, mut model) = worn(Packing::SelectiveBackfill, |n| if n % 5 == 0 { 20_000 } else { 300 });
-    let mut random = Random(23);
+    let mut random = Random::new(23);
     for _ in 0..60 {
         for row in 0..(SIZE as usize * 5 / 4) >> 14 {
             let at = ROWS_AT + ROW_BYTES * row + 8;
@@ -310,12 +301,12 @@ fn wrong_hints_cost_time_only() {
 #[test]
 fn media_errors_while_compacting_lose_nothing() {
     let (mut rig, mut model) = worn(Packing::All, |n| if n % 20 == 0 { 30_000 } else { 500 });
-    let (mut random, keys) = (Random(31), model.keys().copied().collect::<Vec<_>>());
+    let (mut random, keys) = (Random::new(31), model.keys().copied().collect::<Vec<_>>());
     let mut refused = 0;
     for n in 0..4000u64 {
         // Some operations go well and then all fail, for a while.
         rig.store.fail_after = (n / 50 % 3 == 1).then(|| random.below(40));
-        let key = keys[random.below(keys.len() as u64) as usize];
+        let key = keys[random.index(keys.len())];
         let value = value(n, model[&key].len());
         match rig.put(&key, &value) {
             Ok(()) => drop(model.insert(key, value)),
@@ -388,13 +379,13 @@ proptest! {
     #[test]
     fn crash_before_any_store_under_compaction_loses_nothing_acknowledged(steps in any_steps(), policy in 0usize..3, seed: u64) {
         let mut rig = Rig::new(1 << 20, tiny(Packing::ALL[policy]));
-        let (mut model, mut random) = (Model::new(), Random(seed));
+        let (mut model, mut random) = (Model::new(), Random::new(seed));
         for (n, each) in steps.into_iter().enumerate() {
             let before = model.clone();
-            rig.store.cuts = (random.below(8) == 0).then(Vec::new);
+            rig.store.cuts = random.one_in(8).then(Vec::new);
             step(&mut rig, &mut model, n as u64, each);
             let Some(cuts) = rig.store.cuts.take().filter(|cuts| !cuts.is_empty()) else { continue };
-            let image = cuts[random.below(cuts.len() as u64) as usize].clone();
+            let image = cuts[random.index(cuts.len())].clone();
             let (mut store, mut engine, recovery) = rig.open_image(image);
             prop_assert_eq!(recovery.damage, []);
             for name in 0..=255 {
@@ -412,7 +403,7 @@ fn merge_larger_than_its_reserve_is_split_and_survives_a_crash_at_any_split() {
     const KEYS: u64 = 12_000;
     let options = KvOptions { memtable_bytes: 48 * 1500, ..small(Packing::All) };
     let mut rig = Rig::new(SIZE, options);
-    let (mut model, mut random) = (Model::new(), Random(9));
+    let (mut model, mut random) = (Model::new(), Random::new(9));
     for n in 0..60_000u64 {
         let key = numbered(if n < KEYS { n } else { random.below(KEYS) });
         let value = value(n, 8);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::common::{Image, Rig, get, key, list, numbered, small, value};
+use byway_kit::Random;
 use byway_kv::{Key, KvError, KvOptions, Packing, Placement, StoreHow};
 use proptest::prelude::*;
 
@@ -86,10 +87,9 @@ fn cut_everywhere(packing: Packing, steps: &[Step]) {
 /// An image between two: commits are whole, and of everything else any bytes may have been stored.
 fn torn(earlier: &Image, later: &Image, seed: u64) -> Image {
     let mut torn = earlier.clone();
-    let mut random = seed | 1;
+    let mut random = Random::new(seed);
     for (at, byte) in torn.state.iter_mut().enumerate() {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(at as u64);
-        if random >> 63 == 1 {
+        if random.one_in(2) {
             *byte = later.state[at];
         }
     }

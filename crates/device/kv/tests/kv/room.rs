@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::common::{MemStore, Rig, key, namespace, pieces_of, value};
+use byway_kit::Random;
 use byway_kv::{
     Key, KvEngine, KvError, KvFormat, KvOptions, Packing, Placement, StoreHow, WindowId, record_header_bytes,
 };
@@ -271,15 +272,10 @@ impl Tried {
     }
 
     fn churn(&mut self, seed: u16, steps: u16, len: u32) {
-        let mut state = u64::from(seed);
-        let mut below = |end: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % end
-        };
+        let mut random = Random::new(seed.into());
         for _ in 0..steps {
-            let (n, len) = (below(1 << 16) as u16, below(u64::from(len) + 1) as usize);
-            let key = self.key(n);
-            match below(10) {
+            let (key, len) = (self.key(random.next() as u16), random.index(len as usize + 1));
+            match random.below(10) {
                 0 => self.delete(&key),
                 1 => self.put_in_place(0, &key, len),
                 n => drop(self.put(&key, len, n == 2)),

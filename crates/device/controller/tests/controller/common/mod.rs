@@ -274,27 +274,29 @@ impl TestHost {
         }
     }
 
+    /// The device with its doorbells, and the port by which it reaches this host.
+    fn device(&mut self) -> (&mut Controller, &mut Subsystem, Port<'_>, &Doorbells) {
+        let device_memory = match &self.elsewhere {
+            None => DeviceMemory::Windows,
+            Some(None) => DeviceMemory::Nowhere,
+            Some(Some(memory)) => DeviceMemory::Copy(memory),
+        };
+        let Self { view: memory, meter, interrupts, .. } = self;
+        let port = Port { memory, meter, interrupts, own_memory: 0..0, device_memory, capsule: None };
+        (&mut self.controller, &mut self.subsystem, port, &self.doorbells)
+    }
+
     /// Lets the device run until it has nothing left to do now.
     pub fn run(&mut self) -> Next {
-        let mut port = Port {
-            memory: &self.view,
-            meter: &mut self.meter,
-            interrupts: &self.interrupts,
-            own_memory: 0..0,
-            device_memory: match &self.elsewhere {
-                None => DeviceMemory::Windows,
-                Some(None) => DeviceMemory::Nowhere,
-                Some(Some(memory)) => DeviceMemory::Copy(memory),
-            },
-            capsule: None,
-        };
+        let (now_ps, holds_syncs) = (self.now_ps, self.holds_syncs);
+        let (controller, subsystem, mut port, doorbells) = self.device();
         for _ in 0..100_000 {
-            self.next =
-                self.controller.run(&mut self.subsystem, &mut port, &self.doorbells, None, self.now_ps, 64);
-            if self.next != Next::Now && self.controller.wants_sync() && !self.holds_syncs {
-                self.controller.sync_now(&mut self.subsystem, &mut port, self.now_ps);
-            } else if self.next != Next::Now {
-                return self.next;
+            let next = controller.run(subsystem, &mut port, doorbells, None, now_ps, 64);
+            if next != Next::Now && controller.wants_sync() && !holds_syncs {
+                controller.sync_now(subsystem, &mut port, now_ps);
+            } else if next != Next::Now {
+                self.next = next;
+                return next;
             }
         }
         panic!("the device does not come to rest");
@@ -302,32 +304,18 @@ impl TestHost {
 
     /// Completes what other engines have done, and lets the device run.
     pub fn advance(&mut self) -> Next {
-        let mut port = Port {
-            memory: &self.view,
-            meter: &mut self.meter,
-            interrupts: &self.interrupts,
-            own_memory: 0..0,
-            device_memory: DeviceMemory::Windows,
-            capsule: None,
-        };
-        while let Some(done) = self.subsystem.next_done() {
-            self.controller.complete_external(&mut self.subsystem, &mut port, done);
+        let (controller, subsystem, mut port, _) = self.device();
+        while let Some(done) = subsystem.next_done() {
+            controller.complete_external(subsystem, &mut port, done);
         }
         self.run()
     }
 
     /// Stops exporting a namespace, and has the controller fail its commands.
     pub fn withdraw(&mut self, nsid: u32) {
-        let mut port = Port {
-            memory: &self.view,
-            meter: &mut self.meter,
-            interrupts: &self.interrupts,
-            own_memory: 0..0,
-            device_memory: DeviceMemory::Windows,
-            capsule: None,
-        };
-        self.subsystem.withdraw(nsid).expect("it is exported");
-        self.controller.fail_external(&mut port, nsid);
+        let (controller, subsystem, mut port, _) = self.device();
+        subsystem.withdraw(nsid).expect("it is exported");
+        controller.fail_external(&mut port, nsid);
     }
 
     /// Takes queue pair `qid` out of the controller.
@@ -337,30 +325,15 @@ impl TestHost {
 
     /// Has a delegated queue gather the commands that were rung.
     pub fn gather(&mut self, queue: &mut DelegatedQueue) -> Gathered {
-        let Self { view, meter, interrupts, doorbells, .. } = self;
-        let mut port = Port {
-            memory: view,
-            meter,
-            interrupts,
-            own_memory: 0..0,
-            device_memory: DeviceMemory::Windows,
-            capsule: None,
-        };
+        let (_, _, mut port, doorbells) = self.device();
         queue.gather(&mut port, doorbells)
     }
 
     /// Executes and completes what a delegated queue gathered.
     pub fn finish_delegated(&mut self, queue: &mut DelegatedQueue) {
-        queue.execute(&mut self.subsystem);
-        let Self { view, meter, interrupts, .. } = self;
-        queue.complete(&mut Port {
-            memory: view,
-            meter,
-            interrupts,
-            own_memory: 0..0,
-            device_memory: DeviceMemory::Windows,
-            capsule: None,
-        });
+        let (_, subsystem, mut port, _) = self.device();
+        queue.execute(subsystem);
+        queue.complete(&mut port);
     }
 
     /// Serves queue pair `qid` delegated, as far as that carries its commands, and reclaims it.
@@ -378,28 +351,16 @@ impl TestHost {
 
     /// Ends a sync that was begun.
     pub fn end_sync(&mut self, sync: FinishedSync) {
-        let mut port = Port {
-            memory: &self.view,
-            meter: &mut self.meter,
-            interrupts: &self.interrupts,
-            own_memory: 0..0,
-            device_memory: DeviceMemory::Windows,
-            capsule: None,
-        };
-        self.controller.end_sync(&mut self.subsystem, &mut port, sync, self.now_ps);
+        let now_ps = self.now_ps;
+        let (controller, subsystem, mut port, _) = self.device();
+        controller.end_sync(subsystem, &mut port, sync, now_ps);
     }
 
     /// Does the next of what was put off.
     pub fn run_deferred(&mut self) {
-        let mut port = Port {
-            memory: &self.view,
-            meter: &mut self.meter,
-            interrupts: &self.interrupts,
-            own_memory: 0..0,
-            device_memory: DeviceMemory::Windows,
-            capsule: None,
-        };
-        self.controller.run_deferred(&mut self.subsystem, &mut port, &self.doorbells, self.now_ps);
+        let now_ps = self.now_ps;
+        let (controller, subsystem, mut port, doorbells) = self.device();
+        controller.run_deferred(subsystem, &mut port, doorbells, now_ps);
     }
 
     /// Vectors raised since the last call.

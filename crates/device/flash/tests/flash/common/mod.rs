@@ -7,6 +7,7 @@ use byway_flash::{
     Cause, ExtentId, Flash, FlashError, FlashOptions, FlashProfile, MediaKind, NamespaceKind, NamespaceSpec,
     OpenOptions, UNIT_BYTES,
 };
+use byway_kit::pattern;
 
 pub const MIB: u64 = 1 << 20;
 
@@ -62,13 +63,12 @@ pub fn extent(flash: &Flash, nsid: u32) -> ExtentId {
 
 /// A unit whose bytes follow from its number.
 pub fn unit_of(seed: u64) -> Vec<u8> {
-    (0..UNIT_BYTES / 8).flat_map(|i| (seed.wrapping_mul(0x9E37_79B9) ^ i as u64).to_le_bytes()).collect()
+    pattern(seed, UNIT_BYTES)
 }
 
 /// A page whose bytes follow from its number.
 pub fn page_of(flash: &Flash, seed: u64) -> Vec<u8> {
-    let units = u64::from(flash.geometry().units_per_page());
-    (0..units).flat_map(|unit| unit_of(seed * 100 + unit)).collect()
+    pattern(!seed, flash.geometry().units_per_page() as usize * UNIT_BYTES)
 }
 
 pub fn read_unit(flash: &mut Flash, extent: ExtentId, unit: u64) -> Result<Vec<u8>, FlashError> {

@@ -9,6 +9,7 @@ use byway_flash::{
     AreaRef, Cause, ExtentId, Flash, FlashError, FlashOptions, MediaKind, NamespaceKind, NamespaceRecord,
     NamespaceSpec,
 };
+pub use byway_kit::pattern as value;
 use byway_kv::{Home, Key, KvEngine, KvError, KvFormat, KvOptions, Packing, PageStore, Recovery, StoreHow};
 
 /// What would be there if the process died now.
@@ -238,11 +239,6 @@ pub fn key(bytes: &[u8]) -> Key {
 
 pub fn numbered(n: u64) -> Key {
     key(&n.to_be_bytes())
-}
-
-/// Bytes that differ with `n` and from place to place.
-pub fn value(n: u64, len: usize) -> Vec<u8> {
-    (0..len as u64).map(|i| (i.wrapping_mul(31) ^ i >> 8 ^ n.wrapping_mul(0x9e37)) as u8).collect()
 }
 
 /// Small tables, so that flushes and merges come early.

@@ -5,7 +5,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use byway::embedded::Device;
-use byway::{CreateOptions, HostCounters, MediaNamespaceKind, NewNamespace};
+use byway::serve::{ServeOptions, TcpOptions};
+use byway::{AdminCommand, Backend, CreateOptions, HostCounters, MediaNamespaceKind, NewNamespace, Nsid};
+use byway_conformance::served::Serving;
 use byway_sys::copy::{CopyFile, copy_sparse};
 
 fn create(path: &Path) -> String {
@@ -68,4 +70,37 @@ fn host_counters_are_kept_by_a_resize() {
     byway::resize(&path, 32 << 20, &[], &mut |_, _| ControlFlow::Continue(())).unwrap();
     let device = byway::embedded::open(&uri).unwrap();
     assert_eq!(counted(&device), times(1));
+}
+
+/// One error, then the number of error log entries (SMART) and the newest entry's error count.
+fn errors(device: &impl Backend) -> [u64; 2] {
+    let nsid = Nsid::new(77).unwrap();
+    device.admin(AdminCommand::Format { nsid, format: 0, erase: false }).unwrap_err();
+    let word = |log, at: usize| {
+        let into = device.buffer(512).unwrap();
+        let asked =
+            AdminCommand::GetLog { log, csi: 0, nsid: None, retain_event: true, offset_bytes: 0, into };
+        let page = device.admin(asked).unwrap().buffer.unwrap();
+        u64::from_le_bytes(page.as_slice()[at..at + 8].try_into().unwrap())
+    };
+    [word(2, 176), word(1, 0)]
+}
+
+#[test]
+fn error_log_entries_are_numbered_on_over_reopening_and_restarts_of_a_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let uri = create(&dir.path().join("disk.img"));
+    let mut before = 0;
+    let mut check = |now: [u64; 2], how: &str| {
+        assert!(now[0] == now[1] && now[0] > before, "{how}: {before}, then {now:?}");
+        before = now[0];
+    };
+    for round in 0..2 {
+        check(errors(&byway::open(&uri).unwrap()), &format!("embedded, {round}"));
+        let tcp = TcpOptions::at("127.0.0.1:0".parse().unwrap());
+        let serving = Serving::start_with(&uri, &ServeOptions::over_tcp(tcp));
+        for connect in 0..2 {
+            check(errors(&serving.open("").unwrap()), &format!("over TCP, {round}, {connect}"));
+        }
+    }
 }

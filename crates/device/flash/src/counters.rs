@@ -132,6 +132,8 @@ pub struct FlashCounters {
     by_cause: [CauseCounters; Cause::ALL.len()],
     /// What hosts did. An image that was made before these were counted begins at zero.
     pub host: HostCounters,
+    /// Entries that the error log has had, of all controllers.
+    pub error_entries: u64,
     /// Bytes that hosts handed in to be kept, keys and values or blocks: the denominator of write amplification.
     pub accepted_bytes: u64,
     /// Units or pages that could not be read back as they were written.

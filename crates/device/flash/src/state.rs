@@ -37,7 +37,9 @@ const CAUSE_BYTES: usize = 64;
 /// Counters of hosts' commands, behind those of all causes. The checksum of a closed state covers them, and did while they were
 /// zero.
 const HOST: usize = COUNTERS + Cause::ALL.len() * CAUSE_BYTES;
-const _: () = assert!(HOST + HostCounters::WORDS * 8 <= 2 * COUNTERS, "what the checksum covers");
+/// Entries of the error log, behind those. Zero in an image that was made before they were counted.
+const ERRORS: usize = HOST + HostCounters::WORDS * 8;
+const _: () = assert!(ERRORS + 8 <= 2 * COUNTERS, "what the checksum covers");
 
 /// Salt of the synced word's check, so that a word of another table never passes as it.
 const PLACE: u64 = 4 << 60;
@@ -79,6 +81,7 @@ impl State {
             counters[cause] = CauseCounters::from_words(std::array::from_fn(word));
         }
         counters.host = HostCounters::from_words(std::array::from_fn(|i| words.word(HOST + i * 8)));
+        counters.error_entries = words.word(ERRORS);
         Ok(Self { words, counters })
     }
 
@@ -142,6 +145,7 @@ impl State {
         for (i, word) in self.counters.host.words().into_iter().enumerate() {
             self.words.set_word(HOST + i * 8, word);
         }
+        self.words.set_word(ERRORS, self.counters.error_entries);
     }
 
     /// Sequence number that the next program gets.
@@ -311,6 +315,15 @@ impl State {
         if bytes > 0 {
             self.words.set_word(first + 8, sum);
         }
+    }
+
+    /// Counts entries of the error log. Only in RAM where the state is not `kept`.
+    pub(crate) fn count_errors(&mut self, entries: u64, is_kept: bool) -> u64 {
+        add(&mut self.counters.error_entries, entries);
+        if is_kept {
+            self.words.set_word(ERRORS, self.counters.error_entries);
+        }
+        self.counters.error_entries
     }
 
     pub(crate) fn count_media_error(&mut self) {

@@ -17,7 +17,8 @@ pub(super) const ENTRIES: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct ErrorLog {
     entries: VecDeque<Noted>,
-    count: u64,
+    /// The newest of them that have no number yet: where they were added, the device's count was out of reach.
+    unnumbered: u64,
 }
 
 /// An error for the log, with its text.
@@ -37,17 +38,28 @@ impl ErrorLog {
         status
     }
 
-    /// Adds an entry and numbers it; the oldest makes room.
+    /// Adds an entry; the oldest makes room.
     pub fn add(&mut self, noted: Noted) {
-        self.count += 1;
+        self.unnumbered += 1;
         self.entries.truncate(ENTRIES - 1);
-        let entry = ErrorEntry { error_count: self.count, vendor_log: LogPage::ERROR_TEXTS.0, ..noted.entry };
+        let entry = ErrorEntry { vendor_log: LogPage::ERROR_TEXTS.0, ..noted.entry };
         self.entries.push_front(Noted { entry, ..noted });
     }
 
-    /// Errors since power-on.
-    pub fn count(&self) -> u64 {
-        self.count
+    /// Numbers new entries. `count` counts them for the device, and returns the number of the newest.
+    #[inline]
+    pub fn number(&mut self, count: impl FnOnce(u64) -> u64) {
+        if self.unnumbered > 0 {
+            self.number_new(count);
+        }
+    }
+
+    #[cold]
+    fn number_new(&mut self, count: impl FnOnce(u64) -> u64) {
+        let new = std::mem::take(&mut self.unnumbered);
+        let newest = count(new);
+        let numbers = (0..new).map(|age| newest.saturating_sub(age));
+        self.entries.iter_mut().zip(numbers).for_each(|(noted, number)| noted.entry.error_count = number);
     }
 
     /// The log page.
@@ -123,7 +135,11 @@ mod tests {
         let mut log = ErrorLog::default();
         for cid in 0..100 {
             log.add(Noted { entry: ErrorEntry { cid, ..ErrorEntry::default() }, words: "it failed" });
+            if cid == 89 {
+                log.number(|new| new);
+            }
         }
+        log.number(|new| 90 + new);
         let page = log.page();
         assert_eq!(page.len(), ENTRIES * 64);
         assert_eq!((page[0], page[10]), (100, 99));

@@ -63,9 +63,10 @@ pub(super) fn critical_warning(subsystem: &Subsystem, thresholds: &Thresholds) -
     subsystem.critical_warning(|temperature_k| thresholds.are_crossed_by(temperature_k))
 }
 
-/// The log page. `errors` is the number of entries the error log has had.
-pub(super) fn page(subsystem: &Subsystem, thresholds: &Thresholds, errors: u64) -> Vec<u8> {
-    let (host, health) = (subsystem.flash().counters().host, subsystem.health());
+/// The log page.
+pub(super) fn page(subsystem: &Subsystem, thresholds: &Thresholds) -> Vec<u8> {
+    let (counters, health) = (subsystem.flash().counters(), subsystem.health());
+    let host = counters.host;
     let mut log = SmartLog::new_zeroed();
     log.critical_warning = critical_warning(subsystem, thresholds);
     log.temperature_k = health.temperature_k.into();
@@ -79,6 +80,6 @@ pub(super) fn page(subsystem: &Subsystem, thresholds: &Thresholds, errors: u64) 
     log.power_cycles = u128::from(health.power_cycles).into();
     log.unsafe_shutdowns = u128::from(health.unsafe_shutdowns).into();
     log.media_errors = u128::from(health.media_errors).into();
-    log.error_entries = u128::from(errors).into();
+    log.error_entries = u128::from(counters.error_entries).into();
     log.as_bytes().to_vec()
 }

@@ -90,6 +90,7 @@ impl AdminState {
         if request.page == LogPage::SMART && !matches!(command.nsid, 0 | NSID_ALL) {
             return Err(CommandError::invalid_field("health is reported for the whole controller").at_byte(4));
         }
+        self.number_errors(cx.subsystem);
         let page = self.log_page(cx, &request)?;
         let outcome = cx.send(command, request.part(&page)?)?;
         if !request.retain_event {
@@ -109,7 +110,7 @@ impl AdminState {
         Ok(match request.page {
             LogPage::SUPPORTED_PAGES => supported_pages(subsystem.paths.are_reported(cx.id)),
             LogPage::ERROR => self.errors.page(),
-            LogPage::SMART => health::page(subsystem, self.features.thresholds(), self.errors.count()),
+            LogPage::SMART => health::page(subsystem, self.features.thresholds()),
             LogPage::FIRMWARE_SLOT => firmware_slots(),
             LogPage::CHANGED_NAMESPACES => subsystem.changes.page(cx.id).as_bytes().to_vec(),
             LogPage::EFFECTS => effects::effects_page(cx, self.transfers, request.csi)?,

@@ -174,6 +174,12 @@ impl AdminState {
         self.errors.log(ticket.sqid, ticket.cid, error)
     }
 
+    /// Numbers new entries of the error log, by the count that the device keeps.
+    #[inline]
+    pub fn number_errors(&mut self, subsystem: &mut Subsystem) {
+        self.errors.number(|new| subsystem.flash_mut().count_errors(new));
+    }
+
     /// Adds an entry to the error log.
     pub fn add_error(&mut self, noted: Noted) {
         self.errors.add(noted);

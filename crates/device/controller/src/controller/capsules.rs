@@ -50,6 +50,7 @@ impl Controller {
     /// Ends a controller whose connections have ended.
     pub fn detach(mut self, subsystem: &mut Subsystem) {
         (0..=MAX_IO_QUEUES).for_each(|qid| self.drop_queued(subsystem, qid));
+        self.admin.number_errors(subsystem);
         subsystem.remove_controller(self.id);
     }
 

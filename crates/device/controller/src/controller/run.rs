@@ -57,6 +57,7 @@ impl Controller {
         self.arm_shadow_doorbells(port);
         self.post_due(port, now_ps);
         self.announce(port, now_ps);
+        self.admin.number_errors(subsystem);
         if self.queues.has_ready() && !subsystem.is_full() {
             return Next::Now;
         }

@@ -178,6 +178,13 @@ impl Flash {
         }
     }
 
+    /// Counts new entries of the error log; how many it has had. The count outlives the process at any instruction; a closed
+    /// image, and one that was opened to be read, keeps the count that it had.
+    pub fn count_errors(&mut self, entries: u64) -> u64 {
+        let is_kept = self.phase == Phase::Open && !self.backing.is_read_only();
+        self.ftl.state.count_errors(entries, is_kept)
+    }
+
     /// How worn its blocks are.
     #[must_use]
     pub fn wear(&self) -> WearSummary {

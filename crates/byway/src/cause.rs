@@ -5,7 +5,9 @@ use std::io;
 use std::path::PathBuf;
 
 use byway_core::Error;
-use byway_flash::{FileError, FlashError, ImageError};
+#[cfg(feature = "embedded")]
+use byway_flash::{FlashError, ImageError};
+use byway_sys::FileError;
 use rustix::io::Errno;
 
 /// The system's part in a failure.
@@ -35,7 +37,19 @@ impl SystemCause {
         if let Some(error) = cause.downcast_ref::<io::Error>() {
             return Some(Self { errno: error.raw_os_error()?, path: None });
         }
-        match cause.downcast_ref::<FlashError>()? {
+        if let Some(error) = cause.downcast_ref::<FileError>() {
+            return Self::of_file(error);
+        }
+        #[cfg(feature = "embedded")]
+        if let Some(error) = cause.downcast_ref::<FlashError>() {
+            return Self::of_flash(error);
+        }
+        None
+    }
+
+    #[cfg(feature = "embedded")]
+    fn of_flash(error: &FlashError) -> Option<Self> {
+        match error {
             FlashError::File(error) | FlashError::Image(ImageError::File(error)) => Self::of_file(error),
             FlashError::Image(ImageError::ReadOnlyFile { path }) => Some(Self::new(Errno::ROFS, path)),
             FlashError::Image(ImageError::InUse { path }) => Some(Self::new(Errno::AGAIN, path)),

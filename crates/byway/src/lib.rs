@@ -60,11 +60,13 @@ pub use byway_core::{
     Refused, RefusedAdmin, Registrant, ReservationCommand, ReservationReport, ReservationType, Result, Retry,
     SmallBytes, StoreOptions, Unprepared, check_owner, others_are_outstanding,
 };
+#[cfg(feature = "embedded")]
 pub use byway_flash::{
     Cause, CauseCounters, DEFAULT_OVER_PROVISIONING_PERCENT, FileEvents, Finding, FlashCounters, FlashHealth,
     GcPolicy, Geometry, Hit, HostCounters, NamespaceKind as MediaNamespaceKind, Remedy, WearSummary,
     is_image,
 };
+#[cfg(feature = "embedded")]
 pub use byway_kv::{KvStats, Packing, Work};
 pub use byway_link::{Class, ClockMode, Cost, Ledger, Method, Profile, cost};
 /// The structures of commands, logs and features as they stand on the wire: for [`RawCommand`]s, and for what they answer.
@@ -91,9 +93,11 @@ pub use embedded::{
     resize::resize,
     snapshot::{snapshot, snapshot_watched},
 };
-pub use uri::{Address, BLOCK_OPTIONS, BlockOptions, BlockPlace, BlockUri, FlushMode, Uri};
+pub use uri::{Address, BLOCK_OPTIONS, BlockOptions, BlockPlace, BlockUri};
+#[cfg(feature = "embedded")]
+pub use uri::{FlushMode, Uri};
 #[cfg(feature = "vfio")]
-pub use uri::{PCIE_OPTIONS, PciePlace, PcieUri};
+pub use uri::{PCIE_OPTIONS, PcieOptions, PciePlace, PcieUri};
 #[cfg(feature = "tcp")]
 pub use uri::{TCP_OPTIONS, TcpUri};
 

@@ -32,3 +32,31 @@ fn blocks_in_memory_need_no_feature() {
     byway::open("blocks:1M").unwrap().close().unwrap();
     byway::open("nil:1M").unwrap().close().unwrap();
 }
+
+#[test]
+fn build_without_features_has_no_device_driver_or_network_in_it() {
+    let tree = std::process::Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--package", "byway-features", "--edges", "normal", "--prefix", "none"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let tree = String::from_utf8(tree.stdout).unwrap();
+    let ours = |line: &&str| line.starts_with("byway-");
+    let mut crates: Vec<&str> =
+        tree.lines().filter(ours).filter_map(|line| line.split_whitespace().next()).collect();
+    crates.sort_unstable();
+    crates.dedup();
+    assert_eq!(
+        crates,
+        [
+            "byway-backends",
+            "byway-core",
+            "byway-dma",
+            "byway-features",
+            "byway-link",
+            "byway-spec",
+            "byway-sys"
+        ]
+    );
+}

@@ -4,6 +4,7 @@ use byway_core::{
     Answer, BackendQueue, Buffer, Capabilities, Command, Error, ErrorKind, Key, KvCommand, Namespace,
     NamespaceKind, Nsid, Outcome, Payload, Result, SmallBytes, StoreOptions,
 };
+#[cfg(any(feature = "embedded", feature = "vfio"))]
 use byway_driver::{Bus, Driver};
 use byway_spec::kv::{LIST_ENTRY_HEADER_BYTES, LIST_HEADER_BYTES, list_entry_bytes};
 
@@ -83,6 +84,7 @@ impl Kv {
     }
 
     /// The same, with what a device of this library's own driver has.
+    #[cfg(any(feature = "embedded", feature = "vfio"))]
     pub(crate) fn with_memory_of<B: Bus>(self, driver: Driver<B>) -> Self {
         self.with_capabilities(driver.capabilities()).with_memory(move |len| driver.buffer(len))
     }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use byway_backends::{AdminCalls, IoUringCmd, NvmeIoctl, NvmeTarget};
+#[cfg(any(feature = "kernel", feature = "tcp"))]
+use byway_backends::AdminCalls;
+#[cfg(feature = "kernel")]
+use byway_backends::{IoUringCmd, NvmeIoctl, NvmeTarget};
 use byway_core::{AdminQueue, Backend, Error, Result};
 
 use crate::device::Device;

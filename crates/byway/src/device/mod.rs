@@ -6,6 +6,8 @@
 mod admin;
 mod choose;
 mod chosen;
+#[cfg(feature = "kernel")]
+mod kernel;
 mod kind;
 pub(crate) mod namespaces;
 mod open;

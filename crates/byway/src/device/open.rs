@@ -30,8 +30,6 @@ pub fn open_address(address: &Address) -> Result<Device> {
     match address {
         #[cfg(feature = "embedded")]
         Address::Embedded(uri) => Ok(Device::of_embedded(embedded::open_uri(uri)?)),
-        #[cfg(not(feature = "embedded"))]
-        Address::Embedded(_) => Err(crate::uri::left_out("embedded")),
         #[cfg(feature = "vfio")]
         Address::Pcie(uri) => {
             let (kind, chosen) = pcie::reach(uri)?;
@@ -75,7 +73,7 @@ pub fn open_to_read(uri: &str) -> Result<Device> {
             opened.map_err(|error| error.doing(format!("open {uri}")))
         }
         // What is not in this process opens alike for either.
-        #[cfg(any(feature = "vfio", feature = "tcp", not(feature = "embedded")))]
+        #[cfg(any(feature = "vfio", feature = "tcp"))]
         _ => open(uri),
     }
 }

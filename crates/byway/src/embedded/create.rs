@@ -6,11 +6,12 @@ use std::str::FromStr;
 use byway_controller::{Identity, Subsystem, SubsystemOptions};
 use byway_core::{Error, ErrorKind, Result};
 use byway_flash::{
-    Bytes, DEFAULT_OVER_PROVISIONING_PERCENT, Flash, FlashOptions, ImageError, MIN_SIZE_BYTES, MediaKind,
+    DEFAULT_OVER_PROVISIONING_PERCENT, Flash, FlashOptions, ImageError, MIN_SIZE_BYTES, MediaKind,
     NamespaceKind, NamespaceSpec, RunOptions,
 };
 use byway_kv::KvOptions;
 use byway_link::Profile;
+use byway_sys::Bytes;
 
 use crate::embedded::errors::{from_flash, from_subsystem};
 use crate::embedded::memory::{MemoryUser, check_memory};

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use byway_core::{Error, ErrorKind, Result};
 
 use crate::uri::block::{BlockPlace, BlockUri, parse_options};
+#[cfg(feature = "embedded")]
 use crate::uri::embedded::Uri;
 use crate::uri::escape::{decode, of_image};
 use crate::uri::grammar::{invalid, size_of_place};
@@ -18,6 +19,7 @@ use crate::uri::tcp::TcpUri;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Address {
     /// `embedded:PATH`, `ram:SIZE`, `null:SIZE`: a device in this process.
+    #[cfg(feature = "embedded")]
     Embedded(Box<Uri>),
     /// `vfio-user:PATH`, `pci:0000:04:00.0`: a PCIe device outside this process, reached by this library's own driver.
     #[cfg(feature = "vfio")]
@@ -42,7 +44,7 @@ impl FromStr for Address {
             Some(("nil", size)) => BlockPlace::Nil(size_of_place(text, size)?),
             Some(("tcp", _)) => return tcp(text),
             Some(("vfio-user" | "pci", _)) => return pcie(text),
-            Some(("embedded" | "ram" | "null", _)) => return Ok(Self::Embedded(Box::new(text.parse()?))),
+            Some(("embedded" | "ram" | "null", _)) => return embedded(text),
             _ => return Err(no_address(text)),
         };
         let options = parse_options(query.unwrap_or_default())?;
@@ -51,6 +53,16 @@ impl FromStr for Address {
         }
         Ok(Self::Blocks(BlockUri { place, options }))
     }
+}
+
+#[cfg(feature = "embedded")]
+fn embedded(text: &str) -> Result<Address> {
+    Ok(Address::Embedded(Box::new(text.parse()?)))
+}
+
+#[cfg(not(feature = "embedded"))]
+fn embedded(_: &str) -> Result<Address> {
+    Err(left_out("embedded"))
 }
 
 #[cfg(feature = "tcp")]

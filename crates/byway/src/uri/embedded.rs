@@ -7,7 +7,6 @@ use byway_core::{AdaptivePolicy, Error, Nsid, Result};
 use byway_flash::{GcPolicy, Injection, Reads, RetentionLimits};
 use byway_kv::{KvOptions, Packing};
 use byway_link::{ClockMode, Method};
-#[cfg(feature = "embedded")]
 use byway_local::RunBy;
 
 use crate::uri::escape::decode;
@@ -15,6 +14,7 @@ use crate::uri::grammar::{
     invalid, number, on_or_off, one_of, pairs_of, parse, parse_depth, parse_size_u32, parse_size_usize,
     size_of_place, unknown,
 };
+use crate::uri::policy::PolicyOptions;
 use crate::uri::split::split_options;
 use crate::uri::tables::OPTIONS;
 
@@ -59,7 +59,6 @@ pub struct Options {
     /// `ns=`: the namespace that calls without one mean.
     pub ns: Option<Nsid>,
     /// `run=`: caller or thread.
-    #[cfg(feature = "embedded")]
     pub run_by: RunBy,
     /// `ledger=`: on or off.
     pub ledger: bool,
@@ -138,7 +137,6 @@ impl Default for Options {
             mrrs_bytes: None,
             clock: ClockMode::Off,
             ns: None,
-            #[cfg(feature = "embedded")]
             run_by: RunBy::Caller,
             ledger: true,
             sgls: true,
@@ -185,31 +183,27 @@ fn no_scheme(text: &str) -> Error {
     invalid(format!("{text:?} is no device: expected embedded:PATH, ram:SIZE or null:SIZE"))
 }
 
-pub(crate) fn parse_options(query: &str) -> Result<Options> {
+fn parse_options(query: &str) -> Result<Options> {
     let mut options = Options::default();
-    let mut threshold = Threshold::default();
+    let mut policy = PolicyOptions::default();
     for (name, value) in pairs_of(query)? {
-        options.set(&mut threshold, name, value).map_err(|e| e.doing(format!("option {name}={value}")))?;
+        options.set(&mut policy, name, value).map_err(|e| e.doing(format!("option {name}={value}")))?;
     }
-    threshold.apply(&mut options)?;
+    options.policy = policy.of(options.transfer)?;
     Ok(options)
 }
 
 impl Options {
-    fn set(&mut self, threshold: &mut Threshold, name: &str, value: &str) -> Result<()> {
+    fn set(&mut self, policy: &mut PolicyOptions, name: &str, value: &str) -> Result<()> {
         match name {
             "transfer" => self.transfer = parse(value)?,
-            "policy" => threshold.policy = Some(value.to_owned()),
-            "tau" => threshold.tau_bytes = Some(parse_size_u32(value)?),
-            "alpha" => threshold.alpha = Some(parse(value)?),
-            "below" => threshold.below = Some(parse(value)?),
+            "policy" | "tau" | "alpha" | "below" => policy.set(name, value)?,
             "profile" => self.profile = Some(value.to_owned()),
             "link" => self.link = Some(value.to_owned()),
             "mps" => self.mps_bytes = Some(parse_size_u32(value)?),
             "mrrs" => self.mrrs_bytes = Some(parse_size_u32(value)?),
             "clock" => self.clock = parse(value)?,
             "ns" => self.ns = Some(Nsid::new(number(value)?)?),
-            #[cfg(feature = "embedded")]
             "run" => self.run_by = one_of(value, &[("caller", RunBy::Caller), ("thread", RunBy::Thread)])?,
             "ledger" => self.ledger = on_or_off(value)?,
             "sgl" => self.sgls = on_or_off(value)?,
@@ -241,42 +235,6 @@ impl Options {
             "depth" => self.depth = parse_depth(value)?,
             "ring" => self.ring_entries = Some(number(value)?),
             _ => return Err(unknown(&OPTIONS)),
-        }
-        Ok(())
-    }
-}
-
-/// Options of the adaptive policy, which mean something only together.
-#[derive(Debug, Default)]
-struct Threshold {
-    policy: Option<String>,
-    tau_bytes: Option<u32>,
-    alpha: Option<f32>,
-    below: Option<Method>,
-}
-
-impl Threshold {
-    fn apply(self, options: &mut Options) -> Result<()> {
-        let given = self.tau_bytes.is_some() || self.alpha.is_some() || self.below.is_some();
-        options.policy = match self.policy.as_deref() {
-            None | Some("bytes") if given => {
-                return Err(invalid("tau, alpha and below are of policy=threshold"));
-            }
-            None => return Ok(()),
-            Some("bytes") => AdaptivePolicy::Bytes,
-            Some("time") if given => return Err(invalid("tau, alpha and below are of policy=threshold")),
-            Some("time") => AdaptivePolicy::Time,
-            Some("threshold") => AdaptivePolicy::Threshold {
-                tau_bytes: self.tau_bytes.ok_or_else(|| invalid("policy=threshold needs tau=BYTES"))?,
-                alpha: self.alpha.unwrap_or(1.0),
-                below: self.below.unwrap_or(Method::Piggyback),
-            },
-            Some(other) => {
-                return Err(invalid(format!("policy {other:?}: expected bytes, time or threshold")));
-            }
-        };
-        if options.transfer != Method::Adaptive {
-            return Err(invalid("policy is an option of transfer=adaptive"));
         }
         Ok(())
     }

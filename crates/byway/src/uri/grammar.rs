@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use byway_core::{DEPTH_MAX, Error, ErrorKind, Result};
-use byway_flash::{Bytes, NoSize};
+use byway_sys::{Bytes, NoSize};
 
 /// What secrets and keys begin with.
 const SECRETS: [&str; 2] = ["DHHC-1:", "NVMeTLSkey-"];

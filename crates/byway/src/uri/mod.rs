@@ -8,17 +8,21 @@
 
 mod address;
 mod block;
+#[cfg(feature = "embedded")]
 mod embedded;
 mod escape;
 mod grammar;
 mod paths;
 #[cfg(feature = "vfio")]
 mod pcie;
+#[cfg(any(feature = "embedded", feature = "vfio"))]
+mod policy;
 mod split;
 mod tables;
 #[cfg(feature = "tcp")]
 mod tcp;
 
+#[cfg(feature = "embedded")]
 pub use embedded::{FlushMode, Options, Place, Uri};
 pub use escape::of_image;
 pub use grammar::parse_size;
@@ -32,9 +36,10 @@ pub(crate) use address::left_out;
 pub use block::{BlockOptions, BlockPlace, BlockUri};
 pub(crate) use escape::{decode, encode};
 pub(crate) use grammar::{invalid, shown};
+#[cfg(feature = "embedded")]
 pub(crate) use paths::{of_existing_image, of_new_image};
 #[cfg(feature = "vfio")]
-pub use pcie::{PciePlace, PcieUri};
+pub use pcie::{PcieOptions, PciePlace, PcieUri};
 pub(crate) use split::{has_path, split_options};
 pub use tables::BLOCK_OPTIONS;
 #[cfg(feature = "vfio")]

@@ -6,6 +6,7 @@ use byway_core::Result;
 
 use crate::uri::address::Address;
 use crate::uri::block::{BlockPlace, BlockUri};
+#[cfg(feature = "embedded")]
 use crate::uri::embedded::{Place, Uri};
 use crate::uri::escape::{decode, encode, of_image};
 use crate::uri::grammar::invalid;
@@ -37,6 +38,7 @@ pub fn of_file(path: impl AsRef<Path>) -> String {
 pub fn path_of(uri: &str) -> Option<PathBuf> {
     match uri.parse().ok()? {
         Address::Blocks(uri) => file_in(uri),
+        #[cfg(feature = "embedded")]
         Address::Embedded(uri) => match uri.place {
             Place::Image(path) => Some(path),
             _ => None,
@@ -66,6 +68,7 @@ fn file_in(uri: BlockUri) -> Option<PathBuf> {
     }
 }
 
+#[cfg(feature = "embedded")]
 /// The path of an image: `path` as it is, or what it says as `embedded:PATH`.
 ///
 /// # Errors
@@ -87,6 +90,7 @@ pub(crate) fn of_existing_image(path: &Path) -> Result<PathBuf> {
     }
 }
 
+#[cfg(feature = "embedded")]
 /// The path of an image that is to be made: one that `embedded:PATH` leads back to.
 ///
 /// # Errors

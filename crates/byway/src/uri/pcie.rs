@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use byway_buses::PciAddress;
-use byway_core::{Depth, Error, QueueOptions, Result};
+use byway_core::{AdaptivePolicy, Depth, Error, Nsid, QueueOptions, Result};
+use byway_link::Method;
 
-use crate::uri::embedded::{Options, parse_options};
 use crate::uri::escape::decode;
-use crate::uri::grammar::{invalid, pairs_of, unknown};
+use crate::uri::grammar::{invalid, number, pairs_of, parse, parse_depth, unknown};
+use crate::uri::policy::PolicyOptions;
 use crate::uri::split::split_options;
 use crate::uri::tables::{OPTIONS, PCIE_OPTIONS};
 
@@ -18,8 +19,31 @@ use crate::uri::tables::{OPTIONS, PCIE_OPTIONS};
 pub struct PcieUri {
     /// PCI address or socket.
     pub place: PciePlace,
-    /// How it is to be used: of these, what [`PCIE_OPTIONS`] names.
-    pub options: Options,
+    /// How it is to be used.
+    pub options: PcieOptions,
+}
+
+/// Options of a PCIe device: [`PCIE_OPTIONS`].
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct PcieOptions {
+    /// `transfer=`: how payloads cross the link.
+    pub transfer: Method,
+    /// `policy=`, `tau=`, `alpha=`, `below=`: by what `adaptive` chooses.
+    pub policy: AdaptivePolicy,
+    /// `ns=`: the namespace that calls without one mean.
+    pub ns: Option<Nsid>,
+    /// `depth=`: commands outstanding on a queue.
+    pub depth: u32,
+    /// `ring=`: entries of a submission ring.
+    pub ring_entries: Option<u32>,
+}
+
+impl Default for PcieOptions {
+    fn default() -> Self {
+        let (transfer, policy) = (Method::Adaptive, AdaptivePolicy::default());
+        Self { transfer, policy, ns: None, depth: 128, ring_entries: None }
+    }
 }
 
 /// Where a PCIe device is.
@@ -52,13 +76,33 @@ impl FromStr for PcieUri {
                 return Err(invalid(said));
             }
         };
-        for (name, value) in pairs_of(query)? {
-            if !PCIE_OPTIONS.contains(&name) {
+        Ok(Self { place, options: parse_options(query)? })
+    }
+}
+
+fn parse_options(query: &str) -> Result<PcieOptions> {
+    let (mut options, mut policy) = (PcieOptions::default(), PolicyOptions::default());
+    for (name, value) in pairs_of(query)? {
+        options.set(&mut policy, name, value).map_err(|e| e.doing(format!("option {name}={value}")))?;
+    }
+    options.policy = policy.of(options.transfer)?;
+    Ok(options)
+}
+
+impl PcieOptions {
+    fn set(&mut self, policy: &mut PolicyOptions, name: &str, value: &str) -> Result<()> {
+        match name {
+            "transfer" => self.transfer = parse(value)?,
+            "policy" | "tau" | "alpha" | "below" => policy.set(name, value)?,
+            "ns" => self.ns = Some(Nsid::new(number(value)?)?),
+            "depth" => self.depth = parse_depth(value)?,
+            "ring" => self.ring_entries = Some(number(value)?),
+            _ => {
                 let known = OPTIONS.into_iter().filter(|(known, ..)| PCIE_OPTIONS.contains(known));
-                return Err(unknown(&known.collect::<Vec<_>>()).doing(format!("option {name}={value}")));
+                return Err(unknown(&known.collect::<Vec<_>>()));
             }
         }
-        Ok(Self { place, options: parse_options(query)? })
+        Ok(())
     }
 }
 

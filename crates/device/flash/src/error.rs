@@ -3,10 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use byway_sys::FileError;
+use byway_sys::{Bytes, FileError};
 use thiserror::Error;
-
-use crate::size::Bytes;
 
 /// Why an image could not be made or opened. A refused image is left as it was.
 #[derive(Debug, Error)]

@@ -1,7 +1,8 @@
 //! What can go wrong in the engine.
 
-use byway_flash::{Bytes, FlashError};
+use byway_flash::FlashError;
 use byway_spec::{Key, KeyError};
+use byway_sys::Bytes;
 
 /// Why the engine could not do what it was asked.
 #[derive(Debug, thiserror::Error)]

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use byway_flash::Bytes;
 use byway_link::ClockMode;
+use byway_sys::Bytes;
 
 use crate::domain::Domain;
 use crate::error::RegionError;

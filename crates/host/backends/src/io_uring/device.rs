@@ -10,8 +10,8 @@ use byway_core::{
 use byway_sys::Transfer;
 use byway_sys::uring::{Ending, Operation, Uring};
 
-use super::options::IoUringOptions;
 use super::queue::IoUringQueue;
+use crate::io_uring_options::IoUringOptions;
 use crate::over::{Interface, Over};
 use crate::ring::buffers;
 use crate::target::Target;

@@ -24,10 +24,9 @@
 
 mod device;
 mod finish;
-mod options;
 mod queue;
 
+pub use crate::io_uring_options::IoUringOptions;
 pub(crate) use device::refused;
 pub use device::{IoUring, Rings};
-pub use options::IoUringOptions;
 pub use queue::IoUringQueue;

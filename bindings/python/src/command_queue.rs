@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use byway::{Answer, Backend, BackendQueue, Command, Error, ErrorKind, Finished, Queue, QueueOptions};
 use pyo3::prelude::*;
+use slab::Slab;
 
 use crate::errors::Fault;
 use crate::held::{Held, Part, without_gil};
@@ -35,8 +36,7 @@ pub struct CommandQueue {
 struct QueueState {
     queue: Queue,
     /// Commands on their way, by the tag that the queue knows.
-    flights: Vec<Option<Flight>>,
-    free: Vec<u32>,
+    flights: Slab<Flight>,
     /// Completions that were taken from the queue, and not yet by the program.
     done: VecDeque<Done>,
     /// The next tag of a command that the program gives none.
@@ -80,8 +80,7 @@ impl CommandQueue {
             Ok((queue, device.capabilities().memory_align_bytes as usize))
         })?;
         let depth = queue.depth();
-        let state =
-            QueueState { queue, flights: Vec::new(), free: Vec::new(), done: VecDeque::new(), next_tag: 0 };
+        let state = QueueState { queue, flights: Slab::new(), done: VecDeque::new(), next_tag: 0 };
         let state = Turnstile::new(Some(state));
         let made = Arc::new(Self { state, depth, align_bytes, held: Arc::clone(held) });
         held.adopt(&made);
@@ -251,11 +250,11 @@ impl Drop for CommandQueue {
 impl QueueState {
     /// Sends a command; its tag.
     fn submit(&mut self, command: Command, flight: Flight, timeout: Option<Duration>) -> Result<u64, Fault> {
-        let slot = self.place();
-        match self.queue.submit_within(command, slot.into(), timeout) {
-            Ok(()) => Ok(self.sent(slot, flight)),
+        let slot = self.flights.insert(flight);
+        match self.queue.submit_within(command, slot as u64, timeout) {
+            Ok(()) => Ok(self.sent(slot)),
             Err(refused) => {
-                self.not_sent(slot, &flight, refused.command);
+                self.not_sent(slot, refused.command);
                 Err(refused.error.into())
             }
         }
@@ -270,8 +269,8 @@ impl QueueState {
         let count = commands.len();
         let room = (self.queue.depth() - self.queue.outstanding()) as usize;
         let (commands, flights): (Vec<Command>, Vec<Flight>) = commands.into_iter().unzip();
-        let slots: Vec<u32> = flights.iter().map(|_| self.place()).collect();
-        let mut left = commands.into_iter().zip(slots.iter().copied().map(u64::from));
+        let slots: Vec<usize> = flights.into_iter().map(|flight| self.flights.insert(flight)).collect();
+        let mut left = commands.into_iter().zip(slots.iter().map(|slot| *slot as u64));
         let refused = match timeout {
             _ if count > room => None,
             None => self.queue.submit_all(&mut left).err(),
@@ -289,9 +288,9 @@ impl QueueState {
         let refused_at = first.is_some();
         let not_sent: Vec<Command> = first.into_iter().chain(left.map(|(command, _)| command)).collect();
         let sent = count - not_sent.len();
-        let mut kept = slots.into_iter().zip(flights);
-        let tags = kept.by_ref().take(sent).map(|(slot, flight)| self.sent(slot, flight)).collect();
-        kept.zip(not_sent).for_each(|((slot, flight), command)| self.not_sent(slot, &flight, command));
+        let mut slots = slots.into_iter();
+        let tags = slots.by_ref().take(sent).map(|slot| self.sent(slot)).collect();
+        slots.zip(not_sent).for_each(|(slot, command)| self.not_sent(slot, command));
         match why {
             Some(error) if refused_at => Err(error.doing(format!("command {} of {count}", sent + 1)).into()),
             Some(error) => Err(error.into()),
@@ -299,30 +298,22 @@ impl QueueState {
         }
     }
 
-    /// A free place for what is kept of a command.
-    fn place(&mut self) -> u32 {
-        self.free.pop().unwrap_or_else(|| {
-            self.flights.push(None);
-            self.flights.len() as u32 - 1
+    /// The tag of a command that was sent: the program's, or the queue's next.
+    fn sent(&mut self, slot: usize) -> u64 {
+        let Some(flight) = self.flights.get_mut(slot) else { return self.next_tag };
+        let next_tag = &mut self.next_tag;
+        *flight.tag.get_or_insert_with(|| {
+            *next_tag += 1;
+            *next_tag - 1
         })
     }
 
-    /// Keeps what belongs to a command that was sent; its tag.
-    fn sent(&mut self, slot: u32, mut flight: Flight) -> u64 {
-        let tag = flight.tag.unwrap_or(self.next_tag);
-        self.next_tag += u64::from(flight.tag.is_none());
-        flight.tag = Some(tag);
-        if let Some(place) = self.flights.get_mut(slot as usize) {
-            *place = Some(flight);
-        }
-        tag
-    }
-
     /// Puts everything back of a command that was not sent.
-    fn not_sent(&mut self, slot: u32, flight: &Flight, command: Command) {
+    fn not_sent(&mut self, slot: usize, command: Command) {
         let (buffer, parts) = command.into_payload().into_buffers();
-        flight.keep.take_back(buffer, parts);
-        self.free.push(slot);
+        if let Some(flight) = self.flights.try_remove(slot) {
+            flight.keep.take_back(buffer, parts);
+        }
     }
 
     /// Sleeps for at most this long until there are as many completions, or none is on its way; whether that is so.
@@ -378,9 +369,7 @@ impl QueueState {
             Ok(outcome) => (Ok(outcome.answer), outcome.buffer, outcome.vector),
             Err(failed) => (Err(failed.error), failed.buffer, failed.vector),
         };
-        let place = self.flights.get_mut(finished.tag as usize);
-        let Some(flight) = place.and_then(Option::take) else { return };
-        self.free.push(finished.tag as u32);
+        let Some(flight) = self.flights.try_remove(finished.tag as usize) else { return };
         flight.keep.take_back(buffer, parts);
         if !flight.is_abandoned {
             self.done.push_back(Done { tag: flight.tag.unwrap_or_default(), flight, result });
@@ -389,8 +378,7 @@ impl QueueState {
 
     /// Where the command with this tag is kept.
     fn slot_of(&self, tag: u64) -> Option<usize> {
-        let is_it = |flight: &Flight| flight.tag == Some(tag);
-        self.flights.iter().position(|flight| flight.as_ref().is_some_and(is_it))
+        self.flights.iter().find(|(_, flight)| flight.tag == Some(tag)).map(|(slot, _)| slot)
     }
 
     fn cancel(&mut self, tag: u64) -> Result<(), Fault> {
@@ -407,7 +395,7 @@ impl QueueState {
     fn abandon(&mut self, tag: u64) {
         self.done.retain(|done| done.tag != tag);
         let Some(slot) = self.slot_of(tag) else { return };
-        if let Some(Some(flight)) = self.flights.get_mut(slot) {
+        if let Some(flight) = self.flights.get_mut(slot) {
             flight.is_abandoned = true;
         }
         // A backend that cannot cancel lets it finish.

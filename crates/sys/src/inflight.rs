@@ -7,6 +7,7 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::ptr::NonNull;
 
+use crate::free_list::FreeList;
 use crate::lent::KernelMemory;
 
 /// Most pieces of memory that one operation takes (the kernel's UIO_MAXIOV). What is over is left for the next.
@@ -23,7 +24,7 @@ const BYTES_MAX: usize = 0x7fff_f000;
 pub struct Inflight<H, C = ()> {
     /// Never grown: what stands in it is known by its address.
     places: Vec<Place<H, C>>,
-    free: Vec<u32>,
+    free: FreeList<u32>,
 }
 
 struct Place<H, C> {
@@ -53,7 +54,7 @@ impl<H: KernelMemory, C: Default> Inflight<H, C> {
             pieces: Vec::new(),
             control: UnsafeCell::new(C::default()),
         };
-        Self { places: (0..count).map(|_| place()).collect(), free: (0..count).rev().collect() }
+        Self { places: (0..count).map(|_| place()).collect(), free: FreeList::new(0..count) }
     }
 
     /// Puts an operation in a free place, and says in which: the one that was freed last, which the cache still has.
@@ -62,7 +63,7 @@ impl<H: KernelMemory, C: Default> Inflight<H, C> {
     /// It is given back if there is none.
     #[inline(always)]
     pub fn put(&mut self, held: H) -> Result<u32, H> {
-        let Some(index) = self.free.pop() else { return Err(held) };
+        let Some(index) = self.free.take() else { return Err(held) };
         match self.places.get_mut(index as usize) {
             Some(place) => {
                 *place.held.get_mut() = Some(held);
@@ -76,7 +77,7 @@ impl<H: KernelMemory, C: Default> Inflight<H, C> {
     #[inline(always)]
     pub fn take(&mut self, index: u32) -> Option<H> {
         let held = self.places.get_mut(index as usize)?.held.get_mut().take()?;
-        self.free.push(index);
+        self.free.free(index);
         Some(held)
     }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use anyhow::{Context, Result, anyhow};
 use byway::{Backend, BackendQueue, Buffer, Failed, Finished, Outcome};
+use slab::Slab;
 
 use super::place::Blocks;
 use super::plan::How;
@@ -101,7 +102,7 @@ fn run_all(jobs: Vec<Job<'_>>, whole: u64) -> Ended {
 struct Piece {
     at: u64,
     len: usize,
-    /// Its memory, while no command has it.
+    /// Its memory, while it is made zeroes: no command has it then.
     buffer: Option<Buffer>,
 }
 
@@ -116,8 +117,10 @@ struct Job<'a> {
     end: u64,
     /// The next byte that is to be read.
     next: u64,
-    pieces: Vec<Piece>,
-    free: Vec<usize>,
+    /// By tag, the same on both sides.
+    pieces: Slab<Piece>,
+    /// Memory that no piece has; the number of buffers bounds the pieces.
+    free: Vec<Buffer>,
     /// The first byte that was given up.
     lost: Option<u64>,
     failed: Option<anyhow::Error>,
@@ -135,10 +138,7 @@ impl<'a> Job<'a> {
         let pieces = (part.end - part.start).div_ceil(how.piece_bytes).min(how.depth.into());
         // Memory that the one side knows beforehand is any memory to the other: what has a controller is asked first.
         let giver = if to.device().as_embedded().is_some() { to } else { from };
-        let piece = |_| -> Result<Piece> {
-            Ok(Piece { at: 0, len: 0, buffer: Some(giver.device().buffer(how.piece_bytes as usize)?) })
-        };
-        let pieces: Vec<Piece> = (0..pieces).map(piece).collect::<Result<_>>()?;
+        let buffer = |_| giver.device().buffer(how.piece_bytes as usize);
         Ok(Self {
             from: from.side(how.depth)?,
             to: to.side(how.depth)?,
@@ -148,8 +148,8 @@ impl<'a> Job<'a> {
             begin: part.start,
             end: part.end,
             next: part.start,
-            free: (0..pieces.len()).rev().collect(),
-            pieces,
+            free: (0..pieces).map(buffer).collect::<byway::Result<_>>()?,
+            pieces: Slab::with_capacity(pieces as usize),
             lost: None,
             failed: None,
         })
@@ -177,7 +177,7 @@ impl<'a> Job<'a> {
             }
             self.begin_reads()?;
             let taken = self.take_reads()? + self.take_writes()?;
-            if self.free.len() == self.pieces.len() && (self.next >= self.end || self.lost.is_some()) {
+            if self.pieces.is_empty() && (self.next >= self.end || self.lost.is_some()) {
                 return Ok(());
             }
             if taken == 0 {
@@ -192,9 +192,9 @@ impl<'a> Job<'a> {
             return;
         }
         self.lost = Some(self.next);
-        for tag in 0..self.pieces.len() as u64 {
+        for (tag, _) in &self.pieces {
             // What cannot be cancelled finishes by itself.
-            let _ = self.from.queue.cancel(tag);
+            let _ = self.from.queue.cancel(tag as u64);
         }
     }
 
@@ -210,13 +210,12 @@ impl<'a> Job<'a> {
             if *next >= *end || lost.is_some() {
                 return None;
             }
-            let index = free.pop()?;
-            let piece = pieces.get_mut(index)?;
-            (piece.at, piece.len) = (*next, how.piece_bytes.min(*end - *next) as usize);
-            *next += piece.len as u64;
-            let mut into = piece.buffer.take()?;
-            into.set_len(piece.len);
-            Some((addresses.read(piece.at, into), index as u64))
+            let mut into = free.pop()?;
+            let (at, len) = (*next, how.piece_bytes.min(*end - *next) as usize);
+            into.set_len(len);
+            *next += len as u64;
+            let index = pieces.insert(Piece { at, len, buffer: None });
+            Some((addresses.read(at, into), index as u64))
         });
         from.queue.submit_all(&mut commands).map_err(byway::Error::from).context("read")
     }
@@ -263,18 +262,16 @@ impl<'a> Job<'a> {
     }
 
     fn finish_piece(&mut self, index: usize, buffer: Option<Buffer>) {
-        let Some(piece) = self.pieces.get_mut(index) else { return };
-        piece.buffer = buffer.or(piece.buffer.take());
+        let Some(piece) = self.pieces.try_remove(index) else { return };
+        self.free.extend(buffer.or(piece.buffer));
         self.shared.add(piece.len as u64);
-        self.free.push(index);
     }
 
     /// Keeps the first failure, and ends the copy everywhere.
     fn fail(&mut self, index: usize, failed: Failed, doing: &str) {
-        let Some(piece) = self.pieces.get_mut(index) else { return };
-        piece.buffer = failed.buffer.or(piece.buffer.take());
+        let Some(piece) = self.pieces.try_remove(index) else { return };
+        self.free.extend(failed.buffer.or(piece.buffer));
         let at = piece.at;
-        self.free.push(index);
         self.lose(at);
         if self.shared.is_over() && failed.error.kind() == byway::ErrorKind::Cancelled {
             return;

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use anyhow::{Context, Result};
 use byway::{Backend, BackendQueue, Buffer};
+use slab::Slab;
 
 use super::place::Blocks;
 use super::plan::How;
@@ -14,9 +15,8 @@ use super::{LOOK_EVERY, Shared};
 /// A piece on its way, or read.
 struct Piece {
     at: u64,
-    len: usize,
-    buffer: Option<Buffer>,
-    is_read: bool,
+    /// What was read, once it was.
+    read: Option<Buffer>,
 }
 
 /// Pieces of a range that are read ahead.
@@ -25,8 +25,10 @@ pub struct Reader {
     piece_bytes: u64,
     next: u64,
     end: u64,
-    pieces: Vec<Piece>,
-    free: Vec<usize>,
+    /// By tag.
+    pieces: Slab<Piece>,
+    /// Memory that no piece has; the number of buffers bounds the pieces.
+    free: Vec<Buffer>,
     /// Pieces on their way, the first in the range in front.
     order: VecDeque<usize>,
 }
@@ -38,18 +40,14 @@ impl Reader {
     /// When the device gives no queue or no memory.
     pub fn new(blocks: &Blocks, how: &How, range: Range<u64>) -> Result<Self> {
         let pieces = (range.end - range.start).div_ceil(how.piece_bytes).min(how.depth.into());
-        let piece = |_| -> Result<Piece> {
-            let buffer = blocks.device().buffer(how.piece_bytes as usize)?;
-            Ok(Piece { at: 0, len: 0, buffer: Some(buffer), is_read: false })
-        };
-        let pieces: Vec<Piece> = (0..pieces).map(piece).collect::<Result<_>>()?;
+        let buffer = |_| blocks.device().buffer(how.piece_bytes as usize);
         Ok(Self {
             side: blocks.side(how.depth)?,
             piece_bytes: how.piece_bytes,
             next: range.start,
             end: range.end,
-            free: (0..pieces.len()).rev().collect(),
-            pieces,
+            free: (0..pieces).map(buffer).collect::<byway::Result<_>>()?,
+            pieces: Slab::with_capacity(pieces as usize),
             order: VecDeque::new(),
         })
     }
@@ -62,11 +60,9 @@ impl Reader {
         while !shared.is_over() {
             self.begin()?;
             let taken = self.take()?;
-            while let Some(index) = self.next_read() {
-                let Some(piece) = self.pieces.get_mut(index) else { break };
-                piece.is_read = false;
-                on(piece.at, piece.buffer.as_ref().map_or(&[], Buffer::as_slice))?;
-                self.free.push(index);
+            while let Some((at, read)) = self.next_read() {
+                on(at, read.as_slice())?;
+                self.free.push(read);
             }
             if self.order.is_empty() && self.next >= self.end {
                 break;
@@ -79,10 +75,13 @@ impl Reader {
     }
 
     /// The first piece on its way, once it was read.
-    fn next_read(&mut self) -> Option<usize> {
+    fn next_read(&mut self) -> Option<(u64, Buffer)> {
         let index = *self.order.front()?;
-        self.pieces.get(index).filter(|piece| piece.is_read)?;
-        self.order.pop_front()
+        let piece = self.pieces.get_mut(index)?;
+        let (at, read) = (piece.at, piece.read.take()?);
+        self.pieces.remove(index);
+        self.order.pop_front();
+        Some((at, read))
     }
 
     fn begin(&mut self) -> Result<()> {
@@ -92,14 +91,13 @@ impl Reader {
             if *next >= *end {
                 return None;
             }
-            let index = free.pop()?;
-            let piece = pieces.get_mut(index)?;
-            (piece.at, piece.len) = (*next, (*piece_bytes).min(*end - *next) as usize);
-            *next += piece.len as u64;
+            let mut into = free.pop()?;
+            let at = *next;
+            into.set_len((*piece_bytes).min(*end - at) as usize);
+            *next += into.len() as u64;
+            let index = pieces.insert(Piece { at, read: None });
             order.push_back(index);
-            let mut into = piece.buffer.take()?;
-            into.set_len(piece.len);
-            Some((addresses.read(piece.at, into), index as u64))
+            Some((addresses.read(at, into), index as u64))
         });
         side.queue.submit_all(&mut commands).map_err(byway::Error::from).context("read")
     }
@@ -111,8 +109,7 @@ impl Reader {
             let Some(piece) = self.pieces.get_mut(one.tag as usize) else { continue };
             let outcome = one.result.map_err(byway::Error::from);
             let outcome = outcome.with_context(|| format!("read at byte {} of the copy", piece.at))?;
-            piece.buffer = outcome.buffer;
-            piece.is_read = true;
+            piece.read = Some(outcome.buffer.context("a read gave no buffer back")?);
         }
         Ok(taken)
     }

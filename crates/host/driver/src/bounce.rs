@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use byway_core::{Buffer, BufferPool, PAGE_BYTES, Result};
 use byway_dma::{BusAddr, DmaMemory};
+use byway_sys::FreeList;
 
 use crate::mapped::{pages_of, prepared_at};
 
@@ -15,7 +16,7 @@ use crate::mapped::{pages_of, prepared_at};
 pub(crate) struct BouncePages {
     memory: Arc<DmaMemory>,
     at: BusAddr,
-    free: Vec<u16>,
+    free: FreeList<u16>,
     /// Gives the memory back to its pool when the queue is gone.
     lease: Option<Buffer>,
 }
@@ -29,19 +30,19 @@ impl BouncePages {
         let buffer = pool.take(usize::from(pages) * PAGE_BYTES)?;
         let at = prepared_at(&buffer, pool).unwrap_or_default();
         let memory = Arc::clone(pages_of(&buffer)?);
-        Ok(Self { memory, at, free: (0..pages).rev().collect(), lease: Some(buffer) })
+        Ok(Self { memory, at, free: FreeList::new(0..pages), lease: Some(buffer) })
     }
 
     /// Takes a free page.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<u16> {
-        self.free.pop()
+        self.free.take()
     }
 
     /// Gives a page back.
     #[inline]
     pub(crate) fn give_back(&mut self, page: u16) {
-        self.free.push(page);
+        self.free.free(page);
     }
 
     /// Where the device sees a page.

@@ -6,6 +6,7 @@
 use byway_core::{Answer, Bounced, Buffer, Error};
 use byway_dma::BusAddr;
 use byway_spec::Status;
+use byway_sys::FreeList;
 
 /// Marks an identifier that no operation has, or an operation without a bounce page.
 const NONE: u16 = u16::MAX;
@@ -180,10 +181,10 @@ pub(crate) struct Table {
     /// As many as the queue is deep, and those that [`Table::grow`] added.
     ops: Vec<Op>,
     depth: u16,
-    free_ops: Vec<u16>,
+    free_ops: FreeList<u16>,
     /// The operation of each identifier.
     owners: Vec<u16>,
-    free_cids: Vec<u16>,
+    free_cids: FreeList<u16>,
     /// Identifiers that are not free when their commands complete.
     kept: Vec<Kept>,
 }
@@ -202,9 +203,9 @@ impl Table {
         Self {
             ops: (0..depth).map(|_| Op::idle()).collect(),
             depth,
-            free_ops: (0..depth).rev().collect(),
+            free_ops: FreeList::new(0..depth),
             owners: vec![NONE; usize::from(cids)],
-            free_cids: (0..cids).rev().collect(),
+            free_cids: FreeList::new(0..cids),
             kept: Vec::new(),
         }
     }
@@ -222,7 +223,7 @@ impl Table {
             return false;
         }
         self.ops.push(Op::idle());
-        self.free_ops.push(index as u16);
+        self.free_ops.free(index as u16);
         true
     }
 
@@ -235,7 +236,7 @@ impl Table {
     /// Starts an operation, unless there is no room.
     #[inline]
     pub(crate) fn start(&mut self, tag: u64, waiter: Waiter) -> Option<OpIndex> {
-        let index = self.free_ops.pop()?;
+        let index = self.free_ops.take()?;
         let op = self.ops.get_mut(usize::from(index))?;
         op.tag = tag;
         op.waiter = waiter;
@@ -250,7 +251,7 @@ impl Table {
     /// Ends an operation. What it held must have been taken out.
     #[inline]
     pub(crate) fn end(&mut self, index: OpIndex) {
-        self.free_ops.push(index.0);
+        self.free_ops.free(index.0);
     }
 
     /// Ends an operation that succeeded and holds nothing, as most do; returns its answer.
@@ -287,7 +288,7 @@ impl Table {
     /// Takes an identifier for one more command of an operation, one that takes `slots` ring slots.
     #[inline]
     pub(crate) fn take_cid(&mut self, index: OpIndex, slots: u32) -> Option<u16> {
-        let cid = self.free_cids.pop()?;
+        let cid = self.free_cids.take()?;
         *self.owners.get_mut(usize::from(cid))? = index.0;
         let op = self.op(index);
         op.left += 1;
@@ -304,7 +305,7 @@ impl Table {
             return self.complete_kept(cid, status, dw0, dw1);
         }
         let index = OpIndex(std::mem::replace(owner, NONE));
-        self.free_cids.push(cid);
+        self.free_cids.free(cid);
         self.note(index, status, dw0, dw1);
         Some(index)
     }
@@ -343,7 +344,7 @@ impl Table {
         let Some(index) = self.kept.iter().position(|kept| kept.cid == cid) else { return };
         let kept = self.kept.swap_remove(index);
         if kept.is_complete {
-            self.free_cids.push(cid);
+            self.free_cids.free(cid);
         } else if let Some(owner) = self.owners.get_mut(usize::from(cid)) {
             *owner = kept.op.0;
         }

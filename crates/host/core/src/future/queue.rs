@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
+use slab::Slab;
 
 use crate::backend::{BackendQueue, Failed, Finished, Refused};
 use crate::command::{Command, Outcome};
@@ -32,8 +33,7 @@ impl<Q> Clone for AsyncQueue<Q> {
 pub(super) struct State<Q> {
     queue: Q,
     /// By tag: what has become of each command.
-    places: Vec<Place>,
-    free: Vec<usize>,
+    places: Slab<Place>,
     /// Futures that wait for room, with the numbers that they wait under.
     crowd: VecDeque<(u64, Waker)>,
     next_number: u64,
@@ -46,7 +46,6 @@ pub(super) struct State<Q> {
 /// What has become of a command.
 #[derive(Debug)]
 enum Place {
-    Free,
     /// Under way; this future is woken when it has finished.
     Waiting(Waker),
     Done(Result<Outcome, Failed>),
@@ -59,8 +58,7 @@ impl<Q: BackendQueue> AsyncQueue<Q> {
     pub fn new(queue: Q) -> Self {
         let state = State {
             queue,
-            places: Vec::new(),
-            free: Vec::new(),
+            places: Slab::new(),
             crowd: VecDeque::new(),
             next_number: 0,
             submitted: false,
@@ -140,22 +138,15 @@ pub(super) enum Begun {
 impl<Q: BackendQueue> State<Q> {
     /// Submits a command, or has its future wait for room.
     pub(super) fn begin(&mut self, command: Command, within: Option<Duration>, waker: &Waker) -> Begun {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place::Free);
-            self.places.len() - 1
-        });
-        let tag = place as u64;
+        let tag = self.places.vacant_key() as u64;
         match self.queue.submit_within(command, tag, within) {
             Ok(()) => {
-                self.put(place, Place::Waiting(waker.clone()));
+                let place = self.places.insert(Place::Waiting(waker.clone()));
                 let attendant = if self.submitted { None } else { self.attendant.take() };
                 self.submitted = true;
                 Begun::At(place, attendant)
             }
-            Err(refused) => {
-                self.free.push(place);
-                self.begin_later(refused, waker)
-            }
+            Err(refused) => self.begin_later(refused, waker),
         }
     }
 
@@ -171,30 +162,25 @@ impl<Q: BackendQueue> State<Q> {
 
     /// What has come of the command at a place, which is free then; otherwise `waker` is called when something has.
     pub(super) fn take(&mut self, place: usize, waker: &Waker) -> Option<Result<Outcome, Failed>> {
-        match self.put(place, Place::Free) {
-            Place::Done(result) => {
-                self.free.push(place);
-                Some(result)
-            }
-            other => {
-                let waker = match other {
-                    Place::Waiting(old) if old.will_wake(waker) => old,
-                    _ => waker.clone(),
-                };
-                self.put(place, Place::Waiting(waker));
-                None
-            }
+        if let Place::Waiting(old) = self.places.get_mut(place)? {
+            old.clone_from(waker);
+            return None;
+        }
+        match self.places.try_remove(place)? {
+            Place::Done(result) => Some(result),
+            Place::Waiting(_) | Place::Left => None,
         }
     }
 
     /// The future of the command at a place was dropped.
     pub(super) fn leave(&mut self, place: usize) {
-        match self.put(place, Place::Left) {
-            Place::Waiting(_) => {
+        match self.places.get_mut(place) {
+            Some(state @ Place::Waiting(_)) => {
+                *state = Place::Left;
                 // A command that cannot be cancelled finishes by itself; either way its memory is its own until then.
                 let _ = self.queue.cancel(place as u64);
             }
-            _ => self.set_free(place),
+            _ => drop(self.places.try_remove(place)),
         }
     }
 
@@ -252,10 +238,11 @@ impl<Q: BackendQueue> State<Q> {
     /// Stores a command's result; returns the waker of its task.
     fn finish(&mut self, Finished { tag, result }: Finished) -> Option<Waker> {
         let place = tag as usize;
-        match self.put(place, Place::Done(result)) {
+        let state = self.places.get_mut(place)?;
+        match std::mem::replace(state, Place::Done(result)) {
             Place::Waiting(waker) => Some(waker),
-            _ => {
-                self.set_free(place);
+            Place::Done(_) | Place::Left => {
+                self.places.remove(place);
                 None
             }
         }
@@ -264,7 +251,7 @@ impl<Q: BackendQueue> State<Q> {
     /// The queue has failed: nothing more can be said of what is under way. It keeps its memory.
     #[cold]
     fn fail_all(&mut self, error: &Error, wakers: &mut Vec<Waker>) {
-        for place in &mut self.places {
+        for (_, place) in &mut self.places {
             if matches!(place, Place::Waiting(_)) {
                 let failed = Failed::from(Error::device(error.kind(), format!("the queue failed: {error}")));
                 if let Place::Waiting(waker) = std::mem::replace(place, Place::Done(Err(failed))) {
@@ -273,15 +260,6 @@ impl<Q: BackendQueue> State<Q> {
             }
         }
         wakers.extend(self.crowd.drain(..).map(|(_, waker)| waker));
-    }
-
-    fn set_free(&mut self, place: usize) {
-        self.put(place, Place::Free);
-        self.free.push(place);
-    }
-
-    fn put(&mut self, place: usize, now: Place) -> Place {
-        self.places.get_mut(place).map_or(Place::Free, |place| std::mem::replace(place, now))
     }
 }
 

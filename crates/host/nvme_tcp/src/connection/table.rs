@@ -5,6 +5,7 @@ use std::time::Instant;
 use byway_core::{Error, ErrorKind, Memory};
 use byway_nvme_tcp::{CommandId, Inbound, Outbound, Violation};
 use byway_spec::{Command as Entry, Completion};
+use byway_sys::FreeList;
 
 /// Which way a command's data goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,7 +107,7 @@ pub(crate) struct Slot {
 #[derive(Debug)]
 pub(crate) struct Table {
     slots: Vec<Slot>,
-    free: Vec<u16>,
+    free: FreeList<u16>,
     busy: u32,
     turn: u64,
 }
@@ -116,7 +117,7 @@ impl Table {
     pub fn new(depth: u32) -> Self {
         let depth = depth.min(u32::from(u16::MAX));
         let slots = (0..depth).map(|_| Slot::default()).collect();
-        Self { slots, free: (0..depth as u16).rev().collect(), busy: 0, turn: 0 }
+        Self { slots, free: FreeList::new(0..depth as u16), busy: 0, turn: 0 }
     }
 
     /// Commands on their way.
@@ -132,7 +133,7 @@ impl Table {
 
     /// A place for a command. Beyond the depth only where identifiers are withheld; none if all numbers are taken.
     pub fn take(&mut self) -> Option<u16> {
-        let cid = match self.free.pop() {
+        let cid = match self.free.take() {
             Some(cid) => cid,
             None => self.grow()?,
         };
@@ -154,14 +155,14 @@ impl Table {
     pub fn release(&mut self, cid: u16, withhold: bool) -> Slot {
         self.busy -= 1;
         if !withhold {
-            self.free.push(cid);
+            self.free.free(cid);
         }
         self.slots.get_mut(usize::from(cid)).map(std::mem::take).unwrap_or_default()
     }
 
     /// An identifier that was withheld can be used again.
     pub fn restore(&mut self, cid: u16) {
-        self.free.push(cid);
+        self.free.free(cid);
     }
 
     pub fn get_mut(&mut self, cid: u16) -> Option<&mut Slot> {

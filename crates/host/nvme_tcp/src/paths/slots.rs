@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use byway_core::{Effect, Error, Memory, Payload, SmallBytes};
+use byway_sys::FreeList;
 
 use crate::connection::Order;
 
@@ -51,7 +52,7 @@ pub(crate) struct Slot {
 #[derive(Debug)]
 pub(crate) struct Slots {
     all: Vec<Slot>,
-    free: Vec<usize>,
+    free: FreeList<usize>,
     /// Of commands that change something, how many are on each path.
     changing: [u32; PATHS_MAX],
     /// Commands that wait, are on a lost path, or were.
@@ -112,7 +113,7 @@ impl Slots {
     /// Of a queue of this depth.
     pub fn new(depth: u32) -> Self {
         let all = (0..depth).map(|_| Slot::default()).collect();
-        let free = (0..depth as usize).rev().collect();
+        let free = FreeList::new(0..depth as usize);
         Self { all, free, changing: [0; PATHS_MAX], troubled: 0, pairs: 0, turn: 0 }
     }
 
@@ -144,7 +145,7 @@ impl Slots {
         payload: Payload,
         until: Option<Instant>,
     ) -> Option<usize> {
-        let index = self.free.pop()?;
+        let index = self.free.take()?;
         self.turn += 1;
         self.pairs += u32::from(order.is_pair);
         let slot = &mut self.all[index];
@@ -193,7 +194,7 @@ impl Slots {
     /// Frees a place: the order and the data that stood there.
     pub fn release(&mut self, index: usize) -> (Option<Order>, Memory) {
         self.put(index, SlotState::Free);
-        self.free.push(index);
+        self.free.free(index);
         let slot = &mut self.all[index];
         let order = slot.order.take();
         self.pairs -= u32::from(order.is_some_and(|order| order.is_pair));

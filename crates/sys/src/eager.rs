@@ -4,7 +4,9 @@
 //! sooner is better polled for; a later one costs as much again at most, and ends the polling. Only a poll shows whether polling
 //! pays (a sleep lasts at least as long as the waking): it is tried every so many sleeps, more rarely after each empty poll.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::spin::Spin;
 
 /// How long it is looked for: about what falling asleep and being woken costs.
 const LOOK: Duration = Duration::from_micros(4);
@@ -59,13 +61,12 @@ impl Eager {
         if there() {
             return true;
         }
-        let begun = Instant::now();
+        let pauses = pauses.clamp(1, PAUSES);
+        let mut spin = Spin::lasting(LOOK, PAUSES / pauses);
         let mut found = false;
-        while !found && begun.elapsed() <= LOOK {
-            found = (0..PAUSES / pauses.clamp(1, PAUSES)).any(|_| {
-                (0..pauses).for_each(|_| std::hint::spin_loop());
-                there()
-            });
+        while !found && spin.again() {
+            (1..pauses).for_each(|_| std::hint::spin_loop());
+            found = there();
         }
         self.learn(found);
         found

@@ -3,7 +3,7 @@
 //! A sleeper takes tens of microseconds to wake, in a virtual machine a hundred. Two sides that answer each other in a tenth of
 //! that, and spin for less, keep putting each other to sleep: every answer arrives one wake-up after its waiter parked. So a
 //! short sleep, which more spinning would have spared, doubles the spin budget, and a long one resets it (as KVM's halt polling
-//! does).
+//! does). [`Spin`](crate::Spin) is the same with a fixed length, for waits that are short or that nothing else depends on.
 
 /// What a waiting thread does while nothing arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use byway_sys::OwnerProcess;
+use byway_sys::{OwnerProcess, Spin};
 
 use crate::executor::Executor;
 
@@ -113,14 +113,11 @@ impl Drop for DeviceThread {
 }
 
 fn run_until_idle(executor: &Executor, stop: &AtomicBool) {
-    let mut last_work = Instant::now();
-    while !stop.load(SeqCst) && !executor.has_failed() && last_work.elapsed() < IDLE_SPIN {
-        for _ in 0..POLLS {
-            if executor.has_work() {
-                executor.run_now();
-                last_work = Instant::now();
-            }
-            std::hint::spin_loop();
+    let mut spin = Spin::lasting(IDLE_SPIN, POLLS);
+    while !stop.load(SeqCst) && !executor.has_failed() && spin.again() {
+        if executor.has_work() {
+            executor.run_now();
+            spin.restart();
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use byway_core::{
     AdminCommand, AdminQueue, Error, ErrorKind, Finished, RefusedAdmin, Result, check_admin, check_owner,
 };
-use byway_sys::ProcessLocal;
+use byway_sys::{ProcessLocal, Spin};
 
 use crate::admin::{Ticket, abort_of, is_over_abort_limit};
 use crate::bus::{Bus, Event, POLLS_BEFORE_SLEEP};
@@ -124,11 +124,10 @@ impl<B: Bus> AdminQueue for AdminCommands<B> {
 
     fn sleep(&mut self, timeout: Duration) -> Result<bool> {
         self.check_owner()?;
-        for _ in 0..POLLS_BEFORE_SLEEP {
-            if self.ready.is_empty() && !self.sent.is_empty() {
-                self.look()?;
-                self.device.bus().idle(0);
-            }
+        let mut spin = Spin::polls(POLLS_BEFORE_SLEEP);
+        while self.ready.is_empty() && !self.sent.is_empty() && spin.again() {
+            self.look()?;
+            self.device.bus().idle(0);
         }
         if self.ready.is_empty() && !self.sent.is_empty() {
             self.device.bus().wait(0, timeout).map_err(from_bus)?;

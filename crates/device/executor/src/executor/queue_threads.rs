@@ -2,7 +2,9 @@
 //! delegated to its own thread, which polls it until nothing more comes, returns it and parks. So a delegated queue is always
 //! polled, and no thread needs to be woken for it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use byway_sys::Spin;
 
 use super::Executor;
 use crate::core::Core;
@@ -46,21 +48,16 @@ impl Executor {
         let Some(thread) = self.queue_threads.get(at) else { return };
         let mut mine = Vec::new();
         self.take_assigned(thread, &mut mine);
-        let mut last_work = Instant::now();
-        while !mine.is_empty() && last_work.elapsed() < IDLE_SPIN && !stops() && !self.has_failed() {
-            let mut is_busy = false;
-            for _ in 0..POLLS {
-                mine.retain(|qid| {
-                    let polled = self.poll_delegated(*qid);
-                    is_busy |= polled == Polled::Busy;
-                    polled != Polled::Returned
-                });
-                std::hint::spin_loop();
-            }
+        let mut spin = Spin::lasting(IDLE_SPIN, POLLS);
+        while !mine.is_empty() && !stops() && !self.has_failed() && spin.again() {
+            mine.retain(|qid| {
+                let polled = self.poll_delegated(*qid);
+                if polled == Polled::Busy {
+                    spin.restart();
+                }
+                polled != Polled::Returned
+            });
             self.take_assigned(thread, &mut mine);
-            if is_busy {
-                last_work = Instant::now();
-            }
         }
         mine.into_iter().for_each(|qid| self.return_idle(qid));
     }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-use byway_sys::OwnerProcess;
+use byway_sys::{OwnerProcess, Spin};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// How often an idle thread looks before it sleeps: some microseconds.
-const SPINS: u32 = 100;
+/// Polls of an idle thread, or of a waiting queue, before it sleeps: some microseconds.
+pub(crate) const SPINS: u32 = 100;
 
 /// Something that has work for threads now and then.
 ///
@@ -145,12 +145,8 @@ impl Offers {
         if self.looking.swap(true, Ordering::Relaxed) {
             return false;
         }
-        for _ in 0..SPINS {
-            if self.len.load(Ordering::Relaxed) > 0 {
-                break;
-            }
-            std::hint::spin_loop();
-        }
+        let mut spin = Spin::polls(SPINS);
+        while self.len.load(Ordering::Relaxed) == 0 && spin.again() {}
         true
     }
 

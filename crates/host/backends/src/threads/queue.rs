@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use byway_core::{BackendQueue, Command, Finished, Outcome, QueueOptions, Refused, Result};
-use byway_sys::Deadline;
+use byway_sys::{Deadline, Spin};
 
 use byway_link::Method;
 
 use crate::psync::queue::{full, not_outstanding};
 use crate::synchronous::Synchronous;
 use crate::target::Target;
-use crate::threads::pool::Pool;
+use crate::threads::pool::{Pool, SPINS};
 use crate::threads::work_list::{Job, WorkList, expire};
 use crate::ticket::taken_back;
 
@@ -23,9 +23,6 @@ pub const HELP_FROM: Duration = Duration::from_millis(100);
 
 /// Commands that are gathered before threads are woken for them, unless the queue is polled earlier.
 const GATHERED_MAX: usize = 16;
-
-/// How often a waiting queue looks before it sleeps: some microseconds.
-const SPINS: u32 = 100;
 
 /// A queue whose commands are executed by its device's threads and by the thread that waits for them.
 pub struct ThreadsQueue<S: Synchronous = Target> {
@@ -160,13 +157,13 @@ impl<S: Synchronous> ThreadsQueue<S> {
     }
 
     fn look(&self) -> bool {
-        for _ in 0..SPINS {
-            if self.work.has_finished() {
-                return true;
+        let mut spin = Spin::polls(SPINS);
+        while !self.work.has_finished() {
+            if !spin.again() {
+                return false;
             }
-            std::hint::spin_loop();
         }
-        false
+        true
     }
 
     /// How long to sleep so that the first time that is over is noticed.

@@ -9,7 +9,7 @@ use byway_core::{
     BackendQueue, Bounced, Buffer, Carried, Command, Error, ErrorKind, Finished, KvCommand, NvmCommand,
     Outcome, Refused, Result,
 };
-use byway_sys::Deadline;
+use byway_sys::{Deadline, Spin};
 
 use crate::bus::{Bus, POLLS_BEFORE_SLEEP};
 use crate::mapped::{from_bus, stands_well};
@@ -333,16 +333,18 @@ impl<B: Bus> Queue<B> {
 
     /// Looks for completions for a little while; says whether any operation has finished.
     fn spin(&mut self) -> Result<bool> {
-        for _ in 0..POLLS_BEFORE_SLEEP {
+        let mut spin = Spin::polls(POLLS_BEFORE_SLEEP);
+        loop {
             self.look()?;
             if !self.ready.is_empty() {
                 self.ring_head();
                 return Ok(true);
             }
             self.bus().idle(self.qid());
-            std::hint::spin_loop();
+            if !spin.again() {
+                return Ok(false);
+            }
         }
-        Ok(false)
     }
 }
 

@@ -6,6 +6,7 @@ use byway_core::{Answer, Bounced, Buffer, Buffers, Error, ErrorKind, Failed, Fin
 use byway_link::HostStep;
 use byway_spec::Completion;
 use byway_spec::base::register::{Csts, Register};
+use byway_sys::Spin;
 
 use crate::bus::{Bus, POLLS_BEFORE_SLEEP};
 use crate::mapped::from_bus;
@@ -19,11 +20,17 @@ const SLEEP_MAX: Duration = Duration::from_millis(20);
 /// Completions found by polling, one after the other, after which the interrupt is given back: the host polls.
 const POLLED: u16 = 1024;
 
-/// How long a caller has waited: polls are cheap, the clock is read only after them.
-#[derive(Debug, Default)]
-struct Spin {
-    polls: u32,
+/// A caller's wait: polls are cheap, the clock is read only after them.
+#[derive(Debug)]
+struct Wait {
+    spin: Spin,
     since: Option<Instant>,
+}
+
+impl Wait {
+    const fn begin() -> Self {
+        Self { spin: Spin::polls(POLLS_BEFORE_SLEEP), since: None }
+    }
 }
 
 impl<B: Bus> Queue<B> {
@@ -87,9 +94,9 @@ impl<B: Bus> Queue<B> {
     pub(crate) fn wait_for_any(&mut self) -> Result<()> {
         self.ring_tail_now();
         self.ring_head_if_near_full();
-        let mut spin = Spin::default();
+        let mut wait = Wait::begin();
         while !self.step()? {
-            self.pause(&mut spin)?;
+            self.pause(&mut wait)?;
         }
         Ok(())
     }
@@ -126,14 +133,14 @@ impl<B: Bus> Queue<B> {
 
     #[inline(never)]
     fn keep_awaiting(&mut self, op: OpIndex) -> Result<()> {
-        let mut spin = Spin::default();
+        let mut wait = Wait::begin();
         while !self.table.op(op).is_done() {
             let stepped = match self.step() {
                 Ok(true) => {
-                    spin = Spin::default();
+                    wait = Wait::begin();
                     Ok(())
                 }
-                Ok(false) => self.pause(&mut spin),
+                Ok(false) => self.pause(&mut wait),
                 Err(error) => Err(error),
             };
             if let Err(error) = stepped {
@@ -229,16 +236,14 @@ impl<B: Bus> Queue<B> {
     }
 
     /// Between two polls: lets the device run, then sleeps for its interrupt.
-    fn pause(&mut self, spin: &mut Spin) -> Result<()> {
+    fn pause(&mut self, wait: &mut Wait) -> Result<()> {
         self.ring_head_if_near_full();
-        spin.polls += 1;
         self.bus.idle(self.qid());
-        if spin.polls <= POLLS_BEFORE_SLEEP {
+        if wait.spin.again() {
             self.bus.poll();
-            std::hint::spin_loop();
             return Ok(());
         }
-        let since = *spin.since.get_or_insert_with(Instant::now);
+        let since = *wait.since.get_or_insert_with(Instant::now);
         if since.elapsed() >= self.timeout() {
             self.check_health()?;
             return Err(silent(self.timeout()));

@@ -1,10 +1,17 @@
 //! Group commit: one thread syncs the image for all commands that wait for durability; other threads wait for it.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use parking_lot::{Condvar, Mutex};
 
-/// Election of the thread that syncs.
+use crate::parker::{PARK_MAX, Parker};
+
+/// Whether commands wait for a sync, and the election of the thread that syncs.
 #[derive(Debug, Default)]
 pub(crate) struct GroupCommit {
+    is_wanted: AtomicBool,
+    /// Where the device's thread that syncs parks.
+    parker: Parker,
     state: Mutex<State>,
     ended: Condvar,
 }
@@ -28,6 +35,26 @@ pub(crate) struct Leader<'a> {
 }
 
 impl GroupCommit {
+    /// Whether commands wait for a sync.
+    #[inline]
+    pub fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Relaxed)
+    }
+
+    /// Notes whether commands wait for a sync; if so, wakes the thread that syncs.
+    #[inline]
+    pub fn note(&self, is_wanted: bool) {
+        self.is_wanted.store(is_wanted, Relaxed);
+        if is_wanted {
+            self.parker.wake();
+        }
+    }
+
+    /// Parks the thread that syncs until commands wait for it or `stops`.
+    pub fn park(&self, stops: impl Fn() -> bool) {
+        self.parker.park(PARK_MAX, || stops() || self.is_wanted());
+    }
+
     /// Becomes the leader if there is none. Else waits until the sync in progress has ended.
     pub fn lead_or_wait(&self) -> Option<Leader<'_>> {
         let mut state = self.state.lock();

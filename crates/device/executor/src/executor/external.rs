@@ -1,6 +1,6 @@
 //! Completions of external engines (decision 29).
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -16,6 +16,19 @@ use crate::options::Failed;
 use crate::parker::PARK_MAX;
 use crate::remote::Remote;
 
+/// External engines of a device that hosts in other processes use.
+#[derive(Debug)]
+pub(super) struct ExternalEngines {
+    events: Option<Arc<EngineEvents>>,
+    has_commands: AtomicBool,
+}
+
+impl ExternalEngines {
+    pub(super) fn new(events: Option<Arc<EngineEvents>>) -> Self {
+        Self { events, has_commands: AtomicBool::new(false) }
+    }
+}
+
 /// Completions of external engines, by where they were posted.
 #[derive(Debug, Default, Clone, Copy)]
 struct Completed {
@@ -27,8 +40,9 @@ impl Core {
     /// Notes whether external engines have commands.
     #[inline]
     pub(crate) fn note_external(&self, executor: &Executor) {
-        if executor.engine_events.is_some() {
-            executor.has_external.store(self.subsystem.outstanding_external() > 0, Relaxed);
+        let external = &executor.external;
+        if external.events.is_some() {
+            external.has_commands.store(self.subsystem.outstanding_external() > 0, Relaxed);
         }
     }
 
@@ -89,13 +103,13 @@ impl Core {
 impl Executor {
     /// Eventfds of external engines.
     pub(crate) fn engine_events(&self) -> Option<&Arc<EngineEvents>> {
-        self.engine_events.as_ref()
+        self.external.events.as_ref()
     }
 
     /// Whether external engines have commands.
     #[inline]
     pub(crate) fn has_external(&self) -> bool {
-        self.has_external.load(Relaxed) && !self.has_failed()
+        self.external.has_commands.load(Relaxed) && !self.has_failed()
     }
 
     /// Completes what external engines have finished; returns the number of completions.
@@ -108,8 +122,8 @@ impl Executor {
 
     /// Waits for external engines once, and runs the device if they may have finished commands.
     pub(crate) fn watch_engines(&self) {
-        let Some(events) = &self.engine_events else { return };
-        let polls = events.any_silent() && self.has_external.load(Relaxed);
+        let Some(events) = self.engine_events() else { return };
+        let polls = events.any_silent() && self.external.has_commands.load(Relaxed);
         let timeout = if polls { Duration::ZERO } else { PARK_MAX };
         if events.wait(timeout) || polls {
             self.core.run_or_set_pending(|| {}, |core, _| core.run_now(self));

@@ -3,13 +3,11 @@
 //! A sync covers every command executed before it begins. Threads that come meanwhile execute their commands and wait for its end;
 //! then their commands are covered, or one of them leads the next sync.
 
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::Executor;
 use crate::core::Core;
 use crate::options::Failed;
-use crate::parker::PARK_MAX;
 
 /// How long a leader waits for as many queues as the last sync covered: far less than a sync takes.
 const JOIN: Duration = Duration::from_micros(30);
@@ -18,18 +16,17 @@ impl Executor {
     /// Whether commands wait for a sync of the image.
     #[inline]
     pub(crate) fn wants_sync(&self) -> bool {
-        self.wants_sync.load(Relaxed)
+        self.group_commit.is_wanted()
     }
 
     /// Notes that commands wait for a sync, and wakes the thread that syncs.
     pub(crate) fn request_sync(&self) {
-        self.wants_sync.store(true, Relaxed);
-        self.sync_parker.wake();
+        self.group_commit.note(true);
     }
 
     /// Parks the thread that syncs until commands wait for it or `stops`.
     pub(crate) fn park_sync_thread(&self, stops: impl Fn() -> bool) {
-        self.sync_parker.park(PARK_MAX, || stops() || self.wants_sync());
+        self.group_commit.park(stops);
     }
 
     /// Syncs the image until no command of queue `qid` waits for it, or of any queue with `None`. Other threads run the device

@@ -21,7 +21,7 @@ mod run;
 mod snapshot;
 
 use std::num::NonZeroU16;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Weak};
 
 use byway_controller::{
@@ -34,10 +34,12 @@ use byway_queue::{Doorbells, SharedDoorbells};
 use byway_sys::{Mapping, OwnerProcess, Wakeup};
 use parking_lot::Mutex;
 
+use external::ExternalEngines;
+use run::LastRun;
+
 use crate::clock::Clock;
 use crate::core::Core;
 use crate::delegated::Delegation;
-use crate::engine_events::EngineEvents;
 use crate::fabric::FabricControllers;
 use crate::group_commit::GroupCommit;
 use crate::guarded::Guarded;
@@ -48,8 +50,8 @@ use crate::queue_threads::QueueThreads;
 use crate::remote::Remote;
 use crate::windows::{CMB_BYTES, Windows, map_byte_memory, own_memory};
 
-/// The value of `due_ps` without a deadline.
-const NEVER: u64 = u64::MAX;
+/// All queue pairs that a controller can have, with that of admin commands.
+const QUEUES: u16 = byway_controller::MAX_IO_QUEUES + 1;
 
 /// The state that all handles of a device share.
 #[derive(Debug)]
@@ -76,20 +78,11 @@ pub struct Executor {
     queue_threads: QueueThreads,
     /// Where the thread that runs the device, or does deferred work, parks.
     parker: Parker,
-    /// Where the thread that syncs the image parks.
-    sync_parker: Parker,
-    /// The device's next deadline in modelled picoseconds, or [`NEVER`].
-    due_ps: AtomicU64,
-    /// The controller waits for room in a completion queue.
-    is_blocked: AtomicBool,
-    /// Commands wait for a sync of the image.
-    wants_sync: AtomicBool,
+    last_run: LastRun,
     group_commit: GroupCommit,
     /// Wake the threads that serve fabric connections.
     fabric_notifiers: Mutex<Vec<Weak<Wakeup>>>,
-    /// External engines have commands.
-    has_external: AtomicBool,
-    engine_events: Option<Arc<EngineEvents>>,
+    external: ExternalEngines,
 }
 
 impl Drop for Executor {
@@ -116,6 +109,68 @@ impl SharedDoorbells for Page {
     }
 }
 
+/// What differs between a host in this process and hosts in other processes.
+struct HostSide {
+    doorbells: Doorbells,
+    remote: Option<Box<Remote>>,
+    /// Commands that delegated queues carry.
+    carried: Carried,
+    queue_threads: QueueThreads,
+    external: ExternalEngines,
+}
+
+impl HostSide {
+    fn new(hosts: Option<Hosts>, subsystem: &Subsystem) -> Result<Self, StartError> {
+        let doorbells = Doorbells::new(QUEUES);
+        let Some(hosts) = hosts else {
+            let (queue_threads, external) = (QueueThreads::new(NonZeroU16::MIN), ExternalEngines::new(None));
+            return Ok(Self { doorbells, remote: None, carried: Carried::Keys, queue_threads, external });
+        };
+        Ok(Self {
+            doorbells: match hosts.doorbells {
+                Some(page) => doorbells.with_shared(Box::new(Page(page))),
+                None => doorbells,
+            },
+            remote: Some(Box::new(Remote::new(hosts.interrupts, subsystem.syncs_completions())?)),
+            carried: Carried::KeysAndBlocks,
+            queue_threads: QueueThreads::new(hosts.threads),
+            external: ExternalEngines::new(hosts.engines),
+        })
+    }
+
+    /// The controller that PCIe hosts use.
+    fn controller(&self, subsystem: &mut Subsystem, cmb: CmbRegisters) -> Controller {
+        let mut controller = Controller::new(ControllerId(0), subsystem, cmb);
+        if let Some(remote) = &self.remote {
+            controller.defer_long_work();
+            remote.begin(&controller);
+        }
+        controller
+    }
+
+    /// Counts what hosts transfer.
+    fn meter(&self, profile: &Profile, options: &RunOptions) -> HostMeter {
+        let meter = HostMeter::new(profile).with_doorbells(self.doorbells.len());
+        meter.set_on(options.ledger);
+        meter
+    }
+}
+
+impl RunOptions {
+    /// Counts what the device transfers.
+    fn meter(&self, profile: &Profile) -> Meter {
+        let mut meter = Meter::new(profile);
+        meter.set_ledger(self.ledger);
+        meter.set_timing(self.clock.models_time());
+        meter
+    }
+
+    /// Queues that can be delegated. Modelled time orders all commands, and a thread of the device serves all queues: none then.
+    fn delegable_queues(&self) -> u16 {
+        if self.clock == ClockMode::Off && self.run_by == RunBy::Caller { QUEUES } else { 0 }
+    }
+}
+
 impl Executor {
     /// An executor of `subsystem`; with `hosts`, for hosts in other processes.
     pub(crate) fn new(
@@ -131,30 +186,9 @@ impl Executor {
             // Hosts in other processes cannot reach the controller memory buffer.
             Some(_) => CmbRegisters::default(),
         };
-        let mut meter = Meter::new(&profile);
-        meter.set_ledger(options.ledger);
-        meter.set_timing(options.clock.models_time());
-        let queues = byway_controller::MAX_IO_QUEUES + 1;
-        // Modelled time orders all commands, and a thread of the device serves all queues: no queue is delegated then.
-        let delegates = options.clock == ClockMode::Off && options.run_by == RunBy::Caller;
-        let mut doorbells = Doorbells::new(queues);
-        let (mut remote, mut carried, mut threads) = (None, Carried::Keys, NonZeroU16::MIN);
-        let mut engine_events = None;
-        if let Some(hosts) = hosts {
-            (carried, threads) = (Carried::KeysAndBlocks, hosts.threads);
-            engine_events = hosts.engines;
-            remote = Some(Box::new(Remote::new(hosts.interrupts, subsystem.syncs_completions())?));
-            if let Some(page) = hosts.doorbells {
-                doorbells = doorbells.with_shared(Box::new(Page(page)));
-            }
-        }
-        let host_meter = HostMeter::new(&profile).with_doorbells(doorbells.len());
-        host_meter.set_on(options.ledger);
-        let mut controller = Controller::new(ControllerId(0), &mut subsystem, cmb);
-        if let Some(remote) = &remote {
-            controller.defer_long_work();
-            remote.begin(&controller);
-        }
+        let side = HostSide::new(hosts, &subsystem)?;
+        let controller = side.controller(&mut subsystem, cmb);
+        let (host_meter, meter) = (side.meter(&profile, &options), options.meter(&profile));
         let windows = Windows::new(&mut subsystem);
         let (hints, is_counting) = (subsystem.outlooks(), subsystem.counts_commands());
         let fabric = FabricControllers::new(&profile);
@@ -163,9 +197,9 @@ impl Executor {
             owner: OwnerProcess::current(),
             core: Guarded::new(core),
             space,
-            doorbells,
+            doorbells: side.doorbells,
             vectors: Vectors::new(options.run_by == RunBy::Thread),
-            remote,
+            remote: side.remote,
             host_meter,
             clock: Clock::new(options.clock, &profile),
             profile,
@@ -175,17 +209,13 @@ impl Executor {
             hints,
             run_by: options.run_by,
             is_counting,
-            delegation: Delegation::new(if delegates { queues } else { 0 }, carried),
-            queue_threads: QueueThreads::new(threads),
+            delegation: Delegation::new(options.delegable_queues(), side.carried),
+            queue_threads: side.queue_threads,
             parker: Parker::default(),
-            sync_parker: Parker::default(),
-            due_ps: AtomicU64::new(NEVER),
-            is_blocked: AtomicBool::new(false),
-            wants_sync: AtomicBool::new(false),
+            last_run: LastRun::default(),
             group_commit: GroupCommit::default(),
             fabric_notifiers: Mutex::default(),
-            has_external: AtomicBool::new(false),
-            engine_events,
+            external: side.external,
         })
     }
 

@@ -1,12 +1,11 @@
 //! Doorbell writes, polls and idle times of hosts.
 
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use byway_link::ClockMode;
 use byway_queue::DoorbellIndex;
 
-use super::{Executor, NEVER};
+use super::Executor;
 use crate::delegated::{Batching, QueueCell};
 use crate::options::RunBy;
 use crate::parker::PARK_MAX;
@@ -84,7 +83,7 @@ impl Executor {
     #[inline]
     pub(crate) fn ring_head(&self, index: DoorbellIndex, value: u32) {
         self.doorbells.store(index, value);
-        if self.is_blocked.load(Relaxed) {
+        if self.last_run.is_blocked() {
             self.run_now();
         }
         if self.delegation.cell(index.queue()).is_some_and(QueueCell::is_blocked) {
@@ -117,13 +116,13 @@ impl Executor {
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         // A thread of the device learns of room by a dirty bit.
-        let blocked = self.run_by == RunBy::Caller && self.is_blocked.load(Relaxed);
+        let blocked = self.run_by == RunBy::Caller && self.last_run.is_blocked();
         self.doorbells.is_dirty() || blocked || self.is_due()
     }
 
     /// The device's next deadline.
     pub(crate) fn deadline_ps(&self) -> Option<u64> {
-        Some(self.due_ps.load(Relaxed)).filter(|due_ps| *due_ps != NEVER)
+        self.last_run.deadline_ps()
     }
 
     /// Whether the deadline has passed.

@@ -1,17 +1,49 @@
 //! One run of the controller under the run lock.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use byway_controller::{FinishedSync, Next, Port};
 use byway_queue::DoorbellIndex;
 use byway_sys::time::monotonic_ns;
 
-use super::{Executor, NEVER};
+use super::Executor;
 use crate::core::Core;
 use crate::options::RunBy;
 
 /// Commands served in one run before doorbells are polled again.
 const BUDGET: u32 = 1024;
+
+/// The value of `due_ps` without a deadline.
+const NEVER: u64 = u64::MAX;
+
+/// What the last run of the controller left, for threads without the run lock.
+#[derive(Debug)]
+pub(super) struct LastRun {
+    /// The device's next deadline in modelled picoseconds, or [`NEVER`].
+    due_ps: AtomicU64,
+    /// The controller waits for room in a completion queue.
+    is_blocked: AtomicBool,
+}
+
+impl Default for LastRun {
+    fn default() -> Self {
+        Self { due_ps: AtomicU64::new(NEVER), is_blocked: AtomicBool::new(false) }
+    }
+}
+
+impl LastRun {
+    /// The device's next deadline in modelled picoseconds.
+    #[inline]
+    pub(super) fn deadline_ps(&self) -> Option<u64> {
+        Some(self.due_ps.load(Relaxed)).filter(|due_ps| *due_ps != NEVER)
+    }
+
+    /// Whether the controller waits for room in a completion queue.
+    #[inline]
+    pub(super) fn is_blocked(&self) -> bool {
+        self.is_blocked.load(Relaxed)
+    }
+}
 
 impl Core {
     /// Runs the controller at modelled time `now_ps` until it has nothing left to do.
@@ -29,16 +61,15 @@ impl Core {
             },
         };
         let due_ps = if let Next::At(due_ps) = next { due_ps } else { NEVER };
-        executor.due_ps.store(due_ps, Relaxed);
+        executor.last_run.due_ps.store(due_ps, Relaxed);
         if due_ps != NEVER && executor.run_by == RunBy::Caller {
             executor.vectors.signal_all(|_| true);
         }
-        executor.is_blocked.store(self.controller.is_blocked(), Relaxed);
+        executor.last_run.is_blocked.store(self.controller.is_blocked(), Relaxed);
         self.note_external(executor);
         let wants_sync = self.wants_sync();
-        executor.wants_sync.store(wants_sync, Relaxed);
+        executor.group_commit.note(wants_sync);
         if wants_sync {
-            executor.sync_parker.wake();
             self.signal_waiting_for_sync(executor);
         }
     }

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use byway_conformance::skips::skip;
 use byway_conformance::users::{UNPRIVILEGED, as_user};
+use common::server::Server;
 use common::{Image, byway, refused, said};
 
 /// Rounds of a loop; `BYWAY_TEST_ROUNDS` sets more.
@@ -134,4 +135,33 @@ fn snapshot_during_a_resize_is_refused_with_the_reason() {
     assert!(said[0].contains(&format!("{path} is in use by a resize; try again")), "{said:?}");
     assert!(!copy.exists());
     byway::snapshot(image.path(), &copy).unwrap();
+}
+
+/// Standard error of a put, with events of this level.
+fn put_log(image: &Image, level: &str) -> String {
+    let output = byway().args(["kv", "put", &image.uri(""), "key", "value"]).env("BYWAY_LOG", level).output();
+    let output = output.unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn byway_log_shows_the_recovery_of_an_image_whose_server_was_killed() {
+    let image = Image::new(&["kv"]);
+    let socket = image.dir.path().join("socket");
+    let mut server = Server::start(&[&image.uri(""), "--vfio-user", socket.to_str().unwrap()]);
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    let log = put_log(&image, "debug");
+    let events = [
+        "INFO  byway::embedded::open: image recovered: it was not closed",
+        "DEBUG byway_kv::engine::recovery: log replayed nsid=1",
+        "DEBUG byway_controller::controller: CC.EN set",
+        "DEBUG byway_driver::attach: device attached",
+        "DEBUG byway_controller::subsystem: image closed",
+    ];
+    let places: Vec<_> =
+        events.map(|event| log.find(event).unwrap_or_else(|| panic!("{event}: {log}"))).into();
+    assert!(places.is_sorted(), "{log}");
+    assert_eq!(put_log(&image, "info"), "");
 }

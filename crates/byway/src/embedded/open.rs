@@ -2,16 +2,17 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use byway_controller::{Subsystem, SubsystemOptions};
 use byway_core::{Error, ErrorKind, Result};
 use byway_driver::{AttachOptions, Driver};
-use byway_flash::{Durability, FileEvents, Flash, MediaKind, NamespaceKind, OpenOptions};
+use byway_flash::{Durability, FileEvents, Flash, MediaKind, NamespaceKind, OpenOptions, Recovery};
 use byway_kv::KvOptions;
 use byway_link::Profile;
 use byway_local::{Embedded, InProcessBus, RunOptions};
 use byway_sys::{check_headroom, check_machine};
+use tracing::{debug, info, warn};
 
 use crate::embedded::control;
 use crate::embedded::control_folder::OpenImage;
@@ -112,7 +113,28 @@ fn engines_of(flash: &Flash) -> u64 {
 fn open_image(path: &Path, options: &Options, events: Option<Arc<dyn FileEvents>>) -> Result<Flash> {
     let run = byway_flash::RunOptions { events, ..run_options(options) };
     let how = OpenOptions { read_only: options.read_only, timing: options.flash_timing, run };
-    Flash::open(path, how).map_err(from_flash)
+    debug!(?path, read_only = options.read_only, "opening the image");
+    let begun = Instant::now();
+    match Flash::open(path, how) {
+        Ok(flash) => {
+            log_opened(path, flash.recovery(), begun.elapsed());
+            Ok(flash)
+        }
+        Err(error) => {
+            warn!(?path, %error, "image refused");
+            Err(from_flash(error))
+        }
+    }
+}
+
+fn log_opened(path: &Path, recovery: Recovery, took: Duration) {
+    let Recovery { power_lost, recounted_blocks, removed_namespaces, reverted, lost, .. } = recovery;
+    if recovery.unclean {
+        let counts = format_args!("{recounted_blocks} recounted, {reverted} reverted, {lost} lost");
+        info!(?path, power_lost, %counts, removed_namespaces, ?took, "image recovered: it was not closed");
+    } else {
+        debug!(?path, removed_namespaces, ?took, "image opened");
+    }
 }
 
 /// What its completions promise, and what of its medium fails.

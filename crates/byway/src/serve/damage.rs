@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use byway_core::{Error, ErrorKind, Result};
 use byway_local::WatchedBy;
+use tracing::error;
 
 use crate::serve::events::{EventQueue, ServeEvent};
 use crate::serve::live::ServeControl;
@@ -35,6 +36,7 @@ impl DamageWatch {
     }
 
     fn end(&self, DamagedSubsystem { nqn, image }: DamagedSubsystem) -> Result<()> {
+        error!(subsystem = nqn, ?image, "image truncated or overwritten by another program");
         self.events.put(ServeEvent::ImageDamaged { subsystem: nqn.clone(), image: image.clone() });
         // A request may have removed it meanwhile: the subsystem that is left may be in order then.
         let Some(others) = self.table.others(&nqn) else { return Ok(()) };

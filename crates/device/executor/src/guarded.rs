@@ -5,6 +5,7 @@
 use std::cell::UnsafeCell;
 
 use byway_queue::RunLock;
+use tracing::error;
 
 /// A value that only the holder of its run lock reaches. After a panic under the lock no thread reaches it.
 #[derive(Debug)]
@@ -93,5 +94,6 @@ struct Poisoner<'a>(&'a RunLock);
 impl Drop for Poisoner<'_> {
     fn drop(&mut self) {
         self.0.poison();
+        error!("device failed: a thread panicked under its run lock");
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::blocks::BlockTable;
 use crate::counters::Cause;
+use crate::event::{FlashEvent, Reporter};
 use crate::geometry::BlockId;
 use crate::retention::RetentionLimits;
 use crate::victims::GcPolicy;
@@ -68,11 +69,26 @@ pub(crate) struct Collector {
     victim: Option<Victim>,
     /// The block that is emptied for its own sake: it failed, is near a limit of retention, or is too young.
     side_job: Option<Victim>,
+    reporter: Reporter,
 }
 
 impl Collector {
     pub(crate) const fn set_policy(&mut self, policy: GcPolicy) {
         self.policy = policy;
+    }
+
+    pub(crate) const fn set_reporter(&mut self, reporter: Reporter) {
+        self.reporter = reporter;
+    }
+
+    pub(crate) fn report(&self, event: FlashEvent) {
+        (self.reporter.0)(event);
+    }
+
+    fn begin(&self, block: BlockId, cause: Cause, blocks: &BlockTable) -> Victim {
+        let victim = Victim::of(block, cause, blocks);
+        self.report(FlashEvent::VictimChosen { block: block.0, live_units: victim.live, cause });
+        victim
     }
 
     /// The block to go on with, or the next one by the policy; none where emptying any gains nothing.
@@ -84,13 +100,13 @@ impl Collector {
         if let Some(young) = self.side_job.take_if(|job| job.is(block)) {
             return Some(young);
         }
-        Some(Victim::of(block, Cause::Gc, blocks))
+        Some(self.begin(block, Cause::Gc, blocks))
     }
 
     /// This block, as far as it was emptied already.
     pub(crate) fn take_block(&mut self, block: BlockId, blocks: &BlockTable) -> Victim {
         let begun = self.victim.take_if(|victim| victim.is(block));
-        begun.unwrap_or_else(|| Victim::of(block, Cause::Gc, blocks))
+        begun.unwrap_or_else(|| self.begin(block, Cause::Gc, blocks))
     }
 
     /// Keeps a block that is not empty yet for the next slice.
@@ -122,13 +138,13 @@ impl Collector {
             return;
         }
         if let Some(failing) = blocks.failing() {
-            self.side_job = Some(Victim::of(failing, Cause::Refresh, blocks));
+            self.side_job = Some(self.begin(failing, Cause::Refresh, blocks));
         } else if self.side_job.is_none() {
             let is_free = |block: &BlockId| !self.victim.is_some_and(|victim| victim.is(*block));
             let aging =
                 retention.block_to_refresh(blocks).filter(is_free).map(|block| (block, Cause::Refresh));
             let young = || blocks.too_young().filter(is_free).map(|block| (block, Cause::WearLevelling));
-            self.side_job = aging.or_else(young).map(|(block, cause)| Victim::of(block, cause, blocks));
+            self.side_job = aging.or_else(young).map(|(block, cause)| self.begin(block, cause, blocks));
         }
     }
 

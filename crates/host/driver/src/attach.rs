@@ -10,6 +10,7 @@ use byway_spec::base::feature::{FeatureId, NumberOfQueues};
 use byway_spec::base::identify::{Cns, CommandSets, IDENTIFY_BYTES};
 use byway_spec::base::register::{Aqa, Cap, Cc, Csts, Register};
 use byway_spec::vendor::FEATURE_METHODS;
+use tracing::debug;
 use zerocopy::FromBytes;
 
 use crate::admin::AdminQueue;
@@ -54,6 +55,7 @@ pub(crate) fn attach<B: Bus>(bus: Arc<B>, options: AttachOptions) -> Result<Shar
     // CAP.TO is in units of 500 ms and may be 0; the slowest hardware needs minutes only where it says so.
     let timeout = Duration::from_millis(500 * u64::from(cap.to())).max(Duration::from_secs(2));
     set_enable(&*bus, Cc::new(), timeout)?;
+    debug!(bus = bus.name(), "controller disabled: CC.EN cleared");
     let layouts = Arc::new(Layouts::default());
     let admin = AdminQueue::new(&bus, u32::from(cap.mqes_z()) + 1, Arc::clone(&layouts))?;
     point_admin_queue(&*bus, &admin)?;
@@ -86,6 +88,7 @@ fn ask<B: Bus>(shared: &mut Shared<B>, cap: Cap, options: AttachOptions) -> Resu
     let queues = grant_queues(shared, options.queues)?;
     let event = shared.bus().has_events();
     shared.set_capabilities(Capabilities { event, ..shared.announced().capabilities(queues) });
+    debug!(bus = shared.bus().name(), queues, subsystem = shared.identity().subsystem, "device attached");
     Ok(())
 }
 

@@ -15,6 +15,7 @@ use nix::errno::Errno;
 use nix::mount::{MntFlags, umount2};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tracing::{debug, info};
 
 use crate::error::MountError;
 use crate::front::Front;
@@ -94,8 +95,14 @@ impl Mounted {
         prepare();
         let session = Session::new(Front(Arc::clone(&shared)), &at, &config(options))
             .map_err(|cause| refused(&at, is_root, cause))?;
-        let spawned = thread::Builder::new().name("byway-tdm-mount".into()).spawn(|| ended(session.run()));
+        let run = || {
+            let result = session.run();
+            info!(error = ?result.as_ref().err(), "mount ended");
+            ended(result);
+        };
+        let spawned = thread::Builder::new().name("byway-tdm-mount".into()).spawn(run);
         spawned.map_err(MountError::system("start a thread for", &at))?;
+        info!(?at, folder = ?options.folder, is_served = unserved.is_none(), "mount begun");
         Ok(Self { at, shared, unserved })
     }
 
@@ -119,6 +126,7 @@ impl Mounted {
         match unmount(&self.at, MntFlags::UMOUNT_NOFOLLOW) {
             Ok(()) => Ok(Departure::Clean),
             Err(error) if error.raw_os_error() == Some(Errno::EBUSY as i32) => {
+                debug!(at = ?self.at, "files are open: the mount ends with their last close");
                 unmount(&self.at, MntFlags::UMOUNT_NOFOLLOW | MntFlags::MNT_DETACH)
                     .map_err(MountError::system("unmount", &self.at))?;
                 Ok(Departure::Busy)

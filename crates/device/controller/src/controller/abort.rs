@@ -8,6 +8,7 @@
 use byway_queue::Doorbells;
 use byway_spec::base::admin::AbortCdw10;
 use byway_spec::{Command, Status};
+use tracing::debug;
 
 use super::Controller;
 use crate::admin::{NO_SUCH_QUEUE, REQUEST, deleted_queue};
@@ -37,6 +38,7 @@ impl Controller {
                 0 => self.abort_request(subsystem, port, doorbells, cid),
                 _ => self.abort_external(subsystem, port, (sqid, cid)),
             };
+        debug!(controller = self.id.0, sqid, cid, is_aborted, "Abort");
         Ok(Outcome::with(if is_aborted { 0 } else { NOT_ABORTED }))
     }
 
@@ -91,6 +93,7 @@ impl Controller {
         self.abort_external_of(port, qid);
         self.release_window(subsystem, qid);
         self.queues.delete_submission(qid);
+        debug!(controller = self.id.0, qid, "submission queue deleted");
         Ok(Outcome::OK)
     }
 }

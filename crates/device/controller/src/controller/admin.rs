@@ -3,6 +3,7 @@
 use byway_queue::Doorbells;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::{Command, Status};
+use tracing::warn;
 
 use super::Controller;
 use crate::admin::{self, AdminState, Context, REQUEST};
@@ -66,6 +67,7 @@ impl Controller {
 
     /// Fails the controller: its host was silent for longer than the keep alive timeout.
     pub(super) fn keep_alive_expired(&mut self) {
+        warn!(controller = self.id.0, timeout_ms = self.admin.keep_alive_ms(), "keep alive expired");
         self.admin.log_keep_alive_expired();
         self.fail();
     }

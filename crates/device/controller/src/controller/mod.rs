@@ -21,6 +21,7 @@ mod vendor;
 use byway_link::Habits;
 use byway_queue::{DoorbellIndex, Doorbells};
 use byway_spec::base::register::{Cc, Csts};
+use tracing::{debug, info, warn};
 
 use crate::admin::AdminState;
 use crate::capsules::CapsuleQueues;
@@ -132,9 +133,13 @@ impl Controller {
         match self.registers.write32(offset, value) {
             Event::None => {}
             Event::Enable => self.enable(),
-            Event::Reset => self.reset(subsystem, doorbells),
+            Event::Reset => {
+                debug!(controller = self.id.0, "CC.EN cleared: controller reset");
+                self.reset(subsystem, doorbells);
+            }
             Event::Shutdown => self.begin_shutdown(subsystem),
             Event::SubsystemReset => {
+                info!(controller = self.id.0, "NVM subsystem reset");
                 subsystem.count_reset();
                 self.follow_subsystem_reset(subsystem, doorbells);
             }
@@ -191,11 +196,13 @@ impl Controller {
 
     /// Stops until a reset: a broken queue boundary or an unusable configuration (CSTS.CFS).
     fn fail(&mut self) {
+        warn!(controller = self.id.0, "controller failed: CSTS.CFS is set");
         self.registers.set_fatal();
         self.queues.stop();
     }
 
     fn enable(&mut self) {
+        debug!(controller = self.id.0, cc = self.registers.cc().into_bits(), "CC.EN set");
         if !self.configuration_is_valid() {
             return self.fail();
         }
@@ -238,6 +245,7 @@ impl Controller {
     /// Puts the controller back to its state after power-on, as a function level reset does, and for the next host when
     /// one has gone: queues, registers and everything in flight are gone; namespaces and their data stay.
     pub fn reset_function(&mut self, subsystem: &mut Subsystem, doorbells: &Doorbells) {
+        info!(controller = self.id.0, "function level reset");
         self.resets_seen = subsystem.resets();
         self.reset(subsystem, doorbells);
         self.registers.power_on();
@@ -253,6 +261,7 @@ impl Controller {
 
     fn shut_down(&mut self, subsystem: &mut Subsystem) {
         let synced = subsystem.shut_down();
+        debug!(controller = self.id.0, is_synced = synced.is_ok(), "controller shut down");
         // The shutdown is over either way. CSTS.CFS reports one that could not make everything durable.
         if synced.is_err() {
             self.registers.set_fatal();

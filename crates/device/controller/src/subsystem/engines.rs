@@ -1,6 +1,7 @@
 //! Namespaces that external engines keep, their finished commands, and the limits that all of them share.
 
 use byway_spec::Status;
+use tracing::info;
 
 use super::{ControllerSet, NO_NAMESPACE, Subsystem};
 use crate::error::CommandError;
@@ -23,6 +24,7 @@ impl Subsystem {
             .ok_or(NO_IDENTIFIER)?;
         self.engines.push(nsid);
         self.engines.sort_unstable();
+        info!(nsid, "external namespace exported");
         self.note_change(nsid);
         self.paths.note_members(nsid);
         Ok(nsid)
@@ -45,6 +47,7 @@ impl Subsystem {
     pub fn withdraw(&mut self, nsid: u32) -> Option<Namespace> {
         self.engines.iter().position(|engine| *engine == nsid).map(|at| self.engines.remove(at))?;
         let slot = self.slot_mut(nsid)?.take()?;
+        info!(nsid, "external namespace withdrawn");
         self.changes.note(nsid, |id| slot.attached.contains(id));
         self.paths.note_members(nsid);
         self.leaving.clone().iter().for_each(|id| self.see_off(id));

@@ -7,6 +7,7 @@ mod changes;
 mod controllers;
 mod counting;
 mod engines;
+mod flash_events;
 mod health;
 mod namespaces;
 mod options;
@@ -17,6 +18,7 @@ mod windows;
 use byway_flash::{Durability, FinishedSync, Flash, FlashError, NamespaceRecord, PendingSync, SyncPoint};
 use byway_link::Profile;
 use byway_spec::Status;
+use tracing::{debug, error};
 
 use crate::counting::{CommandCounters, Counted, IoCounters};
 use crate::error::CommandError;
@@ -143,6 +145,7 @@ impl Subsystem {
             counting: None,
             sanitizing: None,
         };
+        subsystem.flash.report_to(flash_events::log);
         subsystem.resume_sanitize()?;
         let records: Vec<NamespaceRecord> = subsystem.flash.namespaces().cloned().collect();
         for record in records {
@@ -362,7 +365,8 @@ impl Subsystem {
     /// # Errors
     /// Write Fault; from then on the subsystem can only be read.
     pub fn end_sync(&mut self, sync: FinishedSync) -> Result<(), CommandError> {
-        let synced = self.flash.end_sync(sync).map_err(|_| {
+        let synced = self.flash.end_sync(sync).map_err(|error| {
+            error!(%error, "sync of the image failed: no more stores are accepted");
             self.freeze();
             SYNC_FAILED
         });
@@ -393,7 +397,9 @@ impl Subsystem {
                 let _ = kv.settle(&mut self.flash);
             }
         }
-        self.flash.close()
+        let closed = self.flash.close();
+        debug!(error = ?closed.as_ref().err(), "image closed");
+        closed
     }
 
     /// Gives the flash back.

@@ -2,6 +2,7 @@
 
 use byway_flash::{FlashError, NamespaceKind, NamespaceRecord, NamespaceSpec};
 use byway_spec::Status;
+use tracing::info;
 
 use super::{ControllerSet, NO_NAMESPACE, Slot, Subsystem};
 use crate::error::CommandError;
@@ -69,6 +70,7 @@ impl Subsystem {
         match Namespace::open(&mut self.flash, record, &self.options) {
             Ok(namespace) => {
                 self.place_namespace(nsid, namespace, ControllerSet::NONE, Reservations::default());
+                info!(nsid, ?kind, size_bytes, "namespace created");
                 Ok(nsid)
             }
             Err(_) => {
@@ -97,6 +99,7 @@ impl Subsystem {
             self.keep_namespace(record, attached);
             return Err(deletion_error(error));
         }
+        info!(nsid, "namespace deleted");
         self.changes.note(nsid, |id| attached.contains(id));
         self.paths.note_members(nsid);
         Ok(())
@@ -121,6 +124,7 @@ impl Subsystem {
         if erase {
             self.erase_namespace(nsid)?;
         }
+        info!(nsid, format = index, erase, "namespace formatted");
         self.note_change(nsid);
         Ok(())
     }

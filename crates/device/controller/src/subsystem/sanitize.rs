@@ -8,6 +8,7 @@ use byway_flash::{
 };
 use byway_spec::Status;
 use byway_spec::base::admin::SanitizeCdw10;
+use tracing::info;
 
 use super::Subsystem;
 use crate::error::CommandError;
@@ -38,6 +39,7 @@ impl Subsystem {
         self.flash.set_sanitize(begun).map_err(write_error)?;
         self.flash.order_always(SyncPoint::SanitizeBegun).map_err(write_error)?;
         self.stop_serving();
+        info!(passes = passes_of(begun), "sanitize begun");
         self.sanitizing = Some(Progress::default());
         Ok(())
     }
@@ -79,6 +81,7 @@ impl Subsystem {
         if self.flash.sanitize().state != SanitizeState::Running || self.flash.is_read_only() {
             return Ok(());
         }
+        info!(passes_done = self.flash.sanitize().passes, "interrupted sanitize resumed");
         self.sanitizing = Some(Progress::default());
         while self.sanitize_slice()? {}
         Ok(())
@@ -160,6 +163,7 @@ impl Subsystem {
         self.flash.order_always(SyncPoint::SanitizeDone)?;
         let done = Sanitize { state: SanitizeState::Done, ..self.flash.sanitize() };
         self.flash.set_sanitize(done)?;
+        info!("sanitize ended");
         self.reopen_all();
         Ok(())
     }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use byway_controller::Next;
 use byway_sys::time::monotonic_ns;
-use tracing::info;
 
 use super::Executor;
 use crate::core::Core;
@@ -36,7 +35,6 @@ impl Core {
         match post {
             Post::Write { offset, value } => controller.write_register(subsystem, doorbells, offset, value),
             Post::Reset => {
-                info!(target: "byway::executor", "function level reset");
                 controller.reset_function(subsystem, doorbells);
                 self.memory.refresh();
                 remote.finish_reset(&executor.space, controller);

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use byway_controller::{DelegatedQueue, Gathered};
 use byway_link::Meter;
 use byway_queue::DoorbellIndex;
+use tracing::debug;
 
 use super::Executor;
 use crate::core::Core;
@@ -185,6 +186,7 @@ impl Executor {
                 return None;
             };
             cell.set_delegated();
+            debug!(qid, "queue pair delegated to its thread");
             let mut meter = Meter::new(&self.profile);
             meter.set_ledger(core.meter.is_counting());
             self.delegation.insert(qid);
@@ -208,6 +210,7 @@ impl Executor {
         queue.complete(&mut self.port(&memory, &mut meter));
         core.meter.absorb(&mut meter);
         self.delegation.remove(queue.qid());
+        debug!(qid = queue.qid(), is_reclaim = self.delegation.reclaims(), "queue pair returned");
         cell.set_in_controller(contentions);
         for doorbell in [DoorbellIndex::submission(queue.qid()), DoorbellIndex::completion(queue.qid())] {
             self.doorbells.mark_dirty(doorbell);

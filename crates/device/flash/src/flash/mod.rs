@@ -26,6 +26,7 @@ use byway_sys::{ImageFile, WriteFault};
 use crate::areas::AreaTable;
 use crate::counters::{FlashCounters, HostIo};
 use crate::error::FlashError;
+use crate::event::{FlashEvent, Reporter};
 use crate::ftl::Ftl;
 use crate::ftl::recovery::Recovery;
 use crate::geometry::{Geometry, UNIT_BYTES};
@@ -161,6 +162,11 @@ impl Flash {
     /// Chooses blocks for garbage collection by this policy from now on. At first it is greedy.
     pub fn set_gc_policy(&mut self, policy: GcPolicy) {
         self.ftl.set_gc_policy(policy);
+    }
+
+    /// Has `report` called for each event of a block from now on, by the thread whose command led to it.
+    pub fn report_to(&mut self, report: fn(FlashEvent)) {
+        self.ftl.set_reporter(Reporter(report));
     }
 
     /// What was done, by cause, since the image was made.

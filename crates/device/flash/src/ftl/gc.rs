@@ -17,6 +17,7 @@ use crate::collector::Victim;
 use crate::counters::Cause;
 use crate::durability::SyncPoint;
 use crate::error::FlashError;
+use crate::event::FlashEvent;
 use crate::frontier::Front;
 use crate::ftl::Ftl;
 use crate::ftl::program::PageData;
@@ -283,6 +284,7 @@ impl Ftl {
     /// Takes a block out of use whose records cannot be trusted. What can be read of it still is.
     fn retire(&mut self, block: BlockId) {
         self.state.count_media_error();
+        self.collector.report(FlashEvent::BlockRetired { block: block.0 });
         self.blocks.retire(block);
     }
 

@@ -21,6 +21,7 @@ use crate::collector::Collector;
 use crate::counters::Cause;
 use crate::durability::{Epoch, SyncPoint};
 use crate::error::FlashError;
+use crate::event::{FlashEvent, Reporter};
 use crate::frontier::{Front, Frontiers};
 use crate::ftl::discarded::Discarded;
 use crate::ftl::program::PageData;
@@ -93,6 +94,10 @@ impl Ftl {
 
     pub(crate) fn set_gc_policy(&mut self, policy: GcPolicy) {
         self.collector.set_policy(policy);
+    }
+
+    pub(crate) fn set_reporter(&mut self, reporter: Reporter) {
+        self.collector.set_reporter(reporter);
     }
 
     pub(crate) fn set_retention(&mut self, limits: RetentionLimits) {
@@ -446,6 +451,7 @@ impl Ftl {
     /// Takes a block that holds nothing out of use.
     pub(crate) fn give_up(&mut self, block: BlockId) {
         self.collector.leave(block);
+        self.collector.report(FlashEvent::BlockGivenUp { block: block.0 });
         self.blocks.give_up(block);
     }
 

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::common::{
     MIB, create, extent, kv, nvm, open, page_of, read_unit, refusal, try_create, unit_of, write_unit,
 };
-use byway_flash::{Cause, Flash, FlashError, FlashOptions, GcPolicy, MediaKind};
+use byway_flash::{Cause, Flash, FlashError, FlashEvent, FlashOptions, GcPolicy, MediaKind};
 use byway_forgetful::on_small_disk;
 use byway_kit::Random;
 use proptest::prelude::*;
@@ -65,6 +66,21 @@ fn an_image_is_overwritten_five_times_and_keeps_the_last() {
     let mut flash = open(&path).unwrap();
     assert_eq!(*flash.counters(), counters);
     assert_eq!(flash.check(), []);
+}
+
+#[test]
+fn each_block_that_is_collected_is_reported_and_no_write_is() {
+    static VICTIMS: AtomicU64 = AtomicU64::new(0);
+    let mut flash = create(MediaKind::Ram, 8 * MIB, &[nvm(4 * MIB), kv(4 * MIB)]);
+    flash.report_to(|event| {
+        if let FlashEvent::VictimChosen { cause: Cause::Gc, .. } = event {
+            VICTIMS.fetch_add(1, Relaxed);
+        }
+    });
+    let flash = overwrite_five_times(flash, 8 * MIB, 1);
+    let (victims, erases) = (VICTIMS.load(Relaxed), flash.counters()[Cause::Gc].erases);
+    assert!(erases > 0 && victims >= erases, "{victims} victims, {erases} erases");
+    assert!(victims * 10 < flash.counters()[Cause::Host].programs, "{victims} victims");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! The work is bounded by the memtable (entries) and by [`KvOptions::replay_bytes`], never by the size of the image.
 
 use byway_flash::NamespaceRecord;
+use tracing::{debug, warn};
 
 use crate::damage::Damage;
 use crate::engine::KvEngine;
@@ -56,6 +57,14 @@ impl Recovery {
     fn replay(&self) -> Replay {
         Replay { records: self.records, record_bytes: self.record_bytes, torn_bytes: self.torn_bytes }
     }
+
+    fn log(&self, nsid: u32) {
+        let Self { records, record_bytes, pages_written, torn_bytes, segments_freed, .. } = self;
+        debug!(nsid, records, record_bytes, pages_written, torn_bytes, segments_freed, "log replayed");
+        for Damage { stream, from, to, .. } in &self.damage {
+            warn!(nsid, stream, from, to, "damaged stretch of the log: stores in it are lost");
+        }
+    }
 }
 
 /// Opens an engine; see [`KvEngine::open`].
@@ -101,6 +110,7 @@ pub(crate) fn open<S: PageStore>(
     };
     engine.unsaved.set_flush_at(engine.flush_due_bytes());
     engine.refresh_marks();
+    recovery.log(namespace.nsid);
     Ok((engine, recovery))
 }
 

@@ -1,5 +1,7 @@
 //! What the index does beside puts and gets: freezing, flushing, freeing segments.
 
+use tracing::debug;
+
 use crate::error::KvError;
 use crate::index::builder::RunBuilder;
 use crate::index::manifest::RUNS_MAX;
@@ -383,6 +385,7 @@ impl Index {
         self.spare = Some(frozen.table);
         self.commit_manifest(log, store, frozen.replay_from, frozen.seq)?;
         self.counters.flushes += 1;
+        debug!(seq = frozen.seq, runs = self.manifest.runs.len(), "memtable flushed");
         self.after_change(log);
         Ok(())
     }

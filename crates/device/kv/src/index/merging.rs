@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use tracing::debug;
+
 use crate::error::KvError;
 use crate::index::Index;
 use crate::index::builder::RunBuilder;
@@ -174,6 +176,7 @@ impl Index {
         self.put_merged(at, run, merge.inputs());
         self.commit_as_is(log, store)?;
         self.counters.merges += 1;
+        debug!(run = id, runs = self.manifest.runs.len(), "runs merged");
         self.after_change(log);
         Ok(())
     }

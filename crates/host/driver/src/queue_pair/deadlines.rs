@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use byway_core::{Error, ErrorKind, Failed, Outcome, Result};
+use tracing::debug;
 
 use crate::admin::{Ticket, abort_of, is_over_abort_limit};
 use crate::bus::Bus;
@@ -114,6 +115,7 @@ impl<B: Bus> Queue<B> {
     /// When the Abort cannot be sent.
     pub(crate) fn abort(&mut self, cid: u16) -> Result<()> {
         // Kept before it is sent: a device that runs in this thread answers both at once.
+        debug!(bus = self.bus.name(), qid = self.qid(), cid, "command cancelled or past its deadline: Abort");
         self.table.keep_cid(cid);
         self.aborts.push(Abort { ticket: None, cid });
         self.send_aborts()

@@ -21,6 +21,7 @@ use byway_link::{Habits, HostStep, Method};
 use byway_queue::DoorbellIndex;
 use byway_spec::Command as Entry;
 use byway_sys::{OwnerProcess, ProcessLocal};
+use tracing::{debug, warn};
 
 use crate::announced::Announced;
 use crate::bounce::BouncePages;
@@ -94,6 +95,7 @@ impl<B: Bus> Queue<B> {
         let queue = queue.inspect_err(|_| device.give_back_qid(qid))?;
         // From here on the number is given back when the queue is dropped.
         device.create_queue(qid, &queue.rings)?;
+        debug!(bus = device.bus().name(), qid, entries, "queue created");
         Ok(queue)
     }
 
@@ -455,6 +457,7 @@ impl<B: Bus> Drop for Queue<B> {
             if is_gone(&**self.bus) {
                 return;
             }
+            warn!(bus = self.bus.name(), qid = self.qid(), "queue not deleted: its memory is kept");
             self.table.leak();
             self.bounce.leak();
             self.device.keep_rings(&mut self.rings);

@@ -18,6 +18,7 @@ use byway_spec::base::register::{Cc, Csts, Register};
 use byway_spec::{Command as Entry, Status};
 use byway_sys::OwnerProcess;
 use parking_lot::{Mutex, MutexGuard};
+use tracing::{debug, warn};
 
 use crate::admin::{AdminQueue, Ticket};
 use crate::announced::Announced;
@@ -388,6 +389,7 @@ impl AdminWait {
             return Ok(());
         }
         if self.since.get_or_insert_with(Instant::now).elapsed() > device.admin_timeout {
+            warn!(bus = device.bus.name(), after = ?device.admin_timeout, "admin command timed out");
             let said = format!("no answer to an admin command within {:?}", device.admin_timeout);
             return Err(Error::device(ErrorKind::TimedOut, said));
         }
@@ -401,7 +403,9 @@ impl<B: Bus> Drop for Shared<B> {
         if !self.owner.is_current() {
             return;
         }
-        if self.shut_down().is_err() {
+        let left = self.shut_down();
+        debug!(bus = self.bus.name(), error = ?left.as_ref().err(), "device shut down");
+        if left.is_err() {
             let undeleted = self.undeleted.get_mut();
             std::mem::forget(std::mem::take(undeleted));
         }

@@ -13,6 +13,7 @@ mod pace;
 mod victim;
 
 use byway_flash::FlashError;
+use tracing::debug;
 
 use crate::damage::Damage;
 use crate::engine::KvEngine;
@@ -149,7 +150,10 @@ impl KvEngine {
         }
         let segment = self.choose_victim()?;
         budget.spend(0, VICTIM_RECORDS);
-        Some(self.begin_job(segment, store, at_ps))
+        let job = self.begin_job(segment, store, at_ps);
+        let (alive_bytes, free_segments) = (job.alive_bytes, self.log.segments.free_count());
+        debug!(segment, alive_bytes, free_segments, "compaction victim chosen");
+        Some(job)
     }
 
     /// Every record of a victim was looked at.
@@ -158,6 +162,7 @@ impl KvEngine {
         let is_counted = self.log.segments.live.of(job.segment as usize).1 != 0;
         if is_counted && !job.is_all_seen() {
             self.compaction.counters.kept_segments += 1;
+            debug!(segment = job.segment, "compaction victim kept: a part of it cannot be read");
             return self.leave(job.segment);
         }
         self.compaction.counters.victims += 1;

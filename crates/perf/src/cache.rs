@@ -98,7 +98,7 @@ pub fn direct(uri: &str) -> Result<String> {
                 "--direct is of files and block devices: an embedded device reads its image through the page cache"
             )
         }
-        Address::Pcie(_) | Address::Tcp(_) => {
+        _ => {
             bail!("--direct is of files and block devices: {uri} is reached past the page cache as it is")
         }
     }

@@ -19,6 +19,7 @@ impl fmt::Display for Bytes {
 
 /// A text that is no size, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NoSize {
     /// It is not a number with a unit.
     #[error(

@@ -25,7 +25,7 @@ pub struct Found {
     pub missing: Option<String>,
 }
 
-/// What a device that was found is.
+/// What a device that was found is. Not `non_exhaustive`: the C binding has a number for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FoundKind {
     /// A block device.

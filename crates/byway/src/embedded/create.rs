@@ -94,6 +94,7 @@ impl CreateOptions {
 
 /// Where the pages of an image's device are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Media {
     /// In the image: what was acknowledged is there at the next opening.
     #[default]

@@ -17,6 +17,7 @@ use crate::uri::tcp::TcpUri;
 
 /// Where a device of any kind is.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Address {
     /// `embedded:PATH`, `ram:SIZE`, `null:SIZE`: a device in this process.
     #[cfg(feature = "embedded")]

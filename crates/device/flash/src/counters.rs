@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-/// Why a flash operation was done.
+/// Why a flash operation was done. Not `non_exhaustive`: the log page of the ledger has a number for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(usize)]
 pub enum Cause {

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 /// Why an image could not be made or opened. A refused image is left as it was.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum ImageError {
     /// The file has no Byway superblock.
     #[error("{} is not a Byway image", path.display())]
@@ -105,6 +106,7 @@ impl From<FileError> for ImageError {
 
 /// What an operation on the flash can end in.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum FlashError {
     /// The image could not be made or opened.
     #[error(transparent)]

@@ -25,7 +25,7 @@ impl Finding {
     }
 }
 
-/// Data of hosts that a finding hits.
+/// Data of hosts that a finding hits. Not `non_exhaustive`: `byway check` has to print each kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hit {
     /// Logical blocks of a namespace.
@@ -60,7 +60,7 @@ pub enum Hit {
     },
 }
 
-/// What a repair does about a finding.
+/// What a repair does about a finding. Not `non_exhaustive`: the command and the C binding have a word for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedy {
     /// It restores the structure from what is kept twice or can be counted anew; no data is lost.

@@ -12,6 +12,7 @@ use crate::geometry::BlockId;
 
 /// How the next block to collect is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum GcPolicy {
     /// The block with least live data: best where every address is as likely to be overwritten.
     #[default]

@@ -6,6 +6,7 @@ use byway_sys::Bytes;
 
 /// Why the engine could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum KvError {
     /// The key is empty or too long.
     #[error(transparent)]

@@ -17,6 +17,7 @@ use crate::payload::Payload;
 
 /// One admin command.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum AdminCommand {
     /// Identify: the structure `cns` of command set `csi`, 4096 bytes into `into`.
     Identify {

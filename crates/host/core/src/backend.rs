@@ -160,7 +160,7 @@ impl QueueOptions {
     }
 }
 
-/// By what the `adaptive` transfer method chooses for a store.
+/// By what the `adaptive` transfer method chooses for a store. Not `non_exhaustive`: the driver has to know every policy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AdaptivePolicy {
     /// BandSlim's: `below` for values shorter than τ·α bytes, `prp` from there on.

@@ -12,7 +12,7 @@ use crate::identity::Nsid;
 use crate::memory::Memory;
 use crate::payload::Payload;
 
-/// One I/O command.
+/// One I/O command. Not `non_exhaustive`: each backend has to decide for a new command set, which the compiler checks.
 #[derive(Debug)]
 pub enum Command {
     /// A command of the NVM command set.
@@ -29,6 +29,7 @@ pub enum Command {
     missing_docs,
     reason = "fields are described where their command is; nsid and key are what they are everywhere"
 )]
+#[non_exhaustive]
 pub enum NvmCommand {
     /// Reads `blocks` blocks from `slba` into `into`.
     Read { nsid: Nsid, slba: u64, blocks: u32, into: Buffer },
@@ -60,6 +61,7 @@ pub enum NvmCommand {
     missing_docs,
     reason = "fields are described where their command is; nsid and key are what they are everywhere"
 )]
+#[non_exhaustive]
 pub enum KvCommand {
     /// Stores a value.
     Store { nsid: Nsid, key: Key, value: Payload, options: StoreOptions },
@@ -87,6 +89,7 @@ pub struct RawCommand {
 
 /// Data of a command passed through.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub enum RawData {
     /// No data.
     #[default]

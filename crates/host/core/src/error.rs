@@ -58,7 +58,7 @@ pub enum ErrorKind {
     System,
 }
 
-/// Origin of a failure.
+/// Origin of a failure. Not `non_exhaustive`: the bindings of other languages have a name for each value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// This library, before anything was sent.
@@ -69,7 +69,7 @@ pub enum Origin {
     Device,
 }
 
-/// Whether the same call can be expected to succeed later.
+/// Whether the same call can be expected to succeed later. Not `non_exhaustive`, as [`Origin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Retry {
     /// No: the same call fails again.

@@ -42,7 +42,7 @@ impl fmt::Debug for SmallBytes {
 }
 
 /// Data that a command sends to the device; as [`Memory`](crate::Memory), the data of an outstanding command in either
-/// direction. Short data is stored inline, or as `S` says.
+/// direction. Short data is stored inline, or as `S` says. Not `non_exhaustive`: each backend has to move every kind.
 #[derive(Debug, Default)]
 pub enum Payload<S = SmallBytes> {
     /// No bytes.

@@ -10,6 +10,7 @@ use thiserror::Error;
 
 /// Why a daemon cannot serve.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum DaemonError {
     /// The region cannot be opened.
     #[error(transparent)]

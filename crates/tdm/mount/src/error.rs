@@ -7,6 +7,7 @@ use thiserror::Error;
 
 /// Why a folder cannot be mounted.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum MountError {
     /// The kernel has no FUSE.
     #[error("there is no /dev/fuse: the kernel has no FUSE, or its module is not loaded (modprobe fuse)")]

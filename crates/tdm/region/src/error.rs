@@ -7,6 +7,7 @@ use thiserror::Error;
 
 /// What a region refused, each in one sentence that says why.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum RegionError {
     /// The text names no region.
     #[error("{0:?} is no region: expected emu:PATH, fsdax:DIR or devdax:/dev/daxX.Y")]

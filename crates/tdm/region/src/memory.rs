@@ -17,6 +17,7 @@ impl fmt::Display for Point {
 
 /// Why an access failed.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum MemoryError {
     /// Outside the memory, or not aligned.
     #[error(

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-/// How modelled time affects completions.
+/// How modelled time affects completions. Not `non_exhaustive`: the executor and modelled regions keep time in each mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClockMode {

@@ -63,6 +63,7 @@ impl Generation {
 
 /// Why a requested link is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LinkError {
     /// A size that the device control register cannot express.
     #[error("{what} of {bytes} bytes: expected 128, 256, 512, 1024, 2048 or 4096")]

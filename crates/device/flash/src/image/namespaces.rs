@@ -26,7 +26,7 @@ const COPY_BYTES: usize = 768;
 const COPY_AT: usize = 512;
 const PLACE: u64 = 2 << 60;
 
-/// What a namespace is for, which decides how it is mapped.
+/// What a namespace is for, which decides how it is mapped. Not `non_exhaustive`: the controller has a command set for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NamespaceKind {
     /// Logical blocks of `lba_bytes`, mapped by 4 KiB units.

@@ -10,6 +10,7 @@ pub(crate) const DMA_ALIGN_BYTES: u64 = 4096;
 
 /// How values are packed into flash pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Packing {
     /// Every value is copied to the write pointer: dense, and pays the copy.
     All,

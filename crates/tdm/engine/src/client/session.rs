@@ -28,6 +28,7 @@ const STOPPED_WAIT_GONE: Duration = Duration::from_millis(20);
 
 /// Why a session cannot begin.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum SessionError {
     /// No daemon listens at this socket, or the system refuses what it sent.
     #[error("the daemon at {0} cannot be used")]

@@ -33,6 +33,7 @@ pub trait LowerFile {
 
 /// Why recovery failed. The ring is unchanged; the next attempt starts again.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum RecoveryError {
     /// The ring cannot be read.
     #[error(transparent)]

@@ -37,6 +37,7 @@ impl RingPlace {
 
 /// Why a ring refused.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum RingError {
     /// Not a valid place of a ring.
     #[error("{0:?} is not a place for a ring")]

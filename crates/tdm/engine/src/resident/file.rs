@@ -37,6 +37,7 @@ const PIECE_BYTES: u64 = 512;
 
 /// Why a resident file refused.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum ResidentError {
     /// Not a valid place of a resident file.
     #[error("{0:?} is not a place for a resident file")]

@@ -28,6 +28,7 @@ const OPENING: Duration = Duration::from_secs(1);
 
 /// Why a table cannot be used.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum FileTableError {
     /// Another version, or not a table.
     #[error("not a shared file table of this version: {0:#018x}")]

@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use common::server::Server;
@@ -25,19 +25,15 @@ type Asked = Arc<Mutex<BTreeSet<[u8; 2]>>>;
 
 /// Carries connections to a target, and says less of its queues than it does.
 fn relay(target: SocketAddr, mqes_z: u16) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for host in listener.incoming().flatten() {
-            let Ok(target) = TcpStream::connect(target) else { continue };
-            let asked = Asked::default();
-            let (from, to) = (host.try_clone().unwrap(), target.try_clone().unwrap());
-            let noted = Arc::clone(&asked);
-            std::thread::spawn(move || carry(from, to, |pdu| note(pdu, &noted)));
-            std::thread::spawn(move || carry(target, host, |pdu| lessen(pdu, &asked, mqes_z)));
-        }
-    });
-    address
+    let take = move |host: TcpStream| {
+        let (target, asked) = (TcpStream::connect(target).unwrap(), Asked::default());
+        let (from, to) = (host.try_clone().unwrap(), target.try_clone().unwrap());
+        let noted = Arc::clone(&asked);
+        std::thread::spawn(move || carry(from, to, |pdu| note(pdu, &noted)));
+        std::thread::spawn(move || carry(target, host, |pdu| lessen(pdu, &asked, mqes_z)));
+        true
+    };
+    byway_kit::accept_while(take).unwrap()
 }
 
 /// Carries PDU by PDU one way.

@@ -1,21 +1,21 @@
 //! What both ends of TCP connections send, handed on and kept as packets that any dissector reads.
 
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::Write;
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use byway_kit::{PIECE_BYTES_MAX, accept_while, copy};
 use parking_lot::Mutex;
 
 /// The port that packets name for the target, whichever it has: one that dissectors know.
 pub const PORT: u16 = 4420;
 
-/// Most payload of a packet: an IPv4 datagram has room for its headers beside it.
-const PAYLOAD_BYTES_MAX: usize = 60_000;
-
 const IP_BYTES: usize = 20;
 const TCP_BYTES: usize = 20;
+const _: () =
+    assert!(IP_BYTES + TCP_BYTES + PIECE_BYTES_MAX <= u16::MAX as usize, "a piece fits into a packet");
 /// Linktype of packets that begin with their IP header.
 const RAW_IP: u32 = 101;
 
@@ -23,13 +23,12 @@ const RAW_IP: u32 = 101;
 pub struct Recording {
     address: SocketAddr,
     shared: Arc<Shared>,
-    accepting: JoinHandle<()>,
 }
 
 struct Shared {
-    target: SocketAddr,
-    stopped: Mutex<bool>,
     packets: Mutex<Packets>,
+    /// Threads that copy, two for each connection.
+    copying: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// A file of packets, and how many bytes they carry.
@@ -48,15 +47,14 @@ struct Way {
 impl Recording {
     /// Hands on what comes to [`address`](Self::address), and keeps it in a file at `path` (pcap).
     pub fn start(target: SocketAddr, path: &Path) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let address = listener.local_addr().unwrap();
         let packets = Mutex::new(Packets::create(path));
-        let shared = Arc::new(Shared { target, stopped: Mutex::new(false), packets });
-        let accepting = std::thread::spawn({
-            let shared = Arc::clone(&shared);
-            move || shared.accept(&listener)
-        });
-        Self { address, shared, accepting }
+        let shared = Arc::new(Shared { packets, copying: Mutex::default() });
+        let theirs = Arc::clone(&shared);
+        let take = move |host| {
+            theirs.carry(&host, &TcpStream::connect(target).unwrap());
+            true
+        };
+        Self { address: accept_while(take).unwrap(), shared }
     }
 
     /// Where hosts connect to.
@@ -66,43 +64,29 @@ impl Recording {
 
     /// Waits until all connections have ended. How many bytes both ends sent.
     pub fn finish(self) -> u64 {
-        *self.shared.stopped.lock() = true;
-        // Wakes the accepting thread.
-        drop(TcpStream::connect(self.address).unwrap());
-        self.accepting.join().unwrap();
+        let copying = std::mem::take(&mut *self.shared.copying.lock());
+        copying.into_iter().for_each(|thread| thread.join().unwrap());
         self.shared.packets.lock().payload_bytes
     }
 }
 
 impl Shared {
-    fn accept(self: &Arc<Self>, listener: &TcpListener) {
-        let mut ways = Vec::new();
-        loop {
-            let (host, from) = listener.accept().unwrap();
-            if *self.stopped.lock() {
-                break;
-            }
-            let target = TcpStream::connect(self.target).unwrap();
-            let there = Way { from_port: from.port(), to_port: PORT, sequence: 1 };
-            let back = Way { from_port: PORT, to_port: from.port(), sequence: 1 };
-            ways.push(self.hand_on(&host, &target, there));
-            ways.push(self.hand_on(&target, &host, back));
-        }
-        ways.into_iter().for_each(|way| way.join().unwrap());
+    fn carry(self: &Arc<Self>, host: &TcpStream, target: &TcpStream) {
+        let port = host.peer_addr().unwrap().port();
+        let there = Way { from_port: port, to_port: PORT, sequence: 1 };
+        let back = Way { from_port: PORT, to_port: port, sequence: 1 };
+        let both = [self.hand_on(host, target, there), self.hand_on(target, host, back)];
+        self.copying.lock().extend(both);
     }
 
     fn hand_on(self: &Arc<Self>, from: &TcpStream, to: &TcpStream, mut way: Way) -> JoinHandle<()> {
-        let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+        let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
         let shared = Arc::clone(self);
         std::thread::spawn(move || {
-            let mut room = vec![0; PAYLOAD_BYTES_MAX];
-            // An end that is gone ends its connection.
-            while let Ok(bytes @ 1..) = from.read(&mut room) {
-                shared.packets.lock().keep(&mut way, &room[..bytes]);
-                if to.write_all(&room[..bytes]).is_err() {
-                    break;
-                }
-            }
+            copy(&from, &to, |bytes| {
+                shared.packets.lock().keep(&mut way, bytes);
+                true
+            });
             _ = to.shutdown(Shutdown::Write);
         })
     }

@@ -35,7 +35,7 @@ fn nsid() -> Nsid {
 }
 
 fn value(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at * 7 + len) as u8).collect()
+    byway_kit::pattern(len as u64, len)
 }
 
 fn store(key: &[u8], value: impl Into<Payload>) -> Command {

@@ -106,7 +106,7 @@ fn image_cut_and_grown_back_while_open_acknowledges_nothing() {
 
 #[test]
 fn image_overwritten_in_place_while_open_acknowledges_nothing() {
-    let noise: Vec<u8> = (0..1u32 << 20).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let noise = byway_kit::pattern(1, 1 << 20);
     for options in OPTIONS {
         for with in [&[0; 4096][..], &[0; 1 << 20], &noise[..4096], &noise] {
             let acknowledged = puts_after(open(options), |image, _| overwrite(image, with));

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use byway::embedded::Device;
 use byway::{Checked, CreateOptions, Finding, Hit, MediaNamespaceKind, NewNamespace, Nsid, Remedy};
+use byway_kit::pattern;
 use byway_sys::copy::{CopyFile, DataRanges, copy_sparse};
 use tempfile::TempDir;
 
@@ -25,7 +26,7 @@ fn key(n: u32) -> Vec<u8> {
 
 fn value(n: u32) -> Vec<u8> {
     let len = if n % 23 == 22 { 9000 + n as usize } else { n as usize % 300 };
-    (0..len).map(|i| (n as usize * 31 + i * 7) as u8).collect()
+    pattern(n.into(), len)
 }
 
 /// Makes a device with keys and blocks; `use_it` is given the open device at the end.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use byway::embedded::{Device, EmbeddedQueue};
 use byway::{BackendQueue, Class, Key, KvCommand, Ledger, Method, Nsid, Payload, QueueOptions, StoreOptions};
+use byway_kit::tagged;
 
 const THREADS: u32 = 3;
 const ROUNDS: u32 = 60;
@@ -15,7 +16,7 @@ fn key(thread: u32, n: u32) -> Key {
 }
 
 fn value(thread: u32, n: u32, round: u32) -> Vec<u8> {
-    (0..20 + n % 60).map(|at| (at * 7 + thread + n + round) as u8).collect()
+    tagged(round.into(), (thread * DEPTH + n).into(), 20 + n as usize % 60)
 }
 
 fn drain(queue: &mut EmbeddedQueue, mut wanted: impl FnMut(u64, Option<&[u8]>)) {

@@ -8,7 +8,7 @@ use byway::{
     AdaptivePolicy, BackendQueue, Class, Command, ErrorKind, Key, KvCommand, Method, Nsid, Payload,
     QueueOptions, StoreOptions,
 };
-use byway_kit::Random;
+use byway_kit::{Random, pattern};
 
 const METHODS: [Method; 6] =
     [Method::Inline, Method::Cxl, Method::Adaptive, Method::Piggyback, Method::PiggybackPt, Method::Prp];
@@ -55,7 +55,7 @@ impl Worker {
     fn store(&mut self, tag: u64) {
         let key = self.key();
         let len = if self.steps.index(10) == 0 { self.steps.index(8000) } else { self.steps.index(400) };
-        let value: Vec<u8> = (0..len as u64).map(|at| (at * 31 + tag) as u8).collect();
+        let value = pattern(tag, len);
         let store = KvCommand::Store {
             nsid: Nsid::FIRST,
             key: Key::new(key.as_bytes()).unwrap(),

@@ -1,13 +1,9 @@
 //! Values from a program to flash and back, by every transfer method.
 
 use byway::{CreateOptions, ErrorKind, Key, Media, Method, NewNamespace, StoreOptions};
+use byway_kit::pattern;
 
 const PROFILES: [&str; 4] = ["cosmos", "gen4x4", "gen5x4", "gen5x8-cxl"];
-
-/// A value in which every byte depends on its key and its position.
-fn value(key: u32, len: usize) -> Vec<u8> {
-    (0..len).map(|i| (key as usize * 31 + i * 7) as u8).collect()
-}
 
 fn sizes() -> Vec<usize> {
     let mut sizes: Vec<usize> = (0..140).collect();
@@ -23,12 +19,12 @@ fn put_by_any_method_under_any_profile_is_read_back() {
                 byway::embedded::open(&format!("ram:128M?profile={profile}&transfer={method}")).unwrap();
             let mut kv = device.kv(None).unwrap();
             for (key, len) in (0u32..).zip(sizes()) {
-                let put = kv.put(&key.to_be_bytes(), &value(key, len));
+                let put = kv.put(&key.to_be_bytes(), &pattern(key.into(), len));
                 put.unwrap_or_else(|e| panic!("{profile} {method} {len}: {e}"));
             }
             for (key, len) in (0u32..).zip(sizes()) {
                 let got = kv.get(&key.to_be_bytes()).unwrap();
-                assert_eq!(got.as_deref(), Some(&value(key, len)[..]), "{profile} {method} {len}");
+                assert_eq!(got.as_deref(), Some(&pattern(key.into(), len)[..]), "{profile} {method} {len}");
             }
         }
     }
@@ -45,7 +41,7 @@ fn an_image_keeps_every_value_over_closing_and_reopening() {
         let mut kv = device.kv(None).unwrap();
         for n in 0..200 {
             let key = round * 1000 + n;
-            kv.put(&key.to_be_bytes(), &value(key, n as usize * 3)).unwrap();
+            kv.put(&key.to_be_bytes(), &pattern(key.into(), n as usize * 3)).unwrap();
         }
         drop(kv);
         device.close().unwrap();
@@ -56,7 +52,7 @@ fn an_image_keeps_every_value_over_closing_and_reopening() {
         for n in 0..200 {
             let key = round * 1000 + n;
             let got = kv.get(&key.to_be_bytes()).unwrap();
-            assert_eq!(got.unwrap(), value(key, n as usize * 3), "{key}");
+            assert_eq!(got.unwrap(), pattern(key.into(), n as usize * 3), "{key}");
         }
     }
     assert_eq!(kv.keys(None).count(), 2000);
@@ -68,8 +64,11 @@ fn large_values_cross_by_the_methods_that_carry_them() {
         let device = byway::embedded::open(&format!("ram:2G?transfer={method}")).unwrap();
         let mut kv = device.kv(None).unwrap();
         for (key, len) in (0u32..).zip([16 << 10, (64 << 10) + 1, 1 << 20, (3 << 20) + 77, 16 << 20]) {
-            kv.put(&key.to_be_bytes(), &value(key, len)).unwrap();
-            assert!(kv.get(&key.to_be_bytes()).unwrap().unwrap() == value(key, len), "{method} {len}");
+            kv.put(&key.to_be_bytes(), &pattern(key.into(), len)).unwrap();
+            assert!(
+                kv.get(&key.to_be_bytes()).unwrap().unwrap() == pattern(key.into(), len),
+                "{method} {len}"
+            );
         }
     }
 }
@@ -145,7 +144,7 @@ fn blocks_are_read_as_written_and_trimmed_ones_as_zeroes() {
         let device = byway::embedded::open(&format!("ram:128M?transfer={method}")).unwrap();
         let mut nvm = device.nvm(None).unwrap();
         let block = nvm.lba_bytes() as usize;
-        let data = value(9, 5 * block);
+        let data = pattern(9, 5 * block);
         nvm.write(3, &data).unwrap();
         let mut got = vec![0; 5 * block];
         nvm.read(3, &mut got).unwrap();
@@ -169,7 +168,7 @@ fn several_threads_on_queues_of_their_own_lose_nothing() {
                 scope.spawn(move || {
                     for n in 0..2000 {
                         let key = thread << 16 | n;
-                        kv.put(&key.to_be_bytes(), &value(key, n as usize % 300)).unwrap();
+                        kv.put(&key.to_be_bytes(), &pattern(key.into(), n as usize % 300)).unwrap();
                     }
                 });
             }
@@ -180,7 +179,7 @@ fn several_threads_on_queues_of_their_own_lose_nothing() {
                 let key = thread << 16 | n;
                 assert_eq!(
                     kv.get(&key.to_be_bytes()).unwrap().unwrap(),
-                    value(key, n as usize % 300),
+                    pattern(key.into(), n as usize % 300),
                     "{run}"
                 );
             }
@@ -199,7 +198,8 @@ fn one_seed_replayed_twice_gives_one_ledger_one_clock_and_one_image() {
         let device = byway::embedded::open(&uri).unwrap();
         let mut kv = device.kv(None).unwrap();
         for n in 0u32..3000 {
-            kv.put(&n.wrapping_mul(0x9e37_79b9).to_be_bytes(), &value(n, n as usize * 13 % 3000)).unwrap();
+            kv.put(&n.wrapping_mul(0x9e37_79b9).to_be_bytes(), &pattern(n.into(), n as usize * 13 % 3000))
+                .unwrap();
         }
         let counted = (device.ledger(), device.now_ns());
         drop(kv);
@@ -246,14 +246,14 @@ fn get_many_returns_the_values_of_single_gets() {
         let mut kv = device.kv(None).unwrap();
         let len = |n: u32| if n % 50 == 3 { 9000 } else { n as usize % 400 };
         for n in (0..1000u32).filter(|n| n % 10 != 0) {
-            kv.put(&n.to_be_bytes(), &value(n, len(n))).unwrap();
+            kv.put(&n.to_be_bytes(), &pattern(n.into(), len(n))).unwrap();
         }
         let keys: Vec<Key> = (0..1000u32).map(|n| Key::new(&(n * 7 % 1000).to_be_bytes()).unwrap()).collect();
         let mut seen = vec![0; keys.len()];
         let on = |at: usize, found: Option<&[u8]>| {
             let n = at as u32 * 7 % 1000;
             seen[at] += 1;
-            assert_eq!(found, (!n.is_multiple_of(10)).then(|| value(n, len(n))).as_deref(), "{n}");
+            assert_eq!(found, (!n.is_multiple_of(10)).then(|| pattern(n.into(), len(n))).as_deref(), "{n}");
         };
         kv.get_many(&keys, 512, on).unwrap();
         assert!(seen.iter().all(|times| *times == 1));
@@ -301,15 +301,15 @@ fn a_load_stores_every_pair_in_whatever_order_and_of_whatever_length() {
 fn bulk_puts_and_byte_stores_are_read_back_like_any_other() {
     let device = byway::embedded::open("ram:64M").unwrap();
     let mut kv = device.kv(None).unwrap();
-    let values: Vec<Vec<u8>> = (0..50).map(|n| value(n, n as usize)).collect();
+    let values: Vec<Vec<u8>> = (0..50).map(|n| pattern(n, n as usize)).collect();
     let pairs: Vec<(Key, &[u8])> =
         (0u32..).zip(&values).map(|(n, v)| (Key::new(&n.to_be_bytes()).unwrap(), v.as_slice())).collect();
     kv.put_bulk(&pairs).unwrap();
-    kv.put_by_bytes(b"bytes", &value(77, 100)).unwrap();
+    kv.put_by_bytes(b"bytes", &pattern(77, 100)).unwrap();
     for (key, wanted) in &pairs {
         assert_eq!(kv.get(key.as_bytes()).unwrap().as_deref(), Some(*wanted));
     }
-    assert_eq!(kv.get(b"bytes").unwrap().unwrap(), value(77, 100));
+    assert_eq!(kv.get(b"bytes").unwrap().unwrap(), pattern(77, 100));
 }
 
 #[test]

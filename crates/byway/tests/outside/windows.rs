@@ -2,10 +2,7 @@
 
 use byway::embedded::Device;
 use byway::{BackendQueue, Command, Key, KvCommand, Nsid, Payload};
-
-fn value(n: usize, len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at * 7 + n * 31) as u8).collect()
-}
+use byway_kit::pattern;
 
 fn device(policy: &str) -> Device {
     byway::embedded::open(&format!("ram:64M?profile=gen5x8-cxl&{policy}")).unwrap()
@@ -15,11 +12,11 @@ fn device(policy: &str) -> Device {
 fn put_and_check(device: &Device, lengths: &[usize]) {
     let mut kv = device.kv(None).unwrap();
     for (n, len) in lengths.iter().enumerate() {
-        kv.put(&(n as u32).to_be_bytes(), &value(n, *len)).unwrap();
+        kv.put(&(n as u32).to_be_bytes(), &pattern(n as u64, *len)).unwrap();
     }
     for (n, len) in lengths.iter().enumerate() {
         let got = kv.get(&(n as u32).to_be_bytes()).unwrap();
-        assert!(got.as_deref() == Some(&value(n, *len)[..]), "value {n} of {len} bytes");
+        assert!(got.as_deref() == Some(&pattern(n as u64, *len)[..]), "value {n} of {len} bytes");
     }
 }
 
@@ -43,9 +40,9 @@ fn a_queue_without_a_window_takes_other_methods_where_it_may_choose() {
     let mut queues: Vec<_> = (0..40).map(|_| device.kv(None).unwrap()).collect();
     for (n, kv) in queues.iter_mut().enumerate() {
         for len in [20, 400, 3000, 9000] {
-            kv.put(&(n as u32).to_be_bytes(), &value(n, len)).unwrap();
+            kv.put(&(n as u32).to_be_bytes(), &pattern(n as u64, len)).unwrap();
         }
-        assert_eq!(kv.get(&(n as u32).to_be_bytes()).unwrap(), Some(value(n, 9000)));
+        assert_eq!(kv.get(&(n as u32).to_be_bytes()).unwrap(), Some(pattern(n as u64, 9000)));
     }
 }
 
@@ -63,19 +60,19 @@ fn a_queue_that_finds_no_window_says_how_many_there_are() {
 fn raw_store_keeps_the_window_pointers_of_host_and_device_equal() {
     let device = device("transfer=cxl");
     let mut kv = device.kv(None).unwrap();
-    kv.put(b"a", &value(1, 500)).unwrap();
+    kv.put(b"a", &pattern(1, 500)).unwrap();
     let mut entry = byway_spec::Command::new(0x01, 0, Nsid::FIRST.get());
     let key = Key::new(b"b").unwrap();
     entry.set_key(key.padded());
     (entry.cdw10, entry.cdw11) = (5000, 1);
-    let data = byway::RawData::ToDevice(Payload::copy_of(&value(2, 5000)).unwrap());
+    let data = byway::RawData::ToDevice(Payload::copy_of(&pattern(2, 5000)).unwrap());
     kv.queue().execute(byway::RawCommand { entry, data }.into()).unwrap();
     for n in 3..20 {
-        kv.put(&[n], &value(n.into(), 700)).unwrap();
+        kv.put(&[n], &pattern(n.into(), 700)).unwrap();
     }
-    assert_eq!(kv.get(b"b").unwrap(), Some(value(2, 5000)));
+    assert_eq!(kv.get(b"b").unwrap(), Some(pattern(2, 5000)));
     for n in 3..20 {
-        assert_eq!(kv.get(&[n]).unwrap(), Some(value(n.into(), 700)));
+        assert_eq!(kv.get(&[n]).unwrap(), Some(pattern(n.into(), 700)));
     }
 }
 
@@ -90,7 +87,7 @@ fn outstanding_window_stores_never_overlap() {
             let put = KvCommand::Store {
                 nsid: Nsid::FIRST,
                 key: Key::new(&(n as u32).to_be_bytes()).unwrap(),
-                value: Payload::copy_of(&value(n, len(n))).unwrap(),
+                value: Payload::copy_of(&pattern(n as u64, len(n))).unwrap(),
                 options: byway::StoreOptions::NONE,
             };
             let mut command = Command::from(put);
@@ -101,7 +98,10 @@ fn outstanding_window_stores_never_overlap() {
         }
         queue.drain(&mut |done| drop(done.result.unwrap())).unwrap();
         for n in 0..210 {
-            assert!(kv.get(&(n as u32).to_be_bytes()).unwrap() == Some(value(n, len(n))), "{run} {n}");
+            assert!(
+                kv.get(&(n as u32).to_be_bytes()).unwrap() == Some(pattern(n as u64, len(n))),
+                "{run} {n}"
+            );
         }
     }
 }

@@ -1,10 +1,10 @@
 //! What is between a host and one port of a target: it carries bytes, keeps them back and lets them go later, cuts, and is gone.
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
+use byway_kit::{accept_while, copy};
 use parking_lot::{Condvar, Mutex};
 
 pub struct Relay {
@@ -43,21 +43,15 @@ struct Shared {
 
 impl Relay {
     pub fn to(target: SocketAddr) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
-        std::thread::spawn(move || {
-            for host in listener.incoming().flatten() {
-                if theirs.is_over.load(SeqCst) {
-                    return;
-                }
-                if !theirs.is_away.load(SeqCst) {
-                    theirs.carry(host, TcpStream::connect(target).ok());
-                }
+        let take = move |host| {
+            if !theirs.is_away.load(SeqCst) {
+                theirs.carry(host, TcpStream::connect(target).ok());
             }
-        });
-        Self { address, shared }
+            !theirs.is_over.load(SeqCst)
+        };
+        Self { address: accept_while(take).unwrap(), shared }
     }
 
     /// Bytes that the target was given.
@@ -120,9 +114,9 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
+        self.cut();
         self.shared.is_over.store(true, SeqCst);
         let _ = TcpStream::connect(self.address);
-        self.cut();
     }
 }
 
@@ -140,17 +134,14 @@ impl Shared {
         std::thread::spawn(move || theirs.carry_commands([host, target]));
     }
 
-    fn carry_commands(&self, [mut host, mut target]: [TcpStream; 2]) {
-        let mut bytes = vec![0; 64 << 10];
-        while let Ok(count @ 1..) = host.read(&mut bytes) {
-            self.came.fetch_add(count as u64, SeqCst);
-            self.wait(count > DATA_BYTES);
+    fn carry_commands(&self, [host, target]: [TcpStream; 2]) {
+        copy(&host, &target, |bytes| {
+            self.came.fetch_add(bytes.len() as u64, SeqCst);
+            self.wait(bytes.len() > DATA_BYTES);
             // Before there can be an answer.
-            self.carried.fetch_add(count as u64, SeqCst);
-            if target.write_all(&bytes[..count]).is_err() {
-                break;
-            }
-        }
+            self.carried.fetch_add(bytes.len() as u64, SeqCst);
+            true
+        });
         self.wait(true);
         let _ = target.shutdown(Shutdown::Both);
     }
@@ -161,13 +152,8 @@ impl Shared {
         self.released.wait_while(&mut self.holds.lock(), is_kept);
     }
 
-    fn carry_answers(&self, [mut target, mut host]: [TcpStream; 2]) {
-        let mut bytes = vec![0; 64 << 10];
-        while let Ok(count @ 1..) = target.read(&mut bytes) {
-            if !self.is_mute.load(SeqCst) && host.write_all(&bytes[..count]).is_err() {
-                break;
-            }
-        }
+    fn carry_answers(&self, [target, host]: [TcpStream; 2]) {
+        copy(&target, &host, |_| !self.is_mute.load(SeqCst));
         if !self.is_mute.load(SeqCst) {
             let _ = host.shutdown(Shutdown::Both);
         }

@@ -1,7 +1,7 @@
 //! A controller for tests: one namespace of blocks in memory, behind real sockets, that misbehaves on demand.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
@@ -57,8 +57,6 @@ impl Shared {
 
 impl TestController {
     pub fn start(habits: Habits) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             habits: Mutex::new(habits),
             disk: Mutex::new(vec![0; LBA_BYTES * BLOCKS]),
@@ -76,22 +74,21 @@ impl TestController {
             aborts: AtomicU32::new(0),
         });
         let theirs = Arc::clone(&shared);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                if theirs.is_over.load(SeqCst) {
-                    return;
-                }
-                stream.set_nodelay(true).unwrap();
-                theirs.open.lock().unwrap().push(stream.try_clone().unwrap());
-                let shared = Arc::clone(&theirs);
-                std::thread::spawn(move || {
-                    let ours = stream.try_clone().unwrap();
-                    let _ = serve(&shared, stream);
-                    let _ = ours.shutdown(std::net::Shutdown::Both);
-                });
+        let take = move |stream: TcpStream| {
+            if theirs.is_over.load(SeqCst) {
+                return false;
             }
-        });
-        Self { address, shared }
+            stream.set_nodelay(true).unwrap();
+            theirs.open.lock().unwrap().push(stream.try_clone().unwrap());
+            let shared = Arc::clone(&theirs);
+            std::thread::spawn(move || {
+                let ours = stream.try_clone().unwrap();
+                let _ = serve(&shared, stream);
+                let _ = ours.shutdown(std::net::Shutdown::Both);
+            });
+            true
+        };
+        Self { address: byway_kit::accept_while(take).unwrap(), shared }
     }
 
     /// Connects that made a controller.

@@ -39,7 +39,7 @@ fn reads_are_sent_again_when_their_connection_was_dropped() {
     for fault in [Fault::Drop, Fault::DropAfterwards, Fault::Terminate, Fault::UnknownCommand] {
         let (controller, device) = faulty(5, fault);
         let mut queue = queue(&device, 32);
-        let data = pattern(LBA_BYTES, 7);
+        let data = pattern(7, LBA_BYTES);
         queue.execute(write(3, Buffer::copy_of(&data).unwrap())).unwrap();
         for tag in 0..32 {
             queue.submit(read(3, 1), tag).unwrap();
@@ -58,7 +58,7 @@ fn a_write_whose_answer_is_not_known_fails_and_is_not_sent_again() {
     let (_controller, device) = faulty(2, Fault::DropAfterwards);
     let mut queue = queue(&device, 4);
     queue.execute(read(0, 1)).unwrap();
-    let data = pattern(LBA_BYTES, 1);
+    let data = pattern(1, LBA_BYTES);
     queue.submit(write(0, Buffer::copy_of(&data).unwrap()), 1).unwrap();
     let failed = drain(&mut queue).remove(0).result.unwrap_err();
     assert_eq!((failed.error.kind(), failed.error.retry()), (ErrorKind::DeviceLost, Retry::Once));
@@ -72,11 +72,11 @@ fn a_write_whose_answer_is_not_known_fails_and_is_not_sent_again() {
 #[test]
 fn command_submitted_without_a_connection_is_sent_after_the_reconnect() {
     let (controller, _device, mut queue) = connected(Habits::default(), 16);
-    for round in 0..5_u8 {
+    for round in 0..5 {
         controller.drop_connections();
         // Found out about by looking at it.
         while queue.next_finished().unwrap().is_some() {}
-        let data = pattern(LBA_BYTES, round);
+        let data = pattern(round, LBA_BYTES);
         queue.submit(write(8, Buffer::copy_of(&data).unwrap()), 0).unwrap();
         let finished = drain(&mut queue).remove(0);
         match finished.result {
@@ -157,7 +157,7 @@ fn timed_out_call_is_aborted_and_frees_its_slot() {
 fn controller_without_answer_to_an_abort_is_reconnected() {
     let (controller, device) = faulty(1, Fault::Deafness);
     let mut queue = queue(&device, 4);
-    let data = pattern(LBA_BYTES, 3);
+    let data = pattern(3, LBA_BYTES);
     queue
         .submit_within(write(3, Buffer::copy_of(&data).unwrap()), 1, Some(Duration::from_millis(1)))
         .unwrap();

@@ -59,9 +59,9 @@ fn the_smallest_controller_there_can_be_is_served_by_defaults() {
     let limits = device.capabilities().limits;
     assert_eq!((limits.transfer_bytes, limits.inline_bytes, limits.queues), (8192, 0, 1));
     let mut queue = device.queue(QueueOptions::default()).unwrap();
-    queue.alone(write(8, Payload::copy_of(&pattern(16 * LBA_BYTES, 7)).unwrap())).unwrap();
+    queue.alone(write(8, Payload::copy_of(&pattern(7, 16 * LBA_BYTES)).unwrap())).unwrap();
     let got = queue.alone(read(8, 16)).unwrap().buffer.unwrap();
-    assert!(got.as_slice() == pattern(16 * LBA_BYTES, 7));
+    assert!(got.as_slice() == pattern(7, 16 * LBA_BYTES));
     let refused = queue.alone(read(0, 17)).unwrap_err().error;
     assert_eq!(refused.to_string(), "data of 8704 bytes is over the controller's limit of 8192 bytes");
 }

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use byway_core::{
     Backend, BackendQueue, Buffer, Command, ErrorKind, Finished, Nsid, NvmCommand, Payload, QueueOptions,
 };
+use byway_kit::pattern;
 use byway_tcp_initiator::{
     AuthSecrets, DhchapSecret, Digests, Idle, NvmeTcp, TcpOptions, TcpPlace, TcpQueue, discover,
 };
@@ -39,11 +40,6 @@ fn open(controller: &TestController, options: TcpOptions) -> NvmeTcp {
 
 fn queue(device: &NvmeTcp, depth: u32) -> TcpQueue {
     device.queue(QueueOptions { depth: depth.into(), timeout: LONG, ..QueueOptions::default() }).unwrap()
-}
-
-/// A byte for each place.
-fn pattern(bytes: usize, salt: u8) -> Vec<u8> {
-    (0..bytes).map(|at| (at / 7) as u8 ^ (at >> 9) as u8 ^ salt).collect()
 }
 
 fn write(slba: u64, data: impl Into<Payload>) -> Command {
@@ -142,10 +138,10 @@ fn commands_are_done_whichever_way_a_queue_waits() {
         let device = open(&controller, TcpOptions { idle, ..TcpOptions::default() });
         let mut queue = queue(&device, 4);
         for round in 0..50 {
-            let data = Payload::copy_of(&pattern(4 * LBA_BYTES, round)).unwrap();
+            let data = Payload::copy_of(&pattern(round, 4 * LBA_BYTES)).unwrap();
             queue.alone(write(8, data)).unwrap();
             let got = queue.alone(read(8, 4)).unwrap().buffer.unwrap();
-            assert!(got.as_slice() == pattern(4 * LBA_BYTES, round), "{idle:?} {round}");
+            assert!(got.as_slice() == pattern(round, 4 * LBA_BYTES), "{idle:?} {round}");
         }
         assert!(queue.next_within(Duration::from_millis(1)).unwrap().is_none());
         assert!(queue.next_within(Duration::ZERO).unwrap().is_none());

@@ -13,7 +13,7 @@ fn round_trips(habits: Habits, digests: Digests) {
     let device = open(&controller, TcpOptions { digests, ..TcpOptions::default() });
     let mut queue = queue(&device, 32);
     for (index, blocks) in BLOCKS.into_iter().enumerate() {
-        let data = pattern(blocks as usize * LBA_BYTES, index as u8);
+        let data = pattern(index as u64, blocks as usize * LBA_BYTES);
         let slba = 3 * index as u64;
         queue.execute(write(slba, Buffer::copy_of(&data).unwrap())).unwrap();
         let outcome = queue.execute(read(slba, blocks)).unwrap();
@@ -40,7 +40,7 @@ fn several_buffers_are_sent_and_received_as_one() {
     let device = open(&controller, TcpOptions { digests, ..TcpOptions::default() });
     let mut queue = queue(&device, 4);
     for blocks in [4, 40] {
-        let data = pattern(blocks * LBA_BYTES, 9);
+        let data = pattern(9, blocks * LBA_BYTES);
         let cut = |sizes: &[usize]| {
             let mut rest = &data[..];
             let part = |size: &usize| {
@@ -65,9 +65,9 @@ fn several_buffers_are_sent_and_received_as_one() {
 fn a_full_queue_of_reads_and_writes_finishes_each_once() {
     let (_controller, device) = opened(Habits { r2t_bytes: 5000, ..Habits::default() });
     let mut queue = queue(&device, 64);
-    for round in 0..10_u8 {
+    for round in 0..10 {
         for tag in 0..64 {
-            let data = pattern((1 + tag as usize % 30) * LBA_BYTES, tag as u8 ^ round);
+            let data = pattern(tag ^ round, (1 + tag as usize % 30) * LBA_BYTES);
             queue.submit(write(tag * 32, Buffer::copy_of(&data).unwrap()), tag).unwrap();
         }
         let refused = queue.submit(read(0, 1), 99).unwrap_err();
@@ -80,7 +80,7 @@ fn a_full_queue_of_reads_and_writes_finishes_each_once() {
         finished.sort_by_key(|finished| finished.tag);
         assert!(finished.iter().map(|finished| finished.tag).eq(0..64));
         for Finished { tag, result } in finished {
-            let wanted = pattern((1 + tag as usize % 30) * LBA_BYTES, tag as u8 ^ round);
+            let wanted = pattern(tag ^ round, (1 + tag as usize % 30) * LBA_BYTES);
             assert!(result.unwrap().buffer.unwrap().as_slice() == wanted, "{tag}");
         }
     }
@@ -91,7 +91,7 @@ fn a_program_that_waits_by_the_descriptor_is_woken_for_large_writes_too() {
     let (_controller, device) = opened(Habits { r2t_bytes: 64 << 10, ..Habits::default() });
     let mut queue = queue(&device, 8);
     for tag in 0..8 {
-        let data = pattern(1 << 20, tag as u8);
+        let data = pattern(tag, 1 << 20);
         queue.submit(write(0, Buffer::copy_of(&data).unwrap()), tag).unwrap();
     }
     queue.start().unwrap();

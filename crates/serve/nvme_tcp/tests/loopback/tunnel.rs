@@ -1,7 +1,7 @@
 //! A place at which hosts of these tests connect in the clear, and from which TLS goes to the target.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use byway_fabrics::authentication::Parties;
@@ -24,15 +24,12 @@ impl Tunnel {
     /// By a key that is known already.
     pub fn by(to: SocketAddr, psk: TlsPsk) -> Self {
         let host = TlsHost::new(psk).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        std::thread::spawn(move || {
-            while let Ok((clear, _)) = listener.accept() {
-                let (host, sealed) = (host.clone(), TcpStream::connect(to).unwrap());
-                std::thread::spawn(move || carry(clear, sealed, &host));
-            }
-        });
-        Self { address }
+        let take = move |clear| {
+            let (host, sealed) = (host.clone(), TcpStream::connect(to).unwrap());
+            std::thread::spawn(move || carry(clear, sealed, &host));
+            true
+        };
+        Self { address: byway_kit::accept_while(take).unwrap() }
     }
 }
 

@@ -98,10 +98,9 @@ fn pages_on_different_planes_come_at_the_same_time() {
 fn the_cache_has_what_was_used_last_and_nothing_else() {
     let (_place, region) = used("");
     let mut model: VecDeque<u64> = VecDeque::new();
-    let mut seed = 7_u64;
+    let mut random = byway_kit::Random::new(7);
     for _ in 0..2_000 {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let page = (seed >> 33) % 40;
+        let page = random.below(40);
         touch(region.as_ref(), page);
         model.retain(|known| *known != page);
         model.push_back(page);

@@ -23,6 +23,7 @@ LAYERS = [
     ["crates/measure"],
     ["crates/perf"],
     ["crates/cli", "crates/lab", "bindings"],
+    ["tests/kit"],
     ["benches", "tests"],
     ["fuzz"],
 ]

@@ -6,6 +6,7 @@
 
 use std::time::Instant;
 
+use byway_kit::Random;
 use serde::Serialize;
 
 /// What came of a comparison.
@@ -89,11 +90,8 @@ pub fn quantile(values: &[f64], part: f64) -> f64 {
 /// Below this the median of `values` lies for one of 20 samples of that many, drawn from them with replacement.
 pub fn lower_bound(values: &[f64]) -> f64 {
     const SAMPLES: usize = 2000;
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut draw = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((state >> 33) as usize).checked_rem(values.len()).and_then(|index| values.get(index)).copied()
-    };
+    let mut random = Random::new(0);
+    let mut draw = || values.get(random.index(values.len())).copied();
     let mut median = || quantile(&(0..values.len()).filter_map(|_| draw()).collect::<Vec<_>>(), 0.5);
     let medians: Vec<f64> = (0..SAMPLES).map(|_| median()).collect();
     quantile(&medians, 0.05)

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use byway::{CreateOptions, Key};
 use byway_benches::results;
+use byway_kit::mix;
 use clap::Parser;
 use serde::{Deserialize, Serialize};
 
@@ -150,7 +151,7 @@ fn serve(image: &Path, arguments: &Arguments) -> anyhow::Result<Served> {
         Ok(())
     };
     let time = Duration::from_secs_f64(arguments.seconds);
-    let gets_per_s = rate(time, |n| get(&mut kv, random(n) % keys, true))?;
+    let gets_per_s = rate(time, |n| get(&mut kv, mix(0, n) % keys, true))?;
     let many_per_s = many(&mut kv, keys, time / 2)?;
     let absent_per_s = rate(time / 4, |n| get(&mut kv, keys + n, false))?;
     let runs = device.kv_stats(kv.nsid()).map_or(0, |stats| stats.runs);
@@ -195,7 +196,7 @@ fn rate(time: Duration, mut call: impl FnMut(u64) -> anyhow::Result<()>) -> anyh
 fn many(kv: &mut byway::Kv, keys: u64, time: Duration) -> anyhow::Result<f64> {
     let (start, mut gets) = (Instant::now(), 0u64);
     while start.elapsed() < time {
-        let wanted = (gets..gets + 1024).map(|n| Key::new(&key(random(n) % keys)));
+        let wanted = (gets..gets + 1024).map(|n| Key::new(&key(mix(0, n) % keys)));
         let wanted = wanted.collect::<Result<Vec<Key>, _>>()?;
         let mut missing = 0;
         kv.get_many(&wanted, VALUE.len(), |_, value| missing += u32::from(value.is_none()))?;
@@ -243,15 +244,7 @@ fn anonymous_kib() -> anyhow::Result<u64> {
 /// Key `n`: in no order.
 fn key(n: u64) -> [u8; 16] {
     let mut key = [0; 16];
-    key[..8].copy_from_slice(&random(n).to_be_bytes());
+    key[..8].copy_from_slice(&mix(0, n).to_be_bytes());
     key[8..].copy_from_slice(&n.to_be_bytes());
     key
-}
-
-/// SplitMix64.
-fn random(n: u64) -> u64 {
-    let mut z = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
 }

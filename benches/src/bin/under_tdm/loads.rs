@@ -13,6 +13,7 @@ use std::time::{Instant, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use byway_benches::paired::{alternate, quantile};
+use byway_kit::Random;
 use byway_tdm_daemon::Daemon;
 use clap::{Args, ValueEnum};
 
@@ -90,7 +91,7 @@ impl Turns {
         let (kind, path) = self.load.zip(self.over.as_ref()).context("a load and a file")?;
         let file = File::options().read(true).write(true).open(path)?;
         let pages = file.metadata()?.len() / PAGE as u64;
-        let mut work = Work { kind, file, pages, state: 88_172_645_463_325_252, calls: 0, writes: 0 };
+        let mut work = Work { kind, file, pages, random: Random::new(1), calls: 0, writes: 0 };
         let mut buffer = vec![b'm'; if kind == Kind::Scan { SCAN } else { PAGE }];
         for line in std::io::stdin().lines() {
             let calls: u64 = line?.parse()?;
@@ -109,7 +110,7 @@ struct Work {
     kind: Kind,
     file: File,
     pages: u64,
-    state: u64,
+    random: Random,
     calls: u64,
     writes: u64,
 }
@@ -143,10 +144,7 @@ impl Work {
 
     /// The beginning of a page; each as likely as another.
     fn somewhere(&mut self) -> u64 {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        self.state % self.pages * PAGE as u64
+        self.random.below(self.pages) * PAGE as u64
     }
 }
 

@@ -84,12 +84,17 @@ impl Full {
 
 /// A device of 256 MiB on a disk with room for 8 MiB of it.
 fn open(options: &str) -> Full {
+    open_with_room(options, 8 << 20)
+}
+
+/// The same, with room for so many bytes of it.
+fn open_with_room(options: &str, room_bytes: u64) -> Full {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join(IMAGE);
     let namespaces = vec![NewNamespace::KV, NewNamespace::NVM];
     byway::create(&image, &CreateOptions { namespaces, ..CreateOptions::new(256 << 20) }).unwrap();
     let uri = format!("embedded:{}?{options}", image.display());
-    let device = byway::embedded::open_watched(&uri, SmallDisk::with_room(&image, 8 << 20)).unwrap();
+    let device = byway::embedded::open_watched(&uri, SmallDisk::with_room(&image, room_bytes)).unwrap();
     Full { device, uri, _folder: folder }
 }
 
@@ -153,6 +158,28 @@ fn kv_put_after_reopening_uses_what_was_deleted_before() {
         let full = full.reopen_with_room(2 << 20);
         let again = fill(&mut full.device.kv(None).unwrap(), stored) - stored;
         assert!(again * 2 > stored, "{options}: {stored} values had room, {again} after reopening");
+    }
+}
+
+#[test]
+fn kv_put_after_three_openings_uses_the_half_that_they_deleted() {
+    for options in OPTIONS {
+        // Space is freed by segments of 2 MiB: the disk holds many.
+        let mut full = open_with_room(options, 48 << 20);
+        let stored = fill(&mut full.device.kv(None).unwrap(), 0);
+        let half: Vec<u32> = (0..stored / 2).collect();
+        for deleted in half.chunks(half.len().div_ceil(3)) {
+            full = full.reopen_with_room(2 << 20);
+            let mut kv = full.device.kv(None).unwrap();
+            deleted.iter().for_each(|n| kv.delete(&n.to_be_bytes()).unwrap());
+        }
+        let full = full.reopen_with_room(2 << 20);
+        let mut kv = full.device.kv(None).unwrap();
+        let again = fill(&mut kv, stored) - stored;
+        assert!(again * 4 > stored, "{options}: {stored} values had room, {again} after half were deleted");
+        for n in stored / 2..stored + again {
+            assert_eq!(kv.get(&n.to_be_bytes()).unwrap().unwrap(), VALUE, "{options}: key {n}");
+        }
     }
 }
 
@@ -285,4 +312,25 @@ fn namespace_on_a_full_host_disk_is_deleted() {
     full.device.driver().admin(byway::AdminCommand::Format { nsid, format: 0, erase: false }).unwrap();
     let mut kv = full.device.kv(None).unwrap();
     assert!(fill(&mut kv, 0) * 2 > stored);
+}
+
+#[test]
+fn kv_put_through_a_window_uses_what_was_deleted_in_this_opening_and_before() {
+    for transfer in ["cxl", "cxl+piggyback", "adaptive&policy=threshold&tau=4096&below=cxl"] {
+        let full = open(&format!("flush=process&profile=gen5x8-cxl&transfer={transfer}"));
+        let mut kv = full.device.kv(None).unwrap();
+        let stored = fill(&mut kv, 0);
+        (0..stored).for_each(|n| kv.delete(&n.to_be_bytes()).unwrap());
+        let end = fill(&mut kv, stored);
+        assert!((end - stored) * 2 > stored, "{transfer}: {stored} values had room, {} again", end - stored);
+        (stored..end).for_each(|n| kv.delete(&n.to_be_bytes()).unwrap());
+        drop(kv);
+        let full = full.reopen_with_room(2 << 20);
+        let mut kv = full.device.kv(None).unwrap();
+        let last = fill(&mut kv, end);
+        assert!((last - end) * 2 > stored, "{transfer}: {stored} values had room, {} reopened", last - end);
+        for n in end..last {
+            assert_eq!(kv.get(&n.to_be_bytes()).unwrap().unwrap(), VALUE, "{transfer}: key {n}");
+        }
+    }
 }

@@ -23,6 +23,7 @@ use crate::store::PageStore;
 use crate::value_log::SHARED;
 use crate::value_log::packing::Placement;
 use crate::value_log::record::{Kind, pieces_of, record_header_bytes};
+use crate::work::Work;
 use byway_spec::Key;
 
 /// A window of the namespace, counted from 0.
@@ -203,13 +204,15 @@ impl KvEngine {
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
         let stored = Stored { head, copy: None };
-        self.put_stored(store, window, (key, value_len), stored, how, at_ps)
+        self.put_stored(store, window, (key, value_len), stored, how, |_, _, _| false, at_ps)
     }
 
-    /// As [`put_in_place`](Self::put_in_place), for a value in the window or in a [`WindowCopy`].
+    /// As [`put_in_place`](Self::put_in_place), for a value in the window or in a [`WindowCopy`]. A step that fails is done
+    /// again if `make_room` says that it has made room; so the record keeps its place, and the window stays open.
     ///
     /// # Errors
     /// As [`put_in_place`](Self::put_in_place).
+    #[expect(clippy::too_many_arguments, reason = "a put and where it is")]
     pub fn put_stored<S: PageStore>(
         &mut self,
         store: &mut S,
@@ -217,6 +220,7 @@ impl KvEngine {
         (key, value_len): (&Key, u64),
         brought: Stored<'_>,
         how: StoreHow,
+        mut make_room: impl FnMut(&mut Self, &mut S, &KvError) -> bool,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
         self.counted(|engine| {
@@ -226,25 +230,44 @@ impl KvEngine {
             let too_long = KvError::ValueTooLong { len_bytes: value_len, limit_bytes: segment_bytes };
             let start = open.base + open.cursor.place(record_bytes).ok_or(too_long)?;
             if open.is_copied {
-                return engine.put_copy(store, window, (key, value_len), (start, brought), how, at_ps);
+                return engine.with_room(store, &mut make_room, |engine, store| {
+                    engine.put_copy(store, window, (key, value_len), (start, brought), how, at_ps)
+                });
             }
-            let stored = match engine.admit_in_place(store, window, start, (key, value_len), how, at_ps) {
-                Ok(over) => {
-                    let draft = engine.draft(key, Kind::Value, value_len as u32, Placement::Dma);
-                    let stored =
-                        engine.log.append_in_place(store, stream_of(window), &draft, start, brought, at_ps);
-                    stored.map(|address| engine.enter(store, &draft, address, over, at_ps))
-                }
-                Err(refused) => Err(refused),
-            };
+            let stored = engine.with_room(store, &mut make_room, |engine, store| {
+                let over = engine.admit_in_place(store, window, start, (key, value_len), how, at_ps)?;
+                let draft = engine.draft(key, Kind::Value, value_len as u32, Placement::Dma);
+                let address =
+                    engine.log.append_in_place(store, stream_of(window), &draft, start, brought, at_ps)?;
+                engine.enter(store, &draft, address, over, at_ps);
+                Ok(())
+            });
             match stored {
-                Ok(()) => engine.empty_window(store, window, at_ps),
+                Ok(()) => engine.empty_window(store, window, &mut make_room, at_ps),
                 Err(refused) => {
                     engine.void(store, window, key, value_len as u32, start, at_ps);
                     Err(refused)
                 }
             }
         })
+    }
+
+    /// Does a step, and once more if it fails and room was made for it.
+    fn with_room<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        make_room: &mut impl FnMut(&mut Self, &mut S, &KvError) -> bool,
+        mut step: impl FnMut(&mut Self, &mut S) -> Result<(), KvError>,
+    ) -> Result<(), KvError> {
+        match step(self, store) {
+            Err(error) if make_room(self, store, &error) => {
+                // What was done to make room is no part of the put.
+                self.log.work = Work::default();
+                self.index.pages.pages_read = 0;
+                step(self, store)
+            }
+            done => done,
+        }
     }
 
     /// As [`admit`](Self::admit), for a record that begins at `start` of the window.
@@ -285,7 +308,8 @@ impl KvEngine {
 
     /// Stores a value by DMA into a window, on a 4 KiB boundary. The row goes to the host's DMA log table; without one the
     /// value found no place in the window, or the window was closed, and it went to the shared log, which the host's cursor
-    /// does not see.
+    /// does not see. A stored value whose window cannot be written to flash leaves it open if `make_room` makes room, as in
+    /// [`put_stored`](Self::put_stored).
     ///
     /// # Errors
     /// As [`put_with`](Self::put_with).
@@ -298,6 +322,7 @@ impl KvEngine {
         value_len: u64,
         how: StoreHow,
         fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
+        mut make_room: impl FnMut(&mut Self, &mut S, &KvError) -> bool,
         at_ps: &mut u64,
     ) -> Result<Option<WindowEntry>, E> {
         self.counted(|engine| {
@@ -319,7 +344,7 @@ impl KvEngine {
             let address = engine.log.append_by_dma(store, stream_of(window), &draft, start, fill, at_ps)?;
             engine.enter(store, &draft, address, over, at_ps);
             let row = engine.note_dma(window, start, record_header_bytes(key.len()) as u64 + value_len)?;
-            engine.empty_window(store, window, at_ps)?;
+            engine.empty_window(store, window, &mut make_room, at_ps)?;
             Ok(Some(row))
         })
     }
@@ -341,11 +366,13 @@ impl KvEngine {
         &mut self,
         store: &mut S,
         window: WindowId,
+        make_room: &mut impl FnMut(&mut Self, &mut S, &KvError) -> bool,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
         let stream = stream_of(window);
         let before = self.log.streams[stream].programmed_to;
-        let mut emptied = self.log.settle(store, stream, at_ps);
+        let mut emptied =
+            self.with_room(store, make_room, |engine, store| engine.log.settle(store, stream, at_ps));
         if emptied.is_ok() && self.log.streams[stream].programmed_to > before {
             emptied = store.order(SyncPoint::WindowSlot).map_err(KvError::from);
         }
@@ -370,7 +397,7 @@ impl KvEngine {
             self.log.append_in_place(store, stream_of(window), &draft, start, Stored::default(), at_ps);
         self.next_seq += 1;
         // The host goes on behind it, over pages that are full now.
-        if marked.is_err() || self.empty_window(store, window, at_ps).is_err() {
+        if marked.is_err() || self.empty_window(store, window, &mut |_, _, _| false, at_ps).is_err() {
             self.close_window(window);
         }
         // It is dead, and given back once replays begin behind it.

@@ -264,7 +264,16 @@ impl Tried {
         let fill = pieces_of(&value);
         let how = StoreHow { placement: Placement::Dma, ..StoreHow::default() };
         let Rig { store, engine, .. } = &mut self.rig;
-        let row = engine.put_in_window_by_dma(store, WindowId(window), key, len as u64, how, fill, &mut 0);
+        let row = engine.put_in_window_by_dma(
+            store,
+            WindowId(window),
+            key,
+            len as u64,
+            how,
+            fill,
+            |_, _, _| false,
+            &mut 0,
+        );
         if let (Ok(Some(row)), Some(cursor)) = (&row, &mut self.cursors[usize::from(window)]) {
             cursor.note_dma(row.position, row.len).unwrap();
         }

@@ -44,8 +44,9 @@ impl Host {
         let fill = pieces_of(value);
         let how = StoreHow { placement: Placement::Dma, ..StoreHow::default() };
         let Rig { store, engine, .. } = &mut self.rig;
-        let row =
-            engine.put_in_window_by_dma(store, WINDOW, key, value.len() as u64, how, fill, &mut 0).unwrap();
+        let row = engine
+            .put_in_window_by_dma(store, WINDOW, key, value.len() as u64, how, fill, |_, _, _| false, &mut 0)
+            .unwrap();
         if let Some(row) = row {
             self.cursor.note_dma(row.position, row.len).unwrap();
         }

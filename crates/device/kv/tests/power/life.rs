@@ -274,7 +274,8 @@ impl Device {
         };
         let how = StoreHow { placement: Placement::Dma, ..StoreHow::default() };
         let (flash, len) = (&mut self.flash, value.len() as u64);
-        let row = self.engine.put_in_window_by_dma(flash, WINDOW, key, len, how, fill, &mut 0)?;
+        let row =
+            self.engine.put_in_window_by_dma(flash, WINDOW, key, len, how, fill, |_, _, _| false, &mut 0)?;
         if let (Some(row), Some(cursor)) = (row, &mut self.host) {
             cursor.note_dma(row.position, row.len).unwrap();
         }

@@ -5,13 +5,14 @@
 
 mod bulk;
 mod command;
+mod deleted_space;
 mod read;
 mod store;
 mod window;
 
 use std::fmt;
 
-use byway_flash::{FileError, Flash, FlashError, NamespaceRecord};
+use byway_flash::{Flash, NamespaceRecord};
 use byway_kv::{
     FILL_CLASSES, Key, KvEngine, KvError, KvFormat, KvOptions, KvStats, LookupHints, Placement,
     PrefetchStage, STATE_AREA,
@@ -19,6 +20,7 @@ use byway_kv::{
 use byway_spec::kv::{KvConfiguration, KvOpcode};
 use byway_spec::{Command, Status};
 
+use self::deleted_space::{DeletedSpace, is_disk_full};
 use self::window::Windows;
 use super::media::timed;
 use super::{Execution, Outcome};
@@ -27,18 +29,13 @@ use crate::error::CommandError;
 pub use byway_kv::VALUE_MAX_BYTES;
 pub use command::{KvCommand, StoreIf, key};
 
-/// Bytes deleted since the last reclaim from which on a put on a full host disk reclaims again: a reclaim rewrites the whole
-/// index, and where little was deleted it would use up the disk reserve that deletes need.
-const RECLAIMED_MIN_BYTES: u64 = 256 << 10;
-
 /// A namespace of key-value pairs.
 pub struct KvNamespace {
     record: NamespaceRecord,
     engine: KvEngine,
     configuration: KvConfiguration,
     windows: Windows,
-    /// Most bytes in use since the last reclaim on a full host disk, as seen before each delete and by the opening.
-    most_used_bytes: u64,
+    deleted: DeletedSpace,
 }
 
 impl KvNamespace {
@@ -58,13 +55,13 @@ impl KvNamespace {
         } else {
             KvEngine::create(flash, &record, format, options)?
         };
-        let most_used_bytes = used_before(&engine);
+        let deleted = DeletedSpace::of(&engine);
         if !is_marked && !flash.is_read_only() {
             flash.set_owner_state(record.nsid, &[HAS_ENGINE])?;
             record.owner_state[0] = HAS_ENGINE;
         }
         let windows = Windows::new(engine.window_count());
-        Ok(Self { record, engine, configuration: KvConfiguration::new(), windows, most_used_bytes })
+        Ok(Self { record, engine, configuration: KvConfiguration::new(), windows, deleted })
     }
 
     /// What the image keeps of it.
@@ -104,7 +101,7 @@ impl KvNamespace {
     pub fn format(&mut self, flash: &mut Flash) -> Result<(), CommandError> {
         flash.with_reserve(|flash| self.engine.format(flash, &mut 0))?;
         self.windows.release_all();
-        self.most_used_bytes = 0;
+        self.deleted = DeletedSpace::default();
         Ok(())
     }
 
@@ -216,23 +213,7 @@ impl KvNamespace {
     /// After a put failed on a full host disk: reclaims deleted data. Whether to retry the put.
     #[cold]
     fn reclaims(&mut self, flash: &mut Flash, error: &KvError) -> bool {
-        if !is_disk_full(error) {
-            return false;
-        }
-        self.note_used();
-        if self.engine.used_bytes().saturating_add(RECLAIMED_MIN_BYTES) > self.most_used_bytes {
-            return false;
-        }
-        let reclaimed = flash.with_reserve(|flash| self.engine.reclaim(flash, &mut 0)).is_ok();
-        self.most_used_bytes = self.engine.used_bytes();
-        flash.restore_reserve();
-        reclaimed
-    }
-
-    /// Called before bytes are freed: deletes between two reclaims count together.
-    #[inline]
-    fn note_used(&mut self) {
-        self.most_used_bytes = self.most_used_bytes.max(self.engine.used_bytes());
+        self.deleted.reclaims(&mut self.engine, flash, error)
     }
 
     /// Reads as much of a value as `into` takes; the length of all of it.
@@ -265,7 +246,7 @@ impl KvNamespace {
     /// # Errors
     /// Key Does Not Exist, where the host enabled that error; errors of the flash.
     pub fn delete_at(&mut self, flash: &mut Flash, key: &Key, at_ps: &mut u64) -> Result<(), CommandError> {
-        self.note_used();
+        self.deleted.note_used(&self.engine);
         let was_there = match self.engine.delete(flash, key, at_ps) {
             Err(error) if is_disk_full(&error) => {
                 flash.with_reserve(|flash| self.engine.delete(flash, key, at_ps))?
@@ -285,22 +266,6 @@ impl KvNamespace {
     pub fn exist_at(&mut self, flash: &mut Flash, key: &Key, at_ps: &mut u64) -> Result<(), CommandError> {
         self.engine.len_of(flash, key, at_ps)?.ok_or(NO_SUCH_KEY).map(drop)
     }
-}
-
-/// Estimated peak of bytes in use before the opening: the size of the occupied segments if at most 1/4 of it is in use, else 0, as
-/// a reclaim that frees little would use up the disk reserve.
-fn used_before(engine: &KvEngine) -> u64 {
-    let stats = engine.stats();
-    let occupied_bytes = (stats.segments - stats.free_segments) * stats.segment_bytes;
-    if engine.used_bytes() <= occupied_bytes / MOSTLY_DELETED_PART { occupied_bytes } else { 0 }
-}
-
-/// Divisor: with at most 1/4 of the occupied segments' bytes in use, most of their data was deleted.
-const MOSTLY_DELETED_PART: u64 = 4;
-
-/// Whether the disk that holds the image had no room.
-const fn is_disk_full(error: &KvError) -> bool {
-    matches!(error, KvError::Flash(FlashError::File(FileError::DiskFull { .. })))
 }
 
 /// First byte of a namespace's owner state, set once its engine is made: from then on an engine whose header is gone

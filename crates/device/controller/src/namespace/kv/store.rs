@@ -28,7 +28,7 @@ struct Payload<'a> {
 }
 
 /// Why a put by DMA failed.
-enum PutError {
+pub(super) enum PutError {
     Engine(KvError),
     Transfer(CommandError),
 }
@@ -59,27 +59,17 @@ impl KvNamespace {
             HostData::Mapped(mapped) => mapped,
         };
         let aligned = mapped.whole_pages || value_bytes >= ALIGNED_FROM_BYTES;
-        let mut source = data.source(&mut room.stage);
         if !aligned {
+            let mut source = data.source(&mut room.stage);
             let value = sized(&mut room.bytes, value_bytes);
             source.fill(port, value)?;
             return self.put(flash, port, key, value, when);
         }
         let before = self.engine.packing_counters().copied_bytes;
         let (how, mut now_ps) = (how(when, Placement::Dma), port.meter.cursor_ps());
-        let outcome = match window.filter(|window| self.is_bound(*window)) {
-            Some(window) => {
-                let place = (WindowId(window.index), key, how);
-                let fill =
-                    |into: &mut [u8], at_ps: &mut u64| midway(port, at_ps, |port| source.fill(port, into));
-                self.place_in_window(flash, place, value_bytes, fill, &mut now_ps)?
-            }
-            None => {
-                let payload = Payload { data, stage: &mut room.stage, len_bytes: value_bytes as u64 };
-                self.put_payload(flash, port, payload, &key, how, &mut now_ps)?;
-                Outcome::OK
-            }
-        };
+        let window = window.filter(|window| self.is_bound(*window)).map(|window| WindowId(window.index));
+        let payload = Payload { data, stage: &mut room.stage, len_bytes: value_bytes as u64 };
+        let outcome = self.put_payload(flash, port, payload, (window, key, how), &mut now_ps)?;
         port.meter.advance_to(now_ps);
         // The policy that packs everything copies a value that came by DMA to its packed position.
         let copied = self.engine.packing_counters().copied_bytes - before;
@@ -94,20 +84,28 @@ impl KvNamespace {
         flash: &mut Flash,
         port: &mut Port<'_>,
         payload: Payload<'_>,
-        key: &Key,
-        how: StoreHow,
+        (window, key, how): (Option<WindowId>, Key, StoreHow),
         now_ps: &mut u64,
-    ) -> Result<(), CommandError> {
+    ) -> Result<Outcome, CommandError> {
         loop {
             let mut source = payload.data.source(payload.stage);
             let fill = |into: &mut [u8], at_ps: &mut u64| {
                 midway(port, at_ps, |port| source.fill(port, into)).map_err(PutError::Transfer)
             };
-            match self.engine.put_with(flash, key, payload.len_bytes, how, fill, now_ps) {
+            let put = match window {
+                Some(window) => {
+                    self.place_in_window(flash, (window, key, how), payload.len_bytes, fill, now_ps)
+                }
+                None => {
+                    let put = self.engine.put_with(flash, &key, payload.len_bytes, how, fill, now_ps);
+                    put.map(|()| Outcome::OK)
+                }
+            };
+            match put {
                 Err(PutError::Engine(error)) if self.reclaims(flash, &error) => {}
                 Err(PutError::Engine(error)) => return Err(error.into()),
                 Err(PutError::Transfer(error)) => return Err(error),
-                Ok(()) => return Ok(()),
+                Ok(outcome) => return Ok(outcome),
             }
         }
     }

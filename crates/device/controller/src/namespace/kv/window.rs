@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use byway_flash::Flash;
-use byway_kv::{Key, RECORD_HEADER_BYTES, StoreHow, Stored, WindowCopy, WindowId};
+use byway_kv::{Key, KvEngine, KvError, RECORD_HEADER_BYTES, StoreHow, Stored, WindowCopy, WindowId};
 use byway_link::Lines;
 use byway_spec::Status;
 use byway_spec::vendor::DmaLogEntry;
 use byway_sys::Mapping;
 
 use super::KvNamespace;
+use super::store::PutError;
 use crate::error::CommandError;
 use crate::namespace::{Execution, Outcome};
 use crate::port::{DeviceMemory, Port};
@@ -59,7 +60,12 @@ impl KvNamespace {
     pub fn bind_window(&mut self, flash: &mut Flash, binding: u64) -> Result<BoundWindow, CommandError> {
         let free = self.windows.bound.iter().position(Option::is_none).ok_or(NONE_FREE)?;
         let index = free as u16;
-        self.engine.open_window(flash, WindowId(index), &mut 0)?;
+        match self.engine.open_window(flash, WindowId(index), &mut 0) {
+            Err(error) if self.reclaims(flash, &error) => {
+                self.engine.open_window(flash, WindowId(index), &mut 0)?;
+            }
+            opened => opened?,
+        }
         self.windows.bound[free] = Some(binding);
         Ok(BoundWindow { nsid: self.record.nsid, index, binding })
     }
@@ -105,7 +111,11 @@ impl KvNamespace {
         }
         let (how, mut now_ps) = (StoreHow::default(), port.meter.cursor_ps());
         let stored = Stored { head, copy };
-        self.engine.put_stored(*flash, window, (&key, len_bytes as u64), stored, how, &mut now_ps)?;
+        let Self { engine, deleted, .. } = self;
+        let make_room = |engine: &mut KvEngine, flash: &mut Flash, error: &KvError| {
+            deleted.reclaims(engine, flash, error)
+        };
+        engine.put_stored(*flash, window, (&key, len_bytes as u64), stored, how, make_room, &mut now_ps)?;
         port.meter.advance_to(now_ps);
         Ok(Outcome::OK)
     }
@@ -136,12 +146,16 @@ impl KvNamespace {
         &mut self,
         flash: &mut Flash,
         (window, key, how): (WindowId, Key, StoreHow),
-        value_bytes: usize,
-        fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), CommandError>,
+        len_bytes: u64,
+        fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), PutError>,
         now_ps: &mut u64,
-    ) -> Result<Outcome, CommandError> {
+    ) -> Result<Outcome, PutError> {
+        let Self { engine, deleted, .. } = self;
+        let make_room = |engine: &mut KvEngine, flash: &mut Flash, error: &KvError| {
+            deleted.reclaims(engine, flash, error)
+        };
         let row =
-            self.engine.put_in_window_by_dma(flash, window, &key, value_bytes as u64, how, fill, now_ps)?;
+            engine.put_in_window_by_dma(flash, window, &key, len_bytes, how, fill, make_room, now_ps)?;
         let entry = row.map_or(DmaLogEntry::default(), |row| DmaLogEntry {
             position: row.position,
             len_bytes: row.len as u32,

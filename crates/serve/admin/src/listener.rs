@@ -16,7 +16,7 @@ use crate::client::{Client, Request};
 /// Answers the clients of a socket until it is dropped.
 #[derive(Debug)]
 pub struct Listener {
-    talk: Arc<Talk>,
+    shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     /// The process that has the thread. In a forked child there is none to end.
     owner: OwnerProcess,
@@ -24,14 +24,14 @@ pub struct Listener {
 
 /// What the thread shares with its owner.
 #[derive(Debug)]
-struct Talk {
+struct Shared {
     stop: AtomicBool,
     wakeup: Wakeup,
     /// The client that is answered now.
     client: Mutex<Option<UnixStream>>,
 }
 
-impl Talk {
+impl Shared {
     fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
@@ -50,25 +50,25 @@ impl Listener {
         answer: impl Fn(Request, &Client<'_>) -> io::Result<()> + Send + 'static,
     ) -> io::Result<Self> {
         let (stop, wakeup) = (AtomicBool::new(false), Wakeup::new()?);
-        let talk = Arc::new(Talk { stop, wakeup, client: Mutex::default() });
-        let shared = Arc::clone(&talk);
+        let shared = Arc::new(Shared { stop, wakeup, client: Mutex::default() });
+        let of_thread = Arc::clone(&shared);
         let answer_one = move |stream: &UnixStream| match Client::admit(stream, of_another_user)? {
             Some((request, client)) => answer(request, &client),
             None => Ok(()),
         };
-        let answer_all = move || answer_all(&socket, &answer_one, &shared);
+        let answer_all = move || answer_all(&socket, &answer_one, &of_thread);
         let thread = std::thread::Builder::new().name(name.into()).spawn(answer_all)?;
-        Ok(Self { talk, thread: Some(thread), owner: OwnerProcess::current() })
+        Ok(Self { shared, thread: Some(thread), owner: OwnerProcess::current() })
     }
 
     /// Ends the thread, without waiting, once it has answered the request that it has read.
     pub fn stop(&self) {
-        self.talk.stop.store(true, Ordering::SeqCst);
+        self.shared.stop.store(true, Ordering::SeqCst);
         // Shut down reading only: an incomplete request is cut off, a complete one is still answered.
-        if let Some(client) = &*self.talk.client.lock() {
+        if let Some(client) = &*self.shared.client.lock() {
             let _ = client.shutdown(Shutdown::Read);
         }
-        self.talk.wakeup.raise();
+        self.shared.wakeup.raise();
     }
 
     /// Whether the thread has ended.
@@ -89,27 +89,27 @@ impl Drop for Listener {
     }
 }
 
-fn answer_all(socket: &SocketListener, answer: &impl Fn(&UnixStream) -> io::Result<()>, talk: &Talk) {
-    while !talk.is_stopping() {
+fn answer_all(socket: &SocketListener, answer: &impl Fn(&UnixStream) -> io::Result<()>, shared: &Shared) {
+    while !shared.is_stopping() {
         let Some(stream) = socket.accept().filter(|stream| stream.set_nonblocking(false).is_ok()) else {
-            wait(socket, &talk.wakeup);
+            wait(socket, &shared.wakeup);
             continue;
         };
-        *talk.client.lock() = stream.try_clone().ok();
+        *shared.client.lock() = stream.try_clone().ok();
         // Read after the client is stored: `drop` sees the client, or this thread sees the stop.
-        if !talk.is_stopping() {
+        if !shared.is_stopping() {
             // A client that has gone needs no answer.
             let _ = answer(&stream);
         }
-        *talk.client.lock() = None;
+        *shared.client.lock() = None;
     }
 }
 
 /// Waits until a client may have come, or `wakeup` is raised.
 fn wait(socket: &SocketListener, wakeup: &Wakeup) {
-    let (wanted, rests) = socket.wanted();
-    let rests = rests.and_then(|rests| Timespec::try_from(rests).ok());
+    let (wanted, backs_off) = socket.wanted();
+    let backs_off = backs_off.and_then(|time| Timespec::try_from(time).ok());
     let mut waited = [PollFd::new(socket, wanted), PollFd::new(wakeup, rustix::event::PollFlags::IN)];
     // Interrupted or not: the loop looks for clients.
-    let _ = poll(&mut waited, rests.as_ref());
+    let _ = poll(&mut waited, backs_off.as_ref());
 }

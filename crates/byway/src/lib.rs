@@ -64,7 +64,6 @@ pub use byway_core::{
 pub use byway_flash::{
     Cause, CauseCounters, DEFAULT_OVER_PROVISIONING_PERCENT, FileEvents, Finding, FlashCounters, FlashHealth,
     GcPolicy, Geometry, Hit, HostCounters, NamespaceKind as MediaNamespaceKind, Remedy, WearSummary,
-    is_image,
 };
 #[cfg(feature = "embedded")]
 pub use byway_kv::{KvStats, Packing, Work};
@@ -81,7 +80,7 @@ pub use cause::SystemCause;
 #[cfg(feature = "tcp")]
 pub use device::discover;
 pub use device::{
-    Chosen, Device, Found, FoundKind, PassedOver, Wipe, open, open_address, open_to_read, scan,
+    Chosen, Device, Found, FoundKind, PassedOver, Wipe, is_image, open, open_address, open_to_read, scan,
 };
 #[cfg(feature = "embedded")]
 pub use embedded::{

@@ -3,24 +3,13 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-#[cfg(feature = "kernel")]
-use byway_backends::io_uring::IoUringQueue;
-#[cfg(feature = "kernel")]
-use byway_backends::io_uring_cmd::IoUringCmdQueue;
-#[cfg(feature = "kernel")]
-use byway_backends::libaio::LibaioQueue;
 use byway_backends::nil::NilQueue;
-#[cfg(feature = "kernel")]
-use byway_backends::nvme_ioctl::NvmeIoctlQueue;
-#[cfg(feature = "kernel")]
-use byway_backends::posix_aio::PosixAioQueue;
-#[cfg(feature = "kernel")]
-use byway_backends::psync::PsyncQueue;
 use byway_backends::ram::RamQueue;
 #[cfg(feature = "kernel")]
-use byway_backends::threads::ThreadsQueue;
-#[cfg(feature = "kernel")]
-use byway_backends::{NvmeTarget, Target};
+use byway_backends::{
+    NvmeTarget, Target, io_uring::IoUringQueue, io_uring_cmd::IoUringCmdQueue, libaio::LibaioQueue,
+    nvme_ioctl::NvmeIoctlQueue, posix_aio::PosixAioQueue, psync::PsyncQueue, threads::ThreadsQueue,
+};
 use byway_core::{
     BackendQueue, Command, Error, Failed, Finished, Method, Outcome, Refused, Result, check_owner,
 };

@@ -7,6 +7,7 @@ use byway_backends::{Nil, Ram, RamDisk};
 use byway_core::{Error, ErrorKind, Result};
 
 use crate::device::chosen::Chosen;
+use crate::device::image::is_image;
 #[cfg(feature = "kernel")]
 use crate::device::kernel::reach_path;
 use crate::device::kind::DeviceKind;
@@ -58,19 +59,6 @@ fn refuse_others(uri: &str, name: &str, options: &BlockOptions) -> Result<()> {
         }
         None => Ok(()),
     }
-}
-
-#[cfg(feature = "embedded")]
-use byway_flash::is_image;
-
-/// Whether a file begins as an image does. A program that cannot open images must not write over one either.
-#[cfg(not(feature = "embedded"))]
-fn is_image(path: &Path) -> bool {
-    use std::io::Read;
-    let mut begins = [0; 8];
-    path.is_file()
-        && std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut begins)).is_ok()
-        && begins == *b"BYWAYIMG"
 }
 
 /// Refuses a path that stands alone and leads to an image: its blocks are not what is meant, and writing them destroys

@@ -6,6 +6,7 @@
 mod admin;
 mod choose;
 mod chosen;
+mod image;
 #[cfg(feature = "kernel")]
 mod kernel;
 mod kind;
@@ -33,6 +34,7 @@ use crate::calls::{Kv, KvQueue, Nvm, NvmQueue, Queue};
 use crate::embedded;
 
 pub use chosen::{Chosen, PassedOver};
+pub use image::is_image;
 pub use open::{open, open_address, open_to_read};
 pub use scan::{Found, FoundKind, scan};
 #[cfg(feature = "tcp")]

@@ -66,7 +66,6 @@ pub use geometry::{Geometry, MIN_SIZE_BYTES, UNIT_BYTES};
 pub use image::namespaces::{
     ACCESS_STATE_BYTES, ExtentId, NamespaceKind, NamespaceRecord, NamespaceSpec, OWNER_STATE_BYTES,
 };
-pub use image::superblock::is_image;
 pub use injection::{BadInjection, Injection, MediaOperation, Rule};
 pub use media::{MediaKind, Reads};
 pub use options::{DEFAULT_OVER_PROVISIONING_PERCENT, FlashOptions, OpenOptions, RunOptions};

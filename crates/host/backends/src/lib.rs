@@ -38,24 +38,20 @@ mod ticket;
 mod work;
 
 pub use admin_calls::AdminCalls;
-#[cfg(feature = "kernel")]
-pub use io_uring::IoUring;
-#[cfg(feature = "kernel")]
-pub use io_uring_cmd::IoUringCmd;
 pub use io_uring_options::IoUringOptions;
-#[cfg(feature = "kernel")]
-pub use libaio::Libaio;
 pub use nil::Nil;
-#[cfg(feature = "kernel")]
-pub use nvme::NvmeTarget;
-#[cfg(feature = "kernel")]
-pub use nvme_ioctl::NvmeIoctl;
 pub use over::{Interface, Over};
-#[cfg(feature = "kernel")]
-pub use posix_aio::PosixAio;
 pub use psync::Psync;
 pub use ram::{Ram, RamDisk};
 pub use synchronous::Synchronous;
 pub use target::{Target, TargetOptions};
 #[cfg(feature = "kernel")]
-pub use threads::{Threads, ThreadsOptions};
+pub use {
+    io_uring::IoUring,
+    io_uring_cmd::IoUringCmd,
+    libaio::Libaio,
+    nvme::NvmeTarget,
+    nvme_ioctl::NvmeIoctl,
+    posix_aio::PosixAio,
+    threads::{Threads, ThreadsOptions},
+};

@@ -3,8 +3,6 @@
 //! Written when the image is made, and when it first uses a feature of the format; a copy follows it. Every field is
 //! little-endian. The reserved bytes and the unused region entries are zero: room for what comes.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use byway_link::FlashProfile;
@@ -313,17 +311,6 @@ fn read_stored(file: &ImageFile, at: u64) -> Result<Option<Stored>, ImageError> 
         check_identity(&stored, file.path()).and_then(|()| check_version(&stored, file.path())).is_ok();
     let good = is_known && stored.crc.get() == checksum(&stored);
     Ok(good.then_some(stored))
-}
-
-/// Whether `path` is a file that begins as an image does, whole or not. What cannot be read is none.
-#[must_use]
-pub fn is_image(path: &Path) -> bool {
-    if !path.is_file() {
-        return false;
-    }
-    let mut begins = [0; MAGIC.len()];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut begins));
-    read.is_ok() && begins == MAGIC
 }
 
 /// Compares the copy with a good superblock.

@@ -40,6 +40,16 @@ fetch_ahead() {
     trap 'kill -- "-$fetching" 2>/dev/null' EXIT
 }
 
+# fails NAME [LINES]: shows the end of its log, and keeps the lines that name what failed: they are the run's last too, as a page of
+# a build machine may show no more than those.
+fails() {
+    local log=$logs/$1.log names
+    names=$(grep -E '^(lint: .* failed|test .* FAILED|error|FAILED |ERROR )|panicked at|^\S+ .* failed ' "$log" | sort -u | head -n 20)
+    sed "s/^/$1: /" <<< "${names:-ended with an error}" >> "$logs/failures.txt"
+    tail -n "${2:-40}" "$log"
+    echo "$1 failed; all of it: $log"
+}
+
 # stage NAME: says what is run, and how far into the run it begins.
 stage() {
     printf '== %-28s from %2d:%02d\n' "$1" $((SECONDS / 60)) $((SECONDS % 60))
@@ -54,8 +64,7 @@ check() {
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
-        tail -n 40 "$logs/$name.log"
-        echo "$name failed; all of it: $logs/$name.log"
+        fails "$name"
         return 1
     fi
 }
@@ -77,8 +86,7 @@ cargo_tests() {
     awk '/^test .* \.\.\. ignored/ {print $2 ": ignored"}' "$logs/$name.log" >> "$BYWAY_SKIPS"
     if [ "$code" != 0 ]; then
         grep -E -A 2 '^(error|test .* FAILED|test .* running for over|---- )|panicked at' "$logs/$name.log" | head -n 80
-        tail -n 30 "$logs/$name.log"
-        echo "$name failed; all of it: $logs/$name.log"
+        fails "$name" 30
     fi
 }
 
@@ -118,10 +126,7 @@ python_module() {
     passed=$((passed + ok))
     failed=$((failed + bad))
     sed -n 's/^SKIPPED \[[0-9]*\] [^ ]*: /python: /p' "$log" >> "$BYWAY_SKIPS"
-    if [ "$code" != 0 ]; then
-        tail -n 60 "$log"
-        echo "python-tests failed; all of it: $log"
-    fi
+    [ "$code" = 0 ] || fails python-tests 60
 }
 
 # What runs in guests: its own table and counts, which are added.
@@ -140,8 +145,7 @@ guests() {
     passed=$((passed + ${ok:-0}))
     failed=$((failed + ${bad:-0}))
     if [ "$code" != 0 ]; then
-        tail -n 80 "$log"
-        echo "vm failed; all of it: $log"
+        fails vm 80
     else
         sed -n '/^test  *kernel/,$p' "$log" | head -n -2
     fi
@@ -181,6 +185,7 @@ guests
 check scripts parse_scripts
 check_skips
 
+[ ! -f "$logs/failures.txt" ] || { echo "failed:"; cat "$logs/failures.txt"; }
 echo "took $((SECONDS / 60)) min $((SECONDS % 60)) s"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -18,7 +18,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 fuzz_host=$(rustc -vV | sed -n 's/^host: //p')
 
-# fuzz_build: every target, into target/fuzz.
+# fuzz_build: the program of every target, into target/fuzz.
 fuzz_build() {
     local toolchain=() flags
     flags="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4"
@@ -32,9 +32,9 @@ fuzz_build() {
         --target "$fuzz_host" --target-dir target/fuzz
 }
 
-# fuzz_targets: the name of each.
+# fuzz_targets: the name of each, which is also that of its corpus.
 fuzz_targets() {
-    basename -s .rs fuzz/fuzz_targets/*.rs
+    ls fuzz/corpus
 }
 
 # fuzz_run TARGET SEED SECONDS RUNS NEW [HANG]: from the committed corpus and the folder NEW, into which new inputs go. An input
@@ -43,7 +43,7 @@ fuzz_run() {
     local target=$1 seed=$2 seconds=$3 runs=$4 new=$5 hang=${6:-10}
     local found=target/fuzz/found/$target
     mkdir -p "$found" "$new" "fuzz/corpus/$target"
-    "target/fuzz/$fuzz_host/release/$target" -seed="$seed" -max_total_time="$seconds" -runs="$runs" -timeout="$hang" \
+    BYWAY_FUZZ_TARGET=$target "target/fuzz/$fuzz_host/release/byway-fuzz" -seed="$seed" -max_total_time="$seconds" -runs="$runs" -timeout="$hang" \
         -rss_limit_mb=2048 -print_final_stats=1 "-artifact_prefix=$found/" "$new" "fuzz/corpus/$target"
 }
 

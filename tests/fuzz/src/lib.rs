@@ -65,12 +65,20 @@ pub const TARGETS: [Target; 36] = [
     ("kv_pages", |bytes| kv_image::kv_part("pages", bytes)),
 ];
 
+/// The target called `name`.
+///
+/// # Panics
+/// If there is none: the message lists the names.
+pub fn find(name: &str) -> Target {
+    let found = TARGETS.into_iter().find(|(known, _)| *known == name);
+    found.unwrap_or_else(|| panic!("no target {name:?}; there are {:?}", TARGETS.map(|(known, _)| known)))
+}
+
 /// Runs the target called `name` on `bytes`.
 ///
 /// # Panics
 /// If the target's property is violated, or there is no such target.
 pub fn run(name: &str, bytes: &[u8]) {
-    let found = TARGETS.iter().find(|(known, _)| *known == name);
-    let (_, target) = found.unwrap_or_else(|| panic!("no target {name}"));
+    let (_, target) = find(name);
     target(bytes);
 }

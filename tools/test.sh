@@ -27,17 +27,25 @@ need chromium chromium || true
 need openssl openssl || true
 have_programs
 
-# What is fetched rather than computed comes while others compile: Python's tools, then the tree that guests boot from.
-fetch_ahead() {
-    # A group of its own, so that it ends with this run however this ends.
+# ahead NAME FUNCTION: runs it beside the stages. In a group of its own, so that it ends with this run however this ends.
+ahead() {
     set -m
-    {
-        python_environment
-        tests/vm/build.sh --can && nice tests/vm/build.sh
-    } > "$logs/fetched.log" 2>&1 < /dev/null &
-    fetching=$!
+    "$2" > "$logs/$1.log" 2>&1 < /dev/null &
+    beside+=("-$!")
     set +m
-    trap 'kill -- "-$fetching" 2>/dev/null' EXIT
+    trap 'kill -- "${beside[@]}" 2>/dev/null' EXIT
+}
+
+# What is fetched rather than computed comes while others compile: Python's tools, then the tree that guests boot from.
+fetch() {
+    python_environment
+    tests/vm/build.sh --can && nice tests/vm/build.sh
+}
+
+# The fuzzers' program is built while tests wait for states. Its stage waits for cargo's lock, and builds what is left.
+build_fuzzers() {
+    renice -n 19 -p "$BASHPID"
+    fuzz_build
 }
 
 # fails NAME [LINES]: shows the end of its log, and keeps the lines that name what failed: they are the run's last too, as a page of
@@ -172,8 +180,11 @@ check_skips() {
     failed=$((failed + $(grep -c 'not allowed' "$logs/skips.txt")))
 }
 
-fetch_ahead
+beside=()
+ahead fetched fetch
+fetching=$!
 check lint tools/lint.sh
+ahead fuzz-build-ahead build_fuzzers
 cargo_tests tests cargo test --workspace --no-fail-fast
 # Without features: another build of the public crate than that of the workspace.
 cargo_tests features cargo test -p byway-features --features alone --test left_out

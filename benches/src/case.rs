@@ -159,7 +159,7 @@ enum End {
 
 impl Caller {
     /// The device that is called.
-    pub fn device(&self) -> &embedded::Device {
+    pub fn device(&self) -> &embedded::EmbeddedDevice {
         self.device.as_embedded().unwrap_or_else(|| unreachable!("every case is in this process"))
     }
 

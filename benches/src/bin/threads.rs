@@ -9,7 +9,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
-use byway::embedded::{Device, EmbeddedQueue};
+use byway::embedded::{EmbeddedDevice, EmbeddedQueue};
 use byway::{
     BackendQueue, Buffer, Command, CreateOptions, Finished, Key, KvCommand, Nsid, Payload, StoreOptions,
 };
@@ -84,7 +84,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(device: &Device, number: u32) -> anyhow::Result<Self> {
+    fn new(device: &EmbeddedDevice, number: u32) -> anyhow::Result<Self> {
         let buffers: Result<Vec<_>, _> = (0..DEPTH_MAX).map(|_| device.driver().buffer(VALUE)).collect();
         Ok(Self { queue: device.queue()?, first: number * KEYS, at: 0, buffers: buffers? })
     }
@@ -147,7 +147,7 @@ impl Worker {
 
 /// A device with the queues of its threads.
 struct Subject {
-    _device: Device,
+    _device: EmbeddedDevice,
     workers: Vec<Worker>,
 }
 

@@ -311,7 +311,7 @@ impl byway_device {
     ///
     /// # Safety
     /// As [`byway_device::shared`].
-    pub(crate) unsafe fn embedded<'a>(device: *const Self) -> Result<&'a embedded::Device> {
+    pub(crate) unsafe fn embedded<'a>(device: *const Self) -> Result<&'a embedded::EmbeddedDevice> {
         let said = "only a device in this process (embedded:, ram:, null:) has this information";
         let none = || Error::host(ErrorKind::Unsupported, said);
         // SAFETY: the caller's word.

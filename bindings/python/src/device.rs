@@ -305,7 +305,7 @@ impl Device {
 
     /// Nanoseconds, of a device in this process: modelled under a virtual or paced clock, else the machine's.
     fn now_ns(&self, py: Python<'_>) -> PyResult<u64> {
-        self.embedded(py, byway::embedded::Device::now_ns)
+        self.embedded(py, byway::embedded::EmbeddedDevice::now_ns)
     }
 
     /// Counts of a key-value namespace's engine, of a device in this process.
@@ -349,7 +349,7 @@ impl Device {
     fn embedded<R: Send>(
         &self,
         py: Python<'_>,
-        look: impl FnOnce(&byway::embedded::Device) -> R + Send,
+        look: impl FnOnce(&byway::embedded::EmbeddedDevice) -> R + Send,
     ) -> PyResult<R> {
         self.held.with(py, |device| {
             let said = "only a device in this process (embedded:, ram:, null:) counts what crosses its link";

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use byway::embedded::Device;
+use byway::embedded::EmbeddedDevice;
 use byway::uri::{Options, Place};
 use byway::{CreateOptions, Key, Kv, Ledger, Method, NewNamespace, Nsid, Profile, Uri};
 
@@ -36,7 +36,7 @@ pub struct Flash {
 /// An open device that takes puts by one way.
 pub struct Subject {
     kv: Kv,
-    device: Device,
+    device: EmbeddedDevice,
     way: Way,
     models_time: bool,
     held: Vec<(Key, Vec<u8>)>,
@@ -110,7 +110,7 @@ impl Subject {
         Self::start(byway::embedded::open_uri(&uri)?, setting.way, &uri.options)
     }
 
-    fn start(device: Device, way: Way, options: &Options) -> Result<Self> {
+    fn start(device: EmbeddedDevice, way: Way, options: &Options) -> Result<Self> {
         let kv = device.kv(None)?;
         let models_time = options.clock.models_time();
         Ok(Self { kv, device, way, models_time, held: Vec::new(), held_bytes: 0 })

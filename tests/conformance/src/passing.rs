@@ -30,7 +30,7 @@ const VENDOR_AREA: usize = 3072;
 
 /// A controller in this process, in an image in place of the scratch file.
 pub struct InProcess {
-    device: byway::embedded::Device,
+    device: byway::embedded::EmbeddedDevice,
     queues: Vec<Mutex<byway::embedded::EmbeddedQueue>>,
     turn: AtomicUsize,
     /// Commands of I/O that were passed on.
@@ -106,7 +106,7 @@ impl InProcess {
     }
 
     /// The device itself.
-    pub fn device(&self) -> &byway::embedded::Device {
+    pub fn device(&self) -> &byway::embedded::EmbeddedDevice {
         &self.device
     }
 

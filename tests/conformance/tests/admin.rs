@@ -69,7 +69,7 @@ fn a_request_for_events_waits_until_it_is_cancelled() {
     assert_eq!(kinds, [ErrorKind::Cancelled]);
 }
 
-fn blocks(scratch: &Scratch, options: &str) -> byway::embedded::Device {
+fn blocks(scratch: &Scratch, options: &str) -> byway::embedded::EmbeddedDevice {
     std::fs::remove_file(&scratch.path).unwrap();
     let create =
         CreateOptions { namespaces: vec![NewNamespace::NVM], ..CreateOptions::new(2 * Scratch::BYTES) };

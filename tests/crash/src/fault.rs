@@ -279,7 +279,7 @@ const WARN_READ_ONLY: u8 = 1 << 3;
 ///
 /// # Errors
 /// When the device does not answer.
-pub fn critical_warning(device: &byway::embedded::Device) -> byway::Result<u8> {
+pub fn critical_warning(device: &byway::embedded::EmbeddedDevice) -> byway::Result<u8> {
     const SMART: u8 = 2;
     let into = Buffer::zeroed(512)?;
     let log =

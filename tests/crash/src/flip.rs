@@ -413,7 +413,7 @@ fn write(
     path: &Path,
     closed: bool,
     options: &str,
-) -> byway::Result<(Known, Option<byway::embedded::Device>)> {
+) -> byway::Result<(Known, Option<byway::embedded::EmbeddedDevice>)> {
     let blocks = byway::NewNamespace { size_bytes: Some(2 << 20), ..byway::NewNamespace::NVM };
     let pairs = byway::NewNamespace { size_bytes: Some(4 << 20), ..byway::NewNamespace::KV };
     let namespaces = vec![pairs, blocks];
@@ -450,7 +450,7 @@ fn slots_of(step: u64) -> Vec<Slot> {
     }
 }
 
-fn do_step(device: &byway::embedded::Device, step: u64, known: &mut Known) -> byway::Result<()> {
+fn do_step(device: &byway::embedded::EmbeddedDevice, step: u64, known: &mut Known) -> byway::Result<()> {
     let (key, lba, dice, mut random) = dice_of(step);
     match dice {
         0 => {

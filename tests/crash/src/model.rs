@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use byway::embedded::Device;
+use byway::embedded::EmbeddedDevice;
 use byway::{Key, Kv, Nvm};
 
 use crate::content::{BLOCK_BYTES, Slot, block_of, key_of, value_of};
@@ -81,7 +81,7 @@ impl Model {
     ///
     /// # Errors
     /// The first thing that is not as it must be, in one sentence.
-    pub fn check(&mut self, device: &Device) -> Result<(), String> {
+    pub fn check(&mut self, device: &EmbeddedDevice) -> Result<(), String> {
         let failed = |error: byway::Error| format!("no queue can be had: {error}");
         self.check_pairs(&mut device.kv(None).map_err(failed)?)?;
         self.check_blocks(&mut device.nvm(None).map_err(failed)?)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use byway::embedded::Device;
+use byway::embedded::EmbeddedDevice;
 use byway::{ErrorKind, FileEvents, Key, Kv, Nvm};
 
 use crate::content::{BLOCK_BYTES, block_of, key_of, value_of};
@@ -15,7 +15,7 @@ pub struct Runner {
     /// The namespace of blocks.
     pub blocks: Nvm,
     /// The device.
-    pub device: Device,
+    pub device: EmbeddedDevice,
     workload: Workload,
     seed: u64,
 }

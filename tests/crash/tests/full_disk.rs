@@ -66,7 +66,7 @@ const IMAGE: &str = "disk.img";
 const OPTIONS: [&str; 3] = ["flush=process", "flush=media", "memtable=16K"];
 
 struct Full {
-    device: byway::embedded::Device,
+    device: byway::embedded::EmbeddedDevice,
     uri: String,
     _folder: tempfile::TempDir,
 }

@@ -122,7 +122,7 @@ impl Stage {
     }
 
     /// Slots that cannot be read; all others hold what they should.
-    fn read_all(&self, device: &byway::embedded::Device, failing: &Range<u64>) -> u64 {
+    fn read_all(&self, device: &byway::embedded::EmbeddedDevice, failing: &Range<u64>) -> u64 {
         let mut unread = 0;
         let mut pairs = device.kv(None).unwrap();
         let mut verify = |slot: Slot, found: byway::Result<Option<Vec<u8>>>| match found {

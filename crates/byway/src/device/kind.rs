@@ -16,7 +16,7 @@ use crate::embedded;
 /// A device behind the backend that serves it.
 pub(crate) enum DeviceKind {
     #[cfg(feature = "embedded")]
-    Embedded(Box<embedded::Device>),
+    Embedded(Box<embedded::EmbeddedDevice>),
     #[cfg(feature = "vfio")]
     VfioUser(Driver<VfioUserBus>),
     #[cfg(feature = "vfio")]

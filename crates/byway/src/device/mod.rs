@@ -56,7 +56,7 @@ pub struct Device {
 
 impl Device {
     #[cfg(feature = "embedded")]
-    fn of_embedded(device: embedded::Device) -> Self {
+    fn of_embedded(device: embedded::EmbeddedDevice) -> Self {
         let why = "the device is in this process".to_owned();
         let chosen = Chosen { backend: "embedded", why, passed_over: Vec::new() };
         let queue = device.queue_options();
@@ -87,7 +87,7 @@ impl Device {
     /// The device in this process, if it is one: what it counts and what is inside it.
     #[cfg(feature = "embedded")]
     #[must_use]
-    pub fn as_embedded(&self) -> Option<&embedded::Device> {
+    pub fn as_embedded(&self) -> Option<&embedded::EmbeddedDevice> {
         match &*self.kind {
             DeviceKind::Embedded(device) => Some(device),
             _ => None,

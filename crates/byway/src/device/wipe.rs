@@ -61,7 +61,7 @@ impl Wipe {
 }
 
 #[cfg(feature = "embedded")]
-impl embedded::Device {
+impl embedded::EmbeddedDevice {
     /// Formats a namespace: everything in it is gone. With `erase` no byte of a value or a key is left in the image;
     /// without, they are overwritten when their room is needed.
     ///

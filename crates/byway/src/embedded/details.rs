@@ -3,7 +3,7 @@
 use byway_flash::{Ages, BlockCounts, Flash, FlashCounters, FlashHealth, PowerHistory, Recovery, WearBucket};
 use byway_kv::{FILL_CLASSES, KvStats};
 
-use crate::embedded::device::Device;
+use crate::embedded::device::EmbeddedDevice;
 
 /// Ranges of the histogram of erases, at most.
 const WEAR_BUCKETS: u32 = 8;
@@ -71,7 +71,7 @@ pub struct EngineDetails {
     pub segments_by_fill: [u32; FILL_CLASSES],
 }
 
-impl Device {
+impl EmbeddedDevice {
     /// Figures of the flash and of every engine.
     #[must_use]
     pub fn details(&self) -> Details {

@@ -25,7 +25,7 @@ use crate::uri::{FlushMode, Options};
 ///
 /// It is of the process that opened it. In a forked child every call that gives a [`Result`] is refused with
 /// [`ErrorKind::Denied`], those that look inside without one panic, and dropping it changes nothing (decision 58).
-pub struct Device {
+pub struct EmbeddedDevice {
     owner: OwnerProcess,
     // Declared before the device it speaks to, so that it shuts the device down first.
     driver: Driver<InProcessBus>,
@@ -56,7 +56,7 @@ pub struct FlashReport {
     pub health: FlashHealth,
 }
 
-impl Device {
+impl EmbeddedDevice {
     /// A device that began to be opened at `begun`, with its control socket.
     pub(crate) fn new(
         embedded: Embedded,
@@ -162,7 +162,7 @@ impl Device {
     /// A queue with options of its own.
     ///
     /// # Errors
-    /// As [`Device::queue`].
+    /// As [`EmbeddedDevice::queue`].
     pub fn queue_with(&self, options: QueueOptions) -> Result<EmbeddedQueue> {
         Backend::queue(&self.driver, options)
     }
@@ -180,7 +180,7 @@ impl Device {
     /// Synchronous calls to a key-value namespace: the given one, the URI's, or the device's first.
     ///
     /// # Errors
-    /// When there is no such namespace, or as [`Device::queue`].
+    /// When there is no such namespace, or as [`EmbeddedDevice::queue`].
     pub fn kv(&self, nsid: Option<Nsid>) -> Result<Kv> {
         let namespace = namespaces::kv(&self.namespaces()?, nsid.or(self.ns))?;
         Ok(Kv::new(self.queue()?, &namespace)?.with_memory_of(self.driver.clone()))
@@ -189,7 +189,7 @@ impl Device {
     /// Synchronous calls to a namespace of blocks: the given one, the URI's, or the device's first.
     ///
     /// # Errors
-    /// When there is no such namespace, or as [`Device::queue`].
+    /// When there is no such namespace, or as [`EmbeddedDevice::queue`].
     pub fn nvm(&self, nsid: Option<Nsid>) -> Result<Nvm> {
         let namespace = namespaces::nvm(&self.namespaces()?, nsid.or(self.ns))?;
         Nvm::new(self.queue()?, &namespace)

@@ -15,5 +15,5 @@ pub(crate) mod resize;
 pub(crate) mod snapshot;
 
 pub use crate::calls::EmbeddedQueue;
-pub use device::{Device, FlashReport};
+pub use device::{EmbeddedDevice, FlashReport};
 pub use open::{open, open_to_read, open_uri, open_watched};

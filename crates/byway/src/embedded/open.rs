@@ -19,7 +19,7 @@ use crate::embedded::control_folder::OpenImage;
 use crate::embedded::create::{
     CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, identity_of, make, profile_named,
 };
-use crate::embedded::device::Device;
+use crate::embedded::device::EmbeddedDevice;
 use crate::embedded::errors::{from_flash, from_start, from_subsystem};
 use crate::embedded::memory::{MemoryUser, check_memory};
 use crate::uri::{FlushMode, Options, Place, Uri};
@@ -28,7 +28,7 @@ use crate::uri::{FlushMode, Options, Place, Uri};
 ///
 /// # Errors
 /// A text that is no URI, an option that is not known, an image that cannot be used: one sentence says which and why.
-pub fn open(uri: &str) -> Result<Device> {
+pub fn open(uri: &str) -> Result<EmbeddedDevice> {
     let parsed: Uri = uri.parse()?;
     open_uri(&parsed).map_err(|error| error.doing(format!("open {uri}")))
 }
@@ -38,7 +38,7 @@ pub fn open(uri: &str) -> Result<Device> {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_watched(uri: &str, events: Arc<dyn FileEvents>) -> Result<Device> {
+pub fn open_watched(uri: &str, events: Arc<dyn FileEvents>) -> Result<EmbeddedDevice> {
     let parsed: Uri = uri.parse()?;
     open_with(&parsed, Some(events)).map_err(|error| error.doing(format!("open {uri}")))
 }
@@ -47,7 +47,7 @@ pub fn open_watched(uri: &str, events: Arc<dyn FileEvents>) -> Result<Device> {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_uri(uri: &Uri) -> Result<Device> {
+pub fn open_uri(uri: &Uri) -> Result<EmbeddedDevice> {
     open_with(uri, None)
 }
 
@@ -55,7 +55,7 @@ pub fn open_uri(uri: &Uri) -> Result<Device> {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_to_read(uri: &str) -> Result<Device> {
+pub fn open_to_read(uri: &str) -> Result<EmbeddedDevice> {
     let mut parsed: Uri = uri.parse()?;
     let opened = match open_uri(&parsed) {
         Err(error) if error.kind() == ErrorKind::Denied && !parsed.options.read_only => {
@@ -67,7 +67,7 @@ pub fn open_to_read(uri: &str) -> Result<Device> {
     opened.map_err(|error| error.doing(format!("open {uri}")))
 }
 
-fn open_with(uri: &Uri, events: Option<Arc<dyn FileEvents>>) -> Result<Device> {
+fn open_with(uri: &Uri, events: Option<Arc<dyn FileEvents>>) -> Result<EmbeddedDevice> {
     let begun = Instant::now();
     let subsystem = subsystem_of(uri, Some(RAM_UUID), events, SubsystemOptions::default())?;
     start(subsystem, &uri.options, begun)
@@ -191,14 +191,14 @@ fn check_media_memory(media: &MediaKind, size_bytes: u64, prefault: bool) -> Res
     check_headroom(tables_bytes).map_err(refused)
 }
 
-fn start(subsystem: Subsystem, options: &Options, begun: Instant) -> Result<Device> {
+fn start(subsystem: Subsystem, options: &Options, begun: Instant) -> Result<EmbeddedDevice> {
     let run = RunOptions { run_by: options.run_by, clock: options.clock, ledger: options.ledger };
     let image = OpenImage::of(subsystem.flash());
     let embedded = Embedded::start(subsystem, run);
     let mut embedded = embedded.map_err(from_start)?;
     let control = control::start(image.as_ref(), &mut embedded);
     let driver = Driver::attach(Arc::new(InProcessBus::new(&embedded)), AttachOptions::default())?;
-    Device::new(embedded, driver, options, (begun, control))
+    EmbeddedDevice::new(embedded, driver, options, (begun, control))
 }
 
 /// The profile the device runs by: the one asked for, or the image's own, with the link as asked for.

@@ -1,6 +1,6 @@
 //! Snapshots: a consistent copy of an image, while it is in use or not.
 //!
-//! A device in use is copied by the process that has it: [`Device::snapshot`], or a request of another process over its
+//! A device in use is copied by the process that has it: [`EmbeddedDevice::snapshot`], or a request of another process over its
 //! [control socket](crate::embedded::control). The copy is what a power cut at one instant would leave: everything acknowledged
 //! before is in it, whole.
 
@@ -17,11 +17,11 @@ use byway_sys::{Access, CopyFile, FileError, ImageFile, UnnamedFile};
 
 use crate::embedded::control;
 use crate::embedded::copying::{SnapshotReport, closed_meanwhile, copy_in_use, given_up};
-use crate::embedded::device::Device;
+use crate::embedded::device::EmbeddedDevice;
 use crate::embedded::errors::{from_file, from_flash};
 use crate::uri::{of_existing_image, of_new_image};
 
-impl Device {
+impl EmbeddedDevice {
     /// Copies the image to `out`, which must not exist, as it is at one instant; commands go on meanwhile, but for a pause
     /// that the report states. The copy keeps the image's access rights; see [`snapshot`].
     ///

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use byway::embedded::Device;
+use byway::embedded::EmbeddedDevice;
 use byway::{Checked, CreateOptions, Finding, Hit, MediaNamespaceKind, NewNamespace, Nsid, Remedy};
 use byway_kit::pattern;
 use byway_sys::copy::{CopyFile, DataRanges, copy_sparse};
@@ -30,7 +30,7 @@ fn value(n: u32) -> Vec<u8> {
 }
 
 /// Makes a device with keys and blocks; `use_it` is given the open device at the end.
-fn make(path: &Path, use_it: impl FnOnce(Device)) -> Content {
+fn make(path: &Path, use_it: impl FnOnce(EmbeddedDevice)) -> Content {
     let blocks = NewNamespace {
         kind: MediaNamespaceKind::Nvm { lba_bytes: LBA_BYTES as u32 },
         size_bytes: Some(8 << 20),
@@ -346,7 +346,7 @@ fn any_overwritten_place_is_named_and_repaired_or_refused() {
 }
 
 /// Flips one bit in some of the places that are used, one image each: whatever it hits is named, and nothing is lost.
-fn one_flipped_bit_costs_nothing(use_it: impl FnOnce(Device, &Path, &Path), step: usize) {
+fn one_flipped_bit_costs_nothing(use_it: impl FnOnce(EmbeddedDevice, &Path, &Path), step: usize) {
     let (dir, path) = folder();
     let (base, image) = (dir.path().join("base.img"), dir.path().join("flipped.img"));
     let content = make(&path, |device| use_it(device, &path, &base));
@@ -368,7 +368,7 @@ fn one_flipped_bit_costs_nothing(use_it: impl FnOnce(Device, &Path, &Path), step
 
 /// Flips bits in every place where some records stand: in memory where they are collected for their flash page, and on
 /// that page. The last ones that were put are in memory alone.
-fn a_flipped_bit_of_a_record_costs_nothing(use_it: impl FnOnce(Device, &Path, &Path)) {
+fn a_flipped_bit_of_a_record_costs_nothing(use_it: impl FnOnce(EmbeddedDevice, &Path, &Path)) {
     let (dir, path) = folder();
     let (base, image) = (dir.path().join("base.img"), dir.path().join("flipped.img"));
     let content = make(&path, |device| use_it(device, &path, &base));
@@ -417,7 +417,7 @@ fn a_flipped_bit_of_a_record_that_a_closed_image_has_in_memory_costs_nothing() {
 
 #[test]
 fn no_flipped_bit_of_a_closed_image_costs_anything() {
-    let close = |device: Device, path: &Path, base: &Path| {
+    let close = |device: EmbeddedDevice, path: &Path, base: &Path| {
         device.close().unwrap();
         copy(path, base);
     };
@@ -426,7 +426,7 @@ fn no_flipped_bit_of_a_closed_image_costs_anything() {
 
 #[test]
 fn no_flipped_bit_of_an_unclosed_image_costs_anything() {
-    let leave = |device: Device, path: &Path, base: &Path| {
+    let leave = |device: EmbeddedDevice, path: &Path, base: &Path| {
         copy(path, base);
         drop(device);
     };

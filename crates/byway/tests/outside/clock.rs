@@ -1,11 +1,11 @@
 //! Modelled time: deterministic, of one mind with the cost model, and nothing that the ledger depends on.
 
-use byway::embedded::Device;
+use byway::embedded::EmbeddedDevice;
 use byway::{Method, cost};
 
 const SIZES: [usize; 9] = [0, 32, 35, 100, 1000, 4000, 4096, 8000, 8192];
 
-fn device(profile: &str, method: Method, options: &str) -> Device {
+fn device(profile: &str, method: Method, options: &str) -> EmbeddedDevice {
     byway::embedded::open(&format!("ram:64M?profile={profile}&transfer={method}{options}")).unwrap()
 }
 
@@ -18,7 +18,7 @@ fn the_ledger_is_the_same_whether_time_is_modelled_or_not() {
             let mut queues = devices.each_ref().map(|device| device.kv(None).unwrap());
             for (key, size) in SIZES.into_iter().enumerate() {
                 queues.iter_mut().for_each(|kv| kv.put(&[key as u8], &vec![7; size]).unwrap());
-                let [off, on] = devices.each_ref().map(Device::ledger);
+                let [off, on] = devices.each_ref().map(EmbeddedDevice::ledger);
                 assert_eq!(off, on, "{profile} {method} {size}");
             }
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
-use byway::embedded::{Device, EmbeddedQueue};
+use byway::embedded::{EmbeddedDevice, EmbeddedQueue};
 use byway::{BackendQueue, Class, Key, KvCommand, Ledger, Method, Nsid, Payload, QueueOptions, StoreOptions};
 use byway_kit::tagged;
 
@@ -31,7 +31,7 @@ fn drain(queue: &mut EmbeddedQueue, mut wanted: impl FnMut(u64, Option<&[u8]>)) 
 }
 
 /// Stores and reads, many at a time, and now and then a command that no delegated queue takes.
-fn work(device: &Device, thread: u32) {
+fn work(device: &EmbeddedDevice, thread: u32) {
     let transfer = [Method::Hybrid, Method::Inline, Method::Prp][thread as usize];
     let mut queue =
         device.queue_with(QueueOptions { transfer, depth: DEPTH.into(), ..device.queue_options() }).unwrap();
@@ -60,7 +60,7 @@ fn work(device: &Device, thread: u32) {
 }
 
 /// Ledger rows of the threads' commands, whichever thread served them. Counts of doorbells and interrupts depend on timing.
-fn moved(device: &Device, before: &Ledger) -> Vec<(Class, u64, u64)> {
+fn moved(device: &EmbeddedDevice, before: &Ledger) -> Vec<(Class, u64, u64)> {
     let kinds =
         [Class::CommandFetch, Class::ChunkFetch, Class::DataRead, Class::DataWrite, Class::Completion];
     let ledger = device.ledger().since(before);

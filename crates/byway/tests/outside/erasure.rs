@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use byway::embedded::Device;
+use byway::embedded::EmbeddedDevice;
 use byway::{CreateOptions, ErrorKind, MediaNamespaceKind, NewNamespace, Nsid, Wipe};
 use byway_sys::copy::{CopyFile, DataRanges, copy_sparse};
 
@@ -16,7 +16,7 @@ fn key(n: u32) -> Vec<u8> {
 }
 
 /// A device whose namespaces hold markers everywhere: in the log and the index, overwritten and deleted, in blocks.
-fn marked(path: &Path) -> Device {
+fn marked(path: &Path) -> EmbeddedDevice {
     let nvm = NewNamespace { kind: MediaNamespaceKind::Nvm { lba_bytes: 4096 }, size_bytes: Some(8 << 20) };
     let options = CreateOptions { namespaces: vec![NewNamespace::KV, nvm], ..CreateOptions::new(32 << 20) };
     byway::create(path, &options).unwrap();
@@ -30,7 +30,7 @@ fn marked(path: &Path) -> Device {
     device
 }
 
-fn store(device: &Device) {
+fn store(device: &EmbeddedDevice) {
     let mut kv = device.kv(None).unwrap();
     for n in 0..KEYS {
         let value = b"ValueMarker".repeat(if n % 50 == 0 { 900 } else { 1 + n as usize % 9 });

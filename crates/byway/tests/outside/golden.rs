@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use byway::embedded::Device;
+use byway::embedded::EmbeddedDevice;
 use byway::{CreateOptions, MediaNamespaceKind, NewNamespace, Nsid};
 use byway_sys::copy::{CopyFile, DataRanges, copy_sparse};
 
@@ -57,7 +57,7 @@ fn expected() -> (Pairs, Blocks) {
     (pairs, blocks)
 }
 
-fn fill(device: &Device, half: usize) {
+fn fill(device: &EmbeddedDevice, half: usize) {
     let mut kv = device.kv(Some(Nsid::new(1).unwrap())).unwrap();
     let all = stores();
     let (first, second) = all.split_at(all.len() / 2);

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use byway::embedded::Device;
+use byway::embedded::EmbeddedDevice;
 use byway::serve::{ServeOptions, TcpOptions};
 use byway::{AdminCommand, Backend, CreateOptions, HostCounters, MediaNamespaceKind, NewNamespace, Nsid};
 use byway_conformance::served::Serving;
@@ -17,12 +17,12 @@ fn create(path: &Path) -> String {
     format!("embedded:{}", path.display())
 }
 
-fn counted(device: &Device) -> HostCounters {
+fn counted(device: &EmbeddedDevice) -> HostCounters {
     device.details().counters.host
 }
 
 /// Two writes of a block, a put of 100 bytes, three reads of a block, and a get.
-fn work(device: &Device) {
+fn work(device: &EmbeddedDevice) {
     let mut nvm = device.nvm(None).unwrap();
     (0..2).for_each(|lba| nvm.write(lba, &[1; 512]).unwrap());
     (0..3).for_each(|_| nvm.read(0, &mut [0; 512]).unwrap());

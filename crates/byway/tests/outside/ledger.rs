@@ -2,7 +2,7 @@
 //! MPS and MRRS. The formulas below are written from the table's words and share no code with the device.
 
 use crate::table::{Bytes, Link};
-use byway::embedded::Device;
+use byway::embedded::EmbeddedDevice;
 use byway::{Key, Ledger};
 
 /// What one put of `size` bytes costs by `method`. Two pages are named by the command itself, more by a list.
@@ -35,7 +35,7 @@ fn expected(method: &str, size: u64, link: Link, cosmos: bool) -> Bytes {
     }
 }
 
-fn device(profile: &str, method: &str, link: Link) -> Device {
+fn device(profile: &str, method: &str, link: Link) -> EmbeddedDevice {
     let (mps, mrrs) = (link.mps, link.mrrs);
     // A ring long enough that none of the puts below meets its end, where a burst is split.
     byway::embedded::open(&format!(
@@ -44,7 +44,7 @@ fn device(profile: &str, method: &str, link: Link) -> Device {
     .unwrap()
 }
 
-fn cost_of(device: &Device, puts: &mut byway::Kv, key: u32, size: u64) -> Bytes {
+fn cost_of(device: &EmbeddedDevice, puts: &mut byway::Kv, key: u32, size: u64) -> Bytes {
     let before = device.ledger();
     puts.put(&key.to_le_bytes(), &vec![0x5a; size as usize]).unwrap();
     bytes_of(&device.ledger().since(&before))

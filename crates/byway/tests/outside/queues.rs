@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use byway::embedded::{Device, EmbeddedQueue};
+use byway::embedded::{EmbeddedDevice, EmbeddedQueue};
 use byway::{
     AdaptivePolicy, BackendQueue, Class, Command, ErrorKind, Key, KvCommand, Method, Nsid, Payload,
     QueueOptions, StoreOptions,
@@ -25,7 +25,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(device: &Device, name: usize) -> Self {
+    fn new(device: &EmbeddedDevice, name: usize) -> Self {
         let policy = AdaptivePolicy::Threshold { tau_bytes: 300, alpha: 1.0, below: Method::Cxl };
         let options =
             QueueOptions { transfer: METHODS[name], policy, depth: 16.into(), ..QueueOptions::default() };

@@ -7,14 +7,14 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use byway::embedded::Device;
+use byway::embedded::EmbeddedDevice;
 use byway::{CreateOptions, ErrorKind, MediaNamespaceKind, NewNamespace, Nsid};
 use byway_sys::{FolderEvents, NamePoint, NameStep, watching};
 
 /// The error number of a failed disk.
 const EIO: i32 = 5;
 
-fn open(path: &Path) -> Device {
+fn open(path: &Path) -> EmbeddedDevice {
     byway::embedded::open(&format!("embedded:{}", path.display())).unwrap()
 }
 

@@ -1,11 +1,11 @@
 //! `fading=`: data that is read too often is lost, or moved before.
 
-use byway::embedded::Device;
+use byway::embedded::EmbeddedDevice;
 
 const MIB: usize = 1 << 20;
 
 /// A device whose blocks endure 500 reads, with a written block namespace.
-fn written(uri: &str) -> Device {
+fn written(uri: &str) -> EmbeddedDevice {
     let device = byway::embedded::open(uri).unwrap();
     let mut nvm = device.nvm(None).unwrap();
     let lbas_per_mib = MIB as u64 / u64::from(nvm.lba_bytes());
@@ -18,7 +18,7 @@ fn written(uri: &str) -> Device {
 }
 
 /// Reads the first block `times` times; the error of the first read that fails.
-fn read_over_and_over(device: &Device, times: u32) -> Option<byway::Error> {
+fn read_over_and_over(device: &EmbeddedDevice, times: u32) -> Option<byway::Error> {
     let mut nvm = device.nvm(None).unwrap();
     let mut block = vec![0; nvm.lba_bytes() as usize];
     let error = (0..times).find_map(|_| nvm.read(0, &mut block).err());

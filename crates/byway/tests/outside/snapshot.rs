@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use byway::embedded::Device;
+use byway::embedded::EmbeddedDevice;
 use byway::{ControlSocket, CreateOptions, ErrorKind, NewNamespace};
 
-fn open(path: &Path) -> Device {
+fn open(path: &Path) -> EmbeddedDevice {
     byway::embedded::open(&format!("embedded:{}", path.display())).unwrap()
 }
 
@@ -38,7 +38,7 @@ fn holds(copy: &Path, acknowledged: u32) {
 }
 
 /// Takes snapshots of `path` by `take` while puts go on, so many that blocks are erased meanwhile.
-fn under_load(path: &Path, take: impl Fn(&Device, &Path)) {
+fn under_load(path: &Path, take: impl Fn(&EmbeddedDevice, &Path)) {
     byway::create(path, &CreateOptions::new(32 << 20)).unwrap();
     let device = open(path);
     let (done, acknowledged) = (AtomicBool::new(false), AtomicU32::new(0));
@@ -132,7 +132,7 @@ fn silent_control_client_does_not_delay_a_close() {
 }
 
 /// Where the process that has an image open takes requests.
-fn socket_of(device: &Device) -> PathBuf {
+fn socket_of(device: &EmbeddedDevice) -> PathBuf {
     match device.control_socket() {
         ControlSocket::At(path) => path.clone(),
         none => panic!("{none}"),

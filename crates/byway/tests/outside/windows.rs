@@ -1,15 +1,15 @@
 //! Values through windows of device memory: nothing acknowledged is overwritten by what is stored after it.
 
-use byway::embedded::Device;
+use byway::embedded::EmbeddedDevice;
 use byway::{BackendQueue, Command, Key, KvCommand, Nsid, Payload};
 use byway_kit::pattern;
 
-fn device(policy: &str) -> Device {
+fn device(policy: &str) -> EmbeddedDevice {
     byway::embedded::open(&format!("ram:64M?profile=gen5x8-cxl&{policy}")).unwrap()
 }
 
 /// Puts values of these lengths and reads all back after each of the last ones.
-fn put_and_check(device: &Device, lengths: &[usize]) {
+fn put_and_check(device: &EmbeddedDevice, lengths: &[usize]) {
     let mut kv = device.kv(None).unwrap();
     for (n, len) in lengths.iter().enumerate() {
         kv.put(&(n as u32).to_be_bytes(), &pattern(n as u64, *len)).unwrap();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Write;
 
 use anyhow::Result;
-use byway::embedded::Device;
+use byway::embedded::EmbeddedDevice;
 use byway::{Limits, Namespace, NamespaceKind, Profile};
 use byway_console::size;
 use byway_console::terminal::print_json;
@@ -140,7 +140,7 @@ pub fn describe(uri: &str) -> Result<Described> {
     describe_open(&byway::embedded::open(uri)?)
 }
 
-fn describe_open(device: &Device) -> Result<Described> {
+fn describe_open(device: &EmbeddedDevice) -> Result<Described> {
     let (identity, profile) = (device.identity(), device.profile());
     Ok(Described {
         model: identity.model.clone(),
@@ -159,7 +159,7 @@ fn describe_open(device: &Device) -> Result<Described> {
     })
 }
 
-fn namespaces(device: &Device) -> Result<Vec<DescribedNamespace>> {
+fn namespaces(device: &EmbeddedDevice) -> Result<Vec<DescribedNamespace>> {
     let namespaces = device.namespaces()?.into_iter();
     Ok(namespaces.map(|one| DescribedNamespace { pairs: pairs(device, &one), ..one.into() }).collect())
 }
@@ -180,7 +180,7 @@ impl From<Namespace> for DescribedNamespace {
     }
 }
 
-fn pairs(device: &Device, namespace: &Namespace) -> Option<DescribedPairs> {
+fn pairs(device: &EmbeddedDevice, namespace: &Namespace) -> Option<DescribedPairs> {
     let NamespaceKind::Kv { key_max_bytes, value_max_bytes, .. } = namespace.kind else { return None };
     let stats = device.kv_stats(namespace.nsid)?;
     let (keys, capacity_bytes) = (stats.keys, stats.capacity_bytes);
@@ -188,7 +188,7 @@ fn pairs(device: &Device, namespace: &Namespace) -> Option<DescribedPairs> {
     Some(DescribedPairs { keys, unsettled_entries, capacity_bytes, key_max_bytes, value_max_bytes })
 }
 
-fn flash(device: &Device) -> DescribedFlash {
+fn flash(device: &EmbeddedDevice) -> DescribedFlash {
     let report = device.flash();
     let causes = report.counters.rows().map(|(cause, row)| DescribedCause {
         cause: cause.name(),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ::byway::embedded::Device;
+use ::byway::embedded::EmbeddedDevice;
 use ::byway::uri::{of_image, with_options};
 use ::byway::{
     BackendQueue, Buffer, Command, CreateOptions, Finished, Kv, KvCommand, Outcome, Payload, SmallBytes,
@@ -27,7 +27,7 @@ const RECORD_ROOM_BYTES: u64 = 128;
 const SPARE_BYTES: u64 = 512 << 20;
 
 struct Embedded {
-    device: Device,
+    device: EmbeddedDevice,
     value_bytes: usize,
 }
 

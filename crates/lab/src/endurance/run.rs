@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use byway::embedded::{Device, FlashReport};
+use byway::embedded::{EmbeddedDevice, FlashReport};
 use byway::{Cause, CreateOptions, FlashCounters, Kv, MediaNamespaceKind, NewNamespace, Nvm};
 use byway_console::terminal::{Interrupt, Progress};
 use byway_measure::random::Random;
@@ -33,7 +33,7 @@ const STEP: u64 = 1024;
 /// A device, what is written to it, and the model beside it.
 pub struct Run<'a> {
     plan: &'a Plan,
-    device: Device,
+    device: EmbeddedDevice,
     target: Target,
     /// Writes that fill the device as far as it is to be filled.
     writes: u64,

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use byway::embedded::Device;
+use byway::embedded::EmbeddedDevice;
 use byway::{ErrorKind, FileEvents, Key, Kv, Nsid, Nvm, StoreOptions, Wipe};
 use byway_crash_tests::content::{key_of, value_of};
 
@@ -14,7 +14,7 @@ use crate::op::{BLOCKS, Op};
 pub struct Open {
     pub pairs: Kv,
     pub blocks: Nvm,
-    pub device: Device,
+    pub device: EmbeddedDevice,
 }
 
 impl Open {
@@ -27,7 +27,7 @@ impl Open {
         Self::of(byway::embedded::open_watched(uri, events).unwrap())
     }
 
-    fn of(device: Device) -> Self {
+    fn of(device: EmbeddedDevice) -> Self {
         Self { pairs: device.kv(None).unwrap(), blocks: device.nvm(None).unwrap(), device }
     }
 

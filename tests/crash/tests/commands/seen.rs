@@ -1,7 +1,7 @@
 //! What a device met while commands were tried on it: a test of recovery and collection proves nothing without them.
 
 use byway::Cause;
-use byway::embedded::Device;
+use byway::embedded::EmbeddedDevice;
 
 /// Counts, of one case or of all.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,7 +19,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    pub fn note_programs(&mut self, device: &Device) {
+    pub fn note_programs(&mut self, device: &EmbeddedDevice) {
         let counters = device.flash().counters;
         for (into, (_, counted)) in self.programs.iter_mut().zip(counters.rows()) {
             *into = counted.programs;

@@ -252,12 +252,13 @@ impl Mapping {
             *byte = atomic_u8(from).load(Ordering::Relaxed);
             from = from.wrapping_add(1);
         }
-        let mut words = rest.chunks_exact_mut(8);
-        for word in &mut words {
-            word.copy_from_slice(&atomic_u64(from).load(Ordering::Relaxed).to_ne_bytes());
+        let (words, last) = rest.as_chunks_mut();
+        for word in words {
+            // Assigned, not copied from a slice: that is a call a word in builds without link-time optimisation.
+            *word = atomic_u64(from).load(Ordering::Relaxed).to_ne_bytes();
             from = from.wrapping_add(8);
         }
-        for byte in words.into_remainder() {
+        for byte in last {
             *byte = atomic_u8(from).load(Ordering::Relaxed);
             from = from.wrapping_add(1);
         }

@@ -193,14 +193,13 @@ mod portable {
             *byte = unsafe { AtomicU8::from_ptr(from.add(at)) }.load(Relaxed);
             at += 1;
         }
-        let mut words = rest.chunks_exact_mut(8);
-        for word in &mut words {
+        let (words, tail) = rest.as_chunks_mut();
+        for word in words {
             // SAFETY: the caller's promise; `lead_bytes` made the address a multiple of 8.
-            let value = unsafe { AtomicU64::from_ptr(from.add(at).cast()) }.load(Relaxed);
-            word.copy_from_slice(&value.to_ne_bytes());
+            *word = unsafe { AtomicU64::from_ptr(from.add(at).cast()) }.load(Relaxed).to_ne_bytes();
             at += 8;
         }
-        for byte in words.into_remainder() {
+        for byte in tail {
             // SAFETY: the caller's promise.
             *byte = unsafe { AtomicU8::from_ptr(from.add(at)) }.load(Relaxed);
             at += 1;

@@ -193,6 +193,7 @@ impl Meter {
         }
     }
 
+    #[inline]
     fn note_write(&mut self, class: Class, n: u64) {
         let cost = self.link.write(n);
         if self.is_counting() {

@@ -35,10 +35,10 @@ pub struct Work {
 /// A comparison.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// The work.
+    /// The work that both programs did.
     #[serde(flatten)]
     pub work: Work,
-    /// The program compared with.
+    /// The other program: `fio`, `bare` for a loop of system calls, `fio-itself` for two equal sides.
     pub peer: &'static str,
     /// Pairs of runs.
     pub pairs: usize,

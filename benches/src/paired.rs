@@ -12,7 +12,7 @@ use serde::Serialize;
 /// What came of a comparison.
 #[derive(Debug, Clone, Serialize)]
 pub struct Compared {
-    /// Name of the comparison.
+    /// The case, as its row in the results is named.
     pub what: String,
     /// Pairs of slices.
     pub pairs: usize,

@@ -71,7 +71,7 @@ impl Folder {
         Ok(Self(path))
     }
 
-    /// Its path.
+    /// The folder under the system's folder for temporary files.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0

@@ -69,7 +69,7 @@ impl Taken {
         Ok(())
     }
 
-    /// The result as a row.
+    /// Best, median and percentiles of the rounds so far, in nanoseconds of a call.
     #[must_use]
     pub fn row(&self, case: &str, depth: u32) -> Row {
         let singles: Vec<f64> = self.singles.iter().map(|ns| f64::from(*ns)).collect();

@@ -238,7 +238,7 @@ fn copy_of(exported: &PyUntypedBuffer) -> Vec<u8> {
     copy
 }
 
-/// Whether an object is a sequence of several buffers.
+/// Whether an object is a list or tuple of buffers, not one buffer.
 fn is_several(object: &Bound<'_, PyAny>) -> bool {
     object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>()
 }

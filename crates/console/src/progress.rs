@@ -17,7 +17,7 @@ pub struct Progress {
     state: Mutex<State>,
 }
 
-/// Unit of the progress.
+/// What a bar counts, and so how it is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Steps,

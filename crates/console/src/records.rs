@@ -53,7 +53,7 @@ pub enum RecordError {
     Io {
         /// Counted from 1.
         line: u64,
-        /// Error of the system.
+        /// What reading the file failed with.
         source: io::Error,
     },
     /// The line is no record.
@@ -61,7 +61,7 @@ pub enum RecordError {
     Line {
         /// Counted from 1.
         line: u64,
-        /// Reason.
+        /// What is wrong with the line, as a phrase.
         why: String,
     },
 }

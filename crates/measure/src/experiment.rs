@@ -23,7 +23,7 @@ const FIRST_KEY: &[u8] = b"first";
 /// Puts between two steps of the progress bar.
 const STEP: usize = 256;
 
-/// Extent and observer of a measurement.
+/// Size, seed, interruption and progress bar of a measurement.
 #[derive(Clone, Copy)]
 pub struct Run<'a> {
     /// Puts.

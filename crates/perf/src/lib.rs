@@ -45,7 +45,7 @@ impl Phase {
     const WARM_UP: u8 = 0;
     const MEASURE: u8 = 1;
     const OVER: u8 = 2;
-    /// Ended; outstanding commands are dropped.
+    /// Ended early: outstanding commands are cancelled.
     const GIVEN_UP: u8 = 3;
 
     #[inline]

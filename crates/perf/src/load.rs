@@ -71,7 +71,7 @@ impl Memory {
         }
     }
 
-    /// The first byte that is not as the pattern has it.
+    /// Offset of the first eight bytes of the buffers that differ from the pattern.
     pub fn difference(&self, pattern: Pattern, at: u64) -> Option<u64> {
         let mut at = at;
         for part in self.buffer.iter().chain(&self.parts) {

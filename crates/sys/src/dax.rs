@@ -1,4 +1,4 @@
-//! Mapped files: DAX detection, full allocation, and access by one user.
+//! Files to be mapped: DAX detection, locks, allocation with zeroes written, and ownership.
 
 use std::fs::{File, Permissions};
 use std::io;

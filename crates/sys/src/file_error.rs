@@ -30,7 +30,7 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
     },
-    /// Another process holds the lock.
+    /// Another opener, in this process or another, holds the lock.
     #[error("{} is in use: another opener holds it", path.display())]
     InUse {
         /// The file.
@@ -101,7 +101,7 @@ pub enum FileError {
     DiskFull {
         /// The file.
         path: PathBuf,
-        /// The failed operation.
+        /// The operation that found no room, as a participle: "writing".
         doing: &'static str,
     },
     /// The file ends before the bytes that were asked for.
@@ -133,7 +133,7 @@ pub enum FileError {
     Io {
         /// The file.
         path: PathBuf,
-        /// The failed operation.
+        /// The failed operation, as a participle: "opening".
         doing: &'static str,
         /// The system's answer.
         source: io::Error,

@@ -12,15 +12,15 @@ pub enum Shortage {
     /// More than the machine has, swap included.
     #[error("this machine has {total_bytes} bytes of memory, and {wanted_bytes} are wanted")]
     Machine {
-        /// Requested bytes.
+        /// Requested bytes, in all.
         wanted_bytes: u64,
-        /// What there is.
+        /// Memory and swap of the machine.
         total_bytes: u64,
     },
     /// More than the system gives this process now: its address space is limited, or memory is short.
     #[error("this process cannot have {wanted_bytes} bytes of memory more: {cause}")]
     Process {
-        /// Requested bytes.
+        /// Requested bytes, beyond what the process has.
         wanted_bytes: u64,
         /// What the system said.
         cause: io::Error,

@@ -162,7 +162,7 @@ fn is_same(file: &File, found: io::Result<Metadata>) -> io::Result<bool> {
     }
 }
 
-/// The folder and the last component of a path.
+/// The folder of a path; `.` for a bare name.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or(Path::new("."))

@@ -72,7 +72,7 @@ impl PlainFile {
         Ok(Self { file, kind })
     }
 
-    /// File or block device.
+    /// What `fstat` said of it when it was opened.
     #[must_use]
     pub const fn kind(&self) -> PlainKind {
         self.kind

@@ -14,7 +14,7 @@ pub enum WriteFault {
     /// A write, an allocation or a sync failed otherwise. The kernel may have dropped dirty pages, so nothing is written until
     /// the file is opened again.
     Failed {
-        /// The failed operation.
+        /// The failed operation: "writing", "taking room in" or "syncing".
         doing: &'static str,
     },
 }

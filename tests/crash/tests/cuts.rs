@@ -21,7 +21,7 @@ const SEED: u64 = 11;
 const PRELUDE: u64 = 2200;
 const STEPS: u64 = 900;
 
-/// Power is cut at one in this number of points; all of them where this is set, or all that are no stores where it is `media`.
+/// Power is cut at one in [`EVERY`] points; with this set at all of them, with `media` at all that are no stores.
 const ALL_POINTS: &str = "BYWAY_TEST_CUT_EVERYWHERE";
 /// `PART/PARTS` of those points, so that a long run can be made in pieces: parts are numbered from 0.
 const PART: &str = "BYWAY_TEST_CUT_PART";

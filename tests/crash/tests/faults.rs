@@ -3,7 +3,7 @@
 
 use byway_crash_tests::fault::{Fault, On, Outcome, Script};
 
-/// One in this number of operations fails; a recorded run takes each.
+/// One operation in this many is made to fail; a recorded run takes each.
 const EVERY: u64 = 6;
 
 fn fail_each(on: On, full: bool) -> Vec<Outcome> {

@@ -20,7 +20,7 @@ use byway_kit::mix;
 const WORKLOAD: Workload = Workload::Worn;
 const LIVES: u64 = 4;
 const STEPS: u64 = 900;
-/// Power is cut at one in this number of points of a life.
+/// Power is cut at one point in this many of a life.
 const CUT_EVERY: u64 = 12_000;
 
 /// A device whose medium fails in each life, and works in between.

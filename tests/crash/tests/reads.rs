@@ -20,7 +20,7 @@ use byway_crash_tests::sparse;
 use rustix::io::Errno;
 
 const PAGE_BYTES: u64 = 16 << 10;
-/// One in this number of pages of each kind.
+/// Reads fail of one page in this many of each kind.
 const EVERY: usize = 5;
 
 /// A file of which these bytes cannot be read.

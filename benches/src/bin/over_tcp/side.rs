@@ -116,7 +116,7 @@ impl Served {
         OtherSide::start(&what, &["--serve", uri, "--idle", &waits.to_string()], cpu).map(Self)
     }
 
-    /// URI of the served device.
+    /// URI that connects to the served device.
     pub fn uri(&self) -> &str {
         &self.0.said
     }

@@ -41,7 +41,7 @@ const PAIRS: usize = 60;
 /// Where the device has no cache, as if it had one of that size.
 const USUAL_CACHE_BYTES: u64 = 64 << 20;
 
-/// Kind of load.
+/// What the child process does with its files, by name of the option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     Read,

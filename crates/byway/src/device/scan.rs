@@ -13,7 +13,7 @@ const SECTOR_BYTES: u64 = 512;
 pub struct Found {
     /// What [`crate::open`] takes.
     pub uri: String,
-    /// Kind of the device.
+    /// Which node of the kernel it is, which decides the interfaces that can open it.
     pub kind: FoundKind,
     /// Its size in bytes, if the kernel states one.
     pub size_bytes: Option<u64>,

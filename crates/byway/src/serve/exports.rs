@@ -31,7 +31,7 @@ pub(super) struct Opened {
 pub struct Exported {
     /// Its identifier.
     pub nsid: u32,
-    /// URI of the exported device.
+    /// URI of the exported device, as the server was given it.
     pub uri: String,
     /// The backend that serves it.
     pub backend: String,

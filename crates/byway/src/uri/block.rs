@@ -21,7 +21,7 @@ pub struct BlockUri {
     pub options: BlockOptions,
 }
 
-/// Storage of blocks.
+/// Storage of blocks, which decides the backends that can reach them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BlockPlace {

@@ -17,7 +17,7 @@ use crate::uri::tables::{OPTIONS, PCIE_OPTIONS};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct PcieUri {
-    /// PCI address or socket.
+    /// PCI address of a function, or socket of a vfio-user server.
     pub place: PciePlace,
     /// How it is to be used.
     pub options: PcieOptions,

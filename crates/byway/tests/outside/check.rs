@@ -316,7 +316,7 @@ fn damaged_index_and_log_keep_whole_records_and_report_the_rest() {
 }
 
 /// Overwrites some of the used places; the check names what they hit. A usable image still holds everything that the check
-/// does not name as lost; an unusable one is refused by the repair.
+/// does not name as lost; one that is unusable after the repair stays so.
 #[test]
 fn any_overwritten_place_is_named_and_repaired_or_refused() {
     let (dir, path) = folder();

@@ -24,7 +24,7 @@ struct Submitted {
     place: Option<usize>,
 }
 
-/// The durable value, and the values submitted since.
+/// Expected value of each target that has one.
 #[derive(Debug, Clone, Default)]
 pub struct Model(BTreeMap<Target, Value>);
 

@@ -186,7 +186,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Submits nothing more. Outstanding reads are dropped.
+    /// Submits no more reads, and cancels those that are outstanding.
     fn give_up(&mut self) {
         if self.lost.is_some() {
             return;

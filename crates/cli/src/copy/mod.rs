@@ -25,7 +25,7 @@ pub use plan::{Asked, Plan};
 /// How long a thread that waits for commands goes without looking whether it shall end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Result of a copy.
+/// How much a copy moved, to print.
 #[derive(Debug, Default)]
 pub struct Copied {
     /// Bytes.

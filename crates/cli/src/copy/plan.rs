@@ -18,9 +18,9 @@ const DEPTH: Depth = Depth::UpTo(16);
 /// What was asked for on the command line.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// The source.
+    /// The source: a URI, a path, or `-` for a stream.
     pub from: String,
-    /// Destination.
+    /// The destination: a URI, a path, or `-` for a stream.
     pub to: String,
     /// Bytes of a piece.
     pub piece_bytes: Option<u64>,
@@ -55,7 +55,7 @@ pub struct How {
     pub verify: bool,
     /// Maximum bytes to copy of a stream.
     pub count: Option<u64>,
-    /// Alignment in bytes of both sides' blocks.
+    /// The larger of both sides' block sizes, in bytes: pieces and offsets are multiples of it.
     pub unit_bytes: u64,
 }
 

@@ -15,7 +15,7 @@ const ANSWER_MAX_BYTES: u64 = 16 << 20;
 /// Most header lines of an answer.
 const HEADERS_MAX: usize = 64;
 
-/// Address of a metrics endpoint.
+/// Address of a Prometheus endpoint; port 80 and `/metrics` where it names none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     /// Host and port.

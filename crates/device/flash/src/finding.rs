@@ -43,7 +43,7 @@ pub enum Hit {
         nsid: u32,
         /// The first page.
         first: u64,
-        /// Number of keys.
+        /// Number of pages.
         count: u64,
     },
     /// One key.

@@ -125,7 +125,7 @@ impl UnitMap {
         self.table.set_word((index * MAP_ENTRY_BYTES) as usize, word);
     }
 
-    /// File ranges of map segments that were never used: any bytes there are damage.
+    /// Frees the file ranges of map segments that were never used: any bytes there are damage.
     pub(crate) fn give_back_absent(&self) -> Result<(), FlashError> {
         let mut index = 0;
         while index < self.entries {

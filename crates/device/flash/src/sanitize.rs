@@ -22,7 +22,7 @@ pub enum SanitizeState {
 /// The sanitize operation that the image remembers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sanitize {
-    /// Its state.
+    /// Whether one runs, or the last one is done.
     pub state: SanitizeState,
     /// Its command's dword 10, the low 16 bits.
     pub cdw10: u16,

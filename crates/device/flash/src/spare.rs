@@ -49,7 +49,7 @@ impl SpareRecord {
         Self { kind, cause, seq: 0, units: units as u8, owners, crcs }
     }
 
-    /// Replaces a damaged record: owners that it does not name are unknown.
+    /// A record in place of a damaged one. It names no owner: those of its units are unknown.
     pub(crate) const fn made_anew(kind: PageKind, units: usize, seq: u64) -> Self {
         let mut record = Self::new(kind, MADE_ANEW, units);
         record.seq = seq;

@@ -69,7 +69,7 @@ impl Target {
         Ok(Self { file, path, lba_shift: lba_bytes.trailing_zeros(), blocks, options, identity })
     }
 
-    /// Identity of the device.
+    /// Identity made of the path and the kind of file, as neither has an Identify command.
     #[must_use]
     pub fn identity(&self) -> &Identity {
         &self.identity

@@ -95,7 +95,7 @@ impl AdminCommand {
         Self::Raw(RawCommand { entry, data })
     }
 
-    /// Number of buffers of its data.
+    /// Number of buffers of its data; 1 for a command without data.
     #[must_use]
     pub fn pieces(&self) -> usize {
         match encode_admin(self).data {

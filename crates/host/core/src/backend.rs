@@ -197,9 +197,9 @@ pub struct Finished {
 /// A command that failed, with the buffers that it had taken.
 #[derive(Debug)]
 pub struct Failed {
-    /// Reason for the refusal.
+    /// What failed, and by whose word: the host's, the kernel's or the device's.
     pub error: Error,
-    /// Its buffer.
+    /// Its buffer, if it had one and the device can no longer touch it.
     pub buffer: Option<Buffer>,
     /// The buffers of a vectored command.
     pub vector: Buffers,

@@ -87,7 +87,7 @@ impl Effect {
         }
     }
 
-    /// The range that it changes.
+    /// The part of the device that it changes; `None` if it changes nothing.
     #[must_use]
     pub fn extent(&self) -> Option<Extent> {
         match self {

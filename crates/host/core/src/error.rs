@@ -94,7 +94,7 @@ pub struct Error {
 /// The context of an error beyond its kind.
 #[derive(Default)]
 struct Context {
-    /// The failed activity.
+    /// The call that failed, as a verb phrase ("put key 0041"), outermost first.
     doing: Option<Cow<'static, str>>,
     /// The bare fact, in words of its own.
     said: Option<String>,
@@ -211,7 +211,7 @@ impl Error {
         self.kind
     }
 
-    /// Origin of the failure.
+    /// Who refused: this library, the operating system or the device.
     #[must_use]
     pub fn origin(&self) -> Origin {
         self.origin

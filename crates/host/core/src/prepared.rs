@@ -31,7 +31,7 @@ impl Drop for Prepared {
 pub struct Unprepared {
     /// As it was.
     pub buffer: Buffer,
-    /// Reason for the refusal.
+    /// Why it was not prepared: no whole pages, or no mapping for the device.
     pub error: Error,
 }
 

@@ -100,7 +100,7 @@ pub(crate) struct Peer {
 /// What is between this host and the controller.
 #[derive(Clone, Debug)]
 pub(crate) enum Security {
-    /// Clear text.
+    /// No TLS: commands and data are sent in clear text.
     Clear,
     /// TLS, by a configured key.
     Configured(TlsHost),
@@ -162,7 +162,7 @@ impl Peer {
         Ok(Self { place, options, host, host_id, security })
     }
 
-    /// Directions of authentication.
+    /// Names of both parties, by which keys are derived and secrets proven.
     pub fn parties(&self) -> Parties {
         Parties { host: self.host.clone(), subsystem: self.place.subsystem.clone() }
     }

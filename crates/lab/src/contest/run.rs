@@ -54,7 +54,7 @@ pub struct Plan {
     pub threads: u32,
     /// Decides keys, values and steps.
     pub seed: u64,
-    /// Folder of the stores.
+    /// Folder in which each engine makes its store.
     pub dir: PathBuf,
     /// More options of Byway's URI.
     pub options: String,

@@ -24,7 +24,7 @@ pub enum Act {
 /// An act, its key, and what is stored.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// The operation.
+    /// What is done with the key.
     pub act: Act,
     /// The key.
     pub key: Key,

@@ -10,7 +10,7 @@ use skew::Skew;
 
 pub use run::Run;
 
-/// Kind of writes.
+/// Command set of the namespace, and so the unit of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Units of a namespace of blocks.
@@ -19,7 +19,7 @@ pub enum Kind {
     Kv,
 }
 
-/// Parameters of an endurance run.
+/// Device, load and seed of an endurance run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Capacity of the device.
@@ -30,7 +30,7 @@ pub struct Plan {
     pub over_provisioning_percent: u32,
     /// Policy of garbage collection.
     pub gc: String,
-    /// Kind of writes.
+    /// Command set of the namespace that is written.
     pub kind: Kind,
     /// Bytes of a value, of a key-value namespace.
     pub value_bytes: u32,
@@ -38,7 +38,7 @@ pub struct Plan {
     pub fill_percent: u32,
     /// Times that as much as was filled is overwritten.
     pub overwrites: u32,
-    /// Distribution of overwrites.
+    /// Which share of the places takes which share of the overwrites.
     pub skew: Skew,
     /// Decides the order.
     pub seed: u64,

@@ -36,9 +36,9 @@ pub struct Figure {
 pub struct Section {
     /// Its heading.
     pub title: &'static str,
-    /// Introduction.
+    /// Plain text between the heading and the figures.
     pub intro: &'static str,
-    /// Its claims.
+    /// Topic of the claims listed in it; `None` for a section without claims.
     pub topic: Option<Topic>,
     /// Its figures.
     pub figures: Vec<Figure>,

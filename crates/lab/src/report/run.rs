@@ -59,7 +59,7 @@ impl Label {
     }
 }
 
-/// Observer and extent of a run.
+/// Size, seed and interruption of a run.
 pub struct Plan<'a> {
     /// Puts of each workload; sizes take a hundredth.
     pub puts: u64,

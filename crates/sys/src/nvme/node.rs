@@ -11,7 +11,7 @@ use super::abi::{Passthrough, request};
 use super::command::{NvmeAnswer, NvmeCommand, NvmeQueue};
 use crate::lent::KernelMemory;
 
-/// Alignment of memory in one piece: a page.
+/// Bytes that one segment of a request can always have: a page.
 const PAGE_BYTES: u64 = 4096;
 
 /// What a device node is.
@@ -72,7 +72,7 @@ impl NvmeNode {
         Ok(Self { file, kind, sysfs })
     }
 
-    /// Kind of node.
+    /// Whether it is a controller, a namespace or a part of one, as found when it was opened.
     #[must_use]
     pub const fn kind(&self) -> NodeKind {
         self.kind

@@ -24,7 +24,7 @@ pub enum VfioError {
     /// A file of the kernel's cannot be opened.
     #[error("{path}: {source}")]
     Open {
-        /// Path of the node.
+        /// The node: of VFIO, of iommufd, of an IOMMU group or of a device.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -32,7 +32,7 @@ pub enum VfioError {
     /// The kernel refuses a step.
     #[error("{step}: {source}")]
     Step {
-        /// The failed step.
+        /// What the kernel refused, as a verb phrase: "take the device".
         step: &'static str,
         /// What the system said.
         source: io::Error,

@@ -26,7 +26,7 @@ pub enum DaemonError {
     System {
         /// The path.
         path: PathBuf,
-        /// The failed operation.
+        /// What the daemon could not do, as a verb phrase: "start a thread".
         doing: &'static str,
         /// The system's error.
         #[source]

@@ -35,7 +35,7 @@ pub enum MountError {
     /// The system's error.
     #[error("cannot {doing} {path}")]
     System {
-        /// The failed operation.
+        /// What the mount could not do, as a verb phrase: "look at".
         doing: &'static str,
         /// The path.
         path: PathBuf,

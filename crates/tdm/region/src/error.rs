@@ -33,7 +33,7 @@ pub enum RegionError {
     System {
         /// Of what.
         path: PathBuf,
-        /// The failed operation.
+        /// What could not be done, as a verb phrase: "open it".
         doing: &'static str,
         /// The system's answer.
         #[source]
@@ -75,7 +75,7 @@ pub enum RegionError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{what} is not offered: {why}")]
 pub struct Unsupported {
-    /// The refused request.
+    /// What the device does not offer, as a noun: "pinning".
     pub what: &'static str,
     /// Why not.
     pub why: &'static str,

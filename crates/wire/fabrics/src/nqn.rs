@@ -32,7 +32,7 @@ pub enum NqnForm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NqnError {
-    /// Empty name.
+    /// A name of no bytes.
     #[error("an NQN is empty")]
     Empty,
     /// More than 223 bytes.

@@ -133,11 +133,11 @@ pub enum Violation {
     /// Data, or an R2T, past the end of what was requested.
     #[error("{bytes} bytes at {offset_bytes} end after {end_bytes}")]
     OutOfRange {
-        /// Offset of the data in bytes.
+        /// Offset of the data in its command, in bytes.
         offset_bytes: u32,
         /// Length in bytes.
         bytes: u32,
-        /// The end.
+        /// End of the range that was asked for, in bytes of the command's data.
         end_bytes: u32,
     },
     /// LAST_PDU before the end of an R2T, or not at it.

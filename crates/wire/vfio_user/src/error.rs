@@ -112,7 +112,7 @@ pub enum WireError {
     /// A structure points outside its payload.
     #[error("a capability at {offset:#x} of a payload of {payload_bytes} bytes")]
     BadOffset {
-        /// Offset that it points to.
+        /// Offset in the payload that it points to, in bytes.
         offset: u32,
         /// Bytes of the payload.
         payload_bytes: usize,

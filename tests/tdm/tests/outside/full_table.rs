@@ -79,7 +79,7 @@ impl Crowded {
 
     /// A file `late` that the first program has open as `a`, and that found no place.
     fn open_late(&mut self) {
-        // The library's programs are known from the first file on.
+        // The library registers its program with the first file that it opens.
         self.first.does("open b early wce");
         crowd(self.file_table(), ENTRIES);
         self.first.does("open a late wce; write a 100 1; fdatasync a");

@@ -31,7 +31,7 @@ pub struct Round {
     pub sync_ns: Vec<u64>,
     /// How the file was served at the end, as the daemon says it; PASS where it knows nothing of it.
     pub level: String,
-    /// Reason.
+    /// The daemon's reason for that level.
     pub why: String,
 }
 

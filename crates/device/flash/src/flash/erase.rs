@@ -133,7 +133,7 @@ impl Flash {
         self.ftl.state.sanitize()
     }
 
-    /// Stores the progress of a sanitize operation, atomically.
+    /// Stores the state and the passes done of a sanitize operation; the word with them is written last.
     ///
     /// # Errors
     /// [`FlashError::ReadOnly`].

@@ -134,7 +134,8 @@ impl KvEngine {
         self.options.replay_bytes.min(least.max(left / 4))
     }
 
-    /// Recomputes the reserve of free segments.
+    /// Recomputes what depends on free space: the segments that puts and the index leave free, the growth bound, and the
+    /// pace of compaction and of the index.
     pub(crate) fn refresh_marks(&mut self) {
         let (layout, segments) = (&self.log.layout, &self.log.segments);
         let segment_bytes = layout.segment_bytes();

@@ -172,7 +172,7 @@ impl PageCache {
         Ok(self.bytes_of(frame))
     }
 
-    /// A page that is evicted first: read by a list.
+    /// A page for a list: kept in the cache, but not marked as used, so that it is evicted first.
     pub(crate) fn pass_by<S: PageStore>(
         &mut self,
         store: &mut S,

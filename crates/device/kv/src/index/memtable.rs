@@ -24,7 +24,7 @@ const WORDS_PER_ENTRY: usize = 64;
 /// Words that are emptied in the time that dropping a node of the order takes.
 const WORDS_PER_NODE: usize = 8192;
 
-/// Slots of a table per expected entry.
+/// A table is sized for this many times the entries expected, at two slots an entry.
 const SPARE_TIMES: usize = 2;
 /// Slots that a table has in use at least.
 const LEAST_SLOTS: usize = 1024;

@@ -55,7 +55,8 @@ pub(crate) struct Flush {
     pub(crate) passed: usize,
     /// Times that the next entry could not be settled.
     tries: u32,
-    /// Entries written although obsolete.
+    /// Entries written without being settled, as a page of the index stayed unreadable for [`TRIES`] tries: the records that
+    /// they replace still count as live.
     pub(crate) unsettled: u64,
     /// There is nothing older that a tombstone could hide.
     drop_tombstones: bool,
@@ -202,8 +203,8 @@ impl Input {
         self.batch.get(self.at)
     }
 
-    /// Number of buffered entries from the source's current one on that sort before the other sources' current entries:
-    /// 1 to `most`.
+    /// Buffered entries from the source's current one on that sort before the other sources' current entries, at most `most`.
+    /// The first is not compared: the source is the winner.
     #[inline]
     fn stretch(&self, limit: Limit, most: usize) -> &[Entry] {
         let ahead = self.batch.get(self.at..).unwrap_or_default();

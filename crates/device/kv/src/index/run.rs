@@ -160,7 +160,7 @@ impl Run {
     }
 }
 
-/// The reader of a run.
+/// Purpose of reading a run, which decides whether its data pages are cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Walker {
     /// A list: its data pages stay in the cache until there is no more room.

@@ -47,7 +47,7 @@ impl Tournament {
         self.heads.get(winner).filter(|head| **head != AT_END).map(|_| winner)
     }
 
-    /// Whether an entry of the winner sorts before the current keys of all other sources.
+    /// The least current key of the sources other than the winner: its entries below it come next.
     #[inline]
     pub(crate) fn limit(&self) -> Limit {
         let mut least = AT_END;

@@ -230,7 +230,7 @@ impl Scanner {
             self.load(log, store, self.position / page_bytes, at_ps);
             let Held { bytes, is_readable, doubtful, .. } = &self.held;
             let at = (self.position % page_bytes) as usize;
-            // Zeroes of a wiped record are no padding.
+            // Zeroes in a unit with a wrong checksum may be damage, not padding.
             let doubtful = doubtful.iter().find(|part| part.end > at).map(|part| part.start.max(at));
             let rest = &bytes[at..doubtful.unwrap_or(bytes.len())];
             match rest.iter().position(|byte| *byte != 0) {

@@ -281,7 +281,7 @@ impl Stream {
         }
     }
 
-    /// The write pointer's page is in its slot, whether its tag became durable or not.
+    /// Notes that the write pointer's page is in its slot, whether its tag became durable or not.
     fn hold_current(&mut self) {
         let page = self.page_of(self.wp);
         if self.wp > self.page_start(page) {

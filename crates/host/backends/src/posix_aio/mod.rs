@@ -1,7 +1,7 @@
 //! POSIX asynchronous I/O of the C library: one library thread per descriptor, behind one lock.
 //!
 //! For comparisons, and for systems that have nothing else: commands overlap with the program but not with each other, and
-//! `threads` is faster with less. Read, Write and Flush go to the C library; other commands are executed by system calls at
+//! `threads` is faster at less cost. Read, Write and Flush go to the C library; other commands are executed by system calls at
 //! submission. There is no descriptor for event loops: the library reports completions by signals or threads, which belong
 //! to the program. Lists of commands (`lio_listio`) are not used: they save an uncontended lock per command and cost an
 //! allocation each, and the library's thread executes one command at a time anyway (docs/decisions/0018).

@@ -18,7 +18,7 @@ const VIABLE: [&str; 3] = ["vfio-pci", "pci-stub", "pcieport"];
 /// An NVMe controller that `vfio-pci` has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// PCI address.
+    /// PCI address: domain, bus, device and function.
     pub address: PciAddress,
     /// What has to be done before this process can open it, in a sentence; `None` where nothing has.
     pub missing: Option<String>,

@@ -257,7 +257,7 @@ fn is_of_paths(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::DeviceLost | ErrorKind::TimedOut)
 }
 
-/// The reader of namespace properties.
+/// Sends Identify commands over a live path; with `waits`, it waits for one.
 struct Asker<'s> {
     set: &'s PathSet,
     waits: bool,

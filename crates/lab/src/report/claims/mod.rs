@@ -9,7 +9,7 @@ mod reckon;
 
 use super::measured::Measured;
 
-/// The plot next to a claim.
+/// Sections of the report that have claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
     /// Bytes by value size.
@@ -100,7 +100,7 @@ pub struct Ours {
 pub struct Claim {
     /// A short name that stays.
     pub id: &'static str,
-    /// Its place in the report.
+    /// Section that lists it.
     pub topic: Topic,
     /// Which paper says it, and where.
     pub paper: &'static str,

@@ -34,12 +34,12 @@ pub enum Extent {
     All,
 }
 
-/// Offset of a write.
+/// Offset that a write went to; of an append, the size found behind it less its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrote {
     /// To this offset.
     At(u64),
-    /// Not known.
+    /// The size or the position could not be read.
     Unknown,
 }
 

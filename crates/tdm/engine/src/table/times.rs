@@ -11,7 +11,7 @@ const HISTOGRAM_WORDS: usize = BUCKETS + 1;
 /// Words of a file's histograms.
 pub(super) const TIMES: usize = 6 * HISTOGRAM_WORDS;
 
-/// A timed call.
+/// Part of a call that has a histogram of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Timed {

@@ -51,7 +51,7 @@ pub enum LogError {
     Unsteady,
 }
 
-/// Phase of the reading.
+/// Part of the log that the next command reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Header,

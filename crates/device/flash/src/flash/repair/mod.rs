@@ -22,10 +22,9 @@ use crate::spare::PageKind;
 pub(crate) use data::RepairedPage;
 
 impl Flash {
-    /// Restores protected state from the pages: damaged entries of the map and the block table, counts, the next sequence
-    /// number. Returns what it changed; [`check`](Self::check) finds what it could not repair.
-    ///
-    /// Returns the next sequence number too: the superblock must say "in use" before the state has it.
+    /// Restores protected state from the pages: damaged entries of the map and the block table, counts. Returns what it
+    /// changed, and the next sequence number: the caller stores it once the superblock says "in use".
+    /// [`check`](Self::check) finds what could not be repaired.
     pub(crate) fn repair_protected(&mut self, watch: Watch<'_>) -> Result<(Vec<Finding>, u64), FlashError> {
         let mut findings = Vec::new();
         if !self.ftl.media.keeps_data() {

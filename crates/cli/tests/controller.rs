@@ -71,7 +71,7 @@ fn unsupported_pages_and_features_are_reported() {
 }
 
 #[test]
-fn device_without_a_controller_is_refused_in_one_sentence() {
+fn admin_command_without_a_controller_is_refused_in_one_sentence() {
     let dir = tempfile::tempdir().unwrap();
     let file = blocks(dir.path());
     for uri in [file.as_str(), "nil:1M"] {

@@ -21,7 +21,7 @@ impl Pattern {
         }
     }
 
-    /// Offset of the first wrong byte.
+    /// Offset of the first eight bytes that differ from the pattern.
     pub fn difference(self, at: u64, bytes: &[u8]) -> Option<u64> {
         let words = (at..).step_by(8).zip(bytes.chunks(8));
         let mut wrong = words.filter(|(place, word)| **word != self.word(*place)[..word.len()]);
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_differing_block_is_reported() {
+    fn first_differing_word_is_reported() {
         let mut bytes = [0; 4099];
         Pattern(7).fill(1 << 30, &mut bytes);
         assert_eq!(Pattern(7).difference(1 << 30, &bytes), None);

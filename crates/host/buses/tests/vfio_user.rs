@@ -309,7 +309,7 @@ fn server_slow_once_is_used_when_it_answers_again() {
 }
 
 #[test]
-fn server_sending_only_requests_is_silent() {
+fn server_sending_only_replies_to_other_messages_is_silent() {
     let trick = |_, _: &Header, request: &Request<'_>| {
         let Request::RegionRead(Access { region: RegionIndex::BAR0, offset: 0x14, .. }) = request else {
             return None;

@@ -251,7 +251,7 @@ fn message_claiming_4_gib_is_skipped_and_its_client_may_leave() {
 }
 
 #[test]
-fn client_that_never_reads_replies_is_dropped_and_the_next_served() {
+fn client_that_never_reads_replies_is_not_read_and_the_next_is_served() {
     let served = Served::new();
     let mut client = served.client();
     client.stream.set_nonblocking(true).unwrap();

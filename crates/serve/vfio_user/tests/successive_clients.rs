@@ -77,7 +77,7 @@ fn silent_and_half_sent_clients_do_not_block_others() {
 }
 
 #[test]
-fn two_threads_connecting_alternately_are_served_without_delay() {
+fn two_threads_connecting_alternately_are_never_refused() {
     let served = Served::new();
     let ((to_first, first_s), (to_second, second_s)) = (channel(), channel());
     let connect = |mine: Receiver<()>, other: Sender<()>| {

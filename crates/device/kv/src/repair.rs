@@ -55,10 +55,10 @@ pub fn repair_log<S: PageStore>(store: &mut S, namespace: &NamespaceRecord) -> V
         return findings;
     }
     let Ok(mut log) = ValueLog::open(store, &home, &layout, Packing::default()) else { return findings };
-    let Ok(manifest) = Manifest::load(store.state(&home), &layout, &mut log.segments) else {
+    let Ok(manifest) = Manifest::load(store.state(&home), &layout, log.segments_mut()) else {
         return findings;
     };
-    for stream in 0..log.streams.len() {
+    for stream in 0..log.stream_count() {
         let from = manifest.replay_from.get(stream).map_or(u64::MAX, |from| from.position);
         for position in repair_stream(store, &mut log, stream, from) {
             let place = format!("of namespace {}, stream {stream}, byte {position}", namespace.nsid);
@@ -71,7 +71,7 @@ pub fn repair_log<S: PageStore>(store: &mut S, namespace: &NamespaceRecord) -> V
 /// Mends what an opening would read of a stream; says where.
 fn repair_stream<S: PageStore>(store: &mut S, log: &mut ValueLog, stream: usize, from: u64) -> Vec<u64> {
     let mut repaired = Vec::new();
-    let wp = log.streams[stream].wp();
+    let wp = log.stream(stream).wp();
     let mut scanner = Scanner::new(log, stream, from.min(wp), wp);
     while let Some(found) = scanner.next(log, store, &mut 0) {
         let Found::Damage { from, to } = found else { continue };
@@ -80,7 +80,7 @@ fn repair_stream<S: PageStore>(store: &mut S, log: &mut ValueLog, stream: usize,
             scanner = Scanner::new(log, stream, from, wp);
         }
     }
-    let regions: Vec<_> = log.streams[stream].regions().iter().copied().collect();
+    let regions: Vec<_> = log.stream(stream).regions().iter().copied().collect();
     for region in regions {
         let found = log.region_record(store, stream, region.start, region.end, &mut 0);
         if matches!(found, Ok(Found::Damage { .. })) && log.repair_record(store, stream, region.start) {

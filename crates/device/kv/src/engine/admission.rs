@@ -56,7 +56,7 @@ impl KvEngine {
 
     /// A record that begins at `start` of another stream, which takes segments for what it passes, too.
     pub(crate) fn reach_from(&self, stream: usize, start: u64, value_len: u64) -> Reach {
-        let passed_bytes = start.saturating_sub(self.log.streams[stream].wp());
+        let passed_bytes = start.saturating_sub(self.log.stream(stream).wp());
         let end = start + PREAMBLE_MAX_BYTES as u64 + value_len;
         Reach { stream, end, segments: self.segments_for(passed_bytes + value_len) }
     }
@@ -99,7 +99,7 @@ impl KvEngine {
             self.index.make_room(&mut self.log, store, self.next_seq - 1, at_ps)?;
             self.note_checkpoint();
         }
-        if self.log.segments.free_count() < self.log.floor + segments {
+        if self.log.segments().free_count() < self.log.floor() + segments {
             self.free_segments(store, segments, at_ps);
         }
         Ok(())
@@ -124,8 +124,8 @@ impl KvEngine {
         reach: Reach,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        let free_ahead = self.log.segments.free_count().saturating_sub(reach.segments);
-        if free_ahead < self.log.floor + self.compaction.pace.early {
+        let free_ahead = self.log.segments().free_count().saturating_sub(reach.segments);
+        if free_ahead < self.log.floor() + self.compaction.pace.early {
             self.hurry_on(store, *at_ps);
             // A memtable that is written out takes segments.
             if !self.is_due() && self.log.stays_in_segment(reach.stream, reach.end) {

@@ -56,10 +56,10 @@ impl KvEngine {
     #[must_use]
     pub fn segments_by_fill(&self) -> [u32; FILL_CLASSES] {
         let mut counts = [0; FILL_CLASSES];
-        let layout = &self.log.layout;
+        let layout = self.log.layout();
         for segment in 0..layout.segments {
-            if let Some(Use::Log { .. }) = self.log.segments.use_of(segment as u64) {
-                let live = self.log.segments.live.of(segment).1.max(0) as u64;
+            if let Some(Use::Log { .. }) = self.log.segments().use_of(segment as u64) {
+                let live = self.log.segments().alive_bytes(segment).max(0) as u64;
                 let tenth = live * FILL_CLASSES as u64 / layout.segment_bytes();
                 counts[(tenth as usize).min(FILL_CLASSES - 1)] += 1;
             }
@@ -77,7 +77,7 @@ impl KvEngine {
         watch: Watch<'_>,
     ) -> Vec<Finding> {
         let runs: Vec<Run> = self.index.manifest().runs.clone();
-        let layout = self.log.layout;
+        let layout = self.log.layout();
         let mut checker = Checker {
             nsid,
             watch: &mut *watch,
@@ -131,11 +131,11 @@ impl<S: PageStore> Checker<'_, '_, S> {
 
     /// Whether each piece of the log has one segment. One that is missing shows in the log.
     fn segments(&mut self) {
-        for segment in 0..self.engine.log.layout.segments as u64 {
-            let Some(Use::Log { stream, ordinal }) = self.engine.log.segments.use_of(segment) else {
+        for segment in 0..self.engine.log.layout().segments as u64 {
+            let Some(Use::Log { stream, ordinal }) = self.engine.log.segments().use_of(segment) else {
                 continue;
             };
-            if self.engine.log.segments.find(stream, ordinal) != Some(segment as u32) {
+            if self.engine.log.segments().find(stream, ordinal) != Some(segment as u32) {
                 let what = "another segment has the same piece of the log";
                 self.note("segment table", format!("row {segment}"), what, Remedy::None);
             }
@@ -208,9 +208,9 @@ impl<S: PageStore> Checker<'_, '_, S> {
 
     /// A page of a run, if it is readable and in a segment of its run.
     fn read_page(&mut self, run: &Run, number: u64, level: u8, from: Option<Key>) -> Option<Vec<u8>> {
-        let per_segment = self.engine.log.layout.pages_per_segment();
+        let per_segment = self.engine.log.layout().pages_per_segment();
         let name = PageName { page: number, run: run.id, level };
-        let used = self.engine.log.segments.use_of(number / per_segment);
+        let used = self.engine.log.segments().use_of(number / per_segment);
         let stands = matches!(used, Some(Use::Index { run: id, .. }) if id == run.id);
         let is_new = level == FILTER || self.read_pages.insert(number);
         let mut bytes = Vec::new();
@@ -296,7 +296,8 @@ impl<S: PageStore> Checker<'_, '_, S> {
         if entry.shape().kind() != Kind::Value {
             return;
         }
-        for (segment, bytes) in self.engine.log.segments.pieces(entry.address(), entry.shape().record_bytes())
+        for (segment, bytes) in
+            self.engine.log.segments().pieces(entry.address(), entry.shape().record_bytes())
         {
             if let Some(live) = self.live.get_mut(segment) {
                 *live += bytes;
@@ -330,7 +331,7 @@ impl<S: PageStore> Checker<'_, '_, S> {
             return;
         }
         for segment in 0..self.live.len() {
-            let (kept, found) = (self.engine.log.segments.live.of(segment).1, self.live[segment]);
+            let (kept, found) = (self.engine.log.segments().alive_bytes(segment), self.live[segment]);
             // An image that says that it may count too much still must not count too little.
             let is_right = kept == found || kept > found && self.engine.index.manifest().is_overcounted;
             if !is_right {

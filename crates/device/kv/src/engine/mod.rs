@@ -113,7 +113,7 @@ impl KvEngine {
             is_overcounted: false,
             lost_log_bytes: 0,
         };
-        manifest.commit(store, &home, &layout, &log.segments)?;
+        manifest.commit(store, &log)?;
         store.commit_u64(&home, LOSSES_AT, sealed::seal(store.power_losses(), LOSSES_AT));
         // The header comes last: without it there is no engine here, and creation can begin anew. What it stands on was synced
         // for the manifest, but for words that are 0 if they are not there, which is what they should say.
@@ -253,8 +253,8 @@ impl KvEngine {
     pub fn format<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
         self.check_writable(store)?;
         self.drop_compaction(store);
-        let segment_bytes = self.log.layout.segment_bytes();
-        for stream in 0..self.log.streams.len() {
+        let segment_bytes = self.log.layout().segment_bytes();
+        for stream in 0..self.log.stream_count() {
             self.log.skip_to_multiple(store, stream, segment_bytes, at_ps)?;
         }
         self.windows.fill_with(|| None);
@@ -262,15 +262,14 @@ impl KvEngine {
         self.compaction.forget();
         self.note_checkpoint();
         // The manifest before does not need it: what was in it was programmed, and that synced for the manifest that counts now.
-        let ring = self.log.streams[SHARED].ring.range();
-        store.state(&self.log.home)[ring].fill(0);
+        self.log.empty_ring(store, SHARED);
         self.index.finish_jobs(&mut self.log, store, at_ps)
     }
 
     /// What the namespace's state area holds, by name: ranges of its bytes, in their order.
     #[must_use]
     pub fn state_parts(&self) -> Vec<(&'static str, Range<usize>)> {
-        self.log.layout.parts()
+        self.log.layout().parts()
     }
 
     /// Takes no more stores: the flash below can only be read from now on.
@@ -280,7 +279,7 @@ impl KvEngine {
 
     /// Changes the packing policy for what is stored from now on.
     pub fn set_packing(&mut self, packing: Packing) {
-        self.log.packing = packing;
+        self.log.set_packing(packing);
     }
 
     #[inline]
@@ -304,7 +303,7 @@ impl KvEngine {
         }
         let bytes = shape.record_bytes();
         self.next_seq += 1;
-        self.unsaved.add_with_gaps(charge(bytes), self.log.counters.wasted_bytes);
+        self.unsaved.add_with_gaps(charge(bytes), self.log.counters().wasted_bytes);
         let entry = Entry::new(&draft.key, shape, address, draft.seq);
         match over {
             Over::Unknown => self.index.enter(entry, &mut self.log),

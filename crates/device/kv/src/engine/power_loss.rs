@@ -39,10 +39,9 @@ pub(crate) fn cut_tails<S: PageStore>(
     manifest: &Manifest,
     recovery: &mut Recovery,
 ) -> Result<(), KvError> {
-    let home = log.home.clone();
-    for stream in 0..log.streams.len() {
-        distrust_programs(store, log, stream);
-        let (from, wp) = (manifest.replay_from[stream].position, log.streams[stream].wp());
+    for stream in 0..log.stream_count() {
+        log.distrust_programs(store, stream);
+        let (from, wp) = (manifest.replay_from[stream].position, log.stream(stream).wp());
         // The pointer may have become durable without its segment's table entry.
         let whole_to = whole_to(store, log, stream, from, wp)?;
         let end = log.taken_before(stream, whole_to).max(from);
@@ -52,20 +51,9 @@ pub(crate) fn cut_tails<S: PageStore>(
         log.clear_behind(store, stream);
     }
     if !store.is_read_only() {
-        log.segments.trim_free(store, &home)?;
+        log.trim_free(store)?;
     }
     Ok(())
-}
-
-fn distrust_programs<S: PageStore>(store: &S, log: &mut ValueLog, stream: usize) {
-    let (segments, home, layout) = (&log.segments, &log.home, &log.layout);
-    let s = &mut log.streams[stream];
-    let (id, pages) = (s.id, layout.pages_per_segment());
-    s.distrust_programs(|page| match segments.find(id, page / pages) {
-        Some(segment) => store.holds_page(home, u64::from(segment) * pages + page % pages),
-        // What its segment was freed of is not used.
-        None => true,
-    });
 }
 
 /// The end of the last record before which everything is whole, or damage that a sync had covered. A page that the host
@@ -88,7 +76,7 @@ fn first_torn<S: PageStore>(
     stream: usize,
     scanner: &mut Scanner,
 ) -> Result<Option<u64>, KvError> {
-    let synced_to = log.streams[stream].synced_to();
+    let synced_to = log.stream(stream).synced_to();
     while let Some(found) = scanner.next(log, store, &mut 0) {
         match found {
             Found::Damage { from, .. } if from >= synced_to => return Ok(Some(from)),
@@ -125,15 +113,14 @@ fn is_whole<S: PageStore>(
 }
 
 fn drop_torn_regions<S: PageStore>(store: &mut S, log: &mut ValueLog, stream: usize) -> Result<(), KvError> {
-    let regions: Vec<_> = log.streams[stream].regions().iter().copied().collect();
+    let regions: Vec<_> = log.stream(stream).regions().iter().copied().collect();
     for region in regions {
         let whole = match log.region_record(store, stream, region.start, region.end, &mut 0)? {
             Found::Record { preamble, position } => is_whole(store, log, stream, &preamble, position)?,
             Found::Damage { .. } | Found::Nothing => false,
         };
         if !whole {
-            let home = log.home.clone();
-            log.streams[stream].drop_region(store, &home, region);
+            log.drop_region(store, stream, region);
         }
     }
     Ok(())

@@ -65,7 +65,7 @@ impl KvEngine {
         repaired: &mut Repaired,
     ) -> Result<(), KvError> {
         let mut salvage = Salvage::survey(self, store);
-        let (mut runs, mut live) = (Vec::new(), vec![0; self.log.layout.segments]);
+        let (mut runs, mut live) = (Vec::new(), vec![0; self.log.layout().segments]);
         for pass in 0..salvage.passes {
             watch("index", pass, salvage.passes);
             let newest = salvage.newest(self, store, pass);
@@ -79,7 +79,7 @@ impl KvEngine {
         }
         repaired.rebuilt = true;
         let keys = runs.iter().map(|run| run.entries).sum();
-        self.log.segments.live.set_base_keys(keys);
+        self.log.segments_mut().set_checkpoint_keys(keys);
         self.index.replace_runs(runs, &live, &mut self.log, store)
     }
 
@@ -92,7 +92,7 @@ impl KvEngine {
         repaired: &mut Repaired,
     ) -> Result<Option<Run>, KvError> {
         entries.sort_unstable_by_key(Entry::key);
-        let layout = self.log.layout;
+        let layout = self.log.layout();
         let mut bytes_left = 2 * layout.segments as u64 * layout.segment_bytes();
         let tier = self.index.manifest().runs.last().map_or(0, |run| run.tier);
         let mut builder = RunBuilder::new(self.index.take_run_number(), tier, self.index.pages.shape);
@@ -106,7 +106,8 @@ impl KvEngine {
                 repaired.dropped.push(entry.key());
                 continue;
             }
-            for (segment, bytes) in self.log.segments.pieces(entry.address(), entry.shape().record_bytes()) {
+            for (segment, bytes) in self.log.segments().pieces(entry.address(), entry.shape().record_bytes())
+            {
                 live[segment] += bytes;
             }
             builder.push(&entry, &mut self.log, store, &mut 0)?;

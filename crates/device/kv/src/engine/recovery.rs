@@ -20,10 +20,10 @@ use crate::lookup_hints::LookupHints;
 use crate::options::KvOptions;
 use crate::reserve::{INDEX_BYTES_PER_KEY, Reserve};
 use crate::store::{Home, PageStore};
+use crate::value_log::ValueLog;
 use crate::value_log::record::Kind;
 use crate::value_log::scan::{Found, Scanner};
 use crate::value_log::segment::Use;
-use crate::value_log::{Stream, ValueLog};
 
 /// What opening found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,9 +122,9 @@ fn load<S: PageStore>(
     options: &KvOptions,
 ) -> Result<(ValueLog, Manifest), KvError> {
     let mut log = ValueLog::open(store, home, layout, options.packing)?;
-    log.segments.dead.limit(options.notes_bytes());
-    let manifest = Manifest::load(store.state(home), layout, &mut log.segments)?;
-    if manifest.replay_from.iter().zip(&log.streams).any(|(from, stream)| from.position > stream.wp()) {
+    log.segments_mut().limit_notes(options.notes_bytes());
+    let manifest = Manifest::load(store.state(home), layout, log.segments_mut())?;
+    if manifest.replay_from.iter().zip(log.streams()).any(|(from, stream)| from.position > stream.wp()) {
         return Err(KvError::DamagedState("a write pointer is behind its checkpoint"));
     }
     manifest.check_replay(&log)?;
@@ -138,43 +138,41 @@ fn settle_log<S: PageStore>(
     manifest: &Manifest,
     recovery: &mut Recovery,
 ) -> Result<(), KvError> {
-    let lost_power = power_loss::is_to_be_dealt_with(store, &log.home);
+    let lost_power = power_loss::is_to_be_dealt_with(store, log.home());
     if lost_power {
         power_loss::cut_tails(store, log, manifest, recovery)?;
     } else {
-        log.streams.iter_mut().for_each(Stream::forget_programmed);
+        log.forget_programmed();
     }
     if store.is_read_only() {
         return Ok(());
     }
     repair(store, log, recovery);
     if lost_power || recovery.segments_freed > 0 {
-        power_loss::note_dealt_with(store, &log.home)?;
+        power_loss::note_dealt_with(store, log.home())?;
     }
     Ok(())
 }
 
 /// Frees what was taken but not committed, and writes full pages to flash.
 fn repair<S: PageStore>(store: &mut S, log: &mut ValueLog, recovery: &mut Recovery) {
-    for stream in 0..log.streams.len() {
-        let s = &log.streams[stream];
-        s.rewrite_block(store, &log.home);
-        let last = s.tail().saturating_sub(1) >> log.layout.segment_shift;
-        let id = s.id;
-        let unused = log.segments.matching(
+    for stream in 0..log.stream_count() {
+        let s = log.stream(stream);
+        s.rewrite_block(store, log.home());
+        let (id, last) = (s.id(), s.tail().saturating_sub(1) >> log.layout().segment_shift);
+        let unused = log.segments().matching(
             |_, used| matches!(used, Use::Log { stream, ordinal } if stream == id && ordinal > last),
         );
         // The stream takes the same ordinals again: it must not remember where they were.
         log.forget_place(stream);
         for segment in unused {
-            let home = log.home.clone();
             // One that stays is taken again when the stream gets there.
-            recovery.segments_freed += u64::from(log.segments.release(store, &home, segment).is_ok());
+            recovery.segments_freed += u64::from(log.release(store, segment).is_ok());
         }
-        let before = log.streams[stream].open_full_pages();
+        let before = log.stream(stream).open_full_pages();
         // Pages that cannot be written stay in their ring, and are read from there.
         let _ = log.settle(store, stream, &mut 0);
-        recovery.pages_written += before - log.streams[stream].open_full_pages();
+        recovery.pages_written += before - log.stream(stream).open_full_pages();
     }
 }
 
@@ -188,14 +186,14 @@ fn replay<S: PageStore>(
     recovery: &mut Recovery,
 ) -> Result<u64, KvError> {
     let mut seq = index.manifest().seq;
-    for stream in 0..log.streams.len() {
+    for stream in 0..log.stream_count() {
         let from = index.manifest().replay_from[stream].position;
-        let mut scanner = Scanner::new(log, stream, from, log.streams[stream].wp());
+        let mut scanner = Scanner::new(log, stream, from, log.stream(stream).wp());
         while let Some(found) = scanner.next(log, store, &mut 0) {
             seq = seq.max(take(found, stream, log, index, recovery));
         }
         scanner.refusal().map_or(Ok(()), Err)?;
-        let regions: Vec<_> = log.streams[stream].regions().iter().copied().collect();
+        let regions: Vec<_> = log.stream(stream).regions().iter().copied().collect();
         for region in regions {
             let found = log.region_record(store, stream, region.start, region.end, &mut 0)?;
             seq = seq.max(take(found, stream, log, index, recovery));

@@ -138,8 +138,8 @@ impl KvEngine {
 impl Salvage {
     /// Walks over all runs: what cannot be read of them, and which segments it points into.
     pub(crate) fn survey<S: PageStore>(engine: &mut KvEngine, store: &mut S) -> Self {
-        let segments = engine.log.layout.segments;
-        let mut missing: Vec<i64> = (0..segments).map(|s| engine.log.segments.live.of(s).1).collect();
+        let segments = engine.log.layout().segments;
+        let mut missing: Vec<i64> = (0..segments).map(|s| engine.log.segments().alive_bytes(s)).collect();
         let entries = engine.index.manifest().runs.iter().map(|run| run.entries).sum::<u64>();
         let mut unread = entries;
         let gaps = each_entry(engine, store, |engine, store, seen| {
@@ -194,7 +194,7 @@ impl Salvage {
                 }
             });
         }
-        let shift = engine.log.layout.segment_shift;
+        let shift = engine.log.layout().segment_shift;
         guessed.retain(|key, entry| {
             let missing = self.missing.get((entry.address() >> shift) as usize).copied().unwrap_or(0);
             let is_known = entries.get(key).is_some_and(|known| known.seq() >= entry.seq());
@@ -251,7 +251,7 @@ fn add(bytes: &mut [i64], engine: &KvEngine, entry: &Entry, times: i64) {
     if entry.shape().kind() != Kind::Value {
         return;
     }
-    for (segment, piece) in engine.log.segments.pieces(entry.address(), entry.shape().record_bytes()) {
+    for (segment, piece) in engine.log.segments().pieces(entry.address(), entry.shape().record_bytes()) {
         if let Some(sum) = bytes.get_mut(segment) {
             *sum += times * piece;
         }
@@ -316,7 +316,7 @@ fn parts_of<S: PageStore>(engine: &mut KvEngine, store: &mut S, name: PageName) 
         return vec![Some(entries.collect())];
     }
     let home = engine.index.pages.home.clone();
-    let part_bytes = engine.log.layout.page_bytes / PARTS;
+    let part_bytes = engine.log.layout().page_bytes / PARTS;
     let mut part = vec![0; part_bytes];
     let mut parts = Vec::new();
     for nth in 0..PARTS {
@@ -355,10 +355,10 @@ fn gaps_between(parts: &[Option<Vec<Entry>>], keys: &Gap) -> Vec<Gap> {
 
 /// Calls `look` with every committed record of the log that can be read, but for those of refused stores.
 fn each_record<S: PageStore>(engine: &mut KvEngine, store: &mut S, mut look: impl FnMut(&Key, Entry)) {
-    let shift = engine.log.layout.segment_shift;
-    for stream in 0..engine.log.streams.len() {
+    let shift = engine.log.layout().segment_shift;
+    for stream in 0..engine.log.stream_count() {
         let ordinals = ordinals_of(engine, stream);
-        let wp = engine.log.streams[stream].wp();
+        let wp = engine.log.stream(stream).wp();
         for chain in ordinals.chunk_by(|a, b| a + 1 == *b) {
             let (Some(first), Some(last)) = (chain.first(), chain.last()) else { continue };
             let end = ((last + 1) << shift).min(wp);
@@ -379,8 +379,8 @@ fn each_record<S: PageStore>(engine: &mut KvEngine, store: &mut S, mut look: imp
 /// The pieces of a stream that have a segment, in order.
 fn ordinals_of(engine: &KvEngine, stream: usize) -> Vec<u64> {
     let is_here = |_, used: Use| matches!(used, Use::Log { stream: s, .. } if usize::from(s) == stream);
-    let segments = engine.log.segments.matching(is_here).into_iter();
-    let ordinal = |segment: u32| match engine.log.segments.use_of(u64::from(segment)) {
+    let segments = engine.log.segments().matching(is_here).into_iter();
+    let ordinal = |segment: u32| match engine.log.segments().use_of(u64::from(segment)) {
         Some(Use::Log { ordinal, .. }) => Some(ordinal),
         _ => None,
     };

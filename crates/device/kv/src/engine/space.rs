@@ -10,6 +10,7 @@ use crate::index::entry::Entry;
 use crate::reserve;
 use crate::reserve::INDEX_BYTES_PER_KEY;
 use crate::store::PageStore;
+use crate::value_log::Bounds;
 use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES};
 use byway_spec::Key;
 
@@ -46,8 +47,8 @@ impl KvEngine {
     /// answer is too high, never too low.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
-        let live = &self.log.segments.live;
-        live.total_bytes() + live.keys().0 * INDEX_BYTES_PER_KEY
+        let segments = self.log.segments();
+        segments.all_alive_bytes() + segments.keys() * INDEX_BYTES_PER_KEY
     }
 
     /// Longest value that is taken, in bytes: [`VALUE_MAX_BYTES`](crate::VALUE_MAX_BYTES), or less in a small namespace.
@@ -66,7 +67,7 @@ impl KvEngine {
     /// when the index is written to flash: then the number is exact.
     #[must_use]
     pub fn keys(&self) -> u64 {
-        self.log.segments.live.keys().0
+        self.log.segments().keys()
     }
 
     /// Makes sure that a record has room within the capacity.
@@ -123,21 +124,21 @@ impl KvEngine {
     /// Most segments that a record takes.
     #[inline]
     pub(crate) fn segments_for(&self, value_len: u64) -> usize {
-        reserve::store_segments(&self.log.layout, value_len) as usize
+        reserve::store_segments(self.log.layout(), value_len) as usize
     }
 
     /// Bytes of records and index entries after which the memtable is written out, full or not. Where the namespace is
     /// nearly full, what is dead should be known soon, and compaction can only work on what is on flash with its index.
     pub(crate) fn flush_due_bytes(&self) -> u64 {
         let left = self.capacity_bytes.saturating_sub(self.used_bytes());
-        let least = reserve::full_flush_bytes(&self.log.layout, self.capacity_bytes);
+        let least = reserve::full_flush_bytes(self.log.layout(), self.capacity_bytes);
         self.options.replay_bytes.min(least.max(left / 4))
     }
 
     /// Recomputes what depends on free space: the segments that puts and the index leave free, the growth bound, and the
     /// pace of compaction and of the index.
     pub(crate) fn refresh_marks(&mut self) {
-        let (layout, segments) = (&self.log.layout, &self.log.segments);
+        let (layout, segments) = (self.log.layout(), self.log.segments());
         let segment_bytes = layout.segment_bytes();
         let [active, frozen] = self.index.entries_in_ram().map(|entries| entries as u64);
         let [flushing, merging] = self.index.segments_at_work();
@@ -148,20 +149,21 @@ impl KvEngine {
         };
         let kept_back = self.kept_back;
         let merge = kept_back.merge_of(layout, self.index.entries_on_flash());
-        let moves = reserve::move_segments(layout, segments.longest_bytes);
+        let moves = reserve::move_segments(layout, segments.longest_bytes());
         let beside = writing + merge.saturating_sub(merging);
         let spare = (segments.count() as u64 * segment_bytes).saturating_sub(self.capacity_bytes);
         let left = self.capacity_bytes.saturating_sub(self.used_bytes());
         let spare = spare.saturating_sub(kept_back.segments() * segment_bytes);
-        self.log.growth_bound_bytes = spare / 3 + left / 4 + kept_back.growth * segment_bytes;
+        let growth_bound_bytes = spare / 3 + left / 4 + kept_back.growth * segment_bytes;
         let soon = active + reserve::SLICE_ENTRIES;
         let flush_soon = reserve::segments_of_entries(layout, soon);
         let flush_due = if due > soon { reserve::segments_of_entries(layout, due) } else { flush_soon };
-        self.log.index_floor = (beside + flush_soon) as usize;
-        self.log.floor = (beside + flush_due + moves) as usize;
-        self.compaction.pace.high = self.log.floor + self.margin();
+        let index_floor = (beside + flush_soon) as usize;
+        let floor = (beside + flush_due + moves) as usize;
+        self.log.set_bounds(Bounds { floor, index_floor, growth_bound_bytes });
+        self.compaction.pace.high = floor + self.margin();
         self.compaction.pace.early = (self.margin() / 4).max(EARLY_LEAST);
-        let lack = self.compaction.pace.high.saturating_sub(self.log.segments.free_count());
+        let lack = self.compaction.pace.high.saturating_sub(self.log.segments().free_count());
         let short = lack.min(self.margin()) * HURRY_WHEN_SHORT / self.margin();
         self.index.hurry = self.index.hurry(&self.log).max(1 + short);
     }

@@ -49,7 +49,7 @@ impl KvEngine {
     #[must_use]
     pub fn stats(&self) -> KvStats {
         KvStats {
-            packing: self.log.counters,
+            packing: *self.log.counters(),
             index: self.index.counters,
             compaction: self.compaction.counters,
             keys: self.keys(),
@@ -57,10 +57,10 @@ impl KvEngine {
             unsettled_entries: self.index.unsettled() as u64,
             memtable_entries: self.index.memtable_len() as u64,
             runs: self.index.runs() as u64,
-            segments: self.log.layout.segments as u64,
-            free_segments: self.log.segments.free_count() as u64,
-            segment_bytes: self.log.layout.segment_bytes(),
-            ram_bytes: (self.index.ram_bytes() + self.log.segments.ram_bytes()) as u64,
+            segments: self.log.layout().segments as u64,
+            free_segments: self.log.segments().free_count() as u64,
+            segment_bytes: self.log.layout().segment_bytes(),
+            ram_bytes: (self.index.ram_bytes() + self.log.segments().ram_bytes()) as u64,
             lost_log_bytes: self.lost_log_bytes(),
             replay: self.replay,
             most_work: self.most_work(),
@@ -77,6 +77,6 @@ impl KvEngine {
     #[inline]
     #[must_use]
     pub fn packing_counters(&self) -> &PackingCounters {
-        &self.log.counters
+        self.log.counters()
     }
 }

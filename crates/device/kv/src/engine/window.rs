@@ -23,7 +23,6 @@ use crate::store::PageStore;
 use crate::value_log::SHARED;
 use crate::value_log::packing::Placement;
 use crate::value_log::record::{Kind, pieces_of, record_header_bytes};
-use crate::work::Work;
 use byway_spec::Key;
 
 /// A window of the namespace, counted from 0.
@@ -91,26 +90,26 @@ impl KvEngine {
     /// Memory of all windows, to be mapped as device memory; `None` when there are none.
     #[must_use]
     pub fn window_memory(&self) -> Option<Arc<Mapping>> {
-        self.log.home.windows.clone()
+        self.log.home().windows.clone()
     }
 
     /// Where a window is within [`window_memory`](Self::window_memory). Positions are taken modulo its length.
     #[must_use]
     pub fn window_range(&self, window: WindowId) -> Range<usize> {
-        let bytes = self.log.layout.window_bytes;
+        let bytes = self.log.layout().window_bytes;
         usize::from(window.0) * bytes..(usize::from(window.0) + 1) * bytes
     }
 
     /// Segment size of both cursors: no record in place spans a multiple of it.
     #[must_use]
     pub fn window_segment_bytes(&self) -> u64 {
-        self.log.layout.window_bytes as u64 / 2
+        self.log.layout().window_bytes as u64 / 2
     }
 
     /// Bytes of the pages that a window is written to flash in.
     #[must_use]
     pub fn window_page_bytes(&self) -> usize {
-        self.log.layout.page_bytes
+        self.log.layout().page_bytes
     }
 
     /// Opens a window, or opens it anew: both cursors are at 0 after it.
@@ -128,7 +127,7 @@ impl KvEngine {
         if usize::from(window.0) >= self.windows.len() {
             return Err(KvError::NoWindow(window.0));
         }
-        let is_copied = self.windows_beside(window) >= self.log.layout.windows_in_segments();
+        let is_copied = self.windows_beside(window) >= self.log.layout().windows_in_segments();
         let base = if is_copied { 0 } else { self.next_base(store, window, at_ps)? };
         let cursor = WindowCursor::new(segment_bytes);
         self.windows[usize::from(window.0)] = Some(Window { base, cursor, is_copied });
@@ -142,9 +141,9 @@ impl KvEngine {
         window: WindowId,
         at_ps: &mut u64,
     ) -> Result<u64, KvError> {
-        let bytes = self.log.layout.window_bytes as u64;
-        self.make_room(store, (bytes >> self.log.layout.segment_shift) as usize, at_ps)?;
-        let passed_from = self.log.streams[stream_of(window)].wp();
+        let bytes = self.log.layout().window_bytes as u64;
+        self.make_room(store, (bytes >> self.log.layout().segment_shift) as usize, at_ps)?;
+        let passed_from = self.log.stream(stream_of(window)).wp();
         let base = self.log.skip_to_multiple(store, stream_of(window), bytes, at_ps)?;
         self.unsaved.add(base - passed_from);
         store.order(SyncPoint::WindowSlot)?;
@@ -153,12 +152,12 @@ impl KvEngine {
 
     /// Other windows that have a segment, or may take one.
     fn windows_beside(&self, window: WindowId) -> usize {
-        let shift = self.log.layout.segment_shift;
+        let shift = self.log.layout().segment_shift;
         let takes = |(i, open): (usize, &Option<Window>)| {
-            let stream = &self.log.streams[FIRST_WINDOW + i];
+            let stream = self.log.stream(FIRST_WINDOW + i);
             i != usize::from(window.0)
                 && (open.as_ref().is_some_and(|open| !open.is_copied)
-                    || self.log.segments.find(stream.id, stream.tail() >> shift).is_some())
+                    || self.log.segments().find(stream.id(), stream.tail() >> shift).is_some())
         };
         self.windows.iter().enumerate().filter(|window| takes(*window)).count()
     }
@@ -262,7 +261,7 @@ impl KvEngine {
         match step(self, store) {
             Err(error) if make_room(self, store, &error) => {
                 // What was done to make room is no part of the put.
-                self.log.work = Work::default();
+                self.log.begin_work();
                 self.index.pages.pages_read = 0;
                 step(self, store)
             }
@@ -299,7 +298,7 @@ impl KvEngine {
         let mut value = vec![0; value_len as usize];
         match brought.copy {
             Some(copy) => copy.read(at, &mut value),
-            None => store.read_window(&self.log.home, at, &mut value),
+            None => store.read_window(self.log.home(), at, &mut value),
         }
         let head_bytes = brought.head.len().min(value.len());
         value[..head_bytes].copy_from_slice(&brought.head[..head_bytes]);
@@ -370,10 +369,10 @@ impl KvEngine {
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
         let stream = stream_of(window);
-        let before = self.log.streams[stream].programmed_to;
+        let before = self.log.stream(stream).written_to();
         let mut emptied =
             self.with_room(store, make_room, |engine, store| engine.log.settle(store, stream, at_ps));
-        if emptied.is_ok() && self.log.streams[stream].programmed_to > before {
+        if emptied.is_ok() && self.log.stream(stream).written_to() > before {
             emptied = store.order(SyncPoint::WindowSlot).map_err(KvError::from);
         }
         if emptied.is_err() {

@@ -59,7 +59,7 @@ impl KvEngine {
     /// do not grow. Looks into the index by a store with a condition or a deletion are beside that: a few pages a run.
     #[must_use]
     pub fn work_bound(&self, value_len: u64) -> Work {
-        let layout = &self.log.layout;
+        let layout = self.log.layout();
         let pages = (PREAMBLE_MAX_BYTES as u64 + value_len).div_ceil(layout.page_bytes as u64) as u32;
         let of = |kind: fn(&Work) -> u32| kind(&LEAST) + kind(&PER_PAGE) * pages;
         Work {
@@ -76,7 +76,7 @@ impl KvEngine {
     /// namespace can hold at most a few times.
     #[must_use]
     pub fn waiting_bound(&self, value_len: u64) -> Work {
-        let (layout, least) = (&self.log.layout, self.work_bound(value_len));
+        let (layout, least) = (self.log.layout(), self.work_bound(value_len));
         let pages = layout.segments as u64 * layout.pages_per_segment();
         let keys = self.capacity_bytes / CHARGE_LEAST_BYTES;
         let all = |most: u64| (TIMES_ALL * most).min(u64::from(u32::MAX / 2)) as u32;
@@ -93,10 +93,10 @@ impl KvEngine {
     /// Does a store or a deletion, and counts what it did.
     #[inline(always)]
     pub(crate) fn counted<R>(&mut self, command: impl FnOnce(&mut Self) -> R) -> R {
-        self.log.work = Work::default();
+        self.log.begin_work();
         self.index.pages.pages_read = 0;
         let done = command(self);
-        let mut work = self.log.work;
+        let mut work = self.log.work();
         work.pages_read += self.index.pages.pages_read;
         self.longest.last = work;
         if work.is_any() {

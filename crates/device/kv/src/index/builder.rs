@@ -241,9 +241,9 @@ impl RunBuilder {
     fn take_page<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S) -> Result<u64, KvError> {
         if self.pages_left == 0 {
             let used = Use::Index { run: self.id, order: self.segments };
-            let segment = log.segments.take(store, &log.home, used, 0)?;
+            let segment = log.take_segment(store, used)?;
             self.segments += 1;
-            self.pages_left = log.layout.pages_per_segment();
+            self.pages_left = log.layout().pages_per_segment();
             self.next_page = u64::from(segment) * self.pages_left;
         }
         self.pages_left -= 1;
@@ -261,10 +261,10 @@ fn write_page<S: PageStore>(
     store: &mut S,
     at_ps: &mut u64,
 ) -> Result<(), KvError> {
-    log.work.pages_written += 1;
+    log.count_page_written();
     let written = match tier {
-        0 => store.write_page(&log.home, page, data, Cause::Index, at_ps),
-        _ => store.write_merged_page(&log.home, page, data, at_ps),
+        0 => store.write_page(log.home(), page, data, Cause::Index, at_ps),
+        _ => store.write_merged_page(log.home(), page, data, at_ps),
     };
     Ok(written?)
 }

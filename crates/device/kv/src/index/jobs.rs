@@ -65,7 +65,7 @@ impl Index {
         seq: u64,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        for stream in 0..log.streams.len() {
+        for stream in 0..log.stream_count() {
             log.settle(store, stream, at_ps)?;
         }
         let replay_from = log.replay_positions();
@@ -130,8 +130,7 @@ impl Index {
         self.replaced.clear();
         self.frozen = None;
         (self.flush, self.merge, self.settled_to) = (None, None, 0);
-        log.segments.live.clear();
-        log.segments.dead.forget_all();
+        log.segments_mut().forget_all();
         self.hints.clear();
         let replay_from = log.replay_positions();
         self.manifest.runs.clear();
@@ -162,14 +161,14 @@ impl Index {
 
     /// Finds segments that hold nothing anyone can ask for: freed by the steps that follow.
     pub(crate) fn note_dead_segments(&mut self, log: &mut ValueLog) {
-        log.work.rows += log.segments.count() as u32;
-        let shift = log.layout.segment_shift;
-        let dead = log.segments.matching(|segment, used| match used {
+        log.count_walk();
+        let shift = log.layout().segment_shift;
+        let dead = log.segments().matching(|segment, used| match used {
             Use::Free => false,
             Use::Index { run, order } => !self.needs_run(run) || self.is_passed(run, order),
             Use::Log { stream, ordinal } => {
                 (ordinal + 1) << shift <= self.behind(stream, log)
-                    && log.segments.live.of(segment as usize) == (0, 0)
+                    && log.segments().holds_nothing_alive(segment as usize)
             }
         });
         self.to_release = dead;
@@ -181,7 +180,7 @@ impl Index {
     /// written would be written to whatever comes after.
     pub(crate) fn behind(&self, stream: u8, log: &ValueLog) -> u64 {
         let from = self.manifest.replay_from.get(usize::from(stream)).map_or(0, |from| from.position);
-        from.min(log.streams.get(usize::from(stream)).map_or(0, Stream::written_to))
+        from.min(log.streams().get(usize::from(stream)).map_or(0, Stream::written_to))
     }
 
     fn needs_run(&self, id: u64) -> bool {
@@ -216,11 +215,11 @@ impl Index {
         store: &mut S,
     ) -> Result<(), KvError> {
         for (segment, bytes) in live.iter().enumerate() {
-            log.segments.live.set_base(segment, (*bytes).clamp(0, i64::from(u32::MAX)) as u32);
+            log.segments_mut().set_checkpoint_bytes(segment, *bytes);
         }
         self.manifest.runs = runs;
         self.manifest.is_overcounted = false;
-        log.segments.dead.forget_all();
+        log.segments_mut().forget_notes();
         self.hints.clear();
         let (replay_from, seq) = (self.manifest.replay_from.clone(), self.manifest.seq);
         self.commit_manifest(log, store, replay_from, seq)?;
@@ -249,7 +248,7 @@ impl Index {
         let empty = self.empty_table(log);
         let table = std::mem::replace(&mut self.active, empty);
         (self.settled_to, self.filled) = (0, Filled::default());
-        log.segments.live.freeze();
+        log.segments_mut().freeze_counts();
         self.is_behind = false;
         self.frozen = Some(Frozen { table, replay_from, seq });
         self.fit_hints();
@@ -267,7 +266,7 @@ impl Index {
     fn empty_table(&mut self, log: &mut ValueLog) -> Memtable {
         match self.spare.take() {
             Some(mut table) => {
-                log.work.entries += (table.words_to_empty() / EMPTIED_PER_ENTRY) as u32;
+                log.count_entries((table.words_to_empty() / EMPTIED_PER_ENTRY) as u32);
                 while !table.empty_some(usize::MAX) {}
                 table
             }
@@ -298,7 +297,7 @@ impl Index {
     ) -> Result<usize, KvError> {
         if let Some(segment) = self.to_release.last().copied() {
             self.release_some(segment, budget, log, store)?;
-            return Ok(budget.min(log.layout.pages_per_segment() as usize));
+            return Ok(budget.min(log.layout().pages_per_segment() as usize));
         }
         if let Some(frozen) = &self.frozen {
             let entries = frozen.table.len();
@@ -324,10 +323,8 @@ impl Index {
         log: &mut ValueLog,
         store: &mut S,
     ) -> Result<(), KvError> {
-        let home = log.home.clone();
-        log.work.pages_trimmed += (budget as u64).min(log.layout.pages_per_segment()) as u32;
-        if log.segments.release_some(store, &home, segment, budget as u64)? {
-            let pages = log.layout.pages_per_segment();
+        if log.release_some(store, segment, budget as u64)? {
+            let pages = log.layout().pages_per_segment();
             self.pages.forget(u64::from(segment) * pages, pages);
             self.to_release.retain(|leaving| *leaving != segment);
         }
@@ -376,11 +373,11 @@ impl Index {
         self.counters.unsettled += unsettled;
         self.manifest.is_overcounted |= unsettled > 0;
         if unsettled > 0 {
-            log.segments.dead.forget_all();
+            log.segments_mut().forget_notes();
         }
         let Some(frozen) = self.frozen.take() else { return Ok(()) };
         self.manifest.lost_log_bytes = self.lost_log_bytes;
-        log.segments.live.settle();
+        log.segments_mut().settle_counts();
         self.manifest.runs.splice(0..0, run);
         self.spare = Some(frozen.table);
         self.commit_manifest(log, store, frozen.replay_from, frozen.seq)?;
@@ -397,13 +394,13 @@ impl Index {
         replay_from: Vec<ReplayFrom>,
         seq: u64,
     ) -> Result<(), KvError> {
-        log.work.rows += log.segments.count() as u32;
+        log.count_walk();
         self.manifest.generation += 1;
         self.manifest.replay_from = replay_from;
         self.manifest.seq = seq;
-        let committed = self.manifest.commit(store, &log.home, &log.layout, &log.segments);
+        let committed = self.manifest.commit(store, log);
         match committed {
-            Ok(()) => log.segments.manifest_in = store.epoch(),
+            Ok(()) => log.segments_mut().note_manifest(store.epoch()),
             // The next one goes to the same slot: the other is the one that counts.
             Err(_) => self.manifest.generation -= 1,
         }

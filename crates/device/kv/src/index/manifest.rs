@@ -18,7 +18,7 @@ use crate::index::entry::ENTRY_BYTES;
 use crate::index::run::Run;
 use crate::layout::{Layout, MANIFEST_FIXED_BYTES, ROOT_AT};
 use crate::sealed;
-use crate::store::{Home, PageStore};
+use crate::store::PageStore;
 use crate::value_log::record::{PREAMBLE_MAX_BYTES, SEQ_END, VALUE_MAX_BYTES};
 use crate::value_log::segment::{RUN_END, ReplayFrom, Segments};
 use crate::value_log::{Stream, ValueLog};
@@ -64,14 +64,9 @@ pub(crate) struct Manifest {
 
 impl Manifest {
     /// Writes the slot of this generation and makes it the one that counts.
-    pub(crate) fn commit<S: PageStore>(
-        &self,
-        store: &mut S,
-        home: &Home,
-        layout: &Layout,
-        segments: &Segments,
-    ) -> Result<(), KvError> {
-        store.order_since(SyncPoint::ManifestSlot, segments.manifest_in)?;
+    pub(crate) fn commit<S: PageStore>(&self, store: &mut S, log: &ValueLog) -> Result<(), KvError> {
+        let (home, layout, segments) = (log.home(), log.layout(), log.segments());
+        store.order_since(SyncPoint::ManifestSlot, segments.manifest_in())?;
         let at = layout.manifest_at((self.generation & 1) as usize);
         let state = store.state(home);
         let slot =
@@ -95,11 +90,11 @@ impl Manifest {
         for segment in 0..layout.segments {
             // One that was freed since, and perhaps used again, has nothing of the checkpoint.
             if segments.is_of_checkpoint((segment as u64) << layout.segment_shift, &manifest.replay_from) {
-                segments.live.set_base(segment, word(slot, MANIFEST_FIXED_BYTES + 4 * segment));
+                segments.set_checkpoint_bytes(segment, word(slot, MANIFEST_FIXED_BYTES + 4 * segment).into());
             }
         }
-        segments.live.set_base_keys(long(slot, KEYS_AT).min(PAGE_END));
-        segments.longest_bytes = long(slot, LONGEST_AT).min(RECORD_MAX_BYTES);
+        segments.set_checkpoint_keys(long(slot, KEYS_AT).min(PAGE_END));
+        segments.note_longest(long(slot, LONGEST_AT).min(RECORD_MAX_BYTES));
         Ok(manifest)
     }
 
@@ -112,11 +107,11 @@ impl Manifest {
     /// Whether each replay begins behind its stream's write pointer, by no more than the extent holds and the rest
     /// of a segment that was skipped.
     pub(crate) fn check_replay(&self, log: &ValueLog) -> Result<(), KvError> {
-        let most_bytes = (log.layout.segments as u64 + 1) * log.layout.segment_bytes();
+        let most_bytes = (log.layout().segments as u64 + 1) * log.layout().segment_bytes();
         let sound = |(stream, from): (&Stream, &ReplayFrom)| {
             stream.wp().checked_sub(from.position).is_some_and(|bytes| bytes <= most_bytes)
         };
-        let sound = log.streams.iter().zip(&self.replay_from).all(sound);
+        let sound = log.streams().iter().zip(&self.replay_from).all(sound);
         sound.then_some(()).ok_or(KvError::DamagedState("a replay position"))
     }
 
@@ -129,8 +124,8 @@ impl Manifest {
         {
             slot[16 + 8 * i..24 + 8 * i].copy_from_slice(&field.to_le_bytes());
         }
-        slot[KEYS_AT..KEYS_AT + 8].copy_from_slice(&segments.live.keys().1.to_le_bytes());
-        slot[LONGEST_AT..LONGEST_AT + 8].copy_from_slice(&segments.longest_bytes.to_le_bytes());
+        slot[KEYS_AT..KEYS_AT + 8].copy_from_slice(&segments.checkpoint_keys().to_le_bytes());
+        slot[LONGEST_AT..LONGEST_AT + 8].copy_from_slice(&segments.longest_bytes().to_le_bytes());
         for (i, from) in self.replay_from.iter().enumerate() {
             let at = POSITIONS_AT + 8 * i;
             slot[at..at + 8]
@@ -144,8 +139,7 @@ impl Manifest {
         }
         for segment in 0..layout.segments {
             let at = MANIFEST_FIXED_BYTES + 4 * segment;
-            let (live, _) = segments.live.of(segment);
-            slot[at..at + 4].copy_from_slice(&(live.clamp(0, i64::from(u32::MAX)) as u32).to_le_bytes());
+            slot[at..at + 4].copy_from_slice(&segments.checkpoint_bytes(segment).to_le_bytes());
         }
         let crc = crc32c::crc32c(&slot[12..]);
         slot[8..12].copy_from_slice(&crc.to_le_bytes());
@@ -254,7 +248,7 @@ mod tests {
     fn a_manifest_is_read_back_and_a_damaged_one_refused() {
         let layout = Layout::plan(16384, 1 << 30, &KvFormat::default()).unwrap();
         let mut segments = Segments::load(&layout, &vec![0; layout.state_bytes()]).unwrap();
-        segments.live.set_base(3, 77);
+        segments.set_checkpoint_bytes(3, 77);
         let key = |n: u8| Key::new(&[n]).unwrap();
         let run = Run {
             id: 5,

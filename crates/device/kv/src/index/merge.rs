@@ -124,7 +124,7 @@ impl Flush {
             let Some(&number) = self.batch.get(self.at) else {
                 return Ok(Progress::Done(self.builder.finish(log, store, at_ps)?));
             };
-            log.work.entries += 1;
+            log.count_entries(1);
             if let Err(error) = older.settle(table, number as usize, log, store, at_ps) {
                 self.tries += 1;
                 if self.tries < TRIES && matches!(error, KvError::Flash(_)) {
@@ -179,7 +179,7 @@ impl Flush {
         if count > 0 {
             self.builder.extend(&self.taken, log, store, at_ps)?;
             (self.at, self.passed, self.tries) = (self.at + count, self.passed + count, 0);
-            log.work.entries += count as u32;
+            log.count_entries(count as u32);
         }
         Ok(count)
     }
@@ -372,7 +372,7 @@ impl Merge {
             input.advance(len, pages, store, at_ps)?;
             self.tournament.replace(input.head());
         }
-        log.work.entries += passed as u32;
+        log.count_entries(passed as u32);
         Ok(passed)
     }
 }

@@ -121,12 +121,12 @@ impl Index {
 
     /// Whether the runs take more room beside that of one entry a key than can be spared.
     pub(crate) fn exceeds_growth_bound(&self, log: &ValueLog) -> bool {
-        self.runs() > 1 && growth_bytes(log) > log.growth_bound_bytes
+        self.runs() > 1 && growth_bytes(log) > log.growth_bound_bytes()
     }
 
     /// How often what can be spared is taken by then: merges must hurry.
     pub(crate) fn hurry(&self, log: &ValueLog) -> usize {
-        (growth_bytes(log) / log.growth_bound_bytes.max(1)).clamp(1, HURRY_MOST) as usize
+        (growth_bytes(log) / log.growth_bound_bytes().max(1)).clamp(1, HURRY_MOST) as usize
     }
 
     /// What was merged so far takes the place of what was read for it.
@@ -154,7 +154,7 @@ impl Index {
         run.entries = run.entries.saturating_sub(rest.passed);
         run.tombstones = run.tombstones.saturating_sub(rest.passed_tombstones).min(run.entries);
         run.first = rest.first.unwrap_or(run.first);
-        let order_of = |page: u64| match log.segments.use_of(page / log.layout.pages_per_segment()) {
+        let order_of = |page: u64| match log.segments().use_of(page / log.layout().pages_per_segment()) {
             Some(Use::Index { run, order }) if run == rest.run => Some(order),
             _ => None,
         };
@@ -215,8 +215,8 @@ impl Index {
 
 /// Bytes of index segments beside those of one entry a key.
 fn growth_bytes(log: &ValueLog) -> u64 {
-    let taken_bytes = log.segments.index_count() as u64 * log.layout.segment_bytes();
-    taken_bytes.saturating_sub(log.segments.live.keys().1 * INDEX_BYTES_PER_KEY)
+    let taken_bytes = log.segments().index_count() as u64 * log.layout().segment_bytes();
+    taken_bytes.saturating_sub(log.segments().checkpoint_keys() * INDEX_BYTES_PER_KEY)
 }
 
 /// The tier of what these runs make: the next one, or their oldest's again where it is much larger than the rest.
@@ -271,17 +271,17 @@ mod tests {
     fn a_merge_never_takes_more_segments_than_are_kept_for_it() {
         let (mut flash, mut kv) = with_runs();
         let (log, index) = kv.parts();
-        let before = log.segments.index_count();
+        let before = log.segments().index_count();
         index.begin_merge_of(0..MERGED_RUNS, &mut flash, &mut 0).unwrap();
         let mut most = 0;
         while index.merge.is_some() {
             index.step_merge(64, log, &mut flash, &mut 0).unwrap();
-            most = most.max(log.segments.index_count().saturating_sub(before));
+            most = most.max(log.segments().index_count().saturating_sub(before));
             while index.release_one(log, &mut flash) {}
         }
         assert!(index.counters.cuts > 2, "{:?}", index.counters);
         // And the last one of the run that is left.
-        let kept = merge_segments(&log.layout) + 1;
+        let kept = merge_segments(log.layout()) + 1;
         assert!(most as u64 <= kept, "{most} segments were taken, {kept} are kept");
     }
 }

@@ -416,7 +416,7 @@ impl Index {
 #[inline]
 fn count(entry: &Entry, log: &mut ValueLog, by: i64) {
     if entry.shape().kind() == Kind::Value {
-        log.segments.account(entry.address(), entry.shape().record_bytes(), by);
-        log.segments.live.add_keys(Part::Active, by);
+        log.segments_mut().account(entry.address(), entry.shape().record_bytes(), by);
+        log.segments_mut().count_keys(Part::Active, by);
     }
 }

@@ -43,7 +43,7 @@ impl Older<'_> {
             return Ok(());
         }
         let Some(key) = table.entry(number).map(Entry::key) else { return Ok(()) };
-        log.work.entries += 1;
+        log.count_entries(1);
         let old = self.find(&key, store, at_ps)?;
         settle_over(table, number, old.as_ref(), self.part, self.manifest, log);
         Ok(())
@@ -67,7 +67,7 @@ impl Older<'_> {
         let unsettled = all.iter().map(|number| *number as usize).filter(|n| !table.is_settled(*n));
         let (mut numbers, mut keys): (Vec<usize>, Vec<Key>) =
             unsettled.filter_map(|n| Some((n, table.entry(n)?.key()))).unzip();
-        log.work.entries += keys.len() as u32;
+        log.count_entries(keys.len() as u32);
         let mut found = Vec::with_capacity(keys.len());
         let most_pages = most_pages / self.manifest.runs.len().max(1) as u32;
         // The first key that some run was not asked for.
@@ -79,7 +79,7 @@ impl Older<'_> {
             found.clear();
             let done = run.get_each(wanted, most_pages, &mut found, self.pages, store, at_ps)?;
             end = wanted.get(done).copied().or(end);
-            found.iter().for_each(|(_, old)| log.segments.dead.prefetch_note(old.address()));
+            found.iter().for_each(|(_, old)| log.segments().prefetch_note(old.address()));
             for (at, old) in &found {
                 settle_over(table, numbers[from + at], Some(old), self.part, self.manifest, log);
             }
@@ -125,10 +125,10 @@ pub(crate) fn settle_over(
 ) {
     table.settle(number);
     let Some(old) = old.filter(|old| old.shape().kind() == Kind::Value) else { return };
-    log.segments.live.add_keys(part, -1);
+    log.segments_mut().count_keys(part, -1);
     // An entry of a run may point to a segment that was freed since, and perhaps used again: its bytes are off already.
-    if old.seq() > manifest.seq || log.segments.is_of_checkpoint(old.address(), &manifest.replay_from) {
-        log.segments.drop_older(part, old);
+    if old.seq() > manifest.seq || log.segments().is_of_checkpoint(old.address(), &manifest.replay_from) {
+        log.segments_mut().drop_older(part, old);
     }
 }
 
@@ -169,8 +169,8 @@ impl Index {
     /// Counts anew what is alive at the checkpoint, where the manifest says that some of it may be dead. There is nothing
     /// in RAM yet. An index that cannot be read now either is counted at another opening.
     pub(crate) fn recount<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S) {
-        let (mut live, mut keys) = (vec![0; log.layout.segments], 0);
-        let (replay_from, segments) = (self.manifest.replay_from.clone(), &log.segments);
+        let (mut live, mut keys) = (vec![0; log.layout().segments], 0);
+        let (replay_from, segments) = (self.manifest.replay_from.clone(), log.segments());
         let add = |entry: &Entry| {
             let is_value = entry.shape().kind() == Kind::Value;
             keys += u64::from(is_value);
@@ -185,9 +185,9 @@ impl Index {
             return;
         }
         for (segment, bytes) in live.into_iter().enumerate() {
-            log.segments.live.set_base(segment, bytes.clamp(0, i64::from(u32::MAX)) as u32);
+            log.segments_mut().set_checkpoint_bytes(segment, bytes);
         }
-        log.segments.live.set_base_keys(keys);
+        log.segments_mut().set_checkpoint_keys(keys);
         self.manifest.is_overcounted = false;
     }
 

@@ -54,7 +54,7 @@ impl Index {
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
         let before = self.pages.pages_read;
-        let own_pages = (bytes / log.layout.page_bytes as u64) as usize;
+        let own_pages = (bytes / log.layout().page_bytes as u64) as usize;
         self.keep_up(filled, 1 + own_pages, log, store, at_ps)?;
         if self.credit < STEP_ENTRIES {
             return Ok(());
@@ -91,7 +91,7 @@ impl Index {
         if let Some(table) = &mut self.spare {
             let words = filled.share(table.words_to_empty(), from, EMPTIED_BY);
             let words = words.min(MOST_ENTRIES * times * EMPTIED_PER_ENTRY);
-            log.work.entries += (words / EMPTIED_PER_ENTRY) as u32;
+            log.count_entries((words / EMPTIED_PER_ENTRY) as u32);
             let rest = table.words_to_empty() - words;
             while table.words_to_empty() > rest && !table.empty_some(EMPTIED_PER_ENTRY) {}
         }

@@ -31,9 +31,20 @@ impl ValueLog {
         self.trim_from(store, stream, page, (end / segment_bytes + 1) * segment_bytes)
     }
 
+    /// After a loss of power: has the ring keep pages whose programming did not reach the medium.
+    pub(crate) fn distrust_programs<S: PageStore>(&mut self, store: &S, stream: usize) {
+        let (segments, home, s) = (&self.segments, &self.home, &mut self.streams[stream]);
+        let (id, pages) = (s.id(), self.layout.pages_per_segment());
+        s.distrust_programs(|page| match segments.find(id, page / pages) {
+            Some(segment) => store.holds_page(home, u64::from(segment) * pages + page % pages),
+            // What its segment was freed of is not used.
+            None => true,
+        });
+    }
+
     /// Reloads a stream's current segment from the table.
     pub(crate) fn forget_place(&mut self, stream: usize) {
-        self.streams[stream].segment = (u64::MAX, 0);
+        self.streams[stream].forget_segment();
     }
 
     /// Empties the ring behind the end of a stream: what stood there is nowhere any more, so that no later loss of power
@@ -77,7 +88,7 @@ impl ValueLog {
 
     /// Puts bytes of a stream into its ring.
     pub(super) fn fill_ring<S: PageStore>(&self, store: &mut S, stream: usize, position: u64, bytes: &[u8]) {
-        let ring = &self.streams[stream].ring;
+        let ring = &self.streams[stream].ring();
         let (first, second) = ring.pieces(position, bytes.len());
         let (head, rest) = bytes.split_at(first.len());
         for (piece, bytes) in [(first, head), (second, rest)] {

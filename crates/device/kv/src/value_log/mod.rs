@@ -7,6 +7,7 @@ mod cutting;
 pub(crate) mod dead;
 pub(crate) mod live;
 pub(crate) mod packing;
+mod parts;
 mod peek;
 mod placing;
 pub(crate) mod read;
@@ -18,6 +19,7 @@ pub(crate) mod scan;
 pub(crate) mod segment;
 pub(crate) mod stream;
 pub(crate) mod streamed;
+mod usage;
 mod window;
 mod writing;
 
@@ -30,8 +32,8 @@ use crate::store::{Home, PageStore};
 use crate::work::Work;
 use byway_spec::Key;
 use packing::{Packing, PackingCounters, Placement};
-use record::{Kind, PREAMBLE_MAX_BYTES, Preamble, RECORD_HEADER_BYTES, Shape, Stand};
-use ring::Ring;
+pub(crate) use parts::Bounds;
+use record::{Kind, PREAMBLE_MAX_BYTES, Shape};
 use segment::{ReplayFrom, Segments, Use};
 pub(crate) use stream::Stream;
 
@@ -76,25 +78,20 @@ struct Spot {
 
 /// The streams of a namespace and their segments.
 pub(crate) struct ValueLog {
-    pub(crate) layout: Layout,
-    pub(crate) home: Home,
-    pub(crate) packing: Packing,
-    pub(crate) segments: Segments,
-    pub(crate) streams: Vec<Stream>,
-    pub(crate) counters: PackingCounters,
-    /// Free segments that values must leave to the index, to compaction and to deletions.
-    pub(crate) floor: usize,
-    /// Free segments that compaction must leave to the index.
-    pub(crate) index_floor: usize,
-    /// Bytes that entries of overwritten keys may take in the index before all runs are merged.
-    pub(crate) growth_bound_bytes: u64,
+    layout: Layout,
+    home: Home,
+    packing: Packing,
+    segments: Segments,
+    streams: Vec<Stream>,
+    counters: PackingCounters,
+    bounds: Bounds,
     /// Of each stream, empty bytes that packing left in pages that are not programmed yet.
     uncharged_bytes: Vec<u64>,
     scratch: Vec<u8>,
     /// Bytes of a record that was read not long ago: as many are asked for of one whose length is not known yet.
     typical_bytes: u64,
     /// What the command at hand has done so far.
-    pub(crate) work: Work,
+    work: Work,
 }
 
 impl ValueLog {
@@ -129,9 +126,7 @@ impl ValueLog {
             segments,
             streams,
             counters,
-            floor: 0,
-            index_floor: 0,
-            growth_bound_bytes: u64::MAX,
+            bounds: Bounds::default(),
             uncharged_bytes,
             scratch,
             typical_bytes: 0,
@@ -172,14 +167,14 @@ impl ValueLog {
     pub(crate) fn stays_in_segment(&self, stream: usize, end: u64) -> bool {
         let (s, shift) = (&self.streams[stream], self.layout.segment_shift);
         let ordinal = s.wp() >> shift;
-        end >> shift == ordinal && self.segments.find(s.id, ordinal).is_some()
+        end >> shift == ordinal && self.segments.find(s.id(), ordinal).is_some()
     }
 
     /// Where replays begin if everything so far is in the index on flash.
     pub(crate) fn replay_positions(&self) -> Vec<ReplayFrom> {
         let from = |stream: &Stream| {
             let position = stream.wp();
-            let is_begun = self.segments.find(stream.id, position >> self.layout.segment_shift).is_some();
+            let is_begun = self.segments.find(stream.id(), position >> self.layout.segment_shift).is_some();
             ReplayFrom { position, is_begun }
         };
         self.streams.iter().map(from).collect()
@@ -218,7 +213,7 @@ impl ValueLog {
         self.trim_from(store, stream, page + 1, position)?;
         self.take_passed(store, stream, position)?;
         self.streams[stream].commit(store, &self.home, position);
-        self.streams[stream].ready_to = 0;
+        self.streams[stream].unprepare();
         self.settle(store, stream, at_ps)?;
         Ok(position)
     }
@@ -249,15 +244,10 @@ impl ValueLog {
         stream: usize,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        let full = {
-            let s = &self.streams[stream];
-            s.programmed_to..s.page_of(s.wp())
-        };
-        for page in full {
+        for page in self.streams[stream].full_pages() {
             self.program(store, stream, page, at_ps)?;
         }
-        let s = &mut self.streams[stream];
-        s.programmed_to = s.page_of(s.wp());
+        self.streams[stream].close_full_pages();
         Ok(())
     }
 
@@ -275,11 +265,14 @@ impl ValueLog {
         let shift = self.layout.segment_shift;
         let ordinal = position >> shift;
         let within = position & (self.layout.segment_bytes() - 1);
-        if self.streams[stream].segment.0 != ordinal {
-            let segment = self.segments.find(stream as u8, ordinal)?;
-            self.streams[stream].segment = (ordinal, u64::from(segment) << shift);
-        }
-        let start = self.streams[stream].segment.1;
+        let start = match self.streams[stream].segment_at(ordinal) {
+            Some(start) => start,
+            None => {
+                let start = u64::from(self.segments.find(stream as u8, ordinal)?) << shift;
+                self.streams[stream].remember_segment(ordinal, start);
+                start
+            }
+        };
         debug_assert_eq!(
             self.segments.find(stream as u8, ordinal).map(|segment| u64::from(segment) << shift),
             Some(start),
@@ -299,7 +292,7 @@ impl ValueLog {
         at_ps: &mut u64,
     ) -> Result<u64, E> {
         let s = &self.streams[stream];
-        let simple = spot.end <= s.ready_to && spot.start == s.wp();
+        let simple = s.is_ready(spot.end) && spot.start == s.wp();
         if !simple && !s.fits(spot.end) {
             return self.append_streamed(store, stream, draft, spot, fill, at_ps);
         }
@@ -315,7 +308,7 @@ impl ValueLog {
         self.count(stream, draft);
         self.commit(store, stream, draft, spot);
         let s = &self.streams[stream];
-        if s.page_of(s.wp()) > s.programmed_to {
+        if !s.full_pages().is_empty() {
             // The record is committed. A page that cannot be programmed now stays open, and is tried again before
             // its slot is needed: that put fails.
             let _ = self.settle(store, stream, at_ps);
@@ -356,7 +349,7 @@ impl ValueLog {
         s.clear_spent(store, &self.home);
         s.note_synced(store, &self.home);
         s.open_pages(store, &self.home, s.wp(), spot.end);
-        s.ready_to = s.page_start(s.page_of(spot.end - 1) + 1);
+        s.note_prepared(spot.end);
         if !spot.ahead && spot.start > s.wp() {
             self.zero(store, stream, spot.start);
         }
@@ -386,8 +379,8 @@ impl ValueLog {
     ) -> Result<(), KvError> {
         let shift = self.layout.segment_shift;
         let keep = match draft.kind {
-            Kind::Value if stream == MOVED => self.index_floor,
-            Kind::Value => self.floor,
+            Kind::Value if stream == MOVED => self.bounds.index_floor,
+            Kind::Value => self.bounds.floor,
             _ => 0,
         };
         let wp = self.streams[stream].wp();
@@ -425,23 +418,4 @@ impl ValueLog {
 /// Why pages of a stream are written.
 fn cause_of(stream: usize) -> Cause {
     if stream == MOVED { Cause::LogCompaction } else { Cause::Host }
-}
-
-#[inline(always)]
-fn put_preamble(area: &mut [u8], ring: &Ring, start: u64, preamble: &Preamble, stand: Stand) {
-    let bytes = preamble.encode(stand);
-    let (first, second) = ring.pieces(start, preamble.shape.preamble_bytes());
-    let (header, key) = bytes.split_at(RECORD_HEADER_BYTES);
-    if second.is_empty()
-        && let Some((header_at, key_at)) = area[first.clone()].split_at_mut_checked(RECORD_HEADER_BYTES)
-    {
-        // The usual case, with one copy of a size known here.
-        header_at.copy_from_slice(header);
-        key_at.copy_from_slice(&key[..key_at.len()]);
-        return;
-    }
-    let (head, rest) = bytes.split_at(first.len());
-    area[first].copy_from_slice(head);
-    let len = second.len();
-    area[second].copy_from_slice(&rest[..len]);
 }

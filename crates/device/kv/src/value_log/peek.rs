@@ -72,10 +72,9 @@ impl ValueLog {
         position: u64,
         len_bytes: u64,
     ) {
-        let dead = &self.segments.dead;
         if let Some(address) = self.taken_address(stream, position)
-            && dead.knows(address)
-            && !dead.holds(address)
+            && self.segments.knows_dead(address)
+            && !self.segments.is_noted_dead(address)
         {
             self.prefetch(store, address, len_bytes);
         }

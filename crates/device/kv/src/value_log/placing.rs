@@ -26,7 +26,7 @@ impl ValueLog {
     pub(super) fn keep_whole(&self, stream: usize, spot: Spot, aligned: u64) -> Spot {
         let shift = self.layout.segment_shift;
         let bytes = spot.end - spot.start;
-        let most = self.layout.whole_bytes(self.streams[stream].ring.bytes());
+        let most = self.layout.whole_bytes(self.streams[stream].ring().bytes());
         if spot.start >> shift == (spot.end - 1) >> shift || bytes > most {
             return spot;
         }

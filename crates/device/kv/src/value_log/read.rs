@@ -191,7 +191,7 @@ impl ValueLog {
         at_ps: &mut u64,
     ) -> Result<&'a [u8], KvError> {
         if self.is_open(place) {
-            let ring = self.streams[usize::from(place.stream)].ring;
+            let ring = self.streams[usize::from(place.stream)].ring();
             let (held, _) = ring.pieces(place.position, len);
             if !ring.in_window {
                 return Ok(&store.state(&self.home)[held]);

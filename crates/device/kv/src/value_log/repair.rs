@@ -51,7 +51,7 @@ impl ValueLog {
         position: u64,
     ) -> Option<Vec<u8>> {
         let s = self.streams.get(stream)?;
-        let (tail, most) = (s.tail(), s.ring.bytes());
+        let (tail, most) = (s.tail(), s.ring().bytes());
         let end = tail.min(position.checked_add(most)?);
         let (page_bytes, mut at) = (self.layout.page_bytes as u64, position);
         let (mut bytes, mut page) = (Vec::new(), vec![0; page_bytes as usize]);
@@ -72,8 +72,8 @@ impl ValueLog {
         if !s.holds(s.page_of(position)) {
             return false;
         }
-        let (at, _) = s.ring.pieces(position, 1);
-        if s.ring.in_window {
+        let (at, _) = s.ring().pieces(position, 1);
+        if s.ring().in_window {
             let mut byte = [0];
             store.read_window(&self.home, at.start, &mut byte);
             store.write_window(&self.home, at.start, &[byte[0] ^ bits]);

@@ -359,8 +359,8 @@ impl ValueLog {
         let s = &self.streams[stream];
         let position = s.page_start(page);
         if s.holds(page) {
-            let (held, _) = s.ring.pieces(position, into.len());
-            if s.ring.in_window {
+            let (held, _) = s.ring().pieces(position, into.len());
+            if s.ring().in_window {
                 store.read_window(&self.home, held.start, into);
             } else {
                 into.copy_from_slice(&store.state(&self.home)[held]);

@@ -18,6 +18,8 @@ use crate::sealed;
 use crate::store::{Home, PageStore};
 use crate::value_log::dead::Dead;
 use crate::value_log::live::{Live, Part};
+use crate::value_log::usage::place_of;
+pub(crate) use crate::value_log::usage::{RUN_END, Use};
 
 /// Where the replay of a stream begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,57 +29,12 @@ pub(crate) struct ReplayFrom {
     pub(crate) is_begun: bool,
 }
 
-/// What a segment is used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
-    Free,
-    /// A piece of a stream: its ordinal there.
-    Log {
-        stream: u8,
-        ordinal: u64,
-    },
-    /// Pages of a run: which of its segments, in the order of their keys. The last number stands for all that follow.
-    Index {
-        run: u64,
-        order: u64,
-    },
-}
-
 /// RAM of a segment: its row, three counts of live bytes, where its dead records are noted, its places among the free ones
 /// and by ordinal.
 const SEGMENT_RAM_BYTES: usize = 112;
-/// Runs are numbered below this.
-pub(crate) const RUN_END: u64 = 1 << 32;
-const ORDER_BITS: u32 = 12;
-/// The last place among a run's segments that is distinguished from others.
-pub(crate) const ORDER_MAX: u64 = (1 << ORDER_BITS) - 1;
-
 /// Offset of the hints in a row.
 const FIRST_HINT_AT: usize = 8;
 const SPANNING_HINT_AT: usize = 12;
-const ORDINAL_BITS: u32 = 44;
-const ORDINAL_MASK: u64 = (1 << ORDINAL_BITS) - 1;
-
-impl Use {
-    fn encode(self) -> u64 {
-        let (class, stream, ordinal) = match self {
-            Self::Free => (0, 0, 0),
-            Self::Log { stream, ordinal } => (1, stream, ordinal),
-            Self::Index { run, order } => (2, 0, run << ORDER_BITS | order.min(ORDER_MAX)),
-        };
-        class << 52 | u64::from(stream) << ORDINAL_BITS | ordinal & ORDINAL_MASK
-    }
-
-    fn decode(word: u64) -> Option<Self> {
-        let (stream, ordinal) = ((word >> ORDINAL_BITS) as u8, word & ORDINAL_MASK);
-        match word >> 52 {
-            0 => Some(Self::Free),
-            1 => Some(Self::Log { stream, ordinal }),
-            2 => Some(Self::Index { run: ordinal >> ORDER_BITS, order: ordinal & ORDER_MAX }),
-            _ => None,
-        }
-    }
-}
 
 /// The segment table, with what follows from it.
 pub(crate) struct Segments {
@@ -95,11 +52,11 @@ pub(crate) struct Segments {
     /// A segment that is being freed, and how many of its pages are trimmed.
     releasing: Option<(u32, u64)>,
     /// Bytes of the longest record that spans segments.
-    pub(crate) longest_bytes: u64,
-    pub(crate) live: Live,
-    pub(crate) dead: Dead,
+    longest_bytes: u64,
+    live: Live,
+    dead: Dead,
     /// When the manifest that counts was selected.
-    pub(crate) manifest_in: Epoch,
+    manifest_in: Epoch,
 }
 
 impl Segments {
@@ -169,6 +126,126 @@ impl Segments {
     #[inline]
     pub(crate) fn find(&self, stream: u8, ordinal: u64) -> Option<u32> {
         self.by_ordinal.get(&place_of(stream, ordinal)).copied()
+    }
+
+    /// Bytes alive in a segment. Negative where more was taken off than was counted.
+    pub(crate) fn alive_bytes(&self, segment: usize) -> i64 {
+        self.live.of(segment).1
+    }
+
+    /// Bytes alive in a segment at the checkpoint, as a manifest keeps them.
+    pub(crate) fn checkpoint_bytes(&self, segment: usize) -> u32 {
+        as_kept(self.live.of(segment).0)
+    }
+
+    /// Whether nothing in a segment is alive, at the checkpoint and now.
+    pub(crate) fn holds_nothing_alive(&self, segment: usize) -> bool {
+        self.live.of(segment) == (0, 0)
+    }
+
+    /// Bytes alive in all segments.
+    pub(crate) fn all_alive_bytes(&self) -> u64 {
+        self.live.total_bytes()
+    }
+
+    /// Keys that have a value.
+    pub(crate) fn keys(&self) -> u64 {
+        self.live.keys().0
+    }
+
+    /// Keys that had a value at the checkpoint.
+    pub(crate) fn checkpoint_keys(&self) -> u64 {
+        self.live.keys().1
+    }
+
+    /// Counts keys that came or went.
+    #[inline]
+    pub(crate) fn count_keys(&mut self, part: Part, keys: i64) {
+        self.live.add_keys(part, keys);
+    }
+
+    /// Sets the live bytes of a segment at the checkpoint.
+    pub(crate) fn set_checkpoint_bytes(&mut self, segment: usize, bytes: i64) {
+        self.live.set_base(segment, as_kept(bytes));
+    }
+
+    /// Sets the keys of the checkpoint.
+    pub(crate) fn set_checkpoint_keys(&mut self, keys: u64) {
+        self.live.set_base_keys(keys);
+    }
+
+    /// The memtable is being flushed from now on: its counts get a part of their own.
+    pub(crate) fn freeze_counts(&mut self) {
+        self.live.freeze();
+    }
+
+    /// Adds the counts of the flushed memtable to the checkpoint's.
+    pub(crate) fn settle_counts(&mut self) {
+        self.live.settle();
+    }
+
+    /// Counts nothing in a segment as alive.
+    pub(crate) fn forget_live(&mut self, segment: usize) {
+        self.live.forget(segment);
+    }
+
+    /// Counts nothing as alive, and drops the notes of dead records.
+    pub(crate) fn forget_all(&mut self) {
+        self.live.clear();
+        self.dead.forget_all();
+    }
+
+    /// Drops the notes of dead records: they no longer name all of them.
+    pub(crate) fn forget_notes(&mut self) {
+        self.dead.forget_all();
+    }
+
+    /// Sets the limit of the notes of dead records, in bytes of RAM.
+    pub(crate) fn limit_notes(&mut self, budget_bytes: usize) {
+        self.dead.limit(budget_bytes);
+    }
+
+    /// Spreads the notes of a segment, each of whose records will be looked up.
+    pub(crate) fn prepare_scan(&mut self, segment: u32) {
+        self.dead.prepare_scan(segment);
+    }
+
+    /// Prefetches the note of the record at `address`, before it is marked dead.
+    #[inline]
+    pub(crate) fn prefetch_note(&self, address: u64) {
+        self.dead.prefetch_note(address);
+    }
+
+    /// Whether every dead record of the segment of an address is noted.
+    #[inline]
+    pub(crate) fn knows_dead(&self, address: u64) -> bool {
+        self.dead.knows(address)
+    }
+
+    /// Whether the record at an address is noted as dead.
+    #[inline]
+    pub(crate) fn is_noted_dead(&self, address: u64) -> bool {
+        self.dead.holds(address)
+    }
+
+    /// Bytes of the longest record that spans segments.
+    pub(crate) fn longest_bytes(&self) -> u64 {
+        self.longest_bytes
+    }
+
+    /// Notes the longest record that spans segments, as the manifest has it.
+    pub(crate) fn note_longest(&mut self, bytes: u64) {
+        self.longest_bytes = bytes;
+    }
+
+    /// When the manifest that counts was selected.
+    pub(crate) fn manifest_in(&self) -> Epoch {
+        self.manifest_in
+    }
+
+    /// Notes when a manifest was selected.
+    pub(crate) fn note_manifest(&mut self, epoch: Epoch) {
+        self.manifest_in = epoch;
     }
 
     /// Segments that pass a test.
@@ -363,10 +440,9 @@ impl Segments {
     }
 }
 
-/// The place of a segment in the streams, as one number.
-#[inline]
-fn place_of(stream: u8, ordinal: u64) -> u64 {
-    u64::from(stream) << ORDINAL_BITS | ordinal & ORDINAL_MASK
+/// Live bytes of a segment as a manifest keeps them.
+fn as_kept(bytes: i64) -> u32 {
+    bytes.clamp(0, i64::from(u32::MAX)) as u32
 }
 
 /// About when each segment was taken, as far as their places in their streams show: pieces of a stream count up to the number
@@ -387,22 +463,4 @@ fn order_of(uses: &[Use]) -> Vec<u64> {
         }
     }
     order
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn segment_use_round_trips_through_its_encoding(stream: u8, ordinal in 0..=ORDINAL_MASK) {
-            let index = Use::Index { run: ordinal >> ORDER_BITS, order: ordinal & ORDER_MAX };
-            for used in [Use::Free, Use::Log { stream, ordinal }, index] {
-                prop_assert!(used.encode() <= sealed::SEALED_MAX);
-                prop_assert_eq!(Use::decode(used.encode()), Some(used));
-            }
-        }
-    }
 }

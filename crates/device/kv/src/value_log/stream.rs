@@ -9,6 +9,7 @@
 //! holds; it stays until the slot is used again, since a page that was programmed may be lost with the power until a sync.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use byway_flash::Epoch;
 
@@ -33,18 +34,18 @@ const WP_END: u64 = 1 << 55;
 
 /// A stream in RAM. What it must not lose is in its control block.
 pub(crate) struct Stream {
-    pub(crate) id: u8,
-    pub(crate) ring: Ring,
+    id: u8,
+    ring: Ring,
     block_at: usize,
     wp: u64,
     /// Below this, segments are taken and pages tagged: a record that ends here needs no preparation.
-    pub(crate) ready_to: u64,
+    ready_to: u64,
     /// Pages below this are on flash.
-    pub(crate) programmed_to: u64,
+    programmed_to: u64,
     /// For each ring slot, 1 + the page it holds, 0 for none.
     held: Vec<u64>,
     /// The segment written last: its ordinal, and its address in the extent.
-    pub(crate) segment: (u64, u64),
+    segment: (u64, u64),
     regions: VecDeque<Region>,
     next_row: usize,
     /// For each ring slot, when its page was programmed.
@@ -106,6 +107,62 @@ impl Stream {
             loaded.programmed_to = programmed.min(loaded.page_of(wp));
         }
         Ok(loaded)
+    }
+
+    /// Its number, as rows of the segment table have it.
+    #[inline]
+    pub(crate) fn id(&self) -> u8 {
+        self.id
+    }
+
+    #[inline]
+    pub(super) fn ring(&self) -> Ring {
+        self.ring
+    }
+
+    /// Whether a record that ends at `end` needs no preparation: its segment is taken, and its pages are tagged.
+    #[inline]
+    pub(super) fn is_ready(&self, end: u64) -> bool {
+        end <= self.ready_to
+    }
+
+    /// Notes that records up to the end of the page of `end - 1` need no preparation.
+    pub(super) fn note_prepared(&mut self, end: u64) {
+        self.ready_to = self.page_start(self.page_of(end - 1) + 1);
+    }
+
+    /// Has the next record prepared.
+    pub(super) fn unprepare(&mut self) {
+        self.ready_to = 0;
+    }
+
+    /// Pages before the write pointer's that are to be programmed.
+    #[inline]
+    pub(super) fn full_pages(&self) -> Range<u64> {
+        self.programmed_to..self.page_of(self.wp)
+    }
+
+    /// Notes that no page before the write pointer's is to be programmed.
+    #[inline]
+    pub(super) fn close_full_pages(&mut self) {
+        self.programmed_to = self.page_of(self.wp);
+    }
+
+    /// Address of the segment of an ordinal, if it is the one used last.
+    #[inline]
+    pub(super) fn segment_at(&self, ordinal: u64) -> Option<u64> {
+        (self.segment.0 == ordinal).then_some(self.segment.1)
+    }
+
+    /// Remembers the segment used last: its ordinal, and its address in the extent.
+    #[inline]
+    pub(super) fn remember_segment(&mut self, ordinal: u64, address: u64) {
+        self.segment = (ordinal, address);
+    }
+
+    /// Forgets the segment used last: the table has another one.
+    pub(super) fn forget_segment(&mut self) {
+        self.segment = (u64::MAX, 0);
     }
 
     #[inline]

@@ -9,7 +9,8 @@ use byway_sys::checksum;
 use crate::error::KvError;
 use crate::store::PageStore;
 use crate::value_log::record::{Preamble, Stand};
-use crate::value_log::{Draft, Spot, ValueLog, cause_of, put_preamble};
+use crate::value_log::writing::put_preamble;
+use crate::value_log::{Draft, Spot, ValueLog, cause_of};
 
 /// A long record on its way into a stream, which takes no other until this one is committed or given up.
 pub(crate) struct LongAppend {
@@ -111,7 +112,7 @@ impl ValueLog {
         self.order_slots(store, stream, s.wp(), front_end)?;
         let s = &mut self.streams[stream];
         s.open_pages(store, &self.home, s.wp(), front_end);
-        s.ready_to = 0;
+        s.unprepare();
         if spot.start > s.wp() {
             self.zero(store, stream, spot.start);
         }
@@ -165,7 +166,7 @@ impl ValueLog {
         let preamble =
             Preamble { shape: draft.shape(), value_crc: long.value_crc, seq: draft.seq, key: draft.key };
         let s = &mut self.streams[long.stream];
-        put_preamble(store.state(&self.home), &s.ring, start, &preamble, Stand::new(s.id, start));
+        put_preamble(store.state(&self.home), &s.ring(), start, &preamble, Stand::new(s.id(), start));
         s.commit(store, &self.home, long.wp);
         self.count(long.stream, draft);
         // As in `append_at`: the record is committed whatever becomes of its page now.
@@ -179,7 +180,7 @@ impl ValueLog {
     }
 
     fn feed_ring<S: PageStore>(&self, store: &mut S, long: &LongAppend, bytes: &[u8]) {
-        let (first, second) = self.streams[long.stream].ring.pieces(long.at, bytes.len());
+        let (first, second) = self.streams[long.stream].ring().pieces(long.at, bytes.len());
         let (head, rest) = bytes.split_at(first.len());
         let area = store.state(&self.home);
         area[first].copy_from_slice(head);

@@ -101,7 +101,7 @@ impl ValueLog {
         mut bring: impl FnMut((&mut S, usize), &mut [u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<(), E> {
-        let (shape, ring) = (draft.shape(), self.streams[stream].ring);
+        let (shape, ring) = (draft.shape(), self.streams[stream].ring());
         let (first, second) =
             ring.pieces(spot.start + shape.preamble_bytes() as u64, draft.value_len as usize);
         let mut value_crc = 0;

@@ -6,8 +6,9 @@ use byway_sys::checksum;
 
 use crate::error::KvError;
 use crate::store::PageStore;
-use crate::value_log::record::{Preamble, Stand};
-use crate::value_log::{Draft, Spot, ValueLog, cause_of, put_preamble};
+use crate::value_log::record::{Preamble, RECORD_HEADER_BYTES, Stand};
+use crate::value_log::ring::Ring;
+use crate::value_log::{Draft, Spot, ValueLog, cause_of};
 
 impl ValueLog {
     /// Writes a record into the ring. Nothing refers to it yet.
@@ -22,7 +23,7 @@ impl ValueLog {
         at_ps: &mut u64,
     ) -> Result<(), E> {
         let shape = draft.shape();
-        let ring = self.streams[stream].ring;
+        let ring = self.streams[stream].ring();
         let area = store.state(&self.home);
         let (first, second) =
             ring.pieces(spot.start + shape.preamble_bytes() as u64, draft.value_len as usize);
@@ -53,8 +54,8 @@ impl ValueLog {
         let target = self.flash_page(stream, page)?;
         let cause = cause_of(stream);
         let s = &mut self.streams[stream];
-        let (held, _) = s.ring.pieces(s.page_start(page), self.layout.page_bytes);
-        if s.ring.in_window {
+        let (held, _) = s.ring().pieces(s.page_start(page), self.layout.page_bytes);
+        if s.ring().in_window {
             store.read_window(&self.home, held.start, &mut self.scratch);
             store.write_page(&self.home, target, &self.scratch, cause, at_ps)?;
         } else {
@@ -78,9 +79,9 @@ impl ValueLog {
     pub(super) fn zero<S: PageStore>(&mut self, store: &mut S, stream: usize, to: u64) {
         let s = &self.streams[stream];
         for (from, to) in s.gaps(s.wp(), to) {
-            let (first, second) = s.ring.pieces(from, (to - from) as usize);
+            let (first, second) = s.ring().pieces(from, (to - from) as usize);
             for piece in [first, second] {
-                self.zero_piece(store, s.ring.in_window, piece);
+                self.zero_piece(store, s.ring().in_window, piece);
             }
             self.counters.wasted_bytes += to - from;
             self.uncharged_bytes[stream] += to - from;
@@ -107,4 +108,23 @@ impl ValueLog {
             store.write_window(&self.home, at, &zeroes[..len]);
         }
     }
+}
+
+#[inline(always)]
+pub(super) fn put_preamble(area: &mut [u8], ring: &Ring, start: u64, preamble: &Preamble, stand: Stand) {
+    let bytes = preamble.encode(stand);
+    let (first, second) = ring.pieces(start, preamble.shape.preamble_bytes());
+    let (header, key) = bytes.split_at(RECORD_HEADER_BYTES);
+    if second.is_empty()
+        && let Some((header_at, key_at)) = area[first.clone()].split_at_mut_checked(RECORD_HEADER_BYTES)
+    {
+        // The usual case, with one copy of a size known here.
+        header_at.copy_from_slice(header);
+        key_at.copy_from_slice(&key[..key_at.len()]);
+        return;
+    }
+    let (head, rest) = bytes.split_at(first.len());
+    area[first].copy_from_slice(head);
+    let len = second.len();
+    area[second].copy_from_slice(&rest[..len]);
 }

@@ -66,8 +66,8 @@ impl Job {
 
     /// Whether the segment is still the piece of the stream that it was.
     pub(super) fn is_still_there(&self, log: &ValueLog) -> bool {
-        let ordinal = (self.stop >> log.layout.segment_shift) - 1;
-        log.segments.find(self.stream, ordinal) == Some(self.segment)
+        let ordinal = (self.stop >> log.layout().segment_shift) - 1;
+        log.segments().find(self.stream, ordinal) == Some(self.segment)
     }
 }
 
@@ -75,17 +75,17 @@ impl KvEngine {
     /// Looks where the first record of a segment begins. The hints say where; nothing is believed but records that
     /// match their checksums at their place.
     pub(super) fn begin_job<S: PageStore>(&mut self, segment: u32, store: &mut S, at_ps: &mut u64) -> Job {
-        let shift = self.log.layout.segment_shift;
-        let (stream, ordinal) = match self.log.segments.use_of(u64::from(segment)) {
+        let shift = self.log.layout().segment_shift;
+        let (stream, ordinal) = match self.log.segments().use_of(u64::from(segment)) {
             Some(Use::Log { stream, ordinal }) => (stream, ordinal),
             _ => (0, 0),
         };
         let (start, stop) = (ordinal << shift, (ordinal + 1) << shift);
-        self.log.segments.dead.prepare_scan(segment);
-        let (first, _) = self.log.segments.hints(store, &self.log.home, segment);
+        self.log.segments_mut().prepare_scan(segment);
+        let (first, _) = self.log.hints(store, segment);
         let mut job = Job {
             segment,
-            alive_bytes: self.log.segments.live.of(segment as usize).1.max(0) as u64,
+            alive_bytes: self.log.segments().alive_bytes(segment as usize).max(0) as u64,
             stream,
             stop,
             scanner: self.scan(stream, start, stop),
@@ -109,7 +109,7 @@ impl KvEngine {
                 // May be the rest of a record whose first segment was freed.
                 job.may_begin_amid = true;
                 job.is_all_seen =
-                    is_tried && self.log.segments.find(stream, ordinal.saturating_sub(1)).is_none();
+                    is_tried && self.log.segments().find(stream, ordinal.saturating_sub(1)).is_none();
                 let hinted = start + u64::from(first).min(stop - start);
                 if !is_tried && (hinted == stop || self.leads_on(stream, hinted, stop, store, at_ps)) {
                     job.scanner = self.scan(stream, hinted, stop);
@@ -150,10 +150,10 @@ impl KvEngine {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Option<(Preamble, u64)> {
-        let (shift, segment_bytes) = (self.log.layout.segment_shift, self.log.layout.segment_bytes());
+        let (shift, segment_bytes) = (self.log.layout().segment_shift, self.log.layout().segment_bytes());
         for earlier in (1..ordinal).rev() {
-            let segment = self.log.segments.find(stream, earlier)?;
-            let (first, spanning) = self.log.segments.hints(store, &self.log.home, segment);
+            let segment = self.log.segments().find(stream, earlier)?;
+            let (first, spanning) = self.log.hints(store, segment);
             if u64::from(first) >= segment_bytes && !ignores_hints {
                 continue;
             }
@@ -215,7 +215,7 @@ impl KvEngine {
             let scanned = job.scanner.position().min(job.stop) - from.min(job.stop);
             self.compaction.counters.scanned_bytes += scanned;
             budget.spend(scanned, 1);
-            self.log.work.records += 1;
+            self.log.count_records(1);
             match found {
                 Found::Record { preamble, position } => {
                     job.may_begin_amid = false;
@@ -233,8 +233,8 @@ impl KvEngine {
 
     /// Whether a stretch may be the beginning of a header that went on in a segment that is gone, its record dead.
     fn breaks_off(&self, job: &Job, from: u64, to: u64) -> bool {
-        let next = job.stop >> self.log.layout.segment_shift;
-        let is_gone = self.log.segments.find(job.stream, next).is_none();
+        let next = job.stop >> self.log.layout().segment_shift;
+        let is_gone = self.log.segments().find(job.stream, next).is_none();
         to == job.stop && to - from < PREAMBLE_MAX_BYTES as u64 && is_gone
     }
 
@@ -252,10 +252,10 @@ impl KvEngine {
             return Ok(());
         }
         job.spans |= position + preamble.shape.record_bytes() > job.stop
-            || job.is_before(position, self.log.layout.segment_shift);
-        let (bytes, shift) = (preamble.shape.record_bytes(), self.log.layout.segment_shift);
-        let Some(segment) = self.log.segments.find(job.stream, position >> shift) else { return Ok(()) };
-        let address = u64::from(segment) << shift | position & (self.log.layout.segment_bytes() - 1);
+            || job.is_before(position, self.log.layout().segment_shift);
+        let (bytes, shift) = (preamble.shape.record_bytes(), self.log.layout().segment_shift);
+        let Some(segment) = self.log.segments().find(job.stream, position >> shift) else { return Ok(()) };
+        let address = u64::from(segment) << shift | position & (self.log.layout().segment_bytes() - 1);
         let entry = Entry::new(&preamble.key, preamble.shape, address, preamble.seq);
         let pages_before = self.index.pages.pages_read;
         let is_alive = self.is_alive(&entry, store, at_ps);
@@ -280,10 +280,10 @@ impl KvEngine {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<bool, KvError> {
-        let dead = &self.log.segments.dead;
-        if dead.knows(entry.address()) {
+        let segments = self.log.segments();
+        if segments.knows_dead(entry.address()) {
             // A victim is on flash with its index: what is not noted as dead is the newest that runs have.
-            return Ok(!dead.holds(entry.address()) && self.index.is_newest(entry, &mut self.log));
+            return Ok(!segments.is_noted_dead(entry.address()) && self.index.is_newest(entry, &mut self.log));
         }
         let newest = self.index.get(&entry.key(), store, at_ps)?;
         let is_alive =
@@ -406,7 +406,7 @@ impl KvEngine {
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
         let Some(long) = &mut job.long else { return Ok(()) };
-        let bytes = long.append.wants(self.log.layout.page_bytes);
+        let bytes = long.append.wants(self.log.layout().page_bytes);
         if bytes == 0 {
             return self.end_long(job, store, at_ps);
         }
@@ -417,7 +417,7 @@ impl KvEngine {
         long.moved += bytes as u64;
         self.compaction.buffer = buffer;
         budget.spend(2 * bytes as u64, PIECE_RECORDS);
-        self.log.work.records += 1;
+        self.log.count_records(1);
         match fed {
             Err(error) if is_of_place(&error) => self.give_up_move(job, store, at_ps),
             fed => fed,
@@ -465,9 +465,9 @@ impl KvEngine {
     /// Notes that a part of a victim cannot be moved: the victim stays.
     fn damaged(&mut self, job: &mut Job, from: u64, to: u64) {
         job.is_all_seen = false;
-        let shift = self.log.layout.segment_shift;
-        let within = from & (self.log.layout.segment_bytes() - 1);
-        let segment = self.log.segments.find(job.stream, from >> shift).unwrap_or(job.segment);
+        let shift = self.log.layout().segment_shift;
+        let within = from & (self.log.layout().segment_bytes() - 1);
+        let segment = self.log.segments().find(job.stream, from >> shift).unwrap_or(job.segment);
         let address = u64::from(segment) << shift | within;
         self.note_damage(Damage { stream: job.stream, from, to, address });
     }

@@ -151,7 +151,7 @@ impl KvEngine {
         let segment = self.choose_victim()?;
         budget.spend(0, VICTIM_RECORDS);
         let job = self.begin_job(segment, store, at_ps);
-        let (alive_bytes, free_segments) = (job.alive_bytes, self.log.segments.free_count());
+        let (alive_bytes, free_segments) = (job.alive_bytes, self.log.segments().free_count());
         debug!(segment, alive_bytes, free_segments, "compaction victim chosen");
         Some(job)
     }
@@ -159,7 +159,7 @@ impl KvEngine {
     /// Every record of a victim was looked at.
     fn end_job(&mut self, job: &Job) {
         self.compaction.last_alive_bytes = job.alive_bytes;
-        let is_counted = self.log.segments.live.of(job.segment as usize).1 != 0;
+        let is_counted = self.log.segments().alive_bytes(job.segment as usize) != 0;
         if is_counted && !job.is_all_seen() {
             self.compaction.counters.kept_segments += 1;
             debug!(segment = job.segment, "compaction victim kept: a part of it cannot be read");
@@ -169,7 +169,7 @@ impl KvEngine {
         self.forget_left(job.segment);
         if is_counted {
             // Dead records that could not be counted: the index could not be read when it was written.
-            self.log.segments.live.forget(job.segment as usize);
+            self.log.segments_mut().forget_live(job.segment as usize);
         }
         if job.spans && !is_counted {
             self.wait_for_checkpoint(job.segment);

@@ -40,7 +40,7 @@ impl KvEngine {
     /// Whether puts have work to share beside their own.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        self.index.has_work() || self.log.segments.free_count() <= self.compaction.pace.high
+        self.index.has_work() || self.log.segments().free_count() <= self.compaction.pace.high
     }
 
     /// A put's share of the work that puts cause, for a record of `bytes`: what it costs to ask how much that is, one in several
@@ -63,7 +63,7 @@ impl KvEngine {
         self.index.counters.failed_steps += u64::from(done.is_err());
         self.refresh_marks();
         // What is moved fills the memtable, too.
-        if self.log.segments.free_count() <= self.compaction.pace.high && !self.index.is_behind() {
+        if self.log.segments().free_count() <= self.compaction.pace.high && !self.index.is_behind() {
             let done = self.pay(store, bytes, *at_ps);
             self.index.counters.failed_steps += u64::from(done.is_err());
         }
@@ -99,22 +99,22 @@ impl KvEngine {
 
     /// Whether the log has grown so much since the last flush that another would reveal dead records.
     pub(crate) fn is_little_known(&self) -> bool {
-        self.unsaved.bytes() > 2 * self.log.layout.segment_bytes()
+        self.unsaved.bytes() > 2 * self.log.layout().segment_bytes()
     }
 
     /// Bytes of log to scan for each byte put: as many as give back a byte, and up to five times that the shorter room is.
     fn rate(&self) -> u64 {
         let (high, margin) = (self.compaction.pace.high, self.margin());
-        let lack = high.saturating_sub(self.log.segments.free_count()).min(margin) as u64;
+        let lack = high.saturating_sub(self.log.segments().free_count()).min(margin) as u64;
         let alive = self.compaction.victim_alive_bytes();
-        let dead = self.log.layout.segment_bytes().saturating_sub(alive).max(1);
-        let balance = 16 * self.log.layout.segment_bytes() / dead;
+        let dead = self.log.layout().segment_bytes().saturating_sub(alive).max(1);
+        let balance = 16 * self.log.layout().segment_bytes() / dead;
         (balance * (margin as u64 + 4 * lack) / margin as u64).div_ceil(16).clamp(1, RATE_MOST)
     }
 
     /// Segments by which compaction begins early.
     pub(crate) fn margin(&self) -> usize {
-        (self.log.segments.count() / MARGIN_SHARE).max(MARGIN_LEAST)
+        (self.log.segments().count() / MARGIN_SHARE).max(MARGIN_LEAST)
     }
 
     /// Works towards free segments on behalf of a store that need not wait for them: all that follow until there are none left
@@ -151,7 +151,7 @@ impl KvEngine {
 
     /// Has the memtable written out by those that follow, where an empty one is there to take its turn.
     fn turn_memtables<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
-        let has_room = self.log.segments.free_count() >= self.log.floor;
+        let has_room = self.log.segments().free_count() >= self.log.floor();
         if self.unsaved.bytes() == 0 || !has_room || !self.index.may_freeze() {
             return Ok(());
         }
@@ -164,10 +164,10 @@ impl KvEngine {
     #[cold]
     pub(crate) fn free_segments<S: PageStore>(&mut self, store: &mut S, wanted: usize, at_ps: &mut u64) {
         self.refresh_marks();
-        let slices = self.log.layout.segment_bytes().div_ceil(SLICE_MOST_BYTES);
-        let mut slices_left = 2 * self.log.segments.count() as u64 * slices;
+        let slices = self.log.layout().segment_bytes().div_ceil(SLICE_MOST_BYTES);
+        let mut slices_left = 2 * self.log.segments().count() as u64 * slices;
         let mut forced = false;
-        while self.log.segments.free_count() < self.log.floor + wanted && slices_left > 0 {
+        while self.log.segments().free_count() < self.log.floor() + wanted && slices_left > 0 {
             if self.index.release_one(&mut self.log, store) {
                 continue;
             }

@@ -20,17 +20,18 @@ impl KvEngine {
     /// are overwritten at random it takes segments nearly in their order, and so frees flash blocks that neighbours share.
     /// Where room is short, the emptiest.
     pub(super) fn choose_victim(&mut self) -> Option<u32> {
-        self.log.work.rows += self.log.segments.count() as u32;
-        let segments = &self.log.segments;
+        self.log.count_walk();
+        let segments = self.log.segments();
         // While a flush may reveal emptier ones, it does not pay to move nearly everything.
         let parts = if self.is_little_known() || self.index.is_flushing() { 56 } else { 63 };
-        let most_alive = self.log.layout.segment_bytes() as i64 * parts / 64;
+        let most_alive = self.log.layout().segment_bytes() as i64 * parts / 64;
         // A victim that gives little costs a large share of few segments, or a put that waits, more than it is good for.
-        let wants_emptiest = self.log.layout.has_few_segments() || segments.free_count() <= self.log.floor;
-        let full = self.log.layout.segment_bytes() as f64;
+        let wants_emptiest =
+            self.log.layout().has_few_segments() || segments.free_count() <= self.log.floor();
+        let full = self.log.layout().segment_bytes() as f64;
         let mut best = None;
         for segment in 0..segments.count() as u32 {
-            let alive = segments.live.of(segment as usize).1;
+            let alive = segments.alive_bytes(segment as usize);
             if alive > most_alive {
                 continue;
             }
@@ -50,13 +51,13 @@ impl KvEngine {
     }
 
     fn may_be_taken(&self, segment: u32) -> bool {
-        let used = self.log.segments.use_of(u64::from(segment));
+        let used = self.log.segments().use_of(u64::from(segment));
         used.is_some_and(|used| self.may_be_victim(segment, used)) && !self.index.is_leaving(segment)
     }
 
     pub(super) fn may_be_victim(&self, segment: u32, used: Use) -> bool {
         let Use::Log { stream, ordinal } = used else { return false };
-        (ordinal + 1) << self.log.layout.segment_shift <= self.index.behind(stream, &self.log)
+        (ordinal + 1) << self.log.layout().segment_shift <= self.index.behind(stream, &self.log)
             && !self.is_left(segment)
     }
 

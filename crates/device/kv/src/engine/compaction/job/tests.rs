@@ -74,14 +74,14 @@ impl Rig {
     /// it is by the index.
     fn agree(&mut self) -> usize {
         let kv = &mut self.kv;
-        let shift = kv.log.layout.segment_shift;
+        let shift = kv.log.layout().segment_shift;
         let mut seen = 0;
-        for segment in 0..kv.log.layout.segments as u32 {
+        for segment in 0..kv.log.layout().segments as u32 {
             let address = u64::from(segment) << shift;
-            let Some(used @ Use::Log { stream, ordinal }) = kv.log.segments.use_of(segment.into()) else {
+            let Some(used @ Use::Log { stream, ordinal }) = kv.log.segments().use_of(segment.into()) else {
                 continue;
             };
-            if !kv.log.segments.dead.knows(address) || !kv.may_be_victim(segment, used) {
+            if !kv.log.segments().knows_dead(address) || !kv.may_be_victim(segment, used) {
                 continue;
             }
             let mut job = kv.begin_job(segment, &mut self.flash, &mut 0);
@@ -90,7 +90,7 @@ impl Rig {
                 if preamble.shape.kind() != Kind::Value {
                     continue;
                 }
-                let at = address | position & (kv.log.layout.segment_bytes() - 1);
+                let at = address | position & (kv.log.layout().segment_bytes() - 1);
                 let entry = Entry::new(&preamble.key, preamble.shape, at, preamble.seq);
                 let newest = kv.index.get(&preamble.key, &mut self.flash, &mut 0).unwrap();
                 let is_newest = newest.is_some_and(|newest| newest == entry);
@@ -164,7 +164,7 @@ fn a_record_that_was_wiped_is_not_passed_for_padding() {
     std::os::unix::fs::FileExt::write_all_at(&file, &record, at as u64 - 22).unwrap();
     let Rig { flash, kv, .. } = &mut rig;
     let entry = kv.index.get(&Key::new(&key.to_be_bytes()).unwrap(), flash, &mut 0).unwrap().unwrap();
-    let mut job = kv.begin_job((entry.address() >> kv.log.layout.segment_shift) as u32, flash, &mut 0);
+    let mut job = kv.begin_job((entry.address() >> kv.log.layout().segment_shift) as u32, flash, &mut 0);
     assert!(job.is_all_seen());
     while job.scanner.next(&mut kv.log, flash, &mut 0).is_some() {}
     assert!(!job.is_all_seen());

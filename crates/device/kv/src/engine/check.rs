@@ -216,7 +216,7 @@ impl<S: PageStore> Checker<'_, '_, S> {
         let mut bytes = Vec::new();
         let read = match (stands, is_new) {
             (true, true) => {
-                let copied = self.engine.index.pages.copy(self.store, name, &mut bytes, &mut 0);
+                let copied = self.engine.index.copy_page(self.store, name, &mut bytes, &mut 0);
                 copied.map_err(|error| error.to_string())
             }
             (false, _) => Err("it stands in a segment that is not its run's".to_owned()),
@@ -245,7 +245,7 @@ impl<S: PageStore> Checker<'_, '_, S> {
             return;
         }
         let Some(bytes) = self.read_page(run, filter_ref >> 8, FILTER, None) else { return };
-        let shape = self.engine.index.pages.shape;
+        let shape = self.engine.index.page_shape();
         let block = page::block_place((filter_ref & 0xff) as usize, &shape);
         let line = |at: usize| bytes.get(block + at..block + at + LINE_BYTES);
         let may_hold = |entry: &Entry| filter::may_hold(shape.filter_block_bytes, &entry.key(), line);

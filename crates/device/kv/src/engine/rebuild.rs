@@ -95,7 +95,7 @@ impl KvEngine {
         let layout = self.log.layout();
         let mut bytes_left = 2 * layout.segments as u64 * layout.segment_bytes();
         let tier = self.index.manifest().runs.last().map_or(0, |run| run.tier);
-        let mut builder = RunBuilder::new(self.index.take_run_number(), tier, self.index.pages.shape);
+        let mut builder = RunBuilder::new(self.index.take_run_number(), tier, self.index.page_shape());
         for entry in entries {
             if entry.shape().kind() != Kind::Value {
                 continue;

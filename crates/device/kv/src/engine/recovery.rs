@@ -87,10 +87,7 @@ pub(crate) fn open<S: PageStore>(
         index.recount(&mut log, store);
     }
     let seq = replay(store, &mut log, &mut index, &mut recovery)?;
-    index.lost_log_bytes = recovery
-        .damage
-        .iter()
-        .fold(index.lost_log_bytes, |sum, damage| sum.saturating_add(damage.to - damage.from));
+    recovery.damage.iter().for_each(|damage| index.note_lost(damage.to - damage.from));
     index.after_change(&mut log);
     let mut engine = KvEngine {
         compaction: Compaction::default(),

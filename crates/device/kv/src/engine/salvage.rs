@@ -311,11 +311,11 @@ fn children_of(entries: &[Entry], run: &Run, last: Key) -> Vec<(u64, Gap)> {
 /// The entries of each part of an index page; `None` where a part cannot be read.
 fn parts_of<S: PageStore>(engine: &mut KvEngine, store: &mut S, name: PageName) -> Vec<Option<Vec<Entry>>> {
     let mut bytes = Vec::new();
-    if engine.index.pages.copy(store, name, &mut bytes, &mut 0).is_ok() {
+    if engine.index.copy_page(store, name, &mut bytes, &mut 0).is_ok() {
         let entries = (0..page::count_of(&bytes)).filter_map(|i| page::entry_at(&bytes, i));
         return vec![Some(entries.collect())];
     }
-    let home = engine.index.pages.home.clone();
+    let home = engine.log.home().clone();
     let part_bytes = engine.log.layout().page_bytes / PARTS;
     let mut part = vec![0; part_bytes];
     let mut parts = Vec::new();

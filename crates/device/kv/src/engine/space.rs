@@ -165,7 +165,7 @@ impl KvEngine {
         self.compaction.pace.early = (self.margin() / 4).max(EARLY_LEAST);
         let lack = self.compaction.pace.high.saturating_sub(self.log.segments().free_count());
         let short = lack.min(self.margin()) * HURRY_WHEN_SHORT / self.margin();
-        self.index.hurry = self.index.hurry(&self.log).max(1 + short);
+        self.index.hurry_up(&self.log, short);
     }
 
     /// Most entries of the memtable being filled by the time that it is written out.

@@ -50,7 +50,7 @@ impl KvEngine {
     pub fn stats(&self) -> KvStats {
         KvStats {
             packing: *self.log.counters(),
-            index: self.index.counters,
+            index: self.index.counters(),
             compaction: self.compaction.counters,
             keys: self.keys(),
             capacity_bytes: self.capacity_bytes,
@@ -70,7 +70,7 @@ impl KvEngine {
     /// As [`KvStats::lost_log_bytes`].
     #[must_use]
     pub fn lost_log_bytes(&self) -> u64 {
-        self.index.lost_log_bytes
+        self.index.lost_log_bytes()
     }
 
     /// What packing cost since the engine was opened.

@@ -262,7 +262,7 @@ impl KvEngine {
             Err(error) if make_room(self, store, &error) => {
                 // What was done to make room is no part of the put.
                 self.log.begin_work();
-                self.index.pages.pages_read = 0;
+                self.index.begin_work();
                 step(self, store)
             }
             done => done,

@@ -94,10 +94,10 @@ impl KvEngine {
     #[inline(always)]
     pub(crate) fn counted<R>(&mut self, command: impl FnOnce(&mut Self) -> R) -> R {
         self.log.begin_work();
-        self.index.pages.pages_read = 0;
+        self.index.begin_work();
         let done = command(self);
         let mut work = self.log.work();
-        work.pages_read += self.index.pages.pages_read;
+        work.pages_read += self.index.pages_read();
         self.longest.last = work;
         if work.is_any() {
             self.longest.most = self.longest.most.most(work);

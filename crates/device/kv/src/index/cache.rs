@@ -28,8 +28,8 @@ pub(crate) struct PageName {
 
 /// The index's view of flash: pages, through a cache.
 pub(crate) struct PageCache {
-    pub(crate) home: Home,
-    pub(crate) shape: PageShape,
+    home: Home,
+    shape: PageShape,
     frames: Vec<Frame>,
     /// The bytes of all frames, taken from the system piece by piece as frames are needed.
     memory: Vec<Vec<u8>>,
@@ -43,7 +43,7 @@ pub(crate) struct PageCache {
     /// Where a page is read to that the store cannot lend.
     room: Vec<u8>,
     /// Pages that the command at hand has read so far.
-    pub(crate) pages_read: u32,
+    pages_read: u32,
 }
 
 struct Frame {
@@ -85,6 +85,23 @@ impl PageCache {
     /// Bytes of RAM that cached pages take.
     pub(crate) fn ram_bytes(&self) -> usize {
         self.frames.len() * (self.shape.page_bytes + FRAME_BYTES)
+    }
+
+    #[inline]
+    pub(crate) fn shape(&self) -> PageShape {
+        self.shape
+    }
+
+    /// Pages read since the last [`begin_work`](Self::begin_work).
+    #[inline]
+    pub(crate) fn pages_read(&self) -> u32 {
+        self.pages_read
+    }
+
+    /// Counts pages read from zero: a command begins.
+    #[inline]
+    pub(crate) fn begin_work(&mut self) {
+        self.pages_read = 0;
     }
 
     /// Whether a page is here.

@@ -343,7 +343,7 @@ impl Index {
         let flush = match &mut self.flush {
             Some(flush) => flush,
             None => {
-                let builder = RunBuilder::new(self.manifest.next_run, 0, self.pages.shape);
+                let builder = RunBuilder::new(self.manifest.next_run, 0, self.pages.shape());
                 self.manifest.next_run += 1;
                 self.flush.insert(Flush::new(builder, drop_tombstones))
             }
@@ -369,7 +369,7 @@ impl Index {
         log: &mut ValueLog,
         store: &mut S,
     ) -> Result<(), KvError> {
-        let unsettled = self.flush.take().map_or(0, |flush| flush.unsettled);
+        let unsettled = self.flush.take().map_or(0, |flush| flush.unsettled());
         self.counters.unsettled += unsettled;
         self.manifest.is_overcounted |= unsettled > 0;
         if unsettled > 0 {

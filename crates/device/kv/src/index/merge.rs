@@ -52,12 +52,12 @@ pub(crate) struct Flush {
     /// Those that are written together.
     taken: Vec<Entry>,
     /// Entries that were passed, of all batches.
-    pub(crate) passed: usize,
+    passed: usize,
     /// Times that the next entry could not be settled.
     tries: u32,
     /// Entries written without being settled, as a page of the index stayed unreadable for [`TRIES`] tries: the records that
     /// they replace still count as live.
-    pub(crate) unsettled: u64,
+    unsettled: u64,
     /// There is nothing older that a tombstone could hide.
     drop_tombstones: bool,
 }
@@ -87,6 +87,17 @@ impl Flush {
         self.builder.segments()
     }
 
+    /// Entries passed so far.
+    #[inline]
+    pub(crate) fn passed(&self) -> usize {
+        self.passed
+    }
+
+    /// Entries written so far without being settled.
+    pub(crate) fn unsettled(&self) -> u64 {
+        self.unsettled
+    }
+
     /// Does the work of about `budget` entries, or less where it would read much for them. Each is settled on the way: what
     /// it replaces is counted dead. Hints point to it from now on.
     #[expect(clippy::too_many_arguments, reason = "a step, and all that it changes")]
@@ -100,14 +111,14 @@ impl Flush {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<Progress, KvError> {
-        let (mut left, before) = (budget, older.pages.pages_read);
+        let (mut left, before) = (budget, older.pages.pages_read());
         let most_pages = (budget / ENTRIES_PER_PAGE).clamp(LEAST_PAGES, u32::MAX as usize) as u32;
         while left > 0 {
             if self.at == self.batch.len() {
                 self.take_batch(table, hints);
             }
             if self.at >= self.settled_to {
-                let pages_left = most_pages.saturating_sub(older.pages.pages_read - before);
+                let pages_left = most_pages.saturating_sub(older.pages.pages_read() - before);
                 if pages_left == 0 {
                     return Ok(Progress::More);
                 }

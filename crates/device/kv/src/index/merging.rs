@@ -92,7 +92,7 @@ impl Index {
     ) -> Result<(), KvError> {
         let runs = &self.manifest.runs[group.clone()];
         let tier = tier_of(runs);
-        let builder = RunBuilder::new(self.manifest.next_run, tier, self.pages.shape);
+        let builder = RunBuilder::new(self.manifest.next_run, tier, self.pages.shape());
         let drop_tombstones = group.end == self.manifest.runs.len();
         self.merge = Some(Merge::new(runs, builder, drop_tombstones, &mut self.pages, store, at_ps)?);
         self.manifest.next_run += 1;
@@ -124,9 +124,11 @@ impl Index {
         self.runs() > 1 && growth_bytes(log) > log.growth_bound_bytes()
     }
 
-    /// How often what can be spared is taken by then: merges must hurry.
-    pub(crate) fn hurry(&self, log: &ValueLog) -> usize {
-        (growth_bytes(log) / log.growth_bound_bytes().max(1)).clamp(1, HURRY_MOST) as usize
+    /// Sets how many times the usual work each put does: as often as the growth bound is reached, so that merges keep up, or
+    /// 1 and `short` for the lack of free segments.
+    pub(crate) fn hurry_up(&mut self, log: &ValueLog, short: usize) {
+        let grown = (growth_bytes(log) / log.growth_bound_bytes().max(1)).clamp(1, HURRY_MOST) as usize;
+        self.hurry = grown.max(1 + short);
     }
 
     /// What was merged so far takes the place of what was read for it.
@@ -254,7 +256,7 @@ mod tests {
         let mut kv = KvEngine::create(&mut flash, &namespace, &format, KvOptions::default()).unwrap();
         let (log, index) = kv.parts();
         for run in 0..MERGED_RUNS as u64 {
-            let mut builder = RunBuilder::new(run + 1, 0, index.pages.shape);
+            let mut builder = RunBuilder::new(run + 1, 0, index.pages.shape());
             for n in 0..KEYS_PER_RUN {
                 let key = Key::new(&(n * MERGED_RUNS as u64 + run).to_be_bytes()).unwrap();
                 let entry = Entry::new(&key, Shape::new(Kind::Value, key.len(), 0), n, n);

@@ -32,13 +32,14 @@ use crate::value_log::record::Kind;
 use crate::value_log::segment::ReplayFrom;
 use byway_spec::Key;
 use byway_sys::cacheline::prefetch_to_write;
-use cache::PageCache;
+use cache::{PageCache, PageName};
 use entry::Entry;
 use hints::Hints;
 use manifest::Manifest;
 use memtable::{Inserted, MEMTABLE_ENTRY_BYTES, Memtable};
 use merge::{Flush, Merge};
 use merging::NeededSegments;
+use page::PageShape;
 use run::Run;
 use share::Filled;
 use slot::hash_of;
@@ -95,8 +96,8 @@ pub(crate) struct Index {
     manifest: Manifest,
     /// Bytes of the logs that could not be read when they were replayed, now or earlier. The next manifest that lets the
     /// replay begin behind them covers them.
-    pub(crate) lost_log_bytes: u64,
-    pub(crate) pages: PageCache,
+    lost_log_bytes: u64,
+    pages: PageCache,
     hints: Hints,
     /// Segments without content that are still to be freed.
     to_release: Vec<u32>,
@@ -112,8 +113,8 @@ pub(crate) struct Index {
     /// It came nearer than the one before it was written out.
     is_behind: bool,
     /// Times the usual work that each put does.
-    pub(crate) hurry: usize,
-    pub(crate) counters: IndexCounters,
+    hurry: usize,
+    counters: IndexCounters,
 }
 
 impl Index {
@@ -147,6 +148,57 @@ impl Index {
 
     pub(crate) fn manifest(&self) -> &Manifest {
         &self.manifest
+    }
+
+    /// Bytes of the logs that could not be read when they were replayed, and that no repair has dealt with.
+    pub(crate) fn lost_log_bytes(&self) -> u64 {
+        self.lost_log_bytes
+    }
+
+    /// Adds bytes of the logs that could not be read.
+    pub(crate) fn note_lost(&mut self, bytes: u64) {
+        self.lost_log_bytes = self.lost_log_bytes.saturating_add(bytes);
+    }
+
+    pub(crate) fn counters(&self) -> IndexCounters {
+        self.counters
+    }
+
+    /// Counts a step of a flush or a merge that failed.
+    pub(crate) fn count_step<T>(&mut self, done: &Result<T, KvError>) {
+        self.counters.failed_steps += u64::from(done.is_err());
+    }
+
+    /// Shape of its pages.
+    #[inline]
+    pub(crate) fn page_shape(&self) -> PageShape {
+        self.pages.shape()
+    }
+
+    /// Pages that the command at hand has read so far.
+    #[inline]
+    pub(crate) fn pages_read(&self) -> u32 {
+        self.pages.pages_read()
+    }
+
+    /// Counts pages read from zero: a command begins.
+    #[inline]
+    pub(crate) fn begin_work(&mut self) {
+        self.pages.begin_work();
+    }
+
+    /// Copies a page of a run, and does not cache it.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is damaged.
+    pub(crate) fn copy_page<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        name: PageName,
+        into: &mut Vec<u8>,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        self.pages.copy(store, name, into, at_ps)
     }
 
     /// Runs on flash.

@@ -96,9 +96,9 @@ impl Run {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<usize, KvError> {
-        let (mut done, before) = (0, pages.pages_read);
+        let (mut done, before) = (0, pages.pages_read());
         while let Some(key) = keys.get(done) {
-            if done > 0 && pages.pages_read - before >= most_pages {
+            if done > 0 && pages.pages_read() - before >= most_pages {
                 break;
             }
             let leaf = self.leaf_of(key, pages, store, at_ps)?;
@@ -151,7 +151,7 @@ impl Run {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<bool, KvError> {
-        let shape = pages.shape;
+        let shape = pages.shape();
         let block = page::block_place((filter_ref & 0xff) as usize, &shape);
         let may_hold = |view: &mut View<'_>| {
             filter::may_hold(shape.filter_block_bytes, key, |line| view.line(block + line))

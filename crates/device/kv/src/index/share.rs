@@ -53,14 +53,14 @@ impl Index {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        let before = self.pages.pages_read;
+        let before = self.pages.pages_read();
         let own_pages = (bytes / log.layout().page_bytes as u64) as usize;
         self.keep_up(filled, 1 + own_pages, log, store, at_ps)?;
         if self.credit < STEP_ENTRIES {
             return Ok(());
         }
         let mut left = self.credit.min(MOST_ENTRIES);
-        while left > 0 && self.has_work() && self.pages.pages_read - before < MOST_PAGES {
+        while left > 0 && self.has_work() && self.pages.pages_read() - before < MOST_PAGES {
             let done = self.step(left.min(STEP_ENTRIES), log, store, at_ps)?;
             left = left.saturating_sub(done.max(STEP_LEAST));
         }
@@ -81,8 +81,8 @@ impl Index {
     ) -> Result<(), KvError> {
         let from = std::mem::replace(&mut self.filled, filled);
         let (mut left, most_pages) = (MOST_ENTRIES * times, MOST_PAGES.saturating_mul(times as u32));
-        let (before, mut late) = (self.pages.pages_read, self.entries_late(filled));
-        while late > 0 && left > 0 && self.pages.pages_read - before < most_pages {
+        let (before, mut late) = (self.pages.pages_read(), self.entries_late(filled));
+        while late > 0 && left > 0 && self.pages.pages_read() - before < most_pages {
             let budget = late.min(left).min(STEP_ENTRIES);
             self.step_flush(budget, log, store, at_ps)?;
             (left, late) = (left - budget, self.entries_late(filled));
@@ -102,7 +102,7 @@ impl Index {
     /// the run.
     fn entries_late(&self, filled: Filled) -> usize {
         let Some(frozen) = &self.frozen else { return 0 };
-        let passed = self.flush.as_ref().map_or(0, |flush| flush.passed);
+        let passed = self.flush.as_ref().map_or(0, |flush| flush.passed());
         let due = filled.share(frozen.table.len(), Filled::default(), WRITTEN_BY);
         due.saturating_sub(passed).max(usize::from(filled >= WRITTEN_BY))
     }

@@ -257,10 +257,10 @@ impl KvEngine {
         let Some(segment) = self.log.segments().find(job.stream, position >> shift) else { return Ok(()) };
         let address = u64::from(segment) << shift | position & (self.log.layout().segment_bytes() - 1);
         let entry = Entry::new(&preamble.key, preamble.shape, address, preamble.seq);
-        let pages_before = self.index.pages.pages_read;
+        let pages_before = self.index.pages_read();
         let is_alive = self.is_alive(&entry, store, at_ps);
         // A page costs as much as a record or more.
-        budget.spend(0, self.index.pages.pages_read - pages_before);
+        budget.spend(0, self.index.pages_read() - pages_before);
         match is_alive {
             Ok(true) => self.move_record(job, &entry, preamble, position, store, budget, at_ps),
             Ok(false) => Ok(()),

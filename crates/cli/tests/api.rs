@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// A type or trait of the API, the file that it is in, and how the block that declares its functions, variants or fields begins.
 const DECLARED: &[(&str, &str, &str)] = &[
-    ("Backend", "host/core/src/backend.rs", "pub trait Backend:"),
-    ("BackendQueue", "host/core/src/backend.rs", "pub trait BackendQueue:"),
+    ("Backend", "host/core/src/backend/mod.rs", "pub trait Backend:"),
+    ("BackendQueue", "host/core/src/backend/queue.rs", "pub trait BackendQueue:"),
     ("AdminQueue", "host/core/src/admin_queue.rs", "pub trait AdminQueue:"),
     ("NvmCommand", "host/core/src/command.rs", "pub enum NvmCommand {"),
     ("KvCommand", "host/core/src/command.rs", "pub enum KvCommand {"),

@@ -62,7 +62,7 @@ impl Flash {
         at_ps: &mut u64,
     ) -> Result<&'a [u8], FlashError> {
         let (first, kind) = self.range(extent, at_bytes, room.len() as u64)?;
-        let page_bytes = u64::from(self.ftl.geometry.page_bytes);
+        let page_bytes = u64::from(self.ftl.geometry().page_bytes);
         let (index, within) = (at_bytes / page_bytes, (at_bytes % page_bytes) as usize);
         if kind == PageKind::Page
             && within + room.len() <= page_bytes as usize
@@ -80,7 +80,7 @@ impl Flash {
     /// Reads what does not match the checksums of its page, of an image that is checked; false where it cannot be read at all.
     #[cold]
     fn as_it_is(&self, extent: ExtentId, at_bytes: u64, into: &mut [u8]) -> bool {
-        let page_bytes = u64::from(self.ftl.geometry.page_bytes);
+        let page_bytes = u64::from(self.ftl.geometry().page_bytes);
         let (index, within) = (at_bytes / page_bytes, (at_bytes % page_bytes) as usize);
         let range = self.range(extent, at_bytes, into.len() as u64);
         let Ok((first, PageKind::Page)) = range else { return false };
@@ -94,7 +94,7 @@ impl Flash {
     #[inline]
     #[must_use]
     pub fn peek(&self, extent: ExtentId, at_bytes: u64, len_bytes: usize) -> Option<&[u8]> {
-        let page_bytes = u64::from(self.ftl.geometry.page_bytes);
+        let page_bytes = u64::from(self.ftl.geometry().page_bytes);
         let (index, within) = (at_bytes / page_bytes, (at_bytes % page_bytes) as usize);
         let (first, kind) = self.range(extent, at_bytes, len_bytes as u64).ok()?;
         if kind != PageKind::Page || within + len_bytes > page_bytes as usize {
@@ -106,7 +106,7 @@ impl Flash {
     /// Prefetches bytes of a KV extent that will soon be read, up to the end of the page of the first one.
     #[inline]
     pub fn prefetch(&self, extent: ExtentId, at_bytes: u64, len_bytes: usize) {
-        let page_bytes = u64::from(self.ftl.geometry.page_bytes);
+        let page_bytes = u64::from(self.ftl.geometry().page_bytes);
         let (index, within) = (at_bytes / page_bytes, (at_bytes % page_bytes) as usize);
         let len = len_bytes.min(page_bytes as usize - within);
         if let Ok((first, PageKind::Page)) = self.range(extent, at_bytes, len as u64) {
@@ -278,7 +278,7 @@ impl Flash {
         cause: Cause,
         at_ps: &mut u64,
     ) -> Result<(), FlashError> {
-        let page_bytes = self.ftl.geometry.page_bytes as usize;
+        let page_bytes = self.ftl.geometry().page_bytes as usize;
         let entry = self.writable_page(extent, page, page_bytes)?;
         let piece = self.areas.bytes(area).get(at..).and_then(|rest| rest.get(..page_bytes));
         let data = piece.ok_or(FlashError::Misuse("the protected area ends before the page"))?;
@@ -385,7 +385,7 @@ impl Flash {
     #[inline]
     fn writable_page(&mut self, extent: ExtentId, page: u64, len: usize) -> Result<u64, FlashError> {
         self.writable()?;
-        let page_bytes = self.ftl.geometry.page_bytes;
+        let page_bytes = self.ftl.geometry().page_bytes;
         if len != page_bytes as usize {
             return Err(FlashError::Misuse("a page is written whole"));
         }

@@ -60,7 +60,7 @@ impl Flash {
     }
 
     fn check_blocks(&self, watch: Watch<'_>, findings: &mut Vec<Finding>) {
-        let count = self.ftl.geometry.block_count();
+        let count = self.ftl.geometry().block_count();
         for block in 0..count {
             if u64::from(block).is_multiple_of(64) {
                 watch("blocks", block.into(), count.into());
@@ -83,7 +83,7 @@ impl Flash {
         // A block with nothing live may have been cut short in its erase.
         let written = if block.live > 0 { block.written } else { 0 };
         for page in 0..written {
-            if self.ftl.spare(self.ftl.geometry.page(id, page)).is_none() {
+            if self.ftl.spare(self.ftl.geometry().page(id, page)).is_none() {
                 let what = "it does not match its checksum";
                 findings.push(Finding::new(
                     "spare record",

@@ -30,7 +30,7 @@ impl Flash {
     /// Blocks of the array, each wiped by [`wipe`](Self::wipe).
     #[must_use]
     pub const fn block_count(&self) -> u32 {
-        self.ftl.geometry.block_count()
+        self.ftl.geometry().block_count()
     }
 
     /// Wipes what is dead in some blocks: no byte of it is in the image any more, nor on the disk if something is written
@@ -61,7 +61,7 @@ impl Flash {
         self.writable()?;
         self.order(SyncPoint::BufferSlot)?;
         for slot in 0..BUFFER_SLOTS {
-            for position in 0..self.ftl.geometry.units_per_page() {
+            for position in 0..self.ftl.geometry().units_per_page() {
                 if self.ftl.buffered(slot, position).is_none() {
                     self.ftl.buffer.wipe(slot, position);
                 }
@@ -88,7 +88,7 @@ impl Flash {
 
     /// Has something done to what nothing points to in a block.
     fn each_dead(&mut self, id: BlockId, mut act: impl FnMut(&mut dyn Media, Dead) -> Done) -> Done {
-        let geometry = self.ftl.geometry;
+        let geometry = *self.ftl.geometry();
         if self.is_all_dead(id) {
             let all = Dead { page: geometry.page(id, 0), at: 0, len: geometry.block_bytes() as usize };
             return act(&mut *self.ftl.media, all);
@@ -108,7 +108,7 @@ impl Flash {
     ) -> Done {
         let spare = self.ftl.spare(page).filter(|_| written);
         let live = spare.map(|spare| self.ftl.live_in(page, &spare));
-        for unit in 0..self.ftl.geometry.units_per_page() {
+        for unit in 0..self.ftl.geometry().units_per_page() {
             if !live.is_some_and(|live| live.contains(unit)) {
                 let dead = Dead { page, at: unit as usize * UNIT_BYTES, len: UNIT_BYTES };
                 act(&mut *self.ftl.media, dead)?;

@@ -200,7 +200,7 @@ impl Flash {
     /// The shape of the array.
     #[must_use]
     pub const fn geometry(&self) -> &Geometry {
-        &self.ftl.geometry
+        self.ftl.geometry()
     }
 
     /// The array's profile as given when the image was made, with the over-provisioning that it has.
@@ -246,7 +246,7 @@ impl Flash {
     /// Bytes namespaces may hold, all together.
     #[must_use]
     pub const fn total_bytes(&self) -> u64 {
-        self.ftl.geometry.usable_bytes
+        self.ftl.geometry().usable_bytes
     }
 
     /// Bytes of flash that hold live data, all namespaces together.
@@ -327,7 +327,7 @@ impl Flash {
     #[inline]
     pub(crate) const fn entry_bytes(&self, kind: PageKind) -> u64 {
         match kind {
-            PageKind::Page => self.ftl.geometry.page_bytes as u64,
+            PageKind::Page => self.ftl.geometry().page_bytes as u64,
             PageKind::Units => UNIT_BYTES as u64,
         }
     }

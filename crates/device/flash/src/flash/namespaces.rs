@@ -32,7 +32,7 @@ impl Flash {
     fn spare_entries(&self, spec: &NamespaceSpec) -> u64 {
         let spare_bytes = match spec.kind {
             NamespaceKind::Kv => {
-                self.ftl.geometry.spare_bytes_for_pages(spec.size_bytes, self.ftl.blocks.good_count())
+                self.ftl.geometry().spare_bytes_for_pages(spec.size_bytes, self.ftl.blocks.good_count())
             }
             NamespaceKind::Nvm { .. } => 0,
         };
@@ -53,7 +53,7 @@ impl Flash {
 
     /// Reckons anew how many blocks may go bad.
     pub(crate) fn note_promises(&mut self) {
-        let needed = self.ftl.geometry.needed_blocks(self.promises());
+        let needed = self.ftl.geometry().needed_blocks(self.promises());
         self.ftl.blocks.need(needed);
     }
 

@@ -79,7 +79,7 @@ impl Flash {
     pub fn ages(&self) -> Option<Ages> {
         let now = self.ftl.state.programs();
         let full = self.ftl.blocks.iter().filter(|(_, block)| block.used_for == BlockUse::Full);
-        let page_bytes = u64::from(self.ftl.geometry.page_bytes);
+        let page_bytes = u64::from(self.ftl.geometry().page_bytes);
         let age = |id| now.saturating_sub(self.ftl.blocks.filled_at(id)).saturating_mul(page_bytes);
         let mut ages: Vec<u64> = full.map(|(id, _)| age(id)).collect();
         ages.sort_unstable();
@@ -101,7 +101,7 @@ impl Flash {
     /// Bytes that can be written before garbage has to be collected.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
-        let geometry = &self.ftl.geometry;
+        let geometry = self.ftl.geometry();
         let unwritten = |written: u32| u64::from(geometry.pages_per_block - written);
         let pages: u64 = self
             .ftl

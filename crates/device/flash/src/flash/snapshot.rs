@@ -19,7 +19,7 @@ impl Flash {
             return Err(FlashError::Misuse("only an image can be copied, and once at a time"));
         };
         to.set_len(self.image_bytes()).map_err(FlashError::Memory)?;
-        let geometry = &self.ftl.geometry;
+        let geometry = self.ftl.geometry();
         let (block_bytes, block_count) = (geometry.block_bytes(), geometry.block_count());
         Ok(Arc::new(Snapshot::new(from, to, self.pages_range(), block_bytes, block_count)))
     }
@@ -40,7 +40,7 @@ impl Flash {
     /// What the file says.
     pub fn begin_snapshot(&mut self, snapshot: &Arc<Snapshot>) -> Result<(), FlashError> {
         snapshot.copy_protected().map_err(FlashError::Memory)?;
-        for id in (0..self.ftl.geometry.block_count()).map(BlockId) {
+        for id in (0..self.ftl.geometry().block_count()).map(BlockId) {
             snapshot.begin_block(id.0, self.ftl.blocks.get(id).written > 0);
         }
         self.ftl.media.set_copying(Some(Arc::clone(snapshot)));

@@ -41,7 +41,7 @@ use crate::timing::FlashTiming;
 use crate::victims::GcPolicy;
 
 pub(crate) struct Ftl {
-    pub(crate) geometry: Geometry,
+    geometry: Geometry,
     pub(crate) media: Box<dyn Media>,
     timing: FlashTiming,
     pub(crate) syncs: Syncs,
@@ -86,6 +86,11 @@ impl Ftl {
         };
         ftl.take_up_slots();
         Ok(ftl)
+    }
+
+    #[inline]
+    pub(crate) const fn geometry(&self) -> &Geometry {
+        &self.geometry
     }
 
     pub(crate) fn set_timing(&mut self, on: bool) {

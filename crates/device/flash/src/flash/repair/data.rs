@@ -11,9 +11,9 @@ impl Flash {
     /// Sets flipped bits right in the page that holds an entry, by the checksums of its units.
     pub(crate) fn repair_data(&mut self, index: EntryIndex) -> Option<RepairedPage> {
         let Ok(Location::Flash(unit)) = self.ftl.map.load(index) else { return None };
-        let page = self.ftl.geometry.page_of(unit);
+        let page = self.ftl.geometry().page_of(unit);
         let spare = self.ftl.spare(page).filter(|spare| !spare.is_made_anew())?;
-        let mut data = vec![0; self.ftl.geometry.page_bytes as usize];
+        let mut data = vec![0; self.ftl.geometry().page_bytes as usize];
         self.ftl.media.read(page, 0, &mut data).ok()?;
         let (mut bits, mut is_whole) = (0, true);
         // What is dead may have been wiped.
@@ -30,7 +30,7 @@ impl Flash {
         let record = self.ftl.media.spare(page).to_vec();
         // The same bytes but for the bits that were flipped: however much of it gets there, nothing is worse.
         self.ftl.media.program(page, &data, &record).ok()?;
-        let (block, within) = self.ftl.geometry.place_of(page);
+        let (block, within) = self.ftl.geometry().place_of(page);
         Some(RepairedPage { place: format!("{within} of block {}", block.0), bits, is_whole })
     }
 }

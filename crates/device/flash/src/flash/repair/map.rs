@@ -22,7 +22,7 @@ impl Flash {
             return;
         }
         let candidates = self.candidates(&damaged, &HashMap::new());
-        let newest = self.newest_programs(candidates, self.ftl.geometry.pages_per_block, &mut |_, _, _| {});
+        let newest = self.newest_programs(candidates, self.ftl.geometry().pages_per_block, &mut |_, _, _| {});
         for index in damaged {
             // Without a place, its program was cut short and counts for nothing.
             let place = self.found_place(index, newest.get(&index).copied(), 0);
@@ -54,7 +54,7 @@ impl Flash {
         let lost: Vec<(EntryIndex, UnitId)> = newest
             .into_iter()
             .filter(|(index, (_, unit))| {
-                let block = self.ftl.geometry.block_of(self.ftl.geometry.page_of(*unit));
+                let block = self.ftl.geometry().block_of(self.ftl.geometry().page_of(*unit));
                 self.ftl.map.load(*index) == Ok(Location::Unmapped) && short.contains_key(&block.0)
             })
             .map(|(index, (_, unit))| (index, unit))
@@ -78,7 +78,7 @@ impl Flash {
             let live = self.ftl.blocks.get(id).live;
             (live > 0).then(|| live.saturating_sub(self.ftl.count_live(id)))
         };
-        let ids = (0..self.ftl.geometry.block_count()).map(BlockId);
+        let ids = (0..self.ftl.geometry().block_count()).map(BlockId);
         ids.filter_map(|id| Some((id.0, missing(id)?))).filter(|(_, missing)| *missing > 0).collect()
     }
 
@@ -103,7 +103,7 @@ impl Flash {
         pages: u32,
         watch: Watch<'_>,
     ) -> HashMap<EntryIndex, Program> {
-        let count = self.ftl.geometry.block_count();
+        let count = self.ftl.geometry().block_count();
         for block in 0..count {
             watch("spare records", block.into(), count.into());
             self.each_program(BlockId(block), pages, |owner, program| {
@@ -121,16 +121,16 @@ impl Flash {
     /// Calls `look` with every owner that a block's spare records name.
     fn each_program(&self, id: BlockId, pages: u32, mut look: impl FnMut(EntryIndex, Program)) {
         for page in 0..self.ftl.blocks.get(id).written.max(pages) {
-            let page = self.ftl.geometry.page(id, page);
+            let page = self.ftl.geometry().page(id, page);
             let Some(spare) = self.ftl.spare(page) else { continue };
             let units = match spare.kind {
                 PageKind::Page => 1,
-                PageKind::Units => self.ftl.geometry.units_per_page(),
+                PageKind::Units => self.ftl.geometry().units_per_page(),
             };
             for unit in 0..units {
                 let owner = spare.owner(unit as usize);
                 if owner < self.ftl.map.len() {
-                    look(owner, (spare.seq, self.ftl.geometry.unit(page, unit)));
+                    look(owner, (spare.seq, self.ftl.geometry().unit(page, unit)));
                 }
             }
         }
@@ -154,7 +154,7 @@ impl Flash {
     }
 
     fn is_owner(&self, index: EntryIndex, unit: UnitId) -> bool {
-        let (page, within) = (self.ftl.geometry.page_of(unit), self.ftl.geometry.unit_in_page(unit));
+        let (page, within) = (self.ftl.geometry().page_of(unit), self.ftl.geometry().unit_in_page(unit));
         self.ftl.spare(page).is_some_and(|spare| spare.owner(within as usize) == index)
     }
 
@@ -205,10 +205,10 @@ impl Flash {
     fn count_as_restored(&mut self, lost: &[(EntryIndex, UnitId)]) {
         let mut more: HashMap<BlockId, u32> = HashMap::new();
         for (index, unit) in lost {
-            let block = self.ftl.geometry.block_of(self.ftl.geometry.page_of(*unit));
+            let block = self.ftl.geometry().block_of(self.ftl.geometry().page_of(*unit));
             let is_page =
                 self.owner_of(*index).is_some_and(|entry| entry.record.kind.page_kind() == PageKind::Page);
-            *more.entry(block).or_default() += if is_page { self.ftl.geometry.units_per_page() } else { 1 };
+            *more.entry(block).or_default() += if is_page { self.ftl.geometry().units_per_page() } else { 1 };
         }
         for (block, units) in more {
             self.ftl.blocks.set_live(block, self.ftl.count_live(block) + units);

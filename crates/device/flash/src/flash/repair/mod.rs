@@ -41,14 +41,14 @@ impl Flash {
 
     /// Gives blocks whose entries were damaged new ones.
     fn repair_blocks(&mut self, findings: &mut Vec<Finding>) {
-        let ids = (0..self.ftl.geometry.block_count()).map(BlockId);
+        let ids = (0..self.ftl.geometry().block_count()).map(BlockId);
         let damaged: Vec<BlockId> = ids.filter(|id| self.ftl.blocks.is_damaged(*id)).collect();
         let whole = || self.ftl.blocks.iter().filter(|(id, _)| !self.ftl.blocks.is_damaged(*id));
         let erases: u64 = whole().map(|(_, block)| u64::from(block.erases)).sum();
         let mean = erases / whole().count().max(1) as u64;
         for id in damaged {
-            let pages = 0..self.ftl.geometry.pages_per_block;
-            let is_written = |page: &u32| self.ftl.spare(self.ftl.geometry.page(id, *page)).is_some();
+            let pages = 0..self.ftl.geometry().pages_per_block;
+            let is_written = |page: &u32| self.ftl.spare(self.ftl.geometry().page(id, *page)).is_some();
             let written = pages.rev().find(is_written).map_or(0, |page| page + 1);
             self.ftl.blocks.restore(id, written, mean as u32);
             let what = "its entry did not match its checksum; made anew from its pages";
@@ -74,7 +74,7 @@ impl Flash {
 
     /// Counts anew what is live in each block.
     fn recount(&mut self, findings: &mut Vec<Finding>) {
-        for id in (0..self.ftl.geometry.block_count()).map(BlockId) {
+        for id in (0..self.ftl.geometry().block_count()).map(BlockId) {
             let block = *self.ftl.blocks.get(id);
             if matches!(block.used_for, BlockUse::Retired | BlockUse::Free) {
                 continue;
@@ -131,7 +131,7 @@ impl Flash {
 
     /// Writes a page of a key-value namespace anew as it is, or, where the medium does not give it at all, as zeroes.
     fn write_as_it_is(&mut self, index: EntryIndex) {
-        let mut data = vec![0; self.ftl.geometry.page_bytes as usize];
+        let mut data = vec![0; self.ftl.geometry().page_bytes as usize];
         if !self.ftl.is_mapped(index)
             || self.ftl.read(PageKind::Page, index, 0, &mut data, Cause::Metadata, &mut 0).is_ok()
         {

@@ -22,12 +22,12 @@ impl Flash {
         findings: &mut Vec<Finding>,
     ) -> (u64, u64) {
         let (mut unreadable, mut newest) = (0, None);
-        let count = self.ftl.geometry.block_count();
+        let count = self.ftl.geometry().block_count();
         for block in (0..count).map(BlockId) {
             watch("spare records", block.0.into(), count.into());
             let (live, written) = self.live_and_written(block);
             for page in 0..written {
-                let id = self.ftl.geometry.page(block, page);
+                let id = self.ftl.geometry().page(block, page);
                 match self.ftl.spare(id) {
                     // A void record may be one that was erased, or that of a page whose program was cut short.
                     Some(spare) if live && spare.is_void() => unreadable += 1,
@@ -56,13 +56,13 @@ impl Flash {
     fn live_and_written(&self, id: BlockId) -> (bool, u32) {
         let block = self.ftl.blocks.get(id);
         if self.ftl.blocks.is_damaged(id) {
-            return (false, self.ftl.geometry.pages_per_block);
+            return (false, self.ftl.geometry().pages_per_block);
         }
         (block.live > 0, block.written)
     }
 
     fn repair_spare(&mut self, page: PageId) -> bool {
-        let units = self.ftl.geometry.units_per_page() as usize;
+        let units = self.ftl.geometry().units_per_page() as usize;
         let record = self.ftl.media.spare_mut(page);
         if record.iter().all(|byte| *byte == 0) {
             return false;
@@ -83,10 +83,11 @@ impl Flash {
             .into_keys()
             .map(|page| (page, "it was damaged; its owners were restored from the map"))
             .collect();
-        let blocks = (0..self.ftl.geometry.block_count()).map(BlockId);
+        let blocks = (0..self.ftl.geometry().block_count()).map(BlockId);
         for block in blocks.filter(|block| self.ftl.count_live(*block) > 0).collect::<Vec<_>>() {
             let written = self.ftl.blocks.get(block).written;
-            for page in (0..written).map(|page| self.ftl.geometry.page(block, page)) {
+            for page in 0..written {
+                let page = self.ftl.geometry().page(block, page);
                 if self.ftl.spare(page).is_none() {
                     self.ftl.media.void(page);
                     pages.push((page, "it was damaged, and nothing is in its page"));
@@ -95,7 +96,7 @@ impl Flash {
         }
         pages.sort_unstable();
         for (page, what) in pages {
-            let (block, page) = self.ftl.geometry.place_of(page);
+            let (block, page) = self.ftl.geometry().place_of(page);
             let place = format!("of block {}, page {page}", block.0);
             findings.push(Finding::new("spare record", place, what, Remedy::Restore));
         }
@@ -108,10 +109,10 @@ impl Flash {
             let kind = entry.record.kind.page_kind();
             self.each_present(entry.first, entry.entries, |index| {
                 let Ok(Location::Flash(unit)) = self.ftl.map.load(index) else { return };
-                let page = self.ftl.geometry.page_of(unit);
+                let page = self.ftl.geometry().page_of(unit);
                 if self.ftl.spare(page).is_none_or(|spare| spare.is_void()) {
                     let orphan = orphans.entry(page).or_insert_with(|| (kind, Vec::new()));
-                    orphan.1.push((self.ftl.geometry.unit_in_page(unit) as usize, index));
+                    orphan.1.push((self.ftl.geometry().unit_in_page(unit) as usize, index));
                 }
             });
         }
@@ -126,7 +127,7 @@ impl Flash {
         owned: &[(usize, EntryIndex)],
         seq: u64,
     ) -> SpareRecord {
-        let units = self.ftl.geometry.units_per_page() as usize;
+        let units = self.ftl.geometry().units_per_page() as usize;
         let mut data = vec![0; units * UNIT_BYTES];
         // What cannot be read matches nothing anyway.
         let _ = self.ftl.media.read(page, 0, &mut data);
@@ -140,7 +141,7 @@ impl Flash {
 
     /// The first word comes last: it makes it count.
     fn replace_spare(&mut self, page: PageId, spare: &SpareRecord) {
-        let mut bytes = vec![0; self.ftl.geometry.spare_record_bytes()];
+        let mut bytes = vec![0; self.ftl.geometry().spare_record_bytes()];
         spare.encode(&mut bytes);
         self.ftl.media.void(page);
         let record = self.ftl.media.spare_mut(page);

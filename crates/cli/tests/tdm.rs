@@ -40,7 +40,7 @@ fn sync(opened: &OpenFile<'_>, file: &File) {
 /// those with nothing to keep are.
 fn absorbed(opened: &OpenFile<'_>, file: &File) {
     (0..3).for_each(|_| write_and_sync(opened, file, 0, b"x"));
-    while opened.entry().level_state().level != Level::Absorb {
+    while opened.entry().level() != Level::Absorb {
         sync(opened, file);
     }
     for at in 0..10 {
@@ -192,7 +192,7 @@ fn rules_by_path_hold_and_a_line_that_is_none_is_named() {
     while !place.tdm(&["explain", &place.text("log")]).contains("files of its path are kept out") {
         (0..5).for_each(|at| write_and_sync(&opened, &file, at, b"x"));
     }
-    assert_eq!(opened.entry().level_state().level, Level::Pass);
+    assert_eq!(opened.entry().level(), Level::Pass);
     std::fs::write(&rules, "never **/log\nseldom /x\n").unwrap();
     let reported = refused(2, &["tdm", "serve", "--socket", &place.text("other"), "--rules", &rules]);
     assert!(reported.contains("line 2") && reported.contains("seldom /x"), "{reported}");
@@ -271,7 +271,7 @@ fn a_killed_daemon_s_files_are_adopted_and_once_everything_was_killed_nothing_is
         "{begun:?}"
     );
     write_and_sync(&opened, &file, 109, b" and after");
-    assert_eq!(opened.entry().level_state().level, Level::Absorb);
+    assert_eq!(opened.entry().level(), Level::Absorb);
     server.child.kill().unwrap();
     server.child.wait().unwrap();
     drop(session);
@@ -350,13 +350,13 @@ fn a_file_is_pinned_drained_and_evicted_by_hand() {
     for at in 0..5 {
         write_and_sync(&opened, &file, at, b"y");
     }
-    assert_eq!(opened.entry().level_state().level, Level::Pass);
+    assert_eq!(opened.entry().level(), Level::Pass);
     assert!(place.tdm(&["explain", &place.text("log")]).contains("byway tdm unpin"));
     place.tdm(&["unpin", &place.text("log")]);
     assert!(!opened.entry().level_state().is_barred);
     let seldom_opened = open_file(&session, &seldom);
     place.tdm(&["pin", &place.text("seldom")]);
-    assert_eq!(seldom_opened.entry().level_state().level, Level::Absorb);
+    assert_eq!(seldom_opened.entry().level(), Level::Absorb);
     assert!(place.tdm(&["status", "--once"]).contains("ABSORB, pinned"));
 }
 
@@ -375,11 +375,11 @@ fn an_order_that_cannot_be_done_says_why_and_ends_with_1() {
     let error = order("pin", "");
     assert!(error.contains("it is a folder; for the files in it there are rules"), "{error}");
     let opened = open_file(&session, &file);
-    opened.bar(byway_tdm_engine::table::Why::Mapped, || Ok(()));
+    opened.bar(byway_tdm_engine::table::Reason::Mapped, || Ok(()));
     let error = order("pin", "log");
     assert!(error.contains("is not absorbed: a program has mapped it"), "{error}");
     assert!(order("drain", "log").contains("is not absorbed"));
-    assert_eq!(opened.entry().level_state().level, Level::Pass);
+    assert_eq!(opened.entry().level(), Level::Pass);
 }
 
 #[test]
@@ -399,7 +399,7 @@ fn a_region_is_recovered_without_a_daemon_and_not_while_one_has_it() {
     let (code, reported) = ended(&recover);
     assert!(code == Some(0) && reported.contains("synced below"), "{reported}");
     write_and_sync(&opened, &file, 100, b"and after");
-    assert_eq!(opened.entry().level_state().level, Level::Pass);
+    assert_eq!(opened.entry().level(), Level::Pass);
     assert_eq!(ended(&recover), (Some(0), "nothing is left in the region\n".to_owned()));
     assert_eq!(
         std::fs::read(place.path("log")).unwrap(),

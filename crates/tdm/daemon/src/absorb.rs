@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use byway_tdm_engine::log::{Position, Ring};
-use byway_tdm_engine::table::{Entry, EntryIndex, FUSE_MAGIC, FileKey, Level, Why};
+use byway_tdm_engine::table::{Entry, EntryIndex, FUSE_MAGIC, FileKey, Level, Reason};
 use byway_tdm_region::Memory;
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
@@ -28,14 +28,14 @@ impl Tenant {
         index: EntryIndex,
         handed: &OwnedFd,
         boot: BootId,
-    ) -> Result<(), Why> {
-        let entry = self.file_table.entry(index).ok_or(Why::Unknown)?;
+    ) -> Result<(), Reason> {
+        let entry = self.file_table.entry(index).ok_or(Reason::Unknown)?;
         if self.absorbed(index).is_some() {
             return Ok(());
         }
-        if entry.level_state().level == Level::Dax {
+        if entry.level() == Level::Dax {
             // Opening the file here would demote it.
-            return Err(Why::InDeviceMemory);
+            return Err(Reason::InDeviceMemory);
         }
         let found = self.may_be_absorbed(entry, handed.as_fd());
         let found = found.and_then(|key| Ok((key, lower_of(handed, key)?)));
@@ -59,10 +59,10 @@ impl Tenant {
     }
 
     /// Asks the evaluator whether to absorb the file. Files displaced by it are demoted at once, as its program waits.
-    fn judged<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>, path: &Path) -> Result<(), Why> {
+    fn judged<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>, path: &Path) -> Result<(), Reason> {
         let ask = || self.evaluator().asked(self.now_ns(), &self.file_table, &entry, path);
         let asked = ask();
-        if asked != Err(Why::NoRoom) {
+        if asked != Err(Reason::NoRoom) {
             return asked;
         }
         let leaving = self.evaluator().begin_decided(self.now_ns(), &self.file_table);
@@ -79,22 +79,22 @@ impl Tenant {
         (entry, key): (Entry<'_>, FileKey),
         (path, lower): (PathBuf, Lower),
         boot: BootId,
-    ) -> Result<(), Why> {
+    ) -> Result<(), Reason> {
         let mut files = self.files();
         let index = entry.index();
         if files.absorbed.iter().any(|absorbed| absorbed.entry == index) {
             return Ok(());
         }
-        let identity = getrandom::u64().map_err(|_| Why::NoRoom)?;
+        let identity = getrandom::u64().map_err(|_| Reason::NoRoom)?;
         let place = files.take_ring(self.partition.as_ref(), identity)?;
-        let ring = Ring::new(self.partition.window(), place).map_err(|_| Why::NoRoom)?;
+        let ring = Ring::new(self.partition.window(), place).map_err(|_| Reason::NoRoom)?;
         let assignment =
             Assignment { key, ring: place, uid: self.uid, path: path.clone(), boot, kind: Kind::Ring };
         // In this order: format the ring, store the slot, begin the log. Each step is durable before the next.
         let slot = ring.format(Position(0)).ok().and_then(|()| take_slot(table, &assignment, users()));
         let Some(slot) = slot else {
             files.give_back(place);
-            return Err(Why::NoRoom);
+            return Err(Reason::NoRoom);
         };
         let absorbed = AbsorbedFile::new(index, slot, place, (path, lower));
         if !begin(entry, &absorbed) {
@@ -108,25 +108,29 @@ impl Tenant {
         Ok(())
     }
 
-    pub(crate) fn may_be_absorbed(&self, entry: Entry<'_>, handed: BorrowedFd<'_>) -> Result<FileKey, Why> {
-        let magic = rustix::fs::fstatfs(handed).map_err(|_| Why::Unknown)?.f_type;
+    pub(crate) fn may_be_absorbed(
+        &self,
+        entry: Entry<'_>,
+        handed: BorrowedFd<'_>,
+    ) -> Result<FileKey, Reason> {
+        let magic = rustix::fs::fstatfs(handed).map_err(|_| Reason::Unknown)?.f_type;
         if magic == FUSE_MAGIC {
-            return Err(Why::Mounted);
+            return Err(Reason::Mounted);
         }
-        let file = FileKey::of(handed).ok().flatten().ok_or(Why::NoBirthTime)?;
+        let file = FileKey::of(handed).ok().flatten().ok_or(Reason::NoBirthTime)?;
         let level_state = entry.level_state();
-        let flags = rustix::fs::fcntl_getfl(handed).map_err(|_| Why::Unknown)?;
+        let flags = rustix::fs::fcntl_getfl(handed).map_err(|_| Reason::Unknown)?;
         let refusals = [
-            (entry.key() != Some(file.key), Why::Unknown),
+            (entry.key() != Some(file.key), Reason::Unknown),
             (level_state.is_barred, level_state.why),
-            (!self.partition.domain().is_persistent(), Why::VolatileMemory),
-            (file.owner_uid != self.uid, Why::OtherOwner),
-            (flags & OFlags::RWMODE == OFlags::RDONLY, Why::OtherOwner),
-            (file.links == 0, Why::Unlinked),
-            (flags.contains(OFlags::DIRECT), Why::Direct),
-            (flags.intersects(OFlags::DSYNC | OFlags::SYNC), Why::SyncOnWrite),
-            (magic == TMPFS_MAGIC, Why::SyncIsCheap),
-            (self.file_table.is_left_out(file.key), Why::TableFull),
+            (!self.partition.domain().is_persistent(), Reason::VolatileMemory),
+            (file.owner_uid != self.uid, Reason::OtherOwner),
+            (flags & OFlags::RWMODE == OFlags::RDONLY, Reason::OtherOwner),
+            (file.links == 0, Reason::Unlinked),
+            (flags.contains(OFlags::DIRECT), Reason::Direct),
+            (flags.intersects(OFlags::DSYNC | OFlags::SYNC), Reason::SyncOnWrite),
+            (magic == TMPFS_MAGIC, Reason::SyncIsCheap),
+            (self.file_table.is_left_out(file.key), Reason::TableFull),
         ];
         match refusals.into_iter().find(|(is_so, _)| *is_so) {
             Some((_, why)) => Err(why),
@@ -135,23 +139,23 @@ impl Tenant {
     }
 }
 
-fn lower_of(handed: &OwnedFd, key: FileKey) -> Result<(PathBuf, Lower), Why> {
-    let lower = Lower::again(handed.as_fd()).map_err(|_| Why::OtherOwner)?;
-    let path = lower.path().map_err(|_| Why::Unlinked)?;
+fn lower_of(handed: &OwnedFd, key: FileKey) -> Result<(PathBuf, Lower), Reason> {
+    let lower = Lower::again(handed.as_fd()).map_err(|_| Reason::OtherOwner)?;
+    let path = lower.path().map_err(|_| Reason::Unlinked)?;
     match Lower::at(&path, Sought::to_sync(key)) {
         Ok(Some(_)) => Ok((path, lower)),
-        _ => Err(Why::OtherPaths),
+        _ => Err(Reason::OtherPaths),
     }
 }
 
 /// Begins the log. `false` if the file was barred meanwhile.
 fn begin(entry: Entry<'_>, absorbed: &AbsorbedFile) -> bool {
     let Ok(_guard) = locked(entry) else { return false };
-    if entry.level_state().level == Level::Dax {
+    if entry.level() == Level::Dax {
         // Promoted meanwhile.
         return false;
     }
-    entry.begin_log(absorbed.ring, Why::Earned)
+    entry.begin_log(absorbed.ring, Reason::Earned)
 }
 
 /// Stores an assignment in a slot within the user's quota. Serialised: the table belongs to all users.

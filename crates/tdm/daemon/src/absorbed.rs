@@ -8,7 +8,7 @@ use std::time::Duration;
 use byway_sys::robust::Held;
 use byway_sys::time::monotonic_ns;
 use byway_tdm_engine::log::{Absorber, LowerFile, Ring, RingPlace};
-use byway_tdm_engine::table::{Counted, Entry, EntryIndex, Level, Why};
+use byway_tdm_engine::table::{Counted, Entry, EntryIndex, Level, Reason};
 use byway_tdm_region::Window;
 
 use crate::lower::Lower;
@@ -93,7 +93,7 @@ impl AbsorbedFile {
     ///
     /// # Errors
     /// EAGAIN if writers keep the log in use; with any other error number the file stays absorbed and its syncs fail.
-    pub(crate) fn settle(&self, entry: Entry<'_>, memory: &Window, why: Why) -> Result<(), i32> {
+    pub(crate) fn settle(&self, entry: Entry<'_>, memory: &Window, why: Reason) -> Result<(), i32> {
         for _ in 0..TRIES {
             // No more records: only writers that sync themselves add to what must be retired.
             entry.cursor().suspend();

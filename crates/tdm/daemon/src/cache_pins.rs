@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use byway_tdm_engine::log::RingPlace;
-use byway_tdm_engine::table::Why;
+use byway_tdm_engine::table::Reason;
 use byway_tdm_region::{Admitted, DeviceRegion, RegionError};
 
 /// Logs that must fit.
@@ -20,10 +20,10 @@ impl CacheRoom {
         Self(Arc::new(AtomicU64::new(Admitted::of(region).budget_bytes())))
     }
 
-    fn take(&self, bytes: u64) -> Result<(), Why> {
+    fn take(&self, bytes: u64) -> Result<(), Reason> {
         let less = |left: u64| left.checked_sub(bytes);
         let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-        taken.map(drop).map_err(|_| Why::NoRoom)
+        taken.map(drop).map_err(|_| Reason::NoRoom)
     }
 
     fn give_back(&self, bytes: u64) {
@@ -59,7 +59,7 @@ impl CachePins {
     }
 
     /// Loads a place into the cache and pins it.
-    pub(crate) fn admit(&mut self, partition: &dyn DeviceRegion, place: RingPlace) -> Result<(), Why> {
+    pub(crate) fn admit(&mut self, partition: &dyn DeviceRegion, place: RingPlace) -> Result<(), Reason> {
         let Some(InCache { admitted, room }) = &mut self.0 else { return Ok(()) };
         room.take(place.len_bytes)?;
         match admitted.admit(partition, place.at..place.at + place.len_bytes) {
@@ -69,7 +69,7 @@ impl CachePins {
             }
             Err(_) => {
                 room.give_back(place.len_bytes);
-                Err(Why::NoRoom)
+                Err(Reason::NoRoom)
             }
         }
     }
@@ -128,6 +128,6 @@ mod tests {
         residents[1].release(place(0));
         residents[1].release(place(0));
         assert_eq!(residents[0].admit(partitions[0].as_ref(), place(9)), Ok(()));
-        assert_eq!(residents[0].admit(partitions[0].as_ref(), place(10)), Err(Why::NoRoom));
+        assert_eq!(residents[0].admit(partitions[0].as_ref(), place(10)), Err(Reason::NoRoom));
     }
 }

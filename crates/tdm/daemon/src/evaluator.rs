@@ -8,7 +8,7 @@ mod known;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use byway_tdm_engine::table::{Counted, Counters, Entry, EntryIndex, FileTable, Timed, Why};
+use byway_tdm_engine::table::{Counted, Counters, Entry, EntryIndex, FileTable, Timed};
 use byway_tdm_policy::{
     Call, Cap, Config, Counts, Decision, Explanation, FileId, Level, Order, Policy, Reason, Room, Rules,
     Sample, Traits,
@@ -32,10 +32,10 @@ const HANDOVER_NS: u64 = 5_000_000_000;
 const FORGOTTEN_NS: u64 = 600_000_000_000;
 
 /// Cap without promotion by measured benefit.
-const NO_RESIDENT: Cap = Cap { level: Level::Absorb, why: Why::DaxByOrderAlone };
+const NO_RESIDENT: Cap = Cap { level: Level::Absorb, why: Reason::DaxByOrderAlone };
 
 /// Cap of a file at PASS: its cost at ABSORB is measured first.
-const ABSORBED_FIRST: Cap = Cap { level: Level::Absorb, why: Why::AbsorbedFirst };
+const ABSORBED_FIRST: Cap = Cap { level: Level::Absorb, why: Reason::AbsorbedFirst };
 
 /// Device memory that the policy divides.
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +70,7 @@ pub(crate) struct Evaluator {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Leave {
     pub(crate) entry: EntryIndex,
-    pub(crate) why: Why,
+    pub(crate) why: Reason,
 }
 
 impl Evaluator {
@@ -134,7 +134,7 @@ impl Evaluator {
         file_table: &FileTable,
         entry: &Entry<'_>,
         path: &Path,
-    ) -> Result<(), Why> {
+    ) -> Result<(), Reason> {
         self.track(now_ns, entry);
         let file = id(entry.index());
         self.policy.rule(file, self.rules.order(path));
@@ -156,7 +156,7 @@ impl Evaluator {
     }
 
     /// Result of moving a file that was handed over.
-    pub(crate) fn answered(&mut self, now_ns: u64, entry: &Entry<'_>, to: Level, result: Result<(), Why>) {
+    pub(crate) fn answered(&mut self, now_ns: u64, entry: &Entry<'_>, to: Level, result: Result<(), Reason>) {
         let Some(known) = self.files.get_mut(&entry.index()) else { return };
         known.unwant(entry);
         known.is_handed_over = false;
@@ -182,14 +182,14 @@ impl Evaluator {
     }
 
     /// A file was demoted, for any reason.
-    pub(crate) fn note_demotion(&mut self, now_ns: u64, entry: &Entry<'_>, why: Why) {
+    pub(crate) fn note_demotion(&mut self, now_ns: u64, entry: &Entry<'_>, why: Reason) {
         let Some(known) = self.files.get_mut(&entry.index()) else { return };
         let due = known.due;
         match (why, due) {
             // Absorbed before, it is being promoted.
-            (Why::InDeviceMemory, Some(Level::Dax)) => return,
+            (Reason::InDeviceMemory, Some(Level::Dax)) => return,
             // Its next sync asks for a larger place.
-            (Why::Outgrown, _) if self.policy.level(id(entry.index())) == Some(Level::Dax) => {
+            (Reason::Outgrown, _) if self.policy.level(id(entry.index())) == Some(Level::Dax) => {
                 return known.want(now_ns, entry, Level::Dax);
             }
             _ => {}
@@ -200,7 +200,7 @@ impl Evaluator {
         }
         self.forget_due(entry.index());
         self.policy.note_demotion(now_ns, id(entry.index()), why);
-        if why == Why::Unlinked {
+        if why == Reason::Unlinked {
             self.forget_gone(entry);
         }
     }
@@ -301,7 +301,7 @@ impl Evaluator {
         self.measure(entry, size_of);
         let sample = self.sample(entry);
         self.policy.observe(now_ns, id(entry.index()), &sample);
-        let is_at_pass = entry.level_state().level == Level::Pass;
+        let is_at_pass = entry.level() == Level::Pass;
         if is_at_pass && self.policy.level(id(entry.index())) > Some(Level::Pass) {
             // Two requests for one file at once.
             self.note_demotion(now_ns, entry, entry.level_state().why);
@@ -319,7 +319,7 @@ impl Evaluator {
 
     /// Updates the size of an absorbed or resident file.
     fn measure(&mut self, entry: &Entry<'_>, size_of: impl Fn(EntryIndex) -> Option<u64>) {
-        let size_bytes = match entry.level_state().level {
+        let size_bytes = match entry.level() {
             Level::Absorb if self.has_resident_files => size_of(entry.index()),
             Level::Dax => Some(entry.resident_words().size_bytes()),
             Level::Pass | Level::Absorb => None,
@@ -338,7 +338,7 @@ impl Evaluator {
                 Some(to) => self.fail(now_ns, entry, to),
                 // It did not move to a larger place.
                 None if is_at_pass && self.is_dax_by_benefit(entry.index()) => {
-                    self.note_demotion(now_ns, entry, Why::NoRoom);
+                    self.note_demotion(now_ns, entry, Reason::NoRoom);
                 }
                 None => {}
             }
@@ -402,7 +402,7 @@ impl Evaluator {
             let index = entry_of(decision.file);
             // A DAX-resident file is demoted to PASS first.
             if decision.to < decision.from {
-                end_residency.push(Leave { entry: index, why: decision.why.why() });
+                end_residency.push(Leave { entry: index, why: decision.why });
             } else if let (Some(known), Some(entry)) = (self.files.get_mut(&index), file_table.entry(index)) {
                 known.want(now_ns, &entry, decision.to);
             }
@@ -449,27 +449,27 @@ impl Evaluator {
     }
 
     /// What keeps a file at PASS, whatever it would save.
-    fn hindrance(&self, entry: &Entry<'_>) -> Option<Why> {
+    fn hindrance(&self, entry: &Entry<'_>) -> Option<Reason> {
         let level_state = entry.level_state();
         if level_state.is_barred {
             return Some(level_state.why);
         }
         if level_state.level == Level::Dax && !self.is_dax_by_benefit(entry.index()) {
-            return Some(Why::InDeviceMemory);
+            return Some(Reason::InDeviceMemory);
         }
-        (!self.is_persistent).then_some(Why::VolatileMemory)
+        (!self.is_persistent).then_some(Reason::VolatileMemory)
     }
 
-    fn why_not(&self, now_ns: u64, entry: &Entry<'_>) -> Why {
+    fn why_not(&self, now_ns: u64, entry: &Entry<'_>) -> Reason {
         let refused = self.files.get(&entry.index()).and_then(|known| known.refused);
         let absorbed = self.policy.explain(now_ns, id(entry.index())).and_then(|reported| reported.held);
         match (absorbed, refused) {
-            (Some(Reason::Cap(_)), _) => self.hindrance(entry).unwrap_or(Why::TooFewSyncs),
+            (Some(cap), _) if cap.is_stored() => self.hindrance(entry).unwrap_or(Reason::TooFewSyncs),
             (Some(Reason::BackingOff { .. } | Reason::MoveFailed { .. }), refused) => {
-                refused.unwrap_or(Why::Slower)
+                refused.unwrap_or(Reason::Slower)
             }
-            (Some(reason), _) => reason.why(),
-            (None, _) => Why::TooFewSyncs,
+            (Some(reason), _) => reason.stored(),
+            (None, _) => Reason::TooFewSyncs,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Users' orders for files.
 
 use byway_tdm_engine::control::Order;
-use byway_tdm_engine::table::{Counted, Entry, FileKey, Level, Why};
+use byway_tdm_engine::table::{Counted, Entry, FileKey, Level, Reason};
 use byway_tdm_policy::Order as Ordered;
 use byway_tdm_region::Memory;
 
@@ -19,8 +19,8 @@ impl Tenant {
         table: &Table<'_, M>,
         order: Order,
         key: FileKey,
-    ) -> Result<(), Why> {
-        let entry = self.file_table.find(key).ok_or(Why::Unknown)?;
+    ) -> Result<(), Reason> {
+        let entry = self.file_table.find(key).ok_or(Reason::Unknown)?;
         match order {
             Order::Promote => self.pin_dax(entry),
             Order::Drain => self.drain(table, entry),
@@ -31,7 +31,7 @@ impl Tenant {
         }
     }
 
-    fn pin_dax(&self, entry: Entry<'_>) -> Result<(), Why> {
+    fn pin_dax(&self, entry: Entry<'_>) -> Result<(), Reason> {
         let is_by_benefit = self.evaluator().is_dax_by_benefit(entry.index());
         if is_by_benefit {
             self.evaluator().order(self.now_ns(), &entry, Some(Ordered::Pin(Level::Dax)));
@@ -45,7 +45,7 @@ impl Tenant {
     }
 
     /// Requests the promotion: the file's next sync asks for it.
-    pub(crate) fn request_promotion(&self, entry: Entry<'_>) -> Result<(), Why> {
+    pub(crate) fn request_promotion(&self, entry: Entry<'_>) -> Result<(), Reason> {
         if let Some(why) = entry.resident_state().excluded() {
             return Err(why);
         }
@@ -56,49 +56,49 @@ impl Tenant {
     }
 
     /// Withdraws the request and demotes the file. `true` if there was a request.
-    fn cancel_promotion<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<bool, Why> {
+    fn cancel_promotion<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<bool, Reason> {
         let was_requested = entry.resident_state().is_promotion_requested();
         entry.resident_state().request_promotion(false);
-        self.demote(table, entry.index(), Why::ByHand).map_err(|_| Why::SyncFailed)?;
+        self.demote(table, entry.index(), Reason::ByHand).map_err(|_| Reason::SyncFailed)?;
         Ok(was_requested)
     }
 
-    fn drain<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Why> {
-        if entry.level_state().level == Level::Dax {
+    fn drain<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Reason> {
+        if entry.level() == Level::Dax {
             // A later sync promotes it again.
-            return self.demote(table, entry.index(), Why::ByHand).map_err(|_| Why::SyncFailed);
+            return self.demote(table, entry.index(), Reason::ByHand).map_err(|_| Reason::SyncFailed);
         }
         let absorbed = self.absorbed(entry.index()).ok_or(entry.level_state().why)?;
-        absorbed.retire(entry, self.partition.window()).map_err(|_| Why::SyncFailed)
+        absorbed.retire(entry, self.partition.window()).map_err(|_| Reason::SyncFailed)
     }
 
     /// Loads a file's log or its resident place into the device's cache.
-    fn prefetch(&self, entry: Entry<'_>) -> Result<(), Why> {
+    fn prefetch(&self, entry: Entry<'_>) -> Result<(), Reason> {
         let resident = self.promoted_files.of(entry.index()).map(|promoted| promoted.place);
         let place = resident.or_else(|| self.absorbed(entry.index()).map(|absorbed| absorbed.ring));
         let place = place.ok_or(entry.level_state().why)?;
-        bring(self.partition.as_ref(), place.at, place.len_bytes).map_err(|_| Why::NoRoom)
+        bring(self.partition.as_ref(), place.at, place.len_bytes).map_err(|_| Reason::NoRoom)
     }
 
-    fn keep_out<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Why> {
+    fn keep_out<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Reason> {
         self.cancel_promotion(table, entry)?;
         // Keep an earlier reason: it outlives the order.
         if !entry.level_state().is_barred {
-            entry.bar(Why::ByHand);
+            entry.bar(Reason::ByHand);
         }
         self.evaluator().order(self.now_ns(), &entry, Some(Ordered::Never));
         let Some(absorbed) = self.absorbed(entry.index()) else { return Ok(()) };
-        self.release(table, &absorbed, entry, Why::ByHand).map_err(|_| Why::SyncFailed)
+        self.release(table, &absorbed, entry, Reason::ByHand).map_err(|_| Reason::SyncFailed)
     }
 
-    fn pin<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Why> {
+    fn pin<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Reason> {
         self.cancel_promotion(table, entry)?;
         allow(entry);
         self.evaluator().order(self.now_ns(), &entry, Some(Ordered::Pin(Level::Absorb)));
         if self.absorbed(entry.index()).is_some() { Ok(()) } else { Err(entry.level_state().why) }
     }
 
-    fn unpin<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Why> {
+    fn unpin<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Reason> {
         let was_requested = self.cancel_promotion(table, entry)?;
         let was_ordered = was_requested | allow(entry) | self.evaluator().is_pinned(entry.index());
         self.evaluator().order(self.now_ns(), &entry, None);
@@ -113,7 +113,7 @@ impl Tenant {
 /// Ends an eviction. `true` if the file was evicted.
 fn allow(entry: Entry<'_>) -> bool {
     let level_state = entry.level_state();
-    let was_evicted = level_state.is_barred && level_state.why == Why::ByHand;
+    let was_evicted = level_state.is_barred && level_state.why == Reason::ByHand;
     if was_evicted {
         entry.unbar();
     }

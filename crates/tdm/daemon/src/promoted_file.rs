@@ -10,7 +10,7 @@ use byway_sys::time::{file_time_ms, monotonic_ns};
 use byway_sys::{barrier, lease};
 use byway_tdm_engine::client::{demote_file, end_residency};
 use byway_tdm_engine::resident::{ResidentFile, ResidentPlace};
-use byway_tdm_engine::table::{Entry, EntryIndex, FileTable, Level, Terms, Why};
+use byway_tdm_engine::table::{Entry, EntryIndex, FileTable, Level, Reason, Terms};
 use byway_tdm_region::{DeviceRegion, Window};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom, inotify, open};
@@ -63,37 +63,37 @@ pub(crate) struct PromotionAttempt<'e> {
 
 impl PromotionAttempt<'_> {
     /// Copies the file to its place and makes the header valid. The file stays at PASS if it is, or was meanwhile, open elsewhere.
-    pub(crate) fn bring(&self, partition: &dyn DeviceRegion) -> Result<(), Why> {
-        let resident = ResidentFile::new(partition.window(), self.place).map_err(|_| Why::NoRoom)?;
+    pub(crate) fn bring(&self, partition: &dyn DeviceRegion) -> Result<(), Reason> {
+        let resident = ResidentFile::new(partition.window(), self.place).map_err(|_| Reason::NoRoom)?;
         prefetch(partition, self.place)?;
-        resident.announce(file_time_ms()).map_err(|_| Why::NoRoom)?;
+        resident.announce(file_time_ms()).map_err(|_| Reason::NoRoom)?;
         let room = FallocateFlags::KEEP_SIZE;
-        rustix::fs::fallocate(self.handed, room, 0, resident.room_bytes()).map_err(|_| Why::NoLease)?;
+        rustix::fs::fallocate(self.handed, room, 0, resident.room_bytes()).map_err(|_| Reason::NoLease)?;
         for _ in 0..TRIES {
-            let _guard = locked(self.entry).map_err(|_| Why::Busy)?;
-            if self.entry.level_state().level != Level::Pass {
+            let _guard = locked(self.entry).map_err(|_| Reason::Busy)?;
+            if self.entry.level() != Level::Pass {
                 // Promoted or absorbed by another thread meanwhile.
-                return Err(Why::Busy);
+                return Err(Reason::Busy);
             }
             if self.entry.is_being_demoted() {
                 // Still being demoted.
-                return Err(Why::Busy);
+                return Err(Reason::Busy);
             }
             self.entry.resident_words().reopen();
             // If the daemon is killed from here on, the header stays void and the file below is complete.
             self.entry.set_ring(self.place);
-            let is_barred = !self.entry.move_to(Level::Dax, Why::InDeviceMemory);
+            let is_barred = !self.entry.move_to(Level::Dax, Reason::InDeviceMemory);
             if !is_barred && !self.is_under_way() {
                 return self.settle_in(&resident, partition.window());
             }
-            end_residency(partition.window(), self.entry, Why::Busy).map_err(|_| Why::NoRoom)?;
+            end_residency(partition.window(), self.entry, Reason::Busy).map_err(|_| Reason::NoRoom)?;
             if is_barred {
                 return Err(self.entry.level_state().why);
             }
             drop(_guard);
             std::thread::sleep(BETWEEN);
         }
-        Err(Why::Busy)
+        Err(Reason::Busy)
     }
 
     /// Whether a system call is in flight that began before the level was stored.
@@ -102,31 +102,31 @@ impl PromotionAttempt<'_> {
     }
 
     /// Ends the promotion. The lock is held, no call is in flight, and programs wait for the result.
-    fn settle_in(&self, resident: &ResidentFile<'_, Window>, memory: &Window) -> Result<(), Why> {
+    fn settle_in(&self, resident: &ResidentFile<'_, Window>, memory: &Window) -> Result<(), Reason> {
         let came = self.fill(resident);
         if let Err(why) = came {
             let _ = lease::give_back(self.handed);
-            end_residency(memory, self.entry, why).map_err(|_| Why::NoRoom)?;
+            end_residency(memory, self.entry, why).map_err(|_| Reason::NoRoom)?;
         }
         came
     }
 
-    fn fill(&self, resident: &ResidentFile<'_, Window>) -> Result<(), Why> {
-        let reader = again(self.handed).map_err(|_| Why::OtherOwner)?;
-        let watch = Watch::over(self.handed).map_err(|_| Why::NoLease)?;
+    fn fill(&self, resident: &ResidentFile<'_, Window>) -> Result<(), Reason> {
+        let reader = again(self.handed).map_err(|_| Reason::OtherOwner)?;
+        let watch = Watch::over(self.handed).map_err(|_| Reason::NoLease)?;
         let size_bytes = copy(resident, reader)?;
         lease::take(self.handed).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => Why::OpenElsewhere,
-            _ => Why::NoLease,
+            io::ErrorKind::WouldBlock => Reason::OpenElsewhere,
+            _ => Reason::NoLease,
         })?;
         // Detects a program that opened, wrote and closed the file before the lease.
         if watch.has_seen() {
-            return Err(Why::OpenElsewhere);
+            return Err(Reason::OpenElsewhere);
         }
-        let position = rustix::fs::seek(self.handed, SeekFrom::Current(0)).map_err(|_| Why::Busy)?;
+        let position = rustix::fs::seek(self.handed, SeekFrom::Current(0)).map_err(|_| Reason::Busy)?;
         self.entry.resident_words().begin(size_bytes);
         self.entry.resident_state().set_position(position);
-        resident.begin(size_bytes).map_err(|_| Why::NoRoom)?;
+        resident.begin(size_bytes).map_err(|_| Reason::NoRoom)?;
         self.entry
             .resident_state()
             .set_terms(Some(Terms { flags: self.flags.bits(), daemon_epoch: self.daemon_epoch }));
@@ -157,22 +157,22 @@ impl PromotedFile {
     }
 
     /// Why the file must be demoted, if it must.
-    pub(crate) fn must_leave(&self, entry: Entry<'_>) -> Option<Why> {
+    pub(crate) fn must_leave(&self, entry: Entry<'_>) -> Option<Reason> {
         let level_state = entry.level_state();
         if level_state.is_barred {
             return Some(level_state.why);
         }
         if entry.gave_up_ns() > self.came.at_ns && is_holder_stopped(entry) {
-            return Some(Why::HolderStopped);
+            return Some(Reason::HolderStopped);
         }
         if !lease::is_whole(&self.open).unwrap_or(false) {
-            return Some(Why::OpenElsewhere);
+            return Some(Reason::OpenElsewhere);
         }
         if has_ended(&self.program) {
-            return Some(Why::Closed);
+            return Some(Reason::Closed);
         }
         let path = std::fs::read_link(format!("/proc/self/fd/{}", self.open.as_raw_fd()));
-        path.is_ok_and(|path| path != self.path).then_some(Why::Renamed)
+        path.is_ok_and(|path| path != self.path).then_some(Reason::Renamed)
     }
 
     /// Expected growth in `ns` nanoseconds, at the rate since its promotion.
@@ -184,11 +184,11 @@ impl PromotedFile {
 
     /// Whether it is still DAX-resident in this place; its program may have demoted it.
     pub(crate) fn is_here(&self, entry: Entry<'_>) -> bool {
-        entry.level_state().level == Level::Dax && entry.ring() == self.place
+        entry.level() == Level::Dax && entry.ring() == self.place
     }
 
     /// Demotes the file, also while threads are inside calls.
-    pub(crate) fn demote_file(&self, entry: Entry<'_>, memory: &Window, why: Why) -> io::Result<()> {
+    pub(crate) fn demote_file(&self, entry: Entry<'_>, memory: &Window, why: Reason) -> io::Result<()> {
         let _guard = entry.lock_for_demotion(LOCK_TIMEOUT)?;
         if !self.is_here(entry) {
             return Ok(());
@@ -225,8 +225,8 @@ fn has_ended(program: &OwnedFd) -> bool {
 }
 
 /// Loads the place into the device's cache and maps its pages.
-fn prefetch(partition: &dyn DeviceRegion, place: ResidentPlace) -> Result<(), Why> {
-    bring(partition, place.at, place.len_bytes).map_err(|_| Why::NoRoom)?;
+fn prefetch(partition: &dyn DeviceRegion, place: ResidentPlace) -> Result<(), Reason> {
+    bring(partition, place.at, place.len_bytes).map_err(|_| Reason::NoRoom)?;
     let _ = partition.window().mapping().populate(place.at as usize, place.len_bytes as usize);
     Ok(())
 }
@@ -242,15 +242,15 @@ fn path_of(file: BorrowedFd<'_>) -> String {
 }
 
 /// Copies the file to its place; returns its size.
-fn copy(resident: &ResidentFile<'_, Window>, mut reader: File) -> Result<u64, Why> {
+fn copy(resident: &ResidentFile<'_, Window>, mut reader: File) -> Result<u64, Reason> {
     let mut piece = vec![0; PIECE_BYTES];
     let mut at = 0;
     loop {
-        let read = reader.read(&mut piece).map_err(|_| Why::NoLease)?;
+        let read = reader.read(&mut piece).map_err(|_| Reason::NoLease)?;
         if read == 0 {
             return Ok(at);
         }
-        resident.fill(at, &piece[..read]).map_err(|_| Why::NoRoom)?;
+        resident.fill(at, &piece[..read]).map_err(|_| Reason::NoRoom)?;
         at += read as u64;
     }
 }

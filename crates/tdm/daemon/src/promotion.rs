@@ -10,7 +10,7 @@ use byway_sys::lease;
 use byway_sys::time::{file_time_ms, monotonic_ns};
 use byway_tdm_engine::client::end_residency;
 use byway_tdm_engine::resident::{ResidentError, ResidentFile, WrittenBack, recover, write_back};
-use byway_tdm_engine::table::{Entry, EntryIndex, FileKey, Level, Why};
+use byway_tdm_engine::table::{Entry, EntryIndex, FileKey, Level, Reason};
 use byway_tdm_region::Memory;
 use rustix::fs::OFlags;
 use tracing::debug;
@@ -53,8 +53,8 @@ impl Tenant {
         index: EntryIndex,
         handed: &OwnedFd,
         asker: Asker,
-    ) -> Result<(), Why> {
-        let entry = self.file_table.entry(index).ok_or(Why::Unknown)?;
+    ) -> Result<(), Reason> {
+        let entry = self.file_table.entry(index).ok_or(Reason::Unknown)?;
         match self.promoted_files.of(index) {
             Some(promoted) if promoted.is_here(entry) => return Ok(()),
             // The lease belongs to the open file: end the earlier use before taking it again.
@@ -63,7 +63,8 @@ impl Tenant {
         }
         let came = self.may_come(entry, handed).and_then(|(key, flags)| {
             if let Some(absorbed) = self.absorbed(index) {
-                self.release(table, &absorbed, entry, Why::InDeviceMemory).map_err(|_| Why::SyncFailed)?;
+                self.release(table, &absorbed, entry, Reason::InDeviceMemory)
+                    .map_err(|_| Reason::SyncFailed)?;
                 wait_until_closed(absorbed)?;
             }
             self.take_resident_place(table, (entry, handed), (key, flags), asker)
@@ -78,14 +79,14 @@ impl Tenant {
         came
     }
 
-    fn may_come(&self, entry: Entry<'_>, handed: &OwnedFd) -> Result<(FileKey, OFlags), Why> {
+    fn may_come(&self, entry: Entry<'_>, handed: &OwnedFd) -> Result<(FileKey, OFlags), Reason> {
         let key = self.may_be_absorbed(entry, handed.as_fd())?;
-        let flags = rustix::fs::fcntl_getfl(handed).map_err(|_| Why::Unknown)?;
+        let flags = rustix::fs::fcntl_getfl(handed).map_err(|_| Reason::Unknown)?;
         if let Some(why) = entry.resident_state().excluded() {
             return Err(why);
         }
         if flags.contains(OFlags::APPEND) && !can_overwrite() {
-            return Err(Why::CannotOverwrite);
+            return Err(Reason::CannotOverwrite);
         }
         Ok((key, flags))
     }
@@ -96,11 +97,11 @@ impl Tenant {
         (entry, handed): (Entry<'_>, &OwnedFd),
         (key, flags): (FileKey, OFlags),
         asker: Asker,
-    ) -> Result<(), Why> {
+    ) -> Result<(), Reason> {
         let ahead_bytes = self.promoted_files.take_growth(entry.index());
         let take = |ahead_bytes| self.take_place(table, (entry, handed), (key, flags), ahead_bytes, asker);
         match take(ahead_bytes) {
-            Err(Why::NoRoom) if ahead_bytes > 0 => take(0),
+            Err(Reason::NoRoom) if ahead_bytes > 0 => take(0),
             taken => taken,
         }
     }
@@ -112,7 +113,7 @@ impl Tenant {
         (key, flags): (FileKey, OFlags),
         ahead_bytes: u64,
         asker: Asker,
-    ) -> Result<(), Why> {
+    ) -> Result<(), Reason> {
         let (slot, assignment) = self.assign(table, (key, handed), ahead_bytes, asker.boot)?;
         let place = assignment.ring;
         let attempt = PromotionAttempt {
@@ -127,7 +128,7 @@ impl Tenant {
         let came = if may_return {
             self.fill_place(&attempt, (slot, assignment.path), asker)
         } else {
-            Err(Why::NoRoom)
+            Err(Reason::NoRoom)
         };
         if came.is_err() && table.free(slot).is_ok() {
             self.files().give_back(place);
@@ -140,9 +141,9 @@ impl Tenant {
         attempt: &PromotionAttempt<'_>,
         (slot, path): (SlotNumber, PathBuf),
         asker: Asker,
-    ) -> Result<(), Why> {
+    ) -> Result<(), Reason> {
         self.file_table.note_resident_files();
-        let promoted = PromotedFile::new(attempt, slot, path, asker.program).map_err(|_| Why::Closed)?;
+        let promoted = PromotedFile::new(attempt, slot, path, asker.program).map_err(|_| Reason::Closed)?;
         // Listed before the header is valid, so that it is watched.
         let promoted = Arc::new(promoted);
         attempt.bring(self.partition.as_ref())?;
@@ -157,11 +158,11 @@ impl Tenant {
         (key, handed): (FileKey, &OwnedFd),
         ahead_bytes: u64,
         boot: BootId,
-    ) -> Result<(SlotNumber, Assignment), Why> {
-        let lower = Lower::again(handed.as_fd()).map_err(|_| Why::OtherOwner)?;
-        let path = lower.path().map_err(|_| Why::Unlinked)?;
-        let size_bytes = lower.size_bytes().map_err(|_| Why::Unlinked)?;
-        let identity = getrandom::u64().map_err(|_| Why::NoRoom)?;
+    ) -> Result<(SlotNumber, Assignment), Reason> {
+        let lower = Lower::again(handed.as_fd()).map_err(|_| Reason::OtherOwner)?;
+        let path = lower.path().map_err(|_| Reason::Unlinked)?;
+        let size_bytes = lower.size_bytes().map_err(|_| Reason::Unlinked)?;
+        let identity = getrandom::u64().map_err(|_| Reason::NoRoom)?;
         let mut files = self.files();
         let least = size_bytes + byway_tdm_engine::resident::FRONT_BYTES;
         let ring = files.take_resident_place(self.partition.as_ref(), (least, ahead_bytes), identity)?;
@@ -170,7 +171,7 @@ impl Tenant {
             Some(slot) => Ok((slot, assignment)),
             None => {
                 files.give_back(ring);
-                Err(Why::NoRoom)
+                Err(Reason::NoRoom)
             }
         }
     }
@@ -183,7 +184,7 @@ impl Tenant {
         &self,
         table: &Table<'_, M>,
         index: EntryIndex,
-        why: Why,
+        why: Reason,
     ) -> io::Result<()> {
         match (self.promoted_files.of(index), self.file_table.entry(index)) {
             (Some(promoted), Some(entry)) => self.demote_listed(table, (&promoted, entry), why),
@@ -195,7 +196,7 @@ impl Tenant {
         &self,
         table: &Table<'_, M>,
         (promoted, entry): (&Arc<PromotedFile>, Entry<'_>),
-        why: Why,
+        why: Reason,
     ) -> io::Result<()> {
         promoted.demote_file(entry, self.partition.window(), why)?;
         self.dismiss(table, promoted);
@@ -222,7 +223,7 @@ impl Tenant {
         let on_removed = || {
             promoted.let_in();
             let entry = self.file_table.entry(promoted.entry)?;
-            let has_outgrown = entry.level_state().why == Why::Outgrown;
+            let has_outgrown = entry.level_state().why == Reason::Outgrown;
             has_outgrown.then(|| promoted.growth_in(AHEAD_NS, entry.resident_words().size_bytes()))
         };
         if !self.promoted_files.remove(promoted, on_removed) {
@@ -337,7 +338,7 @@ impl Tenant {
         if lease::take(&lower).is_err() {
             return Ok(Settled::Open { is_below: true });
         }
-        end_residency(self.partition.window(), entry, Why::Closed)?;
+        end_residency(self.partition.window(), entry, Reason::Closed)?;
         over(Outcome::Synced)
     }
 
@@ -366,7 +367,7 @@ impl Tenant {
 }
 
 /// Waits until no retiring thread has the released file open, which would prevent the lease.
-fn wait_until_closed(absorbed: Arc<AbsorbedFile>) -> Result<(), Why> {
+fn wait_until_closed(absorbed: Arc<AbsorbedFile>) -> Result<(), Reason> {
     const TRIES: u32 = 100;
     const BETWEEN: Duration = Duration::from_millis(2);
     for _ in 0..TRIES {
@@ -375,7 +376,7 @@ fn wait_until_closed(absorbed: Arc<AbsorbedFile>) -> Result<(), Why> {
         }
         std::thread::sleep(BETWEEN);
     }
-    Err(Why::Busy)
+    Err(Reason::Busy)
 }
 
 /// Whether a thread holds the file's lock. Later holders see the table's current state.
@@ -384,7 +385,7 @@ fn is_inside(entry: Entry<'_>) -> bool {
 }
 
 fn is_at(entry: Entry<'_>, was: &Assignment) -> bool {
-    entry.level_state().level == Level::Dax && entry.ring() == was.ring
+    entry.level() == Level::Dax && entry.ring() == was.ring
 }
 
 fn io_error(error: ResidentError) -> io::Error {

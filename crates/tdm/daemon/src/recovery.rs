@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use byway_sys::Deadline;
 use byway_tdm_engine::log::{LowerFile, RecoveryError, ReplayEnd, Ring, RingPlace, recover as replay};
-use byway_tdm_engine::table::{Entry, Level, Why};
+use byway_tdm_engine::table::{Entry, Level, Reason};
 use byway_tdm_region::{DeviceRegion, Memory};
 
 use crate::absorbed::{AbsorbedFile, LOCK_TIMEOUT};
@@ -112,9 +112,8 @@ impl Tenant {
     /// Demotes all files to PASS that programs log to without a daemon, as their rings may be reused. Returns the rings whose files' locks could not
     /// be had in time.
     fn disown(&self) -> Vec<RingPlace> {
-        let is_orphan = |entry: &Entry<'_>| {
-            entry.level_state().level == Level::Absorb && self.absorbed(entry.index()).is_none()
-        };
+        let is_orphan =
+            |entry: &Entry<'_>| entry.level() == Level::Absorb && self.absorbed(entry.index()).is_none();
         let orphans = self.file_table.entries().filter(is_orphan);
         let stuck: Vec<_> = orphans.filter(|entry| !leave_to_kernel(*entry, Duration::ZERO)).collect();
         let deadline = Deadline::after(LOCK_TIMEOUT);
@@ -127,7 +126,7 @@ impl Tenant {
     /// Keeps a file absorbed whose entry names this ring.
     fn adopt(&self, slot: SlotNumber, was: &Assignment, boot: BootId) -> Option<PathBuf> {
         let entry = self.file_table.find(was.key).filter(|_| was.boot == boot)?;
-        if entry.level_state().level != Level::Absorb || entry.ring() != was.ring {
+        if entry.level() != Level::Absorb || entry.ring() != was.ring {
             return None;
         }
         let (path, lower) = Lower::find(&was.path, Sought::to_sync(was.key)).ok()??;
@@ -148,7 +147,7 @@ fn leave_to_kernel(entry: Entry<'_>, timeout: Duration) -> bool {
     entry.cursor().suspend();
     // A real sync in flight sees that the log is gone.
     entry.set_ring(RingPlace::NOWHERE);
-    entry.move_to(Level::Pass, Why::Renamed);
+    entry.move_to(Level::Pass, Reason::Renamed);
     true
 }
 

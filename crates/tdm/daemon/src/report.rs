@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use byway_tdm_engine::table::{Counted, Entry, Level, LevelState, Why};
+use byway_tdm_engine::table::{Counted, Entry, Level, LevelState};
 use byway_tdm_policy::{Explanation, Order, Reason};
 use byway_tdm_region::DeviceRegion;
 use serde::{Deserialize, Serialize};
@@ -178,7 +178,7 @@ impl Tenant {
 }
 
 impl UnservedOpens {
-    fn of((why, opens): (Why, u64)) -> Self {
+    fn of((why, opens): (Reason, u64)) -> Self {
         Self { opens, why: why.sentence().to_owned() }
     }
 }
@@ -219,8 +219,8 @@ fn reason(reported: &Explanation, level_state: LevelState) -> Option<String> {
         return Some(reported.why.to_string());
     }
     match reported.held.unwrap_or(reported.why) {
-        Reason::Cap(_) | Reason::MoveFailed { .. } | Reason::TakenDown(_) => None,
-        Reason::BackingOff { .. } if level_state.why != Why::Slower => None,
-        reason => Some(reason.to_string()),
+        Reason::MoveFailed { .. } => None,
+        Reason::BackingOff { .. } if level_state.why != Reason::Slower => None,
+        reason => (!reason.is_stored()).then(|| reason.to_string()),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use byway_tdm_engine::table::{Entry, Why};
+use byway_tdm_engine::table::{Entry, Reason};
 use byway_tdm_region::Memory;
 use tracing::debug;
 
@@ -61,7 +61,7 @@ impl Tenant {
         }
     }
 
-    fn take_down<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>, why: Why) -> Result<(), i32> {
+    fn take_down<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>, why: Reason) -> Result<(), i32> {
         let below = self.demote(table, entry.index(), why);
         below.map_err(|error| error.raw_os_error().unwrap_or(EIO))?;
         match self.absorbed(entry.index()) {
@@ -82,7 +82,7 @@ impl Tenant {
         table: &Table<'_, M>,
         absorbed: &Arc<AbsorbedFile>,
         entry: Entry<'_>,
-        why: Why,
+        why: Reason,
     ) -> Result<(), i32> {
         absorbed.settle(entry, self.partition.window(), why)?;
         self.evaluator().note_demotion(self.now_ns(), &entry, why);
@@ -109,7 +109,7 @@ fn needs_it(absorbed: &AbsorbedFile, entry: Entry<'_>) -> bool {
         && (kept > absorbed.ring.len_bytes / FULL_PART || absorbed.retired_ago_ns() > AGE_NS)
 }
 
-fn reason_to_release(absorbed: &AbsorbedFile, entry: Entry<'_>) -> Option<Why> {
+fn reason_to_release(absorbed: &AbsorbedFile, entry: Entry<'_>) -> Option<Reason> {
     let level_state = entry.level_state();
     if entry.cursor().error().is_some() {
         return None;
@@ -118,14 +118,14 @@ fn reason_to_release(absorbed: &AbsorbedFile, entry: Entry<'_>) -> Option<Why> {
         return Some(level_state.why);
     }
     if absorbed.lower.links().is_ok_and(|links| links == 0) {
-        return Some(Why::Unlinked);
+        return Some(Reason::Unlinked);
     }
     if absorbed.bypassed_for_ns(entry) > PASSING_NS && locked(entry).is_ok() {
-        return Some(Why::Busy);
+        return Some(Reason::Busy);
     }
     // The daemon's table names it by path.
     if absorbed.lower.path().is_ok_and(|path| path != absorbed.path) {
-        return Some(Why::Renamed);
+        return Some(Reason::Renamed);
     }
     None
 }

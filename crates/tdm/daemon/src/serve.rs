@@ -12,7 +12,7 @@ use std::time::Duration;
 use byway_sys::time::monotonic_ns;
 use byway_sys::{FileId, handover};
 use byway_tdm_engine::control::{Channel, Peer, Reply, Request};
-use byway_tdm_engine::table::{EntryIndex, Why};
+use byway_tdm_engine::table::{EntryIndex, Reason};
 use byway_tdm_region::{Description, Place, open_described};
 use rustix::fs::{Access, FileType, Mode, OFlags};
 use tracing::{debug, info, warn};
@@ -261,7 +261,7 @@ impl Shared {
         let Ok(peer) = channel.peer() else { return };
         let me = rustix::process::geteuid();
         if !me.is_root() && peer.uid != me.as_raw() {
-            let _ = channel.reply(Reply::Refused(Why::OtherOwner), &[], &[]);
+            let _ = channel.reply(Reply::Refused(Reason::OtherOwner), &[], &[]);
             return;
         }
         if self.answer_requests(channel, peer) {
@@ -301,7 +301,7 @@ impl Shared {
             if !is_gone(peer) {
                 self.turned_away.fetch_add(1, Ordering::Relaxed);
             }
-            return channel.reply(Reply::Refused(Why::OtherProcesses), &[], &[]);
+            return channel.reply(Reply::Refused(Reason::OtherProcesses), &[], &[]);
         }
         match self.tenants.tenant(peer.uid).and_then(|tenant| tenant.export()) {
             Ok((export, file_table)) => {
@@ -314,7 +314,7 @@ impl Shared {
             Err(error) => {
                 warn!(uid = peer.uid, pid = peer.pid, why = error.in_full(), "program refused");
                 self.unserved.count(peer.uid, &error);
-                channel.reply(Reply::Refused(Why::NoRoom), &[], &[])
+                channel.reply(Reply::Refused(Reason::NoRoom), &[], &[])
             }
         }
     }
@@ -334,7 +334,7 @@ impl Shared {
         tenant: &Tenant,
         (program, request): (i32, Request),
         files: &[std::os::fd::OwnedFd],
-    ) -> Result<(), Why> {
+    ) -> Result<(), Reason> {
         match (request, files) {
             (Request::Promote(index), [file]) => {
                 let asker =
@@ -344,21 +344,21 @@ impl Shared {
             (Request::Absorb(index), [file]) => {
                 tenant.absorb(&self.tenants.table(), index, file, self.tenants.boot())
             }
-            (Request::Settle(index), _) => self.settle(tenant, index, Why::TooFewSyncs),
+            (Request::Settle(index), _) => self.settle(tenant, index, Reason::TooFewSyncs),
             (Request::Leave(index, why), _) => {
-                tenant.demote(&self.tenants.table(), index, why).map_err(|_| Why::SyncFailed)
+                tenant.demote(&self.tenants.table(), index, why).map_err(|_| Reason::SyncFailed)
             }
             (Request::Order(order, key), _) => tenant.order(&self.tenants.table(), order, key),
-            _ => Err(Why::Unknown),
+            _ => Err(Reason::Unknown),
         }
     }
 
-    fn settle(&self, tenant: &Tenant, index: EntryIndex, why: Why) -> Result<(), Why> {
-        tenant.demote(&self.tenants.table(), index, why).map_err(|_| Why::SyncFailed)?;
+    fn settle(&self, tenant: &Tenant, index: EntryIndex, why: Reason) -> Result<(), Reason> {
+        tenant.demote(&self.tenants.table(), index, why).map_err(|_| Reason::SyncFailed)?;
         let (Some(absorbed), Some(entry)) = (tenant.absorbed(index), tenant.file_table.entry(index)) else {
             return Ok(());
         };
-        tenant.release(&self.tenants.table(), &absorbed, entry, why).map_err(|_| Why::SyncFailed)
+        tenant.release(&self.tenants.table(), &absorbed, entry, why).map_err(|_| Reason::SyncFailed)
     }
 
     fn retire_rounds(&self) {
@@ -395,11 +395,11 @@ impl Shared {
         let mut ended = Vec::new();
         for tenant in self.tenants.all() {
             for absorbed in tenant.all_absorbed() {
-                let is_settled = self.settle(&tenant, absorbed.entry, Why::NoDaemon).is_ok();
+                let is_settled = self.settle(&tenant, absorbed.entry, Reason::NoDaemon).is_ok();
                 ended.push(EndedFile { path: absorbed.path.clone(), uid: tenant.uid, is_settled });
             }
             for promoted in tenant.promoted_files.all() {
-                let is_settled = self.settle(&tenant, promoted.entry, Why::NoDaemon).is_ok();
+                let is_settled = self.settle(&tenant, promoted.entry, Reason::NoDaemon).is_ok();
                 ended.push(EndedFile { path: promoted.path.clone(), uid: tenant.uid, is_settled });
             }
         }

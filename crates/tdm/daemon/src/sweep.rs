@@ -8,7 +8,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-use byway_tdm_engine::table::{Counted, ENTRIES, Entry, Level, Why};
+use byway_tdm_engine::table::{Counted, ENTRIES, Entry, Level, Reason};
 
 use crate::open_files::OpenFiles;
 use crate::sweep_schedule::SweepSchedule;
@@ -95,7 +95,7 @@ impl Tenant {
     /// Whether the entry holds nothing but statistics.
     fn is_idle(&self, entry: Entry<'_>) -> bool {
         let level_state = entry.level_state();
-        let is_ordered = level_state.why == Why::ByHand
+        let is_ordered = level_state.why == Reason::ByHand
             || entry.resident_state().is_promotion_requested()
             || entry.counters().get(Counted::Pinned) != 0;
         // A thread stopped in a call from when the file was served may still store to the entry.

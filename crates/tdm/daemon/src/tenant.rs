@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use byway_tdm_engine::log::RingPlace;
-use byway_tdm_engine::table::{EntryIndex, FileTable, Why};
+use byway_tdm_engine::table::{EntryIndex, FileTable, Reason};
 use byway_tdm_region::{Access, DeviceRegion, Export};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -132,8 +132,8 @@ impl Files {
         &mut self,
         partition: &dyn DeviceRegion,
         identity: u64,
-    ) -> Result<RingPlace, Why> {
-        let ring = self.rings.take(identity).ok_or(Why::NoRoom)?;
+    ) -> Result<RingPlace, Reason> {
+        let ring = self.rings.take(identity).ok_or(Reason::NoRoom)?;
         self.pins.admit(partition, ring).inspect_err(|_| self.rings.give_back(ring))?;
         Ok(ring)
     }
@@ -144,8 +144,8 @@ impl Files {
         partition: &dyn DeviceRegion,
         (least_bytes, ahead_bytes): (u64, u64),
         identity: u64,
-    ) -> Result<RingPlace, Why> {
-        let place = self.rings.take_run(least_bytes, ahead_bytes, identity).ok_or(Why::NoRoom)?;
+    ) -> Result<RingPlace, Reason> {
+        let place = self.rings.take_run(least_bytes, ahead_bytes, identity).ok_or(Reason::NoRoom)?;
         self.pins.admit(partition, place).inspect_err(|_| self.rings.give_back(place))?;
         Ok(place)
     }

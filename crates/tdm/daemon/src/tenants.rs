@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use byway_sys::time::monotonic_ns;
 use byway_tdm_engine::control::Request;
-use byway_tdm_engine::table::Why;
+use byway_tdm_engine::table::Reason;
 use byway_tdm_region::{DeviceRegion, PartitionName, Window};
 use parking_lot::Mutex;
 
@@ -146,16 +146,16 @@ impl Tenants {
     ///
     /// # Errors
     /// The user has no tenant, or none has the file.
-    pub(crate) fn tenant_for(&self, uid: u32, request: Request) -> Result<Arc<Tenant>, Why> {
-        let Request::Order(_, key) = request else { return self.tenant(uid).map_err(|_| Why::NoRoom) };
+    pub(crate) fn tenant_for(&self, uid: u32, request: Request) -> Result<Arc<Tenant>, Reason> {
+        let Request::Order(_, key) = request else { return self.tenant(uid).map_err(|_| Reason::NoRoom) };
         let has_it = |tenant: &Arc<Tenant>| tenant.file_table.find(key).is_some();
         if let Some(mine) = self.tenant_before(uid).filter(has_it) {
             return Ok(mine);
         }
         match self.all().into_iter().find(has_it) {
             Some(tenant) if uid == 0 => Ok(tenant),
-            Some(_) => Err(Why::OtherOwner),
-            None => Err(Why::Unknown),
+            Some(_) => Err(Reason::OtherOwner),
+            None => Err(Reason::Unknown),
         }
     }
 

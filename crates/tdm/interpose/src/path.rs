@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::os::fd::BorrowedFd;
 
 use byway_tdm_engine::client::{Name, Session};
-use byway_tdm_engine::table::{Entry, Level, Why};
+use byway_tdm_engine::table::{Entry, Level, Reason};
 use rustix::fs::AtFlags;
 
 use crate::hooks::below;
@@ -30,13 +30,12 @@ pub(crate) fn entry_of(folder: c_int, path: *const c_char, flags: AtFlags) -> Op
 }
 
 /// Demotes a file that is about to be opened again or to lose its name, through a descriptor of this process or by the daemon.
-pub(crate) fn demote(folder: c_int, path: *const c_char, flags: AtFlags, why: Why) {
+pub(crate) fn demote(folder: c_int, path: *const c_char, flags: AtFlags, why: Reason) {
     if !state::may_have_resident_files() {
         return;
     }
     let error = state::errno();
-    if let Some(entry) = entry_of(folder, path, flags).filter(|entry| entry.level_state().level == Level::Dax)
-    {
+    if let Some(entry) = entry_of(folder, path, flags).filter(|entry| entry.level() == Level::Dax) {
         let ours = state::descriptor_of(entry.index()).and_then(|fd| Some((fd, state::file(fd)?)));
         let left = ours.is_some_and(|(fd, file)| file.demote(why, below(fd)).is_ok());
         if let Some(session) = state::session().filter(|_| !left) {
@@ -53,7 +52,7 @@ pub(crate) fn is_served(folder: c_int, path: *const c_char) -> bool {
 
 /// Changes a file by its path, or the path itself, by `real`.
 pub(crate) fn change<R>(folder: c_int, path: *const c_char, flags: AtFlags, real: impl FnOnce() -> R) -> R {
-    demote(folder, path, flags, Why::Renamed);
+    demote(folder, path, flags, Reason::Renamed);
     match named(folder, path, flags) {
         Some((session, name)) => session.change(name, sync_all, real),
         None => real(),
@@ -62,7 +61,7 @@ pub(crate) fn change<R>(folder: c_int, path: *const c_char, flags: AtFlags, real
 
 /// Removes a name by `real`.
 pub(crate) fn unname<R>(folder: c_int, path: *const c_char, real: impl FnOnce() -> R) -> R {
-    demote(folder, path, AtFlags::SYMLINK_NOFOLLOW, Why::Renamed);
+    demote(folder, path, AtFlags::SYMLINK_NOFOLLOW, Reason::Renamed);
     match named(folder, path, AtFlags::SYMLINK_NOFOLLOW) {
         Some((session, name)) => session.unname(name, sync_all, real),
         None => real(),

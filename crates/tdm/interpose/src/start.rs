@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::path::PathBuf;
 
 use byway_tdm_engine::control::SOCKET_VARIABLE;
-use byway_tdm_engine::table::Why;
+use byway_tdm_engine::table::Reason;
 
 use crate::state;
 
@@ -40,6 +40,6 @@ fn list_inherited() {
         }
         state::attach(fd, flags);
         // Another program may have it open, without this library.
-        state::exclude(fd, Why::HandedOn);
+        state::exclude(fd, Reason::HandedOn);
     }
 }

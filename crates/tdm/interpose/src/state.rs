@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
 use byway_tdm_engine::client::{FdTable, Listed, OpenFile, PassCall, ReentrancyGuard, Session};
-use byway_tdm_engine::table::{Entry, EntryIndex, FileKey, Level, Why};
+use byway_tdm_engine::table::{Entry, EntryIndex, FileKey, Level, Reason};
 
 use crate::cancellation::CancellationGuard;
 use crate::hooks::below;
@@ -77,7 +77,7 @@ pub(crate) fn session() -> Option<&'static Session> {
     let session = SESSION.get_or_init(|| Session::begin(socket).ok()).as_ref();
     // After storing the session: a thread that bars all files first bars and then loads the session.
     fence(Ordering::SeqCst);
-    if barred().is_some_and(Why::is_out_of_sight) {
+    if barred().is_some_and(Reason::is_out_of_sight) {
         session.inspect(|session| session.file_table().hide());
     }
     session
@@ -161,7 +161,7 @@ fn file_of_stray(fd: c_int, listed: Listed) -> Option<OpenFile<'static>> {
         return file;
     }
     // The number may be another file's in the parent.
-    served(file?).bar(Why::HandedOn, sync_all);
+    served(file?).bar(Reason::HandedOn, sync_all);
     None
 }
 
@@ -212,7 +212,7 @@ pub(crate) fn found(fd: c_int) -> Option<Served> {
     let session = SESSION.get()?.as_ref().filter(|_| is_asked)?;
     // SAFETY: as above.
     let key = FileKey::of(unsafe { BorrowedFd::borrow_raw(fd) }).ok()??.key;
-    let entry = session.file_table().find(key).filter(|entry| entry.level_state().level != Level::Pass)?;
+    let entry = session.file_table().find(key).filter(|entry| entry.level() != Level::Pass)?;
     let listed = Listed { entry: entry.index(), appends: false, writes_only: false };
     open_file(fd, listed).map(served)
 }
@@ -228,7 +228,7 @@ pub(crate) fn attach(fd: c_int, flags: c_int) {
 }
 
 /// Makes the entry; returns the reason if the file is to be barred.
-fn listed(fd: c_int, flags: c_int) -> Option<(Listed, Why)> {
+fn listed(fd: c_int, flags: c_int) -> Option<(Listed, Reason)> {
     // In a signal handler, which may have interrupted the holder of the table's lock.
     let Some(_guard) = ReentrancyGuard::take() else {
         leave_out(SESSION.get()?.as_ref()?, fd);
@@ -249,7 +249,7 @@ fn listed(fd: c_int, flags: c_int) -> Option<(Listed, Why)> {
         file.opened();
     }
     let is_listed = FDS.list(fd, listed);
-    let why = why_barred(fd, flags).or_else(|| (!is_listed).then_some(Why::TableFull));
+    let why = why_barred(fd, flags).or_else(|| (!is_listed).then_some(Reason::TableFull));
     Some((listed, why?))
 }
 
@@ -274,40 +274,41 @@ fn key_of(session: &Session, fd: c_int) -> Option<FileKey> {
     let file = unsafe { BorrowedFd::borrow_raw(fd) };
     let why = match FileKey::of(file).ok()? {
         Some(found) if found.owner_uid == session.uid() => return Some(found.key),
-        Some(_) => Why::OtherOwner,
-        None if FileKey::is_unborn(file) => Why::NoBirthTime,
+        Some(_) => Reason::OtherOwner,
+        None if FileKey::is_unborn(file) => Reason::NoBirthTime,
         None => return None,
     };
     session.file_table().count_unserved(why);
     None
 }
 
-fn why_barred(fd: c_int, flags: c_int) -> Option<Why> {
+fn why_barred(fd: c_int, flags: c_int) -> Option<Reason> {
     let process = barred();
     if process.is_some() {
         return process;
     }
     if flags & libc::O_DIRECT != 0 {
-        return Some(Why::Direct);
+        return Some(Reason::Direct);
     }
     if flags & libc::O_DSYNC != 0 {
-        return Some(Why::SyncOnWrite);
+        return Some(Reason::SyncOnWrite);
     }
-    is_standard(fd).then_some(Why::Stdio)
+    is_standard(fd).then_some(Reason::Stdio)
 }
 
 /// Why all files of this process are barred, if they are.
-fn barred() -> Option<Why> {
+fn barred() -> Option<Reason> {
     match BARRED.load(Ordering::SeqCst) {
         0 => None,
-        why => Some(Why::from_number(why as u8)),
+        why => Some(Reason::from_number(why as u8)),
     }
 }
 
 /// Bars all files of this process, also those opened later.
-pub(crate) fn bar_all(why: Why) {
-    let was = BARRED.swap(why as u32, Ordering::SeqCst);
-    if was != why as u32 && why.is_out_of_sight() {
+pub(crate) fn bar_all(why: Reason) {
+    let number = u32::from(why.number());
+    let was = BARRED.swap(number, Ordering::SeqCst);
+    if was != number && why.is_out_of_sight() {
         fence(Ordering::SeqCst);
         SESSION.get().and_then(Option::as_ref).inspect(|session| session.file_table().hide());
     }
@@ -318,7 +319,7 @@ pub(crate) fn bar_all(why: Why) {
 
 /// Demotes all files of this process before it is confined.
 pub(crate) fn confine() {
-    bar_all(Why::Sandboxed);
+    bar_all(Reason::Sandboxed);
     IS_CONFINED.store(true, Ordering::Release);
     for (fd, _) in FDS.all() {
         FDS.forget(fd);
@@ -326,14 +327,14 @@ pub(crate) fn confine() {
 }
 
 /// Bars the file of a listed descriptor.
-pub(crate) fn bar(fd: c_int, why: Why) {
+pub(crate) fn bar(fd: c_int, why: Reason) {
     if let Some(file) = file(fd) {
         file.bar(why, below(fd));
     }
 }
 
 /// Excludes the file of a listed descriptor from promotion.
-pub(crate) fn exclude(fd: c_int, why: Why) {
+pub(crate) fn exclude(fd: c_int, why: Reason) {
     if let Some(file) = seen(fd) {
         file.entry().resident_state().exclude(why);
     }
@@ -355,7 +356,7 @@ pub(crate) fn forget(fd: c_int) -> Option<Listed> {
     if let Some(file) = open_file(fd, listed).filter(OpenFile::is_resident) {
         // Opens by name go to the kernel from here on. A failed demotion is repeated by the daemon.
         let file = served(file);
-        let _ = file.demote(Why::Closed, below(fd));
+        let _ = file.demote(Reason::Closed, below(fd));
     }
     FDS.forget(fd);
     Some(listed)
@@ -376,14 +377,14 @@ pub(crate) fn copy(from: c_int, to: c_int) {
     }
     if is_borrowed() {
         // For the program that the vfork child executes.
-        bar(from, Why::HandedOn);
+        bar(from, Reason::HandedOn);
         return stray();
     }
     FDS.copy(from, to);
     if is_standard(to) {
-        bar(to, Why::Stdio);
+        bar(to, Reason::Stdio);
     } else if FDS.get(to) != FDS.get(from) {
-        bar(from, Why::TableFull);
+        bar(from, Reason::TableFull);
     }
 }
 

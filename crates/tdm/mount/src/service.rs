@@ -66,8 +66,7 @@ impl Service {
     fn found<'a>(&'a self, open: &'a OpenBelow) -> Option<OpenFile<'a>> {
         let session = self.session.get()?;
         let key = FileKey::of(open).ok()??.key;
-        let entry =
-            session.file_table().find(key).filter(|entry| entry.level_state().level != Level::Pass)?;
+        let entry = session.file_table().find(key).filter(|entry| entry.level() != Level::Pass)?;
         session.file(open.as_fd(), Listed { entry: entry.index(), appends: false, writes_only: false })
     }
 
@@ -122,7 +121,7 @@ impl Service {
     /// Demotes a file to PASS, if it is served. `true` if it was.
     pub(crate) fn settle(&self, node: &Node) -> bool {
         let Some((session, entry)) = self.listed(node) else { return false };
-        let is_served = entry.level_state().level != Level::Pass;
+        let is_served = entry.level() != Level::Pass;
         if is_served {
             session.take_down(entry, || node.sync());
         }

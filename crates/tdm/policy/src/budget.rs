@@ -1,45 +1,7 @@
 //! Device memory's capacity, and bandwidth for moves.
 
-use std::fmt;
-
 use crate::config::Config;
-use crate::level::Level;
-
-/// A use of device memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Room {
-    /// Redo logs of absorbed files.
-    Log,
-    /// DAX-resident files.
-    Pinned,
-}
-
-impl Room {
-    /// Both uses.
-    pub const ALL: [Self; 2] = [Self::Log, Self::Pinned];
-
-    pub(crate) const fn index(self) -> usize {
-        self as usize
-    }
-
-    /// The use of a level.
-    pub(crate) const fn of(level: Level) -> Option<Self> {
-        match level {
-            Level::Pass => None,
-            Level::Absorb => Some(Self::Log),
-            Level::Dax => Some(Self::Pinned),
-        }
-    }
-}
-
-impl fmt::Display for Room {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Log => "log",
-            Self::Pinned => "pinned",
-        })
-    }
-}
+use crate::room::Room;
 
 /// Use of a capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -131,7 +93,6 @@ impl Migration {
     }
 
     /// Wait of a move of that size. A larger one than the bucket starts when it is full, and the next ones wait until it is paid for.
-    /// moves until it is paid for.
     pub(crate) fn wait_ns(&self, bytes: u64) -> u64 {
         let missing = (bytes as f64).min(self.bytes_per_s) - self.balance_bytes;
         if missing <= 0.0 { 0 } else { (missing * 1e9 / self.bytes_per_s).ceil() as u64 }

@@ -1,21 +1,13 @@
 //! Caps: the highest level open to a file, decided outside the policy.
 
-use std::fmt;
-
 use crate::level::Level;
-use crate::why::Why;
+use crate::reason::Reason;
 
 /// The highest level open to a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cap {
     /// The level.
     pub level: Level,
-    /// The reason.
-    pub why: Why,
-}
-
-impl fmt::Display for Cap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.why.fmt(f)
-    }
+    /// The reason, one of [`Reason::STORED`].
+    pub why: Reason,
 }

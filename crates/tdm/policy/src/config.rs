@@ -1,7 +1,7 @@
 //! The device and the assumed costs of calls.
 
-use crate::budget::Room;
 use crate::cost::Costs;
+use crate::room::Room;
 
 /// Share of device memory for DAX-resident files, in per cent.
 const PINNED_PERCENT: u64 = 80;

@@ -1,14 +1,13 @@
 //! State of one file.
 
 use crate::backoff::Backoff;
-use crate::budget::Room;
 use crate::history::{History, Stay};
 use crate::hysteresis::Hysteresis;
 use crate::level::Level;
 use crate::order::Order;
 use crate::reason::Reason;
+use crate::room::Room;
 use crate::stats::FileStats;
-use crate::why::Why;
 
 /// Least stay after a move.
 pub(crate) const STAY_NS: u64 = 2_000_000_000;
@@ -131,12 +130,12 @@ impl File {
     }
 
     /// It was demoted by something else than a decision.
-    pub(crate) fn fall(&mut self, now_ns: u64, why: Why) {
+    pub(crate) fn fall(&mut self, now_ns: u64, why: Reason) {
         self.moving = None;
         if self.level == Level::Dax {
             self.bars[Level::Dax.index()].strike(now_ns, now_ns.saturating_sub(self.since_ns));
         }
-        self.settle(now_ns, Move { to: Level::Pass, room_bytes: 0, why: Reason::TakenDown(why) });
+        self.settle(now_ns, Move { to: Level::Pass, room_bytes: 0, why });
         self.settled_ns = now_ns;
     }
 

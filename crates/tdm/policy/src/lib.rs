@@ -21,16 +21,16 @@ mod needs;
 mod order;
 mod policy;
 mod reason;
+mod room;
 mod rules;
 mod sample;
 mod scales;
 mod stats;
 mod transition;
 mod units;
-mod why;
 
 pub use averages::Rates;
-pub use budget::{Room, Usage};
+pub use budget::Usage;
 pub use cap::Cap;
 pub use config::Config;
 pub use cost::{CallCosts, Cost, Costs};
@@ -42,9 +42,9 @@ pub use level::{FileId, Level};
 pub use order::Order;
 pub use policy::{Decision, Policy};
 pub use reason::{Reason, Tail};
+pub use room::Room;
 pub use rules::{Rule, RuleError, Rules};
 pub use sample::{Call, Counts, Sample, Timings, Traits};
-pub use why::Why;
 
 /// One in 1000 operations of a file above [`Level::Pass`] is made by the kernel as well and timed.
 pub const SHADOW_ONE_IN: u64 = 1000;

@@ -1,8 +1,8 @@
 //! Device memory that a file needs.
 
 use crate::averages::Averages;
-use crate::budget::Room;
 use crate::config::Config;
+use crate::room::Room;
 use crate::sample::{Sample, Traits};
 
 /// Bytes of a chunk.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::averages::{FAST_NS, Rates};
-use crate::budget::{Floor, Migration, Room, Usage};
+use crate::budget::{Floor, Migration, Usage};
 use crate::config::Config;
 use crate::estimate::{self, CostEstimate};
 use crate::explain::Explanation;
@@ -11,11 +11,11 @@ use crate::file::{File, Move};
 use crate::level::{FileId, Level};
 use crate::order::Order;
 use crate::reason::Reason;
+use crate::room::Room;
 use crate::sample::{Sample, Traits};
 use crate::scales::{Scaled, Scales};
 use crate::stats::{FileStats, Learning};
 use crate::transition::{Transition, View};
-use crate::why::Why;
 
 /// Factor by which a newcomer's score must exceed that of a file it displaces.
 const BEAT: f64 = 1.5;
@@ -163,7 +163,7 @@ impl Policy {
 
     /// A file was demoted to PASS by something else than a decision. It may be absorbed again at once, but promoted to DAX later each time, as the
     /// cause may return.
-    pub fn note_demotion(&mut self, now_ns: u64, file: FileId, why: Why) {
+    pub fn note_demotion(&mut self, now_ns: u64, file: FileId, why: Reason) {
         let Some(file) = self.files.get_mut(&file) else { return };
         match file.moving {
             Some(to) if to.to == Level::Pass => file.arrive(now_ns),
@@ -315,8 +315,10 @@ impl Policy {
                 Ok(victims) => self.displace(now_ns, floor, new, victims, decisions),
                 Err(to_beat) => {
                     let (score, free_bytes) = (new.score, floor.free_bytes(room));
-                    return self
-                        .hold(new.file, Reason::NoRoom { room, needs_bytes, free_bytes, score, to_beat });
+                    return self.hold(
+                        new.file,
+                        Reason::OthersSaveMore { room, needs_bytes, free_bytes, score, to_beat },
+                    );
                 }
             }
         }
@@ -391,7 +393,7 @@ impl Policy {
             let to = self.view(now_ns, file, |view| view.fallback());
             let why = match score {
                 f64::NEG_INFINITY => Reason::Stopped { by: new.file, for_ns: file.stats.idle_ns() },
-                score => Reason::Displaced { by: new.file, score, by_score: new.score },
+                score => Reason::DisplacedBy { by: new.file, score, by_score: new.score },
             };
             decisions.extend(self.leave(now_ns, floor, victim, (to, why), false));
         }

@@ -76,7 +76,7 @@ bitflags! {
 }
 
 /// The current state of a file. Counters only grow; clients may spoil them, so nothing is trusted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Sample {
     /// Calls counted.
     pub counts: Counts,

@@ -1,12 +1,12 @@
 //! The transition that a file would make if device memory were its alone.
 
-use crate::budget::Room;
 use crate::estimate::CostEstimate;
 use crate::file::File;
 use crate::hysteresis::PROMOTE_WINDOWS;
 use crate::level::Level;
 use crate::order::Order;
 use crate::reason::{Reason, Tail};
+use crate::room::Room;
 use crate::sample::Call;
 
 /// A desired transition.
@@ -75,7 +75,7 @@ impl View<'_> {
     fn bounds(&self) -> Bounds {
         let cap = self.file.stats.sample.cap;
         let most = cap.map_or(Level::Dax, |cap| cap.level);
-        let kept = cap.map(Reason::Cap);
+        let kept = cap.map(|cap| cap.why);
         match self.file.ordered() {
             None => Bounds { least: Level::Pass, most, why: kept },
             Some((Order::Pin(level), _)) if level > most => Bounds { least: most, most, why: kept },
@@ -158,7 +158,7 @@ impl View<'_> {
                 if larger { a_sync as u64 } else { 0 }
             }
         };
-        (needs_bytes > has_bytes).then_some(Reason::Outgrown { needs_bytes, has_bytes })
+        (needs_bytes > has_bytes).then_some(Reason::NeedsMore { needs_bytes, has_bytes })
     }
 
     /// Whether the 99th percentile of its calls is worse than below, for any reading of the buckets.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use byway_conformance::skips::skip;
 use byway_tdm_engine::control::{Channel, Order, Reply, Request};
-use byway_tdm_engine::table::Why;
+use byway_tdm_engine::table::Reason;
 use byway_tdm_tests::{DaemonProcess, Place, assert_survives};
 
 use crate::{DAEMON, await_listed, cannot, mount, place};
@@ -144,5 +144,5 @@ fn mounted_file_is_not_absorbed_twice() {
     let above = File::options().append(true).open(mount.file("log")).unwrap();
     let channel = Channel::connect(&place.options.socket, Duration::from_secs(20)).unwrap();
     let (reply, _) = channel.ask(Request::Absorb(entry), &[above.as_fd()]).unwrap();
-    assert_eq!(reply, Reply::Refused(Why::Mounted));
+    assert_eq!(reply, Reply::Refused(Reason::Mounted));
 }

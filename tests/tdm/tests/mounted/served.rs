@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use byway_tdm_engine::client::Session;
 use byway_tdm_engine::control::Order;
-use byway_tdm_engine::table::{Counted, FileKey, Level, Why};
+use byway_tdm_engine::table::{Counted, FileKey, Level, Reason};
 use byway_tdm_tests::{ATTRIBUTE_CHANGES, Actor, Mount, Place, assert_survives};
 
 use crate::{DAEMON, await_listed, mount, place};
@@ -151,7 +151,7 @@ fn a_file_that_is_cut_renamed_and_replaced_in_the_mount_is_what_was_kept() {
     assert_survives(&place, &session, &place.file("log"));
     actor.does("write a 500 2; fdatasync a; rename log old; write a 10 3; fdatasync a");
     assert_survives(&place, &session, &place.file("old"));
-    assert_eq!(place.level_state(&session, "old").unwrap().why, Why::TooFewSyncs);
+    assert_eq!(place.level_state(&session, "old").unwrap().why, Reason::TooFewSyncs);
     actor.does("open c log wcae; write c 10 1; rename log old; write a 20 4; fdatasync a");
     assert_eq!(fs::read(place.file("old")).unwrap().len(), 10);
 }
@@ -167,7 +167,7 @@ fn an_order_by_a_name_in_the_mount_is_about_the_file_below() {
     assert_eq!(fs::read(&lower).unwrap(), fs::read(place.file("log")).unwrap());
     assert!(place.order(Order::Evict, "log"));
     actor.does("write a 10 1; fdatasync a");
-    assert_eq!(place.level_state(&session, "log").unwrap().why, Why::ByHand);
+    assert_eq!(place.level_state(&session, "log").unwrap().why, Reason::ByHand);
     assert_survives(&place, &session, &place.file("log"));
 }
 

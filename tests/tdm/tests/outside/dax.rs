@@ -8,7 +8,7 @@ use byway_tdm_daemon::Daemon;
 use byway_tdm_engine::client::Session;
 use byway_tdm_engine::control::Order;
 use byway_tdm_engine::resident::ResidentFile;
-use byway_tdm_engine::table::{Level, Why};
+use byway_tdm_engine::table::{Level, Reason};
 use byway_tdm_tests::{Actor, Place, ask_again};
 
 use crate::{place, rounds};
@@ -40,7 +40,7 @@ impl DaxProgram {
         self.place.level_state(&self.session, "log").unwrap().level
     }
 
-    pub(crate) fn why(&self) -> Why {
+    pub(crate) fn why(&self) -> Reason {
         self.place.level_state(&self.session, "log").unwrap().why
     }
 
@@ -83,7 +83,7 @@ fn open_of_a_dax_file_finds_every_byte_and_it_is_promoted_again() {
         dax.actor.does(&format!("write a 70 {round}"));
         all.extend(bytes(70, round));
         assert_eq!(dax.found(), all);
-        assert_eq!(dax.why(), Why::OpenElsewhere);
+        assert_eq!(dax.why(), Reason::OpenElsewhere);
         dax.place.promote(&dax.session, &mut dax.actor, 'a', "log");
     }
 }
@@ -116,7 +116,7 @@ fn file_open_twice_is_not_promoted() {
     ask_again(session.file_table().find(place.key("log")).unwrap());
     actor.does("fdatasync a");
     let level_state = place.level_state(&session, "log").unwrap();
-    assert_eq!((level_state.level, level_state.why), (Level::Pass, Why::OpenElsewhere));
+    assert_eq!((level_state.level, level_state.why), (Level::Pass, Reason::OpenElsewhere));
     drop(reader);
     place.promote(&session, &mut actor, 'a', "log");
 }
@@ -145,7 +145,7 @@ fn file_is_promoted_after_a_write_in_flight() {
     // The handler's sync requests the promotion.
     actor.does("inside written sync a 80 2 0");
     let level_state = place.level_state(&session, "log").unwrap();
-    assert_eq!((level_state.level, level_state.why), (Level::Pass, Why::Busy));
+    assert_eq!((level_state.level, level_state.why), (Level::Pass, Reason::Busy));
     place.promote(&session, &mut actor, 'a', "log");
 }
 
@@ -159,7 +159,7 @@ fn write_beside_an_ended_vfork_child_prevents_promotion() {
     assert!(place.order(Order::Promote, "log"));
     actor.does("inside written sync a 80 2 0");
     let level_state = place.level_state(&session, "log").unwrap();
-    assert_eq!((level_state.level, level_state.why), (Level::Pass, Why::Busy));
+    assert_eq!((level_state.level, level_state.why), (Level::Pass, Reason::Busy));
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn file_of_a_writer_killed_in_a_write_is_promoted_to_the_next() {
     session.file_table().find(place.key("log")).unwrap().resident_state().begin();
     assert!(place.order(Order::Promote, "log"));
     actor.does("fdatasync a");
-    assert_eq!(place.level_state(&session, "log").unwrap().why, Why::Busy);
+    assert_eq!(place.level_state(&session, "log").unwrap().why, Reason::Busy);
     actor.kill();
     let mut actor = Actor::unwitnessed(&place);
     actor.does("open a log wca");

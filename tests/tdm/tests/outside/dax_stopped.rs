@@ -1,6 +1,6 @@
 //! Threads stopped inside a call on a DAX-resident file, or jumping out of one, beside other users of the file.
 
-use byway_tdm_engine::table::{Level, Why};
+use byway_tdm_engine::table::{Level, Reason};
 use byway_tdm_tests::Actor;
 
 use crate::dax::{DaxProgram, bytes};
@@ -34,7 +34,7 @@ fn put(file: &mut Vec<u8>, at: usize, data: &[u8]) {
 /// Demoted past a stopped thread. Two seconds later its program requests the promotion, which is refused as the lock is held.
 fn assert_below(dax: &DaxProgram) {
     assert_eq!(dax.level(), Level::Pass);
-    assert!(matches!(dax.why(), Why::HolderStopped | Why::Busy), "{:?}", dax.why());
+    assert!(matches!(dax.why(), Reason::HolderStopped | Reason::Busy), "{:?}", dax.why());
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn sync_and_truncation_of_a_stopped_thread_undo_nothing() {
 fn open_past_a_stopped_thread_finds_every_byte_without_delay() {
     let mut dax = with_stopped("+c", "store pwrite a 300 5 50");
     assert!(dax.found() == before());
-    assert_eq!((dax.level(), dax.why()), (Level::Pass, Why::OpenElsewhere));
+    assert_eq!((dax.level(), dax.why()), (Level::Pass, Reason::OpenElsewhere));
     let mut other = Actor::unwitnessed(&dax.place);
     other.does("open a log w; pwrite a 9 6 60; fdatasync a");
     assert_eq!(dax.actor.does("goes_on"), 300);

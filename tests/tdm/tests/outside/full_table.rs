@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use byway_tdm_daemon::Daemon;
 use byway_tdm_engine::client::Session;
-use byway_tdm_engine::table::{ENTRIES, FileKey, FileTable, Level, LevelState, Why};
+use byway_tdm_engine::table::{ENTRIES, FileKey, FileTable, Level, LevelState, Reason};
 use byway_tdm_tests::{Actor, Place, absorb, ask_again};
 
 use crate::users::{OTHER_UID, as_other_user, place_of_two};
@@ -28,7 +28,7 @@ fn crowd(file_table: &FileTable, count: usize) {
     let files = (1..).map(|file| FileKey { device: 1 << 40, inode: file << 32, born_ns: 1 });
     for file in files {
         match file_table.find_or_make(file).unwrap() {
-            Some(entry) => entry.explain(Why::ByHand),
+            Some(entry) => entry.explain(Reason::ByHand),
             None if file_table.entries().count() == count => return,
             None => {}
         }
@@ -42,8 +42,8 @@ fn crowd(file_table: &FileTable, count: usize) {
 fn await_sweep(file_table: &FileTable) {
     file_table
         .entries()
-        .filter(|entry| entry.level_state().why == Why::ByHand)
-        .for_each(|entry| entry.explain(Why::Unknown));
+        .filter(|entry| entry.level_state().why == Reason::ByHand)
+        .for_each(|entry| entry.explain(Reason::Unknown));
     comes_to("entries of closed files are kept", || file_table.entries().count() < ENTRIES / 4);
 }
 
@@ -119,7 +119,7 @@ fn file_without_an_entry_stays_at_pass_while_open() {
     comes_to("it is not refused", || {
         crowded.session.file_table().find(late).into_iter().for_each(ask_again);
         crowded.other.does("fdatasync a");
-        crowded.level_state("late").unwrap().why == Why::TableFull
+        crowded.level_state("late").unwrap().why == Reason::TableFull
     });
     assert_eq!(crowded.level_state("late").unwrap().level, Level::Pass);
     crowded.first.does("close a");
@@ -153,7 +153,7 @@ fn barred_file_is_absorbed_again_once_closed() {
     // Mapped, and closed: it is open for as long as it is mapped.
     crowded.first.does("open a log +ce; write a 600 1; map a 600; close a");
     crowded.look_at_barred("once");
-    assert_eq!(crowded.level_state("log").unwrap().why, Why::Mapped);
+    assert_eq!(crowded.level_state("log").unwrap().why, Reason::Mapped);
     crowded.first.kill();
     crowded.look_at_barred("twice");
     assert_eq!(crowded.level_state("log"), None);
@@ -167,5 +167,5 @@ fn io_uring_file_is_not_absorbed_before_its_program_ends() {
     let Some(mut crowded) = Crowded::new(test) else { return };
     crowded.first.does("open c rung wce; write c 10 1; ring c; close c");
     crowded.look_at_barred("once");
-    assert_eq!(crowded.level_state("rung").unwrap().why, Why::Ring);
+    assert_eq!(crowded.level_state("rung").unwrap().why, Reason::Ring);
 }

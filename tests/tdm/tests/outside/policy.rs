@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use byway_tdm_daemon::{Daemon, FileReport, Promotion, Rules};
 use byway_tdm_engine::client::Session;
 use byway_tdm_engine::control::Order;
-use byway_tdm_engine::table::{Counted, Level, LevelState, Why};
+use byway_tdm_engine::table::{Counted, Level, LevelState, Reason};
 use byway_tdm_tests::{Actor, Place};
 
 use crate::place;
@@ -178,7 +178,7 @@ fn log_is_absorbed_at_its_third_sync_and_demoted_when_idle() {
     fixture.pass(1);
     assert_eq!(fixture.level_state().level, Level::Absorb);
     fixture.idle_until(Level::Pass);
-    assert_eq!(fixture.level_state().why, Why::TooFewSyncs);
+    assert_eq!(fixture.level_state().why, Reason::TooFewSyncs);
     fixture.reports("would have kept it");
 }
 
@@ -239,7 +239,7 @@ fn file_dearer_at_absorb_is_demoted_and_backs_off() {
     let mut fixture = Fixture::above(QUICK_NS, SLOW_DEVICE);
     fixture.absorbed();
     fixture.measured_until(Level::Pass);
-    assert_eq!(fixture.level_state().why, Why::Slower);
+    assert_eq!(fixture.level_state().why, Reason::Slower);
     fixture.reports("more than it would have below");
     fixture.burst();
     assert_eq!(fixture.level_state().level, Level::Pass, "{}", fixture.reason());
@@ -257,7 +257,7 @@ fn pin_precedes_costs_until_unpinned() {
     assert_eq!(fixture.level_state().level, Level::Absorb);
     assert!(fixture.place.order(Order::Unpin, "log"));
     fixture.measured_until(Level::Pass);
-    assert_eq!(fixture.level_state().why, Why::Slower);
+    assert_eq!(fixture.level_state().why, Reason::Slower);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use byway_tdm_engine::table::{Level, Why};
+use byway_tdm_engine::table::{Level, Reason};
 use byway_tdm_tests::{DaemonProcess, Place, assert_survives};
 
 use crate::{DAEMON, place, rounds};
@@ -119,7 +119,7 @@ fn file_in_a_folder_renamed_while_served_is_demoted() {
     while level_state().level != Level::Pass {
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(level_state().why, Why::Renamed);
+    assert_eq!(level_state().why, Reason::Renamed);
     actor.does("write a 70 3; fdatasync a");
     assert_survives(&place, &session, &place.file("moved/log"));
     daemon.end();

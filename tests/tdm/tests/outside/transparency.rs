@@ -6,7 +6,7 @@ use std::process::Command;
 
 use byway_tdm_daemon::Daemon;
 use byway_tdm_engine::client::Session;
-use byway_tdm_engine::table::{Level, LevelState, Why};
+use byway_tdm_engine::table::{Level, LevelState, Reason};
 use byway_tdm_tests::{Actor, Place, ask_again, assert_survives};
 
 use crate::place;
@@ -39,7 +39,7 @@ impl Served {
     }
 
     /// Waits until the daemon has taken a file down.
-    fn taken_down(&self, name: &str) -> Why {
+    fn taken_down(&self, name: &str) -> Reason {
         while self.level_state(name).level != Level::Pass {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
@@ -47,7 +47,7 @@ impl Served {
     }
 
     /// Why a file that is opened and synced like this is not absorbed.
-    fn refused(&mut self, name: &str, lines: &str) -> Why {
+    fn refused(&mut self, name: &str, lines: &str) -> Reason {
         self.actor.does(lines);
         for _ in 0..5 {
             if let Some(entry) = self.session.file_table().find(self.place.key(name)) {
@@ -137,15 +137,15 @@ fn program_closing_all_descriptors_breaks_none_of_the_librarys() {
 #[test]
 fn reasons_not_to_serve_a_file_are_reported() {
     let mut served = Served::new("+ce");
-    assert_eq!(served.refused("d", "open b d +cde; fallocate b 0 0 100"), Why::Direct);
-    assert_eq!(served.refused("s", "open b s wcs; write b 10 1"), Why::SyncOnWrite);
-    assert_eq!(served.refused("y", "open b y wcy; write b 10 1"), Why::SyncOnWrite);
-    assert_eq!(served.refused("p", "fopen S p w; fputs S text; open b p wa"), Why::Stdio);
-    assert_eq!(served.refused("m", "open b m +c; write b 10 1; map b 10"), Why::Mapped);
-    assert_eq!(served.refused("l", "open b l wca; write b 10 1; setfl b w"), Why::FlagsChanged);
-    assert_eq!(served.refused("o", "open b o wca; handed_on b"), Why::HandedOn);
-    assert_eq!(served.refused("i", "open b i wca; write b 10 1; ring"), Why::Ring);
-    assert_eq!(served.taken_down("log"), Why::Ring);
+    assert_eq!(served.refused("d", "open b d +cde; fallocate b 0 0 100"), Reason::Direct);
+    assert_eq!(served.refused("s", "open b s wcs; write b 10 1"), Reason::SyncOnWrite);
+    assert_eq!(served.refused("y", "open b y wcy; write b 10 1"), Reason::SyncOnWrite);
+    assert_eq!(served.refused("p", "fopen S p w; fputs S text; open b p wa"), Reason::Stdio);
+    assert_eq!(served.refused("m", "open b m +c; write b 10 1; map b 10"), Reason::Mapped);
+    assert_eq!(served.refused("l", "open b l wca; write b 10 1; setfl b w"), Reason::FlagsChanged);
+    assert_eq!(served.refused("o", "open b o wca; handed_on b"), Reason::HandedOn);
+    assert_eq!(served.refused("i", "open b i wca; write b 10 1; ring"), Reason::Ring);
+    assert_eq!(served.taken_down("log"), Reason::Ring);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn unnamed_file_is_not_absorbed_and_unlinked_file_is_demoted() {
         "open b gone wce; write b 10 1; unlink gone; fdatasync b; fdatasync b; fdatasync b; fdatasync b",
     );
     let report = served.daemon.report();
-    assert!(report.users[0].files.iter().any(|file| file.why == Why::Unlinked.sentence()), "{report:?}");
+    assert!(report.users[0].files.iter().any(|file| file.why == Reason::Unlinked.sentence()), "{report:?}");
     served.actor.does("unlink log; write a 10 1; fdatasync a");
     while served.daemon.report().users[0].rings_taken > 0 {
         std::thread::sleep(std::time::Duration::from_millis(5));
@@ -171,7 +171,10 @@ fn files_on_file_systems_without_disks_are_the_kernel_s() {
     served.actor.does(&format!("open b {} wce; write b 10 1", path.display()));
     served.actor.does("fdatasync b; fdatasync b; fdatasync b; fdatasync b; write b 10 2");
     let report = served.daemon.report();
-    assert!(report.users[0].files.iter().any(|file| file.why == Why::SyncIsCheap.sentence()), "{report:?}");
+    assert!(
+        report.users[0].files.iter().any(|file| file.why == Reason::SyncIsCheap.sentence()),
+        "{report:?}"
+    );
     assert_eq!(std::fs::metadata(path).unwrap().len(), 20);
 }
 
@@ -199,7 +202,7 @@ fn absorbed_file_survives_renames_by_any_program() {
     served.place.absorb(&served.session, &mut served.actor, 'a', "two");
     // By a program without the library.
     std::fs::rename(served.place.file("two"), served.place.file("three")).unwrap();
-    assert_eq!(served.taken_down("three"), Why::Renamed);
+    assert_eq!(served.taken_down("three"), Reason::Renamed);
     served.actor.does("write a 10 3; fdatasync a");
     served.survives("three");
 }
@@ -228,7 +231,7 @@ fn a_program_that_is_started_with_a_descriptor_lists_it() {
     let mut actor = Actor::with_output(&served.place, &served.place.file("log"));
     actor.send("write a 10 1");
     actor.ended();
-    assert_eq!(served.taken_down("log"), Why::Stdio);
+    assert_eq!(served.taken_down("log"), Reason::Stdio);
 }
 
 #[test]
@@ -258,7 +261,7 @@ fn confined_program_is_not_killed_by_the_librarys_calls() {
         let entry = served.session.file_table().find(served.place.key("log")).unwrap();
         assert_eq!(entry.level_state().level, Level::Absorb);
         served.actor.does(&format!("confine {how}; write a 10 2; {lines}"));
-        assert_eq!(entry.level_state().why, Why::Sandboxed, "{how}");
+        assert_eq!(entry.level_state().why, Reason::Sandboxed, "{how}");
     }
 }
 

@@ -15,7 +15,7 @@ use byway_sys::Mapping;
 use byway_sys::map::Sharing;
 use byway_tdm_engine::client::{Session, SessionError};
 use byway_tdm_engine::control::{Channel, Order, Reply, Request};
-use byway_tdm_engine::table::{Counted, FileKey, Level, Why};
+use byway_tdm_engine::table::{Counted, FileKey, Level, Reason};
 use byway_tdm_region::Memory;
 use byway_tdm_tests::{Actor, Place, absorb, come_to};
 use rustix::process::Uid;
@@ -184,7 +184,7 @@ fn stick(session: &Session, files: u64) {
     for inode in 1..=files {
         let key = FileKey { device: 1, inode, born_ns: 1 };
         let entry = session.file_table().find_or_make(key).unwrap().unwrap();
-        assert!(entry.move_to(Level::Absorb, Why::Earned));
+        assert!(entry.move_to(Level::Absorb, Reason::Earned));
         std::mem::forget(entry.lock().unwrap());
     }
 }
@@ -254,7 +254,7 @@ fn files_of_a_program_unsharing_its_pid_namespace_are_demoted() {
     place.absorb(&session, &mut actor, 'a', "log");
     actor.does("unshare_numbers a; child write a 50 2; fdatasync a");
     let level_state = place.level_state(&session, "log").unwrap();
-    assert_eq!((level_state.is_barred, level_state.why), (true, Why::OtherProcesses));
+    assert_eq!((level_state.is_barred, level_state.why), (true, Reason::OtherProcesses));
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn file_with_another_path_at_the_daemon_stays_at_pass() {
     let _daemon = place.daemon();
     sync_often(&mut Actor::separately(&place, &["--mount"]));
     let level_state = place.level_state(&place.session(), "log").unwrap();
-    assert_eq!((level_state.level, level_state.why), (Level::Pass, Why::OtherPaths));
+    assert_eq!((level_state.level, level_state.why), (Level::Pass, Reason::OtherPaths));
 }
 
 /// Files of a folder that can be read or written, but for sockets.
@@ -293,7 +293,7 @@ fn opens_of_unservable_files_are_counted_by_reason() {
     mine.does("open e /proc/self/comm w; open f /dev/null w");
     let users = daemon.report().users;
     let counted: Vec<_> = users[0].unserved.iter().map(|file| (file.opens, file.why.as_str())).collect();
-    assert_eq!(counted, [(2, Why::OtherOwner.sentence()), (1, Why::NoBirthTime.sentence())]);
+    assert_eq!(counted, [(2, Reason::OtherOwner.sentence()), (1, Reason::NoBirthTime.sentence())]);
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn requests_without_a_served_program_open_no_partition() {
             let channel = Channel::connect(&place.options.socket, Duration::from_secs(20)).unwrap();
             channel.ask(Request::Order(order, key), &[]).unwrap().0
         });
-        assert_eq!(asked, Reply::Refused(Why::Unknown));
+        assert_eq!(asked, Reply::Refused(Reason::Unknown));
     }
     assert!(daemon.report().users.is_empty(), "{:?}", daemon.report());
 }

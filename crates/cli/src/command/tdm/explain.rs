@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::Result;
 use byway_console::terminal::print_done;
 use byway_tdm_daemon::{FileReport, Report, UnservedReport};
-use byway_tdm_engine::table::{Why, is_in_mount};
+use byway_tdm_engine::table::{Reason, is_in_mount};
 use rustix::fs::statfs;
 use serde::Serialize;
 
@@ -72,7 +72,7 @@ fn never_seen(file: &NamedFile, report: &Report, opened_by: &[Holder]) -> Vec<St
     let mut said = vec![format!("{path} has not been seen by the daemon: it is the kernel's alone.")];
     let Some(identified) = file.identified else {
         if is_in_mount(&file.path) {
-            said.push(format!("{path}: {}.", Why::Mounted));
+            said.push(format!("{path}: {}.", Reason::Mounted));
             return said;
         }
         said.push(

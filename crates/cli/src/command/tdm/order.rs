@@ -12,7 +12,7 @@ use byway_console::files;
 use byway_console::terminal::print_done;
 use byway_tdm_engine::client::Session;
 use byway_tdm_engine::control::{Channel, Order, Reply, Request};
-use byway_tdm_engine::table::{FileKey, Identified, Why, is_in_mount, lower_of};
+use byway_tdm_engine::table::{FileKey, Identified, Reason, is_in_mount, lower_of};
 use serde::Serialize;
 
 use super::ask::{self, NamedFile};
@@ -39,7 +39,7 @@ pub fn run(order: Order, args: &TdmFile, out: &mut impl Write) -> Result<()> {
             let has_cache = order == Order::Prefetch && ask::report(&channel)?.region.cache.is_some();
             Ok(print_done(out, args.json, &Done { order: name(order), path: file.path, has_cache })?)
         }
-        Err(Why::Unknown) => Err(No(format!("{path} is not absorbed: {}", unknown(&identified))).into()),
+        Err(Reason::Unknown) => Err(No(format!("{path} is not absorbed: {}", unknown(&identified))).into()),
         Err(why) => Err(No(format!("{path} is not absorbed: {why}")).into()),
     }
 }
@@ -48,7 +48,7 @@ pub fn run(order: Order, args: &TdmFile, out: &mut impl Write) -> Result<()> {
 fn unknown(file: &Identified) -> String {
     let me = rustix::process::geteuid();
     if !me.is_root() && file.owner_uid != me.as_raw() {
-        return Why::OtherOwner.to_string();
+        return Reason::OtherOwner.to_string();
     }
     "no program that is served has opened it, or none has synced it yet; \
      for files that are to come there are rules (`byway tdm serve --rules`)"
@@ -58,17 +58,17 @@ fn unknown(file: &Identified) -> String {
 /// Why a path can have no log.
 fn no_log(path: &Path) -> String {
     match path.metadata() {
-        _ if is_in_mount(path) => Why::Mounted.to_string(),
+        _ if is_in_mount(path) => Reason::Mounted.to_string(),
         Ok(found) if found.is_dir() => {
             "it is a folder; for the files in it there are rules (`byway tdm serve --rules`)".to_owned()
         }
         Ok(found) if !found.is_file() => "it is no file".to_owned(),
-        _ => Why::NoBirthTime.to_string(),
+        _ => Reason::NoBirthTime.to_string(),
     }
 }
 
 /// Pins a file, absorbing it first if needed.
-fn pin(channel: &Channel, socket: &Path, file: &NamedFile, key: FileKey) -> Result<Result<(), Why>> {
+fn pin(channel: &Channel, socket: &Path, file: &NamedFile, key: FileKey) -> Result<Result<(), Reason>> {
     let order = |order| ask(channel, Request::Order(order, key), None);
     let (first, path) = (order(Order::Pin)?, file.path.as_path());
     // A session would open a partition for a user without one.
@@ -94,7 +94,7 @@ fn is_in_our_table(channel: &Channel, file: &NamedFile) -> Result<bool> {
     Ok(file.reported_in(&report).is_some())
 }
 
-fn ask(channel: &Channel, request: Request, file: Option<&File>) -> Result<Result<(), Why>> {
+fn ask(channel: &Channel, request: Request, file: Option<&File>) -> Result<Result<(), Reason>> {
     let files: Vec<_> = file.iter().map(|file| file.as_fd()).collect();
     match channel.ask(request, &files)?.0 {
         Reply::Done => Ok(Ok(())),

@@ -11,7 +11,7 @@ use byway_console::size::{counted, human};
 use byway_console::table::{Table, rate, time};
 use byway_console::terminal::{Interrupt, print_json};
 use byway_tdm_daemon::{FileReport, Report, UnservedOpens, UnservedReport, UserReport};
-use byway_tdm_engine::table::Why;
+use byway_tdm_engine::table::Reason;
 
 use super::{ask, foreign, words};
 use crate::args::TdmStatus;
@@ -111,7 +111,7 @@ impl fmt::Display for Shown<'_> {
         writeln!(f, "region  {}", words::region(&self.0.region))?;
         if self.0.turned_away > 0 {
             let programs = counted(self.0.turned_away, "program");
-            writeln!(f, "{programs} not served: {}", Why::OtherProcesses)?;
+            writeln!(f, "{programs} not served: {}", Reason::OtherProcesses)?;
         }
         if let Some(cache) = &self.0.region.cache {
             writeln!(f, "cache   {}", words::cache(cache))?;

@@ -6,7 +6,7 @@ use byway_console::size::{counted, human};
 use byway_console::table::time;
 
 use byway_tdm_daemon::{CacheReport, FileReport, Outcome, RecoveredFile, RegionReport, UserReport};
-use byway_tdm_engine::table::Why;
+use byway_tdm_engine::table::Reason;
 use byway_tdm_region::Domain;
 
 /// A region with its persistence.
@@ -101,7 +101,7 @@ pub fn explained(path: &Path, file: &FileReport, user: &UserReport) -> Vec<Strin
         said.push("It is pinned: it stays where it is however seldom it is synced.".to_owned());
     }
     if file.is_barred {
-        let until = if file.why == Why::ByHand.sentence() {
+        let until = if file.why == Reason::ByHand.sentence() {
             "`byway tdm unpin` takes that back"
         } else {
             "it is made anew"

@@ -1,6 +1,6 @@
 //! What the evaluator knows of a file.
 
-use byway_tdm_engine::table::{Counted, Entry, Level, Why};
+use byway_tdm_engine::table::{Counted, Entry, Level, Reason};
 
 /// A file that was synced.
 #[derive(Debug, Clone, Copy, Default)]
@@ -20,7 +20,7 @@ pub(super) struct Known {
     /// Since when it is flagged as wanted, in ns.
     pub(super) wanted_ns: Option<u64>,
     /// Why it could not be absorbed.
-    pub(super) refused: Option<Why>,
+    pub(super) refused: Option<Reason>,
 }
 
 impl Known {

@@ -64,7 +64,7 @@ impl Fixture {
     }
 
     fn level(&self, inode: u64) -> Level {
-        self.file(inode).level_state().level
+        self.file(inode).level()
     }
 
     fn is_wanted(&self, inode: u64) -> bool {
@@ -106,9 +106,9 @@ impl Fixture {
     }
 
     /// A program asks, and the daemon does what the evaluator answers.
-    fn ask(&mut self, inode: u64) -> Result<(), Why> {
+    fn ask(&mut self, inode: u64) -> Result<(), Reason> {
         let mut result = self.asked(inode);
-        if result == Err(Why::NoRoom) {
+        if result == Err(Reason::NoRoom) {
             let leaving = self.evaluator.begin_decided(self.now_ns, &self.file_table);
             self.all_leave(leaving);
             result = self.asked(inode);
@@ -116,32 +116,32 @@ impl Fixture {
         let entry = self.file_table.find(FileKey { device: 1, inode, born_ns: 1 }).unwrap();
         self.evaluator.answered(self.now_ns, &entry, Level::Absorb, result);
         if result.is_ok() {
-            entry.move_to(Level::Absorb, Why::Earned);
+            entry.move_to(Level::Absorb, Reason::Earned);
         }
         result
     }
 
-    fn asked(&mut self, inode: u64) -> Result<(), Why> {
+    fn asked(&mut self, inode: u64) -> Result<(), Reason> {
         let path = PathBuf::from(format!("/files/{inode}"));
         let entry = self.file_table.find(FileKey { device: 1, inode, born_ns: 1 }).unwrap();
         self.evaluator.asked(self.now_ns, &self.file_table, &entry, &path)
     }
 
     /// A program asks for the promotion of its file, with this result.
-    fn promote_if_requested(&mut self, inode: u64, came: Result<(), Why>) {
+    fn promote_if_requested(&mut self, inode: u64, came: Result<(), Reason>) {
         let entry = self.file_table.find(FileKey { device: 1, inode, born_ns: 1 }).unwrap();
         let room_bytes = (2 * self.size_bytes).next_multiple_of(LOG_BYTES);
         let may_return = self.evaluator.may_return(entry.index(), room_bytes);
-        let came = if may_return { came } else { Err(Why::NoRoom) };
+        let came = if may_return { came } else { Err(Reason::NoRoom) };
         if came.is_ok() {
-            entry.move_to(Level::Dax, Why::InDeviceMemory);
+            entry.move_to(Level::Dax, Reason::InDeviceMemory);
             entry.resident_words().begin(self.size_bytes);
         }
         self.evaluator.answered(self.now_ns, &entry, Level::Dax, came);
     }
 
     /// Demotes a DAX-resident file.
-    fn goes_below(&mut self, inode: u64, why: Why) {
+    fn goes_below(&mut self, inode: u64, why: Reason) {
         let entry = self.file_table.find(FileKey { device: 1, inode, born_ns: 1 }).unwrap();
         entry.move_to(Level::Pass, why);
         self.evaluator.note_demotion(self.now_ns, &entry, why);
@@ -162,8 +162,8 @@ impl Fixture {
         }
     }
 
-    fn whys(&self) -> Vec<Why> {
-        self.left.iter().map(|end_residency| end_residency.why).collect()
+    fn whys(&self) -> Vec<Reason> {
+        self.left.iter().map(|end_residency| end_residency.why.stored()).collect()
     }
 }
 
@@ -232,7 +232,7 @@ fn room_of_a_pinned_or_moving_file_is_not_reassigned() {
     assert!((1..=ROOMS).all(|inode| fixture.asked(inode).is_ok()));
     fixture.now_ns += 20 * MS;
     fixture.count(ROOMS + 1, Load { syncs: 3, writes: 3, ..LOG });
-    assert_eq!(fixture.ask(ROOMS + 1), Err(Why::NoRoom));
+    assert_eq!(fixture.ask(ROOMS + 1), Err(Reason::NoRoom));
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn new_log_displaces_a_stopped_log_at_once() {
     fixture.now_ns += 20 * MS;
     fixture.count(late, Load { syncs: 3, writes: 3, ..LOG });
     assert_eq!(fixture.ask(late), Ok(()));
-    assert_eq!(fixture.whys(), [Why::Displaced]);
+    assert_eq!(fixture.whys(), [Reason::Displaced]);
     let reported = fixture.evaluator.explain(fixture.now_ns, fixture.left[0].entry).unwrap().to_string();
     assert!(reported.contains("no program had used it for"), "{reported}");
 }
@@ -267,7 +267,7 @@ fn active_logs_are_not_displaced_by_an_equally_busy_new_log() {
         all_work(&mut fixture, 1);
         fixture.now_ns += 20 * MS;
         fixture.count(ROOMS + 1, LOG);
-        assert_eq!(fixture.ask(ROOMS + 1), Err(Why::NoRoom));
+        assert_eq!(fixture.ask(ROOMS + 1), Err(Reason::NoRoom));
     }
     assert_eq!(fixture.whys(), []);
 }
@@ -277,7 +277,7 @@ fn closed_log_is_not_wanted() {
     let mut fixture = Fixture::new("");
     fixture.work(1, Load { syncs: 100, ..LOG }, 5);
     assert_eq!(fixture.level(1), Level::Absorb);
-    fixture.goes_below(1, Why::Unlinked);
+    fixture.goes_below(1, Reason::Unlinked);
     for _ in 0..600 {
         fixture.now_ns += 100 * MS;
         fixture.look();
@@ -293,7 +293,7 @@ fn idle_file_is_demoted_in_minutes_and_absorbed_again_when_synced() {
     fixture.work(1, Load { syncs: 0, writes: 0, ..LOG }, 5);
     assert_eq!(fixture.level(1), Level::Absorb);
     fixture.work(1, Load { syncs: 0, writes: 0, ..LOG }, 3600);
-    assert_eq!((fixture.level(1), fixture.whys()), (Level::Pass, vec![Why::TooFewSyncs]));
+    assert_eq!((fixture.level(1), fixture.whys()), (Level::Pass, vec![Reason::TooFewSyncs]));
     fixture.work(1, LOG, 5);
     assert_eq!(fixture.level(1), Level::Absorb);
 }
@@ -312,9 +312,9 @@ fn file_slower_at_absorb_is_demoted_and_backs_off() {
     assert_eq!(fixture.level(1), Level::Absorb);
     let slow = Load { level_sync_ns: 900_000, ..LOG };
     fixture.work(1, slow, 4);
-    assert_eq!((fixture.level(1), fixture.whys()), (Level::Pass, vec![Why::Slower]));
+    assert_eq!((fixture.level(1), fixture.whys()), (Level::Pass, vec![Reason::Slower]));
     fixture.count(1, slow);
-    assert_eq!(fixture.ask(1), Err(Why::Slower));
+    assert_eq!(fixture.ask(1), Err(Reason::Slower));
     fixture.work(1, slow, 60);
     assert!(fixture.left.len() < 5, "{:?}", fixture.left);
 }
@@ -326,7 +326,7 @@ fn file_with_long_writes_between_syncs_is_never_absorbed() {
     fixture.work(1, mixed, 60);
     assert_eq!((fixture.level(1), fixture.is_wanted(1)), (Level::Pass, false));
     (0..3).for_each(|_| fixture.count(1, mixed));
-    assert_eq!(fixture.ask(1), Err(Why::LongWrites));
+    assert_eq!(fixture.ask(1), Err(Reason::LongWrites));
 }
 
 #[test]
@@ -343,8 +343,8 @@ fn pinned_file_stays_and_excluded_file_stays_out() {
     assert_eq!(fixture.level(1), Level::Absorb);
     order(&mut fixture, Some(Order::Never));
     fixture.work(1, LOG, 20);
-    assert_eq!((fixture.level(1), fixture.whys()), (Level::Pass, vec![Why::ByHand]));
-    assert_eq!(fixture.ask(1), Err(Why::ByHand));
+    assert_eq!((fixture.level(1), fixture.whys()), (Level::Pass, vec![Reason::ByHand]));
+    assert_eq!(fixture.ask(1), Err(Reason::ByHand));
 }
 
 #[test]
@@ -353,7 +353,7 @@ fn rule_applies_once_the_files_path_is_known() {
     fixture.work(1, LOG, 30);
     assert_eq!(fixture.level(1), Level::Pass);
     fixture.count(1, LOG);
-    assert_eq!(fixture.ask(1), Err(Why::Excluded));
+    assert_eq!(fixture.ask(1), Err(Reason::Excluded));
     fixture.work(2, Load { syncs: 1, ..LOG }, 1);
     fixture.work(2, Load { syncs: 0, writes: 0, ..LOG }, 3600);
     assert_eq!(fixture.level(2), Level::Absorb);
@@ -395,7 +395,7 @@ fn file_slower_at_dax_is_demoted_and_absorbed_again() {
     assert_eq!(fixture.level(1), Level::Dax);
     fixture.work(1, Load { level_write_ns: 5_000, ..BUSY }, 6);
     fixture.work(1, BUSY, 3);
-    assert_eq!((fixture.level(1), fixture.whys()), (Level::Absorb, vec![Why::Slower]));
+    assert_eq!((fixture.level(1), fixture.whys()), (Level::Absorb, vec![Reason::Slower]));
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn file_opened_elsewhere_is_promoted_again_later_each_time() {
     for _ in 0..600 {
         fixture.work(1, if fixture.level(1) == Level::Dax { IN_DEVICE_MEMORY } else { BUSY }, 1);
         if fixture.level(1) == Level::Dax {
-            fixture.goes_below(1, Why::OpenElsewhere);
+            fixture.goes_below(1, Reason::OpenElsewhere);
             assert!(!fixture.file(1).resident_state().is_promotion_requested());
             opened += 1;
         }
@@ -419,12 +419,12 @@ fn outgrown_file_gets_a_larger_place_or_is_absorbed() {
     fixture.work(1, BUSY, 20);
     assert_eq!(fixture.level(1), Level::Dax);
     fixture.size_bytes = LOG_BYTES;
-    fixture.goes_below(1, Why::Outgrown);
+    fixture.goes_below(1, Reason::Outgrown);
     assert!(fixture.file(1).resident_state().is_promotion_requested());
     fixture.work(1, IN_DEVICE_MEMORY, 1);
     assert_eq!(fixture.level(1), Level::Dax);
     fixture.size_bytes = 5 * LOG_BYTES;
-    fixture.goes_below(1, Why::Outgrown);
+    fixture.goes_below(1, Reason::Outgrown);
     fixture.work(1, BUSY, 10);
     assert_eq!(fixture.level(1), Level::Absorb);
 }
@@ -445,7 +445,7 @@ fn failed_promotion_is_retried_later_and_file_absorbed_meanwhile() {
         (fixture.level(1), fixture.file(1).resident_state().is_promotion_requested()),
         (Level::Absorb, true)
     );
-    fixture.promote_if_requested(1, Err(Why::OpenElsewhere));
+    fixture.promote_if_requested(1, Err(Reason::OpenElsewhere));
     assert!(!fixture.file(1).resident_state().is_promotion_requested());
     fixture.work(1, BUSY, 2);
     assert_eq!(fixture.level(1), Level::Absorb);
@@ -464,7 +464,7 @@ fn unlinked_logs_hold_no_room_against_new_ones() {
         fixture.now_ns += 100 * MS;
         fixture.count(inode, Load { syncs: 50, writes: 50, ..LOG });
         fixture.look();
-        fixture.goes_below(inode, Why::Unlinked);
+        fixture.goes_below(inode, Reason::Unlinked);
         assert!((1..=inode).all(|gone| !fixture.is_wanted(gone)), "by log {inode}");
     }
 }

@@ -17,7 +17,7 @@ use byway_tdm_engine::client::{Extent, Listed, OpenFile, Session, Wrote};
 use byway_tdm_engine::control::{Channel, Reply, Request};
 use byway_tdm_engine::log::{Absorber, CURSOR_WORDS, Cursor, Position, Ring, RingPlace};
 use byway_tdm_engine::resident::ResidentFile;
-use byway_tdm_engine::table::{Counted, ENTRIES, EntryIndex, FileKey, Level, LevelState, Why};
+use byway_tdm_engine::table::{Counted, ENTRIES, EntryIndex, FileKey, Level, LevelState, Reason};
 use byway_tdm_region::{Memory, open};
 
 /// Limit of waits that should end sooner.
@@ -143,7 +143,7 @@ fn dax_file_is_neither_promoted_again_nor_absorbed() {
     let resident = opened.entry().ring();
     assert_eq!(asked(&place, Request::Promote(index), &file), Reply::Done);
     assert!(matches!(asked(&place, Request::Absorb(index), &file), Reply::Refused(_)));
-    assert_eq!((opened.entry().level_state().level, opened.entry().ring()), (Level::Dax, resident));
+    assert_eq!((opened.entry().level(), opened.entry().ring()), (Level::Dax, resident));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn ending_daemon_demotes_files_and_writers_continue() {
     absorbed(&opened, &file);
     write(&opened, &file, 0, b"before");
     drop(daemon);
-    assert_eq!(opened.entry().level_state().level, Level::Pass);
+    assert_eq!(opened.entry().level(), Level::Pass);
     write(&opened, &file, 6, b" and after");
     sync(&opened, &file);
     assert_eq!(std::fs::read(path).unwrap(), b"before and after");
@@ -176,11 +176,11 @@ fn file_of_a_writer_killed_in_a_bypass_gets_a_new_log() {
     sync(&opened, &file);
     assert!(opened.entry().cursor().is_suspended());
     let end = Instant::now() + LONG;
-    while opened.entry().level_state().level != Level::Pass {
+    while opened.entry().level() != Level::Pass {
         assert!(Instant::now() < end, "it is not released");
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(opened.entry().level_state().why, Why::Busy);
+    assert_eq!(opened.entry().level_state().why, Reason::Busy);
     absorbed(&opened, &file);
     assert!(!opened.entry().cursor().is_suspended());
 }
@@ -211,8 +211,8 @@ fn barred_file_is_demoted_and_stays() {
     let (_, file) = place.file("log");
     let opened = open_file(&session, &file);
     absorbed(&opened, &file);
-    opened.bar(Why::Mapped, || Ok(()));
-    while opened.entry().level_state().level != Level::Pass {
+    opened.bar(Reason::Mapped, || Ok(()));
+    while opened.entry().level() != Level::Pass {
         std::thread::sleep(Duration::from_millis(5));
     }
     for at in 0..10 {
@@ -220,7 +220,7 @@ fn barred_file_is_demoted_and_stays() {
         sync(&opened, &file);
     }
     let level_state = opened.entry().level_state();
-    assert_eq!((level_state.level, level_state.why), (Level::Pass, Why::Mapped));
+    assert_eq!((level_state.level, level_state.why), (Level::Pass, Reason::Mapped));
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn renamed_file_is_demoted_first() {
     let opened = open_file(&session, &file);
     absorbed(&opened, &file);
     assert!(session.settle(*opened.entry()));
-    assert_eq!(opened.entry().level_state().level, Level::Pass);
+    assert_eq!(opened.entry().level(), Level::Pass);
     assert_eq!(opened.entry().cursor().kept_bytes(), 0);
 }
 
@@ -244,8 +244,8 @@ fn volatile_memory_never_satisfies_a_sync() {
     let session = place.session();
     let (_, file) = place.file("log");
     let opened = open_file(&session, &file);
-    judged(&opened, &file, |level_state| level_state.why == Why::VolatileMemory);
-    assert_eq!(opened.entry().level_state().level, Level::Pass);
+    judged(&opened, &file, |level_state| level_state.why == Reason::VolatileMemory);
+    assert_eq!(opened.entry().level(), Level::Pass);
     assert_eq!(opened.entry().counters().get(Counted::SavedSyncs), 0);
 }
 
@@ -258,14 +258,14 @@ fn files_are_absorbed_until_logs_have_no_room() {
     let opened: Vec<OpenFile<'_>> = files.iter().map(|(_, file)| open_file(&session, file)).collect();
     for (opened, (_, file)) in opened.iter().zip(&files) {
         judged(opened, file, |level_state| {
-            level_state.level == Level::Absorb || level_state.why == Why::NoRoom
+            level_state.level == Level::Absorb || level_state.why == Reason::NoRoom
         });
     }
     let levels = opened.iter().map(|opened| opened.entry().level_state());
     let (absorbed, others): (Vec<_>, Vec<_>) =
         levels.partition(|level_state| level_state.level == Level::Absorb);
     assert_eq!(absorbed.len(), 8);
-    assert!(others.iter().all(|level_state| level_state.why == Why::NoRoom), "{others:?}");
+    assert!(others.iter().all(|level_state| level_state.why == Reason::NoRoom), "{others:?}");
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn concurrent_demotions_free_the_log_once() {
     let files: Vec<(PathBuf, File)> = (0..2).map(|i| place.file(&format!("log-{i}"))).collect();
     let [one, other] = [0, 1].map(|i: usize| open_file(&session, &files[i].1));
     let again = |opened: &OpenFile<'_>, i: usize| {
-        while opened.entry().level_state().level != Level::Absorb {
+        while opened.entry().level() != Level::Absorb {
             opened.entry().counters().set(Counted::AskAgainNs, 0);
             sync(opened, &files[i].1);
         }
@@ -314,10 +314,7 @@ fn concurrent_demotions_free_the_log_once() {
             (0..6).for_each(|_| drop(threads.spawn(|| session.settle(*one.entry()))));
             threads.spawn(|| again(&other, 1));
         });
-        assert_eq!(
-            (one.entry().level_state().level, other.entry().level_state().level),
-            (Level::Pass, Level::Absorb)
-        );
+        assert_eq!((one.entry().level(), other.entry().level()), (Level::Pass, Level::Absorb));
         assert_eq!(daemon.report().users[0].rings_taken, 1);
     }
 }

@@ -6,7 +6,7 @@
 use std::io;
 use std::time::Duration;
 
-use crate::table::{Entry, FileKey, Level, Why};
+use crate::table::{Entry, FileKey, Level, Reason};
 use byway_sys::time::monotonic_ns;
 use byway_sys::{Deadline, lease};
 
@@ -31,7 +31,7 @@ impl OpenFile<'_> {
     ///
     /// # Errors
     /// An error number: the file stays DAX-resident.
-    pub fn demote(&self, why: Why, below: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+    pub fn demote(&self, why: Reason, below: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
         while self.is_resident() {
             if self.demote_file(why, &below)? {
                 break;
@@ -45,7 +45,7 @@ impl OpenFile<'_> {
     }
 
     /// Demotes a DAX-resident file. `true` once it is demoted, `false` if it is still being promoted.
-    fn demote_file(&self, why: Why, below: &impl Fn() -> Result<(), Errno>) -> Result<bool, Errno> {
+    fn demote_file(&self, why: Reason, below: &impl Fn() -> Result<(), Errno>) -> Result<bool, Errno> {
         let Some(_guard) = ReentrancyGuard::take() else { return self.demoted_by_daemon().map(|()| true) };
         let is_it =
             FileKey::of(self.fd()).ok().flatten().is_some_and(|it| Some(it.key) == self.entry().key());
@@ -88,7 +88,7 @@ impl OpenFile<'_> {
     pub(super) fn wait_for_demotion<R>(&self) -> ResidentOutcome<R> {
         match self.session().await_demotion(*self.entry()) {
             Ok(()) => ResidentOutcome::NotResident,
-            Err(Awaited::NoDemoter) => self.fall_back_to_kernel(Why::NoDaemon),
+            Err(Awaited::NoDemoter) => self.fall_back_to_kernel(Reason::NoDaemon),
             Err(Awaited::OwnThread) => ResidentOutcome::Failed(EDEADLK),
         }
     }
@@ -96,7 +96,7 @@ impl OpenFile<'_> {
     /// Finishes a promotion or demotion whose process died: the file below is complete. The caller holds the file's lock.
     #[cold]
     pub(super) fn finish_dead_move<R>(&self) -> ResidentOutcome<R> {
-        match end_residency(self.session().memory(), *self.entry(), Why::Busy) {
+        match end_residency(self.session().memory(), *self.entry(), Reason::Busy) {
             Ok(()) => {
                 let _ = lease::give_back(self.fd());
                 ResidentOutcome::NotResident
@@ -107,7 +107,7 @@ impl OpenFile<'_> {
 
     /// Demotes the file, for a call that device memory cannot serve.
     #[cold]
-    pub(super) fn fall_back_to_kernel<R>(&self, why: Why) -> ResidentOutcome<R> {
+    pub(super) fn fall_back_to_kernel<R>(&self, why: Reason) -> ResidentOutcome<R> {
         let sync = || sync_raw(self.fd());
         match self.demote(why, sync) {
             Ok(()) => ResidentOutcome::NotResident,

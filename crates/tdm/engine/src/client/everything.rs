@@ -12,7 +12,7 @@ use crate::client::session::Session;
 impl Session {
     /// Persists every served file. `sync_all` is the real sync of everything.
     pub fn keep_everything(&self, sync_all: impl Fn() -> Result<(), Errno>) {
-        let is_served = |entry: &Entry<'_>| entry.level_state().level != Level::Pass;
+        let is_served = |entry: &Entry<'_>| entry.level() != Level::Pass;
         for entry in self.file_table().entries().filter(is_served) {
             match hold(entry) {
                 Some((guard, held)) => {
@@ -32,7 +32,7 @@ impl Session {
 
     /// Persists what device memory has of a file. `true` if that is all of it. The caller holds the file's lock.
     fn keep_here(&self, entry: Entry<'_>) -> bool {
-        match entry.level_state().level {
+        match entry.level() {
             Level::Pass => true,
             // A file that failed is skipped: each of its syncs reports the error.
             Level::Absorb => {

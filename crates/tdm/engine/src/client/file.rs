@@ -6,7 +6,7 @@
 use std::os::fd::BorrowedFd;
 
 use crate::log::{Absorber, Begun, RingPlace, Source, SyncStep};
-use crate::table::{Counted, Entry, Level, LevelState, Timed, Why};
+use crate::table::{Counted, Entry, Level, Reason, Timed};
 use byway_sys::time::{file_time_ms, monotonic_ns};
 use byway_tdm_region::Window;
 
@@ -113,7 +113,7 @@ impl<'s> OpenFile<'s> {
         let Some((_guard, _lock)) = hold(self.entry) else { return self.bypass(real) };
         let level_state = self.entry.level_state();
         let before = watch.lap();
-        let absorber = self.announced(level_state);
+        let absorber = self.announced(level_state.level);
         let wrote = real();
         let below = watch.lap();
         if wrote > 0 {
@@ -221,7 +221,7 @@ impl<'s> OpenFile<'s> {
             return self.pass_any(real);
         }
         let Some((_guard, _lock)) = hold(self.entry) else { return self.unseen(below, real) };
-        let Some(absorber) = self.announced(self.entry.level_state()) else { return self.bypass(real) };
+        let Some(absorber) = self.announced(self.entry.level()) else { return self.bypass(real) };
         if absorber.cutting(size_bytes).is_err() {
             let _ = settle_held(&absorber, &below);
             self.entry.cursor().suspend();
@@ -236,7 +236,7 @@ impl<'s> OpenFile<'s> {
     }
 
     /// Bars the file: something may write it without records from now on. Every later sync is a real one.
-    pub fn bar(&self, why: Why, below: impl Fn() -> Result<(), Errno>) {
+    pub fn bar(&self, why: Reason, below: impl Fn() -> Result<(), Errno>) {
         self.entry.bar(why);
         // If that fails, the file stays DAX-resident and its syncs go on there.
         let _ = self.demote(why, &below);
@@ -251,8 +251,8 @@ impl<'s> OpenFile<'s> {
 
     /// The file's log, with the time limit of its writes announced first.
     #[inline]
-    fn announced(&self, level_state: LevelState) -> Option<Absorber<'_, Window>> {
-        if level_state.level != Level::Absorb {
+    fn announced(&self, level: Level) -> Option<Absorber<'_, Window>> {
+        if level != Level::Absorb {
             return None;
         }
         let absorber = self.session.absorber(self.entry)?;

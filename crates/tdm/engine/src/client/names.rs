@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
 
-use crate::table::{Entry, FileKey, Level, Why};
+use crate::table::{Entry, FileKey, Level, Reason};
 use rustix::fs::AtFlags;
 
 use crate::client::file::Errno;
@@ -24,7 +24,7 @@ impl Session {
     /// Whether the file of this name is served.
     #[must_use]
     pub fn is_served(&self, name: Name<'_>) -> bool {
-        self.named(name).is_some_and(|(entry, _)| entry.level_state().level != Level::Pass)
+        self.named(name).is_some_and(|(entry, _)| entry.level() != Level::Pass)
     }
 
     /// Changes a file by its name, or the name itself, by `real`. `sync_all` really syncs everything.
@@ -38,9 +38,7 @@ impl Session {
         found.inspect(|entry| self.take_down(*entry, sync_all));
         let result = real();
         // The daemon may have begun to serve it meanwhile.
-        found
-            .filter(|entry| entry.level_state().level != Level::Pass)
-            .inspect(|entry| entry.cursor().suspend());
+        found.filter(|entry| entry.level() != Level::Pass).inspect(|entry| entry.cursor().suspend());
         result
     }
 
@@ -58,7 +56,7 @@ impl Session {
 
     /// Has a served file demoted to PASS.
     pub fn take_down(&self, entry: Entry<'_>, sync_all: impl Fn() -> Result<(), Errno>) {
-        let is_down = || entry.level_state().level == Level::Pass;
+        let is_down = || entry.level() == Level::Pass;
         // Demoted earlier, without a daemon.
         let is_over = || entry.level_state().is_barred && entry.cursor().kept_bytes() == 0;
         // A daemon of another region, listening at the same socket now, does not know the file.
@@ -66,7 +64,7 @@ impl Session {
             return;
         }
         // No daemon answers and this process may have no descriptor of the file: sync everything.
-        entry.bar(Why::NoDaemon);
+        entry.bar(Reason::NoDaemon);
         self.settle_here(entry, sync_all);
     }
 

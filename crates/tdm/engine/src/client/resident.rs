@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind};
 
 use crate::log::Source;
 use crate::resident::{ResidentError, ResidentFile, ResidentIo};
-use crate::table::{Counted, Level, ResidentState, Timed, Why};
+use crate::table::{Counted, Level, Reason, ResidentState, Timed};
 use byway_sys::lease;
 use byway_sys::time::monotonic_ns;
 use byway_tdm_region::Window;
@@ -236,7 +236,7 @@ impl<'s> OpenFile<'s> {
     ) -> ResidentOutcome<()> {
         let now = monotonic_ns();
         if self.is_resident() && self.session().is_gone(now) {
-            return match self.demote(Why::NoDaemon, below) {
+            return match self.demote(Reason::NoDaemon, below) {
                 Ok(()) => ResidentOutcome::NotResident,
                 Err(error) => ResidentOutcome::Failed(error),
             };
@@ -325,7 +325,7 @@ impl<'s> OpenFile<'s> {
         if !is_inside {
             if terms.daemon_epoch != self.session().file_table().daemon_epoch() {
                 drop((held, guard));
-                return self.fall_back_to_kernel(Why::NoDaemon);
+                return self.fall_back_to_kernel(Reason::NoDaemon);
             }
             file.enter();
         }
@@ -333,7 +333,7 @@ impl<'s> OpenFile<'s> {
         drop((held, guard));
         match done {
             Ok(done) => ResidentOutcome::Done(done),
-            Err(ResidentError::Outgrown(_)) => self.fall_back_to_kernel(Why::Outgrown),
+            Err(ResidentError::Outgrown(_)) => self.fall_back_to_kernel(Reason::Outgrown),
             Err(ResidentError::Demoting) => self.wait_for_demotion(),
             Err(_) => ResidentOutcome::Failed(EIO),
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::control::{Channel, Order, Reply, Request};
 use crate::log::{Absorber, Ring, RingPlace};
-use crate::table::{Entry, FILE_TABLE_BYTES, FileTable, FileTableError, Level, Why};
+use crate::table::{Entry, FILE_TABLE_BYTES, FileTable, FileTableError, Level, Reason};
 use byway_sys::Mapping;
 use byway_sys::map::Sharing;
 use byway_sys::time::monotonic_ns;
@@ -140,20 +140,20 @@ impl Session {
     }
 
     /// Asks the daemon to absorb a file. `None` if it is absorbed, else the reason.
-    pub(super) fn ask_to_absorb(&self, entry: Entry<'_>, file: BorrowedFd<'_>) -> Option<Why> {
+    pub(super) fn ask_to_absorb(&self, entry: Entry<'_>, file: BorrowedFd<'_>) -> Option<Reason> {
         match self.ask(Request::Absorb(entry.index()), &[file.as_fd()]) {
             Some(Reply::Done) => None,
             Some(Reply::Refused(why)) => Some(why),
-            _ => Some(Why::NoDaemon),
+            _ => Some(Reason::NoDaemon),
         }
     }
 
     /// Asks the daemon to promote a file. `None` if it is DAX-resident, else the reason.
-    pub(super) fn ask_for_promotion(&self, entry: Entry<'_>, file: BorrowedFd<'_>) -> Option<Why> {
+    pub(super) fn ask_for_promotion(&self, entry: Entry<'_>, file: BorrowedFd<'_>) -> Option<Reason> {
         match self.ask(Request::Promote(entry.index()), &[file.as_fd()]) {
             Some(Reply::Done) => None,
             Some(Reply::Refused(why)) => Some(why),
-            _ => Some(Why::NoDaemon),
+            _ => Some(Reason::NoDaemon),
         }
     }
 
@@ -168,7 +168,7 @@ impl Session {
     }
 
     /// Asks the daemon to demote a DAX-resident file. `true` once it is demoted.
-    pub(super) fn ask_to_demote(&self, entry: Entry<'_>, why: Why) -> bool {
+    pub(super) fn ask_to_demote(&self, entry: Entry<'_>, why: Reason) -> bool {
         let is_asked = !self.is_gone(monotonic_ns()) && !self.is_of_other_daemon(entry);
         is_asked && self.ask(Request::Leave(entry.index(), why), &[]) == Some(Reply::Done)
     }
@@ -181,7 +181,7 @@ impl Session {
 
     /// Really syncs a file and ends its log: a change without a record follows.
     pub fn settle_here(&self, entry: Entry<'_>, below: impl Fn() -> Result<(), Errno>) {
-        if entry.level_state().level != Level::Absorb {
+        if entry.level() != Level::Absorb {
             return;
         }
         // A failure is stored in the shared file table: every later sync of the file reports it.
@@ -190,7 +190,7 @@ impl Session {
             return;
         };
         // With the lock held no append is under way: the log has everything that it will have.
-        let is_settled = entry.cursor().kept_bytes() == 0 || entry.level_state().level != Level::Absorb;
+        let is_settled = entry.cursor().kept_bytes() == 0 || entry.level() != Level::Absorb;
         if let Some(absorber) = self.absorber(entry).filter(|_| !is_settled) {
             let _ = settle_held(&absorber, &below);
         }

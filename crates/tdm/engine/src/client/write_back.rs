@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 
 use crate::log::{LowerFile, RingPlace};
 use crate::resident::{ResidentError, ResidentFile, write_back};
-use crate::table::{Counted, Entry, Level, Why};
+use crate::table::{Counted, Entry, Level, Reason};
 use byway_sys::lease;
 use byway_sys::time::{file_time_ms, monotonic_ns};
 use byway_tdm_region::{Memory, Window};
@@ -62,7 +62,7 @@ pub fn demote_file(
     memory: &Window,
     entry: Entry<'_>,
     file: BorrowedFd<'_>,
-    why: Why,
+    why: Reason,
     sync: impl Fn() -> io::Result<()>,
 ) -> io::Result<()> {
     let terms = entry.resident_state().terms();
@@ -103,7 +103,7 @@ fn write_back_all(
 ///
 /// # Errors
 /// The memory's error: the level stays.
-pub fn end_residency(memory: &Window, entry: Entry<'_>, why: Why) -> io::Result<()> {
+pub fn end_residency(memory: &Window, entry: Entry<'_>, why: Reason) -> io::Result<()> {
     // If this process dies from here on, the next one repeats this.
     entry.resident_state().set_terms(None);
     if let Ok(resident) = ResidentFile::new(memory, entry.ring()) {
@@ -112,7 +112,7 @@ pub fn end_residency(memory: &Window, entry: Entry<'_>, why: Why) -> io::Result<
     let was_bytes = entry.ring().len_bytes;
     entry.set_ring(RingPlace::NOWHERE);
     // A file that outgrew its place is promoted again at once, into twice the room, but never more than half of all.
-    let may_return = why == Why::Outgrown && was_bytes.saturating_mul(4) <= memory.len_bytes();
+    let may_return = why == Reason::Outgrown && was_bytes.saturating_mul(4) <= memory.len_bytes();
     let stay_ns = if may_return { 0 } else { STAY_NS };
     entry.counters().set(Counted::PromotionRetryNs, monotonic_ns() + stay_ns);
     entry.move_to(Level::Pass, why);

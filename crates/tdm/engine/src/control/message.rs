@@ -7,7 +7,7 @@
 //! | 8–39 | up to four words, by kind |
 //! | 64–127 | of a welcome: description of the memory |
 
-use crate::table::{EntryIndex, FileKey, Why};
+use crate::table::{EntryIndex, FileKey, Reason};
 use byway_tdm_region::{EXPORT_BYTES, ExportDescription};
 use thiserror::Error;
 
@@ -23,7 +23,7 @@ const VERSION: u32 = 4;
 const EXPORT_AT: usize = MESSAGE_BYTES - EXPORT_BYTES;
 
 /// A request of a program or of the command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Request {
     /// Asks to be served: answered by [`Reply::Welcome`] with the shared file table and the memory.
     Hello,
@@ -36,7 +36,7 @@ pub enum Request {
     /// Asks to promote the file of an entry, which comes along by the open file that writes it.
     Promote(EntryIndex),
     /// Asks to demote a DAX-resident file: the daemon is stopped more rarely than programs.
-    Leave(EntryIndex, Why),
+    Leave(EntryIndex, Reason),
     /// Asks for the report as JSON. The reply has its length; the text follows.
     Report,
 }
@@ -59,14 +59,14 @@ pub enum Order {
 }
 
 /// The daemon's answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reply {
     /// The shared file table and the memory come along, in this order, then the model of a modelled device.
     Welcome(ExportDescription),
     /// Done.
     Done,
     /// Refused, for this reason.
-    Refused(Why),
+    Refused(Reason),
     /// A text of this length follows.
     Text(u32),
     /// Not a request of this version.
@@ -100,7 +100,7 @@ impl Request {
             Self::Order(order, key) => message(4, [order as u64, key.device, key.inode, key.born_ns]),
             Self::Report => message(5, [0; 4]),
             Self::Promote(index) => message(6, [index.0.into(), 0, 0, 0]),
-            Self::Leave(index, why) => message(7, [index.0.into(), why as u64, 0, 0]),
+            Self::Leave(index, why) => message(7, [index.0.into(), why.number().into(), 0, 0]),
         }
     }
 
@@ -123,7 +123,7 @@ impl Request {
             }
             5 => Self::Report,
             6 => Self::Promote(index()?),
-            7 => Self::Leave(index()?, Why::from_number(words[1] as u8)),
+            7 => Self::Leave(index()?, Reason::from_number(words[1] as u8)),
             _ => return Err(unknown),
         })
     }
@@ -140,7 +140,7 @@ impl Reply {
                 bytes
             }
             Self::Done => message(102, [0; 4]),
-            Self::Refused(why) => message(103, [why as u64, 0, 0, 0]),
+            Self::Refused(why) => message(103, [why.number().into(), 0, 0, 0]),
             Self::Text(len) => message(104, [len.into(), 0, 0, 0]),
             Self::NotUnderstood => message(105, [0; 4]),
         }
@@ -159,7 +159,7 @@ impl Reply {
                 Self::Welcome(export.ok_or(unknown)?)
             }
             102 => Self::Done,
-            103 => Self::Refused(Why::from_number(words[0] as u8)),
+            103 => Self::Refused(Reason::from_number(words[0] as u8)),
             104 => Self::Text(u32::try_from(words[0]).map_err(|_| unknown)?),
             105 => Self::NotUnderstood,
             _ => return Err(unknown),
@@ -200,7 +200,7 @@ mod tests {
             Request::Settle(EntryIndex(u32::MAX)),
             Request::Report,
             Request::Promote(EntryIndex(7)),
-            Request::Leave(EntryIndex(7), Why::Outgrown),
+            Request::Leave(EntryIndex(7), Reason::Outgrown),
         ];
         requests.extend(Order::ALL.map(|order| Request::Order(order, KEY)));
         for request in requests {
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn replies_decode_to_what_was_encoded() {
-        for reply in [Reply::Done, Reply::Text(9), Reply::NotUnderstood, Reply::Refused(Why::Mapped)] {
+        for reply in [Reply::Done, Reply::Text(9), Reply::NotUnderstood, Reply::Refused(Reason::Mapped)] {
             assert_eq!(Reply::decode(&reply.encode()), Ok(reply));
         }
     }

@@ -9,7 +9,7 @@ use byway_sys::Mapping;
 use byway_sys::map::MapError;
 use byway_sys::robust::{Held, Locked, RobustLock};
 use byway_sys::time::monotonic_ns;
-use byway_tdm_policy::{Level, Why};
+use byway_tdm_policy::{Level, Reason};
 
 use crate::table::atomic::{AtomicU64, Ordering};
 use crate::table::attributes::Attributes;
@@ -136,17 +136,17 @@ impl<'b> Entry<'b> {
     }
 
     /// Changes the level. A barred file goes no higher than PASS and keeps its reason. `false` if the level did not change. Needs the file's lock.
-    pub fn move_to(&self, level: Level, why: Why) -> bool {
+    pub fn move_to(&self, level: Level, why: Reason) -> bool {
         self.served().move_to(level, why)
     }
 
     /// Sets the reason of a file at PASS, unless it is barred.
-    pub fn explain(&self, why: Why) {
+    pub fn explain(&self, why: Reason) {
         self.served().explain(why);
     }
 
     /// Bars the file, as something may write it without records: the log is suspended and the daemon demotes the file.
-    pub fn bar(&self, why: Why) {
+    pub fn bar(&self, why: Reason) {
         self.served().bar(why);
     }
 
@@ -162,7 +162,7 @@ impl<'b> Entry<'b> {
     }
 
     /// Sets the level to ABSORB with this ring; logging begins at the next real sync. `false` if the file is barred. Needs the file's lock.
-    pub fn begin_log(&self, ring: RingWords, why: Why) -> bool {
+    pub fn begin_log(&self, ring: RingWords, why: Reason) -> bool {
         self.served().begin_log(ring, why)
     }
 

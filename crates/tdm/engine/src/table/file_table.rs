@@ -6,7 +6,7 @@ use std::time::Duration;
 use byway_sys::Mapping;
 use byway_sys::map::MapError;
 use byway_sys::robust::RobustLock;
-use byway_tdm_policy::Why;
+use byway_tdm_policy::Reason;
 use thiserror::Error;
 
 use crate::table::atomic::{AtomicU64, Ordering};
@@ -169,7 +169,7 @@ impl FileTable {
     pub fn leave_out(&self, key: FileKey) {
         let bar = || {
             if let Some(entry) = self.find(key) {
-                entry.bar(Why::TableFull);
+                entry.bar(Reason::TableFull);
             }
         };
         match self.files_without_entry() {

@@ -29,7 +29,7 @@ mod unserved;
 mod model;
 
 pub use attributes::Attributes;
-pub use byway_tdm_policy::{Level, Why};
+pub use byway_tdm_policy::{Level, Reason};
 pub use counters::{Counted, Counters};
 #[cfg(not(loom))]
 pub use entry::{Entry, RingWords};

@@ -2,7 +2,7 @@
 //!
 //! The file has one open file in the system, so position and flags are shared words, and `read`, `write` and `lseek` make no system call.
 
-use byway_tdm_policy::Why;
+use byway_tdm_policy::Reason;
 
 use crate::table::atomic::{AtomicU64, Ordering};
 
@@ -136,17 +136,17 @@ impl ResidentState<'_> {
     }
 
     /// Excludes the file from promotion: a program reads the file below in a way that the library cannot follow.
-    pub fn exclude(&self, why: Why) {
+    pub fn exclude(&self, why: Reason) {
         // The first reason stays.
-        let with_reason = |word: u64| (word >> 8 == 0).then_some(word | (why as u64) << 8);
+        let with_reason = |word: u64| (word >> 8 == 0).then_some(word | u64::from(why.number()) << 8);
         let _ = self.0[REQUEST].fetch_update(Ordering::SeqCst, Ordering::SeqCst, with_reason);
     }
 
     /// Why the file is excluded.
     #[must_use]
-    pub fn excluded(&self) -> Option<Why> {
+    pub fn excluded(&self) -> Option<Reason> {
         let why = (self.0[REQUEST].load(Ordering::SeqCst) >> 8) as u8;
-        (why != 0).then(|| Why::from_number(why))
+        (why != 0).then(|| Reason::from_number(why))
     }
 
     /// Terms of the promotion. `None` while the file below is complete, whatever the level: before the promotion's end, and from the demotion's end.

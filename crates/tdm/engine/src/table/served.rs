@@ -5,7 +5,7 @@
 //! level suspends the log again, which a real sync in flight does not cover. The kernel's locks order its own writes and syncs.
 
 use crate::log::{Cursor, Position, RingPlace};
-use byway_tdm_policy::{Level, Why};
+use byway_tdm_policy::{Level, Reason};
 
 use crate::table::atomic::{AtomicU64, Ordering};
 use crate::table::attributes::Attributes;
@@ -27,7 +27,7 @@ impl Served<'_> {
         LevelState::from_word(self.level_state.load(Ordering::SeqCst))
     }
 
-    pub(super) fn move_to(&self, level: Level, why: Why) -> bool {
+    pub(super) fn move_to(&self, level: Level, why: Reason) -> bool {
         // Changes at PASS were not recorded.
         self.attributes.change();
         self.change(|level_state| match level_state.is_barred {
@@ -36,14 +36,14 @@ impl Served<'_> {
         })
     }
 
-    pub(super) fn explain(&self, why: Why) {
+    pub(super) fn explain(&self, why: Reason) {
         self.change(|level_state| {
             let is_open = level_state.level == Level::Pass && !level_state.is_barred;
             is_open.then_some(LevelState { why, ..level_state })
         });
     }
 
-    pub(super) fn bar(&self, why: Why) {
+    pub(super) fn bar(&self, why: Reason) {
         self.cursor.suspend();
         self.change(|level_state| Some(LevelState { why, is_barred: true, ..level_state }));
     }
@@ -70,7 +70,7 @@ impl Served<'_> {
     }
 
     pub(super) fn is_logged_in(&self, ring: RingPlace) -> bool {
-        self.level_state().level == Level::Absorb && self.ring() == ring
+        self.level() == Level::Absorb && self.ring() == ring
     }
 
     #[inline]
@@ -85,7 +85,7 @@ impl Served<'_> {
         }
     }
 
-    pub(super) fn begin_log(&self, ring: RingPlace, why: Why) -> bool {
+    pub(super) fn begin_log(&self, ring: RingPlace, why: Reason) -> bool {
         self.set_ring(ring);
         self.cursor.begin(Position(0));
         self.move_to(Level::Absorb, why)

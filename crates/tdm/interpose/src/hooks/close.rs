@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use byway_tdm_engine::table::Why;
+use byway_tdm_engine::table::Reason;
 
 use super::below;
 use super::resident::via_kernel;
@@ -24,7 +24,7 @@ pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: 
     const CLOEXEC: c_int = 1 << 2;
     if flags & UNSHARE != 0 && has_threads() {
         // Other threads keep them.
-        state::bar_all(Why::Parted);
+        state::bar_all(Reason::Parted);
     } else if flags & CLOEXEC == 0 && can_close(first, last, flags) {
         forget_from(first, last);
     }
@@ -74,11 +74,11 @@ pub unsafe extern "C-unwind" fn fcntl64(fd: c_int, command: c_int, argument: *mu
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn unshare(flags: c_int) -> c_int {
     if flags & libc::CLONE_FILES != 0 && has_threads() {
-        state::bar_all(Why::Parted);
+        state::bar_all(Reason::Parted);
     }
     if flags & libc::CLONE_NEWPID != 0 {
         // Children have other process numbers there, and locks and marks are held by number.
-        state::bar_all(Why::OtherProcesses);
+        state::bar_all(Reason::OtherProcesses);
     }
     // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::unshare(flags) }
@@ -112,7 +112,7 @@ fn over(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> c_int {
 fn controlled(fd: c_int, command: c_int, argument: *mut c_void, real: impl FnOnce() -> c_int) -> c_int {
     // The flags of a DAX-resident file are those of its promotion.
     let answer = match command {
-        libc::F_SETFL => via_kernel(fd, Why::NeedsKernel, real),
+        libc::F_SETFL => via_kernel(fd, Reason::NeedsKernel, real),
         _ => real(),
     };
     match command {
@@ -128,9 +128,9 @@ fn flags_changed(fd: c_int, flags: c_int) {
     let Some(file) = state::file(fd) else { return };
     let appends = flags & libc::O_APPEND != 0;
     if flags & libc::O_DIRECT != 0 {
-        file.bar(Why::Direct, below(fd));
+        file.bar(Reason::Direct, below(fd));
     } else if appends != file.appends() {
-        file.bar(Why::FlagsChanged, below(fd));
+        file.bar(Reason::FlagsChanged, below(fd));
     }
 }
 

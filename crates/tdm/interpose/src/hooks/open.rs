@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use byway_tdm_engine::table::{Level, Why};
+use byway_tdm_engine::table::{Level, Reason};
 use libc::mode_t;
 use rustix::fs::AtFlags;
 
@@ -11,7 +11,7 @@ use crate::{path, real, state};
 
 /// Opens by `open`, which is given the flags.
 fn open_any(folder: c_int, name: *const c_char, flags: c_int, open: impl Fn(c_int) -> c_int) -> c_int {
-    path::demote(folder, name, AtFlags::empty(), Why::OpenElsewhere);
+    path::demote(folder, name, AtFlags::empty(), Reason::OpenElsewhere);
     // A file of O_TMPFILE may get a name.
     let is_file = flags & libc::O_PATH == 0 && flags & libc::O_TMPFILE != libc::O_DIRECTORY;
     let writes = flags & libc::O_ACCMODE != libc::O_RDONLY && is_file;
@@ -63,7 +63,7 @@ unsafe fn close_again(fd: c_int) {
 
 /// The file was served between the look-up of its name and the truncation: its log has removed bytes.
 fn settle_if_served(fd: c_int) {
-    if let Some(file) = state::file(fd).filter(|file| file.entry().level_state().level != Level::Pass) {
+    if let Some(file) = state::file(fd).filter(|file| file.entry().level() != Level::Pass) {
         file.unseen(below(fd), || ());
     }
 }

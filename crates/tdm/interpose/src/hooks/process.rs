@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use byway_tdm_engine::table::Why;
+use byway_tdm_engine::table::Reason;
 use libc::{FILE, pid_t};
 
 use crate::{real, state};
@@ -13,7 +13,7 @@ pub(super) extern "C" fn hand_on() {
         // SAFETY: asks for flags.
         let flags = unsafe { real::fcntl(fd, libc::F_GETFD, std::ptr::null_mut()) };
         if flags >= 0 && flags & libc::FD_CLOEXEC == 0 {
-            state::bar(fd, Why::HandedOn);
+            state::bar(fd, Reason::HandedOn);
         }
     }
 }
@@ -138,7 +138,7 @@ pub unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
     to: c_int,
 ) -> c_int {
     // Another program will have it; the C library duplicates it unseen.
-    state::bar(from, Why::HandedOn);
+    state::bar(from, Reason::HandedOn);
     // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::posix_spawn_file_actions_adddup2(actions, from, to) }
 }

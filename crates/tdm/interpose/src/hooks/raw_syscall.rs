@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 
-use byway_tdm_engine::table::Why;
+use byway_tdm_engine::table::Reason;
 use libc::size_t;
 
 use super::attributes::{of_name, of_open};
@@ -40,9 +40,9 @@ pub unsafe extern "C-unwind" fn syscall(
         // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_pread64 => unsafe { read::pread64(fd, at(b), c as size_t, d) as c_long },
         libc::SYS_readv | libc::SYS_preadv | libc::SYS_preadv2 | libc::SYS_fstat => {
-            via_kernel(fd, Why::NeedsKernel, real)
+            via_kernel(fd, Reason::NeedsKernel, real)
         }
-        libc::SYS_newfstatat | libc::SYS_statx => via_kernel(fd, Why::NeedsKernel, real),
+        libc::SYS_newfstatat | libc::SYS_statx => via_kernel(fd, Reason::NeedsKernel, real),
         libc::SYS_sync => {
             // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
             unsafe { sync::sync() };
@@ -72,7 +72,7 @@ pub unsafe extern "C-unwind" fn syscall(
         libc::SYS_setxattr | libc::SYS_removexattr => of_name(libc::AT_FDCWD, at(a).cast(), 0, real),
         libc::SYS_mmap => {
             mapped(d as c_int, e as c_int);
-            via_kernel(e as c_int, Why::Mapped, real)
+            via_kernel(e as c_int, Reason::Mapped, real)
         }
         // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_close | libc::SYS_close_range | libc::SYS_dup | libc::SYS_dup3 | libc::SYS_fcntl => unsafe {
@@ -91,7 +91,7 @@ pub unsafe extern "C-unwind" fn syscall(
             opened(libc::O_WRONLY, opened_as as c_int)
         }
         libc::SYS_io_uring_setup => {
-            state::bar_all(Why::Ring);
+            state::bar_all(Reason::Ring);
             real()
         }
         // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
@@ -117,7 +117,7 @@ pub unsafe extern "C-unwind" fn syscall(
         // SAFETY: the arguments of the program's system call, in the order of the function of the same name.
         libc::SYS_unshare => c_long::from(unsafe { close::unshare(fd) }),
         libc::SYS_io_setup => {
-            state::bar_all(Why::KernelAio);
+            state::bar_all(Reason::KernelAio);
             real()
         }
         libc::SYS_execveat => {
@@ -154,7 +154,7 @@ pub unsafe extern "C-unwind" fn syscall(
 /// A file opened by a bare call.
 fn opened(flags: c_int, fd: c_int) -> c_long {
     if fd >= 0 && flags & libc::O_ACCMODE != libc::O_RDONLY {
-        state::bar(fd, Why::BareCall);
+        state::bar(fd, Reason::BareCall);
     }
     c_long::from(fd)
 }

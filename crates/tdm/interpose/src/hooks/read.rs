@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use byway_tdm_engine::client::Spot;
-use byway_tdm_engine::table::Why;
+use byway_tdm_engine::table::Reason;
 use libc::{iovec, off_t, size_t, ssize_t};
 
 use super::resident::{answer, via_kernel};
@@ -134,7 +134,7 @@ pub unsafe extern "C-unwind" fn preadv2(
     flags: c_int,
 ) -> ssize_t {
     // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
-    via_kernel(fd, Why::NeedsKernel, move || unsafe { real::preadv2(fd, iovec, count, from, flags) })
+    via_kernel(fd, Reason::NeedsKernel, move || unsafe { real::preadv2(fd, iovec, count, from, flags) })
 }
 
 #[unsafe(no_mangle)]
@@ -146,7 +146,7 @@ pub unsafe extern "C-unwind" fn preadv64v2(
     flags: c_int,
 ) -> ssize_t {
     // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
-    via_kernel(fd, Why::NeedsKernel, move || unsafe { real::preadv64v2(fd, iovec, count, from, flags) })
+    via_kernel(fd, Reason::NeedsKernel, move || unsafe { real::preadv64v2(fd, iovec, count, from, flags) })
 }
 
 // Variants of programs compiled with fortification.

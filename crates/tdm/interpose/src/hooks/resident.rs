@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use byway_tdm_engine::client::{OpenFile, ResidentOutcome};
-use byway_tdm_engine::table::Why;
+use byway_tdm_engine::table::Reason;
 
 use super::below;
 use crate::{place, state};
@@ -30,7 +30,7 @@ impl Failing for *mut std::ffi::c_void {
 }
 
 /// Makes a call by the kernel, demoting the file first.
-pub(super) fn via_kernel<R: Failing>(fd: c_int, why: Why, by_kernel: impl FnOnce() -> R) -> R {
+pub(super) fn via_kernel<R: Failing>(fd: c_int, why: Reason, by_kernel: impl FnOnce() -> R) -> R {
     let Some(file) = state::seen(fd) else { return by_kernel() };
     loop {
         if let Some(call) = file.begin(place::own()) {
@@ -48,14 +48,14 @@ pub(super) fn via_kernel<R: Failing>(fd: c_int, why: Why, by_kernel: impl FnOnce
 /// The same for a call on two files.
 pub(super) fn both_via_kernel<R: Failing>(
     (one, other): (c_int, c_int),
-    why: Why,
+    why: Reason,
     by_kernel: impl FnOnce() -> R,
 ) -> R {
     via_kernel(one, why, || via_kernel(other, why, by_kernel))
 }
 
 /// Demotes a file.
-pub(super) fn demote(file: &OpenFile<'static>, fd: c_int, why: Why) -> Result<(), c_int> {
+pub(super) fn demote(file: &OpenFile<'static>, fd: c_int, why: Reason) -> Result<(), c_int> {
     let error = state::errno();
     let _guard = crate::cancellation::CancellationGuard::new();
     let left = file.demote(why, below(fd));
@@ -65,9 +65,9 @@ pub(super) fn demote(file: &OpenFile<'static>, fd: c_int, why: Why) -> Result<()
 
 /// Demotes a file and excludes it from promotion.
 pub(super) fn exclude_from_dax(fd: c_int) {
-    state::exclude(fd, Why::ReadUnseen);
+    state::exclude(fd, Reason::ReadUnseen);
     if let Some(file) = state::seen(fd) {
-        let _ = demote(&file, fd, Why::ReadUnseen);
+        let _ = demote(&file, fd, Reason::ReadUnseen);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use byway_tdm_engine::table::Why;
+use byway_tdm_engine::table::Reason;
 use libc::off_t;
 use rustix::fs::AtFlags;
 
@@ -28,7 +28,7 @@ pub(super) unsafe fn cut(fd: c_int, size: off_t, real: impl Fn(off_t) -> c_int) 
 
 /// Changes bytes or their places. Allocation that changes neither size nor bytes needs no record and counts as an attribute change.
 fn changed(fd: c_int, mode: c_int, real: impl FnOnce() -> c_int) -> c_int {
-    via_kernel(fd, Why::NeedsKernel, || match state::file(fd) {
+    via_kernel(fd, Reason::NeedsKernel, || match state::file(fd) {
         Some(_) if mode == libc::FALLOC_FL_KEEP_SIZE => of_open(fd, real),
         Some(file) => file.unseen(below(fd), real),
         None => real(),

@@ -24,7 +24,7 @@ fn size_at(folder: c_int, name: *const c_char, flags: c_int) -> Option<i64> {
     }
     let flags = AtFlags::from_bits_retain(flags.cast_unsigned()) & AtFlags::SYMLINK_NOFOLLOW;
     let entry = path::entry_of(folder, name, flags)?;
-    let is_resident = entry.level_state().level == Level::Dax && entry.resident_state().terms().is_some();
+    let is_resident = entry.level() == Level::Dax && entry.resident_state().terms().is_some();
     is_resident.then(|| i64::try_from(entry.resident_words().size_bytes()).ok()).flatten()
 }
 

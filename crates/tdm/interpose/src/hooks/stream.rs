@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use byway_tdm_engine::table::Why;
+use byway_tdm_engine::table::Reason;
 use libc::FILE;
 use rustix::fs::AtFlags;
 
@@ -21,7 +21,7 @@ fn cuts(mode: *const c_char) -> bool {
 
 /// Opens a stream by path, by `real`.
 fn opened(name: *const c_char, mode: *const c_char, real: impl FnOnce() -> *mut FILE) -> *mut FILE {
-    path::demote(libc::AT_FDCWD, name, AtFlags::empty(), Why::OpenElsewhere);
+    path::demote(libc::AT_FDCWD, name, AtFlags::empty(), Reason::OpenElsewhere);
     let stream = match cuts(mode) {
         true => path::change(libc::AT_FDCWD, name, AtFlags::empty(), real),
         false => real(),
@@ -31,7 +31,7 @@ fn opened(name: *const c_char, mode: *const c_char, real: impl FnOnce() -> *mut 
         // SAFETY: a stream that was just opened.
         let fd = unsafe { libc::fileno(stream) };
         state::attach(fd, 0);
-        state::bar(fd, Why::Stdio);
+        state::bar(fd, Reason::Stdio);
         state::set_errno(error);
     }
     stream
@@ -81,7 +81,7 @@ pub unsafe extern "C-unwind" fn freopen64(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
     match writes(mode) {
-        true => state::bar(fd, Why::Stdio),
+        true => state::bar(fd, Reason::Stdio),
         false => exclude_from_dax(fd),
     }
     // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
@@ -97,7 +97,7 @@ pub unsafe extern "C-unwind" fn fclose(stream: *mut FILE) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int {
-    state::bar(fd, Why::Stdio);
+    state::bar(fd, Reason::Stdio);
     // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::vdprintf(fd, format, arguments) }
 }
@@ -109,7 +109,7 @@ pub unsafe extern "C-unwind" fn __vdprintf_chk(
     format: *const c_char,
     arguments: *mut c_void,
 ) -> c_int {
-    state::bar(fd, Why::Stdio);
+    state::bar(fd, Reason::Stdio);
     // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::__vdprintf_chk(fd, flag, format, arguments) }
 }
@@ -117,7 +117,7 @@ pub unsafe extern "C-unwind" fn __vdprintf_chk(
 /// The real function behind a trampoline that writes to `fd`.
 #[cfg(target_arch = "x86_64")]
 extern "C" fn behind(name: *const c_char, fd: c_int) -> *mut c_void {
-    state::bar(fd, Why::Stdio);
+    state::bar(fd, Reason::Stdio);
     // SAFETY: one of the names below.
     real::next(unsafe { CStr::from_ptr(name) })
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_ulong, c_void};
 
-use byway_tdm_engine::table::Why;
+use byway_tdm_engine::table::Reason;
 use libc::{mmsghdr, msghdr, off_t, size_t, ssize_t};
 
 use super::attributes::of_open;
@@ -11,7 +11,7 @@ use super::{below, sync};
 use crate::{real, state};
 
 pub(super) fn once<R: Failing>(fd: c_int, real: impl FnOnce() -> R) -> R {
-    via_kernel(fd, Why::NeedsKernel, || match state::file(fd) {
+    via_kernel(fd, Reason::NeedsKernel, || match state::file(fd) {
         Some(file) => file.unseen(below(fd), real),
         None => real(),
     })
@@ -19,7 +19,7 @@ pub(super) fn once<R: Failing>(fd: c_int, real: impl FnOnce() -> R) -> R {
 
 /// As [`once`], for a change to `to` with bytes of the file `from`.
 pub(super) fn once_from<R: Failing>((to, from): (c_int, c_int), real: impl FnOnce() -> R) -> R {
-    via_kernel(from, Why::NeedsKernel, || once(to, real))
+    via_kernel(from, Reason::NeedsKernel, || once(to, real))
 }
 
 /// A shared mapping may become writable later (mprotect).
@@ -28,7 +28,7 @@ pub(super) fn mapped(flags: c_int, fd: c_int) {
     if matches!(flags & SHARED_VALIDATE, libc::MAP_SHARED | SHARED_VALIDATE)
         && flags & libc::MAP_ANONYMOUS == 0
     {
-        state::bar(fd, Why::Mapped);
+        state::bar(fd, Reason::Mapped);
     } else if flags & libc::MAP_ANONYMOUS == 0 {
         exclude_from_dax(fd);
     }
@@ -45,7 +45,7 @@ pub unsafe extern "C-unwind" fn mmap(
 ) -> *mut c_void {
     mapped(flags, fd);
     // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
-    via_kernel(fd, Why::Mapped, || unsafe { real::mmap(at, len, access, flags, fd, from) })
+    via_kernel(fd, Reason::Mapped, || unsafe { real::mmap(at, len, access, flags, fd, from) })
 }
 
 #[unsafe(no_mangle)]
@@ -59,7 +59,7 @@ pub unsafe extern "C-unwind" fn mmap64(
 ) -> *mut c_void {
     mapped(flags, fd);
     // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
-    via_kernel(fd, Why::Mapped, || unsafe { real::mmap64(at, len, access, flags, fd, from) })
+    via_kernel(fd, Reason::Mapped, || unsafe { real::mmap64(at, len, access, flags, fd, from) })
 }
 
 #[unsafe(no_mangle)]
@@ -108,7 +108,7 @@ pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: *mu
     const FS_IOC_SETFLAGS: c_ulong = 0x4008_6602;
     const FS_IOC_FSSETXATTR: c_ulong = 0x401c_5820;
     if matches!(request, FICLONE | FICLONERANGE) {
-        state::bar(fd, Why::Cloned);
+        state::bar(fd, Reason::Cloned);
     }
     let other = match request {
         FICLONE => argument.addr() as c_int,
@@ -118,7 +118,7 @@ pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: *mu
     };
     let real =
         // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
-        || both_via_kernel((fd, other), Why::NeedsKernel, || unsafe { real::ioctl(fd, request, argument) });
+        || both_via_kernel((fd, other), Reason::NeedsKernel, || unsafe { real::ioctl(fd, request, argument) });
     match request {
         FS_IOC_SETFLAGS | FS_IOC_FSSETXATTR => of_open(fd, real),
         _ => real(),
@@ -161,7 +161,7 @@ unsafe fn bar_those_in(message: *const msghdr) {
                 let bytes = ((*header).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
                 let fds = libc::CMSG_DATA(header).cast::<c_int>();
                 for i in 0..bytes / size_of::<c_int>() {
-                    state::bar(fds.add(i).read_unaligned(), Why::HandedOn);
+                    state::bar(fds.add(i).read_unaligned(), Reason::HandedOn);
                 }
             }
             header = libc::CMSG_NXTHDR(message, header);
@@ -171,7 +171,7 @@ unsafe fn bar_those_in(message: *const msghdr) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn io_uring_setup(entries: c_uint, parameters: *mut c_void) -> c_int {
-    state::bar_all(Why::Ring);
+    state::bar_all(Reason::Ring);
     // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::io_uring_setup(entries, parameters) }
 }
@@ -182,7 +182,7 @@ pub unsafe extern "C-unwind" fn io_uring_queue_init(
     ring: *mut c_void,
     flags: c_uint,
 ) -> c_int {
-    state::bar_all(Why::Ring);
+    state::bar_all(Reason::Ring);
     // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::io_uring_queue_init(entries, ring, flags) }
 }
@@ -193,28 +193,28 @@ pub unsafe extern "C-unwind" fn io_uring_queue_init_params(
     ring: *mut c_void,
     parameters: *mut c_void,
 ) -> c_int {
-    state::bar_all(Why::Ring);
+    state::bar_all(Reason::Ring);
     // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::io_uring_queue_init_params(entries, ring, parameters) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn io_setup(events: c_int, context: *mut c_void) -> c_int {
-    state::bar_all(Why::KernelAio);
+    state::bar_all(Reason::KernelAio);
     // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::io_setup(events, context) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn aio_write(request: *mut c_void) -> c_int {
-    state::bar_all(Why::KernelAio);
+    state::bar_all(Reason::KernelAio);
     // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::aio_write(request) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn aio_write64(request: *mut c_void) -> c_int {
-    state::bar_all(Why::KernelAio);
+    state::bar_all(Reason::KernelAio);
     // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::aio_write64(request) }
 }
@@ -277,7 +277,7 @@ pub unsafe extern "C-unwind" fn lio_listio(
     count: c_int,
     event: *mut c_void,
 ) -> c_int {
-    state::bar_all(Why::KernelAio);
+    state::bar_all(Reason::KernelAio);
     // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::lio_listio(mode, list, count, event) }
 }
@@ -289,7 +289,7 @@ pub unsafe extern "C-unwind" fn lio_listio64(
     count: c_int,
     event: *mut c_void,
 ) -> c_int {
-    state::bar_all(Why::KernelAio);
+    state::bar_all(Reason::KernelAio);
     // SAFETY: the program's arguments, passed on unchanged: it keeps this function's contract.
     unsafe { real::lio_listio64(mode, list, count, event) }
 }

@@ -1,6 +1,6 @@
 //! Orders by hand and by rule precede measurements.
 
-use byway_tdm_policy::{Cap, Config, Level, Order, Reason, Traits, Why};
+use byway_tdm_policy::{Cap, Config, Level, Order, Reason, Traits};
 
 use crate::workloads::{IDLE, OUTSIDE, SQLITE_WAL, VALKEY_ALWAYS};
 use crate::world::{MIB, SECOND, Truth, World};
@@ -30,11 +30,11 @@ fn a_pinned_file_displaces_the_hottest_that_is_not_and_never_another_that_is() {
     world.run(5.0);
     assert_eq!(world.level(first), Level::Dax);
     assert!(world.level(hot) < Level::Dax);
-    assert!(matches!(world.why(hot), Reason::Displaced { by, .. } if by == first));
+    assert!(matches!(world.why(hot), Reason::DisplacedBy { by, .. } if by == first));
     world.policy.order(second, Some(Order::Pin(Level::Dax)));
     world.run(60.0);
     assert_eq!(world.level(first), Level::Dax);
-    assert!(matches!(world.held(second), Reason::NoRoom { .. }));
+    assert!(matches!(world.held(second), Reason::OthersSaveMore { .. }));
     assert_eq!(world.ways(first), [Level::Dax]);
 }
 
@@ -57,7 +57,7 @@ fn a_pin_reaches_no_higher_than_what_is_possible() {
     world.policy.order(file, Some(Order::Pin(Level::Dax)));
     world.run(60.0);
     assert_eq!(world.ways(file), [Level::Absorb]);
-    assert_eq!(world.held(file), Reason::Cap(OUTSIDE));
+    assert_eq!(world.held(file), OUTSIDE.why);
 }
 
 #[test]
@@ -141,11 +141,11 @@ fn a_file_that_something_unseen_opens_is_brought_back_before_its_time() {
     let file = world.open(Traits::APPEND, 0, VALKEY_ALWAYS);
     world.run(0.2);
     assert_eq!(world.level(file), Level::Absorb);
-    let mapped = Cap { level: Level::Pass, why: Why::Mapped };
+    let mapped = Cap { level: Level::Pass, why: Reason::Mapped };
     world.hinder(file, Some(mapped));
     world.run(0.1);
     assert_eq!(world.level(file), Level::Pass);
-    assert_eq!(world.why(file), Reason::Cap(mapped));
+    assert_eq!(world.why(file), mapped.why);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Properties that hold for any programs, orders and counters.
 
 use byway_tdm_policy::{
-    Call, Cap, Config, FileId, Histogram, Level, Order, Policy, Reason, Room, Sample, Traits, Why,
+    Call, Cap, Config, FileId, Histogram, Level, Order, Policy, Reason, Room, Sample, Traits,
 };
 use proptest::prelude::*;
 
@@ -30,7 +30,7 @@ fn event() -> impl Strategy<Value = Event> {
     let level = prop::sample::select(Level::ALL.to_vec());
     let order =
         prop_oneof![level.prop_map(Order::Pin), Just(Order::Evict), Just(Order::Drain), Just(Order::Never),];
-    let mapped = Cap { level: Level::Pass, why: Why::Mapped };
+    let mapped = Cap { level: Level::Pass, why: Reason::Mapped };
     let slow = (prop::sample::select(Call::ALL.to_vec()), 100..10_000_000u64);
     prop_oneof![
         3 => prop::sample::select(LOADS.to_vec()).prop_map(Event::Load),

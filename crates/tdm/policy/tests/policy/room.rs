@@ -25,7 +25,7 @@ fn slightly_hotter_file_waits_with_the_score_it_needs() {
     world.run(600.0);
     assert_eq!(world.level(old), Level::Dax);
     assert_eq!(world.ways(new), [Level::Absorb]);
-    let Reason::NoRoom { room, needs_bytes, score, to_beat, .. } = world.held(new) else {
+    let Reason::OthersSaveMore { room, needs_bytes, score, to_beat, .. } = world.held(new) else {
         panic!("{:?}", world.held(new));
     };
     assert_eq!((room, needs_bytes), (Room::Pinned, 8 * MIB));
@@ -46,7 +46,7 @@ fn a_file_that_is_far_hotter_has_the_room_once_it_is_free() {
     world.run(60.0);
     assert_eq!(world.level(new), Level::Dax);
     assert_eq!(world.ways(old), [Level::Absorb, Level::Dax, Level::Absorb]);
-    assert!(matches!(world.why(old), Reason::Displaced { by, .. } if by == new));
+    assert!(matches!(world.why(old), Reason::DisplacedBy { by, .. } if by == new));
     // It left first, before the other entered.
     let at = |file, to| world.moves.iter().find(|(_, it)| it.file == file && it.to == to).unwrap().0;
     let left_ns = world.moves.iter().rev().find(|(_, it)| it.file == old).unwrap().0;
@@ -109,7 +109,7 @@ fn a_file_that_leaves_device_memory_is_not_absorbed_where_logs_have_no_room() {
     assert!(!world.policy.resize(file, 20 * MIB));
     world.run(1.0);
     assert_eq!(world.level(file), Level::Pass);
-    assert!(matches!(world.why(file), Reason::Outgrown { .. }));
+    assert!(matches!(world.why(file), Reason::NeedsMore { .. }));
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn file_waiting_for_room_keeps_free_room_from_smaller_files() {
     world.policy.order(small, Some(Order::Pin(Level::Dax)));
     world.run(60.0);
     assert_eq!(world.level(large), Level::Dax);
-    assert!(matches!(world.held(small), Reason::NoRoom { .. }));
+    assert!(matches!(world.held(small), Reason::OthersSaveMore { .. }));
 }
 
 #[test]
@@ -202,7 +202,11 @@ fn log_too_small_for_one_sync_interval_is_replaced_by_a_larger_one() {
     world.run(120.0);
     assert_eq!(world.level(file), Level::Absorb);
     assert!(world.policy.usage(Room::Log).used_bytes > before);
-    assert!(world.moves.iter().any(|(_, it)| matches!(it.why, Reason::Outgrown { .. })), "{:?}", world.moves);
+    assert!(
+        world.moves.iter().any(|(_, it)| matches!(it.why, Reason::NeedsMore { .. })),
+        "{:?}",
+        world.moves
+    );
 }
 
 #[test]
@@ -277,7 +281,7 @@ fn a_file_grows_where_it_is_while_there_is_room_and_leaves_when_there_is_none() 
     assert_eq!(world.policy.usage(Room::Pinned).used_bytes, 8 * MIB);
     world.run(1.0);
     assert!(world.level(file) < Level::Dax);
-    assert!(matches!(world.why(file), Reason::Outgrown { .. }));
+    assert!(matches!(world.why(file), Reason::NeedsMore { .. }));
 }
 
 #[test]

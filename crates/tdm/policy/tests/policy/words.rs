@@ -33,7 +33,7 @@ fn reasons_are_sentences_with_their_numbers() {
             "it failed there 2 times, and is tried again in 8 s",
         ),
         (
-            Reason::NoRoom {
+            Reason::OthersSaveMore {
                 room: Room::Pinned,
                 needs_bytes: 8 * MIB,
                 free_bytes: MIB,
@@ -43,7 +43,7 @@ fn reasons_are_sentences_with_their_numbers() {
             "it needs 8 MiB of pinned room and 1 MiB are free; it saves 1 ms a second for each MiB, and would have to save 1.60 ms",
         ),
         (
-            Reason::Displaced { by: FileId(7), score: 1e6, by_score: 4e6 },
+            Reason::DisplacedBy { by: FileId(7), score: 1e6, by_score: 4e6 },
             "file 7 saves 4 ms a second for each MiB, and this saved 1 ms",
         ),
         (
@@ -53,7 +53,7 @@ fn reasons_are_sentences_with_their_numbers() {
         (Reason::InFlight { to: Level::Pass }, "it goes to PASS once no write is in flight"),
         (Reason::Ordered(Order::Pin(Level::Dax)), "it was pinned to DAX by hand"),
         (Reason::Ruled(Order::Never), "files of its path are kept out"),
-        (Reason::Cap(OUTSIDE), OUTSIDE.why.sentence()),
+        (OUTSIDE.why, OUTSIDE.why.sentence()),
     ];
     for (reason, text) in said {
         assert_eq!(reason.to_string(), text);

@@ -1,6 +1,6 @@
 //! Levels of known programs' files, and the number of moves.
 
-use byway_tdm_policy::{Cap, Config, Level, Reason, Traits, Why};
+use byway_tdm_policy::{Cap, Config, Level, Reason, Traits};
 
 use crate::world::{Load, MIB, SECOND, Truth, World};
 
@@ -34,7 +34,7 @@ pub const MIXED: Load =
 pub const IDLE: Load = Load { writes: 0.0, write_bytes: 0.0, reads: 0.0, read_bytes: 0.0, syncs: 0.0 };
 
 /// Other programs may read the file unseen.
-pub const OUTSIDE: Cap = Cap { level: Level::Absorb, why: Why::ReadUnseen };
+pub const OUTSIDE: Cap = Cap { level: Level::Absorb, why: Reason::ReadUnseen };
 
 /// Opens a file whose readers are not all seen.
 fn open_outside(world: &mut World, traits: Traits, size_bytes: u64, load: Load) -> byway_tdm_policy::FileId {

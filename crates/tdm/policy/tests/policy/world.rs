@@ -191,7 +191,8 @@ impl World {
         assert!(!demoted || program.sample.writes_in_flight == 0, "{decision:?} with a write in flight");
         let last = self.moves.iter().rev().find(|(_, before)| before.file == decision.file);
         let stayed_ns = last.map_or(u64::MAX, |(at_ns, _)| self.now_ns - at_ns);
-        let reported = matches!(decision.why, Reason::Ordered(_) | Reason::Ruled(_) | Reason::Cap(_));
+        let is_capped = decision.why.is_stored();
+        let reported = is_capped || matches!(decision.why, Reason::Ordered(_) | Reason::Ruled(_));
         assert!(reported || stayed_ns >= 2 * SECOND, "{decision:?} after {stayed_ns} ns");
         self.check_moved(decision, reported);
     }
@@ -200,7 +201,7 @@ impl World {
         let must = reported
             || matches!(
                 decision.why,
-                Reason::CostsMore { .. } | Reason::SlowTail { .. } | Reason::Outgrown { .. }
+                Reason::CostsMore { .. } | Reason::SlowTail { .. } | Reason::NeedsMore { .. }
             );
         if must || decision.to != Level::Dax {
             return;

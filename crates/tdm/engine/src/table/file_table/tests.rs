@@ -49,9 +49,9 @@ fn file_without_room_is_filtered_and_counted() {
 fn served_file_that_is_filtered_is_barred() {
     let file_table = file_table();
     let entry = file_table.find_or_make(key(5)).unwrap().unwrap();
-    assert!(entry.move_to(Level::Absorb, Why::Earned));
+    assert!(entry.move_to(Level::Absorb, Reason::Earned));
     file_table.leave_out(key(5));
-    let level_state = LevelState { level: Level::Absorb, why: Why::TableFull, is_barred: true };
+    let level_state = LevelState { level: Level::Absorb, why: Reason::TableFull, is_barred: true };
     assert_eq!((entry.level_state(), entry.cursor().is_suspended()), (level_state, true));
 }
 
@@ -114,7 +114,7 @@ fn file_opened_meanwhile_or_served_keeps_its_entry() {
     let before = entry.opened();
     file_table.find_or_make(key(5)).unwrap();
     assert!(!file_table.give_back(entry, before));
-    assert!(entry.move_to(Level::Absorb, Why::Earned));
+    assert!(entry.move_to(Level::Absorb, Reason::Earned));
     assert!(!file_table.give_back(entry, entry.opened()));
     assert_eq!(file_table.find(key(5)).unwrap().index(), entry.index());
 }
@@ -175,13 +175,16 @@ fn threads_opening_the_same_files_share_entries() {
 fn barred_file_is_suspended_until_the_daemon_demotes_it() {
     let file_table = file_table();
     let entry = file_table.find_or_make(key(5)).unwrap().unwrap();
-    assert!(entry.move_to(Level::Absorb, Why::Earned));
-    entry.bar(Why::Mapped);
+    assert!(entry.move_to(Level::Absorb, Reason::Earned));
+    entry.bar(Reason::Mapped);
     assert!(entry.cursor().is_suspended());
-    assert_eq!(entry.level_state(), LevelState { level: Level::Absorb, why: Why::Mapped, is_barred: true });
-    assert!(entry.move_to(Level::Pass, Why::TooFewSyncs) && !entry.move_to(Level::Absorb, Why::Earned));
-    entry.explain(Why::NoRoom);
-    assert_eq!(entry.level_state(), LevelState { level: Level::Pass, why: Why::Mapped, is_barred: true });
+    assert_eq!(
+        entry.level_state(),
+        LevelState { level: Level::Absorb, why: Reason::Mapped, is_barred: true }
+    );
+    assert!(entry.move_to(Level::Pass, Reason::TooFewSyncs) && !entry.move_to(Level::Absorb, Reason::Earned));
+    entry.explain(Reason::NoRoom);
+    assert_eq!(entry.level_state(), LevelState { level: Level::Pass, why: Reason::Mapped, is_barred: true });
 }
 
 #[test]

@@ -5,7 +5,7 @@ use loom::sync::{Mutex, MutexGuard};
 use crate::log::{
     Absorber, Begun, CURSOR_WORDS, Cursor, Entry, Position, Ring, RingError, RingPlace, SyncStep,
 };
-use byway_tdm_policy::{Level, Why};
+use byway_tdm_policy::{Level, Reason};
 use byway_tdm_region::Interleaved;
 
 use super::settle;
@@ -111,7 +111,7 @@ impl File {
 
     /// A program writes.
     pub(super) fn write(&self) -> u64 {
-        if self.served().level_state().level == Level::Pass {
+        if self.served().level() == Level::Pass {
             let write = self.write_below();
             self.served().look_again();
             return write;
@@ -130,7 +130,7 @@ impl File {
 
     /// A program syncs.
     pub(super) fn sync(&self) {
-        if self.served().level_state().level == Level::Pass {
+        if self.served().level() == Level::Pass {
             return self.sync_below();
         }
         let (step, ring) = {
@@ -192,7 +192,7 @@ impl File {
         Ring::new(&self.memory, ring).expect("a ring").format(Position(0)).expect("a ring");
         self.below().log = Some(ring);
         let _guard = self.lock();
-        self.served().begin_log(ring, Why::Earned)
+        self.served().begin_log(ring, Reason::Earned)
     }
 
     /// The daemon demotes it.
@@ -209,7 +209,7 @@ impl File {
             absorber.synced_below(begun, Ok(())).expect("a sync");
             if self.served().cursor.kept_bytes() == 0 {
                 self.served().cursor.suspend();
-                self.served().move_to(Level::Pass, Why::TooFewSyncs);
+                self.served().move_to(Level::Pass, Reason::TooFewSyncs);
                 break;
             }
         }

@@ -1,6 +1,6 @@
 //! Level changes while a file is written and synced.
 
-use byway_tdm_policy::Why;
+use byway_tdm_policy::Reason;
 
 use super::file::File;
 use super::parties;
@@ -57,7 +57,7 @@ fn bypassing_sync_does_not_end_a_newer_log() {
 #[test]
 fn unrecorded_write_after_a_bar_is_durable_after_any_sync() {
     let bar_and_write = |file: &File| {
-        file.served().bar(Why::Mapped);
+        file.served().bar(Reason::Mapped);
         let write = file.write_below();
         file.sync();
         file.acknowledge(write);

@@ -2,7 +2,7 @@
 
 use loom::sync::Mutex;
 
-use byway_tdm_policy::{Level, Why};
+use byway_tdm_policy::{Level, Reason};
 
 use super::file::File;
 use super::{KEY, parties, settle};
@@ -88,7 +88,7 @@ impl FileTable {
     fn leave_out(&self) {
         self.words.unlisted().leave_out(KEY.inode, || {
             if self.owner().key() == Some(KEY) {
-                self.file.served().bar(Why::TableFull);
+                self.file.served().bar(Reason::TableFull);
             }
         });
     }

@@ -1,5 +1,7 @@
 //! Exponential backoff of a level that cost more than it saved.
 
+use crate::reason::Reason;
+
 /// First wait.
 const FIRST_NS: u64 = 4_000_000_000;
 
@@ -12,7 +14,7 @@ const MADE_UP: u64 = 8;
 /// A doubling wait.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Backoff {
-    pub(crate) strikes: u32,
+    strikes: u32,
     until_ns: u64,
 }
 
@@ -24,6 +26,12 @@ impl Backoff {
         }
         self.until_ns = now_ns.saturating_add(length_ns(self.strikes));
         self.strikes = self.strikes.saturating_add(1);
+    }
+
+    /// Why the level is not tried now, if it must wait.
+    pub(crate) fn reason(&self, now_ns: u64) -> Option<Reason> {
+        let left_ns = self.left_ns(now_ns);
+        (left_ns > 0).then_some(Reason::BackingOff { left_ns, strikes: self.strikes })
     }
 
     /// Nanoseconds left to wait.

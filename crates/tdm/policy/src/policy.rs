@@ -2,19 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::averages::{FAST_NS, Rates};
 use crate::budget::{Floor, Migration, Usage};
 use crate::config::Config;
-use crate::estimate::{self, CostEstimate};
 use crate::explain::Explanation;
-use crate::file::{File, Move};
+use crate::file::File;
 use crate::level::{FileId, Level};
 use crate::order::Order;
 use crate::reason::Reason;
 use crate::room::Room;
-use crate::sample::{Sample, Traits};
-use crate::scales::{Scaled, Scales};
-use crate::stats::{FileStats, Learning};
+use crate::sample::Sample;
+use crate::scales::Scales;
 use crate::transition::{Transition, View};
 
 /// Factor by which a newcomer's score must exceed that of a file it displaces.
@@ -72,7 +69,7 @@ impl Policy {
 
     /// Adds a file that was just opened, with counters at zero. `rule` is the order of its path.
     pub fn open(&mut self, now_ns: u64, file: FileId, rule: Option<Order>) {
-        self.files.insert(file, File::new(now_ns, FileStats::opened(now_ns), rule));
+        self.files.insert(file, File::opened(now_ns, rule));
     }
 
     /// Adds a file found at a level, at the daemon's start or when it is used again. Its counters continue.
@@ -88,27 +85,22 @@ impl Policy {
     /// Changes the order of a file's path.
     pub fn rule(&mut self, file: FileId, rule: Option<Order>) {
         if let Some(file) = self.files.get_mut(&file) {
-            file.rule = rule;
+            file.set_rule(rule);
         }
     }
 
     /// Gives or ends an order by hand. `false` if the file is unknown.
     pub fn order(&mut self, file: FileId, order: Option<Order>) -> bool {
         let Some(file) = self.files.get_mut(&file) else { return false };
-        // An eviction from PASS has nothing to do.
-        file.order =
-            order.filter(|order| *order != Order::Evict || file.level > Level::Pass || file.moving.is_some());
+        file.set_order(order);
         true
     }
 
     /// Adds a sample of a file: at least once a second, or ten times to detect bursts.
     pub fn observe(&mut self, now_ns: u64, file: FileId, sample: &Sample) {
-        let Some(file) = self.files.get_mut(&file) else { return };
-        let level = file.moving.is_none().then_some(file.level);
-        let learning = Learning { costs: &self.config.costs, all: &mut self.scales, level };
-        file.stats.observe(now_ns, sample, learning);
-        let estimate = estimate(&self.config, &self.scales, file);
-        file.hysteresis.evaluate(now_ns, file.level, &estimate);
+        if let Some(file) = self.files.get_mut(&file) {
+            file.observe(now_ns, sample, &self.config, &mut self.scales);
+        }
     }
 
     /// Decides. Answer each decision by [`Policy::moved`] or [`Policy::failed`].
@@ -118,7 +110,7 @@ impl Policy {
         let mut decisions = Vec::new();
         let mut newcomers = Vec::new();
         for id in self.files.keys().copied().collect::<Vec<_>>() {
-            match self.transition(now_ns, id) {
+            match self.files.get(&id).map(|file| self.view(now_ns, file).transition()) {
                 Some(Transition::Enter { to, why, score }) => {
                     let is_sure = score.is_infinite() || self.is_asked_for(id);
                     newcomers.push(Newcomer { file: id, to, why, score, is_sure });
@@ -157,41 +149,30 @@ impl Policy {
     /// A move was not begun: the file stays, its bytes are free, and there is no backoff.
     pub fn withdraw(&mut self, file: FileId) {
         if let Some(file) = self.files.get_mut(&file) {
-            file.moving = None;
+            file.withdraw();
         }
     }
 
     /// A file was demoted to PASS by something else than a decision. It may be absorbed again at once, but promoted to DAX later each time, as the
     /// cause may return.
     pub fn note_demotion(&mut self, now_ns: u64, file: FileId, why: Reason) {
-        let Some(file) = self.files.get_mut(&file) else { return };
-        match file.moving {
-            Some(to) if to.to == Level::Pass => file.arrive(now_ns),
-            Some(to) if to.to < file.level => file.stop_over(now_ns, to),
-            _ => file.fall(now_ns, why),
+        if let Some(file) = self.files.get_mut(&file) {
+            file.fall(now_ns, why);
         }
     }
 
     /// Changes the bytes that a file has at its level. `false` if they are not free: demote the file.
     #[must_use]
     pub fn resize(&mut self, file: FileId, room_bytes: u64) -> bool {
-        let Some(room) = self.files.get(&file).and_then(|file| Room::of(file.level)) else { return false };
+        let Some(room) = self.level(file).and_then(Room::of) else { return false };
         let free_bytes = self.usage(room).free_bytes();
-        let Some(file) = self.files.get_mut(&file) else { return false };
-        let more_bytes = room_bytes.saturating_sub(file.room_bytes);
-        if more_bytes > free_bytes {
-            file.refused_bytes = Some(room_bytes);
-            return false;
-        }
-        file.room_bytes = room_bytes;
-        file.refused_bytes = None;
-        true
+        self.files.get_mut(&file).is_some_and(|file| file.resize(room_bytes, free_bytes))
     }
 
     /// Level of a file.
     #[must_use]
     pub fn level(&self, file: FileId) -> Option<Level> {
-        self.files.get(&file).map(|file| file.level)
+        self.files.get(&file).map(File::level)
     }
 
     /// Order of a file.
@@ -202,7 +183,7 @@ impl Policy {
 
     /// All files with their levels.
     pub fn files(&self) -> impl Iterator<Item = (FileId, Level)> {
-        self.files.iter().map(|(id, file)| (*id, file.level))
+        self.files.iter().map(|(id, file)| (*id, file.level()))
     }
 
     /// Use of a capacity.
@@ -217,43 +198,31 @@ impl Policy {
     #[must_use]
     pub fn explain(&self, now_ns: u64, id: FileId) -> Option<Explanation> {
         let file = self.files.get(&id)?;
-        let estimate = estimate(&self.config, &self.scales, file);
-        let costs = scaled(&self.config, &self.scales, file);
+        let estimate = file.estimate(&self.config, &self.scales);
+        let costs = file.costs(&self.config, &self.scales);
         Some(Explanation::new(now_ns, id, file, &estimate, &costs))
     }
 
     fn is_asked_for(&self, id: FileId) -> bool {
-        self.files.get(&id).is_some_and(|file| file.stats.sample.traits.contains(Traits::ASKED))
+        self.files.get(&id).is_some_and(|file| file.stats().is_asked_for())
     }
 
-    fn transition(&self, now_ns: u64, id: FileId) -> Option<Transition> {
-        let file = self.files.get(&id)?;
-        Some(self.view(now_ns, file, |view| view.transition()))
-    }
-
-    fn view<T>(&self, now_ns: u64, file: &File, look: impl FnOnce(&View<'_>) -> T) -> T {
-        let costs = scaled(&self.config, &self.scales, file);
-        let estimate = estimate(&self.config, &self.scales, file);
-        // Assumes one such burst each second: the rate is not known yet.
-        let burst = file.stats.burst.map(|burst| Rates::of(burst.counts, burst.in_ns.max(FAST_NS)));
-        let burst_saves_ns = burst.map(|rates| estimate::burst_saves_ns(&costs, &rates));
-        look(&View { now_ns, file, estimate: &estimate, burst_saves_ns })
+    fn view<'a>(&'a self, now_ns: u64, file: &'a File) -> View<'a> {
+        View::new(now_ns, file, &self.config, &self.scales)
     }
 
     /// Free bytes before decisions.
     fn floor(&self) -> Floor {
         let mut floor = Floor::new(|room| self.usage(room));
-        for file in self.files.values().filter(|file| file.moving.is_some()) {
-            if let Some(room) = Room::of(file.level) {
-                floor.leaving(room, file.room_bytes);
-            }
+        for (room, bytes) in self.files.values().filter_map(File::freed_by_move) {
+            floor.leaving(room, bytes);
         }
         floor
     }
 
     fn hold(&mut self, id: FileId, why: Reason) {
         if let Some(file) = self.files.get_mut(&id) {
-            file.held = Some(why);
+            file.hold(why);
         }
     }
 
@@ -267,25 +236,25 @@ impl Policy {
         must: bool,
     ) -> Option<Decision> {
         let file = self.files.get_mut(&id)?;
-        if file.stats.sample.writes_in_flight > 0 {
-            file.held = Some(Reason::InFlight { to });
+        if file.stats().is_being_written() {
+            file.hold(Reason::InFlight { to });
             return None;
         }
-        let (from, bytes) = (file.level, drained_bytes(file));
+        let (from, bytes) = (file.level(), file.drained_bytes());
         let wait_ns = self.migration.wait_ns(bytes);
         if !must && wait_ns > 0 {
-            file.held = Some(Reason::MovesAreCapped { bytes, wait_ns });
+            file.hold(Reason::MovesAreCapped { bytes, wait_ns });
             return None;
         }
-        let estimate = estimate(&self.config, &self.scales, file);
+        let estimate = file.estimate(&self.config, &self.scales);
         let wanted = if to == Level::Absorb { estimate.absorb.room_bytes } else { 0 };
         let fits = to == Level::Pass || floor.take(Room::Log, wanted);
         let (to, room_bytes) = if fits { (to, wanted) } else { (Level::Pass, 0) };
-        if let Some(room) = Room::of(from) {
-            floor.leaving(room, file.room_bytes);
+        if let Some((room, bytes)) = file.frees() {
+            floor.leaving(room, bytes);
         }
         self.migration.take(bytes);
-        file.begin(now_ns, Move { to, room_bytes, why });
+        file.begin(now_ns, to, room_bytes, why);
         Some(Decision { file: id, from, to, room_bytes, why })
     }
 
@@ -293,7 +262,7 @@ impl Policy {
     fn admit(&mut self, now_ns: u64, floor: &mut Floor, new: &Newcomer, decisions: &mut Vec<Decision>) {
         let Some(file) = self.files.get(&new.file) else { return };
         let Some(room) = Room::of(new.to) else { return };
-        let estimate = estimate(&self.config, &self.scales, file);
+        let estimate = file.estimate(&self.config, &self.scales);
         let needs_bytes = estimate.of(new.to).room_bytes;
         let most_bytes = self.config.budget_bytes(room);
         if needs_bytes > most_bytes {
@@ -334,33 +303,33 @@ impl Policy {
         (room, room_bytes): (Room, u64),
     ) -> Option<Decision> {
         let file = self.files.get_mut(&new.file)?;
-        let bytes = if room == Room::Pinned { room_bytes.min(file.stats.sample.size_bytes) } else { 0 };
+        let bytes = if room == Room::Pinned { room_bytes.min(file.stats().sample().size_bytes) } else { 0 };
         let wait_ns = self.migration.wait_ns(bytes);
         if wait_ns > 0 {
             floor.keep(room, room_bytes);
-            file.held = Some(Reason::MovesAreCapped { bytes, wait_ns });
+            file.hold(Reason::MovesAreCapped { bytes, wait_ns });
             return None;
         }
         floor.take(room, room_bytes);
         self.migration.take(bytes);
-        let from = file.level;
-        if let Some(left) = Room::of(from) {
-            floor.leaving(left, file.room_bytes);
+        let from = file.level();
+        if let Some((left, bytes)) = file.frees() {
+            floor.leaving(left, bytes);
         }
-        file.begin(now_ns, Move { to: new.to, room_bytes, why: new.why });
+        file.begin(now_ns, new.to, room_bytes, new.why);
         Some(Decision { file: new.file, from, to: new.to, room_bytes, why: new.why })
     }
 
     /// Files to displace, stopped logs first and then the worst; or the score needed.
     fn victims(&self, now_ns: u64, wanted: &Wanted) -> Result<Vec<(FileId, f64)>, f64> {
         let mut residents: Vec<_> =
-            self.files.iter().filter(|(_, file)| may_leave(now_ns, wanted.room, file)).collect();
+            self.files.iter().filter(|(_, file)| file.may_be_displaced(now_ns, wanted.room)).collect();
         let score_of = |file: &File| {
             // Moves of resident files cost: for them pauses are part of the score.
-            if wanted.room == Room::Log && file.stats.has_stopped() {
+            if wanted.room == Room::Log && file.stats().has_stopped() {
                 return f64::NEG_INFINITY;
             }
-            estimate(&self.config, &self.scales, file).of(file.level).score_of_resident(file.room_bytes)
+            file.estimate(&self.config, &self.scales).of(file.level()).score_of_resident(file.room_bytes())
         };
         residents.sort_by(|(a_id, a), (b_id, b)| score_of(a).total_cmp(&score_of(b)).then(a_id.cmp(b_id)));
         let mut found_bytes: u64 = 0;
@@ -372,7 +341,7 @@ impl Policy {
                 return Err(to_beat);
             }
             victims.push((*id, theirs));
-            found_bytes = found_bytes.saturating_add(file.room_bytes);
+            found_bytes = found_bytes.saturating_add(file.room_bytes());
             if found_bytes >= wanted.bytes {
                 return Ok(victims);
             }
@@ -390,34 +359,12 @@ impl Policy {
     ) {
         for (victim, score) in victims {
             let Some(file) = self.files.get(&victim) else { continue };
-            let to = self.view(now_ns, file, |view| view.fallback());
+            let to = self.view(now_ns, file).fallback();
             let why = match score {
-                f64::NEG_INFINITY => Reason::Stopped { by: new.file, for_ns: file.stats.idle_ns() },
+                f64::NEG_INFINITY => Reason::Stopped { by: new.file, for_ns: file.stats().idle_ns() },
                 score => Reason::DisplacedBy { by: new.file, score, by_score: new.score },
             };
             decisions.extend(self.leave(now_ns, floor, victim, (to, why), false));
         }
     }
-}
-
-/// Whether a file may be displaced.
-fn may_leave(now_ns: u64, room: Room, file: &File) -> bool {
-    Room::of(file.level) == Some(room)
-        && file.moving.is_none()
-        && !file.is_pinned()
-        && file.stay_left_ns(now_ns) == 0
-        && file.stats.sample.writes_in_flight == 0
-}
-
-/// Bytes moved when a file leaves.
-fn drained_bytes(file: &File) -> u64 {
-    if file.level == Level::Dax { file.room_bytes } else { 0 }
-}
-
-fn scaled<'a>(config: &'a Config, all: &'a Scales, file: &'a File) -> Scaled<'a> {
-    Scaled { costs: &config.costs, own: &file.stats.scales, all }
-}
-
-fn estimate(config: &Config, all: &Scales, file: &File) -> CostEstimate {
-    CostEstimate::new(config, &scaled(config, all, file), &file.stats.averages, &file.stats.sample)
 }

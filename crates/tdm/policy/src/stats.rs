@@ -1,9 +1,10 @@
 //! Statistics of a file from its samples.
 
-use crate::averages::{Averages, FAST_NS};
+use crate::averages::{Averages, FAST_NS, Rates};
 use crate::cost::Costs;
 use crate::histogram::{Histogram, Recent};
 use crate::level::Level;
+use crate::reason::Reason;
 use crate::sample::{Call, Counts, Sample, Traits};
 use crate::scales::Scales;
 
@@ -19,21 +20,33 @@ const STOPPED_GAPS: f64 = 10.0;
 /// A burst of syncs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Burst {
-    pub(crate) syncs: u64,
-    pub(crate) in_ns: u64,
+    syncs: u64,
+    in_ns: u64,
     /// Calls during the burst, possibly also before.
-    pub(crate) counts: Counts,
+    counts: Counts,
+}
+
+impl Burst {
+    /// Rates of one such burst each second: the true rates are not known yet.
+    pub(crate) fn rates(&self) -> Rates {
+        Rates::of(self.counts, self.in_ns.max(FAST_NS))
+    }
+
+    /// The reason for absorbing the file.
+    pub(crate) const fn reason(&self) -> Reason {
+        Reason::FastStart { syncs: self.syncs, in_ns: self.in_ns }
+    }
 }
 
 /// Statistics of a file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FileStats {
-    pub(crate) sample: Sample,
-    pub(crate) averages: Averages,
-    pub(crate) scales: Scales,
-    pub(crate) lower: [Recent; 3],
-    pub(crate) served: [Recent; 3],
-    pub(crate) burst: Option<Burst>,
+    sample: Sample,
+    averages: Averages,
+    scales: Scales,
+    lower: [Recent; 3],
+    served: [Recent; 3],
+    burst: Option<Burst>,
     at_ns: Option<u64>,
     /// When it was last used.
     used_ns: u64,
@@ -43,11 +56,11 @@ pub(crate) struct FileStats {
 }
 
 /// Scales that samples update.
-pub(crate) struct Learning<'a> {
-    pub(crate) costs: &'a Costs,
-    pub(crate) all: &'a mut Scales,
+struct Learning<'a> {
+    costs: &'a Costs,
+    all: &'a mut Scales,
     /// Level of the file during the whole interval, if it did not change.
-    pub(crate) level: Option<Level>,
+    level: Option<Level>,
 }
 
 impl FileStats {
@@ -57,8 +70,55 @@ impl FileStats {
         Self { at_ns: Some(now_ns), used_ns: now_ns, burst_from, ..Self::default() }
     }
 
-    /// Adds a sample.
-    pub(crate) fn observe(&mut self, now_ns: u64, new: &Sample, mut learning: Learning<'_>) {
+    /// The last sample.
+    pub(crate) const fn sample(&self) -> &Sample {
+        &self.sample
+    }
+
+    /// Rates over 1 s and 15 s.
+    pub(crate) const fn averages(&self) -> &Averages {
+        &self.averages
+    }
+
+    /// The file's own measured costs.
+    pub(crate) const fn scales(&self) -> &Scales {
+        &self.scales
+    }
+
+    /// The burst of syncs that the last sample shows.
+    pub(crate) const fn burst(&self) -> Option<&Burst> {
+        self.burst.as_ref()
+    }
+
+    /// Whether writes were in flight.
+    pub(crate) const fn is_being_written(&self) -> bool {
+        self.sample.writes_in_flight > 0
+    }
+
+    /// Whether its writer asks to have it absorbed.
+    pub(crate) const fn is_asked_for(&self) -> bool {
+        self.sample.traits.contains(Traits::ASKED)
+    }
+
+    /// Lower bound of the 99th percentile at its level, in ns.
+    pub(crate) fn level_p99_least_ns(&self, call: Call) -> Option<f64> {
+        self.served[call.index()].p99_least_ns()
+    }
+
+    /// Upper bound of the 99th percentile below, in ns.
+    pub(crate) fn lower_p99_most_ns(&self, call: Call) -> Option<f64> {
+        self.lower[call.index()].p99_most_ns()
+    }
+
+    /// Adds a sample. `level` is that of the whole interval, if it did not change.
+    pub(crate) fn observe(
+        &mut self,
+        now_ns: u64,
+        new: &Sample,
+        level: Option<Level>,
+        (costs, all): (&Costs, &mut Scales),
+    ) {
+        let mut learning = Learning { costs, all, level };
         let before = std::mem::replace(&mut self.sample, *new);
         let Some(at_ns) = self.at_ns else {
             self.at_ns = Some(now_ns);

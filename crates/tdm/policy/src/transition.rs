@@ -1,6 +1,7 @@
 //! The transition that a file would make if device memory were its alone.
 
-use crate::estimate::CostEstimate;
+use crate::config::Config;
+use crate::estimate::{CostEstimate, burst_saves_ns};
 use crate::file::File;
 use crate::hysteresis::PROMOTE_WINDOWS;
 use crate::level::Level;
@@ -8,6 +9,7 @@ use crate::order::Order;
 use crate::reason::{Reason, Tail};
 use crate::room::Room;
 use crate::sample::Call;
+use crate::scales::Scales;
 
 /// A desired transition.
 #[derive(Debug, Clone, Copy)]
@@ -22,11 +24,11 @@ pub(crate) enum Transition {
 
 /// Inputs of the evaluation.
 pub(crate) struct View<'a> {
-    pub(crate) now_ns: u64,
-    pub(crate) file: &'a File,
-    pub(crate) estimate: &'a CostEstimate,
+    now_ns: u64,
+    file: &'a File,
+    estimate: CostEstimate,
     /// Saving of ABSORB during a burst, if there is one.
-    pub(crate) burst_saves_ns: Option<f64>,
+    burst_saves_ns: Option<f64>,
 }
 
 /// Levels open to a file, and why others are not.
@@ -36,22 +38,30 @@ struct Bounds {
     why: Option<Reason>,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    /// A file at this time, with costs learnt from `all` files.
+    pub(crate) fn new(now_ns: u64, file: &'a File, config: &Config, all: &Scales) -> Self {
+        let costs = file.costs(config, all);
+        let burst_saves_ns = file.stats().burst().map(|burst| burst_saves_ns(&costs, &burst.rates()));
+        Self { now_ns, file, estimate: file.estimate(config, all), burst_saves_ns }
+    }
+
+    /// The transition that it would make.
     pub(crate) fn transition(&self) -> Transition {
         let file = self.file;
-        if let Some(to) = file.moving {
-            return Transition::Stay(Reason::Moving { to: to.to });
+        if let Some(to) = file.moving_to() {
+            return Transition::Stay(Reason::Moving { to });
         }
         let bounds = self.bounds();
-        if file.level > bounds.most {
+        if file.level() > bounds.most {
             let to = self.fallback().min(bounds.most).max(bounds.least);
             return self.unless_barred(
                 to,
-                Transition::Leave { to, why: bounds.why.unwrap_or(file.why), must: true },
+                Transition::Leave { to, why: bounds.why.unwrap_or(file.why()), must: true },
             );
         }
-        if file.level < bounds.least {
-            let why = bounds.why.unwrap_or(file.why);
+        if file.level() < bounds.least {
+            let why = bounds.why.unwrap_or(file.why());
             let pin = Transition::Enter { to: bounds.least, why, score: f64::INFINITY };
             let pin = self.unless_barred(bounds.least, pin);
             return if matches!(why, Reason::Ordered(_)) { pin } else { self.unless_settling(pin) };
@@ -65,15 +75,15 @@ impl View<'_> {
     /// Level to go to when it must leave its own.
     pub(crate) fn fallback(&self) -> Level {
         let absorb = &self.estimate.absorb;
-        let open = self.bounds().most >= Level::Absorb && self.bar_left_ns(Level::Absorb) == 0;
-        if self.file.level == Level::Dax && open && self.estimate.is_absorbable() && !absorb.is_cold() {
+        let open = self.bounds().most >= Level::Absorb && self.barred(Level::Absorb).is_none();
+        if self.file.level() == Level::Dax && open && self.estimate.is_absorbable() && !absorb.is_cold() {
             return Level::Absorb;
         }
         Level::Pass
     }
 
     fn bounds(&self) -> Bounds {
-        let cap = self.file.stats.sample.cap;
+        let cap = self.file.stats().sample().cap;
         let most = cap.map_or(Level::Dax, |cap| cap.level);
         let kept = cap.map(|cap| cap.why);
         match self.file.ordered() {
@@ -92,18 +102,12 @@ impl View<'_> {
         }
     }
 
-    fn bar_left_ns(&self, level: Level) -> u64 {
-        self.file.bar(level).left_ns(self.now_ns)
-    }
-
     fn unless_barred(&self, level: Level, transition: Transition) -> Transition {
         self.barred(level).map_or(transition, Transition::Stay)
     }
 
     fn barred(&self, level: Level) -> Option<Reason> {
-        let left_ns = self.bar_left_ns(level);
-        let strikes = self.file.bar(level).strikes;
-        (left_ns > 0).then_some(Reason::BackingOff { left_ns, strikes })
+        self.file.bar(level).reason(self.now_ns)
     }
 
     fn by_benefit(&self, bounds: &Bounds) -> Transition {
@@ -111,16 +115,16 @@ impl View<'_> {
             let to = self.fallback();
             return self.unless_barred(to, Transition::Leave { to, why, must });
         }
-        let absorb = (self.file.level == Level::Pass).then(|| self.entry(bounds, Level::Absorb));
-        match (absorb, self.file.level) {
+        let absorb = (self.file.level() == Level::Pass).then(|| self.entry(bounds, Level::Absorb));
+        match (absorb, self.file.level()) {
             (Some(enter @ Transition::Enter { .. }), _) => enter,
             // ABSORB first, if it pays: it is coherent for all readers and takes little room.
-            (Some(stay), _) if self.estimate.absorb.pays() && self.bar_left_ns(Level::Absorb) == 0 => stay,
+            (Some(stay), _) if self.estimate.absorb.pays() && self.barred(Level::Absorb).is_none() => stay,
             (Some(stay), _) => match self.entry(bounds, Level::Dax) {
                 enter @ Transition::Enter { .. } => enter,
                 _ => stay,
             },
-            (None, Level::Dax) => Transition::Stay(self.file.why),
+            (None, Level::Dax) => Transition::Stay(self.file.why()),
             (None, _) => self.entry(bounds, Level::Dax),
         }
     }
@@ -128,11 +132,11 @@ impl View<'_> {
     /// Why it should leave its level, and whether each second there costs.
     fn reason_to_leave(&self) -> Option<(Reason, bool)> {
         let file = self.file;
-        if file.level == Level::Pass {
+        if file.level() == Level::Pass {
             return None;
         }
-        let here = self.estimate.of(file.level);
-        if file.hysteresis.loses() {
+        let here = self.estimate.of(file.level());
+        if file.hysteresis().loses() {
             return Some((Reason::CostsMore { more_ns: -here.saves_fast_ns }, true));
         }
         if let Some(slow) = self.slow_tail() {
@@ -142,16 +146,16 @@ impl View<'_> {
             return Some((outgrown, true));
         }
         let cold = Reason::Cold { saves_ns: here.best_ns(), keeps_ns: here.keeps_ns() };
-        file.hysteresis.is_cold().then_some((cold, false))
+        file.hysteresis().is_cold().then_some((cold, false))
     }
 
     fn outgrown(&self) -> Option<Reason> {
-        let has_bytes = self.file.room_bytes;
-        let needs_bytes = match self.file.level {
+        let has_bytes = self.file.room_bytes();
+        let needs_bytes = match self.file.level() {
             Level::Pass => return None,
-            Level::Dax => self.file.refused_bytes?,
+            Level::Dax => self.file.refused_bytes()?,
             Level::Absorb => {
-                let averages = &self.file.stats.averages;
+                let averages = self.file.stats().averages();
                 let a_sync = averages.fast.bytes_a_sync().min(averages.slow.bytes_a_sync());
                 // Without syncs no call waits for the log.
                 let larger = self.estimate.absorb.room_bytes > has_bytes && a_sync.is_finite();
@@ -164,7 +168,7 @@ impl View<'_> {
     /// Whether the 99th percentile of its calls is worse than below, for any reading of the buckets.
     fn slow_tail(&self) -> Option<Reason> {
         let [read, write, sync] = Call::ALL.map(|call| self.tails(call));
-        let reads = read.filter(|_| self.file.level == Level::Dax);
+        let reads = read.filter(|_| self.file.level() == Level::Dax);
         let slow = |tail, (level_ns, lower_ns): (f64, f64)| {
             (level_ns > lower_ns).then_some(Reason::SlowTail { tail, level_ns, lower_ns })
         };
@@ -175,9 +179,9 @@ impl View<'_> {
 
     /// Percentiles of a write plus the sync that follows; of a write alone if the file is not synced. Further writes count in the mean.
     fn commit_tails(&self, write: Option<(f64, f64)>, sync: Option<(f64, f64)>) -> Option<(f64, f64)> {
-        let rates = &self.file.stats.averages.slow;
+        let rates = &self.file.stats().averages().slow;
         if rates.syncs <= rates.writes / 1000.0 {
-            return write.filter(|_| self.file.level == Level::Dax);
+            return write.filter(|_| self.file.level() == Level::Dax);
         }
         let (sync_level, sync_lower) = sync?;
         let (write_level, write_lower) = write.unwrap_or_default();
@@ -186,13 +190,13 @@ impl View<'_> {
 
     /// Lower bound of the percentile at the level, upper bound below.
     fn tails(&self, call: Call) -> Option<(f64, f64)> {
-        let stats = &self.file.stats;
-        let level_ns = stats.served[call.index()].p99_least_ns()?;
-        if self.file.level == Level::Absorb && call == Call::Write {
+        let stats = self.file.stats();
+        let level_ns = stats.level_p99_least_ns(call)?;
+        if self.file.level() == Level::Absorb && call == Call::Write {
             // Timed is what ABSORB adds to the write below.
             return Some((level_ns, 0.0));
         }
-        Some((level_ns, stats.lower[call.index()].p99_most_ns()?))
+        Some((level_ns, stats.lower_p99_most_ns(call)?))
     }
 
     fn entry(&self, bounds: &Bounds, to: Level) -> Transition {
@@ -207,7 +211,7 @@ impl View<'_> {
             return Transition::Stay(Reason::TooLarge { room: Room::Log, needs_bytes, most_bytes });
         }
         let level_estimate = self.estimate.of(to);
-        let for_ns = self.file.stats.idle_ns();
+        let for_ns = self.file.stats().idle_ns();
         match self.reason_to_enter(to) {
             // It may be closed, and its room unused: admit it when it is used again.
             Some(_) if for_ns > 0 => Transition::Stay(Reason::Idle { for_ns }),
@@ -218,20 +222,20 @@ impl View<'_> {
 
     fn reason_to_enter(&self, to: Level) -> Option<Reason> {
         let level_estimate = self.estimate.of(to);
-        let burst = self.file.stats.burst.filter(|_| to == Level::Absorb);
+        let burst = self.file.stats().burst().filter(|_| to == Level::Absorb);
         if let (Some(burst), true) =
             (burst, self.burst_saves_ns.is_some_and(|ns| ns >= level_estimate.needs_ns))
         {
-            return Some(Reason::FastStart { syncs: burst.syncs, in_ns: burst.in_ns });
+            return Some(burst.reason());
         }
         let pays = Reason::Pays { saves_ns: level_estimate.sure_ns(), needs_ns: level_estimate.needs_ns };
-        (self.file.hysteresis.pays(to) >= PROMOTE_WINDOWS).then_some(pays)
+        (self.file.hysteresis().pays(to) >= PROMOTE_WINDOWS).then_some(pays)
     }
 
     fn reason_not_to_enter(&self, to: Level) -> Reason {
         let level_estimate = self.estimate.of(to);
         if level_estimate.pays() {
-            return Reason::Settling { windows: self.file.hysteresis.pays(to), of: PROMOTE_WINDOWS };
+            return Reason::Settling { windows: self.file.hysteresis().pays(to), of: PROMOTE_WINDOWS };
         }
         if level_estimate.best_ns() > 0.0 {
             return Reason::TooLittle {
@@ -239,7 +243,7 @@ impl View<'_> {
                 needs_ns: level_estimate.needs_ns,
             };
         }
-        let slow = &self.file.stats.averages.slow;
+        let slow = &self.file.stats().averages().slow;
         if to == Level::Absorb && slow.syncs > 0.0 && slow.written_bytes > 0.0 {
             return Reason::LongBetweenSyncs {
                 bytes: slow.bytes_a_sync(),

@@ -2,7 +2,6 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use byway_tdm_engine::log::{Position, Ring};
 use byway_tdm_engine::table::{Entry, EntryIndex, FUSE_MAGIC, FileKey, Level, Reason};
@@ -11,7 +10,7 @@ use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use tracing::debug;
 
-use crate::absorbed::{AbsorbedFile, locked};
+use crate::absorbed::AbsorbedFile;
 use crate::lower::{Lower, Sought};
 use crate::quotas::{free_slot, users};
 use crate::table::{Assignment, BootId, Kind, SlotNumber, Table};
@@ -29,7 +28,7 @@ impl Tenant {
         handed: &OwnedFd,
         boot: BootId,
     ) -> Result<(), Reason> {
-        let entry = self.file_table.entry(index).ok_or(Reason::Unknown)?;
+        let entry = self.file_table().entry(index).ok_or(Reason::Unknown)?;
         if self.absorbed(index).is_some() {
             return Ok(());
         }
@@ -45,9 +44,9 @@ impl Tenant {
         });
         let is_barred = entry.level_state().is_barred;
         match result {
-            Ok(()) => debug!(uid = self.uid, file = ?entry.key(), "file absorbed"),
+            Ok(()) => debug!(uid = self.uid(), file = ?entry.key(), "file absorbed"),
             Err(why) => {
-                debug!(uid = self.uid, file = ?entry.key(), why = why.sentence(), is_barred, "file not absorbed");
+                debug!(uid = self.uid(), file = ?entry.key(), why = why.sentence(), is_barred, "file not absorbed");
             }
         }
         self.evaluator().answered(self.now_ns(), &entry, Level::Absorb, result);
@@ -60,12 +59,12 @@ impl Tenant {
 
     /// Asks the evaluator whether to absorb the file. Files displaced by it are demoted at once, as its program waits.
     fn judged<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>, path: &Path) -> Result<(), Reason> {
-        let ask = || self.evaluator().asked(self.now_ns(), &self.file_table, &entry, path);
+        let ask = || self.evaluator().asked(self.now_ns(), self.file_table(), &entry, path);
         let asked = ask();
         if asked != Err(Reason::NoRoom) {
             return asked;
         }
-        let leaving = self.evaluator().begin_decided(self.now_ns(), &self.file_table);
+        let leaving = self.evaluator().begin_decided(self.now_ns(), self.file_table());
         if leaving.is_empty() {
             return asked;
         }
@@ -82,14 +81,14 @@ impl Tenant {
     ) -> Result<(), Reason> {
         let mut files = self.files();
         let index = entry.index();
-        if files.absorbed.iter().any(|absorbed| absorbed.entry == index) {
+        if files.absorbed(index).is_some() {
             return Ok(());
         }
         let identity = getrandom::u64().map_err(|_| Reason::NoRoom)?;
-        let place = files.take_ring(self.partition.as_ref(), identity)?;
-        let ring = Ring::new(self.partition.window(), place).map_err(|_| Reason::NoRoom)?;
+        let place = files.take_ring(self.partition(), identity)?;
+        let ring = Ring::new(self.partition().window(), place).map_err(|_| Reason::NoRoom)?;
         let assignment =
-            Assignment { key, ring: place, uid: self.uid, path: path.clone(), boot, kind: Kind::Ring };
+            Assignment { key, ring: place, uid: self.uid(), path: path.clone(), boot, kind: Kind::Ring };
         // In this order: format the ring, store the slot, begin the log. Each step is durable before the next.
         let slot = ring.format(Position(0)).ok().and_then(|()| take_slot(table, &assignment, users()));
         let Some(slot) = slot else {
@@ -97,14 +96,11 @@ impl Tenant {
             return Err(Reason::NoRoom);
         };
         let absorbed = AbsorbedFile::new(index, slot, place, (path, lower));
-        if !begin(entry, &absorbed) {
-            // A slot that cannot be freed keeps its ring.
-            if table.free(slot).is_ok() {
-                files.give_back(place);
-            }
+        if !absorbed.begin(entry) {
+            files.free(table, (slot, place));
             return Err(entry.level_state().why);
         }
-        files.absorbed.push(Arc::new(absorbed));
+        files.add(absorbed);
         Ok(())
     }
 
@@ -123,14 +119,14 @@ impl Tenant {
         let refusals = [
             (entry.key() != Some(file.key), Reason::Unknown),
             (level_state.is_barred, level_state.why),
-            (!self.partition.domain().is_persistent(), Reason::VolatileMemory),
-            (file.owner_uid != self.uid, Reason::OtherOwner),
+            (!self.partition().domain().is_persistent(), Reason::VolatileMemory),
+            (file.owner_uid != self.uid(), Reason::OtherOwner),
             (flags & OFlags::RWMODE == OFlags::RDONLY, Reason::OtherOwner),
             (file.links == 0, Reason::Unlinked),
             (flags.contains(OFlags::DIRECT), Reason::Direct),
             (flags.intersects(OFlags::DSYNC | OFlags::SYNC), Reason::SyncOnWrite),
             (magic == TMPFS_MAGIC, Reason::SyncIsCheap),
-            (self.file_table.is_left_out(file.key), Reason::TableFull),
+            (self.file_table().is_left_out(file.key), Reason::TableFull),
         ];
         match refusals.into_iter().find(|(is_so, _)| *is_so) {
             Some((_, why)) => Err(why),
@@ -146,16 +142,6 @@ fn lower_of(handed: &OwnedFd, key: FileKey) -> Result<(PathBuf, Lower), Reason> 
         Ok(Some(_)) => Ok((path, lower)),
         _ => Err(Reason::OtherPaths),
     }
-}
-
-/// Begins the log. `false` if the file was barred meanwhile.
-fn begin(entry: Entry<'_>, absorbed: &AbsorbedFile) -> bool {
-    let Ok(_guard) = locked(entry) else { return false };
-    if entry.level() == Level::Dax {
-        // Promoted meanwhile.
-        return false;
-    }
-    entry.begin_log(absorbed.ring, Reason::Earned)
 }
 
 /// Stores an assignment in a slot within the user's quota. Serialised: the table belongs to all users.

@@ -14,6 +14,7 @@ use byway_tdm_policy::{
     Sample, Traits,
 };
 
+use crate::options::Promotion;
 use known::Known;
 
 #[cfg(test)]
@@ -41,11 +42,22 @@ const ABSORBED_FIRST: Cap = Cap { level: Level::Absorb, why: Reason::AbsorbedFir
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rooms {
     /// Bytes for logs.
-    pub(crate) logs_bytes: u64,
+    logs_bytes: u64,
     /// Bytes of each log.
-    pub(crate) log_bytes: u64,
+    log_bytes: u64,
     /// Bytes for files promoted by measured benefit; zero if files are promoted by order only.
-    pub(crate) resident_bytes: u64,
+    resident_bytes: u64,
+}
+
+impl Rooms {
+    /// `logs_bytes` for logs of `log_bytes` each; half as many for files promoted by measured benefit.
+    pub(crate) const fn new(logs_bytes: u64, log_bytes: u64, promotion: Promotion) -> Self {
+        let resident_bytes = match promotion {
+            Promotion::ByOrder => 0,
+            Promotion::ByBenefit => logs_bytes / 2,
+        };
+        Self { logs_bytes, log_bytes, resident_bytes }
+    }
 }
 
 /// The evaluator.

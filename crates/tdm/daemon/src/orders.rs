@@ -20,7 +20,7 @@ impl Tenant {
         order: Order,
         key: FileKey,
     ) -> Result<(), Reason> {
-        let entry = self.file_table.find(key).ok_or(Reason::Unknown)?;
+        let entry = self.file_table().find(key).ok_or(Reason::Unknown)?;
         match order {
             Order::Promote => self.pin_dax(entry),
             Order::Drain => self.drain(table, entry),
@@ -69,15 +69,15 @@ impl Tenant {
             return self.demote(table, entry.index(), Reason::ByHand).map_err(|_| Reason::SyncFailed);
         }
         let absorbed = self.absorbed(entry.index()).ok_or(entry.level_state().why)?;
-        absorbed.retire(entry, self.partition.window()).map_err(|_| Reason::SyncFailed)
+        absorbed.retire(entry, self.partition().window()).map_err(|_| Reason::SyncFailed)
     }
 
     /// Loads a file's log or its resident place into the device's cache.
     fn prefetch(&self, entry: Entry<'_>) -> Result<(), Reason> {
-        let resident = self.promoted_files.of(entry.index()).map(|promoted| promoted.place);
-        let place = resident.or_else(|| self.absorbed(entry.index()).map(|absorbed| absorbed.ring));
+        let resident = self.promoted_files().of(entry.index()).map(|promoted| promoted.place());
+        let place = resident.or_else(|| self.absorbed(entry.index()).map(|absorbed| absorbed.ring()));
         let place = place.ok_or(entry.level_state().why)?;
-        bring(self.partition.as_ref(), place.at, place.len_bytes).map_err(|_| Reason::NoRoom)
+        bring(self.partition(), place.at, place.len_bytes).map_err(|_| Reason::NoRoom)
     }
 
     fn keep_out<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Reason> {

@@ -7,7 +7,7 @@ use byway_tdm_engine::resident::ResidentPlace;
 use byway_tdm_engine::table::EntryIndex;
 use parking_lot::Mutex;
 
-use crate::promoted_file::PromotedFile;
+use crate::promoted_file::{PromotedFile, Vacated};
 use crate::table::{Assignment, SlotNumber};
 
 /// A user's DAX-resident files.
@@ -26,21 +26,40 @@ struct Listed {
     looked_ns: u64,
 }
 
-/// A place to be freed.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Vacated {
-    pub(crate) entry: EntryIndex,
-    pub(crate) slot: SlotNumber,
-    pub(crate) place: ResidentPlace,
-}
-
 /// A file promoted by an earlier daemon that its program has open. The program's next call demotes it.
 #[derive(Debug, Clone)]
 pub(crate) struct Orphan {
-    pub(crate) slot: SlotNumber,
-    pub(crate) was: Assignment,
+    slot: SlotNumber,
+    was: Assignment,
     /// The file below is complete, unknown to its program.
-    pub(crate) is_below: bool,
+    is_below: bool,
+}
+
+impl Orphan {
+    /// The file of a slot.
+    pub(crate) const fn new(slot: SlotNumber, was: Assignment, is_below: bool) -> Self {
+        Self { slot, was, is_below }
+    }
+
+    /// What its slot holds.
+    pub(crate) const fn was(&self) -> &Assignment {
+        &self.was
+    }
+
+    /// Whether the file below is complete, unknown to its program.
+    pub(crate) const fn is_below(&self) -> bool {
+        self.is_below
+    }
+
+    /// Notes whether the file below is complete.
+    pub(crate) const fn set_below(&mut self, is_below: bool) {
+        self.is_below = is_below;
+    }
+
+    /// Slot and place, to be freed once the file was demoted.
+    pub(crate) const fn slot_and_place(&self) -> (SlotNumber, ResidentPlace) {
+        (self.slot, self.was.ring)
+    }
 }
 
 impl PromotedFiles {
@@ -51,7 +70,7 @@ impl PromotedFiles {
 
     /// The file of an entry.
     pub(crate) fn of(&self, entry: EntryIndex) -> Option<Arc<PromotedFile>> {
-        self.0.lock().promoted.iter().find(|promoted| promoted.entry == entry).map(Arc::clone)
+        self.0.lock().promoted.iter().find(|promoted| promoted.entry() == entry).map(Arc::clone)
     }
 
     /// Adds a file.
@@ -70,7 +89,7 @@ impl PromotedFiles {
         listed.promoted.retain(|other| !Arc::ptr_eq(other, promoted));
         let is_removed = listed.promoted.len() < before;
         if is_removed && let Some(growth_bytes) = on_removed() {
-            listed.growing.insert(promoted.entry, growth_bytes);
+            listed.growing.insert(promoted.entry(), growth_bytes);
         }
         is_removed
     }

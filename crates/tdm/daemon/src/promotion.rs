@@ -1,7 +1,7 @@
 //! Promotion, watching, demotion and recovery of one user's DAX-resident files.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use byway_sys::lease;
 use byway_sys::time::{file_time_ms, monotonic_ns};
 use byway_tdm_engine::client::end_residency;
 use byway_tdm_engine::resident::{ResidentError, ResidentFile, WrittenBack, recover, write_back};
-use byway_tdm_engine::table::{Entry, EntryIndex, FileKey, Level, Reason};
+use byway_tdm_engine::table::{Entry, EntryIndex, FileKey, Level, Reason, Terms as ResidentTerms};
 use byway_tdm_region::Memory;
 use rustix::fs::OFlags;
 use tracing::debug;
@@ -20,8 +20,9 @@ use crate::absorbed::{AbsorbedFile, LOCK_TIMEOUT};
 use crate::attempt::{Attempt, Slot};
 use crate::lower::{Lower, Sought};
 use crate::outcome::{Outcome, Terms};
-use crate::promoted_file::{PromotedFile, PromotionAttempt, can_overwrite};
-use crate::promoted_files::{Orphan, Vacated};
+use crate::promoted_file::{PromotedFile, Vacated};
+use crate::promoted_files::Orphan;
+use crate::promotion_attempt::{PromotionAttempt, can_overwrite};
 use crate::quotas::users;
 use crate::table::{Assignment, BootId, Kind, SlotNumber, Table};
 use crate::tenant::Tenant;
@@ -54,8 +55,8 @@ impl Tenant {
         handed: &OwnedFd,
         asker: Asker,
     ) -> Result<(), Reason> {
-        let entry = self.file_table.entry(index).ok_or(Reason::Unknown)?;
-        match self.promoted_files.of(index) {
+        let entry = self.file_table().entry(index).ok_or(Reason::Unknown)?;
+        match self.promoted_files().of(index) {
             Some(promoted) if promoted.is_here(entry) => return Ok(()),
             // The lease belongs to the open file: end the earlier use before taking it again.
             Some(promoted) => self.dismiss(table, &promoted),
@@ -70,9 +71,9 @@ impl Tenant {
             self.take_resident_place(table, (entry, handed), (key, flags), asker)
         });
         match came {
-            Ok(()) => debug!(uid = self.uid, file = ?entry.key(), "file promoted to DAX"),
+            Ok(()) => debug!(uid = self.uid(), file = ?entry.key(), "file promoted to DAX"),
             Err(why) => {
-                debug!(uid = self.uid, file = ?entry.key(), why = why.sentence(), "file not promoted")
+                debug!(uid = self.uid(), file = ?entry.key(), why = why.sentence(), "file not promoted")
             }
         }
         self.evaluator().answered(self.now_ns(), &entry, Level::Dax, came);
@@ -98,7 +99,7 @@ impl Tenant {
         (key, flags): (FileKey, OFlags),
         asker: Asker,
     ) -> Result<(), Reason> {
-        let ahead_bytes = self.promoted_files.take_growth(entry.index());
+        let ahead_bytes = self.promoted_files().take_growth(entry.index());
         let take = |ahead_bytes| self.take_place(table, (entry, handed), (key, flags), ahead_bytes, asker);
         match take(ahead_bytes) {
             Err(Reason::NoRoom) if ahead_bytes > 0 => take(0),
@@ -116,38 +117,31 @@ impl Tenant {
     ) -> Result<(), Reason> {
         let (slot, assignment) = self.assign(table, (key, handed), ahead_bytes, asker.boot)?;
         let place = assignment.ring;
-        let attempt = PromotionAttempt {
-            file_table: &self.file_table,
-            entry,
-            handed: handed.as_fd(),
-            place,
-            flags,
-            daemon_epoch: asker.daemon_epoch,
-        };
         let may_return = self.evaluator().may_return(entry.index(), place.len_bytes);
-        let came = if may_return {
-            self.fill_place(&attempt, (slot, assignment.path), asker)
-        } else {
-            Err(Reason::NoRoom)
+        let came = match may_return {
+            true => self.fill_place((entry, handed.as_fd()), (slot, assignment), flags, asker),
+            false => Err(Reason::NoRoom),
         };
-        if came.is_err() && table.free(slot).is_ok() {
-            self.files().give_back(place);
+        if came.is_err() {
+            self.files().free(table, (slot, place));
         }
         came
     }
 
     fn fill_place(
         &self,
-        attempt: &PromotionAttempt<'_>,
-        (slot, path): (SlotNumber, PathBuf),
+        (entry, handed): (Entry<'_>, BorrowedFd<'_>),
+        (slot, Assignment { ring: place, path, .. }): (SlotNumber, Assignment),
+        flags: OFlags,
         asker: Asker,
     ) -> Result<(), Reason> {
-        self.file_table.note_resident_files();
-        let promoted = PromotedFile::new(attempt, slot, path, asker.program).map_err(|_| Reason::Closed)?;
-        // Listed before the header is valid, so that it is watched.
-        let promoted = Arc::new(promoted);
-        attempt.bring(self.partition.as_ref())?;
-        self.promoted_files.add(promoted);
+        self.file_table().note_resident_files();
+        // First: a program that has ended cannot be watched.
+        let promoted = PromotedFile::new((entry.index(), handed), (slot, place), path, asker.program);
+        let promoted = Arc::new(promoted.map_err(|_| Reason::Closed)?);
+        let terms = ResidentTerms { flags: flags.bits(), daemon_epoch: asker.daemon_epoch };
+        PromotionAttempt::new(self.file_table(), (entry, handed), place, terms).bring(self.partition())?;
+        self.promoted_files().add(promoted);
         Ok(())
     }
 
@@ -165,8 +159,8 @@ impl Tenant {
         let identity = getrandom::u64().map_err(|_| Reason::NoRoom)?;
         let mut files = self.files();
         let least = size_bytes + byway_tdm_engine::resident::FRONT_BYTES;
-        let ring = files.take_resident_place(self.partition.as_ref(), (least, ahead_bytes), identity)?;
-        let assignment = Assignment { key, ring, uid: self.uid, path, boot, kind: Kind::Resident };
+        let ring = files.take_resident_place(self.partition(), (least, ahead_bytes), identity)?;
+        let assignment = Assignment { key, ring, uid: self.uid(), path, boot, kind: Kind::Resident };
         match take_slot(table, &assignment, users()) {
             Some(slot) => Ok((slot, assignment)),
             None => {
@@ -186,7 +180,7 @@ impl Tenant {
         index: EntryIndex,
         why: Reason,
     ) -> io::Result<()> {
-        match (self.promoted_files.of(index), self.file_table.entry(index)) {
+        match (self.promoted_files().of(index), self.file_table().entry(index)) {
             (Some(promoted), Some(entry)) => self.demote_listed(table, (&promoted, entry), why),
             _ => Ok(()),
         }
@@ -198,15 +192,15 @@ impl Tenant {
         (promoted, entry): (&Arc<PromotedFile>, Entry<'_>),
         why: Reason,
     ) -> io::Result<()> {
-        promoted.demote_file(entry, self.partition.window(), why)?;
+        promoted.demote_file(entry, self.partition().window(), why)?;
         self.dismiss(table, promoted);
         Ok(())
     }
 
     /// Checks all files once.
     pub(crate) fn watch_promoted<M: Memory>(&self, table: &Table<'_, M>) {
-        for promoted in self.promoted_files.all() {
-            let Some(entry) = self.file_table.entry(promoted.entry) else { continue };
+        for promoted in self.promoted_files().all() {
+            let Some(entry) = self.file_table().entry(promoted.entry()) else { continue };
             if !promoted.is_here(entry) {
                 self.dismiss(table, &promoted);
             } else if let Some(why) = promoted.must_leave(entry) {
@@ -222,33 +216,33 @@ impl Tenant {
     fn dismiss<M: Memory>(&self, table: &Table<'_, M>, promoted: &Arc<PromotedFile>) {
         let on_removed = || {
             promoted.let_in();
-            let entry = self.file_table.entry(promoted.entry)?;
+            let entry = self.file_table().entry(promoted.entry())?;
             let has_outgrown = entry.level_state().why == Reason::Outgrown;
             has_outgrown.then(|| promoted.growth_in(AHEAD_NS, entry.resident_words().size_bytes()))
         };
-        if !self.promoted_files.remove(promoted, on_removed) {
+        if !self.promoted_files().remove(promoted, on_removed) {
             return;
         }
-        debug!(uid = self.uid, path = ?promoted.path, "file demoted from DAX");
-        self.report_demotion(promoted.entry);
-        self.vacate(table, Vacated { entry: promoted.entry, slot: promoted.slot, place: promoted.place });
+        debug!(uid = self.uid(), path = ?promoted.path(), "file demoted from DAX");
+        self.report_demotion(promoted.entry());
+        self.vacate(table, promoted.vacated());
     }
 
     /// Frees a place once the file's lock is free: a holder from before the demotion may still store there.
     fn vacate<M: Memory>(&self, table: &Table<'_, M>, left: Vacated) {
-        if self.file_table.entry(left.entry).is_some_and(is_inside) {
-            self.promoted_files.keep_left(left);
-        } else if table.free(left.slot).is_ok() {
-            self.files().give_back(left.place);
+        if self.file_table().entry(left.entry()).is_some_and(is_inside) {
+            self.promoted_files().keep_left(left);
+        } else {
+            self.files().free(table, left.slot_and_place());
         }
     }
 
     fn vacate_left<M: Memory>(&self, table: &Table<'_, M>) {
-        self.promoted_files.take_left().into_iter().for_each(|left| self.vacate(table, left));
+        self.promoted_files().take_left().into_iter().for_each(|left| self.vacate(table, left));
     }
 
     fn report_demotion(&self, index: EntryIndex) {
-        let Some(entry) = self.file_table.entry(index) else { return };
+        let Some(entry) = self.file_table().entry(index) else { return };
         let level_state = entry.level_state();
         let mut evaluator = self.evaluator();
         if level_state.level != Level::Dax && evaluator.is_dax_by_benefit(index) {
@@ -271,7 +265,7 @@ impl Tenant {
         match settled {
             Ok(Settled::Over(path, outcome)) => (path, outcome),
             Ok(Settled::Open { is_below }) => {
-                self.promoted_files.add_orphan(Orphan { slot, was: was.clone(), is_below });
+                self.promoted_files().add_orphan(Orphan::new(slot, was.clone(), is_below));
                 (was.path.clone(), Outcome::Adopted)
             }
             Err(error) => (was.path.clone(), Outcome::Failed { why: error.to_string() }),
@@ -279,18 +273,16 @@ impl Tenant {
     }
 
     fn look_after_orphans<M: Memory>(&self, table: &Table<'_, M>) {
-        for mut orphan in self.promoted_files.take_orphans(monotonic_ns()) {
-            match self.settle_orphan(&orphan.was, orphan.is_below) {
+        for mut orphan in self.promoted_files().take_orphans(monotonic_ns()) {
+            match self.settle_orphan(orphan.was(), orphan.is_below()) {
                 Ok(Settled::Over(_, outcome)) if outcome.is_done() => {
-                    if table.free(orphan.slot).is_ok() {
-                        self.files().give_back(orphan.was.ring);
-                    }
+                    self.files().free(table, orphan.slot_and_place());
                     continue;
                 }
-                Ok(Settled::Open { is_below }) => orphan.is_below = is_below,
+                Ok(Settled::Open { is_below }) => orphan.set_below(is_below),
                 _ => {}
             }
-            self.promoted_files.add_orphan(orphan);
+            self.promoted_files().add_orphan(orphan);
         }
     }
 
@@ -298,8 +290,8 @@ impl Tenant {
     /// position of its open file.
     fn settle_orphan(&self, was: &Assignment, is_below: bool) -> io::Result<Settled> {
         let over = |outcome| Ok(Settled::Over(was.path.clone(), outcome));
-        let resident = ResidentFile::new(self.partition.window(), was.ring).map_err(io::Error::other)?;
-        let entry = self.file_table.find(was.key);
+        let resident = ResidentFile::new(self.partition().window(), was.ring).map_err(io::Error::other)?;
+        let entry = self.file_table().find(was.key);
         if entry.is_some_and(is_inside) {
             // That thread has not seen a new daemon yet, or the file was demoted past it.
             return Ok(Settled::Open { is_below });
@@ -338,7 +330,7 @@ impl Tenant {
         if lease::take(&lower).is_err() {
             return Ok(Settled::Open { is_below: true });
         }
-        end_residency(self.partition.window(), entry, Reason::Closed)?;
+        end_residency(self.partition().window(), entry, Reason::Closed)?;
         over(Outcome::Synced)
     }
 
@@ -350,7 +342,7 @@ impl Tenant {
         terms: Terms,
     ) -> io::Result<Settled> {
         let over = |path, outcome| Ok(Settled::Over(path, outcome));
-        let resident = ResidentFile::new(self.partition.window(), was.ring).map_err(io::Error::other)?;
+        let resident = ResidentFile::new(self.partition().window(), was.ring).map_err(io::Error::other)?;
         if !resident.is_live().map_err(io::Error::other)? {
             return over(was.path.clone(), Outcome::Synced);
         }

@@ -1,7 +1,6 @@
 //! Recovery of files after a daemon's death or power loss.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use byway_sys::Deadline;
@@ -80,7 +79,7 @@ impl Tenant {
         let mut left = Vec::new();
         for (slot, found) in table.slots()? {
             match found {
-                Found::Used(was) if was.uid == self.uid => match self.adopt(slot, &was, terms.boot) {
+                Found::Used(was) if was.uid == self.uid() => match self.adopt(slot, &was, terms.boot) {
                     Some(path) => recovered.push(self.became(path, Outcome::Adopted)),
                     None => left.push((slot, was)),
                 },
@@ -93,12 +92,12 @@ impl Tenant {
             let (path, outcome) = match kept.contains(&was.ring) {
                 true => (was.path.clone(), Outcome::Failed { why: LOCKED.to_owned() }),
                 false if was.kind == Kind::Resident => self.recover_resident(place, &was, terms),
-                false => settle_slot(self.partition.as_ref(), place, &was, terms),
+                false => settle_slot(self.partition(), place, &was, terms),
             };
             let outcome = if terms.forgets { outcome.forgotten() } else { outcome };
             match outcome.is_done() {
                 true => table.free(slot)?,
-                false => self.files().rings.mark(was.ring),
+                false => self.files().mark(was.ring),
             }
             recovered.push(self.became(path, outcome));
         }
@@ -106,7 +105,7 @@ impl Tenant {
     }
 
     const fn became(&self, path: PathBuf, outcome: Outcome) -> RecoveredFile {
-        RecoveredFile { path, uid: self.uid, outcome }
+        RecoveredFile { path, uid: self.uid(), outcome }
     }
 
     /// Demotes all files to PASS that programs log to without a daemon, as their rings may be reused. Returns the rings whose files' locks could not
@@ -114,29 +113,25 @@ impl Tenant {
     fn disown(&self) -> Vec<RingPlace> {
         let is_orphan =
             |entry: &Entry<'_>| entry.level() == Level::Absorb && self.absorbed(entry.index()).is_none();
-        let orphans = self.file_table.entries().filter(is_orphan);
+        let orphans = self.file_table().entries().filter(is_orphan);
         let stuck: Vec<_> = orphans.filter(|entry| !leave_to_kernel(*entry, Duration::ZERO)).collect();
         let deadline = Deadline::after(LOCK_TIMEOUT);
         let stuck = stuck.into_iter().filter(|entry| !leave_to_kernel(*entry, deadline.left_or_max()));
         let kept: Vec<_> = stuck.map(|entry| entry.ring()).collect();
-        kept.iter().for_each(|ring| self.files().rings.mark(*ring));
+        kept.iter().for_each(|ring| self.files().mark(*ring));
         kept
     }
 
     /// Keeps a file absorbed whose entry names this ring.
     fn adopt(&self, slot: SlotNumber, was: &Assignment, boot: BootId) -> Option<PathBuf> {
-        let entry = self.file_table.find(was.key).filter(|_| was.boot == boot)?;
+        let entry = self.file_table().find(was.key).filter(|_| was.boot == boot)?;
         if entry.level() != Level::Absorb || entry.ring() != was.ring {
             return None;
         }
         let (path, lower) = Lower::find(&was.path, Sought::to_sync(was.key)).ok()??;
         let absorbed = AbsorbedFile::new(entry.index(), slot, was.ring, (path.clone(), lower));
-        // Without cache room its stores wait for flash.
-        let _ = self.files().pins.admit(self.partition.as_ref(), was.ring);
         self.evaluator().adopt(self.now_ns(), &entry, &path, was.ring.len_bytes);
-        let mut files = self.files();
-        files.rings.mark(was.ring);
-        files.absorbed.push(Arc::new(absorbed));
+        self.files().adopt(self.partition(), absorbed);
         Some(path)
     }
 }

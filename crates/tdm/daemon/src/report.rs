@@ -1,6 +1,6 @@
 //! The daemon's report.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use byway_tdm_engine::table::{Counted, Entry, Level, LevelState};
 use byway_tdm_policy::{Explanation, Order, Reason};
@@ -154,25 +154,28 @@ pub struct FileReport {
 impl Tenant {
     /// Reports this user.
     pub(crate) fn report(&self) -> UserReport {
-        let (absorbed, promoted_files) = (self.all_absorbed(), self.promoted_files.all());
+        let (absorbed, promoted_files) = (self.all_absorbed(), self.promoted_files().all());
         let file = |entry: Entry<'_>| {
-            let absorbed = absorbed.iter().find(|absorbed| absorbed.entry == entry.index());
-            let promoted = promoted_files.iter().find(|promoted| promoted.entry == entry.index());
-            let path =
-                absorbed.map(|absorbed| &absorbed.path).or(promoted.map(|promoted| &promoted.path)).cloned();
-            file_report(entry, path, self.evaluator().explain(self.now_ns(), entry.index()))
+            let absorbed = absorbed.iter().find(|absorbed| absorbed.entry() == entry.index());
+            let promoted = promoted_files.iter().find(|promoted| promoted.entry() == entry.index());
+            let path = absorbed.map(|absorbed| absorbed.path()).or(promoted.map(|promoted| promoted.path()));
+            file_report(
+                entry,
+                path.map(Path::to_path_buf),
+                self.evaluator().explain(self.now_ns(), entry.index()),
+            )
         };
-        let files = self.file_table.entries().filter_map(file).collect();
-        let rings = &self.files().rings;
-        let (places, taken) = rings.places();
+        let reports = self.file_table().entries().filter_map(file).collect();
+        let files = self.files();
+        let (places, taken) = files.rings().places();
         UserReport {
-            uid: self.uid,
+            uid: self.uid(),
             rings: places,
             rings_taken: taken,
-            ring_bytes: rings.ring_bytes(),
-            unlisted: self.file_table.unlisted(),
-            unserved: self.file_table.unserved().map(UnservedOpens::of).collect(),
-            files,
+            ring_bytes: files.rings().ring_bytes(),
+            unlisted: self.file_table().unlisted(),
+            unserved: self.file_table().unserved().map(UnservedOpens::of).collect(),
+            files: reports,
         }
     }
 }

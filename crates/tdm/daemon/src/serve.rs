@@ -355,7 +355,7 @@ impl Shared {
 
     fn settle(&self, tenant: &Tenant, index: EntryIndex, why: Reason) -> Result<(), Reason> {
         tenant.demote(&self.tenants.table(), index, why).map_err(|_| Reason::SyncFailed)?;
-        let (Some(absorbed), Some(entry)) = (tenant.absorbed(index), tenant.file_table.entry(index)) else {
+        let (Some(absorbed), Some(entry)) = (tenant.absorbed(index), tenant.file_table().entry(index)) else {
             return Ok(());
         };
         tenant.release(&self.tenants.table(), &absorbed, entry, why).map_err(|_| Reason::SyncFailed)
@@ -376,7 +376,7 @@ impl Shared {
     fn watch_rounds(&self) {
         while !self.stops.load(Ordering::SeqCst) {
             for tenant in self.tenants.all() {
-                tenant.file_table.set_seen(monotonic_ns());
+                tenant.file_table().set_seen(monotonic_ns());
                 tenant.watch_promoted(&self.tenants.table());
             }
             thread::sleep(ROUND / 4);
@@ -395,12 +395,12 @@ impl Shared {
         let mut ended = Vec::new();
         for tenant in self.tenants.all() {
             for absorbed in tenant.all_absorbed() {
-                let is_settled = self.settle(&tenant, absorbed.entry, Reason::NoDaemon).is_ok();
-                ended.push(EndedFile { path: absorbed.path.clone(), uid: tenant.uid, is_settled });
+                let is_settled = self.settle(&tenant, absorbed.entry(), Reason::NoDaemon).is_ok();
+                ended.push(EndedFile { path: absorbed.path().to_path_buf(), uid: tenant.uid(), is_settled });
             }
-            for promoted in tenant.promoted_files.all() {
-                let is_settled = self.settle(&tenant, promoted.entry, Reason::NoDaemon).is_ok();
-                ended.push(EndedFile { path: promoted.path.clone(), uid: tenant.uid, is_settled });
+            for promoted in tenant.promoted_files().all() {
+                let is_settled = self.settle(&tenant, promoted.entry(), Reason::NoDaemon).is_ok();
+                ended.push(EndedFile { path: promoted.path().to_path_buf(), uid: tenant.uid(), is_settled });
             }
         }
         ended

@@ -44,14 +44,14 @@ impl Tenant {
             return;
         }
         let which = self.due(&mut schedule);
-        if which != Which::None || self.file_table.unlisted() > 0 {
+        if which != Which::None || self.file_table().unlisted() > 0 {
             schedule.run(|| self.look_who_has_what(which));
         }
     }
 
     fn due(&self, schedule: &mut SweepSchedule) -> Which {
         // The upper bound first: scanning all entries is for a table that may be crowded.
-        if self.file_table.made() >= CROWDED && self.file_table.entries().count() >= CROWDED {
+        if self.file_table().made() >= CROWDED && self.file_table().entries().count() >= CROWDED {
             return Which::All;
         }
         let now_ns = self.now_ns();
@@ -63,10 +63,11 @@ impl Tenant {
     }
 
     fn look_who_has_what(&self, which: Which) {
-        let hiding = self.file_table.hiding();
+        let hiding = self.file_table().hiding();
         // Load the counts of opens before listing open files.
         let idle: Vec<_> = self.idle(which).map(|entry| (entry, entry.opened())).collect();
-        let (Ok(open), Ok(file_table)) = (OpenFiles::of_user(self.uid), self.table_file().metadata()) else {
+        let (Ok(open), Ok(file_table)) = (OpenFiles::of_user(self.uid()), self.table_file().metadata())
+        else {
             return;
         };
         let is_used = open.is_partial() || open.is_mapped_elsewhere(file_table.ino());
@@ -75,21 +76,21 @@ impl Tenant {
             let is_open = entry.key().is_none_or(|key| open.has(key.inode));
             let is_hidden =
                 level_state.is_barred && (open.is_partial() || is_used && level_state.why.is_out_of_sight());
-            if !is_open && !is_hidden && self.file_table.give_back(entry, opened) {
+            if !is_open && !is_hidden && self.file_table().give_back(entry, opened) {
                 self.evaluator().forget(entry.index());
             }
         }
         if !is_used {
-            self.file_table.forget_hiding(hiding);
+            self.file_table().forget_hiding(hiding);
         }
         // Checked after the list: a file hidden now was visible, or reported as hidden, when its process was read.
-        if !open.is_partial() && self.file_table.hiding() == 0 {
-            self.file_table.forget_closed(open.inodes());
+        if !open.is_partial() && self.file_table().hiding() == 0 {
+            self.file_table().forget_closed(open.inodes());
         }
     }
 
     fn idle(&self, which: Which) -> impl Iterator<Item = Entry<'_>> {
-        self.file_table.entries().filter(move |entry| which.has(*entry) && self.is_idle(*entry))
+        self.file_table().entries().filter(move |entry| which.has(*entry) && self.is_idle(*entry))
     }
 
     /// Whether the entry holds nothing but statistics.

@@ -6,43 +6,34 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use byway_tdm_engine::log::RingPlace;
-use byway_tdm_engine::table::{EntryIndex, FileTable, Reason};
+use byway_tdm_engine::table::{EntryIndex, FileTable};
 use byway_tdm_region::{Access, DeviceRegion, Export};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::absorbed::AbsorbedFile;
-use crate::cache_pins::{CachePins, CacheRoom};
+use crate::cache_pins::CacheRoom;
 use crate::clock::Clock;
 use crate::error::DaemonError;
 use crate::evaluator::{Evaluator, Rooms};
-use crate::options::{Options, Promotion};
+use crate::files::Files;
+use crate::options::Options;
 use crate::promoted_files::PromotedFiles;
-use crate::rings::Rings;
 use crate::sweep_schedule::SweepSchedule;
 use crate::table_file;
 
 /// One user's tenant.
 #[derive(Debug)]
 pub(crate) struct Tenant {
-    pub(crate) uid: u32,
+    uid: u32,
     /// The partition, which the user's programs map.
-    pub(crate) partition: Box<dyn DeviceRegion>,
-    pub(crate) file_table: FileTable,
+    partition: Box<dyn DeviceRegion>,
+    file_table: FileTable,
     table_file: File,
-    pub(crate) files: Mutex<Files>,
-    pub(crate) promoted_files: PromotedFiles,
+    files: Mutex<Files>,
+    promoted_files: PromotedFiles,
     evaluator: Mutex<Evaluator>,
     clock: Clock,
     sweep_schedule: Mutex<SweepSchedule>,
-}
-
-/// Absorbed files, and places for more.
-#[derive(Debug)]
-pub(crate) struct Files {
-    pub(crate) absorbed: Vec<Arc<AbsorbedFile>>,
-    pub(crate) rings: Rings,
-    pub(crate) pins: CachePins,
 }
 
 impl Tenant {
@@ -57,30 +48,42 @@ impl Tenant {
         let memory = partition.export(0..partition.len_bytes(), Access::ReadWrite)?;
         let (file_table, table_file) = table_file::open(file_table, uid, has_logs.then_some(&memory.file))?;
         file_table.recover_entry_being_reclaimed();
-        let pins = CachePins::of(partition.as_ref(), room);
-        let rings = Rings::new(partition.len_bytes(), options.ring_bytes.min(pins.log_most_bytes()));
-        let (places, _) = rings.places();
-        let logs_bytes = pins.room_bytes(places as u64 * rings.ring_bytes());
+        let files = Files::new(partition.as_ref(), room, options.ring_bytes);
+        let rooms = Rooms::new(files.logs_bytes(), files.rings().ring_bytes(), options.promotion);
         let is_persistent = partition.domain().is_persistent();
-        let resident_bytes = match options.promotion {
-            Promotion::ByOrder => 0,
-            Promotion::ByBenefit => logs_bytes / 2,
-        };
-        let rooms = Rooms { logs_bytes, log_bytes: rings.ring_bytes(), resident_bytes };
         let evaluator = Evaluator::new(rooms, options.rules.clone(), is_persistent);
-        let files = Mutex::new(Files { absorbed: Vec::new(), rings, pins });
         let (evaluator, clock) = (Mutex::new(evaluator), options.clock.clone());
         Ok(Self {
             uid,
             partition,
             file_table,
             table_file,
-            files,
+            files: Mutex::new(files),
             promoted_files: PromotedFiles::default(),
             evaluator,
             clock,
             sweep_schedule: Mutex::default(),
         })
+    }
+
+    /// The user.
+    pub(crate) const fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// The partition.
+    pub(crate) fn partition(&self) -> &dyn DeviceRegion {
+        self.partition.as_ref()
+    }
+
+    /// The shared file table.
+    pub(crate) const fn file_table(&self) -> &FileTable {
+        &self.file_table
+    }
+
+    /// Files resident in the partition.
+    pub(crate) const fn promoted_files(&self) -> &PromotedFiles {
+        &self.promoted_files
     }
 
     /// The evaluator. Do not lock it while holding [`Tenant::files`].
@@ -103,6 +106,7 @@ impl Tenant {
         self.clock.now_ns()
     }
 
+    /// Absorbed files and places.
     pub(crate) fn files(&self) -> MutexGuard<'_, Files> {
         self.files.lock()
     }
@@ -117,43 +121,12 @@ impl Tenant {
 
     /// The absorbed file of an entry.
     pub(crate) fn absorbed(&self, entry: EntryIndex) -> Option<Arc<AbsorbedFile>> {
-        self.files().absorbed.iter().find(|absorbed| absorbed.entry == entry).map(Arc::clone)
+        self.files().absorbed(entry).map(Arc::clone)
     }
 
     /// All absorbed files.
     pub(crate) fn all_absorbed(&self) -> Vec<Arc<AbsorbedFile>> {
-        self.files().absorbed.clone()
-    }
-}
-
-impl Files {
-    /// Takes a place for a log, pinned in the device's cache if it has one.
-    pub(crate) fn take_ring(
-        &mut self,
-        partition: &dyn DeviceRegion,
-        identity: u64,
-    ) -> Result<RingPlace, Reason> {
-        let ring = self.rings.take(identity).ok_or(Reason::NoRoom)?;
-        self.pins.admit(partition, ring).inspect_err(|_| self.rings.give_back(ring))?;
-        Ok(ring)
-    }
-
-    /// Takes a place for a resident file of `least_bytes` that may soon grow by `ahead_bytes`, pinned as well.
-    pub(crate) fn take_resident_place(
-        &mut self,
-        partition: &dyn DeviceRegion,
-        (least_bytes, ahead_bytes): (u64, u64),
-        identity: u64,
-    ) -> Result<RingPlace, Reason> {
-        let place = self.rings.take_run(least_bytes, ahead_bytes, identity).ok_or(Reason::NoRoom)?;
-        self.pins.admit(partition, place).inspect_err(|_| self.rings.give_back(place))?;
-        Ok(place)
-    }
-
-    /// Frees a place.
-    pub(crate) fn give_back(&mut self, ring: RingPlace) {
-        self.pins.release(ring);
-        self.rings.give_back(ring);
+        self.files().all_absorbed()
     }
 }
 

@@ -126,7 +126,7 @@ impl Tenants {
     }
 
     pub(crate) fn opened(&self, uid: u32) -> Option<Arc<Tenant>> {
-        self.opened.lock().iter().find(|tenant| tenant.uid == uid).map(Arc::clone)
+        self.opened.lock().iter().find(|tenant| tenant.uid() == uid).map(Arc::clone)
     }
 
     fn open_tenant(&self, uid: u32) -> Result<Tenant, DaemonError> {
@@ -136,8 +136,8 @@ impl Tenants {
             |found: &Found| matches!(found, Found::Used(was) if was.uid == uid && was.boot == self.boot);
         let has_logs = self.table().slots()?.iter().any(|(_, found)| is_logged(found));
         let tenant = Tenant::open((uid, has_logs), partition, &file_table, &self.options, &self.cache_room)?;
-        tenant.file_table.set_daemon_epoch(self.daemon_epoch);
-        tenant.file_table.set_seen(monotonic_ns());
+        tenant.file_table().set_daemon_epoch(self.daemon_epoch);
+        tenant.file_table().set_seen(monotonic_ns());
         Ok(tenant)
     }
 
@@ -148,7 +148,7 @@ impl Tenants {
     /// The user has no tenant, or none has the file.
     pub(crate) fn tenant_for(&self, uid: u32, request: Request) -> Result<Arc<Tenant>, Reason> {
         let Request::Order(_, key) = request else { return self.tenant(uid).map_err(|_| Reason::NoRoom) };
-        let has_it = |tenant: &Arc<Tenant>| tenant.file_table.find(key).is_some();
+        let has_it = |tenant: &Arc<Tenant>| tenant.file_table().find(key).is_some();
         if let Some(mine) = self.tenant_before(uid).filter(has_it) {
             return Ok(mine);
         }
@@ -254,7 +254,7 @@ impl Tenants {
 
     fn close(&self, uid: u32) -> Option<Arc<Tenant>> {
         let mut tenants = self.opened.lock();
-        let at = tenants.iter().position(|tenant| tenant.uid == uid)?;
+        let at = tenants.iter().position(|tenant| tenant.uid() == uid)?;
         Some(tenants.swap_remove(at))
     }
 

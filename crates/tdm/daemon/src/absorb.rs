@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use byway_tdm_engine::log::{Position, Ring};
 use byway_tdm_engine::table::{Entry, EntryIndex, FUSE_MAGIC, FileKey, Level, Reason};
+use byway_tdm_policy::Order;
 use byway_tdm_region::Memory;
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
@@ -50,7 +51,7 @@ impl Tenant {
             }
         }
         self.evaluator().answered(self.now_ns(), &entry, Level::Absorb, result);
-        if result.is_ok() && self.evaluator().is_dax_ordered(index) {
+        if result.is_ok() && self.evaluator().ordered(index) == Some(Order::Pin(Level::Dax)) {
             // If the promotion is refused the file stays absorbed, and the table has the reason.
             let _ = self.request_promotion(entry);
         }

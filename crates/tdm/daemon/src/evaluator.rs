@@ -3,19 +3,22 @@
 //! A program hands over each file that is to be absorbed. One that asks by itself, in a burst of syncs, is answered at once; other wanted files are
 //! flagged in the table, and their next sync asks.
 
+mod caps;
 mod known;
+mod rooms;
+mod sample;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use byway_tdm_engine::table::{Counted, Counters, Entry, EntryIndex, FileTable, Timed};
+use byway_tdm_engine::table::{Counted, Entry, EntryIndex, FileTable};
 use byway_tdm_policy::{
-    Call, Cap, Config, Counts, Decision, Explanation, FileId, Level, Order, Policy, Reason, Room, Rules,
-    Sample, Traits,
+    Decision, Explanation, FileId, Level, Order, Policy, Reason, Room, Rules, Sample, Traits,
 };
 
-use crate::options::Promotion;
+use caps::Caps;
 use known::Known;
+pub(crate) use rooms::Rooms;
 
 #[cfg(test)]
 mod tests;
@@ -26,55 +29,20 @@ const NEW_NS: u64 = 100_000_000;
 /// Interval otherwise.
 const QUIET_NS: u64 = 1_000_000_000;
 
-/// Time limit for handing over a wanted file.
-const HANDOVER_NS: u64 = 5_000_000_000;
-
-/// A file not synced for 10 min (the longest wait after a loss) is no longer evaluated.
-const FORGOTTEN_NS: u64 = 600_000_000_000;
-
-/// Cap without promotion by measured benefit.
-const NO_RESIDENT: Cap = Cap { level: Level::Absorb, why: Reason::DaxByOrderAlone };
-
-/// Cap of a file at PASS: its cost at ABSORB is measured first.
-const ABSORBED_FIRST: Cap = Cap { level: Level::Absorb, why: Reason::AbsorbedFirst };
-
-/// Device memory that the policy divides.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Rooms {
-    /// Bytes for logs.
-    logs_bytes: u64,
-    /// Bytes of each log.
-    log_bytes: u64,
-    /// Bytes for files promoted by measured benefit; zero if files are promoted by order only.
-    resident_bytes: u64,
-}
-
-impl Rooms {
-    /// `logs_bytes` for logs of `log_bytes` each; half as many for files promoted by measured benefit.
-    pub(crate) const fn new(logs_bytes: u64, log_bytes: u64, promotion: Promotion) -> Self {
-        let resident_bytes = match promotion {
-            Promotion::ByOrder => 0,
-            Promotion::ByBenefit => logs_bytes / 2,
-        };
-        Self { logs_bytes, log_bytes, resident_bytes }
-    }
-}
-
 /// The evaluator.
 #[derive(Debug)]
 pub(crate) struct Evaluator {
     policy: Policy,
     rules: Rules,
-    /// The region survives power loss.
-    is_persistent: bool,
-    /// Files are promoted by measured benefit.
-    has_resident_files: bool,
+    caps: Caps,
     /// Bytes of each log.
     log_bytes: u64,
     files: BTreeMap<EntryIndex, Known>,
     /// Decisions not begun.
     decided: Vec<Decision>,
+    /// Time of the last evaluation.
     looked_ns: Option<u64>,
+    /// A file at PASS was synced before it: the next is due soon.
     is_new: bool,
 }
 
@@ -88,18 +56,10 @@ pub(crate) struct Leave {
 impl Evaluator {
     /// An evaluator for this memory, with logs of one length.
     pub(crate) fn new(rooms: Rooms, rules: Rules, is_persistent: bool) -> Self {
-        let config = Config {
-            pinned_bytes: rooms.resident_bytes,
-            logs_bytes: rooms.logs_bytes,
-            log_bytes: Some(rooms.log_bytes),
-            place_bytes: Some(rooms.log_bytes),
-            ..Config::new(rooms.logs_bytes, ASSUMED_BYTES_PER_S)
-        };
         Self {
-            policy: Policy::new(config),
+            policy: Policy::new(rooms.config()),
             rules,
-            is_persistent,
-            has_resident_files: rooms.resident_bytes > 0,
+            caps: Caps::new(is_persistent, rooms.resident_bytes > 0),
             log_bytes: rooms.log_bytes,
             files: BTreeMap::new(),
             decided: Vec::new(),
@@ -114,8 +74,9 @@ impl Evaluator {
         self.policy.adopt(now_ns, id(entry.index()), rule, Level::Absorb, log_bytes);
         self.pin_again(entry);
         let syncs = entry.counters().get(Counted::Syncs);
-        let known =
-            Known { syncs, synced_ns: now_ns, is_evaluated: true, is_named: true, ..Known::default() };
+        let mut known = Known::default();
+        known.evaluate(now_ns, syncs);
+        known.name();
         self.files.insert(entry.index(), known);
     }
 
@@ -158,9 +119,8 @@ impl Evaluator {
         self.decided.retain(|decision| decision.file != file || decision.to != Level::Absorb);
         let why = self.why_not(now_ns, entry);
         let known = self.files.entry(entry.index()).or_default();
-        known.is_named = true;
-        if known.due == Some(Level::Absorb) {
-            known.is_handed_over = true;
+        known.name();
+        if known.hand_over() {
             return Ok(());
         }
         known.unwant(entry);
@@ -171,9 +131,7 @@ impl Evaluator {
     pub(crate) fn answered(&mut self, now_ns: u64, entry: &Entry<'_>, to: Level, result: Result<(), Reason>) {
         let Some(known) = self.files.get_mut(&entry.index()) else { return };
         known.unwant(entry);
-        known.is_handed_over = false;
-        known.refused = result.err();
-        let was_due = known.due.take_if(|due| *due == to).is_some();
+        let was_due = known.answer(to, result.err());
         let is_outgrown = to == Level::Dax && self.is_dax_by_benefit(entry.index());
         match result {
             Ok(()) if was_due => self.policy.moved(now_ns, id(entry.index())),
@@ -196,7 +154,7 @@ impl Evaluator {
     /// A file was demoted, for any reason.
     pub(crate) fn note_demotion(&mut self, now_ns: u64, entry: &Entry<'_>, why: Reason) {
         let Some(known) = self.files.get_mut(&entry.index()) else { return };
-        let due = known.due;
+        let due = known.due();
         match (why, due) {
             // Absorbed before, it is being promoted.
             (Reason::InDeviceMemory, Some(Level::Dax)) => return,
@@ -207,10 +165,12 @@ impl Evaluator {
             _ => {}
         }
         known.unwant(entry);
-        if self.has_resident_files && (due == Some(Level::Dax) || self.is_dax_by_benefit(entry.index())) {
+        known.take_due();
+        if self.caps.has_resident_files()
+            && (due == Some(Level::Dax) || self.is_dax_by_benefit(entry.index()))
+        {
             entry.resident_state().request_promotion(false);
         }
-        self.forget_due(entry.index());
         self.policy.note_demotion(now_ns, id(entry.index()), why);
         if why == Reason::Unlinked {
             self.forget_gone(entry);
@@ -219,10 +179,9 @@ impl Evaluator {
 
     /// Forgets a file without a name, whose room would wait for a handover. A later sync adds it again.
     fn forget_gone(&mut self, entry: &Entry<'_>) {
-        let is_ordered = self.policy.ordered(id(entry.index())).is_some();
+        let is_ordered = self.ordered(entry.index()).is_some();
         let Some(known) = self.files.get_mut(&entry.index()).filter(|_| !is_ordered) else { return };
-        known.is_evaluated = false;
-        known.syncs = entry.counters().get(Counted::Syncs);
+        known.forget(entry.counters().get(Counted::Syncs));
         self.policy.forget(id(entry.index()));
     }
 
@@ -251,19 +210,9 @@ impl Evaluator {
         }
     }
 
-    /// Whether the file is pinned.
-    pub(crate) fn is_pinned(&self, entry: EntryIndex) -> bool {
-        matches!(self.policy.ordered(id(entry)), Some(Order::Pin(_)))
-    }
-
-    /// Whether the file is kept out.
-    pub(crate) fn is_kept_out(&self, entry: EntryIndex) -> bool {
-        self.policy.ordered(id(entry)) == Some(Order::Never)
-    }
-
-    /// Whether the file is to be promoted: by order at once, by a rule once its path is known.
-    pub(crate) fn is_dax_ordered(&self, entry: EntryIndex) -> bool {
-        self.policy.ordered(id(entry)) == Some(Order::Pin(Level::Dax))
+    /// The order in force for a file; one by a rule is known once its path is.
+    pub(crate) fn ordered(&self, entry: EntryIndex) -> Option<Order> {
+        self.policy.ordered(id(entry))
     }
 
     /// What the policy knows of a file.
@@ -279,17 +228,11 @@ impl Evaluator {
         self.policy.failed(now_ns, id(entry.index()));
     }
 
-    fn forget_due(&mut self, entry: EntryIndex) {
-        if let Some(known) = self.files.get_mut(&entry) {
-            known.due = None;
-        }
-    }
-
     /// Adds a file to the policy, if it is not there.
     fn track(&mut self, now_ns: u64, entry: &Entry<'_>) {
         let syncs = entry.counters().get(Counted::Syncs);
-        let was = self.files.get(&entry.index()).copied();
-        if was.is_some_and(|known| known.is_evaluated) {
+        let was = self.files.get(&entry.index());
+        if was.is_some_and(Known::is_evaluated) {
             return;
         }
         match (was, self.looked_ns) {
@@ -298,15 +241,14 @@ impl Evaluator {
             _ => self.policy.adopt(now_ns, id(entry.index()), None, Level::Pass, 0),
         }
         self.pin_again(entry);
-        let known = Known { syncs, synced_ns: now_ns, is_evaluated: true, ..was.unwrap_or_default() };
-        self.files.insert(entry.index(), known);
+        self.files.entry(entry.index()).or_default().evaluate(now_ns, syncs);
     }
 
     fn observe(&mut self, now_ns: u64, entry: &Entry<'_>, size_of: impl Fn(EntryIndex) -> Option<u64>) {
         let syncs = entry.counters().get(Counted::Syncs);
-        let is_evaluated = self.files.get(&entry.index()).is_some_and(|known| known.is_evaluated);
-        let before = self.files.get(&entry.index()).map_or(0, |known| known.syncs);
-        if !is_evaluated && syncs == before {
+        let known = self.files.get(&entry.index()).copied().unwrap_or_default();
+        let is_synced = syncs != known.syncs();
+        if !known.is_evaluated() && !is_synced {
             return;
         }
         self.track(now_ns, entry);
@@ -319,11 +261,11 @@ impl Evaluator {
             self.note_demotion(now_ns, entry, entry.level_state().why);
         }
         let Some(known) = self.files.get_mut(&entry.index()) else { return };
-        if syncs != before {
-            (known.syncs, known.synced_ns) = (syncs, now_ns);
+        if is_synced {
+            known.note_syncs(now_ns, syncs);
             self.is_new |= is_at_pass;
         }
-        if !known.is_named && !self.rules.is_empty() {
+        if !known.is_named() && !self.rules.is_empty() {
             known.want(now_ns, entry, Level::Absorb);
         }
         self.end_waiting(now_ns, entry, is_at_pass);
@@ -332,21 +274,21 @@ impl Evaluator {
     /// Updates the size of an absorbed or resident file.
     fn measure(&mut self, entry: &Entry<'_>, size_of: impl Fn(EntryIndex) -> Option<u64>) {
         let size_bytes = match entry.level() {
-            Level::Absorb if self.has_resident_files => size_of(entry.index()),
+            Level::Absorb if self.caps.has_resident_files() => size_of(entry.index()),
             Level::Dax => Some(entry.resident_words().size_bytes()),
             Level::Pass | Level::Absorb => None,
         };
         if let (Some(known), Some(size_bytes)) = (self.files.get_mut(&entry.index()), size_bytes) {
-            known.size_bytes = size_bytes;
+            known.measure(size_bytes);
         }
     }
 
     /// Drops a wanted file that was not handed over in time, and a file out of use.
     fn end_waiting(&mut self, now_ns: u64, entry: &Entry<'_>, is_at_pass: bool) {
         let Some(known) = self.files.get_mut(&entry.index()) else { return };
-        if known.wanted_ns.is_some_and(|since| now_ns.saturating_sub(since) > HANDOVER_NS) {
+        if known.is_overdue(now_ns) {
             known.unwant(entry);
-            match known.due.take() {
+            match known.take_due() {
                 Some(to) => self.fail(now_ns, entry, to),
                 // It did not move to a larger place.
                 None if is_at_pass && self.is_dax_by_benefit(entry.index()) => {
@@ -355,23 +297,23 @@ impl Evaluator {
                 None => {}
             }
         }
+        let is_ordered = self.ordered(entry.index()).is_some();
         let Some(known) = self.files.get_mut(&entry.index()) else { return };
-        let is_ordered = self.policy.ordered(id(entry.index())).is_some();
-        if is_at_pass && !is_ordered && now_ns.saturating_sub(known.synced_ns) > FORGOTTEN_NS {
-            known.is_evaluated = false;
+        if is_at_pass && !is_ordered && known.is_out_of_use(now_ns) {
+            known.forget(known.syncs());
             self.policy.forget(id(entry.index()));
         }
     }
 
     /// Frees the room kept for wanted files that were not handed over, the longest wanted first. If one is handed over later, it is evaluated then.
     fn make_room(&mut self, asks: EntryIndex) {
-        if self.files.get(&asks).is_some_and(|known| known.due == Some(Level::Absorb)) {
+        if self.files.get(&asks).is_some_and(|known| known.due() == Some(Level::Absorb)) {
             return;
         }
         while self.policy.usage(Room::Log).free_bytes() < self.log_bytes {
             let Some(longest) = self.longest_wanted() else { return };
             self.policy.withdraw(id(longest));
-            self.forget_due(longest);
+            self.files.get_mut(&longest).and_then(Known::take_due);
         }
     }
 
@@ -390,18 +332,16 @@ impl Evaluator {
 
     /// Of the wanted files that were not handed over, the one wanted longest; none that is ordered.
     fn longest_wanted(&self) -> Option<EntryIndex> {
-        let is_awaited = |known: &Known| known.due == Some(Level::Absorb) && !known.is_handed_over;
-        let awaited = self.files.iter().filter(|(_, known)| is_awaited(known));
-        let by_benefit = awaited.filter(|(index, _)| self.policy.ordered(id(**index)).is_none());
-        // A file not flagged yet was decided on last.
-        let longest = by_benefit.min_by_key(|(_, known)| known.wanted_ns.unwrap_or(u64::MAX));
-        longest.map(|(index, _)| *index)
+        let is_ordered = |index: EntryIndex| self.ordered(index).is_some();
+        let waiting = self.files.iter().filter_map(|(index, known)| Some((known.waits_since_ns()?, *index)));
+        let longest = waiting.filter(|(_, index)| !is_ordered(*index)).min_by_key(|(since_ns, _)| *since_ns);
+        longest.map(|(_, index)| index)
     }
 
     fn decide(&mut self, now_ns: u64) {
         for decision in self.policy.decide(now_ns) {
             if let Some(known) = self.files.get_mut(&entry_of(decision.file)) {
-                known.due = Some(decision.to).filter(|to| *to > decision.from);
+                known.decide(decision.from, decision.to);
                 self.decided.push(decision);
             }
         }
@@ -409,85 +349,40 @@ impl Evaluator {
 
     /// Flags the wanted files in the table; returns the demotions.
     pub(crate) fn begin_decided(&mut self, now_ns: u64, file_table: &FileTable) -> Vec<Leave> {
-        let mut end_residency = Vec::new();
+        let mut leaving = Vec::new();
         for decision in std::mem::take(&mut self.decided) {
             let index = entry_of(decision.file);
             // A DAX-resident file is demoted to PASS first.
             if decision.to < decision.from {
-                end_residency.push(Leave { entry: index, why: decision.why });
+                leaving.push(Leave { entry: index, why: decision.why });
             } else if let (Some(known), Some(entry)) = (self.files.get_mut(&index), file_table.entry(index)) {
                 known.want(now_ns, &entry, decision.to);
             }
         }
-        end_residency
+        leaving
     }
 
     fn sample(&self, entry: &Entry<'_>) -> Sample {
-        let (counters, times) = (entry.counters(), entry.times());
-        let get = |what| counters.get(what);
-        let mut sample = Sample {
-            counts: Counts {
-                reads: get(Counted::Reads),
-                read_bytes: get(Counted::ReadBytes),
-                writes: get(Counted::Writes),
-                written_bytes: get(Counted::WrittenBytes),
-                syncs: get(Counted::Syncs),
-            },
-            size_bytes: self.files.get(&entry.index()).map_or(0, |known| known.size_bytes),
-            cap: self.cap(entry),
-            three_syncs_in_ns: three_syncs_in_ns(counters),
-            ..Sample::default()
-        };
-        sample.lower[Call::Read] = times.get(Timed::LowerRead);
-        sample.level[Call::Read] = times.get(Timed::LevelRead);
-        sample.lower[Call::Write] = times.get(Timed::LowerWrite);
-        sample.lower[Call::Sync] = times.get(Timed::LowerSync);
-        sample.level[Call::Write] = times.get(Timed::LevelWrite);
-        sample.level[Call::Sync] = times.get(Timed::LevelSync);
-        sample
+        let size_bytes = self.files.get(&entry.index()).map_or(0, Known::size_bytes);
+        let level = self.policy.level(id(entry.index()));
+        sample::sample(entry, size_bytes, self.caps.of(entry, level))
     }
 
-    fn cap(&self, entry: &Entry<'_>) -> Option<Cap> {
-        if let Some(why) = self.hindrance(entry) {
-            return Some(Cap { level: Level::Pass, why });
-        }
-        if !self.has_resident_files {
-            return Some(NO_RESIDENT);
-        }
-        if let Some(why) = entry.resident_state().excluded() {
-            return Some(Cap { level: Level::Absorb, why });
-        }
-        (self.policy.level(id(entry.index())) <= Some(Level::Pass)).then_some(ABSORBED_FIRST)
-    }
-
-    /// What keeps a file at PASS, whatever it would save.
-    fn hindrance(&self, entry: &Entry<'_>) -> Option<Reason> {
-        let level_state = entry.level_state();
-        if level_state.is_barred {
-            return Some(level_state.why);
-        }
-        if level_state.level == Level::Dax && !self.is_dax_by_benefit(entry.index()) {
-            return Some(Reason::InDeviceMemory);
-        }
-        (!self.is_persistent).then_some(Reason::VolatileMemory)
-    }
-
+    /// Why the file is not absorbed, if it is not.
     fn why_not(&self, now_ns: u64, entry: &Entry<'_>) -> Reason {
-        let refused = self.files.get(&entry.index()).and_then(|known| known.refused);
-        let absorbed = self.policy.explain(now_ns, id(entry.index())).and_then(|reported| reported.held);
-        match (absorbed, refused) {
-            (Some(cap), _) if cap.is_stored() => self.hindrance(entry).unwrap_or(Reason::TooFewSyncs),
-            (Some(Reason::BackingOff { .. } | Reason::MoveFailed { .. }), refused) => {
-                refused.unwrap_or(Reason::Slower)
+        let file = id(entry.index());
+        let held = self.policy.explain(now_ns, file).and_then(|reported| reported.held);
+        match held {
+            Some(Reason::BackingOff { .. } | Reason::MoveFailed { .. }) => {
+                self.files.get(&entry.index()).and_then(Known::refused).unwrap_or(Reason::Slower)
             }
-            (Some(reason), _) => reason.stored(),
-            (None, _) => Reason::TooFewSyncs,
+            Some(cap) if cap.is_stored() => {
+                self.caps.hindrance(entry, self.policy.level(file)).unwrap_or(Reason::TooFewSyncs)
+            }
+            held => held.map_or(Reason::TooFewSyncs, Reason::stored),
         }
     }
 }
-
-/// Bandwidth assumed until measured, from the study.
-const ASSUMED_BYTES_PER_S: u64 = 4_000_000_000;
 
 const fn id(entry: EntryIndex) -> FileId {
     FileId(entry.0 as u64)
@@ -495,10 +390,4 @@ const fn id(entry: EntryIndex) -> FileId {
 
 const fn entry_of(file: FileId) -> EntryIndex {
     EntryIndex(file.0 as u32)
-}
-
-/// Time in which the last three syncs began, once there were three.
-fn three_syncs_in_ns(counters: Counters<'_>) -> Option<u64> {
-    let first = counters.get(Counted::ThirdLastSyncNs);
-    (first != 0).then(|| counters.get(Counted::LastSyncNs).saturating_sub(first))
 }

@@ -37,7 +37,7 @@ impl Tenant {
             self.evaluator().order(self.now_ns(), &entry, Some(Ordered::Pin(Level::Dax)));
         }
         self.request_promotion(entry)?;
-        if self.evaluator().is_kept_out(entry.index()) {
+        if self.evaluator().ordered(entry.index()) == Some(Ordered::Never) {
             // While demoted it is served like any other file.
             self.evaluator().order(self.now_ns(), &entry, None);
         }
@@ -100,7 +100,8 @@ impl Tenant {
 
     fn unpin<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Reason> {
         let was_requested = self.cancel_promotion(table, entry)?;
-        let was_ordered = was_requested | allow(entry) | self.evaluator().is_pinned(entry.index());
+        let is_pinned = matches!(self.evaluator().ordered(entry.index()), Some(Ordered::Pin(_)));
+        let was_ordered = was_requested | allow(entry) | is_pinned;
         self.evaluator().order(self.now_ns(), &entry, None);
         if was_ordered || self.absorbed(entry.index()).is_some() {
             Ok(())

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use byway_sys::Mapping;
-use byway_tdm_engine::table::{FILE_TABLE_BYTES, FileKey};
+use byway_tdm_engine::table::{FILE_TABLE_BYTES, FileKey, Timed};
 
 use super::*;
 

@@ -35,13 +35,13 @@ impl Shared {
         handle: Option<FileHandle>,
         change: &Change,
     ) -> io::Result<FileAttr> {
-        let node = self.nodes.get(number)?;
+        let node = self.nodes().get(number)?;
         if let Some(size_bytes) = change.size_bytes {
             self.cut(&node, handle, size_bytes)?;
         }
         let changed = change.attributes(&node);
         // What failed may have been done in part.
-        self.service.attributes_changed(&node);
+        self.service().attributes_changed(&node);
         changed?;
         Ok(Found::of(&node)?.attributes(number.0))
     }
@@ -52,15 +52,15 @@ impl Shared {
         number: INodeNo,
         change: impl FnOnce(&Node) -> io::Result<R>,
     ) -> io::Result<R> {
-        let node = self.nodes.get(number)?;
-        change(&node).inspect(|_| self.service.attributes_changed(&node))
+        let node = self.nodes().get(number)?;
+        change(&node).inspect(|_| self.service().attributes_changed(&node))
     }
 
     fn cut(&self, node: &Arc<Node>, handle: Option<FileHandle>, size_bytes: u64) -> io::Result<()> {
-        let open = handle.and_then(|handle| self.files.get(handle).ok()).filter(|open| open.writes);
+        let open = handle.and_then(|handle| self.files().get(handle).ok()).filter(|open| open.writes);
         match open {
-            Some(open) => self.service.cut(&open, size_bytes),
-            None => self.service.cut(&self.open_node(Arc::clone(node), OFlags::WRONLY)?, size_bytes),
+            Some(open) => self.service().cut(&open, size_bytes),
+            None => self.service().cut(&self.open_node(Arc::clone(node), OFlags::WRONLY)?, size_bytes),
         }
     }
 }

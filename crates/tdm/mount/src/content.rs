@@ -25,33 +25,33 @@ impl Shared {
         flags: OFlags,
         is_from_cache: bool,
     ) -> io::Result<usize> {
-        let open = self.files.get(handle)?;
+        let open = self.files().get(handle)?;
         // Pages of a mapping come through any open file.
         let appends = flags.contains(OFlags::APPEND) && !is_from_cache;
-        let wrote = self.service.write(&open, data, if appends { To::End } else { To::At(at) })?;
+        let wrote = self.service().write(&open, data, if appends { To::End } else { To::At(at) })?;
         if flags.intersects(OFlags::SYNC) && !is_from_cache {
             let extent = if flags.contains(OFlags::SYNC) { Extent::All } else { Extent::Data };
-            self.service.sync(&open, extent)?;
+            self.service().sync(&open, extent)?;
         }
         Ok(wrote)
     }
 
     pub(crate) fn allocate(&self, handle: FileHandle, (at, len): (u64, u64), mode: i32) -> io::Result<()> {
-        let open = self.files.get(handle)?;
+        let open = self.files().get(handle)?;
         let mode = FallocateFlags::from_bits_retain(mode.cast_unsigned());
         let real = || Ok(fallocate(&open, mode, at, len)?);
         // Allocation that changes neither size nor bytes needs no record.
         match mode == FallocateFlags::KEEP_SIZE {
-            true => real().inspect(|()| self.service.attributes_changed(&open.node)),
-            false => self.service.unseen(&open, real),
+            true => real().inspect(|()| self.service().attributes_changed(&open.node)),
+            false => self.service().unseen(&open, real),
         }
     }
 
     pub(crate) fn copy(&self, from: (FileHandle, u64), to: (FileHandle, u64), len: u64) -> io::Result<usize> {
-        let (source, open) = (self.files.get(from.0)?, self.files.get(to.0)?);
+        let (source, open) = (self.files().get(from.0)?, self.files().get(to.0)?);
         let (mut read_at, mut write_at) = (from.1, to.1);
         let len = len.min(COPY_MAX_BYTES) as usize;
-        self.service.unseen(&open, || {
+        self.service().unseen(&open, || {
             Ok(copy_file_range(&source, Some(&mut read_at), &open, Some(&mut write_at), len)?)
         })
     }
@@ -65,11 +65,11 @@ impl Shared {
             SEEK_HOLE => SeekFrom::Hole(at),
             _ => return Err(rustix::io::Errno::INVAL.into()),
         };
-        Ok(seek(&self.files.get(handle)?, from)?)
+        Ok(seek(&self.files().get(handle)?, from)?)
     }
 
     pub(crate) fn read_into(&self, handle: FileHandle, at: u64, len: u32, reply: ReplyData) {
-        let open = match self.files.get(handle) {
+        let open = match self.files().get(handle) {
             Ok(open) => open,
             Err(error) => return reply.error(error.into()),
         };

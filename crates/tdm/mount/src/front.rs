@@ -5,7 +5,6 @@ use std::io;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use byway_tdm_engine::client::Extent;
@@ -54,19 +53,19 @@ impl Filesystem for Front {
             let _ = config.add_capabilities(one);
         }
         let maps_direct = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP).is_ok();
-        self.maps_direct.store(maps_direct, Ordering::Relaxed);
+        self.set_maps_direct(maps_direct);
         let _ = config.set_max_write(REQUEST_BYTES);
         let _ = config.set_max_background(BACKGROUND);
         Ok(())
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let found = self.nodes.get(parent).and_then(|parent| self.look_up(&parent, name));
+        let found = self.nodes().get(parent).and_then(|parent| self.look_up(&parent, name));
         entry(found.map(|(_, attributes)| attributes), reply);
     }
 
     fn forget(&self, _: &Request, number: INodeNo, times: u64) {
-        self.nodes.forget(number, times);
+        self.nodes().forget(number, times);
     }
 
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
@@ -96,7 +95,7 @@ impl Filesystem for Front {
     }
 
     fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
-        let target = self.nodes.get(number).and_then(|node| Ok(readlinkat(&node, c"", Vec::new())?));
+        let target = self.nodes().get(number).and_then(|node| Ok(readlinkat(&node, c"", Vec::new())?));
         match target {
             Ok(target) => reply.data(target.as_bytes()),
             Err(error) => reply.error(error.into()),
@@ -113,26 +112,26 @@ impl Filesystem for Front {
         device: u32,
         reply: ReplyEntry,
     ) {
-        let parent = self.nodes.get(parent);
+        let parent = self.nodes().get(parent);
         entry(parent.and_then(|parent| self.make_node(who, &parent, name, (mode, device))), reply);
     }
 
     fn mkdir(&self, who: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
-        let parent = self.nodes.get(parent);
+        let parent = self.nodes().get(parent);
         entry(parent.and_then(|parent| self.make_folder(who, &parent, name, mode)), reply);
     }
 
     fn symlink(&self, who: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let parent = self.nodes.get(parent);
+        let parent = self.nodes().get(parent);
         entry(parent.and_then(|parent| self.make_link(who, &parent, name, target)), reply);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        done(self.nodes.get(parent).and_then(|parent| self.0.unlink(&parent, name)), reply);
+        done(self.nodes().get(parent).and_then(|parent| self.0.unlink(&parent, name)), reply);
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let parent = self.nodes.get(parent);
+        let parent = self.nodes().get(parent);
         done(parent.and_then(|parent| Ok(rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)?)), reply);
     }
 
@@ -147,7 +146,7 @@ impl Filesystem for Front {
         reply: ReplyEmpty,
     ) {
         let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
-        let parents = self.nodes.get(parent).and_then(|parent| Ok((parent, self.nodes.get(new_parent)?)));
+        let parents = self.nodes().get(parent).and_then(|parent| Ok((parent, self.nodes().get(new_parent)?)));
         done(
             parents.and_then(|(parent, new)| self.0.rename((&parent, name), (&new, new_name), flags)),
             reply,
@@ -155,7 +154,7 @@ impl Filesystem for Front {
     }
 
     fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let both = self.nodes.get(number).and_then(|node| Ok((node, self.nodes.get(parent)?)));
+        let both = self.nodes().get(number).and_then(|node| Ok((node, self.nodes().get(parent)?)));
         entry(both.and_then(|(node, parent)| self.0.link(&node, &parent, name)), reply);
     }
 
@@ -169,10 +168,10 @@ impl Filesystem for Front {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let parent = self.nodes.get(parent);
+        let parent = self.nodes().get(parent);
         match parent.and_then(|parent| self.0.create(who, &parent, name, (mode, flags_of(flags)))) {
             Ok((attributes, file)) => {
-                let handle = self.files.add(file);
+                let handle = self.files().add(file);
                 reply.created(&TTL, &attributes, Generation(0), handle, self.open_flags());
             }
             Err(error) => reply.error(error.into()),
@@ -180,9 +179,9 @@ impl Filesystem for Front {
     }
 
     fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let node = self.nodes.get(number);
+        let node = self.nodes().get(number);
         match node.and_then(|node| self.open_node(node, flags_of(flags.0))) {
-            Ok(file) => reply.opened(self.files.add(file), self.open_flags()),
+            Ok(file) => reply.opened(self.files().add(file), self.open_flags()),
             Err(error) => reply.error(error.into()),
         }
     }
@@ -232,41 +231,41 @@ impl Filesystem for Front {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.files.remove(handle);
+        self.files().remove(handle);
         reply.ok();
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, data_alone: bool, reply: ReplyEmpty) {
         let extent = if data_alone { Extent::Data } else { Extent::All };
-        done(self.files.get(handle).and_then(|open| self.service.sync(&open, extent)), reply);
+        done(self.files().get(handle).and_then(|open| self.service().sync(&open, extent)), reply);
     }
 
     fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let opened = self.nodes.get(number).and_then(|node| node.open(OFlags::RDONLY | OFlags::DIRECTORY));
+        let opened = self.nodes().get(number).and_then(|node| node.open(OFlags::RDONLY | OFlags::DIRECTORY));
         match opened {
-            Ok(fd) => reply.opened(self.folders.add(Folder::new(fd)), FopenFlags::empty()),
+            Ok(fd) => reply.opened(self.folders().add(Folder::new(fd)), FopenFlags::empty()),
             Err(error) => reply.error(error.into()),
         }
     }
 
     fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, from: u64, mut reply: ReplyDirectory) {
-        match self.folders.get(handle).and_then(|folder| folder.list(&self.nodes, from, &mut reply)) {
+        match self.folders().get(handle).and_then(|folder| folder.list(self.nodes(), from, &mut reply)) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(error.into()),
         }
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
-        self.folders.remove(handle);
+        self.folders().remove(handle);
         reply.ok();
     }
 
     fn fsyncdir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
-        done(self.folders.get(handle).and_then(|folder| folder.sync()), reply);
+        done(self.folders().get(handle).and_then(|folder| folder.sync()), reply);
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        match statvfs(self.nodes.root().path()) {
+        match statvfs(self.nodes().root().path()) {
             Ok(is) => reply.statfs(
                 is.f_blocks,
                 is.f_bfree,
@@ -295,11 +294,11 @@ impl Filesystem for Front {
     }
 
     fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, room: u32, reply: ReplyXattr) {
-        xattr::reply(self.nodes.get(number).and_then(|node| xattr::get(&node, name)), room, reply);
+        xattr::reply(self.nodes().get(number).and_then(|node| xattr::get(&node, name)), room, reply);
     }
 
     fn listxattr(&self, _: &Request, number: INodeNo, room: u32, reply: ReplyXattr) {
-        xattr::reply(self.nodes.get(number).and_then(|node| xattr::list(&node)), room, reply);
+        xattr::reply(self.nodes().get(number).and_then(|node| xattr::list(&node)), room, reply);
     }
 
     fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {

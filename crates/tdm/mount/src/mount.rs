@@ -138,8 +138,7 @@ impl Mounted {
     /// Demotes every absorbed file to PASS; returns their number.
     #[must_use]
     pub fn settle(&self) -> usize {
-        let Shared { nodes, service, .. } = &*self.shared;
-        nodes.all().iter().filter(|node| service.settle(node)).count()
+        self.shared.nodes().all().iter().filter(|node| self.shared.service().settle(node)).count()
     }
 }
 

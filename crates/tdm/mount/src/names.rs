@@ -27,7 +27,7 @@ impl Shared {
     pub(crate) fn look_up(&self, parent: &Node, name: &OsStr) -> io::Result<(Arc<Node>, FileAttr)> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = openat2(parent, name, flags, Mode::empty(), ResolveFlags::NO_XDEV)?;
-        self.nodes.look_up(found)
+        self.nodes().look_up(found)
     }
 
     /// Opens a file by its name, creating it if needed.
@@ -51,10 +51,10 @@ impl Shared {
             }
             Err(error) => return Err(error.into()),
         };
-        let (node, attributes) = self.nodes.look_up(again(&fd)?)?;
+        let (node, attributes) = self.nodes().look_up(again(&fd)?)?;
         let file = self.opened(node, fd, flags);
         if flags.contains(OFlags::TRUNC) {
-            self.service.cut(&file, 0)?;
+            self.service().cut(&file, 0)?;
         }
         Ok((attributes, file))
     }
@@ -68,7 +68,7 @@ impl Shared {
     fn opened(&self, node: Arc<Node>, fd: OwnedFd, flags: OFlags) -> OpenBelow {
         let writes = flags & OFlags::RWMODE != OFlags::RDONLY;
         if writes {
-            self.service.opened(&node);
+            self.service().opened(&node);
         }
         OpenBelow::new(node, File::from(fd), writes)
     }
@@ -113,7 +113,7 @@ impl Shared {
 
     /// Gives a new file to the program's user, if permitted.
     fn give(&self, who: &Request, parent: &Node, name: &OsStr, mode: Mode) -> io::Result<()> {
-        if !self.is_root || (who.uid(), who.gid()) == (0, 0) {
+        if !self.gives_files_to(who) {
             return Ok(());
         }
         let inherits = fstat(parent)?.st_mode & SETGID != 0;
@@ -129,14 +129,14 @@ impl Shared {
     /// Adds a name to a file.
     pub(crate) fn link(&self, node: &Node, parent: &Node, name: &OsStr) -> io::Result<FileAttr> {
         linkat(rustix::fs::CWD, node.path(), parent, name, AtFlags::SYMLINK_FOLLOW)?;
-        self.service.attributes_changed(node);
+        self.service().attributes_changed(node);
         Ok(self.look_up(parent, name)?.1)
     }
 
     pub(crate) fn unlink(&self, parent: &Node, name: &OsStr) -> io::Result<()> {
         let path = CString::new(name.as_bytes())?;
         let real = || Ok(unlinkat(parent, path.as_c_str(), AtFlags::empty())?);
-        match self.service.session() {
+        match self.service().session() {
             Some(session) => session.unname(no_link(parent, &path), sync_all(parent), real),
             None => real(),
         }
@@ -150,7 +150,7 @@ impl Shared {
     ) -> io::Result<()> {
         let (from, to) = (CString::new(name.as_bytes())?, CString::new(new_name.as_bytes())?);
         let real = || Ok(renameat_with(parent, from.as_c_str(), new_parent, to.as_c_str(), flags)?);
-        let Some(session) = self.service.session() else { return real() };
+        let Some(session) = self.service().session() else { return real() };
         let (from, to) = (no_link(parent, &from), no_link(new_parent, &to));
         session.change(from, sync_all(parent), || match flags.contains(RenameFlags::EXCHANGE) {
             true => session.change(to, sync_all(new_parent), real),

@@ -43,7 +43,7 @@ fn reported(path: &Path, size_bytes: Option<u64>, how: &Opening) -> Result<Terms
     let align_bytes = sysfs::number(&folder.join("align")).unwrap_or(2 << 20).max(4096);
     let len_bytes = shorter(path, size_bytes, len_bytes, align_bytes)?;
     let (domain, why) = domain_of(&folder, how)?;
-    Ok(Terms { len_bytes, align_bytes, sharing: Sharing::Shared, domain, why })
+    Ok(Terms::new((len_bytes, align_bytes), Sharing::Shared, domain, why))
 }
 
 fn shorter(path: &Path, asked: Option<u64>, there: u64, align_bytes: u64) -> Result<u64, RegionError> {
@@ -107,8 +107,8 @@ mod tests {
     fn size_and_alignment_are_what_sysfs_says() {
         let (_tree, how) = sysfs(Some("memory_controller\n"));
         let terms = reported(dax0(), None, &how).unwrap();
-        assert_eq!((terms.len_bytes, terms.align_bytes), (256 << 20, 2 << 20));
-        assert_eq!(reported(dax0(), Some(4 << 20), &how).unwrap().len_bytes, 4 << 20);
+        assert_eq!((terms.len_bytes(), terms.align_bytes()), (256 << 20, 2 << 20));
+        assert_eq!(reported(dax0(), Some(4 << 20), &how).unwrap().len_bytes(), 4 << 20);
         for size in [1 << 30, 4096] {
             assert!(
                 reported(dax0(), Some(size), &how).unwrap_err().to_string().contains("mapped by 2097152")
@@ -127,8 +127,8 @@ mod tests {
         for (text, domain) in domains {
             let (_tree, how) = sysfs(Some(text));
             let terms = reported(dax0(), None, &how).unwrap();
-            assert_eq!(terms.domain, domain);
-            assert!(terms.why.contains("the persistence domain of region0"), "{}", terms.why);
+            assert_eq!(terms.domain(), domain);
+            assert!(terms.why().contains("the persistence domain of region0"), "{}", terms.why());
         }
     }
 
@@ -136,9 +136,9 @@ mod tests {
     fn operator_may_state_a_domain_except_for_volatile_memory() {
         let asked = |how| Opening { domain: Some(Domain::CpuCache), ..how };
         let (_tree, how) = sysfs(Some("memory_controller\n"));
-        assert_eq!(reported(dax0(), None, &asked(how)).unwrap().domain, Domain::CpuCache);
+        assert_eq!(reported(dax0(), None, &asked(how)).unwrap().domain(), Domain::CpuCache);
         let (_tree, how) = sysfs(None);
-        assert_eq!(reported(dax0(), None, &how).unwrap().domain, Domain::Volatile);
+        assert_eq!(reported(dax0(), None, &how).unwrap().domain(), Domain::Volatile);
         assert!(reported(dax0(), None, &asked(how)).unwrap_err().to_string().contains("volatile"));
     }
 

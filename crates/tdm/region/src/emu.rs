@@ -33,6 +33,5 @@ pub(crate) fn terms(
         (true, domain) => (domain.unwrap_or(Domain::LineFlush), EMULATED),
     };
     dax::take_room(file, len_bytes).map_err(RegionError::system(path, "take room for all of it"))?;
-    let align_bytes = PAGE_BYTES as u64;
-    Ok(Terms { len_bytes, align_bytes, sharing: Sharing::Shared, domain, why: why.to_owned() })
+    Ok(Terms::new((len_bytes, PAGE_BYTES as u64), Sharing::Shared, domain, why))
 }

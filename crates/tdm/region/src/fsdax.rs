@@ -39,7 +39,7 @@ pub(crate) fn terms(
     dax::write_zeroes_once(file, len_bytes)
         .map_err(RegionError::system(path, "write it with zeroes once"))?;
     let (sharing, domain, why) = domain_of(path, file, how)?;
-    Ok(Terms { len_bytes, align_bytes: PAGE_BYTES as u64, sharing, domain, why })
+    Ok(Terms::new((len_bytes, PAGE_BYTES as u64), sharing, domain, why))
 }
 
 const NOT_DAX: &str = "not on a DAX mount: statx does not say DAX. The file system has to be mounted with -o dax=always, or \

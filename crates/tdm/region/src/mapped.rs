@@ -77,20 +77,20 @@ impl Mapped {
             Kind::FsDax => fsdax::terms(path, &file, size_bytes, how)?,
             Kind::DevDax => devdax::terms(path, &file, size_bytes, how)?,
         };
-        let map = map(path, &file, 0, &terms, user.is_some())?;
-        Ok(Self::with(kind, path, file, terms, how, map))
+        let map = terms.map(path, &file, 0, user.is_some())?;
+        Ok(Self::with(kind, path, file, &terms, how, map))
     }
 
-    fn with(kind: Kind, path: &Path, file: File, terms: Terms, how: &Opening, map: Mapping) -> Self {
+    fn with(kind: Kind, path: &Path, file: File, terms: &Terms, how: &Opening, map: Mapping) -> Self {
         Self {
             kind,
             path: path.to_path_buf(),
             file,
             file_at: 0,
-            window: Window::new(map, terms.domain),
-            align_bytes: terms.align_bytes,
-            is_synchronous: terms.sharing == Sharing::Synchronous,
-            why: terms.why,
+            window: Window::new(map, terms.domain()),
+            align_bytes: terms.align_bytes(),
+            is_synchronous: terms.is_synchronous(),
+            why: terms.why().to_owned(),
             how: how.clone(),
         }
     }
@@ -145,16 +145,12 @@ impl Mapped {
         }
         let reopened = dax::reopen(&self.file, true);
         let file = reopened.map_err(RegionError::system(&self.path, "open it once more"))?;
-        let terms = Terms {
-            len_bytes: range.end - range.start,
-            align_bytes: self.align_bytes,
-            sharing: Sharing::Shared,
-            domain: self.window.domain(),
-            why: self.why.clone(),
-        };
+        let len_bytes = range.end - range.start;
+        let domain = self.window.domain();
+        let terms = Terms::new((len_bytes, self.align_bytes), Sharing::Shared, domain, self.why.as_str());
         let file_at = self.file_at + range.start;
-        let map = map(&self.path, &file, file_at, &terms, false)?;
-        Ok(Self { file_at, ..Self::with(self.kind, &self.path, file, terms, &self.how, map) })
+        let map = terms.map(&self.path, &file, file_at, false)?;
+        Ok(Self { file_at, ..Self::with(self.kind, &self.path, file, &terms, &self.how, map) })
     }
 }
 
@@ -180,25 +176,6 @@ fn open_locked(kind: Kind, path: &Path, user: Option<u32>) -> Result<(File, bool
             return Ok((file, is_new));
         }
     }
-}
-
-/// Maps a file from `file_at` on; guarded if others may truncate it.
-fn map(
-    path: &Path,
-    file: &File,
-    file_at: u64,
-    terms: &Terms,
-    is_guarded: bool,
-) -> Result<Mapping, RegionError> {
-    let len_bytes = usize::try_from(terms.len_bytes)
-        .map_err(|_| RegionError::refused(path, "it is longer than an address can represent"))?;
-    let mapped = match is_guarded {
-        true => Mapping::guarded_file(file, file_at, len_bytes, terms.sharing),
-        false => Mapping::file(file, file_at, len_bytes, terms.sharing),
-    };
-    let map = mapped.map_err(RegionError::system(path, "map it"))?;
-    map.populate(0, len_bytes).map_err(RegionError::system(path, "have all of its pages mapped"))?;
-    Ok(map)
 }
 
 impl DeviceRegion for Mapped {

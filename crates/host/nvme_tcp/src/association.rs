@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use byway_core::identify::Identifies;
@@ -24,6 +24,7 @@ use byway_fabrics::{ControllerChoice, ControllerId};
 use byway_spec::Command as Entry;
 use byway_spec::base::admin::{AbortCdw10, AdminOpcode};
 use byway_sys::Wakeup;
+use parking_lot::{Mutex, MutexGuard};
 use tracing::debug;
 
 use crate::abort::Abort;
@@ -69,21 +70,21 @@ impl Registration {
 
     /// Takes what is there.
     pub fn take_post(&self) -> Post {
-        std::mem::replace(&mut *locked(&self.post), Post::Nothing)
+        std::mem::replace(&mut *self.post.lock(), Post::Nothing)
     }
 
     /// Hands a queue something.
     pub fn send(&self, post: Post) {
         if let Post::Line(line, _) = &post {
-            *locked(&self.stream) = Some(Arc::clone(line.channel.stream()));
+            *self.stream.lock() = Some(Arc::clone(line.channel.stream()));
         }
-        *locked(&self.post) = post;
+        *self.post.lock() = post;
         self.wakeup.raise();
     }
 
     /// Ends the queue's connection.
     pub fn close(&self) {
-        if let Some(stream) = &*locked(&self.stream) {
+        if let Some(stream) = &*self.stream.lock() {
             stream.close();
         }
     }
@@ -175,10 +176,6 @@ pub(crate) struct Association {
     notifier: Wakeup,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Association {
     /// Of a controller that is to be found yet.
     pub fn new(peer: Peer, path: Option<PathPlace>, layouts: Arc<Layouts>) -> Result<Self> {
@@ -194,7 +191,7 @@ impl Association {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        locked(&self.state)
+        self.state.lock()
     }
 
     /// Connects an I/O queue.
@@ -312,7 +309,7 @@ impl Association {
         let (mut line, _) = connected.map_err(|refused| refused.error)?;
         line.connection.set_capsule_data_bytes(facts.capsule_bytes);
         debug!(portal = %self.peer.shown(), qid, depth, "queue connected");
-        *locked(&registration.stream) = Some(Arc::clone(line.channel.stream()));
+        *registration.stream.lock() = Some(Arc::clone(line.channel.stream()));
         Ok(line)
     }
 

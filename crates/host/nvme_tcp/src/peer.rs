@@ -1,7 +1,7 @@
 //! The peer of a connection: address, subsystem, host name, credentials.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use byway_core::{Error, ErrorKind, Result};
@@ -11,6 +11,7 @@ use byway_fabrics::{HostId, Nqn};
 use byway_nvme_tcp::Digests;
 use byway_sys::Idle;
 use byway_tls::TlsHost;
+use parking_lot::Mutex;
 
 /// Port of I/O subsystems, where none is given.
 pub const PORT: u16 = 4420;
@@ -126,7 +127,7 @@ impl Security {
         match self {
             Self::Clear => None,
             Self::Configured(tls) => Some(tls.clone()),
-            Self::Made(tls) => tls.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            Self::Made(tls) => tls.lock().clone(),
         }
     }
 
@@ -141,7 +142,7 @@ impl Security {
     /// Where there is no OpenSSL.
     pub fn renew(&self, psk: Option<TlsPsk>) -> Result<()> {
         let Self::Made(tls) = self else { return Ok(()) };
-        *tls.lock().unwrap_or_else(PoisonError::into_inner) = psk.map(tls_host).transpose()?;
+        *tls.lock() = psk.map(tls_host).transpose()?;
         Ok(())
     }
 }

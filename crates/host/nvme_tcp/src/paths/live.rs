@@ -6,13 +6,14 @@
 //! Ordering: a version is made after its change, under the lock; who reads it with acquire, and then takes the lock, sees that.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use byway_core::{Capabilities, Deadline, Error, ErrorKind, Identity, Nsid, Result};
 use byway_fabrics::ControllerId;
 use byway_spec::base::ana::AnaState;
 use byway_sys::Wakeup;
+use parking_lot::{Condvar, Mutex};
 use tracing::debug;
 
 use super::fence::{Fence, acquaint};
@@ -90,10 +91,6 @@ impl Paths {
         Self { peers, all, changed: Condvar::new(), version, is_over }
     }
 
-    fn all(&self) -> MutexGuard<'_, All> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Goes up with every change.
     #[inline]
     pub fn version(&self) -> u64 {
@@ -102,7 +99,7 @@ impl Paths {
 
     /// Changes something, and notifies all queues and waiters.
     fn change<R>(&self, change: impl FnOnce(&mut All) -> R) -> R {
-        let mut all = self.all();
+        let mut all = self.all.lock();
         let changed = change(&mut all);
         self.version.fetch_add(1, Ordering::Release);
         self.changed.notify_all();
@@ -112,7 +109,7 @@ impl Paths {
 
     /// Signals `notifier` with every change.
     pub fn add_notifier(&self, notifier: &Arc<Wakeup>) {
-        self.all().notifiers.push(Arc::downgrade(notifier));
+        self.all.lock().notifiers.push(Arc::downgrade(notifier));
     }
 
     /// The device was closed.
@@ -131,7 +128,7 @@ impl Paths {
 
     /// The state of each path.
     pub fn status(&self) -> Vec<PathStatus> {
-        let all = self.all();
+        let all = self.all.lock();
         let status = |(path, peer): (&Path, &Peer)| PathStatus {
             portal: peer.shown(),
             lost: path.live.is_none().then(|| path.why.clone()),
@@ -146,12 +143,12 @@ impl Paths {
 
     /// Sets the identity, and the capabilities that all paths of the opening have.
     pub fn set_identity(&self, identity: Identity, capabilities: Capabilities) {
-        self.all().identity = Some((identity, capabilities));
+        self.all.lock().identity = Some((identity, capabilities));
     }
 
     /// Rank of each path for commands to a namespace; `None` for a path that is not live or does not serve it.
     pub fn ranks(&self, nsid: u32, into: &mut [Option<u8>]) {
-        for (path, rank) in self.all().paths.iter().zip(into) {
+        for (path, rank) in self.all.lock().paths.iter().zip(into) {
             *rank = path.live.as_ref().and_then(|_| rank_of(path.states.state(nsid)));
         }
     }
@@ -162,7 +159,7 @@ impl Paths {
     /// # Errors
     /// If no path is live in time, or all are given up.
     pub fn wait_for_any(&self, nsid: u32, tried: u64, deadline: Deadline) -> Result<usize> {
-        let mut all = self.all();
+        let mut all = self.all.lock();
         loop {
             let paths = all.paths.iter().enumerate();
             let live = paths.filter(|(at, path)| path.live.is_some() && tried & 1 << at == 0);
@@ -177,8 +174,7 @@ impl Paths {
             if left.is_zero() || tried != 0 {
                 return Err(Error::device(ErrorKind::TimedOut, "no path to the subsystem stands"));
             }
-            let waited = self.changed.wait_timeout(all, left);
-            all = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut all, left);
         }
     }
 
@@ -190,7 +186,7 @@ impl Paths {
 
     /// Whether the controller of a generation of a path has ended, and nothing that it was sent is done any more.
     pub fn has_ended(&self, path: usize, generation: u64) -> bool {
-        let path = &self.all().paths[path];
+        let path = &self.all.lock().paths[path];
         generation < path.lost_below && !path.unsettled.contains(&generation)
     }
 
@@ -201,20 +197,20 @@ impl Paths {
 
     /// Whether a path is live in this generation.
     pub fn stands(&self, path: usize, generation: u64) -> bool {
-        let all = self.all();
+        let all = self.all.lock();
         all.paths[path].live.as_ref().is_some_and(|live| live.generation == generation)
     }
 
     /// The live paths.
     pub fn that_stand(&self) -> Vec<(usize, LiveController)> {
-        let all = self.all();
+        let all = self.all.lock();
         let live = |(index, path): (usize, &Path)| Some((index, path.live.clone()?));
         all.paths.iter().enumerate().filter_map(live).collect()
     }
 
     /// The target of path `witness`, in this generation, has the controller of path `of`.
     pub fn note_known(&self, witness: (usize, u64), of: (usize, u64)) {
-        let mut all = self.all();
+        let mut all = self.all.lock();
         let live = all.paths[witness.0].live.as_mut();
         if let Some(live) = live.filter(|live| live.generation == witness.1) {
             live.note(of);
@@ -255,7 +251,7 @@ impl PathPlace {
     /// # Errors
     /// One sentence says which.
     pub fn check(&self, facts: &Facts) -> Result<()> {
-        let all = self.paths.all();
+        let all = self.paths.all.lock();
         let Some((identity, capabilities)) = &all.identity else { return Ok(()) };
         let at = self.paths.peer(self.index).shown();
         if facts.identity.serial != identity.serial || facts.identity.model != identity.model {
@@ -305,7 +301,7 @@ impl PathPlace {
 
     /// A reconnect attempt failed.
     pub fn still_away(&self, why: &str) {
-        why.clone_into(&mut self.paths.all().paths[self.index].why);
+        why.clone_into(&mut self.paths.all.lock().paths[self.index].why);
     }
 
     /// The path is given up: nothing reconnects it any more.
@@ -326,6 +322,6 @@ impl PathPlace {
 
     /// For how long no path has been live.
     pub fn all_away_for(&self) -> Option<Duration> {
-        self.paths.all().away.map(|since| since.elapsed())
+        self.paths.all.lock().away.map(|since| since.elapsed())
     }
 }

@@ -7,7 +7,8 @@
 //! | `attach.rs` | from no connection to a controller that takes commands |
 //! | `facts.rs` | properties that a controller reports |
 //! | `authenticate.rs` | authentication of host and controller |
-//! | `association.rs`, `admin_thread.rs` | what queues share; the thread that owns the admin queue and reconnects |
+//! | `association/`, `admin_thread/` | what queues share; the thread that owns the admin queue and reconnects |
+//! | `backoff.rs` | pauses between attempts |
 //! | `device.rs`, `queue.rs` | the `Backend` and its `BackendQueue` |
 //! | `ana.rs`, `paths/` | ANA states of namespaces; multipath |
 //! | `abort.rs` | an Abort on its way from a queue to the controller |
@@ -21,6 +22,7 @@ mod ana;
 mod association;
 mod attach;
 mod authenticate;
+mod backoff;
 mod channel;
 pub mod connection;
 mod device;

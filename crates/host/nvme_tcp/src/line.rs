@@ -107,7 +107,7 @@ impl Line {
     ///
     /// # Errors
     /// When the connection has ended, or the controller broke a rule. What came before is taken.
-    fn receive_all(&mut self) -> Result<()> {
+    pub fn receive_all(&mut self) -> Result<()> {
         while self.receive()? {}
         Ok(())
     }

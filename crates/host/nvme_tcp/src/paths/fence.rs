@@ -15,8 +15,9 @@ use tracing::debug;
 
 use super::live::{LiveController, PathPlace, Paths};
 use crate::attach::has_controller;
+use crate::backoff::Backoff;
 
-/// The first pause between two questions; each is twice as long as the one before.
+/// The first pause between two questions.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
 /// The longest.
@@ -71,7 +72,7 @@ impl Fence {
     }
 
     fn find_out(&self) {
-        let (mut since, mut pause) = (Instant::now(), FIRST_PAUSE);
+        let (mut since, mut backoff) = (Instant::now(), Backoff::new(FIRST_PAUSE, LONGEST_PAUSE));
         while !self.paths.is_over() {
             match self.ask() {
                 Known::Ended => break,
@@ -79,8 +80,7 @@ impl Fence {
                 Known::Nothing if since.elapsed() >= self.ends_within => break,
                 Known::Nothing => {}
             }
-            std::thread::sleep(pause);
-            pause = (2 * pause).min(LONGEST_PAUSE);
+            std::thread::sleep(backoff.pause());
         }
         let portal = self.paths.peer(self.path).shown();
         debug!(%portal, controller = self.controller.0, "lost controller has ended");

@@ -312,7 +312,7 @@ impl TcpQueue {
 
     /// From here on the queue's wakeup is raised for what is new.
     pub(crate) fn clear_notifier(&self) {
-        self.registration.wakeup.lower();
+        self.registration.wakeup().lower();
     }
 
     /// Arms the descriptor for later events, or for those that have come.
@@ -321,7 +321,7 @@ impl TcpQueue {
         let Some(listening) = &mut self.listening else { return };
         listening.alarm.set(left);
         if is_ready {
-            self.registration.wakeup.raise();
+            self.registration.wakeup().raise();
         }
         let for_room = self.line.has_unsent();
         if self.line.connection.is_open() && for_room != listening.for_room {
@@ -397,16 +397,16 @@ impl Waits for TcpQueue {
 
     fn park(&mut self, timeout: Duration) -> Result<()> {
         let timeout = self.time_left().map_or(timeout, |left| left.min(timeout));
-        let registration = Some(self.registration.wakeup.as_fd());
+        let registration = Some(self.registration.wakeup().as_fd());
         let is_called = if self.line.connection.is_open() {
             self.line.wait(registration, timeout)?.other
         } else {
             // A socket that has ended can always be read.
-            let waited = self.registration.wakeup.wait(timeout);
+            let waited = self.registration.wakeup().wait(timeout);
             waited.map_err(|cause| Error::kernel("waiting for a connection failed", cause))?
         };
         if is_called {
-            self.registration.wakeup.lower();
+            self.registration.wakeup().lower();
         }
         Ok(())
     }
@@ -424,7 +424,7 @@ impl Waits for TcpQueue {
         if self.line.connection.is_open() {
             epoll::add(&both, self.line.stream(), data, flags)?;
         }
-        epoll::add(&both, &self.registration.wakeup, data, epoll::EventFlags::IN)?;
+        epoll::add(&both, self.registration.wakeup(), data, epoll::EventFlags::IN)?;
         let alarm = Alarm::beside(both.as_fd())?;
         self.listening = Some(Listening { both, alarm, for_room });
         Ok(())

@@ -52,6 +52,6 @@ impl TcpQueue {
     pub(crate) fn waited_for(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let flags = if self.line.has_unsent() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let socket = self.is_open().then(|| (self.line.stream().as_fd(), flags));
-        socket.into_iter().chain([(self.registration.wakeup.as_fd(), PollFlags::IN)])
+        socket.into_iter().chain([(self.registration.wakeup().as_fd(), PollFlags::IN)])
     }
 }

@@ -7,9 +7,11 @@
 //! All connections end together because a controller that lost one of them may have lost them all, and because a controller
 //! of its own distinguishes a new queue from an old one that still has commands.
 
-use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicU16, Ordering};
+mod registration;
+mod registrations;
+mod request;
+mod state;
+
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
@@ -17,18 +19,17 @@ use byway_core::identify::Identifies;
 use byway_core::layouts::{Layouts, changes_namespaces};
 use byway_core::moves::Layout;
 use byway_core::{
-    AdminCommand, Deadline, Error, ErrorKind, Failed, Outcome, Payload, Result, check_admin, encode_admin,
-    identify,
+    AdminCommand, Error, ErrorKind, Failed, Outcome, Payload, Result, check_admin, encode_admin, identify,
 };
-use byway_fabrics::{ControllerChoice, ControllerId};
+use byway_fabrics::ControllerId;
 use byway_spec::Command as Entry;
 use byway_spec::base::admin::{AbortCdw10, AdminOpcode};
 use byway_sys::Wakeup;
 use parking_lot::{Mutex, MutexGuard};
-use tracing::debug;
+
+use state::{Found, State};
 
 use crate::abort::Abort;
-use crate::attach::{connect_of, connect_queue};
 use crate::connection::Order;
 use crate::facts::Facts;
 use crate::line::Line;
@@ -36,97 +37,9 @@ use crate::order::{order_of_admin, plain};
 use crate::paths::PathPlace;
 use crate::peer::Peer;
 use crate::result::gone;
-use crate::stream::Stream;
 
-/// How long a controller may have a queue whose connection has ended.
-const QUEUE_LEAVES_WITHIN: Duration = Duration::from_secs(5);
-
-/// An I/O queue that is registered in the association.
-#[derive(Debug)]
-pub(crate) struct Registration {
-    /// Queue identifier at the current controller; 0 if that controller grants too few queues.
-    qid: AtomicU16,
-    depth: u32,
-    post: Mutex<Post>,
-    /// Readable when there is post, or when the queue raises it.
-    pub wakeup: Wakeup,
-    stream: Mutex<Option<Arc<Stream>>>,
-}
-
-/// A message of the admin thread to a queue.
-#[derive(Debug)]
-pub(crate) enum Post {
-    Nothing,
-    /// Another connection, of this generation.
-    Line(Box<Line>, u64),
-    /// There will be none: a sentence says why.
-    Gone(String),
-}
-
-impl Registration {
-    fn qid(&self) -> u16 {
-        self.qid.load(Ordering::Acquire)
-    }
-
-    /// Takes what is there.
-    pub fn take_post(&self) -> Post {
-        std::mem::replace(&mut *self.post.lock(), Post::Nothing)
-    }
-
-    /// Hands a queue something.
-    pub fn send(&self, post: Post) {
-        if let Post::Line(line, _) = &post {
-            *self.stream.lock() = Some(Arc::clone(line.channel.stream()));
-        }
-        *self.post.lock() = post;
-        self.wakeup.raise();
-    }
-
-    /// Ends the queue's connection.
-    pub fn close(&self) {
-        if let Some(stream) = &*self.stream.lock() {
-            stream.close();
-        }
-    }
-}
-
-/// The receiver of an admin command's result.
-pub(crate) enum Reply {
-    /// A caller.
-    Call(mpsc::SyncSender<Result<Outcome, Failed>>),
-    /// A queue that had a command aborted: it looks whether that was answered.
-    Abort(Arc<Abort>, Arc<Registration>),
-    /// The admin thread: a Keep Alive.
-    KeepAlive,
-    /// The admin thread: an asynchronous event.
-    Event,
-    /// The admin thread: the ANA log page.
-    States,
-}
-
-impl Reply {
-    /// Hands the result to its receiver.
-    pub fn give(self, result: Result<Outcome, Failed>) {
-        match self {
-            // The caller may have stopped waiting.
-            Self::Call(caller) => drop(caller.try_send(result)),
-            Self::Abort(abort, registration) => {
-                abort.end();
-                registration.wakeup.raise();
-            }
-            Self::KeepAlive | Self::Event | Self::States => {}
-        }
-    }
-}
-
-/// An admin command for the admin thread.
-pub(crate) struct Request {
-    pub order: Order,
-    pub payload: Payload,
-    /// When it must have been answered; an event may take for ever.
-    pub until: Option<Instant>,
-    pub reply: Reply,
-}
+pub(crate) use registration::{Post, Registration};
+pub(crate) use request::{Reply, Request};
 
 /// A queue that was opened.
 pub(crate) struct Opened {
@@ -134,33 +47,6 @@ pub(crate) struct Opened {
     pub line: Line,
     /// Of which connections that line is.
     pub generation: u64,
-}
-
-/// A controller that is connected to, and what it says of itself now.
-#[derive(Clone)]
-struct Found {
-    controller: ControllerId,
-    facts: Arc<Facts>,
-}
-
-#[derive(Default)]
-struct State {
-    requests: VecDeque<Request>,
-    /// In the order in which they were opened.
-    registrations: Vec<Arc<Registration>>,
-    /// The queue that was opened last.
-    last_qid: u16,
-    controller: Option<Found>,
-    /// Incremented with each loss, so that each is handled once.
-    generation: u64,
-    /// A queue's connection of this generation has ended.
-    lost: Option<(u64, String)>,
-    /// There is no controller any more, and why.
-    gone: Option<String>,
-    /// The last user of the association has closed it.
-    is_over: bool,
-    /// A command's status showed an ANA state that the controller has not reported yet.
-    are_states_stale: bool,
 }
 
 /// What the queues of one host at one controller share.
@@ -205,7 +91,7 @@ impl Association {
             let said = "the controller is being looked for; there are no new queues meanwhile";
             return Err(Error::host(ErrorKind::Busy, said));
         };
-        let connected = self.connect_when_free(&registration, &found);
+        let connected = registration.connect_when_free(&self.peer, found.controller, &found.facts);
         if connected.is_err() {
             self.leave(&registration);
         }
@@ -219,7 +105,9 @@ impl Association {
     pub fn open_path_queue(&self, depth: u32) -> Result<Opened> {
         let (registration, generation, found) = self.reserve(depth)?;
         let found = found.filter(|_| registration.qid() != 0);
-        let mut line = match found.map(|found| self.connect_when_free(&registration, &found)) {
+        let connect =
+            |found: Found| registration.connect_when_free(&self.peer, found.controller, &found.facts);
+        let mut line = match found.map(connect) {
             Some(Ok(line)) => line,
             Some(Err(error)) if error.kind() == ErrorKind::Busy && registration.qid() != 0 => {
                 self.leave(&registration);
@@ -235,139 +123,65 @@ impl Association {
         Ok(Opened { registration, line, generation })
     }
 
-    /// A connection for a queue whose name may have been another's just now: controllers give a queue up some time after its
-    /// connection has ended (Linux's target refuses it until then).
-    fn connect_when_free(&self, registration: &Registration, found: &Found) -> Result<Line> {
-        let deadline = Deadline::after(self.peer.options.connect_timeout.min(QUEUE_LEAVES_WITHIN));
-        let mut pause = Duration::from_millis(1);
-        loop {
-            let connected = self.connect(registration, found.controller, &found.facts);
-            let is_busy = matches!(&connected, Err(error) if error.kind() == ErrorKind::Busy);
-            if !is_busy || registration.qid() == 0 || deadline.is_over() {
-                return connected;
-            }
-            std::thread::sleep(pause);
-            pause = (2 * pause).min(Duration::from_millis(50));
-        }
-    }
-
     /// A place for a queue, and the controller that is there for it now, of which generation.
     fn reserve(&self, depth: u32) -> Result<(Arc<Registration>, u64, Option<Found>)> {
         let wakeup = Wakeup::new().map_err(|cause| Error::kernel("no descriptor for a queue", cause))?;
-        let mut state = self.state();
-        if let Some(why) = &state.gone {
-            return Err(gone(why));
-        }
-        let qid = self.free_qid(&state)?;
-        let (post, stream) = (Mutex::new(Post::Nothing), Mutex::new(None));
-        let registration = Arc::new(Registration { qid: AtomicU16::new(qid), depth, post, wakeup, stream });
-        state.last_qid = qid;
-        state.registrations.push(Arc::clone(&registration));
-        Ok((registration, state.generation, state.controller.clone()))
-    }
-
-    /// A free queue identifier, assigned in rotation: the controller may still hold one that was freed just now. As
-    /// one of several paths it may be 0: others carry the queue's commands until the controller grants as many queues as at first.
-    fn free_qid(&self, state: &State) -> Result<u16> {
-        let now = state.controller.as_ref().map(|found| found.facts.queues());
         let first = self.facts.get().map_or(self.peer.options.queues, |facts| facts.queues());
-        let queues = now.unwrap_or(first);
-        let mut all = (state.last_qid + 1..=queues).chain(1..=state.last_qid.min(queues));
-        let is_free = |qid: &u16| state.registrations.iter().all(|registration| registration.qid() != *qid);
-        match all.find(is_free) {
-            Some(qid) => Ok(qid),
-            None if self.path.is_some() && state.registrations.len() < usize::from(first) => Ok(0),
-            None => {
-                let said = format!("all {queues} queues that the controller granted are open");
-                Err(Error::host(ErrorKind::Busy, said))
-            }
-        }
-    }
-
-    /// Connects a queue to a controller with these `facts`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Busy`] when it takes no such queue now; when it cannot be reached.
-    pub fn connect(
-        &self,
-        registration: &Registration,
-        controller: ControllerId,
-        facts: &Facts,
-    ) -> Result<Line> {
-        // Once: the admin thread may renumber the queues now, and 0 would connect an admin queue.
-        let qid = registration.qid();
-        if qid == 0 {
-            let said = "the controller came back granting fewer I/O queues than are open";
-            return Err(Error::host(ErrorKind::Busy, said));
-        }
-        let deadline = Deadline::after(self.peer.options.connect_timeout);
-        // It may have come back with less than the queue was opened with.
-        let depth = registration.depth.min(facts.capabilities.limits.queue_depth).max(1);
-        let connect = connect_of(qid, depth as u16);
-        let controller = ControllerChoice::Id(controller);
-        let connected = connect_queue(&self.peer, connect, controller, depth, deadline);
-        let (mut line, _) = connected.map_err(|refused| refused.error)?;
-        line.connection.set_capsule_data_bytes(facts.capsule_bytes);
-        debug!(portal = %self.peer.shown(), qid, depth, "queue connected");
-        *registration.stream.lock() = Some(Arc::clone(line.channel.stream()));
-        Ok(line)
+        let mut state = self.state();
+        let of = |qid| Registration::new(qid, depth, wakeup);
+        let registration = state.register(first, self.path.is_some(), of)?;
+        Ok((registration, state.generation(), state.controller.clone()))
     }
 
     /// A queue is closed.
     pub fn leave(&self, registration: &Registration) {
         registration.close();
-        self.state().registrations.retain(|other| !std::ptr::eq(&**other, registration));
+        self.state().registrations.remove(registration);
     }
 
     /// Which connections these are: goes up when they are lost.
     pub fn generation(&self) -> u64 {
-        self.state().generation
+        self.state().generation()
     }
 
     /// A queue's connection of this generation has ended.
     pub fn report(&self, generation: u64, why: &str) {
-        self.state().lost.get_or_insert_with(|| (generation, why.to_owned()));
+        self.state().report(generation, why);
         self.notifier.raise();
     }
 
     /// Whether a queue said that its connection has ended; said of an earlier generation, it is old news.
-    pub fn reported(&self) -> Option<String> {
-        let mut state = self.state();
-        let (generation, why) = state.lost.take()?;
-        (generation == state.generation).then_some(why)
+    pub fn take_report(&self) -> Option<String> {
+        self.state().take_report()
     }
 
     /// The connections are lost: ends all that are left of them.
     pub fn part(&self) {
         let mut state = self.state();
-        (state.controller, state.lost) = (None, None);
-        state.generation += 1;
-        let registrations = state.registrations.clone();
+        state.part();
+        let registrations = state.registrations.list();
         drop(state);
         registrations.iter().for_each(|registration| registration.close());
     }
 
     /// Renumbers the open queues for a controller that grants `granted` of them, and returns those with a number: the first opened.
     pub fn number_queues(&self, granted: u16) -> Vec<Arc<Registration>> {
-        let registrations = self.state().registrations.clone();
+        let registrations = self.state().registrations.list();
         let numbers = (1..=granted).chain(std::iter::repeat(0));
-        registrations.iter().zip(numbers).for_each(|(registration, qid)| {
-            registration.qid.store(qid, Ordering::Release);
-        });
+        registrations.iter().zip(numbers).for_each(|(registration, qid)| registration.set_qid(qid));
         registrations.into_iter().take(granted.into()).collect()
     }
 
     /// Whether an open queue has no number (0), as the current controller grants too few.
     pub fn has_queues_beyond_grant(&self) -> bool {
-        self.state().registrations.iter().any(|registration| registration.qid() == 0)
+        self.state().registrations.has_unnumbered()
     }
 
     /// Gives up the queues that have no number.
     pub fn give_up_queues_beyond_grant(&self) {
         let mut state = self.state();
-        let granted = state.controller.as_ref().map_or(0, |found| found.facts.queues());
-        let beyond: Vec<_> =
-            state.registrations.extract_if(.., |registration| registration.qid() == 0).collect();
+        let granted = state.granted().unwrap_or(0);
+        let beyond = state.registrations.take_unnumbered();
         drop(state);
         let why = format!(
             "the controller came back granting {granted} I/O queues, fewer than are open: this queue is lost"
@@ -400,7 +214,7 @@ impl Association {
     pub fn give_up(&self, why: &str) {
         let mut state = self.state();
         state.gone = Some(why.to_owned());
-        let registrations = state.registrations.clone();
+        let registrations = state.registrations.list();
         drop(state);
         let why = gone(why).to_string();
         registrations.iter().for_each(|registration| registration.send(Post::Gone(why.clone())));
@@ -421,30 +235,14 @@ impl Association {
         self.state().requests.pop_front()
     }
 
-    pub fn notifier(&self) -> BorrowedFd<'_> {
-        self.notifier.as_fd()
-    }
-
-    /// Clears the notifier: only later work signals it again.
-    pub fn clear_notifier(&self) {
-        self.notifier.lower();
-    }
-
-    /// Waits for the notifier.
-    pub fn park(&self, timeout: Duration) {
-        // Without a wait the admin thread polls again.
-        let _ = self.notifier.wait(timeout);
+    /// Signalled when the admin thread has something to do.
+    pub fn notifier(&self) -> &Wakeup {
+        &self.notifier
     }
 
     fn ask(&self, request: Request) -> Result<(), Box<(Request, Error)>> {
         let mut state = self.state();
-        let refused = match (&state.gone, &self.path, &state.controller) {
-            (Some(why), ..) => Some(gone(why)),
-            // Others may go by another path.
-            (None, Some(_), None) => Some(gone("it is being looked for")),
-            _ => None,
-        };
-        if let Some(error) = refused {
+        if let Some(error) = state.refusal(self.path.is_some()) {
             drop(state);
             return Err(Box::new((request, error)));
         }
@@ -545,14 +343,5 @@ pub(crate) mod tests {
         pub(crate) fn registration(&self) -> Arc<Registration> {
             self.reserve(4).unwrap().0
         }
-    }
-
-    #[test]
-    fn connect_of_a_queue_without_number_is_busy_and_sends_nothing() {
-        let association = unreachable();
-        let registration = association.registration();
-        association.number_queues(0);
-        let refused = association.connect(&registration, ControllerId(1), &Facts::default());
-        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Busy);
     }
 }

@@ -2,65 +2,26 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use byway_core::{
     AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Method, Namespace, Outcome,
     QueueOptions, Result, identify,
 };
 
-use byway_sys::OwnerProcess;
-
-use crate::admin_thread::AdminThread;
 use crate::association::Association;
-use crate::attach::{Attached, attach};
+use crate::attach::attach;
+use crate::io_queue::IoQueue;
+use crate::owner::Owner;
 use crate::peer::{Peer, TcpOptions, TcpPlace};
-use crate::queue::TcpQueue;
+use crate::queue::Queue;
+
+/// A queue of a controller at a TCP address.
+pub type TcpQueue = Queue<IoQueue>;
 
 /// A controller at a TCP address.
 #[derive(Clone)]
 pub struct NvmeTcp {
     owner: Arc<Owner>,
-}
-
-/// The users of the association: the device and its queues. With the last, the admin thread ends.
-pub(crate) struct Owner {
-    pub process: OwnerProcess,
-    pub association: Arc<Association>,
-    admin_thread: Option<JoinHandle<()>>,
-}
-
-impl Owner {
-    /// Starts the admin thread of an association: with a controller that was found, or why there is none yet.
-    ///
-    /// # Errors
-    /// When a controller does not report its ANA states, or there is no thread.
-    pub fn start(association: Association, found: Result<Attached, String>) -> Result<Arc<Self>> {
-        let association = Arc::new(association);
-        let admin_thread = match found {
-            Ok(attached) => AdminThread::new(Arc::clone(&association), attached)?,
-            Err(why) => AdminThread::awaiting(Arc::clone(&association), why)?,
-        };
-        let thread = std::thread::Builder::new().name("byway-tcp".into());
-        let thread = thread.spawn(move || admin_thread.run());
-        let admin_thread = thread.map_err(|cause| Error::kernel("no thread for the admin queue", cause))?;
-        let process = OwnerProcess::current();
-        Ok(Arc::new(Self { process, association, admin_thread: Some(admin_thread) }))
-    }
-}
-
-impl Drop for Owner {
-    /// A forked child leaves its parent's connections as they are: nothing is sent, and none is shut down.
-    fn drop(&mut self) {
-        if !self.process.is_current() {
-            return std::mem::forget(self.admin_thread.take());
-        }
-        self.association.end();
-        if let Some(admin_thread) = self.admin_thread.take() {
-            // An admin thread that panicked has nothing left to wait for.
-            let _ = admin_thread.join();
-        }
-    }
 }
 
 impl NvmeTcp {
@@ -132,7 +93,8 @@ impl Backend for NvmeTcp {
 
     fn queue(&self, options: QueueOptions) -> Result<TcpQueue> {
         let options = check_queue(self.capabilities(), options)?;
-        TcpQueue::open(Arc::clone(&self.owner), options)
+        let transport = IoQueue::open(Arc::clone(&self.owner), options.depth.commands())?;
+        Ok(Queue::new(transport, self.association().peer.options.idle, &options))
     }
 
     fn admin(&self, command: AdminCommand) -> Result<Outcome> {

@@ -9,10 +9,11 @@
 //! | `authenticate.rs` | authentication of host and controller |
 //! | `association/`, `admin_thread/` | what queues share; the thread that owns the admin queue and reconnects |
 //! | `backoff.rs` | pauses between attempts |
-//! | `device.rs`, `queue.rs` | the `Backend` and its `BackendQueue` |
+//! | `device.rs`, `owner.rs` | the `Backend`, and the users of its association |
+//! | `queue/`, `io_queue/` | the `BackendQueue`, and what carries its commands over one connection |
 //! | `ana.rs`, `paths/` | ANA states of namespaces; multipath |
 //! | `abort.rs` | an Abort on its way from a queue to the controller |
-//! | `order.rs`, `poller.rs` | commands as orders for a connection; finished commands and how a queue waits |
+//! | `order.rs` | commands as orders for a connection |
 //! | `discover.rs` | reading a discovery log |
 #![forbid(unsafe_code)]
 
@@ -28,12 +29,12 @@ pub mod connection;
 mod device;
 mod discover;
 mod facts;
+mod io_queue;
 mod line;
 mod order;
-mod pairs;
+mod owner;
 mod paths;
 mod peer;
-mod poller;
 mod queue;
 mod result;
 mod stream;
@@ -44,11 +45,10 @@ pub use byway_fabrics::{Entry, EntryError, HostId, Nqn, SecureChannel, TcpSecuri
 pub use byway_nvme_tcp::Digests;
 pub use byway_spec::base::ana::AnaState;
 pub use byway_sys::Idle;
-pub use device::NvmeTcp;
+pub use device::{NvmeTcp, TcpQueue};
 pub use discover::{Discovered, discover};
 pub use paths::{NvmeTcpPaths, PathStatus, TcpPathsQueue};
 pub use peer::{DISCOVERY_PORT, PORT, TcpOptions, TcpPlace, TlsWith, default_host};
-pub use queue::TcpQueue;
 
 /// The former name of [`PathStatus`].
 #[deprecated(note = "renamed to PathStatus")]

@@ -66,7 +66,7 @@ fn too_large(len: u64, most: u64) -> Error {
 
 /// The layout that a queue looked up last.
 #[derive(Debug, Default)]
-pub(crate) struct SeenLayout(Option<Seen>);
+pub struct SeenLayout(Option<Seen>);
 
 #[derive(Debug, Clone, Copy)]
 struct Seen {
@@ -78,7 +78,7 @@ struct Seen {
 impl SeenLayout {
     /// The layout of a namespace, from the cache while that is valid, or from `ask`, which gets the cached one.
     #[inline]
-    pub fn of(
+    pub(crate) fn of(
         &mut self,
         nsid: u32,
         layouts: &Layouts,

@@ -4,56 +4,33 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::Builder;
-use std::time::Duration;
 
-use byway_core::identify::Identifies;
-use byway_core::layouts::{Layouts, changes_namespaces};
-use byway_core::moves::Layout;
+use byway_core::layouts::Layouts;
 use byway_core::{
-    AdminCommand, Backend, Buffer, Capabilities, Deadline, Error, ErrorKind, Failed, Identity, Namespace,
-    Outcome, Payload, QueueOptions, Result, check_admin, identify,
+    AdminCommand, Backend, Buffer, Capabilities, Deadline, Error, ErrorKind, Identity, Namespace, Outcome,
+    QueueOptions, Result,
 };
-use byway_spec::base::ana::AnaState;
 
 use super::live::{PathPlace, PathStatus, Paths};
-use super::queue::TcpPathsQueue;
+use super::multipath::Multipath;
+use super::set::PathSet;
 use super::slots::PATHS_MAX;
 use crate::association::Association;
 use crate::attach::{Attached, attach};
-use crate::connection::{Order, Way};
-use crate::device::{Owner, check_queue};
+use crate::device::check_queue;
 use crate::facts::Facts;
-use crate::order::order_of_admin;
+use crate::owner::Owner;
 use crate::peer::{Peer, TcpOptions, TcpPlace};
+use crate::queue::Queue;
 use crate::result::NotAttached;
+
+/// A queue of a subsystem at several TCP addresses.
+pub type TcpPathsQueue = Queue<Multipath>;
 
 /// A subsystem at several TCP addresses: commands go by the best that there is now.
 #[derive(Clone)]
 pub struct NvmeTcpPaths {
     set: Arc<PathSet>,
-}
-
-/// What the device and its queues share.
-pub(crate) struct PathSet {
-    pub paths: Arc<Paths>,
-    /// Of each path, in their order.
-    pub owners: Vec<Arc<Owner>>,
-    pub layouts: Arc<Layouts>,
-    pub identity: Identity,
-    /// Common capabilities of the paths that were live at the opening.
-    pub capabilities: Capabilities,
-    command_sets: bool,
-}
-
-impl Drop for PathSet {
-    /// All admin threads are asked to end before the first is waited for.
-    fn drop(&mut self) {
-        if !self.owners.iter().all(|owner| owner.process.is_current()) {
-            return;
-        }
-        self.paths.end();
-        self.owners.iter().for_each(|owner| owner.association.end());
-    }
 }
 
 impl NvmeTcpPaths {
@@ -187,96 +164,6 @@ fn least(known: &[&Facts]) -> Capabilities {
     least
 }
 
-impl PathSet {
-    /// Sends an admin command by a path that stands, or by the first that does where it `waits`.
-    fn admin(&self, command: AdminCommand, waits: bool) -> Result<Outcome> {
-        check_admin(&command)?;
-        self.capabilities.admin.require(&command)?;
-        let order = order_of_admin(&command, 0);
-        let changes = changes_namespaces(&order.entry);
-        if changes {
-            self.layouts.begin_change();
-        }
-        let result = self.send(order, command.into_payload(), waits);
-        if changes {
-            self.layouts.end_change();
-        }
-        result
-    }
-
-    /// By the best path, and by others while it can be: where a path does not serve a command, or was lost with one that
-    /// changes nothing.
-    fn send(&self, order: Order, mut payload: Payload, waits: bool) -> Result<Outcome> {
-        let nsid = order.entry.nsid;
-        let timeout = if waits { self.paths.peer(0).options.admin_timeout } else { Duration::ZERO };
-        let deadline = Deadline::after(timeout);
-        let (mut tried, mut last) = (0, None);
-        loop {
-            let index = match (self.paths.wait_for_any(nsid, tried, deadline), last) {
-                (Ok(index), _) => index,
-                (Err(error), last) => return Err(last.unwrap_or(error)),
-            };
-            let bytes = payload.len();
-            let failed = match self.owners[index].association.send(order, payload) {
-                Ok(outcome) => return Ok(outcome),
-                Err(failed) => failed,
-            };
-            let Failed { error, buffer, vector } = failed;
-            payload = buffer.map_or(Payload::Vectored(vector), Payload::Buffer);
-            let state = error.nvme_status().and_then(AnaState::of_status);
-            let may_go_on = state.is_some() || (error.kind() == ErrorKind::DeviceLost && order.repeats);
-            // A few bytes to be sent do not come back.
-            if !may_go_on || payload.len() != bytes || (bytes == 0 && order.way != Way::None) {
-                return Err(error);
-            }
-            if let Some(state) = state {
-                self.paths.met(index, nsid, state);
-                self.owners[index].association.mark_states_stale();
-                tried |= 1 << index;
-            }
-            last = Some(error);
-        }
-    }
-
-    /// What a namespace's commands mean, and since when that is known. While no path stands it is taken for what it was: the
-    /// device says so with every command that is not what it takes, and no memory but this program's is at stake.
-    pub fn layout(&self, nsid: u32, was: Option<Layout>) -> Result<(u64, Layout)> {
-        let asker = Asker { set: self, waits: was.is_none() };
-        match (self.layouts.layout(nsid, || identify::layout(&asker, nsid)), was) {
-            (Err(error), Some(layout)) if is_of_paths(&error) => Ok((NO_EPOCH, layout)),
-            (known, _) => known,
-        }
-    }
-}
-
-/// An epoch that never is: what is known of it is asked again.
-const NO_EPOCH: u64 = u64::MAX;
-
-/// Whether no path carried the command, so that the device has not answered it.
-fn is_of_paths(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::DeviceLost | ErrorKind::TimedOut)
-}
-
-/// Sends Identify commands over a live path; with `waits`, it waits for one.
-struct Asker<'s> {
-    set: &'s PathSet,
-    waits: bool,
-}
-
-impl Identifies for Asker<'_> {
-    fn identify(&self, command: AdminCommand) -> Result<Outcome> {
-        self.set.admin(command, self.waits)
-    }
-
-    fn identify_buffer(&self, len: usize) -> Result<Buffer> {
-        Buffer::zeroed(len)
-    }
-
-    fn reports_command_sets(&self) -> bool {
-        self.set.command_sets
-    }
-}
-
 impl Backend for NvmeTcpPaths {
     type Queue = TcpPathsQueue;
 
@@ -293,7 +180,7 @@ impl Backend for NvmeTcpPaths {
     }
 
     fn namespaces(&self) -> Result<Vec<Namespace>> {
-        identify::namespaces(&Asker { set: &self.set, waits: true })
+        self.set.namespaces()
     }
 
     fn buffer(&self, len: usize) -> Result<Buffer> {
@@ -302,7 +189,9 @@ impl Backend for NvmeTcpPaths {
 
     fn queue(&self, options: QueueOptions) -> Result<TcpPathsQueue> {
         let options = check_queue(self.capabilities(), options)?;
-        TcpPathsQueue::open(Arc::clone(&self.set), options)
+        let idle = self.set.paths.peer(0).options.idle;
+        let transport = Multipath::open(Arc::clone(&self.set), options.depth.commands())?;
+        Ok(Queue::new(transport, idle, &options))
     }
 
     fn admin(&self, command: AdminCommand) -> Result<Outcome> {

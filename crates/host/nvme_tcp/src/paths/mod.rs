@@ -5,7 +5,9 @@
 //! | `live.rs` | `Paths`: live paths, their ANA states, and lost controllers that may not have ended |
 //! | `fence.rs` | when a controller that was lost is known to have ended |
 //! | `slots.rs` | the commands of one queue, wherever they are |
-//! | `queue.rs` | `TcpPathsQueue`: a connection by each path |
+//! | `path_queues.rs` | the connections of one queue, and which is the best |
+//! | `multipath.rs` | `Multipath`, the `Transport` of a queue: what goes by which path, and what is tried again |
+//! | `set.rs` | what the device and its queues share; admin commands over the paths |
 //! | `device.rs` | `NvmeTcpPaths`, the `Backend` |
 //!
 //! **What may be sent where.** A command that never left, and one that changes nothing, goes by another path at once. One
@@ -16,10 +18,11 @@
 mod device;
 mod fence;
 mod live;
-mod queue;
+mod multipath;
+mod path_queues;
+mod set;
 mod slots;
 
-pub use device::NvmeTcpPaths;
+pub use device::{NvmeTcpPaths, TcpPathsQueue};
 pub(crate) use live::PathPlace;
 pub use live::PathStatus;
-pub use queue::TcpPathsQueue;

@@ -1,507 +1,314 @@
-//! A queue of a controller at a TCP address: a connection of its own.
+//! A queue of a subsystem: which commands it takes, those that have finished, and how its program waits for them.
 
-mod path;
+mod transport;
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use byway_core::{
-    BackendQueue, Command, Error, ErrorKind, Finished, Outcome, Payload, QueueOptions, Refused, Result,
+    BackendQueue, Command, Deadline, Error, ErrorKind, Failed, Finished, Outcome, QueueOptions, Refused,
+    Result,
 };
-use byway_sys::Alarm;
-use rustix::event::epoll;
+use byway_sys::idle::Next;
+use byway_sys::time::monotonic_ns;
+use byway_sys::{Idle, SpinBudget};
 
-use crate::abort::Abort;
-use crate::association::{Opened, Post, Registration};
 use crate::connection::{Ended, Order};
-use crate::device::Owner;
-use crate::line::Line;
-use crate::order::{SeenLayout, order_of_io};
-use crate::pairs::Pairs;
-use crate::poller::{Poller, Waits, as_it_waits, not_outstanding};
-use crate::result::queue_lost;
+use crate::order::SeenLayout;
+use crate::result::outcome;
 
-/// Most bytes that are gathered before they are sent, unless the queue is polled earlier.
-const GATHERED_BYTES_MAX: u64 = 128 << 10;
+pub use transport::Transport;
 
-/// How long a controller has to answer an Abort by ending its command, before the connection is given up with it.
-const ABORT_TIME: Duration = Duration::from_secs(5);
+/// Empty polls per reading of the clock.
+const POLLS_BY_TIME: u32 = 8;
 
-/// A queue of a controller at a TCP address.
-pub struct TcpQueue {
-    line: Line,
-    registration: Arc<Registration>,
-    /// Of which connections this is.
-    generation: u64,
-    poller: Poller,
-    pairs: Pairs,
-    /// Aborts on their way, by the command that they name.
-    aborts: Vec<Aborting>,
-    has_deadlines: bool,
+/// A queue of a subsystem.
+pub struct Queue<T> {
+    /// Finished commands that a call met while it waited for its own.
+    ready: VecDeque<Finished>,
+    /// Calls that timed out and are still outstanding.
+    left_calls: u32,
+    last_call: u64,
+    spin: SpinBudget,
     seen_layout: SeenLayout,
-    listening: Option<Listening>,
-    /// There will be no connection any more: a sentence says why.
-    gone: Option<String>,
     depth: u32,
     timeout: Duration,
-    /// Dropped last: with the last queue, the admin thread closes the association.
-    owner: Arc<Owner>,
+    transport: T,
 }
 
-/// A command whose Abort is on its way.
-struct Aborting {
-    cid: u16,
-    abort: Arc<Abort>,
-    /// The controller's time to answer it has begun.
-    is_sent: bool,
-}
-
-/// The event descriptor: the socket, messages of the admin thread and the next deadline.
-struct Listening {
-    both: OwnedFd,
-    alarm: Alarm,
-    /// The socket is asked for room to send as well.
-    for_room: bool,
-}
-
-impl TcpQueue {
-    pub(crate) fn open(owner: Arc<Owner>, options: QueueOptions) -> Result<Self> {
-        let opened = owner.association.open_queue(options.depth.commands())?;
-        Ok(Self::of(owner, opened, options))
-    }
-
-    pub(crate) fn of(owner: Arc<Owner>, opened: Opened, options: QueueOptions) -> Self {
-        let Opened { registration, line, generation } = opened;
+impl<T: Transport> Queue<T> {
+    pub(crate) fn new(transport: T, idle: Idle, options: &QueueOptions) -> Self {
+        let depth = options.depth.commands();
         Self {
-            line,
-            registration,
-            generation,
-            poller: Poller::new(options.depth.commands(), owner.association.peer.options.idle),
-            pairs: Pairs::default(),
-            aborts: Vec::new(),
-            has_deadlines: false,
+            ready: VecDeque::with_capacity(depth as usize),
+            left_calls: 0,
+            last_call: 0,
+            spin: SpinBudget::new(idle),
             seen_layout: SeenLayout::default(),
-            listening: None,
-            gone: None,
-            depth: options.depth.commands(),
+            depth,
             timeout: options.timeout,
-            owner,
+            transport,
         }
     }
 
-    /// Commands that the controller has, or that wait to be taken.
-    #[inline]
-    fn held(&self) -> u32 {
-        self.line.connection.outstanding() + self.poller.ready.len() as u32
-    }
-
-    /// Whether there is room for another command. A call that timed out keeps its place until it is answered, or the controller
+    /// Whether there is a place for another command. A call that timed out keeps its place until it is answered, or the controller
     /// would have more commands than the queue is deep.
     #[inline]
     fn has_place(&mut self) -> bool {
-        self.held() < self.depth || (self.poller.left_calls > 0 && self.has_place_now())
+        self.held() < self.depth || (self.left_calls > 0 && self.has_place_now())
     }
 
     /// Polls for the answers of calls that timed out, which no caller waits for.
     #[cold]
     fn has_place_now(&mut self) -> bool {
-        self.look();
+        self.transport.poll();
         self.is_ready();
         self.held() < self.depth
     }
 
-    /// The command as an order, if the controller can be given it.
+    #[inline]
+    fn held(&self) -> u32 {
+        self.transport.held() + self.ready.len() as u32
+    }
+
+    /// The command as an order, if there is a place for it and the subsystem can be given it.
     #[inline]
     fn order(&mut self, command: &Command, tag: u64, is_call: bool) -> Result<Order> {
-        let (association, seen) = (&self.owner.association, &mut self.seen_layout);
-        let layout = |nsid| seen.of(nsid, &association.layouts, |_| association.layout(nsid));
-        order_of_io(command, tag, is_call, &association.facts().capabilities, layout)
-    }
-
-    #[inline]
-    fn take(&mut self, command: Command, tag: u64, until: Option<Instant>) -> Result<(), Refused> {
         if !self.has_place() {
-            return Err(Refused { command, error: full(self.depth) });
+            return Err(full(self.depth));
         }
-        if let Some(why) = &self.gone {
-            let error = queue_lost(why);
-            return Err(Refused { command, error });
+        if let Some(error) = self.transport.lost() {
+            return Err(error);
         }
-        let order = match self.order(&command, tag, false) {
-            Ok(order) => order,
-            Err(error) => return Err(Refused { command, error }),
-        };
-        // Aborts that are on their way may withhold identifiers.
+        let order = self.transport.order(command, tag, is_call, &mut self.seen_layout)?;
         if order.is_pair && self.depth < 2 {
-            return Err(Refused { command, error: too_shallow() });
+            return Err(too_shallow());
         }
-        if !self.has_room(&order) {
-            return Err(Refused { command, error: full(self.depth) });
+        if !self.transport.has_room(&order) {
+            return Err(full(self.depth));
         }
-        // There is room.
-        let _ = self.begin(order, command.into_payload(), until);
-        Ok(())
+        Ok(order)
     }
 
-    /// Whether the controller can be given the command beside what it has. Aborts that are on their way may withhold identifiers.
     #[inline]
-    fn has_room(&self, order: &Order) -> bool {
-        let commands = 1 + u32::from(order.is_pair);
-        self.line.connection.outstanding() + commands <= self.depth
-            && self.line.connection.has_room(commands as usize)
-    }
-
-    /// Begins a command; gives its data back where there is no room for it.
-    #[inline]
-    pub(crate) fn begin(
+    fn take(
         &mut self,
-        order: Order,
-        payload: Payload,
+        command: Command,
+        (tag, is_call): (u64, bool),
         until: Option<Instant>,
-    ) -> Result<(), Payload> {
-        if !self.has_room(&order) {
-            return Err(payload);
+    ) -> Result<(), Refused> {
+        match self.order(&command, tag, is_call) {
+            Ok(order) => {
+                self.transport.begin(order, command, until);
+                Ok(())
+            }
+            Err(error) => Err(Refused { command, error }),
         }
-        if order.is_pair {
-            return self.begin_pair(order, payload, until);
-        }
-        self.begin_one(order, payload, until)?;
-        if self.line.connection.unsent_bytes() > GATHERED_BYTES_MAX {
-            self.flush();
-        }
-        Ok(())
     }
 
+    /// The next finished command that a program waits for; completions of calls that timed out are dropped.
     #[inline]
-    fn begin_one(&mut self, order: Order, payload: Payload, until: Option<Instant>) -> Result<(), Payload> {
-        let cid = self.line.connection.begin(order, payload)?;
-        if let Some(until) = until {
-            self.line.connection.set_until(cid, until);
-            self.has_deadlines = true;
+    fn take_finished(&mut self) -> Option<Finished> {
+        if let Some(finished) = self.ready.pop_front() {
+            return Some(finished);
         }
-        Ok(())
+        while let Some(ended) = self.transport.next_ended() {
+            if !ended.is_call {
+                return Some(finished(ended));
+            }
+            self.left_calls -= 1;
+        }
+        None
     }
 
-    /// Begins two fused commands, for which there is room: nothing comes between them.
-    #[cold]
-    fn begin_pair(&mut self, order: Order, payload: Payload, until: Option<Instant>) -> Result<(), Payload> {
-        let calls = [self.poller.next_call(), self.poller.next_call()];
-        for (order, payload) in self.pairs.take(order, payload, calls) {
-            self.begin_one(order, payload, until)?;
-        }
-        Ok(())
-    }
-
-    /// Sends the gathered commands; reports an ended connection to the admin thread.
-    #[inline]
-    pub(crate) fn flush(&mut self) {
-        if self.line.has_unsent()
-            && self.line.connection.is_open()
-            && let Err(error) = self.line.flush()
+    fn is_ready(&mut self) -> bool {
+        if self.ready.is_empty()
+            && let Some(finished) = self.take_finished()
         {
-            self.end_connection(&error);
+            self.ready.push_back(finished);
         }
+        !self.ready.is_empty()
     }
 
-    /// The connection has ended: the admin thread reconnects.
-    #[cold]
-    fn end_connection(&mut self, error: &Error) {
-        let why = error.to_string();
-        if let Some(listening) = &self.listening {
-            // A socket that has ended stays readable, which must wake no event loop. Removing it fails where it was not added.
-            let _ = epoll::delete(&listening.both, self.line.stream());
-        }
-        self.line.stream().close();
-        self.line.connection.interrupt(&why);
-        self.owner.association.report(self.generation, &why);
-        self.forget_aborts();
-    }
-
-    /// Drops the Aborts of a connection that has ended.
-    fn forget_aborts(&mut self) {
-        for Aborting { cid, abort, .. } in std::mem::take(&mut self.aborts) {
-            abort.withdraw();
-            self.line.connection.unname(cid);
-        }
-    }
-
-    #[cold]
-    fn look_for_post(&mut self) {
-        match self.registration.take_post() {
-            Post::Nothing => self.tend(),
-            Post::Line(line, generation) => self.go_on(*line, generation),
-            Post::Gone(why) => {
-                self.line.connection.abandon(&why);
-                self.gone = Some(why);
-            }
-        }
-    }
-
-    /// Goes on with what waits on another connection.
-    fn go_on(&mut self, line: Line, generation: u64) {
-        self.generation = generation;
-        self.line.channel = line.channel;
-        self.line.connection.resume(line.connection);
-        if let Some(listening) = &mut self.listening {
-            listening.for_room = true;
-            let data = epoll::EventData::new_u64(0);
-            // The descriptor stays the same. The kernel has room for one socket where it had room for another.
-            let _ = epoll::add(&listening.both, self.line.stream(), data, listening_flags(true));
-        }
-        self.flush();
-    }
-
-    /// Gives up what has had its time.
-    #[cold]
-    fn tend(&mut self) {
-        let now = Instant::now();
-        self.follow_aborts(now);
-        while let Some(cid) = self.line.connection.overdue(now) {
-            if self.line.connection.is_given_up(cid) {
-                let said = "the controller neither did nor aborted a command";
-                return self.end_connection(&Error::device(ErrorKind::TimedOut, said));
-            }
-            self.give_up(cid, ErrorKind::TimedOut);
-        }
-        self.has_deadlines = self.line.connection.first_until().is_some();
-    }
-
-    /// Starts the timeout of sent Aborts, removes ended ones, and withdraws unsent ones whose command has ended.
-    fn follow_aborts(&mut self, now: Instant) {
-        let connection = &mut self.line.connection;
-        self.aborts.retain_mut(|Aborting { cid, abort, is_sent }| {
-            if abort.is_over() || (!connection.is_outstanding(*cid) && abort.withdraw()) {
-                connection.unname(*cid);
-                return false;
-            }
-            if !*is_sent {
-                *is_sent = !abort.waits();
-                connection.set_until(*cid, now + ABORT_TIME);
-            }
-            true
-        });
-    }
-
-    /// Gives up the command, or the call, with this tag; whether there is one.
-    pub(crate) fn give_up_tagged(&mut self, tag: u64, is_call: bool, kind: ErrorKind) -> bool {
-        if let Some(calls) = self.pairs.find(tag, is_call) {
-            for call in calls {
-                self.give_up_tagged(call, true, kind);
-            }
-            return true;
-        }
-        let found = self.line.connection.find(tag, is_call);
-        found.into_iter().for_each(|cid| self.give_up(cid, kind));
-        found.is_some()
-    }
-
-    /// Has an Abort sent for a command, once.
-    fn give_up(&mut self, cid: u16, kind: ErrorKind) {
-        if self.line.connection.is_given_up(cid) {
-            return;
-        }
-        let until = Instant::now() + ABORT_TIME;
-        if self.line.connection.give_up(cid, kind, Some(until)) {
-            self.has_deadlines = true;
-            self.flush();
-            let abort = self.owner.association.abort(&self.registration, cid, self.generation);
-            self.aborts.push(Aborting { cid, abort, is_sent: false });
-        }
-    }
-
-    /// From here on the queue's wakeup is raised for what is new.
-    pub(crate) fn clear_notifier(&self) {
-        self.registration.wakeup().lower();
-    }
-
-    /// Arms the descriptor for later events, or for those that have come.
-    pub(crate) fn arm(&mut self, is_ready: bool) {
-        let left = self.time_left();
-        let Some(listening) = &mut self.listening else { return };
-        listening.alarm.set(left);
-        if is_ready {
-            self.registration.wakeup().raise();
-        }
-        let for_room = self.line.has_unsent();
-        if self.line.connection.is_open() && for_room != listening.for_room {
-            listening.for_room = for_room;
-            let data = epoll::EventData::new_u64(0);
-            let flags = listening_flags(for_room);
-            // The socket is there for as long as the connection is open.
-            let _ = epoll::modify(&listening.both, self.line.stream(), data, flags);
-        }
-    }
-}
-
-fn listening_flags(for_room: bool) -> epoll::EventFlags {
-    match for_room {
-        true => epoll::EventFlags::IN | epoll::EventFlags::OUT,
-        false => epoll::EventFlags::IN,
-    }
-}
-
-#[cold]
-pub(crate) fn too_shallow() -> Error {
-    Error::host(ErrorKind::InvalidArgument, "two fused commands need a queue that is two deep")
-}
-
-#[cold]
-pub(crate) fn full(depth: u32) -> Error {
-    let said = format!("{depth} commands are outstanding, as many as the queue is deep");
-    Error::host(ErrorKind::QueueFull, said)
-}
-
-impl Waits for TcpQueue {
-    #[inline]
-    fn poller(&mut self) -> &mut Poller {
-        &mut self.poller
-    }
-
-    #[inline]
-    fn next_ended(&mut self) -> Option<Ended> {
-        loop {
-            let ended = self.line.connection.next_ended()?;
-            if self.pairs.is_empty() {
-                return Some(ended);
-            }
-            if let Some(ended) = self.pairs.join(ended) {
-                return Some(ended);
-            }
-        }
-    }
-
-    fn flush_all(&mut self) {
-        self.flush();
-    }
-
-    #[inline]
-    fn look(&mut self) -> bool {
-        self.flush();
-        if !self.line.connection.is_open() {
-            self.look_for_post();
-            return self.line.connection.has_ended();
-        }
-        let came = match self.line.receive() {
-            Ok(came) => came,
-            Err(error) => {
-                self.end_connection(&error);
-                true
-            }
-        };
-        if self.has_deadlines || !self.aborts.is_empty() {
-            self.tend();
-        }
-        came
-    }
-
-    fn park(&mut self, timeout: Duration) -> Result<()> {
-        let timeout = self.time_left().map_or(timeout, |left| left.min(timeout));
-        let registration = Some(self.registration.wakeup().as_fd());
-        let is_called = if self.line.connection.is_open() {
-            self.line.wait(registration, timeout)?.other
-        } else {
-            // A socket that has ended can always be read.
-            let waited = self.registration.wakeup().wait(timeout);
-            waited.map_err(|cause| Error::kernel("waiting for a connection failed", cause))?
-        };
-        if is_called {
-            self.registration.wakeup().lower();
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn listened(&self) -> Option<BorrowedFd<'_>> {
-        self.listening.as_ref().map(|listening| listening.alarm.as_fd())
-    }
-
-    fn listen(&mut self) -> std::io::Result<()> {
-        let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let for_room = self.line.has_unsent();
-        let flags = listening_flags(for_room);
-        let data = epoll::EventData::new_u64(0);
-        if self.line.connection.is_open() {
-            epoll::add(&both, self.line.stream(), data, flags)?;
-        }
-        epoll::add(&both, self.registration.wakeup(), data, epoll::EventFlags::IN)?;
-        let alarm = Alarm::beside(both.as_fd())?;
-        self.listening = Some(Listening { both, alarm, for_room });
-        Ok(())
-    }
-
+    /// The program is going to wait by the descriptor: it can be read when there is something to come for.
     #[cold]
     fn prepare_to_wait(&mut self) {
-        self.clear_notifier();
-        // What came before it was lowered is seen here.
-        self.look();
+        self.transport.clear_notifier();
+        // Events from before the clear are seen here.
+        self.transport.poll();
         let is_ready = self.is_ready();
-        self.arm(is_ready);
+        self.transport.arm(is_ready);
     }
 
-    #[cold]
-    fn give_up_call(&mut self, call: u64) {
-        self.give_up_tagged(call, true, ErrorKind::TimedOut);
+    /// What comes of a call that was begun.
+    fn wait_for_call(&mut self, call: u64) -> Result<Outcome> {
+        let mut ended = None;
+        let done = self.wait_until(Deadline::after(self.timeout), |queue| {
+            ended = queue.take_call(call);
+            ended.is_some()
+        })?;
+        match ended.filter(|_| done) {
+            Some(ended) => outcome(ended).map_err(|Failed { error, .. }| error),
+            None => {
+                self.left_calls += 1;
+                self.transport.give_up(call, true, ErrorKind::TimedOut);
+                Err(Error::device(ErrorKind::TimedOut, "the controller does not answer"))
+            }
+        }
+    }
+
+    /// Takes what has ended up to the call that is waited for; the ends of others are put aside.
+    fn take_call(&mut self, call: u64) -> Option<Ended> {
+        while let Some(ended) = self.transport.next_ended() {
+            match ended.is_call {
+                true if ended.tag == call => return Some(ended),
+                true => self.left_calls -= 1,
+                false => self.ready.push_back(finished(ended)),
+            }
+        }
+        None
+    }
+
+    /// Spins, then sleeps, until `is` holds or the deadline passes; says whether it does.
+    fn wait_until(&mut self, deadline: Deadline, mut is: impl FnMut(&mut Self) -> bool) -> Result<bool> {
+        let (mut begun_ns, mut slept_ns, mut polls) = (0, 0, 0u32);
+        loop {
+            self.transport.poll();
+            if is(self) {
+                if slept_ns > 0 {
+                    self.spin.slept(slept_ns);
+                }
+                return Ok(true);
+            }
+            polls = polls.wrapping_add(1);
+            // The first poll sends: no clock is read before.
+            if polls % POLLS_BY_TIME != 1 {
+                continue;
+            }
+            let now_ns = monotonic_ns();
+            begun_ns = if begun_ns == 0 { now_ns } else { begun_ns };
+            match self.spin.next(now_ns - begun_ns) {
+                Next::Look => {}
+                Next::Yield if !deadline.is_over() => std::thread::yield_now(),
+                _ => {
+                    let left = deadline.left_or_max();
+                    if left.is_zero() {
+                        return Ok(false);
+                    }
+                    self.transport.park(left)?;
+                    begun_ns = monotonic_ns();
+                    (slept_ns, polls) = (begun_ns - now_ns, 0);
+                }
+            }
+        }
     }
 }
 
-impl BackendQueue for TcpQueue {
+impl<T: Transport> BackendQueue for Queue<T> {
     /// At its deadline an Abort is sent. It fails as timed out, unless the controller executes it all
     /// the same. One that neither does nor aborts it in five seconds more loses the connection.
+    /// A command that waits for a path fails when its time is over.
     #[inline]
     fn submit_within(&mut self, command: Command, tag: u64, limit: Option<Duration>) -> Result<(), Refused> {
         // A deadline beyond the clock's range never passes.
-        self.take(command, tag, limit.and_then(|limit| Instant::now().checked_add(limit)))
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        self.take(command, (tag, false), until)
     }
 
-    as_it_waits!();
+    fn start(&mut self) -> Result<()> {
+        self.transport.flush();
+        if self.transport.listened().is_some() {
+            self.prepare_to_wait();
+        }
+        Ok(())
+    }
+
+    fn event(&mut self) -> Result<BorrowedFd<'_>> {
+        if self.transport.listened().is_none() {
+            self.transport.listen().map_err(|cause| Error::kernel("no descriptor for completions", cause))?;
+            self.prepare_to_wait();
+        }
+        let none = || Error::host(ErrorKind::System, "no descriptor for completions");
+        self.transport.listened().ok_or_else(none)
+    }
+
+    #[inline]
+    fn next_finished(&mut self) -> Result<Option<Finished>> {
+        loop {
+            let finished = self.take_finished();
+            if finished.is_some() {
+                return Ok(finished);
+            }
+            if !self.transport.poll() {
+                break;
+            }
+        }
+        if self.transport.listened().is_some() {
+            self.prepare_to_wait();
+        }
+        Ok(self.take_finished())
+    }
+
+    #[inline]
+    fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
+        let outstanding = self.outstanding();
+        let mut found = self.take_finished();
+        if found.is_none() && outstanding > 0 {
+            self.wait_until(Deadline::after(timeout), |queue| {
+                found = queue.take_finished();
+                found.is_some()
+            })?;
+        }
+        Ok(found)
+    }
 
     fn cancel(&mut self, tag: u64) -> Result<()> {
-        let is_finished = self.poller.ready.iter().any(|finished| finished.tag == tag);
-        if is_finished || self.line.connection.has_ended_with(tag) {
+        let is_finished = self.ready.iter().any(|finished| finished.tag == tag);
+        if is_finished
+            || self.transport.has_ended_with(tag)
+            || self.transport.give_up(tag, false, ErrorKind::Cancelled)
+        {
             return Ok(());
         }
-        match self.give_up_tagged(tag, false, ErrorKind::Cancelled) {
-            true => Ok(()),
-            false => Err(not_outstanding(tag)),
-        }
+        Err(not_outstanding(tag))
     }
 
     #[inline]
     fn outstanding(&self) -> u32 {
-        self.held() - self.pairs.extra() - self.poller.left_calls
+        self.transport.outstanding() + self.ready.len() as u32 - self.left_calls
+    }
+
+    fn depth(&self) -> u32 {
+        self.depth
     }
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
-        if let Some(why) = &self.gone {
-            return Err(queue_lost(why));
-        }
-        if !self.has_place() {
-            return Err(full(self.depth));
-        }
-        let call = self.poller.next_call();
-        let order = self.order(&command, call, true)?;
-        if order.is_pair && self.depth < 2 {
-            return Err(too_shallow());
-        }
-        if self.begin(order, command.into_payload(), None).is_err() {
-            return Err(full(self.depth));
-        }
-        self.wait_for_call(call, self.timeout)
+        self.last_call += 1;
+        let call = self.last_call;
+        self.take(command, (call, true), None)?;
+        self.wait_for_call(call)
     }
 }
 
-impl Drop for TcpQueue {
-    /// What is outstanding is left to the controller: its memory is this process's alone, which no controller can write.
-    fn drop(&mut self) {
-        if !self.owner.process.is_current() {
-            return;
-        }
-        self.flush();
-        // Withdraw unsent Aborts: another queue may get this queue identifier soon.
-        for aborting in &self.aborts {
-            aborting.abort.withdraw();
-        }
-        self.owner.association.leave(&self.registration);
-    }
+#[inline]
+fn finished(ended: Ended) -> Finished {
+    Finished { tag: ended.tag, result: outcome(ended) }
+}
+
+#[cold]
+fn too_shallow() -> Error {
+    Error::host(ErrorKind::InvalidArgument, "two fused commands need a queue that is two deep")
+}
+
+#[cold]
+fn full(depth: u32) -> Error {
+    let said = format!("{depth} commands are outstanding, as many as the queue is deep");
+    Error::host(ErrorKind::QueueFull, said)
+}
+
+/// That there is nothing to take back.
+#[cold]
+fn not_outstanding(tag: u64) -> Error {
+    Error::host(ErrorKind::NotFound, format!("no command with tag {tag} is outstanding"))
 }

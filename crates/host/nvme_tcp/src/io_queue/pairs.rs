@@ -9,12 +9,17 @@ use byway_spec::{Completion, Status};
 
 use crate::connection::{Ended, Lost, Order};
 
+/// The number of the first half of a pair: above those of all calls, which share the numbers.
+const FIRST_HALF: u64 = 1 << 63;
+
 /// Pairs of one queue whose commands have not both ended.
-#[derive(Debug, Default)]
-pub(crate) struct Pairs {
+#[derive(Debug)]
+pub(super) struct Pairs {
     all: Vec<Pair>,
     /// Their commands that have not ended.
     halves: u32,
+    /// The number of the next of their commands.
+    next_half: u64,
 }
 
 #[derive(Debug)]
@@ -35,7 +40,13 @@ struct End {
 }
 
 /// Two commands that go one behind the other.
-pub(crate) type Halves = [(Order, Payload); 2];
+pub(super) type Halves = [(Order, Payload); 2];
+
+impl Default for Pairs {
+    fn default() -> Self {
+        Self { all: Vec::new(), halves: 0, next_half: FIRST_HALF }
+    }
+}
 
 impl Pairs {
     /// Whether there is none.
@@ -49,8 +60,10 @@ impl Pairs {
         self.halves - self.all.len() as u32
     }
 
-    /// Splits a pair into two commands with these numbers.
-    pub fn take(&mut self, order: Order, payload: Payload, calls: [u64; 2]) -> Halves {
+    /// Splits a pair into two commands with numbers of their own.
+    pub fn take(&mut self, order: Order, payload: Payload) -> Halves {
+        let calls = [self.next_half, self.next_half + 1];
+        self.next_half += 2;
         let [expected, new] = halves(&payload);
         let of = |call, entry| Order { tag: call, is_call: true, is_pair: false, entry, ..order };
         let first = of(calls[0], order.entry);

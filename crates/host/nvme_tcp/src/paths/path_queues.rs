@@ -1,0 +1,184 @@
+//! The connections of one queue, by path, and which of them is the best.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use byway_core::{Error, Result};
+use byway_sys::Wakeup;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::live::Paths;
+use super::slots::PATHS_MAX;
+use crate::io_queue::IoQueue;
+use crate::owner::Owner;
+use crate::queue::Transport;
+use crate::result::queue_lost;
+
+/// The connections of one queue, by path.
+pub(super) struct PathQueues {
+    all: Vec<PathQueue>,
+    paths: Arc<Paths>,
+    chosen: Option<Chosen>,
+}
+
+/// A connection by one path.
+struct PathQueue {
+    queue: IoQueue,
+    /// As of which of this queue's commands it stands.
+    since: u64,
+    /// Whether it does, and in which generation, as was seen last.
+    seen: (bool, u64),
+}
+
+/// The path that was chosen last.
+#[derive(Clone, Copy)]
+struct Chosen {
+    version: u64,
+    nsid: u32,
+    path: usize,
+}
+
+impl PathQueue {
+    fn new(queue: IoQueue) -> Self {
+        Self { seen: (queue.is_open(), queue.generation()), queue, since: 0 }
+    }
+
+    /// Whether its connection is another one than it was, or none; `turn` commands came before.
+    fn has_turned(&mut self, turn: u64) -> bool {
+        let now = (self.queue.is_open(), self.queue.generation());
+        if self.seen == now {
+            return false;
+        }
+        (self.seen, self.since) = (now, turn);
+        true
+    }
+}
+
+impl PathQueues {
+    /// Of a queue of this depth, at the controllers of these owners.
+    ///
+    /// # Errors
+    /// When a controller has no queue left, or all are given up.
+    pub fn open(paths: Arc<Paths>, owners: &[Arc<Owner>], depth: u32) -> Result<Self> {
+        let open = |owner: &Arc<Owner>| IoQueue::for_path(Arc::clone(owner), depth).map(PathQueue::new);
+        let all = owners.iter().map(open).collect::<Result<_>>()?;
+        Ok(Self { all, paths, chosen: None })
+    }
+
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Why nothing is done by any path any more.
+    #[inline]
+    pub fn lost(&self) -> Option<Error> {
+        let mut why = self.all.iter().map(|path| path.queue.why_gone());
+        let first = why.next()??;
+        why.all(|why| why.is_some()).then(|| queue_lost(first))
+    }
+
+    /// The best path for commands to a namespace.
+    #[inline]
+    pub fn choose(&mut self, nsid: u32) -> Option<usize> {
+        let version = self.paths.version();
+        match self.chosen {
+            Some(chosen)
+                if chosen.version == version
+                    && chosen.nsid == nsid
+                    && self.all[chosen.path].queue.is_open() =>
+            {
+                Some(chosen.path)
+            }
+            _ => self.choose_anew(version, nsid),
+        }
+    }
+
+    #[cold]
+    fn choose_anew(&mut self, version: u64, nsid: u32) -> Option<usize> {
+        let mut ranks = [None; PATHS_MAX];
+        self.paths.ranks(nsid, &mut ranks);
+        let open = self.all.iter().zip(ranks).enumerate().filter(|(_, (path, _))| path.queue.is_open());
+        let ranked = open.filter_map(|(index, (_, rank))| Some((rank?, index)));
+        let path = ranked.min().map(|(_, index)| index)?;
+        self.chosen = Some(Chosen { version, nsid, path });
+        Some(path)
+    }
+
+    #[inline]
+    pub fn queue(&self, path: usize) -> &IoQueue {
+        &self.all[path].queue
+    }
+
+    #[inline]
+    pub fn queue_mut(&mut self, path: usize) -> &mut IoQueue {
+        &mut self.all[path].queue
+    }
+
+    /// As of which of the queue's commands a path stands.
+    pub fn since(&self, path: usize) -> u64 {
+        self.all[path].since
+    }
+
+    /// Whether the connection of a path is another one than it was, or none; `turn` commands came before.
+    #[inline]
+    pub fn has_turned(&mut self, path: usize, turn: u64) -> bool {
+        let has_turned = self.all[path].has_turned(turn);
+        if has_turned {
+            self.chosen = None;
+        }
+        has_turned
+    }
+
+    pub fn flush(&mut self) {
+        self.all.iter_mut().for_each(|path| path.queue.flush());
+    }
+
+    /// How long until something is due on a path.
+    pub fn time_left(&self) -> Option<Duration> {
+        self.all.iter().filter_map(|path| path.queue.time_left()).min()
+    }
+
+    /// Sleeps until a path, or `notifier`, has something to come for, at most so long.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn park(&self, notifier: &Wakeup, timeout: Duration) -> Result<()> {
+        let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
+        let notifier = PollFd::new(notifier, PollFlags::IN);
+        let mut fds: [PollFd<'_>; 1 + 2 * PATHS_MAX] = std::array::from_fn(|_| notifier.clone());
+        let waited = self.all.iter().flat_map(|path| path.queue.waited_for());
+        let mut count = 1;
+        for (place, (fd, flags)) in fds.iter_mut().skip(1).zip(waited) {
+            *place = PollFd::from_borrowed_fd(fd, flags);
+            count += 1;
+        }
+        match poll(&mut fds[..count], Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(cause) => Err(Error::kernel("waiting for the connections failed", cause.into())),
+        }
+    }
+
+    pub fn clear_notifiers(&self) {
+        self.all.iter().for_each(|path| path.queue.clear_notifier());
+    }
+
+    /// Makes a descriptor for each path, and hands it to `add`.
+    ///
+    /// # Errors
+    /// The system's answer, or that of `add`.
+    pub fn listen(&mut self, mut add: impl FnMut(BorrowedFd<'_>) -> io::Result<()>) -> io::Result<()> {
+        for path in &mut self.all {
+            path.queue.listen()?;
+            path.queue.listened().into_iter().try_for_each(&mut add)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the descriptors readable at the next event.
+    pub fn arm(&mut self) {
+        self.all.iter_mut().for_each(|path| path.queue.arm(false));
+    }
+}

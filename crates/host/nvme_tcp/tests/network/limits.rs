@@ -8,7 +8,8 @@ use byway_core::{
 use byway_spec::base::identify::Oncs;
 use byway_tcp_initiator::TcpOptions;
 
-use crate::controller::{LBA_BYTES, TestController};
+use crate::controller::TestController;
+use crate::disk::LBA_BYTES;
 use crate::habits::Habits;
 use crate::{drain, open, opened, pattern, queue, read, write};
 

@@ -4,12 +4,15 @@
 
 mod connection;
 mod controller;
+mod disk;
 mod faults;
 mod gate;
 mod habits;
+mod identify;
 mod limits;
 mod log;
 mod restarts;
+mod served;
 mod transfers;
 mod unanswered;
 
@@ -23,7 +26,8 @@ use byway_tcp_initiator::{
     AuthSecrets, DhchapSecret, Digests, Idle, NvmeTcp, TcpOptions, TcpPlace, TcpQueue, discover,
 };
 
-use controller::{LBA_BYTES, NAME, TestController};
+use controller::{NAME, TestController};
+use disk::LBA_BYTES;
 use habits::{Asks, Habits};
 
 /// Ends of waits that nothing should reach.

@@ -2,7 +2,7 @@
 
 use byway_core::{BackendQueue, Retry};
 use byway_spec::Status;
-use byway_tcp_initiator::{Digests, TcpOptions};
+use byway_tcp_initiator::{Digests, NvmeTcpPaths, TcpOptions};
 
 use super::*;
 use crate::habits::Fault;
@@ -117,7 +117,7 @@ fn cancelled_command_is_aborted_and_fails_as_cancelled() {
 }
 
 /// A queue with a timeout of 20 ms.
-fn queue_with_short_timeout(device: &NvmeTcp, depth: u32) -> TcpQueue {
+fn queue_with_short_timeout<B: Backend>(device: &B, depth: u32) -> B::Queue {
     let timeout = Duration::from_millis(20);
     device.queue(QueueOptions { depth: depth.into(), timeout, ..QueueOptions::default() }).unwrap()
 }
@@ -139,10 +139,9 @@ fn timed_out_calls_keep_their_slots_until_they_are_answered() {
     assert_eq!(controller.aborts(), 1);
 }
 
-#[test]
-fn timed_out_call_is_aborted_and_frees_its_slot() {
-    let (controller, device) = faulty(1, Fault::Silence);
-    let mut queue = queue_with_short_timeout(&device, 1);
+/// The controller does not answer its first command until that is aborted.
+fn check_slot_of_a_timed_out_call(controller: &TestController, device: &impl Backend) {
+    let mut queue = queue_with_short_timeout(device, 1);
     assert_eq!(queue.execute(read(0, 1)).unwrap_err().kind(), ErrorKind::TimedOut);
     let begun = std::time::Instant::now();
     while let Err(refused) = queue.submit(read(0, 1), 1) {
@@ -151,6 +150,20 @@ fn timed_out_call_is_aborted_and_frees_its_slot() {
     }
     assert!(drain(&mut queue).remove(0).result.is_ok());
     assert_eq!((controller.aborts(), controller.controllers()), (1, 1));
+}
+
+#[test]
+fn timed_out_call_is_aborted_and_frees_its_slot() {
+    let (controller, device) = faulty(1, Fault::Silence);
+    check_slot_of_a_timed_out_call(&controller, &device);
+}
+
+#[test]
+fn timed_out_call_over_paths_is_aborted_and_frees_its_slot() {
+    let controller =
+        TestController::start(Habits { fault_at: 1, fault: Fault::Silence, ..Habits::default() });
+    let device = NvmeTcpPaths::open(&[place(&controller, NAME)], &TcpOptions::default()).unwrap();
+    check_slot_of_a_timed_out_call(&controller, &device);
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //! | `facts.rs` | properties that a controller reports |
 //! | `authenticate.rs` | authentication of host and controller |
 //! | `association/`, `admin_thread/` | what queues share; the thread that owns the admin queue and reconnects |
-//! | `backoff.rs` | pauses between attempts |
+//! | `backoff.rs`, `event_set.rs` | pauses between attempts; descriptors and a deadline as one descriptor |
 //! | `device.rs`, `owner.rs` | the `Backend`, and the users of its association |
 //! | `queue/`, `io_queue/` | the `BackendQueue`, and what carries its commands over one connection |
 //! | `ana.rs`, `paths/` | ANA states of namespaces; multipath |
@@ -28,6 +28,7 @@ mod channel;
 pub mod connection;
 mod device;
 mod discover;
+mod event_set;
 mod facts;
 mod io_queue;
 mod line;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,14 @@ use byway_core::{Command, Effect, Error, ErrorKind, Result, Retry};
 use byway_spec::Completion;
 use byway_spec::base::ana::AnaState;
 use byway_spec::base::status::sct;
-use byway_sys::{Alarm, Wakeup};
-use rustix::event::epoll;
+use byway_sys::Wakeup;
+use rustix::event::epoll::EventFlags;
 
 use super::path_queues::PathQueues;
 use super::set::PathSet;
 use super::slots::{SlotState, Slots};
 use crate::connection::{Ended, Lost, Order};
+use crate::event_set::EventSet;
 use crate::order::{SeenLayout, order_of_io};
 use crate::queue::Transport;
 use crate::result::gone;
@@ -38,16 +39,11 @@ pub struct Multipath {
     due: Option<Instant>,
     /// Signalled when a path changes.
     notifier: Arc<Wakeup>,
-    listening: Option<Listening>,
+    /// What a program waits by: everything that paths wait for, the notifier, and the next deadline.
+    listening: Option<EventSet>,
     depth: u32,
     /// Dropped last: with the last queue, the admin threads close their associations.
     set: Arc<PathSet>,
-}
-
-/// The event descriptor: everything that paths wait for, the notifier, and the next deadline.
-struct Listening {
-    _all: OwnedFd,
-    alarm: Alarm,
 }
 
 impl Multipath {
@@ -357,16 +353,14 @@ impl Transport for Multipath {
 
     #[inline]
     fn listened(&self) -> Option<BorrowedFd<'_>> {
-        self.listening.as_ref().map(|listening| listening.alarm.as_fd())
+        self.listening.as_ref().map(EventSet::event)
     }
 
     fn listen(&mut self) -> io::Result<()> {
-        let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let data = epoll::EventData::new_u64(0);
-        epoll::add(&all, &*self.notifier, data, epoll::EventFlags::IN)?;
-        self.path_queues.listen(|fd| Ok(epoll::add(&all, fd, data, epoll::EventFlags::IN)?))?;
-        let alarm = Alarm::beside(all.as_fd())?;
-        self.listening = Some(Listening { _all: all, alarm });
+        let listening = EventSet::new()?;
+        listening.add(&*self.notifier, EventFlags::IN)?;
+        self.path_queues.listen(&listening)?;
+        self.listening = Some(listening);
         Ok(())
     }
 
@@ -378,7 +372,7 @@ impl Transport for Multipath {
     fn arm(&mut self, is_ready: bool) {
         self.path_queues.arm();
         if let Some(listening) = &self.listening {
-            listening.alarm.set(self.time_left());
+            listening.set_deadline(self.time_left());
         }
         if is_ready {
             self.notifier.raise();

@@ -1,17 +1,17 @@
 //! The connections of one queue, by path, and which of them is the best.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use byway_core::{Error, Result};
 use byway_sys::Wakeup;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 
 use super::live::Paths;
 use super::slots::PATHS_MAX;
+use crate::event_set::EventSet;
 use crate::io_queue::IoQueue;
 use crate::owner::Owner;
 use crate::queue::Transport;
@@ -165,14 +165,14 @@ impl PathQueues {
         self.all.iter().for_each(|path| path.queue.clear_notifier());
     }
 
-    /// Makes a descriptor for each path, and hands it to `add`.
+    /// Makes a descriptor for each path, and adds it to `set`.
     ///
     /// # Errors
-    /// The system's answer, or that of `add`.
-    pub fn listen(&mut self, mut add: impl FnMut(BorrowedFd<'_>) -> io::Result<()>) -> io::Result<()> {
+    /// The system's answer.
+    pub fn listen(&mut self, set: &EventSet) -> io::Result<()> {
         for path in &mut self.all {
             path.queue.listen()?;
-            path.queue.listened().into_iter().try_for_each(&mut add)?;
+            path.queue.listened().into_iter().try_for_each(|event| set.add(event, epoll::EventFlags::IN))?;
         }
         Ok(())
     }

@@ -86,7 +86,7 @@ fn cpu(arguments: &Arguments, side: usize) -> Result<usize> {
 /// The device's side.
 fn serve_device(socket: &Path, cpu: usize) -> Result<()> {
     affinity::pin(cpu)?;
-    let options = ServeOptions { idle: Idle::Poll, ..ServeOptions::at(socket) };
+    let options = ServeOptions::at(socket).idle(Idle::Poll);
     serve_for_peer("ram:1G?flash=off&ledger=off", &options, |_| Ok(()))
 }
 

@@ -71,8 +71,8 @@ fn main() -> Result<()> {
 /// The device's side, as `byway serve IMAGE --vfio-user PATH` has it.
 fn serve_device(socket: &Path) -> Result<()> {
     let image = socket.with_extension("image");
-    create(&image, &CreateOptions { namespaces: vec![NewNamespace::NVM], ..CreateOptions::new(1 << 30) })?;
-    let options = ServeOptions { idle: Idle::Sleep, ..ServeOptions::at(socket) };
+    create(&image, &CreateOptions::new(1 << 30).namespaces([NewNamespace::NVM]))?;
+    let options = ServeOptions::at(socket).idle(Idle::Sleep);
     serve_for_peer(&format!("embedded:{}", image.display()), &options, |_| Ok(()))
 }
 

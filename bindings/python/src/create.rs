@@ -61,18 +61,17 @@ pub fn create(
     media: &str,
     over_provisioning_percent: Option<u32>,
 ) -> PyResult<()> {
-    let plain = CreateOptions::new(size.0);
-    let namespaces = match namespaces {
-        Some(asked) => asked.into_iter().map(Asked::namespace).collect::<PyResult<_>>()?,
-        None => plain.namespaces,
-    };
-    let options = CreateOptions {
-        namespaces,
-        profile: profile.unwrap_or(plain.profile),
-        media: media_named(media)?,
-        over_provisioning_percent: over_provisioning_percent.unwrap_or(plain.over_provisioning_percent),
-        ..plain
-    };
+    let mut options = CreateOptions::new(size.0);
+    if let Some(asked) = namespaces {
+        options.namespaces = asked.into_iter().map(Asked::namespace).collect::<PyResult<_>>()?;
+    }
+    options.media = media_named(media)?;
+    if let Some(profile) = profile {
+        options.profile = profile;
+    }
+    if let Some(percent) = over_provisioning_percent {
+        options.over_provisioning_percent = percent;
+    }
     Ok(py.detach(|| byway::create(&path, &options)).map_err(|error| Fault::of_file(error, path))?)
 }
 

@@ -73,12 +73,10 @@ impl Subject {
     /// When the file cannot be made.
     pub fn create_image(path: &Path, profile: &Profile, namespaces: usize, uuid: [u8; 16]) -> Result<()> {
         let namespace = NewNamespace { size_bytes: Some(IMAGE_NAMESPACE_BYTES), ..NewNamespace::KV };
-        let options = CreateOptions {
-            profile: profile.name.to_owned(),
-            namespaces: vec![namespace; namespaces],
-            uuid: Some(uuid),
-            ..CreateOptions::new(IMAGE_NAMESPACE_BYTES * (namespaces as u64 + 1))
-        };
+        let options = CreateOptions::new(IMAGE_NAMESPACE_BYTES * (namespaces as u64 + 1))
+            .profile(profile.name.to_owned())
+            .namespaces(vec![namespace; namespaces])
+            .uuid(uuid);
         Ok(byway::create(byway::uri::of_image(path), &options)?)
     }
 
@@ -92,20 +90,18 @@ impl Subject {
 
     fn open_as(place: Place, setting: &Setting, ns: Option<Nsid>) -> Result<Self> {
         let link = &setting.profile.link;
-        let options = Options {
-            transfer: if let Way::Method(method) = setting.way { method } else { Method::Prp },
-            policy: setting.policy,
-            profile: Some(setting.profile.name.to_owned()),
-            link: Some(link.to_string()),
-            mps_bytes: Some(link.mps_bytes()),
-            mrrs_bytes: Some(link.mrrs_bytes()),
-            clock: setting.clock,
-            ns,
-            flash_timing: setting.flash,
-            packing: setting.packing,
-            ring_entries: Some(RING_ENTRIES),
-            ..Options::default()
-        };
+        let options = Options::default()
+            .transfer(if let Way::Method(method) = setting.way { method } else { Method::Prp })
+            .policy(setting.policy)
+            .profile(setting.profile.name.to_owned())
+            .link(link.to_string())
+            .mps_bytes(link.mps_bytes())
+            .mrrs_bytes(link.mrrs_bytes())
+            .clock(setting.clock)
+            .ns(ns)
+            .flash_timing(setting.flash)
+            .packing(setting.packing)
+            .ring_entries(RING_ENTRIES);
         let uri = Uri { place, options };
         Self::start(byway::embedded::open_uri(&uri)?, setting.way, &uri.options)
     }

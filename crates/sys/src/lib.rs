@@ -43,6 +43,7 @@ pub mod plain;
 pub mod posix_aio;
 pub mod robust;
 pub mod runtime_folder;
+mod setters;
 mod sharing;
 pub mod signal;
 pub mod signal_stack;

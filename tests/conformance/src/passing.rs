@@ -69,10 +69,7 @@ impl InProcess {
     /// With a namespace of blocks, number 1, and one of keys and values, number 2.
     pub fn new(scratch: &Scratch) -> Self {
         let _ = std::fs::remove_file(&scratch.path);
-        let create = CreateOptions {
-            namespaces: vec![NewNamespace::NVM, NewNamespace::KV],
-            ..CreateOptions::new(4 * Scratch::BYTES)
-        };
+        let create = CreateOptions::new(4 * Scratch::BYTES).namespaces([NewNamespace::NVM, NewNamespace::KV]);
         byway::create(&scratch.path, &create).unwrap();
         let device = byway::embedded::open(&format!("embedded:{}", scratch.path.display())).unwrap();
         let queue = |_| Mutex::new(device.driver().queue(QueueOptions::default()).unwrap());

@@ -71,8 +71,7 @@ fn a_request_for_events_waits_until_it_is_cancelled() {
 
 fn blocks(scratch: &Scratch, options: &str) -> byway::embedded::EmbeddedDevice {
     std::fs::remove_file(&scratch.path).unwrap();
-    let create =
-        CreateOptions { namespaces: vec![NewNamespace::NVM], ..CreateOptions::new(2 * Scratch::BYTES) };
+    let create = CreateOptions::new(2 * Scratch::BYTES).namespaces([NewNamespace::NVM]);
     byway::create(&scratch.path, &create).unwrap();
     byway::embedded::open(&format!("embedded:{}{options}", scratch.path.display())).unwrap()
 }

@@ -11,7 +11,7 @@ use byway_core::{Backend, ErrorKind};
 fn opened(scratch: &Scratch, options: &str) -> impl Backend + use<> {
     std::fs::remove_file(&scratch.path).unwrap();
     let namespaces = vec![NewNamespace::NVM];
-    let create = CreateOptions { namespaces, ..CreateOptions::new(2 * Scratch::BYTES) };
+    let create = CreateOptions::new(2 * Scratch::BYTES).namespaces(namespaces);
     byway::create(&scratch.path, &create).unwrap();
     let uri = format!("embedded:{}{options}", scratch.path.display());
     loop {

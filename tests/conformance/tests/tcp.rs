@@ -40,7 +40,7 @@ fn opened_with(scratch: &Scratch, options: &str) -> Served {
 fn blocks_in(scratch: &Scratch) -> String {
     std::fs::remove_file(&scratch.path).unwrap();
     let namespaces = vec![NewNamespace::NVM];
-    let create = CreateOptions { namespaces, ..CreateOptions::new(2 * Scratch::BYTES) };
+    let create = CreateOptions::new(2 * Scratch::BYTES).namespaces(namespaces);
     byway::create(&scratch.path, &create).unwrap();
     format!("embedded:{}", scratch.path.display())
 }
@@ -52,7 +52,7 @@ fn opened(scratch: &Scratch) -> Served {
 /// By two ports, with a path by each.
 fn opened_by_two_ports(scratch: &Scratch) -> Served {
     let anywhere: SocketAddr = ANYWHERE.parse().unwrap();
-    let tcp = TcpOptions { addresses: vec![anywhere; 2], ..TcpOptions::at(anywhere) };
+    let tcp = TcpOptions::at_each([anywhere; 2]);
     let serving = Serving::start_with(&blocks_in(scratch), &ServeOptions::over_tcp(tcp));
     let device = byway::open(&serving.uri_by(serving.tcp_addresses())).unwrap();
     Served { device, _serving: serving }
@@ -67,7 +67,7 @@ fn opened_by_tls(scratch: &Scratch) -> Served {
     const HOST: &str = "nqn.2026-11.org.example:host";
     let key = TlsKey::generate(Some(PskHash::Sha384)).unwrap();
     let tls = TlsKeys { hosts: vec![(Nqn::new(HOST).unwrap(), key.clone())], policy: TlsPolicy::Required };
-    let tcp = TcpOptions { tls: Some(tls), ..TcpOptions::at(ANYWHERE.parse().unwrap()) };
+    let tcp = TcpOptions::at(ANYWHERE.parse().unwrap()).tls(tls);
     let serving = Serving::start_with(&blocks_in(scratch), &ServeOptions::over_tcp(tcp));
     let options = format!("?hostnqn={HOST}&digests=both&tls-key={}", key.reveal());
     let device = byway::open(&format!("{}{options}", serving.tcp_uri())).unwrap();
@@ -77,7 +77,7 @@ fn opened_by_tls(scratch: &Scratch) -> Served {
 /// What `uri` names, exported by a server that has nothing else.
 fn exported(uri: String) -> Served {
     let options = ServeOptions::over_tcp(TcpOptions::at(ANYWHERE.parse().unwrap()));
-    let serving = Serving::export(&ServeOptions { exports: vec![uri], ..options });
+    let serving = Serving::export(&options.exports([uri]));
     let device = byway::open(&serving.tcp_uri()).unwrap();
     Served { device, _serving: serving }
 }

@@ -37,7 +37,7 @@ impl Known {
         let hosts = vec![(Nqn::new(HOST).unwrap(), self.secrets.clone())];
         let dhchap = Dhchap { hosts, suites: self.suites.clone(), timeout: Dhchap::TIMEOUT };
         let address: SocketAddr = address.parse().unwrap();
-        let tcp = TcpOptions { dhchap: Some(dhchap), ..TcpOptions::at(address) };
+        let tcp = TcpOptions::at(address).dhchap(dhchap);
         Serving::start_with(device, &ServeOptions::over_tcp(tcp))
     }
 

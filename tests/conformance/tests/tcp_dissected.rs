@@ -37,7 +37,7 @@ struct Dissected {
 fn serving(scratch: &Scratch) -> Serving {
     std::fs::remove_file(&scratch.path).unwrap();
     let namespaces = vec![NewNamespace::NVM, NewNamespace::KV];
-    byway::create(&scratch.path, &CreateOptions { namespaces, ..CreateOptions::new(64 << 20) }).unwrap();
+    byway::create(&scratch.path, &CreateOptions::new(64 << 20).namespaces(namespaces)).unwrap();
     let options = ServeOptions::over_tcp(TcpOptions::at("127.0.0.1:0".parse().unwrap()));
     Serving::start_with(&format!("embedded:{}", scratch.path.display()), &options)
 }

@@ -36,7 +36,7 @@ fn serve_with(
 ) -> Serving {
     let address: SocketAddr = address.parse().unwrap();
     let tls = TlsKeys { hosts: vec![(name(HOST), key.clone())], policy };
-    let mut tcp = TcpOptions { tls: Some(tls), ..TcpOptions::at(address) };
+    let mut tcp = TcpOptions::at(address).tls(tls);
     set(&mut tcp);
     Serving::start_with(device, &ServeOptions::over_tcp(tcp))
 }
@@ -217,8 +217,8 @@ fn authenticating(secrets: &AuthSecrets) -> String {
 fn serve_concatenating(device: &str, addresses: &[&str], dhchap: &Dhchap, policy: TlsPolicy) -> Serving {
     let addresses: Vec<SocketAddr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
     let tls = Some(TlsKeys { hosts: Vec::new(), policy });
-    let tcp = TcpOptions { tls, dhchap: Some(dhchap.clone()), ..TcpOptions::at(addresses[0]) };
-    Serving::start_with(device, &ServeOptions::over_tcp(TcpOptions { addresses, ..tcp }))
+    let tcp = TcpOptions::at_each(addresses).tls(tls).dhchap(dhchap.clone());
+    Serving::start_with(device, &ServeOptions::over_tcp(tcp))
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn failed_secure_concatenation_names_both_sides_options() {
     assert!(serving.refused(&concatenating(&strange)).contains("does not accept the secret of"));
     let impostor = AuthSecrets { controller: Some(other), ..secrets.clone() };
     assert!(serving.refused(&concatenating(&impostor)).contains("does not know the secret of"));
-    let in_clear = TcpOptions { dhchap: Some(dhchap), ..TcpOptions::at(ANYWHERE.parse().unwrap()) };
+    let in_clear = TcpOptions::at(ANYWHERE.parse().unwrap()).dhchap(dhchap);
     let in_clear_without_secret = TcpOptions::at(ANYWHERE.parse().unwrap());
     for tcp in [in_clear, in_clear_without_secret] {
         let serving = Serving::start_with("ram:64M", &ServeOptions::over_tcp(tcp));

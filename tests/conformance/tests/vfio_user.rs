@@ -36,13 +36,13 @@ fn opened_by_threads_that_poll(scratch: &Scratch) -> impl Backend + use<> {
 
 fn by_threads(scratch: &Scratch, threads: u16, idle: Idle) -> ServeOptions {
     let threads = NonZeroU16::new(threads).unwrap();
-    ServeOptions { threads, idle, ..ServeOptions::at(socket(scratch)) }
+    ServeOptions::at(socket(scratch)).threads(threads).idle(idle)
 }
 
 fn served(scratch: &Scratch, options: &ServeOptions) -> Served {
     std::fs::remove_file(&scratch.path).unwrap();
     let namespaces = vec![NewNamespace::NVM];
-    let create = CreateOptions { namespaces, ..CreateOptions::new(2 * Scratch::BYTES) };
+    let create = CreateOptions::new(2 * Scratch::BYTES).namespaces(namespaces);
     byway::create(&scratch.path, &create).unwrap();
     Served::open_with(&format!("embedded:{}", scratch.path.display()), options)
 }

@@ -417,7 +417,7 @@ fn write(
     let blocks = byway::NewNamespace { size_bytes: Some(2 << 20), ..byway::NewNamespace::NVM };
     let pairs = byway::NewNamespace { size_bytes: Some(4 << 20), ..byway::NewNamespace::KV };
     let namespaces = vec![pairs, blocks];
-    byway::create(path, &byway::CreateOptions { namespaces, ..byway::CreateOptions::new(6 << 20) })?;
+    byway::create(path, &byway::CreateOptions::new(6 << 20).namespaces(namespaces))?;
     let (mut known, mut step) = (Known::new(), 1);
     for life in 0..4 {
         let device = byway::embedded::open(&format!("embedded:{}?memtable=4K{options}", path.display()))?;

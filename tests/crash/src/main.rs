@@ -47,7 +47,7 @@ fn serve(args: &[String]) -> Result<ExitCode, String> {
         Ok(address) => ServeOptions::over_tcp(TcpOptions::at(address)),
         Err(_) => ServeOptions::at(place),
     };
-    let served = byway::serve::serve(uri, &ServeOptions { idle, ..at }).map_err(|error| error.to_string())?;
+    let served = byway::serve::serve(uri, &at.idle(idle)).map_err(|error| error.to_string())?;
     match served.tcp_address() {
         Some(address) => println!("tcp://{address}/{}", served.nqn()),
         None => println!("vfio-user:{place}"),

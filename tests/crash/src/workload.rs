@@ -147,10 +147,10 @@ impl Workload {
         };
         let kv = NewNamespace { size_bytes: Some(pairs), ..NewNamespace::KV };
         let nvm = NewNamespace { size_bytes: Some(blocks), ..NewNamespace::NVM };
-        let options = CreateOptions { namespaces: vec![kv, nvm], ..CreateOptions::new(pairs + blocks) };
+        let options = CreateOptions::new(pairs + blocks).namespaces([kv, nvm]);
         match self {
             // So little is left over that blocks are collected.
-            Self::Script | Self::Worn => CreateOptions { over_provisioning_percent: 10, ..options },
+            Self::Script | Self::Worn => options.over_provisioning_percent(10),
             _ => options,
         }
     }

@@ -25,7 +25,7 @@ fn open_sized(options: &str, usable_bytes: u64) -> Open {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("disk.img");
     let namespaces = vec![NewNamespace::KV, NewNamespace::NVM];
-    byway::create(&image, &CreateOptions { namespaces, ..CreateOptions::new(usable_bytes) }).unwrap();
+    byway::create(&image, &CreateOptions::new(usable_bytes).namespaces(namespaces)).unwrap();
     let device = byway::open(&format!("embedded:{}?{options}", image.display())).unwrap();
     Open { device, image, _folder: folder }
 }

@@ -92,7 +92,7 @@ fn open_with_room(options: &str, room_bytes: u64) -> Full {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join(IMAGE);
     let namespaces = vec![NewNamespace::KV, NewNamespace::NVM];
-    byway::create(&image, &CreateOptions { namespaces, ..CreateOptions::new(256 << 20) }).unwrap();
+    byway::create(&image, &CreateOptions::new(256 << 20).namespaces(namespaces)).unwrap();
     let uri = format!("embedded:{}?{options}", image.display());
     let device = byway::embedded::open_watched(&uri, SmallDisk::with_room(&image, room_bytes)).unwrap();
     Full { device, uri, _folder: folder }

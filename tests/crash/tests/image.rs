@@ -37,8 +37,7 @@ impl Fixture {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.img");
         let nvm = NewNamespace { size_bytes: Some(4 << 20), ..NewNamespace::NVM };
-        let options =
-            CreateOptions { namespaces: vec![NewNamespace::KV, nvm], ..CreateOptions::new(24 << 20) };
+        let options = CreateOptions::new(24 << 20).namespaces([NewNamespace::KV, nvm]);
         byway::create(&path, &options).unwrap();
         let fixture = Self { _dir: dir, path };
         let device = byway::embedded::open(&fixture.uri()).unwrap();
@@ -181,14 +180,14 @@ fn an_image_that_cannot_be_made_leaves_nothing_behind() {
     let path = dir.path().join("a.img");
     let said = byway::create(&path, &CreateOptions::new(1000)).unwrap_err().to_string();
     assert!(said.contains("too small"), "{said}");
-    let profile = CreateOptions { profile: "none".into(), ..CreateOptions::new(24 << 20) };
+    let profile = CreateOptions::new(24 << 20).profile("none");
     assert!(byway::create(&path, &profile).unwrap_err().to_string().contains("unknown profile"));
     // Too small for the engine, which notices when the file is there.
     let small = NewNamespace { size_bytes: Some(512 << 10), ..NewNamespace::KV };
-    let small = CreateOptions { namespaces: vec![small], ..CreateOptions::new(24 << 20) };
+    let small = CreateOptions::new(24 << 20).namespaces([small]);
     byway::create(&path, &small).unwrap_err();
     let large = NewNamespace { size_bytes: Some(1 << 40), ..NewNamespace::NVM };
-    let large = CreateOptions { namespaces: vec![large], ..CreateOptions::new(24 << 20) };
+    let large = CreateOptions::new(24 << 20).namespaces([large]);
     assert!(byway::create(&path, &large).unwrap_err().to_string().contains("do not fit"));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }

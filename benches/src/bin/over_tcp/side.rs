@@ -66,7 +66,7 @@ impl Other {
             Waits::Poll => Idle::Poll,
         };
         let anywhere = TcpOptions::at(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-        serve_for_peer(uri, &ServeOptions { idle, ..ServeOptions::over_tcp(anywhere) }, |served| {
+        serve_for_peer(uri, &ServeOptions::over_tcp(anywhere).idle(idle), |served| {
             let place = served.tcp_address().context("it listens nowhere")?;
             announce(at, &format!("tcp://{place}/{}", served.nqn()))
         })

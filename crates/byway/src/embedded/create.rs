@@ -63,6 +63,7 @@ impl FromStr for NewNamespace {
 
 /// What a device is to be like.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CreateOptions {
     /// Capacity of all namespaces together, in bytes.
     pub size_bytes: u64,
@@ -80,6 +81,7 @@ pub struct CreateOptions {
 
 impl CreateOptions {
     /// A device of `size_bytes` with one key-value namespace, of the profile `gen4x4`.
+    #[must_use]
     pub fn new(size_bytes: u64) -> Self {
         Self {
             size_bytes,
@@ -89,6 +91,19 @@ impl CreateOptions {
             uuid: None,
             over_provisioning_percent: DEFAULT_OVER_PROVISIONING_PERCENT,
         }
+    }
+
+    byway_sys::setters! {
+        /// Name of its profile.
+        profile: impl Into<String>;
+        /// Its namespaces, numbered from 1.
+        namespaces: impl Into<Vec<NewNamespace>>;
+        /// Where its pages are kept.
+        media: Media;
+        /// Its identity; random if not given.
+        uuid: impl Into<Option<[u8; 16]>>;
+        /// Flash beyond its size, in percent of it.
+        over_provisioning_percent: u32;
     }
 }
 

@@ -49,6 +49,7 @@ pub type Told = ServeEvent;
 
 /// Where a device is served, and what its controllers announce.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ServeOptions {
     /// The socket for vfio-user clients: QEMU's `vfio-user-pci` device among them.
     pub vfio_user: Option<PathBuf>,
@@ -89,6 +90,25 @@ impl ServeOptions {
     #[must_use]
     pub fn over_tcp(tcp: TcpOptions) -> Self {
         Self { tcp: Some(tcp), ..Self::new() }
+    }
+
+    byway_sys::setters! {
+        /// The socket for vfio-user clients.
+        vfio_user: impl Into<Option<PathBuf>>;
+        /// Where NVMe/TCP hosts connect.
+        tcp: impl Into<Option<TcpOptions>>;
+        /// URIs of devices whose namespaces of blocks are exported.
+        exports: impl Into<Vec<String>>;
+        /// Whether controllers announce SGLs; `None` for what the URI says.
+        sgls: impl Into<Option<bool>>;
+        /// How threads wait while no command arrives.
+        idle: Idle;
+        /// Threads that share the queues, and the connections.
+        threads: NonZeroU16;
+        /// Address of the Prometheus endpoint.
+        metrics: impl Into<Option<SocketAddr>>;
+        /// A control socket beside those of the served images.
+        control: impl Into<Option<PathBuf>>;
     }
 }
 

@@ -15,6 +15,7 @@ use crate::serve::events::{EventQueue, ServeEvent};
 
 /// Where NVMe/TCP hosts connect, and what they find.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct TcpOptions {
     /// Where they connect: to the subsystem, and to the discovery service as well. Each is a port of the subsystem, numbered
     /// from 1.
@@ -81,9 +82,32 @@ impl TcpOptions {
     /// Serves at an address; everything else by default.
     #[must_use]
     pub fn at(address: SocketAddr) -> Self {
-        let (digests, hosts) = (TcpDigests::default(), Vec::new());
-        let (addresses, ana) = (vec![address], Vec::new());
+        Self::at_each([address])
+    }
+
+    /// Serves at several addresses, ports 1, 2 and so on of the subsystem; everything else by default.
+    #[must_use]
+    pub fn at_each(addresses: impl Into<Vec<SocketAddr>>) -> Self {
+        let (addresses, digests) = (addresses.into(), TcpDigests::default());
+        let (hosts, ana) = (Vec::new(), Vec::new());
         Self { addresses, discovery: None, nqn: None, digests, hosts, dhchap: None, ana, tls: None }
+    }
+
+    byway_sys::setters! {
+        /// Address of the discovery service alone.
+        discovery: impl Into<Option<SocketAddr>>;
+        /// Name of the subsystem, unless the image's own.
+        nqn: impl Into<Option<String>>;
+        /// Digests that hosts may ask for.
+        digests: TcpDigests;
+        /// NQNs of the hosts that may connect; empty for all.
+        hosts: impl Into<Vec<String>>;
+        /// Secrets for DH-HMAC-CHAP, if hosts must authenticate.
+        dhchap: impl Into<Option<Dhchap>>;
+        /// ANA states of namespaces at ports, where not all are optimized.
+        ana: impl Into<Vec<AnaSetting>>;
+        /// Keys of TLS, if there are any.
+        tls: impl Into<Option<TlsKeys>>;
     }
 }
 

@@ -37,6 +37,7 @@ pub enum BlockPlace {
 
 /// How blocks are to be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BlockOptions {
     /// `backend=`: the interface; the fastest that can serve them where it is not given.
     pub backend: Option<String>,

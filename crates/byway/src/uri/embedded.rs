@@ -41,6 +41,7 @@ pub enum Place {
 
 /// Options of a URI.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Options {
     /// `transfer=`: how payloads cross the link.
     pub transfer: Method,
@@ -194,6 +195,57 @@ fn parse_options(query: &str) -> Result<Options> {
 }
 
 impl Options {
+    byway_sys::setters! {
+        /// `transfer=`: how payloads cross the link.
+        transfer: Method;
+        /// `policy=`, `tau=`, `alpha=`, `below=`: by what `adaptive` chooses.
+        policy: AdaptivePolicy;
+        /// `profile=`: name of the parameters of link, flash and firmware.
+        profile: impl Into<Option<String>>;
+        /// `link=`: the link alone, as `gen2x8`.
+        link: impl Into<Option<String>>;
+        /// `mps=`: maximum payload size, exactly.
+        mps_bytes: impl Into<Option<u32>>;
+        /// `mrrs=`: maximum read request size, exactly.
+        mrrs_bytes: impl Into<Option<u32>>;
+        /// `clock=`: off, virtual or paced.
+        clock: ClockMode;
+        /// `ns=`: the namespace that calls without one mean.
+        ns: impl Into<Option<Nsid>>;
+        /// `run=`: caller or thread.
+        run_by: RunBy;
+        /// `ledger=`: on or off.
+        ledger: bool;
+        /// `sgl=`: whether the device announces SGLs.
+        sgls: bool;
+        /// `flash=`: on or off, whether flash operations take modelled time.
+        flash_timing: bool;
+        /// `reads=`: mapped or checked, how pages of the medium are read.
+        reads: Reads;
+        /// `prefault=`: whether all memory of a RAM disk is taken when it is made.
+        prefault: bool;
+        /// `memtable=`: RAM of the memtable, in bytes.
+        memtable_bytes: usize;
+        /// `cache=`: RAM for index pages, in bytes.
+        cache_bytes: usize;
+        /// `packing=`: how values are packed into flash pages.
+        packing: Packing;
+        /// `gc=`: how flash garbage collection chooses blocks.
+        gc: GcPolicy;
+        /// `inject=`: operations of the medium that fail.
+        inject: impl Into<Option<Injection>>;
+        /// Read disturb and retention: reads and age after which data is lost.
+        retention: RetentionLimits;
+        /// `flush=`: what an acknowledgement survives.
+        flush: FlushMode;
+        /// `readonly=`: whether an image is opened for reading alone.
+        read_only: bool;
+        /// `depth=`: commands outstanding on a queue.
+        depth: u32;
+        /// `ring=`: entries of a submission ring.
+        ring_entries: impl Into<Option<u32>>;
+    }
+
     fn set(&mut self, policy: &mut PolicyOptions, name: &str, value: &str) -> Result<()> {
         match name {
             "transfer" => self.transfer = parse(value)?,

@@ -35,8 +35,7 @@ fn make(path: &Path, use_it: impl FnOnce(EmbeddedDevice)) -> Content {
         kind: MediaNamespaceKind::Nvm { lba_bytes: LBA_BYTES as u32 },
         size_bytes: Some(8 << 20),
     };
-    let options =
-        CreateOptions { namespaces: vec![NewNamespace::KV, blocks], ..CreateOptions::new(32 << 20) };
+    let options = CreateOptions::new(32 << 20).namespaces([NewNamespace::KV, blocks]);
     byway::create(path, &options).unwrap();
     let device = byway::embedded::open(&format!("embedded:{}", path.display())).unwrap();
     let mut content = Content { pairs: BTreeMap::new(), blocks: BTreeMap::new() };

@@ -18,7 +18,7 @@ fn key(n: u32) -> Vec<u8> {
 /// A device whose namespaces hold markers everywhere: in the log and the index, overwritten and deleted, in blocks.
 fn marked(path: &Path) -> EmbeddedDevice {
     let nvm = NewNamespace { kind: MediaNamespaceKind::Nvm { lba_bytes: 4096 }, size_bytes: Some(8 << 20) };
-    let options = CreateOptions { namespaces: vec![NewNamespace::KV, nvm], ..CreateOptions::new(32 << 20) };
+    let options = CreateOptions::new(32 << 20).namespaces([NewNamespace::KV, nvm]);
     byway::create(path, &options).unwrap();
     let uri = format!("embedded:{}", path.display());
     let device = byway::embedded::open(&uri).unwrap();

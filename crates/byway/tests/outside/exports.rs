@@ -36,8 +36,8 @@ impl Server {
     }
 
     fn start(image: Option<&str>, exports: &[&str], options: ServeOptions) -> Self {
-        let exports = exports.iter().map(|uri| (*uri).to_owned()).collect();
-        let options = ServeOptions { exports, ..options };
+        let exports: Vec<_> = exports.iter().map(|uri| (*uri).to_owned()).collect();
+        let options = options.exports(exports);
         let served = match image {
             Some(image) => serve(image, &options).unwrap(),
             None => export(&options).unwrap(),
@@ -149,7 +149,7 @@ fn hosts_that_count_in_one_block_by_compare_and_write_lose_nothing() {
     for backend in ["", "?backend=threads"] {
         std::fs::write(&path, vec![0; FILE_BYTES as usize]).unwrap();
         let tcp = TcpOptions::at("127.0.0.1:0".parse().unwrap());
-        let options = ServeOptions { threads: 2.try_into().unwrap(), ..ServeOptions::over_tcp(tcp) };
+        let options = ServeOptions::over_tcp(tcp).threads(2.try_into().unwrap());
         let server = Server::start(None, &[&format!("{uri}{backend}")], options);
         std::thread::scope(|scope| {
             (0..3).for_each(|_| drop(scope.spawn(|| count(&server.open(""), TIMES))));
@@ -328,7 +328,7 @@ fn added_and_removed_namespaces_are_reported_to_connected_hosts() {
 #[test]
 fn export_of_an_image_or_a_missing_device_is_refused() {
     let anywhere = || ServeOptions::over_tcp(TcpOptions::at("127.0.0.1:0".parse().unwrap()));
-    let with = |uri: &str| ServeOptions { exports: vec![uri.to_owned()], ..anywhere() };
+    let with = |uri: &str| anywhere().exports([uri.to_owned()]);
     let error = export(&with("/no/such/file")).unwrap_err();
     assert!(error.to_string().starts_with("export /no/such/file: "), "{error}");
     assert_eq!(export(&anywhere()).unwrap_err().kind(), ErrorKind::InvalidArgument);

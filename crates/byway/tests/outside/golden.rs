@@ -164,11 +164,7 @@ fn make_the_golden_images() {
     let dir = tempfile::tempdir().unwrap();
     let (path, unclosed) = (dir.path().join("disk.img"), dir.path().join("unclosed.img"));
     let nvm = NewNamespace { kind: MediaNamespaceKind::Nvm { lba_bytes: 512 }, size_bytes: Some(4 << 20) };
-    let options = CreateOptions {
-        namespaces: vec![NewNamespace::KV, nvm],
-        uuid: Some(*b"byway-golden-one"),
-        ..CreateOptions::new(16 << 20)
-    };
+    let options = CreateOptions::new(16 << 20).namespaces([NewNamespace::KV, nvm]).uuid(*b"byway-golden-one");
     byway::create(&path, &options).unwrap();
     let uri = format!("embedded:{}", path.display());
     let device = byway::embedded::open(&uri).unwrap();

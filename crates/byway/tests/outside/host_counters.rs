@@ -12,7 +12,7 @@ use byway_sys::copy::{CopyFile, copy_sparse};
 
 fn create(path: &Path) -> String {
     let nvm = NewNamespace { kind: MediaNamespaceKind::Nvm { lba_bytes: 512 }, size_bytes: Some(4 << 20) };
-    let options = CreateOptions { namespaces: vec![NewNamespace::KV, nvm], ..CreateOptions::new(16 << 20) };
+    let options = CreateOptions::new(16 << 20).namespaces([NewNamespace::KV, nvm]);
     byway::create(path, &options).unwrap();
     format!("embedded:{}", path.display())
 }

@@ -58,13 +58,13 @@ fn spec(nqn: &str, exports: &[&str]) -> SubsystemSpec {
 /// An image with one namespace.
 fn image(folder: &Path, namespace: NewNamespace) -> PathBuf {
     let path = folder.join("disk.img");
-    create(&path, &CreateOptions { namespaces: vec![namespace], ..CreateOptions::new(64 << 20) }).unwrap();
+    create(&path, &CreateOptions::new(64 << 20).namespaces([namespace])).unwrap();
     path
 }
 
 /// Two subsystems, which take requests at `socket`.
 fn two(socket: &Path) -> Server {
-    let options = ServeOptions { control: Some(socket.to_owned()), ..options() };
+    let options = options().control(socket.to_owned());
     let specs = [spec(FIRST, &["blocks:1M", "blocks:2M"]), spec(SECOND, &["blocks:4M"])];
     Server::of(serve_all(&specs, &options).unwrap())
 }
@@ -93,7 +93,7 @@ fn subsystems_of_one_name_or_without_a_name_are_refused() {
     let twice = [spec(FIRST, &["blocks:1M"]), spec(FIRST, &["blocks:1M"])];
     assert_eq!(kind(&twice), ErrorKind::InvalidArgument);
     assert_eq!(kind(&[SubsystemSpec::default()]), ErrorKind::InvalidArgument);
-    let of_one = ServeOptions { exports: vec!["blocks:1M".to_owned()], ..options() };
+    let of_one = options().exports(["blocks:1M".to_owned()]);
     assert_eq!(serve_all(&[], &of_one).unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
@@ -197,8 +197,8 @@ fn a_subsystem_is_found_by_the_ports_that_are_said() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("control");
     let anywhere = "127.0.0.1:0".parse().unwrap();
-    let tcp = TcpOptions { addresses: vec![anywhere; 2], ..TcpOptions::at(anywhere) };
-    let options = ServeOptions { control: Some(socket.clone()), ..ServeOptions::over_tcp(tcp) };
+    let tcp = TcpOptions::at_each([anywhere; 2]);
+    let options = ServeOptions::over_tcp(tcp).control(socket.clone());
     let at = |ports: &[u16]| Some(ports.iter().copied().map(PortId).collect::<Vec<_>>());
     let second = SubsystemSpec { ports: at(&[2]), ..spec(SECOND, &["blocks:4M"]) };
     let nowhere = SubsystemSpec { ports: at(&[3]), ..second.clone() };

@@ -24,7 +24,7 @@ fn uri(path: &Path, options: &str) -> String {
 fn image(dir: &tempfile::TempDir) -> std::path::PathBuf {
     let path = dir.path().join("disk.img");
     let namespaces = vec![NewNamespace::KV, NewNamespace::NVM];
-    byway::create(&path, &CreateOptions { namespaces, ..CreateOptions::new(32 << 20) }).unwrap();
+    byway::create(&path, &CreateOptions::new(32 << 20).namespaces(namespaces)).unwrap();
     path
 }
 

@@ -57,7 +57,7 @@ fn nsid(n: u32) -> Nsid {
 fn image(path: &Path) {
     let nvm = NewNamespace { kind: MediaNamespaceKind::Nvm { lba_bytes: 4096 }, size_bytes: Some(8 << 20) };
     let kv = NewNamespace { size_bytes: Some(20 << 20), ..NewNamespace::KV };
-    let options = CreateOptions { namespaces: vec![kv, nvm], ..CreateOptions::new(32 << 20) };
+    let options = CreateOptions::new(32 << 20).namespaces([kv, nvm]);
     byway::create(path, &options).unwrap();
     for half in 0..2 {
         let device = open(path);

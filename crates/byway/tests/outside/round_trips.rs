@@ -192,7 +192,7 @@ fn one_seed_replayed_twice_gives_one_ledger_one_clock_and_one_image() {
     let dir = tempfile::tempdir().unwrap();
     let replay = |name: &str| {
         let path = dir.path().join(name);
-        let options = CreateOptions { uuid: Some([3; 16]), ..CreateOptions::new(64 << 20) };
+        let options = CreateOptions::new(64 << 20).uuid([3; 16]);
         byway::create(&path, &options).unwrap();
         let uri = format!("embedded:{}?transfer=adaptive&clock=virtual&profile=cosmos", path.display());
         let device = byway::embedded::open(&uri).unwrap();
@@ -217,10 +217,7 @@ fn several_namespaces_of_both_kinds_keep_separate_data() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.img");
     let nvm = NewNamespace { size_bytes: Some(16 << 20), ..NewNamespace::NVM };
-    let options = CreateOptions {
-        namespaces: vec![NewNamespace::KV, nvm, NewNamespace::KV, nvm],
-        ..CreateOptions::new(256 << 20)
-    };
+    let options = CreateOptions::new(256 << 20).namespaces([NewNamespace::KV, nvm, NewNamespace::KV, nvm]);
     byway::create(&path, &options).unwrap();
     let device = byway::embedded::open(&format!("embedded:{}", path.display())).unwrap();
     let nsid = |n| Some(byway::Nsid::new(n).unwrap());
@@ -319,7 +316,7 @@ fn an_image_may_describe_a_device_that_is_kept_in_memory() {
         let path = dir.path().join(format!("{media:?}.img"));
         let nvm = NewNamespace { size_bytes: Some(16 << 20), ..NewNamespace::NVM };
         let namespaces = vec![NewNamespace::KV, nvm];
-        let options = CreateOptions { namespaces, media, ..CreateOptions::new(128 << 20) };
+        let options = CreateOptions::new(128 << 20).namespaces(namespaces).media(media);
         byway::create(&path, &options).unwrap();
         let uri = format!("embedded:{}", path.display());
         for _ in 0..2 {

@@ -91,7 +91,7 @@ fn an_image_that_only_a_namespace_or_a_queue_keeps_open_is_copied_by_its_process
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disk.img");
     let namespaces = vec![NewNamespace::KV, NewNamespace::NVM];
-    byway::create(&path, &CreateOptions { namespaces, ..CreateOptions::new(32 << 20) }).unwrap();
+    byway::create(&path, &CreateOptions::new(32 << 20).namespaces(namespaces)).unwrap();
     let copied = |name: &str| {
         let copy = dir.path().join(name);
         assert!(byway::snapshot(&path, &copy).unwrap().pause_ns > 0, "{name}");

@@ -35,7 +35,7 @@ impl Base {
         let kv = NewNamespace { size_bytes: Some(3 << 20), ..NewNamespace::KV };
         let nvm = NewNamespace { size_bytes: Some(1 << 20), ..NewNamespace::NVM };
         let namespaces = vec![kv, nvm];
-        let options = CreateOptions { namespaces, uuid: Some([1; 16]), ..CreateOptions::new(4 << 20) };
+        let options = CreateOptions::new(4 << 20).namespaces(namespaces).uuid([1; 16]);
         byway::create(&path, &options).unwrap();
         let mut device = Device::open(&path, RunOptions::default(), 32);
         let (mut random, mut history) = (Random::new(1), History::default());

@@ -20,13 +20,11 @@ pub fn run(args: &Create, out: &mut impl Write) -> Result<()> {
         [] => vec![NewNamespace::KV],
         asked => asked.to_vec(),
     };
-    let options = CreateOptions {
-        profile: args.profile.clone(),
-        namespaces,
-        media: media_of(args.media),
-        over_provisioning_percent: args.over_provisioning,
-        ..CreateOptions::new(args.size)
-    };
+    let options = CreateOptions::new(args.size)
+        .profile(args.profile.clone())
+        .namespaces(namespaces)
+        .media(media_of(args.media))
+        .over_provisioning_percent(args.over_provisioning);
     byway::create(&args.image, &options)?;
     let uri = uri_of(&args.image);
     // It is empty, so little memory is enough to describe it.

@@ -29,20 +29,19 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
         Some(config) => Some(tcp_at(args, config.addresses(&args.tcp)?)),
         None => tcp_of(args)?,
     };
-    let options = ServeOptions {
-        vfio_user: args.vfio_user.clone(),
-        tcp,
-        sgls: args.sgl.map(|sgl| sgl == Sgl::On),
-        idle: match args.idle {
+    let options = ServeOptions::new()
+        .vfio_user(args.vfio_user.clone())
+        .tcp(tcp)
+        .sgls(args.sgl.map(|sgl| sgl == Sgl::On))
+        .idle(match args.idle {
             Idle::Adaptive => byway::serve::Idle::Adaptive,
             Idle::Sleep => byway::serve::Idle::Sleep,
             Idle::Poll => byway::serve::Idle::Poll,
-        },
-        exports: args.exports.clone(),
-        threads: NonZeroU16::new(args.threads).unwrap_or(NonZeroU16::MIN),
-        metrics: args.metrics,
-        control: args.control.clone(),
-    };
+        })
+        .exports(args.exports.clone())
+        .threads(NonZeroU16::new(args.threads).unwrap_or(NonZeroU16::MIN))
+        .metrics(args.metrics)
+        .control(args.control.clone());
     if options.tcp.is_some() {
         take_descriptors();
     }
@@ -113,7 +112,7 @@ fn tcp_of(args: &Serve) -> Result<Option<TcpOptions>> {
     let (nqn, hosts) = (args.nqn.clone(), args.allow_host.clone());
     let HostKeys { dhchap, tls } = keys_of(&args.dhchap, &args.tls)?;
     let ana = args.ana.clone();
-    Ok(Some(TcpOptions { nqn, hosts, dhchap, ana, tls, ..tcp_at(args, args.tcp.clone()) }))
+    Ok(Some(tcp_at(args, args.tcp.clone()).nqn(nqn).hosts(hosts).dhchap(dhchap).ana(ana).tls(tls)))
 }
 
 /// The options of NVMe/TCP that are not a subsystem's.
@@ -124,16 +123,7 @@ fn tcp_at(args: &Serve, addresses: Vec<SocketAddr>) -> TcpOptions {
         Digest::Data => TcpDigests::Data,
         Digest::Both => TcpDigests::Both,
     };
-    TcpOptions {
-        addresses,
-        discovery: args.discovery,
-        nqn: None,
-        digests,
-        hosts: Vec::new(),
-        dhchap: None,
-        ana: Vec::new(),
-        tls: None,
-    }
+    TcpOptions::at_each(addresses).discovery(args.discovery).digests(digests)
 }
 
 /// What the server is called: its image, or what it does.

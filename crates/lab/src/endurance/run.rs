@@ -87,12 +87,10 @@ impl<'a> Run<'a> {
             Kind::Nvm => NewNamespace { kind: blocks, size_bytes: None },
             Kind::Kv => NewNamespace::KV,
         };
-        let options = CreateOptions {
-            profile: plan.profile.clone(),
-            namespaces: vec![namespace],
-            over_provisioning_percent: plan.over_provisioning_percent,
-            ..CreateOptions::new(plan.size_bytes)
-        };
+        let options = CreateOptions::new(plan.size_bytes)
+            .profile(plan.profile.clone())
+            .namespaces([namespace])
+            .over_provisioning_percent(plan.over_provisioning_percent);
         let uri = byway::uri::of_image(image);
         byway::create(&uri, &options)?;
         let uri = byway::uri::with_options(&uri, &format!("flash=off&ledger=off&gc={}", plan.gc));

@@ -9,7 +9,7 @@ use crate::child::{fork, is_refused};
 fn image(folder: &Path) -> String {
     let path = folder.join("disk.img");
     let namespaces = vec![NewNamespace::KV, NewNamespace::NVM];
-    create(&path, &CreateOptions { namespaces, ..CreateOptions::new(64 << 20) }).unwrap();
+    create(&path, &CreateOptions::new(64 << 20).namespaces(namespaces)).unwrap();
     format!("embedded:{}", path.display())
 }
 

@@ -43,7 +43,7 @@ fn host_over_tcp_goes_on_after_a_child_dropped_its_copy() {
 #[test]
 fn host_over_several_paths_goes_on_after_a_child_dropped_its_copy() {
     let anywhere = "127.0.0.1:0".parse().unwrap();
-    let tcp = TcpOptions { addresses: vec![anywhere; 2], ..TcpOptions::at(anywhere) };
+    let tcp = TcpOptions::at_each([anywhere; 2]);
     let serving = Serving::start_with("ram:64M", &ServeOptions::over_tcp(tcp));
     let device = byway::open(&serving.uri_by(serving.tcp_addresses())).unwrap();
     goes_on(serving, device);
@@ -85,10 +85,8 @@ fn admin_queue_over_vfio_user_is_woken_after_a_child_dropped_its_copy() {
 fn server_dropped_by_a_child_goes_on_listening() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");
-    let options = ServeOptions {
-        vfio_user: Some(socket.clone()),
-        ..ServeOptions::over_tcp(TcpOptions::at("127.0.0.1:0".parse().unwrap()))
-    };
+    let options =
+        ServeOptions::over_tcp(TcpOptions::at("127.0.0.1:0".parse().unwrap())).vfio_user(socket.clone());
     let mut served = Some(byway::serve::serve("ram:64M", &options).unwrap());
     let child = fork(|| {
         drop(served.take());

@@ -43,7 +43,7 @@ fn a_host_that_authenticates_goes_on_by_the_other_port_and_authenticates_there()
     let suites = AuthSuites { groups: vec![DhGroup::Null], ..AuthSuites::default() };
     let hosts = vec![(Nqn::new(HOST).unwrap(), secrets)];
     let dhchap = Some(Dhchap { hosts, suites, timeout: Dhchap::TIMEOUT });
-    let served = Served::with(TcpOptions { dhchap, ..two_ports() });
+    let served = Served::with(two_ports().dhchap(dhchap));
     let named = format!("keep-alive=30&hostnqn={HOST}");
     is_kept_out(&served, &named);
     is_kept_out(&served, &format!("{named}&dhchap-secret={}", controller.reveal()));
@@ -56,7 +56,7 @@ fn a_host_that_comes_by_tls_goes_on_by_the_other_port_by_tls() {
     let [key, other] = [(); 2].map(|()| TlsKey::generate(Some(PskHash::Sha256)).unwrap());
     let hosts = vec![(Nqn::new(HOST).unwrap(), key.clone())];
     let tls = Some(TlsKeys { hosts, policy: TlsPolicy::Required });
-    let served = Served::with(TcpOptions { tls, ..two_ports() });
+    let served = Served::with(two_ports().tls(tls));
     let named = format!("keep-alive=30&hostnqn={HOST}");
     is_kept_out(&served, &format!("{named}&tls-key={}", other.reveal()));
     goes_on_while_ports_are_cut(&served, &format!("{named}&tls-key={}", key.reveal()));

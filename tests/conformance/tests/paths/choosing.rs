@@ -110,7 +110,7 @@ fn keys_and_tls_and_secrets_over_both() {
     let key = TlsKey::generate(Some(PskHash::Sha256)).unwrap();
     let tls = TlsKeys { hosts: vec![(Nqn::new(HOST).unwrap(), key.clone())], policy: TlsPolicy::Required };
     for idle in ["adaptive", "sleep"] {
-        let served = Served::with(TcpOptions { tls: Some(tls.clone()), ..two_ports() });
+        let served = Served::with(two_ports().tls(tls.clone()));
         let options = format!("idle={idle}&hostnqn={HOST}&digests=both&tls-key={}", key.reveal());
         let device = served.open(&options);
         served.set(1, AnaState::NON_OPTIMIZED);

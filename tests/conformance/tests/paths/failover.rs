@@ -154,7 +154,7 @@ fn portals_that_lead_nowhere_or_to_different_devices_are_reported_in_a_sentence(
     let image = Scratch::new();
     std::fs::remove_file(&image.path).unwrap();
     byway::create(&image.path, &CreateOptions::new(2 * Scratch::BYTES)).unwrap();
-    let tcp = TcpOptions { nqn: Some(served.serving.nqn().to_owned()), ..two_ports() };
+    let tcp = two_ports().nqn(served.serving.nqn().to_owned());
     let other =
         Serving::start_with(&format!("embedded:{}", image.path.display()), &ServeOptions::over_tcp(tcp));
     let error = |uri: &str| byway::open(uri).unwrap_err().to_string();

@@ -27,7 +27,7 @@ impl Chain {
         let uri = behind.serving.uri_by(&[behind.relays[0].address]);
         let options = ServeOptions::over_tcp(TcpOptions::at("127.0.0.1:0".parse().unwrap()));
         let exports = vec![format!("{uri}?depth=1"), "blocks:1M".to_owned()];
-        let front = Serving::export(&ServeOptions { exports, ..options });
+        let front = Serving::export(&options.exports(exports));
         let device = front.open("").unwrap();
         Self { device, _front: front, behind }
     }

@@ -36,7 +36,7 @@ struct Served {
 
 fn two_ports() -> TcpOptions {
     let anywhere: SocketAddr = "127.0.0.1:0".parse().unwrap();
-    TcpOptions { addresses: vec![anywhere; 2], ..TcpOptions::at(anywhere) }
+    TcpOptions::at_each([anywhere; 2])
 }
 
 impl Served {

@@ -148,7 +148,7 @@ fn port_that_never_listed_a_controller_does_not_release_a_write() {
     // Two machines that export the same blocks: neither knows the other's controllers.
     let exports = vec![format!("file:{}", scratch.path.display())];
     let tcp = TcpOptions::at("127.0.0.1:0".parse().unwrap());
-    let options = ServeOptions { exports, ..ServeOptions::over_tcp(tcp) };
+    let options = ServeOptions::over_tcp(tcp).exports(exports);
     let [serving, other] = [(); 2].map(|()| Serving::export(&options));
     // Controllers of the same number prove nothing.
     drop(other.open("").unwrap());

@@ -53,12 +53,10 @@ impl Setup {
             size_bytes: Some(self.blocks_bytes()),
         };
         let pairs = NewNamespace { size_bytes: Some(PAIRS_BYTES), ..NewNamespace::KV };
-        let options = CreateOptions {
-            profile: self.profile.into(),
-            namespaces: vec![pairs, blocks],
-            over_provisioning_percent: self.over_provisioning_percent,
-            ..CreateOptions::new(PAIRS_BYTES + self.blocks_bytes())
-        };
+        let options = CreateOptions::new(PAIRS_BYTES + self.blocks_bytes())
+            .profile(self.profile)
+            .namespaces([pairs, blocks])
+            .over_provisioning_percent(self.over_provisioning_percent);
         byway::create(image, &options).unwrap();
     }
 

@@ -152,9 +152,7 @@ fn measure_device(arguments: &Arguments, socket: &Path, wanted: &dyn Fn(&str) ->
     let device = Driver::attach(Arc::new(connect(socket)?), AttachOptions::default())?;
     let (keys, blocks) = namespaces(&device)?;
     let queue = |transfer, depth: u32| {
-        device
-            .queue(QueueOptions { transfer, depth: depth.into(), ..QueueOptions::default() })
-            .map_err(anyhow::Error::from)
+        device.queue(QueueOptions::default().transfer(transfer).depth(depth)).map_err(anyhow::Error::from)
     };
     let mut one = Reads { queue: queue(Method::Adaptive, 1)?, nsid: blocks, at: 0 };
     let mut put = Puts { queue: queue(Method::Inline, 1)?, nsid: keys, at: 0 };

@@ -64,7 +64,7 @@ fn measure<B: Backend>(
     depth: u32,
     arguments: &Arguments,
 ) -> Result<Row> {
-    let mut queue = backend.queue(QueueOptions { depth: depth.into(), ..QueueOptions::default() })?;
+    let mut queue = backend.queue(QueueOptions::default().depth(depth))?;
     let buffers: byway::Result<Vec<_>> = (0..depth).map(|_| backend.buffer(BLOCK_BYTES)).collect();
     let mut free = buffers?;
     let mut times = Vec::new();

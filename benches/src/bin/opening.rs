@@ -69,7 +69,7 @@ fn uris(file: &Scratch, device: Option<&Scratch>) -> Vec<String> {
 fn measure(uri: &str, arguments: &Arguments) -> Result<Row> {
     let open_us = median_us(arguments.times, || byway::open(uri).map(drop))?;
     let device = byway::open(uri)?;
-    let options = QueueOptions { depth: arguments.depth.into(), ..QueueOptions::default() };
+    let options = QueueOptions::default().depth(arguments.depth);
     let queue_us = median_us(arguments.times, || device.queue(options).map(drop))?;
     Ok(Row { uri: uri.to_owned(), open_us, queue_us, queue_kib: queue_kib(&device, &options)? })
 }

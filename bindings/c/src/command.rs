@@ -317,11 +317,10 @@ fn one(memory: Payload) -> Buffer {
 }
 
 pub(crate) fn store_options(flags: u32) -> StoreOptions {
-    StoreOptions {
-        must_exist: flags & BYWAY_MUST_EXIST != 0,
-        must_not_exist: flags & BYWAY_MUST_NOT_EXIST != 0,
-        uncompressed: flags & BYWAY_UNCOMPRESSED != 0,
-    }
+    StoreOptions::NONE
+        .must_exist(flags & BYWAY_MUST_EXIST != 0)
+        .must_not_exist(flags & BYWAY_MUST_NOT_EXIST != 0)
+        .uncompressed(flags & BYWAY_UNCOMPRESSED != 0)
 }
 
 fn opcode_of(number: u32) -> Result<byway_opcode> {

@@ -181,7 +181,7 @@ impl Command {
         must_not_exist: bool,
         nsid: Option<u32>,
     ) -> Self {
-        let options = StoreOptions { must_exist, must_not_exist, ..StoreOptions::NONE };
+        let options = StoreOptions::NONE.must_exist(must_exist).must_not_exist(must_not_exist);
         Self { name: "put", nsid, what: What::Put { key: key.0, value, options } }
     }
 

@@ -208,7 +208,7 @@ impl Kv {
         must_exist: bool,
         must_not_exist: bool,
     ) -> PyResult<()> {
-        let options = StoreOptions { must_exist, must_not_exist, ..StoreOptions::NONE };
+        let options = StoreOptions::NONE.must_exist(must_exist).must_not_exist(must_not_exist);
         let put = |value: &[u8]| self.0.with(py, |kv| kv.put_if(key.0.as_bytes(), value, options));
         with_bytes(value, put)?
     }

@@ -5,7 +5,6 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use byway::QueueOptions;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -33,10 +32,10 @@ impl Queue {
         transfer: Option<byway::Method>,
     ) -> Result<Self, Fault> {
         let spaces = Spaces::of(held)?;
-        let queue = CommandQueue::open(held, |plain| QueueOptions {
-            depth: depth.map_or(plain.depth, byway::Depth::from),
-            transfer: transfer.unwrap_or(plain.transfer),
-            ..plain
+        let queue = CommandQueue::open(held, |plain| {
+            plain
+                .depth(depth.map_or(plain.depth, byway::Depth::from))
+                .transfer(transfer.unwrap_or(plain.transfer))
         })?;
         Ok(Self { queue, spaces })
     }

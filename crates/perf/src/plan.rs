@@ -5,7 +5,6 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use byway::{
     Backend, BackendQueue, Capabilities, Device, Key, KvCommand, NamespaceKind, Nsid, Payload, Queue,
-    QueueOptions,
 };
 use byway_console::size;
 use byway_console::terminal::{Interrupt, Progress};
@@ -167,10 +166,7 @@ impl Plan {
     /// # Errors
     /// When the device gives none.
     pub fn queue(&self) -> Result<Queue> {
-        Ok(Backend::queue(
-            &self.device,
-            QueueOptions { depth: self.depth.into(), ..self.device.queue_options() },
-        )?)
+        Ok(Backend::queue(&self.device, self.device.queue_options().depth(self.depth))?)
     }
 
     /// Bytes that a command moves.

@@ -53,7 +53,7 @@ pub fn another_namespace_is_refused_by_its_number<B: Backend>(subject: &Subject<
 
 pub fn a_queue_of_no_depth_is_refused_by_the_limits<B: Backend>(subject: &Subject<'_, B>) {
     for depth in [0, 65_536, u32::MAX] {
-        let refused = subject.backend.queue(QueueOptions { depth: depth.into(), ..QueueOptions::default() });
+        let refused = subject.backend.queue(QueueOptions::default().depth(depth));
         let Err(refused) = refused else { panic!("a queue of depth {depth}") };
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
         assert!(refused.to_string().contains(&depth.to_string()), "{refused}");
@@ -63,11 +63,11 @@ pub fn a_queue_of_no_depth_is_refused_by_the_limits<B: Backend>(subject: &Subjec
 pub fn options_that_cannot_be_honoured_are_refused<B: Backend>(subject: &Subject<'_, B>) {
     let capabilities = subject.backend.capabilities();
     let transfer = capabilities.methods.iter().last().unwrap();
-    let taken = QueueOptions { transfer, ..QueueOptions::default() };
+    let taken = QueueOptions::default().transfer(transfer);
     assert!(subject.backend.queue(taken).is_ok());
     for transfer in byway_core::Method::ALL {
         if !capabilities.methods.contains(transfer) {
-            let refused = subject.backend.queue(QueueOptions { transfer, ..QueueOptions::default() });
+            let refused = subject.backend.queue(QueueOptions::default().transfer(transfer));
             let Err(refused) = refused else { panic!("a queue of method {transfer}") };
             assert!(refused.to_string().contains(transfer.name()), "{refused}");
         }

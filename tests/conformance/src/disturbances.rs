@@ -123,7 +123,7 @@ fn open_queues_until_refused<B: Backend>(subject: &Subject<'_, B>, limit: u64) {
     let before = limited(Resource::Nofile, limit);
     let mut queues = Vec::new();
     let mut refused = Vec::new();
-    let options = QueueOptions { depth: 4.into(), ..QueueOptions::default() };
+    let options = QueueOptions::default().depth(4);
     while queues.len() < 10 && refused.is_empty() {
         match subject.backend.queue(options) {
             Ok(queue) => queues.push(queue),

@@ -26,7 +26,7 @@ pub fn every_call(kv: &mut Kv) {
     let mut short = [0; 10];
     assert_eq!(kv.get_into(b"b-007", &mut short).unwrap(), Some(20_000));
     assert_eq!(short.as_slice(), &any_value(7)[..10]);
-    let must_not = StoreOptions { must_not_exist: true, ..StoreOptions::NONE };
+    let must_not = StoreOptions::NONE.must_not_exist(true);
     assert_eq!(kv.put_if(b"b-007", b"other", must_not).unwrap_err().kind(), ErrorKind::KeyExists);
     conditions_and_lists(kv, &mut model);
     many(kv, &model);

@@ -42,7 +42,7 @@ impl<'a, B: Backend> Subject<'a, B> {
     }
 
     pub fn queue(&self, depth: u32) -> B::Queue {
-        self.backend.queue(QueueOptions { depth: depth.into(), ..QueueOptions::default() }).unwrap()
+        self.backend.queue(QueueOptions::default().depth(depth)).unwrap()
     }
 
     /// A buffer of `blocks` blocks, each byte of which depends on its offset and on `salt`.

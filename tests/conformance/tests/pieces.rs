@@ -27,7 +27,7 @@ const TRANSFER: u8 = VendorOpcode::KV_TRANSFER_PT.0;
 const STORE: u8 = KvOpcode::STORE.0;
 
 fn in_pieces() -> QueueOptions {
-    QueueOptions { transfer: Method::PiggybackPt, ..QueueOptions::default() }
+    QueueOptions::default().transfer(Method::PiggybackPt)
 }
 
 fn nsid() -> Nsid {
@@ -118,7 +118,7 @@ fn a_queue_that_is_not_asked_for_it_sends_stores_as_they_are() {
 fn adaptive_has_values_travel_in_the_first_command_alone() {
     let scratch = Scratch::new();
     let nvme = NvmeIoctl::new(Arc::new(InProcess::keys(&scratch)));
-    let adaptive = QueueOptions { transfer: Method::Adaptive, ..QueueOptions::default() };
+    let adaptive = QueueOptions::default().transfer(Method::Adaptive);
     let mut queue = nvme.queue(adaptive).unwrap();
     for (len, opcode) in [(0, WRITE), (11, WRITE), (12, STORE), (5000, STORE)] {
         nvme.device().passage().take_seen();
@@ -157,7 +157,7 @@ fn store_too_large_to_piggyback_is_sent_by_prp() {
     let limit = nvme.capabilities().limits.piggyback_bytes as usize;
     let mut queue = nvme.queue(in_pieces()).unwrap();
     queue.execute(store(b"long", bytes(&value(limit + 1)))).unwrap();
-    let options = StoreOptions { must_not_exist: true, ..StoreOptions::NONE };
+    let options = StoreOptions::NONE.must_not_exist(true);
     let command = |options| {
         let key = Key::new(b"once").unwrap();
         Command::from(KvCommand::Store { nsid: nsid(), key, value: bytes(b"v"), options })
@@ -202,7 +202,7 @@ fn a_device_that_announces_nothing_or_does_not_agree_is_refused_by_a_sentence() 
     let nvme = NvmeIoctl::new(Arc::new(plain));
     let said = nvme.queue(in_pieces()).err().unwrap().to_string();
     assert!(said.contains("piggyback-pt is not announced by the device; there are prp, adaptive"), "{said}");
-    let options = QueueOptions { transfer: Method::Sgl, ..QueueOptions::default() };
+    let options = QueueOptions::default().transfer(Method::Sgl);
     let said = nvme.queue(options).err().unwrap().to_string();
     assert!(said.contains("the kernel chooses between PRPs and SGLs"), "{said}");
     nvme.queue(QueueOptions::default()).unwrap().execute(store(b"k", bytes(b"v"))).unwrap();
@@ -363,7 +363,7 @@ fn a_queue_that_is_dropped_with_pieces_under_way_leaves_the_device_usable() {
     let scratch = Scratch::new();
     let nvme = passing_ring::behind(InProcess::keys(&scratch));
     for round in 0..100_u32 {
-        let mut queue = nvme.queue(QueueOptions { depth: 4.into(), ..in_pieces() }).unwrap();
+        let mut queue = nvme.queue(in_pieces().depth(4)).unwrap();
         for n in 0..4 {
             queue.submit(store(&round.to_be_bytes(), bytes(&value(60))), n).unwrap();
         }
@@ -407,8 +407,8 @@ proptest! {
         if let Some(after) = lost {
             nvme.device().passage().fail(fault(TRANSFER, after, FaultKind::Reset));
         }
-        let options = QueueOptions { depth: depth.into(), ..in_pieces() };
-        let plain = QueueOptions { depth: depth.into(), ..QueueOptions::default() };
+        let options = in_pieces().depth(depth);
+        let plain = QueueOptions::default().depth(depth);
         let mut queues = [options, options, plain].map(|options| nvme.queue(options).unwrap());
         let mut model = std::collections::BTreeMap::new();
         for (turn, (queue, key, len)) in stores.into_iter().enumerate() {

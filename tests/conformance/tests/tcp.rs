@@ -168,8 +168,7 @@ fn a_server_that_is_started_anew_is_found_again_and_what_was_flushed_is_there() 
     let mut server = serving(&image, ANYWHERE.parse().unwrap());
     let (uri, address) = (server.tcp_uri(), server.tcp_address());
     let device = byway::open(&uri).unwrap();
-    let options =
-        QueueOptions { depth: 8.into(), timeout: Duration::from_secs(60), ..QueueOptions::default() };
+    let options = QueueOptions::default().depth(8).timeout(Duration::from_secs(60));
     let mut queue = Backend::queue(&device, options).unwrap();
     let lba_bytes = device.nvm(None).unwrap().lba_bytes();
     for round in 1..=3_u8 {

@@ -163,7 +163,7 @@ fn work_by_threads(scratch: &Scratch, idle: Idle) {
         for thread in 0..THREADS {
             let (served, block) = (&served, move |n: u64| vec![(n + thread) as u8 | 1; 4096]);
             scope.spawn(move || {
-                let options = QueueOptions { depth: (DEPTH as u32).into(), ..QueueOptions::default() };
+                let options = QueueOptions::default().depth(DEPTH as u32);
                 let mut queue = served.queue(options).unwrap();
                 for round in 0..ROUNDS {
                     for n in 0..DEPTH {

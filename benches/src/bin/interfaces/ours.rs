@@ -41,7 +41,7 @@ fn runner<B: Backend>(backend: &B, load: &Load) -> Result<Box<dyn Runner>>
 where
     B::Queue: 'static,
 {
-    let queue = backend.queue(QueueOptions { depth: load.depth.into(), ..QueueOptions::default() })?;
+    let queue = backend.queue(QueueOptions::default().depth(load.depth))?;
     let buffers = (0..load.depth).map(|_| {
         let mut buffer = backend.buffer(load.block_bytes as usize)?;
         buffer.as_mut_slice().fill(0x5a);

@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow, bail};
 use byway::{
     Backend, BackendQueue, Buffer, Command, Device, Key, KvCommand, NamespaceKind, Nsid, NvmCommand, Payload,
-    Queue, QueueOptions, SmallBytes, StoreOptions,
+    Queue, SmallBytes, StoreOptions,
 };
 use byway_benches::rounds::{Case, each};
 
@@ -113,7 +113,7 @@ impl Load {
             true => device.kv_namespace(None)?,
             false => device.nvm_namespace(None)?,
         };
-        let queue = Backend::queue(&device, QueueOptions { depth: depth.into(), ..device.queue_options() })?;
+        let queue = Backend::queue(&device, device.queue_options().depth(depth))?;
         let buffer = || work.buffer_bytes().map(|bytes| device.buffer(bytes)).transpose();
         let free = (0..depth).map(|_| buffer()).collect::<byway::Result<Vec<_>>>()?;
         let keeps = !name.ends_with("-null");

@@ -44,7 +44,7 @@ pub fn open_address(address: &Address) -> Result<Device> {
         Address::Blocks(uri) => {
             let (kind, chosen) = choose::reach(uri)?;
             let BlockOptions { depth, transfer, ns, .. } = uri.options;
-            let queue = QueueOptions { depth: Depth::UpTo(depth), transfer, ..QueueOptions::default() };
+            let queue = QueueOptions::default().depth(Depth::UpTo(depth)).transfer(transfer);
             let device = Device { kind: kind.into(), chosen, queue, ns };
             if transfer != Method::Prp {
                 // Refuse a missing transfer method now, not at the first queue.

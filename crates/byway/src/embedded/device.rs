@@ -64,13 +64,11 @@ impl EmbeddedDevice {
         options: &Options,
         (begun, control): (Instant, ControlSocket),
     ) -> Result<Self> {
-        let queue = QueueOptions {
-            depth: Depth::UpTo(options.depth),
-            ring_entries: options.ring_entries,
-            transfer: options.transfer,
-            policy: options.policy,
-            ..QueueOptions::default()
-        };
+        let queue = QueueOptions::default()
+            .depth(Depth::UpTo(options.depth))
+            .ring_entries(options.ring_entries)
+            .transfer(options.transfer)
+            .policy(options.policy);
         let (ns, flush) = (options.ns, options.flush);
         let never_waits = options.run_by == RunBy::Caller && options.clock != ClockMode::Paced;
         let opened_in_ns = begun.elapsed().as_nanos() as u64;

@@ -109,13 +109,11 @@ impl PcieOptions {
 impl PcieUri {
     /// Options of queues.
     pub(crate) fn queue_options(&self) -> QueueOptions {
-        QueueOptions {
-            depth: Depth::UpTo(self.options.depth),
-            ring_entries: self.options.ring_entries,
-            transfer: self.options.transfer,
-            policy: self.options.policy,
-            ..QueueOptions::default()
-        }
+        QueueOptions::default()
+            .depth(Depth::UpTo(self.options.depth))
+            .ring_entries(self.options.ring_entries)
+            .transfer(self.options.transfer)
+            .policy(self.options.policy)
     }
 }
 

@@ -125,7 +125,7 @@ impl TcpUri {
 
     /// Options of queues.
     pub(crate) fn queue_options(&self) -> QueueOptions {
-        QueueOptions { depth: Depth::UpTo(self.depth), ..QueueOptions::default() }
+        QueueOptions::default().depth(Depth::UpTo(self.depth))
     }
 }
 

@@ -65,7 +65,7 @@ fn a_block_is_compared_and_written_by_every_method_that_carries_it() {
     for (n, transfer) in
         [Method::Prp, Method::Sgl, Method::Inline, Method::Hybrid, Method::Adaptive].iter().enumerate()
     {
-        let options = QueueOptions { transfer: *transfer, ..device.queue_options() };
+        let options = device.queue_options().transfer(*transfer);
         let mut blocks = Nvm::new(device.queue(options).unwrap(), &space).unwrap();
         let (old, new) = ([n as u8; 512], [n as u8 + 1; 512]);
         assert!(blocks.compare_and_write(3, &old, &new).unwrap(), "{transfer}");
@@ -81,7 +81,7 @@ fn impossible_compare_and_write_is_refused_in_a_sentence() {
     let refused = |uri: &str, ring_entries, transfer, [expected, new]: [&[u8]; 2]| {
         let device = byway::open(uri).unwrap();
         let space = device.nvm_namespace(None).unwrap();
-        let options = QueueOptions { depth: 1.into(), ring_entries, transfer, ..QueueOptions::default() };
+        let options = QueueOptions::default().depth(1).ring_entries(ring_entries).transfer(transfer);
         let mut blocks = Nvm::new(device.queue(options).unwrap(), &space).unwrap();
         let error = blocks.compare_and_write(0, expected, new).unwrap_err();
         (error.kind(), error.to_string())

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
 use byway::embedded::{EmbeddedDevice, EmbeddedQueue};
-use byway::{BackendQueue, Class, Key, KvCommand, Ledger, Method, Nsid, Payload, QueueOptions, StoreOptions};
+use byway::{BackendQueue, Class, Key, KvCommand, Ledger, Method, Nsid, Payload, StoreOptions};
 use byway_kit::tagged;
 
 const THREADS: u32 = 3;
@@ -33,8 +33,7 @@ fn drain(queue: &mut EmbeddedQueue, mut wanted: impl FnMut(u64, Option<&[u8]>)) 
 /// Stores and reads, many at a time, and now and then a command that no delegated queue takes.
 fn work(device: &EmbeddedDevice, thread: u32) {
     let transfer = [Method::Hybrid, Method::Inline, Method::Prp][thread as usize];
-    let mut queue =
-        device.queue_with(QueueOptions { transfer, depth: DEPTH.into(), ..device.queue_options() }).unwrap();
+    let mut queue = device.queue_with(device.queue_options().transfer(transfer).depth(DEPTH)).unwrap();
     for round in 0..ROUNDS {
         for n in 0..DEPTH {
             let store = KvCommand::Store {

@@ -74,7 +74,7 @@ fn file(path: &Path) -> String {
 fn write_and_verify(device: &Device, nsid: Nsid) {
     let runs: Vec<(u64, usize)> =
         (0..64).map(|n| (n as u64 * 96, [1, 2, 7, 8, 15, 31, 64, 96][n % 8])).collect();
-    let options = QueueOptions { depth: 16.into(), ..QueueOptions::default() };
+    let options = QueueOptions::default().depth(16);
     let mut queue = Backend::queue(device, options).unwrap();
     let mut finished = 0;
     for (n, (slba, blocks)) in runs.iter().enumerate() {

@@ -74,7 +74,7 @@ impl Device {
         let embedded = Embedded::start(subsystem, RunOptions { run_by, ..RunOptions::default() }).unwrap();
         let driver =
             Driver::attach(Arc::new(InProcessBus::new(&embedded)), AttachOptions::default()).unwrap();
-        let options = QueueOptions { timeout: LONG * 2, ..QueueOptions::default() };
+        let options = QueueOptions::default().timeout(LONG * 2);
         let queues = (0..2).map(|_| driver.queue(options).unwrap()).collect();
         Self { queues, _driver: driver, embedded }
     }

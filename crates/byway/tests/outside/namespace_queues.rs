@@ -57,7 +57,7 @@ fn kv_queue_stores_retrieves_and_deletes_by_tag() {
     let read = kind_of(&mut |queue| queue.retrieve(key, into(), 7).unwrap()).unwrap();
     assert_eq!((read.dw0(), &read.buffer.unwrap().as_slice()[..5]), (5, &b"LATIN"[..]));
 
-    let absent = StoreOptions { must_not_exist: true, ..StoreOptions::NONE };
+    let absent = StoreOptions::NONE.must_not_exist(true);
     let again = kind_of(&mut |queue| queue.store_if(key, Payload::Empty, absent, 7).unwrap());
     assert_eq!(again.unwrap_err(), ErrorKind::KeyExists);
     kind_of(&mut |queue| queue.delete(key, 7).unwrap()).unwrap();

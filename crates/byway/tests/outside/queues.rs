@@ -27,8 +27,7 @@ struct Worker {
 impl Worker {
     fn new(device: &EmbeddedDevice, name: usize) -> Self {
         let policy = AdaptivePolicy::Threshold { tau_bytes: 300, alpha: 1.0, below: Method::Cxl };
-        let options =
-            QueueOptions { transfer: METHODS[name], policy, depth: 16.into(), ..QueueOptions::default() };
+        let options = QueueOptions::default().transfer(METHODS[name]).policy(policy).depth(16);
         let queue = device.queue_with(options).unwrap();
         Self { queue, name, steps: Random::new(name as u64 + 1), wanted: HashMap::new(), finished: 0 }
     }

@@ -177,7 +177,7 @@ fn a_device_that_moves_whole_pages_touches_only_the_part_it_was_given_where_the_
         let embedded = embedded(profile);
         let driver =
             Driver::attach(Arc::new(InProcessBus::new(&embedded)), AttachOptions::default()).unwrap();
-        let prp = QueueOptions { transfer: Method::Prp, ..QueueOptions::default() };
+        let prp = QueueOptions::default().transfer(Method::Prp);
         let mut queue = driver.queue(prp).unwrap();
         let mut neighbour = driver.prepare(Buffer::zeroed(3 * PAGE).unwrap()).unwrap();
         let mut part = neighbour.split_off(PAGE + 512);
@@ -204,7 +204,7 @@ fn a_device_that_moves_whole_pages_touches_only_the_part_it_was_given_where_the_
 
 /// Every call that has a payload, by one method.
 fn do_everything(driver: &Driver<Recorder>, transfer: Method) {
-    let options = QueueOptions { transfer, ring_entries: Some(256), ..QueueOptions::default() };
+    let options = QueueOptions::default().transfer(transfer).ring_entries(256);
     let mut queue = driver.queue(options).unwrap();
     let (kv, blocks) = (Nsid::FIRST, Nsid::new(2).unwrap());
     let mut into = vec![0; 20_000];

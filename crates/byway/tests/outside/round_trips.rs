@@ -104,7 +104,7 @@ fn a_deleted_key_is_gone_and_deleting_it_again_is_no_error() {
 
 #[test]
 fn conditions_travel_with_methods_that_have_room_for_them() {
-    let absent = StoreOptions { must_not_exist: true, ..StoreOptions::NONE };
+    let absent = StoreOptions::NONE.must_not_exist(true);
     for method in ["prp", "sgl", "inline", "adaptive", "hybrid"] {
         let device = byway::embedded::open(&format!("ram:64M?transfer={method}")).unwrap();
         let mut kv = device.kv(None).unwrap();

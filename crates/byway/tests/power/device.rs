@@ -182,8 +182,7 @@ impl Device {
         assert_eq!(embedded.with_subsystem(|subsystem| subsystem.flash_mut().check()), []);
         let driver =
             Driver::attach(Arc::new(InProcessBus::new(&embedded)), AttachOptions::default()).unwrap();
-        let mut queue =
-            driver.queue(QueueOptions { depth: depth.into(), ..QueueOptions::default() }).unwrap();
+        let mut queue = driver.queue(QueueOptions::default().depth(depth)).unwrap();
         // The driver asks for a namespace's layout when it first needs it: before completions are counted.
         let into = Buffer::zeroed(BLOCK_BYTES).unwrap();
         queue.execute(NvmCommand::Read { nsid: blocks_nsid(), slba: 0, blocks: 1, into }.into()).unwrap();
@@ -213,7 +212,7 @@ impl Device {
 
     /// Another queue.
     pub fn queue(&self, depth: u32) -> Queue<InProcessBus> {
-        self.driver.queue(QueueOptions { depth: depth.into(), ..QueueOptions::default() }).unwrap()
+        self.driver.queue(QueueOptions::default().depth(depth)).unwrap()
     }
 
     pub fn bus(&self) -> &Arc<InProcessBus> {

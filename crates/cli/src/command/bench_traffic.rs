@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use byway::{Backend, Class, Device, Kv, Ledger, Method, QueueOptions};
+use byway::{Backend, Class, Device, Kv, Ledger, Method};
 use byway_console::table::{self, Table};
 use byway_console::terminal::{Interrupt, Progress, print_json};
 use byway_measure::puts::SLOT_BYTES;
@@ -81,7 +81,7 @@ fn measure<'v>(
     value: impl Fn(u64) -> &'v [u8],
     interrupt: &Interrupt,
 ) -> Result<TrafficRow> {
-    let options = QueueOptions { transfer: method, ..device.queue_options() };
+    let options = device.queue_options().transfer(method);
     let namespace = device.kv_namespace(None)?;
     let mut kv = Kv::new(Backend::queue(device, options)?, &namespace)?;
     // The first put also looks up what later ones have cached.

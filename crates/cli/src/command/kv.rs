@@ -23,8 +23,7 @@ pub fn run(command: &KvCommand, out: &mut impl Write, interrupt: &Interrupt) -> 
     match command {
         KvCommand::Put { device, key, value, file, if_present, if_absent, json } => {
             let value = read_value(value.as_deref(), file.as_deref(), interrupt)?;
-            let options =
-                StoreOptions { must_exist: *if_present, must_not_exist: *if_absent, uncompressed: false };
+            let options = StoreOptions::NONE.must_exist(*if_present).must_not_exist(*if_absent);
             put(device, key, &value, options, *json, out)
         }
         KvCommand::Get { device, key, file, json } => get(device, key, file.as_deref(), *json, out),

@@ -10,7 +10,6 @@ use anyhow::{Context, Result, bail, ensure};
 use byway::uri::file_of;
 use byway::{
     Address, Backend, BackendQueue, Buffer, Device, NamespaceKind, Nsid, NvmCommand, Outcome, Queue,
-    QueueOptions,
 };
 use byway_console::files;
 
@@ -96,7 +95,7 @@ impl Blocks {
     /// # Errors
     /// When the device gives none of this depth.
     pub fn side(&self, depth: u32) -> Result<CopySide> {
-        let options = QueueOptions { depth: depth.into(), ..self.device.queue_options() };
+        let options = self.device.queue_options().depth(depth);
         let queue = Backend::queue(&self.device, options).with_context(|| self.uri.clone())?;
         let has_event = self.device.capabilities().event;
         let blocks = Addresses { nsid: self.nsid, lba_bytes: self.lba_bytes, offset: self.offset };

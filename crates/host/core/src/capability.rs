@@ -287,6 +287,17 @@ pub struct AdminOptions {
 }
 
 impl AdminOptions {
+    byway_sys::setters! {
+        /// Format NVM (OACS bit 1).
+        format: bool;
+        /// Saved values of features, and the select field of Get Features (ONCS bit 4).
+        save_and_select: bool;
+        /// The Timestamp feature (ONCS bit 6).
+        timestamp: bool;
+        /// Log pages from an offset on, and more than 16 KiB of them (LPA bit 2).
+        extended_logs: bool;
+    }
+
     /// What both can do.
     #[must_use]
     pub fn and(self, other: Self) -> Self {

@@ -118,6 +118,7 @@ impl RawData {
 
 /// Conditions on a store (Key Value Command Set, Store, CDW11).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct StoreOptions {
     /// Only if the key exists (SIKE).
     pub must_exist: bool,
@@ -130,6 +131,15 @@ pub struct StoreOptions {
 impl StoreOptions {
     /// No condition.
     pub const NONE: Self = Self { must_exist: false, must_not_exist: false, uncompressed: false };
+
+    byway_sys::setters! {
+        /// Only if the key exists (SIKE).
+        must_exist: bool;
+        /// Only if the key does not exist (SINKE).
+        must_not_exist: bool;
+        /// The device shall not compress the value.
+        uncompressed: bool;
+    }
 
     /// Whether any option is set: then a transfer method that has no room for options cannot carry the store.
     #[must_use]

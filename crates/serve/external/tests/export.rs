@@ -53,7 +53,7 @@ impl Led {
     }
 
     fn export(&self) -> Result<Export<Self>> {
-        let queue = QueueOptions { depth: DEPTH.into(), ..QueueOptions::default() };
+        let queue = QueueOptions::default().depth(DEPTH);
         let export_as = ExportAs { nsid: Nsid::FIRST, is_read_only: false, identifier: [3; 16], queue };
         Export::new(self.clone(), &export_as)
     }

@@ -34,7 +34,7 @@ fn find_as_it_was(served: &Served, queue: &mut Queue, nsid: Nsid) {
 #[test]
 fn write_timed_out_during_its_data_is_aborted_and_frees_its_slot() {
     let served = Served::new();
-    let options = QueueOptions { depth: 1.into(), timeout: LONG, ..QueueOptions::default() };
+    let options = QueueOptions::default().depth(1).timeout(LONG);
     let (_device, mut queue, nsid) = prepared(&served, options);
     for _ in 0..2 {
         served.relays[0].hold_data();
@@ -56,9 +56,9 @@ fn write_timed_out_during_its_data_is_aborted_and_frees_its_slot() {
 #[test]
 fn call_timed_out_during_its_data_is_aborted_and_frees_its_slot() {
     let served = Served::new();
-    let options = QueueOptions { depth: 1.into(), timeout: LONG, ..QueueOptions::default() };
+    let options = QueueOptions::default().depth(1).timeout(LONG);
     let (device, mut queue, nsid) = prepared(&served, options);
-    let mut hasty = Backend::queue(&device, QueueOptions { timeout: SHORT, ..options }).unwrap();
+    let mut hasty = Backend::queue(&device, options.timeout(SHORT)).unwrap();
     served.relays[0].hold_data();
     let failed = hasty.execute(write(nsid, 0, BLOCKS, 2)).unwrap_err();
     assert_eq!(failed.kind(), ErrorKind::TimedOut, "{failed}");
@@ -70,7 +70,7 @@ fn call_timed_out_during_its_data_is_aborted_and_frees_its_slot() {
 #[test]
 fn write_cancelled_during_its_data_is_aborted_and_never_done() {
     let served = Served::new();
-    let options = QueueOptions { depth: 4.into(), timeout: LONG, ..QueueOptions::default() };
+    let options = QueueOptions::default().depth(4).timeout(LONG);
     let (_device, mut queue, nsid) = prepared(&served, options);
     served.relays[0].hold_data();
     let came = served.relays[0].came();

@@ -81,8 +81,7 @@ fn until(mut is: impl FnMut() -> bool) {
 }
 
 fn queue(device: &Device, depth: u32) -> Queue {
-    Backend::queue(device, QueueOptions { depth: depth.into(), timeout: LONG, ..QueueOptions::default() })
-        .unwrap()
+    Backend::queue(device, QueueOptions::default().depth(depth).timeout(LONG)).unwrap()
 }
 
 /// The namespace of blocks of a device with both kinds.

@@ -34,8 +34,8 @@ impl Open {
     /// Does a command that changes something. What is only looked at is looked at elsewhere.
     pub fn execute(&mut self, op: Op, stamp: u64) -> byway::Result<()> {
         let value = |key, len: u32| value_of(stamp, key, len as usize);
-        let new = StoreOptions { must_not_exist: true, ..StoreOptions::NONE };
-        let over = StoreOptions { must_exist: true, ..StoreOptions::NONE };
+        let new = StoreOptions::NONE.must_not_exist(true);
+        let over = StoreOptions::NONE.must_exist(true);
         match op {
             Op::Put { key, len } => self.pairs.put(&key_of(key), &value(key, len)),
             Op::PutNew { key, len } => self.pairs.put_if(&key_of(key), &value(key, len), new),

@@ -8,6 +8,7 @@ use super::{AdaptivePolicy, Depth};
 
 /// How a queue shall be.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct QueueOptions {
     /// Most commands outstanding at once; the queue says what it has ([`BackendQueue::depth`]).
     pub depth: Depth,
@@ -38,5 +39,18 @@ impl QueueOptions {
     #[must_use]
     pub fn capped(self, most: u32) -> Self {
         Self { depth: self.depth.capped(most), ..self }
+    }
+
+    byway_sys::setters! {
+        /// Most commands outstanding at once. A number is honoured or refused ([`Depth::Exactly`]).
+        depth: impl Into<Depth>;
+        /// Entries of the submission ring; `None` lets the backend choose.
+        ring_entries: impl Into<Option<u32>>;
+        /// How payloads cross the link.
+        transfer: Method;
+        /// By what `adaptive` chooses.
+        policy: AdaptivePolicy;
+        /// After how long a synchronous call gives a command up.
+        timeout: Duration;
     }
 }

@@ -31,7 +31,7 @@ fn a_default_depth_is_what_the_device_has_where_that_is_less() {
 fn exact_depth_over_the_limit_is_refused_and_up_to_is_capped() {
     let (_, driver) = device(Script { mqes_z: 127, ..plain() });
     let of =
-        |depth, ring_entries| driver.queue(QueueOptions { depth, ring_entries, ..QueueOptions::default() });
+        |depth, ring_entries| driver.queue(QueueOptions::default().depth(depth).ring_entries(ring_entries));
     let refused = of(Depth::Exactly(128), None).err().unwrap().to_string();
     assert_eq!(refused, "a ring of 128 entries takes a depth of 1 to 127, not 128");
     assert_eq!(of(Depth::UpTo(1000), None).unwrap().depth(), 127);
@@ -72,6 +72,6 @@ fn write_zeroes_carries_no_deallocation_that_was_not_announced() {
 fn sgls_that_have_to_be_dword_aligned_are_not_used() {
     let (_, driver) = device(Script { sgl: 2, ..plain() });
     assert!(!driver.capabilities().methods.contains(Method::Sgl));
-    let refused = driver.queue(QueueOptions { transfer: Method::Sgl, ..QueueOptions::default() });
+    let refused = driver.queue(QueueOptions::default().transfer(Method::Sgl));
     assert_eq!(refused.err().unwrap().kind(), ErrorKind::Unsupported);
 }

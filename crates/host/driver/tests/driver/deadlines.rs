@@ -74,7 +74,7 @@ fn command_completed_before_its_abort_succeeds() {
 
 #[test]
 fn an_identifier_is_not_used_again_before_its_abort_is_answered() {
-    let options = QueueOptions { depth: 1.into(), ring_entries: Some(3), ..QueueOptions::default() };
+    let options = QueueOptions::default().depth(1).ring_entries(3);
     let (bus, mut queue) = queue_of(Script::default(), options);
     bus.hold();
     bus.state().held_admin = Some(Vec::new());

@@ -20,7 +20,7 @@ fn get(name: &str, into: Buffer) -> Command {
 }
 
 fn shallow(depth: u32) -> QueueOptions {
-    QueueOptions { depth: depth.into(), timeout: Duration::from_millis(50), ..QueueOptions::default() }
+    QueueOptions::default().depth(depth).timeout(Duration::from_millis(50))
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_full_queue_gives_the_command_back_and_takes_it_later() {
 
 #[test]
 fn a_ring_without_slots_gives_an_inline_command_back() {
-    let options = QueueOptions { transfer: Method::Inline, ring_entries: Some(8), ..shallow(4) };
+    let options = shallow(4).transfer(Method::Inline).ring_entries(8);
     let (bus, mut queue) = queue_of(Script::default(), options);
     bus.hold();
     let five_slots = || put("k", Payload::copy_of(&[1; 256]).unwrap());
@@ -90,7 +90,7 @@ fn a_ring_without_slots_gives_an_inline_command_back() {
 /// In the prototype a payload that could not be read left its command in the ring, for the next doorbell to expose.
 #[test]
 fn a_refused_inline_command_leaves_nothing_in_the_ring() {
-    let options = QueueOptions { transfer: Method::Inline, ring_entries: Some(16), ..shallow(4) };
+    let options = shallow(4).transfer(Method::Inline).ring_entries(16);
     let (bus, mut queue) = queue_of(Script::default(), options);
     bus.hold();
     queue.submit(put("a", Payload::copy_of(&[1; 640]).unwrap()), 0).unwrap();
@@ -169,10 +169,7 @@ fn a_bus_without_room_for_the_queue_says_what_fits() {
     let refuse = |options| driver.queue(options).err().unwrap().to_string();
     assert!(refuse(shallow(0)).contains("depth of 1 to"));
     assert!(refuse(shallow(1024)).contains("a ring of 1024 entries takes a depth of 1 to 1023, not 1024"));
-    assert!(
-        refuse(QueueOptions { ring_entries: Some(2000), ..shallow(4) })
-            .contains("2 to 1024 entries, not 2000")
-    );
+    assert!(refuse(shallow(4).ring_entries(2000)).contains("2 to 1024 entries, not 2000"));
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn long_values_go_by_page_lists_and_descriptors() {
 #[test]
 fn an_inline_payload_takes_a_slot_for_each_64_bytes_and_one_doorbell() {
     let modelled = Script { profile: Profile::by_name("gen4x4"), ..Script::default() };
-    let options = QueueOptions { transfer: Method::Inline, ..QueueOptions::default() };
+    let options = QueueOptions::default().transfer(Method::Inline);
     let (bus, mut queue) = queue_of(modelled, options);
     let answer = queue.execute_store(Nsid::FIRST, &key("a"), &bytes(130), NONE).unwrap();
     assert_eq!((answer.commands, answer.slots), (1, 4));
@@ -54,12 +54,7 @@ fn an_inline_payload_takes_a_slot_for_each_64_bytes_and_one_doorbell() {
 
 #[test]
 fn inline_payloads_wrap_around_the_ring() {
-    let options = QueueOptions {
-        transfer: Method::Inline,
-        ring_entries: Some(16),
-        depth: 8.into(),
-        ..QueueOptions::default()
-    };
+    let options = QueueOptions::default().transfer(Method::Inline).ring_entries(16).depth(8);
     let (bus, mut queue) = queue_of(Script::default(), options);
     for n in 0..50 {
         queue.execute_store(Nsid::FIRST, &key("a"), &bytes(n * 13), NONE).unwrap();
@@ -89,8 +84,7 @@ fn a_length_over_the_announced_limit_is_refused_by_naming_it() {
 fn a_method_that_was_not_announced_is_refused_by_naming_those_that_were() {
     let methods = vendor::Methods::new().with_inline(true);
     let (bus, driver) = device(Script { methods, sgl: 0, ..Script::default() });
-    let error =
-        driver.queue(QueueOptions { transfer: Method::Cxl, ..QueueOptions::default() }).err().unwrap();
+    let error = driver.queue(QueueOptions::default().transfer(Method::Cxl)).err().unwrap();
     assert_eq!(
         error.to_string(),
         "transfer method cxl is not announced by the device; it has prp, inline, adaptive"
@@ -108,7 +102,7 @@ fn a_plain_device_gets_no_vendor_feature_and_no_vendor_command() {
 
 #[test]
 fn store_options_go_where_there_is_room_for_them() {
-    let options = StoreOptions { must_not_exist: true, ..NONE };
+    let options = NONE.must_not_exist(true);
     for method in [Method::Piggyback, Method::PiggybackPt, Method::Cxl, Method::CxlPiggyback, Method::PrpTail]
     {
         let (_, mut queue) = queue(method);
@@ -125,7 +119,7 @@ fn store_options_go_where_there_is_room_for_them() {
 #[test]
 fn fragments_share_one_doorbell_unless_they_go_one_by_one() {
     let cosmos = Script { profile: Profile::by_name("cosmos"), ..Script::default() };
-    let options = QueueOptions { transfer: Method::Piggyback, ..QueueOptions::default() };
+    let options = QueueOptions::default().transfer(Method::Piggyback);
     for (script, expected) in [(Script::default(), (1, 1)), (cosmos, (4, 4))] {
         let (bus, mut queue) = queue_of(script, options);
         let answer = queue.execute_store(Nsid::FIRST, &key("a"), &bytes(200), NONE).unwrap();
@@ -139,12 +133,7 @@ fn fragments_share_one_doorbell_unless_they_go_one_by_one() {
 #[test]
 fn a_value_in_more_fragments_than_the_ring_has_slots_goes_in_turns() {
     for method in [Method::Piggyback, Method::PiggybackPt] {
-        let options = QueueOptions {
-            transfer: method,
-            ring_entries: Some(8),
-            depth: 4.into(),
-            ..QueueOptions::default()
-        };
+        let options = QueueOptions::default().transfer(method).ring_entries(8).depth(4);
         let (bus, mut queue) = queue_of(Script::default(), options);
         queue.execute_store(Nsid::FIRST, &key("a"), &bytes(8192), NONE).unwrap();
         assert!(stores(&bus)[0].1 == bytes(8192));
@@ -163,7 +152,7 @@ fn the_first_failure_of_a_value_in_fragments_wins() {
 
 #[test]
 fn one_by_one_nothing_follows_a_fragment_that_failed() {
-    let options = QueueOptions { transfer: Method::Piggyback, ..QueueOptions::default() };
+    let options = QueueOptions::default().transfer(Method::Piggyback);
     let (bus, mut queue) =
         queue_of(Script { profile: Profile::by_name("cosmos"), ..Script::default() }, options);
     bus.state().replies.push_back(Reply { status: Status::INVALID_KEY_SIZE, ..Reply::default() });
@@ -200,11 +189,11 @@ fn stores_through_device_memory_use_the_queues_own_window() {
 
 #[test]
 fn a_value_that_the_device_placed_by_dma_is_stepped_over() {
-    let options = QueueOptions {
-        transfer: Method::Adaptive,
-        policy: AdaptivePolicy::Threshold { tau_bytes: 128, alpha: 1.0, below: Method::Cxl },
-        ..QueueOptions::default()
-    };
+    let options = QueueOptions::default().transfer(Method::Adaptive).policy(AdaptivePolicy::Threshold {
+        tau_bytes: 128,
+        alpha: 1.0,
+        below: Method::Cxl,
+    });
     let (bus, mut queue) = queue_of(Script::default(), options);
     queue.execute_store(Nsid::FIRST, &key("a"), b"first", NONE).unwrap();
     let placed = DmaLogEntry { position: 4096, len_bytes: 5000 }.into_result();
@@ -228,11 +217,7 @@ fn a_value_that_the_device_placed_by_dma_is_stepped_over() {
 
 #[test]
 fn no_record_is_stored_over_a_page_that_the_device_may_still_need() {
-    let options = QueueOptions {
-        transfer: Method::Cxl,
-        timeout: std::time::Duration::from_millis(1),
-        ..QueueOptions::default()
-    };
+    let options = QueueOptions::default().transfer(Method::Cxl).timeout(std::time::Duration::from_millis(1));
     let (bus, mut queue) = queue_of(Script::default(), options);
     // Ends within a page, which the device writes to flash once a later record has left it.
     queue.execute_store(Nsid::FIRST, &key("a"), &[1; 10_000], NONE).unwrap();
@@ -288,11 +273,11 @@ fn a_window_in_which_a_store_failed_is_bound_anew() {
 #[test]
 fn a_place_that_cannot_be_is_a_protocol_error() {
     let (bus, driver) = device(Script::default());
-    let options = QueueOptions {
-        transfer: Method::Adaptive,
-        policy: AdaptivePolicy::Threshold { tau_bytes: 9000, alpha: 1.0, below: Method::Cxl },
-        ..QueueOptions::default()
-    };
+    let options = QueueOptions::default().transfer(Method::Adaptive).policy(AdaptivePolicy::Threshold {
+        tau_bytes: 9000,
+        alpha: 1.0,
+        below: Method::Cxl,
+    });
     let mut queue = driver.queue(options).unwrap();
     queue.execute_store(Nsid::FIRST, &key("a"), &bytes(8000), NONE).unwrap();
     // A gap of 2^40 bytes is what a place behind the write pointer comes to; then the next value overlaps it.
@@ -331,7 +316,7 @@ fn a_bulk_store_is_one_command_by_the_queues_method() {
 
 #[test]
 fn adaptive_takes_the_fewest_bytes_and_says_why() {
-    let options = QueueOptions { transfer: Method::Adaptive, ..QueueOptions::default() };
+    let options = QueueOptions::default().transfer(Method::Adaptive);
     let (bus, mut queue) =
         queue_of(Script { profile: Profile::by_name("gen4x4"), ..Script::default() }, options);
     queue.execute_store(Nsid::FIRST, &key("a"), &bytes(32), NONE).unwrap();
@@ -342,7 +327,7 @@ fn adaptive_takes_the_fewest_bytes_and_says_why() {
 
 #[test]
 fn adaptive_chooses_nothing_that_does_not_carry_the_value_where_there_are_no_sgls() {
-    let options = QueueOptions { transfer: Method::Adaptive, ..QueueOptions::default() };
+    let options = QueueOptions::default().transfer(Method::Adaptive);
     let script = Script { profile: Profile::by_name("gen4x4"), sgl: 0, ..Script::default() };
     let (bus, mut queue) = queue_of(script, options);
     for len in [5000, 16_383, 16_384, 40_000, 70_000] {
@@ -396,7 +381,7 @@ proptest! {
     ) {
         let profile = Profile::by_name(if cosmos { "cosmos" } else { "gen5x4" });
         let ring_entries = Some(entries.max(13));
-        let options = QueueOptions { transfer: method, ring_entries, depth: 3.into(), ..QueueOptions::default() };
+        let options = QueueOptions::default().transfer(method).ring_entries(ring_entries).depth(3);
         let (bus, mut queue) = queue_of(Script { profile, ..Script::default() }, options);
         for (n, len) in lengths.iter().enumerate() {
             queue.execute_store(Nsid::FIRST, &key(&n.to_string()), &bytes(*len), NONE).unwrap();

@@ -119,7 +119,7 @@ fn cancelled_command_is_aborted_and_fails_as_cancelled() {
 /// A queue with a timeout of 20 ms.
 fn queue_with_short_timeout<B: Backend>(device: &B, depth: u32) -> B::Queue {
     let timeout = Duration::from_millis(20);
-    device.queue(QueueOptions { depth: depth.into(), timeout, ..QueueOptions::default() }).unwrap()
+    device.queue(QueueOptions::default().depth(depth).timeout(timeout)).unwrap()
 }
 
 #[test]

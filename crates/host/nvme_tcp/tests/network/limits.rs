@@ -43,11 +43,11 @@ fn a_default_depth_is_no_more_than_the_commands_that_the_controller_processes() 
 fn exact_depth_over_the_limit_is_refused_and_up_to_is_capped() {
     for (mqes_z, wanted) in [(127, 128), (1, 2), (15, 16), (127, 0)] {
         let (_controller, device) = opened(Habits { mqes_z, ..Habits::default() });
-        let refused = device.queue(QueueOptions { depth: wanted.into(), ..QueueOptions::default() });
+        let refused = device.queue(QueueOptions::default().depth(wanted));
         let said = format!("a queue of this controller is 1 to {mqes_z} commands deep, not {wanted}");
         assert_eq!(refused.err().unwrap().to_string(), said);
         let depth = Depth::UpTo(wanted.max(1000));
-        let queue = device.queue(QueueOptions { depth, ..QueueOptions::default() }).unwrap();
+        let queue = device.queue(QueueOptions::default().depth(depth)).unwrap();
         assert_eq!(queue.depth(), mqes_z.into());
     }
 }

@@ -43,7 +43,7 @@ fn open(controller: &TestController, options: TcpOptions) -> NvmeTcp {
 }
 
 fn queue(device: &NvmeTcp, depth: u32) -> TcpQueue {
-    device.queue(QueueOptions { depth: depth.into(), timeout: LONG, ..QueueOptions::default() }).unwrap()
+    device.queue(QueueOptions::default().depth(depth).timeout(LONG)).unwrap()
 }
 
 fn write(slba: u64, data: impl Into<Payload>) -> Command {

@@ -67,7 +67,7 @@ fn queue_opened_after_the_controller_came_back_smaller_is_connected() {
 fn paths(portals: [&TestController; 2]) -> (NvmeTcpPaths, TcpPathsQueue) {
     let places = portals.map(|portal| place(portal, NAME));
     let device = NvmeTcpPaths::open(&places, &TcpOptions::default()).unwrap();
-    let options = QueueOptions { depth: 16.into(), timeout: LONG, ..QueueOptions::default() };
+    let options = QueueOptions::default().depth(16).timeout(LONG);
     let queue = device.queue(options).unwrap();
     (device, queue)
 }
@@ -217,7 +217,7 @@ fn queue_beyond_what_a_path_grants_after_a_restart_goes_by_the_other_path() {
     let first = TestController::start(Habits::default());
     let second = TestController::start(Habits::default());
     let (device, mut queue) = paths([&first, &second]);
-    let open = || device.queue(QueueOptions { depth: 4.into(), timeout: LONG, ..QueueOptions::default() });
+    let open = || device.queue(QueueOptions::default().depth(4).timeout(LONG));
     let mut other = open().unwrap();
     let before = first.io_connects();
     first.restart(Habits { queues_z: 0, ..Habits::default() });

@@ -231,7 +231,7 @@ pub fn device(script: Script) -> (Arc<ScriptedBus>, Driver<ScriptedBus>) {
 
 /// A queue of a scripted device that announces everything.
 pub fn queue(transfer: Method) -> (Arc<ScriptedBus>, Queue<ScriptedBus>) {
-    queue_of(Script::default(), QueueOptions { transfer, ..QueueOptions::default() })
+    queue_of(Script::default(), QueueOptions::default().transfer(transfer))
 }
 
 /// A queue of a scripted device.

@@ -10,6 +10,7 @@ use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, fallocate, open};
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PlainOptions {
     /// For reading alone.
     pub read_only: bool,
@@ -17,6 +18,17 @@ pub struct PlainOptions {
     pub direct: bool,
     /// Made if it is not there, with this many bytes.
     pub create_bytes: Option<u64>,
+}
+
+impl PlainOptions {
+    crate::setters! {
+        /// For reading alone.
+        read_only: bool;
+        /// Past the page cache (O_DIRECT).
+        direct: bool;
+        /// Makes a file of this many bytes; refused where there is one.
+        create_bytes: impl Into<Option<u64>>;
+    }
 }
 
 /// What is behind a path.

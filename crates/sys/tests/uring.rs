@@ -51,17 +51,6 @@ impl Boxes {
     }
 }
 
-fn options(depth: u32) -> UringOptions {
-    UringOptions {
-        depth,
-        registered_file: true,
-        registered_buffers: 0,
-        sqpoll: None,
-        iopoll: false,
-        one_thread: false,
-    }
-}
-
 fn file(bytes: &[u8]) -> Arc<File> {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
@@ -95,7 +84,8 @@ fn push(ring: &mut Uring<Boxes, u32>, memory: Boxes, ticket: u32, operation: Ope
 #[test]
 fn vectored_write_is_read_back_by_other_vectors() {
     for registered_file in [true, false] {
-        let mut ring = Uring::new(file(&[1; 100]), UringOptions { registered_file, ..options(4) }).unwrap();
+        let mut ring =
+            Uring::new(file(&[1; 100]), UringOptions::new(4).registered_file(registered_file)).unwrap();
         let data = Boxes(vec![[2; 7].into(), [3; 20].into()], Arc::default());
         push(&mut ring, data, 1, Operation::Transfer(Transfer::Write { at: 10, durable: true }));
         assert!(matches!(completed(&mut ring).ending, Ending::Done(27)));
@@ -115,7 +105,7 @@ fn vectored_write_is_read_back_by_other_vectors() {
 
 #[test]
 fn a_transfer_that_ends_early_is_gone_on_with() {
-    let (mut ring, mut writer) = pipe(options(2));
+    let (mut ring, mut writer) = pipe(UringOptions::new(2));
     push(&mut ring, Boxes::new(&[3, 4, 5]), 1, READ);
     for part in [&b"ab"[..], b"cde", b"f", b"ghijk"] {
         assert!(ring.next_completed().unwrap().is_none());
@@ -131,7 +121,7 @@ fn a_transfer_that_ends_early_is_gone_on_with() {
 
 #[test]
 fn pending_read_is_cancelled_and_returns_its_memory() {
-    let (mut ring, _writer) = pipe(options(4));
+    let (mut ring, _writer) = pipe(UringOptions::new(4));
     (0..3).for_each(|ticket| push(&mut ring, Boxes::new(&[10]), ticket, READ));
     assert!(ring.next_completed().unwrap().is_none());
     assert!(!ring.cancel(|ticket| *ticket == 7).unwrap());
@@ -144,7 +134,7 @@ fn pending_read_is_cancelled_and_returns_its_memory() {
 
 #[test]
 fn operation_past_its_deadline_times_out() {
-    let (mut ring, mut writer) = pipe(options(4));
+    let (mut ring, mut writer) = pipe(UringOptions::new(4));
     ring.push(Boxes::new(&[10]), 1, READ, None, Some(Deadline::after(Duration::from_millis(1))))
         .ok()
         .unwrap();
@@ -159,7 +149,7 @@ fn operation_past_its_deadline_times_out() {
 fn memory_is_kept_until_the_kernel_is_done_after_its_waiter_left() {
     for one_thread in [false, true] {
         let freed = Arc::new(AtomicU32::new(0));
-        let (mut ring, _writer) = pipe(UringOptions { one_thread, ..options(4) });
+        let (mut ring, _writer) = pipe(UringOptions::new(4).one_thread(one_thread));
         for ticket in 0..4 {
             push(&mut ring, Boxes(vec![[0; 64].into()], Arc::clone(&freed)), ticket, READ);
         }
@@ -174,7 +164,7 @@ fn memory_is_kept_until_the_kernel_is_done_after_its_waiter_left() {
 #[test]
 fn an_event_is_readable_until_no_completion_is_left() {
     for one_thread in [false, true] {
-        let (mut ring, mut writer) = pipe(UringOptions { one_thread, ..options(4) });
+        let (mut ring, mut writer) = pipe(UringOptions::new(4).one_thread(one_thread));
         let readable =
             |ring: &mut Uring<Boxes, u32>, timeout| wait_readable(ring.event().unwrap(), timeout).unwrap();
         for round in 0..20 {
@@ -196,7 +186,7 @@ fn an_event_is_readable_until_no_completion_is_left() {
 fn more_operations_than_the_submission_ring_has_entries_are_all_done() {
     for sqpoll in [None, Some(Sqpoll { idle: Duration::from_millis(5), cpu: None })] {
         let depth = 3000;
-        let mut ring = Uring::new(file(&[5; 4096]), UringOptions { sqpoll, ..options(depth) }).unwrap();
+        let mut ring = Uring::new(file(&[5; 4096]), UringOptions::new(depth).sqpoll(sqpoll)).unwrap();
         (0..depth).for_each(|ticket| push(&mut ring, Boxes::new(&[9]), ticket, READ));
         let back = ring.push(Boxes::new(&[77]), 0, READ, None, None).err().unwrap();
         assert_eq!(back.bytes().len(), 77);
@@ -212,7 +202,7 @@ fn more_operations_than_the_submission_ring_has_entries_are_all_done() {
 
 #[test]
 fn a_ring_goes_from_thread_to_thread_with_operations_under_way() {
-    let (mut ring, mut writer) = pipe(options(4));
+    let (mut ring, mut writer) = pipe(UringOptions::new(4));
     let begin = move || {
         push(&mut ring, Boxes::new(&[6]), 1, READ);
         ring.start().unwrap();
@@ -227,7 +217,7 @@ fn a_ring_goes_from_thread_to_thread_with_operations_under_way() {
 
 #[test]
 fn a_ring_of_one_thread_is_the_first_ones_that_uses_it() {
-    let mut ring = Uring::new(file(b"bytes"), UringOptions { one_thread: true, ..options(4) }).unwrap();
+    let mut ring = Uring::new(file(b"bytes"), UringOptions::new(4).one_thread(true)).unwrap();
     let mut ring = std::thread::spawn(move || {
         push(&mut ring, Boxes::new(&[5]), 1, READ);
         assert_eq!(completed(&mut ring).held.bytes(), b"bytes");
@@ -242,7 +232,7 @@ fn a_ring_of_one_thread_is_the_first_ones_that_uses_it() {
 
 #[test]
 fn registered_memory_is_used_and_registered_anew_when_its_place_has_another() {
-    let options = UringOptions { registered_buffers: 8, ..options(4) };
+    let options = UringOptions::new(4).registered_buffers(8);
     let mut ring = Uring::new(file(&[7; 8192]), options).unwrap();
     for serial in 1..4 {
         let memory = Mapped(Mapping::anonymous(8192).unwrap());
@@ -280,7 +270,7 @@ fn commands(file: File, options: UringOptions) -> Uring<Boxes, u64, NvmeCommand>
 fn commands_go_through_entries_of_twice_the_size_and_each_comes_back_once() {
     // It takes every command and does nothing.
     let null = File::open("/dev/null").unwrap();
-    let mut ring = commands(null, options(64));
+    let mut ring = commands(null, UringOptions::new(64));
     let command = NvmeCommand { opcode: 2, nsid: 1, ..NvmeCommand::default() };
     for round in 0..5 {
         for tag in 0..64 {
@@ -306,7 +296,7 @@ fn commands_go_through_entries_of_twice_the_size_and_each_comes_back_once() {
 #[test]
 fn a_file_that_takes_no_commands_fails_each_with_the_kernels_word() {
     let file = tempfile::tempfile().unwrap();
-    let mut ring = commands(file, options(4));
+    let mut ring = commands(file, UringOptions::new(4));
     ring.push(Boxes::new(&[512]), 9, NvmeCommand::default(), None, None).map_err(drop).unwrap();
     ring.sleep(1, Some(LONG)).unwrap();
     let completed = ring.next_completed().unwrap().unwrap();
@@ -317,7 +307,7 @@ fn a_file_that_takes_no_commands_fails_each_with_the_kernels_word() {
 #[test]
 fn a_ring_that_sleeps_burns_no_core_however_eager_it_was_before() {
     let cpu = || Duration::from_nanos(byway_sys::time::thread_ns());
-    let (mut ring, mut writer) = pipe(options(8));
+    let (mut ring, mut writer) = pipe(UringOptions::new(8));
     // What is there at once makes it eager.
     for tag in 0..200 {
         writer.write_all(&[1]).unwrap();

@@ -17,7 +17,7 @@ fn file(scratch: &Scratch) -> Arc<Target> {
 }
 
 fn direct(scratch: &Scratch) -> Arc<Target> {
-    let options = TargetOptions { direct: true, ..TargetOptions::default() };
+    let options = TargetOptions::default().direct(true);
     Arc::new(Target::open(&scratch.path, options).unwrap())
 }
 
@@ -28,15 +28,6 @@ fn threads(target: Arc<Target>) -> Threads {
 fn uring(target: Arc<Target>, options: IoUringOptions) -> IoUring {
     IoUring::new(target, options).unwrap()
 }
-
-const PLAIN: IoUringOptions = IoUringOptions {
-    registered_file: true,
-    registered_buffers: 0,
-    sqpoll: None,
-    sqpoll_cpu: None,
-    iopoll: false,
-    one_thread: false,
-};
 
 conformance!(nil, |_: &Scratch| Nil::new(Scratch::BYTES).unwrap());
 conformance!(psync, |scratch: &Scratch| Psync::new(file(scratch)));
@@ -50,21 +41,21 @@ conformance!(posix_aio_direct, |scratch: &Scratch| PosixAio::new(direct(scratch)
 conformance!(ram, |_: &Scratch| Ram::new(Arc::new(RamDisk::new(Scratch::BYTES).unwrap())));
 conformance!(threads_over_ram, |_: &Scratch| {
     let disk = Arc::new(RamDisk::new(Scratch::BYTES).unwrap());
-    Threads::new(disk, ThreadsOptions { threads: Some(3) }).unwrap()
+    Threads::new(disk, ThreadsOptions::of(3)).unwrap()
 });
 // The type that every URI opens.
 conformance!(by_uri, |scratch: &Scratch| byway::open(scratch.path.to_str().unwrap()).unwrap());
-conformance!(io_uring, |scratch: &Scratch| uring(file(scratch), PLAIN));
-conformance!(io_uring_direct, |scratch: &Scratch| uring(direct(scratch), PLAIN));
+conformance!(io_uring, |scratch: &Scratch| uring(file(scratch), IoUringOptions::default()));
+conformance!(io_uring_direct, |scratch: &Scratch| uring(direct(scratch), IoUringOptions::default()));
 conformance!(io_uring_unregistered_file, |scratch: &Scratch| {
-    uring(file(scratch), IoUringOptions { registered_file: false, ..PLAIN })
+    uring(file(scratch), IoUringOptions::default().registered_file(false))
 });
 conformance!(io_uring_registered_buffers, |scratch: &Scratch| {
-    uring(direct(scratch), IoUringOptions { registered_buffers: 64, ..PLAIN })
+    uring(direct(scratch), IoUringOptions::default().registered_buffers(64))
 });
 conformance!(io_uring_sqpoll, |scratch: &Scratch| {
-    uring(file(scratch), IoUringOptions { sqpoll: Some(Duration::from_millis(2)), ..PLAIN })
+    uring(file(scratch), IoUringOptions::default().sqpoll(Duration::from_millis(2)))
 });
 conformance!(io_uring_one_thread, |scratch: &Scratch| {
-    uring(direct(scratch), IoUringOptions { one_thread: true, ..PLAIN })
+    uring(direct(scratch), IoUringOptions::default().one_thread(true))
 });

@@ -48,7 +48,7 @@ fn key_value_calls_over_ioctl() {
 fn key_value_calls_over_threads() {
     let scratch = Scratch::new();
     let target = Arc::new(InProcess::new(&scratch).node(NodeKind::Generic { nsid: 2 }));
-    let options = ThreadsOptions { threads: Some(2) };
+    let options = ThreadsOptions::of(2);
     every_call(&mut over(&Threads::new(target, options).unwrap(), Queue::other));
 }
 
@@ -125,7 +125,7 @@ fn a_load_after_another_users_reset_succeeds_over_ioctl() {
 fn a_load_after_another_users_reset_succeeds_over_threads() {
     let scratch = Scratch::new();
     let target = Arc::new(InProcess::new(&scratch).node(NodeKind::Generic { nsid: 2 }));
-    let threads = Threads::new(Arc::clone(&target), ThreadsOptions { threads: Some(2) }).unwrap();
+    let threads = Threads::new(Arc::clone(&target), ThreadsOptions::of(2)).unwrap();
     load_over_resets(&threads, target.passage());
 }
 

@@ -20,7 +20,7 @@ use byway_core::{
 
 conformance!(nvme_ioctl, |scratch: &Scratch| NvmeIoctl::new(Arc::new(InProcess::blocks(scratch))));
 conformance!(threads_over_nvme, |scratch: &Scratch| {
-    Threads::new(Arc::new(InProcess::blocks(scratch)), ThreadsOptions { threads: Some(3) }).unwrap()
+    Threads::new(Arc::new(InProcess::blocks(scratch)), ThreadsOptions::of(3)).unwrap()
 });
 
 conformance!(io_uring_cmd, passing_ring::blocks);

@@ -93,7 +93,7 @@ fn values_of_every_length_travel_in_commands_over_ioctl() {
 fn values_of_every_length_travel_in_commands_over_threads() {
     let scratch = Scratch::new();
     let target = Arc::new(InProcess::keys(&scratch));
-    let threads = Threads::new(Arc::clone(&target), ThreadsOptions { threads: Some(2) }).unwrap();
+    let threads = Threads::new(Arc::clone(&target), ThreadsOptions::of(2)).unwrap();
     every_length(&threads, &target);
 }
 

@@ -14,16 +14,12 @@ pub fn io_uring(load: &Load) -> Result<Box<dyn Runner>> {
 }
 
 pub fn io_uring_of_one_thread(load: &Load) -> Result<Box<dyn Runner>> {
-    let options = IoUringOptions { one_thread: true, ..IoUringOptions::default() };
+    let options = IoUringOptions::default().one_thread(true);
     runner(&IoUring::new(target(load)?, options)?, load)
 }
 
 fn target(load: &Load) -> Result<Arc<Target>> {
-    let options = TargetOptions {
-        direct: load.direct,
-        lba_bytes: Some(load.block_bytes.min(4096)),
-        ..TargetOptions::default()
-    };
+    let options = TargetOptions::default().direct(load.direct).lba_bytes(load.block_bytes.min(4096));
     Ok(Arc::new(Target::open(&load.path, options)?))
 }
 

@@ -44,7 +44,7 @@ const CANDIDATES: &[Candidate<Target>] = &[
         good_for: "commands go on by themselves: system calls by a pool of threads",
         takes: &["threads"],
         reach: |target, options| {
-            let options = ThreadsOptions { threads: options.threads };
+            let options = ThreadsOptions::of(options.threads);
             Ok(DeviceKind::Threads(Threads::new(Arc::clone(target), options)?))
         },
     },
@@ -81,7 +81,7 @@ const NVME_CANDIDATES: &[Candidate<NvmeTarget>] = &[
         reach: |target, options| match target.kind() {
             NodeKind::Controller if options.backend.is_none() => Err(admin_commands_alone()),
             _ => {
-                let options = ThreadsOptions { threads: options.threads };
+                let options = ThreadsOptions::of(options.threads);
                 Ok(DeviceKind::NvmeThreads(Threads::new(Arc::clone(target), options)?))
             }
         },
@@ -188,10 +188,9 @@ fn unknown_backend(asked: &str) -> Error {
 }
 
 fn target_options(options: &BlockOptions) -> TargetOptions {
-    TargetOptions {
-        read_only: options.read_only,
-        direct: options.direct,
-        lba_bytes: options.lba_bytes,
-        create_bytes: options.create_bytes,
-    }
+    TargetOptions::default()
+        .read_only(options.read_only)
+        .direct(options.direct)
+        .lba_bytes(options.lba_bytes)
+        .create_bytes(options.create_bytes)
 }

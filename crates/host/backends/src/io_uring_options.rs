@@ -12,6 +12,7 @@ const REGISTERED_BUFFERS_MAX: u16 = 1 << 14;
 
 /// How the kernel is asked to work. What cannot be had is refused when the backend is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct IoUringOptions {
     /// The kernel looks the file up once, not for each command.
     pub registered_file: bool,
@@ -45,6 +46,21 @@ impl Default for IoUringOptions {
 }
 
 impl IoUringOptions {
+    byway_sys::setters! {
+        /// The kernel looks the file up once, not for each command.
+        registered_file: bool;
+        /// Buffers that are registered with the kernel, up to 16,384.
+        registered_buffers: u16;
+        /// A thread of the kernel takes commands from the ring; after how long without any it sleeps, at least 1 ms.
+        sqpoll: impl Into<Option<Duration>>;
+        /// The processor that this thread stays on.
+        sqpoll_cpu: impl Into<Option<u32>>;
+        /// Completions are polled, not signalled by interrupts.
+        iopoll: bool;
+        /// Each queue is used by one thread, the first that uses it.
+        one_thread: bool;
+    }
+
     /// Refuses what cannot be with `target`, or with each other.
     pub(super) fn check_with(&self, target: &Target) -> Result<()> {
         if self.iopoll && !target.is_direct() {
@@ -72,13 +88,11 @@ impl IoUringOptions {
 
     /// A ring for a queue of `depth`.
     pub(crate) fn ring(&self, depth: u32) -> UringOptions {
-        UringOptions {
-            depth,
-            registered_file: self.registered_file,
-            registered_buffers: self.registered_buffers,
-            sqpoll: self.sqpoll.map(|idle| Sqpoll { idle, cpu: self.sqpoll_cpu }),
-            iopoll: self.iopoll,
-            one_thread: self.one_thread,
-        }
+        UringOptions::new(depth)
+            .registered_file(self.registered_file)
+            .registered_buffers(self.registered_buffers)
+            .sqpoll(self.sqpoll.map(|idle| Sqpoll { idle, cpu: self.sqpoll_cpu }))
+            .iopoll(self.iopoll)
+            .one_thread(self.one_thread)
     }
 }

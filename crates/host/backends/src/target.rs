@@ -15,6 +15,7 @@ pub(crate) const TRANSFER_MAX_BYTES: u64 = 1 << 30;
 
 /// How a file or block device is opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TargetOptions {
     /// For reading alone.
     pub read_only: bool,
@@ -24,6 +25,19 @@ pub struct TargetOptions {
     pub lba_bytes: Option<u32>,
     /// Makes a file of this many bytes; refused where there is one.
     pub create_bytes: Option<u64>,
+}
+
+impl TargetOptions {
+    byway_sys::setters! {
+        /// For reading alone.
+        read_only: bool;
+        /// Past the page cache (O_DIRECT).
+        direct: bool;
+        /// Bytes of a logical block, a power of two from 512 to 65536; `None` for the smallest that can be.
+        lba_bytes: impl Into<Option<u32>>;
+        /// Makes a file of this many bytes; refused where there is one.
+        create_bytes: impl Into<Option<u64>>;
+    }
 }
 
 /// An open file or block device.
@@ -43,11 +57,10 @@ impl Target {
     /// # Errors
     /// When it cannot be opened, is neither a file nor a block device, or cannot have the options.
     pub fn open(path: &Path, options: TargetOptions) -> Result<Self> {
-        let plain = PlainOptions {
-            read_only: options.read_only,
-            direct: options.direct,
-            create_bytes: options.create_bytes,
-        };
+        let plain = PlainOptions::default()
+            .read_only(options.read_only)
+            .direct(options.direct)
+            .create_bytes(options.create_bytes);
         let file = PlainFile::open(path, plain).map_err(|cause| refused(path, options, cause))?;
         if !matches!(file.kind(), PlainKind::File | PlainKind::Block) {
             let said = format!("{} is neither a file nor a block device", path.display());

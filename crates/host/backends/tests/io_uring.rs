@@ -78,7 +78,7 @@ fn comes_to_be_registered(memory: (usize, usize)) -> bool {
 
 #[test]
 fn the_kernel_registers_prepared_memory_where_the_program_has_it_whichever_part_a_command_names() {
-    let options = IoUringOptions { registered_buffers: 4, ..IoUringOptions::default() };
+    let options = IoUringOptions::default().registered_buffers(4);
     let scratch = Scratch::new(&[3; 65_536]);
     let backend = scratch.open(options);
     let mut queue = backend.queue(QueueOptions::default()).unwrap();
@@ -117,7 +117,7 @@ fn a_queue_goes_to_another_thread_with_commands_under_way() {
 
 #[test]
 fn a_queue_of_one_thread_refuses_another_with_the_reason() {
-    let options = IoUringOptions { one_thread: true, ..IoUringOptions::default() };
+    let options = IoUringOptions::default().one_thread(true);
     let backend = Scratch::new(&[3; 4096]).open(options);
     let mut queue = backend.queue(QueueOptions::default()).unwrap();
     let first = move || {
@@ -156,7 +156,7 @@ fn a_file_that_was_cut_ends_with_the_byte_and_gives_the_buffer_back() {
 
 #[test]
 fn more_buffers_than_the_kernel_registers_are_as_good() {
-    let options = IoUringOptions { registered_buffers: 2, ..IoUringOptions::default() };
+    let options = IoUringOptions::default().registered_buffers(2);
     let backend = Scratch::new(&[6; 8192]).open(options);
     let mut queues = [(); 2].map(|()| backend.queue(QueueOptions::default()).unwrap());
     for _ in 0..3 {
@@ -176,8 +176,8 @@ fn more_buffers_than_the_kernel_registers_are_as_good() {
 #[test]
 fn polling_for_completions_is_refused_where_a_device_has_nothing_to_be_polled() {
     let scratch = Scratch::new(&[0; 65_536]);
-    let target = TargetOptions { direct: true, ..TargetOptions::default() };
-    let options = IoUringOptions { iopoll: true, ..IoUringOptions::default() };
+    let target = TargetOptions::default().direct(true);
+    let options = IoUringOptions::default().iopoll(true);
     // Where it has, reading is tried and works.
     match scratch.backend(target, options) {
         Ok(backend) => {

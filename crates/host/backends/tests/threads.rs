@@ -84,7 +84,7 @@ impl Synchronous for Gate {
 
 fn gate(threads: u32) -> (Arc<Gate>, Threads<Gate>) {
     let gate = Arc::new(Gate::default());
-    let threads = Threads::new(Arc::clone(&gate), ThreadsOptions { threads: Some(threads) }).unwrap();
+    let threads = Threads::new(Arc::clone(&gate), ThreadsOptions::of(threads)).unwrap();
     (gate, threads)
 }
 
@@ -240,7 +240,7 @@ fn every_thread_of_the_pool_takes_part_when_there_is_enough() {
 #[test]
 fn a_pool_of_no_threads_is_refused_by_the_limits() {
     for threads in [0, 1025] {
-        let options = ThreadsOptions { threads: Some(threads) };
+        let options = ThreadsOptions::of(threads);
         let Err(refused) = Threads::new(Arc::new(Gate::default()), options) else {
             panic!("{threads} threads")
         };

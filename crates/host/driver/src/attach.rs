@@ -21,6 +21,7 @@ use crate::shared::Shared;
 
 /// How a device shall be attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AttachOptions {
     /// Most queues to ask the device for.
     pub queues: u16,
@@ -33,6 +34,17 @@ pub struct AttachOptions {
 impl Default for AttachOptions {
     fn default() -> Self {
         Self { queues: 128, keep_bytes: 64 << 20, admin_timeout: Duration::from_secs(30) }
+    }
+}
+
+impl AttachOptions {
+    byway_sys::setters! {
+        /// Most queues to ask the device for.
+        queues: u16;
+        /// Unused buffer memory to keep, in bytes.
+        keep_bytes: usize;
+        /// How long an admin command may take.
+        admin_timeout: Duration;
     }
 }
 

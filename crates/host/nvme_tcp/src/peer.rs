@@ -32,6 +32,7 @@ pub struct TcpPlace {
 
 /// How a subsystem is connected to.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TcpOptions {
     /// The name by which this host is known; [`default_host`] where it is not given.
     pub host: Option<Nqn>,
@@ -85,6 +86,35 @@ impl Default for TcpOptions {
             queues: 128,
             idle: Idle::default(),
         }
+    }
+}
+
+impl TcpOptions {
+    byway_sys::setters! {
+        /// The name by which this host is known.
+        host: impl Into<Option<Nqn>>;
+        /// The identifier of this host.
+        host_id: impl Into<Option<HostId>>;
+        /// Secrets by which this host authenticates, and by which the controller must.
+        dhchap: impl Into<Option<AuthSecrets>>;
+        /// The key by which every connection is made a TLS connection.
+        tls: impl Into<Option<TlsWith>>;
+        /// The TLS key is made by authentication (secure channel concatenation).
+        concatenate: bool;
+        /// Digests that every connection must have.
+        digests: Digests;
+        /// How long the controller waits for a sign of life; none at all for zero.
+        keep_alive: Duration;
+        /// How long a lost controller is looked for before what waits for it fails.
+        controller_loss: Duration;
+        /// How long connecting may take.
+        connect_timeout: Duration;
+        /// How long an admin command may take.
+        admin_timeout: Duration;
+        /// Most queues to ask the controller for.
+        queues: u16;
+        /// What a queue does while its program waits.
+        idle: Idle;
     }
 }
 

@@ -17,6 +17,7 @@ const SUBMISSION_MIN: u32 = 4;
 
 /// How a ring is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UringOptions {
     /// Most operations under way at once, up to 65,536.
     pub depth: u32,
@@ -43,6 +44,26 @@ pub struct Sqpoll {
 }
 
 impl UringOptions {
+    /// A ring for up to `depth` operations under way at once, whose file is registered.
+    #[must_use]
+    pub const fn new(depth: u32) -> Self {
+        let (registered_file, registered_buffers, sqpoll) = (true, 0, None);
+        Self { depth, registered_file, registered_buffers, sqpoll, iopoll: false, one_thread: false }
+    }
+
+    crate::setters! {
+        /// The file is looked up once, not for each operation.
+        registered_file: bool;
+        /// Entries of the table of registered buffers.
+        registered_buffers: u16;
+        /// A thread of the kernel takes operations from the ring.
+        sqpoll: impl Into<Option<Sqpoll>>;
+        /// Completions are polled for, not signalled by interrupts.
+        iopoll: bool;
+        /// The ring belongs to the first thread that uses it.
+        one_thread: bool;
+    }
+
     /// A ring as asked for, with so many times the submission entries.
     pub(super) fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
         &self,

@@ -15,9 +15,18 @@ const THREADS_MAX: u32 = 1024;
 
 /// How many threads there are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ThreadsOptions {
     /// Threads, 1 to 1024; `None` for two for each processor, at least four, since most of them sleep most of the time.
     pub threads: Option<u32>,
+}
+
+impl ThreadsOptions {
+    /// A pool of this many threads, 1 to 1024; `None` for as many as by default.
+    #[must_use]
+    pub fn of(threads: impl Into<Option<u32>>) -> Self {
+        Self { threads: threads.into() }
+    }
 }
 
 /// Commands are done by a pool of threads.

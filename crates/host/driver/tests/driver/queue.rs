@@ -176,7 +176,7 @@ fn a_bus_without_room_for_the_queue_says_what_fits() {
 fn queue_numbers_are_used_again_and_run_out() {
     let (bus, driver) = device(Script::default());
     drop(driver);
-    let options = AttachOptions { queues: 2, ..AttachOptions::default() };
+    let options = AttachOptions::default().queues(2);
     let driver = byway_driver::Driver::attach(bus, options).unwrap();
     let queues = [1, 2].map(|_| driver.queue(shallow(1)).unwrap());
     assert_eq!(queues.each_ref().map(byway_driver::Queue::qid), [1, 2]);

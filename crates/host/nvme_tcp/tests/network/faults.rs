@@ -17,7 +17,7 @@ fn data_with_a_wrong_digest_fails_its_command_alone() {
     let controller =
         TestController::start(Habits { fault_at: 2, fault: Fault::WrongDigest, ..Habits::default() });
     let digests = Digests::BOTH;
-    let device = open(&controller, TcpOptions { digests, ..TcpOptions::default() });
+    let device = open(&controller, TcpOptions::default().digests(digests));
     let mut queue = queue(&device, 4);
     queue.execute(read(0, 8)).unwrap();
     let error = queue.execute(read(0, 8)).unwrap_err();
@@ -202,7 +202,7 @@ fn command_cancelled_twice_is_aborted_once() {
 fn controller_away_too_long_is_given_up_and_commands_fail() {
     let controller = TestController::start(Habits::default());
     let controller_loss = Duration::from_millis(300);
-    let device = open(&controller, TcpOptions { controller_loss, ..TcpOptions::default() });
+    let device = open(&controller, TcpOptions::default().controller_loss(controller_loss));
     let mut queue = queue(&device, 4);
     queue.execute(read(0, 1)).unwrap();
     controller.vanish();

@@ -72,7 +72,7 @@ fn a_controller_without_keep_alive_is_sent_none() {
     let without = TestController::start(Habits { kas: 0, ..Habits::default() });
     let with = TestController::start(Habits::default());
     let keep_alive = std::time::Duration::from_millis(20);
-    let options = TcpOptions { keep_alive, ..TcpOptions::default() };
+    let options = TcpOptions::default().keep_alive(keep_alive);
     let devices = [open(&without, options.clone()), open(&with, options)];
     // By the time that one got several, they were due at the other too.
     while with.keep_alives() < 3 {

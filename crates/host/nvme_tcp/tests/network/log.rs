@@ -107,7 +107,7 @@ fn log_shows_failed_reconnects_until_the_controller_is_given_up() {
     record();
     let controller = TestController::start(Habits::default());
     let controller_loss = Duration::from_millis(100);
-    let device = open(&controller, TcpOptions { controller_loss, ..TcpOptions::default() });
+    let device = open(&controller, TcpOptions::default().controller_loss(controller_loss));
     let mut queue = queue(&device, 4);
     controller.vanish();
     assert_eq!(queue.execute(read(0, 1)).unwrap_err().kind(), ErrorKind::DeviceLost);

@@ -114,7 +114,7 @@ fn a_target_that_cannot_be_connected_is_named_in_a_sentence() {
 fn a_controller_without_the_digests_that_are_asked_for_is_not_used() {
     let habits = Habits { digests: Digests::NONE, ..Habits::default() };
     let controller = TestController::start(habits);
-    let options = TcpOptions { digests: Digests::BOTH, ..TcpOptions::default() };
+    let options = TcpOptions::default().digests(Digests::BOTH);
     let error = NvmeTcp::open(place(&controller, NAME), options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("other digests than were asked for"), "{error}");
@@ -139,7 +139,7 @@ fn device_reports_identity_namespaces_and_limits() {
 fn commands_are_done_whichever_way_a_queue_waits() {
     for idle in [Idle::Adaptive, Idle::Sleep, Idle::Poll] {
         let controller = TestController::start(Habits::default());
-        let device = open(&controller, TcpOptions { idle, ..TcpOptions::default() });
+        let device = open(&controller, TcpOptions::default().idle(idle));
         let mut queue = queue(&device, 4);
         for round in 0..50 {
             let data = Payload::copy_of(&pattern(round, 4 * LBA_BYTES)).unwrap();
@@ -166,7 +166,7 @@ fn a_discovery_service_lists_its_entries() {
 fn keep_alive_is_sent_without_other_commands() {
     let controller = TestController::start(Habits::default());
     let keep_alive = Duration::from_millis(20);
-    let device = open(&controller, TcpOptions { keep_alive, ..TcpOptions::default() });
+    let device = open(&controller, TcpOptions::default().keep_alive(keep_alive));
     let begun = std::time::Instant::now();
     while controller.keep_alives() < 3 {
         assert!(begun.elapsed() < LONG, "no sign of life");
@@ -184,7 +184,7 @@ fn open_fails_when_authentication_gets_no_or_invalid_messages() {
         (Asks::AndTalksNonsense, LONG, ErrorKind::Denied, "cannot authenticate to"),
     ] {
         let controller = TestController::start(Habits { asks, ..Habits::default() });
-        let options = TcpOptions { dhchap: dhchap.clone(), connect_timeout, ..TcpOptions::default() };
+        let options = TcpOptions::default().dhchap(dhchap.clone()).connect_timeout(connect_timeout);
         let error = NvmeTcp::open(place(&controller, NAME), options).unwrap_err();
         assert!(error.kind() == kind && error.to_string().contains(said), "{asks:?}: {error}");
     }

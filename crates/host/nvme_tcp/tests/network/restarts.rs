@@ -178,7 +178,7 @@ fn fused_pair_to_a_controller_back_with_depth_1_fails_unsent() {
 fn queues_beyond_what_a_controller_grants_after_a_restart_fail_in_a_sentence() {
     let controller = TestController::start(Habits::default());
     let controller_loss = Duration::from_millis(300);
-    let device = open(&controller, TcpOptions { controller_loss, ..TcpOptions::default() });
+    let device = open(&controller, TcpOptions::default().controller_loss(controller_loss));
     let mut queues: Vec<_> = (0..4).map(|_| queue(&device, 4)).collect();
     queues.iter_mut().for_each(|queue| drop(queue.execute(read(0, 1)).unwrap()));
     let before = controller.io_connects();

@@ -10,7 +10,7 @@ const BLOCKS: [u32; 8] = [1, 2, 15, 16, 17, 33, 256, 600];
 
 fn round_trips(habits: Habits, digests: Digests) {
     let controller = TestController::start(habits);
-    let device = open(&controller, TcpOptions { digests, ..TcpOptions::default() });
+    let device = open(&controller, TcpOptions::default().digests(digests));
     let mut queue = queue(&device, 32);
     for (index, blocks) in BLOCKS.into_iter().enumerate() {
         let data = pattern(index as u64, blocks as usize * LBA_BYTES);
@@ -37,7 +37,7 @@ fn several_buffers_are_sent_and_received_as_one() {
     let habits = Habits { data_bytes: 700, ..Habits::default() };
     let controller = TestController::start(habits);
     let digests = Digests::BOTH;
-    let device = open(&controller, TcpOptions { digests, ..TcpOptions::default() });
+    let device = open(&controller, TcpOptions::default().digests(digests));
     let mut queue = queue(&device, 4);
     for blocks in [4, 40] {
         let data = pattern(9, blocks * LBA_BYTES);

@@ -147,9 +147,8 @@ impl Subject {
     /// When it cannot be opened.
     pub fn structures(&self) -> Result<Vec<Structure>, String> {
         let said = |error: &dyn std::fmt::Display| error.to_string();
-        let mut flash =
-            Flash::open(&self.path, FlashOptions { read_only: true, timing: false, ..Default::default() })
-                .map_err(|e| said(&e))?;
+        let mut flash = Flash::open(&self.path, FlashOptions::default().read_only(true).timing(false))
+            .map_err(|e| said(&e))?;
         let pairs = flash.namespaces().find(|record| record.kind == NamespaceKind::Kv).cloned();
         let pairs = pairs.ok_or("the image has no pairs")?;
         let state = flash.find_area(pairs.nsid, STATE_AREA).and_then(|area| flash.area_at(area));

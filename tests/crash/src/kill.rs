@@ -222,7 +222,7 @@ fn verify(
 
 /// Whether an image whose making was killed is refused by a word for it, not by an accident.
 fn is_refused(image: &Path) -> Result<bool, String> {
-    let Err(error) = Flash::open(image, OpenOptions { read_only: true, ..OpenOptions::default() }) else {
+    let Err(error) = Flash::open(image, OpenOptions::default().read_only(true)) else {
         return Ok(false);
     };
     let said = error.to_string();

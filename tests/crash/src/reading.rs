@@ -30,7 +30,7 @@ pub struct Reading {
 /// # Errors
 /// Why the image, or a namespace of it, is refused.
 pub fn read(image: &Path, keys: u16, blocks: u32) -> Result<Reading, String> {
-    let mut flash = Flash::open(image, OpenOptions { read_only: true, timing: false, ..Default::default() })
+    let mut flash = Flash::open(image, OpenOptions::default().read_only(true).timing(false))
         .map_err(|e| e.to_string())?;
     let mut reading = Reading { slots: Vec::new(), listed: Ok(Vec::new()), damage: 0, findings: Vec::new() };
     let records: Vec<NamespaceRecord> = flash.namespaces().cloned().collect();

@@ -202,7 +202,7 @@ fn extents(flash: &Flash) -> Vec<(ExtentId, NamespaceKind)> {
 
 /// Opens and reads. Errors are fine.
 fn look_at_image(path: &Path) -> Result<(), FlashError> {
-    let mut flash = Flash::open(path, OpenOptions { read_only: true, ..OpenOptions::default() })?;
+    let mut flash = Flash::open(path, OpenOptions::default().read_only(true))?;
     let mut unit = [0; UNIT_BYTES];
     for (extent, _) in extents(&flash) {
         for at in some_units() {

@@ -97,12 +97,7 @@ pub fn kv_image(bytes: &[u8]) {
 }
 
 fn options() -> KvOptions {
-    KvOptions {
-        memtable_bytes: 44 * 32,
-        cache_bytes: 64 << 10,
-        packing: Packing::ALL[2],
-        ..KvOptions::default()
-    }
+    KvOptions::default().memtable_bytes(44 * 32).cache_bytes(64 << 10).packing(Packing::ALL[2])
 }
 
 fn namespace() -> NamespaceRecord {

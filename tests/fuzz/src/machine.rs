@@ -77,8 +77,7 @@ pub struct Machine {
 /// A device in memory with a namespace of pairs and one of blocks.
 pub fn device(profile: &str) -> Subsystem {
     let profile = Profile::by_name(profile).expect("a profile that is there");
-    let options =
-        FlashOptions { uuid: [7; 16], ..FlashOptions::new(12 << 20, profile.flash, MediaKind::Ram) };
+    let options = FlashOptions::new(12 << 20, profile.flash, MediaKind::Ram).uuid([7; 16]);
     let kv = NamespaceSpec { nsid: Some(KV), kind: NamespaceKind::Kv, size_bytes: 4 << 20 };
     let blocks = NamespaceKind::Nvm { lba_bytes: 512 };
     let nvm = NamespaceSpec { nsid: Some(NVM), kind: blocks, size_bytes: 4 << 20 };
@@ -338,9 +337,7 @@ impl Machine {
 
 /// Small tables, so that flushes and merges happen early.
 fn small() -> SubsystemOptions {
-    SubsystemOptions {
-        kv: KvOptions { memtable_bytes: 44 * 64, cache_bytes: 64 << 10, ..KvOptions::default() },
-        kv_format: KvFormat { ring_pages: 4, windows: 2, window_bytes: 64 << 10 },
-        ..SubsystemOptions::default()
-    }
+    SubsystemOptions::default()
+        .kv(KvOptions::default().memtable_bytes(44 * 64).cache_bytes(64 << 10))
+        .kv_format(KvFormat { ring_pages: 4, windows: 2, window_bytes: 64 << 10 })
 }

@@ -147,7 +147,7 @@ pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<()> {
 
 /// Engine options while an empty image is made: 1 MiB of cache and memtable. The image does not store them.
 fn empty_engine() -> KvOptions {
-    KvOptions { memtable_bytes: 1 << 20, cache_bytes: 1 << 20, ..KvOptions::default() }
+    KvOptions::default().memtable_bytes(1 << 20).cache_bytes(1 << 20)
 }
 
 /// Makes the flash of a device, and the state of its namespaces.
@@ -158,15 +158,12 @@ pub(crate) fn make(
     run: RunOptions,
 ) -> Result<Flash> {
     let profile = profile_named(&options.profile)?;
-    let mut flash_options = FlashOptions::new(options.size_bytes, profile.flash, media);
-    flash_options.profile_name.clone_from(&options.profile);
-    flash_options.timing = timing;
-    flash_options.run = run;
-    flash_options.over_provisioning_percent = options.over_provisioning_percent;
-    flash_options.uuid = match options.uuid {
-        Some(uuid) => uuid,
-        None => random_uuid()?,
-    };
+    let flash_options = FlashOptions::new(options.size_bytes, profile.flash, media)
+        .profile_name(&options.profile)
+        .timing(timing)
+        .run(run)
+        .over_provisioning_percent(options.over_provisioning_percent)
+        .uuid(options.uuid.map_or_else(random_uuid, Ok)?);
     let specs = sizes(&options.namespaces, options.size_bytes)?;
     let flash = Flash::create(flash_options, &specs).map_err(from_flash)?;
     let file = flash.image_file();
@@ -181,7 +178,7 @@ pub(crate) fn make(
 /// Opens the subsystem once, which gives each namespace what its kind keeps on the image.
 fn settle(flash: Flash, profile: Profile) -> Result<Flash> {
     let identity = identity_of(&flash);
-    let options = SubsystemOptions { kv: empty_engine(), ..SubsystemOptions::default() };
+    let options = SubsystemOptions::default().kv(empty_engine());
     let subsystem = Subsystem::new(identity, profile, flash, options);
     subsystem.map(Subsystem::into_flash).map_err(from_subsystem)
 }

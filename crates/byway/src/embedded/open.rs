@@ -85,12 +85,10 @@ pub(crate) fn subsystem_of(
     announced: SubsystemOptions,
 ) -> Result<Subsystem> {
     let options = &uri.options;
-    let kv = KvOptions {
-        packing: options.packing,
-        memtable_bytes: options.memtable_bytes,
-        cache_bytes: options.cache_bytes,
-        ..KvOptions::default()
-    };
+    let kv = KvOptions::default()
+        .packing(options.packing)
+        .memtable_bytes(options.memtable_bytes)
+        .cache_bytes(options.cache_bytes);
     // How many namespaces there are is known once the image is open.
     check_memory(&kv, 0, MemoryUser::Opening)?;
     let mut flash = match &uri.place {
@@ -102,7 +100,7 @@ pub(crate) fn subsystem_of(
     let profile = profile_of(&flash, options)?;
     let identity = identity_of(&flash);
     check_memory(&kv, engines_of(&flash), MemoryUser::Opening)?;
-    let subsystem_options = SubsystemOptions { kv, sgls: options.sgls, ..announced };
+    let subsystem_options = announced.kv(kv).sgls(options.sgls);
     Subsystem::new(identity, profile, flash, subsystem_options).map_err(from_subsystem)
 }
 
@@ -111,8 +109,8 @@ fn engines_of(flash: &Flash) -> u64 {
 }
 
 fn open_image(path: &Path, options: &Options, events: Option<Arc<dyn FileEvents>>) -> Result<Flash> {
-    let run = byway_flash::RunOptions { events, ..run_options(options) };
-    let how = OpenOptions { read_only: options.read_only, timing: options.flash_timing, run };
+    let run = run_options(options).events(events);
+    let how = OpenOptions::default().read_only(options.read_only).timing(options.flash_timing).run(run);
     debug!(?path, read_only = options.read_only, "opening the image");
     let begun = Instant::now();
     match Flash::open(path, how) {
@@ -145,14 +143,12 @@ fn run_options(options: &Options) -> byway_flash::RunOptions {
         FlushMode::Media => Durability::Media,
     };
     let injection = options.inject.clone();
-    byway_flash::RunOptions {
-        durability,
-        reads: options.reads,
-        prefault: options.prefault,
-        injection,
-        retention: options.retention,
-        ..byway_flash::RunOptions::default()
-    }
+    byway_flash::RunOptions::default()
+        .durability(durability)
+        .reads(options.reads)
+        .prefault(options.prefault)
+        .injection(injection)
+        .retention(options.retention)
 }
 
 /// A device in memory has a key-value namespace, number 1, and one of blocks, number 2.
@@ -192,7 +188,7 @@ fn check_media_memory(media: &MediaKind, size_bytes: u64, prefault: bool) -> Res
 }
 
 fn start(subsystem: Subsystem, options: &Options, begun: Instant) -> Result<EmbeddedDevice> {
-    let run = RunOptions { run_by: options.run_by, clock: options.clock, ledger: options.ledger };
+    let run = RunOptions::default().run_by(options.run_by).clock(options.clock).ledger(options.ledger);
     let image = OpenImage::of(subsystem.flash());
     let embedded = Embedded::start(subsystem, run);
     let mut embedded = embedded.map_err(from_start)?;

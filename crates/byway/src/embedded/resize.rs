@@ -34,8 +34,8 @@ pub fn resize(
     let (new, mut successor) = old.successor().map_err(from_file).map_err(doing)?;
     // Opened for writing: that finishes what a kill cut short. What it stores for that it orders: the old image is all there is
     // if power is lost on the way.
-    let run = RunOptions { durability: Durability::Volatile, ..RunOptions::default() };
-    let options = OpenOptions { timing: false, run, ..OpenOptions::default() };
+    let run = RunOptions::default().durability(Durability::Volatile);
+    let options = OpenOptions::default().timing(false).run(run);
     let mut flash = Flash::open_in(old, options).map_err(from_flash)?;
     let refusing = control::refuse_while_resized(&flash);
     let made = flash.resized(new, size_bytes, sizes, watch).map_err(from_flash);

@@ -179,11 +179,10 @@ pub(super) fn bare_subsystem(
         all = format!("{}\n{}", machine(), nqn.ok_or_else(nameless)?);
     }
     let profile = profile_named(DEFAULT_PROFILE)?;
-    let mut options = FlashOptions::new(MIN_SIZE_BYTES, profile.flash, MediaKind::Null);
-    options.uuid = hashed(&all);
+    let options = FlashOptions::new(MIN_SIZE_BYTES, profile.flash, MediaKind::Null).uuid(hashed(&all));
     let flash = Flash::create(options, &[]).map_err(from_flash)?;
     let identity = Identity { model: "Byway export".into(), ..identity_of(&flash) };
-    let announced = SubsystemOptions { namespace_management: false, ..announced };
+    let announced = announced.namespace_management(false);
     Subsystem::new(identity, profile, flash, announced).map_err(from_subsystem)
 }
 

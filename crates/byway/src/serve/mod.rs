@@ -263,7 +263,7 @@ fn is_asked_for_copies(open: &OpenSubsystem) -> bool {
 fn settings_of(options: &ServeOptions, polls: bool) -> ServerSettings {
     let is_fixed = options.vfio_user.is_some();
     ServerSettings {
-        announced: SubsystemOptions { doorbell_buffers: !polls, ..SubsystemOptions::default() },
+        announced: SubsystemOptions::default().doorbell_buffers(!polls),
         sgls: options.sgls,
         counts_commands: options.metrics.is_some(),
         // Hosts over PCIe only wait for interrupts; those over a network have threads that poll.

@@ -107,7 +107,7 @@ impl OpenSubsystem {
             Some(uri) => subsystem_of(uri, None, None, settings.announced.clone())?,
             None => {
                 let sgls = settings.sgls.unwrap_or(true);
-                let announced = SubsystemOptions { sgls, ..settings.announced.clone() };
+                let announced = settings.announced.clone().sgls(sgls);
                 exports::bare_subsystem(&opened, spec.nqn.as_deref(), announced)?
             }
         };

@@ -156,7 +156,7 @@ pub(super) fn target_options(options: &TcpOptions, served: &ServeOptions) -> Tar
         TcpDigests::Both => Digests::BOTH,
     };
     let ServeOptions { threads, idle, .. } = *served;
-    TargetOptions { digests, threads, idle, ..TargetOptions::default() }
+    TargetOptions::default().digests(digests).threads(threads).idle(idle)
 }
 
 pub(super) fn tls_of(nqn: &Nqn, keys: &TlsKeys) -> Result<Tls> {

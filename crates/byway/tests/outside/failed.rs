@@ -62,16 +62,12 @@ struct Device {
 
 impl Device {
     fn open(path: &Path, trap: &Arc<Trap>, run_by: RunBy) -> Self {
-        let run = byway_flash::RunOptions {
-            durability: Durability::Media,
-            events: Some(trap.clone()),
-            ..byway_flash::RunOptions::default()
-        };
-        let flash = Flash::open(path, OpenOptions { timing: false, run, ..OpenOptions::default() }).unwrap();
+        let run = byway_flash::RunOptions::default().durability(Durability::Media).events(Some(trap.clone()));
+        let flash = Flash::open(path, OpenOptions::default().timing(false).run(run)).unwrap();
         let identity = Identity { nqn: "nqn.test".into(), serial: "1".into(), model: "test".into() };
         let profile = Profile::by_name("gen4x4").unwrap();
         let subsystem = Subsystem::new(identity, profile, flash, SubsystemOptions::default()).unwrap();
-        let embedded = Embedded::start(subsystem, RunOptions { run_by, ..RunOptions::default() }).unwrap();
+        let embedded = Embedded::start(subsystem, RunOptions::default().run_by(run_by)).unwrap();
         let driver =
             Driver::attach(Arc::new(InProcessBus::new(&embedded)), AttachOptions::default()).unwrap();
         let options = QueueOptions::default().timeout(LONG * 2);

@@ -129,8 +129,7 @@ impl Bus for Recorder {
 
 fn embedded(profile: &str) -> Embedded {
     let profile = Profile::by_name(profile).unwrap();
-    let options =
-        FlashOptions { uuid: [7; 16], ..FlashOptions::new(64 << 20, profile.flash, MediaKind::Ram) };
+    let options = FlashOptions::new(64 << 20, profile.flash, MediaKind::Ram).uuid([7; 16]);
     let namespace = |kind| NamespaceSpec { nsid: None, kind, size_bytes: 32 << 20 };
     let namespaces = [namespace(NamespaceKind::Kv), namespace(NamespaceKind::Nvm { lba_bytes: 512 })];
     let flash = Flash::create(options, &namespaces).unwrap();

@@ -166,17 +166,12 @@ pub struct Device {
 impl Device {
     /// Memtables are small, so that they are written out and merged all the time.
     pub fn open(path: &Path, run: byway_flash::RunOptions, depth: u32) -> Self {
-        let flash = Flash::open(path, OpenOptions { timing: false, run, ..OpenOptions::default() }).unwrap();
+        let flash = Flash::open(path, OpenOptions::default().timing(false).run(run)).unwrap();
         assert_eq!(flash.recovery().lost, 0, "{:?}", flash.recovery());
-        let kv = KvOptions {
-            memtable_bytes: 2 << 10,
-            cache_bytes: 64 << 10,
-            replay_bytes: 64 << 10,
-            ..KvOptions::default()
-        };
+        let kv = KvOptions::default().memtable_bytes(2 << 10).cache_bytes(64 << 10).replay_bytes(64 << 10);
         let identity = Identity { nqn: "nqn.test".into(), serial: "1".into(), model: "test".into() };
         let profile = Profile::by_name("gen4x4").unwrap();
-        let options = SubsystemOptions { kv, ..SubsystemOptions::default() };
+        let options = SubsystemOptions::default().kv(kv);
         let subsystem = Subsystem::new(identity, profile, flash, options).unwrap();
         let embedded = Embedded::start(subsystem, RunOptions::default()).unwrap();
         assert_eq!(embedded.with_subsystem(|subsystem| subsystem.flash_mut().check()), []);

@@ -93,12 +93,7 @@ pub fn run(trial: Trial) -> Result<(), Lost> {
             watch.file.cut_after(1 + random.below(40), &left);
         }
         let events = Some(watch.clone() as Arc<_>);
-        let run = RunOptions {
-            durability: trial.durability,
-            events,
-            power_was_lost: life > 0,
-            ..RunOptions::default()
-        };
+        let run = RunOptions::default().durability(trial.durability).events(events).power_was_lost(life > 0);
         let mut device = Device::open(&path, run, trial.depth);
         let found = check(&mut device, &known, trial)?;
         if watch.at_cut().is_none() {
@@ -107,7 +102,7 @@ pub fn run(trial: Trial) -> Result<(), Lost> {
         }
         path = left;
     }
-    let run = RunOptions { power_was_lost: true, ..RunOptions::default() };
+    let run = RunOptions::default().power_was_lost(true);
     check(&mut Device::open(&path, run, 1), &known, trial).map(drop)
 }
 

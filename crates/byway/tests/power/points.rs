@@ -33,13 +33,13 @@ impl Script {
         copy_sparse(&base.path, &path);
         let watch = Watch::new(&path, 1);
         let events = Some(watch.clone() as std::sync::Arc<_>);
-        let run = RunOptions { durability: self.durability, left_out, events, ..RunOptions::default() };
+        let run = RunOptions::default().durability(self.durability).left_out(left_out).events(events);
         let device = Device::open(&path, run, 1);
         let region = device.region(self.reached);
         let end = (self.act)(device);
         watch.file.cut_by(&left, |sector| region.contains(&sector.at));
         end();
-        let run = RunOptions { power_was_lost: true, ..RunOptions::default() };
+        let run = RunOptions::default().power_was_lost(true);
         (self.holds)(&mut Device::open(&left, run, 1))
     }
 }

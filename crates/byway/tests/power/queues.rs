@@ -81,12 +81,10 @@ pub fn run(seed: u64, durability: Durability) -> Result<(), Lost> {
     for life in 0..LIVES {
         let left = folder.path().join(format!("left-{life}"));
         let watch = Watch::new(&path, random.next());
-        let run = RunOptions {
-            durability,
-            events: Some(watch.clone() as Arc<_>),
-            power_was_lost: life > 0,
-            ..RunOptions::default()
-        };
+        let run = RunOptions::default()
+            .durability(durability)
+            .events(Some(watch.clone() as Arc<_>))
+            .power_was_lost(life > 0);
         let mut device = Device::open(&path, run, 1);
         let found = check_values(&mut device, &allowed, &(seed, life))?;
         let host = |n| {
@@ -111,7 +109,7 @@ pub fn run(seed: u64, durability: Durability) -> Result<(), Lost> {
         allowed = allowed_after(&hosts, found.versions(), &watch);
         path = left;
     }
-    let run = RunOptions { power_was_lost: true, ..RunOptions::default() };
+    let run = RunOptions::default().power_was_lost(true);
     check_values(&mut Device::open(&path, run, 1), &allowed, &seed).map(drop)
 }
 

@@ -22,6 +22,7 @@ pub enum RunBy {
 
 /// How a device is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RunOptions {
     /// Which thread runs it.
     pub run_by: RunBy,
@@ -34,6 +35,17 @@ pub struct RunOptions {
 impl Default for RunOptions {
     fn default() -> Self {
         Self { run_by: RunBy::Caller, clock: ClockMode::Off, ledger: true }
+    }
+}
+
+impl RunOptions {
+    byway_sys::setters! {
+        /// Which thread runs it.
+        run_by: RunBy;
+        /// How it keeps time.
+        clock: ClockMode;
+        /// Whether transactions are counted.
+        ledger: bool;
     }
 }
 

@@ -13,6 +13,7 @@ use crate::retention::RetentionLimits;
 
 /// A device to be made.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct FlashOptions {
     /// Bytes that its namespaces may hold, all together.
     pub size_bytes: u64,
@@ -56,6 +57,21 @@ impl FlashOptions {
         }
     }
 
+    byway_sys::setters! {
+        /// Name of the profile, at most 32 bytes.
+        profile_name: impl Into<String>;
+        /// Whether operations take modelled time.
+        timing: bool;
+        /// Identifier of the device.
+        uuid: [u8; 16];
+        /// How the device is run.
+        run: RunOptions;
+        /// Flash beyond `size_bytes`, in percent of it.
+        over_provisioning_percent: u32;
+        /// Blocks that are bad from the start.
+        factory_bad: FactoryBad;
+    }
+
     pub(crate) fn how(&self) -> How {
         How { timing: self.timing, run: self.run.clone(), factory_bad: self.factory_bad }
     }
@@ -63,6 +79,7 @@ impl FlashOptions {
 
 /// How a device is run, whether made or opened. Nothing of it is kept in the image.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct RunOptions {
     /// What a completion promises.
     pub durability: Durability,
@@ -96,10 +113,30 @@ impl RunOptions {
             power_was_lost: false,
         }
     }
+
+    byway_sys::setters! {
+        /// What a completion promises.
+        durability: Durability;
+        /// Called before each operation on the image's file, and may make it fail.
+        events: Option<Arc<dyn FileEvents>>;
+        /// How pages are read.
+        reads: Reads;
+        /// Take all memory of a medium in memory at once.
+        prefault: bool;
+        /// A sync point to leave out.
+        left_out: impl Into<Option<SyncPoint>>;
+        /// Operations of the medium that shall fail.
+        injection: Option<Injection>;
+        /// What blocks endure between two erases, and whether data is moved before.
+        retention: RetentionLimits;
+        /// Treat an image that was not closed as one that lost real power.
+        power_was_lost: bool;
+    }
 }
 
 /// How an image is opened.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct OpenOptions {
     /// Leave the file as it is; writing answers [`FlashError::ReadOnly`].
     pub read_only: bool,
@@ -116,6 +153,15 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
+    byway_sys::setters! {
+        /// Leave the file as it is; writing answers [`FlashError::ReadOnly`](crate::FlashError::ReadOnly).
+        read_only: bool;
+        /// Whether operations take modelled time.
+        timing: bool;
+        /// How the device is run.
+        run: RunOptions;
+    }
+
     pub(crate) fn how(&self) -> How {
         How { timing: self.timing, run: self.run.clone(), factory_bad: FactoryBad::default() }
     }

@@ -107,8 +107,7 @@ fn main() -> Result<()> {
     let mut profile = byway_link::Profile::by_name("gen4x4").ok_or("no such profile")?.flash;
     profile.over_provisioning_percent = number(5, u64::from(profile.over_provisioning_percent))? as u32;
     let spec = NamespaceSpec { nsid: None, kind: NamespaceKind::Kv, size_bytes: mib << 20 };
-    let mut options = FlashOptions::new(mib << 20, profile, media);
-    options.timing = false;
+    let options = FlashOptions::new(mib << 20, profile, media).timing(false);
     let mut flash = Flash::create(options, &[spec])?;
     let namespace = flash.namespace(1).ok_or("no namespace")?.clone();
     let engine = KvEngine::create(&mut flash, &namespace, &KvFormat::default(), KvOptions::default())?;

@@ -6,6 +6,7 @@ use crate::value_log::packing::Packing;
 
 /// How an engine runs. Nothing here is kept in the image; it may differ from one opening to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct KvOptions {
     /// How values are packed.
     pub packing: Packing,
@@ -32,6 +33,19 @@ impl Default for KvOptions {
 }
 
 impl KvOptions {
+    byway_sys::setters! {
+        /// How values are packed.
+        packing: Packing;
+        /// RAM of the memtable, in bytes.
+        memtable_bytes: usize;
+        /// RAM for pages of the index, in bytes.
+        cache_bytes: usize;
+        /// Log bytes after which the memtable is written out.
+        replay_bytes: u64;
+        /// Seed of the memtable's hash.
+        hash_seed: u64;
+    }
+
     pub(crate) fn budget(&self) -> IndexBudget {
         IndexBudget {
             memtable_entries: (self.memtable_bytes / MEMTABLE_ENTRY_BYTES).clamp(16, MEMTABLE_MAX_ENTRIES),

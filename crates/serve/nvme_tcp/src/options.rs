@@ -19,6 +19,7 @@ pub const ADMIN_ENTRIES_MAX: u16 = 128;
 
 /// Options of a target.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct TargetOptions {
     /// Digests that hosts may negotiate.
     pub digests: Digests,
@@ -34,6 +35,19 @@ impl Default for TargetOptions {
     fn default() -> Self {
         let (digests, threads) = (Digests::BOTH, NonZeroU16::MIN);
         Self { digests, threads, idle: Idle::default(), data_bytes_max: 1 << 30 }
+    }
+}
+
+impl TargetOptions {
+    byway_sys::setters! {
+        /// Digests that hosts may negotiate.
+        digests: Digests;
+        /// Threads of the pool.
+        threads: NonZeroU16;
+        /// Wait strategy of the threads.
+        idle: Idle;
+        /// Budget in bytes for data of all connections, beyond 64 KiB of each.
+        data_bytes_max: usize;
     }
 }
 

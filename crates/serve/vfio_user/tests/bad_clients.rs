@@ -129,7 +129,7 @@ impl FileEvents for Trap {
 fn a_device_that_failed_ends_the_service_with_its_client_there_or_not() {
     for stays in [true, false] {
         let trap = Arc::new(Trap::default());
-        let served = Served::watched(RunOptions { events: Some(trap.clone()), ..RunOptions::default() });
+        let served = Served::watched(RunOptions::default().events(Some(trap.clone())));
         let mut host = Host::new(&served);
         host.write_blocks(0, &[1; 512]);
         trap.is_set.store(true, Relaxed);

@@ -254,8 +254,7 @@ fn unmap_during_a_dma_message_returns_at_once_and_no_message_follows() {
     for (qid, command) in [(0, identify), (1, blocks(NvmOpcode::WRITE, 0, 4096, FAR_AT))] {
         for (number, take_away) in ways.iter().enumerate() {
             // A thread of the device waits for the client; the message thread does not.
-            let served =
-                Served::watched(RunOptions { durability: Durability::Media, ..RunOptions::default() });
+            let served = Served::watched(RunOptions::default().durability(Durability::Media));
             let mut far = FarHost::new(&served, Manner::Held);
             far.host.submit(qid, &command);
             far.host.ring(qid);

@@ -56,7 +56,7 @@ impl FileEvents for Gate {
 
 fn served(durability: Durability) -> (Served, GateGuard) {
     let gate = Arc::new(Gate::default());
-    let run = RunOptions { durability, events: Some(gate.clone()), ..RunOptions::default() };
+    let run = RunOptions::default().durability(durability).events(Some(gate.clone()));
     (Served::watched(run), GateGuard(gate))
 }
 

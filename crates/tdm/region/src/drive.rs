@@ -35,12 +35,10 @@ impl Drive {
     ) -> Result<Self, FlashError> {
         let size_bytes = len_bytes.max(MIN_SIZE_BYTES);
         let array = profile.drive.flash;
-        let options = FlashOptions {
-            timing: false,
-            profile_name: profile.drive.name.to_owned(),
-            over_provisioning_percent: array.over_provisioning_percent,
-            ..FlashOptions::new(size_bytes, array, MediaKind::Elsewhere)
-        };
+        let options = FlashOptions::new(size_bytes, array, MediaKind::Elsewhere)
+            .timing(false)
+            .profile_name(profile.drive.name.to_owned())
+            .over_provisioning_percent(array.over_provisioning_percent);
         let kind = NamespaceKind::Nvm { lba_bytes: UNIT_BYTES as u32 };
         let mut flash = Flash::create(options, &[])?;
         let extent = flash.add_namespace(NamespaceSpec { nsid: None, kind, size_bytes: len_bytes })?.extent;

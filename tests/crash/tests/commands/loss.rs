@@ -36,7 +36,7 @@ impl Loss {
             self.file.cut_now(&self.left);
         }
         std::fs::rename(&self.left, image).unwrap();
-        let options = OpenOptions { read_only: true, timing: false, ..OpenOptions::default() };
+        let options = OpenOptions::default().read_only(true).timing(false);
         let flash = Flash::open(image, options).unwrap();
         let regions = flash.regions();
         let (_, state) = regions.iter().find(|(name, _)| *name == "device state").unwrap();

@@ -18,6 +18,7 @@ pub struct Identity {
 
 /// Options of a subsystem.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct SubsystemOptions {
     /// Options of every key-value namespace, however it was made.
     pub kv: KvOptions,
@@ -36,6 +37,21 @@ impl Default for SubsystemOptions {
     fn default() -> Self {
         let (kv, kv_format) = (KvOptions::default(), KvFormat::default());
         Self { kv, kv_format, sgls: true, doorbell_buffers: true, namespace_management: true }
+    }
+}
+
+impl SubsystemOptions {
+    byway_sys::setters! {
+        /// Options of every key-value namespace.
+        kv: KvOptions;
+        /// Format of new key-value namespaces.
+        kv_format: KvFormat;
+        /// Whether SGLs are announced and taken.
+        sgls: bool;
+        /// Whether doorbells in host memory are offered (Doorbell Buffer Config).
+        doorbell_buffers: bool;
+        /// Whether hosts may make, remove and format namespaces.
+        namespace_management: bool;
     }
 }
 

@@ -61,8 +61,7 @@ fn commands_of_transfer_methods_are_announced_once_they_are_enabled() {
 #[test]
 fn disabled_options_of_a_subsystem_are_not_announced() {
     let specs = [nvm(8 * MIB, 512), kv(16 * MIB)];
-    let options =
-        SubsystemOptions { doorbell_buffers: false, namespace_management: false, ..Default::default() };
+    let options = SubsystemOptions::default().doorbell_buffers(false).namespace_management(false);
     let mut host = TestHost::with_options(64 * MIB, &specs, options);
     compare_with_page(&mut host, 0, 0, Csi::NVM);
     let page = host.log(LogPage::EFFECTS, Csi::NVM, 4096).unwrap();

@@ -100,7 +100,7 @@ fn an_image_that_may_only_be_read_is_not_sanitized() {
     let media = MediaKind::File(path.clone());
     drop(Flash::create(FlashOptions::new(8 * MIB, profile().flash, media), &[nvm(4 * MIB, 512)]).unwrap());
     let mut host = TestHost::disabled("gen4x4", 8 * MIB, MediaKind::Ram, &[]);
-    let flash = Flash::open(&path, OpenOptions { read_only: true, ..OpenOptions::default() }).unwrap();
+    let flash = Flash::open(&path, OpenOptions::default().read_only(true)).unwrap();
     let identity = Identity { nqn: String::new(), serial: String::new(), model: String::new() };
     host.subsystem = Subsystem::new(identity, profile(), flash, SubsystemOptions::default()).unwrap();
     host.controller = Controller::new(ControllerId(0), &mut host.subsystem, CmbRegisters::default());

@@ -177,7 +177,7 @@ fn windows_of_another_shape_than_announced_are_not_bound() {
     drop(host);
     let flash = Flash::open(&path, OpenOptions::default()).unwrap();
     let kv_format = KvFormat { windows: 4, ..KvFormat::default() };
-    let options = SubsystemOptions { kv_format, ..SubsystemOptions::default() };
+    let options = SubsystemOptions::default().kv_format(kv_format);
     let identity = Identity { nqn: String::new(), serial: String::new(), model: String::new() };
     let profile = Profile::by_name("gen4x4").unwrap();
     let mut subsystem = Subsystem::new(identity, profile, flash, options).unwrap();

@@ -181,7 +181,7 @@ fn a_read_only_image_is_write_protected() {
         assert_status(store(io, b"key", &pattern(6, 100)), Status::SUCCESS);
     });
     let before = stretches(&device.path);
-    let mut io = device.open(OpenOptions { read_only: true, ..OpenOptions::default() });
+    let mut io = device.open(OpenOptions::default().read_only(true));
     assert_status(on_blocks(&mut io, NvmOpcode::READ, 0, 1), Status::SUCCESS);
     assert!(io.get(DATA, 4096) == pattern(5, 4096));
     assert_status(on_key(&mut io, KvOpcode::RETRIEVE, b"key", 100), Status::SUCCESS);
@@ -281,8 +281,8 @@ fn writes_until_the_last_spare_block_report_the_spare_all_the_way() {
     };
     let mut spare_percent = 100;
     while spare_percent > 0 {
-        let run = RunOptions { injection: "program:nth=60".parse().ok(), ..RunOptions::default() };
-        let mut io = device.open(OpenOptions { run, ..OpenOptions::default() });
+        let run = RunOptions::default().injection("program:nth=60".parse().ok());
+        let mut io = device.open(OpenOptions::default().run(run));
         assert_eq!(smart(&mut io)[1], spare_percent, "as before the reset");
         while smart(&mut io)[1] == spare_percent {
             assert_status(change(&mut io), Status::SUCCESS);
@@ -292,8 +292,8 @@ fn writes_until_the_last_spare_block_report_the_spare_all_the_way() {
         assert_eq!(warning, u8::from(left_percent < threshold_percent));
         spare_percent = left_percent;
     }
-    let run = RunOptions { injection: "program:nth=60".parse().ok(), ..RunOptions::default() };
-    let mut io = device.open(OpenOptions { run, ..OpenOptions::default() });
+    let run = RunOptions::default().injection("program:nth=60".parse().ok());
+    let mut io = device.open(OpenOptions::default().run(run));
     let refused =
         std::iter::repeat_with(|| change(&mut io)).find(|done| !done.status().is_success()).unwrap();
     assert_status(refused, Status::NAMESPACE_WRITE_PROTECTED);

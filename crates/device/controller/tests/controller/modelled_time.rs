@@ -106,8 +106,7 @@ fn packing_by(packing: Packing) -> Io {
     let profile = Profile::by_name("cosmos").unwrap();
     let specs = [nvm(1 << 20, 512), nvm(1 << 20, 4096), kv(64 << 20)];
     let flash = Flash::create(FlashOptions::new(66 << 20, profile.flash, MediaKind::Ram), &specs).unwrap();
-    let options =
-        SubsystemOptions { kv: KvOptions { packing, ..KvOptions::default() }, ..SubsystemOptions::default() };
+    let options = SubsystemOptions::default().kv(KvOptions::default().packing(packing));
     let identity = Identity { nqn: String::new(), serial: String::new(), model: String::new() };
     let mut host = TestHost::disabled("cosmos", 8 << 20, MediaKind::Ram, &[]);
     host.subsystem = Subsystem::new(identity, profile, flash, options).unwrap();

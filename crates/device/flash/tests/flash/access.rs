@@ -121,12 +121,12 @@ fn null_media_takes_everything_and_gives_zeroes() {
 #[test]
 fn a_device_smaller_than_its_profile_still_has_every_byte() {
     for size in [4 * MIB, 5 * MIB + 4096, 64 * MIB] {
-        let mut options = byway_flash::FlashOptions::new(
+        let options = byway_flash::FlashOptions::new(
             size,
             byway_link::Profile::by_name("cosmos").unwrap().flash,
             MediaKind::Ram,
-        );
-        options.timing = false;
+        )
+        .timing(false);
         let mut flash = Flash::create(options, &[nvm(size)]).unwrap();
         let extent = extent(&flash, 1);
         for round in 0..3 {

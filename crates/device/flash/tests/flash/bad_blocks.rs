@@ -14,13 +14,11 @@ const SIZE: u64 = 8 * MIB;
 const UNITS: u64 = SIZE / 4096;
 
 fn options(media: MediaKind, inject: &str) -> FlashOptions {
-    let mut options = FlashOptions::new(SIZE, small_profile(), media);
-    options.run = failing(inject);
-    options
+    FlashOptions::new(SIZE, small_profile(), media).run(failing(inject))
 }
 
 fn failing(inject: &str) -> RunOptions {
-    RunOptions { injection: Some(inject.parse().unwrap()), ..RunOptions::default() }
+    RunOptions::default().injection(Some(inject.parse().unwrap()))
 }
 
 fn device(media: MediaKind, inject: &str) -> Flash {
@@ -28,7 +26,7 @@ fn device(media: MediaKind, inject: &str) -> Flash {
 }
 
 fn open_failing(path: &Path, inject: &str) -> Flash {
-    Flash::open(path, OpenOptions { run: failing(inject), ..OpenOptions::default() }).unwrap()
+    Flash::open(path, OpenOptions::default().run(failing(inject))).unwrap()
 }
 
 /// Fills a device and overwrites it at random; says what must be there, and the error that ended it.
@@ -108,8 +106,8 @@ fn a_device_without_spares_is_read_and_not_written() {
 #[test]
 fn factory_bad_blocks_follow_from_their_seed_and_are_never_written() {
     let with = |seed| {
-        let mut options = options(MediaKind::Ram, "erase:nth=1000000");
-        options.factory_bad = FactoryBad { ppm: 60_000, seed };
+        let options = options(MediaKind::Ram, "erase:nth=1000000");
+        let options = options.factory_bad(FactoryBad { ppm: 60_000, seed });
         Flash::create(options, &[nvm(SIZE)]).unwrap()
     };
     let (mut one, two) = (with(3), with(3));

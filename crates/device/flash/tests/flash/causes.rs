@@ -58,9 +58,9 @@ proptest! {
 
     #[test]
     fn the_bytes_of_all_causes_are_the_bytes_programmed(steps in steps(), ppm in 0..2000_u32) {
-        let mut options = FlashOptions::new(SIZE, small_profile(), MediaKind::Ram);
         let inject = format!("program:ppm={ppm},erase:ppm={ppm}").parse().unwrap();
-        options.run = RunOptions { injection: Some(inject), ..RunOptions::default() };
+        let run = RunOptions::default().injection(Some(inject));
+        let options = FlashOptions::new(SIZE, small_profile(), MediaKind::Ram).run(run);
         let mut flash = Flash::create(options, &[nvm(SIZE / 2), kv(SIZE / 2)]).unwrap();
         let mut payload = 0;
         for step in &steps {

@@ -71,7 +71,7 @@ fn flip_everywhere(close: bool, read_only: bool) {
     for (i, line) in used_pieces(&path).into_iter().enumerate().step_by(5) {
         let bit = line * 8 + (i as u64).wrapping_mul(0x9E37_79B9) % 512;
         flip(&path, bit);
-        match Flash::open(&path, OpenOptions { read_only, timing: false, ..OpenOptions::default() }) {
+        match Flash::open(&path, OpenOptions::default().read_only(read_only).timing(false)) {
             Ok(mut flash) => named += nothing_wrong_is_read(&mut flash, bit),
             Err(FlashError::Image(ImageError::Damaged { .. } | ImageError::NotAnImage { .. })) => {
                 refused += 1

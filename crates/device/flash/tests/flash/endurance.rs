@@ -166,8 +166,8 @@ fn own_work(flash: &Flash) -> (u64, u64) {
 
 /// Most bytes that the device programmed on its own account during one host write of 4 KiB, over a long random overwrite.
 fn longest_stall_bytes(policy: GcPolicy, over_provisioning_percent: u32) -> u64 {
-    let mut options = FlashOptions::new(64 * MIB, crate::common::small_profile(), MediaKind::Ram);
-    options.over_provisioning_percent = over_provisioning_percent;
+    let options = FlashOptions::new(64 * MIB, crate::common::small_profile(), MediaKind::Ram)
+        .over_provisioning_percent(over_provisioning_percent);
     let mut flash = Flash::create(options, &[nvm(64 * MIB)]).unwrap();
     flash.set_gc_policy(policy);
     let (extent, units) = (extent(&flash, 1), 64 * MIB / 4096 * 95 / 100);
@@ -197,8 +197,8 @@ fn no_write_waits_for_a_whole_block_to_be_collected() {
 #[test]
 fn both_policies_keep_amplification_low_where_a_tenth_of_the_units_takes_most_writes() {
     let amplification = |policy| {
-        let mut options = FlashOptions::new(32 * MIB, crate::common::small_profile(), MediaKind::Ram);
-        options.over_provisioning_percent = 15;
+        let options = FlashOptions::new(32 * MIB, crate::common::small_profile(), MediaKind::Ram)
+            .over_provisioning_percent(15);
         let mut flash = Flash::create(options, &[nvm(32 * MIB)]).unwrap();
         flash.set_gc_policy(policy);
         let (extent, units, mut random) = (extent(&flash, 1), 32 * MIB / 4096, Random::new(6));
@@ -260,8 +260,8 @@ fn an_image_for_which_there_is_no_room_is_not_made() {
 
 #[test]
 fn a_device_without_over_provisioning_can_still_be_overwritten() {
-    let mut options = FlashOptions::new(8 * MIB, crate::common::small_profile(), MediaKind::Ram);
-    options.over_provisioning_percent = 0;
+    let options = FlashOptions::new(8 * MIB, crate::common::small_profile(), MediaKind::Ram)
+        .over_provisioning_percent(0);
     let mut flash = Flash::create(options, &[nvm(8 * MIB)]).unwrap();
     let extent = extent(&flash, 1);
     let mut random = Random::new(9);

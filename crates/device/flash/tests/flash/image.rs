@@ -101,7 +101,7 @@ fn a_read_only_opener_sees_everything_and_changes_nothing() {
     }
     drop(flash);
     let before = fingerprint(&image(&dir));
-    let options = OpenOptions { read_only: true, timing: false, ..OpenOptions::default() };
+    let options = OpenOptions::default().read_only(true).timing(false);
     let mut flash = Flash::open(&image(&dir), options.clone()).unwrap();
     let mut second = Flash::open(&image(&dir), options).unwrap();
     assert!(flash.recovery().unclean);
@@ -184,9 +184,7 @@ fn features_that_only_writers_must_know_leave_an_image_readable() {
     let dir = tempfile::tempdir().unwrap();
     closed_image(&image(&dir));
     forge_superblock(&image(&dir), 24, &[2]);
-    let mut flash =
-        Flash::open(&image(&dir), OpenOptions { read_only: true, timing: false, ..OpenOptions::default() })
-            .unwrap();
+    let mut flash = Flash::open(&image(&dir), OpenOptions::default().read_only(true).timing(false)).unwrap();
     let extent = extent(&flash, 1);
     assert_eq!(read_unit(&mut flash, extent, 7).unwrap(), unit_of(7));
 }
@@ -196,10 +194,8 @@ fn an_image_is_opened_once() {
     let dir = tempfile::tempdir().unwrap();
     let flash = on_file(&image(&dir), &[nvm(MIB)]);
     for read_only in [false, true] {
-        let said = refusal(Flash::open(
-            &image(&dir),
-            OpenOptions { read_only, timing: true, ..OpenOptions::default() },
-        ));
+        let said =
+            refusal(Flash::open(&image(&dir), OpenOptions::default().read_only(read_only).timing(true)));
         assert!(said.contains("is in use by another process"), "{said}");
     }
     drop(flash);
@@ -234,9 +230,7 @@ fn a_read_only_file_is_refused_to_writers_alone() {
     let before = fingerprint(&image(&dir));
     let said = refusal(open(&image(&dir)));
     assert!(said.ends_with("is read-only here: readonly=1 opens it to look inside"), "{said}");
-    let mut flash =
-        Flash::open(&image(&dir), OpenOptions { read_only: true, timing: false, ..OpenOptions::default() })
-            .unwrap();
+    let mut flash = Flash::open(&image(&dir), OpenOptions::default().read_only(true).timing(false)).unwrap();
     let extent = extent(&flash, 1);
     assert_eq!(read_unit(&mut flash, extent, 3).unwrap(), unit_of(3));
     drop(flash);

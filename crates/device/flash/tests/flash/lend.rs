@@ -1,15 +1,14 @@
 //! Bytes that are lent from where they lie: the same as are read, counted and timed the same.
 
 use crate::common::{MIB, create, extent, kv, nvm, page_of, small_profile};
-use byway_flash::{Cause, Flash, FlashError, FlashOptions, MediaKind, Reads};
+use byway_flash::{Cause, Flash, FlashError, FlashOptions, MediaKind, Reads, RunOptions};
 use proptest::prelude::*;
 
 const PAGE: usize = 16384;
 const PAGES: u64 = 40;
 
 fn media(kind: MediaKind, reads: Reads) -> Flash {
-    let mut options = FlashOptions::new(4 * MIB, small_profile(), kind);
-    options.run.reads = reads;
+    let options = FlashOptions::new(4 * MIB, small_profile(), kind).run(RunOptions::default().reads(reads));
     Flash::create(options, &[kv(4 * MIB)]).unwrap()
 }
 
@@ -86,8 +85,8 @@ fn blocks_are_read_and_verified_where_pages_would_be_lent() {
 
 #[test]
 fn memory_that_is_taken_at_once_is_empty_and_keeps_what_is_written() {
-    let mut options = FlashOptions::new(4 * MIB, small_profile(), MediaKind::Ram);
-    options.run.prefault = true;
+    let options =
+        FlashOptions::new(4 * MIB, small_profile(), MediaKind::Ram).run(RunOptions::default().prefault(true));
     let mut flash = Flash::create(options, &[nvm(4 * MIB)]).unwrap();
     let extent = extent(&flash, 1);
     flash.write_units(extent, 1, &[7; 4096], Cause::Host, &mut 0).unwrap();

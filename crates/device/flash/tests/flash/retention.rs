@@ -7,8 +7,8 @@ const SIZE: u64 = 8 * MIB;
 const UNITS: u64 = SIZE / 4096;
 
 fn device(media: MediaKind, retention: RetentionLimits) -> Flash {
-    let mut options = FlashOptions::new(SIZE, small_profile(), media);
-    options.run = RunOptions { retention, ..RunOptions::default() };
+    let options =
+        FlashOptions::new(SIZE, small_profile(), media).run(RunOptions::default().retention(retention));
     Flash::create(options, &[nvm(SIZE)]).unwrap()
 }
 
@@ -49,8 +49,8 @@ fn block_read_over_its_limit_fails_and_the_image_keeps_its_reads() {
     assert!(matches!(error, FlashError::Media { .. }), "{error}");
     drop(flash);
     assert_eq!(read_unit(&mut open(&path).unwrap(), extent, 7).unwrap(), unit_of(7), "the model is off");
-    let run = RunOptions { retention, ..RunOptions::default() };
-    let how = byway_flash::OpenOptions { run, ..byway_flash::OpenOptions::default() };
+    let run = RunOptions::default().retention(retention);
+    let how = byway_flash::OpenOptions::default().run(run);
     assert!(read_unit(&mut Flash::open(&path, how).unwrap(), extent, 7).is_err(), "its reads were kept");
 }
 

@@ -31,7 +31,7 @@ struct Device {
 }
 
 fn run(inject: &str) -> RunOptions {
-    RunOptions { injection: Some(inject.parse().unwrap()), ..RunOptions::default() }
+    RunOptions::default().injection(Some(inject.parse().unwrap()))
 }
 
 fn options(media: MediaKind, inject: &str) -> FlashOptions {
@@ -43,7 +43,7 @@ fn options(media: MediaKind, inject: &str) -> FlashOptions {
         page_bytes: PAGE as u32,
         ..small_profile()
     };
-    FlashOptions { run: run(inject), ..FlashOptions::new(SIZE, profile, media) }
+    FlashOptions::new(SIZE, profile, media).run(run(inject))
 }
 
 fn shapes() -> [Vec<NamespaceSpec>; 4] {
@@ -146,7 +146,7 @@ impl Device {
     fn reopen(&mut self, path: &Path, inject: &str) {
         let gone = Flash::create(options(MediaKind::Null, NOTHING), &[]).unwrap();
         drop(std::mem::replace(&mut self.flash, gone));
-        self.flash = Flash::open(path, OpenOptions { run: run(inject), ..OpenOptions::default() }).unwrap();
+        self.flash = Flash::open(path, OpenOptions::default().run(run(inject))).unwrap();
     }
 }
 

@@ -45,7 +45,7 @@ impl Device {
     pub fn new() -> Self {
         let folder = folder();
         let path = folder.path().join("image");
-        let run = RunOptions { durability: Durability::Volatile, ..RunOptions::default() };
+        let run = RunOptions::default().durability(Durability::Volatile);
         let flash = make(&path, run);
         Self { flash, folder, path, events: None, lives: 0 }
     }
@@ -75,7 +75,7 @@ impl Device {
         self.lose_to_next(|place| !regions.contains(&place.region));
         self.close_image();
         let events = Forgetful::new(&self.path, 0);
-        let run = RunOptions { power_was_lost: true, ..watched(&events, None) };
+        let run = watched(&events, None).power_was_lost(true);
         let flash = open(&self.path, run).unwrap();
         Self { flash, events: Some(events), ..self }
     }
@@ -107,8 +107,8 @@ impl Device {
         if let Some(reached) = life.reached {
             events.cut_at_events(self.folder.path(), move |sector| reached(&regions.place(sector)));
         }
-        let run = RunOptions { durability: life.durability, ..watched(&events, left_out) };
-        self.flash = open(&self.path, RunOptions { power_was_lost: path != self.path, ..run }).unwrap();
+        let run = watched(&events, left_out).durability(life.durability);
+        self.flash = open(&self.path, run.power_was_lost(path != self.path)).unwrap();
         self.events = Some(events);
     }
 
@@ -130,7 +130,7 @@ impl Device {
     /// Every image that a cut left since, opened.
     pub fn cuts(&self) -> impl Iterator<Item = Result<Flash, String>> {
         self.events().end_cuts().into_iter().map(|left| {
-            let run = RunOptions { power_was_lost: true, ..RunOptions::default() };
+            let run = RunOptions::default().power_was_lost(true);
             open(&left, run)
         })
     }
@@ -181,8 +181,7 @@ impl Damaged {
         events.end_cuts().into_iter().map(move |left| {
             // It is there as long as images are opened.
             let _folder = &folder;
-            repaired(&left, RunOptions { power_was_lost: true, ..RunOptions::default() })
-                .map(|(flash, _)| flash)
+            repaired(&left, RunOptions::default().power_was_lost(true)).map(|(flash, _)| flash)
         })
     }
 }
@@ -233,9 +232,9 @@ pub fn folder() -> tempfile::TempDir {
 
 fn make(path: &Path, run: RunOptions) -> Flash {
     let profile = Profile::by_name("gen4x4").unwrap().flash;
-    let mut options = FlashOptions::new(4 << 20, profile, MediaKind::File(path.into()));
-    options.over_provisioning_percent = 5;
-    options.run = run;
+    let options = FlashOptions::new(4 << 20, profile, MediaKind::File(path.into()))
+        .over_provisioning_percent(5)
+        .run(run);
     let nvm = NamespaceSpec { size_bytes: UNITS * UNIT as u64, ..NVM };
     Flash::create(options, &[nvm]).unwrap()
 }
@@ -252,18 +251,18 @@ pub fn left_of_making(left_out: Option<SyncPoint>) -> impl Iterator<Item = Resul
     left.into_iter().map(move |left| {
         // It is there as long as images are opened.
         let _folder = &folder;
-        open(&left, RunOptions { power_was_lost: true, ..RunOptions::default() })
+        open(&left, RunOptions::default().power_was_lost(true))
     })
 }
 
 fn open(path: &Path, run: RunOptions) -> Result<Flash, String> {
-    let options = OpenOptions { timing: false, run, ..OpenOptions::default() };
+    let options = OpenOptions::default().timing(false).run(run);
     Flash::open(path, options).map_err(|error| format!("opening: {error}"))
 }
 
 fn watched(events: &Arc<Forgetful>, left_out: Option<SyncPoint>) -> RunOptions {
     let events = Some(events.clone() as Arc<_>);
-    RunOptions { durability: Durability::Volatile, events, left_out, ..RunOptions::default() }
+    RunOptions::default().durability(Durability::Volatile).events(events).left_out(left_out)
 }
 
 pub fn content(flash: &mut Flash, unit: u64) -> Vec<u8> {

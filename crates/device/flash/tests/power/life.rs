@@ -50,8 +50,8 @@ impl Base {
         let folder = folder();
         let path = folder.path().join("base");
         let profile = Profile::by_name("gen4x4").unwrap().flash;
-        let mut options = FlashOptions::new(4 << 20 | 64 << 10, profile, MediaKind::File(path.clone()));
-        options.over_provisioning_percent = 5;
+        let options = FlashOptions::new(4 << 20 | 64 << 10, profile, MediaKind::File(path.clone()))
+            .over_provisioning_percent(5);
         let mut flash = Flash::create(options, &[NVM, KV]).unwrap();
         let mut model = Model::of([]);
         let mut random = Random::new(1);
@@ -224,12 +224,10 @@ pub fn run(base: &Base, seed: u64, steps: u64, durability: Durability) -> Result
     for life in 0..LIVES {
         let left = folder.path().join(format!("left-{life}"));
         let events = Forgetful::new(&path, random.next());
-        let options = RunOptions {
-            durability,
-            events: Some(events.clone()),
-            power_was_lost: life > 0,
-            ..RunOptions::default()
-        };
+        let options = RunOptions::default()
+            .durability(durability)
+            .events(Some(events.clone()))
+            .power_was_lost(life > 0);
         let flash = open(&path, &options)?;
         let mut life = Life { flash, events, path, run: options, random, step, under_way: None };
         life.check(&mut model)?;
@@ -240,13 +238,13 @@ pub fn run(base: &Base, seed: u64, steps: u64, durability: Durability) -> Result
         drop(life);
         path = left;
     }
-    let options = RunOptions { durability, power_was_lost: true, ..RunOptions::default() };
+    let options = RunOptions::default().durability(durability).power_was_lost(true);
     let mut flash = open(&path, &options)?;
     check(&mut flash, &mut model)
 }
 
 fn open(path: &Path, run: &RunOptions) -> Result<Flash, String> {
-    let options = OpenOptions { timing: false, run: run.clone(), ..OpenOptions::default() };
+    let options = OpenOptions::default().timing(false).run(run.clone());
     Flash::open(path, options).map_err(|error| format!("opening: {error}"))
 }
 
@@ -338,7 +336,7 @@ impl Life {
         let profile = Profile::by_name("gen4x4").unwrap().flash;
         // The old device releases the image before it is opened again.
         self.flash = Flash::create(FlashOptions::new(4 << 20, profile, unopened), &[]).unwrap();
-        let run = RunOptions { power_was_lost: false, ..self.run.clone() };
+        let run = self.run.clone().power_was_lost(false);
         self.flash = open(&self.path, &run)?;
         let mut seen = model.clone();
         check_values(&mut self.flash, &mut seen, true)

@@ -14,7 +14,7 @@ use byway_kv::{KvEngine, KvError, KvFormat, KvOptions, Placement, StoreHow};
 const NOTHING: &str = "read:nth=1000000000";
 
 fn run(inject: &str) -> RunOptions {
-    RunOptions { injection: Some(inject.parse().unwrap()), ..RunOptions::default() }
+    RunOptions::default().injection(Some(inject.parse().unwrap()))
 }
 
 /// Small pages and few open blocks, so that nearly all of the flash is promised.
@@ -29,11 +29,11 @@ fn flash_options(media: MediaKind, inject: &str) -> FlashOptions {
         spare_bytes: 256,
         ..cosmos
     };
-    FlashOptions { timing: false, run: run(inject), ..FlashOptions::new(12 << 20, profile, media) }
+    FlashOptions::new(12 << 20, profile, media).timing(false).run(run(inject))
 }
 
 fn options() -> KvOptions {
-    KvOptions { memtable_bytes: 60 * 400, cache_bytes: 256 << 10, ..KvOptions::default() }
+    KvOptions::default().memtable_bytes(60 * 400).cache_bytes(256 << 10)
 }
 
 /// A namespace and which version of each of its keys must be there.
@@ -57,9 +57,7 @@ impl Store {
     fn reopen(self, path: &Path, inject: &str) -> Self {
         let Self { flash, engine, value_len, versions, step } = self;
         drop((engine, flash));
-        let mut flash =
-            Flash::open(path, OpenOptions { run: run(inject), timing: false, ..OpenOptions::default() })
-                .unwrap();
+        let mut flash = Flash::open(path, OpenOptions::default().run(run(inject)).timing(false)).unwrap();
         let namespace = flash.namespace(1).unwrap().clone();
         let (engine, recovery) = KvEngine::open(&mut flash, &namespace, options()).unwrap();
         assert_eq!(recovery.damage, []);

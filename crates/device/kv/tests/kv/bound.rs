@@ -64,7 +64,7 @@ impl Run {
         let mut store = MemStore::new(load.page_bytes);
         store.spare_percent = 28;
         let memtable_bytes = load.memtable_entries * 60;
-        let options = KvOptions { memtable_bytes, cache_bytes: load.cache_bytes, ..KvOptions::default() };
+        let options = KvOptions::default().memtable_bytes(memtable_bytes).cache_bytes(load.cache_bytes);
         let namespace = namespace(load.size_kib << 10);
         let format = KvFormat { ring_pages: 8, windows: load.windows, window_bytes: 64 << 10 };
         let engine = KvEngine::create(&mut store, &namespace, &format, options).unwrap();

@@ -355,7 +355,7 @@ fn step(rig: &mut Rig, model: &mut Model, n: u64, (name, len): Step) {
 }
 
 fn tiny(packing: Packing) -> KvOptions {
-    KvOptions { memtable_bytes: 0, ..small(packing) }
+    small(packing).memtable_bytes(0)
 }
 
 proptest! {
@@ -401,7 +401,7 @@ proptest! {
 #[test]
 fn merge_larger_than_its_reserve_is_split_and_survives_a_crash_at_any_split() {
     const KEYS: u64 = 12_000;
-    let options = KvOptions { memtable_bytes: 48 * 1500, ..small(Packing::All) };
+    let options = small(Packing::All).memtable_bytes(48 * 1500);
     let mut rig = Rig::new(SIZE, options);
     let (mut model, mut random) = (Model::new(), Random::new(9));
     for n in 0..60_000u64 {

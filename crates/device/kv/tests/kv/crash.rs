@@ -44,7 +44,7 @@ fn do_step(rig: &mut Rig, n: u64, step: Step, model: &mut Model) {
 
 /// The smallest memtable there is: flushes and merges are cut too.
 fn tiny(packing: Packing) -> KvOptions {
-    KvOptions { memtable_bytes: 0, ..small(packing) }
+    small(packing).memtable_bytes(0)
 }
 
 /// Every key has what it had before the step that was cut, or what it has after.

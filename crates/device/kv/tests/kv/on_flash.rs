@@ -14,7 +14,7 @@ fn device(media: MediaKind) -> (Flash, NamespaceRecord) {
 }
 
 fn options(packing: Packing) -> KvOptions {
-    KvOptions { packing, memtable_bytes: 44 * 1000, ..KvOptions::default() }
+    KvOptions::default().packing(packing).memtable_bytes(44 * 1000)
 }
 
 fn fill(engine: &mut KvEngine, flash: &mut Flash, at_ps: &mut u64) {
@@ -116,9 +116,7 @@ fn engine_in_a_file_is_reopened_after_a_drop_without_close() {
         fill(&mut engine, &mut flash, &mut 0);
         for _ in 0..2 {
             drop((engine, flash));
-            flash =
-                Flash::open(&path, OpenOptions { read_only: false, timing: false, ..OpenOptions::default() })
-                    .unwrap();
+            flash = Flash::open(&path, OpenOptions::default().read_only(false).timing(false)).unwrap();
             let namespace = flash.namespace(1).unwrap().clone();
             let recovery;
             (engine, recovery) = KvEngine::open(&mut flash, &namespace, options(packing)).unwrap();
@@ -139,8 +137,7 @@ fn an_image_that_is_opened_to_be_read_is_read_and_not_written() {
     fill(&mut engine, &mut flash, &mut 0);
     drop((engine, flash));
     let before = std::fs::read(&path).unwrap();
-    let mut flash =
-        Flash::open(&path, OpenOptions { read_only: true, timing: false, ..OpenOptions::default() }).unwrap();
+    let mut flash = Flash::open(&path, OpenOptions::default().read_only(true).timing(false)).unwrap();
     let (mut engine, _) = KvEngine::open(&mut flash, &namespace, options(Packing::All)).unwrap();
     check(&mut engine, &mut flash);
     let put = engine.put(&mut flash, &numbered(1), b"no", StoreHow::default(), &mut 0);
@@ -166,9 +163,7 @@ fn a_namespace_without_an_engine_is_empty_in_an_image_opened_to_be_read() {
         }
         drop(flash);
         let before = std::fs::read(&path).unwrap();
-        let mut flash =
-            Flash::open(&path, OpenOptions { read_only: true, timing: false, ..OpenOptions::default() })
-                .unwrap();
+        let mut flash = Flash::open(&path, OpenOptions::default().read_only(true).timing(false)).unwrap();
         let mut engine =
             KvEngine::create(&mut flash, &namespace, &KvFormat::default(), options(Packing::All)).unwrap();
         assert!(matches!(get(&mut engine, &mut flash, &numbered(1)), Err(KvError::NotFound)));

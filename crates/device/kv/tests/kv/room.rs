@@ -158,12 +158,10 @@ impl Tried {
     fn new(shape: Shape) -> Self {
         let mut store = MemStore::new(shape.page_bytes);
         store.spare_percent = shape.spare_percent;
-        let options = KvOptions {
-            packing: Packing::ALL[shape.packing],
-            memtable_bytes: shape.memtable_entries * 60,
-            cache_bytes: 64 << 10,
-            ..KvOptions::default()
-        };
+        let options = KvOptions::default()
+            .packing(Packing::ALL[shape.packing])
+            .memtable_bytes(shape.memtable_entries * 60)
+            .cache_bytes(64 << 10);
         let namespace = namespace(shape.size_kib << 10);
         let engine = KvEngine::create(&mut store, &namespace, &shape.format, options).unwrap();
         let cursors = vec![None; usize::from(engine.window_count())];
@@ -362,7 +360,7 @@ proptest! {
 fn runs_that_pile_up_behind_a_large_merge_leave_it_room() {
     let mut store = MemStore::new(16384);
     store.spare_percent = 28;
-    let options = KvOptions { memtable_bytes: 223 * 60, cache_bytes: 4 << 20, ..KvOptions::default() };
+    let options = KvOptions::default().memtable_bytes(223 * 60).cache_bytes(4 << 20);
     let format = KvFormat { ring_pages: 8, windows: 0, window_bytes: 64 << 10 };
     let namespace = namespace(8 << 20);
     let engine = KvEngine::create(&mut store, &namespace, &format, options).unwrap();

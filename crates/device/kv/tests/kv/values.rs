@@ -1,7 +1,7 @@
 //! Sizes, pieces, order, options, space and damage, seen from outside.
 
 use crate::common::{Rig, get, key, list, numbered, small, value};
-use byway_kv::{KvError, KvOptions, Packing, Placement, Recovery, StoreHow, VALUE_MAX_BYTES};
+use byway_kv::{KvError, Packing, Placement, Recovery, StoreHow, VALUE_MAX_BYTES};
 
 const DMA: StoreHow = StoreHow { must_exist: false, must_not_exist: false, placement: Placement::Dma };
 
@@ -160,7 +160,7 @@ fn an_opening_after_a_flush_replays_nothing_and_otherwise_what_came_since() {
 #[test]
 fn an_opening_replays_no_more_than_it_may_whatever_was_put() {
     let replay_bytes = 256 << 10;
-    let options = KvOptions { replay_bytes, memtable_bytes: 8 << 20, ..small(Packing::All) };
+    let options = small(Packing::All).replay_bytes(replay_bytes).memtable_bytes(8 << 20);
     let mut rig = Rig::new(32 << 20, options);
     let mut most = 0;
     for n in 0..6000 {
@@ -322,7 +322,7 @@ fn a_damaged_record_is_named_and_no_other_is_touched() {
 
 #[test]
 fn damage_in_the_replayed_log_is_reported_and_contained() {
-    let options = byway_kv::KvOptions { memtable_bytes: 1 << 20, ..small(Packing::All) };
+    let options = small(Packing::All).memtable_bytes(1 << 20);
     let mut rig = Rig::new(8 << 20, options);
     for n in 0..200 {
         rig.put(&numbered(n), &value(n, 100)).unwrap();

@@ -87,7 +87,7 @@ impl Base {
 
 /// Small tables, so that flushes and merges come early.
 pub fn small(packing: Packing) -> KvOptions {
-    KvOptions { packing, memtable_bytes: 44 * 24, cache_bytes: 64 << 10, ..KvOptions::default() }
+    KvOptions::default().packing(packing).memtable_bytes(44 * 24).cache_bytes(64 << 10)
 }
 
 pub fn namespace(flash: &Flash) -> NamespaceRecord {
@@ -172,7 +172,7 @@ impl Device {
         packing: Packing,
         may_be_none: bool,
     ) -> Result<(Flash, KvEngine, Recovery), String> {
-        let options = OpenOptions { timing: false, run: run.clone(), ..OpenOptions::default() };
+        let options = OpenOptions::default().timing(false).run(run.clone());
         let mut flash = Flash::open(path, options).map_err(|error| format!("opening: {error}"))?;
         let record = namespace(&flash);
         match KvEngine::open(&mut flash, &record, small(packing)) {
@@ -354,8 +354,10 @@ pub fn run(base: &Base, seed: u64, steps: u64, durability: Durability) -> Result
         let left = folder.path().join(format!("left-{life}"));
         let events = Forgetful::new(&path, random.next());
         let power_was_lost = life > 0;
-        let run =
-            RunOptions { durability, events: Some(events.clone()), power_was_lost, ..RunOptions::default() };
+        let run = RunOptions::default()
+            .durability(durability)
+            .events(Some(events.clone()))
+            .power_was_lost(power_was_lost);
         let device = Some(Device::open(&path, &run, packing(&mut random), made)?);
         let mut life = Life { device, events, path, run, random, step, under_way: None, made: false };
         life.device().check_values(&mut model, false)?;
@@ -366,7 +368,7 @@ pub fn run(base: &Base, seed: u64, steps: u64, durability: Durability) -> Result
         drop(life);
         path = left;
     }
-    let run = RunOptions { durability, power_was_lost: true, ..RunOptions::default() };
+    let run = RunOptions::default().durability(durability).power_was_lost(true);
     Device::open(&path, &run, Packing::default(), made)?.check_values(&mut model, false)
 }
 
@@ -463,7 +465,7 @@ impl Life {
         }
         // The old device releases the image before it is opened again.
         self.device = None;
-        let run = RunOptions { power_was_lost: false, ..self.run.clone() };
+        let run = self.run.clone().power_was_lost(false);
         let packing = packing(&mut self.random);
         self.device = Some(Device::open(&self.path, &run, packing, self.made)?);
         self.device().check_values(&mut model.clone(), true)

@@ -60,8 +60,8 @@ impl Stage {
     pub fn new(size: Size) -> Self {
         let folder = folder();
         let path = folder.path().join("image");
-        let mut options = FlashOptions::new(size.flash_bytes, PROFILE, MediaKind::File(path.clone()));
-        options.run.durability = Durability::Volatile;
+        let options = FlashOptions::new(size.flash_bytes, PROFILE, MediaKind::File(path.clone()))
+            .run(RunOptions::default().durability(Durability::Volatile));
         let (kind, size_bytes) = (NamespaceKind::Kv, size.namespace_bytes);
         let mut flash = Flash::create(options, &[NamespaceSpec { nsid: Some(1), kind, size_bytes }]).unwrap();
         let engine = create(&mut flash, &size.format);
@@ -124,13 +124,11 @@ impl Stage {
         if let Some(reached) = life.reached {
             events.cut_at_events(self.folder.path(), move |sector| reached(&parts.place(sector)));
         }
-        let run = RunOptions {
-            durability: Durability::Volatile,
-            events: Some(events.clone()),
-            left_out,
-            power_was_lost: before != self.path,
-            ..RunOptions::default()
-        };
+        let run = RunOptions::default()
+            .durability(Durability::Volatile)
+            .events(Some(events.clone()))
+            .left_out(left_out)
+            .power_was_lost(before != self.path);
         self.events = Some(events);
         self.device = Some(Device::open(&self.path, &run, Packing::default(), false).unwrap());
     }
@@ -151,7 +149,7 @@ impl Stage {
 
     /// Every image that a cut left, opened and checked.
     pub fn cuts(&self, may_be_none: bool) -> impl Iterator<Item = Result<Device, String>> {
-        let run = RunOptions { power_was_lost: true, ..RunOptions::default() };
+        let run = RunOptions::default().power_was_lost(true);
         let left = self.events.as_ref().unwrap().end_cuts();
         left.into_iter().map(move |left| Device::open(&left, &run, Packing::default(), may_be_none))
     }

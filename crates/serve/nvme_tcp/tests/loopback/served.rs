@@ -87,7 +87,7 @@ impl Served {
 
     /// One whose commands are answered once the image is synced.
     pub fn synced() -> Self {
-        Self::of(RunOptions { durability: Durability::Media, ..RunOptions::default() }, |_| {})
+        Self::of(RunOptions::default().durability(Durability::Media), |_| {})
     }
 
     /// A target with `ports` ports.
@@ -218,8 +218,7 @@ impl Served {
 
 fn subsystem(nqn: &str, run: RunOptions) -> Subsystem {
     let profile = Profile::by_name("gen4x4").unwrap();
-    let options =
-        FlashOptions { uuid: [7; 16], run, ..FlashOptions::new(256 << 20, profile.flash, MediaKind::Ram) };
+    let options = FlashOptions::new(256 << 20, profile.flash, MediaKind::Ram).uuid([7; 16]).run(run);
     let spec = |kind, size_bytes| NamespaceSpec { nsid: None, kind, size_bytes };
     let blocks = spec(NamespaceKind::Nvm { lba_bytes: 512 }, BLOCKS_BYTES);
     let flash = Flash::create(options, &[blocks, spec(NamespaceKind::Kv, 128 << 20)]).unwrap();

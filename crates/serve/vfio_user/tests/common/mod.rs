@@ -155,7 +155,7 @@ impl Drop for Served {
 
 fn subsystem(doorbell_buffers: bool, media: MediaKind, run: RunOptions) -> Subsystem {
     let profile = Profile::by_name("gen4x4").unwrap();
-    let options = FlashOptions { uuid: [7; 16], run, ..FlashOptions::new(32 << 20, profile.flash, media) };
+    let options = FlashOptions::new(32 << 20, profile.flash, media).uuid([7; 16]).run(run);
     let kind = NamespaceKind::Nvm { lba_bytes: 512 };
     let flash = Flash::create(options, &[NamespaceSpec { nsid: None, kind, size_bytes: 8 << 20 }]).unwrap();
     let identity = Identity {
@@ -163,7 +163,7 @@ fn subsystem(doorbell_buffers: bool, media: MediaKind, run: RunOptions) -> Subsy
         serial: "TEST0001".to_owned(),
         model: "Byway software SSD".to_owned(),
     };
-    let options = SubsystemOptions { doorbell_buffers, ..SubsystemOptions::default() };
+    let options = SubsystemOptions::default().doorbell_buffers(doorbell_buffers);
     Subsystem::new(identity, profile, flash, options).unwrap()
 }
 

@@ -117,7 +117,7 @@ impl TestHost {
 
     /// An enabled controller that announces no SGLs.
     pub fn without_sgls(profile: &str, size_bytes: u64, namespaces: &[NamespaceSpec]) -> Self {
-        let options = SubsystemOptions { sgls: false, ..SubsystemOptions::default() };
+        let options = SubsystemOptions::default().sgls(false);
         let (media, durability) = (MediaKind::Ram, Durability::Process);
         let mut host = Self::disabled_as(profile, size_bytes, media, namespaces, durability, options);
         host.enable();
@@ -151,9 +151,8 @@ impl TestHost {
         options: SubsystemOptions,
     ) -> Self {
         let profile = Profile::by_name(profile).unwrap();
-        let run = RunOptions { durability, ..RunOptions::default() };
-        let flash_options =
-            FlashOptions { uuid: [7; 16], run, ..FlashOptions::new(size_bytes, profile.flash, media) };
+        let run = RunOptions::default().durability(durability);
+        let flash_options = FlashOptions::new(size_bytes, profile.flash, media).uuid([7; 16]).run(run);
         let flash = Flash::create(flash_options, namespaces).unwrap();
         let identity = Identity {
             nqn: "nqn.2026-01.example:byway:test".to_owned(),

@@ -47,9 +47,9 @@ pub fn try_create(
     size_bytes: u64,
     namespaces: &[NamespaceSpec],
 ) -> Result<Flash, FlashError> {
-    let mut options = FlashOptions::new(size_bytes, small_profile(), media);
-    options.profile_name = "small".into();
-    options.uuid = *b"0123456789abcdef";
+    let options = FlashOptions::new(size_bytes, small_profile(), media)
+        .profile_name("small")
+        .uuid(*b"0123456789abcdef");
     Flash::create(options, namespaces)
 }
 

@@ -243,7 +243,7 @@ pub fn numbered(n: u64) -> Key {
 
 /// Small tables, so that flushes and merges come early.
 pub fn small(packing: Packing) -> KvOptions {
-    KvOptions { packing, memtable_bytes: 60 * 25, cache_bytes: 64 << 10, ..KvOptions::default() }
+    KvOptions::default().packing(packing).memtable_bytes(60 * 25).cache_bytes(64 << 10)
 }
 
 pub fn tiny_format() -> KvFormat {

@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -86,10 +85,10 @@ impl DaemonProcess {
         let [region, ring_bytes, socket, file_tables] = arguments else {
             panic!("four arguments: {arguments:?}")
         };
-        let mut options = Options::new(region, socket.into());
+        let mut options = Options::new(region, socket.into())
+            .ring_bytes(ring_bytes.parse().unwrap())
+            .file_tables(file_tables);
         options.opening.emulate_persistence = true;
-        options.ring_bytes = ring_bytes.parse().unwrap();
-        options.file_tables = Path::new(file_tables).to_owned();
         options
     }
 

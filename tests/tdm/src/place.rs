@@ -42,10 +42,10 @@ impl Place {
             std::fs::create_dir(folder.path().join(name)).unwrap();
         }
         let region = format!("emu:{}?size=32M", folder.path().join("region").display());
-        let mut options = Options::new(&region, folder.path().join("socket"));
+        let mut options = Options::new(&region, folder.path().join("socket"))
+            .file_tables(folder.path())
+            .ring_bytes(ring_bytes);
         options.opening.emulate_persistence = true;
-        options.file_tables = folder.path().into();
-        options.ring_bytes = ring_bytes;
         Self { folder, options }
     }
 

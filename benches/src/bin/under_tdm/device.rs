@@ -26,9 +26,8 @@ impl Device {
 
     /// Options of the daemon that serves from it.
     pub fn options(&self, socket: PathBuf) -> Options {
-        let mut options = Options::new(&self.region, socket);
+        let mut options = Options::new(&self.region, socket).file_tables(self.folder.path());
         options.opening.emulate_persistence = true;
-        options.file_tables = self.folder.path().into();
         options
     }
 }

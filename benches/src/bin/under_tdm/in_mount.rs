@@ -17,8 +17,7 @@ impl InMount {
 
     /// With a daemon at a socket, or without. Its threads run where this one does.
     pub fn begin(folder: &Path, socket: PathBuf) -> Result<Self> {
-        let options = Options { folder: folder.to_owned(), at: None, socket, allow_other: false };
-        Ok(Self(Mounted::begin(&options, |_| {})?))
+        Ok(Self(Mounted::begin(&Options::new(folder, socket), |_| {})?))
     }
 }
 

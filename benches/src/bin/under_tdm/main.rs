@@ -120,8 +120,7 @@ fn main() -> Result<()> {
     }
     let scratch = tempfile::tempdir_in(&arguments.folder).context("make a folder for the programs' files")?;
     let device = Device::named(&arguments.region)?;
-    let mut options = device.options(scratch.path().join("socket"));
-    options.ring_bytes = arguments.log_bytes;
+    let options = device.options(scratch.path().join("socket")).ring_bytes(arguments.log_bytes);
     let daemon = Daemon::start(options).context("own the device")?;
     let report = daemon.report();
     println!("{}, {}: {}", arguments.region, report.region.domain, report.region.why);

@@ -9,6 +9,7 @@ use crate::clock::Clock;
 
 /// Where a daemon listens and which memory it owns.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// Description of the region, such as `emu:PATH?size=1G`.
     pub region: String,
@@ -52,5 +53,20 @@ impl Options {
             promotion: Promotion::default(),
             clock: Clock::default(),
         }
+    }
+
+    byway_sys::setters! {
+        /// How the region is opened.
+        opening: Opening;
+        /// Folder of the shared file tables, in host memory such as `/dev/shm`.
+        file_tables: impl Into<PathBuf>;
+        /// Bytes of a file's log.
+        ring_bytes: u64;
+        /// Orders for files by path.
+        rules: Rules;
+        /// Which files are promoted to DAX.
+        promotion: Promotion;
+        /// Clock of the policy.
+        clock: Clock;
     }
 }

@@ -32,6 +32,7 @@ const DEVICE: &str = "/dev/fuse";
 
 /// Options of a mount.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// The folder.
     pub folder: PathBuf,
@@ -41,6 +42,21 @@ pub struct Options {
     pub socket: PathBuf,
     /// Other users' programs may use it, with their own rights.
     pub allow_other: bool,
+}
+
+impl Options {
+    /// A mount over `folder` itself, for the user's own programs.
+    #[must_use]
+    pub fn new(folder: impl Into<PathBuf>, socket: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into(), at: None, socket: socket.into(), allow_other: false }
+    }
+
+    byway_sys::setters! {
+        /// The mount point; `None` for the folder itself.
+        at: impl Into<Option<PathBuf>>;
+        /// Other users' programs may use it, with their own rights.
+        allow_other: bool;
+    }
 }
 
 /// A mounted folder.

@@ -11,6 +11,7 @@ const LOGS_PERCENT: u64 = 10;
 
 /// The device. It has no thresholds: these follow from measurements.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Config {
     /// Bytes for DAX-resident files.
     pub pinned_bytes: u64,
@@ -44,6 +45,34 @@ impl Config {
             device_bytes_per_s,
             costs,
         }
+    }
+
+    /// Bytes for DAX-resident files.
+    #[must_use]
+    pub const fn pinned_bytes(mut self, pinned_bytes: u64) -> Self {
+        self.pinned_bytes = pinned_bytes;
+        self
+    }
+
+    /// Bytes for redo logs.
+    #[must_use]
+    pub const fn logs_bytes(mut self, logs_bytes: u64) -> Self {
+        self.logs_bytes = logs_bytes;
+        self
+    }
+
+    /// Bytes of each log: all are equal.
+    #[must_use]
+    pub const fn log_bytes(mut self, log_bytes: u64) -> Self {
+        self.log_bytes = Some(log_bytes);
+        self
+    }
+
+    /// Bytes of a place: whole files take adjacent places with room to grow.
+    #[must_use]
+    pub const fn place_bytes(mut self, place_bytes: u64) -> Self {
+        self.place_bytes = Some(place_bytes);
+        self
     }
 
     /// Capacity of a use.

@@ -32,8 +32,7 @@ fn options_of(owner: u32, socket: PathBuf) -> (tempfile::TempDir, Options) {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     chown(folder.path(), Some(owner), Some(owner)).unwrap();
     let region = format!("emu:{}?size=32M", folder.path().join("region").display());
-    let mut options = Options::new(&region, socket);
-    options.file_tables = folder.path().into();
+    let options = Options::new(&region, socket).file_tables(folder.path());
     (folder, options)
 }
 

@@ -32,12 +32,8 @@ pub fn run(args: &TdmMount, out: &mut impl Write) -> Result<()> {
         // A signal after the end has no receiver.
         let _ = say.send(Event::Signal);
     })?;
-    let options = Options {
-        folder: args.folder.clone(),
-        at: args.at.clone(),
-        socket: args.socket.path()?,
-        allow_other: args.allow_other,
-    };
+    let options =
+        Options::new(&args.folder, args.socket.path()?).at(args.at.clone()).allow_other(args.allow_other);
     let mounted = Mounted::begin(&options, move |result| {
         let _ = ended.send(Event::Ended(result));
     })?;

@@ -29,11 +29,8 @@ pub fn run(args: &TdmServe, out: &mut impl Write) -> Result<()> {
     })?;
     let socket = args.socket.path()?;
     let rules = args.rules.as_deref().map(rules).transpose()?.unwrap_or_default();
-    let options = Options {
-        rules,
-        promotion: args.homes.promotion(),
-        ..options(&args.region, socket.clone(), args.log_size)
-    };
+    let options =
+        options(&args.region, socket.clone(), args.log_size).rules(rules).promotion(args.homes.promotion());
     let daemon = Daemon::start(options)?;
     let region = daemon.report().region;
     let begun = Begun { event: "listening", region: &region, recovered: daemon.recovered(), socket: &socket };
@@ -59,12 +56,10 @@ pub fn options(region: &TdmRegion, socket: PathBuf, ring_bytes: u64) -> Options 
         domain: region.domain,
         ..Opening::default()
     };
-    Options {
-        opening,
-        file_tables: region.file_tables.clone(),
-        ring_bytes,
-        ..Options::new(&region.region, socket)
-    }
+    Options::new(&region.region, socket)
+        .opening(opening)
+        .file_tables(&region.file_tables)
+        .ring_bytes(ring_bytes)
 }
 
 /// Printed when programs may connect.

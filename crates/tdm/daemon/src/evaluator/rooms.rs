@@ -30,12 +30,10 @@ impl Rooms {
 
     /// The device as the policy sees it: a resident file takes places of a log's length.
     pub(super) fn config(&self) -> Config {
-        Config {
-            pinned_bytes: self.resident_bytes,
-            logs_bytes: self.logs_bytes,
-            log_bytes: Some(self.log_bytes),
-            place_bytes: Some(self.log_bytes),
-            ..Config::new(self.logs_bytes, ASSUMED_BYTES_PER_S)
-        }
+        Config::new(self.logs_bytes, ASSUMED_BYTES_PER_S)
+            .pinned_bytes(self.resident_bytes)
+            .logs_bytes(self.logs_bytes)
+            .log_bytes(self.log_bytes)
+            .place_bytes(self.log_bytes)
     }
 }

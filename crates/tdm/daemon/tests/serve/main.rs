@@ -35,9 +35,8 @@ impl Place {
     fn new() -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let region = format!("emu:{}?size=32M", folder.path().join("region").display());
-        let mut options = Options::new(&region, folder.path().join("socket"));
+        let mut options = Options::new(&region, folder.path().join("socket")).file_tables(folder.path());
         options.opening.emulate_persistence = true;
-        options.file_tables = folder.path().into();
         Self { folder, options }
     }
 

@@ -150,8 +150,7 @@ fn file_waiting_for_room_keeps_free_room_from_smaller_files() {
 
 #[test]
 fn logs_that_are_all_of_one_size_are_given_out_until_none_is_left() {
-    let config =
-        Config { logs_bytes: 10 * MIB, log_bytes: Some(3 * MIB), ..Config::new(1 << 30, 4_000_000_000) };
+    let config = Config::new(1 << 30, 4_000_000_000).logs_bytes(10 * MIB).log_bytes(3 * MIB);
     let mut world = World::new(config);
     let files: Vec<_> = (0..5).map(|_| world.open(Traits::APPEND, 0, VALKEY_ALWAYS)).collect();
     files.iter().for_each(|file| world.hinder(*file, Some(OUTSIDE)));

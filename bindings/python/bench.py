@@ -24,7 +24,7 @@ def command_ns(depth, commands=200_000):
     """Nanoseconds of a 4 KiB read over no device, as many at a time."""
     import byway
 
-    with byway.open("nil:1G") as device, device.queue() as queue:
+    with byway.open("null-backend:1G") as device, device.queue() as queue:
         reads = [byway.Command.read(n, into=device.buffer(4096)) for n in range(depth)]
         begun = time.perf_counter_ns()
         for _ in range(commands // depth):
@@ -37,7 +37,7 @@ def call_ns(calls=100_000):
     """Nanoseconds of a put and of a get of 32 bytes, on a device in memory."""
     import byway
 
-    with byway.open("ram:256M") as device:
+    with byway.open("embedded-ram:256M") as device:
         kv, keys, value = device.kv, [b"%06d" % n for n in range(1000)], b"v" * 32
 
         def each(call):

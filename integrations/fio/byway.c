@@ -34,7 +34,7 @@ static struct fio_option options[] = {
 		.lname = "Byway URI",
 		.type = FIO_OPT_STR_STORE,
 		.off1 = offsetof(struct byway_fio_options, uri),
-		.help = "Device, with its options: /dev/sdb?direct=1, embedded:PATH, ram:1G, nil:1G; else filename is it",
+		.help = "Device, with its options: /dev/sdb?direct=1, embedded:PATH, embedded-ram:1G, null-backend:1G; else filename is it",
 		.category = FIO_OPT_C_ENGINE,
 		.group = FIO_OPT_G_INVALID,
 	},

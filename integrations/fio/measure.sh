@@ -16,7 +16,7 @@ median() { sort -n | awk '{at[NR] = $1} END {print NR % 2 ? at[(NR + 1) / 2] : (
 null= nil=
 for _ in $(seq "$pairs"); do
 	null+=$(one --ioengine=null)$'\n'
-	nil+=$(one --ioengine="external:$engine" --uri=nil:1G)$'\n'
+	nil+=$(one --ioengine="external:$engine" --uri=null-backend:1G)$'\n'
 done
 a=$(printf %s "$null" | median)
 b=$(printf %s "$nil" | median)

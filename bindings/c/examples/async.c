@@ -33,7 +33,7 @@ static void done(void *context, const byway_completion *completion)
 
 int main(int argc, char **argv)
 {
-	const char *uri = argc > 1 ? argv[1] : "nil:1G";
+	const char *uri = argc > 1 ? argv[1] : "null-backend:1G";
 	byway_queue_options options = { .size = sizeof(options), .depth = DEPTH };
 	byway_namespace namespace = { .size = sizeof(namespace) };
 	byway_buffer *buffers[DEPTH];

@@ -26,7 +26,7 @@ static unsigned take_all(byway_queue *queue)
 
 int main(int argc, char **argv)
 {
-	const char *uri = argc > 1 ? argv[1] : "ram:64M";
+	const char *uri = argc > 1 ? argv[1] : "embedded-ram:64M";
 	byway_namespace space = { .size = sizeof(space) };
 	byway_command commands[COUNT];
 	byway_buffer *whole, *parts[COUNT];

@@ -23,7 +23,7 @@ static void done(void *call, const byway_completion *completion)
 
 int main(int argc, char **argv)
 {
-	const char *uri = argc > 1 ? argv[1] : "nil:1G";
+	const char *uri = argc > 1 ? argv[1] : "null-backend:1G";
 	byway_namespace space = { .size = sizeof(space) };
 	struct read reads[DEPTH];
 	byway_buffer *buffers[DEPTH];

@@ -27,7 +27,7 @@ static void print_namespace(const byway_namespace *namespace)
 
 int main(int argc, char **argv)
 {
-	const char *uri = argc > 1 ? argv[1] : "ram:64M";
+	const char *uri = argc > 1 ? argv[1] : "embedded-ram:64M";
 	byway_open_options options = { .size = sizeof(options), .options = argc > 2 ? argv[2] : NULL };
 	byway_device_info info = { .size = sizeof(info) };
 	byway_capabilities can = { .size = sizeof(can) };

@@ -12,7 +12,7 @@ static int print_key(void *context, const void *key, size_t key_bytes)
 
 int main(int argc, char **argv)
 {
-	const char *uri = argc > 1 ? argv[1] : "ram:64M?transfer=inline";
+	const char *uri = argc > 1 ? argv[1] : "embedded-ram:64M?transfer=inline";
 	static const char *const keys[] = { "0041", "0042", "00df" };
 	static const char *const values[] = { "LATIN CAPITAL LETTER A", "LATIN CAPITAL LETTER B",
 					      "LATIN SMALL LETTER SHARP S" };

@@ -12,7 +12,7 @@ static void print_row(const byway_ledger_row *before, const byway_ledger_row *af
 
 int main(int argc, char **argv)
 {
-	const char *uri = argc > 1 ? argv[1] : "ram:64M?transfer=inline";
+	const char *uri = argc > 1 ? argv[1] : "embedded-ram:64M?transfer=inline";
 	byway_ledger_row before[32] = { { .size = sizeof(before[0]) } };
 	byway_ledger_row after[32] = { { .size = sizeof(after[0]) } };
 	byway_ledger begun = { .size = sizeof(begun) }, ended = { .size = sizeof(ended) };

@@ -16,7 +16,7 @@ static double now_ns(void)
 int main(int argc, char **argv)
 {
 	long commands = argc > 1 ? atol(argv[1]) : 10000;
-	const char *uri = argc > 2 ? argv[2] : "nil:1G";
+	const char *uri = argc > 2 ? argv[2] : "null-backend:1G";
 	byway_namespace space = { .size = sizeof(space) };
 	byway_completion done = { .size = sizeof(done) };
 	byway_device *device;

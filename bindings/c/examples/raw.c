@@ -28,7 +28,7 @@ static byway_namespace first_blocks(byway_device *device)
 
 int main(int argc, char **argv)
 {
-	const char *uri = argc > 1 ? argv[1] : "ram:64M";
+	const char *uri = argc > 1 ? argv[1] : "embedded-ram:64M";
 	struct entry identify = { .opcode = IDENTIFY, .cdw10 = 1 /* the controller */ };
 	byway_capabilities can = { .size = sizeof(can) };
 	byway_completion done = { .size = sizeof(done) };

@@ -5,7 +5,7 @@
 
 int main(int argc, char **argv)
 {
-	const char *uri = argc > 1 ? argv[1] : "ram:64M";
+	const char *uri = argc > 1 ? argv[1] : "embedded-ram:64M";
 	byway_device *device;
 	byway_nvm *blocks;
 	char written[4096], read[4096];

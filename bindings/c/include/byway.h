@@ -1419,7 +1419,7 @@ void byway_call(void *context,
 
 /**
  * Opens the device that `uri` names: "/dev/nvme0n1", "./blocks", "file:PATH" for a block device or a file,
- * "embedded:PATH", "ram:SIZE", "null:SIZE" for a device in this process, "nil:SIZE" for none; options behind a question
+ * "embedded:PATH", "embedded-ram:SIZE", "embedded-null:SIZE" for a device in this process, "null-backend:SIZE" for none; options behind a question
  * mark ("./blocks?direct=1"). On failure the message says what was tried, and why each failed.
  */
 int byway_open(const char *uri,

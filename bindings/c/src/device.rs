@@ -116,7 +116,7 @@ pub struct byway_namespace {
 crossing!(byway_namespace of 72);
 
 /// Opens the device that `uri` names: "/dev/nvme0n1", "./blocks", "file:PATH" for a block device or a file,
-/// "embedded:PATH", "ram:SIZE", "null:SIZE" for a device in this process, "nil:SIZE" for none; options behind a question
+/// "embedded:PATH", "embedded-ram:SIZE", "embedded-null:SIZE" for a device in this process, "null-backend:SIZE" for none; options behind a question
 /// mark ("./blocks?direct=1"). On failure the message says what was tried, and why each failed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_open(
@@ -312,7 +312,8 @@ impl byway_device {
     /// # Safety
     /// As [`byway_device::shared`].
     pub(crate) unsafe fn embedded<'a>(device: *const Self) -> Result<&'a embedded::EmbeddedDevice> {
-        let said = "only a device in this process (embedded:, ram:, null:) has this information";
+        let said =
+            "only a device in this process (embedded:, embedded-ram:, embedded-null:) has this information";
         let none = || Error::host(ErrorKind::Unsupported, said);
         // SAFETY: the caller's word.
         unsafe { Self::shared(device) }?.as_embedded().ok_or_else(none)

@@ -7,7 +7,7 @@ from byway import Command
 
 DEPTH, TOTAL, BLOCKS = 32, 1000, 8
 
-with byway.open(sys.argv[1] if len(sys.argv) > 1 else "ram:64M") as device:
+with byway.open(sys.argv[1] if len(sys.argv) > 1 else "embedded-ram:64M") as device:
     ranges = device.nvm.blocks // BLOCKS
     submitted = finished = 0
 

@@ -16,4 +16,4 @@ async def main(uri):
             print(len(blocks), "blocks")
 
 
-asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "ram:64M"))
+asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "embedded-ram:64M"))

@@ -7,7 +7,7 @@ from byway import Command
 
 COUNT = 16
 
-with byway.open(sys.argv[1] if len(sys.argv) > 1 else "ram:64M") as device, device.queue() as queue:
+with byway.open(sys.argv[1] if len(sys.argv) > 1 else "embedded-ram:64M") as device, device.queue() as queue:
     queue.submit_all(Command.write(n, bytes([n]) * device.nvm.lba_bytes) for n in range(COUNT))
     failed = [done for done in queue.drain() if not done.ok]
 

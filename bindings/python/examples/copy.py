@@ -44,7 +44,7 @@ if len(sys.argv) > 2:
     with byway.open_to_read(sys.argv[1]) as source, byway.open(sys.argv[2]) as target:
         print(copy(source, target), "bytes")
 else:
-    with tempfile.TemporaryDirectory() as folder, byway.open("ram:64M") as source:
+    with tempfile.TemporaryDirectory() as folder, byway.open("embedded-ram:64M") as source:
         source.nvm[0:3] = b"abc" * source.nvm.lba_bytes
         with byway.open(f"{folder}/copy", create=str(source.nvm.blocks * 512)) as target:
             print(copy(source, target), "bytes")

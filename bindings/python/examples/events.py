@@ -8,7 +8,7 @@ from byway import Command
 
 DEPTH = 8
 
-with byway.open(sys.argv[1] if len(sys.argv) > 1 else "ram:64M") as device, device.queue() as queue:
+with byway.open(sys.argv[1] if len(sys.argv) > 1 else "embedded-ram:64M") as device, device.queue() as queue:
     queue.submit_all(Command.read(n) for n in range(DEPTH))
     queue.start()
     left = DEPTH

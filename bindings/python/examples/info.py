@@ -5,7 +5,7 @@ import sys
 import byway
 
 try:
-    device = byway.open(sys.argv[1] if len(sys.argv) > 1 else "ram:64M")
+    device = byway.open(sys.argv[1] if len(sys.argv) > 1 else "embedded-ram:64M")
 except byway.Error as error:
     sys.exit(f"{error}\n  refused by the {error.origin}, kind {error.kind}, status {error.status}")
 

@@ -4,7 +4,7 @@ import sys
 
 import byway
 
-with byway.open(sys.argv[1] if len(sys.argv) > 1 else "ram:64M?transfer=inline") as device:
+with byway.open(sys.argv[1] if len(sys.argv) > 1 else "embedded-ram:64M?transfer=inline") as device:
     kv = device.kv
     kv.load(
         {

@@ -2,11 +2,11 @@
 
 import byway
 
-with byway.open("ram:64M") as device:
+with byway.open("embedded-ram:64M") as device:
     methods = device.capabilities.methods
 
 for method in methods:
-    with byway.open("ram:64M", transfer=method) as device:
+    with byway.open("embedded-ram:64M", transfer=method) as device:
         kv = device.kv
         before = device.ledger()
         kv[b"0041"] = b"x" * 32

@@ -8,7 +8,7 @@ from byway import Command
 
 commands = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
 
-with byway.open(sys.argv[2] if len(sys.argv) > 2 else "nil:1G") as device, device.queue() as queue:
+with byway.open(sys.argv[2] if len(sys.argv) > 2 else "null-backend:1G") as device, device.queue() as queue:
     blocks = 4096 // device.nvm.lba_bytes
     for depth in (1, 32):
         reads = [Command.read(n * blocks, into=device.buffer(4096)) for n in range(depth)]

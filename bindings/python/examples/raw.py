@@ -7,7 +7,7 @@ from byway import Command
 
 IDENTIFY, WRITE, READ = 0x06, 0x01, 0x02
 
-with byway.open(sys.argv[1] if len(sys.argv) > 1 else "ram:64M") as device:
+with byway.open(sys.argv[1] if len(sys.argv) > 1 else "embedded-ram:64M") as device:
     controller = device.admin(IDENTIFY, cdw10=1, into=4096).data
     print("model", controller[24:64].decode().rstrip())
 

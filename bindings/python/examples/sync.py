@@ -5,7 +5,7 @@ import sys
 import byway
 import numpy
 
-with byway.open(sys.argv[1] if len(sys.argv) > 1 else "ram:64M") as device:
+with byway.open(sys.argv[1] if len(sys.argv) > 1 else "embedded-ram:64M") as device:
     nvm = device.nvm
     print(nvm.blocks, "blocks of", nvm.lba_bytes, "bytes")
     nvm[0:8] = bytes(range(256)) * (8 * nvm.lba_bytes // 256)

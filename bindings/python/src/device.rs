@@ -352,7 +352,7 @@ impl Device {
         look: impl FnOnce(&byway::embedded::EmbeddedDevice) -> R + Send,
     ) -> PyResult<R> {
         self.held.with(py, |device| {
-            let said = "only a device in this process (embedded:, ram:, null:) counts what crosses its link";
+            let said = "only a device in this process (embedded:, embedded-ram:, embedded-null:) counts what crosses its link";
             let embedded = device.as_embedded();
             embedded.map(look).ok_or_else(|| byway::Error::host(ErrorKind::Unsupported, said))
         })

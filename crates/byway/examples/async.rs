@@ -7,7 +7,7 @@ const READS: u64 = 1000;
 const BLOCKS: u64 = 8;
 
 fn main() -> byway::Result<()> {
-    let uri = std::env::args().nth(1).unwrap_or_else(|| "ram:64M".into());
+    let uri = std::env::args().nth(1).unwrap_or_else(|| "embedded-ram:64M".into());
     let device = byway::open(&uri)?;
     let mut queue = device.nvm_queue(None)?;
     let (bytes, ranges) = (BLOCKS as usize * queue.lba_bytes() as usize, queue.blocks() / BLOCKS);

@@ -6,7 +6,7 @@ use byway::{Backend, NvmCommand, Result};
 const BLOCKS: u64 = 100;
 
 fn main() -> Result<()> {
-    let uri = std::env::args().nth(1).unwrap_or_else(|| "ram:64M".into());
+    let uri = std::env::args().nth(1).unwrap_or_else(|| "embedded-ram:64M".into());
     let device = byway::open(&uri)?;
     let namespace = device.nvm_namespace(None)?;
     let lba_bytes = device.nvm(Some(namespace.nsid))?.lba_bytes() as usize;

@@ -5,7 +5,7 @@ use byway::{Backend, BackendQueue, Command, NvmCommand, Payload};
 const COUNT: u8 = 16;
 
 fn main() -> byway::Result<()> {
-    let uri = std::env::args().nth(1).unwrap_or_else(|| "ram:64M".into());
+    let uri = std::env::args().nth(1).unwrap_or_else(|| "embedded-ram:64M".into());
     let device = byway::open(&uri)?;
     let namespace = device.nvm_namespace(None)?;
     let (nsid, lba_bytes) = (namespace.nsid, device.nvm(Some(namespace.nsid))?.lba_bytes() as usize);

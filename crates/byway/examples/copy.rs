@@ -13,7 +13,7 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let (from, to) = match (arguments.next(), arguments.next()) {
         (Some(from), Some(to)) => (byway::open_to_read(&from)?, byway::open(&to)?),
-        _ => (byway::open("ram:64M")?, byway::open("ram:64M")?),
+        _ => (byway::open("embedded-ram:64M")?, byway::open("embedded-ram:64M")?),
     };
     println!("{} bytes", copy(&from, &to)?);
     Ok(())

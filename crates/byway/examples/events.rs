@@ -6,7 +6,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 const DEPTH: u64 = 8;
 
 fn main() -> byway::Result<()> {
-    let uri = std::env::args().nth(1).unwrap_or_else(|| "ram:64M".into());
+    let uri = std::env::args().nth(1).unwrap_or_else(|| "embedded-ram:64M".into());
     let device = byway::open(&uri)?;
     let namespace = device.nvm_namespace(None)?;
     let lba_bytes = device.nvm(Some(namespace.nsid))?.lba_bytes() as usize;

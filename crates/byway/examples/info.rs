@@ -3,7 +3,7 @@
 use byway::{Backend, NamespaceKind};
 
 fn main() -> byway::Result<()> {
-    let uri = std::env::args().nth(1).unwrap_or_else(|| "ram:64M".into());
+    let uri = std::env::args().nth(1).unwrap_or_else(|| "embedded-ram:64M".into());
     let device = match byway::open(&uri) {
         Ok(device) => device,
         Err(error) => {

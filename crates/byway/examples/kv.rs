@@ -3,7 +3,7 @@
 use byway::Key;
 
 fn main() -> byway::Result<()> {
-    let uri = std::env::args().nth(1).unwrap_or_else(|| "ram:64M?transfer=inline".into());
+    let uri = std::env::args().nth(1).unwrap_or_else(|| "embedded-ram:64M?transfer=inline".into());
     let device = byway::open(&uri)?;
     let mut kv = device.kv(None)?;
     let pairs = [

@@ -7,7 +7,7 @@ use byway::{Backend, BackendQueue, NvmCommand};
 fn main() -> byway::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let commands = arguments.next().and_then(|count| count.parse().ok()).unwrap_or(10_000u32);
-    let uri = arguments.next().unwrap_or_else(|| "nil:1G".into());
+    let uri = arguments.next().unwrap_or_else(|| "null-backend:1G".into());
     let device = byway::open(&uri)?;
     let namespace = device.nvm_namespace(None)?;
     let blocks = 4096 / device.nvm(Some(namespace.nsid))?.lba_bytes();

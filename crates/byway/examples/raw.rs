@@ -8,7 +8,7 @@ const WRITE: u8 = 0x01;
 const READ: u8 = 0x02;
 
 fn main() -> byway::Result<()> {
-    let uri = std::env::args().nth(1).unwrap_or_else(|| "ram:64M".into());
+    let uri = std::env::args().nth(1).unwrap_or_else(|| "embedded-ram:64M".into());
     let device = byway::open(&uri)?;
 
     let controller = Entry { cdw10: 1, ..Entry::new(IDENTIFY, 0, 0) };

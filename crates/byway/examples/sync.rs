@@ -1,7 +1,7 @@
 //! Synchronous reads and writes of blocks: sync [URI]
 
 fn main() -> byway::Result<()> {
-    let uri = std::env::args().nth(1).unwrap_or_else(|| "ram:64M".into());
+    let uri = std::env::args().nth(1).unwrap_or_else(|| "embedded-ram:64M".into());
     let device = byway::open(&uri)?;
     let mut blocks = device.nvm(None)?;
     println!("{} blocks of {} bytes", blocks.blocks(), blocks.lba_bytes());

@@ -7,7 +7,7 @@
 //!
 //! ```
 //! # fn main() -> byway::Result<()> {
-//! let device = byway::embedded::open("ram:64M?transfer=inline")?;
+//! let device = byway::embedded::open("embedded-ram:64M?transfer=inline")?;
 //! let mut kv = device.kv(None)?;
 //! kv.put(b"0041", b"LATIN CAPITAL LETTER A")?;
 //! assert_eq!(kv.get(b"0041")?.as_deref(), Some(&b"LATIN CAPITAL LETTER A"[..]));

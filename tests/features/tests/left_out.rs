@@ -14,6 +14,8 @@ fn uri_of_a_feature_left_out_is_refused_with_the_feature_s_name() {
         ("embedded:disk.img", "embedded"),
         ("ram:64M", "embedded"),
         ("null:64M", "embedded"),
+        ("embedded-ram:64M", "embedded"),
+        ("embedded-null:64M", "embedded"),
         ("/dev/null", "kernel"),
         (&format!("file:{folder}"), "kernel"),
     ] {
@@ -29,8 +31,8 @@ fn uri_of_a_feature_left_out_is_refused_with_the_feature_s_name() {
 
 #[test]
 fn blocks_in_memory_need_no_feature() {
-    byway::open("blocks:1M").unwrap().close().unwrap();
-    byway::open("nil:1M").unwrap().close().unwrap();
+    byway::open("ramdisk:1M").unwrap().close().unwrap();
+    byway::open("null-backend:1M").unwrap().close().unwrap();
 }
 
 #[test]

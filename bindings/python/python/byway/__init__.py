@@ -1,7 +1,7 @@
 """Key-value and block devices by one API, whatever interface leads to them.
 
     >>> import byway
-    >>> with byway.open("ram:64M", transfer="inline") as device:
+    >>> with byway.open("embedded-ram:64M", transfer="inline") as device:
     ...     device.kv[b"0041"] = b"LATIN CAPITAL LETTER A"
     ...     device.kv[b"0041"]
     b'LATIN CAPITAL LETTER A'
@@ -27,8 +27,8 @@ _mapping.register(Kv)  # noqa: F405
 
 
 def open(uri, **options):
-    """Opens the device that `uri` names: a path or `file:PATH` for a file or block device, `embedded:PATH`, `ram:SIZE` or
-    `null:SIZE` for a device in this process, `nil:SIZE` for none. Options are those of the URI: `transfer="inline"` is
+    """Opens the device that `uri` names: a path or `file:PATH` for a file or block device, `embedded:PATH`, `embedded-ram:SIZE` or
+    `embedded-null:SIZE` for a device in this process, `null-backend:SIZE` for none. Options are those of the URI: `transfer="inline"` is
     `?transfer=inline`, `fixed_buffers=64` is `?fixed-buffers=64`.
     """
     return _byway.open_uri(_address(uri, options))

@@ -18,7 +18,7 @@ use crate::calls::queue::Queue;
 /// # fn main() -> byway::Result<()> {
 /// use byway::{Backend, Key, Payload};
 ///
-/// let device = byway::open("ram:64M")?;
+/// let device = byway::open("embedded-ram:64M")?;
 /// let mut queue = device.kv_queue(None)?;
 /// queue.store(Key::new(b"0041")?, Payload::copy_of(b"LATIN CAPITAL LETTER A")?, 1)?;
 /// while let Some(done) = queue.wait_next()? {

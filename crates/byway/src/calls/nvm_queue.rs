@@ -19,7 +19,7 @@ use crate::calls::queue::Queue;
 /// # fn main() -> byway::Result<()> {
 /// use byway::Backend;
 ///
-/// let device = byway::open("ram:64M")?;
+/// let device = byway::open("embedded-ram:64M")?;
 /// let mut queue = device.nvm_queue(None)?;
 /// for tag in 0..8 {
 ///     queue.read(tag, device.buffer(queue.lba_bytes() as usize)?, tag)?;

@@ -33,14 +33,14 @@ fn reach_path(_: &Path, _: &BlockOptions) -> Result<(DeviceKind, Chosen)> {
 }
 
 fn reach_nil(size_bytes: u64, options: &BlockOptions) -> Result<(DeviceKind, Chosen)> {
-    refuse_others("nil:SIZE", Nil::NAME, options)?;
+    refuse_others("null-backend:SIZE", Nil::NAME, options)?;
     let why = "there is no device to serve".to_owned();
     let chosen = Chosen { backend: Nil::NAME, why, passed_over: Vec::new() };
     Ok((DeviceKind::Nil(Nil::new(size_bytes)?), chosen))
 }
 
 fn reach_memory(size_bytes: u64, options: &BlockOptions) -> Result<(DeviceKind, Chosen)> {
-    refuse_others("blocks:SIZE", Ram::NAME, options)?;
+    refuse_others("ramdisk:SIZE", Ram::NAME, options)?;
     let why = "the blocks are in this process's memory".to_owned();
     let chosen = Chosen { backend: Ram::NAME, why, passed_over: Vec::new() };
     Ok((DeviceKind::Ram(Ram::new(Arc::new(RamDisk::new(size_bytes)?))), chosen))

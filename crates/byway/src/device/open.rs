@@ -11,9 +11,9 @@ use crate::device::{Device, choose};
 use crate::embedded;
 use crate::uri::{Address, BlockOptions, BlockPlace, shown};
 
-/// Opens the device that `uri` names: `embedded:PATH`, `ram:SIZE` or `null:SIZE` for one in this process, a path or
+/// Opens the device that `uri` names: `embedded:PATH`, `embedded-ram:SIZE` or `embedded-null:SIZE` for one in this process, a path or
 /// `file:PATH` for a file, a block device or an NVMe device node, `vfio-user:PATH` for a device that another process
-/// serves, `pci:0000:04:00.0` for one that `vfio-pci` has, `tcp://HOST:4420/NQN` for one that is reached over the network, `blocks:SIZE` for blocks in memory, `nil:SIZE` for none.
+/// serves, `pci:0000:04:00.0` for one that `vfio-pci` has, `tcp://HOST:4420/NQN` for one that is reached over the network, `ramdisk:SIZE` for blocks in memory, `null-backend:SIZE` for none.
 ///
 /// # Errors
 /// A text that is no device, an option that cannot be honoured, a device that cannot be opened: one sentence says which

@@ -1,4 +1,4 @@
-//! Devices in this process, by their own types: what [`crate::open`] opens for `embedded:`, `ram:` and `null:`, with
+//! Devices in this process, by their own types: what [`crate::open`] opens for `embedded:`, `embedded-ram:` and `embedded-null:`, with
 //! nothing in between, and with what only they have: a ledger, a clock, the flash beneath.
 
 pub(crate) mod check;

@@ -19,7 +19,7 @@ use crate::uri::tcp::TcpUri;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Address {
-    /// `embedded:PATH`, `ram:SIZE`, `null:SIZE`: a device in this process.
+    /// `embedded:PATH`, `embedded-ram:SIZE`, `embedded-null:SIZE`: a device in this process.
     #[cfg(feature = "embedded")]
     Embedded(Box<Uri>),
     /// `vfio-user:PATH`, `pci:0000:04:00.0`: a PCIe device outside this process, reached by this library's own driver.
@@ -28,7 +28,7 @@ pub enum Address {
     /// `tcp://HOST:4420/NQN`: a controller at a TCP address.
     #[cfg(feature = "tcp")]
     Tcp(Box<TcpUri>),
-    /// `file:PATH`, a path, `nil:SIZE`: blocks behind one of the kernel's interfaces, or behind none.
+    /// `file:PATH`, a path, `null-backend:SIZE`: blocks behind one of the kernel's interfaces, or behind none.
     Blocks(BlockUri),
 }
 
@@ -41,11 +41,13 @@ impl FromStr for Address {
             _ if place.starts_with(['/', '.']) => BlockPlace::Path(place.into()),
             Some(("file", "")) => return Err(invalid(format!("{text}: a path follows file:"))),
             Some(("file", path)) => BlockPlace::File(decode(path)),
-            Some(("blocks", size)) => BlockPlace::Memory(size_of_place(text, size)?),
-            Some(("nil", size)) => BlockPlace::Nil(size_of_place(text, size)?),
+            Some(("ramdisk" | "blocks", size)) => BlockPlace::Memory(size_of_place(text, size)?),
+            Some(("null-backend" | "nil", size)) => BlockPlace::Nil(size_of_place(text, size)?),
             Some(("tcp", _)) => return tcp(text),
             Some(("vfio-user" | "pci", _)) => return pcie(text),
-            Some(("embedded" | "ram" | "null", _)) => return embedded(text),
+            Some(("embedded" | "embedded-ram" | "embedded-null" | "ram" | "null", _)) => {
+                return embedded(text);
+            }
             _ => return Err(no_address(text)),
         };
         let options = parse_options(query.unwrap_or_default())?;
@@ -102,7 +104,8 @@ fn no_address(text: &str) -> Error {
     }
     let said = format!(
         "{text:?} is no device, and no file of that name is here: expected a path that begins with / or ., file:PATH, \
-         embedded:PATH, tcp://HOST:PORT/NQN, vfio-user:PATH, pci:ADDRESS, ram:SIZE, null:SIZE, blocks:SIZE or nil:SIZE"
+         embedded:PATH, embedded-ram:SIZE, embedded-null:SIZE, tcp://HOST:PORT/NQN, vfio-user:PATH, pci:ADDRESS, ramdisk:SIZE or \
+         null-backend:SIZE"
     );
     Error::host(ErrorKind::InvalidArgument, said)
 }
@@ -133,6 +136,18 @@ mod tests {
         assert_eq!(blocks("file:a.bin?create=1M").place, BlockPlace::File("a.bin".into()));
         assert_eq!(blocks("nil:1G").place, BlockPlace::Nil(1 << 30));
         assert_eq!(blocks("blocks:1G").place, BlockPlace::Memory(1 << 30));
+    }
+
+    #[test]
+    fn older_scheme_means_what_its_new_name_does() {
+        for (old, new) in [
+            ("ram:64M?depth=7", "embedded-ram:64M?depth=7"),
+            ("null:64M", "embedded-null:64M"),
+            ("blocks:1G", "ramdisk:1G"),
+            ("nil:1G?depth=4", "null-backend:1G?depth=4"),
+        ] {
+            assert_eq!(old.parse::<Address>().unwrap(), new.parse().unwrap());
+        }
     }
 
     #[test]

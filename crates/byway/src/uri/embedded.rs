@@ -1,4 +1,4 @@
-//! URIs of devices in this process: `embedded:PATH`, `ram:SIZE`, `null:SIZE`, and their options.
+//! URIs of devices in this process: `embedded:PATH`, `embedded-ram:SIZE`, `embedded-null:SIZE`, and their options.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -81,7 +81,7 @@ pub struct Options {
     pub gc: GcPolicy,
     /// `inject=`: operations of the medium that fail, as `program:nth=100,read:block=5:always`; see [`Injection`].
     pub inject: Option<Injection>,
-    /// `fading=`: reads and age after which data is lost, as `reads=100000,age=5000000,refresh`; see [`RetentionLimits`].
+    /// `retention=`: reads and age after which data is lost, as `reads=100000,age=5000000,refresh`; see [`RetentionLimits`].
     pub retention: RetentionLimits,
     /// `flush=`: what an acknowledgement survives.
     pub flush: FlushMode,
@@ -172,8 +172,8 @@ impl FromStr for Uri {
                 return Err(invalid(format!("{text}: an image's path follows embedded:")));
             }
             "embedded" => Place::Image(decode(place)),
-            "ram" => Place::Ram(size_of_place(text, place)?),
-            "null" => Place::Null(size_of_place(text, place)?),
+            "embedded-ram" | "ram" => Place::Ram(size_of_place(text, place)?),
+            "embedded-null" | "null" => Place::Null(size_of_place(text, place)?),
             _ => return Err(no_scheme(text)),
         };
         Ok(Self { place, options: parse_options(query.unwrap_or_default())? })
@@ -181,7 +181,7 @@ impl FromStr for Uri {
 }
 
 fn no_scheme(text: &str) -> Error {
-    invalid(format!("{text:?} is no device: expected embedded:PATH, ram:SIZE or null:SIZE"))
+    invalid(format!("{text:?} is no device: expected embedded:PATH, embedded-ram:SIZE or embedded-null:SIZE"))
 }
 
 fn parse_options(query: &str) -> Result<Options> {
@@ -263,7 +263,7 @@ impl Options {
             "packing" => self.packing = parse(value)?,
             "gc" => self.gc = parse(value)?,
             "inject" => self.inject = Some(parse(value)?),
-            "fading" => self.retention = parse(value)?,
+            "retention" => self.retention = parse(value)?,
             "flush" => {
                 self.flush = one_of(
                     value,
@@ -359,6 +359,16 @@ mod tests {
         for (name, ..) in OPTIONS {
             assert!(guide.contains(&format!("`{name}=`")), "{name}");
         }
+    }
+
+    #[test]
+    fn retention_has_an_older_name_and_is_given_once() {
+        let uri: Uri = "embedded:a?retention=reads=500".parse().unwrap();
+        assert_eq!(uri.options.retention, "reads=500".parse().unwrap());
+        assert_eq!(uri, "embedded:a?fading=reads=500".parse().unwrap());
+        assert!(
+            error("embedded:a?fading=reads=1&retention=reads=1").contains("option retention is given twice")
+        );
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::str::FromStr;
 use byway_core::{DEPTH_MAX, Error, ErrorKind, Result};
 use byway_sys::{Bytes, NoSize};
 
+use crate::uri::tables::RENAMED;
+
 /// What secrets and keys begin with.
 const SECRETS: [&str; 2] = ["DHHC-1:", "NVMeTLSkey-"];
 
@@ -27,6 +29,7 @@ pub(crate) fn pairs_of(query: &str) -> Result<Vec<(&str, &str)>> {
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) =
             pair.split_once('=').ok_or_else(|| invalid(format!("option {pair:?} has no value")))?;
+        let name = RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| *new);
         if pairs.iter().any(|(known, _)| *known == name) {
             return Err(invalid(format!("option {name} is given twice")));
         }
@@ -35,7 +38,7 @@ pub(crate) fn pairs_of(query: &str) -> Result<Vec<(&str, &str)>> {
     Ok(pairs)
 }
 
-/// Parses the size of `ram:SIZE` and the like.
+/// Parses the size of `embedded-ram:SIZE` and the like.
 pub(crate) fn size_of_place(uri: &str, size: &str) -> Result<u64> {
     parse_size(size).map_err(|error| error.doing(uri.to_owned()))
 }

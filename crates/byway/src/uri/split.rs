@@ -9,8 +9,19 @@ use crate::uri::tables::{BLOCK_OPTIONS, OPTIONS, TCP_OPTIONS};
 
 /// Schemes of URIs in which a path follows.
 const PATH_SCHEMES: [&str; 3] = ["embedded", "file", "vfio-user"];
-/// Schemes of URIs without a path.
-pub(crate) const OTHER_SCHEMES: [&str; 6] = ["ram", "null", "blocks", "nil", "tcp", "pci"];
+/// Schemes of URIs without a path. The last four are older names of the first four, understood for one release.
+pub(crate) const OTHER_SCHEMES: [&str; 10] = [
+    "embedded-ram",
+    "embedded-null",
+    "ramdisk",
+    "null-backend",
+    "tcp",
+    "pci",
+    "ram",
+    "null",
+    "blocks",
+    "nil",
+];
 
 /// The path of a URI, and its options where it has any.
 pub(crate) fn split_options(text: &str) -> (&str, Option<&str>) {
@@ -47,7 +58,7 @@ pub fn has_options(uri: &str) -> bool {
     split_options(uri).1.is_some()
 }
 
-/// The text of an option of a URI, where the URI has it: of `ram:64M?depth=7`, `7` for `depth`.
+/// The text of an option of a URI, where the URI has it: of `embedded-ram:64M?depth=7`, `7` for `depth`.
 #[must_use]
 pub fn option_of<'a>(uri: &'a str, name: &str) -> Option<&'a str> {
     let pairs = split_options(uri).1?.split('&');

@@ -27,9 +27,12 @@ pub const OPTIONS: [(&str, &str, &str); 27] = [
     ("prefault", "on|off", "whether memory of a RAM disk is taken at once, not as it is written [off]"),
     ("memtable", "SIZE", "RAM of index entries not on flash yet [60M]"),
     ("cache", "SIZE", "RAM for pages of the index [64M]"),
-    ("fading", "LIMITS", "how much data stands before it is lost"),
+    ("retention", "LIMITS", "reads and age that data stands before it is lost"),
     ("readonly", "1|0", "open an image to read it, many at once [0]"),
 ];
+
+/// Older names of options, understood for one release, and their new ones.
+pub(crate) const RENAMED: [(&str, &str); 1] = [("fading", "retention")];
 
 /// What each option of blocks is called, what it may be, and what it decides: for errors and help.
 pub const BLOCK_OPTIONS: [(&str, &str, &str); 15] = [

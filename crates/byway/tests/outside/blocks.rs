@@ -188,7 +188,7 @@ fn blocks_in_memory_keep_what_is_written_and_have_no_controller() {
     let mut read = [0; 1024];
     blocks.read(2, &mut read).unwrap();
     assert_eq!((read[511], read[512]), (0, 7));
-    assert!(error("blocks:1M?backend=psync").1.contains("blocks:SIZE is served by ram"));
+    assert!(error("blocks:1M?backend=psync").1.contains("ramdisk:SIZE is served by ram"));
     assert!(error("blocks:1M?threads=2").1.contains("option threads means nothing to ram"));
     assert!(error("blocks:100").1.contains("no room for a block"));
 }

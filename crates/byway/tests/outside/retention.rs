@@ -1,4 +1,4 @@
-//! `fading=`: data that is read too often is lost, or moved before.
+//! `retention=`: data that is read too often is lost, or moved before.
 
 use byway::embedded::EmbeddedDevice;
 
@@ -28,13 +28,13 @@ fn read_over_and_over(device: &EmbeddedDevice, times: u32) -> Option<byway::Erro
 
 #[test]
 fn block_read_too_often_fails_with_an_unrecovered_read_error() {
-    let device = written("ram:64M?fading=reads=500");
+    let device = written("ram:64M?retention=reads=500");
     let error = read_over_and_over(&device, 2000).expect("the block has faded");
     assert!(error.to_string().to_lowercase().contains("unrecovered read error"), "{error}");
 }
 
 #[test]
 fn block_read_too_often_is_moved_first_with_refresh() {
-    let device = written("ram:64M?fading=reads=500,refresh");
+    let device = written("ram:64M?retention=reads=500,refresh");
     assert!(read_over_and_over(&device, 20_000).is_none());
 }

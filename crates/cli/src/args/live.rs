@@ -35,7 +35,7 @@ pub struct AskedOfOne {
 #[command(after_help = "\
 Examples:
   byway subsystem list /run/byway.sock
-  byway subsystem add /run/byway.sock nqn.2026-11.example:scratch --ns blocks:1G
+  byway subsystem add /run/byway.sock nqn.2026-11.example:scratch --ns ramdisk:1G
   byway subsystem remove /run/byway.sock nqn.2026-11.example:scratch")]
 pub struct Subsystems {
     /// What is done.
@@ -55,7 +55,7 @@ Examples:
     /// Serve one more; discovery clients get an event.
     #[command(after_help = "\
 Examples:
-  byway subsystem add /run/byway.sock nqn.2026-11.example:scratch --ns blocks:1G
+  byway subsystem add /run/byway.sock nqn.2026-11.example:scratch --ns ramdisk:1G
   byway subsystem add disk.img nqn.2026-11.example:disks --ns /dev/nvme1n1 --allow-host nqn.host --port 2")]
     Add(AddSubsystem),
     /// Offer a subsystem at these ports alone, or at all without --port; hosts that are connected by others are disconnected.
@@ -145,7 +145,7 @@ Examples:
     /// Export one more device as a namespace; hosts get an event.
     #[command(after_help = "\
 Examples:
-  byway ns add disk.img blocks:1G
+  byway ns add disk.img ramdisk:1G
   byway ns add /run/byway.sock '/dev/nvme1n1?direct=1' --subsystem nqn.2026-11.example:disks")]
     Add(AddNamespace),
     /// Stop exporting a namespace; hosts get an event, and commands under way there fail.

@@ -80,10 +80,10 @@ fn options_of_a_uri() -> String {
     format!(
         "Options begin at the first `?` that a `name=` follows, or the name of an option. In embedded:PATH, file:PATH and vfio-user:PATH \
          % and two hexadecimal digits are a byte: %3F is a `?` that belongs to the path.\n\n\
-         Options of embedded:PATH, ram:SIZE and null:SIZE, behind a `?`, joined by `&`:{embedded}\n\n\
+         Options of embedded:PATH, embedded-ram:SIZE and embedded-null:SIZE, behind a `?`, joined by `&`:{embedded}\n\n\
          Options of vfio-user:PATH and pci:ADDRESS, of these: {of_host}\n\n\
          Options of tcp://HOST[:PORT]/NQN:{tcp}\n\n\
-         Options of a path, file:PATH, blocks:SIZE and nil:SIZE:{blocks}"
+         Options of a path, file:PATH, ramdisk:SIZE and null-backend:SIZE:{blocks}"
     )
 }
 
@@ -180,8 +180,8 @@ pub struct Discover {
 /// Which device, and how it is driven.
 #[derive(Debug, Args)]
 pub struct Device {
-    /// The device: embedded:PATH, ram:SIZE for one in memory, vfio-user:PATH for one that another process serves,
-    /// tcp://HOST:4420/NQN for one that is reached over the network, pci:0000:04:00.0 for one that vfio-pci has; where blocks are meant, a path or file:PATH of a file or block device too, or nil:SIZE for none. Options after `?`, joined by `&`, are listed by `byway --help`.
+    /// The device: embedded:PATH, embedded-ram:SIZE for one in memory, vfio-user:PATH for one that another process serves,
+    /// tcp://HOST:4420/NQN for one that is reached over the network, pci:0000:04:00.0 for one that vfio-pci has; where blocks are meant, a path or file:PATH of a file or block device too, or null-backend:SIZE for none. Options after `?`, joined by `&`, are listed by `byway --help`.
     #[arg(value_name = "URI")]
     pub uri: String,
 }

@@ -22,7 +22,7 @@ const METRICS_PORT: u16 = 9899;
 Examples:
   byway serve disk.img --vfio-user /run/disk.sock
   byway serve 'embedded:disk.img?flush=command' --vfio-user /run/disk.sock --sgl off
-  byway serve ram:1G --vfio-user /run/ram.sock --idle poll
+  byway serve embedded-ram:1G --vfio-user /run/ram.sock --idle poll
   byway serve disk.img --vfio-user /run/disk.sock --threads 4
   byway serve disk.img --vfio-user /run/disk.sock --json | jq -r .event
   byway serve disk.img --tcp 127.0.0.1
@@ -34,8 +34,8 @@ Examples:
   byway serve disk.img --tcp [::]:4420 --tls-keys /etc/byway/tls-keys --discovery [::]
   byway serve disk.img --tcp 127.0.0.1 --vfio-user /run/disk.sock --threads 2
   byway serve disk.img --tcp 127.0.0.1 --metrics 127.0.0.1:9899
-  byway serve --ns '/dev/nvme0n1?direct=1' --ns blocks:1G --tcp 127.0.0.1:4420
-  byway serve --ns blocks:1G --tcp 127.0.0.1 --control /run/byway.sock
+  byway serve --ns '/dev/nvme0n1?direct=1' --ns ramdisk:1G --tcp 127.0.0.1:4420
+  byway serve --ns ramdisk:1G --tcp 127.0.0.1 --control /run/byway.sock
   byway serve --config /etc/byway/serve.json --control /run/byway.sock
 
 QEMU takes the socket as -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":\"/run/disk.sock\"}}', and \
@@ -44,12 +44,12 @@ needs the guest's memory in a file that it shares: -object memory-backend-memfd,
 SIGINT and SIGTERM end the service in order: what was asked for is done, the image is closed, the socket removed. A second one ends it at once, as SIGKILL does: nothing acknowledged is lost. \
 SIGHUP reads --config anew and applies it; or --tls-keys and --dhchap-secrets, where there is either, for hosts that connect from then on: open connections go on. Files that cannot be used change nothing, and are reported.")]
 pub struct Serve {
-    /// The image, or embedded:PATH or ram:SIZE with options after `?`, as `byway --help` lists them. May be left out where --ns
+    /// The image, or embedded:PATH or embedded-ram:SIZE with options after `?`, as `byway --help` lists them. May be left out where --ns
     /// says what to serve.
     #[arg(value_name = "IMAGE", required_unless_present_any = ["exports", "config"])]
     pub device: Option<String>,
     /// Export this device as a namespace, behind those of the image: a file, a block device, another NVMe device (`tcp://` too),
-    /// blocks in memory (`blocks:1G`); of a device with several namespaces the first of blocks, or `ns=`. Its own commands
+    /// blocks in memory (`ramdisk:1G`); of a device with several namespaces the first of blocks, or `ns=`. Its own commands
     /// carry out what hosts ask for, at once and many at a time. With `readonly=1` it is write protected. Once for each.
     #[arg(long = "ns", value_name = "URI")]
     pub exports: Vec<String>,

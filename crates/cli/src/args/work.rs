@@ -56,7 +56,7 @@ pub struct Dd {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  byway perf nil:1G --rw randread --depth 32 --time 2
+  byway perf null-backend:1G --rw randread --depth 32 --time 2
   byway perf /dev/nvme0n1 --rw randread --depth 32 --threads 2 --cpus 0,1 --time 10 --warmup 1
   byway perf './blocks.bin?backend=io_uring&direct=1' --rw randrw --mix 70 --verify --json
   byway perf 'embedded:disk.img?transfer=inline' --rw put --keys 100000 --value-bytes 100

@@ -383,9 +383,9 @@ fn report(event: ServeEvent, json: bool, out: &mut impl Write) {
 fn uri_of(device: &str) -> Result<String> {
     match byway::uri::scheme_of(device) {
         None => Ok(byway::uri::of_image_text(device)),
-        Some(("embedded" | "ram" | "null", _)) => Ok(device.to_owned()),
+        Some(("embedded" | "embedded-ram" | "embedded-null" | "ram" | "null", _)) => Ok(device.to_owned()),
         Some(_) => bail!(
-            "{device} has no controller that could be served: expected an image's path, embedded:PATH, ram:SIZE or null:SIZE; --ns exports it as a namespace"
+            "{device} has no controller that could be served: expected an image's path, embedded:PATH, embedded-ram:SIZE or embedded-null:SIZE; --ns exports it as a namespace"
         ),
     }
 }
@@ -398,10 +398,21 @@ mod tests {
     #[test]
     fn uri_of_a_plain_path_leads_to_the_file_of_that_name() {
         assert_eq!(uri_of("a%41.img?ns=2").unwrap(), "embedded:a%2541.img?ns=2");
-        for uri in ["embedded:a%41.img", "ram:64M?depth=4", "null:64M"] {
+        for uri in
+            ["embedded:a%41.img", "embedded-ram:64M?depth=4", "embedded-null:64M", "ram:64M", "null:64M"]
+        {
             assert_eq!(uri_of(uri).unwrap(), uri);
         }
-        for other in ["nil:1M", "blocks:1M", "file:a", "tcp://a/nqn", "vfio-user:a", "pci:0000:01:00.0"] {
+        for other in [
+            "null-backend:1M",
+            "ramdisk:1M",
+            "nil:1M",
+            "blocks:1M",
+            "file:a",
+            "tcp://a/nqn",
+            "vfio-user:a",
+            "pci:0000:01:00.0",
+        ] {
             assert!(uri_of(other).unwrap_err().to_string().contains("no controller"), "{other}");
         }
     }

@@ -66,7 +66,7 @@ struct Host {
 #[serde(deny_unknown_fields)]
 struct Subsystem {
     nqn: String,
-    /// What has namespaces of its own: an image, `ram:SIZE`.
+    /// What has namespaces of its own: an image, `embedded-ram:SIZE`.
     device: Option<String>,
     #[serde(default)]
     namespaces: Vec<Namespace>,

@@ -12,7 +12,7 @@ impl Nsid {
     /// Stands for every namespace, where a command allows it.
     pub const ALL: Self = Self(0xffff_ffff);
 
-    /// Namespace 1 of a device, of whatever kind it is: of a device without a controller the only one, of `ram:` and `null:` the one of
+    /// Namespace 1 of a device, of whatever kind it is: of a device without a controller the only one, of `embedded-ram:` and `embedded-null:` the one of
     /// keys and values. The first namespace of a kind is what `nvm_namespace(None)` and `kv_namespace(None)` of a device find.
     pub const FIRST: Self = Self(1);
 

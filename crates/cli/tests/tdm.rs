@@ -86,8 +86,17 @@ fn memory_that_was_not_asked_to_count_as_persistent_is_volatile() {
 fn user_that_cannot_be_served_is_reported_with_the_reason() {
     let place = Place::new();
     let (region, socket, file_tables) = (place.region(), place.text("socket"), place.text("tables"));
-    let args =
-        ["tdm", "serve", "--socket", &socket, &region[0], &region[1], "--boards", &file_tables, &region[4]];
+    let args = [
+        "tdm",
+        "serve",
+        "--socket",
+        &socket,
+        &region[0],
+        &region[1],
+        "--file-tables",
+        &file_tables,
+        &region[4],
+    ];
     let error = refused(2, &args);
     assert!(
         error.contains("tables: could not look for users' shared file tables there: No such file"),
@@ -210,7 +219,7 @@ fn prefetch_command_loads_a_log_if_the_device_has_a_cache() {
             "serve",
             "--socket",
             &socket,
-            "--boards",
+            "--file-tables",
             &file_tables,
             "--emulate-persistence",
             "--region",

@@ -146,7 +146,7 @@ pub struct TdmRegion {
     #[arg(long, value_name = "DOMAIN", value_parser = domain)]
     pub domain: Option<Domain>,
     /// A folder in host memory, for the shared file tables of programs and the daemon.
-    #[arg(long = "boards", value_name = "PATH", default_value = "/dev/shm")]
+    #[arg(long, alias = "boards", value_name = "PATH", default_value = "/dev/shm")]
     pub file_tables: PathBuf,
 }
 
@@ -175,7 +175,7 @@ Examples:
   byway tdm serve --emulate-persistence
   byway tdm serve --region 'fsdax:/mnt/pmem?size=4G' --log-size 64M
   byway tdm serve --region devdax:/dev/dax0.0 --json
-  byway tdm serve --homes by-merit
+  byway tdm serve --promote by-benefit
   printf 'never /var/tmp/**\\nabsorb /var/lib/valkey/**.aof\\n' > rules && byway tdm serve --rules rules
 
 Files of a killed daemon are taken over first, and listed: those that programs still write stay absorbed, others are synced; \
@@ -194,8 +194,8 @@ pub struct TdmServe {
     pub rules: Option<PathBuf>,
     /// Files that are promoted to DAX, where calls need no system call: pinned ones only, or also absorbed ones that are measured to be faster there.
     /// Programs outside `byway tdm run` see an old size and old times of such a file until they open it.
-    #[arg(long, value_name = "WHICH", value_enum, default_value_t = Homes::ByOrder)]
-    pub homes: Homes,
+    #[arg(long, alias = "homes", value_name = "WHICH", value_enum, default_value_t = Promote::Pinned)]
+    pub promote: Promote,
     /// Print JSON, an object a line.
     #[arg(long)]
     pub json: bool,
@@ -203,19 +203,20 @@ pub struct TdmServe {
 
 /// Which files are promoted to DAX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Homes {
+pub enum Promote {
     /// Those pinned by `byway tdm pin --level dax` or a rule.
-    ByOrder,
+    #[value(alias = "by-order")]
+    Pinned,
     /// Also absorbed files that are measured to be faster there.
-    #[value(name = "by-merit")]
+    #[value(alias = "by-merit")]
     ByBenefit,
 }
 
-impl Homes {
+impl Promote {
     /// As the daemon's option.
     pub const fn promotion(self) -> Promotion {
         match self {
-            Self::ByOrder => Promotion::ByOrder,
+            Self::Pinned => Promotion::ByOrder,
             Self::ByBenefit => Promotion::ByBenefit,
         }
     }

@@ -31,7 +31,7 @@ impl Place {
     pub fn region(&self) -> [String; 5] {
         let region = format!("emu:{}?size=32M", self.text("region"));
         let file_tables = self.0.path().to_str().unwrap().to_owned();
-        ["--region".into(), region, "--boards".into(), file_tables, "--emulate-persistence".into()]
+        ["--region".into(), region, "--file-tables".into(), file_tables, "--emulate-persistence".into()]
     }
 
     pub fn serve(&self, more: &[&str]) -> (Server, Vec<String>) {

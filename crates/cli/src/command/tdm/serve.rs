@@ -30,7 +30,7 @@ pub fn run(args: &TdmServe, out: &mut impl Write) -> Result<()> {
     let socket = args.socket.path()?;
     let rules = args.rules.as_deref().map(rules).transpose()?.unwrap_or_default();
     let options =
-        options(&args.region, socket.clone(), args.log_size).rules(rules).promotion(args.homes.promotion());
+        options(&args.region, socket.clone(), args.log_size).rules(rules).promotion(args.promote.promotion());
     let daemon = Daemon::start(options)?;
     let region = daemon.report().region;
     let begun = Begun { event: "listening", region: &region, recovered: daemon.recovered(), socket: &socket };

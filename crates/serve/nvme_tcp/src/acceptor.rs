@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 
-use crate::place::Place;
+use crate::endpoints::Endpoints;
 use crate::wire;
 
 /// Listening sockets of a target, at most.
@@ -60,14 +60,14 @@ impl Listener {
     /// # Errors
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) when none is pending, [`ConnectionAborted`](io::ErrorKind::ConnectionAborted)
     /// for one that is gone already; the system's error.
-    pub fn accept(&self) -> io::Result<(TcpStream, Place)> {
+    pub fn accept(&self) -> io::Result<(TcpStream, Endpoints)> {
         let (stream, from) = self.socket.accept()?;
         let prepare = || {
             wire::prepare(&stream)?;
             stream.local_addr()
         };
         let to = prepare().map_err(|error| io::Error::new(io::ErrorKind::ConnectionAborted, error))?;
-        Ok((stream, Place { from, to, port: self.port }))
+        Ok((stream, Endpoints { from, to, port: self.port }))
     }
 }
 

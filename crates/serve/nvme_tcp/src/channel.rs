@@ -4,7 +4,7 @@ use byway_fabrics::tls::TlsPsk;
 use byway_tls::{FIRST_BYTE, TlsError, TlsSession, TlsSubsystem};
 use rustix::io::Errno;
 
-use crate::ended::Ended;
+use crate::close_reason::CloseReason;
 use crate::wire::Wire;
 
 /// A non-blocking socket and its transport security.
@@ -52,7 +52,7 @@ impl<W: Wire> Channel<W> {
     /// # Errors
     /// Why the connection ends.
     #[inline]
-    pub fn receive(&mut self, into: &mut [u8], sealed: &mut [u8]) -> Result<usize, Ended> {
+    pub fn receive(&mut self, into: &mut [u8], sealed: &mut [u8]) -> Result<usize, CloseReason> {
         match &mut self.security {
             Security::Clear => received(self.wire.receive(into)),
             Security::Secure(session) => open(&self.wire, session, into, sealed),
@@ -65,7 +65,7 @@ impl<W: Wire> Channel<W> {
 
     /// Decides between clear text and TLS by the first byte; whether it has arrived.
     #[cold]
-    fn decide(&mut self) -> Result<bool, Ended> {
+    fn decide(&mut self) -> Result<bool, CloseReason> {
         let Security::Undecided(tls) = &self.security else { return Ok(true) };
         let mut first = [0; 1];
         if received(self.wire.peek(&mut first))? == 0 {
@@ -111,13 +111,13 @@ impl<W: Wire> Channel<W> {
     }
 }
 
-/// Maps "no data yet" to 0 and the end of the stream to [`Ended::Left`].
-fn received(result: Result<usize, Errno>) -> Result<usize, Ended> {
+/// Maps "no data yet" to 0 and the end of the stream to [`CloseReason::Left`].
+fn received(result: Result<usize, Errno>) -> Result<usize, CloseReason> {
     match result {
-        Ok(0) => Err(Ended::Left),
+        Ok(0) => Err(CloseReason::Left),
         Ok(bytes) => Ok(bytes),
         Err(Errno::AGAIN | Errno::INTR) => Ok(0),
-        Err(error) => Err(Ended::of_system(std::io::Error::from(error).kind())),
+        Err(error) => Err(CloseReason::of_system(std::io::Error::from(error).kind())),
     }
 }
 
@@ -130,7 +130,7 @@ fn open(
     session: &mut TlsSession,
     into: &mut [u8],
     sealed: &mut [u8],
-) -> Result<usize, Ended> {
+) -> Result<usize, CloseReason> {
     for _ in 0..ROUNDS_MAX {
         match session.read(into)? {
             0 => {}

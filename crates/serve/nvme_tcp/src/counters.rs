@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use byway_fabrics::RefusalKind;
 
-use crate::ended::Ended;
+use crate::close_reason::CloseReason;
 
 /// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,24 +113,24 @@ impl EventCounters {
     }
 
     /// Counts a closed connection.
-    pub fn end(&self, why: &Ended) {
+    pub fn end(&self, why: &CloseReason) {
         let at = match why {
-            Ended::Left => 0,
-            Ended::Violation(_) => 1,
-            Ended::Terminated(_) => 2,
-            Ended::Overrun => 3,
-            Ended::ControllerGone => 4,
-            Ended::Silent => 5,
-            Ended::NotAuthenticated { .. } => 6,
-            Ended::KeepAlive => 7,
-            Ended::Stuck => 8,
-            Ended::System(_) => 9,
-            Ended::Clear => 10,
-            Ended::Tls(_) => 11,
-            Ended::Dismissed => 12,
-            Ended::Stalled => 13,
-            Ended::Crowded => 14,
-            Ended::DeviceFailed => 15,
+            CloseReason::Left => 0,
+            CloseReason::Violation(_) => 1,
+            CloseReason::Terminated(_) => 2,
+            CloseReason::Overrun => 3,
+            CloseReason::ControllerGone => 4,
+            CloseReason::Silent => 5,
+            CloseReason::NotAuthenticated { .. } => 6,
+            CloseReason::KeepAlive => 7,
+            CloseReason::Stuck => 8,
+            CloseReason::System(_) => 9,
+            CloseReason::Clear => 10,
+            CloseReason::Tls(_) => 11,
+            CloseReason::Dismissed => 12,
+            CloseReason::Stalled => 13,
+            CloseReason::Crowded => 14,
+            CloseReason::DeviceFailed => 15,
         };
         self.ended[at].fetch_add(1, Relaxed);
     }

@@ -11,8 +11,8 @@ use byway_spec::fabrics::SubsystemType;
 use byway_tls::{TlsSubsystem, TlsUnavailable};
 use parking_lot::RwLock;
 
+use crate::endpoints::Endpoints;
 use crate::options::TlsPolicy;
-use crate::place::Place;
 use crate::subsystem::Subsystem;
 
 /// The current listing of ports and subsystems.
@@ -133,28 +133,28 @@ impl Listing {
         given.chain(self.subsystems.iter().flat_map(|subsystem| subsystem.generated())).collect()
     }
 
-    /// Whether `place` requires TLS: every subsystem exported there does. The discovery-only address never does, so that hosts
+    /// Whether `endpoints` requires TLS: every subsystem exported there does. The discovery-only address never does, so that hosts
     /// can learn which ports need TLS.
-    pub fn requires_tls(&self, place: &Place) -> bool {
-        let Some(port) = place.port else { return false };
+    pub fn requires_tls(&self, endpoints: &Endpoints) -> bool {
+        let Some(port) = endpoints.port else { return false };
         let mut exported = self.subsystems.iter().filter(|subsystem| subsystem.is_at(port)).peekable();
         exported.peek().is_some() && exported.all(|subsystem| subsystem.keys().require_tls())
     }
 
-    /// Discovery log entries for `host`, which asks at `place`. For a wildcard listener, the entry has the address that the
+    /// Discovery log entries for `host`, which asks at `endpoints`. For a wildcard listener, the entry has the address that the
     /// host connected to.
-    pub fn entries(&self, host: &Nqn, place: &Place) -> Vec<Entry> {
+    pub fn entries(&self, host: &Nqn, endpoints: &Endpoints) -> Vec<Entry> {
         let mut entries = Vec::new();
         for subsystem in self.subsystems.iter().filter(|subsystem| subsystem.admits(host)) {
             entries.extend(self.ports.iter().filter(|port| subsystem.is_at(port.id)).map(|port| {
-                let at = reachable(port.address.ip(), place.to.ip());
+                let at = reachable(port.address.ip(), endpoints.to.ip());
                 let entry = Entry::tcp(subsystem.nqn().clone(), at, port.address.port());
                 secured(Entry { port_id: port.id.0, ..entry }, subsystem.keys().tls_policy())
             }));
         }
-        let mut current = Entry::tcp(Nqn::discovery(), place.to.ip(), place.to.port());
+        let mut current = Entry::tcp(Nqn::discovery(), endpoints.to.ip(), endpoints.to.port());
         current.kind = SubsystemType::CURRENT_DISCOVERY;
-        let policy = if self.requires_tls(place) { TlsPolicy::Required } else { TlsPolicy::Allowed };
+        let policy = if self.requires_tls(endpoints) { TlsPolicy::Required } else { TlsPolicy::Allowed };
         entries.push(secured(current, self.tls.as_ref().map(|_| policy)));
         entries
     }

@@ -14,8 +14,8 @@ use byway_spec::{Command, Completion, Status};
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::directory::Directory;
+use crate::endpoints::Endpoints;
 use crate::options::ADMIN_ENTRIES_MAX;
-use crate::place::Place;
 
 /// Outstanding Asynchronous Event Requests.
 const REQUESTS: usize = 4;
@@ -47,7 +47,7 @@ pub enum Answer {
 pub struct DiscoveryController {
     id: u16,
     host: Nqn,
-    place: Place,
+    endpoints: Endpoints,
     properties: Properties,
     log: DiscoveryLog,
     requests: VecDeque<u16>,
@@ -60,8 +60,8 @@ pub struct DiscoveryController {
 }
 
 impl DiscoveryController {
-    /// A controller for `host`, connected at `place`.
-    pub fn new(id: u16, host: Nqn, place: Place, directory: &Directory, keep_alive_ms: u32) -> Self {
+    /// A controller for `host`, connected at `endpoints`.
+    pub fn new(id: u16, host: Nqn, endpoints: Endpoints, directory: &Directory, keep_alive_ms: u32) -> Self {
         let cap = Cap::new()
             .with_mqes_z(ADMIN_ENTRIES_MAX - 1)
             .with_cqr(true)
@@ -70,7 +70,7 @@ impl DiscoveryController {
         let mut controller = Self {
             id,
             host,
-            place,
+            endpoints,
             properties: Properties::new(cap, Crto::new()),
             log: DiscoveryLog::default(),
             requests: VecDeque::new(),
@@ -94,7 +94,7 @@ impl DiscoveryController {
             return;
         }
         let listing = directory.listing();
-        let is_new = self.log.set(listing.generation(), listing.entries(&self.host, &self.place));
+        let is_new = self.log.set(listing.generation(), listing.entries(&self.host, &self.endpoints));
         self.has_changed |= is_new && self.events & LOG_CHANGES != 0;
     }
 

@@ -107,9 +107,9 @@ impl Pair {
 
 impl FusedPairs {
     /// Commands with complete data that are not executed yet.
-    pub fn held(&self) -> usize {
-        let is_held = |half: &&Half| !matches!(half.data, Arrival::Solicited | Arrival::Aborted);
-        self.0.iter().flat_map(Pair::halves).filter(is_held).count()
+    pub fn waiting(&self) -> usize {
+        let is_waiting = |half: &&Half| !matches!(half.data, Arrival::Solicited | Arrival::Aborted);
+        self.0.iter().flat_map(Pair::halves).filter(is_waiting).count()
     }
 
     /// Bytes of their data.

@@ -10,10 +10,10 @@ use byway_tls::TlsUnavailable;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;
 
+use crate::close_reason::CloseReason;
 use crate::directory::{Directory, Port};
-use crate::ended::Ended;
+use crate::endpoints::Endpoints;
 use crate::options::{SubsystemTerms, TargetOptions};
-use crate::place::Place;
 use crate::socket::{Connection, Progress};
 use crate::subsystem::Subsystem;
 use crate::target_state::TargetState;
@@ -72,9 +72,9 @@ impl SocketlessTarget {
     #[must_use]
     pub fn connect(&self, to_discovery: bool, now_ns: u64) -> SocketlessConnection {
         let port = (!to_discovery).then_some(PortId(1));
-        let place = Place { from: address(), to: address(), port };
+        let endpoints = Endpoints { from: address(), to: address(), port };
         let pipe = Arc::<Pipe>::default();
-        let connection = Connection::new(pipe.clone(), self.target.clone(), place, now_ns);
+        let connection = Connection::new(pipe.clone(), self.target.clone(), endpoints, now_ns);
         SocketlessConnection { connection, pipe, buffer: vec![0; BUFFER_BYTES], is_closed: false }
     }
 
@@ -139,7 +139,7 @@ impl SocketlessConnection {
 
     /// Ends it, as a target does when it stops.
     pub fn end(&mut self, now_ns: u64) {
-        self.connection.end(Ended::Left, now_ns);
+        self.connection.end(CloseReason::Left, now_ns);
         self.is_closed = true;
     }
 

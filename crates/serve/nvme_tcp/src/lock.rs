@@ -9,8 +9,8 @@ use byway_spec::base::admin::AdminOpcode;
 use byway_spec::fabrics::{FabricsType, status};
 use byway_spec::{Command, Status};
 
+use crate::close_reason::CloseReason;
 use crate::discovery::Answer;
-use crate::ended::Ended;
 use crate::keys::Keys;
 use crate::options::TlsPolicy;
 use crate::tls_identity::TlsIdentity;
@@ -98,9 +98,9 @@ impl Lock {
     }
 
     /// The end of the connection, if the authentication is past its deadline.
-    pub fn overdue(&self, now_ns: u64) -> Option<Ended> {
+    pub fn overdue(&self, now_ns: u64) -> Option<CloseReason> {
         let is_late = self.deadline_ns.is_some_and(|deadline_ns| deadline_ns < now_ns);
-        is_late.then(|| if self.has_key { Ended::Clear } else { self.ended(AuthenticationError::Late) })
+        is_late.then(|| if self.has_key { CloseReason::Clear } else { self.ended(AuthenticationError::Late) })
     }
 
     /// The status that refuses a command: authentication is required, or a message is too long.
@@ -128,8 +128,8 @@ impl Lock {
     }
 
     /// The end of the connection because of a failed authentication.
-    pub fn ended(&self, why: AuthenticationError) -> Ended {
-        Ended::NotAuthenticated { host: self.side.parties().host.clone(), why }
+    pub fn ended(&self, why: AuthenticationError) -> CloseReason {
+        CloseReason::NotAuthenticated { host: self.side.parties().host.clone(), why }
     }
 
     /// Stores a command, to be processed by [`Self::step`] without the run lock.

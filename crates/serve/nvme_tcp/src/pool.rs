@@ -11,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::acceptor::Acceptor;
 use crate::counters::ThreadCounters;
 use crate::directory::Listing;
-use crate::place::Place;
+use crate::endpoints::Endpoints;
 use crate::subsystem::Subsystem;
 use crate::target_state::TargetState;
 
@@ -43,7 +43,7 @@ pub struct ThreadPool {
 pub struct Inbox {
     /// Signalled when the inbox has connections, or a device has completions.
     notifier: Arc<Wakeup>,
-    connections: Mutex<Vec<(TcpStream, Place)>>,
+    connections: Mutex<Vec<(TcpStream, Endpoints)>>,
 }
 
 impl Inbox {
@@ -57,13 +57,13 @@ impl Inbox {
     }
 
     /// Hands a connection to the thread.
-    pub fn put(&self, stream: TcpStream, place: Place) {
-        self.connections.lock().push((stream, place));
+    pub fn put(&self, stream: TcpStream, endpoints: Endpoints) {
+        self.connections.lock().push((stream, endpoints));
         self.notifier.raise();
     }
 
     /// Takes all handed connections.
-    pub fn take(&self) -> Vec<(TcpStream, Place)> {
+    pub fn take(&self) -> Vec<(TcpStream, Endpoints)> {
         std::mem::take(&mut *self.connections.lock())
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use byway_controller::ControllerId;
 
 use crate::association::Association;
+use crate::close_reason::CloseReason;
 use crate::discovery::DiscoveryController;
-use crate::ended::Ended;
 use crate::target_state::DiscoverySlot;
 
 /// A controller and a queue identifier.
@@ -75,10 +75,10 @@ impl Queue {
     /// # Errors
     /// Why the connection ends.
     #[inline]
-    pub fn check(&self) -> Result<(), Ended> {
+    pub fn check(&self) -> Result<(), CloseReason> {
         match self {
-            Self::Device(queue) if !queue.is_there() => Err(Ended::ControllerGone),
-            Self::Device(queue) if queue.association.is_dismissed() => Err(Ended::Dismissed),
+            Self::Device(queue) if !queue.is_there() => Err(CloseReason::ControllerGone),
+            Self::Device(queue) if queue.association.is_dismissed() => Err(CloseReason::Dismissed),
             _ => Ok(()),
         }
     }

@@ -7,11 +7,11 @@ use byway_executor::CapsuleDevice;
 use byway_nvme_tcp::{IcReq, Incoming, Offer, Reader, Violation};
 use byway_spec::tcp::PduType;
 
+use crate::close_reason::CloseReason;
 use crate::counters::ConnectionState;
-use crate::ended::Ended;
+use crate::endpoints::Endpoints;
 use crate::established::{Established, Hand};
 use crate::outbox::Outbox;
-use crate::place::Place;
 use crate::queue::Queue;
 use crate::subsystem::Subsystem;
 use crate::target_state::TargetState;
@@ -26,7 +26,7 @@ pub struct Session {
     out: Outbox,
     phase: Phase,
     target: Arc<TargetState>,
-    place: Place,
+    endpoints: Endpoints,
     began_ns: u64,
 }
 
@@ -42,10 +42,10 @@ enum Phase {
 
 impl Session {
     /// A new connection.
-    pub fn new(target: Arc<TargetState>, place: Place, now_ns: u64) -> Self {
+    pub fn new(target: Arc<TargetState>, endpoints: Endpoints, now_ns: u64) -> Self {
         let phase = Phase::Opening(Reader::<IcReq>::new());
         let out = Outbox::new(target.data.share());
-        Self { out, phase, target, place, began_ns: now_ns }
+        Self { out, phase, target, endpoints, began_ns: now_ns }
     }
 
     /// Bytes to send.
@@ -61,8 +61,8 @@ impl Session {
     }
 
     /// The ends of the connection.
-    pub fn place(&self) -> &Place {
-        &self.place
+    pub fn endpoints(&self) -> &Endpoints {
+        &self.endpoints
     }
 
     /// The state of its target.
@@ -84,7 +84,7 @@ impl Session {
         input: &mut &[u8],
         device: Option<&mut CapsuleDevice<'_>>,
         now_ns: u64,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), CloseReason> {
         match &mut self.phase {
             Phase::Established(established) => {
                 established.receive(input, &mut Hand { out: &mut self.out, device, now_ns })
@@ -101,8 +101,8 @@ impl Session {
     ///
     /// # Errors
     /// Why the connection ends.
-    pub fn receive_of_failed(&mut self, input: &mut &[u8], now_ns: u64) -> Result<(), Ended> {
-        if self.is_admin() { self.receive(input, None, now_ns) } else { Err(Ended::DeviceFailed) }
+    pub fn receive_of_failed(&mut self, input: &mut &[u8], now_ns: u64) -> Result<(), CloseReason> {
+        if self.is_admin() { self.receive(input, None, now_ns) } else { Err(CloseReason::DeviceFailed) }
     }
 
     /// Whether it is an admin queue of a device.
@@ -119,16 +119,16 @@ impl Session {
     ///
     /// # Errors
     /// Why the connection ends.
-    pub(crate) fn begin(&mut self, input: &mut &[u8], tls: Option<TlsIdentity>) -> Result<(), Ended> {
+    pub(crate) fn begin(&mut self, input: &mut &[u8], tls: Option<TlsIdentity>) -> Result<(), CloseReason> {
         let Phase::Opening(reader) = &mut self.phase else { return Ok(()) };
         let request = match reader.next(input) {
             Ok(Some(Incoming::Pdu { pdu, .. })) => pdu,
             Ok(_) => return Ok(()),
             Err(violation) => return Err(Self::turn_away(reader, &mut self.out, violation)),
         };
-        if tls.is_none() && self.target.directory.listing().requires_tls(&self.place) {
+        if tls.is_none() && self.target.directory.listing().requires_tls(&self.endpoints) {
             Self::turn_away(reader, &mut self.out, Violation::OutOfSequence(PduType::IC_REQ));
-            return Err(Ended::Clear);
+            return Err(CloseReason::Clear);
         }
         let digests = self.target.options.digests;
         let offer = Offer { digests, max_h2c_data_bytes: MAX_H2C_DATA_BYTES, ..Offer::default() };
@@ -136,18 +136,18 @@ impl Session {
         self.out.push(&answer.encode());
         let Phase::Opening(reader) = std::mem::replace(&mut self.phase, Phase::Over) else { return Ok(()) };
         let reader = reader.open(&agreed);
-        let established = Established::new(reader, &agreed, self.target.clone(), self.place, tls);
+        let established = Established::new(reader, &agreed, self.target.clone(), self.endpoints, tls);
         self.phase = Phase::Established(Box::new(established));
         Ok(())
     }
 
     /// Ends a connection before ICReq with a termination request.
     #[cold]
-    fn turn_away(reader: &mut Reader<IcReq>, out: &mut Outbox, violation: Violation) -> Ended {
+    fn turn_away(reader: &mut Reader<IcReq>, out: &mut Outbox, violation: Violation) -> CloseReason {
         let mut request = Vec::new();
         reader.refuse(&violation, &mut request);
         out.push(&request);
-        Ended::Violation(violation)
+        CloseReason::Violation(violation)
     }
 
     /// Room for solicited data that comes next, if it is large enough to be received there directly.
@@ -159,7 +159,7 @@ impl Session {
     ///
     /// # Errors
     /// Why the connection ends.
-    pub fn received_directly(&mut self, bytes: usize) -> Result<(), Ended> {
+    pub fn received_directly(&mut self, bytes: usize) -> Result<(), CloseReason> {
         let Phase::Established(established) = &mut self.phase else { return Ok(()) };
         established.received_directly(bytes, &mut self.out)
     }
@@ -229,7 +229,7 @@ impl Session {
     ///
     /// # Errors
     /// The controller is gone.
-    pub fn poll_completions(&mut self, device: Option<&mut CapsuleDevice<'_>>) -> Result<(), Ended> {
+    pub fn poll_completions(&mut self, device: Option<&mut CapsuleDevice<'_>>) -> Result<(), CloseReason> {
         let Phase::Established(established) = &mut self.phase else { return Ok(()) };
         established.poll_completions(&mut self.out, device)
     }
@@ -238,7 +238,7 @@ impl Session {
     ///
     /// # Errors
     /// The host failed to authenticate.
-    pub fn authenticate(&mut self, now_ns: u64) -> Result<(), Ended> {
+    pub fn authenticate(&mut self, now_ns: u64) -> Result<(), CloseReason> {
         let Phase::Established(established) = &mut self.phase else { return Ok(()) };
         established.authenticate(&mut self.out, now_ns)
     }
@@ -249,7 +249,7 @@ impl Session {
     }
 
     /// The same, and removes its queue from the device.
-    pub fn leave(&mut self, subsystem: &Subsystem, device: &mut CapsuleDevice<'_>, why: &Ended) {
+    pub fn leave(&mut self, subsystem: &Subsystem, device: &mut CapsuleDevice<'_>, why: &CloseReason) {
         if let Phase::Established(established) = std::mem::replace(&mut self.phase, Phase::Over) {
             established.leave(subsystem, device, why);
         }

@@ -13,7 +13,7 @@ use byway_fabrics::tls::TlsPsk;
 use parking_lot::{Mutex, RwLock};
 
 use crate::association::{Association, Associations};
-use crate::ended::Ended;
+use crate::close_reason::CloseReason;
 use crate::keys::Keys;
 use crate::options::SubsystemTerms;
 
@@ -151,8 +151,8 @@ impl Subsystem {
     pub fn work<R>(
         &self,
         is_alone: bool,
-        work: impl FnOnce(&mut CapsuleDevice<'_>) -> Result<R, Ended>,
-    ) -> Option<Result<R, Ended>> {
+        work: impl FnOnce(&mut CapsuleDevice<'_>) -> Result<R, CloseReason>,
+    ) -> Option<Result<R, CloseReason>> {
         let mut is_begun = false;
         let work = |device: &mut CapsuleDevice<'_>| {
             is_begun = true;
@@ -161,7 +161,7 @@ impl Subsystem {
         let worked = if is_alone { self.device.run_alone(work) } else { self.device.run(work) };
         match worked {
             Ok(worked) => Some(worked),
-            Err(_) => is_begun.then_some(Err(Ended::DeviceFailed)),
+            Err(_) => is_begun.then_some(Err(CloseReason::DeviceFailed)),
         }
     }
 

@@ -11,8 +11,8 @@ use tracing::info;
 
 use super::Established;
 use crate::association::Association;
+use crate::close_reason::CloseReason;
 use crate::discovery::Answer;
-use crate::ended::Ended;
 use crate::lock::AuthCommand;
 use crate::options::TargetEvent;
 use crate::outbox::Outbox;
@@ -56,7 +56,7 @@ impl Established {
     ///
     /// # Errors
     /// Authentication failed: the connection ends after the response was sent.
-    pub(crate) fn authenticate(&mut self, out: &mut Outbox, now_ns: u64) -> Result<(), Ended> {
+    pub(crate) fn authenticate(&mut self, out: &mut Outbox, now_ns: u64) -> Result<(), CloseReason> {
         let Some(lock) = &mut self.lock else { return Ok(()) };
         let Some(stored) = lock.take_stored() else { return Ok(()) };
         let (command, answer, verdict) = lock.step(stored, now_ns);
@@ -67,7 +67,7 @@ impl Established {
             _ => false,
         };
         if let Verdict::Failed(why) = &verdict {
-            info!(host = %lock.host(), from = %self.place.from, %why, "authentication failed");
+            info!(host = %lock.host(), from = %self.endpoints.from, %why, "authentication failed");
         }
         let ended = match verdict {
             Verdict::Failed(why) if is_reported => Some(lock.ended(why)),
@@ -95,7 +95,7 @@ impl Established {
         }
         let Association { host, subsystem, controller, .. } = &*queue.association;
         let (host, subsystem) = (host.clone(), subsystem.clone());
-        let from = self.place.from;
+        let from = self.endpoints.from;
         info!(%host, %subsystem, controller = controller.0, %from, "host connected");
         (self.target.report)(TargetEvent::HostConnected { host, subsystem, controller: controller.0, from });
     }

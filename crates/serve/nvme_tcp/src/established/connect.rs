@@ -79,7 +79,7 @@ impl Established {
 
     fn report_refusal(&mut self, host: String, subsystem: String, why: &'static str) {
         if !std::mem::replace(&mut self.is_refused, true) {
-            let from = self.place.from;
+            let from = self.endpoints.from;
             info!(%host, %subsystem, %from, why, "Connect refused");
             (self.target.report)(TargetEvent::HostRefused { host, subsystem, from, why });
         }
@@ -102,13 +102,14 @@ impl Established {
             return self.connect_discovery(&connect, data, now_ns).map(Some);
         }
         let listing = self.target.directory.listing();
-        let (subsystem, port) = listing.subsystem_at(&data.subsystem, self.place.port).ok_or_else(|| {
-            self.turn_away(
-                &data,
-                "there is no such subsystem here",
-                ConnectRefusal::invalid(Parameter::SUBNQN),
-            )
-        })?;
+        let (subsystem, port) =
+            listing.subsystem_at(&data.subsystem, self.endpoints.port).ok_or_else(|| {
+                self.turn_away(
+                    &data,
+                    "there is no such subsystem here",
+                    ConnectRefusal::invalid(Parameter::SUBNQN),
+                )
+            })?;
         self.check_host(subsystem, connect.qid, &data)?;
         if subsystem.has_failed() {
             return Err(ConnectRefusal::for_now(RefusalKind::Other(Status::INTERNAL_ERROR)));
@@ -183,9 +184,9 @@ impl Established {
         }
         let slot = self.target.take_discovery_slot().ok_or(ConnectRefusal::for_now(RefusalKind::Busy))?;
         let id = self.target.discovery_id();
-        let (place, directory) = (self.place, &self.target.directory);
-        debug!(host = %data.host, from = %place.from, controller = id, "discovery client connected");
-        let controller = DiscoveryController::new(id, data.host, place, directory, connect.keep_alive_ms);
+        let (endpoints, directory) = (self.endpoints, &self.target.directory);
+        debug!(host = %data.host, from = %endpoints.from, controller = id, "discovery client connected");
+        let controller = DiscoveryController::new(id, data.host, endpoints, directory, connect.keep_alive_ms);
         let discovery = Box::new(Discovery::new(controller, slot, now_ns));
         self.bind(Queue::Discovery(discovery), connect);
         let controller = byway_fabrics::ControllerId(id);
@@ -269,7 +270,7 @@ impl Established {
             return;
         }
         let (host, subsystem) = (data.host.clone(), data.subsystem.clone());
-        let (controller, from) = (association.controller.0, self.place.from);
+        let (controller, from) = (association.controller.0, self.endpoints.from);
         info!(%host, %subsystem, controller, %from, "HOSTID of an I/O queue differs from its admin queue's");
         (self.target.report)(TargetEvent::HostIdDiffers { host, subsystem, controller, from });
     }

@@ -7,7 +7,7 @@ use byway_spec::base::admin::AdminOpcode;
 use byway_spec::{Command, Status};
 
 use super::{Established, Hand};
-use crate::ended::Ended;
+use crate::close_reason::CloseReason;
 use crate::outbox::Outbox;
 use crate::queue::{DeviceQueue, Queue};
 
@@ -19,7 +19,7 @@ impl Established {
         data: Option<&[u8]>,
         reply_bytes: usize,
         hand: &mut Hand<'_, '_>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), CloseReason> {
         if command.opcode() == AdminOpcode::FABRICS.0 {
             return self.execute_fabrics(command, data, hand);
         }
@@ -51,8 +51,8 @@ impl Established {
         data: Option<&[u8]>,
         reply_bytes: usize,
         hand: &mut Hand<'_, '_>,
-    ) -> Result<(), Ended> {
-        let Hand { out, device: Some(device), .. } = hand else { return Err(Ended::DeviceFailed) };
+    ) -> Result<(), CloseReason> {
+        let Hand { out, device: Some(device), .. } = hand else { return Err(CloseReason::DeviceFailed) };
         if !out.admits(reply_bytes) {
             self.responder.fail(command, Status::COMMAND_INTERRUPTED, out);
             return Ok(());
@@ -61,7 +61,7 @@ impl Established {
         let room = out.room(head_bytes + reply_bytes);
         let reply = room.get_mut(head_bytes..).unwrap_or_default();
         let kept = device.execute(at, command, data, reply, self.responder.digests_data());
-        let kept = kept.map_err(|_| Ended::Overrun)?.map(Digest::known);
+        let kept = kept.map_err(|_| CloseReason::Overrun)?.map(Digest::known);
         self.responder.add_outstanding(1);
         let mut mine = None;
         while let Some(posted) = device.take_completion(at) {
@@ -90,9 +90,9 @@ impl Established {
         at: DeviceQueue,
         pair: [FusedCommand<'_>; 2],
         hand: &mut Hand<'_, '_>,
-    ) -> Result<(), Ended> {
-        let Hand { out, device: Some(device), .. } = hand else { return Err(Ended::DeviceFailed) };
-        device.execute_fused(at, pair).map_err(|_| Ended::Overrun)?;
+    ) -> Result<(), CloseReason> {
+        let Hand { out, device: Some(device), .. } = hand else { return Err(CloseReason::DeviceFailed) };
+        device.execute_fused(at, pair).map_err(|_| CloseReason::Overrun)?;
         self.responder.add_outstanding(pair.len());
         self.late.extend(std::iter::from_fn(|| device.take_completion(at)));
         self.send_late(out, device);
@@ -128,7 +128,7 @@ impl Established {
         &mut self,
         out: &mut Outbox,
         device: Option<&mut CapsuleDevice<'_>>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), CloseReason> {
         self.queue.check()?;
         let (Queue::Device(queue), Some(device)) = (&self.queue, device) else {
             self.send_discovery_event(out);
@@ -150,9 +150,9 @@ impl Established {
     }
 
     /// Ends a connection whose port was closed.
-    fn check_port(&self) -> Result<(), Ended> {
+    fn check_port(&self) -> Result<(), CloseReason> {
         let has_port = |port| self.target.directory.listing().has_port(port);
-        if self.place.port.is_none_or(has_port) { Ok(()) } else { Err(Ended::Dismissed) }
+        if self.endpoints.port.is_none_or(has_port) { Ok(()) } else { Err(CloseReason::Dismissed) }
     }
 
     /// Sends the event that the discovery log has changed, if the host asked for it.

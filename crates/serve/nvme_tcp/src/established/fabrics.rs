@@ -10,7 +10,7 @@ use tracing::{debug, info};
 
 use super::{Established, Hand};
 use crate::association::Association;
-use crate::ended::Ended;
+use crate::close_reason::CloseReason;
 use crate::options::TargetEvent;
 use crate::outbox::Outbox;
 use crate::queue::Queue;
@@ -23,7 +23,7 @@ impl Established {
         command: &Command,
         data: Option<&[u8]>,
         hand: &mut Hand<'_, '_>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), CloseReason> {
         let parsed = match FabricsCommand::parse(command) {
             Ok(parsed) => parsed,
             Err(CommandError::Connect(refusal)) => {
@@ -45,7 +45,7 @@ impl Established {
             FabricsCommand::PropertyGet(property) => self.property(property, hand),
             // A failed device accepts no property writes.
             FabricsCommand::PropertySet { .. } if self.queue.is_admin() && hand.device.is_none() => {
-                return Err(Ended::DeviceFailed);
+                return Err(CloseReason::DeviceFailed);
             }
             FabricsCommand::PropertySet { property, value } => {
                 self.set_property(property, value, hand).map(|()| 0)
@@ -113,11 +113,11 @@ impl Established {
     }
 
     /// Disconnect, valid on an I/O queue only.
-    fn disconnect(&mut self, command: &Command, out: &mut Outbox) -> Result<(), Ended> {
+    fn disconnect(&mut self, command: &Command, out: &mut Outbox) -> Result<(), CloseReason> {
         match &self.queue {
             Queue::Device(queue) if queue.qid > 0 => {
                 self.responder.fail(command, Status::SUCCESS, out);
-                Err(Ended::Left)
+                Err(CloseReason::Left)
             }
             _ => {
                 self.responder.fail(command, Status::INVALID_FIELD.with_dnr(), out);
@@ -127,7 +127,11 @@ impl Established {
     }
 
     /// Follows up an admin command, which may have changed the keep alive timeout or caused events.
-    pub(super) fn after_admin(&mut self, command: &Command, hand: &mut Hand<'_, '_>) -> Result<(), Ended> {
+    pub(super) fn after_admin(
+        &mut self,
+        command: &Command,
+        hand: &mut Hand<'_, '_>,
+    ) -> Result<(), CloseReason> {
         let (Queue::Device(queue), Some(device)) = (&self.queue, &mut hand.device) else { return Ok(()) };
         let id = queue.association.controller;
         let sets_timeout = command.opcode() == AdminOpcode::SET_FEATURES.0
@@ -139,7 +143,7 @@ impl Established {
     }
 
     /// Removes the connection's queue from the device; with an admin queue, the controller.
-    pub fn leave(self, subsystem: &Subsystem, device: &mut CapsuleDevice<'_>, why: &Ended) {
+    pub fn leave(self, subsystem: &Subsystem, device: &mut CapsuleDevice<'_>, why: &CloseReason) {
         let Queue::Device(queue) = self.queue else { return };
         if !queue.is_there() {
             return;
@@ -155,7 +159,7 @@ impl Established {
             // Its connection was not reported either.
             return;
         }
-        let why = (*why != Ended::Left).then(|| why.to_string());
+        let why = (*why != CloseReason::Left).then(|| why.to_string());
         let Association { host, subsystem, .. } = &*queue.association;
         let (host, subsystem) = (host.clone(), subsystem.clone());
         info!(%host, %subsystem, controller = id.0, why = why.as_deref(), "host disconnected");

@@ -4,8 +4,8 @@ use byway_controller::{CAPSULE_DATA_BYTES, FusedCommand};
 use byway_spec::{Cdw0, Command, Status};
 
 use super::{Established, Hand};
+use crate::close_reason::CloseReason;
 use crate::data::{Data, data_of};
-use crate::ended::Ended;
 use crate::fused_pairs::{Arrival, Half, Pair, Second};
 use crate::outbox::Outbox;
 use crate::queue::{DeviceQueue, Queue};
@@ -29,7 +29,7 @@ impl Established {
         command: &Command,
         data: Result<Option<&[u8]>, Status>,
         hand: &mut Hand<'_, '_>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), CloseReason> {
         let fuse = command.cdw0.fuse();
         if fuse != Cdw0::FUSE_SECOND {
             self.fused.abandon_first();
@@ -49,7 +49,7 @@ impl Established {
             return Ok(());
         }
         if self.fused.held_bytes() > HELD_BYTES_MAX {
-            return Err(Ended::Overrun);
+            return Err(CloseReason::Overrun);
         }
         let data = data.and_then(|data| arrival_of(command, data)).unwrap_or_else(Arrival::Failed);
         let is_solicited = data == Arrival::Solicited;
@@ -63,7 +63,7 @@ impl Established {
     }
 
     /// Executes or aborts pairs that wait for nothing.
-    pub(super) fn settle_fused(&mut self, hand: &mut Hand<'_, '_>) -> Result<(), Ended> {
+    pub(super) fn settle_fused(&mut self, hand: &mut Hand<'_, '_>) -> Result<(), CloseReason> {
         let Queue::Device(queue) = &self.queue else { return Ok(()) };
         let at = queue.at();
         while let Some(Pair { first, second }) = self.fused.next_settled() {
@@ -81,7 +81,7 @@ impl Established {
         first: &Half,
         second: &Half,
         hand: &mut Hand<'_, '_>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), CloseReason> {
         // Claim both, even if one was aborted.
         let claimed = [first, second].map(|half| self.claim(&half.command, hand));
         match (first.as_fused(), second.as_fused()) {
@@ -106,7 +106,12 @@ impl Established {
     }
 
     /// Executes a first command without its second, which the device refuses and logs.
-    fn end_alone(&mut self, at: DeviceQueue, first: &Half, hand: &mut Hand<'_, '_>) -> Result<(), Ended> {
+    fn end_alone(
+        &mut self,
+        at: DeviceQueue,
+        first: &Half,
+        hand: &mut Hand<'_, '_>,
+    ) -> Result<(), CloseReason> {
         if !self.claim(&first.command, hand) {
             return Ok(());
         }

@@ -21,13 +21,13 @@ use byway_controller::Posted;
 use byway_executor::CapsuleDevice;
 use byway_nvme_tcp::{Agreement, ControllerPdu, HostPdu, Reader, Writer};
 
+use crate::close_reason::CloseReason;
 use crate::counters::ConnectionState;
-use crate::ended::Ended;
+use crate::endpoints::Endpoints;
 use crate::fused_pairs::FusedPairs;
 use crate::lock::Lock;
 use crate::outbox::Outbox;
 use crate::pending::Pending;
-use crate::place::Place;
 use crate::queue::Queue;
 use crate::responder::Responder;
 use crate::subsystem::Subsystem;
@@ -56,7 +56,7 @@ pub struct Established {
     pending: Pending,
     fused: FusedPairs,
     target: Arc<TargetState>,
-    place: Place,
+    endpoints: Endpoints,
     /// The identity of the TLS key, if the connection uses TLS.
     tls: Option<TlsIdentity>,
     /// A refused Connect was reported.
@@ -81,7 +81,7 @@ impl Established {
         reader: Reader<HostPdu>,
         agreed: &Agreement,
         target: Arc<TargetState>,
-        place: Place,
+        endpoints: Endpoints,
         tls: Option<TlsIdentity>,
     ) -> Self {
         Self {
@@ -95,7 +95,7 @@ impl Established {
             pending: Pending::new(target.data.share()),
             fused: FusedPairs::default(),
             target,
-            place,
+            endpoints,
             tls,
             is_refused: false,
             late: Vec::new(),
@@ -131,7 +131,7 @@ impl Established {
     ///
     /// # Errors
     /// Why the connection ends.
-    pub fn received_directly(&mut self, bytes: usize, out: &mut Outbox) -> Result<(), Ended> {
+    pub fn received_directly(&mut self, bytes: usize, out: &mut Outbox) -> Result<(), CloseReason> {
         let Receiving::Solicited(coming) = self.incoming else { return Ok(()) };
         let mut piece = self.pending.received(coming, bytes);
         while !piece.is_empty() {
@@ -180,7 +180,7 @@ impl Established {
 
     /// Whether commands wait for data or for their fused half, so that they can be aborted.
     pub fn has_waiting_commands(&self) -> bool {
-        self.pending.len() > 0 || self.fused.held() > 0
+        self.pending.len() > 0 || self.fused.waiting() > 0
     }
 
     /// Frees spare buffers of an idle connection.

@@ -9,8 +9,8 @@ use byway_spec::base::admin::AdminOpcode;
 use byway_spec::{Command, Status};
 
 use super::{Established, Hand};
+use crate::close_reason::CloseReason;
 use crate::data::{Data, data_of};
-use crate::ended::Ended;
 use crate::outbox::Outbox;
 use crate::pending::Coming;
 use crate::queue::Queue;
@@ -36,7 +36,7 @@ impl Established {
     ///
     /// # Errors
     /// Why the connection ends.
-    pub fn receive(&mut self, input: &mut &[u8], hand: &mut Hand<'_, '_>) -> Result<(), Ended> {
+    pub fn receive(&mut self, input: &mut &[u8], hand: &mut Hand<'_, '_>) -> Result<(), CloseReason> {
         self.queue.check()?;
         self.queue.heard(hand.now_ns);
         // Data in one piece is borrowed; it is copied only if the end of the PDU is still to come.
@@ -72,14 +72,14 @@ impl Established {
     }
 
     /// Ends the connection with a termination request.
-    pub(super) fn refuse(&mut self, violation: Violation, out: &mut Outbox) -> Ended {
+    pub(super) fn refuse(&mut self, violation: Violation, out: &mut Outbox) -> CloseReason {
         let mut request = Vec::new();
         self.reader.refuse(&violation, &mut request);
         out.push(&request);
-        Ended::Violation(violation)
+        CloseReason::Violation(violation)
     }
 
-    fn take(&mut self, pdu: HostPdu, data_bytes: u32, hand: &mut Hand<'_, '_>) -> Result<(), Ended> {
+    fn take(&mut self, pdu: HostPdu, data_bytes: u32, hand: &mut Hand<'_, '_>) -> Result<(), CloseReason> {
         match pdu {
             HostPdu::Command(command) => {
                 self.responder.advance_head();
@@ -92,10 +92,10 @@ impl Established {
                 Ok(coming) => self.incoming = Receiving::Solicited(coming),
                 Err(violation) => return Err(self.refuse(violation, hand.out)),
             },
-            HostPdu::Terminate(request) if data_bytes == 0 => return Err(Ended::Terminated(request)),
+            HostPdu::Terminate(request) if data_bytes == 0 => return Err(CloseReason::Terminated(request)),
             HostPdu::Terminate(request) => {
                 self.incoming = Receiving::Dropped;
-                return Err(Ended::Terminated(request));
+                return Err(CloseReason::Terminated(request));
             }
         }
         Ok(())
@@ -117,7 +117,7 @@ impl Established {
         borrowed: Option<&[u8]>,
         is_intact: bool,
         hand: &mut Hand<'_, '_>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), CloseReason> {
         match std::mem::replace(&mut self.incoming, Receiving::Nothing) {
             Receiving::Capsule { command, .. } if !is_intact => {
                 self.gathered.clear();
@@ -146,7 +146,7 @@ impl Established {
         coming: Coming,
         is_intact: bool,
         hand: &mut Hand<'_, '_>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), CloseReason> {
         let Some(whole) = self.pending.end(coming, is_intact) else {
             self.ask(hand.out);
             return Ok(());
@@ -171,7 +171,7 @@ impl Established {
         command: &Command,
         data: Option<&[u8]>,
         hand: &mut Hand<'_, '_>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), CloseReason> {
         self.check_room()?;
         if let Some(status) = self.lock.as_ref().and_then(|lock| lock.refusal(command)) {
             self.responder.fail(command, status, hand.out);
@@ -189,7 +189,7 @@ impl Established {
         command: &Command,
         data: Option<&[u8]>,
         hand: &mut Hand<'_, '_>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), CloseReason> {
         let moves_data = self.moves_data(command, hand);
         match data_of(command, moves_data, data.map(<[u8]>::len)) {
             Ok(Data::InCapsule) => self.execute(command, Some(data.unwrap_or_default()), 0, hand),
@@ -226,9 +226,9 @@ impl Established {
         }
     }
 
-    fn check_room(&self) -> Result<(), Ended> {
-        let taken = self.responder.outstanding() + self.pending.len() + self.fused.held();
-        if taken >= self.responder.entries() { Err(Ended::Overrun) } else { Ok(()) }
+    fn check_room(&self) -> Result<(), CloseReason> {
+        let taken = self.responder.outstanding() + self.pending.len() + self.fused.waiting();
+        if taken >= self.responder.entries() { Err(CloseReason::Overrun) } else { Ok(()) }
     }
 
     /// Solicits data of waiting commands, within the budget.

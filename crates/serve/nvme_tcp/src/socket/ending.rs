@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 
 use super::{Connection, Progress};
-use crate::ended::Ended;
+use crate::close_reason::CloseReason;
 use crate::established::Established;
 use crate::queue::Queue;
 use crate::subsystem::Subsystem;
@@ -14,7 +14,7 @@ const DRAIN_BYTES_MAX: usize = 1 << 20;
 
 impl<W: Wire> Connection<W> {
     /// Ends it: pending bytes are still sent, nothing more is executed.
-    pub fn end(&mut self, why: Ended, now_ns: u64) {
+    pub fn end(&mut self, why: CloseReason, now_ns: u64) {
         if self.over.is_some() {
             return;
         }
@@ -22,7 +22,7 @@ impl<W: Wire> Connection<W> {
             Some(subsystem) => self.leave(&subsystem, &why),
             None => self.session.close(),
         }
-        if why == Ended::DeviceFailed {
+        if why == CloseReason::DeviceFailed {
             // The panic may have left a response half written.
             let unsent = self.session.out().pending().len();
             self.session.out_mut().sent(unsent);
@@ -31,11 +31,11 @@ impl<W: Wire> Connection<W> {
         self.over = Some((why, now_ns));
     }
 
-    fn leave(&mut self, subsystem: &Subsystem, why: &Ended) {
+    fn leave(&mut self, subsystem: &Subsystem, why: &CloseReason) {
         let session = &mut self.session;
         // A failed device has no state of it.
         let _ = subsystem.device().run(|device| {
-            if *why == Ended::KeepAlive
+            if *why == CloseReason::KeepAlive
                 && let Some(Queue::Device(queue)) = session.established().map(Established::queue)
             {
                 device.expire(queue.association.controller);
@@ -71,7 +71,8 @@ impl<W: Wire> Connection<W> {
 
     /// `progress`, or `Closed` once an ended connection is drained.
     pub(super) fn after(&self, progress: Progress) -> Progress {
-        let is_done = self.over.is_some() && (self.at_end || matches!(self.over, Some((Ended::Left, _))));
+        let is_done =
+            self.over.is_some() && (self.at_end || matches!(self.over, Some((CloseReason::Left, _))));
         if is_done && (self.at_end || !self.has_more()) { Progress::Closed } else { progress }
     }
 }

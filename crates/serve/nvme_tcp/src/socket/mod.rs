@@ -9,9 +9,9 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use crate::channel::Channel;
+use crate::close_reason::CloseReason;
 use crate::counters::{ConnectionState, Moved};
-use crate::ended::Ended;
-use crate::place::Place;
+use crate::endpoints::Endpoints;
 use crate::session::Session;
 use crate::subsystem::Subsystem;
 use crate::target_state::TargetState;
@@ -29,7 +29,7 @@ enum Received {
     /// Bytes of a command's data, in that command's buffer.
     Directly(usize),
     /// The connection ends.
-    End(Ended),
+    End(CloseReason),
 }
 
 /// The result of serving a connection once.
@@ -55,7 +55,7 @@ pub struct Connection<W = TcpStream> {
     /// Bytes of it that were consumed.
     stash_at: usize,
     /// Why the connection ended, and when.
-    over: Option<(Ended, u64)>,
+    over: Option<(CloseReason, u64)>,
     /// The host has closed its side, or the socket failed.
     at_end: bool,
     /// When bytes were sent last, or none were pending.
@@ -75,11 +75,11 @@ pub struct Connection<W = TcpStream> {
 
 impl<W: Wire> Connection<W> {
     /// A new connection.
-    pub fn new(wire: W, target: Arc<TargetState>, place: Place, now_ns: u64) -> Self {
+    pub fn new(wire: W, target: Arc<TargetState>, endpoints: Endpoints, now_ns: u64) -> Self {
         let tls = target.directory.listing().tls.clone();
         Self {
             channel: Channel::new(wire, tls),
-            session: Session::new(target, place, now_ns),
+            session: Session::new(target, endpoints, now_ns),
             subsystem: None,
             stash: Vec::new(),
             stash_at: 0,
@@ -102,7 +102,7 @@ impl<W: Wire> Connection<W> {
 
     /// The host's address.
     pub fn from(&self) -> std::net::SocketAddr {
-        self.session.place().from
+        self.session.endpoints().from
     }
 
     /// Its state, for metrics.
@@ -116,7 +116,7 @@ impl<W: Wire> Connection<W> {
     }
 
     /// Why it ended, whatever the cause.
-    pub fn ended(&self) -> Option<&Ended> {
+    pub fn ended(&self) -> Option<&CloseReason> {
         self.over.as_ref().map(|(why, _)| why)
     }
 
@@ -162,9 +162,15 @@ impl<W: Wire> Connection<W> {
     }
 
     /// Why it ended, if the cause is this connection's own and not its controller's.
-    pub fn why(&self) -> Option<&Ended> {
-        let of_others = |why: &Ended| {
-            matches!(why, Ended::Left | Ended::ControllerGone | Ended::KeepAlive | Ended::Dismissed)
+    pub fn why(&self) -> Option<&CloseReason> {
+        let of_others = |why: &CloseReason| {
+            matches!(
+                why,
+                CloseReason::Left
+                    | CloseReason::ControllerGone
+                    | CloseReason::KeepAlive
+                    | CloseReason::Dismissed
+            )
         };
         self.over.as_ref().map(|(why, _)| why).filter(|why| !of_others(why))
     }
@@ -174,7 +180,7 @@ impl<W: Wire> Connection<W> {
         let sent = self.send(now_ns);
         if self.at_end {
             // The send found the peer gone.
-            self.end(Ended::Left, now_ns);
+            self.end(CloseReason::Left, now_ns);
         }
         if self.over.is_some() {
             return self.drain(buffer, now_ns);
@@ -209,7 +215,7 @@ impl<W: Wire> Connection<W> {
             }
             Received::End(why) => {
                 // A host whose bytes are not TLS still reads the alert.
-                self.at_end = !matches!(why, Ended::Tls(_));
+                self.at_end = !matches!(why, CloseReason::Tls(_));
                 self.end(why, now_ns);
             }
         }
@@ -302,7 +308,7 @@ impl<W: Wire> Connection<W> {
     }
 
     /// Executes under the run lock of its subsystem's device, if it is connected to one.
-    fn execute(&mut self, input: &mut &[u8], needs_all: bool, now_ns: u64) -> Result<(), Ended> {
+    fn execute(&mut self, input: &mut &[u8], needs_all: bool, now_ns: u64) -> Result<(), CloseReason> {
         let Self { session, subsystem, .. } = self;
         let Some(subsystem) = subsystem else { return session.receive(input, None, now_ns) };
         let taken = subsystem.work(needs_all, |device| session.receive(input, Some(device), now_ns));
@@ -315,7 +321,7 @@ impl<W: Wire> Connection<W> {
         match subsystem.device().run_alone(|device| session.admit(&subsystem, device, now_ns)) {
             Ok(true) => self.subsystem = Some(subsystem),
             Ok(false) => {}
-            Err(_) => self.end(Ended::DeviceFailed, now_ns),
+            Err(_) => self.end(CloseReason::DeviceFailed, now_ns),
         }
     }
 
@@ -332,7 +338,7 @@ impl<W: Wire> Connection<W> {
                     match subsystem.work(false, |device| session.poll_completions(Some(device))) {
                         Some(polled) => polled,
                         None if session.is_admin() => Ok(()),
-                        None => Err(Ended::DeviceFailed),
+                        None => Err(CloseReason::DeviceFailed),
                     }
                 }
                 None => session.poll_completions(None),

@@ -1,7 +1,7 @@
 //! Timeouts of a connection.
 
 use super::Connection;
-use crate::ended::Ended;
+use crate::close_reason::CloseReason;
 use crate::established::Established;
 use crate::queue::Queue;
 use crate::wire::Wire;
@@ -40,27 +40,28 @@ impl<W: Wire> Connection<W> {
     }
 
     /// Whether its subsystem failed or its port was closed. An I/O queue's port may differ from its admin queue's.
-    fn displaced(&mut self, now_ns: u64) -> Option<Ended> {
+    fn displaced(&mut self, now_ns: u64) -> Option<CloseReason> {
         if let Some(subsystem) = self.subsystem.as_ref().filter(|subsystem| subsystem.has_failed()) {
             let since_ns = *self.failed_ns.get_or_insert(now_ns);
             let may_ask = self.session.is_admin() && !subsystem.is_closed();
-            return (!may_ask || now_ns.saturating_sub(since_ns) > FAILED_NS).then_some(Ended::DeviceFailed);
+            return (!may_ask || now_ns.saturating_sub(since_ns) > FAILED_NS)
+                .then_some(CloseReason::DeviceFailed);
         }
-        let (directory, place) = (&self.session.target().directory, self.session.place());
+        let (directory, endpoints) = (&self.session.target().directory, self.session.endpoints());
         let generation = directory.generation();
         let subsystem = self.subsystem.as_ref();
         let is_found = |port| subsystem.is_none_or(|subsystem| subsystem.is_at(port));
         let is_gone = |port| !directory.listing().has_port(port) || !is_found(port);
         let has_changed = std::mem::replace(&mut self.generation, generation) != generation;
-        (has_changed && place.port.is_some_and(is_gone)).then_some(Ended::Dismissed)
+        (has_changed && endpoints.port.is_some_and(is_gone)).then_some(CloseReason::Dismissed)
     }
 
-    fn overdue(&self, now_ns: u64) -> Option<Ended> {
+    fn overdue(&self, now_ns: u64) -> Option<CloseReason> {
         if self.has_more() && now_ns.saturating_sub(self.sent_ns) > STUCK_NS {
-            return Some(Ended::Stuck);
+            return Some(CloseReason::Stuck);
         }
         if self.session.is_owed() && now_ns.saturating_sub(self.came_ns) > STALLED_NS {
-            return Some(Ended::Stalled);
+            return Some(CloseReason::Stalled);
         }
         let established = self.session.established();
         let lock = established.and_then(Established::lock);
@@ -74,17 +75,17 @@ impl<W: Wire> Connection<W> {
         match established.map(Established::queue) {
             None | Some(Queue::Unconnected) => {
                 let is_late = now_ns.saturating_sub(self.session.began_ns()) > CONNECT_NS;
-                is_late.then_some(Ended::Silent)
+                is_late.then_some(CloseReason::Silent)
             }
             Some(Queue::Device(queue)) if queue.qid == 0 => {
                 let deadline_ns = queue.association.deadline_ns()?;
-                (deadline_ns < now_ns).then_some(Ended::KeepAlive)
+                (deadline_ns < now_ns).then_some(CloseReason::KeepAlive)
             }
             Some(Queue::Device(_)) => None,
             Some(Queue::Discovery(discovery)) => {
                 let timeout_ns = u64::from(discovery.controller.silence_max_ms()) * (NS_PER_S / 1000);
                 let is_late = now_ns.saturating_sub(discovery.heard_ns()) > timeout_ns;
-                is_late.then_some(Ended::KeepAlive)
+                is_late.then_some(CloseReason::KeepAlive)
             }
         }
     }

@@ -12,10 +12,10 @@ use slab::Slab;
 use tracing::debug;
 
 use super::FIRST_CONNECTION;
-use crate::ended::Ended;
+use crate::close_reason::CloseReason;
+use crate::endpoints::Endpoints;
 use crate::half_open::{HalfOpen, HalfOpenConnection};
 use crate::options::TargetEvent;
-use crate::place::Place;
 use crate::pool::ThreadPool;
 use crate::socket::{Connection, Progress};
 
@@ -130,7 +130,7 @@ impl Connections {
     }
 
     /// Adds an accepted connection, as active.
-    pub fn add(&mut self, stream: TcpStream, place: Place) {
+    pub fn add(&mut self, stream: TcpStream, endpoints: Endpoints) {
         let now_ns = monotonic_ns();
         let entry = self.slots.vacant_entry();
         let at = entry.key();
@@ -139,7 +139,7 @@ impl Connections {
             self.pool.release();
             return;
         }
-        let connection = Connection::new(stream, self.pool.target().clone(), place, now_ns);
+        let connection = Connection::new(stream, self.pool.target().clone(), endpoints, now_ns);
         let (interest, number) = (Some(interest), self.accepted);
         self.accepted += 1;
         entry.insert(Slot { connection, number, interest, busy_ns: now_ns, busy_polls: 0, is_active: false });
@@ -156,7 +156,7 @@ impl Connections {
         };
         let Some(HalfOpenConnection { at, .. }) = half_open.add(new, is_still) else { return };
         if let Some(slot) = self.slots.get_mut(at) {
-            slot.connection.end(Ended::Crowded, now_ns);
+            slot.connection.end(CloseReason::Crowded, now_ns);
         }
         self.close(at);
     }
@@ -261,7 +261,7 @@ impl Connections {
     pub fn close_all(&mut self, now_ns: u64) {
         for at in self.keys() {
             if let Some(slot) = self.slots.get_mut(at) {
-                slot.connection.end(Ended::Left, now_ns);
+                slot.connection.end(CloseReason::Left, now_ns);
             }
             self.close(at);
         }

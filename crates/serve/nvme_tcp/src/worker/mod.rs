@@ -157,8 +157,8 @@ impl Worker {
         let pool = self.pool.clone();
         // Cleared before taking: what arrives later signals again.
         pool.inbox(self.at).notifier().lower();
-        for (stream, place) in pool.inbox(self.at).take() {
-            self.connections.add(stream, place);
+        for (stream, endpoints) in pool.inbox(self.at).take() {
+            self.connections.add(stream, endpoints);
         }
         self.connections.poll_waiting(monotonic_ns());
     }
@@ -181,7 +181,7 @@ impl Worker {
         let Some(listener) = self.pool.acceptor().at(at) else { return };
         loop {
             match listener.accept() {
-                Ok((stream, place)) => self.assign(stream, place),
+                Ok((stream, endpoints)) => self.assign(stream, endpoints),
                 Err(error) if matches!(error.kind(), ConnectionAborted | Interrupted) => {}
                 Err(error) if error.kind() == WouldBlock => return,
                 Err(_) => return self.set_accepting(false),
@@ -190,11 +190,11 @@ impl Worker {
     }
 
     /// Gives a connection to the next thread; drops it where too many are open.
-    fn assign(&mut self, stream: std::net::TcpStream, place: crate::place::Place) {
+    fn assign(&mut self, stream: std::net::TcpStream, endpoints: crate::endpoints::Endpoints) {
         match self.pool.admit() {
             None => {}
-            Some(thread) if thread == self.at => self.connections.add(stream, place),
-            Some(thread) => self.pool.inbox(thread).put(stream, place),
+            Some(thread) if thread == self.at => self.connections.add(stream, endpoints),
+            Some(thread) => self.pool.inbox(thread).put(stream, endpoints),
         }
     }
 

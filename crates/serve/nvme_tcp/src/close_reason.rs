@@ -9,7 +9,7 @@ use byway_tls::TlsError;
 
 /// Why a connection ends.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Ended {
+pub enum CloseReason {
     /// The host disconnected.
     #[error("the host left")]
     Left,
@@ -65,7 +65,7 @@ pub enum Ended {
     System(ErrorKind),
 }
 
-impl Ended {
+impl CloseReason {
     /// Maps a socket error. A reset by the host counts as an ordinary disconnect.
     pub fn of_system(kind: ErrorKind) -> Self {
         match kind {
@@ -75,7 +75,7 @@ impl Ended {
     }
 }
 
-impl From<TlsError> for Ended {
+impl From<TlsError> for CloseReason {
     fn from(error: TlsError) -> Self {
         if error == TlsError::Closed { Self::Left } else { Self::Tls(error) }
     }

@@ -6,7 +6,7 @@ use byway_controller::PortId;
 
 /// Where a connection is from and to.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct Endpoints {
     /// The host's address.
     pub from: SocketAddr,
     /// The target's address.

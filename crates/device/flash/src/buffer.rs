@@ -49,7 +49,7 @@ impl BufferedUnit<'_> {
 
 /// What a slot is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum SlotState {
     /// The map points into it.
     Held,
     /// The map points nowhere into it since this epoch.
@@ -61,7 +61,7 @@ pub(crate) struct UnitBuffer {
     memory: Protected,
     page_bytes: usize,
     units: u32,
-    turns: [Turn; BUFFER_SLOTS as usize],
+    states: [SlotState; BUFFER_SLOTS as usize],
     /// The slot that each stream fills.
     current: [u32; 2],
 }
@@ -69,13 +69,13 @@ pub(crate) struct UnitBuffer {
 impl UnitBuffer {
     pub(crate) fn open(backing: &Backing, layout: &Layout, geometry: &Geometry) -> Result<Self, FlashError> {
         let memory = backing.map(layout.buffer)?;
-        let turns = [Turn::Free(Epoch::default()); BUFFER_SLOTS as usize];
+        let states = [SlotState::Free(Epoch::default()); BUFFER_SLOTS as usize];
         let current = [Stream::Host, Stream::Gc].map(|stream| stream as u32 * SLOTS_A_STREAM);
         Ok(Self {
             memory,
             page_bytes: geometry.page_bytes as usize,
             units: geometry.units_per_page(),
-            turns,
+            states,
             current,
         })
     }
@@ -83,14 +83,14 @@ impl UnitBuffer {
     /// Takes up slots that the map points into: they are held, and the last of a stream is the one it fills.
     pub(crate) fn take_up(&mut self, held: impl Fn(u32) -> bool) {
         for slot in (0..BUFFER_SLOTS).filter(|slot| held(*slot)) {
-            self.turns[slot as usize] = Turn::Held;
+            self.states[slot as usize] = SlotState::Held;
             self.current[(slot / SLOTS_A_STREAM) as usize] = slot;
         }
     }
 
     /// Slots of a stream that the map points into.
     pub(crate) fn held(&self, stream: Stream) -> Vec<u32> {
-        slots(stream).filter(|slot| self.turns[*slot as usize] == Turn::Held).collect()
+        slots(stream).filter(|slot| self.states[*slot as usize] == SlotState::Held).collect()
     }
 
     /// The slot that a stream fills.
@@ -107,24 +107,24 @@ impl UnitBuffer {
     #[inline]
     pub(crate) fn has_room(&self, stream: Stream) -> bool {
         let slot = self.current(stream);
-        self.turns[slot as usize] == Turn::Held && self.filled(slot) < self.units
+        self.states[slot as usize] == SlotState::Held && self.filled(slot) < self.units
     }
 
     /// The slot to fill after the current one, and the epoch since which the map points nowhere into it.
     pub(crate) fn next(&self, stream: Stream) -> Option<(u32, Epoch)> {
         let (first, within) = (stream as u32 * SLOTS_A_STREAM, self.current(stream) % SLOTS_A_STREAM);
         (1..=SLOTS_A_STREAM).map(|step| first + (within + step) % SLOTS_A_STREAM).find_map(|slot| match self
-            .turns[slot as usize]
+            .states[slot as usize]
         {
-            Turn::Free(since) => Some((slot, since)),
-            Turn::Held => None,
+            SlotState::Free(since) => Some((slot, since)),
+            SlotState::Held => None,
         })
     }
 
     /// Empties a slot and makes it the one that its stream fills.
     pub(crate) fn begin(&mut self, slot: u32) {
         self.memory.set_word(header(slot), 0);
-        self.turns[slot as usize] = Turn::Held;
+        self.states[slot as usize] = SlotState::Held;
         self.current[(slot / SLOTS_A_STREAM) as usize] = slot;
     }
 
@@ -135,7 +135,7 @@ impl UnitBuffer {
 
     /// Notes that the map points nowhere into a slot from this epoch on.
     pub(crate) const fn give_up(&mut self, slot: u32, since: Epoch) {
-        self.turns[slot as usize] = Turn::Free(since);
+        self.states[slot as usize] = SlotState::Free(since);
     }
 
     /// Adds a unit to the current slot of a stream, which has room, and says its place. The map does not point to it

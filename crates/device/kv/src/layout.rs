@@ -33,7 +33,7 @@ const RING_PAGES_MAX: usize = 256;
 const SEGMENTS_MIN: usize = 8;
 /// Pages of the shortest segments.
 const SEGMENT_PAGES_MIN: u64 = 2;
-/// Of what is kept back, the share that a namespace holds at least.
+/// Of the reserve, the share that a namespace holds at least.
 const ROOM_SHARE: u64 = 4;
 /// Segments of a namespace per window that has a segment of its own.
 const WINDOW_SHARE: usize = 32;
@@ -106,10 +106,10 @@ impl Layout {
         Err(KvError::TooSmall { asked_bytes, least_bytes: planned.least_extent_bytes() })
     }
 
-    /// Whether enough is left beside what is kept back.
+    /// Whether enough is left beside the reserve.
     fn has_room(&self) -> bool {
-        let kept_back = Reserve::of(self).segments();
-        self.segments as u64 >= kept_back + kept_back / ROOM_SHARE
+        let reserve = Reserve::of(self).segments();
+        self.segments as u64 >= reserve + reserve / ROOM_SHARE
     }
 
     /// The shortest extent with room, by these segments or longer.

@@ -38,7 +38,7 @@ const MOVE_SEGMENTS: u64 = 3;
 /// What emptying a segment gives, at least, beyond what moved records leave out.
 const GAIN_PERCENT: u64 = 3;
 
-/// Segments that are kept back, by what for.
+/// Reserved segments, by purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reserve {
     open: u64,

@@ -35,7 +35,7 @@ impl Drive {
     ) -> Result<Self, FlashError> {
         let size_bytes = len_bytes.max(MIN_SIZE_BYTES);
         let array = profile.drive.flash;
-        let options = FlashOptions::new(size_bytes, array, MediaKind::Elsewhere)
+        let options = FlashOptions::new(size_bytes, array, MediaKind::External)
             .timing(false)
             .profile_name(profile.drive.name.to_owned())
             .over_provisioning_percent(array.over_provisioning_percent);

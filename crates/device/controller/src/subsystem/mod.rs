@@ -82,7 +82,7 @@ pub struct Subsystem {
     pub(crate) notices: Notices,
     /// ANA state of each namespace by controller.
     pub(crate) paths: Paths,
-    outlooks: NamespaceHints,
+    hints: NamespaceHints,
     /// Controllers that exist.
     controllers: ControllerSet,
     /// Controllers without a connection that external engines still execute commands of.
@@ -122,7 +122,7 @@ impl Subsystem {
     ) -> Result<Self, SubsystemError> {
         let slots = (0..MAX_NAMESPACES).map(|_| None).collect();
         let (changes, io) = (Changes::default(), IoCounters::default());
-        let outlooks = NamespaceHints::new(MAX_NAMESPACES);
+        let hints = NamespaceHints::new(MAX_NAMESPACES);
         let synced_completions = flash.durability() == Durability::Media;
         let mut subsystem = Self {
             identity,
@@ -136,7 +136,7 @@ impl Subsystem {
             hosts: Hosts::default(),
             notices: Notices::default(),
             paths: Paths::default(),
-            outlooks,
+            hints,
             controllers: ControllerSet::NONE,
             leaving: ControllerSet::NONE,
             bindings: 0,
@@ -206,7 +206,7 @@ impl Subsystem {
         reservations: Reservations,
     ) -> Option<()> {
         if let Namespace::Kv(kv) = &mut namespace {
-            kv.publish_hints(self.outlooks.of(nsid)?);
+            kv.publish_hints(self.hints.of(nsid)?);
         }
         self.counting.iter_mut().for_each(|counting| counting.forget_types_of(nsid));
         let mut slot = Slot::new(namespace, attached, reservations);
@@ -217,8 +217,8 @@ impl Subsystem {
 
     /// Lookup hints of the namespaces.
     #[must_use]
-    pub fn outlooks(&self) -> NamespaceHints {
-        self.outlooks.clone()
+    pub fn hints(&self) -> NamespaceHints {
+        self.hints.clone()
     }
 
     fn slot_mut(&mut self, nsid: u32) -> Option<&mut Option<Slot>> {

@@ -190,7 +190,7 @@ impl Executor {
         let controller = side.controller(&mut subsystem, cmb);
         let (host_meter, meter) = (side.meter(&profile, &options), options.meter(&profile));
         let windows = Windows::new(&mut subsystem);
-        let (hints, is_counting) = (subsystem.outlooks(), subsystem.counts_commands());
+        let (hints, is_counting) = (subsystem.hints(), subsystem.counts_commands());
         let fabric = FabricControllers::new(&profile);
         let core = Core { subsystem, controller, memory: space.view(), meter, device_memory: None, fabric };
         Ok(Self {

@@ -322,14 +322,14 @@ impl Flash {
         Ok(self.entry(extent)?.entries)
     }
 
-    /// Forgets everything in an extent and gives the disk room of blocks that held nothing else back.
+    /// Deallocates everything in an extent, and frees disk space of blocks that held nothing else.
     ///
     /// # Errors
     /// As [`Flash::trim`].
-    pub fn forget(&mut self, extent: ExtentId) -> Result<(), FlashError> {
+    pub fn clear(&mut self, extent: ExtentId) -> Result<(), FlashError> {
         let entries = self.entry(extent)?.entries;
         self.trim(extent, 0..entries)?;
-        self.ftl.forget_empty_blocks(0)
+        self.ftl.reclaim_empty_blocks(0)
     }
 
     /// Whether entry `index` (unit or page) of an extent holds data.

@@ -156,7 +156,7 @@ impl Flash {
         let (nsid, entries) = (entry.record.nsid, entry.entries);
         self.trim(extent, 0..entries)?;
         self.areas.remove_all(nsid)?;
-        self.ftl.forget_empty_blocks(0)?;
+        self.ftl.reclaim_empty_blocks(0)?;
         // What of this is not on the medium when the slot is free belongs to no namespace: recovery from a loss of power forgets that, and
         // a namespace that takes the place is not selected before a sync.
         self.set_namespace(extent, None)

@@ -51,7 +51,7 @@ impl Flash {
             MediaKind::File(path) => Self::create_file(&path, superblock(Keeps::File)?, how, namespaces),
             MediaKind::Ram => Self::create_in_memory(superblock(Keeps::Ram)?, how, namespaces),
             MediaKind::Null => Self::create_in_memory(superblock(Keeps::Null)?, how, namespaces),
-            MediaKind::Elsewhere => {
+            MediaKind::External => {
                 let superblock = superblock(Keeps::Ram)?;
                 let geometry = superblock.geometry;
                 let media = RamMedia::without_data(geometry, &Layout::of(&geometry))?;

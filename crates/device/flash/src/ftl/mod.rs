@@ -433,7 +433,7 @@ impl Ftl {
     }
 
     /// Erases full blocks that hold nothing live and gives their room back.
-    pub(crate) fn forget_empty_blocks(&mut self, at_ps: u64) -> Result<(), FlashError> {
+    pub(crate) fn reclaim_empty_blocks(&mut self, at_ps: u64) -> Result<(), FlashError> {
         let empty: Vec<BlockId> = self
             .blocks
             .iter()
@@ -444,7 +444,7 @@ impl Ftl {
             self.order(SyncPoint::BlockErase)?;
         }
         for block in empty {
-            match self.media.forget(block) {
+            match self.media.erase_and_free(block) {
                 Ok(()) => self.note_erase(block, Cause::Metadata, at_ps),
                 Err(FlashError::MediumFailed { .. }) => self.give_up(block),
                 Err(error) => return Err(error),

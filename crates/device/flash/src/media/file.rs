@@ -320,7 +320,7 @@ impl Media for FileMedia {
         Ok(self.file.punch(self.data_at(page) + at as u64, len as u64)?)
     }
 
-    fn forget(&mut self, block: BlockId) -> Result<(), FlashError> {
+    fn erase_and_free(&mut self, block: BlockId) -> Result<(), FlashError> {
         self.erase(block)?;
         self.rooms.forget(block);
         let data = self.data_at(self.geometry.page(block, 0));

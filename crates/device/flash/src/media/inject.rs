@@ -107,8 +107,8 @@ impl Media for InjectedMedia {
         self.inner.wipe(page, at, len)
     }
 
-    fn forget(&mut self, block: BlockId) -> Result<(), FlashError> {
+    fn erase_and_free(&mut self, block: BlockId) -> Result<(), FlashError> {
         self.erasing(block)?;
-        self.inner.forget(block)
+        self.inner.erase_and_free(block)
     }
 }

@@ -27,7 +27,7 @@ pub enum MediaKind {
     /// Nothing: pages are accepted and forgotten, reads give zeroes.
     Null,
     /// No bytes: an external engine has them. Pages are mapped, timed and counted, and only zeroes may be written.
-    Elsewhere,
+    External,
     /// Memory of the process that opens the image file at this path. The file describes a device with its namespaces, which
     /// are empty at every opening.
     DescribedRam(PathBuf),
@@ -123,5 +123,5 @@ pub(crate) trait Media: Send {
     fn wipe(&mut self, page: PageId, at: usize, len: usize) -> Result<(), FlashError>;
 
     /// Erases a block and gives its room back.
-    fn forget(&mut self, block: BlockId) -> Result<(), FlashError>;
+    fn erase_and_free(&mut self, block: BlockId) -> Result<(), FlashError>;
 }

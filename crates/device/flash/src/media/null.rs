@@ -42,7 +42,7 @@ impl Media for NullMedia {
         Ok(())
     }
 
-    fn forget(&mut self, _block: BlockId) -> Result<(), FlashError> {
+    fn erase_and_free(&mut self, _block: BlockId) -> Result<(), FlashError> {
         Ok(())
     }
 }

@@ -119,7 +119,7 @@ impl Media for RamMedia {
         Ok(())
     }
 
-    fn forget(&mut self, block: BlockId) -> Result<(), FlashError> {
+    fn erase_and_free(&mut self, block: BlockId) -> Result<(), FlashError> {
         self.erase(block)?;
         let at = self.data_at(self.geometry.page(block, 0));
         let len = self.geometry.block_bytes() as usize;

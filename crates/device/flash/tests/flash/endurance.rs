@@ -280,7 +280,7 @@ fn a_device_can_be_handed_to_another_thread() {
 #[test]
 fn a_device_without_data_is_worn_and_collected_as_one_that_keeps_it() {
     let size = 8 * MIB;
-    let [kept, elsewhere] = [MediaKind::Ram, MediaKind::Elsewhere].map(|media| {
+    let [kept, external] = [MediaKind::Ram, MediaKind::External].map(|media| {
         let mut flash = create(media, size, &[nvm(size)]);
         let (blocks, mut random) = (extent(&flash, 1), Random::new(5));
         for _ in 0..5 * size / 4096 {
@@ -292,6 +292,6 @@ fn a_device_without_data_is_worn_and_collected_as_one_that_keeps_it() {
         assert_eq!(read, [0; 4096]);
         *flash.counters()
     });
-    assert_eq!(kept, elsewhere);
-    assert!(elsewhere.total().erases > 0);
+    assert_eq!(kept, external);
+    assert!(external.total().erases > 0);
 }

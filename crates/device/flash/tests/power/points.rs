@@ -131,7 +131,7 @@ const BLOCK_ERASE: Script = Script {
 /// The same, of blocks that are erased as all they held is forgotten.
 const BLOCK_ERASE_OF_FORGOTTEN: Script = Script {
     prepare: |device| (0..UNITS).step_by(4).for_each(|first| device.write_page(first, 1)),
-    act: |device| device.flash.forget(extent(&device.flash, 1)).unwrap(),
+    act: |device| device.flash.clear(extent(&device.flash, 1)).unwrap(),
     holds: |flash| {
         (0..UNITS).all(|unit| is_unit(flash, unit, 1)) || (0..UNITS).all(|unit| is_nothing(flash, unit))
     },
@@ -155,7 +155,7 @@ const BLOCK_OPEN: Script = Script {
     point: SyncPoint::BlockOpen,
     prepare: |device| (1..3000).for_each(|step| device.write_page(4, step)),
     act: |device| {
-        device.flash.forget(extent(&device.flash, 1)).unwrap();
+        device.flash.clear(extent(&device.flash, 1)).unwrap();
         // The blocks that are open have pages left.
         (3000..3200).for_each(|step| device.write_page(4, step));
         device.cut_now(|place| place.region == "map");

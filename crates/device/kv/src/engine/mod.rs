@@ -64,7 +64,7 @@ pub struct KvEngine {
     index: Index,
     compaction: Compaction,
     capacity_bytes: u64,
-    kept_back: Reserve,
+    reserve: Reserve,
     value_max_bytes: u32,
     windows: Vec<Option<Window>>,
     next_seq: u64,

@@ -92,7 +92,7 @@ pub(crate) fn open<S: PageStore>(
     let mut engine = KvEngine {
         compaction: Compaction::default(),
         capacity_bytes: crate::reserve::capacity(&layout, namespace.size_bytes),
-        kept_back: Reserve::of(&layout),
+        reserve: Reserve::of(&layout),
         value_max_bytes: layout.value_max_bytes(),
         windows: (0..layout.windows).map(|_| None).collect(),
         next_seq: seq + 1,

@@ -53,7 +53,7 @@ pub(crate) struct Newest {
 
 /// An entry of a run, as a walk over what can be read comes by it.
 #[derive(Clone, Copy)]
-struct Seen {
+struct FoundEntry {
     entry: Entry,
     /// Its page, and all pages above that, can be read as a whole.
     by_whole_pages: bool,
@@ -142,11 +142,11 @@ impl Salvage {
         let mut missing: Vec<i64> = (0..segments).map(|s| engine.log.segments().alive_bytes(s)).collect();
         let entries = engine.index.manifest().runs.iter().map(|run| run.entries).sum::<u64>();
         let mut unread = entries;
-        let gaps = each_entry(engine, store, |engine, store, seen| {
+        let gaps = each_entry(engine, store, |engine, store, found| {
             unread = unread.saturating_sub(1);
             // What is overwritten is not counted as alive.
-            if engine.is_found(store, &seen.entry) == Some(true) {
-                add(&mut missing, engine, &seen.entry, -1);
+            if engine.is_found(store, &found.entry) == Some(true) {
+                add(&mut missing, engine, &found.entry, -1);
             }
         });
         for entry in engine.entries_in_memory() {
@@ -170,7 +170,7 @@ impl Salvage {
         let passes = self.passes;
         let is_here = |key: &Key| spread(key) % passes == pass;
         let (mut entries, mut guessed, mut unseen) = (HashMap::new(), HashMap::new(), HashSet::new());
-        each_entry(engine, store, |engine, store, Seen { entry, by_whole_pages }| {
+        each_entry(engine, store, |engine, store, FoundEntry { entry, by_whole_pages }| {
             if !is_here(&entry.key()) {
                 return;
             }
@@ -270,7 +270,7 @@ fn keep_newest(newest: &mut HashMap<Key, Entry>, entry: Entry) {
 fn each_entry<S: PageStore>(
     engine: &mut KvEngine,
     store: &mut S,
-    mut look: impl FnMut(&mut KvEngine, &mut S, Seen),
+    mut look: impl FnMut(&mut KvEngine, &mut S, FoundEntry),
 ) -> Vec<Gap> {
     let mut gaps = Vec::new();
     let mut read_pages = HashSet::new();
@@ -289,7 +289,7 @@ fn each_entry<S: PageStore>(
             if level == 0 {
                 // A merge may have taken over what the run began with.
                 let entries = entries.into_iter().filter(|entry| entry.key() >= run.first);
-                entries.for_each(|entry| look(engine, store, Seen { entry, by_whole_pages }));
+                entries.for_each(|entry| look(engine, store, FoundEntry { entry, by_whole_pages }));
                 continue;
             }
             let children = children_of(&entries, &run, *keys.end());

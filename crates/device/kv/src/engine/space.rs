@@ -24,7 +24,7 @@ const SETTLED_AT_ONCE: usize = 64;
 /// Stores work as if there was no room while there are no more segments than this above those that are left alone, or a quarter of
 /// the margin: what is left alone grows by about as many at once.
 const EARLY_LEAST: usize = 8;
-/// How often the usual work on the index is done by a store that takes the last segment but those kept back.
+/// How often the usual work on the index is done by a store that takes the last segment but those of the reserve.
 const HURRY_WHEN_SHORT: usize = 15;
 
 /// What is known of the version that a store replaces.
@@ -147,14 +147,14 @@ impl KvEngine {
             0 => 0,
             _ => reserve::segments_of_entries(layout, frozen).saturating_sub(flushing),
         };
-        let kept_back = self.kept_back;
-        let merge = kept_back.merge_of(layout, self.index.entries_on_flash());
+        let reserve = self.reserve;
+        let merge = reserve.merge_of(layout, self.index.entries_on_flash());
         let moves = reserve::move_segments(layout, segments.longest_bytes());
         let beside = writing + merge.saturating_sub(merging);
         let spare = (segments.count() as u64 * segment_bytes).saturating_sub(self.capacity_bytes);
         let left = self.capacity_bytes.saturating_sub(self.used_bytes());
-        let spare = spare.saturating_sub(kept_back.segments() * segment_bytes);
-        let growth_bound_bytes = spare / 3 + left / 4 + kept_back.growth * segment_bytes;
+        let spare = spare.saturating_sub(reserve.segments() * segment_bytes);
+        let growth_bound_bytes = spare / 3 + left / 4 + reserve.growth * segment_bytes;
         let soon = active + reserve::SLICE_ENTRIES;
         let flush_soon = reserve::segments_of_entries(layout, soon);
         let flush_due = if due > soon { reserve::segments_of_entries(layout, due) } else { flush_soon };

@@ -115,7 +115,7 @@ impl NvmNamespace {
     /// Invalid Format for an unknown index; errors of the flash.
     pub fn format(&mut self, flash: &mut Flash, index: u8) -> Result<(), CommandError> {
         let shift = *LBA_FORMATS.get(usize::from(index)).ok_or(NO_SUCH_FORMAT)?;
-        flash.forget(self.record.extent).map_err(write_error)?;
+        flash.clear(self.record.extent).map_err(write_error)?;
         flash.set_owner_state(self.record.nsid, &[shift]).map_err(write_error)?;
         self.record.owner_state[0] = shift;
         self.lba_shift = shift;

@@ -56,9 +56,9 @@ enum Backing {
     Prepared(Prepared),
 }
 
-/// A buffer's place in memory that a backend has prepared.
+/// A buffer's range of memory that a backend has prepared.
 #[derive(Debug, Clone, Copy)]
-pub struct Standing<'a> {
+pub struct PreparedRange<'a> {
     /// The memory.
     pub memory: &'a Arc<DmaMemory>,
     /// The backend's word for it.
@@ -219,17 +219,24 @@ impl Buffer {
         self.0.pages().map(|pages| &pages.memory)
     }
 
-    /// Where the buffer stands in memory that `pool`'s backend has prepared; `None` if it does not, or at an odd place.
+    /// The buffer's range of memory that `pool`'s backend has prepared; `None` if there is none, or it is not aligned to 4 bytes.
     #[must_use]
     #[inline]
-    pub fn standing(&self, pool: &BufferPool) -> Option<Standing<'_>> {
+    pub fn prepared(&self, pool: &BufferPool) -> Option<PreparedRange<'_>> {
         match &self.0.memory {
             Memory::Pages(pages) => {
-                Some(Standing { memory: &pages.memory, token: pages.token_of(pool)?, offset_bytes: 0 })
+                Some(PreparedRange { memory: &pages.memory, token: pages.token_of(pool)?, offset_bytes: 0 })
             }
-            Memory::Part(backing) => self.0.standing_in(backing.pages()?, pool),
+            Memory::Part(backing) => self.0.prepared_in(backing.pages()?, pool),
             Memory::Lent => None,
         }
+    }
+
+    /// The older name of [`Self::prepared`].
+    #[deprecated(note = "renamed to prepared")]
+    #[must_use]
+    pub fn standing(&self, pool: &BufferPool) -> Option<PreparedRange<'_>> {
+        self.prepared(pool)
     }
 }
 
@@ -279,11 +286,11 @@ impl Inner {
 
     /// Where in `pages` a part of them begins.
     #[inline]
-    fn standing_in<'a>(&self, pages: &'a Pages, pool: &BufferPool) -> Option<Standing<'a>> {
+    fn prepared_in<'a>(&self, pages: &'a Pages, pool: &BufferPool) -> Option<PreparedRange<'a>> {
         let token = pages.token_of(pool)?;
         let offset = self.start.addr().get() - pages.memory.mapping().as_mut_ptr().addr();
         let offset_bytes = offset as u64;
-        offset_bytes.is_multiple_of(4).then_some(Standing { memory: &pages.memory, token, offset_bytes })
+        offset_bytes.is_multiple_of(4).then_some(PreparedRange { memory: &pages.memory, token, offset_bytes })
     }
 
     /// The pages that it is a part of, if any.

@@ -37,7 +37,7 @@ pub use backend::{
     others_are_outstanding,
 };
 pub use bounce::{Bounced, Carried, gather, scatter};
-pub use buffer::{Buffer, PAGE_BYTES, Standing};
+pub use buffer::{Buffer, PAGE_BYTES, PreparedRange};
 pub use buffers::Buffers;
 pub use byway_spec::base::reservation::ReservationType;
 pub use capability::{

@@ -219,7 +219,7 @@ mod tests {
         for _ in 0..10 {
             let buffer = pool.take(5000).unwrap();
             assert_eq!((buffer.len(), buffer.capacity()), (5000, 8192));
-            assert_eq!(buffer.standing(&pool).map(|standing| standing.token), Some(0));
+            assert_eq!(buffer.prepared(&pool).map(|at| at.token), Some(0));
         }
         assert_eq!(counting.counts(), [1, 0]);
         drop(pool);
@@ -239,7 +239,7 @@ mod tests {
         let counting = Counting::default();
         let pool = BufferPool::new(counting.clone(), 1 << 20);
         let buffer = pool.take(1).unwrap();
-        assert!(buffer.standing(&BufferPool::new(counting.clone(), 0)).is_none());
+        assert!(buffer.prepared(&BufferPool::new(counting.clone(), 0)).is_none());
         drop(pool);
         assert_eq!(counting.counts(), [1, 0]);
         drop(buffer);

@@ -48,7 +48,7 @@ impl BufferPool {
     /// # Errors
     /// For memory that is not whole pages, or cannot be prepared.
     pub fn prepare(&self, brought: Buffer) -> Result<Buffer, Unprepared> {
-        if brought.standing(self).is_some() {
+        if brought.prepared(self).is_some() {
             return Ok(brought);
         }
         let (len, brought) = (brought.len(), Arc::new(brought));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     fn place(buffer: &Buffer, pool: &BufferPool) -> Option<(u64, u64)> {
-        buffer.standing(pool).map(|standing| (standing.token, standing.offset_bytes))
+        buffer.prepared(pool).map(|at| (at.token, at.offset_bytes))
     }
 
     #[test]

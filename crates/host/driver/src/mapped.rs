@@ -84,13 +84,13 @@ pub(crate) fn stands_well<B: Bus>(command: &impl Carried, pool: &BufferPool) -> 
 /// Whether a buffer is mapped, or can be for a command.
 #[inline]
 fn is_reached<B: Bus>(buffer: &Buffer, pool: &BufferPool) -> bool {
-    buffer.standing(pool).is_some() || buffer.is_empty() || B::MAPS_ANY_MEMORY && buffer.memory().is_some()
+    buffer.prepared(pool).is_some() || buffer.is_empty() || B::MAPS_ANY_MEMORY && buffer.memory().is_some()
 }
 
 /// Where the device sees a buffer that was prepared for it.
 #[inline]
 pub(crate) fn prepared_at(buffer: &Buffer, pool: &BufferPool) -> Option<BusAddr> {
-    buffer.standing(pool).map(|standing| BusAddr(standing.token + standing.offset_bytes))
+    buffer.prepared(pool).map(|at| BusAddr(at.token + at.offset_bytes))
 }
 
 /// The pages of a buffer that was found to stand in pages before.

@@ -18,13 +18,13 @@ const EINVAL: i32 = 22;
 
 /// The layout that a queue looked up last.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen {
+pub struct CachedLayout {
     epoch: u64,
     nsid: u32,
     layout: Layout,
 }
 
-impl Seen {
+impl CachedLayout {
     fn layout<P: Passage>(&mut self, target: &NvmeTarget<P>, nsid: u32) -> Result<Layout> {
         if self.nsid != nsid || self.epoch != target.epoch() {
             let (epoch, layout) = target.layout(nsid)?;
@@ -37,16 +37,16 @@ impl Seen {
 impl<P: Passage> RingDevice for NvmeTarget<P> {
     type Operation = NvmeCommand;
     type Request = Passed;
-    type Known = Seen;
+    type Known = CachedLayout;
 
     /// Nothing yet: no namespace has the number 0.
-    fn known(&self) -> Seen {
-        Seen { epoch: 0, nsid: 0, layout: Layout::Other }
+    fn known(&self) -> CachedLayout {
+        CachedLayout { epoch: 0, nsid: 0, layout: Layout::Other }
     }
 
     #[inline]
-    fn request_of(&self, seen: &mut Seen, command: &Command) -> Result<Passed> {
-        self.passed(command, |nsid| seen.layout(self, nsid))
+    fn request_of(&self, cached: &mut CachedLayout, command: &Command) -> Result<Passed> {
+        self.passed(command, |nsid| cached.layout(self, nsid))
     }
 
     #[inline]

@@ -23,6 +23,6 @@ mod device;
 mod queue;
 
 pub use admin::{AdminTicket, IoUringCmdAdmin};
-pub use carried::Seen;
+pub use carried::CachedLayout;
 pub use device::{CommandRings, IoUringCmd};
 pub use queue::IoUringCmdQueue;

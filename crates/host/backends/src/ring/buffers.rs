@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use byway_core::{Buffer, BufferPool, Registrar, Result, Standing, Unprepared};
+use byway_core::{Buffer, BufferPool, PreparedRange, Registrar, Result, Unprepared};
 use byway_dma::DmaMemory;
 use byway_sys::uring::RegisteredBuffer;
 use parking_lot::Mutex;
@@ -52,7 +52,7 @@ pub(crate) fn prepared(pool: Option<&BufferPool>, brought: Buffer) -> Result<Buf
 /// What a ring registers of a buffer of `pool`.
 #[inline]
 pub(crate) fn registered(buffer: &Buffer, pool: &BufferPool) -> Option<RegisteredBuffer> {
-    let Standing { memory, token, .. } = buffer.standing(pool).filter(|at| at.token != UNREGISTERED)?;
+    let PreparedRange { memory, token, .. } = buffer.prepared(pool).filter(|at| at.token != UNREGISTERED)?;
     Some(RegisteredBuffer::new(memory.mapping(), token as u16, token >> INDEX_BITS))
 }
 

@@ -17,13 +17,13 @@ use crate::queue_pair::Queue;
 
 /// The layout that a queue looked up last.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Seen {
+pub(crate) struct CachedLayout {
     epoch: u64,
     nsid: u32,
     layout: Layout,
 }
 
-impl Seen {
+impl CachedLayout {
     /// None yet: no namespace has the number 0.
     pub(crate) const NOTHING: Self = Self { epoch: 0, nsid: 0, layout: Layout::Other };
 }
@@ -35,9 +35,9 @@ impl<B: Bus> Queue<B> {
     /// [`ErrorKind::NotFound`] where there is no such namespace, [`ErrorKind::Busy`] while they are being changed.
     #[inline]
     pub(crate) fn layout(&mut self, nsid: u32) -> Result<Layout> {
-        let seen = self.seen_layout;
-        if seen.nsid == nsid && seen.epoch == self.device.layouts().epoch() {
-            return Ok(seen.layout);
+        let cached = self.cached_layout;
+        if cached.nsid == nsid && cached.epoch == self.device.layouts().epoch() {
+            return Ok(cached.layout);
         }
         self.look_up_layout(nsid)
     }
@@ -46,7 +46,7 @@ impl<B: Bus> Queue<B> {
     fn look_up_layout(&mut self, nsid: u32) -> Result<Layout> {
         let device = &self.device;
         let (epoch, layout) = device.layouts().layout(nsid, || identify::layout(device, nsid))?;
-        self.seen_layout = Seen { epoch, nsid, layout };
+        self.cached_layout = CachedLayout { epoch, nsid, layout };
         Ok(layout)
     }
 

@@ -32,7 +32,7 @@ use crate::shared::Shared;
 use crate::table::{OpIndex, Table, Waiter};
 
 use deadlines::{Abort, Deadlines};
-use layouts::Seen;
+use layouts::CachedLayout;
 use listening::Listening;
 use transfer::adaptive::Chooser;
 use transfer::byte_store::ByteArea;
@@ -58,7 +58,7 @@ pub struct Queue<B: Bus> {
     deadlines: Deadlines,
     /// Aborts that the device has not answered.
     aborts: Vec<Abort>,
-    seen_layout: Seen,
+    cached_layout: CachedLayout,
     /// The descriptor that the program waits by.
     event: Option<Listening>,
     method: Method,
@@ -119,7 +119,7 @@ impl<B: Bus> Queue<B> {
             chooser: Chooser::new(options.policy),
             deadlines: Deadlines::default(),
             aborts: Vec::new(),
-            seen_layout: Seen::NOTHING,
+            cached_layout: CachedLayout::NOTHING,
             event: None,
             method: options.transfer,
             habits,

@@ -57,7 +57,7 @@ fn commands_that_were_not_announced_are_refused_by_their_field_and_not_sent() {
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         assert!(error.to_string().contains(field), "{error}");
     }
-    assert!(bus.state().seen.is_empty());
+    assert!(bus.state().fetched.is_empty());
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn write_zeroes_carries_no_deallocation_that_was_not_announced() {
     let (bus, mut queue) = queue_of(plain(), QueueOptions::default());
     let zeroes = NvmCommand::WriteZeroes { nsid: blocks(), slba: 0, blocks: 1, deallocate: true };
     queue.execute(zeroes.into()).unwrap();
-    assert_eq!(bus.state().seen[0].entry.cdw12 & 1 << 25, 0);
+    assert_eq!(bus.state().fetched[0].entry.cdw12 & 1 << 25, 0);
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn a_command_whose_time_is_over_is_aborted_and_finishes_when_the_device_has_answ
     queue.submit_within(put(200), 2, Some(LONG)).unwrap();
     queue.submit(put(300), 3).unwrap();
     assert!(queue.next_finished().unwrap().is_none());
-    let cid = bus.state().seen[0].entry.cid();
+    let cid = bus.state().fetched[0].entry.cid();
     assert_eq!(bus.state().aborts, [(queue.qid(), cid)]);
     // However long the device says nothing, the command is outstanding and holds its memory.
     assert!(queue.next_within(Duration::from_millis(1)).unwrap().is_none());
@@ -77,24 +77,24 @@ fn an_identifier_is_not_used_again_before_its_abort_is_answered() {
     let options = QueueOptions::default().depth(1).ring_entries(3);
     let (bus, mut queue) = queue_of(Script::default(), options);
     bus.hold();
-    bus.state().held_admin = Some(Vec::new());
+    bus.state().withheld_admin = Some(Vec::new());
     queue.submit(put(1), 1).unwrap();
     queue.cancel(1).unwrap();
     queue.cancel(1).unwrap();
     assert_eq!(queue.cancel(2).unwrap_err().kind(), ErrorKind::NotFound);
-    let aborted = bus.state().seen[0].entry.cid();
+    let aborted = bus.state().fetched[0].entry.cid();
     bus.release(&[0]);
     assert!(queue.next_finished().unwrap().is_some());
     for tag in 2..6 {
         queue.submit(put(1), tag).unwrap();
-        assert_ne!(bus.state().seen.last().unwrap().entry.cid(), aborted);
+        assert_ne!(bus.state().fetched.last().unwrap().entry.cid(), aborted);
         assert!(queue.next_finished().unwrap().is_some());
     }
-    assert_eq!(bus.state().held_admin.as_ref().unwrap().len(), 1);
+    assert_eq!(bus.state().withheld_admin.as_ref().unwrap().len(), 1);
     bus.release_admin();
     assert!(queue.next_finished().unwrap().is_none());
     queue.submit(put(1), 6).unwrap();
-    assert_eq!(bus.state().seen.last().unwrap().entry.cid(), aborted);
+    assert_eq!(bus.state().fetched.last().unwrap().entry.cid(), aborted);
     queue.drain(&mut |one| assert!(one.result.is_ok())).unwrap();
 }
 
@@ -102,7 +102,7 @@ fn an_identifier_is_not_used_again_before_its_abort_is_answered() {
 fn a_cancelled_command_with_a_deadline_is_aborted_once() {
     let (bus, mut queue) = queue(Method::Prp);
     bus.hold();
-    bus.state().held_admin = Some(Vec::new());
+    bus.state().withheld_admin = Some(Vec::new());
     queue.submit_within(put(1), 1, Some(Duration::ZERO)).unwrap();
     queue.cancel(1).unwrap();
     assert!(queue.next_finished().unwrap().is_none());
@@ -117,7 +117,7 @@ fn a_cancelled_command_with_a_deadline_is_aborted_once() {
 fn silent(acl_z: u8) -> (Arc<ScriptedBus>, Queue<ScriptedBus>) {
     let (bus, mut queue) = queue_of(Script { acl_z, ..Script::default() }, QueueOptions::default());
     bus.hold();
-    bus.state().held_admin = Some(Vec::new());
+    bus.state().withheld_admin = Some(Vec::new());
     (0..6).for_each(|tag| queue.submit_within(put(1), tag, Some(Duration::ZERO)).unwrap());
     assert!(queue.next_finished().unwrap().is_none());
     (bus, queue)
@@ -127,15 +127,15 @@ fn silent(acl_z: u8) -> (Arc<ScriptedBus>, Queue<ScriptedBus>) {
 fn aborts_at_once_are_no_more_than_the_controller_announced() {
     for (acl_z, steps) in [(0, &[1, 1, 1, 1, 1, 1][..]), (3, &[4, 2])] {
         let (bus, mut queue) = silent(acl_z);
-        for held in steps {
-            assert_eq!(bus.state().held_admin.as_ref().unwrap().len(), *held);
+        for withheld in steps {
+            assert_eq!(bus.state().withheld_admin.as_ref().unwrap().len(), *withheld);
             bus.release_admin();
-            bus.state().held_admin = Some(Vec::new());
+            bus.state().withheld_admin = Some(Vec::new());
             assert!(queue.next_finished().unwrap().is_none());
         }
         let aborted: BTreeSet<_> = bus.state().aborts.iter().copied().collect();
         assert_eq!((aborted.len(), bus.state().aborts.len()), (6, 6));
-        bus.state().held_admin = None;
+        bus.state().withheld_admin = None;
     }
 }
 
@@ -168,7 +168,7 @@ fn an_abort_over_the_controllers_limit_is_sent_again() {
     bus.state().refused_aborts = 2;
     queue.submit_within(put(1), 1, Some(Duration::ZERO)).unwrap();
     (0..3).for_each(|_| assert!(queue.next_finished().unwrap().is_none()));
-    let cid = bus.state().seen[0].entry.cid();
+    let cid = bus.state().fetched[0].entry.cid();
     assert_eq!(bus.state().aborts, [(queue.qid(), cid)]);
 }
 
@@ -176,10 +176,10 @@ fn an_abort_over_the_controllers_limit_is_sent_again() {
 fn cancelled_commands_beyond_the_limit_are_aborted_in_turn() {
     let (bus, mut queue) = queue(Method::Prp);
     bus.hold();
-    bus.state().held_admin = Some(Vec::new());
+    bus.state().withheld_admin = Some(Vec::new());
     (1..4).for_each(|tag| queue.submit(put(1), tag).unwrap());
     (1..4).for_each(|tag| queue.cancel(tag).unwrap());
-    assert_eq!(bus.state().held_admin.as_ref().unwrap().len(), 1);
+    assert_eq!(bus.state().withheld_admin.as_ref().unwrap().len(), 1);
     bus.release_admin();
     (0..3).for_each(|_| assert!(queue.next_finished().unwrap().is_none()));
     assert_eq!(bus.state().aborts.len(), 3);
@@ -190,17 +190,17 @@ fn cancelled_admin_commands_beyond_the_limit_are_aborted_in_turn() {
     let (bus, driver) = device(Script::default());
     let mut queue = driver.admin_commands();
     let format = Entry::new(AdminOpcode::FORMAT_NVM.0, 0, 2);
-    bus.state().held_admin = Some(Vec::new());
+    bus.state().withheld_admin = Some(Vec::new());
     (1..4).for_each(|tag| queue.submit(AdminCommand::raw(format, RawData::None), tag).unwrap());
-    let commands = bus.state().held_admin.replace(Vec::new());
+    let commands = bus.state().withheld_admin.replace(Vec::new());
     (1..4).for_each(|tag| queue.cancel(tag).unwrap());
-    assert_eq!(bus.state().held_admin.as_ref().unwrap().len(), 1);
+    assert_eq!(bus.state().withheld_admin.as_ref().unwrap().len(), 1);
     bus.state().refused_aborts = 1;
     bus.release_admin();
     (0..4).for_each(|_| assert!(queue.next_finished().unwrap().is_none()));
     let aborted: BTreeSet<_> = bus.state().aborts.iter().copied().collect();
     assert_eq!((aborted.len(), bus.state().aborts.len()), (3, 3));
-    bus.state().held_admin = commands;
+    bus.state().withheld_admin = commands;
     bus.release_admin();
     (0..3).for_each(|_| assert!(queue.next_finished().unwrap().is_some()));
 }

@@ -32,7 +32,7 @@ fn blocks_and_buffers_of_different_lengths_are_refused_by_the_size_that_the_devi
             "{count} blocks into {bytes} bytes"
         );
     }
-    assert!(bus.state().seen.is_empty());
+    assert!(bus.state().fetched.is_empty());
     assert_eq!(kind(&mut queue, read(blocks(), 16, 8192)), Ok(()));
     let asked = bus.state().identified.iter().filter(|nsid| **nsid == 2).count();
     assert_eq!(asked, 2, "its descriptors and its format, once");
@@ -46,7 +46,7 @@ fn a_format_that_changes_the_size_of_blocks_is_noticed() {
     driver.admin(AdminCommand::Format { nsid: blocks(), format: 0, erase: false }).unwrap();
     assert_eq!(kind(&mut queue, read(blocks(), 16, 8192)), Err((ErrorKind::InvalidArgument, 8192)));
     assert_eq!(kind(&mut queue, read(blocks(), 2, 8192)), Ok(()));
-    assert_eq!(bus.state().seen.len(), 2);
+    assert_eq!(bus.state().fetched.len(), 2);
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_call_with_a_wrong_size_of_blocks_is_refused_before_a_second_page_is_named()
     assert_eq!(read.unwrap_err().kind(), ErrorKind::InvalidArgument);
     let written = queue.execute_write(blocks(), 0, 512, &[0; 8192]);
     assert_eq!(written.unwrap_err().kind(), ErrorKind::InvalidArgument);
-    assert!(bus.state().seen.is_empty());
+    assert!(bus.state().fetched.is_empty());
     queue.execute_write(blocks(), 0, 4096, &[0; 8192]).unwrap();
     assert_eq!(queue.outstanding(), 0);
 }
@@ -73,7 +73,7 @@ fn a_command_for_another_command_set_is_not_sent() {
     let value = Buffer::zeroed(8192).unwrap().into();
     let store = KvCommand::Store { nsid: blocks(), key: key("k"), value, options: StoreOptions::NONE };
     assert_eq!(kind(&mut queue, store.into()), Err((ErrorKind::InvalidArgument, 8192)));
-    assert!(bus.state().seen.is_empty());
+    assert!(bus.state().fetched.is_empty());
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_raw_command_needs_the_memory_that_its_fields_say() {
     with_metadata.mptr = 0x1000;
     let enough = || RawData::FromDevice(Buffer::zeroed(9000).unwrap());
     assert_eq!(kind(&mut queue, raw(with_metadata, enough())), Err((ErrorKind::Unsupported, 9000)));
-    assert!(bus.state().seen.is_empty());
+    assert!(bus.state().fetched.is_empty());
     assert_eq!(kind(&mut queue, raw(read, enough())), Ok(()));
 }
 

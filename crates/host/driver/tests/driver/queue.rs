@@ -102,8 +102,8 @@ fn a_refused_inline_command_leaves_nothing_in_the_ring() {
     }
     queue.submit(put("c", Payload::copy_of(&bytes(100)).unwrap()), 2).unwrap();
     assert_eq!(bus.state().rung.iter().map(|(_, value)| *value).collect::<Vec<_>>(), [11, 14]);
-    let seen: Vec<_> = stores(&bus).into_iter().map(|(_, value)| value).collect();
-    assert_eq!(seen, [vec![1; 640], bytes(100)]);
+    let fetched: Vec<_> = stores(&bus).into_iter().map(|(_, value)| value).collect();
+    assert_eq!(fetched, [vec![1; 640], bytes(100)]);
     bus.release(&[0, 1]);
     queue.drain(&mut |one| assert!(one.result.is_ok())).unwrap();
 }
@@ -132,13 +132,14 @@ fn a_call_that_is_given_up_keeps_its_memory_until_the_device_answers() {
     bus.hold();
     let error = queue.execute_retrieve(Nsid::FIRST, &key("a"), &mut [0; 100]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
-    let held = bus.state().held.replace(Vec::new()).unwrap();
+    let withheld = bus.state().withheld.replace(Vec::new()).unwrap();
     let error = queue.execute_retrieve(Nsid::FIRST, &key("b"), &mut [0; 100]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
-    let [first, second] = [&held[0], &bus.state().held.as_ref().unwrap()[0]].map(|seen| seen.entry);
+    let [first, second] =
+        [&withheld[0], &bus.state().withheld.as_ref().unwrap()[0]].map(|fetched| fetched.entry);
     assert_ne!(first.prp1(), second.prp1());
     assert_ne!(first.cid(), second.cid());
-    bus.state().held.as_mut().unwrap().extend(held);
+    bus.state().withheld.as_mut().unwrap().extend(withheld);
     bus.release(&[0, 1]);
     queue.execute_retrieve(Nsid::FIRST, &key("c"), &mut [0; 100]).unwrap();
     assert_eq!(queue.outstanding(), 0);
@@ -222,8 +223,8 @@ fn buffers_of_the_device_need_no_mapping_and_others_are_mapped_for_their_command
     let mut taken = 0;
     queue.drain(&mut |one| taken += one.result.unwrap().buffer.unwrap().len()).unwrap();
     assert_eq!(taken, 18_000);
-    let seen = bus.state().seen.clone();
-    assert!(bus.payload(&seen[0], 9000) == bytes(9000));
+    let fetched = bus.state().fetched.clone();
+    assert!(bus.payload(&fetched[0], 9000) == bytes(9000));
 }
 
 #[test]
@@ -235,7 +236,7 @@ fn blocks_that_cannot_be_are_refused_before_anything_is_sent() {
     assert_eq!(refused.command.into_buffer().unwrap().len(), 512);
     assert!(queue.execute_write(Nsid::FIRST, 0, 512, &[0; 100]).is_err());
     assert!(queue.execute_write(Nsid::FIRST, 0, 0, &[0; 100]).is_err());
-    assert!(bus.state().seen.is_empty());
+    assert!(bus.state().fetched.is_empty());
 }
 
 #[test]

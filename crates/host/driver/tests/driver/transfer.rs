@@ -48,7 +48,7 @@ fn an_inline_payload_takes_a_slot_for_each_64_bytes_and_one_doorbell() {
     assert_eq!((answer.commands, answer.slots), (1, 4));
     let rung: Vec<_> = bus.state().rung.iter().map(|(doorbell, value)| (doorbell.place(), *value)).collect();
     assert_eq!(rung, [(2, 4), (3, 1)]);
-    assert_eq!(bus.state().seen[0].chunks[130..], [0; 62]);
+    assert_eq!(bus.state().fetched[0].chunks[130..], [0; 62]);
     assert_eq!(bus.state().charges, [(HostStep::Chunk, 3), (HostStep::Submit, 1), (HostStep::Completion, 1)]);
 }
 
@@ -73,7 +73,7 @@ fn a_length_over_the_announced_limit_is_refused_by_naming_it() {
         let error = queue.execute_store(Nsid::FIRST, &key("a"), &bytes(8193), NONE).unwrap_err();
         let said = format!("value of 8193 bytes is over the device's limit of 8192 bytes for {method}");
         assert_eq!((error.kind(), error.to_string()), (ErrorKind::TooLarge, said));
-        assert!(bus.state().seen.is_empty());
+        assert!(bus.state().fetched.is_empty());
     }
     let (_, mut queue) = queue(Method::Prp);
     let error = queue.execute_store(Nsid::FIRST, &key("a"), &bytes((16 << 20) + 1), NONE).unwrap_err();
@@ -112,7 +112,7 @@ fn store_options_go_where_there_is_room_for_them() {
     for method in [Method::Prp, Method::Sgl, Method::Inline, Method::Hybrid, Method::Adaptive] {
         let (bus, mut queue) = queue(method);
         queue.execute_store(Nsid::FIRST, &key("a"), &bytes(20), options).unwrap();
-        assert_eq!(bus.state().seen[0].entry.cdw11 >> 8, 2, "{method}");
+        assert_eq!(bus.state().fetched[0].entry.cdw11 >> 8, 2, "{method}");
     }
 }
 
@@ -157,7 +157,7 @@ fn one_by_one_nothing_follows_a_fragment_that_failed() {
         queue_of(Script { profile: Profile::by_name("cosmos"), ..Script::default() }, options);
     bus.state().replies.push_back(Reply { status: Status::INVALID_KEY_SIZE, ..Reply::default() });
     let error = queue.execute_store(Nsid::FIRST, &key("a"), &bytes(1000), NONE).unwrap_err();
-    assert_eq!((error.kind(), bus.state().seen.len()), (ErrorKind::TooLarge, 1));
+    assert_eq!((error.kind(), bus.state().fetched.len()), (ErrorKind::TooLarge, 1));
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn pass_through_fragments_name_the_payload_that_the_first_completion_reported() 
     let (bus, mut queue) = queue(Method::PiggybackPt);
     bus.state().replies.push_back(Reply { dw0: 0xbeef, ..Reply::default() });
     queue.execute_store(Nsid::FIRST, &key("a"), &bytes(60), NONE).unwrap();
-    let places: Vec<_> = bus.state().seen[1..].iter().map(|seen| seen.entry.cdw2).collect();
+    let places: Vec<_> = bus.state().fetched[1..].iter().map(|fetched| fetched.entry.cdw2).collect();
     assert_eq!(places, [0xbeef, 0x1_beef]);
 }
 
@@ -297,7 +297,7 @@ fn byte_stores_point_into_the_devices_own_memory() {
         let (_, value) = stores(&bus).pop().unwrap();
         assert!(value == bytes(len));
         if len > 0 {
-            assert_eq!(bus.state().seen.last().unwrap().entry.sgl1().address >> 40, 1);
+            assert_eq!(bus.state().fetched.last().unwrap().entry.sgl1().address >> 40, 1);
         }
     }
     let error = queue.execute_byte_store(Nsid::FIRST, &key("a"), &bytes(65_537), NONE).unwrap_err();
@@ -309,9 +309,9 @@ fn a_bulk_store_is_one_command_by_the_queues_method() {
     let (bus, mut queue) = queue(Method::Inline);
     let pairs = [(key("a"), b"one".as_slice()), (key("bb"), b"two")];
     queue.execute_bulk_store(Nsid::FIRST, &pairs).unwrap();
-    let seen = bus.state().seen[0].clone();
-    assert_eq!((seen.entry.opcode(), seen.entry.cdw10), (0xb1, 36));
-    assert_eq!(bus.payload(&seen, 36)[..12], [2, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0]);
+    let fetched = bus.state().fetched[0].clone();
+    assert_eq!((fetched.entry.opcode(), fetched.entry.cdw10), (0xb1, 36));
+    assert_eq!(bus.payload(&fetched, 36)[..12], [2, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0]);
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn adaptive_takes_the_fewest_bytes_and_says_why() {
     let (bus, mut queue) =
         queue_of(Script { profile: Profile::by_name("gen4x4"), ..Script::default() }, options);
     queue.execute_store(Nsid::FIRST, &key("a"), &bytes(32), NONE).unwrap();
-    assert_eq!(bus.state().seen[0].entry.opcode(), 0x80);
+    assert_eq!(bus.state().fetched[0].entry.opcode(), 0x80);
     let why = queue.explain(32);
     assert!(why.contains("32 bytes go by piggyback") && why.contains("inline 336"), "{why}");
 }
@@ -344,10 +344,10 @@ fn other_commands_of_a_store_only_queue_go_by_prp() {
     {
         let (bus, mut queue) = queue(method);
         queue.execute_write(blocks(), 3, 512, &bytes(512)).unwrap();
-        let seen = bus.state().seen[0].clone();
-        assert_eq!((seen.entry.opcode(), seen.entry.cdw10, seen.entry.cdw12), (1, 3, 0));
-        assert_eq!(seen.entry.cdw0.psdt().is_sgl(), sgl, "{method}");
-        assert_eq!(bus.payload(&seen, 512), bytes(512));
+        let fetched = bus.state().fetched[0].clone();
+        assert_eq!((fetched.entry.opcode(), fetched.entry.cdw10, fetched.entry.cdw12), (1, 3, 0));
+        assert_eq!(fetched.entry.cdw0.psdt().is_sgl(), sgl, "{method}");
+        assert_eq!(bus.payload(&fetched, 512), bytes(512));
     }
 }
 

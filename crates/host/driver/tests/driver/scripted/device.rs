@@ -10,27 +10,27 @@ use byway_spec::vendor::{self, VendorArea};
 use byway_spec::{Command, Completion, Status};
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::{HEADER_BYTES, Reply, Ring, SEGMENT_BYTES, ScriptedBus, Seen, State, WINDOW_BYTES, blocks};
+use super::{Fetched, HEADER_BYTES, Reply, Ring, SEGMENT_BYTES, ScriptedBus, State, WINDOW_BYTES, blocks};
 
 impl ScriptedBus {
     pub(super) fn run(&self, state: &mut State, qid: u16, tail: u32) {
-        while let Some(seen) = self.fetch(state, qid, tail) {
+        while let Some(fetched) = self.fetch(state, qid, tail) {
             if qid == 0 {
-                match &mut state.held_admin {
-                    Some(held) => held.push(seen),
-                    None => self.administer(state, &seen),
+                match &mut state.withheld_admin {
+                    Some(withheld) => withheld.push(fetched),
+                    None => self.administer(state, &fetched),
                 }
                 continue;
             }
-            state.seen.push(seen.clone());
-            match &mut state.held {
-                Some(held) => held.push(seen),
-                None => self.answer(state, &seen),
+            state.fetched.push(fetched.clone());
+            match &mut state.withheld {
+                Some(withheld) => withheld.push(fetched),
+                None => self.answer(state, &fetched),
             }
         }
     }
 
-    fn fetch(&self, state: &mut State, qid: u16, tail: u32) -> Option<Seen> {
+    fn fetch(&self, state: &mut State, qid: u16, tail: u32) -> Option<Fetched> {
         let ring = state.rings.get_mut(&qid)?;
         if ring.head == tail {
             return None;
@@ -45,7 +45,7 @@ impl ScriptedBus {
         let has_chunks = entry.cdw0.psdt().is_sgl() && entry.sgl1().kind == SglKind::DATA_BLOCK_OFFSET;
         let count = if has_chunks { vendor::inline_chunks(entry.sgl1().length_bytes as usize) } else { 0 };
         let chunks = (0..count).flat_map(|_| take()).collect();
-        let mut seen = Seen { qid, entry, chunks, data: Vec::new() };
+        let mut fetched = Fetched { qid, entry, chunks, data: Vec::new() };
         let len = match entry.opcode() {
             _ if qid == 0 || entry.dptr == [0, 0] => 0,
             _ if entry.cdw0.psdt().is_sgl() => entry.sgl1().length_bytes as usize,
@@ -54,37 +54,40 @@ impl ScriptedBus {
             _ => 0,
         };
         if len > 0 {
-            seen.data = self.payload(&seen, len);
+            fetched.data = self.payload(&fetched, len);
         }
-        Some(seen)
+        Some(fetched)
     }
 
-    pub(super) fn answer(&self, state: &mut State, seen: &Seen) {
+    pub(super) fn answer(&self, state: &mut State, fetched: &Fetched) {
         let reply = state.replies.pop_front().unwrap_or_default();
         if !reply.data.is_empty() {
-            let at =
-                if seen.entry.cdw0.psdt().is_sgl() { seen.entry.sgl1().address } else { seen.entry.prp1() };
+            let at = if fetched.entry.cdw0.psdt().is_sgl() {
+                fetched.entry.sgl1().address
+            } else {
+                fetched.entry.prp1()
+            };
             self.space.write(BusAddr(at), &reply.data).unwrap();
         }
-        self.complete(state, seen, &reply);
+        self.complete(state, fetched, &reply);
     }
 
-    fn complete(&self, state: &mut State, seen: &Seen, reply: &Reply) {
-        let ring = state.rings.get_mut(&seen.qid).unwrap();
+    fn complete(&self, state: &mut State, fetched: &Fetched, reply: &Reply) {
+        let ring = state.rings.get_mut(&fetched.qid).unwrap();
         let result = u64::from(reply.dw0) | u64::from(reply.dw1) << 32;
-        let completion = Completion::new(seen.qid, ring.head as u16, seen.entry.cid(), reply.status);
+        let completion = Completion::new(fetched.qid, ring.head as u16, fetched.entry.cid(), reply.status);
         let bytes = completion.with_result(result).with_phase(ring.phase).to_bytes();
         let at = BusAddr(ring.completion + u64::from(ring.completed) * 16);
         self.space.store_completion(at, &bytes).unwrap();
         ring.completed = (ring.completed + 1) % ring.entries;
         ring.phase ^= ring.completed == 0;
-        if state.armed.contains(&seen.qid) {
-            *state.raised.entry(seen.qid).or_default() += 1;
+        if state.armed.contains(&fetched.qid) {
+            *state.raised.entry(fetched.qid).or_default() += 1;
         }
     }
 
-    pub(super) fn administer(&self, state: &mut State, seen: &Seen) {
-        let entry = seen.entry;
+    pub(super) fn administer(&self, state: &mut State, fetched: &Fetched) {
+        let entry = fetched.entry;
         let cdw10 = QueueCdw10::from_bits(entry.cdw10);
         let mut reply = Reply::default();
         match AdminOpcode(entry.opcode()) {
@@ -127,7 +130,7 @@ impl ScriptedBus {
             AdminOpcode::FORMAT_NVM => state.lbads = 12,
             other => panic!("{other:?}"),
         }
-        self.complete(state, seen, &reply);
+        self.complete(state, fetched, &reply);
     }
 
     fn identify(&self, state: &State, cns: Cns, nsid: u32) -> Vec<u8> {

@@ -75,7 +75,7 @@ pub struct Reply {
 
 /// A command of an I/O queue, with the chunks that came behind it.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct Fetched {
     pub qid: u16,
     pub entry: Command,
     pub chunks: Vec<u8>,
@@ -98,14 +98,14 @@ pub struct State {
     rings: BTreeMap<u16, Ring>,
     registers: BTreeMap<u32, u64>,
     pub features: Vec<(u8, u32, u32)>,
-    pub seen: Vec<Seen>,
+    pub fetched: Vec<Fetched>,
     /// Doorbells of I/O queues in the order they were rung.
     pub rung: Vec<(DoorbellIndex, u32)>,
     pub charges: Vec<(HostStep, u32)>,
     /// Answers to the next I/O commands; success once there are no more.
     pub replies: VecDeque<Reply>,
     /// Commands are kept until they are released.
-    pub held: Option<Vec<Seen>>,
+    pub withheld: Option<Vec<Fetched>>,
     pub fatal: bool,
     /// Interrupts that a thread sleeps on.
     pub armed: BTreeSet<u16>,
@@ -124,7 +124,7 @@ pub struct State {
     /// Deletions of queues are answered by an error.
     pub keeps_queues: bool,
     /// Admin commands are kept until they are released.
-    pub held_admin: Option<Vec<Seen>>,
+    pub withheld_admin: Option<Vec<Fetched>>,
 }
 
 pub struct ScriptedBus {
@@ -167,23 +167,23 @@ impl ScriptedBus {
 
     /// Keeps commands until they are released.
     pub fn hold(&self) {
-        self.state().held = Some(Vec::new());
+        self.state().withheld = Some(Vec::new());
     }
 
-    /// Answers held commands in the order given by `order`, indexes into those held.
+    /// Answers withheld commands in the order given by `order`, indexes into those withheld.
     pub fn release(&self, order: &[usize]) {
         let mut state = self.state();
-        let held = state.held.take().unwrap();
+        let withheld = state.withheld.take().unwrap();
         for index in order {
-            self.answer(&mut state, &held[*index]);
+            self.answer(&mut state, &withheld[*index]);
         }
     }
 
-    /// Answers the admin commands that were held, the last first.
+    /// Answers the admin commands that were withheld, the last first.
     pub fn release_admin(&self) {
         let mut state = self.state();
-        for held in state.held_admin.take().unwrap().iter().rev() {
-            self.administer(&mut state, held);
+        for withheld in state.withheld_admin.take().unwrap().iter().rev() {
+            self.administer(&mut state, withheld);
         }
     }
 
@@ -191,16 +191,16 @@ impl ScriptedBus {
     pub fn answer_stray(&self, qid: u16, cid: u16) {
         let mut state = self.state();
         let entry = Command::new(0, cid, 0);
-        self.answer(&mut state, &Seen { qid, entry, chunks: Vec::new(), data: Vec::new() });
+        self.answer(&mut state, &Fetched { qid, entry, chunks: Vec::new(), data: Vec::new() });
     }
 
     /// What a command sends: the bytes behind it, or at its data pointer.
-    pub fn payload(&self, seen: &Seen, len: usize) -> Vec<u8> {
+    pub fn payload(&self, fetched: &Fetched, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
-        if !seen.entry.cdw0.psdt().is_sgl() {
+        if !fetched.entry.cdw0.psdt().is_sgl() {
             let mut segments = SegmentList::new();
             let fetch = |at, into: &mut [u8]| self.space.read(at, into);
-            prp::walk(seen.entry.prp1(), seen.entry.prp2(), len as u32, fetch, &mut segments).unwrap();
+            prp::walk(fetched.entry.prp1(), fetched.entry.prp2(), len as u32, fetch, &mut segments).unwrap();
             let mut done = 0;
             for segment in segments.as_slice() {
                 let end = done + segment.len_bytes as usize;
@@ -209,10 +209,10 @@ impl ScriptedBus {
             }
             return bytes;
         }
-        let sgl = seen.entry.sgl1();
+        let sgl = fetched.entry.sgl1();
         assert_eq!(sgl.length_bytes as usize, len);
         match sgl.kind {
-            SglKind::DATA_BLOCK_OFFSET => seen.chunks[..len].to_vec(),
+            SglKind::DATA_BLOCK_OFFSET => fetched.chunks[..len].to_vec(),
             SglKind::DATA_BLOCK => {
                 self.space.read(BusAddr(sgl.address), &mut bytes).unwrap();
                 bytes

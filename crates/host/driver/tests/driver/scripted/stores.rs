@@ -6,10 +6,10 @@ use super::{HEADER_BYTES, SEGMENT_BYTES, ScriptedBus, WINDOW_BYTES};
 
 /// What stores were sent, put together again as the device would.
 pub fn stores(bus: &ScriptedBus) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let seen = bus.state().seen.clone();
+    let fetched = bus.state().fetched.clone();
     let mut stores: Vec<(Vec<u8>, usize, Vec<u8>)> = Vec::new();
     let mut position = 0;
-    for command in &seen {
+    for command in &fetched {
         let entry = &command.entry;
         let key = entry.key()[..usize::from(entry.cdw11.to_le_bytes()[0]).min(16)].to_vec();
         let (len, key_len) = (entry.cdw10 as usize, key.len() as u64);

@@ -12,38 +12,6 @@ fn at(folder: &std::path::Path, args: &[&str]) -> (i32, String) {
 }
 
 #[test]
-fn put_whose_condition_fails_exits_with_1_and_stores_nothing() {
-    let image = Image::new(&[]);
-    let uri = image.uri("");
-    let error = refused(1, &["kv", "put", &uri, "key", "value", "--if-present"]);
-    assert!(error.contains("Does Not Exist"), "{error}");
-    refused(1, &["kv", "get", &uri, "key"]);
-    said(&["kv", "put", &uri, "key", "first", "--if-absent"]);
-    said(&["kv", "put", &uri, "key", "value", "--if-present"]);
-    let error = refused(1, &["kv", "put", &uri, "key", "other", "--if-absent"]);
-    assert!(error.contains("Exists"), "{error}");
-    assert_eq!(said(&["kv", "get", &uri, "key"]), "value");
-}
-
-#[test]
-fn value_to_an_existing_file_is_refused_and_changes_nothing() {
-    let image = Image::new(&[]);
-    let (uri, path) = (image.uri(""), image.path());
-    said(&["kv", "put", &uri, "key", "value"]);
-    let mine = image.file("mine", b"mine");
-    let link = image.dir.path().join("link");
-    std::os::unix::fs::symlink(&mine, &link).unwrap();
-    for existing in [&*mine, link.to_str().unwrap(), path.to_str().unwrap()] {
-        let error = refused(2, &["kv", "get", &uri, "key", "--file", existing]);
-        assert!(error.contains("exists already and is left as it is"), "{error}");
-    }
-    assert_eq!(std::fs::read(&mine).unwrap(), b"mine");
-    assert_eq!(std::fs::read_link(&link).unwrap(), std::path::Path::new(&mine));
-    assert_eq!(said(&["kv", "get", &uri, "key"]), "value");
-    said(&["check", path.to_str().unwrap()]);
-}
-
-#[test]
 fn every_command_whose_answer_is_no_exits_with_1() {
     let image = Image::new(&["kv:16M", "nvm:16M"]);
     let (uri, blocks) = (image.uri(""), image.uri("ns=2"));
@@ -62,26 +30,6 @@ fn every_command_whose_answer_is_no_exits_with_1() {
     ] {
         byway().args(args).assert().code(1);
     }
-}
-
-#[test]
-fn data_that_begins_with_a_hyphen_is_stored_listed_and_deleted() {
-    let image = Image::new(&[]);
-    let uri = image.uri("");
-    said(&["kv", "put", &uri, "-5", "-7"]);
-    said(&["kv", "put", &uri, "degrees", "-12.5", "--json"]);
-    assert_eq!(said(&["kv", "get", &uri, "-5"]), "-7");
-    assert_eq!(said(&["kv", "get", &uri, "degrees"]), "-12.5");
-    assert_eq!(said(&["kv", "list", &uri, "--prefix", "-"]), "-5\n");
-    assert_eq!(said(&["kv", "list", &uri, "--from", "-5"]), "-5\ndegrees\n");
-    said(&["kv", "put", &uri, "--", "--key", "--value"]);
-    assert_eq!(said(&["kv", "get", &uri, "--", "--key"]), "--value");
-    said(&["kv", "delete", &uri, "-5"]);
-    for args in [&["key", "--if-absnt"][..], &["--if-absnt", "--", "v"]] {
-        let error = refused(2, &[&["kv", "put", &uri][..], args].concat());
-        assert!(error.contains("no option --if-absnt"), "{error}");
-    }
-    refused(1, &["kv", "get", &uri, "key"]);
 }
 
 #[test]
@@ -186,74 +134,6 @@ fn depth_over_the_limit_is_refused_with_the_same_limit_everywhere() {
             let error = refused(2, &["info", &format!("{device}{mark}depth={depth}")]);
             assert!(error.contains(depth) && error.contains(" 65535 "), "{device}: {error}");
         }
-    }
-}
-
-#[test]
-fn line_that_is_no_record_is_named_with_how_many_records_are_stored() {
-    let image = Image::new(&[]);
-    let uri = image.uri("");
-    for (name, text, why) in [
-        (
-            "a.jsonl",
-            "{\"key\":\"a\",\"value\":\"1\"}\n{\"kee\":\"b\"}\n",
-            "the name \"kee\" is not known here",
-        ),
-        (
-            "b.jsonl",
-            "{\"key\":\"a\",\"value\":\"1\"}\n{\"key\": 5}\n",
-            "a string is expected, not the integer 5",
-        ),
-        ("c.jsonl", "{\"key\":\"a\",\"value\":\"1\"}\nkey=5\n", "this is not JSON"),
-        (
-            "f.jsonl",
-            "{\"key\":\"a\",\"value\":\"1\"}\n[\"b\",null,\"2\",null]\n",
-            "a record is an object such as {\"key\": \"a\", \"value\": \"b\"}; this is a list",
-        ),
-        ("d.tsv", "a\t1\nno tab here\n", "no tab"),
-        ("e.tsv", "a\t1\na key of 17 bytes\t1\n", "key of 17 bytes is over the limit of 16"),
-    ] {
-        let file = image.file(name, text.as_bytes());
-        let error = refused(2, &["kv", "import", &uri, &file]);
-        assert!(
-            error.contains("nothing is stored") && error.contains("line 2: ") && error.contains(why),
-            "{error}"
-        );
-        refused(1, &["kv", "get", &uri, "a"]);
-        let error = refused(2, &["kv", "load", &uri, &file]);
-        assert!(
-            error.contains("1 record is stored") && error.contains("line 2: ") && error.contains(why),
-            "{error}"
-        );
-        said(&["kv", "delete", &uri, "a"]);
-        for word in ["field", "column", "expected value", "EOF", "invalid type"] {
-            assert!(!error.contains(word), "{error}");
-        }
-    }
-}
-
-#[test]
-fn record_that_the_device_refuses_is_named_with_how_many_records_are_stored() {
-    let image = Image::new(&["kv:16M"]);
-    let uri = image.uri("");
-    let text = format!("a\t1\nb\t2\nc\t{}\nd\t4\n", "x".repeat(2 << 20));
-    let file = image.file("records.tsv", text.as_bytes());
-    for (command, place) in [("import", "record 3: "), ("load", "line 3: ")] {
-        let error = refused(2, &["kv", command, &uri, &file]);
-        assert!(error.contains("2 records are stored") && error.contains(place), "{error}");
-        assert_eq!(said(&["kv", "list", &uri]), "a\nb\n");
-        said(&["kv", "delete", &uri, "a"]);
-        said(&["kv", "delete", &uri, "b"]);
-    }
-}
-
-#[test]
-fn import_and_load_that_store_nothing_say_so_in_the_same_words() {
-    let image = Image::new(&["kv:16M"]);
-    let file = image.file("records.tsv", b"no tab here\n");
-    for command in ["import", "load"] {
-        let error = refused(2, &["kv", command, &image.uri(""), &file]);
-        assert!(error.contains(", of which nothing is stored: line 1: "), "{error}");
     }
 }
 

@@ -1,0 +1,262 @@
+//! `byway kv`: keys, values and records.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use byway_link::Method;
+use common::{Image, await_work, byway, json_lines, refused, said};
+
+const RECORDS: &str = "0041;LATIN CAPITAL LETTER A;Lu;0;L;;;;;N;;;;0061;\n\
+                       00E9;LATIN SMALL LETTER E WITH ACUTE;Ll;0;L;0065 0301;;;;N;LATIN SMALL LETTER E ACUTE;;00C9;;00C9\n\
+                       1F600;GRINNING FACE;So;0;ON;;;;;N;;;;;\n";
+
+#[test]
+fn value_is_read_by_the_next_process() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    said(&["kv", "put", &uri, "sensor-7", "21.5"]);
+    assert_eq!(said(&["kv", "get", &uri, "sensor-7"]), "21.5");
+    said(&["kv", "exists", &uri, "sensor-7"]);
+    said(&["kv", "delete", &uri, "sensor-7"]);
+    assert!(refused(1, &["kv", "get", &uri, "sensor-7"]).contains("sensor-7"));
+    assert_eq!(refused(1, &["kv", "exists", &uri, "sensor-7"]), "");
+}
+
+#[test]
+fn a_value_comes_from_an_argument_a_file_or_standard_input() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    said(&["kv", "put", &uri, "file", "--file", &image.file("value", &bytes)]);
+    byway().args(["kv", "put", &uri, "stdin"]).write_stdin("from standard input").assert().success();
+    let out = image.dir.path().join("out");
+    said(&["kv", "get", &uri, "file", "--file", out.to_str().unwrap()]);
+    assert_eq!(std::fs::read(out).unwrap(), bytes);
+    assert_eq!(said(&["kv", "get", &uri, "stdin"]), "from standard input");
+}
+
+#[test]
+fn keys_are_listed_in_order_from_a_key_on() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    for key in ["pear", "apple", "plum", "fig"] {
+        said(&["kv", "put", &uri, key, "fruit"]);
+    }
+    assert_eq!(said(&["kv", "list", &uri]), "apple\nfig\npear\nplum\n");
+    assert_eq!(said(&["kv", "list", &uri, "--from", "b", "--limit", "2"]), "fig\npear\n");
+    assert_eq!(said(&["kv", "list", &uri, "--hex", "--limit", "1"]), "6170706c65\n");
+    let json = json_lines(&said(&["kv", "list", &uri, "--json"]));
+    assert_eq!(json[0]["key"], "apple");
+    assert_eq!(said(&["kv", "list", &uri, "--prefix", "p"]), "pear\nplum\n");
+    assert_eq!(said(&["kv", "list", &uri, "--prefix", "p", "--from", "pf"]), "plum\n");
+    assert_eq!(said(&["kv", "list", &uri, "--hex", "--prefix", "66"]), "666967\n");
+    assert!(refused(2, &["kv", "list", &uri, "--prefix", "a prefix of 18 bytes"]).contains("16"));
+}
+
+#[test]
+fn records_come_back_whole_by_every_method() {
+    let namespaces = ["kv"; Method::ALL.len()];
+    let image = Image::new(&namespaces);
+    let records = image.file("UnicodeData.txt", RECORDS.as_bytes());
+    for (nsid, method) in (1..).zip(Method::ALL) {
+        let uri = image.uri(&format!("transfer={method}&ns={nsid}"));
+        said(&["kv", "import", &uri, &records]);
+        said(&["kv", "import", &uri, &records, "--compare"]);
+        assert_eq!(said(&["kv", "export", &uri, "--format", "unicode"]), RECORDS, "{method}");
+    }
+}
+
+#[test]
+fn a_difference_is_named_and_is_exit_code_1() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    let records = image.file("UnicodeData.txt", RECORDS.as_bytes());
+    said(&["kv", "import", &uri, &records]);
+    said(&["kv", "put", &uri, "00E9", "something else"]);
+    said(&["kv", "delete", &uri, "1F600"]);
+    let error = refused(1, &["kv", "import", &uri, &records, "--compare"]);
+    assert!(error.contains("00E9") && error.contains("1F600"), "{error}");
+}
+
+#[test]
+fn exported_records_can_be_imported_elsewhere() {
+    let (from, to) = (Image::new(&[]), Image::new(&[]));
+    said(&["kv", "import", &from.uri(""), &from.file("UnicodeData.txt", RECORDS.as_bytes())]);
+    said(&["kv", "put", &from.uri(""), "--hex", "00ff", "binary key"]);
+    let exported = said(&["kv", "export", &from.uri("")]);
+    byway()
+        .args(["kv", "import", &to.uri(""), "-", "--format", "jsonl"])
+        .write_stdin(exported.clone())
+        .assert()
+        .success();
+    assert_eq!(said(&["kv", "export", &to.uri("")]), exported);
+}
+
+#[test]
+fn a_load_stores_what_an_import_does() {
+    let image = Image::new(&[]);
+    let records = image.file("UnicodeData.txt", RECORDS.as_bytes());
+    let loaded = said(&["kv", "load", &image.uri(""), &records]);
+    assert!(loaded.contains(&format!("{} records in ", RECORDS.lines().count())), "{loaded}");
+    said(&["kv", "import", &image.uri(""), &records, "--compare"]);
+}
+
+#[test]
+fn an_import_reports_its_figures_as_json() {
+    let image = Image::new(&[]);
+    let records = image.file("UnicodeData.txt", RECORDS.as_bytes());
+    let uri = image.uri("transfer=inline&clock=virtual");
+    let row = &json_lines(&said(&["kv", "import", &uri, &records, "--json"]))[0];
+    assert_eq!((row["method"].as_str(), row["count"].as_u64()), (Some("inline"), Some(3)));
+    assert!(row["payload_bytes"].as_f64().unwrap() > 100.0);
+    assert!(row["model_ns_mean"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn no_progress_bar_is_drawn_without_a_terminal() {
+    let image = Image::new(&[]);
+    let records = image.file("UnicodeData.txt", RECORDS.as_bytes());
+    let output =
+        byway().args(["kv", "import", &image.uri(""), &records]).assert().success().get_output().clone();
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn an_interrupted_import_ends_with_130_and_keeps_what_was_acknowledged() {
+    let image = Image::new(&[]);
+    let lines: String = (0..0xf_ffff).map(|code| format!("{code:05X};RECORD NUMBER {code}\n")).collect();
+    let records = image.file("UnicodeData.txt", lines.as_bytes());
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("byway"))
+        .args(["kv", "import", &image.uri("clock=off"), &records])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Long enough to have begun, far too short to end: a million records.
+    await_work(child.id(), 50);
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let keys = said(&["kv", "list", &image.uri("")]);
+    let last = keys.lines().last().unwrap().to_owned();
+    assert!(said(&["kv", "get", &image.uri(""), &last]).starts_with(&last));
+}
+
+#[test]
+fn put_whose_condition_fails_exits_with_1_and_stores_nothing() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    let error = refused(1, &["kv", "put", &uri, "key", "value", "--if-present"]);
+    assert!(error.contains("Does Not Exist"), "{error}");
+    refused(1, &["kv", "get", &uri, "key"]);
+    said(&["kv", "put", &uri, "key", "first", "--if-absent"]);
+    said(&["kv", "put", &uri, "key", "value", "--if-present"]);
+    let error = refused(1, &["kv", "put", &uri, "key", "other", "--if-absent"]);
+    assert!(error.contains("Exists"), "{error}");
+    assert_eq!(said(&["kv", "get", &uri, "key"]), "value");
+}
+
+#[test]
+fn value_to_an_existing_file_is_refused_and_changes_nothing() {
+    let image = Image::new(&[]);
+    let (uri, path) = (image.uri(""), image.path());
+    said(&["kv", "put", &uri, "key", "value"]);
+    let mine = image.file("mine", b"mine");
+    let link = image.dir.path().join("link");
+    std::os::unix::fs::symlink(&mine, &link).unwrap();
+    for existing in [&*mine, link.to_str().unwrap(), path.to_str().unwrap()] {
+        let error = refused(2, &["kv", "get", &uri, "key", "--file", existing]);
+        assert!(error.contains("exists already and is left as it is"), "{error}");
+    }
+    assert_eq!(std::fs::read(&mine).unwrap(), b"mine");
+    assert_eq!(std::fs::read_link(&link).unwrap(), std::path::Path::new(&mine));
+    assert_eq!(said(&["kv", "get", &uri, "key"]), "value");
+    said(&["check", path.to_str().unwrap()]);
+}
+
+#[test]
+fn data_that_begins_with_a_hyphen_is_stored_listed_and_deleted() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    said(&["kv", "put", &uri, "-5", "-7"]);
+    said(&["kv", "put", &uri, "degrees", "-12.5", "--json"]);
+    assert_eq!(said(&["kv", "get", &uri, "-5"]), "-7");
+    assert_eq!(said(&["kv", "get", &uri, "degrees"]), "-12.5");
+    assert_eq!(said(&["kv", "list", &uri, "--prefix", "-"]), "-5\n");
+    assert_eq!(said(&["kv", "list", &uri, "--from", "-5"]), "-5\ndegrees\n");
+    said(&["kv", "put", &uri, "--", "--key", "--value"]);
+    assert_eq!(said(&["kv", "get", &uri, "--", "--key"]), "--value");
+    said(&["kv", "delete", &uri, "-5"]);
+    for args in [&["key", "--if-absnt"][..], &["--if-absnt", "--", "v"]] {
+        let error = refused(2, &[&["kv", "put", &uri][..], args].concat());
+        assert!(error.contains("no option --if-absnt"), "{error}");
+    }
+    refused(1, &["kv", "get", &uri, "key"]);
+}
+
+#[test]
+fn line_that_is_no_record_is_named_with_how_many_records_are_stored() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    for (name, text, why) in [
+        (
+            "a.jsonl",
+            "{\"key\":\"a\",\"value\":\"1\"}\n{\"kee\":\"b\"}\n",
+            "the name \"kee\" is not known here",
+        ),
+        (
+            "b.jsonl",
+            "{\"key\":\"a\",\"value\":\"1\"}\n{\"key\": 5}\n",
+            "a string is expected, not the integer 5",
+        ),
+        ("c.jsonl", "{\"key\":\"a\",\"value\":\"1\"}\nkey=5\n", "this is not JSON"),
+        (
+            "f.jsonl",
+            "{\"key\":\"a\",\"value\":\"1\"}\n[\"b\",null,\"2\",null]\n",
+            "a record is an object such as {\"key\": \"a\", \"value\": \"b\"}; this is a list",
+        ),
+        ("d.tsv", "a\t1\nno tab here\n", "no tab"),
+        ("e.tsv", "a\t1\na key of 17 bytes\t1\n", "key of 17 bytes is over the limit of 16"),
+    ] {
+        let file = image.file(name, text.as_bytes());
+        let error = refused(2, &["kv", "import", &uri, &file]);
+        assert!(
+            error.contains("nothing is stored") && error.contains("line 2: ") && error.contains(why),
+            "{error}"
+        );
+        refused(1, &["kv", "get", &uri, "a"]);
+        let error = refused(2, &["kv", "load", &uri, &file]);
+        assert!(
+            error.contains("1 record is stored") && error.contains("line 2: ") && error.contains(why),
+            "{error}"
+        );
+        said(&["kv", "delete", &uri, "a"]);
+        for word in ["field", "column", "expected value", "EOF", "invalid type"] {
+            assert!(!error.contains(word), "{error}");
+        }
+    }
+}
+
+#[test]
+fn record_that_the_device_refuses_is_named_with_how_many_records_are_stored() {
+    let image = Image::new(&["kv:16M"]);
+    let uri = image.uri("");
+    let text = format!("a\t1\nb\t2\nc\t{}\nd\t4\n", "x".repeat(2 << 20));
+    let file = image.file("records.tsv", text.as_bytes());
+    for (command, place) in [("import", "record 3: "), ("load", "line 3: ")] {
+        let error = refused(2, &["kv", command, &uri, &file]);
+        assert!(error.contains("2 records are stored") && error.contains(place), "{error}");
+        assert_eq!(said(&["kv", "list", &uri]), "a\nb\n");
+        said(&["kv", "delete", &uri, "a"]);
+        said(&["kv", "delete", &uri, "b"]);
+    }
+}
+
+#[test]
+fn import_and_load_that_store_nothing_say_so_in_the_same_words() {
+    let image = Image::new(&["kv:16M"]);
+    let file = image.file("records.tsv", b"no tab here\n");
+    for command in ["import", "load"] {
+        let error = refused(2, &["kv", command, &image.uri(""), &file]);
+        assert!(error.contains(", of which nothing is stored: line 1: "), "{error}");
+    }
+}

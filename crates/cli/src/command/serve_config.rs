@@ -226,6 +226,7 @@ impl Ana {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use byway::serve::TlsPolicy;
+    use byway_kit::Random;
 
     use super::*;
 
@@ -239,9 +240,9 @@ mod tests {
         format!("{:#}", config(text).subsystems(0).unwrap_err())
     }
 
-    #[test]
-    fn config_file_lists_namespaces_and_allowed_hosts_per_subsystem() {
-        let text = format!(
+    /// A configuration with every kind of entry.
+    fn whole_config() -> String {
+        format!(
             r#"{{
             "ports": [{{"addr": {{"trtype": "tcp", "traddr": "127.0.0.1", "trsvcid": "0"}}}}, {{"addr": {{"traddr": "::1"}}, "subsystems": ["nqn.b"]}}],
             "hosts": [{{"nqn": "nqn.h", "dhchap_key": "{SECRET}"}}],
@@ -249,8 +250,47 @@ mod tests {
                 {{"nqn": "nqn.a", "namespaces": [{{"device": {{"path": "blocks:1M"}}}}], "allowed_hosts": ["nqn.h"], "tls": "concat"}},
                 {{"nqn": "nqn.b", "device": "ram:64M", "ana": [{{"port": 2, "nsid": 1, "state": "inaccessible"}}]}}
             ]}}"#
-        );
-        let config = config(&text);
+        )
+    }
+
+    /// Bytes of `text` with some exchanged, removed and doubled.
+    fn mutated(text: &str, random: &mut Random) -> Vec<u8> {
+        let mut bytes = text.as_bytes().to_vec();
+        for _ in 0..=random.index(4) {
+            let (at, to) = (random.index(bytes.len()), random.index(bytes.len()));
+            match random.index(4) {
+                0 => bytes[at] = random.next() as u8,
+                1 => bytes[at] = bytes[to],
+                2 => drop(bytes.drain(at..(at + random.index(40)).min(bytes.len()))),
+                _ => bytes.extend_from_within(at.min(to)..at.max(to)),
+            }
+        }
+        bytes
+    }
+
+    #[test]
+    fn config_of_any_bytes_is_refused_or_admits_no_host_by_mistake() {
+        let (text, mut random, mut accepted) = (whole_config(), Random::new(1), 0);
+        for _ in 0..20_000 {
+            let config = match serde_json::from_slice::<Config>(&mutated(&text, &mut random)) {
+                Ok(config) => config,
+                Err(error) => {
+                    assert!(!json::why_and_where(&error).is_empty());
+                    continue;
+                }
+            };
+            let _ = config.addresses(&[]);
+            for spec in config.subsystems(random.index(3)).into_iter().flatten() {
+                accepted += 1;
+                assert!(spec.dhchap.is_none_or(|dhchap| dhchap.hosts.len() == spec.hosts.len()));
+            }
+        }
+        assert!(accepted > 100, "{accepted}");
+    }
+
+    #[test]
+    fn config_file_lists_namespaces_and_allowed_hosts_per_subsystem() {
+        let config = config(&whole_config());
         let more = ["10.0.0.1:4420".parse().unwrap()];
         let addresses = config.addresses(&more).unwrap();
         let wanted = ["127.0.0.1:0", "[::1]:4420", "10.0.0.1:4420"].map(|at| at.parse().unwrap());

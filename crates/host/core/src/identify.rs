@@ -309,7 +309,65 @@ fn short(what: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
+    use byway_kit::Random;
+
     use super::*;
+
+    /// A controller that answers Identify with any bytes, too few, or an error.
+    struct Hostile(RefCell<Random>);
+
+    impl Identifies for Hostile {
+        fn identify(&self, command: AdminCommand) -> Result<Outcome> {
+            let mut random = self.0.borrow_mut();
+            let AdminCommand::Identify { mut into, .. } = command else { return Ok(Outcome::default()) };
+            match random.below(32) {
+                0 => return Err(short("Identify")),
+                1 => return Ok(Outcome::default()),
+                _ => {}
+            }
+            for byte in into.as_mut_slice() {
+                *byte = [0, 0xff, random.below(16) as u8, random.next() as u8][random.index(4)];
+            }
+            Ok(Outcome { buffer: Some(into), ..Outcome::default() })
+        }
+
+        fn identify_buffer(&self, len: usize) -> Result<Buffer> {
+            let is_short = self.0.borrow_mut().one_in(32);
+            Buffer::zeroed(if is_short { len / 2 } else { len })
+        }
+
+        fn reports_command_sets(&self) -> bool {
+            self.0.borrow_mut().one_in(2)
+        }
+    }
+
+    fn check_namespace(device: &Hostile, nsid: u32) {
+        if let Ok((namespace, layout)) = namespace(device, nsid) {
+            assert_eq!(namespace.nsid.get(), nsid);
+            if let NamespaceKind::Nvm { lba_bytes, .. } = namespace.kind {
+                assert!(lba_bytes.is_power_of_two() && lba_bytes >= 512, "{lba_bytes}");
+                assert!(matches!(layout, Layout::Blocks { bytes, .. } if bytes >= lba_bytes));
+            }
+        }
+        let _ = (layout(device, nsid), rescap(device, nsid));
+    }
+
+    #[test]
+    fn identify_data_of_any_bytes_is_an_error_or_yields_bounded_values() {
+        for seed in 0..200 {
+            let device = Hostile(RefCell::new(Random::new(seed)));
+            if let Ok(controller) = controller(&device) {
+                assert!(identity(&controller).model.chars().count() <= 40);
+                let _ = (nvm_commands(&controller), admin_options(&controller));
+                let _ = (nvm_limits(&device, &controller, seed as u8), namespaces(&device));
+            }
+            let listed = active_namespaces(&device).unwrap_or_default();
+            assert!(listed.is_sorted_by(|one, next| one < next) && !listed.contains(&0));
+            (1..20).for_each(|nsid| check_namespace(&device, nsid));
+        }
+    }
 
     #[test]
     fn text_fields_lose_their_padding_and_keep_their_inner_spaces() {

@@ -100,7 +100,42 @@ fn answer(status: &str, content_type: &str, headers: &str, body: &str, head_only
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// Text of a request: whole pieces of some, and any bytes.
+    fn piece() -> impl Strategy<Value = Vec<u8>> {
+        let pieces = [
+            "GET ",
+            "HEAD ",
+            "POST ",
+            "/metrics",
+            "/",
+            "?a=b",
+            " HTTP/1.1",
+            " HTTP/1.0",
+            "\r\n",
+            "\n",
+            "\r\n\r\n",
+            "Host: a",
+            ": ",
+            "\0",
+            "\u{e9}",
+        ];
+        let known = prop::sample::select(pieces.to_vec()).prop_map(|text| text.as_bytes().to_vec());
+        prop_oneof![8 => known, 1 => prop::collection::vec(any::<u8>(), 0..40)]
+    }
+
+    proptest! {
+        /// Whatever else comes behind the bytes by which a request was decided changes nothing.
+        #[test]
+        fn request_of_any_bytes_is_answered_alike_in_any_pieces(pieces in prop::collection::vec(piece(), 0..30)) {
+            let received = pieces.concat();
+            let decided = (0..=received.len()).map(|end| parse(&received[..end])).find(|asked| *asked != Asked::Part);
+            prop_assert_eq!(decided.unwrap_or(Asked::Part), parse(&received));
+        }
+    }
 
     #[test]
     fn request_is_parsed_by_its_first_line_once_its_head_is_complete() {

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use byway::{CreateOptions, NewNamespace};
 use byway_flash::{Durability, RunOptions};
-use byway_forgetful::{Random, copy_sparse};
+use byway_forgetful::{Random, copy_sparse, image_folder};
 
 use crate::device::{Device, Watch};
 use crate::model::{Allowed, History, Model, Promise};
@@ -30,7 +30,7 @@ impl Base {
     }
 
     fn make() -> Self {
-        let folder = folder();
+        let folder = image_folder();
         let path = folder.path().join("base");
         let kv = NewNamespace { size_bytes: Some(3 << 20), ..NewNamespace::KV };
         let nvm = NewNamespace { size_bytes: Some(1 << 20), ..NewNamespace::NVM };
@@ -47,10 +47,6 @@ impl Base {
         let model = device.read();
         Self { _folder: folder, path, model }
     }
-}
-
-pub fn folder() -> tempfile::TempDir {
-    tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." }).unwrap()
 }
 
 /// Something acknowledged is not there.
@@ -80,7 +76,7 @@ struct Known {
 /// # Errors
 /// When what was acknowledged is lost. Whatever else goes wrong panics.
 pub fn run(trial: Trial) -> Result<(), Lost> {
-    let (base, folder) = (Base::shared(), folder());
+    let (base, folder) = (Base::shared(), image_folder());
     let mut path = folder.path().join("image");
     copy_sparse(&base.path, &path);
     let mut random = Random::new(trial.seed);

@@ -11,10 +11,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use byway::{CreateOptions, FileEvents};
-use byway_forgetful::Forgetful;
+use byway_forgetful::{Forgetful, image_folder};
 use byway_sys::{FolderEvents, NamePoint, NameStep, watching};
-
-use crate::life::folder;
 
 /// A folder, and what of it is on the disk for certain.
 struct Disk {
@@ -124,7 +122,7 @@ fn made(folder: &Path) -> PathBuf {
 
 /// Whether the promised file exists after a power loss.
 fn play(point: NamePoint, left_out: Option<NamePoint>) -> bool {
-    let folder = folder();
+    let folder = image_folder();
     let (image, copy) = (folder.path().join("image"), folder.path().join("copy"));
     let left = folder.path().join("left");
     if point != NamePoint::ImageName {
@@ -157,7 +155,7 @@ fn every_sync_of_a_name_is_necessary() {
 
 #[test]
 fn a_copy_of_an_open_image_is_on_its_disk_before_it_has_its_name() {
-    let folder = folder();
+    let folder = image_folder();
     let (image, copy) = (made(folder.path()), folder.path().join("copy"));
     let device = byway::embedded::open(&format!("embedded:{}", image.display())).unwrap();
     let disk = Disk::new(folder.path(), None);

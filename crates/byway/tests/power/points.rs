@@ -2,12 +2,12 @@
 
 use byway::{AdminCommand, RawData};
 use byway_flash::{Durability, RunOptions, SyncPoint};
-use byway_forgetful::copy_sparse;
+use byway_forgetful::{copy_sparse, image_folder};
 use byway_spec::Command;
 use byway_spec::base::admin::{AdminOpcode, SanitizeCdw10};
 
 use crate::device::{Device, Watch};
-use crate::life::{Base, folder};
+use crate::life::Base;
 use crate::model::History;
 use crate::step::{PAIRS, Step, Target, Value};
 
@@ -28,7 +28,7 @@ struct Script {
 
 impl Script {
     fn play(&self, left_out: Option<SyncPoint>) -> bool {
-        let (base, folder) = (Base::shared(), folder());
+        let (base, folder) = (Base::shared(), image_folder());
         let (path, left) = (folder.path().join("image"), folder.path().join("left"));
         copy_sparse(&base.path, &path);
         let watch = Watch::new(&path, 1);

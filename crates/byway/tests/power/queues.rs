@@ -9,12 +9,12 @@ use std::sync::Arc;
 use byway::BackendQueue;
 use byway_driver::{Bus, Queue};
 use byway_flash::{Durability, RunOptions};
-use byway_forgetful::{Random, copy_sparse};
+use byway_forgetful::{Random, copy_sparse, image_folder};
 use byway_local::InProcessBus;
 use parking_lot::Mutex;
 
 use crate::device::{Device, Meanwhile, Watch, ring_of};
-use crate::life::{Base, Lost, check_values, folder};
+use crate::life::{Base, Lost, check_values};
 use crate::model::{Allowed, History, Promise};
 use crate::step::{PAIRS, Step};
 
@@ -74,7 +74,7 @@ type Hosts = Arc<Vec<Mutex<Host>>>;
 /// # Errors
 /// When what was completed is lost.
 pub fn run(seed: u64, durability: Durability) -> Result<(), Lost> {
-    let (base, folder) = (Base::shared(), folder());
+    let (base, folder) = (Base::shared(), image_folder());
     let mut path = folder.path().join("image");
     copy_sparse(&base.path, &path);
     let (mut random, mut allowed) = (Random::new(seed), base.model.versions());

@@ -10,9 +10,10 @@ use byway_crash_tests::content::Slot;
 use byway_crash_tests::flip::{BLOCKS, KEYS, Structure, Subject};
 use byway_crash_tests::reading::{Said, read};
 use byway_crash_tests::sparse;
+use byway_forgetful::image_folder;
 use byway_kit::mix;
 
-use crate::stage::{Fate, Left, Losses, STATE, folder, lose_power, start_anew};
+use crate::stage::{Fate, Left, Losses, STATE, lose_power, start_anew};
 
 /// An image that was sound once.
 struct Patient {
@@ -57,7 +58,7 @@ struct Expected {
 
 impl Patient {
     fn new(closed: bool) -> Self {
-        let folder = folder();
+        let folder = image_folder();
         let base = folder.path().join("base");
         let subject = Subject::make(&base, closed, "&flush=media").unwrap();
         let structures = subject.structures().unwrap();

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use byway_crash_tests::flip::{BLOCKS, KEYS, Structure, Subject};
 use byway_crash_tests::reading::read;
 use byway_crash_tests::sparse;
+use byway_forgetful::image_folder;
 
-use crate::stage::{Fate, Left, Losses, STATE, folder, lose_power, start_anew};
+use crate::stage::{Fate, Left, Losses, STATE, lose_power, start_anew};
 
 /// Where an image goes from six megabytes, and its blocks from two.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +35,7 @@ fn resize(image: &Path, to: To) -> byway::Result<()> {
 
 impl Stage {
     fn new(closed: bool) -> Self {
-        let folder = folder();
+        let folder = image_folder();
         let base = folder.path().join("base");
         let subject = Subject::make(&base, closed, "&flush=media").unwrap();
         let structures = subject.structures().unwrap();

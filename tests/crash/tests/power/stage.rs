@@ -187,10 +187,6 @@ impl FileEvents for Watched {
     }
 }
 
-pub fn folder() -> tempfile::TempDir {
-    tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." }).unwrap()
-}
-
 /// Undertakes something with the image that is opened first, and loses power at every event on the way.
 pub fn lose_power(losses: Losses, perform: impl FnOnce()) -> Left {
     let (files, seen, left) = (Mutex::default(), Mutex::default(), Mutex::default());

@@ -267,8 +267,7 @@ fn four_blocks_in_a_row_that_cannot_be_erased_leave_room_to_go_on() {
 }
 
 fn cases(usual: u32) -> ProptestConfig {
-    let asked = std::env::var("BYWAY_TEST_CASES").ok().and_then(|cases| cases.parse().ok());
-    ProptestConfig { cases: asked.unwrap_or(usual), failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig { cases: byway_kit::cases(usual), failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {

@@ -10,7 +10,7 @@ use byway_flash::{
     Cause, Durability, Finding, Flash, FlashOptions, MediaKind, NamespaceSpec, OpenOptions, RunOptions,
     SyncPoint,
 };
-use byway_forgetful::{Forgetful, Sector};
+use byway_forgetful::{Forgetful, Regions, Sector, image_folder};
 use byway_link::Profile;
 
 use crate::life::{NVM, UNIT, extent, pattern};
@@ -37,13 +37,20 @@ pub struct Place<'a> {
     pub sector: Sector<'a>,
 }
 
+impl<'a> Place<'a> {
+    fn of(regions: &Regions, sector: &Sector<'a>) -> Self {
+        let (region, at) = regions.find(sector);
+        Self { region, at, sector: *sector }
+    }
+}
+
 /// Which of the sectors that changed since the last sync reached the medium.
 pub type Reached = fn(&Place<'_>) -> bool;
 
 impl Device {
     /// Events of its first life are not recorded.
     pub fn new() -> Self {
-        let folder = folder();
+        let folder = image_folder();
         let path = folder.path().join("image");
         let run = RunOptions::default().durability(Durability::Volatile);
         let flash = make(&path, run);
@@ -84,8 +91,8 @@ impl Device {
     fn lose_to_next(&mut self, reached: impl Fn(&Place<'_>) -> bool) {
         self.lives += 1;
         let (left, regions) =
-            (self.folder.path().join(format!("left-{}", self.lives)), Regions::of(&self.flash));
-        self.events().cut_by(&left, |sector| reached(&regions.place(sector)));
+            (self.folder.path().join(format!("left-{}", self.lives)), Regions::new(self.flash.regions()));
+        self.events().cut_by(&left, |sector| reached(&Place::of(&regions, sector)));
         self.path = left;
     }
 
@@ -97,7 +104,7 @@ impl Device {
     /// Begins another life, with one sync point left out. If the power is cut at events, it is from the end of this life on:
     /// see [`Device::cuts`].
     pub fn begin(&mut self, life: &Life, left_out: Option<SyncPoint>) {
-        let (regions, path) = (Regions::of(&self.flash), self.path.clone());
+        let (regions, path) = (Regions::new(self.flash.regions()), self.path.clone());
         match life.survived {
             None => self.flash.close().unwrap(),
             Some(survived) => self.lose_to_next(survived),
@@ -105,7 +112,7 @@ impl Device {
         self.close_image();
         let events = Forgetful::new(&self.path, 0);
         if let Some(reached) = life.reached {
-            events.cut_at_events(self.folder.path(), move |sector| reached(&regions.place(sector)));
+            events.cut_at_events(self.folder.path(), move |sector| reached(&Place::of(&regions, sector)));
         }
         let run = watched(&events, left_out).durability(life.durability);
         self.flash = open(&self.path, run.power_was_lost(path != self.path)).unwrap();
@@ -114,8 +121,8 @@ impl Device {
 
     /// Cuts the power once, now.
     pub fn cut_now(&self, reached: Reached) {
-        let regions = Regions::of(&self.flash);
-        self.events().cut_at_events(self.folder.path(), move |sector| reached(&regions.place(sector)));
+        let regions = Regions::new(self.flash.regions());
+        self.events().cut_at_events(self.folder.path(), move |sector| reached(&Place::of(&regions, sector)));
     }
 
     /// What was on the disk of room that was given back.
@@ -137,7 +144,7 @@ impl Device {
 
     /// Ends in order. Then these bytes of regions are gone.
     pub fn lose_bytes(mut self, gone: &[(&str, Range<u64>)]) -> Damaged {
-        let regions = Regions::of(&self.flash);
+        let regions = Regions::new(self.flash.regions());
         self.flash.close().unwrap();
         self.close_image();
         let file = File::options().write(true).open(&self.path).unwrap();
@@ -173,7 +180,7 @@ impl Damaged {
     ) -> impl Iterator<Item = Result<Flash, String>> {
         let Self { folder, path, regions } = self;
         let events = Forgetful::new(&path, 0);
-        events.cut_at_events(folder.path(), move |sector| reached(&regions.place(sector)));
+        events.cut_at_events(folder.path(), move |sector| reached(&Place::of(&regions, sector)));
         let mut flash = repaired(&path, watched(&events, left_out)).unwrap();
         let findings = std::mem::take(&mut flash.1);
         act(&mut flash.0, &findings);
@@ -207,29 +214,6 @@ impl Life {
     pub const IN_ORDER: Self = Self { survived: None, durability: Durability::Volatile, reached: None };
 }
 
-struct Regions(Vec<(&'static str, Range<u64>)>);
-
-impl Regions {
-    fn of(flash: &Flash) -> Self {
-        Self(flash.regions())
-    }
-
-    fn start_of(&self, name: &str) -> u64 {
-        self.0.iter().find(|(region, _)| *region == name).unwrap().1.start
-    }
-
-    fn place<'a>(&self, sector: &Sector<'a>) -> Place<'a> {
-        let found = self.0.iter().find(|(_, range)| range.contains(&sector.at));
-        let (region, start) = found.map_or(("", 0), |(region, range)| (*region, range.start));
-        Place { region, at: sector.at - start, sector: *sector }
-    }
-}
-
-/// In memory where there is such a place: what a sync costs there is nothing that is looked for.
-pub fn folder() -> tempfile::TempDir {
-    tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." }).unwrap()
-}
-
 fn make(path: &Path, run: RunOptions) -> Flash {
     let profile = Profile::by_name("gen4x4").unwrap().flash;
     let options = FlashOptions::new(4 << 20, profile, MediaKind::File(path.into()))
@@ -242,7 +226,7 @@ fn make(path: &Path, run: RunOptions) -> Flash {
 /// Makes a device, with one sync point left out, and has power cut at every event: of what was not synced, the superblock
 /// reaches the medium. Every image that a cut left, opened.
 pub fn left_of_making(left_out: Option<SyncPoint>) -> impl Iterator<Item = Result<Flash, String>> {
-    let folder = folder();
+    let folder = image_folder();
     let path = folder.path().join("image");
     let events = Forgetful::new(&path, 0);
     events.cut_at_events(folder.path(), |sector| sector.at < SUPERBLOCK_BYTES);

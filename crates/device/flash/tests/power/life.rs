@@ -7,11 +7,10 @@ use byway_flash::{
     AreaId, Cause, Durability, ExtentId, FinishedSync, Flash, FlashError, FlashOptions, MediaKind,
     NamespaceKind, NamespaceSpec, OpenOptions, PendingSync, RunOptions, SyncPoint,
 };
-use byway_forgetful::{Forgetful, Random, copy_sparse};
+use byway_forgetful::{Forgetful, Random, copy_sparse, image_folder};
 pub use byway_kit::tagged as pattern;
 use byway_link::Profile;
 
-use crate::device::folder;
 use crate::model::{Model, Target, Value};
 
 pub const UNIT: usize = 4096;
@@ -47,7 +46,7 @@ impl Base {
     }
 
     fn make() -> Self {
-        let folder = folder();
+        let folder = image_folder();
         let path = folder.path().join("base");
         let profile = Profile::by_name("gen4x4").unwrap().flash;
         let options = FlashOptions::new(4 << 20 | 64 << 10, profile, MediaKind::File(path.clone()))
@@ -215,7 +214,7 @@ enum UnderWay {
 
 /// Lives one after the other, each on what the power cut of the one before left.
 pub fn run(base: &Base, seed: u64, steps: u64, durability: Durability) -> Result<(), String> {
-    let folder = folder();
+    let folder = image_folder();
     let mut path = folder.path().join("image");
     copy_sparse(&base.path, &path);
     let mut model = base.model.clone();

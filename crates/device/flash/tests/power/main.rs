@@ -18,8 +18,7 @@ use proptest::prelude::*;
 const CASES: u32 = 4;
 
 fn cases() -> ProptestConfig {
-    let asked = std::env::var("BYWAY_TEST_CASES").ok().and_then(|cases| cases.parse().ok());
-    ProptestConfig { cases: asked.unwrap_or(CASES), ..ProptestConfig::default() }
+    ProptestConfig { cases: byway_kit::cases(CASES), ..ProptestConfig::default() }
 }
 
 proptest! {

@@ -248,8 +248,7 @@ fn any_load() -> impl Strategy<Value = Load> {
 }
 
 fn cases(usual: u32) -> ProptestConfig {
-    let asked = std::env::var("BYWAY_TEST_CASES").ok().and_then(|cases| cases.parse().ok());
-    ProptestConfig { cases: asked.unwrap_or(usual), max_shrink_iters: 60, ..ProptestConfig::default() }
+    ProptestConfig { cases: byway_kit::cases(usual), max_shrink_iters: 60, ..ProptestConfig::default() }
 }
 
 proptest! {

@@ -336,8 +336,7 @@ impl Tried {
 }
 
 fn cases(usual: u32) -> ProptestConfig {
-    let asked = std::env::var("BYWAY_TEST_CASES").ok().and_then(|cases| cases.parse().ok());
-    ProptestConfig { cases: asked.unwrap_or(usual), max_shrink_iters: 2000, ..ProptestConfig::default() }
+    ProptestConfig { cases: byway_kit::cases(usual), max_shrink_iters: 2000, ..ProptestConfig::default() }
 }
 
 proptest! {

@@ -7,7 +7,7 @@ use byway_flash::{
     Durability, FinishedSync, Flash, FlashOptions, FlashProfile, MediaKind, NamespaceKind, NamespaceRecord,
     NamespaceSpec, OpenOptions, PendingSync, RunOptions, SyncPoint,
 };
-use byway_forgetful::{Forgetful, Random, Versions, copy_sparse};
+use byway_forgetful::{Forgetful, Random, Versions, copy_sparse, image_folder};
 use byway_kv::{
     Key, KvEngine, KvError, KvFormat, KvOptions, Packing, Placement, Recovery, StoreHow, WindowId,
     record_header_bytes,
@@ -62,7 +62,7 @@ impl Base {
     }
 
     fn make() -> Self {
-        let folder = crate::stage::folder();
+        let folder = image_folder();
         let path = folder.path().join("base");
         let options = FlashOptions::new(4 << 20, PROFILE, MediaKind::File(path.clone()));
         let mut flash = Flash::create(options, &[NAMESPACE]).unwrap();
@@ -345,7 +345,7 @@ struct Life {
 
 /// Lives one after the other, each on what the power cut of the one before left.
 pub fn run(base: &Base, seed: u64, steps: u64, durability: Durability) -> Result<(), String> {
-    let folder = crate::stage::folder();
+    let folder = image_folder();
     let mut path = folder.path().join("image");
     copy_sparse(&base.path, &path);
     let (mut model, mut random) = (base.model.clone(), Random::new(seed));

@@ -1,13 +1,13 @@
 //! A small device with one engine over a file that forgets, for losses of power that are put together by hand.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use byway_flash::{
     AreaId, Durability, Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions, SyncPoint,
 };
-use byway_forgetful::{Forgetful, Sector};
+use byway_forgetful::{Forgetful, Regions, Sector, image_folder};
 use byway_kv::{KvEngine, KvFormat, Packing, Placement, StoreHow};
 
 use crate::life::{Device, PROFILE, key, namespace, pattern, small};
@@ -39,6 +39,13 @@ pub struct Place {
     pub at: u64,
 }
 
+impl Place {
+    fn of(parts: &Regions, sector: &Sector<'_>) -> Self {
+        let (part, at) = parts.find(sector);
+        Self { part, at }
+    }
+}
+
 /// Which of the sectors that changed since the last sync reached the medium.
 pub type Reached = fn(&Place) -> bool;
 
@@ -58,7 +65,7 @@ impl Life {
 impl Stage {
     /// Events of its first life are not recorded.
     pub fn new(size: Size) -> Self {
-        let folder = folder();
+        let folder = image_folder();
         let path = folder.path().join("image");
         let options = FlashOptions::new(size.flash_bytes, PROFILE, MediaKind::File(path.clone()))
             .run(RunOptions::default().durability(Durability::Volatile));
@@ -122,7 +129,7 @@ impl Stage {
         self.device = None;
         let events = Forgetful::new(&self.path, 0);
         if let Some(reached) = life.reached {
-            events.cut_at_events(self.folder.path(), move |sector| reached(&parts.place(sector)));
+            events.cut_at_events(self.folder.path(), move |sector| reached(&Place::of(&parts, sector)));
         }
         let run = RunOptions::default()
             .durability(Durability::Volatile)
@@ -133,18 +140,18 @@ impl Stage {
         self.device = Some(Device::open(&self.path, &run, Packing::default(), false).unwrap());
     }
 
-    fn lose(&mut self, parts: &Parts, survived: Reached) {
+    fn lose(&mut self, parts: &Regions, survived: Reached) {
         self.lives += 1;
         self.path = self.folder.path().join(format!("left-{}", self.lives));
         let events = self.events.as_ref().unwrap();
-        events.cut_by(&self.path, |sector| survived(&parts.place(sector)));
+        events.cut_by(&self.path, |sector| survived(&Place::of(parts, sector)));
     }
 
     /// Cuts the power once, now.
     pub fn cut_now(&mut self, reached: Reached) {
         let parts = self.parts();
         let events = self.events.as_ref().unwrap();
-        events.cut_at_events(self.folder.path(), move |sector| reached(&parts.place(sector)));
+        events.cut_at_events(self.folder.path(), move |sector| reached(&Place::of(&parts, sector)));
     }
 
     /// Every image that a cut left, opened and checked.
@@ -154,7 +161,7 @@ impl Stage {
         left.into_iter().map(move |left| Device::open(&left, &run, Packing::default(), may_be_none))
     }
 
-    fn parts(&mut self) -> Parts {
+    fn parts(&mut self) -> Regions {
         let Device { engine, flash, .. } = self.device();
         let mut parts = Vec::new();
         let place_of = |area| flash.find_area(1, area).and_then(|area| flash.area_at(area)).unwrap();
@@ -165,26 +172,11 @@ impl Stage {
         let (windows, len) = (place_of(WINDOWS), engine.window_memory().unwrap().len() as u64);
         parts.push(("windows", windows..windows + len));
         parts.extend(flash.regions());
-        Parts(parts)
+        Regions::new(parts)
     }
 }
 
 fn create(flash: &mut Flash, format: &KvFormat) -> KvEngine {
     let namespace = namespace(flash);
     KvEngine::create(flash, &namespace, format, small(Packing::default())).unwrap()
-}
-
-struct Parts(Vec<(&'static str, Range<u64>)>);
-
-impl Parts {
-    fn place(&self, sector: &Sector<'_>) -> Place {
-        let found = self.0.iter().find(|(_, range)| range.contains(&sector.at));
-        let (part, start) = found.map_or(("", 0), |(part, range)| (*part, range.start));
-        Place { part, at: sector.at - start }
-    }
-}
-
-/// In memory where there is such a place: what a sync costs there is nothing that is looked for.
-pub fn folder() -> tempfile::TempDir {
-    tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." }).unwrap()
 }

@@ -32,6 +32,17 @@ pub enum Address {
     Blocks(BlockUri),
 }
 
+/// The address of a device that this build reaches with a feature; an error without it.
+macro_rules! address {
+    ($feature:literal, $kind:ident, $text:expr) => {{
+        #[cfg(feature = $feature)]
+        let parsed = $text.parse().map(|uri| Self::$kind(Box::new(uri)));
+        #[cfg(not(feature = $feature))]
+        let parsed = Err(left_out($feature));
+        parsed
+    }};
+}
+
 impl FromStr for Address {
     type Err = Error;
 
@@ -43,10 +54,10 @@ impl FromStr for Address {
             Some(("file", path)) => BlockPlace::File(decode(path)),
             Some(("ramdisk" | "blocks", size)) => BlockPlace::Memory(size_of_place(text, size)?),
             Some(("null-backend" | "nil", size)) => BlockPlace::Nil(size_of_place(text, size)?),
-            Some(("tcp", _)) => return tcp(text),
-            Some(("vfio-user" | "pci", _)) => return pcie(text),
+            Some(("tcp", _)) => return address!("tcp", Tcp, text),
+            Some(("vfio-user" | "pci", _)) => return address!("vfio", Pcie, text),
             Some(("embedded" | "embedded-ram" | "embedded-null" | "ram" | "null", _)) => {
-                return embedded(text);
+                return address!("embedded", Embedded, text);
             }
             _ => return Err(no_address(text)),
         };
@@ -56,36 +67,6 @@ impl FromStr for Address {
         }
         Ok(Self::Blocks(BlockUri { place, options }))
     }
-}
-
-#[cfg(feature = "embedded")]
-fn embedded(text: &str) -> Result<Address> {
-    Ok(Address::Embedded(Box::new(text.parse()?)))
-}
-
-#[cfg(not(feature = "embedded"))]
-fn embedded(_: &str) -> Result<Address> {
-    Err(left_out("embedded"))
-}
-
-#[cfg(feature = "tcp")]
-fn tcp(text: &str) -> Result<Address> {
-    Ok(Address::Tcp(Box::new(text.parse()?)))
-}
-
-#[cfg(not(feature = "tcp"))]
-fn tcp(_: &str) -> Result<Address> {
-    Err(left_out("tcp"))
-}
-
-#[cfg(feature = "vfio")]
-fn pcie(text: &str) -> Result<Address> {
-    Ok(Address::Pcie(Box::new(text.parse()?)))
-}
-
-#[cfg(not(feature = "vfio"))]
-fn pcie(_: &str) -> Result<Address> {
-    Err(left_out("vfio"))
 }
 
 /// The error of a device whose feature this build does not have.

@@ -90,41 +90,42 @@ fn unanswered(server: &Path, error: ReplyError) -> Error {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::io::Write;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     use byway_admin::{Frame, Text};
 
     use super::*;
 
-    #[test]
-    fn reply_without_end_is_refused_at_the_limit() {
+    /// Why a request fails at a server that answers its connection with `answer`.
+    fn error_of(answer: impl FnOnce(UnixStream) + Send) -> Error {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
-        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        let flood = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
+        let listener = UnixListener::bind(&path).unwrap();
+        std::thread::scope(|threads| {
+            threads.spawn(|| answer(listener.accept().unwrap().0));
+            ask(&path, &Request::Ports).unwrap_err()
+        })
+    }
+
+    #[test]
+    fn reply_without_end_is_refused_at_the_limit() {
+        let error = error_of(|mut stream| {
             let item = Frame::new(Kind::Item, Text::of("port").with(1).with("127.0.0.1:4420"));
             let bytes = item.encode().unwrap();
             while stream.write_all(&bytes).is_ok() {}
         });
-        let error = ask(&path, &Request::Ports).unwrap_err();
         let source = std::error::Error::source(&error).unwrap().to_string();
         assert!(source.contains("longer than 16 MiB"), "{error}: {source}");
-        flood.join().unwrap();
     }
 
     #[test]
     fn server_of_a_release_with_lines_is_to_be_restarted() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("socket");
-        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        let old = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
+        let error = error_of(|mut stream| {
             std::io::Read::read_to_end(&mut stream, &mut Vec::new()).unwrap();
             stream.write_all(b"refused\tthe request is not one that this server knows\n").unwrap();
         });
-        let error = ask(&path, &Request::Ports).unwrap_err().to_string();
+        let error = error.to_string();
         assert!(error.ends_with("is of another release: restart it"), "{error}");
-        old.join().unwrap();
     }
 
     #[test]

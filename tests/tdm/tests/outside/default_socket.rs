@@ -14,7 +14,7 @@ use byway_conformance::users::as_user;
 use byway_tdm_daemon::{Daemon, Options};
 use byway_tdm_engine::client::Session;
 use byway_tdm_engine::control::{Channel, Reply, Request, default_socket};
-use byway_tdm_engine::table::{FILE_TABLE_BYTES, Why};
+use byway_tdm_engine::table::{FILE_TABLE_BYTES, Reason};
 
 /// Users that this machine need not know; each test has its own owner.
 const OWNERS: [u32; 5] = [61_011, 61_012, 61_014, 61_015, 61_016];
@@ -98,7 +98,7 @@ fn daemon_and_program_of_different_users_refuse_each_other() {
         let unchecked = Channel::accepted(UnixStream::connect(&socket).unwrap());
         unchecked.ask(Request::Hello, &[]).unwrap()
     });
-    assert!(matches!(reply, Reply::Refused(Why::OtherOwner)) && files.is_empty(), "{reply:?}");
+    assert!(matches!(reply, Reply::Refused(Reason::OtherOwner)) && files.is_empty(), "{reply:?}");
     as_user(owner, || drop(daemon));
 }
 

@@ -11,8 +11,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// Zeroes that are written at once.
-static ZEROES: [u8; 1 << 16] = [0; 1 << 16];
+use crate::zeroes::{ZEROES_BYTES, zeroes};
 
 /// Whether mappings of the file reach the memory that it lies on; `None` from kernels that do not say (before 5.8).
 ///
@@ -118,8 +117,8 @@ pub fn next_written(file: &File, at: u64) -> io::Result<Option<std::ops::Range<u
 fn zero(file: &File, from: u64, to: u64) -> io::Result<()> {
     let mut at = from;
     while at < to {
-        let piece = (to - at).min(ZEROES.len() as u64);
-        file.write_all_at(&ZEROES[..piece as usize], at)?;
+        let piece = (to - at).min(ZEROES_BYTES as u64);
+        file.write_all_at(&zeroes()[..piece as usize], at)?;
         at += piece;
     }
     Ok(())

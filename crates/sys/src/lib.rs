@@ -62,6 +62,7 @@ pub mod wakeup;
 mod watch;
 mod wipe_on_fork;
 mod write_fault;
+mod zeroes;
 
 pub use access::Access;
 pub use aio::{Aio, AioCompleted};
@@ -98,3 +99,4 @@ pub use wakeup::{Wakeup, wait_readable};
 pub use watch::Watch;
 pub use wipe_on_fork::WipedWord;
 pub use write_fault::WriteFault;
+pub use zeroes::{ZEROES_BYTES, zeroes};

@@ -7,11 +7,10 @@ use byway_flash::{
     NamespaceSpec, UNIT_BYTES,
 };
 use byway_link::HybridProfile;
+use byway_sys::zeroes;
 
 /// Units read or written at once: at least a NAND page's.
 const RUN_UNITS: usize = 16;
-
-static ZEROES: [u8; RUN_UNITS * UNIT_BYTES] = [0; RUN_UNITS * UNIT_BYTES];
 
 /// The drive.
 pub(crate) struct Drive {
@@ -44,7 +43,14 @@ impl Drive {
         let extent = flash.add_namespace(NamespaceSpec { nsid: None, kind, size_bytes: len_bytes })?.extent;
         let overhead_ps =
             if is_timed { profile.miss_overhead_ps(u64::from(profile.cache.page_bytes)) } else { 0 };
-        let mut drive = Self { flash, extent, filled_bytes: 0, overhead_ps, is_timed, room: ZEROES.to_vec() };
+        let mut drive = Self {
+            flash,
+            extent,
+            filled_bytes: 0,
+            overhead_ps,
+            is_timed,
+            room: vec![0; RUN_UNITS * UNIT_BYTES],
+        };
         if is_full {
             drive.fill(len_bytes / UNIT_BYTES as u64)?;
         }
@@ -77,7 +83,7 @@ impl Drive {
         let (mut taken_ps, mut unit) = (at_ps, units.start);
         while unit < units.end {
             let run = (units.end - unit).min(RUN_UNITS as u64);
-            let data = &ZEROES[..run as usize * UNIT_BYTES];
+            let data = &zeroes()[..run as usize * UNIT_BYTES];
             self.flash.write_units(self.extent, unit, data, Cause::Host, &mut taken_ps)?;
             unit += run;
         }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use byway_sys::{ImageFile, ReadMapping};
+use byway_sys::{ImageFile, ReadMapping, ZEROES_BYTES, zeroes};
 
 use super::{Media, Reads};
 use crate::durability::Durability;
@@ -22,8 +22,7 @@ use crate::spare::VOID;
 const WIPE_BYTES: usize = 256 << 10;
 
 /// Data taken room for at once, so that a block that stays nearly empty takes little.
-const ROOM_BYTES: u64 = 256 << 10;
-static ZEROES: [u8; ROOM_BYTES as usize] = [0; ROOM_BYTES as usize];
+const ROOM_BYTES: u64 = ZEROES_BYTES as u64;
 
 pub(crate) struct FileMedia {
     file: Arc<ImageFile>,
@@ -171,7 +170,7 @@ impl FileMedia {
         if self.durability == Durability::Process || !self.file.data_ranges(at, len)?.is_empty() {
             return Ok(());
         }
-        Ok(self.file.write_at(at, &ZEROES[..len as usize])?)
+        Ok(self.file.write_at(at, &zeroes()[..len as usize])?)
     }
 
     /// Allocates disk space for a piece of a block, and with its first piece since the opening for its spare records too: a copied

@@ -48,7 +48,7 @@ impl WriteFaultByte {
     /// Records the failure of an operation.
     pub(crate) fn note(&self, doing: &'static str, error: &FileError) {
         if matches!(error, FileError::CutShort { .. }) {
-            return self.note_cut();
+            return self.note_truncation();
         }
         if self.get() == Some(WriteFault::CutShort) {
             return;
@@ -61,12 +61,12 @@ impl WriteFaultByte {
 
     /// Whether the file was cut short.
     #[inline]
-    pub(crate) fn is_cut(&self) -> bool {
+    pub(crate) fn is_truncated(&self) -> bool {
         self.0.load(Relaxed) == IS_CUT
     }
 
     /// Records that the file was cut short, which overrides every other fault.
-    pub(crate) fn note_cut(&self) {
+    pub(crate) fn note_truncation(&self) {
         self.0.store(IS_CUT, Relaxed);
     }
 

@@ -13,7 +13,7 @@ use byway_crash_tests::model::Model;
 use byway_crash_tests::runner::Runner;
 use byway_crash_tests::workload::Workload;
 use byway_crash_tests::{reading, sparse};
-use byway_flash::cut::{Point, watch};
+use byway_flash::power_loss::{Point, watch};
 use byway_kit::mix;
 
 const WORKLOAD: Workload = Workload::Worn;

@@ -14,7 +14,7 @@ use byway_crash_tests::model::Model;
 use byway_crash_tests::runner::Runner;
 use byway_crash_tests::workload::{Op, Workload};
 use byway_crash_tests::{reading, sparse};
-use byway_flash::cut::watch;
+use byway_flash::power_loss::watch;
 use byway_kit::mix;
 
 const WORKLOAD: Workload = Workload::Worn;

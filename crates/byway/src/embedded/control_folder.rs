@@ -96,7 +96,7 @@ impl OpenImage {
     /// Its path, if another program has truncated or overwritten it since it was opened. Loads four words; no system call.
     pub fn damaged(&self) -> Option<PathBuf> {
         let file = self.file.upgrade()?;
-        file.is_cut().then(|| file.path().to_owned())
+        file.is_truncated().then(|| file.path().to_owned())
     }
 
     /// Listens for requests about it; where, or why not.

@@ -20,8 +20,6 @@ mod blocks;
 mod buffer;
 mod collector;
 mod counters;
-#[cfg(any(test, feature = "cuts"))]
-pub mod cut;
 mod durability;
 mod error;
 mod event;
@@ -39,6 +37,8 @@ mod map;
 mod mapped;
 mod media;
 mod options;
+#[cfg(any(test, feature = "power_loss"))]
+pub mod power_loss;
 mod protected;
 mod retention;
 mod sanitize;

@@ -96,9 +96,9 @@ impl Backing {
 
     /// Whether another program has truncated or overwritten the file.
     #[inline]
-    pub(crate) fn is_cut(&self) -> bool {
+    pub(crate) fn is_truncated(&self) -> bool {
         match self {
-            Self::File(file) => file.is_cut(),
+            Self::File(file) => file.is_truncated(),
             Self::Memory => false,
         }
     }
@@ -129,8 +129,8 @@ impl Protected {
     /// Stores a word by one instruction, in program order with every store before and after.
     #[inline]
     pub(crate) fn set_word(&mut self, at: usize, value: u64) {
-        #[cfg(any(test, feature = "cuts"))]
-        crate::cut::before_store();
+        #[cfg(any(test, feature = "power_loss"))]
+        crate::power_loss::before_store();
         self.map.store_u64(at, value).expect("words lie inside their region");
     }
 
@@ -161,8 +161,8 @@ impl Deref for Protected {
 impl DerefMut for Protected {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        #[cfg(any(test, feature = "cuts"))]
-        crate::cut::at(crate::cut::Point::Store);
+        #[cfg(any(test, feature = "power_loss"))]
+        crate::power_loss::at(crate::power_loss::Point::Store);
         &mut self.map
     }
 }

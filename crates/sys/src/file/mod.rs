@@ -1,9 +1,9 @@
 //! The file that holds a device: locked, preallocated where it is mapped, and full disks said as such.
 
+mod change_detector;
 mod open;
 mod spare;
 mod successor;
-mod witness;
 
 use std::fs::File;
 use std::io;
@@ -14,8 +14,8 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::fs::FallocateFlags;
 
+use self::change_detector::ChangeDetector;
 use self::spare::Spare;
-use self::witness::Witness;
 use crate::access::Access;
 use crate::copy::DataRanges;
 use crate::events::FileEvents;
@@ -41,9 +41,9 @@ pub struct ImageFile {
     read_only: bool,
     /// Where it ends, as far as this opener has made it; shorter, another program has cut it.
     len_bytes: AtomicU64,
-    /// A mapping of it was touched where it had no bytes, or its witness has changed.
+    /// A mapping of it was touched where it had no bytes, or its detector words have changed.
     lost: Arc<AtomicBool>,
-    witness: OnceLock<Witness>,
+    detector: OnceLock<ChangeDetector>,
     spare: Spare,
     events: Option<Arc<dyn FileEvents>>,
     write_fault: WriteFaultByte,
@@ -294,7 +294,7 @@ impl ImageFile {
         if found.st_size as u64 >= end && !self.is_lost() {
             return Ok(());
         }
-        self.write_fault.note_cut();
+        self.write_fault.note_truncation();
         Err(FileError::CutShort { path: self.path.clone(), end })
     }
 

@@ -124,7 +124,7 @@ impl ImageFile {
             _not_inherited: NotInherited::fd(file.as_fd()),
             len_bytes: AtomicU64::new(file.metadata().map_or(0, |found| found.len())),
             lost: Arc::default(),
-            witness: OnceLock::new(),
+            detector: OnceLock::new(),
             spare: Spare::default(),
             file,
             path: path.to_path_buf(),

@@ -37,7 +37,7 @@ impl Shared {
     ) -> io::Result<FileAttr> {
         let node = self.nodes().get(number)?;
         if let Some(size_bytes) = change.size_bytes {
-            self.cut(&node, handle, size_bytes)?;
+            self.truncate(&node, handle, size_bytes)?;
         }
         let changed = change.attributes(&node);
         // What failed may have been done in part.
@@ -56,11 +56,11 @@ impl Shared {
         change(&node).inspect(|_| self.service().attributes_changed(&node))
     }
 
-    fn cut(&self, node: &Arc<Node>, handle: Option<FileHandle>, size_bytes: u64) -> io::Result<()> {
+    fn truncate(&self, node: &Arc<Node>, handle: Option<FileHandle>, size_bytes: u64) -> io::Result<()> {
         let open = handle.and_then(|handle| self.files().get(handle).ok()).filter(|open| open.writes);
         match open {
-            Some(open) => self.service().cut(&open, size_bytes),
-            None => self.service().cut(&self.open_node(Arc::clone(node), OFlags::WRONLY)?, size_bytes),
+            Some(open) => self.service().truncate(&open, size_bytes),
+            None => self.service().truncate(&self.open_node(Arc::clone(node), OFlags::WRONLY)?, size_bytes),
         }
     }
 }

@@ -54,7 +54,7 @@ impl Shared {
         let (node, attributes) = self.nodes().look_up(again(&fd)?)?;
         let file = self.opened(node, fd, flags);
         if flags.contains(OFlags::TRUNC) {
-            self.service().cut(&file, 0)?;
+            self.service().truncate(&file, 0)?;
         }
         Ok((attributes, file))
     }

@@ -89,7 +89,7 @@ impl OpenBelow {
     }
 
     /// Truncates or extends the file; returns the error number, or zero.
-    pub(crate) fn cut(&self, size_bytes: u64) -> Errno {
+    pub(crate) fn truncate(&self, size_bytes: u64) -> Errno {
         rustix::fs::ftruncate(&self.file, size_bytes).map_or_else(rustix::io::Errno::raw_os_error, |()| 0)
     }
 }

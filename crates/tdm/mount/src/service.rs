@@ -88,12 +88,12 @@ impl Service {
     }
 
     /// Truncates or extends a file.
-    pub(crate) fn cut(&self, open: &OpenBelow, size_bytes: u64) -> io::Result<()> {
-        let real = || open.cut(size_bytes);
+    pub(crate) fn truncate(&self, open: &OpenBelow, size_bytes: u64) -> io::Result<()> {
+        let real = || open.truncate(size_bytes);
         let below = || open.sync(Extent::Data);
         match self
             .file(open)
-            .map_or_else(|| self.unlisted(open, real), |file| file.cut(size_bytes, below, real))
+            .map_or_else(|| self.unlisted(open, real), |file| file.truncate(size_bytes, below, real))
         {
             0 => Ok(()),
             error => Err(io::Error::from_raw_os_error(error)),

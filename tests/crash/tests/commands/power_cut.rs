@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use byway_crash_tests::sparse;
-use byway_flash::cut::watch;
+use byway_flash::power_loss::watch;
 
 /// A simulated power cut: at its event the image is copied, which is the state that a cut there leaves.
 pub struct PowerCut {

@@ -133,7 +133,7 @@ fn of_engine_flash(error: FlashError) -> CommandError {
 pub fn check_whole(flash: &Flash, access: Access) -> Result<(), CommandError> {
     match access {
         Access::Read => flash.check_whole().map_err(|_| CUT_READ),
-        Access::Write => flash.check_uncut().map_err(|_| CUT_WRITE),
+        Access::Write => flash.check_not_truncated().map_err(|_| CUT_WRITE),
         Access::Neither => flash.check_whole().map_err(|_| CUT_WRITE),
     }
 }

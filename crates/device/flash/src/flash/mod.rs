@@ -116,8 +116,8 @@ impl Flash {
     /// # Errors
     /// [`FlashError::CutShort`].
     #[inline]
-    pub fn check_uncut(&self) -> Result<(), FlashError> {
-        if self.backing.is_cut() { Err(FlashError::CutShort) } else { Ok(()) }
+    pub fn check_not_truncated(&self) -> Result<(), FlashError> {
+        if self.backing.is_truncated() { Err(FlashError::CutShort) } else { Ok(()) }
     }
 
     /// Whether anything can be written.

@@ -229,8 +229,8 @@ impl Media for FileMedia {
     }
 
     fn program(&mut self, page: PageId, data: &[u8], spare: &[u8]) -> Result<(), FlashError> {
-        #[cfg(any(test, feature = "cuts"))]
-        crate::cut::at(crate::cut::Point::Program);
+        #[cfg(any(test, feature = "power_loss"))]
+        crate::power_loss::at(crate::power_loss::Point::Program);
         if self.file.is_read_only() {
             self.private.insert(page, data.to_vec());
         } else {
@@ -244,8 +244,8 @@ impl Media for FileMedia {
     }
 
     fn read(&self, page: PageId, at: usize, into: &mut [u8]) -> Result<(), FlashError> {
-        #[cfg(any(test, feature = "cuts"))]
-        crate::cut::at(crate::cut::Point::Read);
+        #[cfg(any(test, feature = "power_loss"))]
+        crate::power_loss::at(crate::power_loss::Point::Read);
         if let Some(data) = self.private.get(&page) {
             into.copy_from_slice(&data[at..at + into.len()]);
             return Ok(());
@@ -288,8 +288,8 @@ impl Media for FileMedia {
     }
 
     fn erase(&mut self, block: BlockId) -> Result<(), FlashError> {
-        #[cfg(any(test, feature = "cuts"))]
-        crate::cut::at(crate::cut::Point::Erase);
+        #[cfg(any(test, feature = "power_loss"))]
+        crate::power_loss::at(crate::power_loss::Point::Erase);
         self.copy_first(block);
         let (at, len) = self.block_spare(block);
         self.spare[at..at + len].fill(0);

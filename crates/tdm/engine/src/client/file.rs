@@ -211,7 +211,7 @@ impl<'s> OpenFile<'s> {
     }
 
     /// Truncates or extends the file by `real`. The record goes first, so that no earlier record undoes it. `below` is the real sync.
-    pub fn cut(
+    pub fn truncate(
         &self,
         size_bytes: u64,
         below: impl Fn() -> Result<(), Errno>,
@@ -222,7 +222,7 @@ impl<'s> OpenFile<'s> {
         }
         let Some((_guard, _lock)) = hold(self.entry) else { return self.unseen(below, real) };
         let Some(absorber) = self.announced(self.entry.level()) else { return self.bypass(real) };
-        if absorber.cutting(size_bytes).is_err() {
+        if absorber.truncating(size_bytes).is_err() {
             let _ = settle_held(&absorber, &below);
             self.entry.cursor().suspend();
         }

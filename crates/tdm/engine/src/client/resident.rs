@@ -218,7 +218,7 @@ impl<'s> OpenFile<'s> {
 
     /// Truncates or extends the file.
     pub fn truncate_resident(&self, size_bytes: u64) -> ResidentOutcome<()> {
-        self.with_resident(|file, _| file.cut(size_bytes))
+        self.with_resident(|file, _| file.truncate(size_bytes))
     }
 
     /// The file's size, if it is DAX-resident. Takes no lock.

@@ -78,7 +78,7 @@ impl<'a, M: Memory> Absorber<'a, M> {
     ///
     /// # Errors
     /// [`RingError::Full`]: really sync the file first.
-    pub fn cutting(&self, size_bytes: u64) -> Result<(), RingError> {
+    pub fn truncating(&self, size_bytes: u64) -> Result<(), RingError> {
         let extent = self.cursor.extent();
         if self.cursor.is_suspended() {
             if extent.tail > extent.head {
@@ -89,7 +89,7 @@ impl<'a, M: Memory> Absorber<'a, M> {
         }
         let what = Appended { kind: Kind::Truncate, offset: size_bytes, len_bytes: 0 };
         let next = self.ring.append(extent, what, &mut &[][..])?;
-        self.ring.persist(extent.synced, next, point::CUT)?;
+        self.ring.persist(extent.synced, next, point::TRUNCATION)?;
         self.cursor.set_tail(next);
         self.cursor.set_synced(next);
         Ok(())

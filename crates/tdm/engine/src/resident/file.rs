@@ -194,10 +194,10 @@ impl<'m, M: Memory> ResidentFile<'m, M> {
     }
 
     /// Makes a smaller size durable.
-    pub(super) fn keep_cut(&self, size_bytes: u64) -> Result<(), MemoryError> {
+    pub(super) fn keep_truncation(&self, size_bytes: u64) -> Result<(), MemoryError> {
         self.memory.store(self.place.at + SIZE_AT, self.size_word(size_bytes))?;
-        self.memory.flush(self.place.at, FRONT_BYTES, point::CUT)?;
-        self.memory.fence(point::CUT);
+        self.memory.flush(self.place.at, FRONT_BYTES, point::TRUNCATION)?;
+        self.memory.fence(point::TRUNCATION);
         Ok(())
     }
 

@@ -136,7 +136,7 @@ impl<'a, M: Memory> ResidentIo<'a, M> {
     ///
     /// # Errors
     /// As [`ResidentIo::append`].
-    pub fn cut(&self, size_bytes: u64) -> Result<(), ResidentError> {
+    pub fn truncate(&self, size_bytes: u64) -> Result<(), ResidentError> {
         self.resident.check_room(0, size_bytes)?;
         let was = self.words.size_bytes();
         if size_bytes > was {
@@ -145,8 +145,8 @@ impl<'a, M: Memory> ResidentIo<'a, M> {
         }
         if size_bytes < self.words.kept_bytes() {
             // Durable first: later bytes must not appear under the old size.
-            self.resident.keep_cut(size_bytes)?;
-            self.words.set_cut(size_bytes);
+            self.resident.keep_truncation(size_bytes)?;
+            self.words.set_truncated(size_bytes);
         }
         if self.words.shrink(size_bytes) { Ok(()) } else { Err(ResidentError::Demoting) }
     }

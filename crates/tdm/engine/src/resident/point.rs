@@ -11,7 +11,7 @@ pub const BYTES: Point = Point("bytes before their size, and before a sync is ac
 /// A larger size, before a sync is acknowledged.
 pub const SIZE: Point = Point("a size before a sync is acknowledged");
 /// A smaller size, before the bytes behind it are overwritten.
-pub const CUT: Point = Point("a size that shrank, before what is behind it is written over");
+pub const TRUNCATION: Point = Point("a size that shrank, before what is behind it is written over");
 /// The void header, before others write the file below.
 pub const ENDED: Point = Point("a resident file's void header, before the file below is written by others");
 /// The announced time, before the file below is written. Left out, recovery takes the file for written by others and loses nothing.
@@ -19,4 +19,4 @@ pub const ANNOUNCED: Point =
     Point("until when the file below may be written from device memory, before it is");
 
 /// Those that acknowledged bytes depend on.
-pub const POINTS: [Point; 6] = [FILLED, LIVE, BYTES, SIZE, CUT, ENDED];
+pub const POINTS: [Point; 6] = [FILLED, LIVE, BYTES, SIZE, TRUNCATION, ENDED];

@@ -114,12 +114,12 @@ impl<'w> ResidentWords<'w> {
     /// Shrinks the size. `false` if it was closed before.
     #[must_use]
     pub(super) fn shrink(&self, size_bytes: u64) -> bool {
-        let cut = |was: u64| (was & CLOSED == 0).then_some(size_bytes);
-        let is_cut = self.0[SIZE].fetch_update(Ordering::AcqRel, Ordering::Acquire, cut).is_ok();
-        if is_cut {
+        let truncated = |was: u64| (was & CLOSED == 0).then_some(size_bytes);
+        let is_truncated = self.0[SIZE].fetch_update(Ordering::AcqRel, Ordering::Acquire, truncated).is_ok();
+        if is_truncated {
             self.set(RESERVED, size_bytes);
         }
-        is_cut
+        is_truncated
     }
 
     #[inline]
@@ -134,7 +134,7 @@ impl<'w> ResidentWords<'w> {
     }
 
     /// Sets the durable size after a truncation, which flushes nothing.
-    pub(super) fn set_cut(&self, size_bytes: u64) {
+    pub(super) fn set_truncated(&self, size_bytes: u64) {
         self.set(KEPT, size_bytes | self.get(KEPT) & FLUSHING);
     }
 

@@ -15,12 +15,12 @@ fn open_any(folder: c_int, name: *const c_char, flags: c_int, open: impl Fn(c_in
     // A file of O_TMPFILE may get a name.
     let is_file = flags & libc::O_PATH == 0 && flags & libc::O_TMPFILE != libc::O_DIRECTORY;
     let writes = flags & libc::O_ACCMODE != libc::O_RDONLY && is_file;
-    let cuts = flags & libc::O_TRUNC != 0 && is_file;
-    match (writes, cuts) {
+    let truncates = flags & libc::O_TRUNC != 0 && is_file;
+    match (writes, truncates) {
         (false, false) => open(flags),
         // Linux truncates a file opened read-only with O_TRUNC.
         (false, true) => path::change(folder, name, AtFlags::empty(), || open(flags)),
-        (true, true) if path::is_served(folder, name) => open_and_cut(flags, open),
+        (true, true) if path::is_served(folder, name) => open_and_truncate(flags, open),
         (true, _) => open_to_write(flags, open),
     }
 }
@@ -38,14 +38,14 @@ fn open_to_write(flags: c_int, open: impl Fn(c_int) -> c_int) -> c_int {
     fd
 }
 
-fn open_and_cut(flags: c_int, open: impl Fn(c_int) -> c_int) -> c_int {
+fn open_and_truncate(flags: c_int, open: impl Fn(c_int) -> c_int) -> c_int {
     let fd = open(flags & !libc::O_TRUNC);
     if fd < 0 {
         return fd;
     }
     state::attach(fd, flags);
     // SAFETY: takes numbers; an invalid one gives an error.
-    if unsafe { super::size::cut(fd, 0, |size| real::ftruncate(fd, size)) } == 0 {
+    if unsafe { super::size::truncate_open(fd, 0, |size| real::ftruncate(fd, size)) } == 0 {
         return fd;
     }
     let error = state::errno();

@@ -12,16 +12,16 @@ use super::resident::{answer, via_kernel};
 use crate::{path, place, real, state};
 
 /// Truncates an open file by `real`.
-pub(super) unsafe fn cut(fd: c_int, size: off_t, real: impl Fn(off_t) -> c_int) -> c_int {
+pub(super) unsafe fn truncate_open(fd: c_int, size: off_t, real: impl Fn(off_t) -> c_int) -> c_int {
     let (Some(file), Ok(bytes)) = (state::file(fd), u64::try_from(size)) else { return real(size) };
     loop {
         if let Some(call) = file.begin(place::own()) {
-            let cut = file.cut(bytes, below(fd), || real(size));
+            let truncated = file.truncate(bytes, below(fd), || real(size));
             file.end(call);
-            return cut;
+            return truncated;
         }
-        if let Some(cut) = answer(file.truncate_resident(bytes), |()| 0) {
-            return cut;
+        if let Some(truncated) = answer(file.truncate_resident(bytes), |()| 0) {
+            return truncated;
         }
     }
 }
@@ -38,13 +38,13 @@ fn changed(fd: c_int, mode: c_int, real: impl FnOnce() -> c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ftruncate(fd: c_int, size: off_t) -> c_int {
     // SAFETY: takes numbers; an invalid one gives an error.
-    unsafe { cut(fd, size, |size| real::ftruncate(fd, size)) }
+    unsafe { truncate_open(fd, size, |size| real::ftruncate(fd, size)) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ftruncate64(fd: c_int, size: off_t) -> c_int {
     // SAFETY: takes numbers; an invalid one gives an error.
-    unsafe { cut(fd, size, |size| real::ftruncate64(fd, size)) }
+    unsafe { truncate_open(fd, size, |size| real::ftruncate64(fd, size)) }
 }
 
 #[unsafe(no_mangle)]

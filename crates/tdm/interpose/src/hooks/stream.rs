@@ -14,7 +14,7 @@ fn writes(mode: *const c_char) -> bool {
     !mode.is_null() && unsafe { CStr::from_ptr(mode) }.to_bytes().iter().any(|byte| b"wa+".contains(byte))
 }
 
-fn cuts(mode: *const c_char) -> bool {
+fn truncates(mode: *const c_char) -> bool {
     // SAFETY: as above.
     !mode.is_null() && unsafe { CStr::from_ptr(mode) }.to_bytes().first() == Some(&b'w')
 }
@@ -22,7 +22,7 @@ fn cuts(mode: *const c_char) -> bool {
 /// Opens a stream by path, by `real`.
 fn opened(name: *const c_char, mode: *const c_char, real: impl FnOnce() -> *mut FILE) -> *mut FILE {
     path::demote(libc::AT_FDCWD, name, AtFlags::empty(), Reason::OpenElsewhere);
-    let stream = match cuts(mode) {
+    let stream = match truncates(mode) {
         true => path::change(libc::AT_FDCWD, name, AtFlags::empty(), real),
         false => real(),
     };

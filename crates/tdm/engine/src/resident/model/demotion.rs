@@ -21,8 +21,8 @@ fn write_over(file: &File) -> bool {
     file.call(|file| file.write(0, 8, &mut &FIRST.to_le_bytes()[..]))
 }
 
-fn cut(file: &File) -> bool {
-    file.call(|file| file.cut(0))
+fn truncate(file: &File) -> bool {
+    file.call(|file| file.truncate(0))
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn overwrite_is_in_the_demoted_file_or_fails() {
 
 #[test]
 fn truncation_is_in_the_demoted_file_or_fails() {
-    while_it_leaves([cut], |[is_done], below| {
+    while_it_leaves([truncate], |[is_done], below| {
         assert_eq!(below.is_empty(), is_done);
     });
 }

@@ -12,17 +12,17 @@ use crate::view::ReadMapping;
 
 /// Words that the owner of the file never changes while it is open, and the file's last page.
 #[derive(Debug)]
-pub(super) struct Witness {
+pub(super) struct ChangeDetector {
     head: ReadMapping,
     /// Places of the words, and what they were when the file was opened.
-    words: [(usize, u64); ImageFile::WITNESS_WORDS],
+    words: [(usize, u64); ImageFile::DETECTOR_WORDS],
     /// Touched to find out whether the file still reaches it. It may be a hole.
     tail: ReadMapping,
     /// The last page could not be loaded although the file has it: a hole on a full file system in memory.
     is_tail_unusable: AtomicBool,
 }
 
-impl Witness {
+impl ChangeDetector {
     #[inline]
     fn has_changed(&self) -> bool {
         self.words.iter().any(|(at, word)| self.head.load_u64(*at) != Some(*word))
@@ -38,22 +38,23 @@ impl Witness {
 
 impl ImageFile {
     /// How many words are compared.
-    pub const WITNESS_WORDS: usize = 3;
+    pub const DETECTOR_WORDS: usize = 3;
 
     /// Detects from now on that another program has changed the file: by aligned words, given by their places in bytes, that this
     /// opener does not change, and by the file's last page. The last place is the highest.
     ///
     /// # Errors
     /// What the system says.
-    pub fn watch_words(&self, places: [u64; Self::WITNESS_WORDS]) -> Result<(), FileError> {
+    pub fn watch_words(&self, places: [u64; Self::DETECTOR_WORDS]) -> Result<(), FileError> {
         let failed = |source| self.failed("mapping", source);
         let lost = Some(std::sync::Arc::clone(&self.lost));
-        let end = (places[Self::WITNESS_WORDS - 1] + 8).next_multiple_of(PAGE_BYTES as u64);
+        let end = (places[Self::DETECTOR_WORDS - 1] + 8).next_multiple_of(PAGE_BYTES as u64);
         let head = ReadMapping::file_or_lost(&self.file, 0, end, lost).map_err(failed)?;
         let last_page = self.len_bytes.load(Relaxed).saturating_sub(1) & !(PAGE_BYTES as u64 - 1);
         let tail = ReadMapping::file(&self.file, last_page, PAGE_BYTES as u64).map_err(failed)?;
         let words = places.map(|at| (at as usize, head.load_u64(at as usize).unwrap_or_default()));
-        let _ = self.witness.set(Witness { head, words, tail, is_tail_unusable: AtomicBool::new(false) });
+        let _ =
+            self.detector.set(ChangeDetector { head, words, tail, is_tail_unusable: AtomicBool::new(false) });
         Ok(())
     }
 
@@ -65,7 +66,7 @@ impl ImageFile {
         if self.lost.load(Relaxed) {
             return true;
         }
-        let has_changed = self.witness.get().is_some_and(Witness::has_changed);
+        let has_changed = self.detector.get().is_some_and(ChangeDetector::has_changed);
         if has_changed {
             self.lost.store(true, Relaxed);
         }
@@ -75,18 +76,18 @@ impl ImageFile {
     /// Whether another program has changed the file so that nothing more may be written: it is lost, or ends too early.
     #[must_use]
     #[inline]
-    pub fn is_cut(&self) -> bool {
-        if self.witness.get().is_some_and(Witness::has_no_tail) {
+    pub fn is_truncated(&self) -> bool {
+        if self.detector.get().is_some_and(ChangeDetector::has_no_tail) {
             self.check_tail();
         }
-        self.is_lost() || self.write_fault.is_cut()
+        self.is_lost() || self.write_fault.is_truncated()
     }
 
     /// Finds out why the last page could not be loaded.
     #[cold]
     fn check_tail(&self) {
-        if let (Ok(()), Some(witness)) = (self.check_len(), self.witness.get()) {
-            witness.is_tail_unusable.store(true, Relaxed);
+        if let (Ok(()), Some(detector)) = (self.check_len(), self.detector.get()) {
+            detector.is_tail_unusable.store(true, Relaxed);
         }
     }
 }
@@ -107,28 +108,28 @@ mod tests {
         file.set_len(LEN_BYTES).unwrap();
         file.write_at(0, &[7; 4096]).unwrap();
         file.watch_words([0, 40, 64]).unwrap();
-        assert!(!file.is_cut() && !file.is_lost());
+        assert!(!file.is_truncated() && !file.is_lost());
         (file, dir)
     }
 
     #[test]
-    fn file_cut_and_grown_back_is_lost() {
+    fn file_truncated_and_grown_back_is_lost() {
         let (file, _dir) = watched();
         file.file().set_len(0).unwrap();
         file.file().set_len(LEN_BYTES).unwrap();
-        assert!(file.is_lost() && file.is_cut());
+        assert!(file.is_lost() && file.is_truncated());
         assert!(matches!(file.write_at(0, &[1]), Err(FileError::CutShort { .. })));
         assert!(matches!(file.sync(), Err(FileError::CutShort { .. })));
     }
 
     #[test]
-    fn file_cut_behind_its_beginning_is_cut_and_not_lost() {
+    fn file_truncated_behind_its_beginning_is_not_lost() {
         let (file, _dir) = watched();
         file.file().set_len(LEN_BYTES / 2).unwrap();
-        assert!(file.is_cut() && !file.is_lost());
+        assert!(file.is_truncated() && !file.is_lost());
         file.read_at(0, &mut [0]).unwrap();
         file.file().set_len(LEN_BYTES).unwrap();
-        assert!(file.is_cut(), "for good");
+        assert!(file.is_truncated(), "for good");
     }
 
     #[test]
@@ -136,7 +137,7 @@ mod tests {
         let (file, _dir) = watched();
         file.write_at(8, &[1; 32]).unwrap();
         file.write_at(LEN_BYTES - 1, &[1]).unwrap();
-        assert!(!file.is_cut(), "other bytes are its owner's to change");
+        assert!(!file.is_truncated(), "other bytes are its owner's to change");
         file.file().write_all_at(&[8], 47).unwrap();
         assert!(file.is_lost());
         file.file().write_all_at(&[7], 47).unwrap();

@@ -81,14 +81,7 @@ impl File {
         recover(Ring::new(&memory, PLACE).unwrap(), &below).map_err(|error| error.to_string())?;
         let (file, states) = (below.now(), self.states.borrow());
         let states = &states[self.acknowledged.get()..];
-        if !states.iter().any(|state| state.len() == file.len()) {
-            return Err(format!("{} bytes, which were never its size since the sync", file.len()));
-        }
-        let stood = |at: usize| states.iter().any(|state| state.get(at) == file.get(at));
-        match (0..file.len()).find(|at| !stood(*at)) {
-            Some(at) => Err(format!("byte {at} is {}, and was not since the sync", file[at])),
-            None => Ok(()),
-        }
+        lower::check(&file, states, states)
     }
 }
 
@@ -250,7 +243,7 @@ struct Holder<'p, 'f> {
 impl Holder<'_, '_> {
     fn does_something(&mut self, random: &mut Random) {
         match random.below(12) {
-            0 => self.cut(random.below(self.size() + 1)),
+            0 => self.truncate(random.below(self.size() + 1)),
             1 => self.below(),
             2..=5 => self.sync(),
             _ => {
@@ -272,8 +265,8 @@ impl Holder<'_, '_> {
         self.file.states.borrow()[self.file.last()].len() as u64
     }
 
-    fn cut(&self, size: u64) {
-        if self.absorber.cutting(size).is_err() {
+    fn truncate(&self, size: u64) {
+        if self.absorber.truncating(size).is_err() {
             self.below();
             self.absorber.cursor().suspend();
         }

@@ -13,7 +13,7 @@ use byway_tdm_engine::log::{
     RingPlace, STREAMED_POINTS, SyncStep, recover,
 };
 use byway_tdm_region::{Memory, Point};
-use lower::Lower;
+use lower::{Lower, check};
 
 const PLACE: RingPlace = RingPlace { at: 128, len_bytes: 1024, identity: 0x1122_3344 };
 const MEMORY_WORDS: usize = 256;
@@ -30,7 +30,7 @@ enum Op {
         at: u64,
         data: Vec<u8>,
     },
-    Cut {
+    Truncate {
         size: u64,
     },
     Sync,
@@ -49,7 +49,7 @@ fn some_op(random: &mut Random, size: u64) -> Op {
     let data = vec![byte | 1; len as usize];
     let at = if random.one_in(3) { random.below(size + 1) } else { size };
     match random.below(16) {
-        0 => Op::Cut { size: random.below(size + 100) },
+        0 => Op::Truncate { size: random.below(size + 100) },
         1 => Op::Unseen { at, data },
         2..=4 => Op::Sync,
         5 => Op::BeginBelow,
@@ -85,18 +85,18 @@ impl Run<'_> {
                 self.lower.write_all_at(data, *at).unwrap();
                 self.absorber.cursor().suspend();
             }
-            Op::Cut { size } => self.cut(*size, next),
+            Op::Truncate { size } => self.truncate(*size, next),
             Op::Sync => self.sync(),
             Op::BeginBelow => self.begun = self.begun.or(Some(self.absorber.begin_below())),
             Op::EndBelow => self.end_below(),
         }
     }
 
-    fn cut(&mut self, size: u64, mut next: Vec<u8>) {
-        if self.absorber.cutting(size).is_err() {
+    fn truncate(&mut self, size: u64, mut next: Vec<u8>) {
+        if self.absorber.truncating(size).is_err() {
             self.below();
             // With the log empty it is cut by the file system's own rules, which are those of a file that is not absorbed.
-            if self.absorber.cutting(size).is_err() {
+            if self.absorber.truncating(size).is_err() {
                 self.absorber.cursor().suspend();
             }
         }
@@ -193,7 +193,8 @@ fn run(seed: u64, event: u64, stores: Stores, left_out: Option<LeftOut>) -> Resu
     }
     let was_cut = power.is_off();
     let file = recovered(&memory, &lower, &mut random)?;
-    check(&file, &run.states[run.acknowledged..])?;
+    let states = &run.states[run.acknowledged..];
+    check(&file, states, states)?;
     Ok(was_cut)
 }
 
@@ -211,21 +212,6 @@ fn recovered(memory: &ForgetfulMemory, lower: &Lower, random: &mut Random) -> Re
         content = if power.is_off() { below.after_a_cut(random) } else { below.now() };
     }
     Ok(content)
-}
-
-/// Checks that every byte is of the acknowledged state or a later one, and the size too.
-fn check(file: &[u8], states: &[Vec<u8>]) -> Result<(), String> {
-    if !states.iter().any(|state| state.len() == file.len()) {
-        let sizes: Vec<usize> = states.iter().map(Vec::len).collect();
-        return Err(format!("{} bytes, which were never its size since the sync: {sizes:?}", file.len()));
-    }
-    for (at, byte) in file.iter().enumerate() {
-        if !states.iter().any(|state| state.get(at) == Some(byte)) {
-            let stood: Vec<Option<&u8>> = states.iter().map(|state| state.get(at)).collect();
-            return Err(format!("byte {at} is {byte}, and was {stood:?} since the sync"));
-        }
-    }
-    Ok(())
 }
 
 #[test]
@@ -345,6 +331,6 @@ fn real_sync_does_not_cover_a_write_during_it() {
 
 #[test]
 fn real_sync_does_not_cover_a_truncation_during_it() {
-    let step = sync_after(|absorber| absorber.cutting(0).unwrap());
+    let step = sync_after(|absorber| absorber.truncating(0).unwrap());
     assert!(matches!(step, SyncStep::Below(_)), "{step:?}");
 }

@@ -114,14 +114,7 @@ impl File {
             .map_err(|error| error.to_string())?;
         let (file, states) = (below.now(), self.states.borrow());
         let states = &states[self.acknowledged.get()..];
-        if !states.iter().any(|state| state.len() == file.len()) {
-            return Err(format!("{} bytes, which were never its size since the sync", file.len()));
-        }
-        let stood = |at: usize| states.iter().any(|state| state.get(at) == file.get(at));
-        match (0..file.len()).find(|at| !stood(*at)) {
-            Some(at) => Err(format!("byte {at} is {}, and was not since the sync", file[at])),
-            None => Ok(()),
-        }
+        lower::check(&file, states, states)
     }
 }
 
@@ -330,7 +323,7 @@ impl Memory for Watched<'_, '_> {
 enum Call {
     Write { at: u64, data: Vec<u8> },
     Append { data: Vec<u8> },
-    Cut { size: u64 },
+    Truncate { size: u64 },
     Sync,
 }
 
@@ -338,7 +331,7 @@ impl Call {
     fn some(random: &mut Random, size: u64) -> Self {
         let (at, data) = some_bytes(random);
         match random.below(10) {
-            0 => Self::Cut { size: random.below(size + 50).min(SIZE_MOST) },
+            0 => Self::Truncate { size: random.below(size + 50).min(SIZE_MOST) },
             1..=3 => Self::Sync,
             4..=6 if size + 120 < SIZE_MOST => Self::Append { data },
             _ => Self::Write { at, data },
@@ -353,7 +346,7 @@ impl Call {
         match self {
             Self::Write { at, data } => resident.write(*at, data.len() as u64, &mut source(data)),
             Self::Append { data } => resident.append(data.len() as u64, &mut source(data)).map(drop),
-            Self::Cut { size } => resident.cut(*size),
+            Self::Truncate { size } => resident.truncate(*size),
             Self::Sync => resident.sync(),
         }
     }
@@ -363,7 +356,7 @@ impl Call {
         match self {
             Self::Write { at, data } => lower::write(&mut file, *at, data),
             Self::Append { data } => file.extend(data),
-            Self::Cut { size } => file.resize(*size as usize, 0),
+            Self::Truncate { size } => file.resize(*size as usize, 0),
             Self::Sync => {}
         }
         file
@@ -434,7 +427,7 @@ impl Holder<'_, '_> {
         match call {
             Call::Write { at, data } => lower.write_all_at(data, *at).unwrap(),
             Call::Append { data } => lower.write_all_at(data, lower.now().len() as u64).unwrap(),
-            Call::Cut { size } => lower.set_size(*size).unwrap(),
+            Call::Truncate { size } => lower.set_size(*size).unwrap(),
             Call::Sync => {
                 let state = self.file.last();
                 lower.sync().unwrap();
@@ -479,7 +472,7 @@ fn truncation_below_a_handlers_synced_size_is_durable() {
         let memory = Watched(&leaver);
         let mut holder = Holder { file: &file, leaver: &leaver, memory: &memory, again: 0 };
         file.promote_if_requested();
-        let calls = [Call::Append { data: vec![1; 10] }, Call::Sync, Call::Cut { size: 10 }];
+        let calls = [Call::Append { data: vec![1; 10] }, Call::Sync, Call::Truncate { size: 10 }];
         calls.iter().for_each(|call| holder.call(call));
         ResidentIo::new(file.resident(), file.words()).sync().unwrap();
         assert_eq!(file.resident().kept_size().unwrap(), 10, "seed {seed}");

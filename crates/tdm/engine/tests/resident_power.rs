@@ -15,7 +15,7 @@ use byway_tdm_engine::log::LowerFile;
 use byway_tdm_engine::resident::{
     POINTS, RESIDENT_WORDS, ResidentFile, ResidentIo, ResidentPlace, ResidentWords, recover, write_back,
 };
-use lower::Lower;
+use lower::{Lower, check};
 
 const PLACE: ResidentPlace = ResidentPlace { at: 128, len_bytes: 2048, identity: 0x1122_3344 };
 const ROOM_BYTES: u64 = PLACE.len_bytes - 64;
@@ -26,7 +26,7 @@ const MEMORY_WORDS: usize = 512;
 enum Op {
     Write { at: u64, data: Vec<u8> },
     Append { data: Vec<u8> },
-    Cut { size: u64 },
+    Truncate { size: u64 },
     Sync,
     Promote,
     GoBelow,
@@ -37,7 +37,7 @@ fn some_op(random: &mut Random, size: u64) -> Op {
     let len = 1 + if random.one_in(8) { random.below(400) } else { random.below(60) };
     let data = vec![byte; len as usize];
     match random.below(16) {
-        0 => Op::Cut { size: random.below(size + 100).min(ROOM_BYTES) },
+        0 => Op::Truncate { size: random.below(size + 100).min(ROOM_BYTES) },
         1..=4 => Op::Sync,
         5 | 6 => Op::Promote,
         7 => Op::GoBelow,
@@ -85,9 +85,9 @@ impl Run<'_> {
                 let at = next.len() as u64;
                 self.write(next, at, data);
             }
-            Op::Cut { size } => {
+            Op::Truncate { size } => {
                 next.resize(*size as usize, 0);
-                self.cut(*size, next);
+                self.truncate(*size, next);
             }
             Op::Sync => self.sync(),
             Op::Promote => self.promote_if_requested(),
@@ -107,13 +107,13 @@ impl Run<'_> {
         }
     }
 
-    fn cut(&mut self, size: u64, next: Vec<u8>) {
+    fn truncate(&mut self, size: u64, next: Vec<u8>) {
         self.states.push(next);
         if !self.is_resident {
             return self.lower.set_size(size).unwrap();
         }
         let is_kept = size < self.file().kept_size().unwrap();
-        self.resident().cut(size).unwrap();
+        self.resident().truncate(size).unwrap();
         if is_kept && !self.is_off() {
             self.sized = self.states.len() - 1;
         }
@@ -177,7 +177,7 @@ fn run(seed: u64, event: u64, left_out: Option<LeftOut>) -> Result<bool, String>
         }
     }
     let file = recovered(run.file(), &memory, &lower, &mut random)?;
-    check(&file, &run.states, (run.acknowledged, run.sized))?;
+    check(&file, &run.states[run.sized..], &run.states[run.acknowledged..])?;
     Ok(power.is_off())
 }
 
@@ -200,22 +200,6 @@ fn recovered(
         content = if power.is_off() { below.after_a_cut(random) } else { below.now() };
     }
     Ok(content)
-}
-
-/// Checks that every byte is of the acknowledged state or a later one, and the size too.
-fn check(file: &[u8], states: &[Vec<u8>], (acknowledged, sized): (usize, usize)) -> Result<(), String> {
-    if !states[sized..].iter().any(|state| state.len() == file.len()) {
-        let sizes: Vec<usize> = states[sized..].iter().map(Vec::len).collect();
-        return Err(format!("{} bytes, which were never its size since it was kept: {sizes:?}", file.len()));
-    }
-    let states = &states[acknowledged..];
-    for (at, byte) in file.iter().enumerate() {
-        if !states.iter().any(|state| state.get(at) == Some(byte)) {
-            let stood: Vec<Option<&u8>> = states.iter().map(|state| state.get(at)).collect();
-            return Err(format!("byte {at} is {byte}, and was {stood:?} since the sync"));
-        }
-    }
-    Ok(())
 }
 
 #[test]
@@ -255,9 +239,9 @@ fn all_of(file: &ResidentIo<'_, ForgetfulMemory>) -> Vec<u8> {
 #[test]
 fn gaps_and_truncated_bytes_read_as_zeroes() {
     with_resident(b"abcdef", |file| {
-        file.cut(2).unwrap();
+        file.truncate(2).unwrap();
         file.write(4, 1, &mut &b"x"[..]).unwrap();
-        file.cut(7).unwrap();
+        file.truncate(7).unwrap();
         assert_eq!(all_of(file), b"ab\0\0x\0\0");
     });
 }
@@ -267,7 +251,7 @@ fn write_without_room_is_refused_and_changes_nothing() {
     with_resident(b"abc", |file| {
         let long = [1; ROOM_BYTES as usize];
         assert!(file.append(ROOM_BYTES - 2, &mut &long[..]).is_err());
-        assert!(file.write(u64::MAX, 2, &mut &long[..]).is_err() && file.cut(ROOM_BYTES + 1).is_err());
+        assert!(file.write(u64::MAX, 2, &mut &long[..]).is_err() && file.truncate(ROOM_BYTES + 1).is_err());
         assert_eq!(all_of(file), b"abc");
         file.append(ROOM_BYTES - 3, &mut &long[..]).unwrap();
     });

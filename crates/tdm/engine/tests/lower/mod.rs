@@ -14,7 +14,7 @@ const PAGE_BYTES: usize = 64;
 struct Version {
     content: Vec<u8>,
     /// Made by cutting the file: pages from before and from behind it do not meet.
-    is_cut: bool,
+    is_truncated: bool,
 }
 
 pub struct Lower {
@@ -39,7 +39,7 @@ impl Lower {
     }
 
     pub fn with(content: Vec<u8>, power: Rc<Power>) -> Self {
-        let versions = RefCell::new(vec![Version { content, is_cut: false }]);
+        let versions = RefCell::new(vec![Version { content, is_truncated: false }]);
         Self { versions, begun: RefCell::new(0), power }
     }
 
@@ -64,8 +64,9 @@ impl Lower {
         let sized = random.below(versions.len() as u64) as usize;
         let size = versions[sized].content.len();
         // Up to the next cut, and from the last one on: pages of one side.
-        let since = (1..=sized).rev().find(|at| versions[*at].is_cut).unwrap_or(0);
-        let until = (sized + 1..versions.len()).find(|at| versions[*at].is_cut).unwrap_or(versions.len());
+        let since = (1..=sized).rev().find(|at| versions[*at].is_truncated).unwrap_or(0);
+        let until =
+            (sized + 1..versions.len()).find(|at| versions[*at].is_truncated).unwrap_or(versions.len());
         // Bytes behind this are in the size only once they are on the disk.
         let ordered_from = versions[since].content.len();
         let mut content = vec![0; size];
@@ -80,13 +81,13 @@ impl Lower {
         content
     }
 
-    fn change(&self, is_cut: bool, change: impl FnOnce(&mut Vec<u8>)) {
+    fn change(&self, is_truncated: bool, change: impl FnOnce(&mut Vec<u8>)) {
         if !self.power.event() {
             return;
         }
         let mut content = self.now();
         change(&mut content);
-        self.versions.borrow_mut().push(Version { content, is_cut });
+        self.versions.borrow_mut().push(Version { content, is_truncated });
     }
 }
 
@@ -106,9 +107,24 @@ impl LowerFile for Lower {
             let mut versions = self.versions.borrow_mut();
             let last = versions.len() - 1;
             versions.drain(..last);
-            versions[0].is_cut = false;
+            versions[0].is_truncated = false;
             *self.begun.borrow_mut() = 0;
         }
         Ok(())
     }
+}
+
+/// Checks that every byte is of one of `states`, and the size that of one of `sized`.
+pub fn check(file: &[u8], sized: &[Vec<u8>], states: &[Vec<u8>]) -> Result<(), String> {
+    if !sized.iter().any(|state| state.len() == file.len()) {
+        let sizes: Vec<usize> = sized.iter().map(Vec::len).collect();
+        return Err(format!("{} bytes, which were never its size since it was kept: {sizes:?}", file.len()));
+    }
+    for (at, byte) in file.iter().enumerate() {
+        if !states.iter().any(|state| state.get(at) == Some(byte)) {
+            let stood: Vec<Option<&u8>> = states.iter().map(|state| state.get(at)).collect();
+            return Err(format!("byte {at} is {byte}, and was {stood:?} since the sync"));
+        }
+    }
+    Ok(())
 }

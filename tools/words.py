@@ -87,6 +87,19 @@ WORDS = {
     "calm": "cancellation guard",
     "far memory": "message DMA",
     "swell": "growth bound",
+    "mends": "repairs",
+    "kept back": "withheld, masked; reserve",
+    "keeps back": "withholds, masks",
+    "put off": "deferred",
+    "doubt": "stale state; unverified",
+    # Prediction and limits.
+    "outlook": "hint; cost estimate",
+    "outlooks": "hints",
+    "prospect": "cost estimate",
+    "ceiling": "cap",
+    "leave word": "set the pending bit",
+    "crew": "thread pool",
+    "entrance": "acceptor",
 }
 
 # Text of others, machine-made files, and what quotes the words in order to forbid them.

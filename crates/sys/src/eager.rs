@@ -20,7 +20,7 @@ const WORTH_FROM: u8 = 4;
 /// The most points.
 const POINTS_MAX: u8 = 8;
 
-/// Of so many sleeps one is put off for a look, where it is not worth it: at first, and at last.
+/// Of so many sleeps one is replaced by a look, where it is not worth it: at first, and at last.
 const TRIED_EVERY: [u16; 2] = [16, 1024];
 
 /// Whether looking is worth it.

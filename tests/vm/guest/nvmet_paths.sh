@@ -171,7 +171,7 @@ written() {
 
 # Writes in flight to the first port arrive after the host has stopped waiting, and before their controller must have
 # ended.
-kept_back() {
+withheld_data() {
     network 1 delay 0ms
     written 7 --time 8 > compared 2>&1 &
     ends_with_it
@@ -183,7 +183,7 @@ kept_back() {
     byway perf "$uri?ns=1" --rw read --bs 16K --length 8M --count 512 --seed 8 --verify
     network 1 delay 0ms
 }
-check "what a network kept back lands before what is newer, or never" kept_back
+check "what a network withheld lands before what is newer, or never" withheld_data
 
 gone() {
     nvmet_withdraw 1

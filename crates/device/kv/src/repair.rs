@@ -68,7 +68,7 @@ pub fn repair_log<S: PageStore>(store: &mut S, namespace: &NamespaceRecord) -> V
     findings
 }
 
-/// Mends what an opening would read of a stream; says where.
+/// Repairs what an opening would read of a stream; says where.
 fn repair_stream<S: PageStore>(store: &mut S, log: &mut ValueLog, stream: usize, from: u64) -> Vec<u64> {
     let mut repaired = Vec::new();
     let wp = log.stream(stream).wp();

@@ -217,7 +217,7 @@ fn register_writes_are_answered_while_the_disk_is_busy_and_the_last_counts() {
 }
 
 #[test]
-fn an_admin_command_behind_one_that_was_put_off_waits_for_it_and_a_reset_forgets_both() {
+fn an_admin_command_behind_one_that_was_deferred_waits_for_it_and_a_reset_forgets_both() {
     let (served, gate) = served(Durability::Process);
     let mut host = Host::new(&served);
     host.write_blocks(0, &[1; 512]);

@@ -1,4 +1,4 @@
-//! Writes whose data is kept back on its way to the target: aborted, they end at once, and what comes later is written nowhere.
+//! Writes whose data is withheld on its way to the target: aborted, they end at once, and what comes later is written nowhere.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{LONG, Served, blocks_of, byte_at, next, until, write};
 /// More than goes in a capsule.
 const BLOCKS: u32 = 128;
 
-/// Time enough for data to come to where it is kept back, on a machine that has much else to do.
+/// Time enough for data to come to where it is withheld, on a machine that has much else to do.
 const SHORT: Duration = Duration::from_secs(2);
 
 /// A device by one port, block 0 and the next of which are of ones, and a queue of it.
@@ -21,7 +21,7 @@ fn prepared(served: &Served, options: QueueOptions) -> (Device, Queue, Nsid) {
     (device, queue, nsid)
 }
 
-/// What was kept back comes, and was too late.
+/// What was withheld comes, and was too late.
 fn find_as_it_was(served: &Served, queue: &mut Queue, nsid: Nsid) {
     let before = served.relays[0].carried();
     served.relays[0].release();

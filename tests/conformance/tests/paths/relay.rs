@@ -26,7 +26,7 @@ const DATA_BYTES: usize = 4 << 10;
 
 #[derive(Default)]
 struct Shared {
-    /// What of hosts is kept back.
+    /// What of hosts is withheld.
     holds: Mutex<Kept>,
     released: Condvar,
     /// New connections are refused.

@@ -12,7 +12,7 @@ use crate::outcome::Outcome;
 use crate::reservation::{Host, OTHER_SIZE};
 use crate::subsystem::Subsystem;
 
-/// Notices that can be kept back.
+/// Notices that can be masked.
 const MASKS: NotificationMask = NotificationMask::new().with_regpre(true).with_resrel(true).with_respre(true);
 
 /// Reads feature 81h.

@@ -66,7 +66,7 @@ impl Kind {
     }
 
     /// Whether it refuses an access of a host that does not hold the namespace.
-    pub const fn keeps_back(self, access: Access, is_registrant: bool) -> bool {
+    pub const fn forbids(self, access: Access, is_registrant: bool) -> bool {
         let admits_registrants = !matches!(self.among, Among::Holder);
         match access {
             Access::Neither => false,

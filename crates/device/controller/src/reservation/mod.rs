@@ -68,7 +68,7 @@ impl Reservations {
     pub fn allows(&self, host: Host, access: Access) -> bool {
         let Some(held) = self.held else { return true };
         let is_registrant = self.registrant(host).is_some();
-        self.holds(host) || !held.kind.keeps_back(access, is_registrant)
+        self.holds(host) || !held.kind.forbids(access, is_registrant)
     }
 
     /// Whether registrations persist through a loss of power.

@@ -130,7 +130,7 @@ fn admin_commands_wait_for_a_deferred_shutdown_before_them() {
     host.run_deferred();
     assert!(host.csts().shst() == Csts::SHST_COMPLETE && host.peek(0).is_none());
     host.run();
-    assert!(host.peek(0).is_none(), "a format is put off too");
+    assert!(host.peek(0).is_none(), "a format is deferred too");
     host.run_deferred();
     host.run();
     for _ in 0..2 {

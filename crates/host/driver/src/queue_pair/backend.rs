@@ -30,7 +30,7 @@ impl<B: Bus> BackendQueue for Queue<B> {
         Ok(())
     }
 
-    /// Every command begins when it is submitted. What a device that runs in this thread has put off is done here, if the
+    /// Every command begins when it is submitted. What a device that runs in this thread has deferred is done here, if the
     /// program waits by the descriptor.
     fn start(&mut self) -> Result<()> {
         self.check_owner()?;

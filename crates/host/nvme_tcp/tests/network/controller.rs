@@ -110,12 +110,12 @@ impl TestController {
         self.drop_connections();
     }
 
-    /// Answers to I/O commands, which can be kept back.
+    /// Answers to I/O commands, which can be withheld.
     pub fn gate(&self) -> &Gate {
         &self.shared.gate
     }
 
-    /// Answers to Aborts, which can be kept back.
+    /// Answers to Aborts, which can be withheld.
     pub fn abort_gate(&self) -> &Gate {
         &self.shared.abort_gate
     }

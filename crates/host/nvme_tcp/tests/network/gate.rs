@@ -1,4 +1,4 @@
-//! Answers to I/O commands that a controller keeps back until it is to give them.
+//! Answers to I/O commands that a controller withholds until it is to give them.
 
 use std::io::{self, Write as _};
 use std::net::TcpStream;

@@ -254,7 +254,7 @@ pub struct NotificationMask {
 }
 
 impl NotificationMask {
-    /// Whether notices of a kind are kept back.
+    /// Whether notices of a kind are masked.
     pub const fn hides(&self, notice: Notice) -> bool {
         self.into_bits() >> (notice.0 & 31) & 1 != 0
     }

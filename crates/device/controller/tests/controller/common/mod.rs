@@ -355,7 +355,7 @@ impl TestHost {
         controller.end_sync(subsystem, &mut port, sync, now_ps);
     }
 
-    /// Does the next of what was put off.
+    /// Does the next of what was deferred.
     pub fn run_deferred(&mut self) {
         let now_ps = self.now_ps;
         let (controller, subsystem, mut port, doorbells) = self.device();

@@ -17,6 +17,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{Identity, Namespace, NamespaceKind, Nsid};
 use crate::moves::{BlockOptions, Layout};
 
+/// Most namespaces of a device. Larger lists are refused: they would take memory, and a command for each namespace.
+pub const NAMESPACES_MAX: usize = 1 << 16;
+
 /// A controller that answers Identify.
 pub trait Identifies {
     /// Sends an Identify, and waits for it.
@@ -146,7 +149,7 @@ pub fn transfer_max_bytes(mdts: u8, mpsmin: u8) -> u64 {
 /// Numbers of the namespaces that are attached, ascending.
 ///
 /// # Errors
-/// When the device does not answer.
+/// When the device does not answer, or lists more than [`NAMESPACES_MAX`].
 pub fn active_namespaces(device: &impl Identifies) -> Result<Vec<u32>> {
     let mut found = Vec::new();
     let mut after = 0;
@@ -158,6 +161,9 @@ pub fn active_namespaces(device: &impl Identifies) -> Result<Vec<u32>> {
             // A list that does not ascend would never end.
             if nsid <= after {
                 return Ok(found);
+            }
+            if found.len() == NAMESPACES_MAX {
+                return Err(too_many());
             }
             after = nsid;
             found.push(nsid);
@@ -303,6 +309,11 @@ fn ask(device: &impl Identifies, cns: Cns, csi: Csi, nsid: u32) -> Result<Buffer
 }
 
 #[cold]
+fn too_many() -> Error {
+    Error::host(ErrorKind::Device, format!("the device lists more than {NAMESPACES_MAX} namespaces"))
+}
+
+#[cold]
 fn short(what: &str) -> Error {
     Error::device(ErrorKind::Protocol, format!("{what} gave fewer bytes than its structure has"))
 }
@@ -341,6 +352,36 @@ mod tests {
         fn reports_command_sets(&self) -> bool {
             self.0.borrow_mut().one_in(2)
         }
+    }
+
+    /// A controller that lists every namespace number there is.
+    struct Endless;
+
+    impl Identifies for Endless {
+        fn identify(&self, command: AdminCommand) -> Result<Outcome> {
+            let AdminCommand::Identify { mut into, nsid, .. } = command else {
+                return Ok(Outcome::default());
+            };
+            let (entries, _) = into.as_mut_slice().as_chunks_mut();
+            for (number, bytes) in (nsid.map_or(0, Nsid::get) + 1..).zip(entries) {
+                *bytes = u32::to_le_bytes(number);
+            }
+            Ok(Outcome { buffer: Some(into), ..Outcome::default() })
+        }
+
+        fn identify_buffer(&self, len: usize) -> Result<Buffer> {
+            Buffer::zeroed(len)
+        }
+
+        fn reports_command_sets(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn endless_list_of_namespaces_is_refused() {
+        let error = active_namespaces(&Endless).expect_err("no end");
+        assert!(error.to_string().contains("more than 65536 namespaces"), "{error}");
     }
 
     fn check_namespace(device: &Hostile, nsid: u32) {

@@ -38,10 +38,14 @@ fn many_programs_starting_under_a_stopped_daemon_do_not_wait() {
     let script = place.file("script");
     std::fs::write(&script, "#!/bin/sh\nfor n in 1 2 3 4 5 6 7 8 9 10 11 12; do /bin/true; done\n").unwrap();
     std::fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
-    let began = Instant::now();
-    actor.does("system ./script");
-    // They waited for a second each.
-    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    let mut run = || {
+        let began = Instant::now();
+        actor.does("system ./script");
+        began.elapsed()
+    };
+    // A second each was waited once, in every run; a disk that is busy delays some.
+    let least = (0..3).map(|_| run()).min().unwrap();
+    assert!(least < Duration::from_secs(8), "{least:?}");
     daemon.go_on();
     daemon.end();
 }

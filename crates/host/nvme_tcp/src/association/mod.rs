@@ -126,8 +126,9 @@ impl Association {
     /// A place for a queue, and the controller that is there for it now, of which generation.
     fn reserve(&self, depth: u32) -> Result<(Arc<Registration>, u64, Option<Found>)> {
         let wakeup = Wakeup::new().map_err(|cause| Error::kernel("no descriptor for a queue", cause))?;
-        let first = self.facts.get().map_or(self.peer.options.queues, |facts| facts.queues());
         let mut state = self.state();
+        // Read under the lock: the first controller may be found meanwhile.
+        let first = self.facts.get().map_or(self.peer.options.queues, |facts| facts.queues());
         let of = |qid| Registration::new(qid, depth, wakeup);
         let registration = state.register(first, self.path.is_some(), of)?;
         Ok((registration, state.generation(), state.controller.clone()))

@@ -27,7 +27,7 @@ const POLLS_BY_TIME: u32 = 8;
 pub struct Queue<T> {
     /// Finished commands that a call met while it waited for its own.
     ready: VecDeque<Finished>,
-    /// Calls that timed out and are still outstanding.
+    /// Calls that timed out, or whose wait failed, and that are still outstanding.
     left_calls: u32,
     last_call: u64,
     spin: SpinBudget,
@@ -63,8 +63,19 @@ impl<T: Transport> Queue<T> {
     #[cold]
     fn has_place_now(&mut self) -> bool {
         self.transport.poll();
-        self.is_ready();
+        self.collect_ended();
+        if !self.ready.is_empty() && self.transport.listened().is_some() {
+            // The socket was read above: only the notifier makes the event descriptor readable for these completions.
+            self.transport.arm(true);
+        }
         self.held() < self.depth
+    }
+
+    /// Whether the transport has room for a command for which there is a place. A pair takes two places.
+    #[inline]
+    fn has_room(&mut self, order: &Order) -> bool {
+        self.transport.has_room(order)
+            || (self.left_calls > 0 && self.has_place_now() && self.transport.has_room(order))
     }
 
     #[inline]
@@ -85,7 +96,7 @@ impl<T: Transport> Queue<T> {
         if order.is_pair && self.depth < 2 {
             return Err(too_shallow());
         }
-        if !self.transport.has_room(&order) {
+        if !self.has_room(&order) {
             return Err(full(self.depth));
         }
         Ok(order)
@@ -122,13 +133,18 @@ impl<T: Transport> Queue<T> {
         None
     }
 
-    fn is_ready(&mut self) -> bool {
-        if self.ready.is_empty()
-            && let Some(finished) = self.take_finished()
-        {
-            self.ready.push_back(finished);
+    /// Moves ended commands of the program to `ready`, and drops completions of calls that timed out.
+    fn collect_ended(&mut self) {
+        while let Some(ended) = self.transport.next_ended() {
+            self.put_aside(ended);
         }
-        !self.ready.is_empty()
+    }
+
+    fn put_aside(&mut self, ended: Ended) {
+        match ended.is_call {
+            true => self.left_calls -= 1,
+            false => self.ready.push_back(finished(ended)),
+        }
     }
 
     /// The program is going to wait by the descriptor: it can be read when there is something to come for.
@@ -137,35 +153,33 @@ impl<T: Transport> Queue<T> {
         self.transport.clear_notifier();
         // Events from before the clear are seen here.
         self.transport.poll();
-        let is_ready = self.is_ready();
-        self.transport.arm(is_ready);
+        self.collect_ended();
+        self.transport.arm(!self.ready.is_empty());
     }
 
     /// What comes of a call that was begun.
     fn wait_for_call(&mut self, call: u64) -> Result<Outcome> {
         let mut ended = None;
-        let done = self.wait_until(Deadline::after(self.timeout), |queue| {
+        let waited = self.wait_until(Deadline::after(self.timeout), |queue| {
             ended = queue.take_call(call);
             ended.is_some()
-        })?;
-        match ended.filter(|_| done) {
-            Some(ended) => outcome(ended).map_err(|Failed { error, .. }| error),
-            None => {
-                self.left_calls += 1;
-                self.transport.give_up(call, true, ErrorKind::TimedOut);
-                Err(Error::device(ErrorKind::TimedOut, "the controller does not answer"))
-            }
+        });
+        if let Some(ended) = ended {
+            return outcome(ended).map_err(|Failed { error, .. }| error);
         }
+        self.left_calls += 1;
+        self.transport.give_up(call, true, ErrorKind::TimedOut);
+        waited?;
+        Err(Error::device(ErrorKind::TimedOut, "the controller does not answer"))
     }
 
     /// Takes what has ended up to the call that is waited for; the ends of others are put aside.
     fn take_call(&mut self, call: u64) -> Option<Ended> {
         while let Some(ended) = self.transport.next_ended() {
-            match ended.is_call {
-                true if ended.tag == call => return Some(ended),
-                true => self.left_calls -= 1,
-                false => self.ready.push_back(finished(ended)),
+            if ended.is_call && ended.tag == call {
+                return Some(ended);
             }
+            self.put_aside(ended);
         }
         None
     }
@@ -287,7 +301,11 @@ impl<T: Transport> BackendQueue for Queue<T> {
         self.last_call += 1;
         let call = self.last_call;
         self.take(command, (call, true), None)?;
-        self.wait_for_call(call)
+        let outcome = self.wait_for_call(call);
+        if self.transport.listened().is_some() {
+            self.prepare_to_wait();
+        }
+        outcome
     }
 }
 

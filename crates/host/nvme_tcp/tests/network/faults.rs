@@ -166,6 +166,99 @@ fn timed_out_call_over_paths_is_aborted_and_frees_its_slot() {
     check_slot_of_a_timed_out_call(&controller, &device);
 }
 
+/// Calls a command until the queue is not full.
+fn execute_when_not_full(queue: &mut impl BackendQueue, command: impl Fn() -> Command) {
+    let begun = std::time::Instant::now();
+    while let Err(error) = queue.execute(command()) {
+        if error.kind() == ErrorKind::TimedOut {
+            // The queue took it: on a busy machine an answer may be late.
+            return;
+        }
+        assert_eq!(error.kind(), ErrorKind::QueueFull, "{error}");
+        assert!(begun.elapsed() < LONG, "the queue is full for {LONG:?}");
+    }
+}
+
+/// Of two commands, one a fused pair: the first times out, and then the second is called until it is taken.
+fn check_room_after_a_timed_out_call<B: Backend>(open: impl Fn(&TestController) -> B) {
+    let read_one = || read(0, 1);
+    let all: [[fn() -> Command; 2]; 3] = [
+        [compare_and_write, read_one],
+        [compare_and_write, compare_and_write],
+        [read_one, compare_and_write],
+    ];
+    for [first, second] in all {
+        let habits = Habits { fuses: 1, fault_at: 1, fault: Fault::Silence, ..Habits::default() };
+        let controller = TestController::start(habits);
+        let device = open(&controller);
+        let mut queue = queue_with_short_timeout(&device, 2);
+        assert_eq!(queue.execute(first()).unwrap_err().kind(), ErrorKind::TimedOut);
+        execute_when_not_full(&mut queue, second);
+    }
+}
+
+#[test]
+fn timed_out_call_beside_a_fused_pair_frees_its_room() {
+    check_room_after_a_timed_out_call(|controller| open(controller, TcpOptions::default()));
+}
+
+#[test]
+fn timed_out_call_beside_a_fused_pair_over_paths_frees_its_room() {
+    check_room_after_a_timed_out_call(|controller| {
+        NvmeTcpPaths::open(&[place(controller, NAME)], &TcpOptions::default()).unwrap()
+    });
+}
+
+#[test]
+fn timed_out_call_behind_a_completion_not_taken_frees_its_slot() {
+    let (controller, device) = faulty(2, Fault::Silence);
+    let mut queue = queue_with_short_timeout(&device, 2);
+    queue.submit(read(0, 1), 1).unwrap();
+    assert_eq!(queue.execute(read(0, 1)).unwrap_err().kind(), ErrorKind::TimedOut);
+    let begun = std::time::Instant::now();
+    while let Err(refused) = queue.submit(read(0, 1), 2) {
+        assert_eq!(refused.error.kind(), ErrorKind::QueueFull);
+        assert!(begun.elapsed() < LONG, "the queue is full for {LONG:?}");
+    }
+    let finished = drain(&mut queue);
+    assert!(finished.iter().map(|finished| finished.tag).eq([1, 2]));
+    assert!(finished.iter().all(|finished| finished.result.is_ok()));
+    assert_eq!((controller.aborts(), controller.controllers()), (1, 1));
+}
+
+/// Whether the event descriptor of a queue becomes readable within this time.
+fn is_readable(queue: &mut TcpQueue, timeout: Duration) -> bool {
+    byway_sys::wait_readable(queue.event().unwrap(), timeout).unwrap()
+}
+
+#[test]
+fn completion_received_by_a_call_makes_the_descriptor_readable() {
+    let (_controller, _device, mut queue) = connected(Habits::default(), 4);
+    assert!(!is_readable(&mut queue, Duration::ZERO));
+    queue.submit(read(0, 1), 1).unwrap();
+    queue.execute(read(0, 1)).unwrap();
+    assert!(is_readable(&mut queue, Duration::ZERO));
+    assert_eq!(queue.next_finished().unwrap().unwrap().tag, 1);
+}
+
+#[test]
+fn completion_received_by_a_refused_submission_makes_the_descriptor_readable() {
+    let (controller, device) = faulty(2, Fault::Deafness);
+    controller.gate().shut();
+    controller.abort_gate().shut();
+    let mut queue = queue_with_short_timeout(&device, 2);
+    assert!(!is_readable(&mut queue, Duration::ZERO));
+    queue.submit(read(0, 1), 1).unwrap();
+    assert_eq!(queue.execute(read(0, 1)).unwrap_err().kind(), ErrorKind::TimedOut);
+    controller.gate().open();
+    assert!(is_readable(&mut queue, LONG));
+    let refused = queue.submit(read(0, 1), 2).unwrap_err();
+    assert_eq!(refused.error.kind(), ErrorKind::QueueFull);
+    assert!(is_readable(&mut queue, Duration::ZERO));
+    assert_eq!(queue.next_finished().unwrap().unwrap().tag, 1);
+    controller.abort_gate().open();
+}
+
 #[test]
 fn controller_without_answer_to_an_abort_is_reconnected() {
     let (controller, device) = faulty(1, Fault::Deafness);

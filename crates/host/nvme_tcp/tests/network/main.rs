@@ -57,6 +57,12 @@ fn read(slba: u64, blocks: u32) -> Command {
     NvmCommand::Read { nsid: Nsid::FIRST, slba, blocks, into }.into()
 }
 
+/// A fused Compare and Write of the first block.
+fn compare_and_write() -> Command {
+    let data = Payload::copy_of(&[0; 2 * LBA_BYTES]).unwrap();
+    NvmCommand::CompareAndWrite { nsid: Nsid::FIRST, slba: 0, blocks: 1, data }.into()
+}
+
 /// Starts a controller, and opens it with default options.
 fn opened(habits: Habits) -> (TestController, NvmeTcp) {
     let controller = TestController::start(habits);

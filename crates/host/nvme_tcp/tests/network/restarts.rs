@@ -153,17 +153,13 @@ fn fused_pair_to_a_controller_back_with_depth_1_fails_unsent() {
     let habits = Habits { fuses: 1, ..Habits::default() };
     let (controller, _device, mut queue) = connected(habits, 16);
     restart(&controller, &mut queue, Habits { maxcmd: 1, ..habits });
-    let pair = || {
-        let data = Payload::copy_of(&[0; 2 * LBA_BYTES]).unwrap();
-        NvmCommand::CompareAndWrite { nsid: Nsid::FIRST, slba: 0, blocks: 1, data }.into()
-    };
     // Submitted before the reconnect, after it, and behind another command.
     for (round, is_behind) in [false, false, true].into_iter().enumerate() {
         if is_behind {
             queue.submit(read(0, 1), 0).unwrap();
         }
         assert!(round == 0 || controller.io_connects() == 2);
-        queue.submit(pair(), 1).unwrap();
+        queue.submit(compare_and_write(), 1).unwrap();
         let failed = queue.next_within(LONG).unwrap().unwrap();
         let error = failed.result.unwrap_err().error;
         assert!(failed.tag == 1 && error.kind() == ErrorKind::Unsupported, "{error}");
@@ -238,11 +234,8 @@ fn fused_pair_to_a_controller_back_with_depth_2_waits_for_both_places() {
     let habits = Habits { fuses: 1, ..Habits::default() };
     let (controller, _device, mut queue) = connected(habits, 16);
     restart(&controller, &mut queue, Habits { maxcmd: 2, ..habits });
-    let data = Payload::copy_of(&[0; 2 * LBA_BYTES]).unwrap();
     queue.submit(read(0, 1), 0).unwrap();
-    queue
-        .submit(NvmCommand::CompareAndWrite { nsid: Nsid::FIRST, slba: 0, blocks: 1, data }.into(), 1)
-        .unwrap();
+    queue.submit(compare_and_write(), 1).unwrap();
     queue.submit(read(0, 1), 2).unwrap();
     poll_until(&mut queue, || controller.gate().unanswered() == 1);
     controller.gate().open();

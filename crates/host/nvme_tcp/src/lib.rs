@@ -8,12 +8,12 @@
 //! | `facts.rs` | properties that a controller reports |
 //! | `authenticate.rs` | authentication of host and controller |
 //! | `association/`, `admin_thread/` | what queues share; the thread that owns the admin queue and reconnects |
-//! | `backoff.rs`, `event_set.rs` | pauses between attempts; descriptors and a deadline as one descriptor |
-//! | `device.rs`, `owner.rs` | the `Backend`, and the users of its association |
+//! | `backoff.rs`, `event_set.rs` | pauses between attempts; an epoll set and a deadline as one descriptor |
+//! | `device.rs`, `owner.rs` | the `Backend`; the shared owner of its association and admin thread |
 //! | `queue/`, `io_queue/` | the `BackendQueue`, and what carries its commands over one connection |
 //! | `ana.rs`, `paths/` | ANA states of namespaces; multipath |
 //! | `abort.rs` | an Abort on its way from a queue to the controller |
-//! | `order.rs` | commands as orders for a connection |
+//! | `order.rs` | encoding of commands as `Order`s: submission queue entry, data direction, tag and resend flag |
 //! | `discover.rs` | reading a discovery log |
 #![forbid(unsafe_code)]
 

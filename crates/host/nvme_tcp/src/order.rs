@@ -1,4 +1,4 @@
-//! Commands of the API as orders for a connection.
+//! Encoding of commands as [`Order`]s.
 
 use byway_core::encode::{self, Data, Encoded};
 use byway_core::layouts::Layouts;
@@ -10,7 +10,7 @@ use byway_spec::Command as Entry;
 
 use crate::connection::{Order, Way};
 
-/// A command as an order, if a controller that can do this can be given it.
+/// Encodes an I/O command as an [`Order`], if a controller with these capabilities supports it.
 #[inline]
 pub(crate) fn order_of_io(
     command: &Command,
@@ -66,16 +66,16 @@ fn too_large(len: u64, most: u64) -> Error {
 
 /// The layout that a queue looked up last.
 #[derive(Debug, Default)]
-pub struct SeenLayout(Option<Seen>);
+pub struct CachedLayout(Option<Cached>);
 
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct Cached {
     epoch: u64,
     nsid: u32,
     layout: Layout,
 }
 
-impl SeenLayout {
+impl CachedLayout {
     /// The layout of a namespace, from the cache while that is valid, or from `ask`, which gets the cached one.
     #[inline]
     pub(crate) fn of(
@@ -85,7 +85,7 @@ impl SeenLayout {
         ask: impl FnOnce(Option<Layout>) -> Result<(u64, Layout)>,
     ) -> Result<Layout> {
         match self.0 {
-            Some(seen) if seen.nsid == nsid && seen.epoch == layouts.epoch() => Ok(seen.layout),
+            Some(cached) if cached.nsid == nsid && cached.epoch == layouts.epoch() => Ok(cached.layout),
             _ => self.look_up(nsid, ask),
         }
     }
@@ -96,19 +96,19 @@ impl SeenLayout {
         nsid: u32,
         ask: impl FnOnce(Option<Layout>) -> Result<(u64, Layout)>,
     ) -> Result<Layout> {
-        let was = self.0.filter(|seen| seen.nsid == nsid).map(|seen| seen.layout);
+        let was = self.0.filter(|cached| cached.nsid == nsid).map(|cached| cached.layout);
         let (epoch, layout) = ask(was)?;
-        self.0 = Some(Seen { epoch, nsid, layout });
+        self.0 = Some(Cached { epoch, nsid, layout });
         Ok(layout)
     }
 }
 
-/// An order without a tag, for one command at a time.
+/// An [`Order`] without a tag, for one command at a time.
 pub(crate) fn order_of(entry: Entry, way: Way) -> Order {
     Order { tag: 0, is_call: false, entry, way, is_whole: true, repeats: false, is_pair: false }
 }
 
-/// An admin command as an order. What it asks is asked again on another connection.
+/// Encodes an admin command as an [`Order`]. Identify and Get Features may be sent again on another connection.
 pub(crate) fn order_of_admin(command: &AdminCommand, tag: u64) -> Order {
     let Encoded { entry, data } = encode_admin(command);
     let repeats = matches!(command, AdminCommand::Identify { .. } | AdminCommand::GetFeature { .. });
@@ -125,7 +125,7 @@ pub(crate) fn way_of(data: &Data<'_>) -> Way {
     }
 }
 
-/// A command without data that does no harm when it is sent once more.
+/// An [`Order`] without data or tag.
 pub(crate) fn plain(entry: Entry) -> Order {
     Order { tag: 0, is_call: false, entry, way: Way::None, is_whole: false, repeats: false, is_pair: false }
 }

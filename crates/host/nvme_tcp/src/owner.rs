@@ -1,4 +1,4 @@
-//! The users of an association.
+//! The shared owner of an association and its admin thread.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -10,7 +10,7 @@ use crate::admin_thread::AdminThread;
 use crate::association::Association;
 use crate::attach::Attached;
 
-/// The users of the association: the device and its queues. With the last, the admin thread ends.
+/// An association and its admin thread, shared by the device and its queues. The last of them to be dropped ends the thread.
 pub(crate) struct Owner {
     pub process: OwnerProcess,
     pub association: Arc<Association>,

@@ -30,34 +30,33 @@ pub struct TcpPlace {
     pub subsystem: Nqn,
 }
 
-/// How a subsystem is connected to.
+/// Options of a connection to a subsystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TcpOptions {
-    /// The name by which this host is known; [`default_host`] where it is not given.
+    /// NQN of this host; [`default_host`] where it is `None`, the default.
     pub host: Option<Nqn>,
-    /// The identifier of this host; that of its name, or of this boot of the machine, where it is not given.
+    /// Host identifier. `None`, the default: the UUID in the host's NQN, or else this boot's identifier.
     pub host_id: Option<HostId>,
-    /// Secrets by which this host authenticates, and by which the controller must.
+    /// DH-HMAC-CHAP secrets, of this host and, to authenticate the controller too, of the controller. None by default.
     pub dhchap: Option<AuthSecrets>,
-    /// The key by which every connection is made a TLS connection; in the clear without one.
+    /// TLS pre-shared key. `None`, the default, is clear text, unless `concatenate` is set.
     pub tls: Option<TlsWith>,
-    /// In place of a configured key: one that this host's authentication makes on each connection to a controller (secure
-    /// channel concatenation).
+    /// Secure channel concatenation: authentication makes the TLS key, in place of a configured one. Off by default.
     pub concatenate: bool,
-    /// Digests that every connection must have.
+    /// Digests that every connection must have; none by default.
     pub digests: Digests,
-    /// How long the controller waits for a sign of life; it gets one in half of that. None at all for zero.
+    /// Keep Alive Timeout (KATO), 5 s by default; a Keep Alive is sent twice in that time. Zero disables it.
     pub keep_alive: Duration,
-    /// How long a lost controller is looked for before what waits for it fails.
+    /// How long to reconnect to a lost controller before the commands that wait for it fail, 600 s by default.
     pub controller_loss: Duration,
-    /// How long connecting may take.
+    /// How long one attempt to connect to a controller, or to connect a queue, may take, 10 s by default.
     pub connect_timeout: Duration,
-    /// How long an admin command may take.
+    /// How long an admin command may take, 30 s by default.
     pub admin_timeout: Duration,
-    /// Most queues to ask the controller for.
+    /// Most I/O queues to request of the controller, 128 by default.
     pub queues: u16,
-    /// What a queue does while its program waits.
+    /// Whether a queue polls, sleeps, or polls and then sleeps while its program waits.
     pub idle: Idle,
 }
 
@@ -91,29 +90,29 @@ impl Default for TcpOptions {
 
 impl TcpOptions {
     byway_sys::setters! {
-        /// The name by which this host is known.
+        /// NQN of this host; [`default_host`] where it is `None`, the default.
         host: impl Into<Option<Nqn>>;
-        /// The identifier of this host.
+        /// Host identifier. `None`, the default: the UUID in the host's NQN, or else this boot's identifier.
         host_id: impl Into<Option<HostId>>;
-        /// Secrets by which this host authenticates, and by which the controller must.
+        /// DH-HMAC-CHAP secrets, of this host and, to authenticate the controller too, of the controller. None by default.
         dhchap: impl Into<Option<AuthSecrets>>;
-        /// The key by which every connection is made a TLS connection.
+        /// TLS pre-shared key. `None`, the default, is clear text, unless `concatenate` is set.
         tls: impl Into<Option<TlsWith>>;
-        /// The TLS key is made by authentication (secure channel concatenation).
+        /// Secure channel concatenation: authentication makes the TLS key, in place of a configured one. Off by default.
         concatenate: bool;
-        /// Digests that every connection must have.
+        /// Digests that every connection must have; none by default.
         digests: Digests;
-        /// How long the controller waits for a sign of life; none at all for zero.
+        /// Keep Alive Timeout (KATO), 5 s by default; a Keep Alive is sent twice in that time. Zero disables it.
         keep_alive: Duration;
-        /// How long a lost controller is looked for before what waits for it fails.
+        /// How long to reconnect to a lost controller before the commands that wait for it fail, 600 s by default.
         controller_loss: Duration;
-        /// How long connecting may take.
+        /// How long one attempt to connect to a controller, or to connect a queue, may take, 10 s by default.
         connect_timeout: Duration;
-        /// How long an admin command may take.
+        /// How long an admin command may take, 30 s by default.
         admin_timeout: Duration;
-        /// Most queues to ask the controller for.
+        /// Most I/O queues to request of the controller, 128 by default.
         queues: u16;
-        /// What a queue does while its program waits.
+        /// Whether a queue polls, sleeps, or polls and then sleeps while its program waits.
         idle: Idle;
     }
 }

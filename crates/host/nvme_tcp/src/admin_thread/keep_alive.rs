@@ -37,7 +37,7 @@ impl KeepAlive {
         self.next
     }
 
-    /// The Keep Alive that is due, to be answered within its timeout, or a second where that is less.
+    /// The Keep Alive that is due. Its deadline is the Keep Alive Timeout, at least 1 s.
     pub fn next_request(&mut self) -> Option<Request> {
         let now = Instant::now();
         self.next.filter(|next| *next <= now)?;

@@ -27,10 +27,10 @@ use crate::backoff::Backoff;
 use crate::peer::Peer;
 use crate::result::{NotAttached, gone, outcome};
 
-/// The first pause before a lost controller is looked for again.
+/// First pause between two attempts to reconnect.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
-/// The longest.
+/// Longest pause between two attempts to reconnect.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// How long the admin thread sleeps with nothing to do.
@@ -40,7 +40,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 enum Stopped {
     /// The association was closed.
     Over,
-    /// It has ended.
+    /// The connection has ended, for this reason.
     Lost(String),
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct AdminThread {
     association: Arc<Association>,
     queue: AdminQueue,
     keep_alive: KeepAlive,
-    /// Why there is no connection yet.
+    /// Why the first attempt to connect failed, if [`run`](Self::run) has to reconnect first.
     awaited: Option<String>,
     /// When open queues that the controller no longer grants fail.
     beyond_grant: Option<Instant>,
@@ -268,11 +268,11 @@ impl AdminThread {
             if left.is_zero() {
                 return Err(last);
             }
-            self.rest(backoff.pause().min(left));
+            self.pause(backoff.pause().min(left));
         }
     }
 
-    /// How long the controller is looked for still: as one of several paths, for as long as others stand.
+    /// Time left to reconnect. With several paths it counts from the loss of the last live one.
     fn time_left(&self, deadline: Deadline) -> Duration {
         let controller_loss = self.association.peer.options.controller_loss;
         match &self.association.path {
@@ -283,9 +283,9 @@ impl AdminThread {
         }
     }
 
-    /// Pauses; admin commands that wait are given up in time.
-    fn rest(&mut self, pause: Duration) {
-        let end = Deadline::after(pause);
+    /// Sleeps this long between two attempts to reconnect; admin commands fail at their deadlines meanwhile.
+    fn pause(&mut self, time: Duration) {
+        let end = Deadline::after(time);
         while !end.is_over() && !self.association.is_over() {
             self.association.notifier().lower();
             self.take_requests();

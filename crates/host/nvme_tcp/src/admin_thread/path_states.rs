@@ -11,8 +11,8 @@ use crate::order::order_of_admin;
 use crate::paths::PathPlace;
 use crate::result::outcome;
 
-/// How long a namespace may be between two states before the controller is asked again.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// Pause before the ANA log page is read again, while a namespace is in the Change state or after a failed read.
+const REREAD_PAUSE: Duration = Duration::from_millis(500);
 
 /// The ANA states of one path of several.
 pub(super) struct PathStates {
@@ -106,7 +106,7 @@ impl PathStates {
         let Some(reading) = &mut self.reading else { return };
         match outcome(ended).ok().and_then(|outcome| outcome.buffer) {
             Some(page) => self.note(States::of(page.as_slice())),
-            None => (reading.is_asked, reading.due) = (false, Some(Instant::now() + LOOK_AGAIN)),
+            None => (reading.is_asked, reading.due) = (false, Some(Instant::now() + REREAD_PAUSE)),
         }
     }
 
@@ -116,7 +116,7 @@ impl PathStates {
         reading.is_asked = false;
         if states.is_changing() {
             reading.changing.get_or_insert(now);
-            reading.due = Some(now + LOOK_AGAIN);
+            reading.due = Some(now + REREAD_PAUSE);
         } else {
             reading.changing = None;
         }

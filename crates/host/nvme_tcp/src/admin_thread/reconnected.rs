@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use byway_core::Result;
 
-use crate::association::{Association, Post, Registration};
+use crate::association::{Association, QueueMessage, Registration};
 use crate::attach::Attached;
 use crate::line::Line;
 
@@ -28,7 +28,7 @@ impl Reconnected {
     /// Hands each queue its connection, of this generation.
     pub fn hand_out(self, generation: u64) {
         for (registration, line) in self.0 {
-            registration.send(Post::Line(Box::new(line), generation));
+            registration.send(QueueMessage::Line(Box::new(line), generation));
         }
     }
 }

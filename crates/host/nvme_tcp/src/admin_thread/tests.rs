@@ -19,7 +19,7 @@ fn admin_thread_sleeps_through_its_pause_while_the_controller_is_away() {
     thread.keep_alive.start(true);
     thread.part("away");
     let before = sleeps();
-    thread.rest(Duration::from_millis(200));
+    thread.pause(Duration::from_millis(200));
     assert!(past.elapsed() >= Duration::from_millis(200));
     assert!(sleeps() - before < 10, "it slept {} times", sleeps() - before);
     assert_eq!(thread.beyond_grant, Some(past));

@@ -38,7 +38,7 @@ use crate::paths::PathPlace;
 use crate::peer::Peer;
 use crate::result::gone;
 
-pub(crate) use registration::{Post, Registration};
+pub(crate) use registration::{QueueMessage, Registration};
 pub(crate) use request::{Reply, Request};
 
 /// A queue that was opened.
@@ -151,7 +151,7 @@ impl Association {
         self.notifier.raise();
     }
 
-    /// Whether a queue said that its connection has ended; said of an earlier generation, it is old news.
+    /// Takes the reason why a queue's connection has ended. A report of an earlier generation is dropped.
     pub fn take_report(&self) -> Option<String> {
         self.state().take_report()
     }
@@ -187,7 +187,7 @@ impl Association {
         let why = format!(
             "the controller came back granting {granted} I/O queues, fewer than are open: this queue is lost"
         );
-        beyond.iter().for_each(|registration| registration.send(Post::Gone(why.clone())));
+        beyond.iter().for_each(|registration| registration.send(QueueMessage::Gone(why.clone())));
     }
 
     /// There is a controller, the first or again. What namespaces are may have changed meanwhile.
@@ -218,7 +218,7 @@ impl Association {
         let registrations = state.registrations.list();
         drop(state);
         let why = gone(why).to_string();
-        registrations.iter().for_each(|registration| registration.send(Post::Gone(why.clone())));
+        registrations.iter().for_each(|registration| registration.send(QueueMessage::Gone(why.clone())));
     }
 
     /// The last user has closed it.
@@ -303,7 +303,7 @@ impl Association {
         abort
     }
 
-    /// What a namespace's commands mean, and since when that is known.
+    /// The layout of a namespace, and the epoch as of which it is known.
     pub fn layout(&self, nsid: u32) -> Result<(u64, Layout)> {
         self.layouts.layout(nsid, || identify::layout(self, nsid))
     }

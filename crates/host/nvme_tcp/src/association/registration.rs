@@ -26,26 +26,25 @@ pub(crate) struct Registration {
     /// Queue identifier at the current controller; 0 if that controller grants too few queues.
     qid: AtomicU16,
     depth: u32,
-    post: Mutex<Post>,
+    message: Mutex<Option<QueueMessage>>,
     wakeup: Wakeup,
     stream: Mutex<Option<Arc<Stream>>>,
 }
 
 /// A message of the admin thread to a queue.
 #[derive(Debug)]
-pub(crate) enum Post {
-    Nothing,
-    /// Another connection, of this generation.
+pub(crate) enum QueueMessage {
+    /// A new connection, and its generation.
     Line(Box<Line>, u64),
-    /// There will be none: a sentence says why.
+    /// The controller was given up, or grants too few queues, for this reason: no connection follows.
     Gone(String),
 }
 
 impl Registration {
     /// Of a queue with this identifier and depth.
     pub fn new(qid: u16, depth: u32, wakeup: Wakeup) -> Self {
-        let (post, stream) = (Mutex::new(Post::Nothing), Mutex::new(None));
-        Self { qid: AtomicU16::new(qid), depth, post, wakeup, stream }
+        let (message, stream) = (Mutex::new(None), Mutex::new(None));
+        Self { qid: AtomicU16::new(qid), depth, message, wakeup, stream }
     }
 
     /// Queue identifier at the current controller; 0 if that controller grants too few queues.
@@ -57,22 +56,22 @@ impl Registration {
         self.qid.store(qid, Ordering::Release);
     }
 
-    /// Readable when there is post, or when the queue raises it.
+    /// Raised for a message or the answer to an Abort, and by the queue itself.
     pub fn wakeup(&self) -> &Wakeup {
         &self.wakeup
     }
 
-    /// Takes what is there.
-    pub fn take_post(&self) -> Post {
-        std::mem::replace(&mut *self.post.lock(), Post::Nothing)
+    /// Takes the message, if any.
+    pub fn take_message(&self) -> Option<QueueMessage> {
+        self.message.lock().take()
     }
 
-    /// Hands a queue something.
-    pub fn send(&self, post: Post) {
-        if let Post::Line(line, _) = &post {
+    /// Sends a message to the queue and wakes it.
+    pub fn send(&self, message: QueueMessage) {
+        if let QueueMessage::Line(line, _) = &message {
             self.keep_stream(line);
         }
-        *self.post.lock() = post;
+        *self.message.lock() = Some(message);
         self.wakeup.raise();
     }
 

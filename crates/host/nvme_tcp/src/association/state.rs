@@ -90,7 +90,7 @@ impl State {
         self.lost.get_or_insert_with(|| (generation, why.to_owned()));
     }
 
-    /// Why a queue's connection has ended; reported of an earlier generation, it is old news.
+    /// Takes the reason why a queue's connection has ended. A report of an earlier generation is dropped.
     pub fn take_report(&mut self) -> Option<String> {
         let (generation, why) = self.lost.take()?;
         (generation == self.generation).then_some(why)

@@ -19,20 +19,21 @@ pub enum Way {
     In,
 }
 
-/// A command to be sent. Its identifier and its data pointer are the connection's to write.
+/// A command to be sent: its submission queue entry, data direction, tag and resend flag. The connection writes the entry's
+/// command identifier and data pointer.
 #[derive(Clone, Copy, Debug)]
 pub struct Order {
-    /// Whose it is: given back with what came of it.
+    /// Tag of the caller, returned with the command's end.
     pub tag: u64,
     /// A call waits for it, or has waited: its end is not taken from the queue.
     pub is_call: bool,
-    /// The entry.
+    /// Submission queue entry.
     pub entry: Entry,
-    /// Which way the data goes.
+    /// Data direction.
     pub way: Way,
-    /// The data ends where the memory does: less of it is no success.
+    /// Success with less data than the memory holds is an error.
     pub is_whole: bool,
-    /// May be sent again on another connection, done or not: it changes nothing.
+    /// May be sent again on another connection, executed or not: it changes nothing.
     pub repeats: bool,
     /// The first of two fused commands, with the data of both. A connection is given each by itself.
     pub is_pair: bool,

@@ -1,7 +1,7 @@
 //! An I/O queue of a controller: a connection of its own.
 
 mod aborts;
-mod listening;
+mod event_descriptor;
 mod pairs;
 
 use std::io;
@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 use byway_core::{Command, Error, ErrorKind, Payload, Result};
 use rustix::event::PollFlags;
 
-use crate::association::{Opened, Post, Registration};
+use crate::association::{Opened, QueueMessage, Registration};
 use crate::connection::{Ended, Order};
 use crate::line::Line;
-use crate::order::{SeenLayout, order_of_io};
+use crate::order::{CachedLayout, order_of_io};
 use crate::owner::Owner;
 use crate::queue::Transport;
 use crate::result::queue_lost;
 
 use aborts::{ABORT_TIME, Aborts};
-use listening::Listening;
+use event_descriptor::EventDescriptor;
 use pairs::Pairs;
 
 /// Most bytes that are gathered before they are sent, unless the queue is polled earlier.
@@ -36,7 +36,7 @@ pub struct IoQueue {
     pairs: Pairs,
     aborts: Aborts,
     has_deadlines: bool,
-    listening: Option<Listening>,
+    event: Option<EventDescriptor>,
     /// There will be no connection any more: a sentence says why.
     gone: Option<String>,
     depth: u32,
@@ -72,7 +72,7 @@ impl IoQueue {
             pairs: Pairs::default(),
             aborts: Aborts::default(),
             has_deadlines: false,
-            listening: None,
+            event: None,
             gone: None,
             depth,
             owner,
@@ -167,8 +167,8 @@ impl IoQueue {
     #[cold]
     fn end_connection(&mut self, error: &Error) {
         let why = error.to_string();
-        if let Some(listening) = &self.listening {
-            listening.remove(&self.line);
+        if let Some(event) = &self.event {
+            event.remove(&self.line);
         }
         self.line.stream().close();
         self.line.connection.interrupt(&why);
@@ -176,12 +176,13 @@ impl IoQueue {
         self.aborts.forget(&mut self.line.connection);
     }
 
+    /// Takes the message of the admin thread, if there is one.
     #[cold]
-    fn look_for_post(&mut self) {
-        match self.registration.take_post() {
-            Post::Nothing => self.tend(),
-            Post::Line(line, generation) => self.go_on(*line, generation),
-            Post::Gone(why) => {
+    fn take_message(&mut self) {
+        match self.registration.take_message() {
+            None => self.tend(),
+            Some(QueueMessage::Line(line, generation)) => self.go_on(*line, generation),
+            Some(QueueMessage::Gone(why)) => {
                 self.line.connection.abandon(&why);
                 self.gone = Some(why);
             }
@@ -193,8 +194,8 @@ impl IoQueue {
         self.generation = generation;
         self.line.channel = line.channel;
         self.line.connection.resume(line.connection);
-        if let Some(listening) = &mut self.listening {
-            listening.add(&self.line);
+        if let Some(event) = &mut self.event {
+            event.add(&self.line);
         }
         self.flush();
     }
@@ -231,9 +232,9 @@ impl IoQueue {
 
 impl Transport for IoQueue {
     #[inline]
-    fn order(&self, command: &Command, tag: u64, is_call: bool, seen: &mut SeenLayout) -> Result<Order> {
+    fn order(&self, command: &Command, tag: u64, is_call: bool, cached: &mut CachedLayout) -> Result<Order> {
         let association = &self.owner.association;
-        let layout = |nsid| seen.of(nsid, &association.layouts, |_| association.layout(nsid));
+        let layout = |nsid| cached.of(nsid, &association.layouts, |_| association.layout(nsid));
         order_of_io(command, tag, is_call, &association.facts().capabilities, layout)
     }
 
@@ -282,7 +283,7 @@ impl Transport for IoQueue {
     fn poll(&mut self) -> bool {
         self.flush();
         if !self.line.connection.is_open() {
-            self.look_for_post();
+            self.take_message();
             return self.line.connection.has_ended();
         }
         let came = match self.line.receive() {
@@ -344,12 +345,12 @@ impl Transport for IoQueue {
     }
 
     #[inline]
-    fn listened(&self) -> Option<BorrowedFd<'_>> {
-        self.listening.as_ref().map(Listening::event)
+    fn event(&self) -> Option<BorrowedFd<'_>> {
+        self.event.as_ref().map(EventDescriptor::event)
     }
 
-    fn listen(&mut self) -> io::Result<()> {
-        self.listening = Some(Listening::new(&self.line, self.registration.wakeup())?);
+    fn open_event(&mut self) -> io::Result<()> {
+        self.event = Some(EventDescriptor::new(&self.line, self.registration.wakeup())?);
         Ok(())
     }
 
@@ -359,8 +360,8 @@ impl Transport for IoQueue {
 
     fn arm(&mut self, is_ready: bool) {
         let left = self.time_left();
-        let Some(listening) = &mut self.listening else { return };
-        listening.arm(&self.line, left);
+        let Some(event) = &mut self.event else { return };
+        event.arm(&self.line, left);
         if is_ready {
             self.registration.wakeup().raise();
         }

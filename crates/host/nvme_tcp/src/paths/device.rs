@@ -90,7 +90,7 @@ fn check_places(places: &[TcpPlace], options: &TcpOptions) -> Result<()> {
         return wrong(format!("{}:{} is given twice", place.host, place.port));
     }
     if options.keep_alive.is_zero() && places.len() > 1 {
-        // There would be no bound on when an old write is over.
+        // Without keep alive nothing bounds how long a lost controller may execute old writes.
         return wrong(
             "several portals need keep alive: a controller without it never ends its commands".into(),
         );

@@ -17,10 +17,10 @@ use super::live::{LiveController, PathPlace, Paths};
 use crate::attach::has_controller;
 use crate::backoff::Backoff;
 
-/// The first pause between two questions.
+/// First pause between two questions to the witnesses.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
-/// The longest.
+/// Longest pause between two questions to the witnesses.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long a witness has to answer, at most.

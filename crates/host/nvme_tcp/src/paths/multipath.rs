@@ -18,7 +18,7 @@ use super::set::PathSet;
 use super::slots::{SlotState, Slots};
 use crate::connection::{Ended, Lost, Order};
 use crate::event_set::EventSet;
-use crate::order::{SeenLayout, order_of_io};
+use crate::order::{CachedLayout, order_of_io};
 use crate::queue::Transport;
 use crate::result::gone;
 
@@ -31,16 +31,16 @@ pub struct Multipath {
     slots: Slots,
     /// Commands that have ended, as the program knows them.
     ended: VecDeque<Ended>,
-    /// The version of the paths that was seen.
+    /// The version of the paths at the last check.
     seen_version: u64,
-    /// Something may let a command go on that waits.
-    is_stirred: bool,
+    /// An event since the last [`resume_commands`](Self::resume_commands) may let waiting commands continue.
+    has_news: bool,
     /// When something is due for a command that is on no path.
     due: Option<Instant>,
     /// Signalled when a path changes.
     notifier: Arc<Wakeup>,
-    /// What a program waits by: everything that paths wait for, the notifier, and the next deadline.
-    listening: Option<EventSet>,
+    /// The event descriptor: the event descriptors of the paths, the notifier, and the next deadline.
+    event: Option<EventSet>,
     depth: u32,
     /// Dropped last: with the last queue, the admin threads close their associations.
     set: Arc<PathSet>,
@@ -60,10 +60,10 @@ impl Multipath {
             slots: Slots::new(depth),
             ended: VecDeque::with_capacity(depth as usize),
             seen_version: 0,
-            is_stirred: false,
+            has_news: false,
             due: None,
             notifier,
-            listening: None,
+            event: None,
             depth,
             set,
         })
@@ -97,7 +97,7 @@ impl Multipath {
     fn wait(&mut self, index: usize) {
         self.slots.get_mut(index).since.get_or_insert_with(Instant::now);
         self.slots.put(index, SlotState::Waits);
-        self.is_stirred = true;
+        self.has_news = true;
     }
 
     /// Takes the ended commands of a path.
@@ -105,7 +105,7 @@ impl Multipath {
     fn collect(&mut self, path: usize) {
         while let Some(ended) = self.path_queues.queue_mut(path).next_ended() {
             self.take_back(path, ended);
-            self.is_stirred = true;
+            self.has_news = true;
         }
     }
 
@@ -117,7 +117,7 @@ impl Multipath {
             (None, Ok(completion)) if completion.status().code().sct() != sct::PATH => {
                 self.finish(index, Ok(completion));
             }
-            (None, Ok(completion)) => self.meet(index, path, completion),
+            (None, Ok(completion)) => self.take_path_error(index, path, completion),
             (Some(lost), Err(error)) => self.lose(index, lost, error),
             (_, result) => self.finish(index, result),
         }
@@ -137,9 +137,10 @@ impl Multipath {
         due.map(|due| due.saturating_duration_since(Instant::now()))
     }
 
-    /// A path does not serve a command. What a state forbids was not done, and may be by another path.
+    /// Handles a Path Related Status. A command refused for its ANA state was not executed: it waits for another path. Others
+    /// are tried again, unless they set DNR or change something that a second execution would change again.
     #[cold]
-    fn meet(&mut self, index: usize, path: usize, completion: Completion) {
+    fn take_path_error(&mut self, index: usize, path: usize, completion: Completion) {
         let status = completion.status();
         let slot = self.slots.get_mut(index);
         let state = AnaState::of_status(status);
@@ -213,17 +214,17 @@ impl Multipath {
     fn resume_commands(&mut self) {
         let version = self.set.paths.version();
         if std::mem::replace(&mut self.seen_version, version) != version {
-            self.is_stirred = true;
+            self.has_news = true;
         }
-        if std::mem::take(&mut self.is_stirred) {
-            self.take_up();
-            self.send_on();
+        if std::mem::take(&mut self.has_news) {
+            self.settle_lost();
+            self.send_waiting();
         }
         self.expire();
     }
 
-    /// Goes on with commands whose fate is settled: a controller that may have done them has ended.
-    fn take_up(&mut self) {
+    /// Retries or fails the commands of lost paths whose controllers have ended, and so can no longer execute them.
+    fn settle_lost(&mut self) {
         for index in self.slots.in_turn(|slot| matches!(slot.state(), SlotState::Lost { .. })) {
             let slot = self.slots.get_mut(index);
             let SlotState::Lost { path, generation } = slot.state() else { continue };
@@ -236,13 +237,17 @@ impl Multipath {
         }
     }
 
-    fn send_on(&mut self) {
+    /// Sends the waiting commands for which there is a path.
+    fn send_waiting(&mut self) {
         for index in self.slots.in_turn(|slot| slot.state() == SlotState::Waits) {
             let slot = self.slots.get(index);
             let Some(path) = self.path_queues.choose(slot.nsid()) else { continue };
             let slot = self.slots.get(index);
-            if slot.effect == Effect::Flush && slot.was_lost && self.path_queues.since(path) >= slot.turn {
-                // What was written before may have been lost with what was there before.
+            if slot.effect == Effect::Flush
+                && slot.was_lost
+                && self.path_queues.submitted_before(path) >= slot.number
+            {
+                // The lost controller may have dropped cached writes, which this controller's Flush does not cover.
                 let error = self.slots.get_mut(index).error.take();
                 self.finish(index, Err(error.unwrap_or_else(|| gone("its connection ended"))));
             } else if !self.slots.is_behind(index, path) {
@@ -275,8 +280,8 @@ impl Multipath {
 
 impl Transport for Multipath {
     #[inline]
-    fn order(&self, command: &Command, tag: u64, is_call: bool, seen: &mut SeenLayout) -> Result<Order> {
-        let layout = |nsid| seen.of(nsid, &self.set.layouts, |was| self.set.layout(nsid, was));
+    fn order(&self, command: &Command, tag: u64, is_call: bool, cached: &mut CachedLayout) -> Result<Order> {
+        let layout = |nsid| cached.of(nsid, &self.set.layouts, |was| self.set.layout(nsid, was));
         order_of_io(command, tag, is_call, &self.set.capabilities, layout)
     }
 
@@ -320,7 +325,7 @@ impl Transport for Multipath {
             self.collect(path);
             came |= self.path_queues.queue_mut(path).poll();
             self.collect(path);
-            self.is_stirred |= self.path_queues.has_turned(path, self.slots.turn());
+            self.has_news |= self.path_queues.has_changed(path, self.slots.submitted());
         }
         if !self.slots.is_quiet() {
             self.resume_commands();
@@ -352,15 +357,15 @@ impl Transport for Multipath {
     }
 
     #[inline]
-    fn listened(&self) -> Option<BorrowedFd<'_>> {
-        self.listening.as_ref().map(EventSet::event)
+    fn event(&self) -> Option<BorrowedFd<'_>> {
+        self.event.as_ref().map(EventSet::event)
     }
 
-    fn listen(&mut self) -> io::Result<()> {
-        let listening = EventSet::new()?;
-        listening.add(&*self.notifier, EventFlags::IN)?;
-        self.path_queues.listen(&listening)?;
-        self.listening = Some(listening);
+    fn open_event(&mut self) -> io::Result<()> {
+        let event = EventSet::new()?;
+        event.add(&*self.notifier, EventFlags::IN)?;
+        self.path_queues.open_events(&event)?;
+        self.event = Some(event);
         Ok(())
     }
 
@@ -371,8 +376,8 @@ impl Transport for Multipath {
 
     fn arm(&mut self, is_ready: bool) {
         self.path_queues.arm();
-        if let Some(listening) = &self.listening {
-            listening.set_deadline(self.time_left());
+        if let Some(event) = &self.event {
+            event.set_deadline(self.time_left());
         }
         if is_ready {
             self.notifier.raise();

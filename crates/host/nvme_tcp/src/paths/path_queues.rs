@@ -27,10 +27,10 @@ pub(super) struct PathQueues {
 /// A connection by one path.
 struct PathQueue {
     queue: IoQueue,
-    /// As of which of this queue's commands it stands.
-    since: u64,
-    /// Whether it does, and in which generation, as was seen last.
-    seen: (bool, u64),
+    /// Number of commands submitted to the queue before this connection opened or ended.
+    submitted_before: u64,
+    /// Whether the connection was open at the last poll, and its generation.
+    polled: (bool, u64),
 }
 
 /// The path that was chosen last.
@@ -43,16 +43,16 @@ struct Chosen {
 
 impl PathQueue {
     fn new(queue: IoQueue) -> Self {
-        Self { seen: (queue.is_open(), queue.generation()), queue, since: 0 }
+        Self { polled: (queue.is_open(), queue.generation()), queue, submitted_before: 0 }
     }
 
-    /// Whether its connection is another one than it was, or none; `turn` commands came before.
-    fn has_turned(&mut self, turn: u64) -> bool {
+    /// Whether the connection opened or ended since the last call; `submitted` commands were submitted to the queue so far.
+    fn has_changed(&mut self, submitted: u64) -> bool {
         let now = (self.queue.is_open(), self.queue.generation());
-        if self.seen == now {
+        if self.polled == now {
             return false;
         }
-        (self.seen, self.since) = (now, turn);
+        (self.polled, self.submitted_before) = (now, submitted);
         true
     }
 }
@@ -72,7 +72,7 @@ impl PathQueues {
         self.all.len()
     }
 
-    /// Why nothing is done by any path any more.
+    /// Why no path executes commands any more.
     #[inline]
     pub fn lost(&self) -> Option<Error> {
         let mut why = self.all.iter().map(|path| path.queue.why_gone());
@@ -117,19 +117,20 @@ impl PathQueues {
         &mut self.all[path].queue
     }
 
-    /// As of which of the queue's commands a path stands.
-    pub fn since(&self, path: usize) -> u64 {
-        self.all[path].since
+    /// Number of commands submitted to the queue before the path's connection opened or ended.
+    pub fn submitted_before(&self, path: usize) -> u64 {
+        self.all[path].submitted_before
     }
 
-    /// Whether the connection of a path is another one than it was, or none; `turn` commands came before.
+    /// Whether the path's connection opened or ended since the last call; `submitted` commands were submitted to the queue so
+    /// far.
     #[inline]
-    pub fn has_turned(&mut self, path: usize, turn: u64) -> bool {
-        let has_turned = self.all[path].has_turned(turn);
-        if has_turned {
+    pub fn has_changed(&mut self, path: usize, submitted: u64) -> bool {
+        let has_changed = self.all[path].has_changed(submitted);
+        if has_changed {
             self.chosen = None;
         }
-        has_turned
+        has_changed
     }
 
     pub fn flush(&mut self) {
@@ -141,7 +142,7 @@ impl PathQueues {
         self.all.iter().filter_map(|path| path.queue.time_left()).min()
     }
 
-    /// Sleeps until a path, or `notifier`, has something to come for, at most so long.
+    /// Sleeps until a path or `notifier` has an event, at most `timeout`.
     ///
     /// # Errors
     /// The system's answer.
@@ -165,19 +166,19 @@ impl PathQueues {
         self.all.iter().for_each(|path| path.queue.clear_notifier());
     }
 
-    /// Makes a descriptor for each path, and adds it to `set`.
+    /// Creates the event descriptor of each path, and adds it to `set`.
     ///
     /// # Errors
     /// The system's answer.
-    pub fn listen(&mut self, set: &EventSet) -> io::Result<()> {
+    pub fn open_events(&mut self, set: &EventSet) -> io::Result<()> {
         for path in &mut self.all {
-            path.queue.listen()?;
-            path.queue.listened().into_iter().try_for_each(|event| set.add(event, epoll::EventFlags::IN))?;
+            path.queue.open_event()?;
+            path.queue.event().into_iter().try_for_each(|event| set.add(event, epoll::EventFlags::IN))?;
         }
         Ok(())
     }
 
-    /// Makes the descriptors readable at the next event.
+    /// Makes the event descriptors readable at the next event.
     pub fn arm(&mut self) {
         self.all.iter_mut().for_each(|path| path.queue.arm(false));
     }

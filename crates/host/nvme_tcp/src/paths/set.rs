@@ -42,7 +42,7 @@ impl Drop for PathSet {
 }
 
 impl PathSet {
-    /// Sends an admin command by a path that stands, or by the first that does where it `waits`.
+    /// Sends an admin command by a live path; with `waits`, it waits for one.
     ///
     /// # Errors
     /// When no path carries it, or it fails.
@@ -82,7 +82,7 @@ impl PathSet {
             payload = buffer.map_or(Payload::Vectored(vector), Payload::Buffer);
             let state = error.nvme_status().and_then(AnaState::of_status);
             let may_go_on = state.is_some() || (error.kind() == ErrorKind::DeviceLost && order.repeats);
-            // A few bytes to be sent do not come back.
+            // A small payload is not returned with the failure: the command cannot be sent again without it.
             if !may_go_on || payload.len() != bytes || (bytes == 0 && order.way != Way::None) {
                 return Err(error);
             }
@@ -103,8 +103,8 @@ impl PathSet {
         identify::namespaces(&Asker { set: self, waits: true })
     }
 
-    /// What a namespace's commands mean, and since when that is known. While no path stands it is taken for what it was: the
-    /// device says so with every command that is not what it takes, and no memory but this program's is at stake.
+    /// The layout of a namespace, and the epoch as of which it is known. While no path is live the cached layout `was` is used: the
+    /// device refuses commands that no longer fit its layout, and only this program's memory is at risk.
     pub fn layout(&self, nsid: u32, was: Option<Layout>) -> Result<(u64, Layout)> {
         let asker = Asker { set: self, waits: was.is_none() };
         match (self.layouts.layout(nsid, || identify::layout(&asker, nsid)), was) {
@@ -114,7 +114,7 @@ impl PathSet {
     }
 }
 
-/// An epoch that never is: what is known of it is asked again.
+/// An epoch that no layout has: the next command looks the layout up again.
 const NO_EPOCH: u64 = u64::MAX;
 
 /// Whether no path carried the command, so that the device has not answered it.

@@ -44,8 +44,8 @@ pub(crate) struct Slot {
     pub tries: u8,
     /// It was sent on a path that was lost.
     pub was_lost: bool,
-    /// In the order of submission.
-    pub turn: u64,
+    /// Number in the order of submission, from 1.
+    pub number: u64,
 }
 
 /// The commands of one queue.
@@ -59,7 +59,8 @@ pub(crate) struct Slots {
     troubled: u32,
     /// Commands that are two for a controller.
     pairs: u32,
-    turn: u64,
+    /// Commands taken so far.
+    submitted: u64,
 }
 
 impl Slot {
@@ -114,7 +115,7 @@ impl Slots {
     pub fn new(depth: u32) -> Self {
         let all = (0..depth).map(|_| Slot::default()).collect();
         let free = FreeList::new(0..depth as usize);
-        Self { all, free, changing: [0; PATHS_MAX], troubled: 0, pairs: 0, turn: 0 }
+        Self { all, free, changing: [0; PATHS_MAX], troubled: 0, pairs: 0, submitted: 0 }
     }
 
     /// Commands of the program's on their way.
@@ -132,9 +133,9 @@ impl Slots {
         self.troubled == 0
     }
 
-    /// How many commands were taken.
-    pub fn turn(&self) -> u64 {
-        self.turn
+    /// Commands taken so far.
+    pub fn submitted(&self) -> u64 {
+        self.submitted
     }
 
     /// Takes a command; none where there is no place.
@@ -146,14 +147,22 @@ impl Slots {
         until: Option<Instant>,
     ) -> Option<usize> {
         let index = self.free.take()?;
-        self.turn += 1;
+        self.submitted += 1;
         self.pairs += u32::from(order.is_pair);
         let slot = &mut self.all[index];
         let (memory, small) = match payload {
             Payload::Small(small) => (Memory::Empty, Some(small)),
             other => (other.into(), None),
         };
-        *slot = Slot { order: Some(order), memory, small, effect, until, turn: self.turn, ..Slot::default() };
+        *slot = Slot {
+            order: Some(order),
+            memory,
+            small,
+            effect,
+            until,
+            number: self.submitted,
+            ..Slot::default()
+        };
         Some(index)
     }
 
@@ -208,7 +217,7 @@ impl Slots {
             return false;
         }
         let slot = &self.all[index];
-        let earlier = self.all.iter().filter(|other| other.turn < slot.turn && other.is_elsewhere(path));
+        let earlier = self.all.iter().filter(|other| other.number < slot.number && other.is_elsewhere(path));
         slot.effect.extent().is_some() && earlier.into_iter().any(|other| other.effect.meets(&slot.effect))
     }
 
@@ -216,7 +225,7 @@ impl Slots {
     pub fn in_turn(&self, is: impl Fn(&Slot) -> bool) -> Vec<usize> {
         let busy = self.all.iter().enumerate().filter(|(_, slot)| slot.state != SlotState::Free);
         let mut found: Vec<(u64, usize)> =
-            busy.filter(|(_, slot)| is(slot)).map(|(index, slot)| (slot.turn, index)).collect();
+            busy.filter(|(_, slot)| is(slot)).map(|(index, slot)| (slot.number, index)).collect();
         found.sort_unstable();
         found.into_iter().map(|(_, index)| index).collect()
     }

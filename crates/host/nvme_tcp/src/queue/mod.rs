@@ -15,7 +15,7 @@ use byway_sys::time::monotonic_ns;
 use byway_sys::{Idle, SpinBudget};
 
 use crate::connection::{Ended, Order};
-use crate::order::SeenLayout;
+use crate::order::CachedLayout;
 use crate::result::outcome;
 
 pub use transport::Transport;
@@ -31,7 +31,7 @@ pub struct Queue<T> {
     left_calls: u32,
     last_call: u64,
     spin: SpinBudget,
-    seen_layout: SeenLayout,
+    cached_layout: CachedLayout,
     depth: u32,
     timeout: Duration,
     transport: T,
@@ -45,7 +45,7 @@ impl<T: Transport> Queue<T> {
             left_calls: 0,
             last_call: 0,
             spin: SpinBudget::new(idle),
-            seen_layout: SeenLayout::default(),
+            cached_layout: CachedLayout::default(),
             depth,
             timeout: options.timeout,
             transport,
@@ -64,7 +64,7 @@ impl<T: Transport> Queue<T> {
     fn has_place_now(&mut self) -> bool {
         self.transport.poll();
         self.collect_ended();
-        if !self.ready.is_empty() && self.transport.listened().is_some() {
+        if !self.ready.is_empty() && self.transport.event().is_some() {
             // The socket was read above: only the notifier makes the event descriptor readable for these completions.
             self.transport.arm(true);
         }
@@ -83,7 +83,7 @@ impl<T: Transport> Queue<T> {
         self.transport.held() + self.ready.len() as u32
     }
 
-    /// The command as an order, if there is a place for it and the subsystem can be given it.
+    /// Encodes a command as an [`Order`], if the queue has room and the subsystem supports it.
     #[inline]
     fn order(&mut self, command: &Command, tag: u64, is_call: bool) -> Result<Order> {
         if !self.has_place() {
@@ -92,7 +92,7 @@ impl<T: Transport> Queue<T> {
         if let Some(error) = self.transport.lost() {
             return Err(error);
         }
-        let order = self.transport.order(command, tag, is_call, &mut self.seen_layout)?;
+        let order = self.transport.order(command, tag, is_call, &mut self.cached_layout)?;
         if order.is_pair && self.depth < 2 {
             return Err(too_shallow());
         }
@@ -147,7 +147,7 @@ impl<T: Transport> Queue<T> {
         }
     }
 
-    /// The program is going to wait by the descriptor: it can be read when there is something to come for.
+    /// Prepares the event descriptor for a program that waits by it: readable at the next completion, or now if there is one.
     #[cold]
     fn prepare_to_wait(&mut self) {
         self.transport.clear_notifier();
@@ -232,19 +232,21 @@ impl<T: Transport> BackendQueue for Queue<T> {
 
     fn start(&mut self) -> Result<()> {
         self.transport.flush();
-        if self.transport.listened().is_some() {
+        if self.transport.event().is_some() {
             self.prepare_to_wait();
         }
         Ok(())
     }
 
     fn event(&mut self) -> Result<BorrowedFd<'_>> {
-        if self.transport.listened().is_none() {
-            self.transport.listen().map_err(|cause| Error::kernel("no descriptor for completions", cause))?;
+        if self.transport.event().is_none() {
+            self.transport
+                .open_event()
+                .map_err(|cause| Error::kernel("no descriptor for completions", cause))?;
             self.prepare_to_wait();
         }
         let none = || Error::host(ErrorKind::System, "no descriptor for completions");
-        self.transport.listened().ok_or_else(none)
+        self.transport.event().ok_or_else(none)
     }
 
     #[inline]
@@ -258,7 +260,7 @@ impl<T: Transport> BackendQueue for Queue<T> {
                 break;
             }
         }
-        if self.transport.listened().is_some() {
+        if self.transport.event().is_some() {
             self.prepare_to_wait();
         }
         Ok(self.take_finished())
@@ -302,7 +304,7 @@ impl<T: Transport> BackendQueue for Queue<T> {
         let call = self.last_call;
         self.take(command, (call, true), None)?;
         let outcome = self.wait_for_call(call);
-        if self.transport.listened().is_some() {
+        if self.transport.event().is_some() {
             self.prepare_to_wait();
         }
         outcome

@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 use byway_core::{Command, Error, ErrorKind, Result};
 
 use crate::connection::{Ended, Order};
-use crate::order::SeenLayout;
+use crate::order::CachedLayout;
 
 /// What carries the commands of a queue: a connection to one controller, or one by each path.
 pub trait Transport: Send {
-    /// The command as an order.
+    /// Encodes a command as an [`Order`].
     ///
     /// # Errors
     /// When the subsystem cannot be given it.
-    fn order(&self, command: &Command, tag: u64, is_call: bool, seen: &mut SeenLayout) -> Result<Order>;
+    fn order(&self, command: &Command, tag: u64, is_call: bool, cached: &mut CachedLayout) -> Result<Order>;
 
-    /// Whether an order can be begun beside those that are outstanding.
+    /// Whether an order can be begun beside the outstanding commands.
     fn has_room(&self, order: &Order) -> bool;
 
     /// Begins a command for which there is room.
@@ -53,18 +53,18 @@ pub trait Transport: Send {
     /// The system's answer.
     fn park(&mut self, timeout: Duration) -> Result<()>;
 
-    /// The descriptor that a program waits by, once there is one.
-    fn listened(&self) -> Option<BorrowedFd<'_>>;
+    /// The event descriptor of the queue, once it was created.
+    fn event(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Makes it.
+    /// Creates the event descriptor.
     ///
     /// # Errors
     /// The system's answer.
-    fn listen(&mut self) -> io::Result<()>;
+    fn open_event(&mut self) -> io::Result<()>;
 
     /// Clears the notifiers: only later events signal them again.
     fn clear_notifier(&self);
 
-    /// Makes the descriptor readable at the next event, or now when the queue `is_ready`.
+    /// Makes the event descriptor readable at the next event, or now when the queue `is_ready`.
     fn arm(&mut self, is_ready: bool);
 }

@@ -1,4 +1,4 @@
-//! The descriptor that a program waits by.
+//! The event descriptor of a queue.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -11,13 +11,13 @@ use crate::event_set::EventSet;
 use crate::line::Line;
 
 /// The event descriptor: the socket, messages of the admin thread and the next deadline.
-pub(super) struct Listening {
+pub(super) struct EventDescriptor {
     set: EventSet,
     /// The socket is asked for room to send as well.
     for_room: bool,
 }
 
-impl Listening {
+impl EventDescriptor {
     /// On the socket of a connection that is open, and on `wakeup`.
     ///
     /// # Errors
@@ -31,17 +31,18 @@ impl Listening {
         Ok(Self { set, for_room })
     }
 
+    /// The descriptor that a program polls.
     pub fn event(&self) -> BorrowedFd<'_> {
         self.set.event()
     }
 
-    /// The connection has ended: a socket that has ended stays readable, which must wake no event loop.
+    /// Removes the socket of a connection that has ended: it stays readable, which must wake no event loop.
     pub fn remove(&self, line: &Line) {
         // Fails where the socket was not added.
         let _ = self.set.remove(line.stream());
     }
 
-    /// There is another connection.
+    /// Adds the socket of another connection.
     pub fn add(&mut self, line: &Line) {
         self.for_room = true;
         // The descriptor stays the same. The kernel has room for one socket where it had room for another.

@@ -1,5 +1,7 @@
 //! A queue of a subsystem: which commands it takes, those that have finished, and how its program waits for them.
 
+#[cfg(test)]
+mod tests;
 mod transport;
 
 use std::collections::VecDeque;

@@ -139,7 +139,7 @@ fn settle_log<S: PageStore>(
     if lost_power {
         power_loss::cut_tails(store, log, manifest, recovery)?;
     } else {
-        log.forget_programmed();
+        log.drop_programmed();
     }
     if store.is_read_only() {
         return Ok(());

@@ -24,7 +24,8 @@ const SETTLED_AT_ONCE: usize = 64;
 /// Stores work as if there was no room while there are no more segments than this above those that are left alone, or a quarter of
 /// the margin: what is left alone grows by about as many at once.
 const EARLY_LEAST: usize = 8;
-/// How often the usual work on the index is done by a store that takes the last segment but those of the reserve.
+/// Additional index work of a store, in multiples of the usual, when free segments are down to the floor ([`Bounds::floor`]); in
+/// proportion less up to a margin above it.
 const HURRY_WHEN_SHORT: usize = 15;
 
 /// What is known of the version that a store replaces.

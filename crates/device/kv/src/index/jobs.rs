@@ -130,7 +130,7 @@ impl Index {
         self.replaced.clear();
         self.frozen = None;
         (self.flush, self.merge, self.settled_to) = (None, None, 0);
-        log.segments_mut().forget_all();
+        log.segments_mut().clear_counts_and_notes();
         self.hints.clear();
         let replay_from = log.replay_positions();
         self.manifest.runs.clear();
@@ -219,7 +219,7 @@ impl Index {
         }
         self.manifest.runs = runs;
         self.manifest.is_overcounted = false;
-        log.segments_mut().forget_notes();
+        log.segments_mut().drop_notes();
         self.hints.clear();
         let (replay_from, seq) = (self.manifest.replay_from.clone(), self.manifest.seq);
         self.commit_manifest(log, store, replay_from, seq)?;
@@ -373,7 +373,7 @@ impl Index {
         self.counters.unsettled += unsettled;
         self.manifest.is_overcounted |= unsettled > 0;
         if unsettled > 0 {
-            log.segments_mut().forget_notes();
+            log.segments_mut().drop_notes();
         }
         let Some(frozen) = self.frozen.take() else { return Ok(()) };
         self.manifest.lost_log_bytes = self.lost_log_bytes;

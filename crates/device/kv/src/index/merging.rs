@@ -19,7 +19,7 @@ use crate::value_log::segment::Use;
 
 /// Runs of one tier that are merged into one of the next.
 const FANOUT: usize = 4;
-/// Most that merges are hurried on.
+/// Highest multiple of the usual index work of a put, for merges to keep up.
 const HURRY_MOST: u64 = 8;
 
 /// Segments that are still needed of a run that a merge has passed in part: from one on, by its place in the run.
@@ -124,8 +124,8 @@ impl Index {
         self.runs() > 1 && growth_bytes(log) > log.growth_bound_bytes()
     }
 
-    /// Sets how many times the usual work each put does: as often as the growth bound is reached, so that merges keep up, or
-    /// 1 and `short` for the lack of free segments.
+    /// Sets each put's share of index work, as a multiple of the usual: the runs' growth over the growth bound, from 1 to
+    /// [`HURRY_MOST`], or `1 + short` if that is more.
     pub(crate) fn hurry_up(&mut self, log: &ValueLog, short: usize) {
         let grown = (growth_bytes(log) / log.growth_bound_bytes().max(1)).clamp(1, HURRY_MOST) as usize;
         self.hurry = grown.max(1 + short);

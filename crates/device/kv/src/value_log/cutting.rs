@@ -37,14 +37,14 @@ impl ValueLog {
         let (id, pages) = (s.id(), self.layout.pages_per_segment());
         s.distrust_programs(|page| match segments.find(id, page / pages) {
             Some(segment) => store.holds_page(home, u64::from(segment) * pages + page % pages),
-            // What its segment was freed of is not used.
+            // Its segment was freed: the page is not used.
             None => true,
         });
     }
 
-    /// Reloads a stream's current segment from the table.
+    /// Invalidates a stream's cached segment.
     pub(crate) fn forget_place(&mut self, stream: usize) {
-        self.streams[stream].forget_segment();
+        self.streams[stream].invalidate_cached_segment();
     }
 
     /// Empties the ring behind the end of a stream: what stood there is nowhere any more, so that no later loss of power

@@ -70,8 +70,8 @@ impl Dead {
         self.set(segment as usize, Notes::None);
     }
 
-    /// Nothing is known of any segment that is taken.
-    pub(crate) fn forget_all(&mut self) {
+    /// Drops the notes of all segments.
+    pub(crate) fn clear(&mut self) {
         self.segments.fill_with(|| Notes::None);
         self.bytes = 0;
     }

@@ -3,11 +3,11 @@
 //! An address is a byte offset in the namespace's extent. A record is contiguous there, but one longer than its segment
 //! continues in the stream's next segment.
 
+mod access;
 mod cutting;
 pub(crate) mod dead;
 pub(crate) mod live;
 pub(crate) mod packing;
-mod parts;
 mod peek;
 mod placing;
 pub(crate) mod read;
@@ -30,9 +30,9 @@ use crate::error::KvError;
 use crate::layout::Layout;
 use crate::store::{Home, PageStore};
 use crate::work::Work;
+pub(crate) use access::Bounds;
 use byway_spec::Key;
 use packing::{Packing, PackingCounters, Placement};
-pub(crate) use parts::Bounds;
 use record::{Kind, PREAMBLE_MAX_BYTES, Shape};
 use segment::{ReplayFrom, Segments, Use};
 pub(crate) use stream::Stream;

@@ -55,7 +55,7 @@ pub(crate) struct Segments {
     longest_bytes: u64,
     live: Live,
     dead: Dead,
-    /// When the manifest that counts was selected.
+    /// Epoch in which the current manifest was selected.
     manifest_in: Epoch,
 }
 
@@ -185,19 +185,19 @@ impl Segments {
     }
 
     /// Counts nothing in a segment as alive.
-    pub(crate) fn forget_live(&mut self, segment: usize) {
+    pub(crate) fn clear_live(&mut self, segment: usize) {
         self.live.forget(segment);
     }
 
     /// Counts nothing as alive, and drops the notes of dead records.
-    pub(crate) fn forget_all(&mut self) {
+    pub(crate) fn clear_counts_and_notes(&mut self) {
         self.live.clear();
-        self.dead.forget_all();
+        self.dead.clear();
     }
 
     /// Drops the notes of dead records: they no longer name all of them.
-    pub(crate) fn forget_notes(&mut self) {
-        self.dead.forget_all();
+    pub(crate) fn drop_notes(&mut self) {
+        self.dead.clear();
     }
 
     /// Sets the limit of the notes of dead records, in bytes of RAM.
@@ -238,12 +238,12 @@ impl Segments {
         self.longest_bytes = bytes;
     }
 
-    /// When the manifest that counts was selected.
+    /// Epoch in which the current manifest was selected.
     pub(crate) fn manifest_in(&self) -> Epoch {
         self.manifest_in
     }
 
-    /// Notes when a manifest was selected.
+    /// Sets the epoch in which the current manifest was selected.
     pub(crate) fn note_manifest(&mut self, epoch: Epoch) {
         self.manifest_in = epoch;
     }

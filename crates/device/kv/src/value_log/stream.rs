@@ -160,8 +160,8 @@ impl Stream {
         self.segment = (ordinal, address);
     }
 
-    /// Forgets the segment used last: the table has another one.
-    pub(super) fn forget_segment(&mut self) {
+    /// Invalidates the cached segment: the next use looks it up in the table.
+    pub(super) fn invalidate_cached_segment(&mut self) {
         self.segment = (u64::MAX, 0);
     }
 
@@ -329,8 +329,8 @@ impl Stream {
         self.find_programmed();
     }
 
-    /// Without a loss of power, what was programmed is on flash: what slots kept of it is not needed any more.
-    pub(crate) fn forget_programmed(&mut self) {
+    /// Without a loss of power: drops the ring's copies of pages that were programmed, as these are on flash.
+    pub(crate) fn drop_programmed(&mut self) {
         for held in &mut self.held {
             if *held <= self.programmed_to {
                 *held = 0;

@@ -3,7 +3,7 @@
 /// Runs are numbered below this.
 pub(crate) const RUN_END: u64 = 1 << 32;
 const ORDER_BITS: u32 = 12;
-/// The last place among a run's segments that is distinguished from others.
+/// Highest [`Use::Index::order`] of a row; later segments of a run have it too.
 const ORDER_MAX: u64 = (1 << ORDER_BITS) - 1;
 
 const ORDINAL_BITS: u32 = 44;
@@ -18,7 +18,7 @@ pub(crate) enum Use {
         stream: u8,
         ordinal: u64,
     },
-    /// Pages of a run: which of its segments, in the order of their keys. The last number stands for all that follow.
+    /// Pages of a run. `order` is the segment's place in the run's key order; rows hold at most `ORDER_MAX`.
     Index {
         run: u64,
         order: u64,

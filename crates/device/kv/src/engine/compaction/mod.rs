@@ -169,7 +169,7 @@ impl KvEngine {
         self.forget_left(job.segment);
         if is_counted {
             // Dead records that could not be counted: the index could not be read when it was written.
-            self.log.segments_mut().forget_live(job.segment as usize);
+            self.log.segments_mut().clear_live(job.segment as usize);
         }
         if job.spans && !is_counted {
             self.wait_for_checkpoint(job.segment);

@@ -1,4 +1,4 @@
-//! Parts of a log that the engine and the index use: its segment table, its streams, and the counts of a command's work.
+//! Accessors of [`ValueLog`] for the engine and the index.
 
 use byway_flash::FlashError;
 
@@ -53,7 +53,7 @@ impl ValueLog {
         &mut self.segments
     }
 
-    /// Takes a free segment, even the last, which is the index's to take.
+    /// Takes a free segment, also the last one: for the index only.
     pub(crate) fn take_segment<S: PageStore>(&mut self, store: &mut S, used: Use) -> Result<u32, KvError> {
         self.segments.take(store, &self.home, used, 0)
     }
@@ -97,14 +97,14 @@ impl ValueLog {
         self.streams.len()
     }
 
-    /// Forgets a region whose record is torn.
+    /// Drops a region whose record is torn.
     pub(crate) fn drop_region<S: PageStore>(&mut self, store: &mut S, stream: usize, region: Region) {
         self.streams[stream].drop_region(store, &self.home, region);
     }
 
-    /// Without a loss of power: forgets what the rings keep of pages that were programmed.
-    pub(crate) fn forget_programmed(&mut self) {
-        self.streams.iter_mut().for_each(Stream::forget_programmed);
+    /// Without a loss of power: drops the rings' copies of pages that were programmed.
+    pub(crate) fn drop_programmed(&mut self) {
+        self.streams.iter_mut().for_each(Stream::drop_programmed);
     }
 
     /// Zeroes the ring of a stream in the state area, all of whose pages are on flash or of no use.

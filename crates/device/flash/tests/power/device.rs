@@ -10,7 +10,7 @@ use byway_flash::{
     Cause, Durability, Finding, Flash, FlashOptions, MediaKind, NamespaceSpec, OpenOptions, RunOptions,
     SyncPoint,
 };
-use byway_forgetful::{Forgetful, Regions, Sector, image_folder};
+use byway_forgetful::{Forgetful, NamedRanges, Sector, image_folder};
 use byway_link::Profile;
 
 use crate::life::{NVM, UNIT, extent, pattern};
@@ -38,7 +38,7 @@ pub struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    fn of(regions: &Regions, sector: &Sector<'a>) -> Self {
+    fn of(regions: &NamedRanges, sector: &Sector<'a>) -> Self {
         let (region, at) = regions.find(sector);
         Self { region, at, sector: *sector }
     }
@@ -91,7 +91,7 @@ impl Device {
     fn lose_to_next(&mut self, reached: impl Fn(&Place<'_>) -> bool) {
         self.lives += 1;
         let (left, regions) =
-            (self.folder.path().join(format!("left-{}", self.lives)), Regions::new(self.flash.regions()));
+            (self.folder.path().join(format!("left-{}", self.lives)), NamedRanges::new(self.flash.regions()));
         self.events().cut_by(&left, |sector| reached(&Place::of(&regions, sector)));
         self.path = left;
     }
@@ -104,7 +104,7 @@ impl Device {
     /// Begins another life, with one sync point left out. If the power is cut at events, it is from the end of this life on:
     /// see [`Device::cuts`].
     pub fn begin(&mut self, life: &Life, left_out: Option<SyncPoint>) {
-        let (regions, path) = (Regions::new(self.flash.regions()), self.path.clone());
+        let (regions, path) = (NamedRanges::new(self.flash.regions()), self.path.clone());
         match life.survived {
             None => self.flash.close().unwrap(),
             Some(survived) => self.lose_to_next(survived),
@@ -121,7 +121,7 @@ impl Device {
 
     /// Cuts the power once, now.
     pub fn cut_now(&self, reached: Reached) {
-        let regions = Regions::new(self.flash.regions());
+        let regions = NamedRanges::new(self.flash.regions());
         self.events().cut_at_events(self.folder.path(), move |sector| reached(&Place::of(&regions, sector)));
     }
 
@@ -144,7 +144,7 @@ impl Device {
 
     /// Ends in order. Then these bytes of regions are gone.
     pub fn lose_bytes(mut self, gone: &[(&str, Range<u64>)]) -> Damaged {
-        let regions = Regions::new(self.flash.regions());
+        let regions = NamedRanges::new(self.flash.regions());
         self.flash.close().unwrap();
         self.close_image();
         let file = File::options().write(true).open(&self.path).unwrap();
@@ -166,7 +166,7 @@ impl Device {
 pub struct Damaged {
     folder: tempfile::TempDir,
     path: PathBuf,
-    regions: Regions,
+    regions: NamedRanges,
 }
 
 impl Damaged {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use byway_flash::{
     AreaId, Durability, Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions, SyncPoint,
 };
-use byway_forgetful::{Forgetful, Regions, Sector, image_folder};
+use byway_forgetful::{Forgetful, NamedRanges, Sector, image_folder};
 use byway_kv::{KvEngine, KvFormat, Packing, Placement, StoreHow};
 
 use crate::life::{Device, PROFILE, key, namespace, pattern, small};
@@ -40,7 +40,7 @@ pub struct Place {
 }
 
 impl Place {
-    fn of(parts: &Regions, sector: &Sector<'_>) -> Self {
+    fn of(parts: &NamedRanges, sector: &Sector<'_>) -> Self {
         let (part, at) = parts.find(sector);
         Self { part, at }
     }
@@ -140,7 +140,7 @@ impl Stage {
         self.device = Some(Device::open(&self.path, &run, Packing::default(), false).unwrap());
     }
 
-    fn lose(&mut self, parts: &Regions, survived: Reached) {
+    fn lose(&mut self, parts: &NamedRanges, survived: Reached) {
         self.lives += 1;
         self.path = self.folder.path().join(format!("left-{}", self.lives));
         let events = self.events.as_ref().unwrap();
@@ -161,7 +161,7 @@ impl Stage {
         left.into_iter().map(move |left| Device::open(&left, &run, Packing::default(), may_be_none))
     }
 
-    fn parts(&mut self) -> Regions {
+    fn parts(&mut self) -> NamedRanges {
         let Device { engine, flash, .. } = self.device();
         let mut parts = Vec::new();
         let place_of = |area| flash.find_area(1, area).and_then(|area| flash.area_at(area)).unwrap();
@@ -172,7 +172,7 @@ impl Stage {
         let (windows, len) = (place_of(WINDOWS), engine.window_memory().unwrap().len() as u64);
         parts.push(("windows", windows..windows + len));
         parts.extend(flash.regions());
-        Regions::new(parts)
+        NamedRanges::new(parts)
     }
 }
 

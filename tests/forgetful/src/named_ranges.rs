@@ -1,4 +1,4 @@
-//! Named parts of an image, and the folder that it is in.
+//! Named byte ranges of an image, and the folder that it is in.
 
 use std::ops::Range;
 use std::path::Path;
@@ -7,27 +7,27 @@ use tempfile::TempDir;
 
 use crate::Sector;
 
-/// Parts of an image by name, each a range of bytes. Of parts that overlap the first counts.
+/// Byte ranges of an image by name. Of ranges that overlap, the first counts.
 #[derive(Debug, Clone)]
-pub struct Regions(Vec<(&'static str, Range<u64>)>);
+pub struct NamedRanges(Vec<(&'static str, Range<u64>)>);
 
-impl Regions {
-    /// These parts.
+impl NamedRanges {
+    /// Ranges with these names.
     #[must_use]
     pub const fn new(parts: Vec<(&'static str, Range<u64>)>) -> Self {
         Self(parts)
     }
 
-    /// Where a part begins, in bytes.
+    /// Start of a range, in bytes.
     ///
     /// # Panics
-    /// If there is no part of that name.
+    /// If there is no range of that name.
     #[must_use]
     pub fn start_of(&self, name: &str) -> u64 {
         self.0.iter().find(|(region, _)| *region == name).unwrap().1.start
     }
 
-    /// Part of a sector, and the sector's offset in it in bytes; outside of all parts an empty name and the offset in the image.
+    /// Name of a sector's range, and the sector's offset in it in bytes; outside of all ranges an empty name and the offset in the image.
     #[must_use]
     pub fn find(&self, sector: &Sector<'_>) -> (&'static str, u64) {
         let found = self.0.iter().find(|(_, range)| range.contains(&sector.at));

@@ -90,7 +90,7 @@ impl CachePins {
 }
 
 /// Loads a range into the device's cache, if it has one, and waits for it.
-pub(crate) fn bring(region: &dyn DeviceRegion, at: u64, len_bytes: u64) -> Result<(), RegionError> {
+pub(crate) fn load_range(region: &dyn DeviceRegion, at: u64, len_bytes: u64) -> Result<(), RegionError> {
     if region.stats().cache_bytes.is_none() {
         return Ok(());
     }

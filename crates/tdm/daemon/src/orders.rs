@@ -5,7 +5,7 @@ use byway_tdm_engine::table::{Counted, Entry, FileKey, Level, Reason};
 use byway_tdm_policy::Order as Ordered;
 use byway_tdm_region::Memory;
 
-use crate::cache_pins::bring;
+use crate::cache_pins::load_range;
 use crate::table::Table;
 use crate::tenant::Tenant;
 
@@ -77,7 +77,7 @@ impl Tenant {
         let resident = self.promoted_files().of(entry.index()).map(|promoted| promoted.place());
         let place = resident.or_else(|| self.absorbed(entry.index()).map(|absorbed| absorbed.ring()));
         let place = place.ok_or(entry.level_state().why)?;
-        bring(self.partition(), place.at, place.len_bytes).map_err(|_| Reason::NoRoom)
+        load_range(self.partition(), place.at, place.len_bytes).map_err(|_| Reason::NoRoom)
     }
 
     fn keep_out<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Reason> {

@@ -140,7 +140,7 @@ impl Tenant {
         let promoted = PromotedFile::new((entry.index(), handed), (slot, place), path, asker.program);
         let promoted = Arc::new(promoted.map_err(|_| Reason::Closed)?);
         let terms = ResidentTerms { flags: flags.bits(), daemon_epoch: asker.daemon_epoch };
-        PromotionAttempt::new(self.file_table(), (entry, handed), place, terms).bring(self.partition())?;
+        PromotionAttempt::new(self.file_table(), (entry, handed), place, terms).promote(self.partition())?;
         self.promoted_files().add(promoted);
         Ok(())
     }

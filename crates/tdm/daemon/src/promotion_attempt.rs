@@ -16,7 +16,7 @@ use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom, inotify, open};
 use rustix::io::Errno;
 
 use crate::absorbed::locked;
-use crate::cache_pins::bring;
+use crate::cache_pins::load_range;
 
 /// Bytes copied at a time.
 const PIECE_BYTES: usize = 256 << 10;
@@ -47,7 +47,7 @@ impl<'e> PromotionAttempt<'e> {
     }
 
     /// Copies the file to its place and makes the header valid. The file stays at PASS if it is, or was meanwhile, open elsewhere.
-    pub(crate) fn bring(&self, partition: &dyn DeviceRegion) -> Result<(), Reason> {
+    pub(crate) fn promote(&self, partition: &dyn DeviceRegion) -> Result<(), Reason> {
         let resident = ResidentFile::new(partition.window(), self.place).map_err(|_| Reason::NoRoom)?;
         prefetch(partition, self.place)?;
         resident.announce(file_time_ms()).map_err(|_| Reason::NoRoom)?;
@@ -68,7 +68,7 @@ impl<'e> PromotionAttempt<'e> {
             self.entry.set_ring(self.place);
             let is_barred = !self.entry.move_to(Level::Dax, Reason::InDeviceMemory);
             if !is_barred && !self.is_under_way() {
-                return self.settle_in(&resident, partition.window());
+                return self.complete(&resident, partition.window());
             }
             end_residency(partition.window(), self.entry, Reason::Busy).map_err(|_| Reason::NoRoom)?;
             if is_barred {
@@ -85,14 +85,14 @@ impl<'e> PromotionAttempt<'e> {
         barrier::for_registered().is_err() || self.file_table.is_under_way(self.entry)
     }
 
-    /// Ends the promotion. The lock is held, no call is in flight, and programs wait for the result.
-    fn settle_in(&self, resident: &ResidentFile<'_, Window>, memory: &Window) -> Result<(), Reason> {
-        let came = self.fill(resident);
-        if let Err(why) = came {
+    /// Completes the promotion: copies the file, or ends its residency. The lock is held, no call is in flight, and programs wait.
+    fn complete(&self, resident: &ResidentFile<'_, Window>, memory: &Window) -> Result<(), Reason> {
+        let copied = self.fill(resident);
+        if let Err(why) = copied {
             let _ = lease::give_back(self.handed);
             end_residency(memory, self.entry, why).map_err(|_| Reason::NoRoom)?;
         }
-        came
+        copied
     }
 
     fn fill(&self, resident: &ResidentFile<'_, Window>) -> Result<(), Reason> {
@@ -118,7 +118,7 @@ impl<'e> PromotionAttempt<'e> {
 
 /// Loads the place into the device's cache and maps its pages.
 fn prefetch(partition: &dyn DeviceRegion, place: ResidentPlace) -> Result<(), Reason> {
-    bring(partition, place.at, place.len_bytes).map_err(|_| Reason::NoRoom)?;
+    load_range(partition, place.at, place.len_bytes).map_err(|_| Reason::NoRoom)?;
     let _ = partition.window().mapping().populate(place.at as usize, place.len_bytes as usize);
     Ok(())
 }

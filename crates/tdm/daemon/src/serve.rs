@@ -17,7 +17,7 @@ use byway_tdm_region::{Description, Place, open_described};
 use rustix::fs::{Access, FileType, Mode, OFlags};
 use tracing::{debug, info, warn};
 
-use crate::cache_pins::bring;
+use crate::cache_pins::load_range;
 use crate::clients::Clients;
 use crate::error::DaemonError;
 use crate::namespace::{has_our_numbers, is_gone};
@@ -176,7 +176,7 @@ impl Shared {
         if region.len_bytes() < least {
             return Err(DaemonError::TooSmall(region.len_bytes(), least));
         }
-        bring(region.as_ref(), 0, TABLE_BYTES)?;
+        load_range(region.as_ref(), 0, TABLE_BYTES)?;
         let clients = Arc::new(Clients::default());
         let tenants = Tenants::new(options.clone(), region, place_of(&described), Arc::clone(&clients))?;
         let shared = Self {

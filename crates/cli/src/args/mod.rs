@@ -441,6 +441,24 @@ mod tests {
     }
 
     #[test]
+    fn tdm_serve_with_old_option_names_parses_as_with_new_ones() {
+        let parsed = |option: &str, value: &str| {
+            let line = ["byway", "tdm", "serve", &format!("--{option}={value}")];
+            let Command::Tdm(tdm) = Cli::try_parse_from(line).unwrap().command else { panic!("{line:?}") };
+            let TdmCommand::Serve(serve) = tdm.command else { panic!("{line:?}") };
+            (serve.region.file_tables, serve.promote)
+        };
+        assert_ne!(parsed("promote", "pinned"), parsed("promote", "by-benefit"));
+        for (old, new) in [
+            ([OLD_FILE_TABLES, "/tmp"], ["file-tables", "/tmp"]),
+            ([OLD_PROMOTE, OLD_PINNED], ["promote", "pinned"]),
+            ([OLD_PROMOTE, OLD_BY_BENEFIT], ["promote", "by-benefit"]),
+        ] {
+            assert_eq!(parsed(old[0], old[1]), parsed(new[0], new[1]), "{old:?}");
+        }
+    }
+
+    #[test]
     fn every_command_has_an_example_that_parses() {
         for (path, mut command) in commands(&Cli::command(), "") {
             let help = command.render_help().to_string();

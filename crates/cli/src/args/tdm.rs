@@ -146,9 +146,15 @@ pub struct TdmRegion {
     #[arg(long, value_name = "DOMAIN", value_parser = domain)]
     pub domain: Option<Domain>,
     /// A folder in host memory, for the shared file tables of programs and the daemon.
-    #[arg(long, alias = "boards", value_name = "PATH", default_value = "/dev/shm")]
+    #[arg(long, alias = OLD_FILE_TABLES, value_name = "PATH", default_value = "/dev/shm")]
     pub file_tables: PathBuf,
 }
+
+/// Older names of options and their values, accepted for one release.
+pub(super) const OLD_FILE_TABLES: &str = "boards";
+pub(super) const OLD_PROMOTE: &str = "homes";
+pub(super) const OLD_PINNED: &str = "by-order";
+pub(super) const OLD_BY_BENEFIT: &str = "by-merit";
 
 /// Emulated memory under the user's number.
 fn usual_region() -> String {
@@ -194,7 +200,7 @@ pub struct TdmServe {
     pub rules: Option<PathBuf>,
     /// Files that are promoted to DAX, where calls need no system call: pinned ones only, or also absorbed ones that are measured to be faster there.
     /// Programs outside `byway tdm run` see an old size and old times of such a file until they open it.
-    #[arg(long, alias = "homes", value_name = "WHICH", value_enum, default_value_t = Promote::Pinned)]
+    #[arg(long, alias = OLD_PROMOTE, value_name = "WHICH", value_enum, default_value_t = Promote::Pinned)]
     pub promote: Promote,
     /// Print JSON, an object a line.
     #[arg(long)]
@@ -205,10 +211,10 @@ pub struct TdmServe {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Promote {
     /// Those pinned by `byway tdm pin --level dax` or a rule.
-    #[value(alias = "by-order")]
+    #[value(alias = OLD_PINNED)]
     Pinned,
     /// Also absorbed files that are measured to be faster there.
-    #[value(alias = "by-merit")]
+    #[value(alias = OLD_BY_BENEFIT)]
     ByBenefit,
 }
 
@@ -216,7 +222,7 @@ impl Promote {
     /// As the daemon's option.
     pub const fn promotion(self) -> Promotion {
         match self {
-            Self::Pinned => Promotion::ByOrder,
+            Self::Pinned => Promotion::Pinned,
             Self::ByBenefit => Promotion::ByBenefit,
         }
     }

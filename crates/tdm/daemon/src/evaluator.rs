@@ -76,7 +76,7 @@ impl Evaluator {
         let syncs = entry.counters().get(Counted::Syncs);
         let mut known = Known::default();
         known.evaluate(now_ns, syncs);
-        known.name();
+        known.set_named();
         self.files.insert(entry.index(), known);
     }
 
@@ -119,7 +119,7 @@ impl Evaluator {
         self.decided.retain(|decision| decision.file != file || decision.to != Level::Absorb);
         let why = self.why_not(now_ns, entry);
         let known = self.files.entry(entry.index()).or_default();
-        known.name();
+        known.set_named();
         if known.hand_over() {
             return Ok(());
         }
@@ -166,7 +166,7 @@ impl Evaluator {
         }
         known.unwant(entry);
         known.take_due();
-        if self.caps.has_resident_files()
+        if self.caps.promotes_by_benefit()
             && (due == Some(Level::Dax) || self.is_dax_by_benefit(entry.index()))
         {
             entry.resident_state().request_promotion(false);
@@ -274,12 +274,12 @@ impl Evaluator {
     /// Updates the size of an absorbed or resident file.
     fn measure(&mut self, entry: &Entry<'_>, size_of: impl Fn(EntryIndex) -> Option<u64>) {
         let size_bytes = match entry.level() {
-            Level::Absorb if self.caps.has_resident_files() => size_of(entry.index()),
+            Level::Absorb if self.caps.promotes_by_benefit() => size_of(entry.index()),
             Level::Dax => Some(entry.resident_words().size_bytes()),
             Level::Pass | Level::Absorb => None,
         };
         if let (Some(known), Some(size_bytes)) = (self.files.get_mut(&entry.index()), size_bytes) {
-            known.measure(size_bytes);
+            known.set_size(size_bytes);
         }
     }
 
@@ -354,7 +354,7 @@ impl Evaluator {
             let index = entry_of(decision.file);
             // A DAX-resident file is demoted to PASS first.
             if decision.to < decision.from {
-                leaving.push(Leave { entry: index, why: decision.why });
+                leaving.push(Leave { entry: index, why: decision.why.stored() });
             } else if let (Some(known), Some(entry)) = (self.files.get_mut(&index), file_table.entry(index)) {
                 known.want(now_ns, &entry, decision.to);
             }

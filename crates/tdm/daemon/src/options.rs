@@ -34,7 +34,7 @@ pub struct Options {
 pub enum Promotion {
     /// Those pinned by a user or a rule. Other programs see current sizes and times of all others.
     #[default]
-    ByOrder,
+    Pinned,
     /// Also absorbed files that are measured to be faster there.
     ByBenefit,
 }

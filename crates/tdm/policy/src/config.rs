@@ -75,12 +75,12 @@ impl Config {
         self
     }
 
-    /// Capacity of a use.
+    /// Capacity of a purpose.
     #[must_use]
     pub const fn budget_bytes(&self, room: Room) -> u64 {
         match room {
             Room::Log => self.logs_bytes,
-            Room::Pinned => self.pinned_bytes,
+            Room::Resident => self.pinned_bytes,
         }
     }
 

@@ -32,7 +32,7 @@ pub(crate) fn pinned_bytes(config: &Config, sample: &Sample) -> u64 {
         let places = |bytes: u64| bytes.div_ceil(place_bytes).max(1).saturating_mul(place_bytes);
         // A place also has a header.
         let least_bytes = sample.size_bytes.saturating_add(4096);
-        let most_bytes = config.budget_bytes(Room::Pinned);
+        let most_bytes = config.budget_bytes(Room::Resident);
         return places(least_bytes.saturating_mul(2)).min(most_bytes).max(places(least_bytes));
     }
     if sample.traits.contains(Traits::APPEND) {

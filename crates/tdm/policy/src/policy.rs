@@ -303,7 +303,7 @@ impl Policy {
         (room, room_bytes): (Room, u64),
     ) -> Option<Decision> {
         let file = self.files.get_mut(&new.file)?;
-        let bytes = if room == Room::Pinned { room_bytes.min(file.stats().sample().size_bytes) } else { 0 };
+        let bytes = if room == Room::Resident { room_bytes.min(file.stats().sample().size_bytes) } else { 0 };
         let wait_ns = self.migration.wait_ns(bytes);
         if wait_ns > 0 {
             floor.keep(room, room_bytes);

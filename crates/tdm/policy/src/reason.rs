@@ -34,7 +34,8 @@ macro_rules! reasons {
                 => $text:literal $(, $argument:expr)*;
         )* }
     ) => {
-        /// Why a file is at its level and no higher. Times are in ns of each second, scores in ns for each MiB.
+        /// Why a file is at its level and no higher. `saves_ns`, `needs_ns`, `keeps_ns` and `more_ns` are ns per second; scores are ns per second
+        /// per MiB; other times are ns.
         #[derive(Debug, Clone, Copy, PartialEq)]
         pub enum Reason {
             $(#[doc = $sentence] $stored,)*
@@ -136,7 +137,7 @@ reasons! {
         NeedsKernel = 47, "a program made a call on it that only the kernel can serve";
         InDeviceMemory = 48, "it is DAX-resident";
         HolderStopped = 49, "a thread was stopped inside a call on it";
-        DaxByOrderAlone = 50, "files are promoted to DAX by order alone";
+        DaxByPinAlone = 50, "only files pinned by hand or by a rule are promoted to DAX (byway tdm serve --promote pinned)";
         AbsorbedFirst = 51, "only an absorbed file is promoted to DAX";
     }
     figures {
@@ -146,14 +147,14 @@ reasons! {
         Adopted => "it was there when the daemon began anew";
         /// A new log with a burst of syncs.
         FastStart {
-            /// Syncs,
+            /// Syncs counted.
             syncs: u64,
-            /// in this time.
+            /// Time in which they were counted.
             in_ns: u64,
         } => "a log that begins: {syncs} syncs in {}", Ns(in_ns as f64);
         /// It saves more than its moves cost.
         Pays {
-            /// Over the next lower level, by the lower of both averages.
+            /// Saving over the next lower level, by the lower of both averages.
             saves_ns: f64,
             /// Saving needed.
             needs_ns: f64,
@@ -306,7 +307,7 @@ reasons! {
 }
 
 impl Reason {
-    /// The reason of the shared file table that says the same without figures.
+    /// The nearest reason of the shared file table, without figures; [`Reason::TooFewSyncs`] if there is none.
     #[must_use]
     pub const fn stored(self) -> Self {
         match self {

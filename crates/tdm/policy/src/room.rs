@@ -1,32 +1,32 @@
-//! Uses of device memory.
+//! Purposes that device memory is divided between.
 
 use std::fmt;
 
 use crate::level::Level;
 
-/// A use of device memory.
+/// A purpose that device memory is divided between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
     /// Redo logs of absorbed files.
     Log,
     /// DAX-resident files.
-    Pinned,
+    Resident,
 }
 
 impl Room {
-    /// Both uses.
-    pub const ALL: [Self; 2] = [Self::Log, Self::Pinned];
+    /// Both purposes.
+    pub const ALL: [Self; 2] = [Self::Log, Self::Resident];
 
     pub(crate) const fn index(self) -> usize {
         self as usize
     }
 
-    /// The use of a level.
+    /// The purpose of a level; `None` for PASS, which takes no device memory.
     pub(crate) const fn of(level: Level) -> Option<Self> {
         match level {
             Level::Pass => None,
             Level::Absorb => Some(Self::Log),
-            Level::Dax => Some(Self::Pinned),
+            Level::Dax => Some(Self::Resident),
         }
     }
 }
@@ -35,7 +35,7 @@ impl fmt::Display for Room {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Log => "log",
-            Self::Pinned => "pinned",
+            Self::Resident => "DAX",
         })
     }
 }

@@ -1,30 +1,32 @@
-//! Caps of files: levels that memory, programs or other files' state close to them.
+//! Caps of files: the highest level that the region, the daemon's options and a file's programs allow, and why.
 
 use byway_tdm_engine::table::Entry;
 use byway_tdm_policy::{Cap, Level, Reason};
 
-/// Cap without promotion by measured benefit.
-const NO_RESIDENT: Cap = Cap { level: Level::Absorb, why: Reason::DaxByOrderAlone };
+/// Cap while only pinned files are promoted to DAX.
+const PINNED_ONLY: Cap = Cap { level: Level::Absorb, why: Reason::DaxByPinAlone };
 
 /// Cap of a file at PASS: its cost at ABSORB is measured first.
 const ABSORBED_FIRST: Cap = Cap { level: Level::Absorb, why: Reason::AbsorbedFirst };
 
-/// What the region allows to all files.
+/// What the region and the daemon's options allow to all files.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Caps {
+    /// The region survives power loss.
     is_persistent: bool,
-    has_resident_files: bool,
+    /// Files are promoted to DAX by measured benefit too, not by pins alone.
+    promotes_by_benefit: bool,
 }
 
 impl Caps {
-    /// `is_persistent`: the region survives power loss. `has_resident_files`: files are promoted by measured benefit.
-    pub(super) const fn new(is_persistent: bool, has_resident_files: bool) -> Self {
-        Self { is_persistent, has_resident_files }
+    /// Caps for a region that survives power loss, or not, and a daemon that promotes files by measured benefit, or not.
+    pub(super) const fn new(is_persistent: bool, promotes_by_benefit: bool) -> Self {
+        Self { is_persistent, promotes_by_benefit }
     }
 
-    /// Whether files are promoted by measured benefit.
-    pub(super) const fn has_resident_files(self) -> bool {
-        self.has_resident_files
+    /// Whether files are promoted to DAX by measured benefit too.
+    pub(super) const fn promotes_by_benefit(self) -> bool {
+        self.promotes_by_benefit
     }
 
     /// The cap of a file that the policy has at `level`.
@@ -32,8 +34,8 @@ impl Caps {
         if let Some(why) = self.hindrance(entry, level) {
             return Some(Cap { level: Level::Pass, why });
         }
-        if !self.has_resident_files {
-            return Some(NO_RESIDENT);
+        if !self.promotes_by_benefit {
+            return Some(PINNED_ONLY);
         }
         if let Some(why) = entry.resident_state().excluded() {
             return Some(Cap { level: Level::Absorb, why });
@@ -47,7 +49,7 @@ impl Caps {
         if level_state.is_barred {
             return Some(level_state.why);
         }
-        // Promoted by order.
+        // Promoted by a pin.
         if level_state.level == Level::Dax && level != Some(Level::Dax) {
             return Some(Reason::InDeviceMemory);
         }

@@ -32,7 +32,7 @@ pub(super) struct Known {
     is_named: bool,
     /// Its size in bytes, once absorbed.
     size_bytes: u64,
-    /// Since when it is flagged as wanted, in ns.
+    /// When it was flagged as wanted, in ns; `None` while it is not.
     wanted_ns: Option<u64>,
     /// Why it could not be absorbed.
     refused: Option<Reason>,
@@ -71,8 +71,8 @@ impl Known {
         now_ns.saturating_sub(self.synced_ns) > FORGOTTEN_NS
     }
 
-    /// Its path and the rule for it are known now.
-    pub(super) const fn name(&mut self) {
+    /// Notes that its path and the rule for it are known.
+    pub(super) const fn set_named(&mut self) {
         self.is_named = true;
     }
 
@@ -86,8 +86,8 @@ impl Known {
         self.size_bytes
     }
 
-    /// Notes its size.
-    pub(super) const fn measure(&mut self, size_bytes: u64) {
+    /// Sets its size in bytes.
+    pub(super) const fn set_size(&mut self, size_bytes: u64) {
         self.size_bytes = size_bytes;
     }
 
@@ -134,7 +134,8 @@ impl Known {
         self.due() == Some(to) && self.take_due().is_some()
     }
 
-    /// Since when it waits for being absorbed, in ns. A file not flagged yet was decided on last.
+    /// When a file due to be absorbed was flagged as wanted, in ns; `u64::MAX` if it is not flagged yet, `None` if it is not due or was handed
+    /// over.
     pub(super) fn waits_since_ns(&self) -> Option<u64> {
         (self.state == State::Due(Level::Absorb)).then(|| self.wanted_ns.unwrap_or(u64::MAX))
     }

@@ -14,7 +14,7 @@ pub(crate) struct Rooms {
     pub(super) logs_bytes: u64,
     /// Bytes of each log.
     pub(super) log_bytes: u64,
-    /// Bytes for files promoted by measured benefit; zero if files are promoted by order only.
+    /// Bytes for files promoted by measured benefit; zero if only pinned files are promoted.
     pub(super) resident_bytes: u64,
 }
 
@@ -22,7 +22,7 @@ impl Rooms {
     /// `logs_bytes` for logs of `log_bytes` each; half as many for files promoted by measured benefit.
     pub(crate) const fn new(logs_bytes: u64, log_bytes: u64, promotion: Promotion) -> Self {
         let resident_bytes = match promotion {
-            Promotion::ByOrder => 0,
+            Promotion::Pinned => 0,
             Promotion::ByBenefit => logs_bytes / 2,
         };
         Self { logs_bytes, log_bytes, resident_bytes }

@@ -163,7 +163,7 @@ impl Fixture {
     }
 
     fn whys(&self) -> Vec<Reason> {
-        self.left.iter().map(|end_residency| end_residency.why.stored()).collect()
+        self.left.iter().map(|end_residency| end_residency.why).collect()
     }
 }
 
@@ -379,7 +379,7 @@ fn busy_absorbed_log_is_promoted_by_measured_benefit_and_stays() {
 }
 
 #[test]
-fn busy_log_is_not_promoted_when_promotion_is_by_order() {
+fn busy_log_is_not_promoted_when_promotion_is_by_pin() {
     let mut fixture = Fixture::new("");
     fixture.work(1, BUSY, 60);
     assert_eq!(

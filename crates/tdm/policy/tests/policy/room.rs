@@ -28,7 +28,7 @@ fn slightly_hotter_file_waits_with_the_score_it_needs() {
     let Reason::OthersSaveMore { room, needs_bytes, score, to_beat, .. } = world.held(new) else {
         panic!("{:?}", world.held(new));
     };
-    assert_eq!((room, needs_bytes), (Room::Pinned, 8 * MIB));
+    assert_eq!((room, needs_bytes), (Room::Resident, 8 * MIB));
     assert!(score < to_beat, "{score} {to_beat}");
     // Saving of the resident, half as much more, and the move.
     let explained = |file| world.policy.explain(world.now_ns, file).unwrap().dax;
@@ -123,7 +123,7 @@ fn room_of_a_displaced_file_is_kept_for_the_file_that_displaces_it_and_free_room
     let [first, small] = [24, 7].map(|mib| world.open(Traits::empty(), mib * MIB, IDLE));
     world.policy.order(first, Some(Order::Pin(Level::Dax)));
     world.run(1.0);
-    assert_eq!(world.held(first), Reason::WaitsForRoom { room: Room::Pinned, needs_bytes: 24 * MIB });
+    assert_eq!(world.held(first), Reason::WaitsForRoom { room: Room::Resident, needs_bytes: 24 * MIB });
     // 8 are free all the time.
     world.policy.order(small, Some(Order::Pin(Level::Dax)));
     world.run(0.1);
@@ -176,7 +176,7 @@ fn file_that_never_fits_gets_that_reason() {
     let file = world.open(Traits::empty(), 100 * MIB, busier(8.0));
     world.run(60.0);
     assert_eq!(world.ways(file), [Level::Absorb]);
-    assert!(matches!(world.held(file), Reason::TooLarge { room: Room::Pinned, .. }));
+    assert!(matches!(world.held(file), Reason::TooLarge { room: Room::Resident, .. }));
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn hot_chunks_alone_are_given_room_where_they_are_known() {
     world.program(file).sample.hot_bytes = Some(3 * MIB);
     world.run(60.0);
     assert_eq!(world.level(file), Level::Dax);
-    assert_eq!(world.policy.usage(Room::Pinned).used_bytes, 4 * MIB);
+    assert_eq!(world.policy.usage(Room::Resident).used_bytes, 4 * MIB);
 }
 
 #[test]
@@ -275,9 +275,9 @@ fn a_file_grows_where_it_is_while_there_is_room_and_leaves_when_there_is_none() 
     world.run(20.0);
     assert_eq!(world.level(file), Level::Dax);
     assert!(world.policy.resize(file, 8 * MIB));
-    assert_eq!(world.policy.usage(Room::Pinned).used_bytes, 8 * MIB);
+    assert_eq!(world.policy.usage(Room::Resident).used_bytes, 8 * MIB);
     assert!(!world.policy.resize(file, 10 * MIB));
-    assert_eq!(world.policy.usage(Room::Pinned).used_bytes, 8 * MIB);
+    assert_eq!(world.policy.usage(Room::Resident).used_bytes, 8 * MIB);
     world.run(1.0);
     assert!(world.level(file) < Level::Dax);
     assert!(matches!(world.why(file), Reason::NeedsMore { .. }));
@@ -294,10 +294,10 @@ fn a_move_that_fails_is_tried_again_later_each_time_and_its_room_is_free_meanwhi
         let now_ns = second * SECOND;
         policy.observe(now_ns, file, &Sample::default());
         for decision in policy.decide(now_ns) {
-            assert!(policy.usage(Room::Pinned).used_bytes > 0);
+            assert!(policy.usage(Room::Resident).used_bytes > 0);
             tried.push(second);
             policy.failed(now_ns, decision.file);
-            assert_eq!(policy.usage(Room::Pinned).used_bytes, 0);
+            assert_eq!(policy.usage(Room::Resident).used_bytes, 0);
         }
     }
     let waits: Vec<_> = tried.windows(2).map(|pair| pair[1] - pair[0]).collect();

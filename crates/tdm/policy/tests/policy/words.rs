@@ -34,13 +34,13 @@ fn reasons_are_sentences_with_their_numbers() {
         ),
         (
             Reason::OthersSaveMore {
-                room: Room::Pinned,
+                room: Room::Resident,
                 needs_bytes: 8 * MIB,
                 free_bytes: MIB,
                 score: 1e6,
                 to_beat: 1.6e6,
             },
-            "it needs 8 MiB of pinned room and 1 MiB are free; it saves 1 ms a second for each MiB, and would have to save 1.60 ms",
+            "it needs 8 MiB of DAX room and 1 MiB are free; it saves 1 ms a second for each MiB, and would have to save 1.60 ms",
         ),
         (
             Reason::DisplacedBy { by: FileId(7), score: 1e6, by_score: 4e6 },

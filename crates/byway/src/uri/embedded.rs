@@ -81,7 +81,8 @@ pub struct Options {
     pub gc: GcPolicy,
     /// `inject=`: operations of the medium that fail, as `program:nth=100,read:block=5:always`; see [`Injection`].
     pub inject: Option<Injection>,
-    /// `retention=`: reads and age after which data is lost, as `reads=100000,age=5000000,refresh`; see [`RetentionLimits`].
+    /// `retention=`, as `reads=100000,age=5000000,refresh`. Read disturb and retention: page reads of a block, and pages programmed since it was
+    /// filled, past which its data is lost; `refresh` moves data before. See [`RetentionLimits`]. Default: no limits.
     pub retention: RetentionLimits,
     /// `flush=`: what an acknowledgement survives.
     pub flush: FlushMode,
@@ -234,7 +235,8 @@ impl Options {
         gc: GcPolicy;
         /// `inject=`: operations of the medium that fail.
         inject: impl Into<Option<Injection>>;
-        /// Read disturb and retention: reads and age after which data is lost.
+        /// `retention=`. Read disturb and retention: page reads of a block, and pages programmed since it was filled, past which its data is lost;
+        /// `refresh` moves data before. Default: no limits.
         retention: RetentionLimits;
         /// `flush=`: what an acknowledgement survives.
         flush: FlushMode;

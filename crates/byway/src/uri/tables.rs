@@ -27,7 +27,11 @@ pub const OPTIONS: [(&str, &str, &str); 27] = [
     ("prefault", "on|off", "whether memory of a RAM disk is taken at once, not as it is written [off]"),
     ("memtable", "SIZE", "RAM of index entries not on flash yet [60M]"),
     ("cache", "SIZE", "RAM for pages of the index [64M]"),
-    ("retention", "LIMITS", "reads and age that data stands before it is lost"),
+    (
+        "retention",
+        "LIMITS",
+        "page reads of a block, and pages programmed after it, past which its data is lost",
+    ),
     ("readonly", "1|0", "open an image to read it, many at once [0]"),
 ];
 

@@ -93,7 +93,8 @@ pub struct RunOptions {
     pub left_out: Option<SyncPoint>,
     /// Operations of the medium that shall fail.
     pub injection: Option<Injection>,
-    /// What blocks endure between two erases, and whether data is moved before.
+    /// Read disturb and retention: page reads of a block, and pages programmed since it was filled, past which its data is lost; `refresh`
+    /// moves data before. Default: no limits.
     pub retention: RetentionLimits,
     /// Treat an image that was not closed as one that lost real power, even if the kernel's boot identifier is the same: for
     /// images that were copied while in use, and for tests.
@@ -127,7 +128,8 @@ impl RunOptions {
         left_out: impl Into<Option<SyncPoint>>;
         /// Operations of the medium that shall fail.
         injection: Option<Injection>;
-        /// What blocks endure between two erases, and whether data is moved before.
+        /// Read disturb and retention: page reads of a block, and pages programmed since it was filled, past which its data is lost;
+        /// `refresh` moves data before. Default: no limits.
         retention: RetentionLimits;
         /// Treat an image that was not closed as one that lost real power.
         power_was_lost: bool;

@@ -12,21 +12,21 @@ use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, fallocate, open};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlainOptions {
-    /// For reading alone.
+    /// Open for reading only.
     pub read_only: bool,
-    /// Past the page cache (O_DIRECT).
+    /// Bypass the page cache (O_DIRECT).
     pub direct: bool,
-    /// Made if it is not there, with this many bytes.
+    /// Make a file of this many bytes; refused if the path exists.
     pub create_bytes: Option<u64>,
 }
 
 impl PlainOptions {
     crate::setters! {
-        /// For reading alone.
+        /// Open for reading only. Default: off.
         read_only: bool;
-        /// Past the page cache (O_DIRECT).
+        /// Bypass the page cache (O_DIRECT). Default: off.
         direct: bool;
-        /// Makes a file of this many bytes; refused where there is one.
+        /// Make a file of this many bytes; refused if the path exists. Default: `None`, open what is there.
         create_bytes: impl Into<Option<u64>>;
     }
 }

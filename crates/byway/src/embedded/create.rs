@@ -61,7 +61,7 @@ impl FromStr for NewNamespace {
     }
 }
 
-/// What a device is to be like.
+/// Options of a new device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CreateOptions {
@@ -94,15 +94,15 @@ impl CreateOptions {
     }
 
     byway_sys::setters! {
-        /// Name of its profile.
+        /// Name of its profile, one of [`Profile::names`]. Default: [`DEFAULT_PROFILE`].
         profile: impl Into<String>;
-        /// Its namespaces, numbered from 1.
+        /// Its namespaces, numbered from 1. Default: one key-value namespace.
         namespaces: impl Into<Vec<NewNamespace>>;
-        /// Where its pages are kept.
+        /// Where its pages are kept. Default: [`Media::File`].
         media: Media;
-        /// Its identity; random if not given.
+        /// Its identity. Default: `None`, random. Two devices made with one identity and treated alike are alike.
         uuid: impl Into<Option<[u8; 16]>>;
-        /// Flash beyond its size, in percent of it.
+        /// Flash beyond its size, in percent of it; less than 5 counts as 5. Default: [`DEFAULT_OVER_PROVISIONING_PERCENT`].
         over_provisioning_percent: u32;
     }
 }

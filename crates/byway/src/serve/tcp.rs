@@ -94,19 +94,19 @@ impl TcpOptions {
     }
 
     byway_sys::setters! {
-        /// Address of the discovery service alone.
+        /// Address at which the discovery service alone answers. Default: `None`, only at the addresses of the subsystem.
         discovery: impl Into<Option<SocketAddr>>;
-        /// Name of the subsystem, unless the image's own.
+        /// NQN of the subsystem. Default: `None`, the image's own.
         nqn: impl Into<Option<String>>;
-        /// Digests that hosts may ask for.
+        /// Digests that hosts may ask for. Default: [`TcpDigests::Both`].
         digests: TcpDigests;
-        /// NQNs of the hosts that may connect; empty for all.
+        /// NQNs of the hosts that may connect. Default: empty, all hosts.
         hosts: impl Into<Vec<String>>;
-        /// Secrets for DH-HMAC-CHAP, if hosts must authenticate.
+        /// Secrets for DH-HMAC-CHAP, by which hosts must authenticate. Default: `None`, no authentication.
         dhchap: impl Into<Option<Dhchap>>;
-        /// ANA states of namespaces at ports, where not all are optimized.
+        /// ANA states of namespaces at ports. Default: empty, all optimized.
         ana: impl Into<Vec<AnaSetting>>;
-        /// Keys of TLS, if there are any.
+        /// Keys of TLS. Default: `None`, no TLS.
         tls: impl Into<Option<TlsKeys>>;
     }
 }

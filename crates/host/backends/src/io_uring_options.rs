@@ -1,4 +1,4 @@
-//! How the kernel is asked to work.
+//! Options of io_uring.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::target::Target;
 /// Most buffers that the kernel keeps registered for a ring.
 const REGISTERED_BUFFERS_MAX: u16 = 1 << 14;
 
-/// How the kernel is asked to work. What cannot be had is refused when the backend is opened.
+/// Options of io_uring. What the kernel or the target does not support is refused when the backend is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IoUringOptions {
@@ -47,17 +47,18 @@ impl Default for IoUringOptions {
 
 impl IoUringOptions {
     byway_sys::setters! {
-        /// The kernel looks the file up once, not for each command.
+        /// The kernel looks the file up once, not for each command. Default: on.
         registered_file: bool;
-        /// Buffers that are registered with the kernel, up to 16,384.
+        /// Buffers that are registered with the kernel, from 0 to 16,384. Default: 0.
         registered_buffers: u16;
-        /// A thread of the kernel takes commands from the ring; after how long without any it sleeps, at least 1 ms.
+        /// A thread of the kernel takes commands from the ring, and sleeps after this time without any, at least 1 ms. Default: `None`, no
+        /// such thread.
         sqpoll: impl Into<Option<Duration>>;
-        /// The processor that this thread stays on.
+        /// Processor that the thread of `sqpoll` stays on; refused without `sqpoll`. Default: `None`, any processor.
         sqpoll_cpu: impl Into<Option<u32>>;
-        /// Completions are polled, not signalled by interrupts.
+        /// Completions are polled, not signalled by interrupts; of a file or block device only with [`direct`](crate::TargetOptions::direct). Default: off.
         iopoll: bool;
-        /// Each queue is used by one thread, the first that uses it.
+        /// Each queue is used by one thread, the first that uses it. Default: off.
         one_thread: bool;
     }
 

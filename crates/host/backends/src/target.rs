@@ -17,25 +17,25 @@ pub(crate) const TRANSFER_MAX_BYTES: u64 = 1 << 30;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TargetOptions {
-    /// For reading alone.
+    /// Open for reading only.
     pub read_only: bool,
-    /// Past the page cache (O_DIRECT): then blocks and memory are aligned as the device asks.
+    /// Bypass the page cache (O_DIRECT): then blocks and memory are aligned as the device asks.
     pub direct: bool,
     /// Bytes of a logical block, a power of two from 512 to 65536; `None` for the smallest that can be.
     pub lba_bytes: Option<u32>,
-    /// Makes a file of this many bytes; refused where there is one.
+    /// Make a file of this many bytes; refused if the path exists.
     pub create_bytes: Option<u64>,
 }
 
 impl TargetOptions {
     byway_sys::setters! {
-        /// For reading alone.
+        /// Open for reading only. Default: off.
         read_only: bool;
-        /// Past the page cache (O_DIRECT).
+        /// Bypass the page cache (O_DIRECT). Default: off.
         direct: bool;
-        /// Bytes of a logical block, a power of two from 512 to 65536; `None` for the smallest that can be.
+        /// Bytes of a logical block, a power of two from 512 to 65,536. Default: `None`, the smallest that the file or device supports.
         lba_bytes: impl Into<Option<u32>>;
-        /// Makes a file of this many bytes; refused where there is one.
+        /// Make a file of this many bytes; refused if the path exists. Default: `None`, open what is there.
         create_bytes: impl Into<Option<u64>>;
     }
 }

@@ -34,7 +34,6 @@ pub enum Layout {
 
 /// What a namespace of blocks announced that commands may ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct BlockOptions {
     /// Write Zeroes may deallocate (DEAC; DLFEAT bit 3).
     pub zeroes_deallocate: bool,

@@ -20,7 +20,7 @@ pub struct Nil {
 }
 
 impl Nil {
-    /// The interface's name.
+    /// Name of the backend, in JSON and for `backend=`. The URI scheme is `null-backend:`.
     pub const NAME: &str = "nil";
 
     /// One of `size_bytes` bytes, in blocks of 512.

@@ -11,7 +11,7 @@ use crate::synchronous::Synchronous;
 pub type Ram = Over<RamDisk, AtOnce>;
 
 impl Ram {
-    /// The interface's name.
+    /// Name of the backend, in JSON and for `backend=`. The URI scheme is `ramdisk:`.
     pub const NAME: &str = "ram";
 
     /// Commands go to `disk`.

@@ -13,7 +13,7 @@ pub enum Depth {
 }
 
 impl Depth {
-    /// Of queues whose depth nothing says.
+    /// Default depth of a queue: up to 128 commands.
     pub const DEFAULT: Self = Self::UpTo(128);
 
     /// The number of commands.

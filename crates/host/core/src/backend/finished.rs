@@ -11,7 +11,7 @@ use crate::memory::Memory;
 pub struct Finished {
     /// The tag it was submitted with.
     pub tag: u64,
-    /// What came of it.
+    /// Its outcome, or its error with the buffers that it had taken.
     pub result: Result<Outcome, Failed>,
 }
 

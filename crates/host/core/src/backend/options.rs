@@ -1,4 +1,4 @@
-//! Options of a queue.
+//! Options of a queue, and their defaults.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use byway_link::Method;
 
 use super::{AdaptivePolicy, Depth};
 
-/// How a queue shall be.
+/// Options of a queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct QueueOptions {
-    /// Most commands outstanding at once; the queue says what it has ([`BackendQueue::depth`]).
+    /// Most commands outstanding at once, from 1. Default: [`Depth::DEFAULT`].
     pub depth: Depth,
-    /// Entries of the submission ring; `None` lets the backend choose one that holds `depth` commands.
+    /// Entries of the submission ring. Default: `None`, by which the backend chooses a ring that holds `depth` commands.
     pub ring_entries: Option<u32>,
-    /// How payloads cross the link.
+    /// How payloads cross the link. Default: [`Method::Prp`].
     pub transfer: Method,
-    /// By what `adaptive` chooses.
+    /// By what [`Method::Adaptive`] chooses. Default: [`AdaptivePolicy::Bytes`].
     pub policy: AdaptivePolicy,
-    /// After how long a synchronous call gives a command up.
+    /// Time limit of a command of a synchronous call. Default: 30 s.
     pub timeout: Duration,
 }
 
@@ -42,15 +42,15 @@ impl QueueOptions {
     }
 
     byway_sys::setters! {
-        /// Most commands outstanding at once. A number is honoured or refused ([`Depth::Exactly`]).
+        /// Most commands outstanding at once, from 1; a number is honoured or refused ([`Depth::Exactly`]). Default: up to 128.
         depth: impl Into<Depth>;
-        /// Entries of the submission ring; `None` lets the backend choose.
+        /// Entries of the submission ring. Default: `None`, by which the backend chooses a ring that holds `depth` commands.
         ring_entries: impl Into<Option<u32>>;
-        /// How payloads cross the link.
+        /// How payloads cross the link. Default: [`Method::Prp`].
         transfer: Method;
-        /// By what `adaptive` chooses.
+        /// By what [`Method::Adaptive`] chooses. Default: [`AdaptivePolicy::Bytes`].
         policy: AdaptivePolicy;
-        /// After how long a synchronous call gives a command up.
+        /// Time limit of a command of a synchronous call. Default: 30 s.
         timeout: Duration;
     }
 }

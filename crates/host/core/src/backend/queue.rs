@@ -182,8 +182,8 @@ pub trait BackendQueue: Send {
     }
 }
 
-/// For programs that choose a queue's type as they run. Not for boxes of any queue: one of a known type would have the calls
-/// below that are made of others, and not its own.
+/// For programs that choose a backend at run time. Only for `dyn BackendQueue`: a generic `Box<Q>` would use the default
+/// methods instead of `Q`'s own.
 impl BackendQueue for Box<dyn BackendQueue> {
     fn submit_within(&mut self, command: Command, tag: u64, limit: Option<Duration>) -> Result<(), Refused> {
         (**self).submit_within(command, tag, limit)

@@ -10,11 +10,11 @@ use crate::capsules::Capsules;
 use crate::core::Core;
 use crate::engine_events::{EngineEvents, WatchedBy};
 use crate::executor::Executor;
-use crate::front::Front;
 use crate::handle::Handle;
 use crate::host::LocalHost;
 use crate::options::{Companion, Failed, Hosts, RunBy, RunOptions, StartError};
 use crate::owner::Owner;
+use crate::remote_front::RemoteFront;
 use crate::threads::DeviceThread;
 
 /// An open device in this process. Dropping the last handle (the device and every front) stops it and closes the image.
@@ -90,8 +90,8 @@ impl Embedded {
     }
 
     /// The device for a front that serves hosts in other processes.
-    pub fn front(&self) -> Front {
-        Front::new(self.owner())
+    pub fn front(&self) -> RemoteFront {
+        RemoteFront::new(self.owner())
     }
 
     /// The device for fabrics targets. For one that [serves](Embedded::serve).

@@ -1,7 +1,7 @@
 //! The executor of a device: which thread runs the controller, when, and what waits.
 //!
 //! The controller is a state machine without threads. This crate guards it with the run lock and gives it to three kinds of front:
-//! [`LocalHost`] (a driver in this process), [`Front`] (vfio-user) and [`Capsules`] (fabrics).
+//! [`LocalHost`] (a driver in this process), [`RemoteFront`] (vfio-user) and [`Capsules`] (fabrics).
 
 #![deny(unsafe_code)]
 
@@ -13,7 +13,6 @@ mod device;
 mod engine_events;
 mod executor;
 mod fabric;
-mod front;
 mod group_commit;
 mod guarded;
 mod handle;
@@ -24,6 +23,7 @@ mod owner;
 mod parker;
 mod queue_threads;
 mod remote;
+mod remote_front;
 mod snapshot;
 mod threads;
 mod window;
@@ -33,9 +33,9 @@ pub use capsules::{CapsuleDevice, Capsules};
 pub use device::Embedded;
 pub use engine_events::{EngineEvents, WatchedBy};
 pub use fabric::AttachError;
-pub use front::Front;
 pub use handle::{ExportError, Handle};
 pub use host::LocalHost;
 pub use options::{Failed, Hosts, RunBy, RunOptions, StartError};
+pub use remote_front::RemoteFront;
 pub use snapshot::{ABSORB_NS, DeviceSnapshot};
 pub use window::{DeviceWindow, WindowError};

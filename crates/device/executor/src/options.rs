@@ -53,7 +53,7 @@ impl RunOptions {
 pub struct Hosts {
     /// Receives the controller's interrupts.
     pub interrupts: Arc<dyn Interrupts + Send + Sync>,
-    /// Memory in which hosts write doorbells without a message, polled by [`Front::poll`](crate::Front::poll).
+    /// Memory in which hosts write doorbells without a message, polled by [`RemoteFront::poll`](crate::RemoteFront::poll).
     pub doorbells: Option<Arc<Mapping>>,
     /// Threads that share the queues: the message thread, and threads of the device.
     pub threads: NonZeroU16,

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use byway_controller::Interrupts;
-use byway_executor::{Failed, Front};
+use byway_executor::{Failed, RemoteFront};
 use byway_vfio_user_wire::{
     Access, Area, DeviceInfo, DmaMap, DmaUnmap, Errno, IrqAction, IrqData, IrqFlags, IrqIndex, IrqInfo,
     RegionFlags, RegionIndex, RegionInfo, SetIrqs,
@@ -84,7 +84,7 @@ impl Refusal {
 /// One PCI function with an NVMe controller in it, for one host after the other.
 #[derive(Debug)]
 pub struct Function {
-    front: Front,
+    front: RemoteFront,
     config: ConfigSpace,
     vectors: Arc<Vectors>,
     ranges: HostRanges,
@@ -101,7 +101,7 @@ pub struct Function {
 impl Function {
     /// A function of the device behind `front`, with interrupts `vectors` and mappable doorbells `page`.
     #[must_use]
-    pub fn new(front: Front, vectors: Arc<Vectors>, page: Option<DoorbellPage>) -> Self {
+    pub fn new(front: RemoteFront, vectors: Arc<Vectors>, page: Option<DoorbellPage>) -> Self {
         let ranges = HostRanges::new(front.space().clone());
         let bar2_bytes = match front.device_memory_bytes() {
             0 => 0,
@@ -161,7 +161,7 @@ impl Function {
 
     /// The device.
     #[must_use]
-    pub fn front(&self) -> &Front {
+    pub fn front(&self) -> &RemoteFront {
         &self.front
     }
 

@@ -2,7 +2,7 @@
 //!
 //! [`Server`] listens at a socket and serves one client at a time. A [`Function`] executes its requests: the PCI function with
 //! configuration space, BARs, interrupts and the client's memory, without a socket. Behind it is
-//! the controller of an image, reached by a [`Front`](byway_executor::Front).
+//! the controller of an image, reached by a [`RemoteFront`](byway_executor::RemoteFront).
 
 #![forbid(unsafe_code)]
 

@@ -153,7 +153,7 @@ impl HostRanges {
         self.windows.is_lost()
     }
 
-    /// Unmaps ranges. Accesses may be in progress until [`byway_executor::Front::quiesce_dma`] returns.
+    /// Unmaps ranges. Accesses may be in progress until [`byway_executor::RemoteFront::quiesce_dma`] returns.
     ///
     /// The protocol has hosts unmap what they mapped, one by one. QEMU with an IOMMU unmaps stretches that hold many ranges
     /// or none: each whole range in there is unmapped.

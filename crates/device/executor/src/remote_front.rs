@@ -21,9 +21,9 @@ const LAST_RUNS: u32 = 64;
 
 /// One controller, for one host in another process at a time.
 #[derive(Debug, Clone)]
-pub struct Front(Owner);
+pub struct RemoteFront(Owner);
 
-impl Front {
+impl RemoteFront {
     pub(crate) fn new(owner: Owner) -> Self {
         Self(owner)
     }
@@ -67,7 +67,7 @@ impl Front {
         self.executor().remote().map(Remote::notifier)
     }
 
-    /// Notes a doorbell write. The next [`Front::run`] serves it.
+    /// Notes a doorbell write. The next [`RemoteFront::run`] serves it.
     #[inline]
     pub fn ring(&self, doorbell: DoorbellIndex, value: u32) {
         let doorbells = self.executor().doorbells();
@@ -110,7 +110,7 @@ impl Front {
         }
     }
 
-    /// Polls doorbell buffers in host memory and serves them, so that hosts need not ring until [`Front::stop_polling_buffers`].
+    /// Polls doorbell buffers in host memory and serves them, so that hosts need not ring until [`RemoteFront::stop_polling_buffers`].
     /// Returns whether any doorbell was written; `None` without such buffers, or if a thread of the device polls them.
     pub fn poll_doorbell_buffers(&self) -> Option<bool> {
         let remote = self.executor().remote()?;

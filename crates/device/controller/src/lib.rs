@@ -44,7 +44,7 @@ pub use capsules::{ConnectError, Overrun, Posted};
 pub use controller::{Controller, Next};
 pub use counting::{CommandSnapshot, CommandType, Histogram, QueueKind};
 pub use data_use::admin_moves_data;
-pub use delegated::{Carried, DELEGATED_COMMANDS, DelegatedQueue, Gathered};
+pub use delegated::{DELEGATED_COMMANDS, DelegatedCommands, DelegatedQueue, Gathered};
 pub use error::CommandError;
 pub use fused::FusedCommand;
 pub use id::ControllerId;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use byway_controller::{Carried, DelegatedQueue, MAX_IO_QUEUES};
+use byway_controller::{DelegatedCommands, DelegatedQueue, MAX_IO_QUEUES};
 use byway_dma::DmaView;
 use byway_link::Meter;
 
@@ -29,7 +29,7 @@ pub(crate) struct Delegation {
     /// A lock holder needs every queue and found one busy: none is delegated until all are returned. Written under the run lock.
     reclaims: AtomicBool,
     /// Commands that delegated queues execute.
-    carried: Carried,
+    carried: DelegatedCommands,
     last: Last,
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct Delegated {
 
 impl Delegation {
     /// Cells for queues 0 to `queues` − 1; 0 for a device that delegates none.
-    pub fn new(queues: u16, carried: Carried) -> Self {
+    pub fn new(queues: u16, carried: DelegatedCommands) -> Self {
         let cell = |_| QueueCell {
             state: AtomicI32::new(0),
             gathering: AtomicU32::new(0),
@@ -122,7 +122,7 @@ impl Delegation {
     }
 
     /// Commands that delegated queues execute.
-    pub fn carried(&self) -> Carried {
+    pub fn carried(&self) -> DelegatedCommands {
         self.carried
     }
 

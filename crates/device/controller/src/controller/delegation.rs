@@ -1,7 +1,7 @@
 //! Delegating queue pairs to threads, and reclaiming them (decision 0009).
 
 use super::Controller;
-use crate::delegated::{Carried, DelegatedHabits, DelegatedQueue};
+use crate::delegated::{DelegatedCommands, DelegatedHabits, DelegatedQueue};
 use crate::subsystem::Subsystem;
 
 impl Controller {
@@ -13,15 +13,15 @@ impl Controller {
         &mut self,
         subsystem: &Subsystem,
         qid: u16,
-        carried: Carried,
+        carried: DelegatedCommands,
     ) -> Option<Box<DelegatedQueue>> {
         if qid == 0 || !self.delegates(subsystem, carried) {
             return None;
         }
         let habits = self.delegated_habits(subsystem, qid);
         let blocks = match carried {
-            Carried::Keys => Vec::new(),
-            Carried::KeysAndBlocks => subsystem.block_shapes(self.id),
+            DelegatedCommands::Keys => Vec::new(),
+            DelegatedCommands::KeysAndBlocks => subsystem.block_shapes(self.id),
         };
         let buffered = self.admin.shadow_doorbells().map(|shadow| shadow.pair(qid));
         let (sq, cq) = self.queues.delegate(qid)?;
@@ -29,10 +29,10 @@ impl Controller {
     }
 
     /// Whether queue pairs can be delegated now to threads that carry these commands.
-    fn delegates(&self, subsystem: &Subsystem, carried: Carried) -> bool {
+    fn delegates(&self, subsystem: &Subsystem, carried: DelegatedCommands) -> bool {
         let is_carried = match carried {
-            Carried::Keys => self.registers.serves_all_sets() && !self.admin.has_shadow_doorbells(),
-            Carried::KeysAndBlocks => !self.registers.is_admin_only(),
+            DelegatedCommands::Keys => self.registers.serves_all_sets() && !self.admin.has_shadow_doorbells(),
+            DelegatedCommands::KeysAndBlocks => !self.registers.is_admin_only(),
         };
         self.is_ready()
             && is_carried

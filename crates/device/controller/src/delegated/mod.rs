@@ -42,7 +42,7 @@ const ERRORS_KEPT: usize = 64;
 /// The commands that a delegated queue carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Carried {
+pub enum DelegatedCommands {
     /// Commands of key-value namespaces, for a thread that serves its queue when it writes the doorbell register. Not with
     /// doorbells in host memory.
     Keys,

@@ -25,8 +25,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Weak};
 
 use byway_controller::{
-    Carried, CmbRegisters, Controller, ControllerId, DeviceMemory, Interrupts, NamespaceHints, Port,
-    Subsystem,
+    CmbRegisters, Controller, ControllerId, DelegatedCommands, DeviceMemory, Interrupts, NamespaceHints,
+    Port, Subsystem,
 };
 use byway_dma::{DmaMemory, DmaSpace, DmaView};
 use byway_link::{ClockMode, HostMeter, Meter, Profile};
@@ -114,7 +114,7 @@ struct HostSide {
     doorbells: Doorbells,
     remote: Option<Box<Remote>>,
     /// Commands that delegated queues carry.
-    carried: Carried,
+    carried: DelegatedCommands,
     queue_threads: QueueThreads,
     external: ExternalEngines,
 }
@@ -124,7 +124,13 @@ impl HostSide {
         let doorbells = Doorbells::new(QUEUES);
         let Some(hosts) = hosts else {
             let (queue_threads, external) = (QueueThreads::new(NonZeroU16::MIN), ExternalEngines::new(None));
-            return Ok(Self { doorbells, remote: None, carried: Carried::Keys, queue_threads, external });
+            return Ok(Self {
+                doorbells,
+                remote: None,
+                carried: DelegatedCommands::Keys,
+                queue_threads,
+                external,
+            });
         };
         Ok(Self {
             doorbells: match hosts.doorbells {
@@ -132,7 +138,7 @@ impl HostSide {
                 None => doorbells,
             },
             remote: Some(Box::new(Remote::new(hosts.interrupts, subsystem.syncs_completions())?)),
-            carried: Carried::KeysAndBlocks,
+            carried: DelegatedCommands::KeysAndBlocks,
             queue_threads: QueueThreads::new(hosts.threads),
             external: ExternalEngines::new(hosts.engines),
         })

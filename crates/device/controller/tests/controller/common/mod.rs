@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use byway_controller::{
-    Carried, CmbRegisters, Controller, ControllerId, DelegatedQueue, DeviceMemory, FinishedSync, Gathered,
-    Identity, Interrupts, MAX_IO_QUEUES, Next, Port, Subsystem, SubsystemOptions,
+    CmbRegisters, Controller, ControllerId, DelegatedCommands, DelegatedQueue, DeviceMemory, FinishedSync,
+    Gathered, Identity, Interrupts, MAX_IO_QUEUES, Next, Port, Subsystem, SubsystemOptions,
 };
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, DmaView};
 use byway_flash::{Durability, Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions};
@@ -319,7 +319,7 @@ impl TestHost {
 
     /// Takes queue pair `qid` out of the controller.
     pub fn delegate(&mut self, qid: u16) -> Option<Box<DelegatedQueue>> {
-        self.controller.delegate(&self.subsystem, qid, Carried::KeysAndBlocks)
+        self.controller.delegate(&self.subsystem, qid, DelegatedCommands::KeysAndBlocks)
     }
 
     /// Has a delegated queue gather the commands that were rung.

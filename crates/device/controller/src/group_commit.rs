@@ -2,14 +2,14 @@
 //! that changes data where an acknowledgement is to survive real power loss.
 //!
 //! One sync covers every command that waits when it begins. The device runs meanwhile: what it executes then waits for
-//! the next sync.
+//! the next sync. Which thread syncs is decided by `GroupCommit` of `byway-executor`.
 
 use byway_spec::{Completion, Status};
 
 use crate::queue::{QueueSet, Queues};
 use crate::ticket::Ticket;
 
-/// Commands that await durability.
+/// Commands that await durability, in the state of one controller.
 #[derive(Debug, Default)]
 pub(crate) struct GroupCommit {
     /// No sync that covers them has begun.

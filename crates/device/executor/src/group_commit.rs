@@ -1,4 +1,5 @@
-//! Group commit: one thread syncs the image for all commands that wait for durability; other threads wait for it.
+//! Group commit, the lock: one thread syncs the image for all commands that wait for durability; other threads wait for it. The
+//! commands are in `GroupCommit` of `byway-controller`; `executor/group_commit.rs` joins the two.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

@@ -1,4 +1,4 @@
-//! Syncs of the image for commands that wait for durability.
+//! Syncs of the image for commands that wait for durability: elects a leader, and syncs without the run lock.
 //!
 //! A sync covers every command executed before it begins. Threads that come meanwhile execute their commands and wait for its end;
 //! then their commands are covered, or one of them leads the next sync.

@@ -9,7 +9,7 @@ use crate::geometry::{BlockId, Geometry};
 /// Data that is likely to die together, and so goes to blocks of its own: a block whose pages die at one time is
 /// erased without moving any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Front {
+pub(crate) enum FrontierKind {
     /// Units that hosts write.
     Host,
     /// What garbage collection moves: it lives long.
@@ -24,7 +24,7 @@ pub(crate) enum Front {
     Merged,
 }
 
-impl Front {
+impl FrontierKind {
     pub(crate) const ALL: [Self; 6] =
         [Self::Host, Self::Gc, Self::Values, Self::Moved, Self::Index, Self::Merged];
 
@@ -60,7 +60,7 @@ impl Front {
     }
 }
 
-impl From<Stream> for Front {
+impl From<Stream> for FrontierKind {
     fn from(stream: Stream) -> Self {
         match stream {
             Stream::Host => Self::Host,
@@ -71,7 +71,7 @@ impl From<Stream> for Front {
 
 #[derive(Debug)]
 pub(crate) struct Frontier {
-    front: Front,
+    front: FrontierKind,
     open_blocks: Vec<Option<BlockId>>,
     next: usize,
     /// Pages that the open blocks have left.
@@ -80,8 +80,8 @@ pub(crate) struct Frontier {
 }
 
 impl Frontier {
-    /// The frontier of a front, taking up the open blocks that the table knows.
-    pub(crate) fn open(front: Front, geometry: &Geometry, blocks: &BlockTable) -> Self {
+    /// The frontier of a kind, taking up the open blocks that the table knows.
+    pub(crate) fn open(front: FrontierKind, geometry: &Geometry, blocks: &BlockTable) -> Self {
         let (used_for, pages_per_block) = (front.open_use(), geometry.pages_per_block);
         let open = || blocks.iter().filter(|(_, block)| block.used_for == used_for);
         let mut open_blocks: Vec<_> = open().map(|(id, _)| Some(id)).collect();
@@ -143,21 +143,21 @@ impl Frontier {
     }
 }
 
-/// The frontier of each front.
+/// The frontier of each kind.
 #[derive(Debug)]
-pub(crate) struct Frontiers([Frontier; Front::ALL.len()]);
+pub(crate) struct Frontiers([Frontier; FrontierKind::ALL.len()]);
 
 impl Frontiers {
     /// All of them, with the open blocks that the table knows.
     pub(crate) fn open(geometry: &Geometry, blocks: &BlockTable) -> Self {
-        Self(Front::ALL.map(|front| Frontier::open(front, geometry, blocks)))
+        Self(FrontierKind::ALL.map(|front| Frontier::open(front, geometry, blocks)))
     }
 
-    pub(crate) const fn of(&self, front: Front) -> &Frontier {
+    pub(crate) const fn of(&self, front: FrontierKind) -> &Frontier {
         &self.0[front as usize]
     }
 
-    pub(crate) const fn of_mut(&mut self, front: Front) -> &mut Frontier {
+    pub(crate) const fn of_mut(&mut self, front: FrontierKind) -> &mut Frontier {
         &mut self.0[front as usize]
     }
 }

@@ -6,7 +6,7 @@ use crate::areas::AreaRef;
 use crate::counters::Cause;
 use crate::error::FlashError;
 use crate::flash::Flash;
-use crate::frontier::Front;
+use crate::frontier::FrontierKind;
 use crate::ftl::read::ReadError;
 use crate::geometry::UNIT_BYTES;
 use crate::image::namespaces::ExtentId;
@@ -230,7 +230,7 @@ impl Flash {
         cause: Cause,
         at_ps: &mut u64,
     ) -> Result<(), FlashError> {
-        let front = Front::of_page(cause, false);
+        let front = FrontierKind::of_page(cause, false);
         self.write_page_to(front, extent, page, data, cause, at_ps)
     }
 
@@ -247,13 +247,13 @@ impl Flash {
         cause: Cause,
         at_ps: &mut u64,
     ) -> Result<(), FlashError> {
-        let front = Front::of_page(cause, true);
+        let front = FrontierKind::of_page(cause, true);
         self.write_page_to(front, extent, page, data, cause, at_ps)
     }
 
     fn write_page_to(
         &mut self,
-        front: Front,
+        front: FrontierKind,
         extent: ExtentId,
         page: u64,
         data: &[u8],
@@ -282,7 +282,7 @@ impl Flash {
         let entry = self.writable_page(extent, page, page_bytes)?;
         let piece = self.areas.bytes(area).get(at..).and_then(|rest| rest.get(..page_bytes));
         let data = piece.ok_or(FlashError::Misuse("the protected area ends before the page"))?;
-        let newly = self.ftl.write_page(Front::of_page(cause, false), entry, data, cause, at_ps)?;
+        let newly = self.ftl.write_page(FrontierKind::of_page(cause, false), entry, data, cause, at_ps)?;
         self.mapped.add(extent, u64::from(newly));
         Ok(())
     }

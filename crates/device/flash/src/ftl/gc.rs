@@ -18,7 +18,7 @@ use crate::counters::Cause;
 use crate::durability::SyncPoint;
 use crate::error::FlashError;
 use crate::event::FlashEvent;
-use crate::frontier::Front;
+use crate::frontier::FrontierKind;
 use crate::ftl::Ftl;
 use crate::ftl::program::PageData;
 use crate::geometry::{BlockId, PageId, RESERVED_BLOCKS, UNIT_BYTES};
@@ -67,7 +67,7 @@ impl Slice {
 impl Ftl {
     /// Lets a page that is about to be written for a host pay its share of making room.
     #[inline]
-    pub(crate) fn pay_for_room(&mut self, front: Front, at_ps: u64) {
+    pub(crate) fn pay_for_room(&mut self, front: FrontierKind, at_ps: u64) {
         if self.collector.has_side_job() {
             // What fails here fails again, and is reported, when there is no room left to put it off.
             let _ = self.do_side_job(at_ps);
@@ -128,14 +128,14 @@ impl Ftl {
         emptied.map(drop)
     }
 
-    /// Pages that can be written to a front before garbage collection must have given a block.
-    fn room_pages(&self, front: Front) -> u64 {
+    /// Pages that can be written to a frontier before garbage collection must have given a block.
+    fn room_pages(&self, front: FrontierKind) -> u64 {
         let free = self.blocks.free_count().saturating_sub(self.blocks_kept_for_gc());
         self.frontiers.of(front).room_pages() + u64::from(free) * u64::from(self.geometry.pages_per_block)
     }
 
     /// Room below which writes pay: half of what the open blocks hold, which the array has on top.
-    fn gc_start_pages(&self, front: Front) -> u64 {
+    fn gc_start_pages(&self, front: FrontierKind) -> u64 {
         u64::from(front.width(&self.geometry)) * u64::from(self.geometry.pages_per_block) / 2
     }
 
@@ -157,25 +157,25 @@ impl Ftl {
 
     fn gc_room_units(&self) -> u64 {
         let free_pages = u64::from(self.blocks.free_count()) * u64::from(self.geometry.pages_per_block);
-        let pages = free_pages + self.frontiers.of(Front::Gc).room_pages();
+        let pages = free_pages + self.frontiers.of(FrontierKind::Gc).room_pages();
         pages * u64::from(self.geometry.units_per_page())
     }
 
     /// The block that the next page goes to which garbage collection moves. When failures have left no block to open, it is
     /// what others have open: a block that is emptied gives more than is taken there.
-    pub(crate) fn next_block_for_gc(&mut self) -> Option<(Front, BlockId)> {
+    pub(crate) fn next_block_for_gc(&mut self) -> Option<(FrontierKind, BlockId)> {
         let planes = self.geometry.plane_count();
-        let fronts = [Front::Gc].into_iter().chain(Front::ALL);
+        let fronts = [FrontierKind::Gc].into_iter().chain(FrontierKind::ALL);
         let mut next = |front| {
             let frontier = self.frontiers.of_mut(front);
-            Some((front, frontier.next_block(&mut self.blocks, planes, front == Front::Gc)?))
+            Some((front, frontier.next_block(&mut self.blocks, planes, front == FrontierKind::Gc)?))
         };
         fronts.into_iter().find_map(&mut next)
     }
 
     /// Free blocks that hosts leave to garbage collection, so that it can always finish a block.
     pub(crate) fn blocks_kept_for_gc(&self) -> u32 {
-        RESERVED_BLOCKS + self.frontiers.of(Front::Gc).closed_slots()
+        RESERVED_BLOCKS + self.frontiers.of(FrontierKind::Gc).closed_slots()
     }
 
     /// Looks for a block to empty for its own sake.
@@ -370,7 +370,7 @@ impl Ftl {
         // A damaged page moves with its checksums, so that the units of it that are whole can still be read.
         let mut moved = *spare;
         moved.cause = cause as u8;
-        let to = self.program(Front::Gc, &mut moved, PageData::Bytes(data), cause, at_ps)?;
+        let to = self.program(FrontierKind::Gc, &mut moved, PageData::Bytes(data), cause, at_ps)?;
         self.flip(owner, Location::Flash(self.geometry.unit(to, 0)), PageKind::Page);
         Ok(())
     }

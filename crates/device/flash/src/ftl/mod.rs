@@ -22,7 +22,7 @@ use crate::counters::Cause;
 use crate::durability::{Epoch, SyncPoint};
 use crate::error::FlashError;
 use crate::event::{FlashEvent, Reporter};
-use crate::frontier::{Front, Frontiers};
+use crate::frontier::{FrontierKind, Frontiers};
 use crate::ftl::discarded::Discarded;
 use crate::ftl::program::PageData;
 use crate::ftl::scratch::Scratch;
@@ -145,10 +145,10 @@ impl Ftl {
         SpareRecord::decode(self.media.spare(page), self.geometry.units_per_page() as usize)
     }
 
-    /// Writes one whole page for one entry to a front. Says whether the entry was unmapped before.
+    /// Writes one whole page for one entry to a frontier. Says whether the entry was unmapped before.
     pub(crate) fn write_page(
         &mut self,
-        front: Front,
+        front: FrontierKind,
         entry: EntryIndex,
         data: &[u8],
         cause: Cause,
@@ -212,7 +212,7 @@ impl Ftl {
         at_ps: &mut u64,
     ) -> Result<u64, FlashError> {
         let mut spare = self.spare_of(PageKind::Units, cause, data, |unit| first + unit as u64);
-        let page = self.program(Front::Host, &mut spare, PageData::Bytes(data), cause, at_ps)?;
+        let page = self.program(FrontierKind::Host, &mut spare, PageData::Bytes(data), cause, at_ps)?;
         let units = 0..self.geometry.units_per_page();
         Ok(units.map(|unit| u64::from(self.flip_to_page(first + u64::from(unit), page, unit))).sum())
     }

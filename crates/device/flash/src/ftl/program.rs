@@ -7,7 +7,7 @@ use byway_sys::FileError;
 use crate::counters::Cause;
 use crate::durability::SyncPoint;
 use crate::error::FlashError;
-use crate::frontier::Front;
+use crate::frontier::FrontierKind;
 use crate::ftl::Ftl;
 use crate::geometry::{BlockId, PageId};
 use crate::spare::SpareRecord;
@@ -24,17 +24,17 @@ pub(crate) enum PageData<'a> {
 }
 
 impl Ftl {
-    /// Programs the next page of a front. Nothing points to it yet. Where the medium fails, the block is given up and
+    /// Programs the next page of a frontier. Nothing points to it yet. Where the medium fails, the block is given up and
     /// the page goes to another one.
     pub(crate) fn program(
         &mut self,
-        front: Front,
+        front: FrontierKind,
         spare: &mut SpareRecord,
         data: PageData<'_>,
         cause: Cause,
         at_ps: &mut u64,
     ) -> Result<PageId, FlashError> {
-        if front != Front::Gc {
+        if front != FrontierKind::Gc {
             self.pay_for_room(front, *at_ps);
             self.restore_gc_room(*at_ps)?;
         }
@@ -67,7 +67,14 @@ impl Ftl {
         }
     }
 
-    fn note_program(&mut self, front: Front, block: BlockId, bytes: usize, cause: Cause, at_ps: &mut u64) {
+    fn note_program(
+        &mut self,
+        front: FrontierKind,
+        block: BlockId,
+        bytes: usize,
+        cause: Cause,
+        at_ps: &mut u64,
+    ) {
         *at_ps = self.timing.program(&self.geometry, block, self.bytes_on_bus(bytes), *at_ps);
         self.state.count_programs(cause, 1, bytes as u64);
         self.frontiers.of_mut(front).note_program();
@@ -85,7 +92,7 @@ impl Ftl {
     fn go_on_after(
         &mut self,
         error: FlashError,
-        front: Front,
+        front: FrontierKind,
         block: BlockId,
         attempts_left: &mut u32,
     ) -> Result<(), FlashError> {
@@ -102,7 +109,7 @@ impl Ftl {
         }
     }
 
-    fn note_program_failure(&mut self, front: Front, block: BlockId) {
+    fn note_program_failure(&mut self, front: FrontierKind, block: BlockId) {
         let left_pages = self.geometry.pages_per_block - self.blocks.get(block).written;
         self.frontiers.of_mut(front).close(block, left_pages);
         self.blocks.fail(block);
@@ -114,8 +121,12 @@ impl Ftl {
         data_bytes as u64 + u64::from(self.geometry.spare_bytes)
     }
 
-    /// The block the next page of a front goes to, with room for it: on a full disk, the first open block that has.
-    fn next_prepared_block(&mut self, front: Front, at_ps: u64) -> Result<(Front, BlockId), FlashError> {
+    /// The block the next page of a frontier goes to, with room for it: on a full disk, the first open block that has.
+    fn next_prepared_block(
+        &mut self,
+        front: FrontierKind,
+        at_ps: u64,
+    ) -> Result<(FrontierKind, BlockId), FlashError> {
         let mut slots_left = self.frontiers.of_mut(front).width();
         loop {
             let (front, block) = self.next_block(front, at_ps)?;
@@ -129,10 +140,10 @@ impl Ftl {
         }
     }
 
-    /// The block the next page of a front goes to, and whose it is. Host writes leave garbage collection the blocks it
+    /// The block the next page of a frontier goes to, and whose it is. Host writes leave garbage collection the blocks it
     /// needs, and collect a whole block themselves when that leaves them none.
-    fn next_block(&mut self, front: Front, at_ps: u64) -> Result<(Front, BlockId), FlashError> {
-        if front == Front::Gc {
+    fn next_block(&mut self, front: FrontierKind, at_ps: u64) -> Result<(FrontierKind, BlockId), FlashError> {
+        if front == FrontierKind::Gc {
             return self.next_block_for_gc().ok_or_else(|| self.no_room());
         }
         let planes = self.geometry.plane_count();

@@ -14,7 +14,7 @@ use crate::durability::SyncPoint;
 use crate::error::FlashError;
 use crate::finding::{Finding, Remedy, Watch};
 use crate::flash::Flash;
-use crate::frontier::Front;
+use crate::frontier::FrontierKind;
 use crate::geometry::BlockId;
 use crate::location::{EntryIndex, Location};
 use crate::spare::PageKind;
@@ -141,7 +141,7 @@ impl Flash {
             data.fill(0);
         }
         // Where there is no room for it the page stays as it is: the next repair tries again.
-        let _ = self.ftl.write_page(Front::Values, index, &data, Cause::Metadata, &mut 0);
+        let _ = self.ftl.write_page(FrontierKind::Values, index, &data, Cause::Metadata, &mut 0);
     }
 
     fn stray_entries(&self) -> Vec<EntryIndex> {

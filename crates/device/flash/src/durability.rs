@@ -1,10 +1,9 @@
-//! What a completion promises, and the syncs that it needs.
+//! Durability of acknowledged commands, and the points at which the image file is synced for it.
 //!
-//! Stores to protected state and page writes reach the medium in any order, in pieces of a sector, until a sync. So
-//! before freed space is reused, or a word is stored that recovery trusts, the data that it depends on is synced: the
-//! [`SyncPoint`]s. Space that was freed before the last sync may be reused without another one: the code that frees it
-//! records the [`Epoch`]. Which point guards what:
-//! `docs/decisions/0007-sync-order-and-power-loss-recovery.md`.
+//! Until a sync, stores to protected state and page writes reach the disk in any order, sector by sector. So at each
+//! [`SyncPoint`], before space is reused or a word that recovery trusts is stored, the data that it depends on is synced.
+//! Space that was freed before the last sync may be reused without another one: the code that frees it records the
+//! [`Epoch`]. Which point guards what: `docs/decisions/0007-sync-order-and-power-loss-recovery.md`.
 
 /// What survives of what was acknowledged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -140,7 +140,7 @@ impl RunOptions {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// Leave the file as it is; writing answers [`FlashError::ReadOnly`].
+    /// Leave the file as it is; writing answers [`FlashError::ReadOnly`](crate::FlashError::ReadOnly).
     pub read_only: bool,
     /// Whether operations take modelled time.
     pub timing: bool,
@@ -156,7 +156,7 @@ impl Default for OpenOptions {
 
 impl OpenOptions {
     byway_sys::setters! {
-        /// Leave the file as it is; writing answers [`FlashError::ReadOnly`](crate::FlashError::ReadOnly).
+        /// Leave the file as it is; writing answers [`FlashError::ReadOnly`](crate::FlashError::ReadOnly)(crate::FlashError::ReadOnly).
         read_only: bool;
         /// Whether operations take modelled time.
         timing: bool;

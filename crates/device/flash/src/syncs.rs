@@ -21,7 +21,7 @@ enum Work {
     Failed,
 }
 
-/// What came of a sync, for [`Flash::end_sync`].
+/// The result of a sync, for [`Flash::end_sync`](crate::Flash::end_sync).
 #[derive(Debug)]
 #[must_use = "the device has to learn what came of the sync"]
 pub struct FinishedSync {

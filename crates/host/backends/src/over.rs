@@ -37,7 +37,7 @@ pub trait Interface<D>: Send + Sync {
     }
 }
 
-/// An open device behind an interface.
+/// A backend: an open device, and the kernel interface that its queues submit to. [`Psync`](crate::psync::Psync) is one.
 #[derive(Debug)]
 pub struct Over<D, I> {
     name: &'static str,

@@ -9,7 +9,7 @@ use crate::psync::PsyncQueue;
 use crate::synchronous::Synchronous;
 use crate::target::Target;
 
-/// Commands are done by the thread that submits them.
+/// The interface of [`Psync`]: the submitting thread does each command at once, by a synchronous system call.
 #[derive(Debug, Clone, Copy)]
 pub struct AtOnce;
 

@@ -10,7 +10,8 @@ use super::{AdaptivePolicy, Depth};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct QueueOptions {
-    /// Most commands outstanding at once, from 1. Default: [`Depth::DEFAULT`].
+    /// Most commands outstanding at once, from 1; the queue says what it has ([`BackendQueue::depth`](super::BackendQueue::depth)).
+    /// Default: [`Depth::DEFAULT`].
     pub depth: Depth,
     /// Entries of the submission ring. Default: `None`, by which the backend chooses a ring that holds `depth` commands.
     pub ring_entries: Option<u32>,

@@ -132,7 +132,7 @@ impl Layout {
         self.windows.min(self.segments / WINDOW_SHARE)
     }
 
-    /// Streams that may have a segment at one time: those of all windows together, and windows with segments of their own.
+    /// Streams that may have a segment at one time: the shared one, compaction's, and those of windows with segments of their own.
     pub(crate) fn streams_in_segments(&self) -> usize {
         FIRST_WINDOW + self.windows_in_segments()
     }

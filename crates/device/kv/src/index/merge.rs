@@ -55,8 +55,8 @@ pub(crate) struct Flush {
     passed: usize,
     /// Times that the next entry could not be settled.
     tries: u32,
-    /// Entries written without being settled, as a page of the index stayed unreadable for [`TRIES`] tries: the records that
-    /// they replace still count as live.
+    /// Entries written without being settled, as a page of the index was damaged, or stayed unreadable for [`TRIES`] tries:
+    /// the records that they replace still count as live.
     unsettled: u64,
     /// There is nothing older that a tombstone could hide.
     drop_tombstones: bool,

@@ -164,8 +164,8 @@ impl Index {
         self.counters
     }
 
-    /// Counts a step of a flush or a merge that failed.
-    pub(crate) fn count_step<T>(&mut self, done: &Result<T, KvError>) {
+    /// Counts a step of a flush, of a merge or of compaction if it failed.
+    pub(crate) fn count_failed_step<T>(&mut self, done: &Result<T, KvError>) {
         self.counters.failed_steps += u64::from(done.is_err());
     }
 

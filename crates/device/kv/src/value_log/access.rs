@@ -47,7 +47,7 @@ impl ValueLog {
         &self.segments
     }
 
-    /// The segment table, to change what it counts as alive or notes as dead.
+    /// The segment table, to change its counts of live bytes and keys, its notes of dead records, and its checkpoints.
     #[inline]
     pub(crate) fn segments_mut(&mut self) -> &mut Segments {
         &mut self.segments

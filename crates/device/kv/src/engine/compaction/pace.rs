@@ -60,12 +60,12 @@ impl KvEngine {
         // The record is stored whatever becomes of this. A job that cannot go on is tried again, and in the end
         // a put that needs its result fails.
         let done = self.index.tend(self.filled(), bytes, &mut self.log, store, at_ps);
-        self.index.count_step(&done);
+        self.index.count_failed_step(&done);
         self.refresh_marks();
         // What is moved fills the memtable, too.
         if self.log.segments().free_count() <= self.compaction.pace.high && !self.index.is_behind() {
             let done = self.pay(store, bytes, *at_ps);
-            self.index.count_step(&done);
+            self.index.count_failed_step(&done);
         }
     }
 
@@ -124,7 +124,7 @@ impl KvEngine {
         self.refresh_marks();
         let mut at_ps = self.compaction.busy_ps.max(now_ps);
         let done = self.hurry_once(store, &mut at_ps);
-        self.index.count_step(&done);
+        self.index.count_failed_step(&done);
         self.compaction.busy_ps = at_ps;
     }
 

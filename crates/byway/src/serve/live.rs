@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use byway_controller::{Namespace, Subsystem};
 use byway_core::{Error, ErrorKind, Result};
 use byway_local::WatchedBy;
-use byway_tcp_target::{AnaSetting, AnaState, Keys, Nqn, Port, PortId, TargetControl};
+use byway_tcp_target::{AnaSetting, AnaState, Keys, Nqn, PortId, TargetControl, TargetPort};
 
 use crate::embedded::control_folder::OpenImage;
 use crate::serve::exports::{Exported, Exporter};
@@ -175,7 +175,7 @@ impl ServeControl {
     /// Nothing is served over NVMe/TCP.
     pub fn ports(&self) -> Result<Vec<(PortId, SocketAddr)>> {
         let ports = self.target()?.ports().map_err(from_control)?;
-        Ok(ports.into_iter().map(|Port { id, address, .. }| (id, address)).collect())
+        Ok(ports.into_iter().map(|TargetPort { id, address, .. }| (id, address)).collect())
     }
 
     /// Opens a port at `address` for NVMe/TCP hosts; returns its number and its address.
@@ -183,7 +183,7 @@ impl ServeControl {
     /// # Errors
     /// What the system says of the address.
     pub fn open_port(&self, address: SocketAddr) -> Result<(PortId, SocketAddr)> {
-        let Port { id, address, .. } = self.target()?.open_port(address).map_err(from_control)?;
+        let TargetPort { id, address, .. } = self.target()?.open_port(address).map_err(from_control)?;
         Ok((id, address))
     }
 

@@ -19,7 +19,7 @@ use byway_controller::SubsystemOptions;
 use byway_core::{Error, ErrorKind, Result};
 use byway_local::{Hosts, WatchedBy};
 use byway_sys::{SocketError, SocketListener};
-use byway_tcp_target::{Listeners, Port, SubsystemTerms, Target};
+use byway_tcp_target::{Listeners, SubsystemTerms, Target, TargetPort};
 use byway_vfio_user::{DoorbellPage, Function, ServeError, Server, Vectors};
 
 use crate::embedded::control_folder::ControlSocket;
@@ -346,7 +346,7 @@ impl Served {
     #[must_use]
     pub fn tcp_addresses(&self) -> Vec<SocketAddr> {
         let ports = self.target.as_ref().map(Target::ports).unwrap_or_default();
-        ports.iter().map(|Port { address, .. }| *address).collect()
+        ports.iter().map(|TargetPort { address, .. }| *address).collect()
     }
 
     /// How NVMe/TCP hosts reach namespaces of the first subsystem by each port (ANA), to be changed while it is served; none without such hosts.

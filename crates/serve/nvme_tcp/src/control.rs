@@ -11,7 +11,7 @@ use byway_fabrics::Nqn;
 use byway_tls::TlsUnavailable;
 
 use crate::acceptor::{ListenError, Listener};
-use crate::directory::{Listing, Port};
+use crate::directory::{Listing, TargetPort};
 use crate::keys::Keys;
 use crate::options::{AnaSetting, SubsystemTerms};
 use crate::paths::{self, PathError};
@@ -107,7 +107,7 @@ impl TargetControl {
     ///
     /// # Errors
     /// The target has ended.
-    pub fn ports(&self) -> Result<Vec<Port>, ControlError> {
+    pub fn ports(&self) -> Result<Vec<TargetPort>, ControlError> {
         Ok(self.listing()?.ports.clone())
     }
 
@@ -115,7 +115,7 @@ impl TargetControl {
     ///
     /// # Errors
     /// The system's error; too many ports.
-    pub fn open_port(&self, address: SocketAddr) -> Result<Port, ControlError> {
+    pub fn open_port(&self, address: SocketAddr) -> Result<TargetPort, ControlError> {
         self.open_bound_port(BoundListener::open(address)?)
     }
 
@@ -123,14 +123,17 @@ impl TargetControl {
     ///
     /// # Errors
     /// Too many ports.
-    pub fn open_bound_port(&self, BoundListener(listener): BoundListener) -> Result<Port, ControlError> {
+    pub fn open_bound_port(
+        &self,
+        BoundListener(listener): BoundListener,
+    ) -> Result<TargetPort, ControlError> {
         let pool = self.pool()?;
         let _alone = pool.changing();
         let listing = pool.target().directory.listing();
         let is_free = |id: &PortId| !listing.has_port(*id);
         let id = (1..=u16::MAX).map(PortId).find(is_free).ok_or(ControlError::Gone)?;
         let address = listener.address;
-        let port = Port { id, address };
+        let port = TargetPort { id, address };
         for subsystem in &listing.subsystems {
             paths::open_port(subsystem.device(), id, listing.ports.len())?;
         }

@@ -26,7 +26,7 @@ pub struct Directory {
 
 /// An address at which hosts connect to subsystems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Port {
+pub struct TargetPort {
     /// The port identifier.
     pub id: PortId,
     /// The address.
@@ -38,7 +38,7 @@ pub struct Port {
 pub struct Listing {
     generation: u64,
     /// Ports, sorted by identifier.
-    pub ports: Vec<Port>,
+    pub ports: Vec<TargetPort>,
     /// Subsystems.
     pub subsystems: Vec<Arc<Subsystem>>,
     /// Answers TLS handshakes for all subsystems; `None` where no subsystem has keys.
@@ -50,7 +50,7 @@ impl Directory {
     ///
     /// # Errors
     /// A subsystem has keys and OpenSSL is missing.
-    pub fn new(ports: Vec<Port>, subsystems: Vec<Arc<Subsystem>>) -> Result<Self, TlsUnavailable> {
+    pub fn new(ports: Vec<TargetPort>, subsystems: Vec<Arc<Subsystem>>) -> Result<Self, TlsUnavailable> {
         let mut listing = Listing { generation: 1, ports, subsystems, tls: None };
         listing.gather_keys()?;
         Ok(Self { listing: RwLock::new(Arc::new(listing)), generation: AtomicU64::new(1) })

@@ -11,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;
 
 use crate::close_reason::CloseReason;
-use crate::directory::{Directory, Port};
+use crate::directory::{Directory, TargetPort};
 use crate::endpoints::Endpoints;
 use crate::options::{SubsystemTerms, TargetOptions};
 use crate::socket::{Connection, Progress};
@@ -62,7 +62,7 @@ impl SocketlessTarget {
     /// TLS keys without OpenSSL.
     pub fn new(terms: SubsystemTerms, device: Capsules) -> Result<Self, TlsUnavailable> {
         let subsystem = Arc::new(Subsystem::new(terms, device));
-        let port = Port { id: PortId(1), address: address() };
+        let port = TargetPort { id: PortId(1), address: address() };
         let directory = Directory::new(vec![port], vec![subsystem.clone()])?;
         let target = TargetState::new(TargetOptions::default(), directory, Arc::new(|_| {}));
         Ok(Self { target: Arc::new(target), subsystem })

@@ -49,7 +49,7 @@ mod worker;
 pub use acceptor::ListenError;
 pub use control::{BoundListener, ControlError, TargetControl, TargetPaths};
 pub use counters::{ConnectionState, TargetSnapshot};
-pub use directory::Port;
+pub use directory::TargetPort;
 pub use keys::Keys;
 pub use options::{
     AnaSetting, Dhchap, EventHandler, SubsystemTerms, TargetEvent, TargetOptions, Tls, TlsPolicy,

@@ -3,7 +3,7 @@
 use byway_controller::{CommandError, MAX_NAMESPACES, PortId};
 use byway_executor::{CapsuleDevice, Capsules};
 
-use crate::directory::Port;
+use crate::directory::TargetPort;
 use crate::options::AnaSetting;
 
 /// Why an ANA state was not changed.
@@ -39,7 +39,7 @@ pub(crate) fn change(device: &Capsules, setting: AnaSetting) -> Result<(), PathE
 }
 
 /// Makes a device report ANA before the first host connects, if there are several ports or any setting.
-pub(crate) fn begin(device: &Capsules, ports: &[Port], ana: &[AnaSetting]) -> Result<(), PathError> {
+pub(crate) fn begin(device: &Capsules, ports: &[TargetPort], ana: &[AnaSetting]) -> Result<(), PathError> {
     if ports.len() < 2 && ana.is_empty() {
         return Ok(());
     }

@@ -10,7 +10,7 @@ use byway_spec::tcp::PduType;
 use crate::close_reason::CloseReason;
 use crate::counters::ConnectionState;
 use crate::endpoints::Endpoints;
-use crate::established::{Established, Hand};
+use crate::established::{Established, ExecuteContext};
 use crate::outbox::Outbox;
 use crate::queue::Queue;
 use crate::subsystem::Subsystem;
@@ -87,7 +87,7 @@ impl Session {
     ) -> Result<(), CloseReason> {
         match &mut self.phase {
             Phase::Established(established) => {
-                established.receive(input, &mut Hand { out: &mut self.out, device, now_ns })
+                established.receive(input, &mut ExecuteContext { out: &mut self.out, device, now_ns })
             }
             Phase::Opening(_) => Ok(()),
             Phase::Over => {

@@ -16,7 +16,7 @@ use rustix::fd::OwnedFd;
 use crate::acceptor::{Acceptor, LISTENERS_MAX, ListenError, Listener};
 use crate::control::TargetControl;
 use crate::counters::TargetSnapshot;
-use crate::directory::{Directory, Port};
+use crate::directory::{Directory, TargetPort};
 use crate::options::{EventHandler, SubsystemTerms, TargetOptions};
 use crate::paths::{self, PathError};
 use crate::pool::ThreadPool;
@@ -86,8 +86,8 @@ impl Listeners {
         Ok(found)
     }
 
-    fn ports(&self) -> Vec<Port> {
-        let port = |listener: &Listener| Some(Port { id: listener.port?, address: listener.address });
+    fn ports(&self) -> Vec<TargetPort> {
+        let port = |listener: &Listener| Some(TargetPort { id: listener.port?, address: listener.address });
         self.listeners.iter().filter_map(port).collect()
     }
 }
@@ -154,7 +154,7 @@ impl Target {
 
     /// Its ports, with the TCP ports that the system chose.
     #[must_use]
-    pub fn ports(&self) -> Vec<Port> {
+    pub fn ports(&self) -> Vec<TargetPort> {
         self.pool.target().directory.listing().ports.clone()
     }
 

@@ -6,21 +6,21 @@
 use byway_executor::CapsuleDevice;
 use byway_spec::{Command, Status};
 
-use super::{Established, Hand};
+use super::{Established, ExecuteContext};
 use crate::outbox::Outbox;
 use crate::queue::Queue;
 
 impl Established {
     /// Registers a waiting command with the device.
-    pub(super) fn register_waiting(&self, command: &Command, hand: &mut Hand<'_, '_>) {
-        if let (Queue::Device(queue), Some(device)) = (&self.queue, &mut hand.device) {
+    pub(super) fn register_waiting(&self, command: &Command, cx: &mut ExecuteContext<'_, '_>) {
+        if let (Queue::Device(queue), Some(device)) = (&self.queue, &mut cx.device) {
             device.register_waiting(queue.at(), command);
         }
     }
 
     /// Claims a waiting command; whether it is to be executed. Else it was aborted, and the device answers it.
-    pub(super) fn claim(&mut self, command: &Command, hand: &mut Hand<'_, '_>) -> bool {
-        hand.device.as_deref_mut().is_some_and(|device| self.claim_of(command, device))
+    pub(super) fn claim(&mut self, command: &Command, cx: &mut ExecuteContext<'_, '_>) -> bool {
+        cx.device.as_deref_mut().is_some_and(|device| self.claim_of(command, device))
     }
 
     fn claim_of(&mut self, command: &Command, device: &mut CapsuleDevice<'_>) -> bool {

@@ -6,7 +6,7 @@ use byway_nvme_tcp::Digest;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::{Command, Status};
 
-use super::{Established, Hand};
+use super::{Established, ExecuteContext};
 use crate::close_reason::CloseReason;
 use crate::outbox::Outbox;
 use crate::queue::{DeviceQueue, Queue};
@@ -18,27 +18,27 @@ impl Established {
         command: &Command,
         data: Option<&[u8]>,
         reply_bytes: usize,
-        hand: &mut Hand<'_, '_>,
+        cx: &mut ExecuteContext<'_, '_>,
     ) -> Result<(), CloseReason> {
         if command.opcode() == AdminOpcode::FABRICS.0 {
-            return self.execute_fabrics(command, data, hand);
+            return self.execute_fabrics(command, data, cx);
         }
         match &mut self.queue {
             Queue::Unconnected => {
-                self.responder.fail(command, Status::COMMAND_SEQUENCE_ERROR.with_dnr(), hand.out);
+                self.responder.fail(command, Status::COMMAND_SEQUENCE_ERROR.with_dnr(), cx.out);
                 Ok(())
             }
             Queue::Discovery(discovery) => {
                 discovery.controller.update(&self.target.directory);
                 let answer = discovery.controller.execute(command);
-                self.responder.answer(command, answer, reply_bytes, hand.out);
-                self.send_discovery_event(hand.out);
+                self.responder.answer(command, answer, reply_bytes, cx.out);
+                self.send_discovery_event(cx.out);
                 Ok(())
             }
             Queue::Device(queue) => {
                 let at = queue.at();
-                self.execute_at(at, command, data, reply_bytes, hand)?;
-                if at.1 == 0 { self.after_admin(command, hand) } else { Ok(()) }
+                self.execute_at(at, command, data, reply_bytes, cx)?;
+                if at.1 == 0 { self.after_admin(command, cx) } else { Ok(()) }
             }
         }
     }
@@ -50,9 +50,11 @@ impl Established {
         command: &Command,
         data: Option<&[u8]>,
         reply_bytes: usize,
-        hand: &mut Hand<'_, '_>,
+        cx: &mut ExecuteContext<'_, '_>,
     ) -> Result<(), CloseReason> {
-        let Hand { out, device: Some(device), .. } = hand else { return Err(CloseReason::DeviceFailed) };
+        let ExecuteContext { out, device: Some(device), .. } = cx else {
+            return Err(CloseReason::DeviceFailed);
+        };
         if !out.admits(reply_bytes) {
             self.responder.fail(command, Status::COMMAND_INTERRUPTED, out);
             return Ok(());
@@ -89,9 +91,11 @@ impl Established {
         &mut self,
         at: DeviceQueue,
         pair: [FusedCommand<'_>; 2],
-        hand: &mut Hand<'_, '_>,
+        cx: &mut ExecuteContext<'_, '_>,
     ) -> Result<(), CloseReason> {
-        let Hand { out, device: Some(device), .. } = hand else { return Err(CloseReason::DeviceFailed) };
+        let ExecuteContext { out, device: Some(device), .. } = cx else {
+            return Err(CloseReason::DeviceFailed);
+        };
         device.execute_fused(at, pair).map_err(|_| CloseReason::Overrun)?;
         self.responder.add_outstanding(pair.len());
         self.late.extend(std::iter::from_fn(|| device.take_completion(at)));

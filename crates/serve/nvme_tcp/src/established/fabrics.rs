@@ -8,7 +8,7 @@ use byway_spec::base::register::{Cc, Csts, Register};
 use byway_spec::{Command, Status};
 use tracing::{debug, info};
 
-use super::{Established, Hand};
+use super::{Established, ExecuteContext};
 use crate::association::Association;
 use crate::close_reason::CloseReason;
 use crate::options::TargetEvent;
@@ -22,35 +22,35 @@ impl Established {
         &mut self,
         command: &Command,
         data: Option<&[u8]>,
-        hand: &mut Hand<'_, '_>,
+        cx: &mut ExecuteContext<'_, '_>,
     ) -> Result<(), CloseReason> {
         let parsed = match FabricsCommand::parse(command) {
             Ok(parsed) => parsed,
             Err(CommandError::Connect(refusal)) => {
                 let names = ConnectData::names(data.unwrap_or_default());
-                self.refuse_connect(command, names, refusal, hand.out);
+                self.refuse_connect(command, names, refusal, cx.out);
                 return Ok(());
             }
             Err(error) => {
-                self.responder.send_result(command, error.status(), error.dw0().into(), hand.out);
+                self.responder.send_result(command, error.status(), error.dw0().into(), cx.out);
                 return Ok(());
             }
         };
         let result = match parsed {
             FabricsCommand::Connect(connect) => {
-                self.connect(command, connect, data.unwrap_or_default(), hand.now_ns, hand.out);
+                self.connect(command, connect, data.unwrap_or_default(), cx.now_ns, cx.out);
                 return Ok(());
             }
             _ if matches!(self.queue, Queue::Unconnected) => Err(Status::COMMAND_SEQUENCE_ERROR.with_dnr()),
-            FabricsCommand::PropertyGet(property) => self.property(property, hand),
+            FabricsCommand::PropertyGet(property) => self.property(property, cx),
             // A failed device accepts no property writes.
-            FabricsCommand::PropertySet { .. } if self.queue.is_admin() && hand.device.is_none() => {
+            FabricsCommand::PropertySet { .. } if self.queue.is_admin() && cx.device.is_none() => {
                 return Err(CloseReason::DeviceFailed);
             }
             FabricsCommand::PropertySet { property, value } => {
-                self.set_property(property, value, hand).map(|()| 0)
+                self.set_property(property, value, cx).map(|()| 0)
             }
-            FabricsCommand::Disconnect => return self.disconnect(command, hand.out),
+            FabricsCommand::Disconnect => return self.disconnect(command, cx.out),
             FabricsCommand::AuthenticationSend(sent) => match self.take_message(command, sent, data) {
                 Ok(()) => return Ok(()),
                 Err(status) => Err(status),
@@ -61,13 +61,13 @@ impl Established {
             },
         };
         let (status, dw) = result.map_or_else(|status| (status, 0), |dw| (Status::SUCCESS, dw));
-        self.responder.send_result(command, status, dw, hand.out);
+        self.responder.send_result(command, status, dw, cx.out);
         Ok(())
     }
 
     /// Property Get, valid on an admin queue only.
-    fn property(&self, access: PropertyAccess, hand: &mut Hand<'_, '_>) -> Result<u64, Status> {
-        match (&self.queue, &mut hand.device) {
+    fn property(&self, access: PropertyAccess, cx: &mut ExecuteContext<'_, '_>) -> Result<u64, Status> {
+        match (&self.queue, &mut cx.device) {
             (Queue::Discovery(discovery), _) => Ok(discovery.controller.property(access)),
             (Queue::Device(queue), Some(device)) if queue.qid == 0 => {
                 let (id, offset) = (queue.association.controller, access.0.register().0);
@@ -91,9 +91,9 @@ impl Established {
         &mut self,
         access: PropertyAccess,
         value: u64,
-        hand: &mut Hand<'_, '_>,
+        cx: &mut ExecuteContext<'_, '_>,
     ) -> Result<(), Status> {
-        match (&mut self.queue, &mut hand.device) {
+        match (&mut self.queue, &mut cx.device) {
             (Queue::Discovery(discovery), _) => {
                 discovery.controller.set_property(access, value).map_err(|error| error.status())?;
             }
@@ -130,16 +130,16 @@ impl Established {
     pub(super) fn after_admin(
         &mut self,
         command: &Command,
-        hand: &mut Hand<'_, '_>,
+        cx: &mut ExecuteContext<'_, '_>,
     ) -> Result<(), CloseReason> {
-        let (Queue::Device(queue), Some(device)) = (&self.queue, &mut hand.device) else { return Ok(()) };
+        let (Queue::Device(queue), Some(device)) = (&self.queue, &mut cx.device) else { return Ok(()) };
         let id = queue.association.controller;
         let sets_timeout = command.opcode() == AdminOpcode::SET_FEATURES.0
             && FeatureCdw10::from_bits(command.cdw10).fid() == FeatureId::KEEP_ALIVE;
         if sets_timeout {
             queue.association.set_keep_alive_ms(device.keep_alive_ms(id));
         }
-        self.poll_completions(hand.out, hand.device.as_deref_mut())
+        self.poll_completions(cx.out, cx.device.as_deref_mut())
     }
 
     /// Removes the connection's queue from the device; with an admin queue, the controller.

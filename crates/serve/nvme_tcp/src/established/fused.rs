@@ -3,7 +3,7 @@
 use byway_controller::{CAPSULE_DATA_BYTES, FusedCommand};
 use byway_spec::{Cdw0, Command, Status};
 
-use super::{Established, Hand};
+use super::{Established, ExecuteContext};
 use crate::close_reason::CloseReason;
 use crate::data::{Data, data_of};
 use crate::fused_pairs::{Arrival, Half, Pair, Second};
@@ -28,24 +28,24 @@ impl Established {
         &mut self,
         command: &Command,
         data: Result<Option<&[u8]>, Status>,
-        hand: &mut Hand<'_, '_>,
+        cx: &mut ExecuteContext<'_, '_>,
     ) -> Result<(), CloseReason> {
         let fuse = command.cdw0.fuse();
         if fuse != Cdw0::FUSE_SECOND {
             self.fused.abandon_first();
-            self.settle_fused(hand)?;
+            self.settle_fused(cx)?;
         }
         if !matches!(fuse, Cdw0::FUSE_FIRST | Cdw0::FUSE_SECOND) {
             return match data {
-                Ok(data) => self.arrive_single(command, data, hand),
+                Ok(data) => self.arrive_single(command, data, cx),
                 Err(status) => {
-                    self.responder.fail(command, status, hand.out);
+                    self.responder.fail(command, status, cx.out);
                     Ok(())
                 }
             };
         }
         if fuse == Cdw0::FUSE_SECOND && self.fused.take_aborted_first() {
-            self.responder.fail(command, Status::ABORTED_FAILED_FUSED, hand.out);
+            self.responder.fail(command, Status::ABORTED_FAILED_FUSED, cx.out);
             return Ok(());
         }
         if self.fused.held_bytes() > HELD_BYTES_MAX {
@@ -53,23 +53,23 @@ impl Established {
         }
         let data = data.and_then(|data| arrival_of(command, data)).unwrap_or_else(Arrival::Failed);
         let is_solicited = data == Arrival::Solicited;
-        self.register_waiting(command, hand);
+        self.register_waiting(command, cx);
         self.fused.add(Half { command: *command, data });
         if is_solicited {
             self.pending.wait(*command);
-            self.ask(hand.out);
+            self.ask(cx.out);
         }
-        self.settle_fused(hand)
+        self.settle_fused(cx)
     }
 
     /// Executes or aborts pairs that wait for nothing.
-    pub(super) fn settle_fused(&mut self, hand: &mut Hand<'_, '_>) -> Result<(), CloseReason> {
+    pub(super) fn settle_fused(&mut self, cx: &mut ExecuteContext<'_, '_>) -> Result<(), CloseReason> {
         let Queue::Device(queue) = &self.queue else { return Ok(()) };
         let at = queue.at();
         while let Some(Pair { first, second }) = self.fused.next_settled() {
             match second {
-                Second::Arrived(second) => self.end_pair(at, &first, &second, hand)?,
-                Second::Awaited | Second::Missing => self.end_alone(at, &first, hand)?,
+                Second::Arrived(second) => self.end_pair(at, &first, &second, cx)?,
+                Second::Awaited | Second::Missing => self.end_alone(at, &first, cx)?,
             }
         }
         Ok(())
@@ -80,20 +80,20 @@ impl Established {
         at: DeviceQueue,
         first: &Half,
         second: &Half,
-        hand: &mut Hand<'_, '_>,
+        cx: &mut ExecuteContext<'_, '_>,
     ) -> Result<(), CloseReason> {
         // Claim both, even if one was aborted.
-        let claimed = [first, second].map(|half| self.claim(&half.command, hand));
+        let claimed = [first, second].map(|half| self.claim(&half.command, cx));
         match (first.as_fused(), second.as_fused()) {
             (Ok(first), Ok(second)) if claimed == [true; 2] => {
-                return self.execute_fused(at, [first, second], hand);
+                return self.execute_fused(at, [first, second], cx);
             }
             (compared, written) => {
                 let halves = [(first, compared.err()), (second, written.err())];
                 for (half, status) in
                     halves.into_iter().zip(claimed).filter_map(|(half, mine)| mine.then_some(half))
                 {
-                    self.end_without_data(half, status, hand.out);
+                    self.end_without_data(half, status, cx.out);
                 }
             }
         }
@@ -110,15 +110,15 @@ impl Established {
         &mut self,
         at: DeviceQueue,
         first: &Half,
-        hand: &mut Hand<'_, '_>,
+        cx: &mut ExecuteContext<'_, '_>,
     ) -> Result<(), CloseReason> {
-        if !self.claim(&first.command, hand) {
+        if !self.claim(&first.command, cx) {
             return Ok(());
         }
         match first.as_fused() {
-            Ok(FusedCommand { command, carried }) => self.execute_at(at, command, carried, 0, hand),
+            Ok(FusedCommand { command, carried }) => self.execute_at(at, command, carried, 0, cx),
             Err(status) => {
-                self.responder.fail(&first.command, status, hand.out);
+                self.responder.fail(&first.command, status, cx.out);
                 Ok(())
             }
         }

@@ -65,8 +65,8 @@ pub struct Established {
     late: Vec<Posted>,
 }
 
-/// What is lent to a connection while it executes.
-pub struct Hand<'a, 'd> {
+/// What the thread lends a connection for one call: send buffer, locked device, time.
+pub struct ExecuteContext<'a, 'd> {
     /// The send buffer.
     pub out: &'a mut Outbox,
     /// The subsystem's device, under its run lock; `None` before Connect and for discovery.

@@ -8,7 +8,7 @@ use byway_nvme_tcp::{DataCheck, HostPdu, Incoming, Violation};
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::{Command, Status};
 
-use super::{Established, Hand};
+use super::{Established, ExecuteContext};
 use crate::close_reason::CloseReason;
 use crate::data::{Data, data_of};
 use crate::outbox::Outbox;
@@ -36,20 +36,20 @@ impl Established {
     ///
     /// # Errors
     /// Why the connection ends.
-    pub fn receive(&mut self, input: &mut &[u8], hand: &mut Hand<'_, '_>) -> Result<(), CloseReason> {
+    pub fn receive(&mut self, input: &mut &[u8], cx: &mut ExecuteContext<'_, '_>) -> Result<(), CloseReason> {
         self.queue.check()?;
-        self.queue.heard(hand.now_ns);
+        self.queue.heard(cx.now_ns);
         // Data in one piece is borrowed; it is copied only if the end of the PDU is still to come.
         let mut borrowed: Option<&[u8]> = None;
-        while self.reads_on(hand) {
+        while self.reads_on(cx) {
             match self.reader.next(input) {
                 Ok(None) => break,
-                Ok(Some(Incoming::Pdu { pdu, data_bytes })) => self.take(pdu, data_bytes, hand)?,
+                Ok(Some(Incoming::Pdu { pdu, data_bytes })) => self.take(pdu, data_bytes, cx)?,
                 Ok(Some(Incoming::Data(piece))) => borrowed = self.take_data(piece),
                 Ok(Some(Incoming::End(check))) => {
-                    self.take_end(borrowed.take(), check == DataCheck::Intact, hand)?;
+                    self.take_end(borrowed.take(), check == DataCheck::Intact, cx)?;
                 }
-                Err(violation) => return Err(self.refuse(violation, hand.out)),
+                Err(violation) => return Err(self.refuse(violation, cx.out)),
             }
         }
         borrowed.into_iter().for_each(|piece| self.gathered.extend_from_slice(piece));
@@ -57,18 +57,18 @@ impl Established {
     }
 
     /// Whether to read on: the last command left nothing to be done without the run lock, and the host need not wait.
-    fn reads_on(&self, hand: &Hand<'_, '_>) -> bool {
+    fn reads_on(&self, cx: &ExecuteContext<'_, '_>) -> bool {
         let has_work = self.admission.is_some() || self.lock.as_ref().is_some_and(|lock| lock.has_stored());
-        let must_wait = self.must_wait(hand) && matches!(self.incoming, Receiving::Nothing);
+        let must_wait = self.must_wait(cx) && matches!(self.incoming, Receiving::Nothing);
         !has_work && !must_wait
     }
 
     /// Whether nothing more may be executed until the host takes responses or external engines complete commands. Admin commands
     /// do not wait for engines.
-    fn must_wait(&self, hand: &Hand<'_, '_>) -> bool {
-        let is_full = || hand.device.as_ref().is_some_and(|device| device.is_full());
+    fn must_wait(&self, cx: &ExecuteContext<'_, '_>) -> bool {
+        let is_full = || cx.device.as_ref().is_some_and(|device| device.is_full());
         let is_behind = self.responder.owed_bytes() >= OWED_BYTES || is_full();
-        hand.out.is_full() || (is_behind && !self.queue.is_admin())
+        cx.out.is_full() || (is_behind && !self.queue.is_admin())
     }
 
     /// Ends the connection with a termination request.
@@ -79,18 +79,23 @@ impl Established {
         CloseReason::Violation(violation)
     }
 
-    fn take(&mut self, pdu: HostPdu, data_bytes: u32, hand: &mut Hand<'_, '_>) -> Result<(), CloseReason> {
+    fn take(
+        &mut self,
+        pdu: HostPdu,
+        data_bytes: u32,
+        cx: &mut ExecuteContext<'_, '_>,
+    ) -> Result<(), CloseReason> {
         match pdu {
             HostPdu::Command(command) => {
                 self.responder.advance_head();
                 if data_bytes == 0 {
-                    return self.arrive(&command, None, hand);
+                    return self.arrive(&command, None, cx);
                 }
                 self.incoming = Receiving::Capsule { command, bytes: data_bytes };
             }
             HostPdu::Data(data) => match self.pending.accept(&data, data_bytes) {
                 Ok(coming) => self.incoming = Receiving::Solicited(coming),
-                Err(violation) => return Err(self.refuse(violation, hand.out)),
+                Err(violation) => return Err(self.refuse(violation, cx.out)),
             },
             HostPdu::Terminate(request) if data_bytes == 0 => return Err(CloseReason::Terminated(request)),
             HostPdu::Terminate(request) => {
@@ -116,26 +121,26 @@ impl Established {
         &mut self,
         borrowed: Option<&[u8]>,
         is_intact: bool,
-        hand: &mut Hand<'_, '_>,
+        cx: &mut ExecuteContext<'_, '_>,
     ) -> Result<(), CloseReason> {
         match std::mem::replace(&mut self.incoming, Receiving::Nothing) {
             Receiving::Capsule { command, .. } if !is_intact => {
                 self.gathered.clear();
                 self.check_room()?;
                 if self.is_fused(&command) {
-                    return self.arrive_fused(&command, Err(Status::TRANSIENT_TRANSPORT_ERROR), hand);
+                    return self.arrive_fused(&command, Err(Status::TRANSIENT_TRANSPORT_ERROR), cx);
                 }
-                self.responder.fail(&command, Status::TRANSIENT_TRANSPORT_ERROR, hand.out);
+                self.responder.fail(&command, Status::TRANSIENT_TRANSPORT_ERROR, cx.out);
                 Ok(())
             }
             Receiving::Capsule { command, .. } => {
                 let mut gathered = std::mem::take(&mut self.gathered);
-                let arrived = self.arrive(&command, borrowed.or(Some(&gathered)), hand);
+                let arrived = self.arrive(&command, borrowed.or(Some(&gathered)), cx);
                 gathered.clear();
                 self.gathered = gathered;
                 arrived
             }
-            Receiving::Solicited(coming) => self.take_solicited(coming, is_intact, hand),
+            Receiving::Solicited(coming) => self.take_solicited(coming, is_intact, cx),
             Receiving::Nothing | Receiving::Dropped => Ok(()),
         }
     }
@@ -145,23 +150,23 @@ impl Established {
         &mut self,
         coming: Coming,
         is_intact: bool,
-        hand: &mut Hand<'_, '_>,
+        cx: &mut ExecuteContext<'_, '_>,
     ) -> Result<(), CloseReason> {
         let Some(whole) = self.pending.end(coming, is_intact) else {
-            self.ask(hand.out);
+            self.ask(cx.out);
             return Ok(());
         };
         let done = match whole.is_corrupt {
-            _ if self.fused.take_data(&whole) => self.settle_fused(hand),
-            _ if !self.claim(&whole.command, hand) => Ok(()),
+            _ if self.fused.take_data(&whole) => self.settle_fused(cx),
+            _ if !self.claim(&whole.command, cx) => Ok(()),
             true => {
-                self.responder.fail(&whole.command, Status::TRANSIENT_TRANSPORT_ERROR, hand.out);
+                self.responder.fail(&whole.command, Status::TRANSIENT_TRANSPORT_ERROR, cx.out);
                 Ok(())
             }
-            false => self.execute(&whole.command, Some(whole.data()), 0, hand),
+            false => self.execute(&whole.command, Some(whole.data()), 0, cx),
         };
         self.pending.reuse(whole);
-        self.ask(hand.out);
+        self.ask(cx.out);
         done
     }
 
@@ -170,17 +175,17 @@ impl Established {
         &mut self,
         command: &Command,
         data: Option<&[u8]>,
-        hand: &mut Hand<'_, '_>,
+        cx: &mut ExecuteContext<'_, '_>,
     ) -> Result<(), CloseReason> {
         self.check_room()?;
         if let Some(status) = self.lock.as_ref().and_then(|lock| lock.refusal(command)) {
-            self.responder.fail(command, status, hand.out);
+            self.responder.fail(command, status, cx.out);
             return Ok(());
         }
         if self.is_fused(command) {
-            return self.arrive_fused(command, Ok(data), hand);
+            return self.arrive_fused(command, Ok(data), cx);
         }
-        self.arrive_single(command, data, hand)
+        self.arrive_single(command, data, cx)
     }
 
     /// The same for a command that is not fused.
@@ -188,26 +193,26 @@ impl Established {
         &mut self,
         command: &Command,
         data: Option<&[u8]>,
-        hand: &mut Hand<'_, '_>,
+        cx: &mut ExecuteContext<'_, '_>,
     ) -> Result<(), CloseReason> {
-        let moves_data = self.moves_data(command, hand);
+        let moves_data = self.moves_data(command, cx);
         match data_of(command, moves_data, data.map(<[u8]>::len)) {
-            Ok(Data::InCapsule) => self.execute(command, Some(data.unwrap_or_default()), 0, hand),
-            Ok(Data::None) => self.execute(command, None, 0, hand),
-            Ok(Data::ToHost(bytes)) => self.execute(command, None, bytes, hand),
+            Ok(Data::InCapsule) => self.execute(command, Some(data.unwrap_or_default()), 0, cx),
+            Ok(Data::None) => self.execute(command, None, 0, cx),
+            Ok(Data::ToHost(bytes)) => self.execute(command, None, bytes, cx),
             // Fabrics and discovery commands have in-capsule data only.
             Ok(Data::AtHost) if !self.queue.is_of_device() => {
-                self.responder.fail(command, Status::SGL_TYPE_INVALID.with_dnr(), hand.out);
+                self.responder.fail(command, Status::SGL_TYPE_INVALID.with_dnr(), cx.out);
                 Ok(())
             }
             Ok(Data::AtHost) => {
-                self.register_waiting(command, hand);
+                self.register_waiting(command, cx);
                 self.pending.wait(*command);
-                self.ask(hand.out);
+                self.ask(cx.out);
                 Ok(())
             }
             Err(status) => {
-                self.responder.fail(command, status, hand.out);
+                self.responder.fail(command, status, cx.out);
                 Ok(())
             }
         }
@@ -215,11 +220,11 @@ impl Established {
 
     /// Whether a command moves data, whatever its descriptor says. For fabrics commands the type says so.
     #[inline]
-    fn moves_data(&self, command: &Command, hand: &Hand<'_, '_>) -> bool {
+    fn moves_data(&self, command: &Command, cx: &ExecuteContext<'_, '_>) -> bool {
         if command.opcode() == AdminOpcode::FABRICS.0 {
             return true;
         }
-        match (&self.queue, &hand.device) {
+        match (&self.queue, &cx.device) {
             (Queue::Device(queue), Some(device)) => device.moves_data(queue.qid, command),
             (Queue::Discovery(_), _) => admin_moves_data(command),
             _ => true,

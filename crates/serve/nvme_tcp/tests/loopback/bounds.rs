@@ -149,7 +149,7 @@ fn tcp_keepalive_is_set_on_accepted_connections() {
         let mut rows = sockets.lines().map(|row| row.split_whitespace().map(str::to_owned).collect());
         rows.find(|row: &Vec<String>| row[1].ends_with(&target) && row[2].ends_with(&from))
     };
-    // What was sent to the host is acknowledged first: one timer is event of at a time.
+    // What was sent to the host is acknowledged first: the table shows one timer at a time.
     let end = Instant::now() + TIMEOUT;
     while !row().is_some_and(|row| row[5].starts_with("02:")) {
         assert!(Instant::now() < end, "no timer for keep alive: {:?}", row());
@@ -225,7 +225,7 @@ fn r2t_during_the_last_data_of_another_command_mixes_no_data() {
     let received = || served.target.watch().snapshot().unwrap().received_bytes;
     let before = received();
     io.stream.write_all(&wire[..BYTES / 2]).unwrap();
-    // The target has the header by then, which may be event of late.
+    // The target has the header by then; its counter may show it late.
     let end = Instant::now() + TIMEOUT;
     while received() < before + BYTES as u64 / 4 {
         assert!(Instant::now() < end, "the data is not received");

@@ -51,7 +51,7 @@ pub fn generation(host: &mut Host) -> u64 {
     number(&read_part(host, true, 0, 20), 0, 8)
 }
 
-/// A host that stays, to be event of what changes.
+/// A host that stays connected to the discovery service and waits for events of changes.
 pub struct Listener {
     pub host: Host,
     request: u16,
@@ -76,13 +76,13 @@ impl Listener {
         Self { host, request }
     }
 
-    /// Whether it was event of something, as far as its controller has answered.
+    /// Whether an event has come, as far as its controller has answered.
     pub fn is_notified(&mut self) -> bool {
         generation(&mut self.host);
         self.host.is_done(self.request)
     }
 
-    /// Waits to be event of a change, and reads what there is now.
+    /// Waits for the event of a change, and reads the log.
     pub fn hear(&mut self) -> Vec<(String, String)> {
         let (event, _) = self.host.wait(self.request);
         assert_eq!(event.dw0, Event::DISCOVERY_CHANGED.into_bits());

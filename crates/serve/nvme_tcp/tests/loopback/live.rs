@@ -1,4 +1,4 @@
-//! Ports, subsystems and hosts that come and go while others are here, and who is event of it.
+//! Ports, subsystems and hosts that are added and removed while others are connected, and which hosts get an event of it.
 
 use std::net::{SocketAddr, TcpStream};
 

@@ -151,12 +151,12 @@ fn ana_event_is_sent_once_to_the_hosts_of_its_port() {
     assert_eq!(admin.wait(requests[0]).0.dw0, Event::ANA_CHANGED.into_bits());
     let after = counts(&ana_log(&mut admin, false, true, 0, 4096));
     assert_eq!(after, (before.0 + 1, before.1 + 1, before.2));
-    // Read with RAE: the next is not event of yet.
+    // Read with RAE: no further event is sent yet.
     let next = admin.start_read(event_request(), 0);
     served.set(1, BLOCKS, AnaState::OPTIMIZED);
     assert!(admin.read(identify(Cns::CONTROLLER, 0), 4096).0.status().is_success());
     assert!(!admin.is_done(next));
-    // Read without: what is event of is over, and what comes is event of again.
+    // Read without: the event is cleared, and the next change sends one.
     ana_log(&mut admin, false, false, 0, 4096);
     assert!(admin.read(identify(Cns::CONTROLLER, 0), 4096).0.status().is_success());
     assert!(!admin.is_done(next), "it was read already");

@@ -72,7 +72,7 @@ impl Daemon {
         let accepts = Arc::clone(&listener);
         let threads = vec![
             shared.spawn("byway-tdm-retire", |shared| shared.retire_rounds())?,
-            shared.spawn("byway-tdm-homes", |shared| shared.watch_rounds())?,
+            shared.spawn("byway-tdm-dax", |shared| shared.watch_rounds())?,
             shared.spawn("byway-tdm-sweep", |shared| shared.sweep_rounds())?,
             shared.spawn("byway-tdm-accept", move |shared| shared.accept(&accepts))?,
         ];

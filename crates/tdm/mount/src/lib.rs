@@ -11,7 +11,7 @@ mod change;
 mod content;
 mod error;
 mod folder;
-mod front;
+mod fuse;
 mod handles;
 mod mount;
 mod names;

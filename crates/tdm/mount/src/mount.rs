@@ -18,7 +18,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{debug, info};
 
 use crate::error::MountError;
-use crate::front::Front;
+use crate::fuse::FuseFilesystem;
 use crate::nodes::Nodes;
 use crate::pseudo;
 use crate::service::Service;
@@ -109,7 +109,7 @@ impl Mounted {
         }
         let shared = Arc::new(Shared::new(nodes, service));
         prepare();
-        let session = Session::new(Front(Arc::clone(&shared)), &at, &config(options))
+        let session = Session::new(FuseFilesystem(Arc::clone(&shared)), &at, &config(options))
             .map_err(|cause| refused(&at, is_root, cause))?;
         let run = || {
             let result = session.run();

@@ -5,8 +5,8 @@
 use byway_tdm_region::Memory;
 
 use crate::log::cursor::Cursor;
-use crate::log::front::lock_held;
 use crate::log::point;
+use crate::log::prefix::lock_held;
 use crate::log::record::Kind;
 use crate::log::ring::{Appended, Position, Ring, RingError, Source};
 

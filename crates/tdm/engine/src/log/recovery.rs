@@ -5,7 +5,7 @@ use std::io;
 use byway_tdm_region::Memory;
 use thiserror::Error;
 
-use crate::log::front::lock_held;
+use crate::log::prefix::lock_held;
 use crate::log::record::Entry;
 use crate::log::replay::Replayed;
 use crate::log::ring::{Ring, RingError};

@@ -4,7 +4,7 @@
 
 mod below;
 mod bypass;
-mod front;
+mod prefix;
 
 use loom::model::Builder;
 use loom::sync::{Arc, Mutex, MutexGuard};

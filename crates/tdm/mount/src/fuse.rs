@@ -30,9 +30,9 @@ const BACKGROUND: u16 = 64;
 
 /// The FUSE file system.
 #[derive(Debug, Clone)]
-pub(crate) struct Front(pub(crate) Arc<Shared>);
+pub(crate) struct FuseFilesystem(pub(crate) Arc<Shared>);
 
-impl Deref for Front {
+impl Deref for FuseFilesystem {
     type Target = Shared;
 
     fn deref(&self) -> &Shared {
@@ -44,7 +44,7 @@ const fn flags_of(flags: i32) -> OFlags {
     OFlags::from_bits_retain(flags.cast_unsigned())
 }
 
-impl Filesystem for Front {
+impl Filesystem for FuseFilesystem {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         let wanted =
             [InitFlags::FUSE_AUTO_INVAL_DATA, InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_PARALLEL_DIROPS];

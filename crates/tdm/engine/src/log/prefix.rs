@@ -11,12 +11,12 @@ use crate::log::ring::{Position, Ring, RingError};
 
 /// One of the words.
 #[derive(Debug, Clone, Copy)]
-enum Front {
+enum PrefixWord {
     Head,
     Until,
 }
 
-impl Front {
+impl PrefixWord {
     const fn at(self) -> u64 {
         match self {
             Self::Head => 0,
@@ -44,8 +44,8 @@ impl<M: Memory> Ring<'_, M> {
     /// # Errors
     /// [`RingError::Memory`].
     pub fn format(&self, head: Position) -> Result<(), RingError> {
-        self.memory.store(self.place().at, self.word(Front::Head, head.0 / HEADER_BYTES))?;
-        self.keep(Front::Head, point::FORMATTED)
+        self.memory.store(self.place().at, self.word(PrefixWord::Head, head.0 / HEADER_BYTES))?;
+        self.keep(PrefixWord::Head, point::FORMATTED)
     }
 
     /// Position of the first record.
@@ -54,7 +54,7 @@ impl<M: Memory> Ring<'_, M> {
     /// [`RingError::Head`] for a damaged word.
     pub fn head(&self) -> Result<Position, RingError> {
         let word = self.memory.load(self.place().at)?;
-        match self.number(Front::Head, word) {
+        match self.number(PrefixWord::Head, word) {
             Some(number) => Ok(Position(number * HEADER_BYTES)),
             None => Err(RingError::Head(word)),
         }
@@ -65,59 +65,59 @@ impl<M: Memory> Ring<'_, M> {
     /// # Errors
     /// [`RingError::Memory`].
     pub fn written_until_ms(&self) -> Result<Option<u64>, RingError> {
-        let word = self.memory.load(self.place().at + Front::Until.at())?;
-        Ok(self.number(Front::Until, word))
+        let word = self.memory.load(self.place().at + PrefixWord::Until.at())?;
+        Ok(self.number(PrefixWord::Until, word))
     }
 
     /// Announces a time. Durable when this returns. Does nothing if the ring is no longer the file's.
     pub(super) fn announce(&self, until_ms: u64, is_ours: impl Fn() -> bool) -> Result<(), RingError> {
-        self.raise(Front::Until, until_ms, point::ANNOUNCED, is_ours)
+        self.raise(PrefixWord::Until, until_ms, point::ANNOUNCED, is_ours)
     }
 
     /// Raises the head: records before it may be overwritten once this returns. Does nothing if the ring is no longer the file's.
     pub(super) fn retire(&self, head: Position, is_ours: impl Fn() -> bool) -> Result<(), RingError> {
-        self.raise(Front::Head, head.0 / HEADER_BYTES, point::RETIRED, is_ours)
+        self.raise(PrefixWord::Head, head.0 / HEADER_BYTES, point::RETIRED, is_ours)
     }
 
     /// The exchange fails if the ring was given to another file meanwhile.
     fn raise(
         &self,
-        front: Front,
+        which: PrefixWord,
         number: u64,
         point: Point,
         is_ours: impl Fn() -> bool,
     ) -> Result<(), RingError> {
-        let at = self.place().at + front.at();
+        let at = self.place().at + which.at();
         let number = number << 16 >> 16;
         loop {
             let was = self.memory.load(at)?;
             if !is_ours() {
                 return Ok(());
             }
-            let is_there = self.number(front, was).is_some_and(|was| was >= number);
-            if is_there || self.memory.exchange(at, was, self.word(front, number))? {
+            let is_there = self.number(which, was).is_some_and(|was| was >= number);
+            if is_there || self.memory.exchange(at, was, self.word(which, number))? {
                 // Another thread stored it but may not have flushed it.
-                return self.keep(front, point);
+                return self.keep(which, point);
             }
         }
     }
 
-    fn keep(&self, front: Front, point: Point) -> Result<(), RingError> {
-        self.memory.flush(self.place().at + front.at(), 8, point)?;
+    fn keep(&self, which: PrefixWord, point: Point) -> Result<(), RingError> {
+        self.memory.flush(self.place().at + which.at(), 8, point)?;
         self.memory.fence(point);
         Ok(())
     }
 
     /// The number in a word, if its check is right.
-    fn number(&self, front: Front, word: u64) -> Option<u64> {
+    fn number(&self, which: PrefixWord, word: u64) -> Option<u64> {
         let number = word >> 16;
-        (self.word(front, number) == word).then_some(number)
+        (self.word(which, number) == word).then_some(number)
     }
 
     /// Both parts in one word, so that it is stored whole.
-    fn word(&self, front: Front, number: u64) -> u64 {
+    fn word(&self, which: PrefixWord, number: u64) -> u64 {
         let number = number << 16 >> 16;
-        let seed = front.seed(self.place().identity);
+        let seed = which.seed(self.place().identity);
         let sum = crc32c_append(crc32c(&seed.to_le_bytes()), &number.to_le_bytes());
         number << 16 | u64::from(sum & 0xffff)
     }

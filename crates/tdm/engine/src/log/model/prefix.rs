@@ -7,7 +7,7 @@ use byway_tdm_region::Interleaved;
 
 use super::PLACE;
 use crate::log::atomic::{AtomicU64, Ordering};
-use crate::log::front::lock_held;
+use crate::log::prefix::lock_held;
 use crate::log::{Position, Ring, RingPlace};
 
 struct Medium {

@@ -113,7 +113,7 @@ impl Mapped {
         match taken {
             None => Ok(()),
             Some(other) => {
-                let why = format!("{:?} of it belong to the slice of user {}", other.range, other.uid);
+                let why = format!("{:?} of it belong to the partition of user {}", other.range, other.uid);
                 Err(RegionError::refused(&self.path, why))
             }
         }
@@ -244,7 +244,7 @@ impl DeviceRegion for Mapped {
         if self.kind == Kind::DevDax {
             return Ok(Vec::new());
         }
-        partition::beside(&self.path).map_err(RegionError::system(&self.path, "look for its slices"))
+        partition::beside(&self.path).map_err(RegionError::system(&self.path, "look for its partitions"))
     }
 
     fn give_back(&self, partition: &PartitionName) -> Result<(), RegionError> {

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slices_are_found_by_their_names_and_nothing_else_is() {
+    fn partitions_are_found_by_their_names_and_nothing_else_is() {
         let folder = tempfile::tempdir().unwrap();
         let region = folder.path().join("region");
         let partitions =

@@ -304,7 +304,7 @@ fn client_spoiling_the_page_table_spoils_figures_only() {
 }
 
 #[test]
-fn slices_share_the_cache_of_their_device() {
+fn partitions_share_the_cache_of_their_device() {
     let (_place, region) = used("");
     let uid = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap());
     let partition = region.partition(8 * PAGE..12 * PAGE, uid).unwrap();

@@ -13,7 +13,7 @@ fn uid() -> u32 {
 }
 
 #[test]
-fn a_slice_is_a_file_of_its_user_alone_and_holds_the_slice_alone() {
+fn a_partition_is_a_file_of_its_user_alone_and_holds_the_partition_alone() {
     for place in all_with_files() {
         let region = place.open();
         region.window().write(4096, b"the owner's").unwrap();
@@ -38,7 +38,7 @@ fn a_slice_is_a_file_of_its_user_alone_and_holds_the_slice_alone() {
 }
 
 #[test]
-fn slices_are_found_again_with_what_is_in_them() {
+fn partitions_are_found_again_with_what_is_in_them() {
     for place in all_with_files() {
         let region = place.open();
         region.partition(65536..69632, uid()).unwrap().window().store(8, 5).unwrap();
@@ -65,12 +65,12 @@ fn device_node_has_one_partition_for_its_owner() {
 }
 
 #[test]
-fn slices_do_not_overlap_and_lie_within_the_region() {
+fn partitions_do_not_overlap_and_lie_within_the_region() {
     let place = emu("");
     let region = place.open();
     let _first = region.partition(4096..8192, uid()).unwrap();
     let why = region.partition(0..SIZE, uid()).unwrap_err().to_string();
-    assert!(why.contains("belong to the slice of user"), "{why}");
+    assert!(why.contains("belong to the partition of user"), "{why}");
     assert!(region.partition(SIZE - 4096..SIZE + 4096, uid()).is_err());
     assert!(region.partition(8192..12288, uid()).is_ok());
 }
@@ -90,7 +90,7 @@ fn user_truncating_its_partition_harms_no_other() {
 }
 
 #[test]
-fn a_link_in_the_place_of_a_slice_is_not_followed() {
+fn a_link_in_the_place_of_a_partition_is_not_followed() {
     let place = emu("");
     let region = place.open();
     let victim = tempfile::NamedTempFile::new().unwrap();

@@ -17,7 +17,7 @@ use crate::{FileId, OwnerProcess, handover};
 /// Pause of accepting after the process ran out of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Mode of a socket for owner and group.
+/// Mode of a socket for owner and group, less the umask.
 const NOT_FOR_OTHERS: u32 = 0o770;
 
 /// Mode of a socket for its owner only.
@@ -69,7 +69,7 @@ impl SocketListener {
         }
     }
 
-    /// Listens at `path`, for owner and group, whatever the umask. The socket of a dead server is replaced.
+    /// Listens at `path`, for owner and group as far as the umask allows; never for others. The socket of a dead server is replaced.
     ///
     /// # Errors
     /// See [`SocketError`].

@@ -1,4 +1,4 @@
-//! Golden images: one of each released format stays in `tests/golden`, and opens for ever.
+//! Golden images: one of each format stays in `tests/golden`; every later version opens that of a released one, or refuses it by name.
 //!
 //! They are made by `cargo test -p byway --test outside golden:: -- --ignored`, with the program whose format they are of.
 

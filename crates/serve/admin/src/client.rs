@@ -10,7 +10,7 @@ use byway_sys::handover;
 use crate::fields::Text;
 use crate::frame::{Frame, FrameError, Kind, REQUEST_BYTES_MAX};
 
-/// A client sends its request, and takes each reply, within this time.
+/// Time for each read of the request and each write of a reply, not for the whole of either.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a client asks.

@@ -201,7 +201,7 @@ pub struct FlashProfile {
     pub buffer_pages: u32,
 }
 
-/// How a controller and its host perform a transfer.
+/// Habits of a profile: how its controller and its host perform a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Habits {
     /// PRP moves whole 4 KiB pages, not only the bytes the command needs.

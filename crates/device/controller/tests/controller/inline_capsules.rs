@@ -289,7 +289,7 @@ fn a_reset_in_the_middle_of_a_capsule_leaves_nothing_that_is_read_as_a_command()
     }
 }
 
-/// No abort story, since chunks have no identifier (defect 8): a capsule that is coming is left to come.
+/// Chunks have no identifier, so Abort does not find a capsule whose chunks are still to come.
 #[test]
 fn an_abort_of_a_capsule_on_its_way_aborts_nothing_and_loses_no_boundary() {
     let mut io = device();

@@ -329,7 +329,7 @@ fn full(depth: u32) -> Error {
     Error::host(ErrorKind::QueueFull, said)
 }
 
-/// That there is nothing to take back.
+/// No command with this tag is outstanding: there is none to cancel.
 #[cold]
 fn not_outstanding(tag: u64) -> Error {
     Error::host(ErrorKind::NotFound, format!("no command with tag {tag} is outstanding"))

@@ -92,10 +92,17 @@ fn io_commands(csi: Csi) -> Result<Vec<(u8, Effects)>, CommandError> {
     match csi {
         Csi::NVM => Ok(NVM.map(|(opcode, effects)| (opcode.0, effects)).to_vec()),
         Csi::KV => {
-            let vendor = VendorOpcode::ALL.iter().map(|opcode| (opcode.0, CHANGES_DATA));
+            let vendor = VendorOpcode::ALL.iter().map(|opcode| (opcode.0, vendor_effects(*opcode)));
             Ok(KV.map(|(opcode, effects)| (opcode.0, effects)).into_iter().chain(vendor).collect())
         }
         _ => Err(CommandError::invalid_field("no such command set").at_byte(59)),
+    }
+}
+
+fn vendor_effects(opcode: VendorOpcode) -> Effects {
+    match opcode {
+        VendorOpcode::KV_SCAN | VendorOpcode::KV_RETRIEVE_MANY => SUPPORTED,
+        _ => CHANGES_DATA,
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod log;
 mod piggyback;
+mod range;
 
 use bitfield_struct::bitfield;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -18,6 +19,10 @@ pub use piggyback::{
     TRANSFER_BYTES, TRANSFER_PT_BYTES, TransferPt, WRITE_BYTES, WRITE_PT_BYTES, pack_transfer,
     pack_transfer_pt, pack_write, pack_write_pt, transfers, transfers_pt, unpack_transfer,
     unpack_transfer_pt, unpack_write, unpack_write_pt,
+};
+pub use range::{
+    DeleteRangeResult, Found, FoundValue, KeyRange, ManyCdw10, RESULT_MAX_BYTES, ScanCdw10, ScanCdw11,
+    ScanHeader, ScanPair, StoreManyCdw12, WHOLE_VALUE,
 };
 
 /// First bytes of the vendor area (Identify Controller, byte 3072).
@@ -49,7 +54,15 @@ pub struct Methods {
     pub bulk: bool,
     /// Byte stores into the controller memory buffer.
     pub byte_store: bool,
-    #[bits(24)]
+    /// Scan: pairs of a range of keys in one command.
+    pub scan: bool,
+    /// Retrieve Many: values of many keys in one command.
+    pub retrieve_many: bool,
+    /// Atomic Store Many.
+    pub store_many: bool,
+    /// Delete Range.
+    pub delete_range: bool,
+    #[bits(20)]
     __: u32,
 }
 
@@ -94,8 +107,14 @@ pub struct VendorArea {
     pub byte_region_bytes: u64,
     /// Size of the pages in which the device frees a window behind its write pointer; 0 for whole segments.
     pub cxl_page_bytes: u32,
+    /// Longest result of Scan and Retrieve Many in bytes.
+    pub result_max_bytes: u32,
+    /// Most keys of one Retrieve Many.
+    pub retrieve_many_max: u32,
+    /// Longest payload of an atomic Store Many in bytes.
+    pub store_many_max_bytes: u32,
     /// Reserved.
-    pub reserved: [u8; 932],
+    pub reserved: [u8; 920],
 }
 
 assert_size! { VendorArea = 1024; }
@@ -122,10 +141,16 @@ open_enum! {
         KV_STORE_CXL = 0x90 "KV Store CXL",
         /// As `KV Store CXL`, with the first 35 value bytes in the command.
         KV_STORE_CXL_PIGGYBACK = 0x94 "KV Store CXL Piggyback",
+        /// Deletes the keys of a [`KeyRange`], a part of them at a time: see [`DeleteRangeResult`].
+        KV_DELETE_RANGE = 0x98 "KV Delete Range",
         /// Store: whole pages by PRP, the tail (length mod 4096) by [`Self::KV_TRANSFER`].
         KV_STORE_PRP_TAIL = 0xa1 "KV Store PRP Tail",
         /// Store of many pairs: see [`BulkPair`].
         KV_BULK_STORE = 0xb1 "KV Bulk Store",
+        /// The pairs of a [`KeyRange`] in order: see [`ScanHeader`].
+        KV_SCAN = 0xb2 "KV Scan",
+        /// The values of many keys: see [`ManyCdw10`].
+        KV_RETRIEVE_MANY = 0xb3 "KV Retrieve Many",
     }
 }
 
@@ -173,8 +198,10 @@ pub const BULK_COUNT_BYTES: usize = 4;
 pub struct BulkPair {
     /// Key length in bytes.
     pub key_len: u8,
+    /// In an atomic Store Many, 1 to delete the key instead, its value being of no bytes.
+    pub flags: u8,
     /// Reserved.
-    pub reserved: [u8; 3],
+    pub reserved: [u8; 2],
     /// Value length in bytes.
     pub value_len: u32,
 }
@@ -182,6 +209,9 @@ pub struct BulkPair {
 assert_size! { BulkPair = 8; }
 
 impl BulkPair {
+    /// Flag of a pair that deletes its key.
+    pub const DELETE: u8 = 1;
+
     /// Bytes a pair takes in the payload.
     pub const fn bytes(key_bytes: usize, value_bytes: usize) -> usize {
         size_of::<Self>() + key_bytes.next_multiple_of(4) + value_bytes.next_multiple_of(4)
@@ -201,8 +231,12 @@ mod tests {
     fn opcodes_that_carry_payload_declare_no_data_transfer() {
         use crate::Direction;
         for opcode in VendorOpcode::ALL {
-            let has_pointer = *opcode >= VendorOpcode::KV_STORE_PRP_TAIL;
-            let expected = if has_pointer { Direction::HostToDevice } else { Direction::None };
+            let expected = match *opcode {
+                VendorOpcode::KV_SCAN => Direction::DeviceToHost,
+                VendorOpcode::KV_RETRIEVE_MANY => Direction::Both,
+                opcode if opcode >= VendorOpcode::KV_STORE_PRP_TAIL => Direction::HostToDevice,
+                _ => Direction::None,
+            };
             assert_eq!(Direction::of(opcode.0), expected, "{opcode}");
         }
     }

@@ -44,7 +44,8 @@ fn pack(pairs: &[(Key, &[u8])], max_bytes: u64, pool: &BufferPool) -> Result<Buf
 fn write_pairs(pairs: &[(Key, &[u8])], into: &mut [u8]) {
     let mut rest = put(into, &(pairs.len() as u32).to_le_bytes());
     for (key, value) in pairs {
-        let head = BulkPair { key_len: key.len() as u8, reserved: [0; 3], value_len: value.len() as u32 };
+        let head =
+            BulkPair { key_len: key.len() as u8, value_len: value.len() as u32, ..BulkPair::default() };
         rest = put(rest, head.as_bytes());
         rest = put(rest, key.as_bytes());
         rest = put(rest, value);

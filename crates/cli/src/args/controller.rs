@@ -373,6 +373,7 @@ const PAGES: &[Named<LogPage>] = &[
     ("sanitize", LogPage::SANITIZE),
     ("ledger", LogPage::LEDGER),
     ("error-texts", LogPage::ERROR_TEXTS),
+    ("stalls", LogPage::STALLS),
 ];
 
 impl FromStr for Page {

@@ -6,9 +6,11 @@ use anyhow::Result;
 use byway::tcp::{AnaState, PathStatus};
 use byway::{Backend, Device, Method, Nsid, NvmCommands};
 use byway_console::size;
+use byway_console::table::time;
 use serde::Serialize;
 
 use super::info::{DescribedLimits, DescribedNamespace};
+use crate::watch::{self, Figure};
 
 /// A device behind a backend.
 #[derive(Debug, Serialize)]
@@ -31,6 +33,50 @@ pub struct Blocks {
     methods: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     announced: Option<DescribedLimits>,
+    /// With `--verbose`: what commands waited for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stalls: Vec<DescribedStall>,
+}
+
+/// Waits of commands for one cause.
+#[derive(Debug, Serialize)]
+struct DescribedStall {
+    of: String,
+    cause: String,
+    count: f64,
+    total_s: f64,
+    longest_s: f64,
+}
+
+impl DescribedStall {
+    /// Waits of the commands of a device since it was opened; none of a device that keeps no such log.
+    fn all(device: &Device) -> Vec<Self> {
+        let figures = watch::stalls(device);
+        let of = |figure: &Figure, name: &str| {
+            figures.sum_where(name, |one| one.has_labels_of(figure)).unwrap_or(0.0)
+        };
+        let described = |figure: &Figure| Self {
+            of: format!("{} {}", figure.label("scope"), figure.label("id")).trim_end().to_owned(),
+            cause: figure.label("cause").to_owned(),
+            count: figure.value,
+            total_s: of(figure, "byway_stall_seconds_total"),
+            longest_s: of(figure, "byway_stall_longest_seconds"),
+        };
+        let waits = figures.of("byway_stalls_total").iter().filter(|figure| figure.value > 0.0);
+        waits.map(described).collect()
+    }
+}
+
+impl fmt::Display for DescribedStall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { of, cause, count, total_s, longest_s } = self;
+        let [total, longest] = [total_s, longest_s].map(|time_s| time(Some(time_s * 1e9)));
+        write!(
+            f,
+            "stalls of {of}: {} {count:.0} times, {total} in all, longest {longest}",
+            cause.replace('_', " ")
+        )
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -102,6 +148,7 @@ impl Blocks {
             cancel: can.cancel,
             commands: commands(can.nvm),
             methods: can.methods.iter().map(Method::name).collect(),
+            stalls: if verbose { DescribedStall::all(device) } else { Vec::new() },
             announced: (verbose && can.methods.iter().count() > 1).then(|| DescribedLimits::of(&can.limits)),
         })
     }
@@ -157,6 +204,7 @@ impl fmt::Display for Blocks {
         if self.methods.len() > 1 {
             writeln!(f, "transfer methods: {}", self.methods.join(", "))?;
         }
+        self.stalls.iter().try_for_each(|stall| writeln!(f, "{stall}"))?;
         self.announced.as_ref().map_or(Ok(()), |limits| limits.fmt_lines(f))
     }
 }

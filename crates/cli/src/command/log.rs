@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use byway::spec::base::identify::{Cns, Controller, IDENTIFY_BYTES};
 use byway::spec::base::log::{ErrorEntry, LogPage};
 use byway::spec::fabrics::DiscoveryHeader;
-use byway::spec::vendor::{ErrorText, LedgerLog};
+use byway::spec::vendor::{ErrorText, LedgerLog, StallLog};
 use byway::{AdminCommand, Backend, Buffer, Device, Nsid};
 use zerocopy::FromBytes;
 
@@ -85,6 +85,10 @@ fn bytes_of(device: &Device, args: &Log) -> Result<usize> {
         LogPage::DISCOVERY => {
             let head = read(device, args, 0, size_of::<DiscoveryHeader>())?;
             Ok(decode::discovery_bytes(head.as_slice()))
+        }
+        LogPage::STALLS => {
+            let head = read(device, args, 0, size_of::<StallLog>())?;
+            Ok(decode::stall_bytes(head.as_slice()))
         }
         _ => {
             let head = read(device, args, 0, size_of::<LedgerLog>())?;

@@ -29,7 +29,7 @@ pub fn bytes(page: LogPage) -> Option<usize> {
         LogPage::CHANGED_NAMESPACES => size_of::<ChangedNamespaces>(),
         LogPage::EFFECTS | LogPage::MANAGEMENT => size_of::<EffectsLog>(),
         LogPage::FEATURES => size_of::<FeaturesLog>(),
-        LogPage::ERROR | LogPage::ERROR_TEXTS | LogPage::LEDGER => return None,
+        LogPage::ERROR | LogPage::ERROR_TEXTS | LogPage::LEDGER | LogPage::STALLS => return None,
         LogPage::ANA | LogPage::DISCOVERY => return None,
         _ => size_of::<SmartLog>(),
     })
@@ -65,6 +65,7 @@ pub fn log(page: LogPage, csi: Csi, bytes: &[u8]) -> Option<Decoded> {
         LogPage::DISCOVERY => Decoded::Entries(discovery(bytes)?),
         LogPage::ERROR_TEXTS => Decoded::Entries(vendor::error_texts(bytes)),
         LogPage::LEDGER => Decoded::Entries(vendor::ledger(bytes)?),
+        LogPage::STALLS => Decoded::Entries(vendor::stalls(bytes)?),
         _ => return None,
     })
 }

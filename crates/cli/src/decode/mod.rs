@@ -18,7 +18,7 @@ pub use feature::{data_bytes as feature_data_bytes, feature, values as feature_v
 pub use fields::Fields;
 pub use identify::identify;
 pub use log::{ana_bytes, bytes as log_bytes, discovery_bytes, log};
-pub use vendor::ledger_bytes;
+pub use vendor::{ledger_bytes, stall_bytes, stall_rows};
 
 /// A decoded answer.
 #[derive(Clone, Debug, Serialize)]

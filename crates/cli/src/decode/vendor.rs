@@ -1,6 +1,8 @@
 //! What Byway devices say in vendor fields: their transfer methods and limits, their ledger and counters.
 
-use byway::spec::vendor::{Counter, ErrorText, LedgerLog, LedgerRow, VendorArea, name_text};
+use byway::spec::vendor::{
+    Counter, ErrorText, LedgerLog, LedgerRow, StallLog, StallRow, StallScope, VendorArea, name_text,
+};
 use zerocopy::FromBytes;
 
 use super::Fields;
@@ -56,6 +58,36 @@ pub fn ledger_bytes(head: &[u8]) -> usize {
     let Ok((head, _)) = LedgerLog::read_from_prefix(head) else { return size_of::<LedgerLog>() };
     let rows = head.rows.min(MOST_ENTRIES) as usize * size_of::<LedgerRow>();
     size_of::<LedgerLog>() + rows + head.counters.min(MOST_ENTRIES) as usize * size_of::<Counter>()
+}
+
+/// The rows of the page of stalls.
+pub fn stall_rows(page: &[u8]) -> Option<impl Iterator<Item = StallRow>> {
+    let (head, rest) = StallLog::read_from_prefix(page).ok()?;
+    let bytes = (head.rows as usize).checked_mul(size_of::<StallRow>())?;
+    Some(super::read_each::<StallRow>(rest.get(..bytes)?))
+}
+
+/// What commands waited for: a line for each cause of the device, of each namespace and of each queue.
+pub fn stalls(page: &[u8]) -> Option<Vec<Fields>> {
+    let row = |row: StallRow| {
+        let scope = StallScope(row.scope).name().unwrap_or("unknown");
+        Fields::default()
+            .text("scope", scope.as_bytes(), "")
+            .number("controller", row.cntlid, "")
+            .number("id", row.id, "")
+            .text("cause", name_text(&row.cause).as_bytes(), "")
+            .number("count", row.count, "")
+            .number("total_ns", row.total_ns, "")
+            .number("longest_ns", row.longest_ns, "")
+    };
+    Some(stall_rows(page)?.map(row).collect())
+}
+
+/// Bytes of the page of stalls by its header, bounded: a device may send any length.
+pub fn stall_bytes(head: &[u8]) -> usize {
+    const MOST_ROWS: u32 = 65_536;
+    let rows = StallLog::read_from_prefix(head).map_or(0, |(head, _)| head.rows.min(MOST_ROWS));
+    size_of::<StallLog>() + rows as usize * size_of::<StallRow>()
 }
 
 /// Errors in words, newest first.

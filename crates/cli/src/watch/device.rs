@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use byway::spec::base::log::{LogPage, SmartLog};
-use byway::spec::vendor::{Counter, LedgerLog, LedgerRow, MAGIC, name_text};
+use byway::spec::vendor::{Counter, LedgerLog, LedgerRow, MAGIC, StallLog, StallScope, name_text};
 use byway::{AdminCommand, Backend, Device};
 use zerocopy::FromBytes;
 
@@ -12,6 +12,8 @@ use crate::decode;
 /// Critical warnings, in the order of their bits.
 const WARNINGS: [&str; 6] =
     ["spare", "temperature", "reliability", "read_only", "volatile_memory_backup", "persistent_memory"];
+
+const NS_PER_S: f64 = 1e9;
 
 /// Data units of the health log.
 const DATA_UNIT_BYTES: f64 = 512_000.0;
@@ -37,7 +39,19 @@ pub fn read(device: &Device) -> Result<Figures> {
     if let Some(page) = ledger_of(device) {
         add_ledger(&mut figures, &page);
     }
+    if let Some(page) = stalls_of(device) {
+        add_stalls(&mut figures, &page);
+    }
     Ok(figures)
+}
+
+/// What commands of `device` waited for, by cause; nothing of a device that keeps no such log.
+pub fn stalls(device: &Device) -> Figures {
+    let mut figures = Figures::default();
+    if let Some(page) = stalls_of(device) {
+        add_stalls(&mut figures, &page);
+    }
+    figures
 }
 
 fn log(device: &Device, log: LogPage, len: usize) -> Result<Vec<u8>> {
@@ -55,6 +69,31 @@ fn ledger_of(device: &Device) -> Option<Vec<u8>> {
     let (parsed, _) = LedgerLog::read_from_prefix(&head).ok()?;
     (parsed.magic == MAGIC).then_some(())?;
     log(device, LogPage::LEDGER, decode::ledger_bytes(&head)).ok()
+}
+
+/// The log of stalls of a Byway device.
+fn stalls_of(device: &Device) -> Option<Vec<u8>> {
+    device.identity().byway.then_some(())?;
+    let head = log(device, LogPage::STALLS, size_of::<StallLog>()).ok()?;
+    let (parsed, _) = StallLog::read_from_prefix(&head).ok()?;
+    (parsed.magic == MAGIC).then_some(())?;
+    log(device, LogPage::STALLS, decode::stall_bytes(&head)).ok()
+}
+
+fn add_stalls(figures: &mut Figures, page: &[u8]) {
+    let Some(rows) = decode::stall_rows(page) else { return };
+    for row in rows.filter(|row| name_text(&row.cause) != "command") {
+        let id = match StallScope(row.scope) {
+            StallScope::DEVICE => String::new(),
+            StallScope::QUEUE => format!("{}/{}", row.cntlid, row.id),
+            _ => row.id.to_string(),
+        };
+        let scope = StallScope(row.scope).name().unwrap_or("unknown");
+        let labels = [("scope", scope), ("id", id.as_str()), ("cause", name_text(&row.cause))];
+        figures.add("byway_stalls_total", &labels, row.count as f64);
+        figures.add("byway_stall_seconds_total", &labels, row.total_ns as f64 / NS_PER_S);
+        figures.add("byway_stall_longest_seconds", &labels, row.longest_ns as f64 / NS_PER_S);
+    }
 }
 
 fn add_health(figures: &mut Figures, smart: &SmartLog) {

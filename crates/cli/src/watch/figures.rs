@@ -21,6 +21,11 @@ impl Figure {
         let found = self.labels.iter().find(|(label, _)| label == name);
         found.map_or("", |(_, value)| value)
     }
+
+    /// Whether it has the same labels as another.
+    pub fn has_labels_of(&self, other: &Self) -> bool {
+        self.labels == other.labels
+    }
 }
 
 /// Figures of one moment.

@@ -10,6 +10,8 @@ mod show;
 mod source;
 mod wait;
 
+pub use device::stalls;
+pub use figures::Figure;
 pub use report::Report;
 pub use screen::{Key, Screen};
 pub use source::{Reading, Source};

@@ -31,6 +31,9 @@ pub struct Report {
     /// The flash, by cause.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flash: Vec<FlashCause>,
+    /// What commands waited for, by cause.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stalls: Vec<StallCause>,
     /// Current critical warnings.
     pub warnings: Vec<String>,
 }
@@ -83,6 +86,19 @@ pub struct FlashCause {
     pub programs_per_s: f64,
     pub erases_per_s: f64,
     pub program_bytes_per_s: f64,
+}
+
+/// One cause of waits.
+#[derive(Clone, Debug, Serialize)]
+pub struct StallCause {
+    /// `device`, or the namespace or queue whose commands waited.
+    pub of: String,
+    pub cause: String,
+    pub total: f64,
+    pub per_s: f64,
+    /// Seconds waited in a second, of all commands together.
+    pub share: f64,
+    pub longest_s: f64,
 }
 
 /// Gauges, each with its name in the report.
@@ -148,6 +164,7 @@ impl Report {
             now: now.collect(),
             link: between.link(),
             flash: between.flash(),
+            stalls: between.stalls(),
             warnings: warnings.map(|one| one.label("warning").to_owned()).collect(),
         }
     }
@@ -253,6 +270,35 @@ impl Between<'_> {
         };
         let is_used = |one: &FlashCause| one.programmed > 0.0 || one.reads_per_s > 0.0;
         self.values(name, "cause").into_iter().map(cause).filter(is_used).collect()
+    }
+
+    /// Causes that any command waited for.
+    fn stalls(&self) -> Vec<StallCause> {
+        let figures = self.new.of("byway_stalls_total").iter().filter(|figure| figure.value > 0.0);
+        let causes: BTreeSet<[String; 3]> =
+            figures.map(|one| ["scope", "id", "cause"].map(|label| one.label(label).to_owned())).collect();
+        causes.into_iter().map(|cause| self.stall(cause)).collect()
+    }
+
+    fn stall(&self, [scope, id, cause]: [String; 3]) -> StallCause {
+        let mine = |one: &Figure| {
+            one.label("scope") == scope && one.label("id") == id && one.label("cause") == cause
+        };
+        let rate = |name: &str| self.rate(name, mine).unwrap_or(0.0);
+        let longest = self
+            .new
+            .of("byway_stall_longest_seconds")
+            .iter()
+            .filter(|figure| mine(figure))
+            .map(|one| one.value);
+        StallCause {
+            total: self.new.sum_where("byway_stalls_total", mine).unwrap_or(0.0),
+            per_s: rate("byway_stalls_total"),
+            share: rate("byway_stall_seconds_total"),
+            longest_s: longest.fold(0.0, f64::max),
+            of: if id.is_empty() { scope.clone() } else { format!("{scope} {id}") },
+            cause,
+        }
     }
 }
 

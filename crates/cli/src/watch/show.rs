@@ -28,7 +28,8 @@ impl fmt::Display for Report {
         self.write_health(f)?;
         self.write_commands(f)?;
         self.write_link(f)?;
-        self.write_flash(f)
+        self.write_flash(f)?;
+        self.write_stalls(f)
     }
 }
 
@@ -118,6 +119,24 @@ impl Report {
                 bytes_rate(one.program_bytes_per_s),
                 rate(one.reads_per_s),
                 rate(one.erases_per_s),
+            ]);
+        }
+        write_table(f, &table)
+    }
+}
+
+impl Report {
+    /// What commands waited for. The share is of time, and of all commands together: 200 % are two that wait all the time.
+    fn write_stalls(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = Table::new(&["stalls", "cause", "total", "rate", "share", "longest"]);
+        for one in &self.stalls {
+            table.push(vec![
+                one.of.clone(),
+                one.cause.replace('_', " "),
+                count(one.total),
+                rate(one.per_s),
+                format!("{:.1} %", one.share * 100.0),
+                seconds(Some(one.longest_s)),
             ]);
         }
         write_table(f, &table)

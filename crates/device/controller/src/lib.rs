@@ -42,7 +42,9 @@ mod transfer;
 pub use byway_flash::{FinishedSync, PendingSync};
 pub use capsules::{ConnectError, Overrun, Posted};
 pub use controller::{Controller, Next};
-pub use counting::{CommandSnapshot, CommandType, Histogram, QueueKind};
+pub use counting::{
+    CommandSnapshot, CommandStalls, CommandType, Histogram, QueueKind, QueueOf, StallSnapshot,
+};
 pub use data_use::admin_moves_data;
 pub use delegated::{DELEGATED_COMMANDS, DelegatedCommands, DelegatedQueue, Gathered};
 pub use error::CommandError;

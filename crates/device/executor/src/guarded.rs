@@ -3,14 +3,18 @@
 //! This is the only file of the crate with `unsafe`.
 
 use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use byway_queue::RunLock;
+use byway_sys::time::monotonic_ns;
 use tracing::error;
 
 /// A value that only the holder of its run lock reaches. After a panic under the lock no thread reaches it.
 #[derive(Debug)]
 pub(crate) struct Guarded<T> {
     run_lock: RunLock,
+    /// How long the lock holder waited for the lock, in nanoseconds. Written under the lock.
+    waited_ns: AtomicU64,
     value: UnsafeCell<T>,
 }
 
@@ -22,7 +26,7 @@ unsafe impl<T: Send> Sync for Guarded<T> {}
 impl<T> Guarded<T> {
     /// A value whose lock is free.
     pub fn new(value: T) -> Self {
-        Self { run_lock: RunLock::new(), value: UnsafeCell::new(value) }
+        Self { run_lock: RunLock::new(), waited_ns: AtomicU64::new(0), value: UnsafeCell::new(value) }
     }
 
     /// The value, unless a lock holder panicked.
@@ -43,6 +47,26 @@ impl<T> Guarded<T> {
         let result = work();
         std::mem::forget(poisoner);
         result
+    }
+
+    /// How long the lock holder, this thread, waited for the lock, in nanoseconds; 0 from the second call on.
+    #[inline]
+    pub fn take_waited_ns(&self) -> u64 {
+        let waited_ns = self.waited_ns.load(Relaxed);
+        if waited_ns > 0 {
+            self.waited_ns.store(0, Relaxed);
+        }
+        waited_ns
+    }
+
+    #[cold]
+    fn acquire_timed(&self) -> bool {
+        let started_ns = monotonic_ns();
+        let is_acquired = self.run_lock.acquire();
+        if is_acquired {
+            self.waited_ns.store(monotonic_ns().saturating_sub(started_ns), Relaxed);
+        }
+        is_acquired
     }
 
     /// Runs `work(value, true)` if the lock is free. Else calls `publish` and sets the pending bit, so that the holder runs again;
@@ -72,7 +96,9 @@ impl<T> Guarded<T> {
 
     /// Waits for the lock and runs `work` once; runs `after` for each pending bit set meanwhile. `None` if a lock holder panicked.
     pub fn run<R>(&self, work: impl FnOnce(&mut T) -> R, mut after: impl FnMut(&mut T)) -> Option<R> {
-        if !self.run_lock.acquire() {
+        let is_acquired =
+            if self.run_lock.is_held() { self.acquire_timed() } else { self.run_lock.acquire() };
+        if !is_acquired {
             return None;
         }
         // SAFETY: this thread holds the run lock, so no other reference to the value exists.

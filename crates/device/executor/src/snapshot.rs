@@ -1,6 +1,6 @@
 //! Counters of a device at one moment.
 
-use byway_controller::{CommandSnapshot, Health};
+use byway_controller::{CommandSnapshot, Health, StallSnapshot};
 use byway_flash::{FlashCounters, FlashHealth};
 use byway_link::Ledger;
 
@@ -18,6 +18,8 @@ pub struct DeviceSnapshot {
     pub wear: FlashHealth,
     /// Health of the subsystem.
     pub health: Health,
+    /// What commands waited for.
+    pub stalls: StallSnapshot,
     /// Namespaces, attached to a controller or not.
     pub namespaces: usize,
     /// I/O queues of all controllers.

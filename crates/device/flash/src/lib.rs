@@ -44,6 +44,7 @@ mod retention;
 mod sanitize;
 mod snapshot;
 mod spare;
+mod stall;
 mod state;
 mod syncs;
 mod timing;
@@ -72,6 +73,7 @@ pub use options::{DEFAULT_OVER_PROVISIONING_PERCENT, FlashOptions, OpenOptions, 
 pub use retention::{BadRetentionLimits, RetentionLimits};
 pub use sanitize::{Overwrite, Sanitize, SanitizeState};
 pub use snapshot::Snapshot;
+pub use stall::{Stall, StallCause, StallTimer, Stalls};
 pub use state::PowerHistory;
 pub use syncs::{FinishedSync, PendingSync};
 pub use victims::{GcPolicy, UnknownGcPolicy};

@@ -3,6 +3,7 @@
 use crate::durability::{Durability, Epoch, SyncCounters, SyncPoint};
 use crate::error::FlashError;
 use crate::protected::Backing;
+use crate::stall::StallTimer;
 
 /// A sync that was begun. It may be waited for by any thread, and the device be used meanwhile.
 #[derive(Debug)]
@@ -27,22 +28,31 @@ enum Work {
 pub struct FinishedSync {
     result: Result<(), FlashError>,
     covers: Epoch,
+    took_ns: u64,
+}
+
+impl FinishedSync {
+    /// How long its waiter waited in nanoseconds.
+    pub(crate) const fn took_ns(&self) -> u64 {
+        self.took_ns
+    }
 }
 
 impl PendingSync {
     /// Waits until everything that was stored before the sync began is on the image's disk.
     pub fn wait(self) -> FinishedSync {
+        let timer = StallTimer::start(0);
         let result = match self.work {
             Work::Sync(backing) => backing.sync(),
             Work::Nothing => Ok(()),
             Work::Failed => Err(FlashError::Unsynced),
         };
-        FinishedSync { result, covers: self.covers }
+        FinishedSync { result, covers: self.covers, took_ns: timer.stop(0) }
     }
 
     /// Ends the sync by another's error, for a waiter that syncs by other means.
     pub fn fail(self, error: FlashError) -> FinishedSync {
-        FinishedSync { result: Err(error), covers: self.covers }
+        FinishedSync { result: Err(error), covers: self.covers, took_ns: 0 }
     }
 }
 
@@ -110,21 +120,12 @@ impl Syncs {
         Ok(true)
     }
 
-    /// Says whether it took a sync.
-    #[inline]
-    pub(crate) fn order(&mut self, point: SyncPoint) -> Result<bool, FlashError> {
-        match self.durability {
-            Durability::Process => Ok(false),
-            Durability::Media | Durability::Volatile => self.order_now(point),
-        }
-    }
-
     #[inline]
     pub(crate) fn is_synced(&self, epoch: Epoch) -> bool {
         epoch < self.synced
     }
 
-    /// As [`Syncs::order`], whatever a completion promises.
+    /// Puts what was stored on the medium before what follows. Says whether it took a sync.
     #[cold]
     pub(crate) fn order_now(&mut self, point: SyncPoint) -> Result<bool, FlashError> {
         if self.is_clean() || self.left_out == Some(point) {

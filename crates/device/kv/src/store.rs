@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use byway_flash::{
-    AreaId, AreaRef, Cause, Durability, Epoch, ExtentId, Flash, FlashError, NamespaceRecord, SyncPoint,
+    AreaId, AreaRef, Cause, Durability, Epoch, ExtentId, Flash, FlashError, NamespaceRecord, StallCause,
+    SyncPoint,
 };
 use byway_sys::Mapping;
 
@@ -200,6 +201,14 @@ pub trait PageStore {
         false
     }
 
+    /// Time of all waits that were noted so far, in nanoseconds.
+    fn stalled_ns(&self) -> u64 {
+        0
+    }
+
+    /// Notes that a command waited for work of the engine's.
+    fn note_stall(&mut self, _cause: StallCause, _waited_ns: u64) {}
+
     /// How often real power was lost, or may have been, since the device was made.
     fn power_losses(&self) -> u64 {
         0
@@ -374,6 +383,14 @@ impl PageStore for Flash {
 
     fn holds_page(&self, home: &Home, page: u64) -> bool {
         self.is_mapped(home.extent, page).unwrap_or(false)
+    }
+
+    fn stalled_ns(&self) -> u64 {
+        self.stalls().total_ns()
+    }
+
+    fn note_stall(&mut self, cause: StallCause, waited_ns: u64) {
+        Self::note_stall(self, cause, waited_ns);
     }
 
     fn power_losses(&self) -> u64 {

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use byway_controller::{CommandType, Histogram};
-use byway_flash::CauseCounters;
+use byway_controller::{CommandType, Histogram, StallSnapshot};
+use byway_flash::{CauseCounters, Stall, Stalls};
 use byway_spec::base::command::Direction;
 use byway_tcp_target::TargetSnapshot;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::MetricType::{Counter, Gauge, Histogram as Buckets};
 
 use super::families::{Families, Samples};
@@ -42,6 +43,7 @@ impl Collector for Snapshot {
         durations(&mut families)?;
         link(&mut families)?;
         flash(&mut families)?;
+        stalls(&mut families)?;
         wear(&mut families)?;
         health(&mut families)?;
         process(&mut families, &self.process)
@@ -221,6 +223,52 @@ fn flash(families: &mut Families<'_, '_>) -> fmt::Result {
     let help = "Units of flash that could not be read back as they were written.";
     families.of_devices(Counter, "byway_flash_media_errors", help, |samples, device| {
         samples.count(&[], device.flash.media_errors)
+    })
+}
+
+/// A figure of a wait, by the scope, the identifier and the cause that are its labels.
+type StallFigure = fn(&Stall) -> f64;
+
+fn stalls(families: &mut Families<'_, '_>) -> fmt::Result {
+    let help = "Waits of commands for work beside their own, of a microsecond and more.";
+    families.of_devices(Counter, "byway_stalls", help, |samples, device| {
+        each_stall(&device.stalls, |labels, stall| samples.count(labels, stall.count))
+    })?;
+    let figures: [(MetricType, &str, &str, StallFigure); 2] = [
+        (Counter, "byway_stall_seconds", "Time of these waits.", |stall| stall.total_ns as f64 / NS_PER_S),
+        (Gauge, "byway_stall_longest_seconds", "The longest of them.", |stall| {
+            stall.longest_ns as f64 / NS_PER_S
+        }),
+    ];
+    for (kind, name, help, of) in figures {
+        families.of_devices(kind, name, help, |samples, device| {
+            each_stall(&device.stalls, |labels, stall| match kind {
+                Counter => samples.count(labels, of(stall)),
+                _ => samples.value(labels, of(stall)),
+            })
+        })?;
+    }
+    Ok(())
+}
+
+/// Calls `sample` for each cause of the device, of each namespace and of each queue.
+fn each_stall(
+    stalls: &StallSnapshot,
+    mut sample: impl FnMut(&[(&str, &str)], &Stall) -> fmt::Result,
+) -> fmt::Result {
+    let mut of = |scope: &str, id: &str, stalls: &Stalls| {
+        let mut waits = stalls.rows().filter(|(_, stall)| scope == "device" || stall.count > 0);
+        waits.try_for_each(|(cause, stall)| {
+            sample(&[("scope", scope), ("id", id), ("cause", cause.name())], stall)
+        })
+    };
+    of("device", "", &stalls.device)?;
+    stalls
+        .namespaces
+        .iter()
+        .try_for_each(|(nsid, of_one)| of("namespace", &nsid.to_string(), &of_one.by_cause))?;
+    stalls.queues.iter().try_for_each(|(queue, of_one)| {
+        of("queue", &format!("{}/{}", queue.controller.0, queue.qid), &of_one.by_cause)
     })
 }
 

@@ -170,7 +170,7 @@ fn place(buffer: BusAddr, index: DoorbellIndex) -> BusAddr {
 
 /// Whether a command waits for a slot of this queue, or the next one would.
 fn holds_back(cq: &CompletionQueue) -> bool {
-    cq.blocks || cq.ring.unread() + cq.ring.granted() >= cq.ring.size() - 1
+    cq.blocked.is_set() || cq.ring.unread() + cq.ring.granted() >= cq.ring.size() - 1
 }
 
 /// The buffers that a Doorbell Buffer Config command names.

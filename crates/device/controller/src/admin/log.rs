@@ -13,13 +13,13 @@ use byway_spec::base::log::{
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::context::Context;
-use super::{AdminState, effects, health, ledger_log, reservation, sanitize};
+use super::{AdminState, effects, health, ledger_log, reservation, sanitize, stall_log};
 use crate::error::CommandError;
 use crate::limits::{FIRMWARE, MAX_TRANSFER_BYTES};
 use crate::outcome::Outcome;
 
 /// Every page a controller has, beside ANA where it reports that.
-const PAGES: [LogPage; 12] = [
+const PAGES: [LogPage; 13] = [
     LogPage::SUPPORTED_PAGES,
     LogPage::ERROR,
     LogPage::SMART,
@@ -32,6 +32,7 @@ const PAGES: [LogPage; 12] = [
     LogPage::SANITIZE,
     LogPage::LEDGER,
     LogPage::ERROR_TEXTS,
+    LogPage::STALLS,
 ];
 
 /// A parsed Get Log Page command.
@@ -122,6 +123,7 @@ impl AdminState {
             LogPage::RESERVATION => reservation::page(cx.id, subsystem),
             LogPage::SANITIZE => sanitize::page(subsystem),
             LogPage::ERROR_TEXTS => self.errors.texts_page(),
+            LogPage::STALLS => stall_log::page(&subsystem.stall_snapshot()),
             LogPage::LEDGER => ledger_log::page(cx.port.meter.ledger(), subsystem),
             _ => return Err(CommandError::new(Status::INVALID_LOG_PAGE, "no such log page").at_byte(40)),
         })

@@ -37,6 +37,7 @@ mod page;
 mod queues;
 mod reservation;
 mod sanitize;
+mod stall_log;
 mod transfers;
 
 pub(crate) use context::Context;

@@ -6,7 +6,7 @@ use byway_spec::nvm::NvmOpcode;
 use byway_spec::{Command, Status};
 
 use super::Controller;
-use crate::counting::Counted;
+use crate::counting::{Counted, QueueOf};
 use crate::error::CommandError;
 use crate::fused;
 use crate::namespace::media::check_whole;
@@ -41,7 +41,9 @@ impl Controller {
         self.check_io(subsystem, port, command, carried)?;
         let mode = access(command.opcode());
         check_image(subsystem, command.nsid, mode)?;
-        let done = self.execute_whole(subsystem, port, qid, command, carried)?;
+        let done = self.execute_whole(subsystem, port, qid, command, carried);
+        subsystem.count_stall(QueueOf { controller: self.id, qid }, command.nsid);
+        let done = done?;
         check_image(subsystem, command.nsid, mode)?;
         Ok(done)
     }

@@ -1,5 +1,6 @@
 //! A run: takes doorbells, fetches commands queue by queue, executes them and completes them.
 
+use byway_flash::StallCause;
 use byway_queue::{DoorbellIndex, Doorbells};
 use byway_spec::Command;
 
@@ -36,6 +37,7 @@ impl Controller {
         if self.queues.take_blocked() {
             self.queues.wake_blocked(doorbells, self.admin.has_shadow_doorbells());
         }
+        subsystem.note_wait(StallCause::FullRing, self.queues.take_full_ring_ns());
         let mut left = budget;
         while left > 0 && !subsystem.is_full() {
             let Some(qid) = self.queues.next_ready() else { break };

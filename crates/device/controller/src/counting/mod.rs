@@ -9,6 +9,7 @@ mod histogram;
 mod host_io;
 mod io_counters;
 mod kind;
+mod stalls;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -25,6 +26,8 @@ pub(crate) use host_io::HostCommand;
 pub use io_counters::{Counted, IoCounters};
 use kind::Kind;
 pub use kind::QueueKind;
+pub(crate) use stalls::StallCounters;
+pub use stalls::{CommandStalls, QueueOf, StallSnapshot};
 
 /// Status code types (SCT).
 const STATUS_TYPES: usize = 8;

@@ -1,6 +1,7 @@
 //! Executing and completing gathered commands.
 
 use byway_dma::HostMemory;
+use byway_flash::StallCause;
 use byway_kv::PrefetchStage;
 use byway_link::Class;
 use byway_spec::base::completion::COMPLETION_BYTES;
@@ -8,7 +9,7 @@ use byway_spec::{Completion, Status};
 
 use super::{DelegatedHabits, DelegatedQueue, ERRORS_KEPT, Gathering, Place, What, Work};
 use crate::admin::note;
-use crate::counting::{Executed, QueueKind, Typed};
+use crate::counting::{Executed, QueueKind, QueueOf, Typed};
 use crate::data_pointer;
 use crate::error::CommandError;
 use crate::namespace::Namespace;
@@ -25,6 +26,7 @@ const VALUE_AHEAD: usize = 2;
 impl DelegatedQueue {
     /// Executes the gathered commands. The memory that later ones need is prefetched meanwhile.
     pub fn execute(&mut self, subsystem: &mut Subsystem) {
+        subsystem.note_wait(StallCause::FullRing, std::mem::take(&mut self.full_ring_ns));
         for at in 0..self.gathered.len() {
             self.prefetch(subsystem, at, PrefetchStage::Key);
         }
@@ -64,12 +66,13 @@ impl DelegatedQueue {
 
     #[inline]
     fn execute_one(&mut self, subsystem: &mut Subsystem, at: usize) {
-        let Self { gathered, payloads, habits, .. } = self;
+        let Self { qid, gathered, payloads, habits, .. } = self;
         let Some(gathering) = gathered.get_mut(at) else { return };
         subsystem.note_command(gathering.counted);
         if gathering.result.is_ok() {
             gathering.result = perform_whole(subsystem, habits, gathering.nsid, &gathering.work, payloads);
         }
+        subsystem.count_stall(QueueOf { controller: habits.id, qid: *qid }, gathering.nsid);
         let bytes = moved_bytes(gathering);
         count_host(subsystem, gathering, bytes);
         if subsystem.counts_commands() {

@@ -39,14 +39,14 @@ impl DelegatedQueue {
         if self.take_tail(port, doorbells).is_none() {
             return Gathered::NotMine;
         }
-        self.cq.blocks = false;
+        self.full_ring_ns += self.cq.blocked.take().unwrap_or(0);
         while self.sq.ring.available() > 0 {
             if self.gathered.len() == DELEGATED_COMMANDS || self.payload_end + PAYLOAD_MAX_BYTES > ROOM_BYTES
             {
                 return Gathered::Full;
             }
             let Some(permit) = self.permit(port, doorbells) else {
-                self.cq.blocks = true;
+                self.cq.blocked.set();
                 return Gathered::All;
             };
             if let Err((permit, why)) = self.gather_one(port, permit) {

@@ -97,6 +97,8 @@ pub struct DelegatedQueue {
     errors: Vec<Noted>,
     unannounced: bool,
     broken: bool,
+    /// How long commands waited for room in the completion queue, in nanoseconds, since commands were executed last.
+    full_ring_ns: u64,
 }
 
 /// A command that was fetched.
@@ -206,6 +208,7 @@ impl DelegatedQueue {
             errors: Vec::new(),
             unannounced: false,
             broken: false,
+            full_ring_ns: 0,
         }
     }
 
@@ -233,7 +236,7 @@ impl DelegatedQueue {
     /// Whether a command waits for room in the completion queue.
     #[inline]
     pub fn is_blocked(&self) -> bool {
-        self.cq.blocks
+        self.cq.blocked.is_set()
     }
 
     /// Whether the host has unmapped its completion queue. Only the controller can report that, by CSTS.CFS.

@@ -43,7 +43,8 @@ impl Queues {
     pub fn take_head(&mut self, qid: u16, head: u32) -> bool {
         let Some(Some(cq)) = self.completion.get_mut(usize::from(qid)) else { return false };
         let accepted = cq.ring.set_head(head).is_ok();
-        if std::mem::take(&mut cq.blocks) {
+        if let Some(waited_ns) = cq.blocked.take() {
+            self.full_ring_ns += waited_ns;
             for (sqid, sq) in self.submission.iter().enumerate() {
                 if sq.as_ref().is_some_and(|sq| sq.cqid == qid) {
                     self.ready.insert(sqid as u16);
@@ -59,10 +60,11 @@ impl Queues {
     pub fn wake_blocked(&mut self, doorbells: &Doorbells, shadowed: bool) {
         // Admin commands may be about delegated queues: the admin queue waits until all of them are reclaimed.
         let first = u16::from(!self.delegated.is_empty());
-        self.blocked |= first > 0 && matches!(&self.completion[0], Some(cq) if cq.blocks);
+        self.blocked |= first > 0 && matches!(&self.completion[0], Some(cq) if cq.blocked.is_set());
         for cqid in first..=MAX_IO_QUEUES {
             let is_shadowed = shadowed && cqid != 0;
-            if !is_shadowed && matches!(&self.completion[usize::from(cqid)], Some(cq) if cq.blocks) {
+            if !is_shadowed && matches!(&self.completion[usize::from(cqid)], Some(cq) if cq.blocked.is_set())
+            {
                 let head = doorbells.load(DoorbellIndex::completion(cqid));
                 // Its submission queues are ready again. One that finds no room sets the mark again.
                 self.take_head(cqid, head);

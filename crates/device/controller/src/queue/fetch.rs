@@ -68,7 +68,7 @@ impl Queues {
         let Some(permit) =
             cq.permit(|| (!shadowed).then(|| doorbells.load(DoorbellIndex::completion(sq.cqid))))
         else {
-            cq.blocks = true;
+            cq.blocked.set();
             self.blocked = true;
             return Fetched::Nothing;
         };

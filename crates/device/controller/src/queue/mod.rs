@@ -35,6 +35,8 @@ pub(crate) struct Queues {
     admin_waits: bool,
     /// A command waits for room in its completion queue.
     blocked: bool,
+    /// How long commands waited for room, in nanoseconds, since [`Queues::take_full_ring_ns`] was last called.
+    full_ring_ns: u64,
 }
 
 impl Queues {
@@ -48,6 +50,7 @@ impl Queues {
             delegated: QueueSet::default(),
             admin_waits: false,
             blocked: false,
+            full_ring_ns: 0,
         }
     }
 
@@ -189,7 +192,7 @@ impl Queues {
 
     /// Puts a delegated pair back. With the last of them the admin queue is served again.
     pub fn reclaim(&mut self, qid: u16, sq: SubmissionQueue, cq: CompletionQueue) {
-        self.blocked |= cq.blocks;
+        self.blocked |= cq.blocked.is_set();
         (self.submission[usize::from(qid)], self.completion[usize::from(qid)]) = (Some(sq), Some(cq));
         self.ready.insert(qid);
         self.delegated.remove(qid);
@@ -250,6 +253,12 @@ impl Queues {
     #[inline]
     pub fn is_blocked(&self) -> bool {
         self.blocked
+    }
+
+    /// How long commands waited for room in completion queues, in nanoseconds, since the last call.
+    #[inline]
+    pub fn take_full_ring_ns(&mut self) -> u64 {
+        std::mem::take(&mut self.full_ring_ns)
     }
 
     /// Takes the mark that a command waits for room in its completion queue.
@@ -341,7 +350,7 @@ impl Queues {
         let cq = self.completion[0].as_mut()?;
         let head = || doorbells.map(|doorbells| doorbells.load(DoorbellIndex::completion(0)));
         let Some(permit) = cq.permit(head) else {
-            cq.blocks = true;
+            cq.blocked.set();
             self.blocked = true;
             return None;
         };

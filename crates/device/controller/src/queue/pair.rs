@@ -105,8 +105,10 @@ impl Queues {
         let (doorbells, shadowed) = (context.doorbells, context.shadowed && cqid != 0);
         let cq = self.completion.get_mut(usize::from(cqid))?.as_mut()?;
         let permit = cq.permit(|| (!shadowed).then(|| doorbells.load(DoorbellIndex::completion(cqid))));
-        cq.blocks |= permit.is_none();
-        self.blocked |= permit.is_none();
+        if permit.is_none() {
+            cq.blocked.set();
+            self.blocked = true;
+        }
         permit
     }
 

@@ -7,6 +7,7 @@ use byway_queue::{BadSize, CompletionPermit, CompletionProducer, SubmissionConsu
 use byway_spec::Command;
 use byway_spec::base::command::COMMAND_BYTES;
 use byway_spec::base::completion::COMPLETION_BYTES;
+use byway_sys::time::monotonic_ns;
 
 use crate::transfer::assembly::Assembly;
 
@@ -99,14 +100,40 @@ pub struct CompletionQueue {
     /// Submission queues that complete here.
     pub submission_queues: u16,
     /// A command waits for room here.
-    pub blocks: bool,
+    pub blocked: Blocked,
+}
+
+/// Whether a command waits for room in a completion queue, and since when.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Blocked {
+    since_ns: Option<u64>,
+}
+
+impl Blocked {
+    /// Whether a command waits.
+    #[inline]
+    pub const fn is_set(self) -> bool {
+        self.since_ns.is_some()
+    }
+
+    /// A command waits from now on, if none did.
+    #[cold]
+    pub fn set(&mut self) {
+        self.since_ns.get_or_insert_with(monotonic_ns);
+    }
+
+    /// Ends the wait; how long it took in nanoseconds, if a command waited.
+    #[inline]
+    pub fn take(&mut self) -> Option<u64> {
+        self.since_ns.take().map(|since_ns| monotonic_ns().saturating_sub(since_ns))
+    }
 }
 
 impl CompletionQueue {
     /// A queue of `entries` slots at `base`.
     pub fn new(base: BusAddr, entries: u32, vector: Option<u16>) -> Result<Self, BadSize> {
         let ring = CompletionProducer::new(entries)?;
-        Ok(Self { base, ring, vector, submission_queues: 0, blocks: false })
+        Ok(Self { base, ring, vector, submission_queues: 0, blocked: Blocked::default() })
     }
 
     /// The right to post one completion. If the queue looks full, `head` reads the host's head again.

@@ -1,10 +1,12 @@
 //! Counting the commands of hosts: for SMART always, by type where metrics are on.
 
-use byway_flash::HostIo;
+use byway_flash::{HostIo, StallCause};
 use byway_spec::Status;
 
 use super::Subsystem;
-use crate::counting::{CommandCounters, CommandSnapshot, Executed, HostCommand, QueueKind, Typed};
+use crate::counting::{
+    CommandCounters, CommandSnapshot, Executed, HostCommand, QueueKind, QueueOf, StallSnapshot, Typed,
+};
 use crate::namespace::Namespace;
 use crate::namespace::engine::Place;
 
@@ -87,6 +89,26 @@ impl Subsystem {
     #[inline]
     pub(crate) fn count_value(&mut self, bytes: usize) {
         self.flash.count_host(HostIo::Write, 0, bytes as u64);
+    }
+
+    /// Notes that commands waited `waited_ns` before one was executed.
+    #[inline]
+    pub fn note_wait(&mut self, cause: StallCause, waited_ns: u64) {
+        if waited_ns > 0 {
+            self.flash.note_stall(cause, waited_ns);
+        }
+    }
+
+    /// Counts what a command waited that was just executed.
+    #[inline]
+    pub(crate) fn count_stall(&mut self, queue: QueueOf, nsid: u32) {
+        self.stalls.note(self.flash.stalls(), queue, nsid);
+    }
+
+    /// Waits of commands since the subsystem was opened.
+    #[must_use]
+    pub fn stall_snapshot(&self) -> StallSnapshot {
+        self.stalls.snapshot(self.flash.stalls())
     }
 
     /// Commands since counting began; none where metrics are off.

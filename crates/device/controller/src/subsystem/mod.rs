@@ -20,7 +20,7 @@ use byway_link::Profile;
 use byway_spec::Status;
 use tracing::{debug, error};
 
-use crate::counting::{CommandCounters, Counted, IoCounters};
+use crate::counting::{CommandCounters, Counted, IoCounters, StallCounters};
 use crate::error::CommandError;
 use crate::id::ControllerId;
 use crate::limits::MAX_NAMESPACES;
@@ -95,6 +95,8 @@ pub struct Subsystem {
     engines: Vec<u32>,
     /// Commands by type, if metrics are on.
     counting: Option<Box<CommandCounters>>,
+    /// Waits of commands by namespace and queue.
+    stalls: StallCounters,
     /// The sanitize operation that is going on.
     sanitizing: Option<sanitize::Progress>,
 }
@@ -143,6 +145,7 @@ impl Subsystem {
             resets: 0,
             engines: Vec::new(),
             counting: None,
+            stalls: StallCounters::default(),
             sanitizing: None,
         };
         subsystem.flash.report_to(flash_events::log);
@@ -340,6 +343,7 @@ impl Subsystem {
 
     /// Removes a controller for good, once no command of it is under way.
     pub(crate) fn remove_controller(&mut self, id: ControllerId) {
+        self.stalls.forget_controller(id);
         self.forget_host(id);
         self.place(id, None);
         self.leaving.insert(id);

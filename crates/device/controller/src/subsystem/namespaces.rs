@@ -100,6 +100,7 @@ impl Subsystem {
             return Err(deletion_error(error));
         }
         info!(nsid, "namespace deleted");
+        self.stalls.forget_namespace(nsid);
         self.changes.note(nsid, |id| attached.contains(id));
         self.paths.note_members(nsid);
         Ok(())

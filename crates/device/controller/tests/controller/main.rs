@@ -27,5 +27,6 @@ mod nvm_commands;
 mod nvm_model;
 mod random_commands;
 mod shadow_doorbells;
+mod stalls;
 mod synced_completions;
 mod transfer_methods;

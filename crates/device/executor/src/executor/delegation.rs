@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use byway_controller::{DelegatedQueue, Gathered};
+use byway_flash::StallCause;
 use byway_link::Meter;
 use byway_queue::DoorbellIndex;
 use tracing::debug;
@@ -169,6 +170,7 @@ impl Executor {
             queue.prefetch_for_write(&core.subsystem);
         }
         self.delegation.note_execution(queue.qid());
+        core.subsystem.note_wait(StallCause::Lock, self.core.take_waited_ns());
         queue.execute(&mut core.subsystem);
     }
 

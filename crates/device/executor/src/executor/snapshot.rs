@@ -15,6 +15,7 @@ impl Core {
             flash: *subsystem.flash().counters(),
             wear: subsystem.flash().health(),
             health: subsystem.health(),
+            stalls: subsystem.stall_snapshot(),
             namespaces: subsystem.namespaces().count(),
             io_queues: controller.io_queues() + fabric.io_queues(),
         }

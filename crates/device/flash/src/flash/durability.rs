@@ -9,6 +9,7 @@
 use crate::durability::{Durability, Epoch, SyncCounters, SyncPoint};
 use crate::error::FlashError;
 use crate::flash::Flash;
+use crate::stall::{StallCause, Stalls};
 use crate::syncs::{FinishedSync, PendingSync};
 
 impl Flash {
@@ -72,6 +73,18 @@ impl Flash {
     #[must_use]
     pub const fn sync_counters(&self) -> SyncCounters {
         self.ftl.syncs.counters()
+    }
+
+    /// Waits of commands for the flash since the device was opened, and those noted by [`Flash::note_stall`].
+    #[must_use]
+    #[inline]
+    pub const fn stalls(&self) -> &Stalls {
+        &self.ftl.stalls
+    }
+
+    /// Notes that a command waited for work that a user of the flash did.
+    pub fn note_stall(&mut self, cause: StallCause, waited_ns: u64) {
+        self.ftl.stalls.note(cause, waited_ns);
     }
 
     /// Begins a sync of everything stored so far, for what `point` says. One at a time.

@@ -25,6 +25,7 @@ use crate::geometry::{BlockId, PageId, RESERVED_BLOCKS, UNIT_BYTES};
 use crate::location::Location;
 use crate::spare::crcs_match;
 use crate::spare::{PageKind, SpareRecord, owners_in};
+use crate::stall::StallCause;
 
 /// Units that one host page pays for at most.
 const SLICE_UNITS_MAX: u64 = 64;
@@ -68,6 +69,13 @@ impl Ftl {
     /// Lets a page that is about to be written for a host pay its share of making room.
     #[inline]
     pub(crate) fn pay_for_room(&mut self, front: FrontierKind, at_ps: u64) {
+        let is_short = self.room_pages(front) < self.gc_start_pages(front);
+        if is_short || self.collector.has_side_job() || self.blocks.wanted_dead().is_some() {
+            self.waited_for(StallCause::GarbageCollection, |ftl| ftl.make_room(front, at_ps));
+        }
+    }
+
+    fn make_room(&mut self, front: FrontierKind, at_ps: u64) {
         if self.collector.has_side_job() {
             // What fails here fails again, and is reported, when there is no room left to put it off.
             let _ = self.do_side_job(at_ps);
@@ -144,7 +152,7 @@ impl Ftl {
     #[inline]
     pub(crate) fn restore_gc_room(&mut self, at_ps: u64) -> Result<(), FlashError> {
         while self.blocks.free_count() < GC_ROOM_BLOCKS && self.is_short_of_gc_room() {
-            if !self.collect_block(at_ps)? {
+            if !self.waited_for(StallCause::GarbageCollection, |ftl| ftl.collect_block(at_ps))? {
                 break;
             }
         }

@@ -19,7 +19,7 @@ use crate::blocks::BlockTable;
 use crate::buffer::{Stream, UnitBuffer};
 use crate::collector::Collector;
 use crate::counters::Cause;
-use crate::durability::{Epoch, SyncPoint};
+use crate::durability::{Durability, Epoch, SyncPoint};
 use crate::error::FlashError;
 use crate::event::{FlashEvent, Reporter};
 use crate::frontier::{FrontierKind, Frontiers};
@@ -34,6 +34,7 @@ use crate::media::Media;
 use crate::protected::Backing;
 use crate::retention::RetentionLimits;
 use crate::spare::{PageKind, SpareRecord};
+use crate::stall::{StallCause, StallTimer, Stalls};
 use crate::state::State;
 use crate::syncs::Syncs;
 use crate::syncs::{FinishedSync, PendingSync};
@@ -56,6 +57,8 @@ pub(crate) struct Ftl {
     retention: RetentionLimits,
     scratch: Scratch,
     discarded: Discarded,
+    /// Waits of commands, those that users of the flash noted too.
+    pub(crate) stalls: Stalls,
 }
 
 impl Ftl {
@@ -83,6 +86,7 @@ impl Ftl {
             geometry,
             scratch: Scratch::new(geometry.page_bytes as usize),
             discarded: Discarded::new(geometry.units_per_page()),
+            stalls: Stalls::default(),
         };
         ftl.take_up_slots();
         Ok(ftl)
@@ -312,14 +316,15 @@ impl Ftl {
 
     /// Puts what was stored so far on the medium before what follows; see [`SyncPoint`].
     pub(crate) fn order(&mut self, point: SyncPoint) -> Result<(), FlashError> {
-        let synced = self.syncs.order(point)?;
-        self.note_sync(synced);
-        Ok(())
+        if self.syncs.durability() == Durability::Process {
+            return Ok(());
+        }
+        self.order_now(point)
     }
 
     /// As [`Ftl::order`], whatever a completion promises.
     pub(crate) fn order_now(&mut self, point: SyncPoint) -> Result<(), FlashError> {
-        let synced = self.syncs.order_now(point)?;
+        let synced = self.waited_for(StallCause::Sync, |ftl| ftl.syncs.order_now(point))?;
         self.note_sync(synced);
         Ok(())
     }
@@ -330,9 +335,18 @@ impl Ftl {
 
     /// Puts everything stored so far on the medium, as it has been promised.
     pub(crate) fn sync(&mut self, point: SyncPoint) -> Result<(), FlashError> {
-        let synced = self.syncs.sync(point)?;
+        let synced = self.waited_for(StallCause::Sync, |ftl| ftl.syncs.sync(point))?;
         self.note_sync(synced);
         Ok(())
+    }
+
+    /// Does work that a command waits for, and counts how long it took.
+    fn waited_for<R>(&mut self, cause: StallCause, work: impl FnOnce(&mut Self) -> R) -> R {
+        let timer = StallTimer::start(self.stalls.total_ns());
+        let done = work(self);
+        let waited_ns = timer.stop(self.stalls.total_ns());
+        self.stalls.note(cause, waited_ns);
+        done
     }
 
     /// Begins a sync that another thread waits for.
@@ -341,6 +355,7 @@ impl Ftl {
     }
 
     pub(crate) fn end_sync(&mut self, sync: FinishedSync) -> Result<(), FlashError> {
+        self.stalls.note(StallCause::Sync, sync.took_ns());
         let programs = self.syncs.end(sync)?;
         self.state.note_synced(programs);
         Ok(())

@@ -11,6 +11,7 @@ use crate::frontier::FrontierKind;
 use crate::ftl::Ftl;
 use crate::geometry::{BlockId, PageId};
 use crate::spare::SpareRecord;
+use crate::stall::StallCause;
 
 /// Blocks that a page is tried on before the medium is taken to fail as a whole.
 const PROGRAM_ATTEMPTS: u32 = 8;
@@ -152,7 +153,7 @@ impl Ftl {
             if let Some(block) = self.frontiers.of_mut(front).next_block(&mut self.blocks, planes, may_open) {
                 return Ok((front, block));
             }
-            if !self.collect_block(at_ps)? {
+            if !self.waited_for(StallCause::GarbageCollection, |ftl| ftl.collect_block(at_ps))? {
                 return Err(self.no_room());
             }
         }

@@ -1,5 +1,6 @@
 //! What a store needs before anything of it is written: its limits and conditions, and room for it.
 
+use byway_flash::StallCause;
 use byway_spec::Key;
 
 use crate::engine::space::Over;
@@ -96,11 +97,15 @@ impl KvEngine {
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
         if self.is_due() {
-            self.index.make_room(&mut self.log, store, self.next_seq - 1, at_ps)?;
+            self.waited_for(StallCause::Freeze, store, |engine, store| {
+                engine.index.make_room(&mut engine.log, store, engine.next_seq - 1, at_ps)
+            })?;
             self.note_checkpoint();
         }
         if self.log.segments().free_count() < self.log.floor() + segments {
-            self.free_segments(store, segments, at_ps);
+            self.waited_for(StallCause::Compaction, store, |engine, store| {
+                engine.free_segments(store, segments, at_ps);
+            });
         }
         Ok(())
     }
@@ -126,7 +131,7 @@ impl KvEngine {
     ) -> Result<(), KvError> {
         let free_ahead = self.log.segments().free_count().saturating_sub(reach.segments);
         if free_ahead < self.log.floor() + self.compaction.pace.early {
-            self.hurry_on(store, *at_ps);
+            self.waited_for(StallCause::Compaction, store, |engine, store| engine.hurry_on(store, *at_ps));
             // A memtable that is written out takes segments.
             if !self.is_due() && self.log.stays_in_segment(reach.stream, reach.end) {
                 return Ok(());

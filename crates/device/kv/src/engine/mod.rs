@@ -13,6 +13,7 @@ pub(crate) mod rebuild;
 pub(crate) mod recovery;
 mod salvage;
 mod space;
+mod stall;
 pub(crate) mod stats;
 mod unsaved;
 pub(crate) mod window;

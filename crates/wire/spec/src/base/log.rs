@@ -28,6 +28,7 @@ open_enum! {
         CHANGED_ZONES = 0xbf "Changed Zone List",
         LEDGER = 0xc0 "Byway Ledger and Counters",
         ERROR_TEXTS = 0xc1 "Byway Error Texts",
+        STALLS = 0xc2 "Byway Stalls",
     }
 }
 

@@ -13,6 +13,53 @@ pub const LOG_LEDGER: LogPage = LogPage::LEDGER;
 /// Information Available field.
 pub const LOG_ERROR_TEXTS: LogPage = LogPage::ERROR_TEXTS;
 
+/// Vendor log: [`StallLog`], then rows of [`StallRow`].
+pub const LOG_STALLS: LogPage = LogPage::STALLS;
+
+/// Head of [`LOG_STALLS`].
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct StallLog {
+    /// [`MAGIC`].
+    pub magic: [u8; 8],
+    /// [`VERSION`].
+    pub version: u32,
+    /// Number of rows that follow.
+    pub rows: u32,
+}
+
+open_enum! {
+    /// What a [`StallRow`] is of.
+    pub struct StallScope(u16) {
+        /// All commands since the subsystem was opened.
+        DEVICE = 0 "device",
+        /// Commands to one namespace.
+        NAMESPACE = 1 "namespace",
+        /// Commands of one submission queue since its controller was made.
+        QUEUE = 2 "queue",
+    }
+}
+
+/// Waits of commands for one cause. The cause `command` counts commands with any wait, and the waits of each of them together.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct StallRow {
+    /// A [`StallScope`].
+    pub scope: u16,
+    /// Controller identifier, of a queue.
+    pub cntlid: u16,
+    /// Namespace or queue identifier.
+    pub id: u32,
+    /// Name of the cause, ASCII, padded with zeroes.
+    pub cause: [u8; 16],
+    /// Waits of a microsecond and more.
+    pub count: u64,
+    /// Time of all waits in nanoseconds.
+    pub total_ns: u64,
+    /// Longest wait in nanoseconds.
+    pub longest_ns: u64,
+}
+
 /// What an error was, in words, in [`LOG_ERROR_TEXTS`].
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -86,6 +133,8 @@ assert_size! {
     LedgerLog = 24;
     LedgerRow = 48;
     Counter = 32;
+    StallLog = 16;
+    StallRow = 48;
 }
 
 /// A name field: ASCII, cut or padded with zeroes to its size.

@@ -14,7 +14,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::base::feature::FeatureId;
 
-pub use log::{Counter, ErrorText, LOG_ERROR_TEXTS, LOG_LEDGER, LedgerLog, LedgerRow, name_field, name_text};
+pub use log::{
+    Counter, ErrorText, LOG_ERROR_TEXTS, LOG_LEDGER, LOG_STALLS, LedgerLog, LedgerRow, StallLog, StallRow,
+    StallScope, name_field, name_text,
+};
 pub use piggyback::{
     TRANSFER_BYTES, TRANSFER_PT_BYTES, TransferPt, WRITE_BYTES, WRITE_PT_BYTES, pack_transfer,
     pack_transfer_pt, pack_write, pack_write_pt, transfers, transfers_pt, unpack_transfer,

@@ -1,5 +1,7 @@
 //! What a put pays of the work that puts make necessary, and when it must wait.
 
+use byway_flash::StallCause;
+
 use crate::engine::KvEngine;
 use crate::engine::compaction::{Budget, Slice};
 use crate::error::KvError;
@@ -59,12 +61,16 @@ impl KvEngine {
     fn tend_for<S: PageStore>(&mut self, store: &mut S, bytes: u64, at_ps: &mut u64) {
         // The record is stored whatever becomes of this. A job that cannot go on is tried again, and in the end
         // a put that needs its result fails.
-        let done = self.index.tend(self.filled(), bytes, &mut self.log, store, at_ps);
+        let filled = self.filled();
+        let done = self.waited_for(StallCause::Flush, store, |engine, store| {
+            engine.index.tend(filled, bytes, &mut engine.log, store, at_ps)
+        });
         self.index.count_failed_step(&done);
         self.refresh_marks();
         // What is moved fills the memtable, too.
         if self.log.segments().free_count() <= self.compaction.pace.high && !self.index.is_behind() {
-            let done = self.pay(store, bytes, *at_ps);
+            let done = self
+                .waited_for(StallCause::Compaction, store, |engine, store| engine.pay(store, bytes, *at_ps));
             self.index.count_failed_step(&done);
         }
     }

@@ -1,8 +1,11 @@
 //! Many gets at once: they cross the queue under one doorbell, so the memory they wait for comes at the same time.
 
-use byway_core::{BackendQueue, Buffer, Command, Error, ErrorKind, Failed, Finished, Key, KvCommand, Result};
+use byway_core::{
+    BackendQueue, Buffer, Command, Error, ErrorKind, Failed, Finished, Key, KvCommand, PAGE_BYTES, Result,
+};
 
 use crate::calls::kv::Kv;
+use crate::calls::queue::by_driver;
 
 /// Gets under one doorbell.
 const BATCH: usize = 32;
@@ -19,11 +22,52 @@ impl Kv {
         room_bytes: usize,
         mut on: impl FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
+        if (1..=PAGE_BYTES).contains(&room_bytes)
+            && let Some(read) = self.get_many_by_driver(keys, room_bytes, &mut on)
+        {
+            return read.map_err(|error| error.doing("get many keys"));
+        }
         let batch = BATCH.min(self.queue().depth() as usize).min(keys.len());
         let rooms = (0..batch).map(|_| self.buffer(room_bytes));
         let mut rooms = rooms.collect::<Result<Vec<Buffer>>>()?;
         for (n, keys) in keys.chunks(batch.max(1)).enumerate() {
             self.get_batch(n * batch, keys, &mut rooms, &mut on)?;
+        }
+        Ok(())
+    }
+
+    /// The same by the driver's own call, which makes no command and no buffer for a key; none for other queues.
+    fn get_many_by_driver(
+        &mut self,
+        keys: &[Key],
+        room_bytes: usize,
+        on: &mut impl FnMut(usize, Option<&[u8]>),
+    ) -> Option<Result<()>> {
+        let nsid = self.nsid();
+        let read: Result<Vec<usize>> = by_driver!(self.queue().kind_mut(),
+            queue => {
+                let (mut room, mut longer) = (vec![0; room_bytes], Vec::new());
+                queue
+                    .execute_retrieve_many(nsid, keys, &mut room, &mut |at, value| match value {
+                        Some(value) if value.whole_bytes > value.bytes.len() => longer.push(at),
+                        value => on(at, value.map(|value| value.bytes)),
+                    })
+                    .map(|()| longer)
+            },
+            _ => return None);
+        Some(read.and_then(|longer| self.get_longer(keys, &longer, on)))
+    }
+
+    /// Reads values by themselves that were longer than their room.
+    fn get_longer(
+        &mut self,
+        keys: &[Key],
+        longer: &[usize],
+        on: &mut impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        for at in longer {
+            let value = keys.get(*at).map_or(Ok(None), |key| self.get(key.as_bytes()))?;
+            on(*at, value.as_deref());
         }
         Ok(())
     }
@@ -51,10 +95,7 @@ impl Kv {
                 Err(error) => failed = failed.take().or(Some(error)),
             }
         })?;
-        for at in longer {
-            let value = keys.get(at).map_or(Ok(None), |key| self.get(key.as_bytes()))?;
-            on(first + at, value.as_deref());
-        }
+        self.get_longer(keys, &longer, &mut |at, value| on(first + at, value))?;
         failed.map_or(Ok(()), |error| Err(self.queue().explained(error).doing("get many keys")))
     }
 }

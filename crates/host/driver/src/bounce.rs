@@ -39,6 +39,12 @@ impl BouncePages {
         self.free.take()
     }
 
+    /// Whether a page is free.
+    #[inline]
+    pub(crate) fn has_free(&self) -> bool {
+        !self.free.is_empty()
+    }
+
     /// Gives a page back.
     #[inline]
     pub(crate) fn give_back(&mut self, page: u16) {

@@ -27,4 +27,4 @@ pub use admin_commands::AdminCommands;
 pub use attach::AttachOptions;
 pub use bus::{Bus, BusError, DeviceMemory, Event, KeyHints, LinkModel, NoMemory};
 pub use device::Driver;
-pub use queue_pair::Queue;
+pub use queue_pair::{Queue, RetrievedValue};

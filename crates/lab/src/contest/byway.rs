@@ -76,11 +76,13 @@ impl Session for Client {
     }
 
     fn get_together(&mut self, keys: &[Key], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        // A key that is not there fails its command.
-        for window in keys.chunks(DEPTH) {
-            self.retrieve(window, &mut |_, value| see(value))?;
-        }
-        Ok(true)
+        let keys = keys.iter().map(|key| byway::Key::new(key)).collect::<Result<Vec<_>, _>>()?;
+        let mut all = true;
+        self.kv.get_many(&keys, self.value.len(), |_, value| match value {
+            Some(value) => see(value),
+            None => all = false,
+        })?;
+        Ok(all)
     }
 
     fn keys(&mut self, from: &Key, limit: u64, see: &mut dyn FnMut(&[u8])) -> Result<u64> {

@@ -1,13 +1,14 @@
 //! An I/O queue pair: the rings, what is in flight, and how commands get onto the ring.
 //!
 //! A queue belongs to one thread at a time. This file puts commands on the ring. Completions: [`progress`]; memory of payloads:
-//! [`memory`]; synchronous calls: [`calls`]; asynchronous commands: [`backend`]; transfer methods: [`transfer`].
+//! [`memory`]; synchronous calls: [`calls`], [`many`]; asynchronous commands: [`backend`]; transfer methods: [`transfer`].
 
 mod backend;
 mod calls;
 mod deadlines;
 mod layouts;
 mod listening;
+mod many;
 mod memory;
 mod progress;
 mod transfer;
@@ -34,6 +35,7 @@ use crate::table::{OpIndex, Table, Waiter};
 use deadlines::{Abort, Deadlines};
 use layouts::CachedLayout;
 use listening::Listening;
+pub use many::RetrievedValue;
 use transfer::adaptive::Chooser;
 use transfer::byte_store::ByteArea;
 use transfer::cxl::Window;

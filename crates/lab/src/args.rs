@@ -45,6 +45,7 @@ Examples:
   byway-lab kv --vs fjall,lmdb --count 100000 --values 32,1K --ops put,get --json
   byway-lab kv --vs fjall --ops put,get --threads 2
   byway-lab kv --ycsb A,B,C,D,E,F
+  byway-lab kv --bars
 
 One process, the engines by turns in short rounds; after each, what still works in the background is waited for and \
 charged to the processor time of its engine. Every engine keeps its files in the same folder, uncompressed, and does \
@@ -116,6 +117,9 @@ pub struct KvBench {
     /// Workloads of YCSB, A to F; without --ops alone.
     #[arg(long, value_delimiter = ',', value_name = "LETTERS")]
     pub ycsb: Vec<Letter>,
+    /// Measure the goals of speed: two threads beside one, and Byway beside the best of its peers. One row a goal.
+    #[arg(long, conflicts_with_all = ["ops", "ycsb", "values", "threads"])]
+    pub bars: bool,
     /// Passes, each with new stores; rates are medians of passes.
     #[arg(long, default_value_t = 3, value_parser = number::parse::<u32>)]
     pub passes: u32,

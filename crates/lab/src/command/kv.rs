@@ -25,6 +25,9 @@ const THREADS_MAX: u32 = 64;
 pub fn run(args: &KvBench, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     let values = values(args)?;
     let plan = plan(args)?;
+    if args.bars {
+        return super::bars::run(&plan, args.json, out, interrupt);
+    }
     let total = values.iter().map(|&value_bytes| plan.operations_of_all(value_bytes)).sum();
     let progress = Progress::new("kv", total);
     let mut rows = Vec::new();

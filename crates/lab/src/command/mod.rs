@@ -1,5 +1,6 @@
 //! One file for each command of the tree.
 
+mod bars;
 pub mod calibrate;
 pub mod endurance;
 pub mod generate;

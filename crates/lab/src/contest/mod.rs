@@ -21,5 +21,6 @@ mod zipfian;
 pub use engine::Engine;
 pub use op::Op;
 pub use run::{Contest, Plan};
+pub use score::KvRow;
 pub use show::table;
 pub use ycsb::Letter;

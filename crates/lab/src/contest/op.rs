@@ -11,6 +11,9 @@ use super::ycsb::Letter;
 pub enum Op {
     /// Every key is stored once, in random order.
     Put,
+    /// Every key is stored again, 32 at a time: 32 commands outstanding, or a batch or transaction of 32.
+    #[value(name = "put_qd32")]
+    PutQd32,
     /// Values of random keys are read.
     Get,
     /// The same, 32 at a time: 32 commands outstanding; one after another where an engine has nothing better.
@@ -39,6 +42,7 @@ impl Op {
     pub fn name(self) -> &'static str {
         match self {
             Self::Put => "put",
+            Self::PutQd32 => "put_qd32",
             Self::Get => "get",
             Self::GetQd32 => "get_qd32",
             Self::List => "list",

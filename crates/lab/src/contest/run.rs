@@ -64,7 +64,7 @@ impl Plan {
     /// Operations of a kind of work in one pass.
     pub fn operations(&self, op: Op) -> u64 {
         match op {
-            Op::Put | Op::Get | Op::GetQd32 | Op::List | Op::ListGet => self.count,
+            Op::Put | Op::PutQd32 | Op::Get | Op::GetQd32 | Op::List | Op::ListGet => self.count,
             Op::Scan => (self.count / u64::from(SCANNED_PAIRS)).max(1),
             Op::Mixgraph => (self.count * 3 / 10).max(1),
             Op::Ycsb(Letter::E) => (self.count * 3 / 100).max(1),
@@ -240,7 +240,7 @@ impl<'a> Contest<'a> {
                     values: op == Op::ListGet,
                     page: TIMED_KEYS.min(size),
                 }),
-                Op::PutFlushQd32 => Round::Together(&steps),
+                Op::PutQd32 | Op::PutFlushQd32 => Round::Together(&steps),
                 Op::GetQd32 => Round::GetTogether(&steps),
                 _ => Round::Steps(&steps),
             };
@@ -323,7 +323,7 @@ impl<'a> Contest<'a> {
             move |_: u64| Step { act, key: self.keys.key(random.below(count)), value: 0, value_bytes: 0 }
         };
         match op {
-            Op::Put => self.stored(range),
+            Op::Put | Op::PutQd32 => self.stored(range),
             Op::Get | Op::GetQd32 => range.map(any(Act::Get)).collect(),
             Op::Scan => range.map(any(Act::Scan(SCANNED_PAIRS))).collect(),
             Op::Mixgraph | Op::Ycsb(_) => mix.take((range.end - range.start) as usize).collect(),
@@ -361,7 +361,8 @@ impl<'a> Contest<'a> {
         let row = |(&(op, engine), score): (&(Op, Engine), &Score)| {
             let (ops_per_s, cpu_us_per_op) = score.medians();
             let guarantee = if op.is_synced() { Guarantee::Media } else { Guarantee::Process };
-            let together = if op == Op::PutFlushQd32 { TOGETHER as u64 } else { 1 };
+            let is_together = matches!(op, Op::PutQd32 | Op::PutFlushQd32);
+            let together = if is_together { TOGETHER as u64 } else { 1 };
             KvRow {
                 engine: engine.name().to_owned(),
                 op: op.name().to_owned(),

@@ -23,6 +23,8 @@ const AGGREGATION_PS: u64 = 100_000_000;
 pub(crate) struct Completions {
     due: BinaryHeap<Reverse<Due>>,
     sequence: u64,
+    /// Queues with posted completions that no interrupt has announced: the first, and the others.
+    first_unannounced: Option<u16>,
     unannounced: QueueSet,
     /// One interrupt announces several completions (profile).
     coalesces: bool,
@@ -60,12 +62,19 @@ impl Ord for Due {
 impl Completions {
     /// None; `coalesces` says whether one interrupt announces several.
     pub fn new(coalesces: bool) -> Self {
-        Self { due: BinaryHeap::new(), sequence: 0, unannounced: QueueSet::default(), coalesces }
+        Self {
+            due: BinaryHeap::new(),
+            sequence: 0,
+            first_unannounced: None,
+            unannounced: QueueSet::default(),
+            coalesces,
+        }
     }
 
     /// Drops everything: controller reset.
     pub fn clear(&mut self) {
         self.due.clear();
+        self.first_unannounced = None;
         self.unannounced = QueueSet::default();
     }
 
@@ -114,31 +123,50 @@ impl Completions {
     /// A completion was written to queue `cqid`.
     #[inline]
     pub fn note_posted(&mut self, cqid: u16) {
-        self.unannounced.insert(cqid);
+        if *self.first_unannounced.get_or_insert(cqid) != cqid {
+            self.unannounced.insert(cqid);
+        }
     }
 
     /// Raises one interrupt for each completion queue that has new entries. A coalesced interrupt waits while another
     /// completion of its queue is due soon.
     #[inline]
     pub fn announce(&mut self, port: &mut Port<'_>, queues: &Queues, registers: &Registers, now_ps: u64) {
+        let Some(first) = self.first_unannounced.take() else { return };
+        if self.unannounced.is_empty() && self.due.is_empty() {
+            return raise(first, port, queues, registers);
+        }
+        self.unannounced.insert(first);
+        self.announce_several(port, queues, registers, now_ps);
+    }
+
+    #[inline(never)]
+    fn announce_several(&mut self, port: &mut Port<'_>, queues: &Queues, registers: &Registers, now_ps: u64) {
         let soon_ps = if self.coalesces { now_ps.saturating_add(AGGREGATION_PS) } else { 0 };
         let mut later = QueueSet::default();
         while let Some(cqid) = self.unannounced.take_first() {
             if self.is_due_until(cqid, soon_ps) {
                 later.insert(cqid);
-                continue;
-            }
-            let vector = queues.completion(cqid).and_then(|cq| cq.vector);
-            if let Some(vector) = vector.filter(|vector| !registers.is_masked(*vector)) {
-                port.meter.interrupt();
-                port.interrupts.raise(vector);
+            } else {
+                raise(cqid, port, queues, registers);
             }
         }
+        self.first_unannounced = later.take_first();
         self.unannounced = later;
     }
 
     /// Whether a completion for queue `cqid` is due until `until_ps`.
     fn is_due_until(&self, cqid: u16, until_ps: u64) -> bool {
         self.due.iter().any(|Reverse(due)| due.ticket.cqid == cqid && due.due_ps <= until_ps)
+    }
+}
+
+/// Raises the interrupt of queue `cqid`, if it has one that is not masked.
+#[inline]
+fn raise(cqid: u16, port: &mut Port<'_>, queues: &Queues, registers: &Registers) {
+    let vector = queues.completion(cqid).and_then(|cq| cq.vector);
+    if let Some(vector) = vector.filter(|vector| !registers.is_masked(*vector)) {
+        port.meter.interrupt();
+        port.interrupts.raise(vector);
     }
 }

@@ -199,8 +199,27 @@ pub struct Sink<'a> {
 
 impl Sink<'_> {
     /// Writes the next bytes of the payload. What does not fill a step, and is not the last, waits until [`Sink::finish`].
+    #[inline(always)]
+    pub fn put(&mut self, port: &mut Port<'_>, from: &[u8]) -> Result<(), CommandError> {
+        match self.only_step(from.len()) {
+            Some(at) => {
+                self.left = 0;
+                Ok(port.write(Class::DataWrite, at, from)?)
+            }
+            None => self.put_steps(port, from),
+        }
+    }
+
+    /// Where all of the payload goes, if its `bytes` come together and are one step.
     #[inline]
-    pub fn put(&mut self, port: &mut Port<'_>, mut from: &[u8]) -> Result<(), CommandError> {
+    fn only_step(&self, bytes: usize) -> Option<BusAddr> {
+        let [segment, ..] = self.mapped?.segments.as_slice() else { return None };
+        let is_step = bytes > 0 && bytes <= PAGE_BYTES.min(segment.len_bytes as usize);
+        let is_all = self.within == 0 && self.segment == 0 && self.left == bytes && self.stage.end == 0;
+        (is_step && is_all && !segment.discard).then_some(segment.addr)
+    }
+
+    fn put_steps(&mut self, port: &mut Port<'_>, mut from: &[u8]) -> Result<(), CommandError> {
         while !from.is_empty() {
             let step = self.step()?;
             let waiting = self.stage.end;

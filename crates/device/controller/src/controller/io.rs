@@ -20,8 +20,15 @@ use crate::subsystem::Subsystem;
 /// Refuses a command once the image was truncated, unless its namespace is exported and so not in the image.
 #[inline]
 fn check_image(subsystem: &Subsystem, nsid: u32, access: Access) -> Result<(), CommandError> {
-    let is_exported = || matches!(subsystem.namespace(nsid), Some(Namespace::Exported(_)));
-    check_whole(subsystem.flash(), access).or_else(|cut| if is_exported() { Ok(()) } else { Err(cut) })
+    match check_whole(subsystem.flash(), access) {
+        Ok(()) => Ok(()),
+        Err(cut) => refuse_unless_exported(subsystem, nsid, cut),
+    }
+}
+
+#[cold]
+fn refuse_unless_exported(subsystem: &Subsystem, nsid: u32, cut: CommandError) -> Result<(), CommandError> {
+    if matches!(subsystem.namespace(nsid), Some(Namespace::Exported(_))) { Ok(()) } else { Err(cut) }
 }
 
 impl Controller {
@@ -40,22 +47,24 @@ impl Controller {
         }
         self.check_io(subsystem, port, command, carried)?;
         let mode = access(command.opcode());
-        check_image(subsystem, command.nsid, mode)?;
-        let done = self.execute_whole(subsystem, port, qid, command, carried);
+        if mode != Access::Read {
+            check_image(subsystem, command.nsid, mode)?;
+        }
+        // What a read has found counts only if the image is whole afterwards, a failure too.
+        let done = self.execute_whole(subsystem, port, qid, (command, mode), carried);
         subsystem.count_stall(QueueOf { controller: self.id, qid }, command.nsid);
-        let done = done?;
         check_image(subsystem, command.nsid, mode)?;
-        Ok(done)
+        done
     }
 
-    /// The same, once the image is known to be whole.
+    /// The same, without a look at the image.
     #[inline]
     fn execute_whole(
         &mut self,
         subsystem: &mut Subsystem,
         port: &mut Port<'_>,
         qid: u16,
-        command: &Command,
+        (command, mode): (&Command, Access),
         carried: Option<&[u8]>,
     ) -> Result<Outcome, CommandError> {
         if command.opcode() >= FIRST_VENDOR_OPCODE {
@@ -67,7 +76,7 @@ impl Controller {
         if command.nsid == NSID_ALL && command.opcode() == NvmOpcode::FLUSH.0 {
             return self.flush_all(subsystem);
         }
-        let target = (qid, command.nsid, access(command.opcode()));
+        let target = (qid, command.nsid, mode);
         self.with_namespace(subsystem, port, target, carried, |namespace, execution| match namespace {
             Namespace::Nvm(nvm) => nvm.execute(execution, command),
             Namespace::Kv(kv) => kv.execute(execution, command),

@@ -1,6 +1,8 @@
 //! Values from a program to flash and back, by every transfer method.
 
-use byway::{CreateOptions, ErrorKind, Key, Media, Method, NewNamespace, StoreOptions};
+use byway::{
+    BackendQueue, CreateOptions, ErrorKind, Key, KvCommand, Media, Method, NewNamespace, StoreOptions,
+};
 use byway_kit::pattern;
 
 const PROFILES: [&str; 4] = ["cosmos", "gen4x4", "gen5x4", "gen5x8-cxl"];
@@ -256,6 +258,26 @@ fn get_many_returns_the_values_of_single_gets() {
         assert!(seen.iter().all(|times| *times == 1));
         kv.get_many(&[], 512, |_, _| panic!("no key was asked for")).unwrap();
     }
+}
+
+#[test]
+fn get_many_on_a_shallow_queue_leaves_its_other_commands_outstanding() {
+    let device = byway::embedded::open("ram:64M?depth=4").unwrap();
+    let mut kv = device.kv(None).unwrap();
+    let keys: Vec<Key> = (0..100u32).map(|n| Key::new(&n.to_be_bytes()).unwrap()).collect();
+    keys.iter().for_each(|key| kv.put(key.as_bytes(), key.as_bytes()).unwrap());
+    let exist = KvCommand::Exist { nsid: kv.nsid(), key: keys[0] };
+    kv.queue().submit(exist.into(), 7).map_err(byway::Error::from).unwrap();
+    let mut seen = Vec::new();
+    kv.get_many(&keys, 4, |at, found| {
+        assert_eq!(found, Some(keys[at].as_bytes()));
+        seen.push(at);
+    })
+    .unwrap();
+    assert!(seen.into_iter().eq(0..keys.len()));
+    assert_eq!(kv.queue().outstanding(), 1);
+    let finished = kv.queue().next_finished().unwrap().unwrap();
+    assert_eq!((finished.tag, finished.result.is_ok()), (7, true));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::error::CommandError;
 use crate::opcode;
 use crate::outcome::Outcome;
 use crate::port::Port;
-use crate::queue::{FetchContext, Fetched};
+use crate::queue::{FetchContext, Fetched, Group};
 use crate::subsystem::Subsystem;
 
 impl Controller {
@@ -87,6 +87,7 @@ impl Controller {
             return self.queues.set_idle(0);
         }
         port.meter.begin(now_ps);
+        self.room.is_prefetched = self.prefetch(subsystem, port, qid);
         let mut command = Command::default();
         let mut context = FetchContext {
             doorbells,
@@ -101,7 +102,6 @@ impl Controller {
             Fetched::Alone(ticket) => self.abort_alone(subsystem, port, (ticket, &command), now_ps),
             Fetched::Pair(pair) => self.serve_pair(subsystem, port, *pair, now_ps),
             Fetched::Command { mut ticket, inline_bytes } => {
-                self.prefetch(subsystem, port, qid);
                 // Unknown until the command maps its data.
                 self.room.mapped.len_bytes = 0;
                 let result = if qid == 0 {
@@ -142,14 +142,20 @@ impl Controller {
         !self.queues.note_admin_waits() && !self.deferred.has_work()
     }
 
-    /// Fetches commands behind the current one, and prefetches the memory that their namespaces will need.
+    /// Fetches the next commands of a queue together, if there are several, and prefetches the memory that their namespace
+    /// will need. Whether that was done for the next command.
     #[inline]
-    fn prefetch(&mut self, subsystem: &mut Subsystem, port: &mut Port<'_>, qid: u16) {
-        let (id, inline) = (self.id, (self.admin.transfers().inline(), self.inline.len()));
-        self.queues.fetch_ahead(port, qid, inline, |command, stage| {
-            if let Ok((namespace, flash)) = subsystem.attached(command.nsid, id) {
-                namespace.prefetch(flash, command, stage);
-            }
-        });
+    fn prefetch(&mut self, subsystem: &mut Subsystem, port: &mut Port<'_>, qid: u16) -> bool {
+        let inline_max_bytes = self.admin.transfers().inline().then_some(self.inline.len());
+        let group = match self.queues.fetch_group(port, qid, inline_max_bytes) {
+            Group::None => return false,
+            Group::Before => return true,
+            Group::Now(group) => group,
+        };
+        let Some(nsid) = group.first().map(|command| command.nsid) else { return false };
+        if let Ok((namespace, flash)) = subsystem.attached(nsid, self.id) {
+            namespace.prefetch(flash, group.iter().filter(|command| command.nsid == nsid));
+        }
+        true
     }
 }

@@ -2,7 +2,7 @@
 
 use byway_dma::HostMemory;
 use byway_flash::StallCause;
-use byway_kv::PrefetchStage;
+use byway_kv::{Key, PREFETCH_GROUP};
 use byway_link::Class;
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::{Completion, Status};
@@ -19,20 +19,14 @@ use crate::outcome::Outcome;
 use crate::port::Port;
 use crate::subsystem::Subsystem;
 
-/// Distance, in commands, at which a command's index entry and its value are prefetched.
-const ENTRY_AHEAD: usize = 4;
-const VALUE_AHEAD: usize = 2;
-
 impl DelegatedQueue {
-    /// Executes the gathered commands. The memory that later ones need is prefetched meanwhile.
+    /// Executes the gathered commands by groups, of which each is prefetched first.
     pub fn execute(&mut self, subsystem: &mut Subsystem) {
         subsystem.note_wait(StallCause::FullRing, std::mem::take(&mut self.full_ring_ns));
         for at in 0..self.gathered.len() {
-            self.prefetch(subsystem, at, PrefetchStage::Key);
-        }
-        for at in 0..self.gathered.len() {
-            self.prefetch(subsystem, at + ENTRY_AHEAD, PrefetchStage::Entry);
-            self.prefetch(subsystem, at + VALUE_AHEAD, PrefetchStage::Value);
+            if at % PREFETCH_GROUP == 0 {
+                self.prefetch_group(subsystem, at);
+            }
             self.execute_one(subsystem, at);
         }
     }
@@ -48,19 +42,17 @@ impl DelegatedQueue {
         }
     }
 
+    /// Prefetches memory for the lookups of the group that begins at `at`, of the namespace of its first command.
     #[inline]
-    fn prefetch(&self, subsystem: &Subsystem, at: usize, stage: PrefetchStage) {
-        let Some(Gathering { nsid, work, .. }) = self.gathered.get(at) else { return };
-        // A store looks up no key, and only a retrieve reads a value.
-        let needs_it = match stage {
-            PrefetchStage::Key | PrefetchStage::Entry => work.what != What::Put,
-            PrefetchStage::Value => work.what == What::Get,
-        };
-        if !needs_it {
-            return;
-        }
-        if let (Some(key), Some(Namespace::Kv(kv))) = (work.key(), subsystem.namespace(*nsid)) {
-            kv.prefetch(subsystem.flash(), &key, stage);
+    fn prefetch_group(&self, subsystem: &Subsystem, at: usize) {
+        let group = self.gathered.get(at..).unwrap_or_default();
+        let [first, _, ..] = group else { return };
+        if let Some(Namespace::Kv(kv)) = subsystem.namespace(first.nsid) {
+            let group = group.iter().take(PREFETCH_GROUP);
+            kv.prefetch(
+                subsystem.flash(),
+                group.filter(|one| one.nsid == first.nsid).filter_map(Gathering::lookup),
+            );
         }
     }
 
@@ -156,6 +148,14 @@ impl DelegatedQueue {
             port.meter.interrupt();
             port.interrupts.raise(vector);
         }
+    }
+}
+
+impl Gathering {
+    /// The key that it looks up. A store looks up none.
+    #[inline]
+    fn lookup(&self) -> Option<Key> {
+        if self.work.what == What::Put { None } else { self.work.key() }
     }
 }
 

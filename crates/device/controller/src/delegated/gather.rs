@@ -135,8 +135,8 @@ impl DelegatedQueue {
     fn fetch(&mut self, port: &mut Port<'_>, into: &mut FetchedCommand) -> Option<()> {
         if self.sq.fetched.is_some() {
             *into = self.sq.fetched.take()?;
-        } else if let Some(command) = self.sq.ahead.pop_front() {
-            into.command = command;
+        } else if let Some(inline) = self.sq.ahead.take(&mut into.command) {
+            into.inline = inline;
         } else {
             port.read_command(self.sq.slot(self.sq.ring.head()), &mut into.command).ok()?;
         }

@@ -8,7 +8,6 @@ pub mod nvm;
 mod ordered;
 
 use byway_flash::{Flash, NamespaceKind, NamespaceRecord};
-use byway_kv::PrefetchStage;
 use byway_spec::base::identify::Csi;
 use byway_spec::nvm::{DSM_RANGES_MAX, DsmRange};
 use byway_spec::{Command, Status};
@@ -102,11 +101,11 @@ impl Namespace {
         }
     }
 
-    /// Prefetches memory for a command that will come.
+    /// Prefetches memory for commands of this namespace that will come.
     #[inline]
-    pub fn prefetch(&self, flash: &Flash, command: &Command, stage: PrefetchStage) {
+    pub fn prefetch<'c>(&self, flash: &Flash, commands: impl Iterator<Item = &'c Command>) {
         if let Self::Kv(kv) = self {
-            kv.prefetch_command(flash, command, stage);
+            kv.prefetch(flash, commands.filter_map(kv::looked_up_key));
         }
     }
 
@@ -133,6 +132,8 @@ pub struct Room {
     pub stage: Stage,
     /// Bytes of the command at hand: small values, blocks on their way, compare data.
     pub bytes: Vec<u8>,
+    /// The memory of its lookup was prefetched.
+    pub is_prefetched: bool,
 }
 
 /// Most working memory that a controller keeps between commands, in bytes: there may be thousands of controllers.

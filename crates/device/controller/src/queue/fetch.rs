@@ -1,11 +1,13 @@
 //! Fetching commands from rings, each with the inline payload behind it.
 
-use byway_kv::PrefetchStage;
+use byway_dma::BusAddr;
+use byway_kv::PREFETCH_GROUP;
 use byway_link::Work;
 use byway_queue::{DoorbellIndex, Doorbells};
 use byway_spec::{Cdw0, Command, vendor};
 
 use super::pair::FusedPair;
+use super::ring::slot_at;
 use super::{FetchedCommand, Queues, SubmissionQueue};
 use crate::port::Port;
 use crate::ticket::Ticket;
@@ -25,6 +27,16 @@ pub(crate) enum Fetched {
     Broken,
 }
 
+/// Whether the next command of a queue is fetched together with others.
+pub(crate) enum Group<'a> {
+    /// It is fetched by itself.
+    None,
+    /// It was fetched with others before.
+    Before,
+    /// It was fetched now, as the first of these.
+    Now(&'a [Command]),
+}
+
 /// State outside the queues that a fetch needs.
 pub(crate) struct FetchContext<'a> {
     pub doorbells: &'a Doorbells,
@@ -37,14 +49,6 @@ pub(crate) struct FetchContext<'a> {
     /// Takes the payload; its length is the longest allowed.
     pub inline: &'a mut [u8],
 }
-
-/// Commands fetched ahead of the current one.
-const AHEAD: usize = 8;
-
-/// Distance, in commands, at which a command's index entry and its value are prefetched. The stage before has arrived
-/// by then.
-const ENTRY_AHEAD: usize = 4;
-const VALUE_AHEAD: usize = 2;
 
 impl Queues {
     /// Fetches the next command of `qid` into `command`, with its inline payload, if all of it has arrived and there is
@@ -76,7 +80,7 @@ impl Queues {
         let enabled = if sq.fetched.is_some() || !sq.ahead.is_empty() {
             take_fetched(sq, command).unwrap_or(enabled)
         } else {
-            if fetch_command(port, sq, sq.ring.head(), command).is_none() {
+            if read_command(port, sq.slot(sq.ring.head()), command).is_none() {
                 return Fetched::Broken;
             }
             enabled
@@ -101,6 +105,7 @@ impl Queues {
                 Some(bytes)
             }
         };
+        sq.had_payload = inline_bytes.is_some();
         let taken = sq.ring.skip(1 + inline_bytes.map_or(0, vendor::inline_chunks) as u32);
         debug_assert!(taken, "slots that were available");
         if sq.ring.available() == 0 {
@@ -110,65 +115,69 @@ impl Queues {
         Fetched::Command { ticket, inline_bytes }
     }
 
-    /// Fetches commands behind the current one, and passes each to `prefetch` with the memory that it needs next, so that
-    /// cache misses of several commands overlap. Where time is modelled, commands are fetched when the model says.
+    /// Fetches the next commands of `qid` together, if there are several, so that their cache misses overlap. Where time is
+    /// modelled, commands are fetched when the model says.
     #[inline]
-    pub fn fetch_ahead(
+    pub fn fetch_group(
         &mut self,
         port: &mut Port<'_>,
         qid: u16,
-        (inline_enabled, inline_max_bytes): (bool, usize),
-        mut prefetch: impl FnMut(&Command, PrefetchStage),
-    ) {
-        let Some(Some(sq)) = self.submission.get_mut(usize::from(qid)) else { return };
-        if qid == 0 || sq.ring.available() == 0 || sq.fetched.is_some() || port.meter.is_timing() {
+        inline_max_bytes: Option<usize>,
+    ) -> Group<'_> {
+        let Some(Some(sq)) = self.submission.get_mut(usize::from(qid)) else { return Group::None };
+        // Slots behind a command with a payload are most likely its own.
+        if sq.ring.available() < 2 || sq.had_payload || qid == 0 || port.meter.is_timing() {
+            return Group::None;
+        }
+        if !sq.ahead.is_empty() {
+            return Group::Before;
+        }
+        if sq.fetched.is_some() {
+            return Group::None;
+        }
+        fetch_ahead(port, sq, inline_max_bytes);
+        self.grouped = qid;
+        Group::Now(sq.ahead.as_slice())
+    }
+}
+
+/// Fetches a group of commands from the head of `sq` on.
+#[inline(never)]
+fn fetch_ahead(port: &mut Port<'_>, sq: &mut SubmissionQueue, inline_max_bytes: Option<usize>) {
+    let SubmissionQueue { base, ahead, ring, .. } = sq;
+    ahead.begin(inline_max_bytes.is_some());
+    let (mut slots, mut commands) = (0, 0);
+    while commands < PREFETCH_GROUP && slots < ring.available() {
+        // A slot that cannot be read is reported when it is fetched as the head.
+        let at = slot_at(*base, ring.behind_head(slots));
+        if !ahead.push_with(|command| read_command(port, at, command)) {
             return;
         }
-        let may_follow = |command: &Command, entries| {
-            inline::capsule(command, inline_enabled, inline_max_bytes, entries) == Capsule::None
-        };
-        let known = sq.ahead.len();
-        while sq.ahead.len() < AHEAD.min(sq.ring.available() as usize)
-            && sq.ahead.back().is_none_or(|last| may_follow(last, sq.ring.size()))
-        {
-            // A slot that cannot be read is reported when it is fetched as the head.
-            let slot = sq.ring.behind_head(sq.ahead.len() as u32);
-            let mut command = Command::default();
-            if fetch_command(port, sq, slot, &mut command).is_none() {
-                break;
-            }
-            sq.ahead.push_back(command);
-        }
-        let fresh = sq.ahead.iter().skip(known).map(|command| (command, PrefetchStage::Key));
-        let entry = sq.ahead.get(ENTRY_AHEAD - 1).map(|command| (command, PrefetchStage::Entry));
-        let value = sq.ahead.get(VALUE_AHEAD - 1).map(|command| (command, PrefetchStage::Value));
-        for (command, stage) in fresh.chain(entry).chain(value) {
-            prefetch(command, stage);
+        commands += 1;
+        let max_bytes = inline_max_bytes.unwrap_or_default();
+        let Some(command) = ahead.as_slice().last() else { return };
+        match inline::capsule(command, inline_max_bytes.is_some(), max_bytes, ring.size()) {
+            Capsule::None => slots += 1,
+            Capsule::Payload { slots: payload, .. } => slots += 1 + payload,
+            Capsule::Broken => return,
         }
     }
 }
 
-/// Takes the command at the head, which was fetched before. For one that waited for its payload: whether payloads could
-/// follow commands when it was fetched.
+/// Takes the command at the head, which was fetched before; whether payloads could follow commands then. None if it was not.
 #[inline(never)]
 fn take_fetched(sq: &mut SubmissionQueue, into: &mut Command) -> Option<bool> {
     if let Some(waits) = sq.fetched.take() {
         *into = waits.command;
         return Some(waits.inline);
     }
-    *into = sq.ahead.pop_front()?;
-    None
+    sq.ahead.take(into)
 }
 
-/// Reads the command in a slot of `sq`. It stays in the ring until its payload has arrived too.
+/// Reads the command in the ring slot at an address. It stays in the ring until its payload has arrived too.
 #[inline(always)]
-pub(super) fn fetch_command(
-    port: &mut Port<'_>,
-    sq: &SubmissionQueue,
-    slot: u16,
-    into: &mut Command,
-) -> Option<()> {
-    port.read_command(sq.slot(slot), into).ok()?;
+pub(super) fn read_command(port: &mut Port<'_>, at: BusAddr, into: &mut Command) -> Option<()> {
+    port.read_command(at, into).ok()?;
     port.meter.work(Work::Command);
     Some(())
 }

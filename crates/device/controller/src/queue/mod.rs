@@ -14,7 +14,7 @@ use crate::port::Port;
 use crate::ticket::Ticket;
 use crate::transfer::assembly::Assembly;
 
-pub(crate) use fetch::{FetchContext, Fetched};
+pub(crate) use fetch::{FetchContext, Fetched, Group};
 pub(crate) use pair::FusedPair;
 pub use ring::{BoundWindow, CompletionQueue, FetchedCommand, SubmissionQueue};
 pub(crate) use set::QueueSet;
@@ -27,6 +27,8 @@ pub(crate) struct Queues {
     completion: Vec<Option<CompletionQueue>>,
     /// Submission queues that may have work.
     ready: ReadySet,
+    /// The queue whose commands were fetched together and are being served; 0 for none.
+    grouped: u16,
     /// Queues whose tails have moved since [`Queues::take_rung`] was last called.
     rung: QueueSet,
     /// Queue pairs that threads serve outside the run lock.
@@ -46,6 +48,7 @@ impl Queues {
             submission: (0..count).map(|_| None).collect(),
             completion: (0..count).map(|_| None).collect(),
             ready: ReadySet::default(),
+            grouped: 0,
             rung: QueueSet::default(),
             delegated: QueueSet::default(),
             admin_waits: false,
@@ -214,10 +217,22 @@ impl Queues {
         self.admin_waits
     }
 
-    /// The next submission queue with work, round robin.
+    /// The next submission queue with work: one whose commands were fetched together until all of them are served, then
+    /// round robin.
     #[inline]
     pub fn next_ready(&mut self) -> Option<u16> {
+        if self.grouped != 0 && self.goes_on_with_group() {
+            return Some(self.grouped);
+        }
         self.ready.next()
+    }
+
+    fn goes_on_with_group(&mut self) -> bool {
+        let has_more = self.submission(self.grouped).is_some_and(|sq| !sq.ahead.is_empty());
+        if !(has_more && self.ready.contains(self.grouped)) {
+            self.grouped = 0;
+        }
+        self.grouped != 0
     }
 
     /// Whether any submission queue has work.

@@ -5,7 +5,7 @@ use byway_dma::DmaFault;
 use byway_queue::{CompletionPermit, DoorbellIndex};
 use byway_spec::{Cdw0, Command};
 
-use super::fetch::{FetchContext, Fetched, fetch_command};
+use super::fetch::{FetchContext, Fetched, read_command};
 use super::{FetchedCommand, Queues, SubmissionQueue};
 use crate::port::Port;
 use crate::ticket::Ticket;
@@ -78,7 +78,7 @@ impl Queues {
         if available == 1 + own || cq.is_none_or(|cq| cq.ring.size() < CQ_ENTRIES_MIN) {
             return Found::Alone(own);
         }
-        let Some(second) = look_behind(port, sq, own) else { return Found::Broken };
+        let Some(second) = look_behind(port, sq, (own, first.inline)) else { return Found::Broken };
         if second.cdw0.fuse() != Cdw0::FUSE_SECOND {
             return Found::Alone(own);
         }
@@ -123,7 +123,7 @@ impl Queues {
         let first = self.take_half(port, context, qid, first, slots[0])?;
         // Fetched before, as the command behind the first.
         if let Some(Some(sq)) = self.submission.get_mut(usize::from(qid)) {
-            sq.ahead.pop_front();
+            sq.ahead.take(&mut Command::default());
         }
         Ok([first, self.take_half(port, context, qid, second, slots[1])?])
     }
@@ -168,11 +168,15 @@ fn payload_slots(sq: &SubmissionQueue, command: &Command, inline: bool, limit: u
 }
 
 /// The command behind the one at the head and its payload of `slots`. It stays in the ring, and is not fetched again.
-fn look_behind(port: &mut Port<'_>, sq: &mut SubmissionQueue, slots: u32) -> Option<Command> {
+fn look_behind(
+    port: &mut Port<'_>,
+    sq: &mut SubmissionQueue,
+    (slots, inline): (u32, bool),
+) -> Option<Command> {
     if sq.ahead.is_empty() {
-        let mut command = Command::default();
-        fetch_command(port, sq, sq.ring.behind_head(1 + slots), &mut command)?;
-        sq.ahead.push_back(command);
+        let at = sq.slot(sq.ring.behind_head(1 + slots));
+        sq.ahead.begin(inline);
+        sq.ahead.push_with(|command| read_command(port, at, command));
     }
-    sq.ahead.front().copied()
+    sq.ahead.as_slice().first().copied()
 }

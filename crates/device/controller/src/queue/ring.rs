@@ -1,7 +1,5 @@
 //! One submission or completion queue: where its ring lies in host memory, and the state that belongs to it.
 
-use std::collections::VecDeque;
-
 use byway_dma::BusAddr;
 use byway_queue::{BadSize, CompletionPermit, CompletionProducer, SubmissionConsumer};
 use byway_spec::Command;
@@ -25,13 +23,65 @@ pub struct SubmissionQueue {
     /// The command at the head, if it was fetched already and could not be served then. It waits without holding other
     /// queues.
     pub fetched: Option<FetchedCommand>,
-    /// Commands behind the head that were fetched early, each once, so that the memory they need can be prefetched. Only
-    /// the last of them may carry a payload in the ring.
-    pub ahead: VecDeque<Command>,
+    /// The last command was fetched with a payload that followed it in the ring.
+    pub had_payload: bool,
+    /// Commands from the head on that were fetched early, each once, so that the memory they need can be prefetched.
+    pub ahead: Ahead,
     /// Piggybacked value on its way in.
     pub assembly: Assembly,
     /// Window of device memory bound to this queue (CXL stores).
     pub window: Option<BoundWindow>,
+}
+
+/// Commands that were fetched together before they are served, in the order of their ring.
+#[derive(Debug, Default)]
+pub struct Ahead {
+    commands: Vec<Command>,
+    /// Those before this one were taken.
+    next: usize,
+    /// Whether payloads could follow them in the ring when they were fetched.
+    inline: bool,
+}
+
+impl Ahead {
+    /// Begins a group. Those before were taken.
+    #[inline]
+    pub fn begin(&mut self, inline: bool) {
+        self.commands.clear();
+        (self.next, self.inline) = (0, inline);
+    }
+
+    /// Whether every command was taken.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.next == self.commands.len()
+    }
+
+    /// Appends a command that `fetch` reads; whether it could be read.
+    #[inline]
+    pub fn push_with(&mut self, fetch: impl FnOnce(&mut Command) -> Option<()>) -> bool {
+        // Read to where it stays: moving it right after the read would wait for store forwarding.
+        self.commands.push(Command::default());
+        let is_read = self.commands.last_mut().and_then(fetch).is_some();
+        if !is_read {
+            self.commands.pop();
+        }
+        is_read
+    }
+
+    /// Takes the next command into `command`; whether payloads could follow it when it was fetched.
+    #[inline]
+    pub fn take(&mut self, command: &mut Command) -> Option<bool> {
+        *command = *self.commands.get(self.next)?;
+        self.next += 1;
+        Some(self.inline)
+    }
+
+    /// The commands that were not taken.
+    #[inline]
+    pub fn as_slice(&self) -> &[Command] {
+        self.commands.get(self.next..).unwrap_or_default()
+    }
 }
 
 /// A command that was fetched and stays at the head of its queue: the rest of its capsule is still to come, or the
@@ -68,7 +118,8 @@ impl SubmissionQueue {
             reported_head: 0,
             cqid,
             fetched: None,
-            ahead: VecDeque::new(),
+            had_payload: false,
+            ahead: Ahead::default(),
             assembly: Assembly::default(),
             window: None,
         })
@@ -77,7 +128,7 @@ impl SubmissionQueue {
     /// Bus address of slot `index`.
     #[inline]
     pub fn slot(&self, index: u16) -> BusAddr {
-        BusAddr(self.base.0 + u64::from(index) * COMMAND_BYTES as u64)
+        slot_at(self.base, index)
     }
 
     /// The newer of two heads that the queue has had within its last pass.
@@ -86,6 +137,12 @@ impl SubmissionQueue {
         let age = |head: u16| (u32::from(self.ring.head()) + size - u32::from(head)) % size;
         if age(one) <= age(other) { one } else { other }
     }
+}
+
+/// Bus address of slot `index` of a submission queue at `base`.
+#[inline]
+pub(super) fn slot_at(base: BusAddr, index: u16) -> BusAddr {
+    BusAddr(base.0 + u64::from(index) * COMMAND_BYTES as u64)
 }
 
 /// A completion queue.

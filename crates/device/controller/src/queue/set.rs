@@ -87,6 +87,12 @@ impl ReadySet {
         self.queues.remove(qid);
     }
 
+    /// Whether queue `qid` may have work.
+    #[inline]
+    pub fn contains(&self, qid: u16) -> bool {
+        self.queues.contains(qid)
+    }
+
     /// Whether no queue has work.
     #[inline]
     pub fn is_empty(&self) -> bool {

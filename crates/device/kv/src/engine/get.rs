@@ -12,16 +12,8 @@ use crate::value_log::read::{Sought, Wanted};
 use crate::value_log::record::Shape;
 use byway_spec::Key;
 
-/// Which memory to prefetch for a lookup. Each stage follows a pointer that the one before has loaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PrefetchStage {
-    /// The cache line that the index reads first.
-    Key,
-    /// The index entry, and the start of the record.
-    Entry,
-    /// What a long record has beyond its start.
-    Value,
-}
+/// Lookups that are prefetched together: so many cache misses overlap.
+pub const PREFETCH_GROUP: usize = 16;
 
 /// Bytes of a record that are asked for before its length is known: most small ones, wherever in a line they begin.
 const RECORD_START_BYTES: u64 = 128;
@@ -56,26 +48,36 @@ pub struct ValueInfo {
 }
 
 impl KvEngine {
-    /// Prefetches memory for a put or get of `key`. A caller with several keys calls it for each key once a stage, with other
-    /// work between the stages.
-    #[inline]
-    pub fn prefetch<S: PageStore>(&self, store: &S, key: &Key, stage: PrefetchStage) {
-        match stage {
-            PrefetchStage::Key => self.index.prefetch(key),
-            PrefetchStage::Entry => match self.index.record_of(key) {
-                Some(address) => self.log.prefetch(store, address, RECORD_START_BYTES),
-                None => {
-                    if let Some(address) = self.index.hint(key) {
-                        self.log.prefetch_typical(store, address);
-                    }
-                }
-            },
-            PrefetchStage::Value => {
-                if let Some(entry) = self.index.get_active(key) {
-                    self.log.prefetch_rest(store, entry.address(), entry.shape(), RECORD_START_BYTES);
-                }
+    /// Prefetches memory for lookups of these keys, the first [`PREFETCH_GROUP`] of them, in stages: the index lines of all
+    /// keys, then their entries and the beginnings of their records, then what long records have beyond that.
+    pub fn prefetch<S: PageStore>(&self, store: &S, keys: impl Iterator<Item = Key>) {
+        let mut hashes = [0; PREFETCH_GROUP];
+        let mut count = 0;
+        for (hash, key) in hashes.iter_mut().zip(keys) {
+            *hash = self.index.prefetch(&key);
+            count += 1;
+        }
+        let mut entries = [None; PREFETCH_GROUP];
+        for (entry, hash) in entries.iter_mut().zip(&hashes[..count]) {
+            *entry = self.prefetch_record(store, *hash);
+        }
+        for number in entries.into_iter().flatten() {
+            if let Some(entry) = self.index.active_entry(number) {
+                self.log.prefetch_rest(store, entry.address(), entry.shape(), RECORD_START_BYTES);
             }
         }
+    }
+
+    /// Prefetches the entry of a hash and the beginning of its record. The number of the entry, if the active memtable
+    /// has it.
+    #[inline]
+    fn prefetch_record<S: PageStore>(&self, store: &S, hash: u64) -> Option<usize> {
+        if let Some((number, address)) = self.index.record_of(hash) {
+            self.log.prefetch(store, address, RECORD_START_BYTES);
+            return Some(number);
+        }
+        self.log.prefetch_typical(store, self.index.hint_of(hash)?);
+        None
     }
 
     /// Reads up to `limit_bytes` of a value from byte `offset` on, handed over in pieces; the length of it all.
@@ -96,14 +98,14 @@ impl KvEngine {
         mut into: impl FnMut(&[u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<ValueInfo, E> {
-        let found = self.find(store, key, at_ps)?.ok_or(KvError::NotFound)?;
+        let found = self.find(store, key, false, at_ps)?.ok_or(KvError::NotFound)?;
         let part = offset..offset.saturating_add(limit_bytes);
         self.read(store, key, &found, part, &mut into, at_ps)?;
         Ok(ValueInfo { len: found.len() })
     }
 
-    /// Looks a key up, for [`read`](Self::read); `None` where it has no value. The memory its value is in may come
-    /// closer meanwhile.
+    /// Looks a key up, for [`read`](Self::read); `None` where it has no value. Unless the lookup
+    /// [was prefetched](Self::prefetch), the memory of the value is prefetched meanwhile.
     ///
     /// # Errors
     /// [`KvError::DamagedIndex`], errors of the flash.
@@ -112,21 +114,29 @@ impl KvEngine {
         &mut self,
         store: &mut S,
         key: &Key,
+        was_prefetched: bool,
         at_ps: &mut u64,
     ) -> Result<Option<Located>, KvError> {
-        self.index.prefetch_hint(key);
-        if let Some(address) = self.index.record_of(key) {
-            // While the entry comes, so does the record it points to.
-            self.log.prefetch(store, address, RECORD_START_BYTES);
+        let Self { index, log, .. } = self;
+        if !was_prefetched {
+            index.prefetch_hint(key);
         }
-        let in_ram = self.index.get_in_ram(key).map(|entry| (entry.address(), entry.shape()));
+        // While the entry comes, so does the record that its slot names.
+        let prefetch = |address| {
+            if !was_prefetched {
+                log.prefetch(store, address, RECORD_START_BYTES);
+            }
+        };
+        let in_ram = index.get_in_ram(key, prefetch).map(|entry| (entry.address(), entry.shape()));
         let found = match in_ram {
             Some((_, shape)) if shape.is_tombstone() => None,
             Some((address, shape)) => {
-                self.log.prefetch_rest(store, address, shape, RECORD_START_BYTES);
+                if !was_prefetched {
+                    log.prefetch_rest(store, address, shape, RECORD_START_BYTES);
+                }
                 Some(Located { address, shape })
             }
-            None if self.index.is_all_in_active() => None,
+            None if index.is_all_in_active() => None,
             None => self.find_in_runs(store, key, at_ps)?,
         };
         self.lookup_hints.publish(self.index.tables());

@@ -4,13 +4,13 @@
 //! where they were first put, the hash table finds them, and an overwrite changes them in place. Their order is kept
 //! beside, in steps paid by puts, so that neither the first list nor a flush has all of them to sort.
 
-use byway_sys::cacheline::{LINE_BYTES, prefetch};
+use byway_sys::cacheline::prefetch;
 use byway_sys::huge::{HugeWords, prefer_huge_pages};
 
 use crate::index::entry::Entry;
 use crate::index::hints::Hints;
 use crate::index::order::{Order, Walk};
-use crate::index::slot::{hash_of, number_of, slot_of, tag_of};
+use crate::index::slot::{hash_of, number_of, record_line, slot_of, tag_of};
 use byway_spec::Key;
 
 /// Most entries a memtable can have: 24 bits of a slot name the entry.
@@ -215,10 +215,17 @@ impl Memtable {
 
     #[inline]
     pub(crate) fn get(&self, key: &Key) -> Option<&Entry> {
+        self.get_noting(key, |_| {})
+    }
+
+    /// The entry of a key. `record_at` is called with about where its record is, as [`record_of`](Self::record_of) has it,
+    /// before the entry is looked at.
+    #[inline]
+    pub(crate) fn get_noting(&self, key: &Key, record_at: impl FnMut(u64)) -> Option<&Entry> {
         if self.entries.is_empty() {
             return None;
         }
-        match self.find(key) {
+        match self.find_noting(key, record_at) {
             Found::At(_, number) => self.entries.get(number),
             Found::Vacant(..) => None,
         }
@@ -246,7 +253,13 @@ impl Memtable {
     /// Prefetches the slot that a lookup or insertion of `key` reads first.
     #[inline]
     pub(crate) fn prefetch(&self, key: &Key) {
-        prefetch(&self.slots, (self.hash(key) >> self.shift) as usize);
+        self.prefetch_hash(self.hash(key));
+    }
+
+    /// The same for a key of this hash.
+    #[inline]
+    pub(crate) fn prefetch_hash(&self, hash: u64) {
+        prefetch(&self.slots, (hash >> self.shift) as usize);
     }
 
     /// Where its hash table is in memory, 0 while there is nothing in it, and what a hash is shifted by there.
@@ -267,14 +280,13 @@ impl Memtable {
         self.order.next(&self.entries, walk, into, most);
     }
 
-    /// About where the record of a key is: in the 64 bytes at this address, or behind them; or, seldom, somewhere else. Asks
-    /// for the entry, which knows.
+    /// About where the record of a key of this hash is: in the 64 bytes at the address, or behind them; or, seldom, somewhere
+    /// else. Prefetches the entry, which knows, and gives its number.
     #[inline]
-    pub(crate) fn record_of(&self, key: &Key) -> Option<u64> {
+    pub(crate) fn record_of(&self, hash: u64) -> Option<(usize, u64)> {
         if self.entries.is_empty() {
             return None;
         }
-        let hash = self.hash(key);
         let mask = self.mask;
         let mut slot = (hash >> self.shift) as usize & mask;
         loop {
@@ -282,7 +294,7 @@ impl Memtable {
             let number = number_of(held)?;
             if tag_of(held) == hash as u8 {
                 prefetch(&self.entries, number);
-                return Some((held >> 32) * LINE_BYTES as u64);
+                return Some((number, record_line(held)));
             }
             slot = (slot + 1) & mask;
         }
@@ -305,6 +317,11 @@ impl Memtable {
 
     #[inline]
     fn find(&self, key: &Key) -> Found {
+        self.find_noting(key, |_| {})
+    }
+
+    #[inline]
+    fn find_noting(&self, key: &Key, mut record_at: impl FnMut(u64)) -> Found {
         let hash = self.hash(key);
         let tag = hash as u8;
         let mask = self.mask;
@@ -312,8 +329,11 @@ impl Memtable {
         loop {
             let held = self.slots[slot];
             let Some(number) = number_of(held) else { return Found::Vacant(slot, tag) };
-            if tag_of(held) == tag && self.entries[number].is_of(key) {
-                return Found::At(slot, number);
+            if tag_of(held) == tag {
+                record_at(record_line(held));
+                if self.entries[number].is_of(key) {
+                    return Found::At(slot, number);
+                }
             }
             slot = (slot + 1) & mask;
         }

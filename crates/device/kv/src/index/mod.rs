@@ -277,17 +277,24 @@ impl Index {
         }
     }
 
-    /// The newest entry of a key that is in RAM, which may be a tombstone.
+    /// The newest entry of a key that is in RAM, which may be a tombstone. `record_at` is called with about where its record
+    /// is before the entry is looked at.
     #[inline]
-    pub(crate) fn get_in_ram(&mut self, key: &Key) -> Option<&Entry> {
+    pub(crate) fn get_in_ram(&mut self, key: &Key, record_at: impl FnMut(u64)) -> Option<&Entry> {
         self.catch_up();
-        self.active.get(key).or_else(|| self.frozen.as_ref()?.table.get(key))
+        self.active.get_noting(key, record_at).or_else(|| self.frozen.as_ref()?.table.get(key))
     }
 
     /// Where the newest record of a key that is not in RAM is said to be: the record knows better.
     #[inline]
     pub(crate) fn hint(&self, key: &Key) -> Option<u64> {
-        self.hints.get(self.hash(key))
+        self.hint_of(self.hash(key))
+    }
+
+    /// The same for a key of this hash.
+    #[inline]
+    pub(crate) fn hint_of(&self, hash: u64) -> Option<u64> {
+        self.hints.get(hash)
     }
 
     /// Looks a key up that is not in RAM, and leaves a hint of where its value is.
@@ -304,8 +311,9 @@ impl Index {
         Ok(found)
     }
 
+    /// The hash of a key.
     #[inline]
-    fn hash(&self, key: &Key) -> u64 {
+    pub(crate) fn hash(&self, key: &Key) -> u64 {
         hash_of(key, self.budget.hash_seed)
     }
 
@@ -373,11 +381,15 @@ impl Index {
         }
     }
 
-    /// Says that a key will soon be entered or looked for.
+    /// Prefetches the lines that a lookup of `key` reads first. The hash of the key.
     #[inline]
-    pub(crate) fn prefetch(&self, key: &Key) {
-        self.active.prefetch(key);
-        self.prefetch_hint(key);
+    pub(crate) fn prefetch(&self, key: &Key) -> u64 {
+        let hash = self.hash(key);
+        self.active.prefetch_hash(hash);
+        if self.hints.are_there() {
+            self.hints.prefetch(hash);
+        }
+        hash
     }
 
     /// Prefetches the memtables' lines for a lookup of `key`.
@@ -408,16 +420,17 @@ impl Index {
         Tables { seed: self.budget.hash_seed, slots: self.active.place(), hints: self.hints.place() }
     }
 
-    /// About where the record of a key is, if its entry is where looking costs nothing but memory, which is asked for.
+    /// About where the record of a key of this hash is, if the active memtable has one, and the number of its entry, which
+    /// is prefetched.
     #[inline]
-    pub(crate) fn record_of(&self, key: &Key) -> Option<u64> {
-        self.active.record_of(key)
+    pub(crate) fn record_of(&self, hash: u64) -> Option<(usize, u64)> {
+        self.active.record_of(hash)
     }
 
-    /// The entry of a key, if it is where looking costs nothing but memory.
+    /// Entry `number` of the active memtable.
     #[inline]
-    pub(crate) fn get_active(&self, key: &Key) -> Option<&Entry> {
-        self.active.get(key)
+    pub(crate) fn active_entry(&self, number: usize) -> Option<&Entry> {
+        self.active.entry(number)
     }
 
     /// Whether a record may come only after [`Index::make_room`].

@@ -28,6 +28,12 @@ pub(super) fn number_of(slot: u64) -> Option<usize> {
     ((slot & 0xff_ffff) as usize).checked_sub(1)
 }
 
+/// About where the record is: in the 64 bytes at this address, or behind them.
+#[inline]
+pub(super) fn record_line(slot: u64) -> u64 {
+    (slot >> 32) * LINE_BYTES as u64
+}
+
 /// The low bits of the hash of its key.
 #[inline]
 pub(super) fn tag_of(slot: u64) -> u8 {

@@ -55,10 +55,11 @@ pub fn walk(
     into.clear();
     // One data block, as most are.
     if sgl1.kind == SglKind::DATA_BLOCK && sgl1.length_bytes == len_bytes && len_bytes > 0 {
-        return match sgl1.address.checked_add(u64::from(len_bytes)) {
-            Some(_) => Ok(into.push(Segment::new(BusAddr(sgl1.address), len_bytes))),
-            None => Err(SglError::Wraps(sgl1.address)),
-        };
+        if sgl1.address.checked_add(u64::from(len_bytes)).is_none() {
+            return Err(SglError::Wraps(sgl1.address));
+        }
+        into.push(Segment::new(BusAddr(sgl1.address), len_bytes));
+        return Ok(());
     }
     let mut walk = Walk { len_bytes, direction, described: 0, left: DESCRIPTORS_MAX, fetch, into };
     let mut next = walk.take(sgl1)?;

@@ -14,8 +14,7 @@ use std::fmt;
 
 use byway_flash::{Flash, NamespaceRecord};
 use byway_kv::{
-    FILL_CLASSES, Key, KvEngine, KvError, KvFormat, KvOptions, KvStats, LookupHints, Placement,
-    PrefetchStage, STATE_AREA,
+    FILL_CLASSES, Key, KvEngine, KvError, KvFormat, KvOptions, KvStats, LookupHints, Placement, STATE_AREA,
 };
 use byway_spec::kv::{KvConfiguration, KvOpcode};
 use byway_spec::{Command, Status};
@@ -36,6 +35,14 @@ pub struct KvNamespace {
     configuration: KvConfiguration,
     windows: Windows,
     deleted: DeletedSpace,
+}
+
+/// The key that a command looks up. A store looks up none.
+#[inline]
+pub fn looked_up_key(command: &Command) -> Option<Key> {
+    let opcode = KvOpcode(command.opcode());
+    let looks_up = [KvOpcode::RETRIEVE, KvOpcode::EXIST, KvOpcode::DELETE].contains(&opcode);
+    if looks_up { key(command).ok() } else { None }
 }
 
 impl KvNamespace {
@@ -123,25 +130,15 @@ impl KvNamespace {
         self.engine.publish_hints(lookup_hints);
     }
 
-    /// Prefetches memory for a lookup of this key.
+    /// Prefetches memory for lookups of these keys.
     #[inline]
-    pub fn prefetch(&self, flash: &Flash, key: &Key, stage: PrefetchStage) {
-        self.engine.prefetch(flash, key, stage);
+    pub fn prefetch(&self, flash: &Flash, keys: impl Iterator<Item = Key>) {
+        self.engine.prefetch(flash, keys);
     }
 
     /// Prefetches for writing what puts will write, after another thread executed commands.
     pub fn prefetch_for_write(&self) {
         self.engine.prefetch_for_write();
-    }
-
-    /// Prefetches memory for a command that looks up one key. A store looks up none.
-    #[inline]
-    pub fn prefetch_command(&self, flash: &Flash, command: &Command, stage: PrefetchStage) {
-        let opcode = KvOpcode(command.opcode());
-        let looks_for_one = [KvOpcode::RETRIEVE, KvOpcode::EXIST, KvOpcode::DELETE].contains(&opcode);
-        if looks_for_one && let Ok(key) = key(command) {
-            self.prefetch(flash, &key, stage);
-        }
     }
 
     /// Executes one standard command.
@@ -228,7 +225,7 @@ impl KvNamespace {
         into: &mut [u8],
         at_ps: &mut u64,
     ) -> Result<u32, CommandError> {
-        let found = self.engine.find(flash, key, at_ps)?.ok_or(NO_SUCH_KEY)?;
+        let found = self.engine.find(flash, key, false, at_ps)?.ok_or(NO_SUCH_KEY)?;
         let limit_bytes = u64::from(found.len()).min(into.len() as u64);
         let mut rest = into;
         let put = |piece: &[u8], _: &mut u64| {

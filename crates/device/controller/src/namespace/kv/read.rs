@@ -21,7 +21,8 @@ impl KvNamespace {
         buffer_bytes: usize,
     ) -> Result<Outcome, CommandError> {
         let Execution { flash, port, room, whole_pages, .. } = execution;
-        let found = timed(port, |now_ps| self.engine.find(*flash, key, now_ps))?.ok_or(NO_SUCH_KEY)?;
+        let found = timed(port, |now_ps| self.engine.find(*flash, key, room.is_prefetched, now_ps))?;
+        let found = found.ok_or(NO_SUCH_KEY)?;
         let value_bytes = found.len() as usize;
         let moved = value_bytes.min(buffer_bytes);
         let data =

@@ -63,7 +63,7 @@ impl NvmNamespace {
     ) -> Result<Transfer<'a, 'p>, CommandError> {
         let range = self.bytes(blocks)?;
         let Execution { flash, port, room, carried, whole_pages, .. } = execution;
-        let Room { mapped, stage, bytes } = &mut **room;
+        let Room { mapped, stage, bytes, .. } = &mut **room;
         let data = data_pointer::map(port, mapped, command, range.len as usize, *carried, *whole_pages)?;
         Ok(Transfer { range, data, flash, port, stage, bytes })
     }

@@ -8,6 +8,9 @@
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const SHORT_BYTES: usize = 256;
 
+/// Bytes of a page, as [`racing::page_from_shared`](crate::racing::page_from_shared) copies it.
+pub const PAGE_BYTES: usize = 4096;
+
 /// The polynomial, lowest power in the highest bit.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
@@ -106,7 +109,7 @@ fn short(crc: u32, bytes: &[u8]) -> u32 {
 
 /// x to this power, modulo the polynomial, lowest power in the highest bit.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-const fn power(exponent: u32) -> i64 {
+pub(crate) const fn power(exponent: u32) -> i64 {
     let (mut value, mut left) = (1u32 << 31, exponent);
     while left > 0 {
         value = value >> 1 ^ if value & 1 == 1 { POLYNOMIAL } else { 0 };

@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::map::{MapError, Mapping, PAGE_BYTES, Sharing};
+use crate::map::{MapError, Mapping, Sharing};
 
 /// Memory with one owner: a slice that stays where it is.
 ///
@@ -86,15 +86,7 @@ impl ExclusiveMapping {
     /// # Errors
     /// The system's answer, and `InvalidInput` for a range outside the mapping.
     pub fn discard(&mut self, at: usize, len_bytes: usize) -> io::Result<()> {
-        self.0.check(at, len_bytes, 1).map_err(io::Error::other)?;
-        let (from, to) = (at.next_multiple_of(PAGE_BYTES), (at + len_bytes) / PAGE_BYTES * PAGE_BYTES);
-        if from >= to {
-            return Ok(());
-        }
-        let start = self.0.as_mut_ptr().wrapping_add(from).cast();
-        // SAFETY: the range is inside our own mapping, which is exclusively borrowed.
-        unsafe { rustix::mm::madvise(start, to - from, rustix::mm::Advice::LinuxDontNeed)? };
-        Ok(())
+        self.0.discard(at, len_bytes)
     }
 }
 
@@ -121,6 +113,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::map::PAGE_BYTES;
 
     #[test]
     fn stores_to_a_shared_file_range_reach_the_file_and_private_ones_do_not() {

@@ -1,8 +1,8 @@
 //! Mappings of files that other processes may truncate, guarded so that SIGBUS does not end the process.
 //!
 //! An access to a mapped page beyond the end of its file, or one that its file system has no space for, raises SIGBUS. The
-//! handler looks the address up among the guarded mappings, replaces the whole mapping by zeroed anonymous memory, and marks
-//! it as lost; the instruction is restarted and reads zeroes. Other faults go to the handler installed before: a fault of the
+//! handler looks the address up among the guarded mappings, marks the mapping as lost, and replaces all of it by zeroed
+//! anonymous memory; the instruction is restarted and reads zeroes. Other faults go to the handler installed before: a fault of the
 //! process's own still ends it.
 //!
 //! **The handler** makes loads, one system call (by its number, which leaves `errno`) and stores: all are
@@ -168,17 +168,18 @@ fn replace(address: usize) -> bool {
         else {
             continue;
         };
+        // Marked first: a thread that finds zeroes without a fault of its own sees the mark.
+        slot.is_lost.store(true, Ordering::Release);
+        // SAFETY: null, or the flag that the slot's guard keeps, as the mapping is kept by the thread that touches it.
+        if let Some(shared) = unsafe { slot.shared.load(Ordering::Relaxed).as_ref() } {
+            shared.store(true, Ordering::Release);
+        }
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
         let place = std::ptr::with_exposed_provenance_mut(start);
         // SAFETY: the range is a mapping that its owner has left to the guard, and stays one for as long as a thread
         // touches it, as the interrupted thread does.
         if unsafe { mmap_anonymous(place, len_bytes, ProtFlags::READ | ProtFlags::WRITE, flags) }.is_err() {
             return false;
-        }
-        slot.is_lost.store(true, Ordering::Release);
-        // SAFETY: null, or the flag that the slot's guard keeps, as the mapping is kept by the thread that touches it.
-        if let Some(shared) = unsafe { slot.shared.load(Ordering::Relaxed).as_ref() } {
-            shared.store(true, Ordering::Release);
         }
         LOSSES.fetch_add(1, Ordering::AcqRel);
         return true;

@@ -382,6 +382,20 @@ impl Mapping {
         Ok(())
     }
 
+    /// Gives the pages that lie wholly in the range back to the system. The caller is the only one to hold slices of it, and holds
+    /// none.
+    pub(crate) fn discard(&self, at: usize, len_bytes: usize) -> io::Result<()> {
+        self.check(at, len_bytes, 1).map_err(io::Error::other)?;
+        let (from, to) = (at.next_multiple_of(PAGE_BYTES), (at + len_bytes) / PAGE_BYTES * PAGE_BYTES);
+        if from >= to {
+            return Ok(());
+        }
+        let start = self.as_mut_ptr().wrapping_add(from).cast();
+        // SAFETY: the range is inside our own mapping; no slice of it exists, by the callers in this crate.
+        unsafe { rustix::mm::madvise(start, to - from, rustix::mm::Advice::LinuxDontNeed)? };
+        Ok(())
+    }
+
     #[inline]
     pub(crate) fn check(&self, at: usize, len_bytes: usize, align: usize) -> Result<*mut u8, MapError> {
         let inside = at.checked_add(len_bytes).is_some_and(|end| end <= self.len_bytes);

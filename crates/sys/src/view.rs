@@ -10,8 +10,10 @@ use std::sync::atomic::AtomicBool;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::cacheline::prefetch_all;
+use crate::checksum::PAGE_BYTES;
 use crate::guard::Guard;
 use crate::inherited::NotInherited;
+use crate::racing;
 
 /// A file range that can be read and not written.
 ///
@@ -76,10 +78,36 @@ impl ReadMapping {
     #[inline]
     #[must_use]
     pub fn bytes(&self, at: u64, len_bytes: usize) -> Option<&[u8]> {
+        let start = self.place(at, len_bytes)?;
+        // SAFETY: inside the mapping, which is readable for as long as `self` lives and read-only.
+        Some(unsafe { std::slice::from_raw_parts(start, len_bytes) })
+    }
+
+    /// Copies bytes that the file's owner may write meanwhile; whether they are inside the mapping.
+    #[inline]
+    #[must_use]
+    pub fn copy_at(&self, at: u64, into: &mut [u8]) -> bool {
+        let Some(from) = self.place(at, into.len()) else { return false };
+        // SAFETY: inside the mapping, which is readable for as long as `self` lives; `into` is exclusive, so no part of it.
+        unsafe { racing::from_shared(from, into) };
+        true
+    }
+
+    /// Copies 4096 bytes that the file's owner may write meanwhile. Their CRC-32C, of what was copied; `None` where they are not inside
+    /// the mapping or not aligned to 8 bytes.
+    #[inline]
+    #[must_use]
+    pub fn copy_page(&self, at: u64, into: &mut [u8; PAGE_BYTES]) -> Option<u32> {
+        let from = self.place(at, PAGE_BYTES).filter(|_| at.is_multiple_of(8))?;
+        // SAFETY: inside the mapping, which is readable for as long as `self` lives, and aligned; `into` is exclusive, so no part of it.
+        Some(unsafe { racing::page_from_shared(from, into) })
+    }
+
+    #[inline]
+    fn place(&self, at: u64, len_bytes: usize) -> Option<*const u8> {
         let at = usize::try_from(at).ok()?;
         let inside = at.checked_add(len_bytes).is_some_and(|end| end <= self.len_bytes);
-        // SAFETY: inside the mapping, which is readable for as long as `self` lives and read-only.
-        inside.then(|| unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(at), len_bytes) })
+        inside.then(|| self.start.as_ptr().cast_const().wrapping_add(at))
     }
 
     /// The aligned word at byte `at`, which another process may change at any time; `None` where it is not inside the mapping or not
@@ -136,6 +164,20 @@ mod tests {
         assert_eq!(mapping.bytes(10_000, 4).unwrap(), b"here");
         file.write_all_at(b"gone", 4096 + 10_000).unwrap();
         assert_eq!(mapping.bytes(10_000, 4).unwrap(), b"gone");
+    }
+
+    #[test]
+    fn copied_page_has_its_checksum() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(2 * PAGE_BYTES as u64).unwrap();
+        let mapping = ReadMapping::file(&file, 0, 2 * PAGE_BYTES as u64).unwrap();
+        file.write_all_at(&[0xa5; 100], PAGE_BYTES as u64 + 1000).unwrap();
+        let (mut page, mut part) = ([1; PAGE_BYTES], [0; 3]);
+        let crc = mapping.copy_page(PAGE_BYTES as u64, &mut page);
+        assert_eq!(crc, Some(crate::checksum::crc32c(&page)));
+        assert!(mapping.copy_at(PAGE_BYTES as u64 + 1098, &mut part));
+        assert_eq!((&page[998..1002], part), (&[0, 0, 0xa5, 0xa5][..], [0xa5, 0xa5, 0]));
+        assert!(!mapping.copy_at(2 * PAGE_BYTES as u64 - 1, &mut part));
     }
 
     #[test]

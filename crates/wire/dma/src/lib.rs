@@ -15,7 +15,6 @@
 #![expect(unsafe_code, reason = "copies through pointers into memory that a device shares")]
 
 mod addr;
-mod copy;
 pub mod fuzz;
 mod host;
 mod mark;

@@ -7,8 +7,8 @@ use byway_spec::base::command::COMMAND_BYTES;
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::base::prp::PAGE_BYTES;
 use byway_sys::Mapping;
+use byway_sys::racing::{from_shared, to_shared};
 
-use crate::copy::{from_shared, to_shared};
 use crate::{BusAddr, DmaFault, Why};
 
 /// Page-aligned host memory that a device may access while the host does.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use byway_spec::base::command::COMMAND_BYTES;
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::base::prp::PAGE_BYTES;
+use byway_sys::racing::{from_shared, to_shared};
 use thiserror::Error;
 
-use crate::copy::{from_shared, to_shared};
 use crate::memory::{load_slot, load_u32, store_completion, store_u32};
 use crate::tree::Tree;
 use crate::{Access, BusAddr, DmaFault, DmaMemory, Why};

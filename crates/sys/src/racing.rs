@@ -3,11 +3,15 @@
 //! A plain `memcpy` that races with another thread is undefined behaviour in Rust. On x86-64 the copies are inline
 //! assembly: opaque to the compiler, and on the machine each racing byte is old or new. Elsewhere they are relaxed
 //! atomic words. Copies carry no memory order; the caller provides it.
+//!
+//! [`page_from_shared`] takes the checksum of what it copies on the way: one pass over memory that is seldom in a cache.
+
+use crate::checksum::PAGE_BYTES;
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) use native::{from_shared, to_shared};
+pub use native::{from_shared, to_shared};
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-pub(crate) use portable::{from_shared, to_shared};
+pub use portable::{from_shared, to_shared};
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod native {
@@ -21,7 +25,7 @@ mod native {
     /// # Safety
     /// `from` is valid for reads of `into.len()` bytes and does not overlap `into`.
     #[inline(always)]
-    pub(crate) unsafe fn from_shared(from: *const u8, into: &mut [u8]) {
+    pub unsafe fn from_shared(from: *const u8, into: &mut [u8]) {
         // SAFETY: the caller's promise for `from`; `into` is a live exclusive slice.
         unsafe { copy(into.as_mut_ptr(), from, into.len()) }
     }
@@ -31,7 +35,7 @@ mod native {
     /// # Safety
     /// `to` is valid for writes of `from.len()` bytes and does not overlap `from`.
     #[inline(always)]
-    pub(crate) unsafe fn to_shared(to: *mut u8, from: &[u8]) {
+    pub unsafe fn to_shared(to: *mut u8, from: &[u8]) {
         // SAFETY: the caller's promise for `to`; `from` is a live slice.
         unsafe { copy(to, from.as_ptr(), from.len()) }
     }
@@ -176,6 +180,68 @@ mod native {
     }
 }
 
+/// Copies a page from shared memory; the CRC-32C of the bytes as they were copied.
+///
+/// # Safety
+/// `from` is valid for reads of 4096 bytes, a multiple of 8, and does not overlap `into`; others touch it atomically or by the system.
+#[inline]
+pub unsafe fn page_from_shared(from: *const u8, into: &mut [u8; PAGE_BYTES]) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if std::arch::is_x86_feature_detected!("sse4.2") && std::arch::is_x86_feature_detected!("pclmulqdq") {
+        // SAFETY: the processor has the instructions; the caller's promise, passed on.
+        return unsafe { checked_page::copy(from, into) };
+    }
+    // SAFETY: the caller's promise, passed on.
+    unsafe { from_shared(from, into) };
+    crate::checksum::crc32c(into)
+}
+
+/// Three chains of the processor's CRC instruction, each over its third of a page, hide the latency of it (Gopal and others, Fast CRC
+/// Computation for iSCSI Polynomial Using CRC32 Instruction, Intel 2011).
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod checked_page {
+    use core::arch::x86_64::{_mm_clmulepi64_si128, _mm_crc32_u64, _mm_cvtsi64_si128, _mm_cvtsi128_si64};
+    use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    use crate::checksum::{PAGE_BYTES, power};
+
+    const WORDS: usize = PAGE_BYTES / 8;
+    /// Words of a chain. The last chain has those too that are left.
+    const CHAIN: usize = WORDS / 3;
+    const LAST: usize = WORDS - 2 * CHAIN;
+
+    /// # Safety
+    /// As [`super::page_from_shared`].
+    #[target_feature(enable = "sse4.2,pclmulqdq")]
+    pub(super) unsafe fn copy(from: *const u8, into: &mut [u8; PAGE_BYTES]) -> u32 {
+        let from: *mut u64 = from.cast_mut().cast();
+        let (into, _) = into.as_chunks_mut::<8>();
+        let mut step = |sum: u64, at: usize| {
+            // SAFETY: the caller's promise: `at` is below `WORDS`.
+            let word = unsafe { AtomicU64::from_ptr(from.add(at)) }.load(Relaxed);
+            into[at] = word.to_le_bytes();
+            _mm_crc32_u64(sum, word)
+        };
+        let mut sums = [u64::from(u32::MAX), 0, 0];
+        for at in 0..CHAIN {
+            sums[0] = step(sums[0], at);
+            sums[1] = step(sums[1], CHAIN + at);
+            sums[2] = step(sums[2], 2 * CHAIN + at);
+        }
+        let last = (3 * CHAIN..WORDS).fold(sums[2], step);
+        let first = further(sums[0], const { power(64 * (CHAIN + LAST) as u32 - 33) });
+        let second = further(sums[1], const { power(64 * LAST as u32 - 33) });
+        !(_mm_crc32_u64(0, first ^ second) ^ last) as u32
+    }
+
+    /// A checksum times a power of x: what the chains behind it make of it, but for the last 64 bits.
+    #[target_feature(enable = "sse4.2,pclmulqdq")]
+    fn further(sum: u64, power: i64) -> u64 {
+        let product = _mm_clmulepi64_si128::<0>(_mm_cvtsi64_si128(sum as i64), _mm_cvtsi64_si128(power));
+        _mm_cvtsi128_si64(product) as u64
+    }
+}
+
 #[cfg(any(test, not(all(target_arch = "x86_64", not(miri)))))]
 mod portable {
     use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -184,7 +250,7 @@ mod portable {
     ///
     /// # Safety
     /// `from` is valid for reads of `into.len()` bytes and does not overlap `into`; others touch them atomically.
-    pub(crate) unsafe fn from_shared(from: *const u8, into: &mut [u8]) {
+    pub unsafe fn from_shared(from: *const u8, into: &mut [u8]) {
         let from = from.cast_mut();
         let (head, rest) = into.split_at_mut(lead_bytes(from, into.len()));
         let mut at = 0;
@@ -210,7 +276,7 @@ mod portable {
     ///
     /// # Safety
     /// `to` is valid for writes of `from.len()` bytes and does not overlap `from`; others touch them atomically.
-    pub(crate) unsafe fn to_shared(to: *mut u8, from: &[u8]) {
+    pub unsafe fn to_shared(to: *mut u8, from: &[u8]) {
         let (head, rest) = from.split_at(lead_bytes(to, from.len()));
         let mut at = 0;
         for byte in head {

@@ -15,6 +15,8 @@
 //!   with Acquire and may then read the rest ([`EntryMemory`]), and reuse the slots that its head frees;
 //! * the **run lock** passes from one holder to the next with Release and Acquire ([`RunLock`]).
 //!
+//! [`validated`] copies memory that its owner reuses meanwhile, for readers without the run lock.
+//!
 //! Tests under `cfg(loom)` check these in every interleaving and every outcome that the orderings permit:
 //! `RUSTFLAGS="--cfg loom" cargo test -p byway-queue --release --lib --target-dir target/loom`.
 #![forbid(unsafe_code)]
@@ -27,6 +29,7 @@ pub mod ring;
 pub mod run_lock;
 pub mod submission;
 mod sync;
+mod validated;
 pub mod window;
 
 #[cfg(all(test, loom))]
@@ -39,6 +42,7 @@ pub use permit::{CompletionPermit, SlotPermit};
 pub use ring::{BadDoorbell, BadSize, Ring, Run};
 pub use run_lock::RunLock;
 pub use submission::{SubmissionConsumer, SubmissionProducer};
+pub use validated::validated;
 pub use window::{BadEntry, WindowCursor};
 
 /// Bytes of one submission queue slot: a command, or a chunk of an inline payload.

@@ -1,7 +1,7 @@
 //! The atomics this crate is built on: the standard library's, or loom's.
 
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+pub use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(loom)]
 pub fn pause(_: u32) {
     loom::thread::yield_now();
@@ -15,4 +15,4 @@ pub fn pause(round: u32) {
 }
 
 #[cfg(not(loom))]
-pub use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+pub use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};

@@ -7,6 +7,7 @@ mod callers;
 mod delegation;
 mod rings;
 mod threads;
+mod validated;
 
 use loom::model::Builder;
 

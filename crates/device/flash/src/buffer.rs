@@ -4,14 +4,15 @@
 //! counted and only then pointed to by the map. A slot is filled again only when the map points nowhere into it, and
 //! once that is on the medium: the turns make room for a sync to come by itself.
 
-use byway_sys::checksum;
+use byway_sys::{MappingReader, checksum};
 
 use crate::durability::Epoch;
 use crate::error::FlashError;
 use crate::geometry::{Geometry, UNIT_BYTES};
 use crate::image::layout::{BUFFER_SLOTS, Layout};
 use crate::location::{BufferPlace, EntryIndex};
-use crate::protected::{Backing, Protected};
+use crate::media::copy_checked;
+use crate::protected::{Backing, Published};
 
 /// Writer of a slot (host or garbage collection), which selects the open blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +59,7 @@ enum SlotState {
 
 #[derive(Debug)]
 pub(crate) struct UnitBuffer {
-    memory: Protected,
+    memory: Published,
     page_bytes: usize,
     units: u32,
     states: [SlotState; BUFFER_SLOTS as usize],
@@ -68,7 +69,7 @@ pub(crate) struct UnitBuffer {
 
 impl UnitBuffer {
     pub(crate) fn open(backing: &Backing, layout: &Layout, geometry: &Geometry) -> Result<Self, FlashError> {
-        let memory = backing.map(layout.buffer)?;
+        let memory = backing.map_published(layout.buffer)?;
         let states = [SlotState::Free(Epoch::default()); BUFFER_SLOTS as usize];
         let current = [Stream::Host, Stream::Gc].map(|stream| stream as u32 * SLOTS_A_STREAM);
         Ok(Self {
@@ -151,7 +152,7 @@ impl UnitBuffer {
         let slot = self.current(stream);
         let position = self.filled(slot);
         let at = self.data_at(slot, position);
-        self.memory[at..at + UNIT_BYTES].copy_from_slice(data);
+        self.memory.write(at, data);
         self.memory.set_word(field(slot, OWNERS, position), owner);
         self.memory.set_word(field(slot, CRCS, position), u64::from(crc));
         self.memory.set_word(field(slot, SEQS, position), seq);
@@ -178,6 +179,11 @@ impl UnitBuffer {
             seq,
             data: &self.memory[at..at + UNIT_BYTES],
         })
+    }
+
+    /// A reader for other threads.
+    pub(crate) fn reader(&self) -> BufferReader {
+        BufferReader { memory: self.memory.reader(), page_bytes: self.page_bytes, units: self.units }
     }
 
     /// Every unit there is.
@@ -217,7 +223,8 @@ impl UnitBuffer {
             (true, 0, 0, 1) => self.memory.set_word(at(CRCS), u64::from(crc)),
             (true, 0, 0, 2..) => {
                 let Some(bit) = checksum::flipped_bit(UNIT_BYTES, wrong_crc) else { return false };
-                self.memory[data_at + bit / 8] ^= 1 << (bit % 8);
+                let byte = self.memory[data_at + bit / 8] ^ 1 << (bit % 8);
+                self.memory.write(data_at + bit / 8, &[byte]);
             }
             _ => return false,
         }
@@ -232,12 +239,38 @@ impl UnitBuffer {
     /// Fills a position that the map does not point to with zeroes.
     pub(crate) fn wipe(&mut self, slot: u32, position: u32) {
         let at = self.data_at(slot, position);
-        self.memory[at..at + UNIT_BYTES].fill(0);
+        self.memory.clear(at, UNIT_BYTES);
     }
 
     fn data_at(&self, slot: u32, position: u32) -> usize {
-        DATA + slot as usize * self.page_bytes + position as usize * UNIT_BYTES
+        data_at(self.page_bytes, slot, position)
     }
+}
+
+/// Reads buffered units while the device fills and reuses slots. The map's entry names a unit as long as it is there.
+#[derive(Debug)]
+pub(crate) struct BufferReader {
+    memory: MappingReader,
+    page_bytes: usize,
+    units: u32,
+}
+
+impl BufferReader {
+    /// Fills `into` from byte `within` of the unit at a place on; whether that is `owner`'s, and whole.
+    pub(crate) fn copy(&self, place: BufferPlace, owner: EntryIndex, within: usize, into: &mut [u8]) -> bool {
+        let (slot, position) = (u32::from(place.slot), u32::from(place.position));
+        if slot >= BUFFER_SLOTS || position >= self.units {
+            return false;
+        }
+        let word = |fields| self.memory.load_u64(field(slot, fields, position)).unwrap_or(0);
+        let is_there = BufferPlace::new(slot, position, word(SEQS)) == place && word(OWNERS) == owner;
+        let at = data_at(self.page_bytes, slot, position);
+        is_there && copy_checked(within, into, word(CRCS) as u32, |unit| self.memory.copy_page(at, unit).ok())
+    }
+}
+
+const fn data_at(page_bytes: usize, slot: u32, position: u32) -> usize {
+    DATA + slot as usize * page_bytes + position as usize * UNIT_BYTES
 }
 
 fn slots(stream: Stream) -> std::ops::Range<u32> {

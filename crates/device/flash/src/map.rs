@@ -3,13 +3,14 @@
 //! An entry is one self-checking word, so a flip from the old place to the new one happens wholly or not at all.
 //! Segments of the map take disk room when an entry in them is first set.
 
+use byway_sys::MappingReader;
 use byway_sys::cacheline::prefetch;
 
 use crate::error::FlashError;
 use crate::geometry::Geometry;
 use crate::image::layout::{Layout, MAP_ENTRY_BYTES, MAP_SEGMENT_BYTES, Range, map_entries};
 use crate::location::{Before, EntryIndex, Location};
-use crate::protected::{Backing, Protected};
+use crate::protected::{Backing, Published};
 use crate::word;
 
 /// A word of zeroes: never set, or trimmed.
@@ -27,8 +28,8 @@ pub(crate) struct DamagedEntry;
 /// All entries of a device.
 #[derive(Debug)]
 pub(crate) struct UnitMap {
-    table: Protected,
-    presence: Protected,
+    table: Published,
+    presence: Published,
     range: Range,
     backing: Backing,
     entries: u64,
@@ -38,8 +39,8 @@ pub(crate) struct UnitMap {
 impl UnitMap {
     pub(crate) fn open(backing: &Backing, layout: &Layout, geometry: &Geometry) -> Result<Self, FlashError> {
         Ok(Self {
-            table: backing.map(layout.map)?,
-            presence: backing.map(layout.map_presence)?,
+            table: backing.map_published(layout.map)?,
+            presence: backing.map_published(layout.map_presence)?,
             range: layout.map,
             backing: backing.clone(),
             entries: map_entries(geometry),
@@ -64,15 +65,13 @@ impl UnitMap {
         if !self.is_present(index) {
             return Ok(Location::Unmapped);
         }
-        let word = self.table.word((index * MAP_ENTRY_BYTES) as usize);
-        if word == UNMAPPED {
-            return Ok(Location::Unmapped);
-        }
-        let location = word::unseal(word, index).and_then(Location::from_value).ok_or(DamagedEntry)?;
-        match location {
-            Location::Flash(unit) if unit.0 >= self.units => Err(DamagedEntry),
-            location => Ok(location),
-        }
+        located(self.table.word((index * MAP_ENTRY_BYTES) as usize), index, self.units)
+    }
+
+    /// A reader for other threads.
+    pub(crate) fn reader(&self) -> MapReader {
+        let (table, presence) = (self.table.reader(), self.presence.reader());
+        MapReader { table, presence, entries: self.entries, units: self.units }
     }
 
     /// What a damaged entry is with one bit set right: unmapped, or where its data is.
@@ -104,7 +103,7 @@ impl UnitMap {
                 _ => false,
             };
             if !is_right {
-                self.presence[segment] = PRESENT;
+                self.presence.write(segment, &[PRESENT]);
                 repaired += 1;
             }
         }
@@ -170,7 +169,7 @@ impl UnitMap {
     #[cold]
     fn take_room(&mut self, segment: usize) -> Result<(), FlashError> {
         self.backing.allocate(self.range.part(segment as u64 * MAP_SEGMENT_BYTES, MAP_SEGMENT_BYTES))?;
-        self.presence[segment] = PRESENT;
+        self.presence.write(segment, &[PRESENT]);
         Ok(())
     }
 
@@ -185,6 +184,56 @@ impl UnitMap {
     #[inline]
     fn is_present(&self, index: EntryIndex) -> bool {
         self.presence[segment_of(index)] != ABSENT
+    }
+}
+
+/// Reads entries while the device moves them.
+#[derive(Debug)]
+pub(crate) struct MapReader {
+    table: MappingReader,
+    presence: MappingReader,
+    entries: u64,
+    units: u64,
+}
+
+/// An entry as it was at one moment. An entry that is the same again was that all the time, or moved there again meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EntryWord(u64);
+
+impl MapReader {
+    /// Entry `index`, before everything that is read after it.
+    #[inline]
+    pub(crate) fn load(&self, index: EntryIndex) -> EntryWord {
+        if index >= self.entries || !self.is_present(index) {
+            return EntryWord(UNMAPPED);
+        }
+        EntryWord(self.table.load_u64((index * MAP_ENTRY_BYTES) as usize).unwrap_or(UNMAPPED))
+    }
+
+    /// Where the data of an entry is.
+    #[inline]
+    pub(crate) fn location(&self, index: EntryIndex, word: EntryWord) -> Result<Location, DamagedEntry> {
+        located(word.0, index, self.units)
+    }
+
+    #[inline]
+    fn is_present(&self, index: EntryIndex) -> bool {
+        let segment = segment_of(index);
+        let eight = self.presence.load_u64(segment / 8 * 8).unwrap_or(0);
+        eight.to_le_bytes()[segment % 8] != ABSENT
+    }
+}
+
+/// Where the data of an entry is that has this word.
+#[inline]
+fn located(word: u64, index: EntryIndex, units: u64) -> Result<Location, DamagedEntry> {
+    if word == UNMAPPED {
+        return Ok(Location::Unmapped);
+    }
+    let location = word::unseal(word, index).and_then(Location::from_value).ok_or(DamagedEntry)?;
+    match location {
+        Location::Flash(unit) if unit.0 >= units => Err(DamagedEntry),
+        location => Ok(location),
     }
 }
 

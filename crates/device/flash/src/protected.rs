@@ -6,8 +6,9 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
-use byway_sys::{ExclusiveMapping, ImageFile, WriteFault};
+use byway_sys::{ExclusiveMapping, ImageFile, MappingReader, PublishedMapping, WriteFault};
 
 use crate::error::FlashError;
 use crate::image::layout::Range;
@@ -27,6 +28,11 @@ impl Backing {
             Self::Memory => ExclusiveMapping::anonymous(range.len as usize).map_err(FlashError::Memory)?,
         };
         Ok(Protected { map })
+    }
+
+    /// Maps a region that other threads read too.
+    pub(crate) fn map_published(&self, range: Range) -> Result<Published, FlashError> {
+        Ok(Published { map: self.map(range)?.map.into() })
     }
 
     /// Takes disk room for a range, so that a store there cannot fail.
@@ -134,16 +140,6 @@ impl Protected {
         self.map.store_u64(at, value).expect("words lie inside their region");
     }
 
-    /// Gives memory back where it is plain memory.
-    pub(crate) fn discard(&mut self, at: usize, len: usize) -> Result<(), FlashError> {
-        self.map.discard(at, len).map_err(FlashError::Memory)
-    }
-
-    /// Takes all of it from the system where it is plain memory.
-    pub(crate) fn take_now(&mut self) -> Result<(), FlashError> {
-        self.map.populate().map_err(FlashError::Memory)
-    }
-
     pub(crate) fn into_mapping(self) -> ExclusiveMapping {
         self.map
     }
@@ -164,5 +160,71 @@ impl DerefMut for Protected {
         #[cfg(any(test, feature = "power_loss"))]
         crate::power_loss::at(crate::power_loss::Point::Store);
         &mut self.map
+    }
+}
+
+/// One mapped region that other threads read while the device stores to it.
+///
+/// A reader that copies any byte that was [written](Self::write) sees, behind an acquire fence, every word that was stored before:
+/// it loads the word that names the bytes once more.
+#[derive(Debug)]
+pub(crate) struct Published {
+    map: PublishedMapping,
+}
+
+impl Published {
+    /// As [`Protected::word`].
+    #[inline]
+    pub(crate) fn word(&self, at: usize) -> u64 {
+        self.map.load_u64(at).expect("words lie inside their region")
+    }
+
+    /// As [`Protected::set_word`].
+    #[inline]
+    pub(crate) fn set_word(&mut self, at: usize, value: u64) {
+        #[cfg(any(test, feature = "power_loss"))]
+        crate::power_loss::before_store();
+        self.map.store_u64(at, value).expect("words lie inside their region");
+    }
+
+    /// Stores bytes, which the caller keeps inside the region.
+    #[inline]
+    pub(crate) fn write(&mut self, at: usize, bytes: &[u8]) {
+        #[cfg(any(test, feature = "power_loss"))]
+        crate::power_loss::at(crate::power_loss::Point::Store);
+        fence(Ordering::Release);
+        self.map.write_at(at, bytes).expect("bytes lie inside their region");
+    }
+
+    /// Stores zeroes, from the first byte to the last.
+    pub(crate) fn clear(&mut self, at: usize, len: usize) {
+        #[cfg(any(test, feature = "power_loss"))]
+        crate::power_loss::at(crate::power_loss::Point::Store);
+        fence(Ordering::Release);
+        self.map.fill_at(at, len, 0).expect("bytes lie inside their region");
+    }
+
+    /// Gives memory back where it is plain memory.
+    pub(crate) fn discard(&mut self, at: usize, len: usize) -> Result<(), FlashError> {
+        self.map.discard(at, len).map_err(FlashError::Memory)
+    }
+
+    /// Takes all of it from the system where it is plain memory.
+    pub(crate) fn take_now(&mut self) -> Result<(), FlashError> {
+        self.map.populate().map_err(FlashError::Memory)
+    }
+
+    /// A reader for other threads.
+    pub(crate) fn reader(&self) -> MappingReader {
+        self.map.reader()
+    }
+}
+
+impl Deref for Published {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.map
     }
 }

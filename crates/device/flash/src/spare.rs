@@ -5,7 +5,7 @@
 //! 16 owner of each unit (u64)                             …  crc32c of each unit's data (u32)
 //! ```
 
-use byway_sys::checksum;
+use byway_sys::{MappingReader, checksum};
 
 use crate::geometry::UNIT_BYTES;
 use crate::location::EntryIndex;
@@ -15,6 +15,10 @@ const HEADER_BYTES: usize = 16;
 
 /// First word of a record that counts for nothing.
 pub(crate) const VOID: u64 = 0;
+
+/// Kinds of pages, as records have them.
+const PAGE: u8 = 1;
+const UNITS: u8 = 2;
 
 /// In place of a cause: a repair made the record.
 const MADE_ANEW: u8 = 0xff;
@@ -95,8 +99,8 @@ impl SpareRecord {
         let units = self.units();
         into.fill(0);
         into[4] = match self.kind {
-            PageKind::Page => 1,
-            PageKind::Units => 2,
+            PageKind::Page => PAGE,
+            PageKind::Units => UNITS,
         };
         into[5] = self.cause;
         into[6..8].copy_from_slice(&u16::from(self.units).to_le_bytes());
@@ -124,8 +128,8 @@ impl SpareRecord {
             return None;
         }
         let kind = match from[4] {
-            1 => PageKind::Page,
-            2 => PageKind::Units,
+            PAGE => PageKind::Page,
+            UNITS => PageKind::Units,
             _ => return None,
         };
         let mut record = Self::new(kind, from[5], units);
@@ -160,6 +164,53 @@ pub(crate) fn owners_in(from: &[u8], units: usize) -> impl Iterator<Item = Entry
 pub(crate) fn crc_in(from: &[u8], units: usize, unit: usize) -> Option<u32> {
     let crcs = from.get(HEADER_BYTES + 8 * units..)?;
     crcs.as_chunks().0.get(unit).map(|bytes| u32::from_le_bytes(*bytes))
+}
+
+/// Reads the spare record of a page while the device programs and erases pages, without a check of the record's own checksum:
+/// data that matches the owner and the checksum that it names shows that both are right.
+pub(crate) struct RecordReader<'a> {
+    region: &'a MappingReader,
+    at: usize,
+    units: usize,
+}
+
+/// What a record has that no other record of its page ever has: checksum and number. Its first word is zeroed first and stored last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RecordVersion([u64; 2]);
+
+impl<'a> RecordReader<'a> {
+    /// The record of `units` units at byte `at` of the region of all.
+    #[inline]
+    pub(crate) const fn new(region: &'a MappingReader, at: usize, units: usize) -> Self {
+        Self { region, at, units }
+    }
+
+    /// The version of a record whose units have owners of their own; `None` of any other, and of a page that is not programmed.
+    #[inline]
+    pub(crate) fn version(&self) -> Option<RecordVersion> {
+        let (first, seq) = (self.word(0), self.word(8));
+        let [.., kind, _, units, high] = first.to_le_bytes();
+        let is_of_units = kind == UNITS && usize::from(units) == self.units && high == 0;
+        is_of_units.then_some(RecordVersion([first, seq]))
+    }
+
+    /// The owner of unit `unit`.
+    #[inline]
+    pub(crate) fn owner(&self, unit: usize) -> EntryIndex {
+        self.word(HEADER_BYTES + 8 * unit)
+    }
+
+    /// The checksum of unit `unit`.
+    #[inline]
+    pub(crate) fn crc(&self, unit: usize) -> u32 {
+        let at = HEADER_BYTES + 8 * self.units + 4 * unit;
+        (self.word(at / 8 * 8) >> (at % 8 * 8)) as u32
+    }
+
+    #[inline]
+    fn word(&self, at: usize) -> u64 {
+        self.region.load_u64(self.at + at).unwrap_or(VOID)
+    }
 }
 
 /// Makes the checksums of records of `record_bytes` fit that say something, for fuzzers.

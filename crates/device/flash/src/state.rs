@@ -263,8 +263,13 @@ impl State {
 
     #[inline]
     pub(crate) fn count_read(&mut self, cause: Cause, bytes: u64) {
+        self.count_reads(cause, 1, bytes);
+    }
+
+    #[inline]
+    pub(crate) fn count_reads(&mut self, cause: Cause, pages: u64, bytes: u64) {
         let counters = &mut self.counters[cause];
-        add(&mut counters.reads, 1);
+        add(&mut counters.reads, pages);
         add(&mut counters.read_bytes, bytes);
         let [reads, read_bytes, ..] = counters.words();
         self.words.set_word(counter_at(cause, 0), reads);

@@ -56,6 +56,10 @@ impl FlashTiming {
         self.on = on;
     }
 
+    pub(crate) const fn is_on(&self) -> bool {
+        self.on
+    }
+
     /// When a read that starts at `at_ps` has its bytes in the controller.
     #[inline]
     pub(crate) fn read(&mut self, geometry: &Geometry, block: BlockId, bytes: u64, at_ps: u64) -> u64 {

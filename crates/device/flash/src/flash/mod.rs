@@ -8,12 +8,14 @@ mod erase;
 mod health;
 mod namespaces;
 mod opening;
+mod reader;
 mod repair;
 mod report;
 mod resize;
 mod snapshot;
 
 pub use health::{FlashHealth, RATED_ERASES};
+pub use reader::{BlockReader, FlashReads};
 pub use report::{Ages, BlockCounts, WearBucket};
 
 use std::os::unix::fs::MetadataExt;
@@ -24,7 +26,7 @@ use byway_link::FlashProfile;
 use byway_sys::{ImageFile, WriteFault};
 
 use crate::areas::AreaTable;
-use crate::counters::{FlashCounters, HostIo};
+use crate::counters::{Cause, FlashCounters, HostIo};
 use crate::error::FlashError;
 use crate::event::{FlashEvent, Reporter};
 use crate::ftl::Ftl;
@@ -181,6 +183,13 @@ impl Flash {
     pub fn count_host(&mut self, io: HostIo, commands: u64, bytes: u64) {
         if self.phase == Phase::Open {
             self.ftl.state.count_host(io, commands, bytes);
+        }
+    }
+
+    /// Counts what [`BlockReader`](crate::BlockReader)s have read for hosts.
+    pub fn count_reads(&mut self, reads: FlashReads) {
+        if self.phase == Phase::Open && reads != FlashReads::default() {
+            self.ftl.state.count_reads(Cause::Host, reads.pages, reads.bytes);
         }
     }
 

@@ -30,7 +30,7 @@ use crate::geometry::{BlockId, Geometry, PageId, UNIT_BYTES, UnitId};
 use crate::image::layout::{BUFFER_SLOTS, Layout};
 use crate::location::{Before, EntryIndex, Location};
 use crate::map::UnitMap;
-use crate::media::Media;
+use crate::media::{Media, PageReader};
 use crate::protected::Backing;
 use crate::retention::RetentionLimits;
 use crate::spare::{PageKind, SpareRecord};
@@ -44,6 +44,8 @@ use crate::victims::GcPolicy;
 pub(crate) struct Ftl {
     geometry: Geometry,
     pub(crate) media: Box<dyn Media>,
+    /// Reads units of mapped media in one pass.
+    pages: Option<PageReader>,
     timing: FlashTiming,
     pub(crate) syncs: Syncs,
     /// A loss of power is being recovered from: numbers of programs that are synced meanwhile are not vouched for.
@@ -74,6 +76,7 @@ impl Ftl {
         let mut ftl = Self {
             syncs,
             recovers: false,
+            pages: media.reader(),
             media,
             timing,
             state: State::open(backing, layout)?,
@@ -99,6 +102,11 @@ impl Ftl {
 
     pub(crate) fn set_timing(&mut self, on: bool) {
         self.timing.set(on);
+    }
+
+    /// Whether reads may come in any order: they take no modelled time, disturb no block, and none is too old.
+    pub(crate) const fn reads_in_any_order(&self) -> bool {
+        !self.timing.is_on() && !self.retention.is_on()
     }
 
     pub(crate) fn set_gc_policy(&mut self, policy: GcPolicy) {

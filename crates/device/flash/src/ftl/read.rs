@@ -205,17 +205,16 @@ impl Ftl {
         if self.media.is_exact() {
             return self.read_exact(unit, within, into, cause, at_ps);
         }
-        self.prefetch_units(
-            page,
-            self.geometry.unit_in_page(unit) as usize * UNIT_BYTES + within,
-            into.len(),
-        );
-        let spare = self.spare_for(kind, run, unit)?;
         let block = self.geometry.block_of(page);
+        let from = self.geometry.unit_in_page(unit) as usize * UNIT_BYTES + within;
+        if kind == PageKind::Units && !self.has_faded(block) && self.copies(run, page, from, into) {
+            let units = (from + into.len()).div_ceil(UNIT_BYTES) - from / UNIT_BYTES;
+            return Ok(self.note_read(block, units, cause, at_ps));
+        }
+        let spare = self.spare_for(kind, run, unit)?;
         if self.has_faded(block) {
             return Err(self.media_error(unit, "it was read too often or is too old"));
         }
-        let from = self.geometry.unit_in_page(unit) as usize * UNIT_BYTES + within;
         if from + into.len() > self.geometry.page_bytes as usize {
             // A forged map of a whole-page extent may point into the middle of a page.
             return Err(self.media_error(unit, "its map entry does not point to a whole page"));
@@ -267,14 +266,10 @@ impl Ftl {
         self.timing.read(&self.geometry, block, bytes, at_ps)
     }
 
-    /// Prefetches the units of a short read, while its spare record is checked.
+    /// Fills `into` from a mapped medium, if what is there is what the run's entries own. Any damage is left to be named.
     #[inline]
-    fn prefetch_units(&self, page: PageId, from: usize, len: usize) {
-        let at = from - from % UNIT_BYTES;
-        let end = (from + len).next_multiple_of(UNIT_BYTES);
-        if end - at <= UNIT_BYTES {
-            self.media.prefetch(page, at, UNIT_BYTES);
-        }
+    fn copies(&self, run: Run, page: PageId, from: usize, into: &mut [u8]) -> bool {
+        self.pages.as_ref().is_some_and(|pages| pages.copy(page, from, into, run.first))
     }
 
     /// Fills `into` from byte `from` of a page on, which is amid a unit or ends there; whether the units match their checksums.

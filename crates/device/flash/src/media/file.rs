@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use byway_sys::{ImageFile, ReadMapping, ZEROES_BYTES, zeroes};
 
-use super::{Media, Reads};
+use super::{Media, PageReader, Reads};
 use crate::durability::Durability;
 use crate::error::FlashError;
 use crate::geometry::{BlockId, Geometry, PageId};
 use crate::image::layout::{Layout, Range};
 use crate::options::RunOptions;
-use crate::protected::{Backing, Protected};
+use crate::protected::{Backing, Published};
 use crate::snapshot::Snapshot;
 use crate::spare::VOID;
 
@@ -29,8 +29,8 @@ pub(crate) struct FileMedia {
     geometry: Geometry,
     pages: Range,
     spare_range: Range,
-    spare: Protected,
-    view: Option<ReadMapping>,
+    spare: Published,
+    view: Option<Arc<ReadMapping>>,
     durability: Durability,
     /// Pages of an image opened read-only that a check has set right.
     private: HashMap<PageId, Vec<u8>>,
@@ -123,12 +123,12 @@ impl FileMedia {
         layout: &Layout,
         run: &RunOptions,
     ) -> Result<Self, FlashError> {
-        let spare = Backing::File(Arc::clone(&file)).map(layout.spare)?;
+        let spare = Backing::File(Arc::clone(&file)).map_published(layout.spare)?;
         let pages = layout.pages;
         file.keep_spare((pages.len / SPARE_PART).min(SPARE_BYTES_MAX));
         // Without address space for a mapping of all of it, reads go through system calls.
         let view = match run.reads {
-            Reads::Mapped if !file.is_watched() => file.map_to_read(pages.at, pages.len).ok(),
+            Reads::Mapped if !file.is_watched() => file.map_to_read(pages.at, pages.len).ok().map(Arc::new),
             _ => None,
         };
         Ok(Self {
@@ -238,7 +238,7 @@ impl Media for FileMedia {
         }
         // The first word is stored last, and a record without it is void: a partial write-back leaves no valid record.
         let at = page.0 as usize * spare.len();
-        self.spare[at + 8..at + spare.len()].copy_from_slice(&spare[8..]);
+        self.spare.write(at + 8, &spare[8..]);
         self.spare.set_word(at, u64::from_le_bytes(*spare.first_chunk().unwrap_or(&[0; 8])));
         Ok(())
     }
@@ -269,9 +269,15 @@ impl Media for FileMedia {
         &self.spare[page.0 as usize * len..][..len]
     }
 
-    fn spare_mut(&mut self, page: PageId) -> &mut [u8] {
+    fn write_spare(&mut self, page: PageId, at: usize, bytes: &[u8]) {
         let len = self.geometry.spare_record_bytes();
-        &mut self.spare[page.0 as usize * len..][..len]
+        self.spare.write(page.0 as usize * len + at, bytes);
+    }
+
+    fn reader(&self) -> Option<PageReader> {
+        // What a check has set right is not in the file.
+        let view = self.view.as_ref().filter(|_| !self.file.is_read_only())?;
+        Some(PageReader::of_file(&self.geometry, self.spare.reader(), Arc::clone(view)))
     }
 
     fn set_copying(&mut self, copying: Option<Arc<Snapshot>>) {
@@ -292,7 +298,7 @@ impl Media for FileMedia {
         crate::power_loss::at(crate::power_loss::Point::Erase);
         self.copy_first(block);
         let (at, len) = self.block_spare(block);
-        self.spare[at..at + len].fill(0);
+        self.spare.clear(at, len);
         if let Some(erased) = &mut self.erased {
             erased.push(block);
         }

@@ -78,8 +78,8 @@ impl Media for InjectedMedia {
         self.inner.spare(page)
     }
 
-    fn spare_mut(&mut self, page: PageId) -> &mut [u8] {
-        self.inner.spare_mut(page)
+    fn write_spare(&mut self, page: PageId, at: usize, bytes: &[u8]) {
+        self.inner.write_spare(page, at, bytes);
     }
 
     fn void(&mut self, page: PageId) {

@@ -4,6 +4,7 @@ mod file;
 mod inject;
 mod null;
 mod ram;
+mod reader;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ pub(crate) use file::FileMedia;
 pub(crate) use inject::InjectedMedia;
 pub(crate) use null::NullMedia;
 pub(crate) use ram::RamMedia;
+pub(crate) use reader::{PageReader, copy_checked};
 
 use crate::error::FlashError;
 use crate::geometry::{BlockId, PageId};
@@ -97,8 +99,13 @@ pub(crate) trait Media: Send {
     /// The spare record of a page.
     fn spare(&self, page: PageId) -> &[u8];
 
-    /// The same, to set a flipped bit of it right.
-    fn spare_mut(&mut self, page: PageId) -> &mut [u8];
+    /// Stores bytes of the spare record of a page, to set it right.
+    fn write_spare(&mut self, page: PageId, at: usize, bytes: &[u8]);
+
+    /// A reader of units for other threads, of media that are mapped.
+    fn reader(&self) -> Option<PageReader> {
+        None
+    }
 
     /// Makes the record of a page one that counts for nothing, by one store.
     fn void(&mut self, page: PageId);

@@ -28,9 +28,7 @@ impl Media for NullMedia {
         &[]
     }
 
-    fn spare_mut(&mut self, _page: PageId) -> &mut [u8] {
-        &mut []
-    }
+    fn write_spare(&mut self, _page: PageId, _at: usize, _bytes: &[u8]) {}
 
     fn void(&mut self, _page: PageId) {}
 

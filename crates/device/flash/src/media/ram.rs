@@ -3,12 +3,12 @@
 use byway_sys::cacheline::prefetch_all;
 use byway_sys::huge::prefer_huge_pages;
 
-use super::{Media, Reads};
+use super::{Media, PageReader, Reads};
 use crate::error::FlashError;
 use crate::geometry::{BlockId, Geometry, PageId};
 use crate::image::layout::Layout;
 use crate::options::RunOptions;
-use crate::protected::{Backing, Protected};
+use crate::protected::{Backing, Published};
 use crate::spare::VOID;
 
 /// A medium of at least so many bytes takes huge pages. Each is filled with zeroes at once, and more of them are begun than a
@@ -18,15 +18,16 @@ const HUGE_FROM_BYTES: usize = 512 << 20;
 pub(crate) struct RamMedia {
     geometry: Geometry,
     /// `None` where an external engine has the bytes: they read as zeroes.
-    data: Option<Protected>,
-    spare: Protected,
+    data: Option<Published>,
+    spare: Published,
     reads: Reads,
 }
 
 impl RamMedia {
     pub(crate) fn new(geometry: Geometry, layout: &Layout, run: &RunOptions) -> Result<Self, FlashError> {
         let backing = Backing::Memory;
-        let (mut data, mut spare) = (backing.map(layout.pages)?, backing.map(layout.spare)?);
+        let (mut data, mut spare) =
+            (backing.map_published(layout.pages)?, backing.map_published(layout.spare)?);
         if data.len() >= HUGE_FROM_BYTES {
             // A page of 4 KiB costs as much to get as twenty small puts.
             prefer_huge_pages(&data);
@@ -40,7 +41,7 @@ impl RamMedia {
 
     /// For pages whose bytes an external engine has: only their spare records are kept.
     pub(crate) fn without_data(geometry: Geometry, layout: &Layout) -> Result<Self, FlashError> {
-        let spare = Backing::Memory.map(layout.spare)?;
+        let spare = Backing::Memory.map_published(layout.spare)?;
         Ok(Self { geometry, data: None, spare, reads: Reads::Mapped })
     }
 
@@ -65,10 +66,12 @@ impl Media for RamMedia {
     fn program(&mut self, page: PageId, data: &[u8], spare: &[u8]) -> Result<(), FlashError> {
         let at = self.data_at(page);
         if let Some(kept) = &mut self.data {
-            kept[at..at + data.len()].copy_from_slice(data);
+            kept.write(at, data);
         }
         let at = page.0 as usize * spare.len();
-        self.spare[at..at + spare.len()].copy_from_slice(spare);
+        // As in a file: the first word is stored last.
+        self.spare.write(at + 8, &spare[8..]);
+        self.spare.set_word(at, u64::from_le_bytes(*spare.first_chunk().unwrap_or(&[0; 8])));
         Ok(())
     }
 
@@ -95,9 +98,14 @@ impl Media for RamMedia {
         &self.spare[page.0 as usize * len..][..len]
     }
 
-    fn spare_mut(&mut self, page: PageId) -> &mut [u8] {
+    fn write_spare(&mut self, page: PageId, at: usize, bytes: &[u8]) {
         let len = self.geometry.spare_record_bytes();
-        &mut self.spare[page.0 as usize * len..][..len]
+        self.spare.write(page.0 as usize * len + at, bytes);
+    }
+
+    fn reader(&self) -> Option<PageReader> {
+        let data = self.data.as_ref()?;
+        Some(PageReader::of_memory(&self.geometry, self.spare.reader(), data.reader(), self.is_exact()))
     }
 
     fn void(&mut self, page: PageId) {
@@ -107,14 +115,14 @@ impl Media for RamMedia {
 
     fn erase(&mut self, block: BlockId) -> Result<(), FlashError> {
         let len = self.geometry.pages_per_block as usize * self.geometry.spare_record_bytes();
-        self.spare[block.0 as usize * len..][..len].fill(0);
+        self.spare.clear(block.0 as usize * len, len);
         Ok(())
     }
 
     fn wipe(&mut self, page: PageId, at: usize, len: usize) -> Result<(), FlashError> {
         let at = self.data_at(page) + at;
         if let Some(data) = &mut self.data {
-            data[at..at + len].fill(0);
+            data.clear(at, len);
         }
         Ok(())
     }

@@ -11,5 +11,6 @@ mod image;
 mod kill;
 mod lend;
 mod namespaces;
+mod readers;
 mod retention;
 mod spares;

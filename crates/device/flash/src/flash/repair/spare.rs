@@ -63,11 +63,15 @@ impl Flash {
 
     fn repair_spare(&mut self, page: PageId) -> bool {
         let units = self.ftl.geometry().units_per_page() as usize;
-        let record = self.ftl.media.spare_mut(page);
+        let mut record = self.ftl.media.spare(page).to_vec();
         if record.iter().all(|byte| *byte == 0) {
             return false;
         }
-        repair_bit(record, |bytes| SpareRecord::decode(bytes, units).is_some())
+        let is_repaired = repair_bit(&mut record, |bytes| SpareRecord::decode(bytes, units).is_some());
+        if is_repaired {
+            self.ftl.media.write_spare(page, 0, &record);
+        }
+        is_repaired
     }
 
     /// Gives pages new spare records that live data is in and whose own are damaged or gone. They name whose the data is, and vouch
@@ -144,8 +148,7 @@ impl Flash {
         let mut bytes = vec![0; self.ftl.geometry().spare_record_bytes()];
         spare.encode(&mut bytes);
         self.ftl.media.void(page);
-        let record = self.ftl.media.spare_mut(page);
-        record[8..].copy_from_slice(&bytes[8..]);
-        record[..8].copy_from_slice(&bytes[..8]);
+        self.ftl.media.write_spare(page, 8, &bytes[8..]);
+        self.ftl.media.write_spare(page, 0, &bytes[..8]);
     }
 }

@@ -1,0 +1,137 @@
+//! Reads of blocks by threads that do not have the device, while its owner writes, moves and erases (decision 0064).
+//!
+//! A reader stores nothing and waits for nothing. It loads the map's entry, copies what the entry names, and loads the entry
+//! again: an entry that is the same named these bytes all the time. What it cannot vouch for is left to [`Flash::read`], which
+//! names damage.
+
+use byway_queue::validated;
+
+use crate::buffer::BufferReader;
+use crate::flash::Flash;
+use crate::ftl::Ftl;
+use crate::geometry::{Geometry, UNIT_BYTES};
+use crate::image::namespaces::ExtentId;
+use crate::location::{EntryIndex, Location};
+use crate::map::{EntryWord, MapReader};
+use crate::media::PageReader;
+use crate::protected::Backing;
+use crate::spare::PageKind;
+
+/// Copies that are tried of a unit which moves each time.
+const ATTEMPTS: u32 = 4;
+
+/// Reads one NVM extent, on any thread.
+#[derive(Debug)]
+pub struct BlockReader {
+    units: UnitReader,
+    backing: Backing,
+    first: EntryIndex,
+    len_bytes: u64,
+}
+
+/// What a read took from flash. It is counted by [`Flash::count_reads`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FlashReads {
+    /// NAND pages.
+    pub pages: u64,
+    /// Bytes of the units that were read.
+    pub bytes: u64,
+}
+
+impl Flash {
+    /// A reader of an NVM extent for other threads. `None` where reads have to come one after the other (modelled time, read disturb,
+    /// injected errors) or through system calls, and of an extent whose entries are pages.
+    ///
+    /// What it read counts only if the extent was not removed meanwhile: the caller looks afterwards. It is dropped before one of these is
+    /// turned on.
+    #[must_use]
+    pub fn block_reader(&self, extent: ExtentId) -> Option<BlockReader> {
+        let entry = self.entry(extent).ok()?;
+        if entry.record.kind.page_kind() != PageKind::Units {
+            return None;
+        }
+        let (first, len_bytes) = (entry.first, self.extent_bytes(entry));
+        let units = self.ftl.reader()?;
+        Some(BlockReader { units, backing: self.backing.clone(), first, len_bytes })
+    }
+}
+
+impl BlockReader {
+    /// Fills `into` from byte `at_bytes` of the extent, as [`Flash::read`] would have at some moment of the call; each unit of its own.
+    /// `None` where only `Flash::read` can say what is there: `into` may then hold anything.
+    #[inline]
+    #[must_use]
+    pub fn read(&self, at_bytes: u64, into: &mut [u8]) -> Option<FlashReads> {
+        let inside = at_bytes.checked_add(into.len() as u64).is_some_and(|end| end <= self.len_bytes);
+        if !inside {
+            return None;
+        }
+        let first = self.first + at_bytes / UNIT_BYTES as u64;
+        let reads = self.units.read(first, (at_bytes % UNIT_BYTES as u64) as usize, into)?;
+        // Mapped state that another program cut off reads as zeroes.
+        (!self.backing.is_lost()).then_some(reads)
+    }
+}
+
+impl Ftl {
+    fn reader(&self) -> Option<UnitReader> {
+        if !self.reads_in_any_order() {
+            return None;
+        }
+        let pages = self.media.reader()?;
+        let (map, buffer) = (self.map.reader(), self.buffer.reader());
+        Some(UnitReader { geometry: *self.geometry(), map, buffer, pages })
+    }
+}
+
+#[derive(Debug)]
+struct UnitReader {
+    geometry: Geometry,
+    map: MapReader,
+    buffer: BufferReader,
+    pages: PageReader,
+}
+
+impl UnitReader {
+    #[inline]
+    fn read(&self, first: EntryIndex, within: usize, into: &mut [u8]) -> Option<FlashReads> {
+        let (mut entry, mut within, mut rest) = (first, within, into);
+        let (mut reads, mut last_page) = (FlashReads::default(), None);
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at_mut((UNIT_BYTES - within).min(rest.len()));
+            if let Location::Flash(unit) = self.read_unit(entry, within, piece)? {
+                let page = Some(self.geometry.page_of(unit));
+                reads.pages += u64::from(page != last_page);
+                reads.bytes += UNIT_BYTES as u64;
+                last_page = page;
+            }
+            (entry, within, rest) = (entry + 1, 0, after);
+        }
+        Some(reads)
+    }
+
+    /// Fills `into` from byte `within` of a unit on; where it was.
+    #[inline]
+    fn read_unit(&self, entry: EntryIndex, within: usize, into: &mut [u8]) -> Option<Location> {
+        validated(ATTEMPTS, || self.map.load(entry), |word| self.copy(entry, *word, within, into)).flatten()
+    }
+
+    /// Copies what an entry names; `None` where that is not what was written there, perhaps not any more.
+    #[inline]
+    fn copy(&self, entry: EntryIndex, word: EntryWord, within: usize, into: &mut [u8]) -> Option<Location> {
+        let location = self.map.location(entry, word).ok()?;
+        let is_copied = match location {
+            Location::Unmapped => {
+                into.fill(0);
+                true
+            }
+            Location::Flash(unit) => {
+                let from = self.geometry.unit_in_page(unit) as usize * UNIT_BYTES + within;
+                self.pages.copy(self.geometry.page_of(unit), from, into, entry)
+            }
+            Location::Buffer(place) => self.buffer.copy(place, entry, within, into),
+            Location::Lost => false,
+        };
+        is_copied.then_some(location)
+    }
+}

@@ -46,7 +46,7 @@ pub use counting::{
     CommandSnapshot, CommandStalls, CommandType, Histogram, QueueKind, QueueOf, StallSnapshot,
 };
 pub use data_use::admin_moves_data;
-pub use delegated::{DELEGATED_COMMANDS, DelegatedCommands, DelegatedQueue, Gathered};
+pub use delegated::{DELEGATED_COMMANDS, DelegatedQueue, DelegatedTo, Gathered};
 pub use error::CommandError;
 pub use fused::FusedCommand;
 pub use id::ControllerId;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use byway_controller::{DelegatedCommands, DelegatedQueue, MAX_IO_QUEUES};
+use byway_controller::{DelegatedQueue, DelegatedTo, MAX_IO_QUEUES};
 use byway_dma::DmaView;
 use byway_link::Meter;
 
@@ -28,8 +28,8 @@ pub(crate) struct Delegation {
     delegated: QueueBits,
     /// A lock holder needs every queue and found one busy: none is delegated until all are returned. Written under the run lock.
     reclaims: AtomicBool,
-    /// Commands that delegated queues execute.
-    carried: DelegatedCommands,
+    /// How their threads learn of commands.
+    to: DelegatedTo,
     last: Last,
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct Delegated {
 
 impl Delegation {
     /// Cells for queues 0 to `queues` − 1; 0 for a device that delegates none.
-    pub fn new(queues: u16, carried: DelegatedCommands) -> Self {
+    pub fn new(queues: u16, to: DelegatedTo) -> Self {
         let cell = |_| QueueCell {
             state: AtomicI32::new(0),
             gathering: AtomicU32::new(0),
@@ -116,14 +116,14 @@ impl Delegation {
             cells: (0..queues).map(cell).collect(),
             delegated: QueueBits::default(),
             reclaims: AtomicBool::new(false),
-            carried,
+            to,
             last: Last { qid: AtomicU32::new(NO_QUEUE), executions: AtomicU32::new(0) },
         }
     }
 
-    /// Commands that delegated queues execute.
-    pub fn carried(&self) -> DelegatedCommands {
-        self.carried
+    /// How threads that serve delegated queues learn of commands.
+    pub fn to(&self) -> DelegatedTo {
+        self.to
     }
 
     /// The cell of queue `qid`, if it may be delegated.

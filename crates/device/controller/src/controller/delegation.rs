@@ -1,7 +1,7 @@
 //! Delegating queue pairs to threads, and reclaiming them (decision 0009).
 
 use super::Controller;
-use crate::delegated::{DelegatedCommands, DelegatedHabits, DelegatedQueue};
+use crate::delegated::{DelegatedHabits, DelegatedQueue, DelegatedTo};
 use crate::subsystem::Subsystem;
 
 impl Controller {
@@ -13,29 +13,27 @@ impl Controller {
         &mut self,
         subsystem: &Subsystem,
         qid: u16,
-        carried: DelegatedCommands,
+        to: DelegatedTo,
     ) -> Option<Box<DelegatedQueue>> {
-        if qid == 0 || !self.delegates(subsystem, carried) {
+        if qid == 0 || !self.delegates(subsystem, to) {
             return None;
         }
         let habits = self.delegated_habits(subsystem, qid);
-        let blocks = match carried {
-            DelegatedCommands::Keys => Vec::new(),
-            DelegatedCommands::KeysAndBlocks => subsystem.block_shapes(self.id),
-        };
+        let blocks = subsystem.block_access(self.id);
         let buffered = self.admin.shadow_doorbells().map(|shadow| shadow.pair(qid));
         let (sq, cq) = self.queues.delegate(qid)?;
         Some(Box::new(DelegatedQueue::new(qid, (sq, cq), buffered, habits, blocks)))
     }
 
-    /// Whether queue pairs can be delegated now to threads that carry these commands.
-    fn delegates(&self, subsystem: &Subsystem, carried: DelegatedCommands) -> bool {
-        let is_carried = match carried {
-            DelegatedCommands::Keys => self.registers.serves_all_sets() && !self.admin.has_shadow_doorbells(),
-            DelegatedCommands::KeysAndBlocks => !self.registers.is_admin_only(),
+    /// Whether queue pairs can be delegated now.
+    fn delegates(&self, subsystem: &Subsystem, to: DelegatedTo) -> bool {
+        let finds_doorbells = match to {
+            DelegatedTo::Submitter => !self.admin.has_shadow_doorbells(),
+            DelegatedTo::Poller => true,
         };
         self.is_ready()
-            && is_carried
+            && finds_doorbells
+            && !self.registers.is_admin_only()
             && !subsystem.syncs_completions()
             && self.group_commit.is_empty()
             && !subsystem.has_engines()

@@ -58,8 +58,14 @@ impl Default for IoCounters {
 impl IoCounters {
     /// Counts a command, whether or not it succeeds.
     #[inline]
-    pub fn note(&mut self, Counted { pointer, opcode }: Counted) {
-        self.counts[pointer as usize][usize::from(opcode)] += 1;
+    pub fn note(&mut self, counted: Counted) {
+        self.note_many(counted, 1);
+    }
+
+    /// Counts commands that are the same.
+    #[inline]
+    pub fn note_many(&mut self, Counted { pointer, opcode }: Counted, commands: u64) {
+        self.counts[pointer as usize][usize::from(opcode)] += commands;
     }
 
     /// Commands by kind of data pointer, each with its name. Only this shows which descriptors a host's kernel chose. Commands

@@ -20,9 +20,10 @@ use crate::port::Port;
 use crate::subsystem::Subsystem;
 
 impl DelegatedQueue {
-    /// Executes the gathered commands by groups, of which each is prefetched first.
+    /// Executes the gathered commands that [`Self::execute_unlocked`] has left, by groups, of which each is prefetched first.
     pub fn execute(&mut self, subsystem: &mut Subsystem) {
         subsystem.note_wait(StallCause::FullRing, std::mem::take(&mut self.full_ring_ns));
+        self.uncounted.settle(subsystem);
         for at in 0..self.gathered.len() {
             if at % PREFETCH_GROUP == 0 {
                 self.prefetch_group(subsystem, at);
@@ -59,7 +60,8 @@ impl DelegatedQueue {
     #[inline]
     fn execute_one(&mut self, subsystem: &mut Subsystem, at: usize) {
         let Self { qid, gathered, payloads, habits, .. } = self;
-        let Some(gathering) = gathered.get_mut(at) else { return };
+        let Some(gathering) = gathered.get_mut(at).filter(|gathering| !gathering.is_done) else { return };
+        gathering.is_done = true;
         subsystem.note_command(gathering.counted);
         if gathering.result.is_ok() {
             gathering.result = perform_whole(subsystem, habits, gathering.nsid, &gathering.work, payloads);

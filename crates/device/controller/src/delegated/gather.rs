@@ -127,7 +127,7 @@ impl DelegatedQueue {
             Err(error) => (Work::NOTHING, Err(error)),
         };
         let (counted, nsid) = (Counted::of(command, slots > 0), command.nsid);
-        self.gathered.push(Gathering { ticket, counted, nsid, work, result });
+        self.gathered.push(Gathering { ticket, counted, nsid, work, result, is_done: false });
         Ok(())
     }
 
@@ -168,7 +168,7 @@ impl DelegatedQueue {
     /// The shape of the namespace of blocks that a command is for, if its commands are carried.
     #[inline]
     fn shape_of(&self, command: &Command) -> Option<Shape> {
-        *self.blocks.get(command.nsid.wrapping_sub(1) as usize)?
+        self.blocks.get(command.nsid.wrapping_sub(1) as usize)?.as_ref().map(|access| access.shape)
     }
 
     /// Whether there is room for the blocks that a command moves. Values have [`PAYLOAD_MAX_BYTES`] each.

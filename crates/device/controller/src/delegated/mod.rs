@@ -8,6 +8,7 @@
 
 mod execute;
 mod gather;
+mod unlocked;
 
 use byway_spec::{Command, Key};
 
@@ -17,12 +18,13 @@ use crate::error::CommandError;
 use crate::id::ControllerId;
 use crate::namespace::Room;
 use crate::namespace::kv::StoreIf;
-use crate::namespace::nvm::Shape;
 use crate::queue::{CompletionQueue, SubmissionQueue};
 use crate::reservation::Access;
+use crate::subsystem::BlockAccess;
 use crate::ticket::Ticket;
 
 pub use gather::Gathered;
+use unlocked::Uncounted;
 
 /// Most commands gathered before they are executed.
 pub const DELEGATED_COMMANDS: usize = 32;
@@ -39,15 +41,14 @@ const BLOCKS_MAX_BYTES: u64 = 64 << 10;
 /// Errors kept for the controller's log. Older ones are dropped.
 const ERRORS_KEPT: usize = 64;
 
-/// The commands that a delegated queue carries.
+/// How the thread that serves a delegated queue learns of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum DelegatedCommands {
-    /// Commands of key-value namespaces, for a thread that serves its queue when it writes the doorbell register. Not with
-    /// doorbells in host memory.
-    Keys,
-    /// Also reads and writes of blocks, for a thread that polls the doorbells, wherever they are.
-    KeysAndBlocks,
+pub enum DelegatedTo {
+    /// It writes the doorbell register itself. Not with doorbells in host memory.
+    Submitter,
+    /// It polls the doorbells, wherever they are.
+    Poller,
 }
 
 /// A copy of the controller's state that a delegated queue needs. The queue is reclaimed before any of it changes.
@@ -85,8 +86,9 @@ pub struct DelegatedQueue {
     /// Its doorbells, if they are in host memory.
     buffered: Option<BufferedPair>,
     habits: DelegatedHabits,
-    /// By namespace: the shape of an attached namespace of blocks whose reads and writes are carried.
-    blocks: Vec<Option<Shape>>,
+    /// By namespace: an attached namespace of blocks, whose reads and writes are carried.
+    blocks: Vec<Option<BlockAccess>>,
+    uncounted: Uncounted,
     gathered: Vec<Gathering>,
     /// By gathered command: the command, if it reads. Its data pointer names the host's buffer.
     commands: Box<[Command; DELEGATED_COMMANDS]>,
@@ -110,6 +112,7 @@ struct Gathering {
     work: Work,
     /// Its result, once it was executed.
     result: Result<u32, CommandError>,
+    is_done: bool,
 }
 
 /// A range of a delegated queue's payloads, in bytes.
@@ -191,7 +194,7 @@ impl DelegatedQueue {
         (sq, cq): (SubmissionQueue, CompletionQueue),
         buffered: Option<BufferedPair>,
         habits: DelegatedHabits,
-        blocks: Vec<Option<Shape>>,
+        blocks: Vec<Option<BlockAccess>>,
     ) -> Self {
         Self {
             qid,
@@ -200,6 +203,7 @@ impl DelegatedQueue {
             buffered,
             habits,
             blocks,
+            uncounted: Uncounted::default(),
             gathered: Vec::with_capacity(DELEGATED_COMMANDS),
             commands: Box::new([Command::default(); DELEGATED_COMMANDS]),
             payloads: vec![0; ROOM_BYTES],
@@ -218,6 +222,7 @@ impl DelegatedQueue {
             self.gathered.is_empty(),
             "gathered commands are completed before a queue is reclaimed"
         );
+        debug_assert!(self.uncounted.is_empty(), "commands are counted before a queue is reclaimed");
         let Self { qid, sq, cq, buffered, errors, broken, .. } = self;
         DelegatedParts { qid, sq, cq, buffered, errors, broken }
     }

@@ -15,6 +15,7 @@ use crate::reservation::{Access, Host, HostNotices, Hosts, RESERVED, Request, Re
 impl Slot {
     /// Updates the controllers whose commands need no check of the reservation and of the path.
     pub(super) fn note_access(&mut self, hosts: &Hosts, paths: &Paths) {
+        self.version.change();
         self.free = self.served.clone();
         for id in paths.closed(self.namespace.record().nsid) {
             self.free.remove(id);

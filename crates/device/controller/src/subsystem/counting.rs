@@ -5,7 +5,7 @@ use byway_spec::Status;
 
 use super::Subsystem;
 use crate::counting::{
-    CommandCounters, CommandSnapshot, Executed, HostCommand, QueueKind, QueueOf, StallSnapshot, Typed,
+    CommandCounters, CommandSnapshot, Counted, Executed, HostCommand, QueueKind, QueueOf, StallSnapshot, Typed,
 };
 use crate::namespace::Namespace;
 use crate::namespace::engine::Place;
@@ -83,6 +83,12 @@ impl Subsystem {
         if let Some(HostCommand { io, has_data }) = HostCommand::of(opcode) {
             self.flash.count_host(io, 1, if has_data { bytes as u64 } else { 0 });
         }
+    }
+
+    /// Counts reads that a delegated queue executed without the subsystem, which moved `bytes` of data in all.
+    pub(crate) fn count_unlocked(&mut self, counted: Counted, commands: u64, bytes: u64) {
+        self.io.note_many(counted, commands);
+        self.flash.count_host(HostIo::Read, commands, bytes);
     }
 
     /// Counts a stored value for SMART whose bytes came in commands or in device memory.

@@ -12,6 +12,7 @@ mod health;
 mod namespaces;
 mod options;
 mod paths;
+mod permit;
 mod sanitize;
 mod windows;
 
@@ -26,7 +27,6 @@ use crate::id::ControllerId;
 use crate::limits::MAX_NAMESPACES;
 use crate::lookup_hints::NamespaceHints;
 use crate::namespace::Namespace;
-use crate::namespace::nvm::Shape;
 use crate::reservation::{Hosts, Notices, Reservations};
 
 pub use changes::Changes;
@@ -39,6 +39,7 @@ pub(crate) use health::{
 pub use options::{Identity, SubsystemError, SubsystemOptions};
 pub(crate) use paths::Paths;
 pub use paths::PortId;
+pub(crate) use permit::BlockAccess;
 pub(crate) use sanitize::IN_PROGRESS;
 pub use windows::WindowShape;
 
@@ -52,12 +53,13 @@ struct Slot {
     /// Served controllers whose commands need no check of reservation and path: all, unless there is a reservation.
     free: ControllerSet,
     reservations: Reservations,
+    version: permit::AccessVersion,
 }
 
 impl Slot {
     fn new(namespace: Namespace, attached: ControllerSet, reservations: Reservations) -> Self {
         let (served, free) = (attached.clone(), attached.clone());
-        Self { namespace, attached, served, free, reservations }
+        Self { namespace, attached, served, free, reservations, version: permit::AccessVersion::default() }
     }
 }
 
@@ -258,6 +260,7 @@ impl Subsystem {
     /// The same, to change it, with its flash.
     pub fn namespace_mut(&mut self, nsid: u32) -> Option<(&mut Namespace, &mut Flash)> {
         let slot = self.slots.get_mut((nsid as usize).checked_sub(1)?)?.as_mut()?;
+        slot.version.change();
         Some((&mut slot.namespace, &mut self.flash))
     }
 
@@ -278,17 +281,6 @@ impl Subsystem {
             matches!(slot, Some(Slot { namespace: Namespace::Kv(_), served, .. }) if served.contains(id))
         });
         mine.fold(0, |bits, (index, _)| bits | 1 << index)
-    }
-
-    /// The namespaces of blocks that are attached to controller `id`, each in the place that its identifier gives it.
-    pub(crate) fn block_shapes(&self, id: ControllerId) -> Vec<Option<Shape>> {
-        let shape = |slot: &Option<Slot>| match slot {
-            Some(Slot { namespace: Namespace::Nvm(nvm), served, .. }) if served.contains(id) => {
-                Some(nvm.shape())
-            }
-            _ => None,
-        };
-        self.slots.iter().map(shape).collect()
     }
 
     /// The controllers, in order of identifiers. One whose host has gone is listed until none of its commands is under way:

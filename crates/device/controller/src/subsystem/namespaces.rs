@@ -133,6 +133,7 @@ impl Subsystem {
     /// Serves no namespace from here on.
     pub(crate) fn stop_serving(&mut self) {
         self.slots.iter_mut().flatten().for_each(|slot| {
+            slot.version.change();
             (slot.served, slot.free) = (ControllerSet::NONE, ControllerSet::NONE);
         });
     }

@@ -2,7 +2,8 @@
 
 use crate::common::{TestHost, kv, number};
 use crate::io::{BLOCKS_512, DATA, Io, KV, QUEUE};
-use byway_controller::{DELEGATED_COMMANDS, Gathered};
+use byway_controller::{ControllerId, DELEGATED_COMMANDS, DelegatedQueue, Gathered};
+use byway_dma::BusAddr;
 use byway_link::Class;
 use byway_queue::DoorbellIndex;
 use byway_spec::base::identify::Csi;
@@ -114,6 +115,8 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn device(profile: &str) -> Io {
     let mut io = Io::of_profile(profile);
+    // Without modelled time, blocks are read without the subsystem.
+    io.host.subsystem.flash_mut().set_timing(false);
     io.enable_methods();
     io
 }
@@ -305,7 +308,7 @@ fn delegated_queue_stops_at_a_command_that_it_does_not_carry() {
     assert_eq!(queue.gathered(), 1);
     io.host.finish_delegated(&mut queue);
     assert_eq!(std::iter::from_fn(|| io.host.reap(QUEUE)).count(), 1);
-    io.host.controller.reclaim(queue);
+    io.host.reclaim(queue);
     io.host.run();
     assert_eq!(std::iter::from_fn(|| io.host.reap(QUEUE)).count(), 2);
 }
@@ -326,7 +329,7 @@ fn delegated_queue_keeps_a_capsule_until_its_payload_has_come() {
     assert_eq!(io.host.gather(&mut queue), Gathered::All);
     io.host.finish_delegated(&mut queue);
     assert!(io.host.reap(QUEUE).unwrap().status().is_success());
-    io.host.controller.reclaim(queue);
+    io.host.reclaim(queue);
 }
 
 #[test]
@@ -340,7 +343,7 @@ fn delegated_queue_gathers_at_most_its_number_of_commands() {
     assert_eq!(std::iter::from_fn(|| io.host.reap(QUEUE)).count(), DELEGATED_COMMANDS);
     assert_eq!(io.host.gather(&mut queue), Gathered::All);
     io.host.finish_delegated(&mut queue);
-    io.host.controller.reclaim(queue);
+    io.host.reclaim(queue);
 }
 
 #[test]
@@ -363,7 +366,7 @@ fn full_completion_queue_blocks_a_delegated_queue_until_its_head_moves() {
     assert!(!queue.is_blocked());
     io.host.finish_delegated(&mut queue);
     assert!(io.host.reap(2).unwrap().status().is(Status::KEY_DOES_NOT_EXIST));
-    io.host.controller.reclaim(queue);
+    io.host.reclaim(queue);
 }
 
 #[test]
@@ -372,7 +375,7 @@ fn a_doorbell_that_cannot_be_is_the_controllers_to_report() {
     io.host.ring_raw(DoorbellIndex::submission(QUEUE), 60_000);
     let mut queue = io.host.delegate(QUEUE).unwrap();
     assert_eq!(io.host.gather(&mut queue), Gathered::NotMine);
-    io.host.controller.reclaim(queue);
+    io.host.reclaim(queue);
 }
 
 #[test]
@@ -382,8 +385,8 @@ fn queues_that_need_their_controller_are_not_delegated() {
     assert!(io.host.delegate(9).is_none(), "no queue");
     let queue = io.host.delegate(QUEUE).unwrap();
     assert!(io.host.delegate(QUEUE).is_none(), "it is delegated");
-    io.host.controller.reclaim(queue);
-    io.host.create_cq(2, byway_dma::BusAddr(DATA), 16, None);
+    io.host.reclaim(queue);
+    io.host.create_cq(2, BusAddr(DATA), 16, None);
     for qid in [2, 3] {
         let at = io.host.alloc(4096);
         assert!(io.host.create_sq(qid, at, 16, 2).is_success());
@@ -394,4 +397,69 @@ fn queues_that_need_their_controller_are_not_delegated() {
     assert!(io.host.delegate(QUEUE).is_none(), "the controller is off");
     let mut synced = Io::over(TestHost::synced(96 << 20, &[kv(96 << 20)]));
     assert!(synced.host.delegate(QUEUE).is_none(), "completions wait for syncs");
+}
+
+/// Ring commands of blocks into a delegated queue, and whether all were executed without the subsystem.
+fn serve_unlocked(io: &mut Io, queue: &mut DelegatedQueue) -> bool {
+    io.host.ring(QUEUE);
+    assert_eq!(io.host.gather(queue), Gathered::All);
+    let is_all = queue.execute_unlocked();
+    io.host.finish_delegated(queue);
+    is_all
+}
+
+#[test]
+fn delegated_queue_reads_what_was_written_without_the_subsystem() {
+    let mut io = device("gen4x4");
+    let before = io.host.subsystem.flash().counters().host;
+    let mut queue = io.host.delegate(QUEUE).unwrap();
+    let (written, read) = (DATA, DATA + (1 << 20));
+    for (slba, byte) in [(5, 0x55), (13, 0x77)] {
+        io.host.write(BusAddr(written), &[byte; 4096]);
+        place_blocks_at(&mut io, NvmOpcode::WRITE, slba, written);
+        assert!(!serve_unlocked(&mut io, &mut queue), "writes need the subsystem");
+        assert!(io.host.reap(QUEUE).unwrap().status().is_success());
+        place_blocks_at(&mut io, NvmOpcode::READ, slba, read);
+        assert!(serve_unlocked(&mut io, &mut queue));
+        assert!(io.host.reap(QUEUE).unwrap().status().is_success());
+        assert_eq!(io.host.read(BusAddr(read), 4096), [byte; 4096]);
+    }
+    io.host.reclaim(queue);
+    let after = io.host.subsystem.flash().counters().host;
+    assert_eq!((after.reads - before.reads, after.read_bytes - before.read_bytes), (2, 8192));
+}
+
+#[test]
+fn delegated_queue_reads_blocks_in_the_order_of_writes_before_them() {
+    let mut io = device("gen4x4");
+    let mut queue = io.host.delegate(QUEUE).unwrap();
+    io.host.write(BusAddr(DATA), &[0x66; 4096]);
+    place_blocks_at(&mut io, NvmOpcode::WRITE, 8, DATA);
+    place_blocks_at(&mut io, NvmOpcode::READ, 12, DATA + (1 << 20));
+    assert!(!serve_unlocked(&mut io, &mut queue));
+    let bytes = io.host.read(BusAddr(DATA + (1 << 20)), 4096);
+    assert_eq!((&bytes[..2048], &bytes[2048..]), (&[0x66; 2048][..], &[0; 2048][..]));
+    io.host.reclaim(queue);
+}
+
+#[test]
+fn namespace_detached_meanwhile_ends_reads_without_the_subsystem() {
+    let mut io = device("gen4x4");
+    let mut queue = io.host.delegate(QUEUE).unwrap();
+    place_blocks_at(&mut io, NvmOpcode::READ, 0, DATA);
+    assert!(serve_unlocked(&mut io, &mut queue));
+    // As another controller does while queues are delegated.
+    io.host.subsystem.detach(BLOCKS_512, ControllerId(0)).unwrap();
+    place_blocks_at(&mut io, NvmOpcode::READ, 0, DATA);
+    assert!(!serve_unlocked(&mut io, &mut queue));
+    assert!(io.host.reap(QUEUE).unwrap().status().is_success());
+    assert!(io.host.reap(QUEUE).unwrap().status().is(Status::INVALID_NAMESPACE));
+    io.host.reclaim(queue);
+}
+
+/// Eight blocks of 512 bytes at a data pointer.
+fn place_blocks_at(io: &mut Io, opcode: NvmOpcode, slba: u64, at: u64) {
+    let mut command = crate::io::blocks(opcode, BLOCKS_512, slba, 8);
+    command.set_prps(at, 0);
+    io.host.submit(QUEUE, command);
 }

@@ -138,6 +138,14 @@ impl Executor {
         let mut executed = false;
         let gathered = loop {
             let gathered = queue.gather(&mut port, &self.doorbells);
+            if queue.gathered() > 0 && !self.core.has_failed() && queue.execute_unlocked() {
+                executed = true;
+                queue.complete(&mut port);
+                if gathered != Gathered::Full || self.delegation.reclaims() {
+                    break gathered;
+                }
+                continue;
+            }
             let executed_last = || self.delegation.executed_last(queue.qid());
             let waits = batching == Batching::Gather && gathered == Gathered::All && !executed_last();
             if waits || queue.gathered() == 0 {
@@ -181,7 +189,7 @@ impl Executor {
                 cell.set_in_controller(0);
                 return None;
             }
-            let queue = core.controller.delegate(&core.subsystem, qid, self.delegation.carried());
+            let queue = core.controller.delegate(&core.subsystem, qid, self.delegation.to());
             let Some(queue) = queue else {
                 // A deleted queue is no reason against the next one with its identifier.
                 cell.set_in_controller(if core.controller.has_queue(qid) { -PENALTY } else { 0 });

@@ -25,8 +25,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Weak};
 
 use byway_controller::{
-    CmbRegisters, Controller, ControllerId, DelegatedCommands, DeviceMemory, Interrupts, NamespaceHints,
-    Port, Subsystem,
+    CmbRegisters, Controller, ControllerId, DelegatedTo, DeviceMemory, Interrupts, NamespaceHints, Port,
+    Subsystem,
 };
 use byway_dma::{DmaMemory, DmaSpace, DmaView};
 use byway_link::{ClockMode, HostMeter, Meter, Profile};
@@ -113,8 +113,8 @@ impl SharedDoorbells for Page {
 struct HostSide {
     doorbells: Doorbells,
     remote: Option<Box<Remote>>,
-    /// Commands that delegated queues carry.
-    carried: DelegatedCommands,
+    /// How threads that serve delegated queues learn of commands.
+    delegated_to: DelegatedTo,
     queue_threads: QueueThreads,
     external: ExternalEngines,
 }
@@ -127,7 +127,7 @@ impl HostSide {
             return Ok(Self {
                 doorbells,
                 remote: None,
-                carried: DelegatedCommands::Keys,
+                delegated_to: DelegatedTo::Submitter,
                 queue_threads,
                 external,
             });
@@ -138,7 +138,7 @@ impl HostSide {
                 None => doorbells,
             },
             remote: Some(Box::new(Remote::new(hosts.interrupts, subsystem.syncs_completions())?)),
-            carried: DelegatedCommands::KeysAndBlocks,
+            delegated_to: DelegatedTo::Poller,
             queue_threads: QueueThreads::new(hosts.threads),
             external: ExternalEngines::new(hosts.engines),
         })
@@ -184,6 +184,10 @@ impl Executor {
         options: RunOptions,
         hosts: Option<Hosts>,
     ) -> Result<Self, StartError> {
+        if !options.clock.models_time() {
+            // Nothing would see when its operations end, and reads of blocks could not leave the run lock.
+            subsystem.flash_mut().set_timing(false);
+        }
         let profile = subsystem.profile().clone();
         let space = Arc::new(DmaSpace::new());
         let byte_memory = Arc::new(DmaMemory::new(CMB_BYTES)?);
@@ -215,7 +219,7 @@ impl Executor {
             hints,
             run_by: options.run_by,
             is_counting,
-            delegation: Delegation::new(options.delegable_queues(), side.carried),
+            delegation: Delegation::new(options.delegable_queues(), side.delegated_to),
             queue_threads: side.queue_threads,
             parker: Parker::default(),
             last_run: LastRun::default(),

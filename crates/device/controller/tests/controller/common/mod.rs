@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use byway_controller::{
-    CmbRegisters, Controller, ControllerId, DelegatedCommands, DelegatedQueue, DeviceMemory, FinishedSync,
+    CmbRegisters, Controller, ControllerId, DelegatedQueue, DelegatedTo, DeviceMemory, FinishedSync,
     Gathered, Identity, Interrupts, MAX_IO_QUEUES, Next, Port, Subsystem, SubsystemOptions,
 };
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, DmaView};
@@ -319,7 +319,7 @@ impl TestHost {
 
     /// Takes queue pair `qid` out of the controller.
     pub fn delegate(&mut self, qid: u16) -> Option<Box<DelegatedQueue>> {
-        self.controller.delegate(&self.subsystem, qid, DelegatedCommands::KeysAndBlocks)
+        self.controller.delegate(&self.subsystem, qid, DelegatedTo::Poller)
     }
 
     /// Has a delegated queue gather the commands that were rung.
@@ -331,8 +331,17 @@ impl TestHost {
     /// Executes and completes what a delegated queue gathered.
     pub fn finish_delegated(&mut self, queue: &mut DelegatedQueue) {
         let (_, subsystem, mut port, _) = self.device();
-        queue.execute(subsystem);
+        if !queue.execute_unlocked() {
+            queue.execute(subsystem);
+        }
         queue.complete(&mut port);
+    }
+
+    /// Returns a delegated queue, with all that it did counted.
+    pub fn reclaim(&mut self, mut queue: Box<DelegatedQueue>) {
+        self.finish_delegated(&mut queue);
+        queue.execute(&mut self.subsystem);
+        self.controller.reclaim(queue);
     }
 
     /// Serves queue pair `qid` delegated, as far as that carries its commands, and reclaims it.
@@ -345,7 +354,7 @@ impl TestHost {
                 break;
             }
         }
-        self.controller.reclaim(queue);
+        self.reclaim(queue);
     }
 
     /// Ends a sync that was begun.

@@ -1,0 +1,94 @@
+//! Gathered commands that are executed without the run lock (decision 0064).
+
+use byway_flash::FlashReads;
+
+use super::{DelegatedQueue, Gathering, What};
+use crate::counting::Counted;
+use crate::subsystem::Subsystem;
+
+/// Commands executed without the run lock before they are counted under it: what a kill loses of the counters at most.
+const UNCOUNTED_MAX: u64 = 1 << 16;
+
+/// Commands of a queue that were executed without the run lock and are not counted yet: so they write no line that others share.
+#[derive(Debug, Default)]
+pub(super) struct Uncounted {
+    /// Commands and the bytes that they moved, by opcode and kind of data pointer.
+    commands: Vec<(Counted, u64, u64)>,
+    total: u64,
+    flash: FlashReads,
+}
+
+impl Uncounted {
+    #[inline]
+    fn add(&mut self, counted: Counted, bytes: u64, reads: FlashReads) {
+        self.total += 1;
+        self.flash.pages += reads.pages;
+        self.flash.bytes += reads.bytes;
+        match self.commands.iter_mut().find(|(other, ..)| *other == counted) {
+            Some((_, commands, moved)) => (*commands, *moved) = (*commands + 1, *moved + bytes),
+            None => self.commands.push((counted, 1, bytes)),
+        }
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+
+    /// Counts them.
+    pub(super) fn settle(&mut self, subsystem: &mut Subsystem) {
+        if self.total == 0 {
+            return;
+        }
+        for (counted, commands, bytes) in self.commands.drain(..) {
+            subsystem.count_unlocked(counted, commands, bytes);
+        }
+        subsystem.flash_mut().count_reads(std::mem::take(&mut self.flash));
+        self.total = 0;
+    }
+}
+
+impl DelegatedQueue {
+    /// Executes gathered commands that need no subsystem. Whether no other remains: those are left to [`Self::execute`], and with them
+    /// reads of blocks that one of them writes first.
+    pub fn execute_unlocked(&mut self) -> bool {
+        let mut is_all = true;
+        for at in 0..self.gathered.len() {
+            is_all &= self.execute_one_unlocked(at);
+        }
+        is_all && self.uncounted.total < UNCOUNTED_MAX
+    }
+
+    /// Executes the command gathered at `at`; whether it is done.
+    #[inline]
+    fn execute_one_unlocked(&mut self, at: usize) -> bool {
+        let Self { gathered, payloads, blocks, uncounted, .. } = self;
+        let (earlier, rest) = gathered.split_at_mut(at);
+        let Some(gathering) = rest.first_mut().filter(|gathering| !gathering.is_done) else { return true };
+        let Gathering { counted, nsid, work, .. } = &*gathering;
+        let access = blocks.get(nsid.wrapping_sub(1) as usize).and_then(Option::as_ref);
+        let Some(permit) = access.and_then(|access| access.permit.as_ref()) else { return false };
+        let is_written_first = || earlier.iter().any(|other| other.writes_what_is_read(gathering));
+        if work.what != What::Read || gathering.result.is_err() || is_written_first() {
+            return false;
+        }
+        let Some(reads) = permit.read(work.at, &mut payloads[work.value.at..][..work.value.len]) else {
+            return false;
+        };
+        uncounted.add(*counted, work.value.len as u64, reads);
+        gathering.is_done = true;
+        true
+    }
+}
+
+impl Gathering {
+    /// Whether it is a write, not yet executed, of blocks that `read` reads.
+    fn writes_what_is_read(&self, read: &Self) -> bool {
+        let (written, wanted) = (&self.work, &read.work);
+        !self.is_done
+            && written.what == What::Write
+            && self.nsid == read.nsid
+            && written.at < wanted.at + wanted.value.len as u64
+            && wanted.at < written.at + written.value.len as u64
+    }
+}

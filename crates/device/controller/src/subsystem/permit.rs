@@ -1,0 +1,76 @@
+//! Permits to read blocks of a namespace without the subsystem, until anything changes that the permission rests on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use byway_flash::{BlockReader, FlashReads};
+use byway_queue::validated;
+
+use super::Subsystem;
+use crate::id::ControllerId;
+use crate::namespace::Namespace;
+use crate::namespace::nvm::Shape;
+
+/// Changes with who may do what with a namespace, and with what it is. It changes for the last time when the namespace goes.
+#[derive(Debug, Default)]
+pub(super) struct AccessVersion(Arc<AtomicU64>);
+
+impl AccessVersion {
+    /// Ends every permit. Called before what it rests on changes.
+    pub(super) fn change(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+impl Drop for AccessVersion {
+    fn drop(&mut self) {
+        self.change();
+    }
+}
+
+/// The right of one controller to read the blocks of a namespace on any thread.
+#[derive(Debug)]
+pub(crate) struct ReadPermit {
+    reader: BlockReader,
+    version: Arc<AtomicU64>,
+    granted: u64,
+}
+
+impl ReadPermit {
+    /// Fills `into` from byte `at` of the namespace. `None` where only the subsystem can say what the command's result is: the permit has
+    /// ended, or the reader cannot vouch for the bytes.
+    #[inline]
+    pub(crate) fn read(&self, at: u64, into: &mut [u8]) -> Option<FlashReads> {
+        let is_granted = || self.version.load(Ordering::Acquire) == self.granted;
+        validated(1, is_granted, |granted| if *granted { self.reader.read(at, into) } else { None }).flatten()
+    }
+}
+
+/// A namespace of blocks as one controller may use it.
+#[derive(Debug)]
+pub(crate) struct BlockAccess {
+    pub shape: Shape,
+    /// `None` where each command is checked, or counted with its time.
+    pub permit: Option<ReadPermit>,
+}
+
+impl Subsystem {
+    /// The namespaces of blocks that are attached to controller `id`, each in the place that its identifier gives it.
+    pub(crate) fn block_access(&self, id: ControllerId) -> Vec<Option<BlockAccess>> {
+        let is_counted = self.counts_commands();
+        let access = |slot: &super::Slot| {
+            let Namespace::Nvm(nvm) = &slot.namespace else { return None };
+            let is_free = slot.free.contains(id) && !is_counted;
+            let permit = || {
+                let reader = self.flash.block_reader(nvm.record().extent)?;
+                let version = Arc::clone(&slot.version.0);
+                let granted = version.load(Ordering::Acquire);
+                Some(ReadPermit { reader, version, granted })
+            };
+            slot.served
+                .contains(id)
+                .then(|| BlockAccess { shape: nvm.shape(), permit: if is_free { permit() } else { None } })
+        };
+        self.slots.iter().map(|slot| access(slot.as_ref()?)).collect()
+    }
+}

@@ -4,6 +4,7 @@ use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::cacheline::prefetch_address;
 use crate::checksum::PAGE_BYTES;
 use crate::exclusive::ExclusiveMapping;
 use crate::map::{MapError, Mapping};
@@ -107,6 +108,14 @@ impl MappingReader {
     #[inline]
     pub fn load_u64(&self, at: usize) -> Result<u64, MapError> {
         self.0.load_u64(at)
+    }
+
+    /// Prefetches the cache line of the byte at `at`. Outside of the mapping it does nothing.
+    #[inline]
+    pub fn prefetch(&self, at: usize) {
+        if let Ok(byte) = self.0.check(at, 1, 1) {
+            prefetch_address(byte.addr());
+        }
     }
 
     /// Copies from the mapping.

@@ -210,6 +210,12 @@ impl MapReader {
         EntryWord(self.table.load_u64((index * MAP_ENTRY_BYTES) as usize).unwrap_or(UNMAPPED))
     }
 
+    /// Prefetches entry `index`.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: EntryIndex) {
+        self.table.prefetch(index.wrapping_mul(MAP_ENTRY_BYTES) as usize);
+    }
+
     /// Where the data of an entry is.
     #[inline]
     pub(crate) fn location(&self, index: EntryIndex, word: EntryWord) -> Result<Location, DamagedEntry> {

@@ -1,10 +1,11 @@
 //! Gathered commands that are executed without the run lock (decision 0064).
 
 use byway_flash::FlashReads;
+use byway_kv::PREFETCH_GROUP;
 
 use super::{DelegatedQueue, Gathering, What};
 use crate::counting::Counted;
-use crate::subsystem::Subsystem;
+use crate::subsystem::{BlockAccess, ReadPermit, Subsystem};
 
 /// Commands executed without the run lock before they are counted under it: what a kill loses of the counters at most.
 const UNCOUNTED_MAX: u64 = 1 << 16;
@@ -54,9 +55,22 @@ impl DelegatedQueue {
     pub fn execute_unlocked(&mut self) -> bool {
         let mut is_all = true;
         for at in 0..self.gathered.len() {
+            if at % PREFETCH_GROUP == 0 && self.gathered.len() > 1 {
+                self.prefetch_reads(at);
+            }
             is_all &= self.execute_one_unlocked(at);
         }
         is_all && self.uncounted.total < UNCOUNTED_MAX
+    }
+
+    /// Prefetches memory for the reads of the group that begins at `at`: the map's entries, and by them what each begins with.
+    fn prefetch_reads(&self, at: usize) {
+        let group = self.gathered.iter().skip(at).take(PREFETCH_GROUP);
+        let reads = group.filter(|gathering| gathering.work.what == What::Read).filter_map(|gathering| {
+            Some((permit(&self.blocks, gathering.nsid)?.reader(), gathering.work.at))
+        });
+        reads.clone().for_each(|(reader, at)| reader.prefetch_entry(at));
+        reads.for_each(|(reader, at)| reader.prefetch_unit(at));
     }
 
     /// Executes the command gathered at `at`; whether it is done.
@@ -66,8 +80,7 @@ impl DelegatedQueue {
         let (earlier, rest) = gathered.split_at_mut(at);
         let Some(gathering) = rest.first_mut().filter(|gathering| !gathering.is_done) else { return true };
         let Gathering { counted, nsid, work, .. } = &*gathering;
-        let access = blocks.get(nsid.wrapping_sub(1) as usize).and_then(Option::as_ref);
-        let Some(permit) = access.and_then(|access| access.permit.as_ref()) else { return false };
+        let Some(permit) = permit(blocks, *nsid) else { return false };
         let is_written_first = || earlier.iter().any(|other| other.writes_what_is_read(gathering));
         if work.what != What::Read || gathering.result.is_err() || is_written_first() {
             return false;
@@ -79,6 +92,12 @@ impl DelegatedQueue {
         gathering.is_done = true;
         true
     }
+}
+
+/// The permit to read blocks of a namespace, if there is one.
+#[inline]
+fn permit(blocks: &[Option<BlockAccess>], nsid: u32) -> Option<&ReadPermit> {
+    blocks.get(nsid.wrapping_sub(1) as usize)?.as_ref()?.permit.as_ref()
 }
 
 impl Gathering {

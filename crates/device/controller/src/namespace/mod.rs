@@ -103,9 +103,11 @@ impl Namespace {
 
     /// Prefetches memory for commands of this namespace that will come.
     #[inline]
-    pub fn prefetch<'c>(&self, flash: &Flash, commands: impl Iterator<Item = &'c Command>) {
-        if let Self::Kv(kv) = self {
-            kv.prefetch(flash, commands.filter_map(kv::looked_up_key));
+    pub fn prefetch<'c>(&self, flash: &Flash, commands: impl Iterator<Item = &'c Command> + Clone) {
+        match self {
+            Self::Kv(kv) => kv.prefetch(flash, commands.filter_map(kv::looked_up_key)),
+            Self::Nvm(nvm) => nvm.prefetch(flash, commands),
+            Self::Exported(_) => {}
         }
     }
 

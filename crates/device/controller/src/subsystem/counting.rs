@@ -5,7 +5,8 @@ use byway_spec::Status;
 
 use super::Subsystem;
 use crate::counting::{
-    CommandCounters, CommandSnapshot, Counted, Executed, HostCommand, QueueKind, QueueOf, StallSnapshot, Typed,
+    CommandCounters, CommandSnapshot, Counted, Executed, HostCommand, QueueKind, QueueOf, StallSnapshot,
+    Typed,
 };
 use crate::namespace::Namespace;
 use crate::namespace::engine::Place;

@@ -39,7 +39,7 @@ pub(crate) use health::{
 pub use options::{Identity, SubsystemError, SubsystemOptions};
 pub(crate) use paths::Paths;
 pub use paths::PortId;
-pub(crate) use permit::BlockAccess;
+pub(crate) use permit::{BlockAccess, ReadPermit};
 pub(crate) use sanitize::IN_PROGRESS;
 pub use windows::WindowShape;
 

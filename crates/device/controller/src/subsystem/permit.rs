@@ -37,6 +37,12 @@ pub(crate) struct ReadPermit {
 }
 
 impl ReadPermit {
+    /// The reader, to prefetch for reads.
+    #[inline]
+    pub(crate) fn reader(&self) -> &BlockReader {
+        &self.reader
+    }
+
     /// Fills `into` from byte `at` of the namespace. `None` where only the subsystem can say what the command's result is: the permit has
     /// ended, or the reader cannot vouch for the bytes.
     #[inline]

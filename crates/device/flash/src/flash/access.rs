@@ -358,7 +358,12 @@ impl Flash {
 
     /// First entry and mapping of an extent that has the range.
     #[inline]
-    fn range(&self, extent: ExtentId, at_bytes: u64, len_bytes: u64) -> Result<(u64, PageKind), FlashError> {
+    pub(super) fn range(
+        &self,
+        extent: ExtentId,
+        at_bytes: u64,
+        len_bytes: u64,
+    ) -> Result<(u64, PageKind), FlashError> {
         let entry = self.entry(extent)?;
         let inside = at_bytes.checked_add(len_bytes).is_some_and(|end| end <= self.extent_bytes(entry));
         if !inside {

@@ -39,6 +39,22 @@ pub struct FlashReads {
 }
 
 impl Flash {
+    /// Prefetches the map's entry of the unit at byte `at_bytes` of an extent, for a read that comes soon.
+    #[inline]
+    pub fn prefetch_entry(&self, extent: ExtentId, at_bytes: u64) {
+        if let Ok(entry) = self.entry(extent) {
+            self.ftl.map.prefetch(entry.first.wrapping_add(at_bytes / UNIT_BYTES as u64));
+        }
+    }
+
+    /// Prefetches what a read of the unit at byte `at_bytes` of an NVM extent loads, by the map's entry, which is loaded.
+    #[inline]
+    pub fn prefetch_unit(&self, extent: ExtentId, at_bytes: u64) {
+        if let Ok((first, PageKind::Units)) = self.range(extent, at_bytes, 1) {
+            self.ftl.prefetch_unit(first + at_bytes / UNIT_BYTES as u64);
+        }
+    }
+
     /// A reader of an NVM extent for other threads. `None` where reads have to come one after the other (modelled time, read disturb,
     /// injected errors) or through system calls, and of an extent whose entries are pages.
     ///
@@ -57,6 +73,20 @@ impl Flash {
 }
 
 impl BlockReader {
+    /// As [`Flash::prefetch_entry`].
+    #[inline]
+    pub fn prefetch_entry(&self, at_bytes: u64) {
+        self.units.map.prefetch(self.first.wrapping_add(at_bytes / UNIT_BYTES as u64));
+    }
+
+    /// As [`Flash::prefetch_unit`].
+    #[inline]
+    pub fn prefetch_unit(&self, at_bytes: u64) {
+        if at_bytes < self.len_bytes {
+            self.units.prefetch(self.first + at_bytes / UNIT_BYTES as u64);
+        }
+    }
+
     /// Fills `into` from byte `at_bytes` of the extent, as [`Flash::read`] would have at some moment of the call; each unit of its own.
     /// `None` where only `Flash::read` can say what is there: `into` may then hold anything.
     #[inline]
@@ -93,6 +123,14 @@ struct UnitReader {
 }
 
 impl UnitReader {
+    #[inline]
+    fn prefetch(&self, entry: EntryIndex) {
+        if let Ok(Location::Flash(unit)) = self.map.location(entry, self.map.load(entry)) {
+            let from = self.geometry.unit_in_page(unit) as usize * UNIT_BYTES;
+            self.pages.prefetch(self.geometry.page_of(unit), from);
+        }
+    }
+
     #[inline]
     fn read(&self, first: EntryIndex, within: usize, into: &mut [u8]) -> Option<FlashReads> {
         let (mut entry, mut within, mut rest) = (first, within, into);

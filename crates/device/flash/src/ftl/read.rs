@@ -112,6 +112,15 @@ impl Ftl {
         }
     }
 
+    /// Prefetches what a read of a unit loads.
+    #[inline]
+    pub(crate) fn prefetch_unit(&self, entry: EntryIndex) {
+        if let (Some(pages), Ok(Location::Flash(unit))) = (&self.pages, self.map.load(entry)) {
+            let from = self.geometry.unit_in_page(unit) as usize * UNIT_BYTES;
+            pages.prefetch(self.geometry.page_of(unit), from);
+        }
+    }
+
     /// The checksum that a unit was written with, if it is on flash. Who has just read the unit knows that it is there, and that it
     /// matches, unless the medium [gives what was programmed](crate::media::Media::is_exact).
     #[inline]

@@ -59,7 +59,7 @@ impl PageReader {
         if from + into.len() > self.page_bytes {
             return false;
         }
-        self.prefetch(page, from, into.len());
+        self.prefetch(page, from);
         let record = RecordReader::new(&self.spare, page.0 as usize * self.record_bytes, self.units);
         let copied = |version: &Option<RecordVersion>| {
             version.is_some() && self.copy_units(page, &record, from, into, first)
@@ -102,11 +102,17 @@ impl PageReader {
         }
     }
 
-    /// Prefetches a unit that is read, while its spare record is loaded.
+    /// Prefetches the spare record and the lines with which copies of the unit at byte `from` begin, each of which a processor's own
+    /// prefetching goes on from: misses of all overlap.
     #[inline]
-    fn prefetch(&self, page: PageId, from: usize, len: usize) {
-        if let Data::File(view) = &self.data {
-            view.prefetch(page.0 * self.page_bytes as u64 + from as u64, len.min(UNIT_BYTES));
+    pub(crate) fn prefetch(&self, page: PageId, from: usize) {
+        self.spare.prefetch(page.0 as usize * self.record_bytes);
+        let at = page.0 * self.page_bytes as u64 + (from / UNIT_BYTES * UNIT_BYTES) as u64;
+        for part in (0..3).map(|part| at + (part * UNIT_BYTES / 3) as u64) {
+            match &self.data {
+                Data::File(view) => view.prefetch(part, 1),
+                Data::Memory { pages, .. } => pages.prefetch(part as usize),
+            }
         }
     }
 }

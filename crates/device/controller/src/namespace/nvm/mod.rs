@@ -9,7 +9,7 @@ mod range;
 mod transfer;
 
 use byway_flash::{Cause, Flash, FlashError, NamespaceKind, NamespaceRecord, UNIT_BYTES};
-use byway_spec::nvm::NvmCdw12;
+use byway_spec::nvm::{NvmCdw12, NvmOpcode};
 use byway_spec::{Command, Status};
 
 pub(super) use self::command::{Blocks, NvmCommand, OUT_OF_RANGE, copy_blocks, dsm_blocks};
@@ -120,6 +120,15 @@ impl NvmNamespace {
         self.record.owner_state[0] = shift;
         self.lba_shift = shift;
         Ok(())
+    }
+
+    /// Prefetches memory for commands that will come: the map's entries, and by them what reads begin with.
+    #[inline]
+    pub fn prefetch<'c>(&self, flash: &Flash, commands: impl Iterator<Item = &'c Command> + Clone) {
+        let at = |command: &Command| command.cdw10_11().wrapping_shl(self.lba_shift.into());
+        commands.clone().for_each(|command| flash.prefetch_entry(self.record.extent, at(command)));
+        let reads = commands.filter(|command| command.opcode() == NvmOpcode::READ.0);
+        reads.for_each(|command| flash.prefetch_unit(self.record.extent, at(command)));
     }
 
     /// Executes one command.

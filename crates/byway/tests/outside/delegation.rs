@@ -1,6 +1,6 @@
 //! Queues of threads that contend for the device are delegated, and reclaimed when the controller is needed.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use byway::embedded::{EmbeddedDevice, EmbeddedQueue};
@@ -118,4 +118,75 @@ fn whole_device_is_locked_while_queues_are_delegated() {
         looker.join().unwrap();
         assert!(looks.load(SeqCst) > 0);
     });
+}
+
+/// Blocks of 4 KiB that threads read while one writes.
+const BLOCKS: u64 = 300;
+const WRITES: u64 = 20_000;
+
+/// What each block was last begun to be written with, and acknowledged.
+struct Written([Vec<AtomicU64>; 2]);
+
+impl Written {
+    fn new() -> Self {
+        Self([(); 2].map(|()| (0..BLOCKS).map(|_| AtomicU64::new(0)).collect()))
+    }
+
+    fn write(&self, blocks: &mut byway::Nvm, block: u64, version: u64) {
+        let Self([begun, acknowledged]) = self;
+        begun[block as usize].store(version, SeqCst);
+        blocks.write(block * lbas(blocks), &tagged(version, block, 4096)).unwrap();
+        acknowledged[block as usize].store(version, SeqCst);
+    }
+
+    fn check(&self, blocks: &mut byway::Nvm, block: u64) {
+        let Self([begun, acknowledged]) = self;
+        let oldest = acknowledged[block as usize].load(SeqCst);
+        let mut read = [1; 4096];
+        blocks.read(block * lbas(blocks), &mut read).unwrap();
+        let newest = begun[block as usize].load(SeqCst);
+        let is_current = (oldest..=newest).any(|version| match version {
+            0 => read == [0; 4096],
+            _ => read == *tagged(version, block, 4096),
+        });
+        assert!(is_current, "block {block} is of none of the versions {oldest} to {newest}");
+    }
+}
+
+fn lbas(blocks: &byway::Nvm) -> u64 {
+    4096 / u64::from(blocks.lba_bytes())
+}
+
+#[test]
+fn blocks_that_threads_read_while_another_writes_are_whole_and_current() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    let options = byway::CreateOptions::new(8 << 20).namespaces([byway::NewNamespace::NVM]);
+    byway::create(&path, &options).unwrap();
+    for uri in [format!("embedded:{}", path.display()), "ram:64M".into()] {
+        let device = byway::embedded::open(&uri).unwrap();
+        let (written, is_over) = (Written::new(), AtomicBool::new(false));
+        let reads = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for first in 0..2 {
+                let (device, written, is_over, reads) = (&device, &written, &is_over, &reads);
+                scope.spawn(move || {
+                    let mut blocks = device.nvm(None).unwrap();
+                    let mut numbers = byway_kit::Random::new(first);
+                    while !is_over.load(SeqCst) {
+                        written.check(&mut blocks, numbers.below(BLOCKS));
+                        reads.fetch_add(1, SeqCst);
+                    }
+                });
+            }
+            let mut blocks = device.nvm(None).unwrap();
+            let mut numbers = byway_kit::Random::new(7);
+            for version in 1..=WRITES {
+                written.write(&mut blocks, numbers.below(BLOCKS), version);
+            }
+            is_over.store(true, SeqCst);
+        });
+        let host = device.flash().counters.host;
+        assert_eq!((host.reads, host.writes), (reads.load(SeqCst), WRITES), "{uri}");
+    }
 }

@@ -278,7 +278,7 @@ impl Head {
             Self::Raw(entry) => Command::Raw(RawCommand { entry, data: raw_data(&entry, memory) }),
             Self::Trim(nsid, ranges) => Command::Nvm(NvmCommand::Deallocate { nsid, ranges }),
             Self::Copy(nsid, to, from) => Command::Nvm(NvmCommand::Copy { nsid, to, from }),
-            Self::BulkStore(nsid) => Command::Kv(KvCommand::BulkStore { nsid, pairs: memory }),
+            Self::BulkStore(nsid) => Command::Kv(KvCommand::BulkStore { nsid, pairs: memory, atomic: false }),
             Self::Nvm(opcode, nsid, range, free) => Command::Nvm(nvm(opcode, nsid, range, free, memory)),
             Self::Kv(opcode, nsid, key, options) => Command::Kv(kv(opcode, nsid, key, options, memory)),
             Self::List(nsid, start) => Command::Kv(KvCommand::List { nsid, start, into: one(memory) }),

@@ -55,10 +55,11 @@ pub use byway_core::future;
 pub use byway_core::{
     AdaptivePolicy, AdminCommand, AdminOptions, AdminQueue, Answer, Backend, BackendQueue, Buffer, Buffers,
     Capabilities, Command, CopyRanges, DEPTH_MAX, Deadline, Depth, Error, ErrorKind, Failed, Finished,
-    Identity, Key, KvCommand, LbaRange, LbaRanges, Limits, Memory, Methods, Namespace, NamespaceKind, Nsid,
-    NvmCommand, NvmCommands, NvmLimits, Origin, Outcome, Payload, Persist, QueueOptions, RawCommand, RawData,
-    Refused, RefusedAdmin, Registrant, ReservationCommand, ReservationReport, ReservationType, Result, Retry,
-    SmallBytes, StoreOptions, Unprepared, check_owner, others_are_outstanding,
+    Identity, Key, KvCommand, KvCommands, LbaRange, LbaRanges, Limits, ManyKeys, Memory, Methods, Namespace,
+    NamespaceKind, Nsid, NvmCommand, NvmCommands, NvmLimits, Origin, Outcome, Payload, Persist, QueueOptions,
+    RawCommand, RawData, Refused, RefusedAdmin, Registrant, ReservationCommand, ReservationReport,
+    ReservationType, Result, Retry, SmallBytes, StoreOptions, Unprepared, check_owner,
+    others_are_outstanding,
 };
 #[cfg(feature = "embedded")]
 pub use byway_flash::{
@@ -73,7 +74,10 @@ pub use byway_spec as spec;
 pub use byway_sys::OwnerProcess;
 #[cfg(feature = "tcp")]
 pub use byway_tcp_initiator as tcp;
-pub use calls::{Keys, Kv, KvQueue, Loader, Nvm, NvmQueue, PrefixKeys, Queue, QueueKind, Unlisted};
+pub use calls::{
+    Batch, Cursor, CursorState, KeyRange, Keys, Kv, KvQueue, Loader, Nvm, NvmQueue, PrefixKeys, Queue,
+    QueueKind, Scan, ScanOptions, ScanState, Unlisted,
+};
 #[cfg(feature = "vfio")]
 pub use calls::{VfioQueue, VfioUserQueue};
 pub use cause::SystemCause;

@@ -173,7 +173,7 @@ fn a_device_without_bulk_stores_is_sent_pair_by_pair() {
     assert_eq!(kv.load(small_pairs()).unwrap(), 1000);
     assert_eq!(bulk_stores(target.passage()), 0);
     let pairs = Payload::copy_of(&[0; 64]).unwrap();
-    let bulk = KvCommand::BulkStore { nsid: kv.nsid(), pairs };
+    let bulk = KvCommand::BulkStore { nsid: kv.nsid(), pairs, atomic: false };
     let refused = kv.queue().execute(bulk.into()).unwrap_err();
     assert!(refused.to_string().contains("did not announce bulk stores"), "{refused}");
 }

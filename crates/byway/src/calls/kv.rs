@@ -1,13 +1,14 @@
 //! Synchronous calls to a key-value namespace, whichever way its commands travel.
 
 use byway_core::{
-    Answer, BackendQueue, Buffer, Capabilities, Command, Error, ErrorKind, Key, KvCommand, Namespace,
-    NamespaceKind, Nsid, Outcome, Payload, Result, SmallBytes, StoreOptions,
+    Answer, BackendQueue, Buffer, Capabilities, Command, Error, ErrorKind, Key, KvCommand, KvCommands,
+    Limits, Namespace, NamespaceKind, Nsid, Outcome, Payload, Result, SmallBytes, StoreOptions,
 };
 #[cfg(any(feature = "embedded", feature = "vfio"))]
 use byway_driver::{Bus, Driver};
 use byway_spec::kv::{LIST_ENTRY_HEADER_BYTES, LIST_HEADER_BYTES, list_entry_bytes};
 
+use crate::calls::backward::FIRST_DISTANCE;
 use crate::calls::queue::{Queue, by_driver};
 use crate::calls::scratch::Scratch;
 
@@ -19,6 +20,9 @@ pub(crate) const LIST_BYTES: usize = 4 * 1024;
 
 /// Bytes of the buffer of a List command that goes on a long list.
 pub(crate) const LIST_MAX_BYTES: usize = 64 * 1024;
+
+/// Bytes that a pair is taken to have before one has been seen: 100 of them fit a page of 16 KiB.
+const FIRST_PAIR_BYTES: usize = 128;
 
 /// Gives memory that a device knows.
 type Memory = Box<dyn Fn(usize) -> Result<Buffer> + Send + Sync>;
@@ -35,6 +39,13 @@ pub struct Kv {
     inline_max_bytes: usize,
     /// Longest transfer of one command.
     transfer_max_bytes: usize,
+    /// Commands on ranges and on many keys, and their limits.
+    can: KvCommands,
+    limits: Limits,
+    /// Bytes of a pair in the last page of a scan, on average.
+    pair_bytes: usize,
+    /// How far below a key the keys before it were found, on a device that lists in one direction alone.
+    distance: u128,
     scratch: Vec<u8>,
     /// What borrowed values travel in where a queue takes none.
     copy: Scratch,
@@ -58,6 +69,10 @@ impl Kv {
             bulk_max_bytes: 0,
             inline_max_bytes: 0,
             transfer_max_bytes: usize::MAX,
+            can: KvCommands::default(),
+            limits: Limits::default(),
+            pair_bytes: FIRST_PAIR_BYTES,
+            distance: FIRST_DISTANCE,
             scratch,
             copy: Scratch::default(),
         })
@@ -74,7 +89,8 @@ impl Kv {
             bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
         };
         let inline_max_bytes = limits.inline_bytes as usize;
-        Self { bulk_max_bytes: bulk as usize, inline_max_bytes, transfer_max_bytes, ..self }
+        let (can, limits) = (capabilities.kv, *limits);
+        Self { bulk_max_bytes: bulk as usize, inline_max_bytes, transfer_max_bytes, can, limits, ..self }
     }
 
     /// The same, with memory that the device knows, as [`Backend::buffer`](byway_core::Backend::buffer) gives it.
@@ -109,6 +125,56 @@ impl Kv {
         let most = self.queue.ring_payload_bytes();
         let most = most.map_or(usize::MAX, |bytes| bytes.min(self.inline_max_bytes));
         self.bulk_max_bytes.min(most)
+    }
+
+    /// Commands on ranges and on many keys that are used; what is not there is done by List, Retrieve, Store and Delete.
+    #[must_use]
+    pub fn can(&self) -> KvCommands {
+        self.can
+    }
+
+    /// Longest result of Scan and Retrieve Many.
+    pub(crate) fn result_max_bytes(&self) -> usize {
+        match self.can.scan || self.can.retrieve_many {
+            true => self.transfer_max_bytes.min(self.limits.result_bytes as usize),
+            false => usize::MAX,
+        }
+    }
+
+    /// Most keys of one Retrieve Many.
+    pub(crate) fn retrieve_many_max(&self) -> usize {
+        if self.can.retrieve_many { self.limits.retrieve_many_keys as usize } else { 0 }
+    }
+
+    /// Longest payload of an atomic Store Many.
+    pub(crate) fn commit_max_bytes(&self) -> usize {
+        let ring_bytes =
+            self.queue.ring_payload_bytes().map_or(usize::MAX, |bytes| bytes.min(self.inline_max_bytes));
+        self.transfer_max_bytes.min(self.limits.store_many_bytes as usize).min(ring_bytes)
+    }
+
+    /// Longest bound of a range that commands carry.
+    pub(crate) fn bound_max_bytes(&self) -> usize {
+        if self.can.scan { self.limits.range_bound_bytes as usize } else { Key::MAX_BYTES }
+    }
+
+    /// Bytes that a pair takes in a page of a scan, by the last one.
+    pub(crate) const fn pair_bytes(&self) -> usize {
+        self.pair_bytes
+    }
+
+    pub(crate) const fn note_pair_bytes(&mut self, bytes: usize) {
+        if bytes > 0 {
+            self.pair_bytes = bytes;
+        }
+    }
+
+    pub(crate) const fn distance(&self) -> u128 {
+        self.distance
+    }
+
+    pub(crate) const fn set_distance(&mut self, distance: u128) {
+        self.distance = distance;
     }
 
     pub(crate) fn execute(&mut self, command: Command) -> Result<Outcome> {

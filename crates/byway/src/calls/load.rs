@@ -62,7 +62,7 @@ impl Loader<'_> {
         let at = self.at;
         let place = self.payload.as_mut().and_then(|payload| payload.as_mut_slice().get_mut(at..at + bytes));
         let Some(place) = place else { return self.put(key, value) };
-        write_pair(place, key, value);
+        write_pair(place, key, value, 0);
         self.at += bytes;
         self.pairs += 1;
         Ok(())
@@ -93,7 +93,8 @@ impl Loader<'_> {
         payload.as_mut_slice()[..BULK_COUNT_BYTES].copy_from_slice(&self.pairs.to_le_bytes());
         payload.set_len(self.at);
         let nsid = self.kv.nsid();
-        let command = Command::Kv(KvCommand::BulkStore { nsid, pairs: Payload::Buffer(payload) });
+        let command =
+            Command::Kv(KvCommand::BulkStore { nsid, pairs: Payload::Buffer(payload), atomic: false });
         let outcome = self.kv.execute(command).map_err(|error| error.doing("load pairs"))?;
         let mut payload = outcome.buffer.ok_or_else(lost)?;
         payload.set_len(self.room_bytes);
@@ -106,9 +107,9 @@ impl Loader<'_> {
 
 /// Writes a pair and its padding.
 #[inline]
-fn write_pair(into: &mut [u8], key: &Key, value: &[u8]) {
+pub(crate) fn write_pair(into: &mut [u8], key: &Key, value: &[u8], flags: u8) {
     let (head, rest) = into.split_at_mut(size_of::<BulkPair>());
-    head[..4].copy_from_slice(&[key.len() as u8, 0, 0, 0]);
+    head[..4].copy_from_slice(&[key.len() as u8, flags, 0, 0]);
     head[4..].copy_from_slice(&(value.len() as u32).to_le_bytes());
     let (key_place, value_place) = rest.split_at_mut(key.len().next_multiple_of(4));
     let padded = key.padded().iter().chain(&[0; 4]);

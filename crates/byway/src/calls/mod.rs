@@ -1,5 +1,9 @@
 //! Calls to a device: queues of typed commands, and synchronous calls to key-value and block namespaces.
 
+mod backward;
+mod batch;
+mod cursor;
+mod delete;
 mod kv;
 mod kv_queue;
 mod listing;
@@ -7,10 +11,15 @@ mod load;
 mod many;
 mod nvm;
 mod nvm_queue;
+mod page;
 mod prefix;
 mod queue;
+mod range;
+mod scan;
 mod scratch;
 
+pub use batch::Batch;
+pub use cursor::{Cursor, CursorState};
 pub use kv::{Keys, Kv};
 pub use kv_queue::KvQueue;
 pub use listing::Unlisted;
@@ -23,3 +32,5 @@ pub use queue::EmbeddedQueue;
 pub use queue::{Queue, QueueKind};
 #[cfg(feature = "vfio")]
 pub use queue::{VfioQueue, VfioUserQueue};
+pub use range::{KeyRange, ScanOptions};
+pub use scan::{Scan, ScanState};

@@ -16,6 +16,7 @@ mod ledger;
 mod live;
 mod namespace_queues;
 mod queues;
+mod ranges;
 mod recording;
 mod refusals;
 mod resize;

@@ -323,7 +323,7 @@ fn ranges_of(data: Data<'_>) -> Result<&[u8]> {
     let wrong = || Error::host(ErrorKind::InvalidArgument, "the ranges stand in one piece of memory");
     match data {
         Data::Out(payload) => payload.contiguous().ok_or_else(wrong),
-        Data::None | Data::In(_) | Data::InVectored(_) => Err(wrong()),
+        Data::None | Data::In(_) | Data::InVectored(_) | Data::Both { .. } => Err(wrong()),
     }
 }
 

@@ -101,7 +101,7 @@ impl AdminCommand {
         match encode_admin(self).data {
             Data::Out(Payload::Vectored(parts)) => parts.len(),
             Data::InVectored(parts) => parts.len(),
-            Data::None | Data::Out(_) | Data::In(_) => 1,
+            Data::None | Data::Out(_) | Data::In(_) | Data::Both { .. } => 1,
         }
     }
 

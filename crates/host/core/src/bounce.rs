@@ -51,6 +51,11 @@ pub trait Carried: Sized {
                 false
             }
             Data::In(_) | Data::InVectored(_) => true,
+            Data::Both { buffer, sent_bytes } => {
+                let sent = buffer.as_slice().get(..sent_bytes);
+                gather(sent.into_iter(), copy.as_mut_slice());
+                true
+            }
             Data::None => false,
         };
         let (command, memory) = self.with_memory(Payload::Buffer(copy));
@@ -157,8 +162,26 @@ fn kv_with_memory(command: KvCommand, memory: Payload) -> (KvCommand, Payload) {
             (Some(other), _) => (KvCommand::List { nsid, start, into: other }, Payload::Buffer(into)),
             (None, parts) => (KvCommand::List { nsid, start, into }, Payload::Vectored(parts)),
         },
-        KvCommand::BulkStore { nsid, pairs } => (KvCommand::BulkStore { nsid, pairs: memory }, pairs),
-        other @ (KvCommand::Delete { .. } | KvCommand::Exist { .. }) => (other, memory),
+        KvCommand::BulkStore { nsid, pairs, atomic } => {
+            (KvCommand::BulkStore { nsid, pairs: memory, atomic }, pairs)
+        }
+        KvCommand::Scan { nsid, range, pairs, value_prefix, into } => {
+            let scan = |into| KvCommand::Scan { nsid, range, pairs, value_prefix, into };
+            match memory.into_buffers() {
+                (Some(other), _) => (scan(other), Payload::Buffer(into)),
+                (None, parts) => (scan(into), Payload::Vectored(parts)),
+            }
+        }
+        KvCommand::RetrieveMany { nsid, mut many, value_prefix } => {
+            let had = match memory.into_buffers() {
+                (Some(other), _) => Payload::Buffer(std::mem::replace(&mut many.buffer, other)),
+                (None, parts) => Payload::Vectored(parts),
+            };
+            (KvCommand::RetrieveMany { nsid, many, value_prefix }, had)
+        }
+        other @ (KvCommand::Delete { .. } | KvCommand::Exist { .. } | KvCommand::DeleteRange { .. }) => {
+            (other, memory)
+        }
     }
 }
 

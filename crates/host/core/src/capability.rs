@@ -4,9 +4,10 @@ use std::fmt;
 
 use byway_link::Method;
 use byway_spec::base::feature::FeatureId;
+use byway_spec::vendor::{self, VendorArea};
 
 use crate::admin::AdminCommand;
-use crate::command::NvmCommand;
+use crate::command::{KvCommand, NvmCommand};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most commands outstanding on a queue, whatever serves it: a ring has at most 65,536 entries, of which one stays free.
@@ -93,6 +94,14 @@ pub struct Limits {
     pub piggyback_pt_unfinished: u16,
     /// Longest payload of a bulk store, in bytes.
     pub bulk_bytes: u32,
+    /// Longest result of Scan and Retrieve Many, in bytes.
+    pub result_bytes: u32,
+    /// Most keys of one Retrieve Many.
+    pub retrieve_many_keys: u32,
+    /// Longest payload of an atomic Store Many, in bytes.
+    pub store_many_bytes: u32,
+    /// Longest bound of Scan and Delete Range that the backend carries, in bytes.
+    pub range_bound_bytes: u32,
     /// Bytes of one queue's window in device memory, for `cxl`.
     pub window_bytes: u32,
     /// Bytes of device memory that can be stored into as a byte interface.
@@ -100,6 +109,19 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// The same with the limits of commands on ranges and on many keys that a device announced; `bound_bytes` is the longest
+    /// bound that the backend carries.
+    #[must_use]
+    pub fn with_kv(self, area: &VendorArea, bound_bytes: u32) -> Self {
+        Self {
+            result_bytes: area.result_max_bytes.min(vendor::RESULT_MAX_BYTES as u32),
+            retrieve_many_keys: area.retrieve_many_max,
+            store_many_bytes: area.store_many_max_bytes,
+            range_bound_bytes: bound_bytes,
+            ..self
+        }
+    }
+
     /// Most commands outstanding on one queue; [`DEPTH_MAX`] where the device's limit is not known.
     #[must_use]
     pub const fn depth_max(&self) -> u32 {
@@ -123,6 +145,8 @@ pub struct Capabilities {
     pub admin_commands: bool,
     /// Whether many pairs can be stored by one command.
     pub bulk_store: bool,
+    /// Which commands on ranges and on many keys its key-value namespaces take.
+    pub kv: KvCommands,
     /// Whether a command that was sent can be cancelled.
     pub cancel: bool,
     /// Which commands of the NVM command set its block namespaces take, beside Read and Write.
@@ -138,6 +162,84 @@ pub struct Capabilities {
     /// Whether commands go on while the program does something else. Where not, `submit` or taking completions does
     /// their work.
     pub overlaps: bool,
+}
+
+/// A device whose results are shorter than this is taken for one without Scan and Retrieve Many.
+const RESULT_LEAST_BYTES: u32 = 512;
+
+/// Commands on ranges of keys and on many keys, which Byway devices may have (vendor commands).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named as the commands are")]
+#[non_exhaustive]
+pub struct KvCommands {
+    pub scan: bool,
+    pub retrieve_many: bool,
+    pub store_many_atomic: bool,
+    pub delete_range: bool,
+}
+
+impl KvCommands {
+    /// Those that a device announced in its vendor area.
+    #[must_use]
+    pub fn of(area: &VendorArea) -> Self {
+        let methods = if area.is_known() { area.methods } else { vendor::Methods::new() };
+        let has_results = area.result_max_bytes >= RESULT_LEAST_BYTES;
+        Self {
+            scan: methods.scan() && has_results,
+            retrieve_many: methods.retrieve_many() && has_results && area.retrieve_many_max > 0,
+            store_many_atomic: methods.store_many() && methods.bulk() && area.store_many_max_bytes > 0,
+            delete_range: methods.delete_range(),
+        }
+    }
+
+    /// The same without Retrieve Many, for a way that cannot carry its data in both directions.
+    #[must_use]
+    pub fn without_retrieve_many(self) -> Self {
+        Self { retrieve_many: false, ..self }
+    }
+
+    /// The transfer methods and extensions that a host enables to use them.
+    #[must_use]
+    pub fn methods(self) -> vendor::Methods {
+        vendor::Methods::new()
+            .with_scan(self.scan)
+            .with_retrieve_many(self.retrieve_many)
+            .with_store_many(self.store_many_atomic)
+            .with_delete_range(self.delete_range)
+    }
+
+    /// Those that both can do.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            scan: self.scan && other.scan,
+            retrieve_many: self.retrieve_many && other.retrieve_many,
+            store_many_atomic: self.store_many_atomic && other.store_many_atomic,
+            delete_range: self.delete_range && other.delete_range,
+        }
+    }
+
+    /// Refuses a command that the device did not announce. Those of the Key Value Command Set are mandatory.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`].
+    #[inline]
+    pub fn require(&self, command: &KvCommand) -> Result<()> {
+        let (can, name, field) = match command {
+            KvCommand::Scan { .. } => (self.scan, "Scan", "vendor area, methods bit 8"),
+            KvCommand::RetrieveMany { .. } => {
+                (self.retrieve_many, "Retrieve Many", "vendor area, methods bit 9")
+            }
+            KvCommand::BulkStore { atomic: true, .. } => {
+                (self.store_many_atomic, "atomic Store Many", "vendor area, methods bit 10")
+            }
+            KvCommand::DeleteRange { .. } => {
+                (self.delete_range, "Delete Range", "vendor area, methods bit 11")
+            }
+            _ => return Ok(()),
+        };
+        if can { Ok(()) } else { Err(not_announced(name, field)) }
+    }
 }
 
 /// Commands of the NVM command set that not every backend can do.

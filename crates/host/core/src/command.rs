@@ -3,6 +3,7 @@
 //! A command owns what it sends and what it receives into, so a queue can hold it for as long as a device may touch
 //! the memory. [`crate::encode`] turns it into the 64 bytes of the wire.
 
+use byway_spec::vendor::KeyRange;
 use byway_spec::{Command as Entry, Key};
 
 use crate::buffer::Buffer;
@@ -73,8 +74,45 @@ pub enum KvCommand {
     Exist { nsid: Nsid, key: Key },
     /// Lists keys in order from `start` (from the first if it is `None`) into `into`.
     List { nsid: Nsid, start: Option<Key>, into: Buffer },
-    /// Stores many pairs by one command (vendor command of Byway devices).
-    BulkStore { nsid: Nsid, pairs: Payload },
+    /// Store Many: stores many pairs by one command (vendor command of Byway devices); if `atomic`, all of them or none, and
+    /// pairs may delete their keys.
+    BulkStore { nsid: Nsid, pairs: Payload, atomic: bool },
+    /// Reads the pairs of a range in order into `into`, at most `pairs` (0: as many as fit), of each value at most
+    /// `value_prefix` bytes ([`WHOLE_VALUE`](byway_spec::vendor::WHOLE_VALUE) for all). [`crate::results`] reads what comes.
+    Scan { nsid: Nsid, range: KeyRange, pairs: u16, value_prefix: u16, into: Buffer },
+    /// Reads the values of the keys that `many` holds; the values replace the request in its buffer.
+    RetrieveMany { nsid: Nsid, many: ManyKeys, value_prefix: u16 },
+    /// Deletes keys of a range, at most `keys` (0: as many as the device likes);
+    /// [`DeleteRangeResult`](byway_spec::vendor::DeleteRangeResult) in [`Outcome::dw0`] says how many, and whether to go on.
+    DeleteRange { nsid: Nsid, range: KeyRange, keys: u32 },
+}
+
+/// Keys of a [`KvCommand::RetrieveMany`], in the form that the device reads, in the buffer that takes the values.
+#[derive(Debug)]
+pub struct ManyKeys {
+    pub(crate) count: u32,
+    pub(crate) request_bytes: u32,
+    pub(crate) buffer: Buffer,
+}
+
+impl ManyKeys {
+    /// Writes the request into `buffer`, whose length is what the values have room for.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooLarge`] for keys that the buffer has no room for.
+    pub fn new(keys: &[Key], mut buffer: Buffer) -> Result<Self> {
+        let mut at = 0;
+        for key in keys {
+            let place = buffer.as_mut_slice().get_mut(at..at + 1 + key.len()).ok_or_else(|| {
+                let said = format!("{} keys do not fit a request of {} bytes", keys.len(), at);
+                Error::host(ErrorKind::TooLarge, said)
+            })?;
+            place[0] = key.len() as u8;
+            place[1..].copy_from_slice(key.as_bytes());
+            at += place.len();
+        }
+        Ok(Self { count: keys.len() as u32, request_bytes: at as u32, buffer })
+    }
 }
 
 /// A command passed through as it is: whether the device announced it is the program's affair. The backend writes the command
@@ -341,9 +379,12 @@ impl KvCommand {
     fn into_payload(self) -> Payload {
         match self {
             Self::Store { value, .. } => value,
-            Self::Retrieve { into, .. } | Self::List { into, .. } => Payload::Buffer(into),
+            Self::Retrieve { into, .. } | Self::List { into, .. } | Self::Scan { into, .. } => {
+                Payload::Buffer(into)
+            }
+            Self::RetrieveMany { many, .. } => Payload::Buffer(many.buffer),
             Self::BulkStore { pairs, .. } => pairs,
-            Self::Delete { .. } | Self::Exist { .. } => Payload::Empty,
+            Self::Delete { .. } | Self::Exist { .. } | Self::DeleteRange { .. } => Payload::Empty,
         }
     }
 }

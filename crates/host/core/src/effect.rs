@@ -76,14 +76,20 @@ impl Effect {
 
     fn of_kv(command: &KvCommand) -> Self {
         match command {
-            KvCommand::Retrieve { .. } | KvCommand::Exist { .. } | KvCommand::List { .. } => Self::None,
+            KvCommand::Retrieve { .. }
+            | KvCommand::Exist { .. }
+            | KvCommand::List { .. }
+            | KvCommand::Scan { .. }
+            | KvCommand::RetrieveMany { .. } => Self::None,
             KvCommand::Store { nsid, key, options, .. } => {
                 let extent = Extent::Key { nsid: nsid.get(), key: *key };
                 let has_condition = StoreOptions { uncompressed: false, ..*options }.any();
                 if has_condition { Self::Changes(extent) } else { Self::Sets(extent) }
             }
             KvCommand::Delete { nsid, key } => Self::Changes(Extent::Key { nsid: nsid.get(), key: *key }),
-            KvCommand::BulkStore { nsid, .. } => Self::Changes(Extent::Namespace(nsid.get())),
+            KvCommand::BulkStore { nsid, .. } | KvCommand::DeleteRange { nsid, .. } => {
+                Self::Changes(Extent::Namespace(nsid.get()))
+            }
         }
     }
 

@@ -3,11 +3,13 @@
 
 use byway_spec::kv::{KvCdw11, KvOpcode};
 use byway_spec::nvm::{CopyCdw12, DsmCdw10, DsmCdw11, NvmCdw12, NvmOpcode};
-use byway_spec::vendor::VendorOpcode;
+use byway_spec::vendor::{
+    KeyRange, ManyCdw10, RESULT_MAX_BYTES, ScanCdw10, ScanCdw11, StoreManyCdw12, VendorOpcode,
+};
 use byway_spec::{Cdw0, Command as Entry, Key};
 
 use crate::buffer::Buffer;
-use crate::command::{Command, KvCommand, NvmCommand, RawCommand, RawData, StoreOptions, blocks_z};
+use crate::command::{Command, KvCommand, ManyKeys, NvmCommand, RawCommand, RawData, StoreOptions, blocks_z};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Nsid;
 use crate::payload::Payload;
@@ -21,6 +23,13 @@ pub enum Data<'a> {
     Out(&'a Payload),
     /// From the device, at most the buffer's length.
     In(&'a Buffer),
+    /// To the device the buffer's first bytes, then from it, at most the buffer's length.
+    Both {
+        /// The buffer.
+        buffer: &'a Buffer,
+        /// Bytes of it that are sent.
+        sent_bytes: usize,
+    },
     /// From the device into several buffers, at most the sum of their lengths.
     InVectored(&'a [Buffer]),
 }
@@ -42,7 +51,7 @@ impl<'a> Data<'a> {
         match self {
             Self::None => 0,
             Self::Out(payload) => payload.len(),
-            Self::In(buffer) => buffer.len(),
+            Self::In(buffer) | Self::Both { buffer, .. } => buffer.len(),
             Self::InVectored(parts) => parts.iter().map(Buffer::len).sum(),
         }
     }
@@ -71,8 +80,11 @@ pub struct Encoded<'a> {
 pub fn check(command: &Command) -> Result<()> {
     match command {
         Command::Nvm(command) => check_blocks(command),
-        Command::Kv(command) => match kv_data(command).len() {
-            len if u32::try_from(len).is_err() => Err(too_long(len)),
+        Command::Kv(command) => match (kv_data(command).len(), command) {
+            (len, KvCommand::Scan { .. } | KvCommand::RetrieveMany { .. }) if len > RESULT_MAX_BYTES => {
+                Err(too_long(len, RESULT_MAX_BYTES))
+            }
+            (len, _) if u32::try_from(len).is_err() => Err(too_long(len, u32::MAX as usize)),
             _ => Ok(()),
         },
         Command::Raw(_) => Ok(()),
@@ -80,8 +92,8 @@ pub fn check(command: &Command) -> Result<()> {
 }
 
 #[cold]
-fn too_long(len: usize) -> Error {
-    let said = format!("data of {len} bytes is over the limit of {} bytes that a command can say", u32::MAX);
+fn too_long(len: usize, most: usize) -> Error {
+    let said = format!("data of {len} bytes is over the limit of {most} bytes that a command can say");
     Error::host(ErrorKind::TooLarge, said)
 }
 
@@ -125,8 +137,13 @@ pub fn data(command: &Command) -> Data<'_> {
 fn kv_data(command: &KvCommand) -> Data<'_> {
     match command {
         KvCommand::Store { value: data, .. } | KvCommand::BulkStore { pairs: data, .. } => Data::Out(data),
-        KvCommand::Retrieve { into, .. } | KvCommand::List { into, .. } => Data::In(into),
-        KvCommand::Delete { .. } | KvCommand::Exist { .. } => Data::None,
+        KvCommand::Retrieve { into, .. } | KvCommand::List { into, .. } | KvCommand::Scan { into, .. } => {
+            Data::In(into)
+        }
+        KvCommand::RetrieveMany { many, .. } => {
+            Data::Both { buffer: &many.buffer, sent_bytes: many.request_bytes as usize }
+        }
+        KvCommand::Delete { .. } | KvCommand::Exist { .. } | KvCommand::DeleteRange { .. } => Data::None,
     }
 }
 
@@ -182,11 +199,41 @@ pub fn list(nsid: Nsid, start: Option<&Key>, into_bytes: u32) -> Entry {
     keyed(KvOpcode::LIST, nsid, start, into_bytes, KvCdw11::new())
 }
 
-/// A bulk store of `bytes` bytes of pairs (vendor command).
+/// A Store Many of `bytes` bytes of pairs (vendor command).
 #[must_use]
-pub fn bulk_store(nsid: Nsid, bytes: u32) -> Entry {
+pub fn bulk_store(nsid: Nsid, bytes: u32, atomic: bool) -> Entry {
     let mut entry = Entry::new(VendorOpcode::KV_BULK_STORE.0, 0, nsid.get());
     entry.cdw10 = bytes;
+    entry.cdw12 = StoreManyCdw12::new().with_atomic(atomic).into_bits();
+    entry
+}
+
+/// A Scan of at most `pairs` pairs (0: as many as fit) into `into_bytes` bytes (vendor command).
+#[must_use]
+pub fn scan(nsid: Nsid, range: &KeyRange, pairs: u16, value_prefix: u16, into_bytes: u32) -> Entry {
+    let mut entry = Entry::new(VendorOpcode::KV_SCAN.0, 0, nsid.get());
+    entry.cdw10 = ScanCdw10::new().with_buffer_bytes(into_bytes).with_pairs_low(pairs as u8).into_bits();
+    let (most, high) = (ScanCdw11::new().with_value_prefix(value_prefix), (pairs >> 8) as u8);
+    entry.cdw11 = most.with_pairs_high(high).into_bits();
+    range.write_to(&mut entry);
+    entry
+}
+
+/// A Delete Range of at most `keys` keys (0: as many as the device likes; vendor command).
+#[must_use]
+pub fn delete_range(nsid: Nsid, range: &KeyRange, keys: u32) -> Entry {
+    let mut entry = Entry::new(VendorOpcode::KV_DELETE_RANGE.0, 0, nsid.get());
+    entry.cdw10 = keys;
+    range.write_to(&mut entry);
+    entry
+}
+
+/// A Retrieve Many of the keys in a buffer (vendor command).
+fn retrieve_many(nsid: Nsid, many: &ManyKeys, value_prefix: u16) -> Entry {
+    let mut entry = Entry::new(VendorOpcode::KV_RETRIEVE_MANY.0, 0, nsid.get());
+    entry.cdw10 = ManyCdw10::new().with_buffer_bytes(many.buffer.len() as u32).into_bits();
+    entry.cdw11 = ScanCdw11::new().with_value_prefix(value_prefix).into_bits();
+    (entry.cdw12, entry.cdw13) = (many.request_bytes, many.count);
     entry
 }
 
@@ -220,7 +267,12 @@ fn encode_kv(command: &KvCommand) -> Encoded<'_> {
         KvCommand::Delete { nsid, key } => delete(*nsid, key),
         KvCommand::Exist { nsid, key } => exist(*nsid, key),
         KvCommand::List { nsid, start, .. } => list(*nsid, start.as_ref(), bytes),
-        KvCommand::BulkStore { nsid, .. } => bulk_store(*nsid, bytes),
+        KvCommand::BulkStore { nsid, atomic, .. } => bulk_store(*nsid, bytes, *atomic),
+        KvCommand::Scan { nsid, range, pairs, value_prefix, .. } => {
+            scan(*nsid, range, *pairs, *value_prefix, bytes)
+        }
+        KvCommand::RetrieveMany { nsid, many, value_prefix } => retrieve_many(*nsid, many, *value_prefix),
+        KvCommand::DeleteRange { nsid, range, keys } => delete_range(*nsid, range, *keys),
     };
     Encoded { entry, data }
 }

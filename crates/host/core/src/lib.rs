@@ -25,6 +25,7 @@ pub mod piggyback_pt;
 mod pool;
 mod prepared;
 mod reservation;
+pub mod results;
 
 pub use byway_link::Method;
 pub use byway_spec::Key;
@@ -41,11 +42,12 @@ pub use buffer::{Buffer, PAGE_BYTES, PreparedRange};
 pub use buffers::Buffers;
 pub use byway_spec::base::reservation::ReservationType;
 pub use capability::{
-    AdminOptions, Capabilities, DEPTH_MAX, Limits, Methods, NvmCommands, NvmLimits, PLAIN_LOG_BYTES_MAX,
+    AdminOptions, Capabilities, DEPTH_MAX, KvCommands, Limits, Methods, NvmCommands, NvmLimits,
+    PLAIN_LOG_BYTES_MAX,
 };
 pub use command::{
-    Answer, Command, CopyRanges, KvCommand, LbaRange, LbaRanges, NvmCommand, Outcome, RawCommand, RawData,
-    StoreOptions, blocks_z,
+    Answer, Command, CopyRanges, KvCommand, LbaRange, LbaRanges, ManyKeys, NvmCommand, Outcome, RawCommand,
+    RawData, StoreOptions, blocks_z,
 };
 pub use effect::{Effect, Extent};
 pub use error::{Error, ErrorKind, Origin, Result, Retry, check_owner};

@@ -274,7 +274,7 @@ fn outcome(sent: Sent, completion: &Completion) -> Result<Outcome, Failed> {
 /// The buffer of a command's data, if it has any.
 fn buffer_of(data: Data<'_>) -> Option<&Buffer> {
     match data {
-        Data::In(buffer) | Data::Out(Payload::Buffer(buffer)) => {
+        Data::In(buffer) | Data::Out(Payload::Buffer(buffer)) | Data::Both { buffer, .. } => {
             Some(buffer).filter(|buffer| !buffer.is_empty())
         }
         Data::None | Data::InVectored(_) | Data::Out(_) => None,

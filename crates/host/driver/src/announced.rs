@@ -1,6 +1,8 @@
 //! What a device announced, in the form that the transfer methods ask for it.
 
-use byway_core::{AdminOptions, Capabilities, Limits, Methods, NvmCommands, NvmLimits, identify};
+use byway_core::{
+    AdminOptions, Capabilities, Key, KvCommands, Limits, Methods, NvmCommands, NvmLimits, identify,
+};
 use byway_link::Method;
 use byway_spec::base::identify::Controller;
 use byway_spec::base::register::Cap;
@@ -35,6 +37,10 @@ pub(crate) struct Announced {
     pub byway: bool,
     /// Optional commands of the NVM command set.
     pub nvm: NvmCommands,
+    /// Commands on ranges of keys and on many keys.
+    pub kv: KvCommands,
+    /// Limits of those, as the device announced them.
+    pub kv_limits: Limits,
     /// Limits of commands that move no data.
     pub nvm_limits: NvmLimits,
     /// What admin commands may ask for.
@@ -100,6 +106,8 @@ impl Announced {
         self.piggyback_pt_unfinished = area.pt_payloads_max;
         self.bulk_max_bytes = if vendor.bulk() { area.bulk_max_bytes.into() } else { 0 };
         self.byte_region_bytes = if vendor.byte_store() { area.byte_region_bytes } else { 0 };
+        self.kv = KvCommands::of(area);
+        self.kv_limits = Limits::default().with_kv(area, Key::MAX_BYTES as u32);
         let announced = [
             (vendor.piggyback(), Method::Piggyback),
             (vendor.piggyback_pt(), Method::PiggybackPt),
@@ -129,10 +137,12 @@ impl Announced {
                 bulk_bytes: u32::try_from(self.bulk_max_bytes).unwrap_or(u32::MAX),
                 window_bytes: self.windows.map_or(0, |windows| windows.window_bytes as u32),
                 byte_memory_bytes: self.byte_region_bytes,
+                ..self.kv_limits
             },
             raw_commands: true,
             admin_commands: true,
             bulk_store: self.bulk_max_bytes > 0,
+            kv: self.kv,
             cancel: true,
             nvm: self.nvm,
             nvm_limits: self.nvm_limits,

@@ -74,7 +74,9 @@ impl<B: Bus> Registrar for MapForBus<B> {
 #[inline]
 pub(crate) fn stands_well<B: Bus>(command: &impl Carried, pool: &BufferPool) -> bool {
     match command.data() {
-        Data::Out(Payload::Buffer(buffer)) | Data::In(buffer) => is_reached::<B>(buffer, pool),
+        Data::Out(Payload::Buffer(buffer)) | Data::In(buffer) | Data::Both { buffer, .. } => {
+            is_reached::<B>(buffer, pool)
+        }
         // Inline bytes are copied to memory that the device can read.
         Data::None | Data::Out(Payload::Empty | Payload::Small(_)) => true,
         Data::Out(Payload::Vectored(_)) | Data::InVectored(_) => false,

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use byway_core::identify::{self, Identifies};
 use byway_core::{
-    AdminCommand, Buffer, Capabilities, Deadline, Identity, Limits, Method, Methods, NvmLimits, Outcome,
-    Payload, Result,
+    AdminCommand, Buffer, Capabilities, Deadline, Identity, Key, KvCommands, Limits, Method, Methods,
+    NvmLimits, Outcome, Payload, Result,
 };
 use byway_spec::base::feature::{FeatureId, NumberOfQueues};
 use byway_spec::base::identify::Controller;
 use byway_spec::base::register::Cap;
+use byway_spec::vendor::FEATURE_METHODS;
 
 use crate::ana::AnaFacts;
 use crate::connection::Ended;
@@ -61,20 +62,24 @@ impl Facts {
             DISCOVERY_CONTROLLER => NvmLimits::default(),
             _ => identify::nvm_limits(&bare, &controller, cap.mpsmin())?,
         };
+        let extensions = Extensions::of(&controller);
+        extensions.enable(&bare)?;
         let limits = Limits {
             transfer_bytes: identify::transfer_max_bytes(controller.mdts, cap.mpsmin()).min(u32::MAX.into()),
             queues,
             ring_entries,
             queue_depth,
             inline_bytes: capsule_bytes as u32,
-            ..Limits::default()
+            bulk_bytes: extensions.bulk_bytes,
+            ..Limits::default().with_kv(&controller.vendor, Key::MAX_BYTES as u32)
         };
         let capabilities = Capabilities {
             methods: Methods::NONE.with(Method::Prp),
             limits,
             raw_commands: true,
             admin_commands: true,
-            bulk_store: false,
+            bulk_store: extensions.bulk_bytes > 0,
+            kv: extensions.kv,
             nvm,
             nvm_limits,
             admin: identify::admin_options(&controller),
@@ -99,6 +104,39 @@ impl Facts {
     /// Its I/O queues, numbered from 1.
     pub fn queues(&self) -> u16 {
         self.capabilities.limits.queues
+    }
+}
+
+/// Vendor commands of a Byway controller that are carried over TCP.
+struct Extensions {
+    /// Longest payload of many pairs, 0 for none.
+    bulk_bytes: u32,
+    kv: KvCommands,
+}
+
+impl Extensions {
+    fn of(controller: &Controller) -> Self {
+        let area = &controller.vendor;
+        let has_bulk = area.is_known() && area.methods.bulk();
+        let kv = KvCommands::of(area).without_retrieve_many();
+        Self { bulk_bytes: if has_bulk { area.bulk_max_bytes } else { 0 }, kv }
+    }
+
+    /// Enables them for this association.
+    fn enable(&self, bare: &Bare<'_>) -> Result<()> {
+        let methods = self.kv.methods().with_bulk(self.bulk_bytes > 0).into_bits();
+        if methods == 0 {
+            return Ok(());
+        }
+        let enabled = bare.admin(AdminCommand::SetFeature {
+            feature: FEATURE_METHODS.0,
+            save: false,
+            nsid: None,
+            cdw11: methods,
+            cdw12: 0,
+            data: Payload::Empty,
+        });
+        enabled.map(drop).map_err(|error| error.doing("enable commands of many pairs"))
     }
 }
 

@@ -26,13 +26,27 @@ pub(crate) fn order_of_io(
     if len > can.limits.transfer_bytes {
         return Err(too_large(len, can.limits.transfer_bytes));
     }
-    if let Command::Kv(KvCommand::BulkStore { .. }) = command {
-        return Err(Error::host(ErrorKind::Unsupported, "bulk stores are not carried over TCP"));
+    if let Command::Kv(command) = command {
+        admit_kv(command, can, len)?;
     }
     admit(command, &mut encoded, &can.nvm, &can.nvm_limits, layout)?;
     let Encoded { entry, data } = encoded;
     let way = way_of(&data);
     Ok(Order { tag, is_call, entry, way, is_whole: is_whole(command), repeats: repeats(command), is_pair })
+}
+
+/// Refuses a vendor command that the controller did not announce.
+fn admit_kv(command: &KvCommand, can: &Capabilities, len: u64) -> Result<()> {
+    can.kv.require(command)?;
+    match command {
+        KvCommand::BulkStore { .. } if !can.bulk_store => {
+            Err(Error::host(ErrorKind::Unsupported, "the controller did not announce bulk stores"))
+        }
+        KvCommand::BulkStore { .. } if len > can.limits.bulk_bytes.into() => {
+            Err(too_large(len, can.limits.bulk_bytes.into()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether success with less data than there is room for is none.
@@ -52,7 +66,13 @@ fn repeats(command: &Command) -> bool {
                 | NvmCommand::Verify { .. }
         ),
         Command::Kv(command) => {
-            matches!(command, KvCommand::Retrieve { .. } | KvCommand::List { .. } | KvCommand::Exist { .. })
+            matches!(
+                command,
+                KvCommand::Retrieve { .. }
+                    | KvCommand::List { .. }
+                    | KvCommand::Exist { .. }
+                    | KvCommand::Scan { .. }
+            )
         }
         Command::Raw(_) => false,
     }
@@ -120,7 +140,7 @@ pub(crate) fn way_of(data: &Data<'_>) -> Way {
     match data {
         _ if data.is_empty() => Way::None,
         Data::Out(_) => Way::Out,
-        Data::In(_) | Data::InVectored(_) => Way::In,
+        Data::In(_) | Data::InVectored(_) | Data::Both { .. } => Way::In,
         Data::None => Way::None,
     }
 }

@@ -1,6 +1,6 @@
 //! Transfer methods of commands that are passed through: what the device announced, and must have enabled before use.
 
-use byway_core::{AdminCommand, Error, ErrorKind, Memory, Payload, Result};
+use byway_core::{AdminCommand, Error, ErrorKind, KvCommand, Memory, Payload, Result};
 use byway_link::Method;
 use byway_spec::Status;
 use byway_spec::vendor::{self, FEATURE_METHODS};
@@ -34,9 +34,27 @@ impl<P: Passage> NvmeTarget<P> {
         Passed { pieces: Some(Pieces::default()), ..passed }
     }
 
-    /// Checks that one command may store pairs of `len` bytes in all; enables bulk stores on the device.
+    /// Whether a command needs to be enabled on the device, which is done here where it has not been.
+    ///
+    /// # Errors
+    /// Where the device did not announce it, or refuses to enable it.
+    #[inline]
+    pub(super) fn admit_extension(&self, command: &KvCommand, len: u64) -> Result<bool> {
+        match command {
+            KvCommand::BulkStore { .. } => self.admit_bulk(len)?,
+            KvCommand::Scan { .. } | KvCommand::RetrieveMany { .. } | KvCommand::DeleteRange { .. } => {}
+            _ => return Ok(false),
+        }
+        self.kv().require(command)?;
+        if !self.offer.extensions.is_enabled() {
+            self.enable_extensions()?;
+        }
+        Ok(true)
+    }
+
+    /// Checks that one command may store pairs of `len` bytes in all.
     #[inline(never)]
-    pub(super) fn admit_bulk(&self, len: u64) -> Result<()> {
+    fn admit_bulk(&self, len: u64) -> Result<()> {
         let most = self.offer.bulk_max_bytes;
         if most == 0 {
             return Err(Error::host(ErrorKind::Unsupported, "the device did not announce bulk stores"));
@@ -45,14 +63,13 @@ impl<P: Passage> NvmeTarget<P> {
             let said = format!("a bulk store of {len} bytes is over the device's limit of {most} bytes");
             return Err(Error::host(ErrorKind::TooLarge, said));
         }
-        if self.offer.bulk.is_enabled() {
-            return Ok(());
-        }
-        self.enable_bulk()
+        Ok(())
     }
 
-    fn enable_bulk(&self) -> Result<()> {
-        self.enable(&self.offer.bulk, |methods| methods.with_bulk(true), "enable bulk stores")
+    fn enable_extensions(&self) -> Result<()> {
+        let all = self.offer.extension_methods().into_bits();
+        let with = |methods: vendor::Methods| vendor::Methods::from_bits(methods.into_bits() | all);
+        self.enable(&self.offer.extensions, with, "enable bulk stores, scans and deletions of ranges")
     }
 
     pub(super) fn enable_pieces(&self) -> Result<()> {
@@ -85,15 +102,16 @@ impl<P: Passage> NvmeTarget<P> {
         answer.map(drop).map_err(|error| error.doing(doing))
     }
 
-    /// Whether a command goes to the device again after an answer, as it is. A device that knows bulk stores no more was
-    /// reset, by any host: they are enabled again, once for each command, since it has stored nothing of this one.
+    /// Whether a command goes to the device again after an answer, as it is. A device that knows an
+    /// enabled command no more was reset, by any host: such are enabled again, once for each command, since it has done
+    /// nothing of this one.
     pub(super) fn goes_again(&self, passed: &mut Passed, answer: NvmeAnswer) -> bool {
         let is_unknown = Status(answer.status).is(Status::INVALID_OPCODE);
         if !is_unknown || !std::mem::take(&mut passed.needs_enabling) {
             return false;
         }
-        self.offer.bulk.forgotten();
-        self.enable_bulk().is_ok()
+        self.offer.extensions.forgotten();
+        self.enable_extensions().is_ok()
     }
 
     /// How a command goes on after an answer.

@@ -3,10 +3,10 @@
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-use byway_core::{Error, ErrorKind, Methods, piggyback_pt};
+use byway_core::{Error, ErrorKind, KvCommands, Limits, Methods, piggyback_pt};
 use byway_link::Method;
 use byway_spec::base::identify::Controller;
-use byway_spec::vendor::WRITE_PT_BYTES;
+use byway_spec::vendor::{self, WRITE_PT_BYTES};
 
 /// Stores in pieces (`piggyback-pt`) and of many pairs, as the device announced them in the vendor area of Identify
 /// Controller.
@@ -20,9 +20,16 @@ pub(super) struct Offer {
     pub pieces: Enabled,
     /// Longest payload of many pairs, 0 where the device takes none.
     pub bulk_max_bytes: u32,
-    /// Whether bulk stores are enabled.
-    pub bulk: Enabled,
+    /// Commands on ranges of keys and on many keys.
+    pub kv: KvCommands,
+    /// Limits of those.
+    pub kv_limits: Limits,
+    /// Whether bulk stores and the commands of `kv` are enabled.
+    pub extensions: Enabled,
 }
+
+/// Longest bound of a range that the kernel passes on: CDW12 and CDW13.
+const BOUND_BYTES_MAX: u32 = 8;
 
 /// Whether an announced feature is enabled on the device.
 #[derive(Debug, Default)]
@@ -47,7 +54,15 @@ impl Offer {
         if vendor.is_known() && vendor.methods.bulk() {
             offer.bulk_max_bytes = vendor.bulk_max_bytes;
         }
+        // The kernel maps data for one direction, and passes no metadata pointer on, where a long bound ends.
+        offer.kv = KvCommands::of(vendor).without_retrieve_many();
+        offer.kv_limits = Limits::default().with_kv(vendor, BOUND_BYTES_MAX);
         offer
+    }
+
+    /// What is enabled for bulk stores and the commands of `kv`.
+    pub(super) fn extension_methods(&self) -> vendor::Methods {
+        self.kv.methods().with_bulk(self.bulk_max_bytes > 0)
     }
 
     /// Whether values can go in pieces.

@@ -143,6 +143,8 @@ fn check_direction(opcode: u8, data: Data<'_>) -> Result<()> {
         _ if data.is_empty() => true,
         Data::Out(_) => sends,
         Data::None | Data::In(_) | Data::InVectored(_) => !sends,
+        // The kernel maps it for one direction.
+        Data::Both { .. } => false,
     };
     if fits {
         return Ok(());

@@ -9,8 +9,8 @@ use byway_core::layouts::{Layouts, changes_namespaces};
 use byway_core::moves::{Layout, admit};
 use byway_core::{
     AdminCommand, AdminOptions, Buffer, Capabilities, Command, DEPTH_MAX, Error, ErrorKind, Failed, Identity,
-    KvCommand, Limits, Memory, Namespace, NvmCommands, NvmLimits, Outcome, QueueOptions, Result, check_admin,
-    encode_admin, gather, scatter,
+    KvCommand, KvCommands, Limits, Memory, Namespace, NvmCommands, NvmLimits, Outcome, QueueOptions, Result,
+    check_admin, encode_admin, gather, scatter,
 };
 use byway_link::Method;
 use byway_spec::Command as Entry;
@@ -117,6 +117,11 @@ impl<P: Passage> NvmeTarget<P> {
         Ok(target)
     }
 
+    /// Commands on ranges and on many keys, which are enabled by an admin command that a node for reading alone refuses.
+    pub(super) fn kv(&self) -> KvCommands {
+        if self.read_only { KvCommands::default() } else { self.offer.kv }
+    }
+
     /// What messages call it.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -178,14 +183,14 @@ impl<P: Passage> NvmeTarget<P> {
             let said = format!("{len} bytes are over the limit of {} bytes", self.transfer_max_bytes);
             return Err(Error::host(ErrorKind::TooLarge, said));
         }
-        if self.read_only && !is_reading(&encoded.entry) {
+        if self.read_only && !is_reading(command, &encoded.entry) {
             return Err(self.for_reading());
         }
         admit(command, &mut encoded, &self.nvm, &self.nvm_limits, layout)?;
-        let needs_enabling = matches!(command, Command::Kv(KvCommand::BulkStore { .. }));
-        if needs_enabling {
-            self.admit_bulk(len)?;
-        }
+        let needs_enabling = match command {
+            Command::Kv(command) => self.admit_extension(command, len)?,
+            Command::Nvm(_) | Command::Raw(_) => false,
+        };
         let can_go_in_pieces =
             matches!(command, Command::Kv(KvCommand::Store { options, .. }) if !options.any());
         Ok(Passed { can_go_in_pieces, needs_enabling, ..Passed::of(&encoded, NvmeQueue::Io)? })
@@ -307,7 +312,7 @@ impl<P: Passage> NvmeTarget<P> {
 }
 
 /// Whether an I/O command leaves the namespace as it is, in either command set.
-fn is_reading(entry: &Entry) -> bool {
+fn is_reading(command: &Command, entry: &Entry) -> bool {
     let nvm = [
         NvmOpcode::FLUSH,
         NvmOpcode::READ,
@@ -316,7 +321,8 @@ fn is_reading(entry: &Entry) -> bool {
         NvmOpcode::RESERVATION_REPORT,
     ];
     let kv = [KvOpcode::RETRIEVE, KvOpcode::LIST, KvOpcode::EXIST];
-    nvm.contains(&NvmOpcode(entry.opcode())) || kv.contains(&KvOpcode(entry.opcode()))
+    let is_scan = matches!(command, Command::Kv(KvCommand::Scan { .. }));
+    is_scan || nvm.contains(&NvmOpcode(entry.opcode())) || kv.contains(&KvOpcode(entry.opcode()))
 }
 
 impl<P: Passage> Identifies for NvmeTarget<P> {
@@ -371,11 +377,12 @@ impl<P: Passage> Synchronous for NvmeTarget<P> {
                 queues: u16::MAX,
                 ring_entries: DEPTH_MAX + 1,
                 queue_depth: DEPTH_MAX,
-                ..Limits::default()
+                ..self.offer.kv_limits
             },
             raw_commands: true,
             admin_commands: true,
             bulk_store: self.offer.bulk_max_bytes > 0,
+            kv: self.kv(),
             nvm: self.nvm,
             nvm_limits: self.nvm_limits,
             admin: self.admin,

@@ -227,8 +227,11 @@ impl<B: Bus> Queue<B> {
             self.limits().nvm.require(command)?;
         }
         self.check_moves(command, data)?;
-        if matches!(command, Command::Kv(KvCommand::BulkStore { .. })) && self.limits().bulk_max_bytes == 0 {
-            return Err(Error::host(ErrorKind::Unsupported, "the device did not announce bulk stores"));
+        if let Command::Kv(command) = command {
+            self.limits().kv.require(command)?;
+            if matches!(command, KvCommand::BulkStore { .. }) && self.limits().bulk_max_bytes == 0 {
+                return Err(Error::host(ErrorKind::Unsupported, "the device did not announce bulk stores"));
+            }
         }
         self.check_len(data.len())
     }
@@ -256,8 +259,9 @@ impl<B: Bus> Queue<B> {
         match data {
             Data::None => self.send_one(op, entry),
             Data::Out(payload) => transfer::send(self, op, || entry, Out::of(payload)),
-            Data::In(into) if into.is_empty() => self.send_one(op, entry),
-            Data::In(into) => {
+            Data::In(into) | Data::Both { buffer: into, .. } if into.is_empty() => self.send_one(op, entry),
+            // What is sent of such a buffer, the device reads before it writes there.
+            Data::In(into) | Data::Both { buffer: into, .. } => {
                 let at = self.place_buffer(op, into)?;
                 self.send_in(op, entry, at, into.len())
             }

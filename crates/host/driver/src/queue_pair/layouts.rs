@@ -79,7 +79,9 @@ impl<B: Bus> Queue<B> {
                 moves::check_limits(nvm, &self.limits().nvm_limits, layout)
             }
             Command::Nvm(_) => Ok(()),
-            Command::Kv(KvCommand::Delete { .. } | KvCommand::Exist { .. }) => Ok(()),
+            Command::Kv(
+                KvCommand::Delete { .. } | KvCommand::Exist { .. } | KvCommand::DeleteRange { .. },
+            ) => Ok(()),
             Command::Kv(_) if len <= PAGE_BYTES => Ok(()),
             Command::Kv(_) => self.check_pages(&encode::encode(command).entry, len),
             Command::Raw(RawCommand { entry, .. }) => self.check_raw(entry, data),

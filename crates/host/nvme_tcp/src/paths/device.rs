@@ -153,12 +153,16 @@ fn least(known: &[&Facts]) -> Capabilities {
     let mut least = all.next().unwrap_or_default();
     for other in all {
         (least.nvm, least.admin) = (least.nvm.and(other.nvm), least.admin.and(other.admin));
+        (least.kv, least.bulk_store) = (least.kv.and(other.kv), least.bulk_store && other.bulk_store);
         least.nvm_limits = least.nvm_limits.and(other.nvm_limits);
         let (limits, theirs) = (&mut least.limits, other.limits);
         limits.transfer_bytes = limits.transfer_bytes.min(theirs.transfer_bytes);
         limits.queues = limits.queues.min(theirs.queues);
         limits.ring_entries = limits.ring_entries.min(theirs.ring_entries);
         limits.queue_depth = limits.queue_depth.min(theirs.queue_depth);
+        limits.bulk_bytes = limits.bulk_bytes.min(theirs.bulk_bytes);
+        limits.result_bytes = limits.result_bytes.min(theirs.result_bytes);
+        limits.store_many_bytes = limits.store_many_bytes.min(theirs.store_many_bytes);
         limits.inline_bytes = limits.inline_bytes.min(theirs.inline_bytes);
     }
     least

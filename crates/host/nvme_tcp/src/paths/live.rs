@@ -262,7 +262,11 @@ impl PathPlace {
         let nvm_limits = capabilities.nvm_limits;
         let has_lower_nvm_limit = nvm_limits.and(facts.capabilities.nvm_limits) != nvm_limits;
         // Commands beyond a lower depth wait for their turn.
-        let has_lower_limit = theirs.transfer_bytes < limits.transfer_bytes;
+        let has_lower_limit = theirs.transfer_bytes < limits.transfer_bytes
+            || theirs.bulk_bytes < limits.bulk_bytes
+            || theirs.result_bytes < limits.result_bytes
+            || theirs.store_many_bytes < limits.store_many_bytes
+            || capabilities.kv.and(facts.capabilities.kv) != capabilities.kv;
         if has_lower_limit || has_lower_nvm_limit {
             let said = format!("the controller at {at} takes less than that of another path");
             return Err(Error::device(ErrorKind::Unsupported, said));

@@ -19,7 +19,7 @@ impl<B: Bus> Queue<B> {
         let payload = pack(pairs, self.limits().bulk_max_bytes, self.pool())?;
         let op = self.start_call()?;
         let out = Out { bytes: payload.as_slice(), buffer: Some(&payload) };
-        let sent = transfer::send(self, op, || encode::bulk_store(nsid, payload.len() as u32), out);
+        let sent = transfer::send(self, op, || encode::bulk_store(nsid, payload.len() as u32, false), out);
         self.table.op(op).hold(Some(payload), false);
         self.finish_sent_call(op, sent)
     }

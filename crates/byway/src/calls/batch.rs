@@ -1,0 +1,142 @@
+//! Batches: stores and deletions that happen all or not at all.
+
+use std::ops::Range;
+
+use byway_core::{Error, ErrorKind, Key, KvCommand, Payload, Result};
+use byway_spec::vendor::{BULK_COUNT_BYTES, BulkPair};
+
+use crate::calls::kv::Kv;
+use crate::calls::load::write_pair;
+
+/// Stores and deletions for [`Kv::commit`]. Of several changes of one key the last counts.
+///
+/// ```
+/// let mut batch = byway::Batch::new();
+/// batch.put(b"to", b"110")?;
+/// batch.put(b"from", b"90")?;
+/// batch.delete(b"order")?;
+/// assert_eq!(batch.len(), 3);
+/// # Ok::<(), byway::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    changes: Vec<Change>,
+    values: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+struct Change {
+    key: Key,
+    /// Where its value is; `None` for a deletion.
+    value: Option<Range<usize>>,
+}
+
+impl Batch {
+    /// An empty batch.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a store.
+    ///
+    /// # Errors
+    /// A key of a wrong length.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let (key, at) = (Key::new(key)?, self.values.len());
+        self.values.extend_from_slice(value);
+        self.changes.push(Change { key, value: Some(at..self.values.len()) });
+        Ok(())
+    }
+
+    /// Adds a deletion; a key that is not there is deleted already.
+    ///
+    /// # Errors
+    /// A key of a wrong length.
+    pub fn delete(&mut self, key: &[u8]) -> Result<()> {
+        self.changes.push(Change { key: Key::new(key)?, value: None });
+        Ok(())
+    }
+
+    /// Stores and deletions added.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Forgets what was added, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.changes.clear();
+        self.values.clear();
+    }
+
+    /// The last change of each key, in the order of keys.
+    fn effective(&self) -> Vec<&Change> {
+        let mut changes: Vec<_> = self.changes.iter().collect();
+        // Of equal keys the first of each run is kept: the one that was added last.
+        changes.reverse();
+        changes.sort_by_key(|change| change.key);
+        changes.dedup_by_key(|change| change.key);
+        changes
+    }
+}
+
+impl Change {
+    fn payload_bytes(&self) -> usize {
+        BulkPair::bytes(self.key.len(), self.value.as_ref().map_or(0, Range::len))
+    }
+}
+
+impl Kv {
+    /// Does all that a batch holds, or nothing of it, through any crash. When this returns, it survives the death of the process
+    /// at any instruction.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] on a device without atomic Store Many, and for a batch that is longer than the device takes
+    /// ([`Limits::store_many_bytes`](crate::Limits::store_many_bytes)); else as [`Kv::put`]. Nothing is changed then.
+    pub fn commit(&mut self, batch: &Batch) -> Result<()> {
+        let changes = batch.effective();
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let bytes = BULK_COUNT_BYTES + changes.iter().map(|change| change.payload_bytes()).sum::<usize>();
+        self.check_commit(bytes)?;
+        let mut payload = self.buffer(bytes)?;
+        write_changes(payload.as_mut_slice(), &changes, &batch.values);
+        let (nsid, pairs) = (self.nsid(), Payload::Buffer(payload));
+        let command = KvCommand::BulkStore { nsid, pairs, atomic: true };
+        self.execute(command.into()).map(drop).map_err(|error| error.doing("commit a batch"))
+    }
+
+    fn check_commit(&self, bytes: usize) -> Result<()> {
+        let most = self.commit_max_bytes();
+        let said = match (self.can().store_many_atomic, bytes > most) {
+            (false, _) => "the device has no atomic Store Many, which batches need".into(),
+            (true, true) => {
+                format!(
+                    "a batch of {bytes} bytes is longer than the {most} bytes that the device stores atomically"
+                )
+            }
+            (true, false) => return Ok(()),
+        };
+        Err(Error::host(ErrorKind::Unsupported, said))
+    }
+}
+
+fn write_changes(payload: &mut [u8], changes: &[&Change], values: &[u8]) {
+    let (count, mut rest) = payload.split_at_mut(BULK_COUNT_BYTES);
+    count.copy_from_slice(&(changes.len() as u32).to_le_bytes());
+    for change in changes {
+        let (place, behind) = rest.split_at_mut(change.payload_bytes());
+        let value = change.value.clone().and_then(|range| values.get(range));
+        let flags = if value.is_none() { BulkPair::DELETE } else { 0 };
+        write_pair(place, &change.key, value.unwrap_or_default(), flags);
+        rest = behind;
+    }
+}

@@ -1,0 +1,185 @@
+//! Results of Scan and Retrieve Many, checked as they are read: a device may say anything of its lengths and counts.
+
+use byway_spec::Key;
+use byway_spec::vendor::{Found, FoundValue, ScanHeader, ScanPair};
+use zerocopy::FromBytes;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Position in a result, whose bytes its holder passes with every call.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ResultReader {
+    at: usize,
+    end: usize,
+    left: u32,
+    is_end: bool,
+}
+
+/// One pair of a Scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair<'a> {
+    /// The key.
+    pub key: Key,
+    /// Length of the whole value in bytes.
+    pub value_len: usize,
+    /// Where in the result the value begins.
+    pub value_at: usize,
+    /// The bytes of the value that came.
+    pub value: &'a [u8],
+}
+
+/// What became of one key of a Retrieve Many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundEntry<'a> {
+    /// Whether it was found.
+    pub found: Found,
+    /// Length of the whole value in bytes.
+    pub value_len: usize,
+    /// The bytes of the value that came.
+    pub value: &'a [u8],
+}
+
+impl ResultReader {
+    /// Reads the head of a result.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Protocol`] for a head that speaks of more bytes than there are.
+    pub fn new(result: &[u8]) -> Result<Self> {
+        let (head, _) = ScanHeader::read_from_prefix(result).map_err(|_| short())?;
+        let end = head.bytes as usize;
+        if end > result.len() || end < size_of::<ScanHeader>() {
+            return Err(short());
+        }
+        Ok(Self { at: size_of::<ScanHeader>(), end, left: head.count, is_end: head.is_end != 0 })
+    }
+
+    /// Entries that were not read yet.
+    #[must_use]
+    pub const fn left(&self) -> u32 {
+        self.left
+    }
+
+    /// Whether the range ends with this result.
+    #[must_use]
+    pub const fn is_end(&self) -> bool {
+        self.is_end
+    }
+
+    /// Bytes of the result, its head included.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.end
+    }
+
+    /// The next pair of a Scan; `None` behind the last.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Protocol`] for a pair that is longer than the result, or a key that is none.
+    #[inline]
+    pub fn next_pair<'a>(&mut self, result: &'a [u8]) -> Result<Option<Pair<'a>>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let rest = result.get(self.at..self.end).ok_or_else(short)?;
+        let (head, behind) = ScanPair::read_from_prefix(rest).map_err(|_| short())?;
+        let key_len = usize::from(head.key_len);
+        let key = match behind.first_chunk::<{ Key::MAX_BYTES }>() {
+            Some(field) => Key::from_field(*field, key_len)?,
+            None => Key::new(behind.get(..key_len).ok_or_else(short)?)?,
+        };
+        let value = part(behind, key_len.next_multiple_of(4), head.value_moved, head.value_len)?;
+        let value_at = self.at + size_of::<ScanPair>() + key_len.next_multiple_of(4);
+        self.pass(ScanPair::bytes(key_len, value.len()));
+        Ok(Some(Pair { key, value_len: head.value_len as usize, value_at, value }))
+    }
+
+    /// The next entry of a Retrieve Many; `None` behind the last.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Protocol`] for a value that is longer than the result.
+    #[inline]
+    pub fn next_found<'a>(&mut self, result: &'a [u8]) -> Result<Option<FoundEntry<'a>>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let rest = result.get(self.at..self.end).ok_or_else(short)?;
+        let (head, behind) = FoundValue::read_from_prefix(rest).map_err(|_| short())?;
+        let value = part(behind, 0, head.value_moved, head.value_len)?;
+        self.pass(size_of::<FoundValue>() + value.len().next_multiple_of(4));
+        Ok(Some(FoundEntry { found: Found(head.found), value_len: head.value_len as usize, value }))
+    }
+
+    fn pass(&mut self, bytes: usize) {
+        (self.at, self.left) = ((self.at + bytes).min(self.end), self.left - 1);
+    }
+}
+
+/// The bytes of a value that came.
+#[inline]
+fn part(behind: &[u8], at: usize, moved: u32, len: u32) -> Result<&[u8]> {
+    if moved > len {
+        return Err(short());
+    }
+    behind.get(at..).and_then(|rest| rest.get(..moved as usize)).ok_or_else(short)
+}
+
+#[cold]
+fn short() -> Error {
+    Error::device(ErrorKind::Protocol, "a result whose counts or lengths go beyond its bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use zerocopy::IntoBytes;
+
+    use super::*;
+
+    fn result(count: u32, bytes: Option<u32>, entries: &[&[u8]]) -> Vec<u8> {
+        let entries = entries.concat();
+        let bytes = bytes.unwrap_or(16 + entries.len() as u32);
+        let head = ScanHeader { count, bytes, is_end: 1, reserved: 0 };
+        [head.as_bytes(), &entries].concat()
+    }
+
+    fn pair(key_len: u8, value_len: u32, value_moved: u32, rest: &[u8]) -> Vec<u8> {
+        let head = ScanPair { key_len, reserved: [0; 3], value_len, value_moved };
+        [head.as_bytes(), rest].concat()
+    }
+
+    fn read(result: &[u8]) -> Result<Vec<(Key, usize, Vec<u8>)>> {
+        let (mut reader, mut pairs) = (ResultReader::new(result)?, Vec::new());
+        while let Some(pair) = reader.next_pair(result)? {
+            pairs.push((pair.key, pair.value_len, pair.value.to_vec()));
+        }
+        Ok(pairs)
+    }
+
+    #[test]
+    fn pairs_of_a_result_are_read_with_their_padding() {
+        let bytes = result(2, None, &[&pair(1, 3, 3, b"a\0\0\0xyz\0"), &pair(5, 9, 0, b"abcde\0\0\0")]);
+        let pairs = read(&bytes).unwrap();
+        let expected = [(b"a".as_slice(), 3, b"xyz".as_slice()), (b"abcde", 9, b"")];
+        let read: Vec<_> = pairs.iter().map(|(key, len, value)| (key.as_bytes(), *len, &value[..])).collect();
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn results_that_lie_about_counts_and_lengths_are_refused() {
+        let good = pair(1, 3, 3, b"a\0\0\0xyz\0");
+        for lie in [
+            result(2, None, &[&good]),
+            result(u32::MAX, None, &[]),
+            result(1, Some(1 << 20), &[&good]),
+            result(1, Some(3), &[&good]),
+            result(1, None, &[&pair(0, 3, 3, b"a\0\0\0xyz\0")]),
+            result(1, None, &[&pair(17, 3, 3, &[1; 40])]),
+            result(1, None, &[&pair(1, 3, 4, b"a\0\0\0wxyz")]),
+            result(1, None, &[&pair(1, u32::MAX, u32::MAX, b"a\0\0\0wxyz")]),
+            vec![0; 15],
+        ] {
+            let refused = read(&lie);
+            assert!(refused.is_err(), "{lie:?} gave {refused:?}");
+        }
+    }
+}

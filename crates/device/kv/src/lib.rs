@@ -24,6 +24,7 @@ pub use engine::compaction::CompactionCounters;
 pub use engine::get::{Located, PREFETCH_GROUP, ValueInfo};
 pub use engine::rebuild::Repaired;
 pub use engine::recovery::{Recovery, Replay};
+pub use engine::scan::{ScanPart, Selection};
 pub use engine::stats::KvStats;
 pub use engine::window::{Stored, WindowCopy, WindowEntry, WindowId};
 pub use engine::{KvEngine, StoreHow};

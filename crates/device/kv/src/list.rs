@@ -2,17 +2,44 @@
 
 use crate::error::KvError;
 use crate::index::Index;
+use crate::index::back_cursor::BackCursor;
 use crate::index::cache::PageCache;
 use crate::index::entry::Entry;
+use crate::index::key_order::KeyOrder;
 use crate::index::memtable::Memtable;
 use crate::index::order::Walk;
-use crate::index::run::{RunCursor, Walker};
+use crate::index::run::{Run, RunCursor, Walker};
 use crate::index::tournament::Tournament;
 use crate::store::PageStore;
 use byway_spec::Key;
 
 /// Entries taken from a place at once: one command lists hundreds, a short list few.
 const BATCH_ENTRIES: usize = 128;
+
+/// Where a visit of the index begins and how it goes on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Visit<'a> {
+    /// The first key, or the last in descending order; `None` for the end of all keys.
+    pub(crate) start: Option<&'a Key>,
+    pub(crate) order: KeyOrder,
+    /// Entries that are expected to be visited. More may be.
+    pub(crate) expected: usize,
+}
+
+impl<'a> Visit<'a> {
+    /// Ascending from `start` on.
+    pub(crate) const fn from(start: Option<&'a Key>) -> Self {
+        Self { start, order: KeyOrder::Ascending, expected: usize::MAX }
+    }
+
+    /// Whether a run may have keys to visit.
+    fn meets(&self, run: &Run) -> bool {
+        self.start.is_none_or(|start| match self.order {
+            KeyOrder::Ascending => *start <= run.last,
+            KeyOrder::Descending => *start >= run.first,
+        })
+    }
+}
 
 /// One place that has entries in order, and those taken from it so far. Newer places come first.
 struct Source<'a> {
@@ -23,7 +50,41 @@ struct Source<'a> {
 
 enum Place<'a> {
     Table(&'a mut Memtable, Walk),
+    TableBack(&'a mut Memtable, Walk),
     Run(RunCursor),
+    RunBack(BackCursor),
+}
+
+impl<'a> Place<'a> {
+    fn of_table(table: &'a mut Memtable, visit: &Visit<'_>) -> Self {
+        match visit.order {
+            KeyOrder::Ascending => {
+                let walk = table.walk(visit.start);
+                Self::Table(table, walk)
+            }
+            KeyOrder::Descending => {
+                let walk = table.walk_back(visit.start);
+                Self::TableBack(table, walk)
+            }
+        }
+    }
+
+    fn of_run<S: PageStore>(
+        run: &Run,
+        visit: &Visit<'_>,
+        pages: &mut PageCache,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<Self, KvError> {
+        match visit.order {
+            KeyOrder::Ascending => {
+                // A merge has consumed the entries before a run's first key.
+                let start = visit.start.filter(|start| **start > run.first).unwrap_or(&run.first);
+                RunCursor::new(run, Some(start), Walker::List, pages, store, at_ps).map(Self::Run)
+            }
+            KeyOrder::Descending => BackCursor::new(run, visit.start, pages, store, at_ps).map(Self::RunBack),
+        }
+    }
 }
 
 impl<'a> Source<'a> {
@@ -40,6 +101,7 @@ impl<'a> Source<'a> {
     /// Takes the next entries.
     fn fill<S: PageStore>(
         &mut self,
+        most: usize,
         pages: &mut PageCache,
         store: &mut S,
         at_ps: &mut u64,
@@ -47,44 +109,43 @@ impl<'a> Source<'a> {
         self.batch.clear();
         self.at = 0;
         match &mut self.place {
-            Place::Table(table, walk) => table.next(walk, &mut self.batch, BATCH_ENTRIES),
-            Place::Run(cursor) => cursor.next(&mut self.batch, BATCH_ENTRIES, pages, store, at_ps)?,
+            Place::Table(table, walk) => table.next(walk, &mut self.batch, most),
+            Place::TableBack(table, walk) => table.previous(walk, &mut self.batch, most),
+            Place::Run(cursor) => cursor.next(&mut self.batch, most, pages, store, at_ps)?,
+            Place::RunBack(cursor) => cursor.next(&mut self.batch, most, pages, store, at_ps)?,
         }
         Ok(())
     }
 }
 
 impl Index {
-    /// Visits the newest entry of each key from `start` on, tombstones too, until `visit` says no.
+    /// Visits the newest entry of each key in order, tombstones too, until `each` says no.
     ///
-    /// A run that ends before `start` is not touched; others cost the way down to it, and then a page for each page full
-    /// of keys.
+    /// A run without keys in that direction is not touched; others cost the way down to the start, and then a page for each
+    /// page full of keys.
     pub(crate) fn visit<S: PageStore>(
         &mut self,
         store: &mut S,
-        start: Option<&Key>,
-        mut visit: impl FnMut(&Entry) -> bool,
+        visit: Visit<'_>,
+        mut each: impl FnMut(&Entry) -> bool,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
         let (tables, runs, pages) = self.places();
         let mut sources = Vec::with_capacity(2 + runs.len());
         for table in tables.into_iter().flatten().filter(|table| table.len() > 0) {
-            let walk = table.walk(start);
-            sources.push(Source::new(Place::Table(table, walk)));
+            sources.push(Source::new(Place::of_table(table, &visit)));
         }
-        for run in runs.iter().filter(|run| start.is_none_or(|start| *start <= run.last)) {
-            // A merge has consumed the entries before a run's first key.
-            let start = start.filter(|start| **start > run.first).unwrap_or(&run.first);
-            let cursor = RunCursor::new(run, Some(start), Walker::List, pages, store, at_ps)?;
-            sources.push(Source::new(Place::Run(cursor)));
+        for run in runs.iter().filter(|run| visit.meets(run)) {
+            sources.push(Source::new(Place::of_run(run, &visit, pages, store, at_ps)?));
         }
+        let first = visit.expected.div_ceil(sources.len().max(1)).saturating_add(1).min(BATCH_ENTRIES);
         for source in &mut sources {
-            source.fill(pages, store, at_ps)?;
+            source.fill(first, pages, store, at_ps)?;
         }
         sources.retain(|source| source.head().is_some());
         match sources.as_mut_slice() {
-            [only] => visit_one(only, &mut visit, pages, store, at_ps),
-            _ => visit_all(&mut sources, &mut visit, pages, store, at_ps),
+            [only] => visit_one(only, &mut each, pages, store, at_ps),
+            _ => visit_all(&mut sources, visit.order, &mut each, pages, store, at_ps),
         }
     }
 }
@@ -101,7 +162,7 @@ fn visit_one<S: PageStore>(
         if !source.batch.iter().all(&mut *visit) {
             return Ok(());
         }
-        source.fill(pages, store, at_ps)?;
+        source.fill(BATCH_ENTRIES, pages, store, at_ps)?;
     }
     Ok(())
 }
@@ -109,19 +170,20 @@ fn visit_one<S: PageStore>(
 /// Visits what several places have, of each key the newest alone.
 fn visit_all<S: PageStore>(
     sources: &mut [Source<'_>],
+    order: KeyOrder,
     visit: &mut impl FnMut(&Entry) -> bool,
     pages: &mut PageCache,
     store: &mut S,
     at_ps: &mut u64,
 ) -> Result<(), KvError> {
-    let mut tournament = Tournament::new(sources.iter().map(Source::head));
+    let mut tournament = Tournament::new(order, sources.iter().map(Source::head));
     let mut last: Option<Entry> = None;
     while let Some(winner) = tournament.winner() {
         let source = &mut sources[winner];
         let Some(entry) = source.head().copied() else { return Ok(()) };
         source.at += 1;
         if source.at == source.batch.len() {
-            source.fill(pages, store, at_ps)?;
+            source.fill(BATCH_ENTRIES, pages, store, at_ps)?;
         }
         tournament.replace(source.head());
         let is_older = last.is_some_and(|last| last.has_key_of(&entry));

@@ -3,6 +3,7 @@
 use crate::engine::KvEngine;
 use crate::error::KvError;
 use crate::index::entry::Entry;
+use crate::list::Visit;
 use crate::store::PageStore;
 use byway_spec::Key;
 
@@ -22,6 +23,6 @@ impl KvEngine {
         let start = if start.is_empty() { None } else { Some(Key::new(start)?) };
         let visit =
             |entry: &Entry| entry.shape().is_tombstone() || visit(&entry.key(), entry.shape().value_len());
-        self.index.visit(store, start.as_ref(), visit, at_ps)
+        self.index.visit(store, Visit::from(start.as_ref()), visit, at_ps)
     }
 }

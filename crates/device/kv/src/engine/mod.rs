@@ -12,6 +12,7 @@ mod power_loss;
 pub(crate) mod rebuild;
 pub(crate) mod recovery;
 mod salvage;
+pub(crate) mod scan;
 mod space;
 mod stall;
 pub(crate) mod stats;

@@ -275,6 +275,20 @@ impl Memtable {
         start.map_or_else(Walk::default, |start| self.order.seek(&self.entries, start))
     }
 
+    /// A walk in descending order from the last key at or before `start`. The table takes no new keys while it lasts.
+    pub(crate) fn walk_back(&mut self, start: Option<&Key>) -> Walk {
+        self.order.place(&self.entries, usize::MAX);
+        match start {
+            Some(start) => self.order.seek_back(&self.entries, start),
+            None => self.order.end(),
+        }
+    }
+
+    /// Appends the next entries of a walk in descending order to `into`: at least one and at most `most`, if there are any.
+    pub(crate) fn previous(&mut self, walk: &mut Walk, into: &mut Vec<Entry>, most: usize) {
+        self.order.previous(&self.entries, walk, into, most);
+    }
+
     /// Appends the next entries of a walk to `into`: at least one and at most `most`, if there are any.
     pub(crate) fn next(&mut self, walk: &mut Walk, into: &mut Vec<Entry>, most: usize) {
         self.order.next(&self.entries, walk, into, most);

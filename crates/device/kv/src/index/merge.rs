@@ -9,6 +9,7 @@ use crate::index::builder::RunBuilder;
 use crate::index::cache::PageCache;
 use crate::index::entry::Entry;
 use crate::index::hints::Hints;
+use crate::index::key_order::KeyOrder;
 use crate::index::memtable::Memtable;
 use crate::index::order::Walk;
 use crate::index::run::{Run, RunCursor, Walker};
@@ -288,7 +289,7 @@ impl Merge {
             input.advance(0, pages, store, at_ps)?;
             inputs.push(input);
         }
-        let tournament = Tournament::new(inputs.iter().map(Input::head));
+        let tournament = Tournament::new(KeyOrder::Ascending, inputs.iter().map(Input::head));
         let taken = Vec::with_capacity(BATCH_ENTRIES);
         Ok(Self { inputs, tournament, taken, builder, drop_tombstones, cut_at: 0 })
     }

@@ -3,12 +3,14 @@
 //! One memtable fills while at most one frozen one is written out; runs of like size are merged into larger ones.
 //! Both go on in small steps, paid by the puts that make them necessary ([`Index::tend`]).
 
+pub(crate) mod back_cursor;
 pub(crate) mod builder;
 pub(crate) mod cache;
 pub(crate) mod entry;
 pub(crate) mod filter;
 pub(crate) mod hints;
 mod jobs;
+pub(crate) mod key_order;
 pub(crate) mod manifest;
 pub(crate) mod memtable;
 pub(crate) mod merge;

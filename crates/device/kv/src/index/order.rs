@@ -162,6 +162,55 @@ impl Order {
         Walk { node, leaf, at }
     }
 
+    /// The place behind the last entry at or before `start`. All entries are placed.
+    pub(crate) fn seek_back(&mut self, entries: &[Entry], start: &Key) -> Walk {
+        let mut walk = self.seek(entries, start);
+        let words = &self.nodes[walk.node].leaves[walk.leaf].words;
+        let is_there = |word: &Word| entries[number_of(*word) as usize].is_of(start);
+        walk.at += usize::from(words.get(walk.at).is_some_and(is_there));
+        walk
+    }
+
+    /// The place behind all entries.
+    pub(crate) fn end(&self) -> Walk {
+        self.end_of_node(self.nodes.len() - 1)
+    }
+
+    /// The place behind the entries of a node, of which there is at least one leaf.
+    fn end_of_node(&self, node: usize) -> Walk {
+        let leaves = &self.nodes[node].leaves;
+        let leaf = leaves.len() - 1;
+        Walk { node, leaf, at: leaves[leaf].words.len() }
+    }
+
+    /// Appends the entries before a place to `into` in descending order, at least one and at most `most` if there are any,
+    /// and goes before them.
+    pub(crate) fn previous(
+        &mut self,
+        entries: &[Entry],
+        walk: &mut Walk,
+        into: &mut Vec<Entry>,
+        most: usize,
+    ) {
+        while walk.at == 0 {
+            *walk = match (walk.node, walk.leaf) {
+                (0, 0) => return,
+                (node, 0) => self.end_of_node(node - 1),
+                (node, leaf) => {
+                    let leaf = leaf - 1;
+                    Walk { node, leaf, at: self.nodes[node].leaves[leaf].words.len() }
+                }
+            };
+        }
+        self.sort(entries, walk.node, walk.leaf);
+        let words = &self.nodes[walk.node].leaves[walk.leaf].words;
+        let from = walk.at.saturating_sub(most);
+        let wanted = &words[from..walk.at];
+        wanted.iter().for_each(|word| prefetch(entries, number_of(*word) as usize));
+        into.extend(wanted.iter().rev().map(|word| entries[number_of(*word) as usize]));
+        walk.at = from;
+    }
+
     /// Nodes of leaves.
     pub(crate) fn nodes(&self) -> usize {
         self.nodes.len()

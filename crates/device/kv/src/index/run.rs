@@ -54,7 +54,7 @@ impl Leaf {
 }
 
 impl Run {
-    fn name(&self, page: u64, level: u8) -> PageName {
+    pub(crate) fn name(&self, page: u64, level: u8) -> PageName {
         PageName { page, run: self.id, level }
     }
 

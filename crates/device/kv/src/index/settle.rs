@@ -11,6 +11,7 @@ use crate::index::cache::PageCache;
 use crate::index::entry::Entry;
 use crate::index::manifest::Manifest;
 use crate::index::memtable::Memtable;
+use crate::list::Visit;
 use crate::store::PageStore;
 use crate::value_log::ValueLog;
 use crate::value_log::live::Part;
@@ -181,7 +182,7 @@ impl Index {
             }
             true
         };
-        if self.visit(store, None, add, &mut 0).is_err() {
+        if self.visit(store, Visit::from(None), add, &mut 0).is_err() {
             return;
         }
         for (segment, bytes) in live.into_iter().enumerate() {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{Rig, key, small, value};
+use crate::common::{Rig, key, scan, small, value};
 use byway_kv::{Key, KvError, Packing, Placement, StoreHow};
+use byway_spec::vendor::KeyRange;
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -14,6 +15,7 @@ enum Op {
     Delete(Key),
     Get(Key),
     List(Key, usize),
+    Scan { range: KeyRange, most: usize, value_bytes: u32 },
     Die,
     Flush,
     Format,
@@ -39,9 +41,32 @@ fn any_op() -> impl Strategy<Value = Op> {
         3 => any_key().prop_map(Op::Delete),
         4 => any_key().prop_map(Op::Get),
         1 => (any_key(), 1usize..20).prop_map(|(start, limit)| Op::List(start, limit)),
+        2 => (any_range(), 1usize..50, prop_oneof![Just(0), 1u32..100, Just(u32::MAX)])
+            .prop_map(|(range, most, value_bytes)| Op::Scan { range, most, value_bytes }),
         1 => Just(Op::Die),
         1 => Just(Op::Flush),
     ]
+}
+
+fn any_range() -> impl Strategy<Value = KeyRange> {
+    let end = || proptest::option::of(any_key());
+    (end(), any::<bool>(), end(), any::<bool>()).prop_map(|(start, exclusive, bound, backward)| KeyRange {
+        start,
+        exclusive,
+        bound,
+        backward,
+    })
+}
+
+/// Whether a range has a key, by the words of its description.
+fn has(range: &KeyRange, key: &Key) -> bool {
+    let is_behind_start = range.start.is_none_or(|start| match range.backward {
+        false => *key > start || *key == start && !range.exclusive,
+        true => *key < start || *key == start && !range.exclusive,
+    });
+    let is_before_bound =
+        range.bound.is_none_or(|bound| if range.backward { *key >= bound } else { *key < bound });
+    is_behind_start && is_before_bound
 }
 
 fn any_ops() -> impl Strategy<Value = Vec<Op>> {
@@ -97,6 +122,7 @@ impl Checked {
                 let expected = self.model.range(start..).map(|(k, v)| (*k, v.len() as u32));
                 assert_eq!(listed[..limit.min(listed.len())], expected.take(limit).collect::<Vec<_>>());
             }
+            Op::Scan { range, most, value_bytes } => self.check_scan(range, most, value_bytes),
             Op::Die => assert_eq!(self.rig.reopen().damage, []),
             Op::Flush => match self.rig.engine.flush(&mut self.rig.store, &mut 0) {
                 Ok(()) | Err(KvError::Full) => {}
@@ -105,6 +131,27 @@ impl Checked {
             Op::Format => {
                 self.rig.engine.format(&mut self.rig.store, &mut 0).unwrap();
                 self.model.clear();
+            }
+        }
+    }
+
+    /// Scans a range, `most` pairs at a time.
+    fn check_scan(&mut self, mut range: KeyRange, most: usize, value_bytes: u32) {
+        let mut expected: Vec<_> = self.model.iter().filter(|(key, _)| has(&range, key)).collect();
+        if range.backward {
+            expected.reverse();
+        }
+        let mut expected = expected.into_iter();
+        loop {
+            let (pairs, is_end) = scan(&mut self.rig.engine, &mut self.rig.store, &range, most, value_bytes);
+            for (key, len, value) in &pairs {
+                let (expected_key, expected_value) = expected.next().unwrap();
+                assert_eq!((key, *len as usize), (expected_key, expected_value.len()));
+                assert_eq!(value[..], expected_value[..expected_value.len().min(value_bytes as usize)]);
+            }
+            match pairs.last() {
+                Some((last, ..)) if !is_end => range = range.behind(*last),
+                _ => break assert!(is_end && expected.next().is_none()),
             }
         }
     }
@@ -122,6 +169,9 @@ impl Checked {
         keys.iter().for_each(|key| self.check(key));
         let expected: Vec<_> = self.model.iter().map(|(k, v)| (*k, v.len() as u32)).collect();
         assert_eq!(self.rig.list(b""), expected);
+        for backward in [false, true] {
+            self.check_scan(KeyRange { backward, ..KeyRange::default() }, 1000, u32::MAX);
+        }
     }
 }
 

@@ -10,7 +10,11 @@ use byway_flash::{
     NamespaceSpec,
 };
 pub use byway_kit::pattern as value;
-use byway_kv::{Home, Key, KvEngine, KvError, KvFormat, KvOptions, Packing, PageStore, Recovery, StoreHow};
+use byway_kv::{
+    Home, Key, KvEngine, KvError, KvFormat, KvOptions, Packing, PageStore, Recovery, ScanPart, Selection,
+    StoreHow,
+};
+use byway_spec::vendor::KeyRange;
 
 /// What would be there if the process died now.
 #[derive(Clone)]
@@ -327,4 +331,30 @@ pub fn list(engine: &mut KvEngine, store: &mut impl PageStore, start: &[u8]) -> 
     };
     engine.list(store, start, visit, &mut 0).unwrap();
     found
+}
+
+/// A pair that was scanned: key, length of the value, and the bytes of it that were wanted.
+pub type Scanned = (Key, u32, Vec<u8>);
+
+/// Up to `most` pairs of a range with up to `value_bytes` of each value; whether the range ends with them.
+pub fn scan(
+    engine: &mut KvEngine,
+    store: &mut impl PageStore,
+    range: &KeyRange,
+    most: usize,
+    value_bytes: u32,
+) -> (Vec<Scanned>, bool) {
+    let (mut selection, mut selected) = (Selection::default(), 0);
+    let wants = |_: &Key, len: u32| {
+        selected += 1;
+        (selected <= most).then_some(len.min(value_bytes))
+    };
+    engine.select(store, range, most, &mut selection, wants, &mut 0).unwrap();
+    let mut pairs: Vec<Scanned> = Vec::new();
+    let into = |part: ScanPart<'_>| match part {
+        ScanPart::Pair { key, value_len, .. } => pairs.push((key, value_len, Vec::new())),
+        ScanPart::Value(bytes) => pairs.last_mut().unwrap().2.extend_from_slice(bytes),
+    };
+    assert_eq!(engine.read_selected(store, &mut selection, into, &mut 0).unwrap(), selection.len());
+    (pairs, selection.is_end())
 }

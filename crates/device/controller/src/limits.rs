@@ -26,6 +26,9 @@ pub const CAPSULE_DATA_BYTES: u32 = 16 << 10;
 /// Longest payload of Bulk Store in bytes.
 pub const BULK_MAX_BYTES: usize = 1 << 20;
 
+/// Longest result of Scan and Retrieve Many in bytes.
+pub const RESULT_MAX_BYTES: usize = 1 << 20;
+
 /// Abort commands that may be outstanding, zero-based (Identify Controller ACL). Each finishes at once.
 pub(crate) const ABORT_LIMIT_Z: u8 = 3;
 

@@ -4,6 +4,7 @@ use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::reservation::ReservationOpcode;
 use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::NvmOpcode;
+use byway_spec::vendor::VendorOpcode;
 
 use crate::reservation::Access;
 
@@ -40,7 +41,7 @@ pub(crate) fn changes(is_admin: bool, opcode: u8) -> bool {
 #[inline]
 pub(crate) const fn access(opcode: u8) -> Access {
     match opcode {
-        RETRIEVE_OR_READ | COMPARE | VERIFY | LIST | EXIST => Access::Read,
+        RETRIEVE_OR_READ | COMPARE | VERIFY | LIST | EXIST | SCAN | RETRIEVE_MANY => Access::Read,
         _ => Access::Write,
     }
 }
@@ -50,3 +51,5 @@ const COMPARE: u8 = NvmOpcode::COMPARE.0;
 const VERIFY: u8 = NvmOpcode::VERIFY.0;
 const LIST: u8 = KvOpcode::LIST.0;
 const EXIST: u8 = KvOpcode::EXIST.0;
+const SCAN: u8 = VendorOpcode::KV_SCAN.0;
+const RETRIEVE_MANY: u8 = VendorOpcode::KV_RETRIEVE_MANY.0;

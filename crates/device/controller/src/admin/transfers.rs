@@ -12,10 +12,11 @@ pub(super) const ANNOUNCED: Methods = Methods::new()
     .with_cxl(true)
     .with_cxl_piggyback(true)
     .with_bulk(true)
-    .with_byte_store(true);
+    .with_byte_store(true)
+    .with_scan(true);
 
 /// Methods of controllers over fabrics, where values go in capsules.
-pub(super) const FABRIC_METHODS: Methods = Methods::new().with_bulk(true);
+pub(super) const FABRIC_METHODS: Methods = Methods::new().with_bulk(true).with_scan(true);
 
 /// Methods the host enabled since the last reset.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -46,17 +47,15 @@ impl EnabledTransfers {
         }
     }
 
-    /// Whether many pairs may come in one command.
-    #[inline]
-    pub fn bulk(self) -> bool {
-        self.0.bulk()
-    }
-
     /// Whether there is a vendor command of this opcode, and the host enabled its transfer method.
     pub fn has_command(self, opcode: VendorOpcode) -> bool {
         match method_of(opcode) {
             Some(method) => self.enabled(method),
-            None => opcode == VendorOpcode::KV_BULK_STORE && self.bulk(),
+            None => match opcode {
+                VendorOpcode::KV_BULK_STORE => self.0.bulk(),
+                VendorOpcode::KV_SCAN => self.0.scan(),
+                _ => false,
+            },
         }
     }
 }

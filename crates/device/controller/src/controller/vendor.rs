@@ -43,6 +43,13 @@ impl Controller {
                 let first = vendor::unpack_write(command);
                 self.store_in_window(subsystem, port, qid, command, &first)
             }
+            VendorOpcode::KV_SCAN => self.with_namespace(
+                subsystem,
+                port,
+                (qid, command.nsid, Access::Read),
+                carried,
+                |namespace, execution| namespace.kv()?.scan(execution, command),
+            ),
             _ => self.with_namespace(
                 subsystem,
                 port,

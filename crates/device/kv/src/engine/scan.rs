@@ -47,6 +47,12 @@ impl Selection {
         self.pairs.is_empty()
     }
 
+    /// Releases the memory of more than `pairs` pairs.
+    pub fn shrink_to(&mut self, pairs: usize) {
+        self.pairs.clear();
+        self.pairs.shrink_to(pairs);
+    }
+
     /// Whether the range ends with these pairs.
     #[must_use]
     pub fn is_end(&self) -> bool {

@@ -7,6 +7,7 @@ mod bulk;
 mod command;
 mod deleted_space;
 mod read;
+mod scan;
 mod store;
 mod window;
 
@@ -15,6 +16,7 @@ use std::fmt;
 use byway_flash::{Flash, NamespaceRecord};
 use byway_kv::{
     FILL_CLASSES, Key, KvEngine, KvError, KvFormat, KvOptions, KvStats, LookupHints, Placement, STATE_AREA,
+    Selection,
 };
 use byway_spec::kv::{KvConfiguration, KvOpcode};
 use byway_spec::{Command, Status};
@@ -35,6 +37,8 @@ pub struct KvNamespace {
     configuration: KvConfiguration,
     windows: Windows,
     deleted: DeletedSpace,
+    /// Room for the pairs of a scan.
+    selection: Selection,
 }
 
 /// The key that a command looks up. A store looks up none.
@@ -68,7 +72,14 @@ impl KvNamespace {
             record.owner_state[0] = HAS_ENGINE;
         }
         let windows = Windows::new(engine.window_count());
-        Ok(Self { record, engine, configuration: KvConfiguration::new(), windows, deleted })
+        Ok(Self {
+            record,
+            engine,
+            configuration: KvConfiguration::new(),
+            windows,
+            deleted,
+            selection: Selection::default(),
+        })
     }
 
     /// What the image keeps of it.

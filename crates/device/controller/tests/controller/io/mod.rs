@@ -153,7 +153,8 @@ impl Io {
             .with_inline(true)
             .with_cxl(true)
             .with_cxl_piggyback(true)
-            .with_bulk(true);
+            .with_bulk(true)
+            .with_scan(true);
         self.set_feature(FeatureId::METHODS, 0, methods.into_bits());
     }
 

@@ -1,0 +1,236 @@
+//! Scan: the pairs of a range of keys in one result (vendor; layout in `byway_spec::vendor::ScanHeader`).
+
+use std::mem;
+
+use byway_kv::{ScanPart, Selection};
+use byway_spec::kv::KEY_MAX_BYTES;
+use byway_spec::vendor::{KeyRange, ScanCdw10, ScanCdw11, ScanHeader, ScanPair, WHOLE_VALUE};
+use byway_spec::{Command, Key};
+use zerocopy::IntoBytes;
+
+use super::KvNamespace;
+use crate::data_pointer;
+use crate::error::CommandError;
+use crate::limits::RESULT_MAX_BYTES;
+use crate::namespace::media::timed;
+use crate::namespace::{Execution, Outcome};
+
+/// Keys, values and heads in a result are padded to this.
+const ALIGN_BYTES: usize = 4;
+
+/// A buffer has room for any key at least.
+const BUFFER_MIN_BYTES: usize = size_of::<ScanHeader>() + ScanPair::bytes(KEY_MAX_BYTES, 0);
+
+/// Bytes of an average pair, to guess how many fit a buffer.
+const PAIR_BYTES: usize = 64;
+
+/// Selected pairs that a namespace keeps room for between scans.
+const PAIRS_KEPT: usize = 1024;
+
+/// A Scan command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Scan {
+    range: KeyRange,
+    buffer_bytes: usize,
+    /// Most pairs.
+    pairs_max: usize,
+    /// Most bytes of each value.
+    prefix_bytes: u32,
+}
+
+impl Scan {
+    fn parse(command: &Command) -> Result<Self, CommandError> {
+        let (cdw10, cdw11) = (ScanCdw10::from_bits(command.cdw10), ScanCdw11::from_bits(command.cdw11));
+        let buffer_bytes = cdw10.buffer_bytes() as usize;
+        if buffer_bytes < BUFFER_MIN_BYTES {
+            return Err(SHORT_BUFFER);
+        }
+        if buffer_bytes > RESULT_MAX_BYTES {
+            return Err(LONG_BUFFER);
+        }
+        let pairs_max = match usize::from(cdw11.pairs_high()) << 8 | usize::from(cdw10.pairs_low()) {
+            0 => usize::MAX,
+            pairs => pairs,
+        };
+        let prefix_bytes = match cdw11.value_prefix() {
+            WHOLE_VALUE => u32::MAX,
+            bytes => u32::from(bytes),
+        };
+        let range = KeyRange::read_from(command).map_err(|_| LONG_KEY)?;
+        Ok(Self { range, buffer_bytes, pairs_max, prefix_bytes })
+    }
+
+    fn expected_pairs(&self) -> usize {
+        self.pairs_max.min(self.buffer_bytes / PAIR_BYTES)
+    }
+}
+
+/// Which pairs fit the host's buffer.
+struct Fitting {
+    pairs_left: usize,
+    bytes_left: usize,
+    prefix_bytes: u32,
+    has_any: bool,
+}
+
+impl Fitting {
+    fn new(scan: &Scan) -> Self {
+        Self {
+            pairs_left: scan.pairs_max,
+            bytes_left: scan.buffer_bytes - size_of::<ScanHeader>(),
+            prefix_bytes: scan.prefix_bytes,
+            has_any: false,
+        }
+    }
+
+    /// How many bytes of the next pair's value go to the result; `None` if the result ends before the pair.
+    fn take(&mut self, key: &Key, value_len: u32) -> Option<u32> {
+        self.pairs_left = self.pairs_left.checked_sub(1)?;
+        let value_bytes = value_len.min(self.prefix_bytes);
+        let pair_bytes = ScanPair::bytes(key.len(), value_bytes as usize);
+        if pair_bytes <= self.bytes_left {
+            self.bytes_left -= pair_bytes;
+            self.has_any = true;
+            return Some(value_bytes);
+        }
+        // The first pair's value is cut: else a scan would never get past it.
+        let room_bytes = self.bytes_left.saturating_sub(ScanPair::bytes(key.len(), 0));
+        (self.pairs_left, self.bytes_left) = (0, 0);
+        (!self.has_any).then_some((room_bytes - room_bytes % ALIGN_BYTES) as u32)
+    }
+}
+
+/// A result that is being filled.
+struct ScanResult<'a> {
+    bytes: &'a mut Vec<u8>,
+    /// Where the last pair begins.
+    pair_at: usize,
+}
+
+impl<'a> ScanResult<'a> {
+    fn new(bytes: &'a mut Vec<u8>) -> Self {
+        bytes.clear();
+        bytes.extend_from_slice(ScanHeader::default().as_bytes());
+        Self { pair_at: bytes.len(), bytes }
+    }
+
+    #[inline]
+    fn push(&mut self, part: ScanPart<'_>) {
+        match part {
+            ScanPart::Pair { key, value_len, value_bytes } => self.begin_pair(&key, value_len, value_bytes),
+            ScanPart::Value(bytes) => self.bytes.extend_from_slice(bytes),
+        }
+    }
+
+    #[inline]
+    fn begin_pair(&mut self, key: &Key, value_len: u32, value_moved: u32) {
+        self.pad();
+        self.pair_at = self.bytes.len();
+        let head = ScanPair { key_len: key.len() as u8, value_len, value_moved, ..ScanPair::default() };
+        self.bytes.extend_from_slice(head.as_bytes());
+        // All of the key's field, and then as much of it as is wanted: one copy of known size.
+        self.bytes.extend_from_slice(key.padded());
+        self.bytes.truncate(self.pair_at + ScanPair::bytes(key.len(), 0));
+    }
+
+    #[inline]
+    fn pad(&mut self) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGN_BYTES), 0);
+    }
+
+    /// The result of `count` pairs; one begun behind them is dropped.
+    fn finish(mut self, count: usize, begun: usize, is_end: bool) -> &'a [u8] {
+        if count < begun {
+            self.bytes.truncate(self.pair_at);
+        }
+        self.pad();
+        let bytes = self.bytes.len() as u32;
+        let head = ScanHeader { count: count as u32, bytes, is_end: is_end.into(), reserved: 0 };
+        self.bytes[..size_of::<ScanHeader>()].copy_from_slice(head.as_bytes());
+        self.bytes
+    }
+}
+
+impl KvNamespace {
+    /// Brings pairs of a range. DW0 is their number.
+    pub fn scan(
+        &mut self,
+        execution: &mut Execution<'_, '_>,
+        command: &Command,
+    ) -> Result<Outcome, CommandError> {
+        let scan = Scan::parse(command)?;
+        let mut selection = mem::take(&mut self.selection);
+        let scanned = self.scan_selected(execution, command, &scan, &mut selection);
+        selection.shrink_to(PAIRS_KEPT);
+        self.selection = selection;
+        scanned
+    }
+
+    fn scan_selected(
+        &mut self,
+        execution: &mut Execution<'_, '_>,
+        command: &Command,
+        scan: &Scan,
+        selection: &mut Selection,
+    ) -> Result<Outcome, CommandError> {
+        let Execution { flash, port, room, whole_pages, .. } = execution;
+        let (engine, expected) = (&mut self.engine, scan.expected_pairs());
+        let mut fitting = Fitting::new(scan);
+        let wants = |key: &Key, value_len| fitting.take(key, value_len);
+        timed(port, |now_ps| engine.select(*flash, &scan.range, expected, selection, wants, now_ps))?;
+        let mut result = ScanResult::new(&mut room.bytes);
+        let into = |part: ScanPart<'_>| result.push(part);
+        let count = timed(port, |now_ps| engine.read_selected(*flash, selection, into, now_ps))?;
+        let result = result.finish(count, selection.len(), selection.is_end());
+        let mapped = &mut room.mapped;
+        let data =
+            data_pointer::map_buffer(port, mapped, command, scan.buffer_bytes, result.len(), *whole_pages)?;
+        let mut sink = data.sink(&mut room.stage)?;
+        sink.put(port, result)?;
+        sink.finish(port)?;
+        Ok(Outcome::with(count as u32))
+    }
+}
+
+const SHORT_BUFFER: CommandError =
+    CommandError::invalid_field("the scan buffer has no room for a key").at_byte(40);
+const LONG_BUFFER: CommandError =
+    CommandError::invalid_field("the scan buffer is over the announced limit").at_byte(40);
+const LONG_KEY: CommandError =
+    CommandError::invalid_field("a key of the range is too long; keys are 1 to 16 bytes").at_byte(44);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> Key {
+        Key::from_number(1, 16)
+    }
+
+    #[test]
+    fn fitting_ends_at_the_limit_of_pairs_or_bytes() {
+        let scan = Scan {
+            range: KeyRange::default(),
+            buffer_bytes: 16 + 2 * ScanPair::bytes(16, 8),
+            pairs_max: usize::MAX,
+            prefix_bytes: 8,
+        };
+        let mut fitting = Fitting::new(&scan);
+        assert_eq!([0; 3].map(|_| fitting.take(&key(), 100)), [Some(8), Some(8), None]);
+        let mut fitting = Fitting::new(&Scan { pairs_max: 1, ..scan });
+        assert_eq!([0; 2].map(|_| fitting.take(&key(), 100)), [Some(8), None]);
+    }
+
+    #[test]
+    fn fitting_cuts_the_value_of_the_first_pair_alone() {
+        let scan = Scan {
+            range: KeyRange::default(),
+            buffer_bytes: BUFFER_MIN_BYTES + 11,
+            pairs_max: usize::MAX,
+            prefix_bytes: u32::MAX,
+        };
+        assert_eq!(Fitting::new(&scan).take(&key(), 100), Some(8));
+        let mut fitting = Fitting::new(&Scan { buffer_bytes: BUFFER_MIN_BYTES + 60, ..scan });
+        assert_eq!([0, 100].map(|len| fitting.take(&key(), len)), [Some(0), None]);
+    }
+}

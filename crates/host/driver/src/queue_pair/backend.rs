@@ -75,6 +75,24 @@ impl<B: Bus> BackendQueue for Queue<B> {
         Ok(self.take_ready())
     }
 
+    fn poll(&mut self, max: usize, on: &mut impl FnMut(Finished)) -> Result<usize> {
+        let mut taken = 0;
+        while taken < max
+            && let Some(finished) = self.next_finished()?
+        {
+            on(finished);
+            taken += 1;
+            // Completions that were found together are taken together.
+            while taken < max
+                && let Some(finished) = self.take_ready()
+            {
+                on(finished);
+                taken += 1;
+            }
+        }
+        Ok(taken)
+    }
+
     #[inline]
     fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
         if self.outstanding() == 0 || !self.sleep(timeout)? {

@@ -173,15 +173,22 @@ impl<B: Bus> Queue<B> {
     /// Sends a command that reads from the device.
     #[inline]
     pub(crate) fn send_in(&mut self, op: OpIndex, mut entry: Entry, at: BusAddr, len: usize) -> Result<()> {
+        self.point_in(op, &mut entry, at, len)?;
+        self.send_one(op, entry)
+    }
+
+    /// Points a command that reads from the device at the memory that it fills.
+    #[inline(always)]
+    pub(crate) fn point_in(&mut self, op: OpIndex, entry: &mut Entry, at: BusAddr, len: usize) -> Result<()> {
         match self.method() {
-            Method::Sgl => sgl::point(self, &mut entry, at, len),
+            Method::Sgl => sgl::point(self, entry, at, len),
             // Exact to the byte, where the device can: never dearer.
             Method::Adaptive if self.limits().methods.contains(Method::Sgl) => {
-                sgl::point(self, &mut entry, at, len)
+                sgl::point(self, entry, at, len)
             }
-            _ => prp::point(self, op, &mut entry, at, len)?,
+            _ => prp::point(self, op, entry, at, len)?,
         }
-        self.send_one(op, entry)
+        Ok(())
     }
 
     /// Ends a call whose commands were sent, or could not be.

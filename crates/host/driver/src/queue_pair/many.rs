@@ -4,6 +4,7 @@
 //! through the queue's bounce pages: no command and no buffer is made for a key.
 
 use byway_core::{Error, ErrorKind, Key, Nsid, PAGE_BYTES, Result, encode};
+use byway_spec::Command as Entry;
 
 use crate::bus::Bus;
 use crate::queue_pair::Queue;
@@ -67,26 +68,41 @@ impl<B: Bus> Queue<B> {
         group: &mut Vec<Sent>,
     ) -> Result<()> {
         for key in keys.iter().take(GROUP) {
-            let has_room = group.is_empty() || (self.has_room(1) && self.bounce.has_free());
-            let op = match has_room.then(|| self.table.start(0, Waiter::Call)).flatten() {
+            let op = match self.table.start(0, Waiter::Call) {
                 Some(op) => op,
                 None if group.is_empty() => self.start_call()?,
                 None => break,
             };
-            let page = self.take_bounce(op).map_err(|error| self.leave(op, error))?;
-            let entry = encode::retrieve(nsid, key, room_bytes as u32);
-            let sent = self.send_in(op, entry, self.bounce.bus_addr(page), room_bytes);
-            sent.map_err(|error| self.leave(op, error))?;
+            // The first waits for room, the others go with a later group.
+            let has_room = group.is_empty() || (self.has_room(1) && self.bounce.has_free());
+            if !has_room {
+                self.table.end(op);
+                break;
+            }
+            let placed = self.place_retrieve(op, encode::retrieve(nsid, key, room_bytes as u32), room_bytes);
+            let page = placed.map_err(|error| self.leave(op, error))?;
             group.push(Sent { op, page });
         }
         Ok(())
+    }
+
+    /// Places a get; the bounce page that its value comes to.
+    #[inline]
+    fn place_retrieve(&mut self, op: OpIndex, mut entry: Entry, room_bytes: usize) -> Result<u16> {
+        let page = self.take_bounce(op)?;
+        self.point_in(op, &mut entry, self.bounce.bus_addr(page), room_bytes)?;
+        self.place_in_turn(op, entry, &[], 0)?;
+        Ok(page)
     }
 
     /// Waits for every get of a group.
     fn await_group(&mut self, group: &[Sent]) -> Result<()> {
         for Sent { op, .. } in group {
             while !self.table.op(*op).is_done() {
-                self.wait_for_any()?;
+                // Nearly always they are there, in this order.
+                if !self.step()? {
+                    self.wait_for_any()?;
+                }
             }
         }
         self.ring_head();

@@ -139,7 +139,10 @@ impl KvEngine {
             None if index.is_all_in_active() => None,
             None => self.find_in_runs(store, key, at_ps)?,
         };
-        self.lookup_hints.publish(self.index.tables());
+        // A host whose gets come in groups prefetches nothing by itself.
+        if !was_prefetched {
+            self.lookup_hints.publish(self.index.tables());
+        }
         Ok(found)
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use byway::spec::Status;
-use byway::{Backend, Error, Key, Queue, StoreOptions};
-use pyo3::exceptions::{PyKeyError, PyTypeError};
+use byway::{Backend, Error, Key, Queue, ScanOptions, StoreOptions};
+use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyTuple};
@@ -14,6 +14,7 @@ use crate::held::{Held, Part, without_gil};
 use crate::interruptible::{Interrupted, InterruptibleQueue};
 use crate::keys::{Items, Keys};
 use crate::memory::{fill, len_of, with_bytes};
+use crate::ranges::{Batch, Cursor, Scan, range_of};
 use crate::turnstile::Turnstile;
 
 /// Bytes of pairs that are gathered from Python before they are stored together.
@@ -350,6 +351,58 @@ impl Kv {
             let mut keys = kv.keys_with_prefix(&prefix.0, None)?;
             keys.try_fold(0, |count, key| key.map(|_| count + 1))
         })
+    }
+
+    /// Keys with their values in order: those that begin with `prefix`, or from `start` to before `end`. `reverse` gives the last
+    /// first, `keys_only` empty values, `value_bytes` at most so much of each value.
+    #[pyo3(signature = (prefix=None, start=None, end=None, *, reverse=false, limit=None, keys_only=false, value_bytes=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are named in Python")]
+    fn scan(
+        &self,
+        prefix: Option<KeyPart>,
+        start: Option<KeyBytes>,
+        end: Option<KeyBytes>,
+        reverse: bool,
+        limit: Option<u64>,
+        keys_only: bool,
+        value_bytes: Option<u16>,
+    ) -> PyResult<Scan> {
+        let options = ScanOptions::default().backward(reverse).limit(limit).keys_only(keys_only);
+        Scan::new(&self.0, (prefix, start, end), options.value_bytes(value_bytes))
+    }
+
+    /// A cursor over all pairs.
+    fn cursor(&self) -> Cursor {
+        Cursor::new(&self.0)
+    }
+
+    /// Does all that a batch holds or nothing of it, through any crash. A device without atomic Store Many refuses.
+    fn commit(&self, py: Python<'_>, batch: &Batch) -> PyResult<()> {
+        let changes = batch.changes();
+        self.0.with(py, |kv| kv.commit(&changes))
+    }
+
+    /// Deletes many keys; one that is not there is deleted already. Not atomic.
+    fn delete_many(&self, py: Python<'_>, keys: Vec<KeyBytes>) -> PyResult<()> {
+        let keys: Vec<Key> = keys.into_iter().map(|key| key.0).collect();
+        self.0.with(py, |kv| kv.delete_many(&keys))
+    }
+
+    /// Deletes the keys that begin with `prefix`, or from `start` to before `end`; returns how many. One of them is named:
+    /// `clear` deletes all. Not atomic.
+    #[pyo3(signature = (prefix=None, start=None, end=None))]
+    fn delete_range(
+        &self,
+        py: Python<'_>,
+        prefix: Option<KeyPart>,
+        start: Option<KeyBytes>,
+        end: Option<KeyBytes>,
+    ) -> PyResult<u64> {
+        if prefix.is_none() && start.is_none() && end.is_none() {
+            return Err(PyValueError::new_err("name a prefix, a start or an end"));
+        }
+        let range = range_of((prefix, start, end))?;
+        self.0.with(py, |kv| kv.delete_range(range))
     }
 
     /// Stores many pairs, many by one command: a mapping, or pairs in any order. Returns how many. Not atomic: on an error, a

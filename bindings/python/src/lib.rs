@@ -31,6 +31,7 @@ mod ledger;
 mod memory;
 mod nvm;
 mod queue;
+mod ranges;
 mod turnstile;
 
 /// The native part of `byway`.
@@ -71,4 +72,6 @@ mod _byway {
     use crate::nvm::Nvm;
     #[pymodule_export]
     use crate::queue::Queue;
+    #[pymodule_export]
+    use crate::ranges::{Batch, Cursor, Scan};
 }

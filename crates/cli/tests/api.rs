@@ -25,6 +25,10 @@ const DECLARED: &[(&str, &str, &str)] = &[
     ("Kv", "byway/src/calls/load.rs", "impl Kv {"),
     ("Kv", "byway/src/calls/listing.rs", "impl Kv {"),
     ("Kv", "byway/src/calls/prefix.rs", "impl Kv {"),
+    ("Kv", "byway/src/calls/scan.rs", "impl Kv {"),
+    ("Kv", "byway/src/calls/cursor.rs", "impl Kv {"),
+    ("Kv", "byway/src/calls/batch.rs", "impl Kv {"),
+    ("Kv", "byway/src/calls/delete.rs", "impl Kv {"),
 ];
 
 /// Files whose public functions stand alone.

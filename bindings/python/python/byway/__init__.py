@@ -16,7 +16,7 @@ from ._mapping import Items, Keys, Values  # noqa: F401
 
 __version__ = _byway.__version__
 
-_INSIDE = {"__version__", "ItemIterator", "KeyIterator", "open_uri", "uri_of_file", "with_options"}
+_INSIDE = {"__version__", "ItemIterator", "KeyIterator", "ScanIterator", "open_uri", "uri_of_file", "with_options"}
 
 __all__ = ["open", "open_to_read"]
 __all__ += _mapping.__all__

@@ -10,12 +10,14 @@ from .aio import AsyncQueue
 __all__ = [
     "AdminQueue",
     "Answer",
+    "Batch",
     "Buffer",
     "Capabilities",
     "Checked",
     "Chosen",
     "Command",
     "Completion",
+    "Cursor",
     "Device",
     "Finding",
     "Found",
@@ -31,6 +33,7 @@ __all__ = [
     "NewNamespace",
     "Nvm",
     "Queue",
+    "ScanIterator",
     "check",
     "create",
     "open_uri",
@@ -263,6 +266,37 @@ class ItemIterator:
     def __next__(self) -> tuple[bytes, bytes]: ...
 
 @final
+class ScanIterator:
+    """Pairs of a range in order, one after the other."""
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]: ...
+    def __next__(self) -> tuple[bytes, bytes]: ...
+
+@final
+class Cursor:
+    """A position among the pairs of a namespace: `seek`, then `next` and `prev` in any order."""
+
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    def seek(self, key: ReadableBuffer) -> bool: ...
+    def seek_first(self) -> bool: ...
+    def seek_last(self) -> bool: ...
+    def next(self) -> bool: ...
+    def prev(self) -> bool: ...
+
+@final
+class Batch:
+    """Puts and deletions for `Kv.commit`. Of several changes of one key the last counts."""
+
+    def __new__(cls) -> Batch: ...
+    def put(self, key: ReadableBuffer, value: ReadableBuffer) -> None: ...
+    def delete(self, key: ReadableBuffer) -> None: ...
+    def clear(self) -> None: ...
+    def __len__(self) -> int: ...
+
+@final
 class Kv(MutableMapping[bytes, bytes]):
     """A key-value namespace, as a mutable mapping in the order of keys."""
 
@@ -319,6 +353,26 @@ class Kv(MutableMapping[bytes, bytes]):
     ) -> None: ...
     def listable_keys(self) -> tuple[list[bytes], list[str]]: ...
     def count(self, prefix: ReadableBuffer = ...) -> int: ...
+    def scan(
+        self,
+        prefix: ReadableBuffer | None = None,
+        start: ReadableBuffer | None = None,
+        end: ReadableBuffer | None = None,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+        keys_only: bool = False,
+        value_bytes: int | None = None,
+    ) -> ScanIterator: ...
+    def cursor(self) -> Cursor: ...
+    def commit(self, batch: Batch) -> None: ...
+    def delete_many(self, keys: Sequence[ReadableBuffer]) -> None: ...
+    def delete_range(
+        self,
+        prefix: ReadableBuffer | None = None,
+        start: ReadableBuffer | None = None,
+        end: ReadableBuffer | None = None,
+    ) -> int: ...
     def load(
         self,
         pairs: Mapping[bytes, ReadableBuffer] | Iterable[tuple[ReadableBuffer, ReadableBuffer]],

@@ -190,3 +190,83 @@ fn blocks_that_threads_read_while_another_writes_are_whole_and_current() {
         assert_eq!((host.reads, host.writes), (reads.load(SeqCst), WRITES), "{uri}");
     }
 }
+
+/// Keys that a writer overwrites. Every other one is also deleted at times.
+const KEYS: u32 = 400;
+
+/// Bytes of a value: of several lengths, so that readers meet records of other shapes.
+fn versioned(n: u32, version: u32) -> Vec<u8> {
+    tagged(version.into(), n.into(), 40 + (n * 7 + version) as usize % 300)
+}
+
+/// Reads keys again and again: a value is whole, that of its key, no older than what was acknowledged before the get began, and
+/// no newer than what was begun when it ended.
+fn read_beside_writer(
+    device: &EmbeddedDevice,
+    [begun, acknowledged]: [&[AtomicU32]; 2],
+    is_over: &AtomicBool,
+) {
+    let mut kv = device.kv(None).unwrap();
+    for n in (0..KEYS).cycle() {
+        if n == 0 && is_over.load(SeqCst) {
+            return;
+        }
+        let oldest = acknowledged[n as usize].load(SeqCst);
+        let found = kv.get(key(9, n).as_bytes()).unwrap();
+        let newest = begun[n as usize].load(SeqCst);
+        match found {
+            Some(found) => {
+                let is_one = (oldest..=newest).any(|version| found == versioned(n, version));
+                assert!(is_one, "key {n}: none of versions {oldest} to {newest}");
+            }
+            None => assert!(n % 2 == 1, "key {n} is always there"),
+        }
+    }
+}
+
+#[test]
+fn readers_beside_a_writer_see_whole_values_no_older_than_acknowledged() {
+    let device = byway::embedded::open("ram:256M").unwrap();
+    let versions = || (0..KEYS).map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
+    let (begun, acknowledged, is_over) = (versions(), versions(), AtomicBool::new(false));
+    let mut kv = device.kv(None).unwrap();
+    (0..KEYS).for_each(|n| kv.put(key(9, n).as_bytes(), &versioned(n, 0)).unwrap());
+    std::thread::scope(|scope| {
+        let (device, begun, acknowledged, is_over) = (&device, &begun, &acknowledged, &is_over);
+        let readers: Vec<_> = (0..THREADS)
+            .map(|_| scope.spawn(move || read_beside_writer(device, [begun, acknowledged], is_over)))
+            .collect();
+        for version in 1..150 {
+            for n in 0..KEYS {
+                begun[n as usize].store(version, SeqCst);
+                if n % 2 == 1 && version % 3 == 0 {
+                    kv.delete(key(9, n).as_bytes()).unwrap();
+                }
+                kv.put(key(9, n).as_bytes(), &versioned(n, version)).unwrap();
+                acknowledged[n as usize].store(version, SeqCst);
+            }
+            // Fills pages, so that records leave protected memory.
+            kv.put(key(8, version).as_bytes(), &[7; 4000]).unwrap();
+        }
+        is_over.store(true, SeqCst);
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+    });
+}
+
+#[test]
+fn gets_of_delegated_queues_are_counted_when_the_device_is_asked() {
+    let device = byway::embedded::open("ram:256M").unwrap();
+    let mut kv = device.kv(None).unwrap();
+    kv.put(b"key", &[1; 100]).unwrap();
+    let reads = |device: &EmbeddedDevice| device.details().counters.host.reads;
+    let before = reads(&device);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let mut kv = device.kv(None).unwrap();
+                (0..3000).for_each(|_| assert_eq!(kv.get(b"key").unwrap().unwrap(), [1; 100]));
+            });
+        }
+    });
+    assert_eq!(reads(&device) - before, 3000 * u64::from(THREADS));
+}

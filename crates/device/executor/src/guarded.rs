@@ -1,13 +1,16 @@
-//! A value guarded by the run lock: one thread at a time reaches it.
+//! A value guarded by the run lock: one thread at a time changes it, or several read it.
 //!
 //! This is the only file of the crate with `unsafe`.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use byway_controller::Subsystem;
 use byway_queue::RunLock;
 use byway_sys::time::monotonic_ns;
 use tracing::error;
+
+use crate::core::Core;
 
 /// A value that only the holder of its run lock reaches. After a panic under the lock no thread reaches it.
 #[derive(Debug)]
@@ -18,8 +21,9 @@ pub(crate) struct Guarded<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: `value` is reached only between an acquired run lock and `RunLock::release`.
+// SAFETY: `value` is reached exclusively only between an acquired run lock and `RunLock::release`.
 // The lock admits one thread at a time, and acquiring sees what the last release published, so `T: Send` is enough.
+// Shared references come from `read` alone, which asks for `Sync` itself.
 #[expect(unsafe_code, reason = "a cell shared between threads, guarded by a model-checked lock")]
 unsafe impl<T: Send> Sync for Guarded<T> {}
 
@@ -27,6 +31,11 @@ impl<T> Guarded<T> {
     /// A value whose lock is free.
     pub fn new(value: T) -> Self {
         Self { run_lock: RunLock::new(), waited_ns: AtomicU64::new(0), value: UnsafeCell::new(value) }
+    }
+
+    /// A value whose lock is free, which at most `readers` threads may [read](Self::read) at the same time.
+    pub fn with_readers(value: T, readers: usize) -> Self {
+        Self { run_lock: RunLock::with_readers(readers), ..Self::new(value) }
     }
 
     /// The value, unless a lock holder panicked.
@@ -113,6 +122,30 @@ impl<T> Guarded<T> {
         }))
     }
 }
+
+impl Guarded<Core> {
+    /// Lets `reader` [read](Self::read) from now on. The caller holds the lock.
+    pub fn add_reader(&self, reader: usize) {
+        self.run_lock.add_reader(reader);
+    }
+
+    /// Runs `work` on the subsystem as reader `reader` if no thread holds the lock: readers run beside each other, and a thread that
+    /// acquires the lock waits for them. Never blocks.
+    #[inline]
+    pub fn read<R>(&self, reader: usize, work: impl FnOnce(&Subsystem) -> R) -> Option<R> {
+        const { assert_sync::<Subsystem>() };
+        let reading = self.run_lock.read(reader)?;
+        // SAFETY: the lock was free after the reader's mark was set, and a thread that acquires it waits until `reading` is
+        // dropped. So no exclusive reference exists meanwhile. Of the core, only the subsystem is reached, which is `Sync`.
+        #[expect(unsafe_code, reason = "shared by the marks of the run lock's readers")]
+        let subsystem = unsafe { &(*self.value.get()).subsystem };
+        let result = work(subsystem);
+        drop(reading);
+        Some(result)
+    }
+}
+
+const fn assert_sync<T: Sync>() {}
 
 /// Poisons a run lock when dropped by a panic.
 struct Poisoner<'a>(&'a RunLock);

@@ -26,6 +26,7 @@ pub use engine::rebuild::Repaired;
 pub use engine::recovery::{Recovery, Replay};
 pub use engine::scan::{ScanPart, Selection};
 pub use engine::stats::KvStats;
+pub use engine::try_get::TryGet;
 pub use engine::window::{Stored, WindowCopy, WindowEntry, WindowId};
 pub use engine::{KvEngine, StoreHow};
 pub use error::KvError;

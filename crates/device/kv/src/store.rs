@@ -166,6 +166,12 @@ pub trait PageStore {
     /// The state area.
     fn state(&mut self, home: &Home) -> &mut [u8];
 
+    /// The state area, to look at, if it can be looked at by shared reference.
+    #[inline]
+    fn peek_state(&self, _home: &Home) -> Option<&[u8]> {
+        None
+    }
+
     /// Stores eight aligned bytes of the state area, little-endian, as one store after all stores before it.
     fn commit_u64(&mut self, home: &Home, at: usize, value: u64);
 
@@ -349,6 +355,11 @@ impl PageStore for Flash {
     #[inline]
     fn state(&mut self, home: &Home) -> &mut [u8] {
         self.protected(home.state)
+    }
+
+    #[inline]
+    fn peek_state(&self, home: &Home) -> Option<&[u8]> {
+        Some(self.area(home.state))
     }
 
     #[inline]

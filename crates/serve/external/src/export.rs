@@ -13,6 +13,7 @@ use byway_core::{
     NamespaceKind, Nsid, NvmCommand, Outcome, Payload, QueueOptions, Result,
 };
 use byway_spec::Status;
+use parking_lot::Mutex;
 
 use crate::memory::Shelves;
 use crate::slots::{Doing, Sequel, Slots};
@@ -46,7 +47,8 @@ pub struct ExportAs {
 /// A namespace of a backend that is exported.
 pub struct Export<B: Backend> {
     // Declared before `backend`, so that it is dropped first.
-    queue: B::Queue,
+    // Each use is exclusive: the mutex is what makes an engine `Sync` whose queue need not be.
+    queue: Mutex<B::Queue>,
     backend: B,
     nsid: Nsid,
     shape: EngineShape,
@@ -69,7 +71,7 @@ impl<B: Backend> Export<B> {
         let shape = shape_of(&backend, export_as)?;
         let queue = Backend::queue(&backend, export_as.queue)?;
         Ok(Self {
-            queue,
+            queue: Mutex::new(queue),
             backend,
             nsid: export_as.nsid,
             shape,
@@ -87,7 +89,7 @@ impl<B: Backend> Export<B> {
     /// # Errors
     /// The system's answer.
     pub fn event(&mut self) -> Result<Option<BorrowedFd<'_>>> {
-        if self.backend.capabilities().event { self.queue.event().map(Some) } else { Ok(None) }
+        if self.backend.capabilities().event { self.queue.get_mut().event().map(Some) } else { Ok(None) }
     }
 
     /// Hands a command to the queue, behind those that wait for it.
@@ -100,7 +102,7 @@ impl<B: Backend> Export<B> {
     fn refill(&mut self) {
         while let Some((place, command)) = self.waiting.pop_front() {
             let tag = self.slots.tag(place);
-            let Err(refused) = self.queue.submit(command, tag) else { continue };
+            let Err(refused) = self.queue.get_mut().submit(command, tag) else { continue };
             if refused.error.kind() == ErrorKind::QueueFull {
                 return self.waiting.push_front((place, refused.command));
             }
@@ -258,7 +260,7 @@ impl<B: Backend> BlockEngine for Export<B> {
             waits.filter(|_| !self.slots.at(place).is_half_done).and_then(|at| self.waiting.remove(at))
         else {
             // What the backend can still take back finishes as cancelled, later.
-            let _ = self.queue.cancel(self.slots.tag(place));
+            let _ = self.queue.get_mut().cancel(self.slots.tag(place));
             return false;
         };
         let slot = self.slots.at(place);
@@ -270,14 +272,14 @@ impl<B: Backend> BlockEngine for Export<B> {
     fn next_finished(&mut self) -> Option<Finished> {
         if self.under_way == 0 && self.ended.is_empty() {
             // Clears the queue's descriptor of earlier completions.
-            let _ = self.queue.next_finished();
+            let _ = self.queue.get_mut().next_finished();
             return None;
         }
         loop {
             if let Some(ended) = self.ended.pop_front() {
                 return Some(ended);
             }
-            match self.queue.next_finished() {
+            match self.queue.get_mut().next_finished() {
                 Ok(Some(finished)) => {
                     let place = self.slots.by_tag(finished.tag);
                     let done = place.and_then(|place| self.finish(place, finished.result));

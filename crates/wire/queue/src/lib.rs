@@ -13,7 +13,8 @@
 //!   then read the slots ([`Doorbells`]);
 //! * a **completion entry** is written, its last word, which holds the phase, with Release; the host loads that word
 //!   with Acquire and may then read the rest ([`EntryMemory`]), and reuse the slots that its head frees;
-//! * the **run lock** passes from one holder to the next with Release and Acquire ([`RunLock`]).
+//! * the **run lock** passes from one holder to the next with Release and Acquire ([`RunLock`]); **readers** and a holder see
+//!   each other by a fence on both sides ([`readers`]).
 //!
 //! [`validated`] copies memory that its owner reuses meanwhile, for readers without the run lock.
 //!
@@ -25,6 +26,7 @@ pub mod completion;
 pub mod doorbell;
 pub mod memory;
 pub mod permit;
+pub mod readers;
 pub mod ring;
 pub mod run_lock;
 pub mod submission;
@@ -39,6 +41,7 @@ pub use completion::{CompletionConsumer, CompletionProducer, CompletionSlot};
 pub use doorbell::{DoorbellIndex, Doorbells, SharedDoorbells};
 pub use memory::{EntryMemory, SlotMemory};
 pub use permit::{CompletionPermit, SlotPermit};
+pub use readers::{MAX_READERS, Reading};
 pub use ring::{BadDoorbell, BadSize, Ring, Run};
 pub use run_lock::RunLock;
 pub use submission::{SubmissionConsumer, SubmissionProducer};

@@ -15,9 +15,13 @@
 //! }
 //! ```
 //!
+//! While the lock is free, threads may [read](RunLock::read) what it guards, beside each other; a thread that acquires the
+//! lock waits for them (decision 0065).
+//!
 //! The lock contains no data: its owner keeps the device beside it. A holder that panics poisons the lock, because
 //! the device's state is then unknown. Later attempts to acquire it fail.
 
+use crate::readers::{Readers, Reading};
 use crate::sync::{AtomicU8, Ordering, pause};
 
 const IDLE: u8 = 0;
@@ -31,12 +35,34 @@ const POISONED: u8 = 3;
 #[derive(Debug)]
 pub struct RunLock {
     state: AtomicU8,
+    readers: Readers,
 }
 
 impl RunLock {
-    /// A free lock.
+    /// A free lock without readers.
     pub fn new() -> Self {
-        Self { state: AtomicU8::new(IDLE) }
+        Self::with_readers(0)
+    }
+
+    /// A free lock with at most `count` readers, of which 64 are served.
+    pub fn with_readers(count: usize) -> Self {
+        Self { state: AtomicU8::new(IDLE), readers: Readers::new(count) }
+    }
+
+    /// Lets `reader` [read](Self::read) from now on. The caller holds the lock.
+    pub fn add_reader(&self, reader: usize) {
+        debug_assert!(self.is_held(), "readers are added under the lock");
+        self.readers.add(reader);
+    }
+
+    /// Begins to read what the lock guards, as reader `reader`, if the lock is free. Until the result is dropped no thread
+    /// that acquires the lock goes on. `None` where the lock is held, this reader reads already, or was not added.
+    ///
+    /// Acquire: the previous holder's work is visible.
+    #[inline]
+    pub fn read(&self, reader: usize) -> Option<Reading<'_>> {
+        let reading = self.readers.begin(reader)?;
+        (self.state.load(Ordering::Acquire) == IDLE).then_some(reading)
     }
 
     /// Acquires the lock if it is free; never sets the pending bit. One atomic operation.
@@ -44,7 +70,12 @@ impl RunLock {
     /// Acquire: the previous holder's work is visible.
     #[inline]
     pub fn try_acquire(&self) -> bool {
-        self.state.compare_exchange(IDLE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        let is_acquired =
+            self.state.compare_exchange(IDLE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        if is_acquired {
+            self.readers.wait();
+        }
+        is_acquired
     }
 
     /// Spins until the lock is acquired; never sets the pending bit. For locks that are held briefly. False if the
@@ -80,7 +111,11 @@ impl RunLock {
             };
             // Exchange even if the bit is set: it orders the caller's writes before the holder's next run.
             match self.state.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return next == HELD,
+                Ok(_) if next == HELD => {
+                    self.readers.wait();
+                    return true;
+                }
+                Ok(_) => return false,
                 Err(now) => seen = now,
             }
         }
@@ -146,6 +181,21 @@ mod tests {
         assert!(!run_lock.try_acquire());
         assert!(run_lock.release());
         assert!(!run_lock.is_held());
+    }
+
+    #[test]
+    fn run_lock_is_read_while_it_is_free_by_each_reader_once() {
+        let run_lock = RunLock::with_readers(2);
+        assert!(run_lock.read(0).is_none() && run_lock.try_acquire());
+        (0..3).for_each(|reader| run_lock.add_reader(reader));
+        assert!(run_lock.read(0).is_none() && run_lock.release());
+        let first = run_lock.read(0);
+        assert!(first.is_some() && run_lock.read(0).is_none() && run_lock.read(2).is_none());
+        drop((first, run_lock.read(1)));
+        assert!(run_lock.try_acquire() && run_lock.read(0).is_none());
+        assert!(run_lock.release() && run_lock.read(0).is_some());
+        run_lock.poison();
+        assert!(run_lock.read(1).is_none());
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::port::Port;
 use crate::subsystem::Subsystem;
 
 impl DelegatedQueue {
-    /// Executes the gathered commands that [`Self::execute_unlocked`] has left, by groups, of which each is prefetched first.
+    /// Executes the gathered commands that [`Self::execute_unlocked`] and [`Self::execute_shared`] have left, by groups, of which each is prefetched first.
     pub fn execute(&mut self, subsystem: &mut Subsystem) {
         subsystem.note_wait(StallCause::FullRing, std::mem::take(&mut self.full_ring_ns));
         self.uncounted.settle(subsystem);
@@ -45,7 +45,7 @@ impl DelegatedQueue {
 
     /// Prefetches memory for the lookups of the group that begins at `at`, of the namespace of its first command.
     #[inline]
-    fn prefetch_group(&self, subsystem: &Subsystem, at: usize) {
+    pub(super) fn prefetch_group(&self, subsystem: &Subsystem, at: usize) {
         let group = self.gathered.get(at..).unwrap_or_default();
         let [first, _, ..] = group else { return };
         if let Some(Namespace::Kv(kv)) = subsystem.namespace(first.nsid) {

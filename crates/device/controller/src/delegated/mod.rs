@@ -8,6 +8,7 @@
 
 mod execute;
 mod gather;
+mod shared;
 mod unlocked;
 
 use byway_spec::{Command, Key};

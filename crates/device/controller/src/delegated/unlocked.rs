@@ -21,7 +21,7 @@ pub(super) struct Uncounted {
 
 impl Uncounted {
     #[inline]
-    fn add(&mut self, counted: Counted, bytes: u64, reads: FlashReads) {
+    pub(super) fn add(&mut self, counted: Counted, bytes: u64, reads: FlashReads) {
         self.total += 1;
         self.flash.pages += reads.pages;
         self.flash.bytes += reads.bytes;
@@ -29,6 +29,12 @@ impl Uncounted {
             Some((_, commands, moved)) => (*commands, *moved) = (*commands + 1, *moved + bytes),
             None => self.commands.push((counted, 1, bytes)),
         }
+    }
+
+    /// Whether so many wait that they are to be counted now.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.total >= UNCOUNTED_MAX
     }
 
     /// Whether there are none.
@@ -60,7 +66,7 @@ impl DelegatedQueue {
             }
             is_all &= self.execute_one_unlocked(at);
         }
-        is_all && self.uncounted.total < UNCOUNTED_MAX
+        is_all && !self.uncounted.is_full()
     }
 
     /// Prefetches memory for the reads of the group that begins at `at`: the map's entries, and by them what each begins with.

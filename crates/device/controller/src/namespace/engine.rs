@@ -154,7 +154,7 @@ pub struct EngineShape {
 }
 
 /// An engine that keeps a namespace of blocks. See the module's text for the contract.
-pub trait BlockEngine: Send {
+pub trait BlockEngine: Send + Sync {
     /// Its size, limits and identifiers. They do not change.
     fn shape(&self) -> &EngineShape;
 

@@ -101,6 +101,15 @@ impl Namespace {
         }
     }
 
+    /// The same, to look at.
+    #[inline]
+    pub(crate) fn as_kv(&self) -> Option<&KvNamespace> {
+        match self {
+            Self::Kv(kv) => Some(kv),
+            Self::Nvm(_) | Self::Exported(_) => None,
+        }
+    }
+
     /// Prefetches memory for commands of this namespace that will come.
     #[inline]
     pub fn prefetch<'c>(&self, flash: &Flash, commands: impl Iterator<Item = &'c Command> + Clone) {

@@ -58,6 +58,15 @@ impl Subsystem {
         }
     }
 
+    /// As [`Subsystem::admit`] for a read by shared reference. `None` where only that decides, or the flash must know of each
+    /// read at once.
+    #[inline]
+    pub(crate) fn admit_to_read(&self, nsid: u32, id: ControllerId) -> Option<(&Namespace, &Flash)> {
+        let slot = self.slots.get((nsid as usize).wrapping_sub(1))?.as_ref()?;
+        let is_free = slot.free.contains(id) && !self.flash.follows_reads();
+        is_free.then_some((&slot.namespace, &self.flash))
+    }
+
     /// Checks that the host of controller `id` has this access to namespace `nsid`, attached to it or not.
     ///
     /// # Errors

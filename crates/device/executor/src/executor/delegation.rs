@@ -138,7 +138,7 @@ impl Executor {
         let mut executed = false;
         let gathered = loop {
             let gathered = queue.gather(&mut port, &self.doorbells);
-            if queue.gathered() > 0 && !self.core.has_failed() && queue.execute_unlocked() {
+            if queue.gathered() > 0 && self.execute_without_lock(queue) {
                 executed = true;
                 queue.complete(&mut port);
                 if gathered != Gathered::Full || self.delegation.reclaims() {
@@ -173,6 +173,20 @@ impl Executor {
         Service { executed, stays: gathered != Gathered::NotMine && !queue.is_broken() }
     }
 
+    /// Executes gathered commands without the run lock, those of keys beside other threads that do; whether all were executed.
+    #[inline]
+    fn execute_without_lock(&self, queue: &mut DelegatedQueue) -> bool {
+        if self.core.has_failed() {
+            return false;
+        }
+        if queue.execute_unlocked() {
+            return true;
+        }
+        let reader = usize::from(queue.qid());
+        queue.begins_with_get()
+            && self.core.read(reader, |subsystem| queue.execute_shared(subsystem)) == Some(true)
+    }
+
     fn execute(&self, core: &mut Core, queue: &mut DelegatedQueue) {
         if !self.delegation.executed_last(queue.qid()) {
             queue.prefetch_for_write(&core.subsystem);
@@ -200,6 +214,7 @@ impl Executor {
             let mut meter = Meter::new(&self.profile);
             meter.set_ledger(core.meter.is_counting());
             self.delegation.insert(qid);
+            self.core.add_reader(usize::from(qid));
             Some(Box::new(Delegated { queue, memory: self.space.view(), meter, absorbed_ns: 0 }))
         };
         *to = self.core.run(take, |core| core.run_now(self)).flatten();

@@ -205,7 +205,7 @@ impl Executor {
         let core = Core { subsystem, controller, memory: space.view(), meter, device_memory: None, fabric };
         Ok(Self {
             owner: OwnerProcess::current(),
-            core: Guarded::new(core),
+            core: Guarded::with_readers(core, usize::from(options.delegable_queues())),
             space,
             doorbells: side.doorbells,
             vectors: Vectors::new(options.run_by == RunBy::Thread),

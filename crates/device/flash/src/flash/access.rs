@@ -103,6 +103,14 @@ impl Flash {
         self.ftl.peek(first + index, within, len_bytes)
     }
 
+    /// Whether every read must be known at once: data fades by being read. Else bytes that were
+    /// [looked at](Self::peek) may be [counted](Flash::count_reads) later.
+    #[inline]
+    #[must_use]
+    pub fn follows_reads(&self) -> bool {
+        self.ftl.has_retention()
+    }
+
     /// Prefetches bytes of a KV extent that will soon be read, up to the end of the page of the first one.
     #[inline]
     pub fn prefetch(&self, extent: ExtentId, at_bytes: u64, len_bytes: usize) {

@@ -5,6 +5,12 @@ use crate::ftl::Ftl;
 use crate::geometry::BlockId;
 
 impl Ftl {
+    /// Whether what blocks hold fades with time and by being read.
+    #[inline]
+    pub(crate) fn has_retention(&self) -> bool {
+        self.retention.is_on()
+    }
+
     /// Whether what a block holds has faded away.
     #[inline]
     pub(crate) fn has_faded(&self, block: BlockId) -> bool {

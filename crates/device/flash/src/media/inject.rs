@@ -1,7 +1,8 @@
 //! Media errors on demand: a medium before the medium, that fails by rule.
 
-use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+
+use byway_sys::locked;
 
 use super::Media;
 use crate::error::FlashError;
@@ -13,16 +14,16 @@ pub(crate) struct InjectedMedia {
     inner: Box<dyn Media>,
     geometry: Geometry,
     /// Reads take the medium shared, and count as rules do.
-    triggers: RefCell<Triggers>,
+    triggers: Mutex<Triggers>,
 }
 
 impl InjectedMedia {
     pub(crate) fn new(inner: Box<dyn Media>, geometry: Geometry, injection: &Injection) -> Self {
-        Self { inner, geometry, triggers: RefCell::new(Triggers::new(injection)) }
+        Self { inner, geometry, triggers: Mutex::new(Triggers::new(injection)) }
     }
 
     fn outcome(&self, operation: MediaOperation, block: BlockId, page: Option<u32>) -> Outcome {
-        self.triggers.borrow_mut().outcome(operation, block.0, page)
+        locked(&self.triggers).outcome(operation, block.0, page)
     }
 
     fn place(&self, page: PageId) -> (BlockId, u32) {
@@ -71,7 +72,7 @@ impl Media for InjectedMedia {
     }
 
     fn corrected_reads(&self) -> u64 {
-        self.triggers.borrow().corrected()
+        locked(&self.triggers).corrected()
     }
 
     fn spare(&self, page: PageId) -> &[u8] {

@@ -55,7 +55,7 @@ pub enum Reads {
 /// failure with a value, and leaves other pages alone when one fails. It may rely on the translation layer: pages of
 /// a block are programmed in ascending order after [`prepare`](Self::prepare), a page is programmed once between
 /// erases, and only programmed pages are read.
-pub(crate) trait Media: Send {
+pub(crate) trait Media: Send + Sync {
     /// Whether what is programmed can be read back. Where not, nothing is mapped.
     fn keeps_data(&self) -> bool;
 

@@ -16,7 +16,7 @@ use byway_spec::Key;
 pub const PREFETCH_GROUP: usize = 16;
 
 /// Bytes of a record that are asked for before its length is known: most small ones, wherever in a line they begin.
-const RECORD_START_BYTES: u64 = 128;
+pub(super) const RECORD_START_BYTES: u64 = 128;
 
 /// Where the value of a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,23 @@ pub struct Located {
 }
 
 impl Located {
+    /// Where the record of an entry is.
+    #[inline]
+    pub(super) fn of(entry: &Entry) -> Self {
+        Self::at(entry.address(), entry.shape())
+    }
+
+    #[inline]
+    pub(super) fn at(address: u64, shape: Shape) -> Self {
+        Self { address, shape }
+    }
+
+    /// Address and shape of its record.
+    #[inline]
+    pub(super) fn place(&self) -> (u64, Shape) {
+        (self.address, self.shape)
+    }
+
     /// Length of the whole value, in bytes.
     #[inline]
     #[must_use]
@@ -182,7 +199,7 @@ impl KvEngine {
         }
         let found = self.index.get_noting(key, store, at_ps)?;
         let found = found.filter(|entry| !entry.shape().is_tombstone());
-        let found = found.map(|entry| Located { address: entry.address(), shape: entry.shape() });
+        let found = found.map(|entry| Located::of(&entry));
         if let Some(Located { address, shape }) = found {
             self.log.prefetch_rest(store, address, shape, 0);
         }

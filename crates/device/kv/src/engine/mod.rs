@@ -16,6 +16,7 @@ pub(crate) mod scan;
 mod space;
 mod stall;
 pub(crate) mod stats;
+pub(crate) mod try_get;
 mod unsaved;
 pub(crate) mod window;
 mod work;

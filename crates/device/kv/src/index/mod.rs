@@ -287,6 +287,14 @@ impl Index {
         self.active.get_noting(key, record_at).or_else(|| self.frozen.as_ref()?.table.get(key))
     }
 
+    /// The same by shared reference.
+    #[inline]
+    pub(crate) fn peek_in_ram(&self, key: &Key, record_at: impl FnMut(u64)) -> Option<&Entry> {
+        let late = self.late.iter().rev().find(|entry| entry.is_of(key));
+        let in_active = late.or_else(|| self.active.get_noting(key, record_at));
+        in_active.or_else(|| self.frozen.as_ref()?.table.get(key))
+    }
+
     /// Where the newest record of a key that is not in RAM is said to be: the record knows better.
     #[inline]
     pub(crate) fn hint(&self, key: &Key) -> Option<u64> {

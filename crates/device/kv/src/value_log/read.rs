@@ -8,6 +8,7 @@ use crate::index::entry::Entry;
 use crate::store::PageStore;
 use crate::value_log::ValueLog;
 use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES, Preamble, Shape, Stand};
+use crate::value_log::ring::Ring;
 use crate::value_log::segment::Use;
 use byway_spec::Key;
 
@@ -31,15 +32,15 @@ const EXPECTED_BYTES: u64 = 1536;
 
 /// Where bytes of a record are: in the extent, and in their stream.
 #[derive(Clone, Copy)]
-struct Place {
-    address: u64,
+pub(super) struct Place {
+    pub(super) address: u64,
     stream: u8,
-    position: u64,
+    pub(super) position: u64,
 }
 
 impl Place {
     #[inline]
-    fn stand(self) -> Stand {
+    pub(super) fn stand(self) -> Stand {
         Stand::new(self.stream, self.position)
     }
 }
@@ -213,8 +214,14 @@ impl ValueLog {
     /// Whether the page of a place is still in its stream's ring.
     #[inline]
     fn is_open(&self, place: Place) -> bool {
-        let stream = self.streams.get(usize::from(place.stream));
-        stream.is_some_and(|stream| stream.holds(stream.page_of(place.position)))
+        self.open_ring(place).is_some()
+    }
+
+    /// The ring that still holds the page of a place.
+    #[inline]
+    pub(super) fn open_ring(&self, place: Place) -> Option<Ring> {
+        let stream = self.streams.get(usize::from(place.stream))?;
+        stream.holds(stream.page_of(place.position)).then(|| stream.ring())
     }
 
     /// Reads `len` bytes of a stream from `position` on, on behalf of compaction; whether they are a record's is for the caller to see.
@@ -260,7 +267,7 @@ impl ValueLog {
 
     /// The place of an address, if its segment holds records.
     #[inline]
-    fn place_of(&self, address: u64) -> Option<Place> {
+    pub(super) fn place_of(&self, address: u64) -> Option<Place> {
         let Use::Log { stream, ordinal } = self.segments.use_of(address >> self.layout.segment_shift)? else {
             return None;
         };
@@ -426,7 +433,11 @@ impl Passage {
 
 /// The value of a record that lies in one piece, if record and value are what was sought.
 #[inline]
-fn whole_value<'a>(record: &'a [u8], stand: Stand, sought: &Sought<'_>) -> Result<&'a [u8], &'static str> {
+pub(super) fn whole_value<'a>(
+    record: &'a [u8],
+    stand: Stand,
+    sought: &Sought<'_>,
+) -> Result<&'a [u8], &'static str> {
     let Some(value_crc) = Preamble::value_crc_of(record, stand, sought.key, sought.shape) else {
         return Err(match Preamble::decode(record, stand) {
             Some(_) => "another record stands there",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::common::{Rig, key, scan, small, value};
-use byway_kv::{Key, KvError, Packing, Placement, StoreHow};
+use byway_kv::{Key, KvError, Packing, Placement, StoreHow, TryGet};
 use byway_spec::vendor::KeyRange;
 use proptest::prelude::*;
 
@@ -83,7 +83,10 @@ impl Checked {
     fn put(&mut self, n: u64, key: &Key, len: usize, how: StoreHow) {
         let value = value(n, len);
         match self.rig.put_how(key, &value, how) {
-            Ok(()) => drop(self.model.insert(*key, value)),
+            Ok(()) => {
+                self.model.insert(*key, value);
+                self.check_try_get(key);
+            }
             // A full namespace says so; it is small here.
             Err(KvError::Full) => {}
             Err(error) => panic!("{error}"),
@@ -112,7 +115,10 @@ impl Checked {
                 assert!(matches!(self.rig.put_how(&key, b"no", how), Err(KvError::NotFound)));
             }
             Op::Delete(key) => match self.rig.delete(&key) {
-                Ok(was_there) => assert_eq!(was_there, self.model.remove(&key).is_some()),
+                Ok(was_there) => {
+                    assert_eq!(was_there, self.model.remove(&key).is_some());
+                    self.check_try_get(&key);
+                }
                 Err(KvError::Full) => {}
                 Err(error) => panic!("{error}"),
             },
@@ -157,10 +163,23 @@ impl Checked {
     }
 
     fn check(&mut self, key: &Key) {
+        self.check_try_get(key);
         match (self.rig.get(key), self.model.get(key)) {
             (Ok(found), Some(expected)) => assert_eq!(&found, expected, "{key}"),
             (Err(KvError::NotFound), None) => {}
             (found, expected) => panic!("{key}: {found:?} where {:?} was put", expected.map(Vec::len)),
+        }
+    }
+
+    /// A get by shared reference says the same, or nothing.
+    fn check_try_get(&self, key: &Key) {
+        let (mut into, expected) = (vec![0; 50_000], self.model.get(key));
+        match self.rig.engine.try_get(&self.rig.store, key, false, &mut into) {
+            TryGet::Found { len_bytes, .. } => {
+                assert_eq!(Some(&into[..len_bytes as usize]), expected.map(Vec::as_slice))
+            }
+            TryGet::Absent => assert_eq!(expected, None, "{key}"),
+            TryGet::Unknown => {}
         }
     }
 
@@ -207,4 +226,19 @@ proptest! {
     fn an_engine_that_backfills_is_a_map_that_survives(ops in any_ops(), large: bool) {
         run(Packing::SelectiveBackfill, size(large), ops);
     }
+}
+
+#[test]
+fn a_get_by_shared_reference_finds_what_is_in_memory_and_what_a_hint_names() {
+    let mut rig = Rig::new(4 << 20, small(Packing::All));
+    rig.put(&key(b"kept"), b"value").unwrap();
+    let found = |rig: &Rig, key: Key, into: &mut [u8]| rig.engine.try_get(&rig.store, &key, false, into);
+    let mut into = [0; 8];
+    assert_eq!(found(&rig, key(b"other"), &mut into), TryGet::Absent);
+    let kept = found(&rig, key(b"kept"), &mut into[..3]);
+    assert_eq!(kept, TryGet::Found { len_bytes: 5, flash_bytes: 0 });
+    assert_eq!(into, *b"val\0\0\0\0\0");
+    rig.engine.flush(&mut rig.store, &mut 0).unwrap();
+    assert!(matches!(found(&rig, key(b"kept"), &mut into), TryGet::Found { len_bytes: 5, .. }));
+    assert_eq!(found(&rig, key(b"other"), &mut into), TryGet::Unknown, "a run is searched under the lock");
 }

@@ -5,6 +5,7 @@
 
 mod callers;
 mod delegation;
+mod readers;
 mod rings;
 mod threads;
 mod validated;

@@ -16,7 +16,7 @@ use std::fmt;
 use byway_flash::{Flash, NamespaceRecord};
 use byway_kv::{
     FILL_CLASSES, Key, KvEngine, KvError, KvFormat, KvOptions, KvStats, LookupHints, Placement, STATE_AREA,
-    Selection,
+    Selection, TryGet,
 };
 use byway_spec::kv::{KvConfiguration, KvOpcode};
 use byway_spec::{Command, Status};
@@ -249,6 +249,18 @@ impl KvNamespace {
         Ok(found.len())
     }
 
+    /// As [`get_at`](Self::get_at), by shared reference.
+    #[inline]
+    pub(crate) fn try_get_at(
+        &self,
+        flash: &Flash,
+        key: &Key,
+        was_prefetched: bool,
+        into: &mut [u8],
+    ) -> TryGet {
+        self.engine.try_get(flash, key, was_prefetched, into)
+    }
+
     /// Deletes a key.
     ///
     /// # Errors
@@ -295,4 +307,5 @@ impl fmt::Debug for KvNamespace {
     }
 }
 
-const NO_SUCH_KEY: CommandError = CommandError::new(Status::KEY_DOES_NOT_EXIST, "the key does not exist");
+pub(crate) const NO_SUCH_KEY: CommandError =
+    CommandError::new(Status::KEY_DOES_NOT_EXIST, "the key does not exist");

@@ -331,7 +331,7 @@ impl TestHost {
     /// Executes and completes what a delegated queue gathered.
     pub fn finish_delegated(&mut self, queue: &mut DelegatedQueue) {
         let (_, subsystem, mut port, _) = self.device();
-        if !queue.execute_unlocked() {
+        if !queue.execute_unlocked() && !queue.execute_shared(subsystem) {
             queue.execute(subsystem);
         }
         queue.complete(&mut port);

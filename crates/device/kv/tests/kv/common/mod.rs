@@ -174,6 +174,10 @@ impl PageStore for MemStore {
         self.image.pages.get(&(at_bytes / self.page_bytes as u64))?.get(within..within + len_bytes)
     }
 
+    fn peek_state(&self, _: &Home) -> Option<&[u8]> {
+        Some(&self.image.state)
+    }
+
     fn write_page(
         &mut self,
         _: &Home,

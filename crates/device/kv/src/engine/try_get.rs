@@ -1,0 +1,73 @@
+//! Gets by shared reference, by several threads at the same time while no thread changes the engine (decision 0065).
+
+use byway_spec::Key;
+
+use crate::engine::KvEngine;
+use crate::engine::get::{Located, RECORD_START_BYTES};
+use crate::store::PageStore;
+use crate::value_log::read::Sought;
+
+/// The result of [`KvEngine::try_get`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryGet {
+    /// The value was copied, as far as there was room.
+    Found {
+        /// Length of the whole value, in bytes.
+        len_bytes: u32,
+        /// Bytes of flash that were read, in whole units; 0 for a value in protected memory.
+        flash_bytes: u64,
+    },
+    /// The key has no value.
+    Absent,
+    /// [`KvEngine::get`] is needed: a run of the index has to be searched, the record lies in several pages or in a window, cannot
+    /// be looked at where it lies, or is damaged.
+    Unknown,
+}
+
+impl KvEngine {
+    /// As [`get`](Self::get) from the beginning of the value, without changing the engine or counting anything. What `into` holds is
+    /// of use only if the value was found.
+    #[inline]
+    pub fn try_get<S: PageStore>(
+        &self,
+        store: &S,
+        key: &Key,
+        was_prefetched: bool,
+        into: &mut [u8],
+    ) -> TryGet {
+        let Self { index, log, .. } = self;
+        if !was_prefetched {
+            index.prefetch_hint(key);
+        }
+        // While the entry comes, so does the record that its slot names.
+        let prefetch = |address| {
+            if !was_prefetched {
+                log.prefetch(store, address, RECORD_START_BYTES);
+            }
+        };
+        let found = match index.peek_in_ram(key, prefetch) {
+            Some(entry) if entry.shape().is_tombstone() => return TryGet::Absent,
+            Some(entry) => Some(Located::of(entry)),
+            None if index.is_all_in_active() => return TryGet::Absent,
+            None => self.try_hint(store, key),
+        };
+        found.map_or(TryGet::Unknown, |found| self.try_read(store, key, found, into))
+    }
+
+    /// Where the value of a key is that is in no memtable, if a hint says so.
+    #[inline(never)]
+    fn try_hint<S: PageStore>(&self, store: &S, key: &Key) -> Option<Located> {
+        let address = self.index.hint(key)?;
+        let shape = self.log.peek_shape(store, address, key)?;
+        Some(Located::at(address, shape))
+    }
+
+    #[inline]
+    fn try_read<S: PageStore>(&self, store: &S, key: &Key, found: Located, into: &mut [u8]) -> TryGet {
+        let (address, shape) = found.place();
+        match self.log.peek_sought(store, &Sought { key, address, shape }, into) {
+            Some(flash_bytes) => TryGet::Found { len_bytes: found.len(), flash_bytes },
+            None => TryGet::Unknown,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Reading records by shared reference, for threads that read at the same time.
+
+use byway_flash::UNIT_BYTES;
+use byway_spec::Key;
+
+use crate::store::PageStore;
+use crate::value_log::ValueLog;
+use crate::value_log::read::{Place, Sought, whole_value};
+use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES, Preamble, Shape};
+
+impl ValueLog {
+    /// Copies as much of a value as `into` takes. Bytes of flash that were read; `None` where the record lies in several pages or in
+    /// a window, cannot be looked at, or is not what its entry says.
+    #[inline]
+    pub(crate) fn peek_sought<S: PageStore>(
+        &self,
+        store: &S,
+        sought: &Sought<'_>,
+        into: &mut [u8],
+    ) -> Option<u64> {
+        let bytes = sought.shape.record_bytes();
+        let in_page = sought.address & (self.layout.page_bytes as u64 - 1);
+        if in_page + bytes > self.layout.page_bytes as u64 {
+            return None;
+        }
+        let place = self.place_of(sought.address)?;
+        let (record, flash_bytes) = self.peek_place(store, place, bytes as usize)?;
+        let value = whole_value(record, place.stand(), sought).ok()?;
+        let len = value.len().min(into.len());
+        into[..len].copy_from_slice(&value[..len]);
+        Some(flash_bytes)
+    }
+
+    /// As [`value_of`](Self::value_of).
+    #[inline]
+    pub(crate) fn peek_shape<S: PageStore>(&self, store: &S, address: u64, key: &Key) -> Option<Shape> {
+        let place = self.place_of(address)?;
+        let page_bytes = self.layout.page_bytes as u64;
+        let len = (page_bytes - (address & (page_bytes - 1))).min(PREAMBLE_MAX_BYTES as u64) as usize;
+        let (header, _) = self.peek_place(store, place, len)?;
+        let found = Preamble::decode(header, place.stand())?;
+        (found.key == *key && found.shape.kind() == Kind::Value).then_some(found.shape)
+    }
+
+    /// Bytes of one page where they lie, and how many bytes of flash that reads.
+    #[inline]
+    fn peek_place<'a, S: PageStore>(
+        &self,
+        store: &'a S,
+        place: Place,
+        len: usize,
+    ) -> Option<(&'a [u8], u64)> {
+        if let Some(ring) = self.open_ring(place) {
+            let (held, _) = ring.pieces(place.position, len);
+            let state = if ring.in_window { None } else { store.peek_state(&self.home) };
+            return Some((state?.get(held)?, 0));
+        }
+        let from = place.address as usize % UNIT_BYTES;
+        let units = (from + len).div_ceil(UNIT_BYTES);
+        Some((store.peek(&self.home, place.address, len)?, (units * UNIT_BYTES) as u64))
+    }
+}

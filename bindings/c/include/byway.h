@@ -62,6 +62,16 @@
 #define BYWAY_UNCOMPRESSED 8
 
 /**
+ * A scan from the last key to the first.
+ */
+#define BYWAY_BACKWARD 1
+
+/**
+ * A scan of keys alone: values have no bytes.
+ */
+#define BYWAY_KEYS_ONLY 2
+
+/**
  * The kind of failure, whichever part failed. Functions return the negative of it.
  */
 typedef enum byway_error_kind {
@@ -971,6 +981,62 @@ typedef void (*byway_unlisted_callback)(void *context,
                                         const char *why);
 
 /**
+ * A range of keys, and what a scan of it brings. Zeroes, but for the size, are all pairs in ascending order.
+ */
+typedef struct byway_key_range {
+        /**
+         * sizeof(byway_key_range).
+         */
+        size_t size;
+        /**
+         * Only keys that begin with this; then there is neither a start nor an end.
+         */
+        const void *prefix;
+        /**
+         * Length of the prefix in bytes.
+         */
+        size_t prefix_bytes;
+        /**
+         * The first key.
+         */
+        const void *start;
+        /**
+         * Length of the first key in bytes, 0 for none.
+         */
+        size_t start_bytes;
+        /**
+         * The first key that is not in the range.
+         */
+        const void *end;
+        /**
+         * Length of that key in bytes, 0 for none.
+         */
+        size_t end_bytes;
+        /**
+         * Most pairs of a scan, 0 for all.
+         */
+        uint64_t limit;
+        /**
+         * Most bytes of each value of a scan, up to 65,534; 0 for whole values.
+         */
+        uint32_t value_bytes;
+        /**
+         * 0, or BYWAY_BACKWARD, BYWAY_KEYS_ONLY.
+         */
+        uint32_t flags;
+} byway_key_range;
+
+/**
+ * What byway_kv_scan() calls for each pair, which lives until it returns; anything but 0 ends the scan. It must not use the
+ * byway_kv that is being scanned.
+ */
+typedef int (*byway_pair_callback)(void *context,
+                                   const void *key,
+                                   size_t key_bytes,
+                                   const void *value,
+                                   size_t value_bytes);
+
+/**
  * Everything that crossed a device's link so far.
  */
 typedef struct byway_ledger {
@@ -1658,6 +1724,37 @@ int byway_kv_list_listable(struct byway_kv *kv,
                            byway_key_callback on,
                            byway_unlisted_callback miss,
                            void *context);
+
+/**
+ * Calls `on` for the pairs of a range in order. Returns for how many. A device with the command Scan gives a page of pairs by
+ * one command; from others keys are listed, and values read many at once.
+ */
+int byway_kv_scan(struct byway_kv *kv,
+                  const struct byway_key_range *range,
+                  byway_pair_callback on,
+                  void *context);
+
+/**
+ * Deletes the keys of a range; `deleted`, how many there were, may be NULL. Limit, value bytes and flags are zero. Not atomic:
+ * on an error, a part of the keys is deleted.
+ */
+int byway_kv_delete_range(struct byway_kv *kv,
+                          const struct byway_key_range *range,
+                          uint64_t *deleted);
+
+/**
+ * Deletes `count` keys; one that is not there is deleted already. Not atomic.
+ */
+int byway_kv_delete_many(struct byway_kv *kv, const struct byway_pair *keys, uint32_t count);
+
+/**
+ * Stores `count` pairs, all or none of them, through any crash. A pair whose `value` is NULL deletes its key; of several changes
+ * of one key the last counts. A device without atomic Store Many refuses, and one that takes no batch as long
+ * (BYWAY_ERROR_KIND_UNSUPPORTED).
+ */
+int byway_kv_commit(struct byway_kv *kv,
+                    const struct byway_pair *pairs,
+                    uint32_t count);
 
 /**
  * Gets what crossed the link so far, of a device in this process. The difference of two is what crossed in between.

@@ -166,7 +166,7 @@ pub unsafe extern "C" fn byway_kv_list_listable(
 ///
 /// # Safety
 /// `pairs` is NULL or points to `count` pairs, each as long as the first says.
-unsafe fn keys_of(pairs: *const byway_pair, count: u32) -> Result<Vec<Key>> {
+pub(crate) unsafe fn keys_of(pairs: *const byway_pair, count: u32) -> Result<Vec<Key>> {
     // SAFETY: the caller's word.
     let pairs = unsafe { sized::each(pairs, count) }?;
     // SAFETY: the caller's word.
@@ -177,7 +177,7 @@ unsafe fn keys_of(pairs: *const byway_pair, count: u32) -> Result<Vec<Key>> {
 ///
 /// # Safety
 /// Both point to as many bytes as their lengths say, for as long as `'a`.
-unsafe fn parts<'a>(pair: &byway_pair) -> Result<(Key, &'a [u8])> {
+pub(crate) unsafe fn parts<'a>(pair: &byway_pair) -> Result<(Key, &'a [u8])> {
     want(pair.key, "byway_pair.key")?;
     // SAFETY: the caller's word.
     unsafe {

@@ -246,6 +246,43 @@ static void misses(void *context, const void *after, size_t after_bytes, const v
 	assert(0);
 }
 
+/* Appends the first byte of a key. */
+static int notes(void *context, const void *key, size_t key_bytes, const void *value, size_t bytes)
+{
+	assert(key_bytes > 1 && (bytes == 0 || !memcmp(value, "value", bytes)));
+	strncat(context, key, 1);
+	return 0;
+}
+
+/* Of a device with a1, b1 and b22, which are gone after. */
+static void ranges_are_scanned_and_deleted(byway_kv *kv)
+{
+	byway_key_range range = { .size = sizeof(range) };
+	byway_pair key = { sizeof(key), "a1", 2, NULL, 0 };
+	char seen[8] = "";
+	uint64_t deleted;
+
+	range.flags = BYWAY_BACKWARD;
+	assert(byway_kv_scan(kv, &range, notes, seen) == 3 && !strcmp(seen, "bba"));
+	range.flags = BYWAY_KEYS_ONLY;
+	range.limit = 1;
+	assert(byway_kv_scan(kv, &range, notes, seen) == 1 && !strcmp(seen, "bbaa"));
+	assert(refused(byway_kv_delete_range(kv, &range, NULL), "no limit"));
+	range.flags = 4;
+	assert(refused(byway_kv_scan(kv, &range, notes, seen), "flags 0x4"));
+	assert(refused(byway_kv_scan(kv, &range, NULL, seen), "on is NULL"));
+	range = (byway_key_range){ .size = sizeof(range), .prefix = "b", .prefix_bytes = 1, .value_bytes = 2 };
+	assert(byway_kv_scan(kv, &range, notes, seen) == 2 && !strcmp(seen, "bbaabb"));
+	range.start = "a";
+	range.start_bytes = 1;
+	assert(refused(byway_kv_scan(kv, &range, notes, seen), "a prefix, or"));
+	range = (byway_key_range){ .size = sizeof(range), .start = "b", .start_bytes = 1 };
+	assert(byway_kv_delete_range(kv, &range, &deleted) == 0 && deleted == 2);
+	assert(byway_kv_delete_many(kv, &key, 1) == 0);
+	range = (byway_key_range){ .size = sizeof(range) };
+	assert(byway_kv_scan(kv, &range, notes, seen) == 0);
+}
+
 static void many_pairs_go_together(void)
 {
 	byway_pair pairs[] = { { sizeof(pairs[0]), "a1", 2, "value", 5 },
@@ -265,6 +302,8 @@ static void many_pairs_go_together(void)
 	assert(byway_kv_list_prefix(kv, "b", 1, NULL, 0, counts, &bytes) == 2 && bytes == 5);
 	assert(byway_kv_list_prefix(kv, "b", 1, "b2", 2, counts, &bytes) == 1);
 	assert(byway_kv_list_listable(kv, counts, misses, &bytes) == 3);
+	ranges_are_scanned_and_deleted(kv);
+	assert(byway_kv_load(kv, pairs, 3, &loaded) == 0);
 	assert(byway_kv_delete(kv, "b1", 2) == 0 && byway_kv_delete(kv, "b1", 2) == 0);
 	assert(byway_kv_get_many(kv, pairs, 3, 64, gets, kv) == 0);
 	assert(byway_kv_get_many(kv, pairs, 3, 1, gets, kv) == 0); /* longer than their room */

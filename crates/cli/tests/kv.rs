@@ -54,6 +54,36 @@ fn keys_are_listed_in_order_from_a_key_on() {
 }
 
 #[test]
+fn scan_prints_pairs_of_a_range_in_either_order() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    for key in ["pear", "apple", "plum", "fig"] {
+        said(&["kv", "put", &uri, key, &format!("a {key}")]);
+    }
+    assert_eq!(said(&["kv", "scan", &uri, "--from", "b", "--to", "pf"]), "fig\ta fig\npear\ta pear\n");
+    assert_eq!(said(&["kv", "scan", &uri, "--reverse", "--keys", "--limit", "2"]), "plum\npear\n");
+    assert_eq!(said(&["kv", "scan", &uri, "--prefix", "pl", "--value-bytes", "3"]), "plum\ta p\n");
+    let json = json_lines(&said(&["kv", "scan", &uri, "--prefix", "a", "--json"]));
+    assert_eq!((&json[0]["key"], &json[0]["value"]), (&"apple".into(), &"a apple".into()));
+    assert_eq!(said(&["kv", "count", &uri, "--prefix", "p"]), "2\n");
+}
+
+#[test]
+fn delete_range_wants_a_range_and_counts_what_it_deletes() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    for key in ["a1", "a2", "b1"] {
+        said(&["kv", "put", &uri, key, "value"]);
+    }
+    assert!(refused(2, &["kv", "delete-range", &uri]).contains("--all"));
+    assert_eq!(said(&["kv", "delete-range", &uri, "--prefix", "a", "--dry-run"]), "2\n");
+    assert_eq!(said(&["kv", "delete-range", &uri, "--prefix", "a"]), "2\n");
+    assert_eq!(said(&["kv", "list", &uri]), "b1\n");
+    assert_eq!(said(&["kv", "delete-range", &uri, "--all"]), "1\n");
+    assert_eq!(said(&["kv", "count", &uri]), "0\n");
+}
+
+#[test]
 fn records_come_back_whole_by_every_method() {
     let namespaces = ["kv"; Method::ALL.len()];
     let image = Image::new(&namespaces);

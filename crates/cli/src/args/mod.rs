@@ -319,6 +319,93 @@ Examples:
         #[arg(long)]
         json: bool,
     },
+    /// Print keys with their values in order.
+    #[command(after_help = "\
+Examples:
+  byway kv scan embedded:disk.img --prefix sensor-
+  byway kv scan embedded:disk.img --from a --to c --reverse --limit 10 --json
+  byway kv scan embedded:disk.img --value-bytes 16
+
+A line is a key, a tab and the value, both with escapes for bytes that are no text; with --json it is a line of kv export.")]
+    Scan {
+        #[command(flatten)]
+        device: Device,
+        #[command(flatten)]
+        range: KeyRange,
+        /// From the last key to the first.
+        #[arg(long)]
+        reverse: bool,
+        /// Print at most so many.
+        #[arg(long, value_name = "COUNT", value_parser = number::parse::<u64>)]
+        limit: Option<u64>,
+        /// Keys alone.
+        #[arg(long, conflicts_with = "value_bytes")]
+        keys: bool,
+        /// At most so many bytes of each value, up to 65534.
+        #[arg(long, value_name = "BYTES", value_parser = number::parse::<u16>)]
+        value_bytes: Option<u16>,
+        /// Print one JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Count keys, one by one.
+    #[command(after_help = "\
+Examples:
+  byway kv count embedded:disk.img
+  byway kv count embedded:disk.img --prefix sensor-")]
+    Count {
+        #[command(flatten)]
+        device: Device,
+        #[command(flatten)]
+        range: KeyRange,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete the keys of a range, and print how many there were.
+    #[command(after_help = "\
+Examples:
+  byway kv delete-range embedded:disk.img --prefix sensor- --dry-run
+  byway kv delete-range embedded:disk.img --from 2024 --to 2025
+  byway kv delete-range embedded:disk.img --all
+
+It is not atomic: after an interruption or a crash, a part of the keys is deleted.")]
+    DeleteRange {
+        #[command(flatten)]
+        device: Device,
+        #[command(flatten)]
+        range: KeyRange,
+        /// All keys: needed where neither a prefix nor a bound is given.
+        #[arg(long, conflicts_with_all = ["prefix", "from", "to"])]
+        all: bool,
+        /// Delete nothing: count.
+        #[arg(long)]
+        dry_run: bool,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Do many puts and deletions all or not at all, through any crash.
+    #[command(after_help = "\
+Examples:
+  printf 'put\\tto\\t110\\nput\\tfrom\\t90\\ndelete\\torder\\n' | byway kv batch embedded:disk.img
+  byway kv batch embedded:disk.img changes.txt --hex
+
+Each line is put, a tab, the key, a tab and the value, or delete, a tab and the key. Of several changes of one key the
+last counts. A device without atomic Store Many refuses, and changes nothing.")]
+    Batch {
+        #[command(flatten)]
+        device: Device,
+        /// The file; - is standard input.
+        #[arg(default_value = "-")]
+        file: PathBuf,
+        /// Keys and values are hexadecimal digits.
+        #[arg(long)]
+        hex: bool,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
     /// Store every record of a file, or compare a file with what is stored.
     #[command(after_help = "\
 Examples:
@@ -358,6 +445,23 @@ Examples:
         #[arg(long)]
         json: bool,
     },
+}
+
+/// Keys on the command line.
+#[derive(Debug, Args)]
+pub struct KeyRange {
+    /// Only keys that begin with this.
+    #[arg(long, value_name = "PREFIX", conflicts_with_all = ["from", "to"], allow_hyphen_values = true, value_parser = data::parse)]
+    pub prefix: Option<String>,
+    /// Only this key and those after it.
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true, value_parser = data::parse)]
+    pub from: Option<String>,
+    /// Only keys before this one.
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true, value_parser = data::parse)]
+    pub to: Option<String>,
+    /// Keys are hexadecimal digits, here and in what is printed.
+    #[arg(long)]
+    pub hex: bool,
 }
 
 /// A key on the command line.

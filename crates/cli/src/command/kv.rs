@@ -4,13 +4,14 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::Result;
-use byway::{Key, Kv, StoreOptions};
+use byway::{Key, Kv, ScanOptions, StoreOptions};
 use byway_console::failure::{No, Silent};
 use byway_console::files;
 use byway_console::records::{Format, JsonRecord, parse_hex, to_hex};
 use byway_console::terminal::{Interrupt, print_if_json, print_json};
 use serde::Serialize;
 
+use super::kv_ranges;
 use super::kv_records::{self, Export, Import};
 use crate::args::{self, KvCommand};
 use crate::opened;
@@ -34,6 +35,18 @@ pub fn run(command: &KvCommand, out: &mut impl Write, interrupt: &Interrupt) -> 
             let (from, prefix) = (bytes(from)?, bytes(prefix)?.unwrap_or_default());
             let shown = Shown { hex: *hex, json: *json };
             list(device, from, &prefix, limit.unwrap_or(u64::MAX), shown, out)
+        }
+        KvCommand::Scan { device, range, reverse, limit, keys, value_bytes, json } => {
+            let options = ScanOptions::default().backward(*reverse).limit(*limit).keys_only(*keys);
+            let shown = kv_ranges::Shown { options: options.value_bytes(*value_bytes), json: *json };
+            kv_ranges::scan(device, range, &shown, out, interrupt)
+        }
+        KvCommand::Count { device, range, json } => kv_ranges::count(device, range, *json, out, interrupt),
+        KvCommand::DeleteRange { device, range, all, dry_run, json } => {
+            kv_ranges::delete_range(device, range, (*all, *dry_run, *json), out, interrupt)
+        }
+        KvCommand::Batch { device, file, hex, json } => {
+            kv_ranges::batch(device, file, (*hex, *json), out, interrupt)
         }
         KvCommand::Import { device, file, format, compare, json } => {
             let format = format.unwrap_or_else(|| Format::of_name(&file.to_string_lossy()));
@@ -70,7 +83,7 @@ fn parse_key(key: &args::Key) -> Result<Vec<u8>> {
     key_of(&key.key, key.hex)
 }
 
-fn key_of(text: &str, hex: bool) -> Result<Vec<u8>> {
+pub(super) fn key_of(text: &str, hex: bool) -> Result<Vec<u8>> {
     if hex { parse_hex(text).map_err(anyhow::Error::msg) } else { Ok(text.as_bytes().to_vec()) }
 }
 

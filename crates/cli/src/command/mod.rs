@@ -17,6 +17,7 @@ mod info_blocks;
 pub mod inside;
 pub mod key;
 pub mod kv;
+mod kv_ranges;
 mod kv_records;
 pub mod list;
 pub mod live;

@@ -120,7 +120,7 @@ fn a_silent_portal_delays_no_host_with_another_and_joins_when_it_answers() {
     let served = Served::new();
     served.relays[0].swallow();
     let (uri, (opened, open)) = (served.uri("keep-alive=2&timeout=600"), channel());
-    std::thread::spawn(move || opened.send(byway::open(&uri)));
+    std::thread::spawn(move || drop(opened.send(byway::open(&uri))));
     let device = open.recv_timeout(LONG).expect("one that answers is enough").unwrap();
     let (mut queue, nsid) = (queue(&device, 4), blocks_of(&device));
     queue.alone(write(nsid, 0, 8, 1)).unwrap();

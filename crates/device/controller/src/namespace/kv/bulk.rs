@@ -33,6 +33,9 @@ impl<'a> BulkPairs<'a> {
 
     fn read(&mut self) -> Result<(Key, &'a [u8]), CommandError> {
         let (head, _) = BulkPair::read_from_prefix(self.rest).map_err(|_| CUT_SHORT)?;
+        if head.flags != 0 {
+            return Err(FLAGS);
+        }
         self.rest = &self.rest[size_of::<BulkPair>()..];
         let key = self.take(usize::from(head.key_len))?;
         let key = Key::new(key).map_err(|_| BAD_KEY)?;
@@ -61,6 +64,8 @@ impl<'a> Iterator for BulkPairs<'a> {
 }
 
 const CUT_SHORT: CommandError = CommandError::invalid_field("the bulk payload ends inside a pair");
+const FLAGS: CommandError =
+    CommandError::invalid_field("flags of a pair are for atomic stores, which are not announced");
 const BAD_KEY: CommandError =
     CommandError::new(Status::INVALID_KEY_SIZE, "a key of the bulk payload is not 1 to 16 bytes");
 
@@ -111,6 +116,13 @@ mod tests {
     fn a_count_larger_than_the_payload_is_noticed_at_its_end() {
         let mut bytes = payload(&[(b"k".to_vec(), b"v".to_vec())]);
         bytes[0] = 2;
+        assert_eq!(BulkPairs::new(&bytes).unwrap().check().unwrap_err().status, Status::INVALID_FIELD);
+    }
+
+    #[test]
+    fn bulk_pair_with_flags_is_refused() {
+        let mut bytes = payload(&[(b"k".to_vec(), Vec::new())]);
+        bytes[BULK_COUNT_BYTES + 1] = BulkPair::DELETE;
         assert_eq!(BulkPairs::new(&bytes).unwrap().check().unwrap_err().status, Status::INVALID_FIELD);
     }
 

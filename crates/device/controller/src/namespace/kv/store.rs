@@ -144,6 +144,9 @@ impl KvNamespace {
         if len > BULK_MAX_BYTES {
             return Err(CommandError::invalid_field("bulk payload over the announced limit"));
         }
+        if command.cdw12 != 0 {
+            return Err(NOT_ATOMIC);
+        }
         let mut payload = std::mem::take(&mut execution.room.bytes);
         let result = self.bulk_payload(execution, command, sized(&mut payload, len));
         execution.room.bytes = payload;
@@ -168,6 +171,10 @@ impl KvNamespace {
         Ok(Outcome::with(stored))
     }
 }
+
+/// Store Many is not atomic here: a host that asks for it must not get a success.
+const NOT_ATOMIC: CommandError =
+    CommandError::invalid_field("atomic stores of many pairs are not announced").at_byte(48);
 
 fn check_length(value_bytes: usize, limit_bytes: u32) -> Result<(), CommandError> {
     if value_bytes > limit_bytes as usize {

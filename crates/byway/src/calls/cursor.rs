@@ -9,7 +9,7 @@ use crate::calls::scan::ScanState;
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {
-/// let device = byway::open("embedded:ram:64M")?;
+/// let device = byway::open("embedded-ram:64M")?;
 /// let mut kv = device.kv(None)?;
 /// for key in [b"a", b"b", b"c"] {
 ///     kv.put(key, key)?;

@@ -28,7 +28,7 @@ impl Kv {
     /// # #[cfg(feature = "embedded")] {
     /// use byway::{KeyRange, ScanOptions};
     ///
-    /// let device = byway::open("embedded:ram:64M")?;
+    /// let device = byway::open("embedded-ram:64M")?;
     /// let mut kv = device.kv(None)?;
     /// kv.put(b"apple", b"red")?;
     /// kv.put(b"pear", b"green")?;

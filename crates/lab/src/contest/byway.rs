@@ -5,8 +5,8 @@ use std::path::Path;
 use ::byway::embedded::EmbeddedDevice;
 use ::byway::uri::{of_image, with_options};
 use ::byway::{
-    BackendQueue, Buffer, Command, CreateOptions, Finished, Kv, KvCommand, Outcome, Payload, SmallBytes,
-    StoreOptions,
+    BackendQueue, Buffer, Command, CreateOptions, Finished, KeyRange, Kv, KvCommand, Outcome, Payload,
+    ScanOptions, SmallBytes, StoreOptions,
 };
 use anyhow::{Context, Result};
 
@@ -106,20 +106,12 @@ impl Session for Client {
     }
 
     fn pairs(&mut self, from: &Key, limit: u64, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
-        let (mut from, mut seen) = (*from, 0);
-        while seen < limit {
-            let asked = (limit - seen).min(LISTED_KEYS as u64);
-            let listed = self.list(&from, asked as usize)?;
-            let page: Vec<Key> = keys_of(listed.as_slice())?.copied().collect();
-            self.listing = Some(listed);
-            for window in page.chunks(DEPTH) {
-                self.retrieve(window, see)?;
-            }
-            seen += page.len() as u64;
-            match page.last() {
-                Some(last) if page.len() as u64 == asked => from = behind(last),
-                _ => break,
-            }
+        let options = ScanOptions::default().limit(Some(limit));
+        let mut scan = self.kv.scan_with(KeyRange::new(&from[..]..)?, options);
+        let mut seen = 0;
+        while let Some((key, value)) = scan.next_pair()? {
+            see(key, value);
+            seen += 1;
         }
         Ok(seen)
     }
@@ -162,31 +154,6 @@ impl Client {
         let start = Some(byway::Key::new(from)?);
         let command = KvCommand::List { nsid: self.kv.nsid(), start, into };
         self.kv.queue().execute(command.into())?.buffer.context("list gave no buffer back")
-    }
-
-    /// Reads the values of a window of keys, all of them outstanding at once, and shows them in order.
-    fn retrieve(&mut self, keys: &[Key], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
-        let mut commands = Vec::with_capacity(keys.len());
-        for (tag, key) in (0..).zip(keys) {
-            let mut into = self.free.pop().context("a window of more commands than buffers")?;
-            into.set_len(self.value.len());
-            let retrieve = KvCommand::Retrieve { nsid: self.kv.nsid(), key: byway::Key::new(key)?, into };
-            commands.push((Command::from(retrieve), tag));
-        }
-        self.kv.queue().submit_all(&mut commands.into_iter()).map_err(byway::Error::from)?;
-        let mut read: [Option<Outcome>; DEPTH] = std::array::from_fn(|_| None);
-        finish(&mut self.kv, |tag, outcome| {
-            *read.get_mut(tag as usize).context("a tag of no command")? = Some(outcome);
-            Ok(())
-        })?;
-        for (key, outcome) in keys.iter().zip(&mut read) {
-            let outcome = outcome.take().context("a command that did not finish")?;
-            let len = outcome.dw0() as usize;
-            let buffer = outcome.buffer.context("retrieve gave no buffer back")?;
-            see(key, buffer.as_slice().get(..len).context("a value of more bytes than the bench has")?);
-            self.free.push(buffer);
-        }
-        Ok(())
     }
 }
 

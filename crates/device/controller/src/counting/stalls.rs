@@ -73,6 +73,11 @@ impl StallCounters {
         self.queues.entry(queue).or_default().note(&waited);
     }
 
+    /// Leaves out waits that the flash has `counted` so far and that are of no command: of a sync that several commands share.
+    pub fn skip(&mut self, counted: &Stalls) {
+        self.seen = *counted;
+    }
+
     /// Forgets a namespace that is deleted.
     pub fn forget_namespace(&mut self, nsid: u32) {
         self.namespaces.remove(&nsid);
@@ -119,6 +124,17 @@ mod tests {
             snapshot.namespaces.iter().map(|(nsid, stalls)| (*nsid, of(stalls))).collect();
         assert_eq!(namespaces, [(1, (1, 3000)), (2, (1, 6000))]);
         assert_eq!(snapshot.device.of(StallCause::Flush).count, 2);
+    }
+
+    #[test]
+    fn stall_counters_give_a_shared_wait_to_no_command() {
+        let (mut counters, mut flash) = (StallCounters::default(), Stalls::default());
+        flash.note(StallCause::Sync, 9000);
+        counters.skip(&flash);
+        counters.note(&flash, QueueOf { controller: ControllerId(1), qid: 1 }, 1);
+        let snapshot = counters.snapshot(&flash);
+        assert!(snapshot.queues.is_empty() && snapshot.namespaces.is_empty());
+        assert_eq!(snapshot.device.of(StallCause::Sync).count, 1);
     }
 
     #[test]

@@ -367,6 +367,7 @@ impl Subsystem {
             SYNC_FAILED
         });
         self.counting.iter_mut().for_each(|counting| counting.end_cover(&synced));
+        self.stalls.skip(self.flash.stalls());
         synced
     }
 

@@ -1,11 +1,15 @@
 //! What commands waited for: the vendor log C2h.
 
+use byway_flash::StallCause;
+use byway_spec::Command;
 use byway_spec::base::identify::Csi;
 use byway_spec::base::log::LogPage;
 use byway_spec::kv::KvOpcode;
+use byway_spec::nvm::NvmOpcode;
 use byway_spec::vendor::{StallLog, StallRow, StallScope, name_text};
 use zerocopy::FromBytes;
 
+use crate::common::{TestHost, kv, nvm};
 use crate::io::{DATA, Io, KV, QUEUE, keyed};
 
 const LOG_BYTES: usize = 4096;
@@ -50,4 +54,23 @@ fn stall_log_after_overwrites_names_what_puts_waited_for() {
     }
     let commands = of(StallScope::QUEUE, "command");
     assert!(commands.count > 0 && commands.longest_ns <= commands.total_ns);
+}
+
+#[test]
+fn stall_log_gives_a_sync_of_several_commands_to_none_of_them() {
+    const WAITED_NS: u64 = 1 << 40;
+    let mut io = Io::over(TestHost::synced(104 << 20, &[nvm(8 << 20, 512), kv(96 << 20)]));
+    io.host.submit(QUEUE, Command::new(NvmOpcode::FLUSH.0, 0, 1));
+    io.host.ring(QUEUE);
+    io.host.run();
+    let sync = io.host.controller.begin_sync(&mut io.host.subsystem).unwrap();
+    io.host.subsystem.note_wait(StallCause::Sync, WAITED_NS);
+    io.host.end_sync(sync.wait());
+    assert!(io.host.reap(QUEUE).is_some());
+    let mut read = Command::new(NvmOpcode::READ.0, 0, 1);
+    read.set_prps(DATA, 0);
+    assert!(io.run(read).status().is_success());
+    let long: Vec<u16> =
+        rows(&mut io).iter().filter(|row| row.total_ns >= WAITED_NS).map(|row| row.scope).collect();
+    assert_eq!(long, [StallScope::DEVICE.0]);
 }

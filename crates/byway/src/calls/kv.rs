@@ -47,6 +47,8 @@ pub struct Kv {
     /// How far below a key the keys before it were found, on a device that lists in one direction alone.
     distance: u128,
     scratch: Vec<u8>,
+    /// The buffer of the last Retrieve Many.
+    many: Option<Buffer>,
     /// What borrowed values travel in where a queue takes none.
     copy: Scratch,
 }
@@ -74,6 +76,7 @@ impl Kv {
             pair_bytes: FIRST_PAIR_BYTES,
             distance: FIRST_DISTANCE,
             scratch,
+            many: None,
             copy: Scratch::default(),
         })
     }
@@ -118,6 +121,19 @@ impl Kv {
     /// A buffer for commands of this namespace.
     pub(crate) fn buffer(&self, len: usize) -> Result<Buffer> {
         self.memory.as_ref().map_or_else(|| Buffer::zeroed(len), |memory| memory(len))
+    }
+
+    /// A buffer of `len` bytes for a Retrieve Many: the last one, if it has that length.
+    pub(crate) fn many_buffer(&mut self, len: usize) -> Result<Buffer> {
+        match self.many.take() {
+            Some(buffer) if buffer.len() == len => Ok(buffer),
+            _ => self.buffer(len),
+        }
+    }
+
+    /// Keeps the buffer of a Retrieve Many for the next.
+    pub(crate) fn keep_many(&mut self, buffer: Buffer) {
+        self.many = Some(buffer);
     }
 
     /// Bytes of pairs that one command can store; 0 of a device that stores one pair at a time.

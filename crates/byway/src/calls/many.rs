@@ -4,7 +4,7 @@
 use byway_core::results::ResultReader;
 use byway_core::{
     BackendQueue, Buffer, Command, Error, ErrorKind, Failed, Finished, Key, KvCommand, ManyKeys, PAGE_BYTES,
-    Payload, Result, StoreOptions,
+    Payload, Result, Retry, StoreOptions,
 };
 use byway_spec::vendor::{Found, FoundValue, ScanHeader, WHOLE_VALUE};
 
@@ -120,16 +120,32 @@ impl Kv {
         on: &mut impl FnMut(usize, Option<Head<'_>>),
     ) -> Result<()> {
         for (n, some) in keys.chunks(at_once).enumerate() {
-            let bytes = size_of::<ScanHeader>() + some.len() * entry_bytes(room_bytes);
-            let (nsid, many) = (self.nsid(), ManyKeys::new(some, self.buffer(bytes)?)?);
-            let value_prefix = u16::try_from(room_bytes).unwrap_or(WHOLE_VALUE);
-            let command = KvCommand::RetrieveMany { nsid, many, value_prefix };
-            let outcome = self.execute(command.into()).map_err(|error| error.doing("get many keys"))?;
             let result =
-                outcome.buffer.ok_or_else(|| wrong("a Retrieve Many whose buffer did not come back"))?;
+                self.retrieve_some(some, room_bytes).map_err(|error| error.doing("get many keys"))?;
             self.hand_over(some, room_bytes, result.as_slice(), &mut |at, head| on(n * at_once + at, head))?;
+            self.keep_many(result);
         }
         Ok(())
+    }
+
+    /// The result of one Retrieve Many. After a lost connection it is sent once more from here, with a new request: a part of the values
+    /// may have replaced the former one.
+    fn retrieve_some(&mut self, keys: &[Key], room_bytes: usize) -> Result<Buffer> {
+        let bytes = size_of::<ScanHeader>() + keys.len() * entry_bytes(room_bytes);
+        let value_prefix = u16::try_from(room_bytes).unwrap_or(WHOLE_VALUE);
+        let mut is_first = true;
+        loop {
+            let (nsid, many) = (self.nsid(), ManyKeys::new(keys, self.many_buffer(bytes)?)?);
+            let command = KvCommand::RetrieveMany { nsid, many, value_prefix };
+            match self.execute(command.into()) {
+                Ok(outcome) => {
+                    let buffer = outcome.buffer;
+                    return buffer.ok_or_else(|| wrong("a Retrieve Many whose buffer did not come back"));
+                }
+                Err(error) if is_first && error.retry() == Retry::Once => is_first = false,
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     fn hand_over(

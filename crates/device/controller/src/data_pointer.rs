@@ -170,13 +170,16 @@ fn map_transport(
         return Err(NO_SGL);
     }
     let descriptor = command.sgl1();
-    if descriptor.kind != SglKind::TRANSPORT_DATA_BLOCK {
+    // Of a command with data both ways, that in its capsule may be what the descriptor names.
+    let names_sent = command.direction() == Direction::Both && descriptor.kind == SglKind::DATA_BLOCK_OFFSET;
+    if descriptor.kind != SglKind::TRANSPORT_DATA_BLOCK && !names_sent {
         return Err(NO_TRANSPORT_BLOCK);
     }
     if command.direction() == Direction::HostToDevice {
         return Err(CommandError::data_length("the command brought no data"));
     }
-    if descriptor.length_bytes < len_bytes || port.reply_bytes() < len_bytes as usize {
+    let is_short = !names_sent && descriptor.length_bytes < len_bytes;
+    if is_short || port.reply_bytes() < len_bytes as usize {
         return Err(CommandError::data_length("the host's buffer is shorter than the command says"));
     }
     mapped.segments.clear();

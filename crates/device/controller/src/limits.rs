@@ -29,6 +29,9 @@ pub const BULK_MAX_BYTES: usize = 1 << 20;
 /// Longest result of Scan and Retrieve Many in bytes.
 pub const RESULT_MAX_BYTES: usize = 1 << 20;
 
+/// Most keys of one Retrieve Many.
+pub const RETRIEVE_MANY_MAX: usize = 1024;
+
 /// Abort commands that may be outstanding, zero-based (Identify Controller ACL). Each finishes at once.
 pub(crate) const ABORT_LIMIT_Z: u8 = 3;
 

@@ -75,10 +75,10 @@ impl<'a> CapsuleData<'a> {
         self.crc.filter(|_| rest.is_empty())
     }
 
-    /// Bytes that came and that are written so far.
+    /// Bytes that are written so far, or, of a command that reads none, that came.
     #[inline]
     pub(crate) fn moved_bytes(&self) -> usize {
-        self.carried.map_or(self.filled, <[u8]>::len)
+        if self.filled > 0 { self.filled } else { self.carried.map_or(0, <[u8]>::len) }
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 //! A command owns what it sends and what it receives into, so a queue can hold it for as long as a device may touch
 //! the memory. [`crate::encode`] turns it into the 64 bytes of the wire.
 
-use byway_spec::vendor::KeyRange;
+use byway_spec::vendor::{KeyRange, write_many_keys};
 use byway_spec::{Command as Entry, Key};
 
 use crate::buffer::Buffer;
@@ -101,17 +101,11 @@ impl ManyKeys {
     /// # Errors
     /// [`ErrorKind::TooLarge`] for keys that the buffer has no room for.
     pub fn new(keys: &[Key], mut buffer: Buffer) -> Result<Self> {
-        let mut at = 0;
-        for key in keys {
-            let place = buffer.as_mut_slice().get_mut(at..at + 1 + key.len()).ok_or_else(|| {
-                let said = format!("{} keys do not fit a request of {} bytes", keys.len(), at);
-                Error::host(ErrorKind::TooLarge, said)
-            })?;
-            place[0] = key.len() as u8;
-            place[1..].copy_from_slice(key.as_bytes());
-            at += place.len();
-        }
-        Ok(Self { count: keys.len() as u32, request_bytes: at as u32, buffer })
+        let request_bytes = write_many_keys(keys, buffer.as_mut_slice()).ok_or_else(|| {
+            let said = format!("{} keys do not fit a request of {} bytes", keys.len(), buffer.len());
+            Error::host(ErrorKind::TooLarge, said)
+        })?;
+        Ok(Self { count: keys.len() as u32, request_bytes: request_bytes as u32, buffer })
     }
 }
 

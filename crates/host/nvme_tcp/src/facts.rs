@@ -118,7 +118,7 @@ impl Extensions {
     fn of(controller: &Controller) -> Self {
         let area = &controller.vendor;
         let has_bulk = area.is_known() && area.methods.bulk();
-        let kv = KvCommands::of(area).without_retrieve_many();
+        let kv = KvCommands::of(area);
         Self { bulk_bytes: if has_bulk { area.bulk_max_bytes } else { 0 }, kv }
     }
 

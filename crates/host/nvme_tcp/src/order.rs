@@ -140,7 +140,8 @@ pub(crate) fn way_of(data: &Data<'_>) -> Way {
     match data {
         _ if data.is_empty() => Way::None,
         Data::Out(_) => Way::Out,
-        Data::In(_) | Data::InVectored(_) | Data::Both { .. } => Way::In,
+        Data::In(_) | Data::InVectored(_) => Way::In,
+        Data::Both { sent_bytes, .. } => Way::Both { sent_bytes: *sent_bytes as u32 },
         Data::None => Way::None,
     }
 }

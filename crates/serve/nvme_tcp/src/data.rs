@@ -5,6 +5,7 @@ use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::command::Direction;
 use byway_spec::base::sgl::SglKind;
 use byway_spec::fabrics::FabricsType;
+use byway_spec::vendor::{ManyCdw10, VendorOpcode};
 use byway_spec::{Command, DataPointer, Status};
 
 /// The data of a command.
@@ -20,6 +21,26 @@ pub enum Data {
     ToHost(usize),
 }
 
+/// Bytes that a host whose data is [at the host](Data::AtHost) is asked for: all that its descriptor names, or the request of a Retrieve Many.
+#[inline]
+pub fn solicited_bytes(command: &Command) -> u32 {
+    if is_retrieve_many(command) { command.cdw12 } else { command.sgl1().length_bytes }
+}
+
+/// Bytes of data to the host of a command whose own data has come: the result of a Retrieve Many.
+#[inline]
+pub fn reply_bytes(command: &Command) -> usize {
+    match is_retrieve_many(command) {
+        true => ManyCdw10::from_bits(command.cdw10).buffer_bytes() as usize,
+        false => 0,
+    }
+}
+
+#[inline]
+fn is_retrieve_many(command: &Command) -> bool {
+    command.opcode() == VendorOpcode::KV_RETRIEVE_MANY.0
+}
+
 /// Reads what a command says of its data, `in_capsule` of which came with it.
 ///
 /// Bytes 39:24 and PSDT of a command that moves no data are ignored: hosts send zeroes there, or a transport data block of any
@@ -30,7 +51,7 @@ pub enum Data {
 /// The status that answers it.
 pub fn data_of(command: &Command, moves_data: bool, in_capsule: Option<usize>) -> Result<Data, Status> {
     let direction = direction(command);
-    if direction == Direction::Both {
+    if direction == Direction::Both && !is_retrieve_many(command) {
         return Err(Status::INVALID_OPCODE.with_dnr());
     }
     if direction == Direction::None || !moves_data {
@@ -45,7 +66,7 @@ pub fn data_of(command: &Command, moves_data: bool, in_capsule: Option<usize>) -
             in_capsule_data(descriptor.address, descriptor.length_bytes, in_capsule)
         }
         SglKind::TRANSPORT_DATA_BLOCK if in_capsule.is_none() => {
-            transported(direction, descriptor.length_bytes as usize)
+            transported(command, direction, descriptor.length_bytes as usize)
         }
         _ => no_data(in_capsule),
     }
@@ -67,11 +88,15 @@ fn in_capsule_data(offset: u64, bytes: u32, in_capsule: Option<usize>) -> Result
     Ok(Data::InCapsule)
 }
 
-fn transported(direction: Direction, bytes: usize) -> Result<Data, Status> {
+fn transported(command: &Command, direction: Direction, bytes: usize) -> Result<Data, Status> {
     if bytes > MAX_TRANSFER_BYTES {
         return Err(Status::INVALID_FIELD.with_dnr());
     }
     match direction {
+        Direction::Both if solicited_bytes(command) as usize > bytes => {
+            Err(Status::DATA_SGL_LENGTH_INVALID.with_dnr())
+        }
+        Direction::Both if solicited_bytes(command) > 0 => Ok(Data::AtHost),
         Direction::HostToDevice if bytes > 0 => Ok(Data::AtHost),
         Direction::DeviceToHost => Ok(Data::ToHost(bytes)),
         _ => Ok(Data::None),
@@ -130,6 +155,35 @@ mod tests {
         assert_eq!(data_of(&Command::new(1, 1, 1), true, Some(512)), Err(Status::INVALID_FIELD.with_dnr()));
         assert_eq!(data_of(&command(0, transport(0)), true, Some(512)), length);
         assert_eq!(data_of(&command(3, transport(0)), true, None), Err(Status::INVALID_OPCODE.with_dnr()));
+    }
+
+    #[test]
+    fn the_request_of_a_retrieve_many_comes_in_its_capsule_or_is_asked_for() {
+        let many = |descriptor, request_bytes| {
+            let mut command = command(VendorOpcode::KV_RETRIEVE_MANY.0, descriptor);
+            command.cdw10 = ManyCdw10::new().with_buffer_bytes(4096).into_bits();
+            command.cdw12 = request_bytes;
+            command
+        };
+        let in_capsule = many(SglDescriptor::inline(60), 60);
+        assert_eq!(data_of(&in_capsule, true, Some(60)), Ok(Data::InCapsule));
+        assert_eq!(reply_bytes(&in_capsule), 4096);
+        let at_host = many(transport(4096), 60);
+        assert_eq!(data_of(&at_host, true, None), Ok(Data::AtHost));
+        assert_eq!((solicited_bytes(&at_host), reply_bytes(&at_host)), (60, 4096));
+        assert_eq!(data_of(&many(transport(4096), 0), true, None), Ok(Data::None));
+        let length = Err(Status::DATA_SGL_LENGTH_INVALID.with_dnr());
+        assert_eq!(data_of(&in_capsule, true, Some(61)), length);
+        assert_eq!(data_of(&in_capsule, true, None), length);
+        for request_bytes in [4097, u32::MAX] {
+            assert_eq!(data_of(&many(transport(4096), request_bytes), true, None), length);
+        }
+        let long = many(transport(u32::MAX), 60);
+        assert_eq!(data_of(&long, true, None), Err(Status::INVALID_FIELD.with_dnr()));
+        assert_eq!(
+            (solicited_bytes(&command(1, transport(9))), reply_bytes(&command(1, transport(9)))),
+            (9, 0)
+        );
     }
 
     #[test]

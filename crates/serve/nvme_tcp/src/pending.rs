@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use byway_nvme_tcp::{CommandId, H2cData, ReadyToTransfer, Solicitations, TransferTag, Violation};
 use byway_spec::Command;
 
+use crate::data::solicited_bytes;
 use crate::share::{FREE_BYTES, Share};
 
 /// Outstanding R2Ts of one connection.
@@ -107,7 +108,7 @@ impl Pending {
             return None;
         }
         let command = *self.waiting.front()?;
-        let bytes = command.sgl1().length_bytes;
+        let bytes = solicited_bytes(&command);
         if self.asked_bytes > 0 && self.asked_bytes + bytes as usize > ASKED_BYTES {
             return None;
         }

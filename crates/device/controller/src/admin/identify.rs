@@ -25,7 +25,7 @@ use crate::error::CommandError;
 use crate::id::ControllerId;
 use crate::limits::{
     ABORT_LIMIT_Z, ACWU_Z, BULK_MAX_BYTES, CAPSULE_DATA_BYTES, CAPSULE_QUEUE_ENTRIES, COMMAND_SETS, FIRMWARE,
-    FUSES, MAX_NAMESPACES, PAGE_BYTES, RESULT_MAX_BYTES,
+    FUSES, MAX_NAMESPACES, PAGE_BYTES, RESULT_MAX_BYTES, RETRIEVE_MANY_MAX,
 };
 use crate::namespace::VALUE_MAX_BYTES;
 use crate::outcome::Outcome;
@@ -228,6 +228,7 @@ fn vendor_area(subsystem: &Subsystem, byte_region_bytes: u64) -> VendorArea {
         value_max_bytes: VALUE_MAX_BYTES,
         bulk_max_bytes: BULK_MAX_BYTES as u32,
         result_max_bytes: RESULT_MAX_BYTES as u32,
+        retrieve_many_max: RETRIEVE_MANY_MAX as u32,
         device_memory_bytes: windows.window_bytes * u64::from(windows.count),
         cxl_window_bytes: windows.window_bytes,
         cxl_windows: windows.count,

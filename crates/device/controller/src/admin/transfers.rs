@@ -13,10 +13,12 @@ pub(super) const ANNOUNCED: Methods = Methods::new()
     .with_cxl_piggyback(true)
     .with_bulk(true)
     .with_byte_store(true)
-    .with_scan(true);
+    .with_scan(true)
+    .with_retrieve_many(true);
 
 /// Methods of controllers over fabrics, where values go in capsules.
-pub(super) const FABRIC_METHODS: Methods = Methods::new().with_bulk(true).with_scan(true);
+pub(super) const FABRIC_METHODS: Methods =
+    Methods::new().with_bulk(true).with_scan(true).with_retrieve_many(true);
 
 /// Methods the host enabled since the last reset.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +56,7 @@ impl EnabledTransfers {
             None => match opcode {
                 VendorOpcode::KV_BULK_STORE => self.0.bulk(),
                 VendorOpcode::KV_SCAN => self.0.scan(),
+                VendorOpcode::KV_RETRIEVE_MANY => self.0.retrieve_many(),
                 _ => false,
             },
         }

@@ -50,6 +50,13 @@ impl Controller {
                 carried,
                 |namespace, execution| namespace.kv()?.scan(execution, command),
             ),
+            VendorOpcode::KV_RETRIEVE_MANY => self.with_namespace(
+                subsystem,
+                port,
+                (qid, command.nsid, Access::Read),
+                carried,
+                |namespace, execution| namespace.kv()?.retrieve_many(execution, command),
+            ),
             _ => self.with_namespace(
                 subsystem,
                 port,

@@ -7,12 +7,13 @@ use byway_link::Class;
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::{Completion, Status};
 
-use super::{DelegatedHabits, DelegatedQueue, ERRORS_KEPT, Gathering, Place, What, Work};
+use super::{DelegatedHabits, DelegatedQueue, ERRORS_KEPT, Gathering, ManyLookup, Place, What, Work};
 use crate::admin::note;
 use crate::counting::{Executed, QueueKind, QueueOf, Typed};
 use crate::data_pointer;
 use crate::error::CommandError;
 use crate::namespace::Namespace;
+use crate::namespace::kv::Lookups;
 use crate::namespace::media::check_whole;
 use crate::opcode::FIRST_VENDOR_OPCODE;
 use crate::outcome::Outcome;
@@ -59,12 +60,16 @@ impl DelegatedQueue {
 
     #[inline]
     fn execute_one(&mut self, subsystem: &mut Subsystem, at: usize) {
-        let Self { qid, gathered, payloads, habits, .. } = self;
+        let Self { qid, gathered, payloads, many, habits, .. } = self;
         let Some(gathering) = gathered.get_mut(at).filter(|gathering| !gathering.is_done) else { return };
         gathering.is_done = true;
         subsystem.note_command(gathering.counted);
         if gathering.result.is_ok() {
-            gathering.result = perform_whole(subsystem, habits, gathering.nsid, &gathering.work, payloads);
+            let room = (payloads.as_mut_slice(), &mut many.lookups);
+            gathering.result = perform_whole(subsystem, habits, gathering.nsid, &gathering.work, room);
+        }
+        if gathering.work.what == What::GetMany {
+            gathering.work.value.len = many.lookups.result_bytes();
         }
         subsystem.count_stall(QueueOf { controller: habits.id, qid: *qid }, gathering.nsid);
         let bytes = moved_bytes(gathering);
@@ -80,6 +85,7 @@ impl DelegatedQueue {
         for (at, Gathering { ticket, work, result, .. }) in gathered.drain(..).enumerate() {
             let result = match (work.what, result) {
                 (What::Get, Ok(value_bytes)) => self.send(port, at, work.value, value_bytes),
+                (What::GetMany, Ok(values)) => self.send_many(port).map(|()| values),
                 (What::Read, Ok(_)) => self.send(port, at, work.value, work.value.len as u32).map(|_| 0),
                 (_, result) => result,
             };
@@ -104,6 +110,7 @@ impl DelegatedQueue {
         // Keeps the vector's capacity.
         self.gathered = gathered;
         self.payload_end = 0;
+        self.many.is_gathered = false;
         self.announce(port);
     }
 
@@ -130,6 +137,14 @@ impl DelegatedQueue {
         sink.put(port, &payloads[into.at..into.at + moved])?;
         sink.finish(port)?;
         Ok(value_bytes)
+    }
+
+    /// Moves the result of the Retrieve Many to its host's buffer.
+    fn send_many(&mut self, port: &mut Port<'_>) -> Result<(), CommandError> {
+        let Self { many: ManyLookup { lookups, mapped, .. }, room, .. } = self;
+        let sent = lookups.send(port, mapped, &mut room.stage);
+        lookups.trim();
+        sent
     }
 
     fn note_error(&mut self, cid: u16, error: &CommandError) -> Status {
@@ -196,10 +211,10 @@ fn perform_whole(
     habits: &DelegatedHabits,
     nsid: u32,
     work: &Work,
-    payloads: &mut [u8],
+    room: (&mut [u8], &mut Lookups),
 ) -> Result<u32, CommandError> {
     check_whole(subsystem.flash(), work.what.access())?;
-    let result = perform(subsystem, habits, nsid, work, payloads)?;
+    let result = perform(subsystem, habits, nsid, work, room)?;
     check_whole(subsystem.flash(), work.what.access())?;
     Ok(result)
 }
@@ -211,7 +226,7 @@ fn perform(
     habits: &DelegatedHabits,
     nsid: u32,
     work: &Work,
-    payloads: &mut [u8],
+    (payloads, lookups): (&mut [u8], &mut Lookups),
 ) -> Result<u32, CommandError> {
     let (namespace, flash) = subsystem.admit(nsid, habits.id, work.what.access())?;
     let value = work.value.at..work.value.at + work.value.len;
@@ -220,15 +235,19 @@ fn perform(
         return match work.what {
             What::Read => namespace.nvm()?.read_at(flash, work.at, blocks, &mut 0).map(|()| 0),
             What::Write => namespace.nvm()?.write_at(flash, work.at, blocks, &mut 0).map(|()| 0),
+            What::GetMany => {
+                namespace.kv()?.look_up_at(flash, lookups, &mut 0);
+                Ok(lookups.values())
+            }
             _ => Ok(0),
         };
     };
     let kv = namespace.kv()?;
     match work.what {
         What::Put => kv.put_at(flash, &key, &payloads[value], work.when, &mut 0).map(|()| 0),
-        What::Get => kv.get_at(flash, &key, &mut payloads[value], &mut 0),
+        What::Get => kv.get_at(flash, &key, false, &mut payloads[value], &mut 0),
         What::Delete => kv.delete_at(flash, &key, &mut 0).map(|()| 0),
         What::Exist => kv.exist_at(flash, &key, &mut 0).map(|()| 0),
-        What::Read | What::Write | What::Nothing => Ok(0),
+        What::GetMany | What::Read | What::Write | What::Nothing => Ok(0),
     }
 }

@@ -8,8 +8,8 @@ use byway_spec::vendor::{self, VendorOpcode};
 use byway_spec::{Command, Status};
 
 use super::{
-    BLOCKS_MAX_BYTES, DELEGATED_COMMANDS, DelegatedQueue, Gathering, PAYLOAD_MAX_BYTES, Place, ROOM_BYTES,
-    What, Work,
+    BLOCKS_MAX_BYTES, DELEGATED_COMMANDS, DelegatedQueue, Gathering, ManyLookup, PAYLOAD_MAX_BYTES, Place,
+    ROOM_BYTES, What, Work,
 };
 use crate::counting::Counted;
 use crate::data_pointer;
@@ -108,7 +108,8 @@ impl DelegatedQueue {
         };
         let command = &fetched.command;
         let at = self.payload_end;
-        if !self.has_room_for(command) {
+        let waits = self.many.is_gathered && command.opcode() == VendorOpcode::KV_RETRIEVE_MANY.0;
+        if waits || !self.has_room_for(command) {
             self.sq.fetched = Some(fetched);
             return Err((permit, Gathered::Full));
         }
@@ -218,6 +219,9 @@ impl DelegatedQueue {
                 self.habits.transfers.enabled(byway_link::Method::Piggyback)
                     && command.cdw10 as usize <= vendor::WRITE_BYTES.min(self.habits.piggyback_max_bytes)
             }
+            opcode if opcode == VendorOpcode::KV_RETRIEVE_MANY.0 => {
+                self.habits.transfers.has_command(VendorOpcode::KV_RETRIEVE_MANY) && !self.is_by_page(command)
+            }
             opcode => opcode == KvOpcode::DELETE.0 || opcode == KvOpcode::EXIST.0,
         };
         key_value && wanted
@@ -237,6 +241,9 @@ impl DelegatedQueue {
         if command.opcode() == VendorOpcode::KV_WRITE_PIGGYBACK.0 {
             return self.prepare_piggybacked(command);
         }
+        if command.opcode() == VendorOpcode::KV_RETRIEVE_MANY.0 {
+            return self.prepare_get_many(port, command);
+        }
         // `KvCommand::parse` for stores only: it would move a key out of an enum variant (see `Work`).
         let what = match KvOpcode(command.opcode()) {
             KvOpcode::RETRIEVE => return self.prepare_get(command),
@@ -252,6 +259,13 @@ impl DelegatedQueue {
         let key = key(command)?;
         let into = self.take_room_to_send(command, command.cdw10 as usize);
         Ok(Work::new(What::Get, key, into, StoreIf::Any))
+    }
+
+    fn prepare_get_many(&mut self, port: &mut Port<'_>, command: &Command) -> Result<Work, CommandError> {
+        let Self { many: ManyLookup { lookups, mapped, is_gathered }, room, .. } = self;
+        lookups.receive(port, (mapped, &mut room.stage), command, None, false)?;
+        *is_gathered = true;
+        Ok(Work { what: What::GetMany, ..Work::NOTHING })
     }
 
     /// Checks which blocks a command moves, and fetches those that it writes.

@@ -18,7 +18,8 @@ use crate::counting::Counted;
 use crate::error::CommandError;
 use crate::id::ControllerId;
 use crate::namespace::Room;
-use crate::namespace::kv::StoreIf;
+use crate::namespace::kv::{Lookups, StoreIf};
+use crate::payload::Mapped;
 use crate::queue::{CompletionQueue, SubmissionQueue};
 use crate::reservation::Access;
 use crate::subsystem::BlockAccess;
@@ -96,6 +97,7 @@ pub struct DelegatedQueue {
     /// Payloads of the gathered commands, in sequence.
     payloads: Vec<u8>,
     payload_end: usize,
+    many: ManyLookup,
     room: Room,
     errors: Vec<Noted>,
     unannounced: bool,
@@ -114,6 +116,15 @@ struct Gathering {
     /// Its result, once it was executed.
     result: Result<u32, CommandError>,
     is_done: bool,
+}
+
+/// The Retrieve Many that is gathered, one at a time.
+#[derive(Debug, Default)]
+struct ManyLookup {
+    lookups: Lookups,
+    /// Its host's buffer.
+    mapped: Mapped,
+    is_gathered: bool,
 }
 
 /// A range of a delegated queue's payloads, in bytes.
@@ -141,6 +152,8 @@ struct Work {
 enum What {
     Put,
     Get,
+    /// The keys are in [`ManyLookup`].
+    GetMany,
     Delete,
     Exist,
     Read,
@@ -153,7 +166,7 @@ impl What {
     #[inline]
     const fn access(self) -> Access {
         match self {
-            Self::Get | Self::Exist | Self::Read => Access::Read,
+            Self::Get | Self::GetMany | Self::Exist | Self::Read => Access::Read,
             Self::Put | Self::Delete | Self::Write => Access::Write,
             Self::Nothing => Access::Neither,
         }
@@ -183,7 +196,7 @@ impl Work {
 
     #[inline]
     fn key(&self) -> Option<Key> {
-        (!matches!(self.what, What::Nothing | What::Read | What::Write))
+        (!matches!(self.what, What::Nothing | What::GetMany | What::Read | What::Write))
             .then(|| Key::from_number(self.key_number, self.key_len))
     }
 }
@@ -209,6 +222,7 @@ impl DelegatedQueue {
             commands: Box::new([Command::default(); DELEGATED_COMMANDS]),
             payloads: vec![0; ROOM_BYTES],
             payload_end: 0,
+            many: ManyLookup::default(),
             room: Room::default(),
             errors: Vec::new(),
             unannounced: false,

@@ -14,7 +14,8 @@ impl DelegatedQueue {
     #[inline]
     pub fn begins_with_get(&self) -> bool {
         let first = self.gathered.iter().find(|gathering| !gathering.is_done);
-        first.is_some_and(|first| first.work.what == What::Get) && !self.uncounted.is_full()
+        first.is_some_and(|first| matches!(first.work.what, What::Get | What::GetMany))
+            && !self.uncounted.is_full()
     }
 
     /// Executes the gathered Retrieves up to the first command that changes the subsystem or needs it for itself;
@@ -28,7 +29,11 @@ impl DelegatedQueue {
             if at % PREFETCH_GROUP == 0 {
                 self.prefetch_group(subsystem, at);
             }
-            if self.get_shared(subsystem, at, was_prefetched).is_none() {
+            let done = match self.gathered[at].work.what {
+                What::GetMany => self.get_many_shared(subsystem, at),
+                _ => self.get_shared(subsystem, at, was_prefetched),
+            };
+            if done.is_none() {
                 return false;
             }
         }
@@ -65,6 +70,24 @@ impl DelegatedQueue {
             FlashReads { pages: u64::from(read > 0), bytes: read },
         );
         (gathering.result, gathering.is_done) = (result, true);
+        Some(())
+    }
+
+    /// Executes the Retrieve Many gathered at `at`, unless it was executed; `None` where what is left of it takes the run lock.
+    fn get_many_shared(&mut self, subsystem: &Subsystem, at: usize) -> Option<()> {
+        let Self { gathered, many, habits, uncounted, .. } = self;
+        let gathering = gathered.get_mut(at).filter(|gathering| !gathering.is_done);
+        let Some(gathering) = gathering else { return Some(()) };
+        let (namespace, flash) = subsystem.admit_to_read(gathering.nsid, habits.id)?;
+        let mut reads = FlashReads::default();
+        let is_all = namespace.as_kv()?.try_look_up(flash, &mut many.lookups, &mut reads);
+        if !is_all || check_whole(flash, Access::Read).is_err() {
+            uncounted.add_reads(reads);
+            return None;
+        }
+        gathering.work.value.len = many.lookups.result_bytes();
+        uncounted.add(gathering.counted, gathering.work.value.len as u64, reads);
+        (gathering.result, gathering.is_done) = (Ok(many.lookups.values()), true);
         Some(())
     }
 }

@@ -23,12 +23,18 @@ impl Uncounted {
     #[inline]
     pub(super) fn add(&mut self, counted: Counted, bytes: u64, reads: FlashReads) {
         self.total += 1;
-        self.flash.pages += reads.pages;
-        self.flash.bytes += reads.bytes;
+        self.add_reads(reads);
         match self.commands.iter_mut().find(|(other, ..)| *other == counted) {
             Some((_, commands, moved)) => (*commands, *moved) = (*commands + 1, *moved + bytes),
             None => self.commands.push((counted, 1, bytes)),
         }
+    }
+
+    /// Counts reads of a command that is not done.
+    #[inline]
+    pub(super) fn add_reads(&mut self, reads: FlashReads) {
+        self.flash.pages += reads.pages;
+        self.flash.bytes += reads.bytes;
     }
 
     /// Whether so many wait that they are to be counted now.
@@ -39,12 +45,12 @@ impl Uncounted {
 
     /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
-        self.total == 0
+        self.total == 0 && self.flash == FlashReads::default()
     }
 
     /// Counts them.
     pub(super) fn settle(&mut self, subsystem: &mut Subsystem) {
-        if self.total == 0 {
+        if self.is_empty() {
             return;
         }
         for (counted, commands, bytes) in self.commands.drain(..) {

@@ -12,7 +12,7 @@ use byway_spec::base::register::{Cc, Register};
 use byway_spec::base::sgl::SglDescriptor;
 use byway_spec::kv::{KvCdw11, KvOpcode};
 use byway_spec::nvm::NvmOpcode;
-use byway_spec::vendor::{VendorOpcode, pack_write};
+use byway_spec::vendor::{ManyCdw10, ScanCdw11, VendorOpcode, pack_write};
 use byway_spec::{Cdw0, Command, Completion, Status};
 use proptest::prelude::*;
 
@@ -70,13 +70,21 @@ enum Step {
     Piggyback(u8, usize),
     Fragments(u8),
     Retrieve(u8, usize),
+    /// Keys, most bytes of each value, bytes of the buffer, and whether it is named by an SGL.
+    RetrieveMany(Vec<u8>, u16, usize, bool),
     Delete(u8),
     Exist(u8),
     List,
     Flush,
     Write,
     Fused(NvmOpcode, u8),
-    Blocks { opcode: NvmOpcode, nsid: u32, slba: u64, count: usize, pointer: Pointer },
+    Blocks {
+        opcode: NvmOpcode,
+        nsid: u32,
+        slba: u64,
+        count: usize,
+        pointer: Pointer,
+    },
     NoNamespace,
     LongKey,
     UnmappedBuffer(u8),
@@ -94,6 +102,8 @@ fn step() -> impl Strategy<Value = Step> {
         key.clone().prop_map(Step::Fragments),
         (key.clone(), 0usize..6000).prop_map(|(k, n)| Step::Retrieve(k, n)),
         (key.clone(), 0usize..100).prop_map(|(k, n)| Step::Retrieve(k, n)),
+        (prop::collection::vec(key.clone(), 0..40), 0u16..300, 0usize..9000, any::<bool>())
+            .prop_map(|(keys, prefix, n, is_sgl)| Step::RetrieveMany(keys, prefix, n, is_sgl)),
         key.clone().prop_map(Step::Delete),
         key.clone().prop_map(Step::Exist),
         key.clone().prop_map(Step::UnmappedBuffer),
@@ -125,6 +135,11 @@ fn device_without_sgls(profile: &str) -> Io {
     let mut io = Io::without_sgls(profile);
     io.enable_methods();
     io
+}
+
+/// Where requests of so many keys are, and their results.
+fn many_at(keys: usize) -> u64 {
+    DATA + (3 << 20) + keys as u64 * 0x4000
 }
 
 /// Puts a step's commands into the ring.
@@ -165,6 +180,21 @@ fn place(io: &mut Io, step: &Step) {
         Step::Retrieve(key, n) => {
             let mut command = command(KvOpcode::RETRIEVE.0, &[b'k', *key], *n);
             io.point_prps(&mut command, DATA + (1 << 20), *n);
+            io.host.submit(QUEUE, command);
+        }
+        Step::RetrieveMany(keys, prefix, n, is_sgl) => {
+            let at = many_at(keys.len());
+            let request = keys.iter().flat_map(|key| [2, b'k', *key]).collect::<Vec<u8>>();
+            let mut command = Command::new(VendorOpcode::KV_RETRIEVE_MANY.0, 0, KV);
+            command.cdw10 = ManyCdw10::new().with_buffer_bytes(*n as u32).into_bits();
+            command.cdw11 = ScanCdw11::new().with_value_prefix(*prefix).into_bits();
+            (command.cdw12, command.cdw13) = (request.len() as u32, keys.len() as u32);
+            io.put(at, &request);
+            // Lists of PRPs are in one place, which other commands of the batch overwrite.
+            match *is_sgl || *n > 8192 {
+                true => command.set_sgl1(SglDescriptor::data_block(at, *n as u32)),
+                false => io.point_prps(&mut command, at, *n),
+            }
             io.host.submit(QUEUE, command);
         }
         Step::UnmappedBuffer(key) => {
@@ -273,8 +303,8 @@ fn alike(make: fn(&str) -> Io, profile: &str, steps: &[Step]) -> Result<(), Test
         io.host.meter.ledger().rows().filter(|(class, _)| !coalesced(*class)).collect()
     };
     prop_assert_eq!(rows(plain), rows(delegated));
-    for at in [DATA + (1 << 20), DATA + (2 << 20)] {
-        prop_assert_eq!(plain.get(at, 6000), delegated.get(at, 6000));
+    for at in (0..40).map(many_at).chain([DATA + (1 << 20), DATA + (2 << 20)]) {
+        prop_assert_eq!(plain.get(at, 9000), delegated.get(at, 9000));
     }
     let count = |io: &mut Io| {
         let smart = io.host.log(LogPage::SMART, Csi::NVM, 512).unwrap();
@@ -462,4 +492,47 @@ fn place_blocks_at(io: &mut Io, opcode: NvmOpcode, slba: u64, at: u64) {
     let mut command = crate::io::blocks(opcode, BLOCKS_512, slba, 8);
     command.set_prps(at, 0);
     io.host.submit(QUEUE, command);
+}
+
+/// Serves what was rung by shared reference, and whether that was all.
+fn serve_shared(io: &mut Io, queue: &mut DelegatedQueue) -> bool {
+    io.host.ring(QUEUE);
+    io.host.gather(queue);
+    assert!(!queue.execute_unlocked(), "keys need the subsystem");
+    let is_all = queue.begins_with_get() && queue.execute_shared(&io.host.subsystem);
+    io.host.finish_delegated(queue);
+    is_all
+}
+
+#[test]
+fn delegated_queue_retrieves_many_values_beside_other_readers() {
+    let mut io = device("gen4x4");
+    (0..40).for_each(|key| place(&mut io, &Step::Piggyback(key, 30)));
+    serve(&mut io, false);
+    let mut queue = io.host.delegate(QUEUE).unwrap();
+    let keys: Vec<u8> = (0..60).collect();
+    place(&mut io, &Step::RetrieveMany(keys.clone(), 99, 4000, true));
+    assert!(serve_shared(&mut io, &mut queue));
+    let done = io.host.reap(QUEUE).unwrap();
+    assert!(done.status().is_success());
+    assert_eq!(done.dw0, 40, "values found");
+    io.host.reclaim(queue);
+    let smart = io.host.log(LogPage::SMART, Csi::NVM, 512).unwrap();
+    assert_eq!(number(&smart, 64, 8), 1, "one host read");
+}
+
+#[test]
+fn delegated_queue_gathers_one_retrieve_many_at_a_time() {
+    let mut io = device("gen4x4");
+    for keys in [vec![1], vec![1, 2]] {
+        place(&mut io, &Step::RetrieveMany(keys, 99, 4000, true));
+    }
+    io.host.ring(QUEUE);
+    let mut queue = io.host.delegate(QUEUE).unwrap();
+    for expected in [Gathered::Full, Gathered::All] {
+        assert_eq!((io.host.gather(&mut queue), queue.gathered()), (expected, 1));
+        io.host.finish_delegated(&mut queue);
+        assert!(io.host.reap(QUEUE).unwrap().status().is_success());
+    }
+    io.host.reclaim(queue);
 }

@@ -20,6 +20,7 @@ mod inline_capsules;
 mod io;
 mod kv_commands;
 mod kv_model;
+mod kv_retrieve_many;
 mod kv_scan;
 mod kv_windows;
 mod media_faults;

@@ -137,7 +137,7 @@ impl Connection {
             self.defer(cid);
             return Ok(cid);
         }
-        let fits = order.way != Way::Out || payload.len() <= self.capsule_data_bytes;
+        let fits = order.way.sent_bytes(payload.len()).is_none_or(|bytes| bytes <= self.capsule_data_bytes);
         match payload {
             // Bytes in the command itself are not given back.
             Payload::Small(small) if fits && order.way == Way::Out => {
@@ -162,16 +162,20 @@ impl Connection {
     fn send(&mut self, cid: u16) {
         let Some(slot) = self.table.get_mut(cid) else { return };
         let (way, bytes) = (slot.way(), slot.memory.len());
-        if way != Way::Out || bytes > self.capsule_data_bytes {
+        let Some(sent) = way.sent_bytes(bytes).filter(|sent| *sent <= self.capsule_data_bytes) else {
             return self.send_bare(cid, way, bytes);
+        };
+        if sent > COPIED_BYTES_MAX {
+            self.send_lent_capsule(cid, sent);
+        } else {
+            let memory = std::mem::take(&mut slot.memory);
+            with_parts(&memory, 0..sent, |parts| self.send_capsule(cid, parts));
+            if let Some(slot) = self.table.get_mut(cid) {
+                (slot.memory, slot.is_spent) = (memory, false);
+            }
         }
-        if bytes > COPIED_BYTES_MAX {
-            return self.send_lent_capsule(cid, bytes);
-        }
-        let memory = std::mem::take(&mut slot.memory);
-        with_parts(&memory, 0..bytes, |parts| self.send_capsule(cid, parts));
-        if let Some(slot) = self.table.get_mut(cid) {
-            (slot.memory, slot.is_spent) = (memory, false);
+        if way.receives() {
+            self.expect_reply(cid, bytes);
         }
     }
 
@@ -203,14 +207,19 @@ impl Connection {
         let at = self.outbox.next_at();
         let Some(slot) = self.table.get_mut(cid) else { return };
         let Some(entry) = slot.leave(cid, at, descriptor_of(way, bytes, false)) else { return };
-        match way {
-            Way::In => slot.inbound = Some(Inbound::new(bytes as u32)),
-            Way::Out => slot.outbound = Some(Outbound::new(bytes as u32)),
-            Way::None => {}
-        }
-        self.large += u32::from(way == Way::In && bytes >= LARGE_BYTES);
+        slot.outbound = way.sent_bytes(bytes).map(|bytes| Outbound::new(bytes as u32));
         let frame = self.writer.command(&entry, &[]);
         self.outbox.stage(|out| frame.append_to(out));
+        if way.receives() {
+            self.expect_reply(cid, bytes);
+        }
+    }
+
+    /// Data of at most `bytes` is to come.
+    fn expect_reply(&mut self, cid: u16, bytes: usize) {
+        let Some(slot) = self.table.get_mut(cid) else { return };
+        slot.inbound = Some(Inbound::new(bytes as u32));
+        self.large += u32::from(bytes >= LARGE_BYTES);
     }
 
     /// Bytes that wait to be sent.

@@ -17,6 +17,29 @@ pub enum Way {
     Out,
     /// To the host.
     In,
+    /// The beginning of the memory to the controller, and then as much as the memory holds to the host.
+    Both {
+        /// Bytes to the controller.
+        sent_bytes: u32,
+    },
+}
+
+impl Way {
+    /// How many of the `bytes` of memory go to the controller; `None` if data goes to the host alone, or there is none.
+    #[inline]
+    pub(crate) fn sent_bytes(self, bytes: usize) -> Option<usize> {
+        match self {
+            Self::Out => Some(bytes),
+            Self::Both { sent_bytes } => Some(bytes.min(sent_bytes as usize)),
+            Self::None | Self::In => None,
+        }
+    }
+
+    /// Whether data goes to the host.
+    #[inline]
+    pub(crate) fn receives(self) -> bool {
+        matches!(self, Self::In | Self::Both { .. })
+    }
 }
 
 /// A command to be sent: its submission queue entry, data direction, tag and resend flag. The connection writes the entry's

@@ -19,9 +19,19 @@ fn agreed(digests: Digests) -> Agreement {
 
 /// Two commands of each way that data goes. Writes wait to be asked for their data.
 fn with_commands(agreed: Agreement) -> Connection {
+    of_ways(agreed, [(Way::In, BYTES), (Way::Out, BYTES), (Way::None, 0)])
+}
+
+/// Two commands each whose request goes in the capsule, or when it is asked for, before they read; and two without data.
+fn with_requests(agreed: Agreement) -> Connection {
+    let both = |sent_bytes| (Way::Both { sent_bytes }, BYTES);
+    of_ways(agreed, [both(100), both(900), (Way::None, 0)])
+}
+
+fn of_ways(agreed: Agreement, ways: [(Way, usize); 3]) -> Connection {
     let mut connection = Connection::new(agreed, COMMANDS as u32, 512);
     for tag in 0..COMMANDS {
-        let (way, bytes) = [(Way::In, BYTES), (Way::Out, BYTES), (Way::None, 0)][tag as usize % 3];
+        let (way, bytes) = ways[tag as usize % 3];
         let entry = Entry::new([2, 1, 0][tag as usize % 3], 0, 1);
         let order = Order {
             tag,
@@ -128,9 +138,10 @@ proptest! {
         talk in proptest::collection::vec(said(), 0..24),
         piece_bytes in prop_oneof![Just(1_usize), 2..200_usize, Just(1 << 20)],
         digests in prop_oneof![Just(Digests::NONE), Just(Digests::BOTH)],
+        has_requests in any::<bool>(),
     ) {
         let agreed = agreed(digests);
-        let mut connection = with_commands(agreed);
+        let mut connection = if has_requests { with_requests(agreed) } else { with_commands(agreed) };
         send_all(&mut connection);
         let writer = Writer::<ControllerPdu>::new(&agreed);
         let mut wire = Vec::new();
@@ -229,4 +240,56 @@ fn an_answer_that_overtakes_the_data_it_is_for_waits_until_that_has_left() {
     assert!(!connection.has_ended(), "its memory is still being sent from");
     assert_eq!(send_all(&mut connection).len(), 24 + 3000);
     assert_eq!(ended(&mut connection), [(1, 3000, true)]);
+}
+
+#[test]
+fn request_goes_in_the_capsule_or_when_it_is_asked_for_and_the_reply_replaces_it() {
+    let agreed = agreed(Digests::NONE);
+    let writer = Writer::<ControllerPdu>::new(&agreed);
+    for (sent_bytes, in_capsule) in [(100, true), (512, true), (513, false), (BYTES as u32, false)] {
+        let mut connection = Connection::new(agreed, 1, 512);
+        let way = Way::Both { sent_bytes };
+        let entry = Entry::new(0xb3, 0, 1);
+        let order =
+            Order { tag: 4, is_call: false, entry, way, is_whole: false, repeats: false, is_pair: false };
+        let mut memory = Buffer::zeroed(BYTES).unwrap();
+        (0..).zip(memory.as_mut_slice()).for_each(|(n, byte)| *byte = (n % 251) as u8);
+        let request = memory.as_slice()[..sent_bytes as usize].to_vec();
+        connection.begin(order, memory.into()).unwrap();
+        let sent = send_all(&mut connection);
+        let (kind, described) = (sent[8 + 39], u32::from_le_bytes([sent[40], sent[41], sent[42], sent[43]]));
+        let mut wire = Vec::new();
+        if in_capsule {
+            assert_eq!((kind, described, &sent[72..]), (0x01, sent_bytes, &request[..]));
+        } else {
+            assert_eq!((kind, described as usize, sent.len()), (0x5a, BYTES, 72));
+            Said::R2t { cid: 0, tag: 7, offset: 0, bytes: sent_bytes }.append_to(&writer, &mut wire);
+            for mut room in connection.room() {
+                let here = room.len().min(wire.len());
+                room[..here].copy_from_slice(&wire.drain(..here).collect::<Vec<u8>>());
+            }
+            connection.received(24).unwrap();
+            assert_eq!(send_all(&mut connection)[24..], request[..]);
+        }
+        Said::Data { cid: 0, offset: 0, bytes: 40, end: C2hEnd::Response }.append_to(&writer, &mut wire);
+        Said::Response { cid: 0, fails: false }.append_to(&writer, &mut wire);
+        assert!(receive(&mut connection, &wire, 1 << 20));
+        let ended = connection.next_ended().unwrap();
+        let (buffer, _) = ended.memory.into_buffers();
+        assert_eq!(buffer.unwrap().as_slice()[..40], [0; 40], "data of identifier 0");
+        assert!(ended.result.is_ok());
+    }
+}
+
+#[test]
+fn controller_that_asks_for_more_than_the_request_breaks_a_rule() {
+    let agreed = agreed(Digests::NONE);
+    let writer = Writer::<ControllerPdu>::new(&agreed);
+    for (cid, offset, bytes) in [(0, 0, 100), (1, 0, 901), (1, 800, 101), (1, 0, u32::MAX)] {
+        let mut connection = with_requests(agreed);
+        send_all(&mut connection);
+        let mut wire = Vec::new();
+        Said::R2t { cid, tag: 7, offset, bytes }.append_to(&writer, &mut wire);
+        assert!(!receive(&mut connection, &wire, 1 << 20), "{cid} {offset} {bytes}");
+    }
 }

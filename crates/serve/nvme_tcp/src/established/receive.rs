@@ -10,7 +10,7 @@ use byway_spec::{Command, Status};
 
 use super::{Established, ExecuteContext};
 use crate::close_reason::CloseReason;
-use crate::data::{Data, data_of};
+use crate::data::{Data, data_of, reply_bytes};
 use crate::outbox::Outbox;
 use crate::pending::Coming;
 use crate::queue::Queue;
@@ -163,7 +163,7 @@ impl Established {
                 self.responder.fail(&whole.command, Status::TRANSIENT_TRANSPORT_ERROR, cx.out);
                 Ok(())
             }
-            false => self.execute(&whole.command, Some(whole.data()), 0, cx),
+            false => self.execute(&whole.command, Some(whole.data()), reply_bytes(&whole.command), cx),
         };
         self.pending.reuse(whole);
         self.ask(cx.out);
@@ -197,7 +197,9 @@ impl Established {
     ) -> Result<(), CloseReason> {
         let moves_data = self.moves_data(command, cx);
         match data_of(command, moves_data, data.map(<[u8]>::len)) {
-            Ok(Data::InCapsule) => self.execute(command, Some(data.unwrap_or_default()), 0, cx),
+            Ok(Data::InCapsule) => {
+                self.execute(command, Some(data.unwrap_or_default()), reply_bytes(command), cx)
+            }
             Ok(Data::None) => self.execute(command, None, 0, cx),
             Ok(Data::ToHost(bytes)) => self.execute(command, None, bytes, cx),
             // Fabrics and discovery commands have in-capsule data only.

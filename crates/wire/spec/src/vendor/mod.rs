@@ -6,6 +6,7 @@
 //! low two bits, so that no layer in between expects a data pointer.
 
 mod log;
+mod many_keys;
 mod piggyback;
 mod range;
 
@@ -18,6 +19,7 @@ pub use log::{
     Counter, ErrorText, LOG_ERROR_TEXTS, LOG_LEDGER, LOG_STALLS, LedgerLog, LedgerRow, StallLog, StallRow,
     StallScope, name_field, name_text,
 };
+pub use many_keys::{MANY_KEY_MAX_BYTES, ManyKeysError, read_many_keys, write_many_keys};
 pub use piggyback::{
     TRANSFER_BYTES, TRANSFER_PT_BYTES, TransferPt, WRITE_BYTES, WRITE_PT_BYTES, pack_transfer,
     pack_transfer_pt, pack_write, pack_write_pt, transfers, transfers_pt, unpack_transfer,

@@ -203,7 +203,12 @@ pub struct DeleteRangeResult {
 /// length byte and as many bytes of key, without padding. The controller reads it whole, then overwrites the buffer with the
 /// result: a [`ScanHeader`], then a [`FoundValue`] for each key in order.
 ///
-/// Over a fabric the request travels in the capsule, and the result as data to the host.
+/// CDW11 bits 31:16 are the most bytes of each value. The buffer has room for the heads of the result at least. DW0 of the
+/// completion is the number of values that follow their heads.
+///
+/// Over a fabric the result is sent to the host, at most as many bytes as CDW10 says, and the request goes in the capsule
+/// (SGL1: data block with offset subtype, of its length) or is requested from the host (SGL1: transport data block, of the
+/// buffer's length).
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct ManyCdw10 {

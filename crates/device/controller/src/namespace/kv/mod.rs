@@ -6,7 +6,9 @@
 mod bulk;
 mod command;
 mod deleted_space;
+mod lookups;
 mod read;
+mod retrieve_many;
 mod scan;
 mod store;
 mod window;
@@ -29,6 +31,7 @@ use crate::error::CommandError;
 
 pub use byway_kv::VALUE_MAX_BYTES;
 pub use command::{KvCommand, StoreIf, key};
+pub(crate) use lookups::Lookups;
 
 /// A namespace of key-value pairs.
 pub struct KvNamespace {
@@ -39,6 +42,8 @@ pub struct KvNamespace {
     deleted: DeletedSpace,
     /// Room for the pairs of a scan.
     selection: Selection,
+    /// Room for a Retrieve Many.
+    lookups: Lookups,
 }
 
 /// The key that a command looks up. A store looks up none.
@@ -79,6 +84,7 @@ impl KvNamespace {
             windows,
             deleted,
             selection: Selection::default(),
+            lookups: Lookups::default(),
         })
     }
 
@@ -233,10 +239,11 @@ impl KvNamespace {
         &mut self,
         flash: &mut Flash,
         key: &Key,
+        was_prefetched: bool,
         into: &mut [u8],
         at_ps: &mut u64,
     ) -> Result<u32, CommandError> {
-        let found = self.engine.find(flash, key, false, at_ps)?.ok_or(NO_SUCH_KEY)?;
+        let found = self.engine.find(flash, key, was_prefetched, at_ps)?.ok_or(NO_SUCH_KEY)?;
         let limit_bytes = u64::from(found.len()).min(into.len() as u64);
         let mut rest = into;
         let put = |piece: &[u8], _: &mut u64| {

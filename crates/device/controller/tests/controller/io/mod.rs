@@ -154,7 +154,8 @@ impl Io {
             .with_cxl(true)
             .with_cxl_piggyback(true)
             .with_bulk(true)
-            .with_scan(true);
+            .with_scan(true)
+            .with_retrieve_many(true);
         self.set_feature(FeatureId::METHODS, 0, methods.into_bits());
     }
 

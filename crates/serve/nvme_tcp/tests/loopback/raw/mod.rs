@@ -5,6 +5,7 @@ mod connecting;
 mod descriptors;
 mod effects;
 mod identify;
+mod many;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -19,8 +19,10 @@ pub enum Call {
     Get(usize, Found),
     /// One key of a list of all keys.
     List(Found),
-    /// One of 32 gets of 32 bytes that cross a queue together.
+    /// One of 32 gets of 32 bytes that are one command, Retrieve Many.
     GetMany,
+    /// One of 32 gets of 32 bytes that are a command each and cross a queue together.
+    GetEach,
     /// One of 32 reads of a block that cross a queue together, on media that keep nothing.
     ReadMany,
 }
@@ -50,7 +52,7 @@ pub struct Case {
 }
 
 /// What is measured, everywhere under these names.
-pub const CASES: [Case; 16] = [
+pub const CASES: [Case; 17] = [
     Case { name: "nvm-write-512-inline", call: Call::Write, transfer: "inline", ledger: false },
     Case { name: "nvm-write-512-inline-ledger", call: Call::Write, transfer: "inline", ledger: true },
     Case { name: "nvm-write-512-prp", call: Call::Write, transfer: "prp", ledger: false },
@@ -66,6 +68,7 @@ pub const CASES: [Case; 16] = [
     Case { name: "kv-list-key", call: Call::List(Found::Flash), transfer: "adaptive", ledger: false },
     Case { name: "kv-list-key-run", call: Call::List(Found::Run), transfer: "adaptive", ledger: false },
     Case { name: "kv-get-many-32", call: Call::GetMany, transfer: "adaptive", ledger: false },
+    Case { name: "kv-get-each-32", call: Call::GetEach, transfer: "adaptive", ledger: false },
     Case { name: "nvm-read-qd32", call: Call::ReadMany, transfer: "prp", ledger: false },
 ];
 
@@ -95,7 +98,7 @@ impl Case {
             Call::Write | Call::ReadMany => byway::open(&format!("null:1G?{options}"))?,
             Call::Put => byway::open(&format!("ram:1G?{options}"))?,
             Call::Get(bytes, found) => filled(&options, bytes, found)?,
-            Call::GetMany => filled(&options, 32, Found::Open)?,
+            Call::GetMany | Call::GetEach => filled(&options, 32, Found::Open)?,
             Call::List(found) => filled(&options, 0, found)?,
         };
         let end = match self.call {
@@ -105,6 +108,12 @@ impl Case {
             Call::Get(bytes, _) => End::Get(device.kv(None)?, vec![0; bytes], KEYS),
             Call::List(_) => End::List(device.kv(None)?, None),
             Call::GetMany => End::GetMany(device.kv(None)?, (0..OPEN_KEYS).map(key_of).collect()),
+            Call::GetEach => {
+                let mut can = device.capabilities().clone();
+                can.kv = can.kv.without_retrieve_many();
+                let kv = device.kv(None)?.with_capabilities(&can);
+                End::GetMany(kv, (0..OPEN_KEYS).map(key_of).collect())
+            }
             Call::ReadMany => {
                 let nsid = device.nvm_namespace(None)?.nsid;
                 let rooms: byway::Result<Vec<Buffer>> = (0..BATCH).map(|_| device.buffer(512)).collect();

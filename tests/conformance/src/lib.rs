@@ -12,6 +12,7 @@ pub mod keys;
 pub mod passing;
 pub mod passing_ring;
 pub mod queueing;
+pub mod ranges;
 pub mod recording;
 pub mod scratch;
 pub mod served;

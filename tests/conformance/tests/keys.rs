@@ -15,6 +15,7 @@ use byway::{
 use byway_conformance::keys::every_call;
 use byway_conformance::passing::{Fault, FaultKind, InProcess};
 use byway_conformance::passing_ring;
+use byway_conformance::ranges::{every_range, without_commands};
 use byway_conformance::scratch::Scratch;
 
 fn over<B: Backend>(backend: &B, queue: impl FnOnce(B::Queue) -> Queue) -> Kv {
@@ -35,6 +36,24 @@ fn key_value_calls_of_the_embedded_device() {
 fn key_value_calls_of_the_embedded_device_as_any_device() {
     let device = byway::embedded::open("ram:64M").unwrap();
     every_call(&mut over(device.driver(), Queue::other));
+}
+
+#[test]
+fn ranges_and_many_keys_of_the_embedded_device() {
+    let device = byway::open("ram:256M").unwrap();
+    let mut kv = device.kv(None).unwrap();
+    assert!(kv.can().scan && kv.can().retrieve_many);
+    every_range(&mut kv);
+    every_range(&mut without_commands(kv, device.capabilities()));
+}
+
+#[test]
+fn ranges_and_many_keys_over_ioctl() {
+    let scratch = Scratch::new();
+    let target = Arc::new(InProcess::new(&scratch).node(NodeKind::Generic { nsid: 2 }));
+    let mut kv = over(&NvmeIoctl::new(target), Queue::other);
+    assert!(kv.can().scan && !kv.can().retrieve_many, "the kernel maps data for one direction");
+    every_range(&mut kv);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use byway::{
 };
 use byway_conformance::conformance;
 use byway_conformance::keys::every_call;
+use byway_conformance::ranges::{every_range, without_commands};
 use byway_conformance::scratch::Scratch;
 use byway_conformance::served::Serving;
 
@@ -135,6 +136,18 @@ fn keys_and_values_are_over_the_network_what_they_are_in_this_process() {
         let serving = serving("ram:64M", ANYWHERE.parse().unwrap());
         let device = byway::open(&format!("{}{options}", serving.tcp_uri())).unwrap();
         every_call(&mut device.kv(None).unwrap());
+    }
+}
+
+#[test]
+fn ranges_and_many_keys_over_the_network() {
+    for options in ["", "?digests=both&depth=5"] {
+        let serving = serving("ram:256M", ANYWHERE.parse().unwrap());
+        let device = byway::open(&format!("{}{options}", serving.tcp_uri())).unwrap();
+        let mut kv = device.kv(None).unwrap();
+        assert!(kv.can().scan && kv.can().retrieve_many);
+        every_range(&mut kv);
+        every_range(&mut without_commands(kv, device.capabilities()));
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use byway::serve::{Idle, ServeOptions};
 use byway::{BackendQueue, CreateOptions, ErrorKind, Method, NewNamespace, Nsid, QueueOptions};
 use byway_conformance::conformance;
+use byway_conformance::ranges::{every_range, without_commands};
 use byway_conformance::scratch::Scratch;
 use byway_conformance::served::{Served, Serving};
 use byway_conformance::subject::{Subject, assert_same};
@@ -50,6 +51,18 @@ fn served(scratch: &Scratch, options: &ServeOptions) -> Served {
 conformance!(vfio_user, opened);
 conformance!(vfio_user_by_threads, opened_by_threads);
 conformance!(vfio_user_by_threads_that_poll, opened_by_threads_that_poll);
+
+#[test]
+fn ranges_and_many_keys_of_a_device_in_another_process() {
+    let scratch = Scratch::new();
+    let path = socket(&scratch);
+    let _serving = Serving::start("ram:256M", &path);
+    let device = byway::open(&format!("vfio-user:{}", path.display())).unwrap();
+    let mut kv = device.kv(None).unwrap();
+    assert!(kv.can().scan && kv.can().retrieve_many);
+    every_range(&mut kv);
+    every_range(&mut without_commands(kv, device.capabilities()));
+}
 
 #[test]
 fn every_transfer_method_carries_values_to_a_device_in_another_process() {

@@ -13,6 +13,7 @@ mod input;
 mod kv_image;
 mod machine;
 mod page_store;
+mod results;
 mod tcp;
 mod tcp_initiator;
 mod tcp_target;
@@ -26,12 +27,13 @@ mod vfio_user_device;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 36] = [
+pub const TARGETS: [Target; 37] = [
     ("controller", controller::controller),
     ("capsules", capsules::capsules),
     ("prp", byway_dma::fuzz::prp),
     ("sgl", byway_dma::fuzz::sgl),
     ("uri", uri::uri),
+    ("results", results::results),
     ("admin", admin::admin),
     ("vfio_user", vfio_user::vfio_user),
     ("vfio_user_session", vfio_user_device::session),

@@ -188,7 +188,8 @@ impl Machine {
     pub fn enable_methods(&mut self) {
         let mut command = Command::new(AdminOpcode::SET_FEATURES.0, 0, 0);
         command.cdw10 = u32::from(FeatureId::METHODS.0);
-        command.cdw11 = Methods::from_bits(0xff).into_bits();
+        let methods = Methods::from_bits(0xff).with_scan(true).with_retrieve_many(true);
+        command.cdw11 = methods.into_bits();
         self.submit(0, command);
         self.ring(0);
         self.run();

@@ -98,12 +98,15 @@ impl Rig {
     }
 
     fn begin(&mut self, input: &mut Input<'_>) {
-        let way = input.one_of(&[Way::In, Way::Out, Way::None]);
+        let sent_bytes = u32::from(input.word()) % 20_000 + 1;
+        let (way, opcode) =
+            input.one_of(&[(Way::In, 2), (Way::Out, 1), (Way::None, 0), (Way::Both { sent_bytes }, 0xb3)]);
         let bytes = match way {
             Way::None => 0,
-            _ => usize::from(input.word()) % 20_000 + 1,
+            Way::Both { .. } => sent_bytes as usize + usize::from(input.word()) % 20_000,
+            Way::In | Way::Out => usize::from(input.word()) % 20_000 + 1,
         };
-        let entry = Entry::new([2, 1, 0][way as usize % 3], 0, 1);
+        let entry = Entry::new(opcode, 0, 1);
         let (tag, is_whole) = (self.next_tag, input.byte() & 1 > 0);
         let order =
             Order { tag, is_call: false, entry, way, is_whole, repeats: way == Way::In, is_pair: false };

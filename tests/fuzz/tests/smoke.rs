@@ -85,6 +85,11 @@ fn any_text_is_a_uri_or_an_error() {
 }
 
 #[test]
+fn results_and_requests_of_any_bytes_stay_within_them_and_round_trip() {
+    smoke("results", 20_000);
+}
+
+#[test]
 fn admin_frames_of_any_bytes_round_trip() {
     smoke("admin", 20_000);
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use byway_sys::Mapping;
+use byway_sys::{Mapping, MappingReader};
 
 use crate::bit_repair::{RepairLog, repair_bit};
 use crate::error::FlashError;
@@ -42,6 +42,8 @@ struct Area {
     range: Range,
     len: usize,
     memory: Memory,
+    /// Beside a writer, its memory of the area; `memory` is a copy of this process's.
+    live: Option<MappingReader>,
 }
 
 #[derive(Debug)]
@@ -216,6 +218,47 @@ impl AreaTable {
         self.own(area).0.word(at)
     }
 
+    /// Whether words of an area are other than the writer of the image has them now, where it is read beside one.
+    #[inline]
+    pub(crate) fn is_stale(&self, area: AreaRef, part: std::ops::Range<usize>) -> bool {
+        let Some(Area { memory: Memory::Own(memory), live: Some(live), .. }) =
+            &self.areas[usize::from(area.0)]
+        else {
+            return false;
+        };
+        part.step_by(8).any(|at| live.load_u64(at).is_ok_and(|word| word != memory.word(at)))
+    }
+
+    /// Copies bytes of an area from the writer of the image, where it is read beside one.
+    pub(crate) fn refresh(&mut self, area: AreaRef, part: std::ops::Range<usize>) {
+        let Some(Area { memory: Memory::Own(memory), live: Some(live), .. }) =
+            &mut self.areas[usize::from(area.0)]
+        else {
+            return;
+        };
+        let at = part.start;
+        if let Some(into) = memory.get_mut(part) {
+            let copied = live.copy_at(at, into);
+            debug_assert!(copied.is_ok(), "areas are mapped whole");
+        }
+    }
+
+    /// As [`refresh`](Self::refresh), of an area whose memory [was given out](Self::share).
+    pub(crate) fn refresh_shared(&self, shared: &Arc<Mapping>, part: std::ops::Range<usize>) {
+        let found = self.areas.iter().flatten().find_map(|area| match (&area.memory, &area.live) {
+            (Memory::Shared(map), Some(live)) if Arc::ptr_eq(map, shared) => Some(live),
+            _ => None,
+        });
+        let Some(live) = found else { return };
+        let (mut bytes, mut at) = ([0; 4096], part.start);
+        while at < part.end {
+            let piece = &mut bytes[..(part.end - at).min(4096)];
+            let copied = live.copy_at(at, piece).and_then(|()| shared.write_at(at, piece));
+            debug_assert!(copied.is_ok(), "pieces lie inside their area");
+            at += piece.len();
+        }
+    }
+
     #[inline]
     fn own(&self, area: AreaRef) -> (&Protected, usize) {
         match &self.areas[usize::from(area.0)] {
@@ -262,8 +305,8 @@ impl Entry {
 
     fn map(&self, backing: &Backing, region: Range) -> Result<Area, FlashError> {
         let range = self.range(region);
-        let memory = Memory::Own(backing.map(range)?);
-        Ok(Area { nsid: self.nsid, id: self.id, range, len: self.len as usize, memory })
+        let (memory, live) = (Memory::Own(backing.map(range)?), backing.live(range)?);
+        Ok(Area { nsid: self.nsid, id: self.id, range, len: self.len as usize, memory, live })
     }
 
     /// Writes the entry and then, by one store, that it is in use.

@@ -61,7 +61,10 @@ pub enum ImageError {
         what: String,
     },
     /// Another opener has the image.
-    #[error("{} is in use by another process or another opener in this one", path.display())]
+    #[error(
+        "{} is in use by another process or another opener in this one; follow=1 reads it beside a writer",
+        path.display()
+    )]
     InUse {
         /// The file.
         path: PathBuf,
@@ -71,6 +74,20 @@ pub enum ImageError {
     ReadOnlyFile {
         /// The file.
         path: PathBuf,
+    },
+    /// Power was lost while the image was open: what it holds is known once it was opened for writing.
+    #[error("{} was not closed before power was lost: open it for writing once, then it can be followed", path.display())]
+    Unrecovered {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The image cannot be read beside a writer.
+    #[error("{} cannot be followed: {why}", path.display())]
+    NotFollowed {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        why: &'static str,
     },
     /// The size asked for is below the least.
     #[error("an image of {} is too small; the least is {}", Bytes(*asked_bytes), Bytes(*least_bytes))]
@@ -171,6 +188,9 @@ pub enum FlashError {
         "the image was cut short or overwritten by another program while it was open: nothing more is kept"
     )]
     CutShort,
+    /// The process that writes the image changed what was read, again and again, or is in the midst of a change of the whole device.
+    #[error("the process that writes the image was changing what was read: try again")]
+    Overtaken,
     /// Writing the image failed before: the device can only be read until it is opened again.
     #[error(
         "the device is read-only since {doing} its image failed; open it again once the file system is well"

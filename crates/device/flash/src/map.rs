@@ -183,8 +183,15 @@ impl UnitMap {
 
     #[inline]
     fn is_present(&self, index: EntryIndex) -> bool {
-        self.presence[segment_of(index)] != ABSENT
+        is_present_in(index, |at| self.presence.word(at))
     }
+}
+
+/// Whether the segment of an entry was ever used, by a word of the marks.
+#[inline]
+fn is_present_in(index: EntryIndex, word: impl FnOnce(usize) -> u64) -> bool {
+    let segment = segment_of(index);
+    word(segment / 8 * 8).to_le_bytes()[segment % 8] != ABSENT
 }
 
 /// Reads entries while the device moves them.
@@ -224,9 +231,7 @@ impl MapReader {
 
     #[inline]
     fn is_present(&self, index: EntryIndex) -> bool {
-        let segment = segment_of(index);
-        let eight = self.presence.load_u64(segment / 8 * 8).unwrap_or(0);
-        eight.to_le_bytes()[segment % 8] != ABSENT
+        is_present_in(index, |at| self.presence.load_u64(at).unwrap_or(0))
     }
 }
 

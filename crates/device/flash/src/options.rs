@@ -142,6 +142,9 @@ impl RunOptions {
 pub struct OpenOptions {
     /// Leave the file as it is; writing answers [`FlashError::ReadOnly`](crate::FlashError::ReadOnly).
     pub read_only: bool,
+    /// Read the image without a lock, beside a process that may have it open for writing (decision 0069). As read-only, and reads
+    /// take no modelled time.
+    pub follow: bool,
     /// Whether operations take modelled time.
     pub timing: bool,
     /// How the device is run.
@@ -150,7 +153,7 @@ pub struct OpenOptions {
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { read_only: false, timing: true, run: RunOptions::new() }
+        Self { read_only: false, follow: false, timing: true, run: RunOptions::new() }
     }
 }
 
@@ -158,6 +161,8 @@ impl OpenOptions {
     byway_sys::setters! {
         /// Leave the file as it is; writing answers [`FlashError::ReadOnly`](crate::FlashError::ReadOnly)(crate::FlashError::ReadOnly).
         read_only: bool;
+        /// Read the image without a lock, beside a process that may have it open for writing.
+        follow: bool;
         /// Whether operations take modelled time.
         timing: bool;
         /// How the device is run.

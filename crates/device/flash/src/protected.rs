@@ -24,15 +24,36 @@ impl Backing {
     /// Maps a region. Only parts that were [allocated](Self::allocate) may be touched.
     pub(crate) fn map(&self, range: Range) -> Result<Protected, FlashError> {
         let map = match self {
+            Self::File(file) if file.is_beside() => copy_of(file, range)?,
             Self::File(file) => file.map(range.at, range.len as usize)?,
             Self::Memory => ExclusiveMapping::anonymous(range.len as usize).map_err(FlashError::Memory)?,
         };
         Ok(Protected { map })
     }
 
-    /// Maps a region that other threads read too.
+    /// Maps a region that other threads read too. Beside a writer it is the writer's, and is only read.
     pub(crate) fn map_published(&self, range: Range) -> Result<Published, FlashError> {
+        if let Self::File(file) = self
+            && file.is_beside()
+        {
+            return Ok(Published { map: file.map_live(range.at, range.len as usize)? });
+        }
         Ok(Published { map: self.map(range)?.map.into() })
+    }
+
+    /// Beside a writer, a reader of what the writer has in a region.
+    pub(crate) fn live(&self, range: Range) -> Result<Option<MappingReader>, FlashError> {
+        match self {
+            Self::File(file) if file.is_beside() => {
+                Ok(Some(file.map_live(range.at, range.len as usize)?.reader()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether the image is read beside the process that writes it.
+    pub(crate) fn is_beside(&self) -> bool {
+        matches!(self, Self::File(file) if file.is_beside())
     }
 
     /// Takes disk room for a range, so that a store there cannot fail.
@@ -117,6 +138,13 @@ impl Backing {
             Self::Memory => None,
         }
     }
+}
+
+/// Memory of this process with what a region of the file holds now.
+fn copy_of(file: &ImageFile, range: Range) -> Result<ExclusiveMapping, FlashError> {
+    let mut map = ExclusiveMapping::anonymous(range.len as usize).map_err(FlashError::Memory)?;
+    file.read_at(range.at, &mut map)?;
+    Ok(map)
 }
 
 /// One mapped region.

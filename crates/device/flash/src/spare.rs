@@ -185,13 +185,17 @@ impl<'a> RecordReader<'a> {
         Self { region, at, units }
     }
 
-    /// The version of a record whose units have owners of their own; `None` of any other, and of a page that is not programmed.
+    /// The version of a record of this kind; `None` of any other, and of a page that is not programmed.
     #[inline]
-    pub(crate) fn version(&self) -> Option<RecordVersion> {
+    pub(crate) fn version(&self, kind: PageKind) -> Option<RecordVersion> {
         let (first, seq) = (self.word(0), self.word(8));
-        let [.., kind, _, units, high] = first.to_le_bytes();
-        let is_of_units = kind == UNITS && usize::from(units) == self.units && high == 0;
-        is_of_units.then_some(RecordVersion([first, seq]))
+        let [.., stored, _, units, high] = first.to_le_bytes();
+        let wanted = match kind {
+            PageKind::Page => PAGE,
+            PageKind::Units => UNITS,
+        };
+        let is_of_kind = stored == wanted && usize::from(units) == self.units && high == 0;
+        is_of_kind.then_some(RecordVersion([first, seq]))
     }
 
     /// The owner of unit `unit`.

@@ -1,5 +1,7 @@
 //! Words of protected state that belong to the whole device: counters, sequence, the intent of the map, shutdown.
 
+use byway_sys::MappingReader;
+
 use crate::bit_repair::repair_bit;
 use crate::counters::{Cause, CauseCounters, FlashCounters, HostCounters, HostIo};
 use crate::error::FlashError;
@@ -24,6 +26,8 @@ const SYNCED_SEQ: usize = 72;
 const BOOT_ID: usize = 80;
 const POWER_LOSSES: usize = 96;
 const LAST_PROGRAM: usize = 104;
+/// Changes of the device as a whole, in a cache line that no command stores to: readers beside the writer poll it.
+const VERSION: usize = 128;
 /// The sanitize operation: a self-checking word, its pattern, and bytes accepted when it was done.
 const SANITIZE: usize = 512;
 const SANITIZE_PATTERN: usize = 520;
@@ -85,6 +89,18 @@ impl State {
         Ok(Self { words, counters })
     }
 
+    /// A reader of the [version](Self::note_change) that the writer of the image has.
+    pub(crate) fn version_in(state: &MappingReader) -> u64 {
+        state.load_u64(VERSION).unwrap_or(0)
+    }
+
+    /// Has readers beside this writer look at everything anew: a power cycle began or ended, a namespace or the operation of a
+    /// sanitize changed. Stored after the change, and before what it held is used for something else.
+    pub(crate) fn note_change(&mut self) {
+        let version = self.words.word(VERSION).wrapping_add(1);
+        self.words.set_word(VERSION, version);
+    }
+
     /// Whether the last writer closed the device.
     pub(crate) fn is_clean(&self) -> bool {
         self.words.word(CLEAN) == IS_CLEAN
@@ -127,6 +143,7 @@ impl State {
         self.words.set_word(SANITIZE_PATTERN, sanitize.pattern.into());
         self.words.set_word(SANITIZED_AT, self.counters.accepted_bytes);
         self.words.set_word(SANITIZE, word::seal(sanitize.to_value(), SANITIZE_PLACE));
+        self.note_change();
     }
 
     /// Whether nothing was accepted since the last sanitize operation was done.
@@ -161,6 +178,7 @@ impl State {
         let [low, high] = this_boot();
         self.words.set_word(BOOT_ID, low);
         self.words.set_word(BOOT_ID + 8, high);
+        self.note_change();
     }
 
     /// Whether the kernel that the last opener ran on still runs, so that everything stored is there.
@@ -184,6 +202,7 @@ impl State {
         let sum = self.checksum();
         self.words.set_word(CHECKSUM, sum);
         self.words.set_word(CLEAN, IS_CLEAN);
+        self.note_change();
     }
 
     fn checksum(&self) -> u64 {

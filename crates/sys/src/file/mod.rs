@@ -23,8 +23,9 @@ use crate::exclusive::ExclusiveMapping;
 use crate::file_error::{ALLOCATING, FileError, PUNCHING, READING, SYNCING, WRITING, refusal};
 use crate::inherited::NotInherited;
 use crate::map::Sharing;
-use crate::names::{NamePoint, remove_if_at, sync_name};
+use crate::names::{NamePoint, is_at, remove_if_at, sync_name};
 use crate::owner::OwnerProcess;
+use crate::published::PublishedMapping;
 use crate::view::ReadMapping;
 use crate::write_fault::{WriteFault, WriteFaultByte};
 
@@ -39,6 +40,8 @@ pub struct ImageFile {
     file: File,
     path: PathBuf,
     read_only: bool,
+    /// Opened without a lock, beside a writer.
+    is_beside: bool,
     /// Where it ends, as far as this opener has made it; shorter, another program has cut it.
     len_bytes: AtomicU64,
     /// A mapping of it was touched where it had no bytes, or its detector words have changed.
@@ -79,6 +82,19 @@ impl ImageFile {
     #[must_use]
     pub const fn is_read_only(&self) -> bool {
         self.read_only
+    }
+
+    /// Whether it was opened [beside a writer](Self::open_beside): what is in it changes at any time.
+    #[must_use]
+    #[inline]
+    pub const fn is_beside(&self) -> bool {
+        self.is_beside
+    }
+
+    /// Whether its path still leads to it, and not to a file that took its place. A system call.
+    #[must_use]
+    pub fn has_its_name(&self) -> bool {
+        is_at(&self.file, &self.path).unwrap_or(false)
     }
 
     /// Why it takes no writes, if it does not.
@@ -240,6 +256,17 @@ impl ImageFile {
             events.mapped(at, len_bytes as u64);
         }
         ExclusiveMapping::image(&self.file, at, len_bytes, sharing, &self.lost)
+            .map_err(|source| self.failed("mapping", source))
+    }
+
+    /// Maps a range of a file that was opened [beside a writer](Self::open_beside), shared and readable: its
+    /// [readers](PublishedMapping::reader) see what the writer stores. There must be no stores.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn map_live(&self, at: u64, len_bytes: usize) -> Result<PublishedMapping, FileError> {
+        ExclusiveMapping::image(&self.file, at, len_bytes, Sharing::ReadOnly, &self.lost)
+            .map(PublishedMapping::from)
             .map_err(|source| self.failed("mapping", source))
     }
 

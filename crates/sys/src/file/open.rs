@@ -81,6 +81,18 @@ impl ImageFile {
         })
     }
 
+    /// Opens an existing file for reading without a lock, beside a process that may have it open for writing. Its mappings and
+    /// what is read from it change at any time.
+    ///
+    /// # Errors
+    /// [`FileError::Missing`], [`FileError::Denied`] and what the system says.
+    pub fn open_beside(path: &Path) -> Result<Self, FileError> {
+        let file = File::open(path).map_err(|source| refusal(path, "opening", source).denied("read"))?;
+        let mut beside = Self::of(file, path, true, of_file(path));
+        beside.is_beside = true;
+        Ok(beside)
+    }
+
     /// Opens a file and locks it. The file may be replaced while its lock is waited for, by a resize: then the lock is of a file
     /// that has lost its name, and the one that has the name now is opened.
     ///
@@ -129,6 +141,7 @@ impl ImageFile {
             file,
             path: path.to_path_buf(),
             read_only,
+            is_beside: false,
             events,
             write_fault: WriteFaultByte::default(),
         }
@@ -140,7 +153,7 @@ impl Drop for ImageFile {
     /// of ours open, and with it its lock, which may take long on a busy machine.
     /// A forked child leaves the lock alone: it belongs to the open file, so unlocking it here would unlock the parent's.
     fn drop(&mut self) {
-        if !self.owner.is_current() {
+        if !self.owner.is_current() || self.is_beside {
             return;
         }
         let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
@@ -176,6 +189,22 @@ mod tests {
         assert!(matches!(ImageFile::open(&path), Err(FileError::InUse { .. })));
         assert!(matches!(ImageFile::open_read_only(&path), Err(FileError::InUse { .. })));
         drop(first);
+        ImageFile::open(&path).unwrap();
+    }
+
+    #[test]
+    fn reader_beside_a_writer_takes_no_lock_and_sees_its_stores() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        let writer = ImageFile::create(&path).unwrap();
+        writer.set_len(8192).unwrap();
+        let beside = ImageFile::open_beside(&path).unwrap();
+        let live = beside.map_live(0, 8192).unwrap().reader();
+        let mut map = writer.map(0, 8192).unwrap();
+        map.store_u64(4096, 7).unwrap();
+        assert_eq!(live.load_u64(4096).unwrap(), 7);
+        assert!(beside.is_read_only() && matches!(ImageFile::open(&path), Err(FileError::InUse { .. })));
+        drop((map, writer));
         ImageFile::open(&path).unwrap();
     }
 

@@ -28,6 +28,9 @@ impl Flash {
         let (first, kind) = self.range(extent, at_bytes, into.len() as u64)?;
         let entry_bytes = self.entry_bytes(kind);
         let (index, within) = (at_bytes / entry_bytes, (at_bytes % entry_bytes) as usize);
+        if self.is_following() {
+            return self.read_beside(kind, first + index, within, into, cause);
+        }
         self.ftl
             .read(kind, first + index, within, into, cause, at_ps)
             .map_err(|error| self.read_error(extent, error))
@@ -65,6 +68,7 @@ impl Flash {
         let page_bytes = u64::from(self.ftl.geometry().page_bytes);
         let (index, within) = (at_bytes / page_bytes, (at_bytes % page_bytes) as usize);
         if kind == PageKind::Page
+            && !self.is_following()
             && within + room.len() <= page_bytes as usize
             && let Some(page) = self.ftl.lend_from(first + index, within, room.len(), cause, at_ps)
         {
@@ -85,6 +89,7 @@ impl Flash {
         let range = self.range(extent, at_bytes, into.len() as u64);
         let Ok((first, PageKind::Page)) = range else { return false };
         self.is_checked
+            && !self.is_following()
             && within + into.len() <= page_bytes as usize
             && self.ftl.read_as_it_is(first + index, within, into)
     }
@@ -97,18 +102,19 @@ impl Flash {
         let page_bytes = u64::from(self.ftl.geometry().page_bytes);
         let (index, within) = (at_bytes / page_bytes, (at_bytes % page_bytes) as usize);
         let (first, kind) = self.range(extent, at_bytes, len_bytes as u64).ok()?;
-        if kind != PageKind::Page || within + len_bytes > page_bytes as usize {
+        // Beside a writer, bytes are copied and then verified.
+        if kind != PageKind::Page || self.is_following() || within + len_bytes > page_bytes as usize {
             return None;
         }
         self.ftl.peek(first + index, within, len_bytes)
     }
 
-    /// Whether every read must be known at once: data fades by being read. Else bytes that were
+    /// Whether every read must be known at once: data fades by being read, or a writer beside this process is looked at first. Else bytes that were
     /// [looked at](Self::peek) may be [counted](Flash::count_reads) later.
     #[inline]
     #[must_use]
     pub fn follows_reads(&self) -> bool {
-        self.ftl.has_retention()
+        self.ftl.has_retention() || self.is_following()
     }
 
     /// Prefetches bytes of a KV extent that will soon be read, up to the end of the page of the first one.
@@ -117,6 +123,9 @@ impl Flash {
         let page_bytes = u64::from(self.ftl.geometry().page_bytes);
         let (index, within) = (at_bytes / page_bytes, (at_bytes % page_bytes) as usize);
         let len = len_bytes.min(page_bytes as usize - within);
+        if self.is_following() {
+            return;
+        }
         if let Ok((first, PageKind::Page)) = self.range(extent, at_bytes, len as u64) {
             self.ftl.prefetch(first + index, within, len);
         }

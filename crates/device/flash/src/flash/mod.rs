@@ -5,6 +5,7 @@ mod areas;
 mod check;
 mod durability;
 mod erase;
+mod following;
 mod health;
 mod namespaces;
 mod opening;
@@ -29,6 +30,7 @@ use crate::areas::AreaTable;
 use crate::counters::{Cause, FlashCounters, HostIo};
 use crate::error::FlashError;
 use crate::event::{FlashEvent, Reporter};
+use crate::flash::following::Following;
 use crate::ftl::Ftl;
 use crate::ftl::recovery::Recovery;
 use crate::geometry::{Geometry, UNIT_BYTES};
@@ -62,6 +64,8 @@ pub struct Flash {
     is_checked: bool,
     /// The file that describes a device in memory, locked while it is open.
     description: Option<Arc<ImageFile>>,
+    /// The image is read beside the process that writes it.
+    following: Option<Following>,
 }
 
 /// What may be done with a device.

@@ -175,6 +175,7 @@ impl Flash {
         } else {
             self.namespaces.choose(extent, Chosen::None, None);
         }
+        self.ftl.state.note_change();
         self.namespaces.note_change(extent, self.epoch());
         self.note_promises();
         Ok(())

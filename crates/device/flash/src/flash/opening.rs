@@ -95,7 +95,7 @@ impl Flash {
     ) -> Result<Self, FlashError> {
         let How { timing, run, .. } = how.clone();
         Self::create_file(path, superblock, how, namespaces)?.close()?;
-        Self::open(path, OpenOptions { timing, read_only: false, run })
+        Self::open(path, OpenOptions { timing, run, ..OpenOptions::default() })
     }
 
     /// A device in memory of the shape that an image describes. The file stays locked while the device is open.
@@ -176,6 +176,9 @@ impl Flash {
     /// # Errors
     /// [`FlashError::Image`]: what is wrong with it, in one sentence.
     pub fn open(path: &Path, options: OpenOptions) -> Result<Self, FlashError> {
+        if options.follow {
+            return Self::follow(path, options);
+        }
         let opened = if options.read_only { ImageFile::open_read_only(path) } else { ImageFile::open(path) };
         Self::open_in(opened.map_err(ImageError::from)?, options)
     }
@@ -189,6 +192,9 @@ impl Flash {
         let file = Arc::new(file.watched_by(options.run.events.clone()));
         let superblock = Superblock::read(&file)?;
         let path = file.path().to_path_buf();
+        if superblock.keeps != Keeps::File && file.is_beside() {
+            return Err(ImageError::NotFollowed { path, why: "its device is in memory" }.into());
+        }
         if superblock.keeps != Keeps::File {
             return Self::open_described(file, superblock, options, &path);
         }
@@ -206,10 +212,16 @@ impl Flash {
         let layout = Layout::of(&superblock.geometry);
         let media = FileMedia::open(Arc::clone(&file), superblock.geometry, &layout, &options.run)?;
         let backing = Backing::File(file);
+        // Before the tables are copied: they are of this version if it is still the writer's then.
+        let live_state = backing.live(layout.state)?.map(|state| (State::version_in(&state), state));
         let blocks = BlockTable::open(&backing, &layout, &superblock.geometry, repair_log.as_deref_mut())?;
         let for_tables = repair_log.as_deref_mut();
         let media = Box::new(media);
         let mut flash = Self::assemble(backing, media, superblock, options.how(), blocks, path, for_tables)?;
+        if let Some(live_state) = live_state {
+            flash.begin_following(path, options, live_state)?;
+            return Ok(flash);
+        }
         flash.recover(path, repair_log, options.run.power_was_lost)?;
         // A repair has the image in use later, or not at all.
         if flash.phase == Phase::Open {
@@ -220,10 +232,12 @@ impl Flash {
 
     /// Detects from now on that another program changes the image: words of the superblock and of the state are fixed until it is
     /// closed.
-    fn watch_image(&self) -> Result<(), FlashError> {
+    pub(super) fn watch_image(&self) -> Result<(), FlashError> {
         let Backing::File(file) = &self.backing else { return Ok(()) };
         let [magic, uuid] = Superblock::FIXED_WORDS;
-        Ok(file.watch_words([magic, uuid, self.layout.state.at + State::POWER_CYCLES_AT])?)
+        // Beside a writer, cycles of power come and go.
+        let last = if file.is_beside() { uuid + 8 } else { self.layout.state.at + State::POWER_CYCLES_AT };
+        Ok(file.watch_words([magic, uuid, last])?)
     }
 
     fn assemble(
@@ -264,6 +278,7 @@ impl Flash {
             phase: Phase::Open,
             is_checked: false,
             description: None,
+            following: None,
         };
         flash.note_promises();
         Ok(flash)

@@ -9,7 +9,7 @@ use byway_queue::validated;
 use crate::buffer::BufferReader;
 use crate::flash::Flash;
 use crate::ftl::Ftl;
-use crate::geometry::{Geometry, UNIT_BYTES};
+use crate::geometry::{Geometry, PageId, UNIT_BYTES, UnitId};
 use crate::image::namespaces::ExtentId;
 use crate::location::{EntryIndex, Location};
 use crate::map::{EntryWord, MapReader};
@@ -56,14 +56,14 @@ impl Flash {
     }
 
     /// A reader of an NVM extent for other threads. `None` where reads have to come one after the other (modelled time, read disturb,
-    /// injected errors) or through system calls, and of an extent whose entries are pages.
+    /// injected errors), through system calls or beside a writer, and of an extent whose entries are pages.
     ///
     /// What it read counts only if the extent was not removed meanwhile: the caller looks afterwards. It is dropped before one of these is
     /// turned on.
     #[must_use]
     pub fn block_reader(&self, extent: ExtentId) -> Option<BlockReader> {
         let entry = self.entry(extent).ok()?;
-        if entry.record.kind.page_kind() != PageKind::Units {
+        if entry.record.kind.page_kind() != PageKind::Units || self.is_following() {
             return None;
         }
         let (first, len_bytes) = (entry.first, self.extent_bytes(entry));
@@ -108,14 +108,20 @@ impl Ftl {
         if !self.reads_in_any_order() {
             return None;
         }
+        self.mapped_reader()
+    }
+
+    /// The same whatever reads are modelled as.
+    pub(super) fn mapped_reader(&self) -> Option<UnitReader> {
         let pages = self.media.reader()?;
         let (map, buffer) = (self.map.reader(), self.buffer.reader());
         Some(UnitReader { geometry: *self.geometry(), map, buffer, pages })
     }
 }
 
+/// Reads map entries, and what they name.
 #[derive(Debug)]
-struct UnitReader {
+pub(super) struct UnitReader {
     geometry: Geometry,
     map: MapReader,
     buffer: BufferReader,
@@ -123,6 +129,22 @@ struct UnitReader {
 }
 
 impl UnitReader {
+    /// Entry `entry` of the map now.
+    #[inline]
+    pub(super) fn load(&self, entry: EntryIndex) -> EntryWord {
+        self.map.load(entry)
+    }
+
+    /// The page of a unit.
+    pub(super) fn page_of(&self, unit: UnitId) -> PageId {
+        self.geometry.page_of(unit)
+    }
+
+    /// Where the data of an entry is that has this word.
+    pub(super) fn location(&self, entry: EntryIndex, word: EntryWord) -> Option<Location> {
+        self.map.location(entry, word).ok()
+    }
+
     #[inline]
     fn prefetch(&self, entry: EntryIndex) {
         if let Ok(Location::Flash(unit)) = self.map.location(entry, self.map.load(entry)) {
@@ -151,12 +173,20 @@ impl UnitReader {
     /// Fills `into` from byte `within` of a unit on; where it was.
     #[inline]
     fn read_unit(&self, entry: EntryIndex, within: usize, into: &mut [u8]) -> Option<Location> {
-        validated(ATTEMPTS, || self.map.load(entry), |word| self.copy(entry, *word, within, into)).flatten()
+        let mut copy = |word: &EntryWord| self.copy(PageKind::Units, entry, *word, within, into);
+        validated(ATTEMPTS, || self.map.load(entry), &mut copy).flatten()
     }
 
     /// Copies what an entry names; `None` where that is not what was written there, perhaps not any more.
     #[inline]
-    fn copy(&self, entry: EntryIndex, word: EntryWord, within: usize, into: &mut [u8]) -> Option<Location> {
+    pub(super) fn copy(
+        &self,
+        kind: PageKind,
+        entry: EntryIndex,
+        word: EntryWord,
+        within: usize,
+        into: &mut [u8],
+    ) -> Option<Location> {
         let location = self.map.location(entry, word).ok()?;
         let is_copied = match location {
             Location::Unmapped => {
@@ -165,9 +195,11 @@ impl UnitReader {
             }
             Location::Flash(unit) => {
                 let from = self.geometry.unit_in_page(unit) as usize * UNIT_BYTES + within;
-                self.pages.copy(self.geometry.page_of(unit), from, into, entry)
+                self.pages.copy(kind, self.geometry.page_of(unit), from, into, entry)
             }
-            Location::Buffer(place) => self.buffer.copy(place, entry, within, into),
+            Location::Buffer(place) => {
+                kind == PageKind::Units && self.buffer.copy(place, entry, within, into)
+            }
             Location::Lost => false,
         };
         is_copied.then_some(location)

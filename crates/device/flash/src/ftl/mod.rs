@@ -91,7 +91,10 @@ impl Ftl {
             discarded: Discarded::new(geometry.units_per_page()),
             stalls: Stalls::default(),
         };
-        ftl.take_up_slots();
+        // Beside a writer nothing is written, and its slots change.
+        if !backing.is_beside() {
+            ftl.take_up_slots();
+        }
         Ok(ftl)
     }
 

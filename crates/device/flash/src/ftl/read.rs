@@ -278,7 +278,7 @@ impl Ftl {
     /// Fills `into` from a mapped medium, if what is there is what the run's entries own. Any damage is left to be named.
     #[inline]
     fn copies(&self, run: Run, page: PageId, from: usize, into: &mut [u8]) -> bool {
-        self.pages.as_ref().is_some_and(|pages| pages.copy(page, from, into, run.first))
+        self.pages.as_ref().is_some_and(|pages| pages.copy(PageKind::Units, page, from, into, run.first))
     }
 
     /// Fills `into` from byte `from` of a page on, which is amid a unit or ends there; whether the units match their checksums.

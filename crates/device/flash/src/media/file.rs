@@ -276,7 +276,8 @@ impl Media for FileMedia {
 
     fn reader(&self) -> Option<PageReader> {
         // What a check has set right is not in the file.
-        let view = self.view.as_ref().filter(|_| !self.file.is_read_only())?;
+        let is_as_in_file = !self.file.is_read_only() || self.file.is_beside();
+        let view = self.view.as_ref().filter(|_| is_as_in_file)?;
         Some(PageReader::of_file(&self.geometry, self.spare.reader(), Arc::clone(view)))
     }
 

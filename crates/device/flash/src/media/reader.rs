@@ -7,7 +7,7 @@ use byway_sys::{MappingReader, ReadMapping};
 
 use crate::geometry::{Geometry, PageId, UNIT_BYTES};
 use crate::location::EntryIndex;
-use crate::spare::{RecordReader, RecordVersion};
+use crate::spare::{PageKind, RecordReader, RecordVersion};
 
 /// Reads units of pages, each verified by the spare record of its page as it is copied.
 #[derive(Debug)]
@@ -52,25 +52,33 @@ impl PageReader {
         }
     }
 
-    /// Fills `into` from byte `from` of a page on. Whether these are units of `first` and the entries behind it, as they were
-    /// programmed, and the page was not erased meanwhile. Of damage `into` may hold anything.
+    /// Fills `into` from byte `from` of a page on. Whether these are units of `first` and the entries behind it (of `first` alone, of a
+    /// page that is one entry), as they were programmed, and the page was not erased meanwhile. Of damage `into` may hold anything.
     #[inline]
-    pub(crate) fn copy(&self, page: PageId, from: usize, into: &mut [u8], first: EntryIndex) -> bool {
+    pub(crate) fn copy(
+        &self,
+        kind: PageKind,
+        page: PageId,
+        from: usize,
+        into: &mut [u8],
+        first: EntryIndex,
+    ) -> bool {
         if from + into.len() > self.page_bytes {
             return false;
         }
         self.prefetch(page, from);
         let record = RecordReader::new(&self.spare, page.0 as usize * self.record_bytes, self.units);
         let copied = |version: &Option<RecordVersion>| {
-            version.is_some() && self.copy_units(page, &record, from, into, first)
+            version.is_some() && self.copy_units(kind, page, &record, from, into, first)
         };
-        validated(1, || record.version(), copied) == Some(true)
+        validated(1, || record.version(kind), copied) == Some(true)
     }
 
     /// The same of a record that does not change meanwhile.
     #[inline]
     fn copy_units(
         &self,
+        kind: PageKind,
         page: PageId,
         record: &RecordReader<'_>,
         from: usize,
@@ -79,13 +87,14 @@ impl PageReader {
     ) -> bool {
         let (mut unit, mut within, mut rest) = (from / UNIT_BYTES, from % UNIT_BYTES, into);
         let mut owner = first;
+        let step = u64::from(kind == PageKind::Units);
         while !rest.is_empty() {
             let (piece, after) = rest.split_at_mut((UNIT_BYTES - within).min(rest.len()));
             let at = page.0 * self.page_bytes as u64 + (unit * UNIT_BYTES) as u64;
             if record.owner(unit) != owner || !self.copy_unit(at, within, piece, record.crc(unit)) {
                 return false;
             }
-            (unit, within, rest, owner) = (unit + 1, 0, after, owner + 1);
+            (unit, within, rest, owner) = (unit + 1, 0, after, owner + step);
         }
         true
     }

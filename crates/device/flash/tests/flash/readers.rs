@@ -43,9 +43,14 @@ impl Versions {
 
     /// Reads a unit and checks that it was current during the read; whether the reader vouched for it.
     fn check(&self, reader: &BlockReader, unit: u64) -> bool {
+        self.check_read(unit, |at, bytes| reader.read(at, bytes).is_some())
+    }
+
+    /// The same of a unit that `read` copies from its place.
+    fn check_read(&self, unit: u64, read: impl FnOnce(u64, &mut [u8]) -> bool) -> bool {
         let oldest = self.acknowledged[unit as usize].load(Ordering::SeqCst);
         let mut bytes = [0xEE; UNIT_BYTES];
-        if reader.read(unit * UNIT_BYTES as u64, &mut bytes).is_none() {
+        if !read(unit * UNIT_BYTES as u64, &mut bytes) {
             return false;
         }
         let newest = self.begun[unit as usize].load(Ordering::SeqCst);
@@ -217,4 +222,60 @@ fn reader_of_a_truncated_image_vouches_for_nothing() {
     });
     let read = flash.read(extent, 0, &mut [0; UNIT_BYTES], Cause::Host, &mut 0);
     assert!(flash.check_whole().is_err() || read.is_err(), "the device says that its image was cut short");
+}
+
+#[test]
+fn followers_of_an_image_see_whole_units_that_are_never_stale() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    let mut flash = with(MediaKind::File(path.clone()), RunOptions::default());
+    let extent = extent(&flash, 1);
+    let versions = Versions::new();
+    let follow = |seed: u64| {
+        let how = byway_flash::OpenOptions::default().follow(true);
+        let mut follower = Flash::open(&path, how).unwrap();
+        assert!(follower.is_following() && follower.is_read_only());
+        let (mut numbers, mut read) = (Random::new(seed), 0_u64);
+        while !versions.is_over.load(Ordering::Relaxed) || read == 0 {
+            let mut copy = |at, bytes: &mut [u8]| match follower.read(extent, at, bytes, Cause::Host, &mut 0)
+            {
+                Ok(()) => true,
+                Err(FlashError::Overtaken) => false,
+                Err(error) => panic!("{error}"),
+            };
+            read += u64::from(versions.check_read(numbers.below(UNITS), &mut copy));
+        }
+    };
+    std::thread::scope(|scope| {
+        (1..=2).for_each(|seed| {
+            let follow = &follow;
+            scope.spawn(move || follow(seed));
+        });
+        let mut numbers = Random::new(99);
+        for _ in 0..CHANGES {
+            versions.change(&mut flash, extent, numbers.below(UNITS), numbers.below(8) == 0);
+        }
+        versions.is_over.store(true, Ordering::Relaxed);
+    });
+    assert!(flash.counters()[Cause::Gc].erases > 20, "blocks were collected meanwhile");
+}
+
+#[test]
+fn follower_reopened_behind_a_change_of_namespaces_has_those_that_are_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    let mut flash = create(MediaKind::File(path.clone()), 4 * MIB, &[nvm(MIB), kv(MIB)]);
+    let how = byway_flash::OpenOptions::default().follow(true);
+    let follower = Flash::open(&path, how).unwrap();
+    assert!(!follower.has_changed());
+    flash.remove_namespace(2).unwrap();
+    assert!(follower.has_changed());
+    let follower = follower.reopened().unwrap();
+    assert!(!follower.has_changed() && follower.namespace(2).is_none() && follower.namespace(1).is_some());
+    flash.close().unwrap();
+    assert!(follower.has_changed(), "closing the image is a change too");
+    let follower = follower.reopened().unwrap();
+    assert!(!follower.has_changed());
+    std::fs::rename(&path, dir.path().join("elsewhere")).unwrap();
+    assert!(follower.has_changed() && follower.reopened().is_err());
 }

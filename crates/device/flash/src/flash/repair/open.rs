@@ -36,7 +36,7 @@ impl Flash {
         let mut findings = Vec::from_iter(finding);
         let durability = if repair { Durability::Volatile } else { Durability::Process };
         let with = RunOptions { reads: Reads::Checked, durability, ..run.clone() };
-        let options = OpenOptions { read_only: !repair, timing: false, run: with };
+        let options = OpenOptions { read_only: !repair, timing: false, run: with, ..OpenOptions::default() };
         if superblock.keeps != Keeps::File {
             return Ok((Self::open_described(file, superblock, options, path)?, findings));
         }

@@ -21,6 +21,7 @@ pub use byway_spec::Key;
 pub use damage::Damage;
 pub use engine::check::FILL_CLASSES;
 pub use engine::compaction::CompactionCounters;
+pub use engine::follow::FollowCounters;
 pub use engine::get::{Located, PREFETCH_GROUP, ValueInfo};
 pub use engine::rebuild::Repaired;
 pub use engine::recovery::{Recovery, Replay};

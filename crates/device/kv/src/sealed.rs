@@ -29,6 +29,12 @@ pub(crate) fn read(state: &[u8], place: usize) -> Option<u64> {
     }
 }
 
+/// The word at byte `at` as it is, 0 beyond the end.
+pub(crate) fn word(state: &[u8], at: usize) -> u64 {
+    let bytes = state.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+    bytes.map_or(0, u64::from_le_bytes)
+}
+
 /// Sets the word at `place` right, if one bit of it was flipped; whether it was damaged and now is not.
 pub(crate) fn repair(state: &mut [u8], place: usize) -> bool {
     if read(state, place).is_some() {

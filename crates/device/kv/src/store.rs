@@ -3,6 +3,7 @@
 //! The engine uses this trait, so that a test can intervene between any two stores and any two page
 //! operations. [`byway_flash::Flash`] implements it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use byway_flash::{
@@ -171,6 +172,26 @@ pub trait PageStore {
     fn peek_state(&self, _home: &Home) -> Option<&[u8]> {
         None
     }
+
+    /// Whether another process writes what is here. The state area is then a copy that [`refresh_state`](Self::refresh_state) brings up
+    /// to date, windows are too, and every read is copied and then verified.
+    #[inline]
+    fn is_following(&self) -> bool {
+        false
+    }
+
+    /// Whether words of the state area are no longer as that process has them now, before everything that is read after them. The
+    /// range is aligned to eight bytes.
+    #[inline]
+    fn is_stale(&self, _home: &Home, _part: Range<usize>) -> bool {
+        false
+    }
+
+    /// Copies a part of the state area from that process, from its first byte to its last.
+    fn refresh_state(&mut self, _home: &Home, _part: Range<usize>) {}
+
+    /// The same of the window area.
+    fn refresh_windows(&mut self, _home: &Home, _part: Range<usize>) {}
 
     /// Stores eight aligned bytes of the state area, little-endian, as one store after all stores before it.
     fn commit_u64(&mut self, home: &Home, at: usize, value: u64);
@@ -360,6 +381,24 @@ impl PageStore for Flash {
     #[inline]
     fn peek_state(&self, home: &Home) -> Option<&[u8]> {
         Some(self.area(home.state))
+    }
+
+    #[inline]
+    fn is_following(&self) -> bool {
+        Self::is_following(self)
+    }
+
+    #[inline]
+    fn is_stale(&self, home: &Home, part: Range<usize>) -> bool {
+        self.is_area_stale(home.state, part)
+    }
+
+    fn refresh_state(&mut self, home: &Home, part: Range<usize>) {
+        self.refresh_area(home.state, part);
+    }
+
+    fn refresh_windows(&mut self, home: &Home, part: Range<usize>) {
+        home.windows.iter().for_each(|windows| self.refresh_memory(windows, part.clone()));
     }
 
     #[inline]

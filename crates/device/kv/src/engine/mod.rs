@@ -6,6 +6,7 @@
 mod admission;
 pub(crate) mod check;
 pub(crate) mod compaction;
+pub(crate) mod follow;
 pub(crate) mod get;
 mod list;
 mod power_loss;
@@ -26,6 +27,7 @@ use std::ops::Range;
 use byway_flash::{FlashError, NamespaceRecord, SyncPoint};
 
 use crate::engine::compaction::Compaction;
+use crate::engine::follow::FollowCounters;
 use crate::engine::recovery::{Recovery, Replay};
 use crate::engine::space::{Over, charge};
 use crate::engine::unsaved::Unsaved;
@@ -67,6 +69,8 @@ pub struct KvEngine {
     index: Index,
     compaction: Compaction,
     capacity_bytes: u64,
+    /// Bytes of the namespace.
+    size_bytes: u64,
     reserve: Reserve,
     value_max_bytes: u32,
     windows: Vec<Option<Window>>,
@@ -75,6 +79,7 @@ pub struct KvEngine {
     options: KvOptions,
     read_only: bool,
     replay: Replay,
+    follow: FollowCounters,
     lookup_hints: LookupHints,
     longest: Longest,
 }

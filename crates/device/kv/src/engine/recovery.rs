@@ -2,12 +2,13 @@
 //!
 //! The work is bounded by the memtable (entries) and by [`KvOptions::replay_bytes`], never by the size of the image.
 
-use byway_flash::NamespaceRecord;
+use byway_flash::{FlashError, NamespaceRecord};
 use tracing::{debug, warn};
 
 use crate::damage::Damage;
 use crate::engine::KvEngine;
 use crate::engine::compaction::Compaction;
+use crate::engine::follow::{self, FollowCounters};
 use crate::engine::power_loss;
 use crate::engine::unsaved::Unsaved;
 use crate::engine::work::Longest;
@@ -74,15 +75,30 @@ pub(crate) fn open<S: PageStore>(
     options: KvOptions,
 ) -> Result<(KvEngine, Recovery), KvError> {
     let home = store.find_home(namespace).ok_or(KvError::DamagedState("the namespace has no engine"))?;
-    let layout = Layout::read_header(store.state(&home))?;
+    if store.is_following() {
+        return follow::open(store, &home, namespace, options);
+    }
+    let opened = open_at(store, &home, namespace.size_bytes, options)?;
+    opened.1.log(namespace.nsid);
+    Ok(opened)
+}
+
+/// The same of an engine in this place, of a namespace of `size_bytes`.
+pub(super) fn open_at<S: PageStore>(
+    store: &mut S,
+    home: &Home,
+    size_bytes: u64,
+    options: KvOptions,
+) -> Result<(KvEngine, Recovery), KvError> {
+    let layout = Layout::read_header(store.state(home))?;
     if layout.page_bytes != store.page_bytes() {
         return Err(KvError::DamagedState("the flash has pages of another size"));
     }
-    let (mut log, manifest) = load(store, &home, &layout, &options)?;
+    let (mut log, manifest) = load(store, home, &layout, &options)?;
     let mut recovery = Recovery::default();
     let read_only = store.is_read_only();
     settle_log(store, &mut log, &manifest, &mut recovery)?;
-    let mut index = Index::new(manifest, &home, &layout, options.budget());
+    let mut index = Index::new(manifest, home, &layout, options.budget());
     if index.manifest().is_overcounted && !read_only {
         index.recount(&mut log, store);
     }
@@ -91,7 +107,8 @@ pub(crate) fn open<S: PageStore>(
     index.after_change(&mut log);
     let mut engine = KvEngine {
         compaction: Compaction::default(),
-        capacity_bytes: crate::reserve::capacity(&layout, namespace.size_bytes),
+        capacity_bytes: crate::reserve::capacity(&layout, size_bytes),
+        size_bytes,
         reserve: Reserve::of(&layout),
         value_max_bytes: layout.value_max_bytes(),
         windows: (0..layout.windows).map(|_| None).collect(),
@@ -102,12 +119,12 @@ pub(crate) fn open<S: PageStore>(
         index,
         options,
         read_only,
+        follow: FollowCounters::default(),
         lookup_hints: LookupHints::default(),
         longest: Longest::default(),
     };
     engine.unsaved.set_flush_at(engine.flush_due_bytes());
     engine.refresh_marks();
-    recovery.log(namespace.nsid);
     Ok((engine, recovery))
 }
 
@@ -136,6 +153,10 @@ fn settle_log<S: PageStore>(
     recovery: &mut Recovery,
 ) -> Result<(), KvError> {
     let lost_power = power_loss::is_to_be_dealt_with(store, log.home());
+    if lost_power && store.is_following() {
+        // The writer is about to.
+        return Err(FlashError::Overtaken.into());
+    }
     if lost_power {
         power_loss::cut_tails(store, log, manifest, recovery)?;
     } else {
@@ -190,17 +211,36 @@ fn replay<S: PageStore>(
             seq = seq.max(take(found, stream, log, index, recovery));
         }
         scanner.refusal().map_or(Ok(()), Err)?;
-        let regions: Vec<_> = log.stream(stream).regions().iter().copied().collect();
-        for region in regions {
-            let found = log.region_record(store, stream, region.start, region.end, &mut 0)?;
-            seq = seq.max(take(found, stream, log, index, recovery));
-        }
+        seq = seq.max(replay_regions(store, log, index, stream, recovery)?);
+    }
+    Ok(seq)
+}
+
+/// Enters the records of a stream that lie ahead of its write pointer; the highest sequence number there is.
+pub(super) fn replay_regions<S: PageStore>(
+    store: &mut S,
+    log: &mut ValueLog,
+    index: &mut Index,
+    stream: usize,
+    recovery: &mut Recovery,
+) -> Result<u64, KvError> {
+    let mut seq = 0;
+    let regions: Vec<_> = log.stream(stream).regions().iter().copied().collect();
+    for region in regions {
+        let found = log.region_record(store, stream, region.start, region.end, &mut 0)?;
+        seq = seq.max(take(found, stream, log, index, recovery));
     }
     Ok(seq)
 }
 
 /// Enters what the scan found; its sequence number, 0 for damage.
-fn take(found: Found, stream: usize, log: &mut ValueLog, index: &mut Index, recovery: &mut Recovery) -> u64 {
+pub(super) fn take(
+    found: Found,
+    stream: usize,
+    log: &mut ValueLog,
+    index: &mut Index,
+    recovery: &mut Recovery,
+) -> u64 {
     let (preamble, position) = match found {
         Found::Record { preamble, position } => (preamble, position),
         Found::Damage { from, to } => {

@@ -2,6 +2,7 @@
 
 use crate::engine::KvEngine;
 use crate::engine::compaction::CompactionCounters;
+use crate::engine::follow::FollowCounters;
 use crate::engine::recovery::Replay;
 use crate::index::IndexCounters;
 use crate::value_log::packing::PackingCounters;
@@ -40,6 +41,8 @@ pub struct KvStats {
     pub lost_log_bytes: u64,
     /// What the opening read again of the log.
     pub replay: Replay,
+    /// What following the process that writes the image has cost, where another does.
+    pub follow: FollowCounters,
     /// As [`KvEngine::most_work`].
     pub most_work: Work,
 }
@@ -63,6 +66,7 @@ impl KvEngine {
             ram_bytes: (self.index.ram_bytes() + self.log.segments().ram_bytes()) as u64,
             lost_log_bytes: self.lost_log_bytes(),
             replay: self.replay,
+            follow: self.follow,
             most_work: self.most_work(),
         }
     }

@@ -148,6 +148,17 @@ impl Index {
         }
     }
 
+    /// Goes on with the runs of a newer manifest of the same checkpoint, which another process has committed. Pages of the segments in
+    /// `changed` are something else now.
+    pub(crate) fn follow_manifest(&mut self, manifest: Manifest, changed: &[u32], pages_per_segment: u64) {
+        for segment in changed {
+            self.pages.forget(u64::from(*segment) * pages_per_segment, pages_per_segment);
+        }
+        // What the memtable took over by this number stays there.
+        let seq = self.manifest.seq;
+        self.manifest = Manifest { seq, ..manifest };
+    }
+
     pub(crate) fn manifest(&self) -> &Manifest {
         &self.manifest
     }

@@ -6,6 +6,7 @@
 mod access;
 mod cutting;
 pub(crate) mod dead;
+pub(crate) mod following;
 pub(crate) mod live;
 pub(crate) mod packing;
 mod peek;

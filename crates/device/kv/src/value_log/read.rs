@@ -65,6 +65,8 @@ struct Passage {
     /// Checksum of the value bytes; only of use when none was left out.
     crc: u32,
     whole: bool,
+    /// Pages may be reused while it is read: only its own checksum says that they are all its own.
+    may_be_reused: bool,
     /// Why its header is not that of the entry.
     refused: Option<&'static str>,
 }
@@ -297,6 +299,7 @@ impl ValueLog {
             passed: 0,
             crc: 0,
             whole: true,
+            may_be_reused: store.is_following(),
             refused: None,
         };
         let page_bytes = self.layout.page_bytes as u64;
@@ -368,16 +371,13 @@ impl Passage {
 
     /// A value whose wanted part is nearly all of it is read to its end, so that it is checked.
     fn must_reach(&self) -> u64 {
-        if self.whole && self.wanted.from == 0 && self.wanted.to == self.value_len {
-            self.value_len
-        } else {
-            0
-        }
+        let is_all_wanted = self.wanted.from == 0 && self.wanted.to == self.value_len;
+        if self.whole && (is_all_wanted || self.may_be_reused) { self.value_len } else { 0 }
     }
 
     fn can_leave_out(&self, piece: u64) -> bool {
         let value_passed = self.passed.checked_sub(self.preamble_bytes as u64);
-        value_passed.is_some_and(|passed| passed + piece <= self.wanted.from)
+        !self.may_be_reused && value_passed.is_some_and(|passed| passed + piece <= self.wanted.from)
     }
 
     fn leave_out(&mut self, piece: u64) {

@@ -33,6 +33,12 @@ impl Ring {
         self.at..self.at + self.bytes() as usize
     }
 
+    /// A slot within the ring's area.
+    pub(super) fn slot_range(&self, slot: usize) -> Range<usize> {
+        let start = self.at + (slot << self.page_shift);
+        start..start + (1 << self.page_shift)
+    }
+
     #[inline]
     pub(super) fn slots(&self) -> usize {
         (self.bytes() >> self.page_shift) as usize

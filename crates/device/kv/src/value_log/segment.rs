@@ -92,6 +92,16 @@ impl Segments {
         })
     }
 
+    /// Reads the rows of the table again, which another process has changed; the segments of which that is so. What is counted stays.
+    pub(crate) fn reload(&mut self, state: &[u8]) -> Result<Vec<u32>, KvError> {
+        let new = Self::load(&self.layout, state)?;
+        let changed = (0..self.uses.len() as u32).filter(|&s| self.uses[s as usize] != new.uses[s as usize]);
+        let changed = changed.collect();
+        (self.uses, self.free, self.by_ordinal) = (new.uses, new.free, new.by_ordinal);
+        (self.index_count, self.taken_at, self.takes) = (new.index_count, new.taken_at, new.takes);
+        Ok(changed)
+    }
+
     pub(crate) fn free_count(&self) -> usize {
         self.free.len()
     }

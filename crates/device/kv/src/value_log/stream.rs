@@ -36,7 +36,7 @@ const WP_END: u64 = 1 << 55;
 pub(crate) struct Stream {
     id: u8,
     ring: Ring,
-    block_at: usize,
+    pub(super) block_at: usize,
     wp: u64,
     /// Below this, segments are taken and pages tagged: a record that ends here needs no preparation.
     ready_to: u64,
@@ -107,6 +107,12 @@ impl Stream {
             loaded.programmed_to = programmed.min(loaded.page_of(wp));
         }
         Ok(loaded)
+    }
+
+    /// What its writer changes to commit a record: the write pointer's word, and the DMA log table.
+    pub(super) fn committing_words(&self) -> [Range<usize>; 2] {
+        let table_at = self.block_at + TABLE_AT;
+        [self.block_at..self.block_at + 8, table_at..table_at + 8 * TABLE_ROWS]
     }
 
     /// Its number, as rows of the segment table have it.
@@ -233,6 +239,12 @@ impl Stream {
     pub(crate) fn open_full_pages(&self) -> u64 {
         let current = self.page_of(self.wp);
         self.held.iter().filter(|held| **held > self.programmed_to && **held <= current).count() as u64
+    }
+
+    /// The page whose content a slot has that is not on flash.
+    pub(super) fn tagged(&self, slot: usize) -> Option<u64> {
+        let page = self.held.get(slot)?.checked_sub(1)?;
+        (page >= self.programmed_to).then_some(page)
     }
 
     /// Whether a slot has this page, as one that is not on flash.

@@ -6,6 +6,7 @@ mod bound;
 mod common;
 mod compaction;
 mod crash;
+mod follow;
 mod model;
 mod on_flash;
 mod room;

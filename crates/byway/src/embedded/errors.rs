@@ -18,7 +18,7 @@ pub(crate) fn from_flash(error: FlashError) -> Error {
         | FlashError::Image(ImageError::ReadOnlyFile { .. } | ImageError::ReadableOnly { .. }) => {
             ErrorKind::Denied
         }
-        FlashError::Image(ImageError::InUse { .. }) => ErrorKind::Busy,
+        FlashError::Image(ImageError::InUse { .. }) | FlashError::Overtaken => ErrorKind::Busy,
         FlashError::Image(ImageError::TooSmall { .. } | ImageError::TooLarge { .. }) => {
             ErrorKind::InvalidArgument
         }

@@ -51,7 +51,8 @@ pub fn open_uri(uri: &Uri) -> Result<EmbeddedDevice> {
     open_with(uri, None)
 }
 
-/// Opens the device that `uri` names to read it: an image that may not be written as with `readonly=1`.
+/// Opens the device that `uri` names to read it: an image that may not be written as with `readonly=1`, one that another process has
+/// open as with `follow=1`.
 ///
 /// # Errors
 /// As [`open`].
@@ -60,6 +61,10 @@ pub fn open_to_read(uri: &str) -> Result<EmbeddedDevice> {
     let opened = match open_uri(&parsed) {
         Err(error) if error.kind() == ErrorKind::Denied && !parsed.options.read_only => {
             parsed.options.read_only = true;
+            open_uri(&parsed)
+        }
+        Err(error) if error.kind() == ErrorKind::Busy && !parsed.options.follow => {
+            parsed.options.follow = true;
             open_uri(&parsed)
         }
         opened => opened,
@@ -110,8 +115,9 @@ fn engines_of(flash: &Flash) -> u64 {
 
 fn open_image(path: &Path, options: &Options, events: Option<Arc<dyn FileEvents>>) -> Result<Flash> {
     let run = run_options(options).events(events);
-    let how = OpenOptions::default().read_only(options.read_only).timing(options.flash_timing).run(run);
-    debug!(?path, read_only = options.read_only, "opening the image");
+    let how = OpenOptions::default().read_only(options.read_only).follow(options.follow);
+    let how = how.timing(options.flash_timing).run(run);
+    debug!(?path, read_only = options.read_only, follow = options.follow, "opening the image");
     let begun = Instant::now();
     match Flash::open(path, how) {
         Ok(flash) => {

@@ -125,7 +125,7 @@ fn open_one(uri: &str, alike: usize) -> Result<Opened> {
 
 fn is_read_only(address: &Address) -> bool {
     match address {
-        Address::Embedded(uri) => uri.options.read_only,
+        Address::Embedded(uri) => uri.options.read_only || uri.options.follow,
         Address::Blocks(uri) => uri.options.read_only,
         _ => false,
     }

@@ -88,6 +88,9 @@ pub struct Options {
     pub flush: FlushMode,
     /// `readonly=`: whether an image is opened for reading alone; others may read it at the same time.
     pub read_only: bool,
+    /// `follow=`: whether an image is read without a lock, beside a process that may have it open for writing: each read sees what that
+    /// had committed before.
+    pub follow: bool,
     /// `depth=`: commands outstanding on a queue.
     pub depth: u32,
     /// `ring=`: entries of a submission ring.
@@ -153,6 +156,7 @@ impl Default for Options {
             retention: RetentionLimits::default(),
             flush: FlushMode::default(),
             read_only: false,
+            follow: false,
             depth: 128,
             ring_entries: None,
         }
@@ -242,6 +246,8 @@ impl Options {
         flush: FlushMode;
         /// `readonly=`: whether an image is opened for reading alone.
         read_only: bool;
+        /// `follow=`: whether an image is read beside a process that may have it open for writing.
+        follow: bool;
         /// `depth=`: commands outstanding on a queue.
         depth: u32;
         /// `ring=`: entries of a submission ring.
@@ -285,6 +291,9 @@ impl Options {
             "readonly" => {
                 let known = [("1", true), ("0", false), ("on", true), ("off", false)];
                 self.read_only = one_of(value, &known)?;
+            }
+            "follow" => {
+                self.follow = one_of(value, &[("1", true), ("0", false), ("on", true), ("off", false)])?
             }
             "depth" => self.depth = parse_depth(value)?,
             "ring" => self.ring_entries = Some(number(value)?),

@@ -1,7 +1,7 @@
 //! The options of each kind of URI: name, values, meaning and default, for errors and help.
 
 /// What every option is called, what it may be, and what it decides: for errors and help.
-pub const OPTIONS: [(&str, &str, &str); 27] = [
+pub const OPTIONS: [(&str, &str, &str); 28] = [
     ("transfer", "METHOD", "how payloads cross the link [adaptive]"),
     ("policy", "bytes|time|threshold", "by what adaptive chooses [bytes]"),
     ("tau", "BYTES", "policy=threshold: from this size on prp is taken"),
@@ -33,6 +33,7 @@ pub const OPTIONS: [(&str, &str, &str); 27] = [
         "page reads of a block, and pages programmed after it, past which its data is lost",
     ),
     ("readonly", "1|0", "open an image to read it, many at once [0]"),
+    ("follow", "1|0", "read an image beside the process that writes it, without a lock [0]"),
 ];
 
 /// Older names of options, understood for one release, and their new ones.

@@ -10,6 +10,7 @@ mod examples;
 mod exports;
 mod failed;
 mod flush;
+mod follow;
 mod golden;
 mod host_counters;
 mod ledger;

@@ -66,6 +66,8 @@ struct Engine {
     replayed_records: u64,
     replayed_bytes: u64,
     torn_bytes: u64,
+    /// Times that a follower read everything anew from a checkpoint, its opening included; 0 where this process writes the image.
+    follow_reloads: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -197,6 +199,7 @@ impl Engine {
             replayed_records: stats.replay.records,
             replayed_bytes: stats.replay.record_bytes,
             torn_bytes: stats.replay.torn_bytes,
+            follow_reloads: stats.follow.reloads,
         }
     }
 }
@@ -322,6 +325,12 @@ impl fmt::Display for Share {
                 0 => writeln!(f)?,
                 torn => writeln!(f, ", {} that no sync had covered cut off", human(torn))?,
             }
+        }
+        if engine.follow_reloads > 0 {
+            writeln!(
+                f,
+                "         read beside the process that writes it: what that stores is replayed here too"
+            )?;
         }
         if engine.lost_log_bytes > 0 {
             let lost = human(engine.lost_log_bytes);

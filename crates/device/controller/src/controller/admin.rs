@@ -22,6 +22,7 @@ impl Controller {
         command: &Command,
     ) -> Result<Outcome, CommandError> {
         self.with_context(subsystem, port, |_, cx| admin::check(cx, command))?;
+        subsystem.follow_device()?;
         match AdminOpcode(command.opcode()) {
             AdminOpcode::ABORT => self.abort(subsystem, port, doorbells, command),
             AdminOpcode::DELETE_SQ => self.delete_submission_queue(subsystem, port, command),

@@ -3,6 +3,7 @@
 use byway_spec::base::command::{DataPointer, NSID_ALL};
 use byway_spec::base::reservation::{ReportCdw11, ReservationOpcode};
 use byway_spec::nvm::NvmOpcode;
+use byway_spec::vendor::VendorOpcode;
 use byway_spec::{Command, Status};
 
 use super::Controller;
@@ -15,7 +16,7 @@ use crate::opcode::{FIRST_VENDOR_OPCODE, access, is_reservation};
 use crate::outcome::Outcome;
 use crate::port::Port;
 use crate::reservation::{Access, DATA_MAX_BYTES, Request};
-use crate::subsystem::Subsystem;
+use crate::subsystem::{Attempts, OVERTAKEN, Subsystem};
 
 /// Refuses a command once the image was truncated, unless its namespace is exported and so not in the image.
 #[inline]
@@ -51,7 +52,17 @@ impl Controller {
             check_image(subsystem, command.nsid, mode)?;
         }
         // What a read has found counts only if the image is whole afterwards, a failure too.
-        let done = self.execute_whole(subsystem, port, qid, (command, mode), carried);
+        let mut attempts = Attempts::default();
+        let done = loop {
+            let done = self.execute_whole(subsystem, port, qid, (command, mode), carried);
+            if !subsystem.is_overtaken(command.nsid, mode, &done, &mut attempts) {
+                break done;
+            }
+            if command.opcode() == VendorOpcode::KV_RETRIEVE_MANY.0 {
+                // Its result is in the place of its request.
+                break Err(OVERTAKEN);
+            }
+        };
         subsystem.count_stall(QueueOf { controller: self.id, qid }, command.nsid);
         check_image(subsystem, command.nsid, mode)?;
         done

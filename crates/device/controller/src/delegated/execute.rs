@@ -18,7 +18,7 @@ use crate::namespace::media::check_whole;
 use crate::opcode::FIRST_VENDOR_OPCODE;
 use crate::outcome::Outcome;
 use crate::port::Port;
-use crate::subsystem::Subsystem;
+use crate::subsystem::{Attempts, OVERTAKEN, Subsystem};
 
 impl DelegatedQueue {
     /// Executes the gathered commands that [`Self::execute_unlocked`] and [`Self::execute_shared`] have left, by groups, of which each is prefetched first.
@@ -214,7 +214,18 @@ fn perform_whole(
     room: (&mut [u8], &mut Lookups),
 ) -> Result<u32, CommandError> {
     check_whole(subsystem.flash(), work.what.access())?;
-    let result = perform(subsystem, habits, nsid, work, room)?;
+    let (payloads, lookups) = room;
+    let mut attempts = Attempts::default();
+    let result = loop {
+        let done = perform(subsystem, habits, nsid, work, (&mut *payloads, &mut *lookups));
+        if !subsystem.is_overtaken(nsid, work.what.access(), &done, &mut attempts) {
+            break done?;
+        }
+        if work.what == What::GetMany {
+            // Its keys are answered already.
+            return Err(OVERTAKEN);
+        }
+    };
     check_whole(subsystem.flash(), work.what.access())?;
     Ok(result)
 }

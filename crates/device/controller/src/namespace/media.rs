@@ -7,6 +7,7 @@ use byway_spec::Status;
 use crate::error::CommandError;
 use crate::port::Port;
 use crate::reservation::Access;
+use crate::subsystem::OVERTAKEN;
 
 /// Runs flash `work` at the modelled time of the command at hand, and moves that on to where the work ends.
 #[inline]
@@ -37,6 +38,7 @@ pub fn read_error(error: FlashError) -> CommandError {
             CommandError::new(Status::UNRECOVERED_READ_ERROR, "the data was lost before")
         }
         FlashError::CutShort | FlashError::File(FileError::CutShort { .. }) => CUT_READ,
+        FlashError::Overtaken => OVERTAKEN,
         FlashError::File(_) => {
             CommandError::new(Status::UNRECOVERED_READ_ERROR, "the image's file could not be read")
         }
@@ -117,6 +119,7 @@ fn of_engine_flash(error: FlashError) -> CommandError {
         FlashError::Media { .. } | FlashError::Lost { .. } => {
             CommandError::new(Status::UNRECOVERED_ERROR, "a flash page could not be read")
         }
+        FlashError::Overtaken => OVERTAKEN,
         FlashError::File(error) if error.is_of_reading() && !matches!(error, FileError::CutShort { .. }) => {
             CommandError::new(Status::UNRECOVERED_ERROR, "the image's file could not be read")
         }

@@ -60,6 +60,21 @@ impl Namespace {
         }
     }
 
+    /// Opens the namespace of `record` beside its writer; `None` while that has not finished to make it.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_beside(
+        flash: &mut Flash,
+        record: &NamespaceRecord,
+        options: &SubsystemOptions,
+    ) -> Result<Option<Self>, SubsystemError> {
+        if record.kind == NamespaceKind::Kv && !kv::is_made(record) {
+            return Ok(None);
+        }
+        Self::open(flash, record.clone(), options).map(Some)
+    }
+
     /// Its record in the image: identifiers, size, extent.
     pub fn record(&self) -> &NamespaceRecord {
         match self {

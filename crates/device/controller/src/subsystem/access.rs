@@ -42,6 +42,9 @@ impl Subsystem {
         id: ControllerId,
         access: Access,
     ) -> Result<(&mut Namespace, &mut Flash), CommandError> {
+        if self.flash.is_following() {
+            self.follow(nsid)?;
+        }
         let index = (nsid as usize).wrapping_sub(1);
         match self.slots.get_mut(index) {
             Some(Some(slot)) if slot.served.contains(id) => {

@@ -8,6 +8,7 @@ mod controllers;
 mod counting;
 mod engines;
 mod flash_events;
+mod following;
 mod health;
 mod namespaces;
 mod options;
@@ -16,7 +17,7 @@ mod permit;
 mod sanitize;
 mod windows;
 
-use byway_flash::{Durability, FinishedSync, Flash, FlashError, NamespaceRecord, PendingSync, SyncPoint};
+use byway_flash::{Durability, FinishedSync, Flash, FlashError, PendingSync, SyncPoint};
 use byway_link::Profile;
 use byway_spec::Status;
 use tracing::{debug, error};
@@ -32,6 +33,7 @@ use crate::reservation::{Hosts, Notices, Reservations};
 pub use changes::Changes;
 pub use controllers::MAX_CONTROLLERS;
 pub(crate) use controllers::{ControllerSet, PerController};
+pub(crate) use following::{Attempts, OVERTAKEN, READS};
 pub use health::Health;
 pub(crate) use health::{
     SPARE_THRESHOLD_PERCENT, WARN_READ_ONLY, WARN_RELIABILITY, WARN_SPARE, WARN_TEMPERATURE, WARNING_K,
@@ -152,12 +154,15 @@ impl Subsystem {
         };
         subsystem.flash.report_to(flash_events::log);
         subsystem.resume_sanitize()?;
-        let records: Vec<NamespaceRecord> = subsystem.flash.namespaces().cloned().collect();
-        for record in records {
+        for record in following::records_of(&subsystem.flash) {
             let nsid = record.nsid;
             let reservations =
                 Reservations::from_stored(&record.access_state).ok_or(SubsystemError::Reservations(nsid))?;
-            let namespace = Namespace::open(&mut subsystem.flash, record, &subsystem.options)?;
+            let namespace = match subsystem.flash.is_following() {
+                true => Namespace::open_beside(&mut subsystem.flash, &record, &subsystem.options)?,
+                false => Some(Namespace::open(&mut subsystem.flash, record, &subsystem.options)?),
+            };
+            let Some(namespace) = namespace else { continue };
             subsystem
                 .place_namespace(nsid, namespace, ControllerSet::ALL, reservations)
                 .ok_or(SubsystemError::Nsid(nsid))?;

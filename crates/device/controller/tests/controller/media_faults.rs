@@ -12,6 +12,7 @@ use byway_controller::{
 use byway_flash::{Flash, MediaKind, OpenOptions, RunOptions};
 use byway_kit::{pattern, spread};
 use byway_link::Profile;
+use byway_spec::base::admin::{AdminOpcode, SelectCdw10};
 use byway_spec::base::identify::Csi;
 use byway_spec::base::log::LogPage;
 use byway_spec::kv::KvOpcode;
@@ -194,6 +195,24 @@ fn a_read_only_image_is_write_protected() {
     assert_status(deleted, Status::NAMESPACE_WRITE_PROTECTED);
     drop(io);
     assert!(stretches(&device.path) == before, "the image was changed");
+}
+
+#[test]
+fn follower_refuses_a_namespace_that_its_writer_deleted() {
+    let device = Device::new(|io| {
+        assert_status(write(io, 0, &pattern(5, 4096)), Status::SUCCESS);
+    });
+    let mut writer = device.open(OpenOptions::default());
+    let mut io = device.open(OpenOptions::default().follow(true));
+    assert_status(store(&mut writer, b"key", &pattern(6, 100)), Status::SUCCESS);
+    assert_status(on_key(&mut io, KvOpcode::RETRIEVE, b"key", 100), Status::SUCCESS);
+    assert!(io.get(DATA, 100) == pattern(6, 100));
+    let mut delete = Command::new(AdminOpcode::NAMESPACE_MANAGEMENT.0, 0, PAIRS);
+    delete.cdw10 = u32::from(SelectCdw10::DELETE);
+    assert_status(writer.host.admin(delete), Status::SUCCESS);
+    assert_status(on_key(&mut io, KvOpcode::RETRIEVE, b"key", 100), Status::INVALID_NAMESPACE);
+    assert_status(on_blocks(&mut io, NvmOpcode::READ, 0, 1), Status::SUCCESS);
+    assert!(io.get(DATA, 4096) == pattern(5, 4096));
 }
 
 #[test]

@@ -65,7 +65,7 @@ impl KvNamespace {
         options: KvOptions,
         format: &KvFormat,
     ) -> Result<Self, KvError> {
-        let is_marked = record.owner_state[0] == HAS_ENGINE;
+        let is_marked = is_made(&record);
         let engine = if is_marked || has_engine(flash, &record) {
             KvEngine::open(flash, &record, options)?.0
         } else {
@@ -86,6 +86,20 @@ impl KvNamespace {
             selection: Selection::default(),
             lookups: Lookups::default(),
         })
+    }
+
+    /// Has the next command see what another process, which writes the image, has committed.
+    ///
+    /// # Errors
+    /// As [`KvEngine::follow`].
+    #[inline]
+    pub fn follow(&mut self, flash: &mut Flash) -> Result<(), KvError> {
+        self.engine.follow(flash)
+    }
+
+    /// Whether that process has committed something since.
+    pub fn is_behind(&self, flash: &Flash) -> bool {
+        self.engine.is_behind(flash)
     }
 
     /// What the image keeps of it.
@@ -293,6 +307,11 @@ impl KvNamespace {
     pub fn exist_at(&mut self, flash: &mut Flash, key: &Key, at_ps: &mut u64) -> Result<(), CommandError> {
         self.engine.len_of(flash, key, at_ps)?.ok_or(NO_SUCH_KEY).map(drop)
     }
+}
+
+/// Whether the engine of a namespace was made.
+pub(crate) fn is_made(record: &NamespaceRecord) -> bool {
+    record.owner_state[0] == HAS_ENGINE
 }
 
 /// First byte of a namespace's owner state, set once its engine is made: from then on an engine whose header is gone

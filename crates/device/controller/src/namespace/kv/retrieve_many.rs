@@ -13,6 +13,7 @@ use crate::error::CommandError;
 use crate::limits::{RESULT_MAX_BYTES, RETRIEVE_MANY_MAX};
 use crate::namespace::media::timed;
 use crate::namespace::{Execution, Outcome};
+use crate::subsystem::{OVERTAKEN, READS};
 
 /// A Retrieve Many command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,11 +102,36 @@ impl KvNamespace {
 
     #[inline]
     fn look_up(&mut self, flash: &mut Flash, key: &Key, into: &mut [u8], at_ps: &mut u64) -> Lookup {
-        match self.get_at(flash, key, true, into, at_ps) {
+        let mut found = self.get_at(flash, key, true, into, at_ps);
+        if found.as_ref().is_err_and(|error| error.status != NO_SUCH_KEY.status) && flash.is_following() {
+            found = self.get_beside(flash, key, into, at_ps);
+        }
+        match found {
             Ok(len) => Lookup::Value { len },
             Err(error) if error.status == NO_SUCH_KEY.status => Lookup::Absent,
             Err(_) => Lookup::Unreadable,
         }
+    }
+
+    /// As [`get_at`](Self::get_at) until the writer of the image changes nothing of it meanwhile.
+    #[cold]
+    fn get_beside(
+        &mut self,
+        flash: &mut Flash,
+        key: &Key,
+        into: &mut [u8],
+        at_ps: &mut u64,
+    ) -> Result<u32, CommandError> {
+        for _ in 0..READS {
+            let was_behind = self.is_behind(flash);
+            self.follow(flash)?;
+            match self.get_at(flash, key, false, into, at_ps) {
+                Err(error) if error.status != NO_SUCH_KEY.status && (was_behind || self.is_behind(flash)) => {
+                }
+                found => return found,
+            }
+        }
+        Err(OVERTAKEN)
     }
 
     /// As [`look_up_at`](Self::look_up_at), by shared reference: as far as that is possible. Whether nothing is left.

@@ -16,3 +16,4 @@ pub mod record;
 pub mod runner;
 pub mod sparse;
 pub mod workload;
+pub mod writers;

@@ -18,6 +18,7 @@ fn main() -> ExitCode {
     let ended = match args.split_first() {
         Some((first, rest)) if first == "live" => live(rest),
         Some((first, rest)) if first == "serve" => serve(rest),
+        Some((first, rest)) if first == "writers" => writers(rest),
         Some((first, rest)) if first == "put" => put(rest),
         Some((first, rest)) if first == "flips" => flips(rest),
         Some((first, _)) if first == "faults" => faults(),
@@ -35,6 +36,13 @@ fn main() -> ExitCode {
 /// A writer, in a process of its own.
 fn live(args: &[String]) -> Result<ExitCode, String> {
     Life::from_args(args)?.live(|| println!("open"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Several threads that store, in a process of their own, to the device that a URI names. A file keeps the versions.
+fn writers(args: &[String]) -> Result<ExitCode, String> {
+    let [uri, versions] = args else { return Err(USAGE.to_owned()) };
+    byway_crash_tests::writers::store(uri, Path::new(versions), || println!("open"))?;
     Ok(ExitCode::SUCCESS)
 }
 

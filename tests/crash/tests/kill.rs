@@ -2,7 +2,12 @@
 //! and nothing else changed.
 #![allow(clippy::unwrap_used)]
 
-use std::process::Command;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use byway_crash_tests::writers;
+use byway_kit::Random;
 
 /// Kills of the same program that is run on record, in a process of its own: while a writer starts it holds whatever
 /// the one that starts it has open.
@@ -51,4 +56,37 @@ fn killed_writes_and_trims_of_blocks_lose_nothing_acknowledged() {
 #[test]
 fn a_killed_format_forgets_everything_or_nothing_and_a_killed_making_leaves_an_image_or_none() {
     nothing_is_lost(24, &["format", "create"]);
+}
+
+/// Kills of each image of several writers.
+const KILLS: u64 = 20;
+
+#[test]
+fn killed_threads_that_store_beside_each_other_lose_nothing_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut random = Random::new(20_261_127);
+    for (method, memtable) in [("hybrid", "1M"), ("inline", "16K"), ("prp", "64K")] {
+        let (image, versions) = (dir.path().join(method), dir.path().join(format!("{method}.versions")));
+        let options = byway::CreateOptions::new(32 << 20).namespaces([byway::NewNamespace::KV]);
+        byway::create(&image, &options).unwrap();
+        let uri = format!("embedded:{}?transfer={method}&memtable={memtable}&cache=256K", image.display());
+        let mut acknowledged = 0;
+        for kill in 0..KILLS {
+            let mut process = Command::new(env!("CARGO_BIN_EXE_byway-crash-tests"))
+                .args(["writers", &uri, versions.to_str().unwrap()])
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            process.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+            std::thread::sleep(Duration::from_micros(random.below(100_000)));
+            assert_eq!(process.try_wait().unwrap(), None, "the writers ended by themselves");
+            process.kill().unwrap();
+            process.wait().unwrap();
+            let now = writers::verify(&uri, &versions)
+                .unwrap_or_else(|said| panic!("kill {kill} of writers by {method}: {said}"));
+            assert!(now >= acknowledged);
+            acknowledged = now;
+        }
+        assert!(acknowledged > 0, "{method}: nothing was acknowledged in {KILLS} lives");
+    }
 }

@@ -144,7 +144,7 @@ fn base(puts: u16) -> Base {
     }
     let state = &store.image.state;
     let words = (0..state.len()).step_by(8).filter(|at| state[*at..at + 8] != [0; 8]).collect();
-    Base { image: store.image, pairs, words, parts: engine.state_parts() }
+    Base { image: store.into_image(), pairs, words, parts: engine.state_parts() }
 }
 
 /// Changes some bytes: of the state, of its words most often, of a page, or of a window.
@@ -233,7 +233,7 @@ fn use_image(image: Image) {
         let _ = (engine.reclaim(&mut store, &mut 0), engine.stats(), engine.used_bytes(), engine.keys());
         if round == 0 {
             // Everything found and written is found after reopening, or opening fails again.
-            let Ok(again) = open(store.image) else { return };
+            let Ok(again) = open(store.into_image()) else { return };
             (store, engine) = again;
         }
     }

@@ -1,5 +1,6 @@
 //! An in-memory page store whose bytes can be changed without the engine's knowledge.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,8 +23,9 @@ pub struct Image {
 
 /// A store over an [`Image`].
 pub struct MemoryStore {
-    /// The stored state.
+    /// The stored state, but for the windows.
     pub image: Image,
+    windows: RefCell<Vec<u8>>,
     page_bytes: usize,
     pages_max: u64,
     area: AreaRef,
@@ -31,8 +33,15 @@ pub struct MemoryStore {
 
 impl MemoryStore {
     /// A store of pages of `page_bytes`, as many as `extent_bytes` hold.
-    pub fn new(image: Image, page_bytes: usize, extent_bytes: u64) -> Self {
-        Self { image, page_bytes, pages_max: extent_bytes / page_bytes as u64, area: any_area() }
+    pub fn new(mut image: Image, page_bytes: usize, extent_bytes: u64) -> Self {
+        let windows = RefCell::new(std::mem::take(&mut image.windows));
+        let pages_max = extent_bytes / page_bytes as u64;
+        Self { image, windows, page_bytes, pages_max, area: any_area() }
+    }
+
+    /// All that is stored.
+    pub fn into_image(self) -> Image {
+        Image { windows: self.windows.into_inner(), ..self.image }
     }
 
     fn home(&self) -> Home {
@@ -69,7 +78,7 @@ impl PageStore for MemoryStore {
         windows_bytes: usize,
     ) -> Result<Home, FlashError> {
         self.image.state.resize(state_bytes, 0);
-        self.image.windows.resize(windows_bytes, 0);
+        self.windows.get_mut().resize(windows_bytes, 0);
         Ok(self.home())
     }
 
@@ -150,10 +159,10 @@ impl PageStore for MemoryStore {
     }
 
     fn read_window(&self, _: &Home, at: usize, into: &mut [u8]) {
-        into.copy_from_slice(&self.image.windows[at..at + into.len()]);
+        into.copy_from_slice(&self.windows.borrow()[at..at + into.len()]);
     }
 
-    fn write_window(&mut self, _: &Home, at: usize, from: &[u8]) {
-        self.image.windows[at..at + from.len()].copy_from_slice(from);
+    fn write_window(&self, _: &Home, at: usize, from: &[u8]) {
+        self.windows.borrow_mut()[at..at + from.len()].copy_from_slice(from);
     }
 }

@@ -253,6 +253,45 @@ fn readers_beside_a_writer_see_whole_values_no_older_than_acknowledged() {
     });
 }
 
+/// A store of a key: when it was begun and acknowledged, by a clock that counts.
+struct Stored {
+    key: u32,
+    begun: u64,
+    acknowledged: u64,
+    value: Vec<u8>,
+}
+
+#[test]
+fn threads_that_store_the_same_keys_leave_what_was_stored_last() {
+    const KEYS: u32 = 20;
+    let device = byway::embedded::open("ram:256M").unwrap();
+    let clock = AtomicU64::new(0);
+    let store = |thread: u32| {
+        let (mut kv, mut numbers) = (device.kv(None).unwrap(), byway_kit::Random::new(thread.into()));
+        let one = |n: u64| {
+            let n_key = numbers.below(KEYS.into()) as u32;
+            let value = tagged(n, thread.into(), 20 + n as usize % 200);
+            let begun = clock.fetch_add(1, SeqCst);
+            kv.put(key(7, n_key).as_bytes(), &value).unwrap();
+            Stored { key: n_key, begun, acknowledged: clock.fetch_add(1, SeqCst), value }
+        };
+        (0..30_000).map(one).collect::<Vec<_>>()
+    };
+    let all: Vec<Stored> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || store(thread))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    let mut kv = device.kv(None).unwrap();
+    for n in 0..KEYS {
+        let found = kv.get(key(7, n).as_bytes()).unwrap().unwrap();
+        let kept = all.iter().find(|stored| stored.key == n && stored.value == found).unwrap();
+        let later = all.iter().any(|stored| stored.key == n && stored.begun > kept.acknowledged);
+        assert!(!later, "key {n} has a value that was overwritten");
+    }
+    let host = device.flash().counters.host;
+    assert_eq!(host.writes, all.len() as u64);
+}
+
 #[test]
 fn gets_of_delegated_queues_are_counted_when_the_device_is_asked() {
     let device = byway::embedded::open("ram:256M").unwrap();

@@ -11,6 +11,22 @@ use byway_sys::time::monotonic_ns;
 use tracing::error;
 
 use crate::core::Core;
+use crate::delegated::Delegated;
+
+/// A value guarded by a run lock.
+pub(crate) trait Acquire {
+    /// What a thread does first that has acquired the lock, and before it goes on for another.
+    fn acquired(&mut self) {}
+}
+
+impl Acquire for Core {
+    #[inline]
+    fn acquired(&mut self) {
+        self.subsystem.take_in_stores();
+    }
+}
+
+impl Acquire for Option<Box<Delegated>> {}
 
 /// A value that only the holder of its run lock reaches. After a panic under the lock no thread reaches it.
 #[derive(Debug)]
@@ -27,7 +43,7 @@ pub(crate) struct Guarded<T> {
 #[expect(unsafe_code, reason = "a cell shared between threads, guarded by a model-checked lock")]
 unsafe impl<T: Send> Sync for Guarded<T> {}
 
-impl<T> Guarded<T> {
+impl<T: Acquire> Guarded<T> {
     /// A value whose lock is free.
     pub fn new(value: T) -> Self {
         Self { run_lock: RunLock::new(), waited_ns: AtomicU64::new(0), value: UnsafeCell::new(value) }
@@ -40,7 +56,11 @@ impl<T> Guarded<T> {
 
     /// The value, unless a lock holder panicked.
     pub fn get_mut(&mut self) -> Option<&mut T> {
-        if self.has_failed() { None } else { Some(self.value.get_mut()) }
+        if self.has_failed() {
+            return None;
+        }
+        self.value.get_mut().acquired();
+        Some(self.value.get_mut())
     }
 
     /// Whether a lock holder panicked.
@@ -91,10 +111,12 @@ impl<T> Guarded<T> {
             }
         }
         self.poison_on_panic(|| {
+            // SAFETY: this thread holds the run lock, so no other reference to the value exists, until the lock is released.
+            #[expect(unsafe_code, reason = "exclusive by the run lock")]
+            let value = unsafe { &mut *self.value.get() };
             loop {
-                // SAFETY: this thread holds the run lock, so no other reference to the value exists.
-                #[expect(unsafe_code, reason = "exclusive by the run lock")]
-                work(unsafe { &mut *self.value.get() }, first);
+                value.acquired();
+                work(value, first);
                 first = false;
                 if self.run_lock.release() {
                     return;
@@ -104,7 +126,20 @@ impl<T> Guarded<T> {
     }
 
     /// Waits for the lock and runs `work` once; runs `after` for each pending bit set meanwhile. `None` if a lock holder panicked.
-    pub fn run<R>(&self, work: impl FnOnce(&mut T) -> R, mut after: impl FnMut(&mut T)) -> Option<R> {
+    pub fn run<R>(&self, work: impl FnOnce(&mut T) -> R, after: impl FnMut(&mut T)) -> Option<R> {
+        let work = |value: &mut T| {
+            value.acquired();
+            work(value)
+        };
+        self.run_as_it_is(work, after)
+    }
+
+    /// As [`run`](Self::run), without [`Acquire::acquired`] before `work`.
+    pub fn run_as_it_is<R>(
+        &self,
+        work: impl FnOnce(&mut T) -> R,
+        mut after: impl FnMut(&mut T),
+    ) -> Option<R> {
         let is_acquired =
             if self.run_lock.is_held() { self.acquire_timed() } else { self.run_lock.acquire() };
         if !is_acquired {
@@ -116,6 +151,7 @@ impl<T> Guarded<T> {
         Some(self.poison_on_panic(|| {
             let result = work(value);
             while !self.run_lock.release() {
+                value.acquired();
                 after(value);
             }
             result
@@ -129,12 +165,12 @@ impl Guarded<Core> {
         self.run_lock.add_reader(reader);
     }
 
-    /// Runs `work` on the subsystem as reader `reader` if no thread holds the lock: readers run beside each other, and a thread that
-    /// acquires the lock waits for them. Never blocks.
+    /// Runs `work` on the subsystem as reader `reader` once no thread holds the lock: readers run beside each other, and a thread that
+    /// acquires the lock waits for them. `None` after a panic under the lock.
     #[inline]
     pub fn read<R>(&self, reader: usize, work: impl FnOnce(&Subsystem) -> R) -> Option<R> {
         const { assert_sync::<Subsystem>() };
-        let reading = self.run_lock.read(reader)?;
+        let reading = self.run_lock.read_once_free(reader)?;
         // SAFETY: the lock was free after the reader's mark was set, and a thread that acquires it waits until `reading` is
         // dropped. So no exclusive reference exists meanwhile. Of the core, only the subsystem is reached, which is `Sync`.
         #[expect(unsafe_code, reason = "shared by the marks of the run lock's readers")]

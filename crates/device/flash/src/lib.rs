@@ -70,6 +70,7 @@ pub use image::namespaces::{
 pub use injection::{BadInjection, Injection, MediaOperation, Rule};
 pub use media::{MediaKind, Reads};
 pub use options::{DEFAULT_OVER_PROVISIONING_PERCENT, FlashOptions, OpenOptions, RunOptions};
+pub use protected::ImageWatch;
 pub use retention::{BadRetentionLimits, RetentionLimits};
 pub use sanitize::{Overwrite, Sanitize, SanitizeState};
 pub use snapshot::Snapshot;

@@ -147,6 +147,19 @@ fn copy_of(file: &ImageFile, range: Range) -> Result<ExclusiveMapping, FlashErro
     Ok(map)
 }
 
+/// Says to any thread whether the image takes writes, as far as its file knows.
+#[derive(Debug, Clone)]
+pub struct ImageWatch(pub(crate) Backing);
+
+impl ImageWatch {
+    /// Whether the file was neither truncated nor overwritten by another program, and no write to it has failed.
+    #[inline]
+    #[must_use]
+    pub fn takes_writes(&self) -> bool {
+        !self.0.is_truncated() && self.0.write_fault().is_none()
+    }
+}
+
 /// One mapped region.
 #[derive(Debug)]
 pub(crate) struct Protected {

@@ -7,6 +7,7 @@
 //! ```
 
 use crate::error::KvError;
+use crate::features::Features;
 use crate::reserve::Reserve;
 use crate::value_log::record::VALUE_MAX_BYTES;
 
@@ -240,7 +241,7 @@ impl Layout {
         header[HEADER_USED_BYTES..HEADER_USED_BYTES + 4].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Reads the header. Bytes 16–31 are feature bits: incompatible, then compatible, none known yet.
+    /// Reads the header. Bytes 16–31 are feature bits: [incompatible](Features), then compatible, of which none is known yet.
     pub(crate) fn read_header(state: &[u8]) -> Result<Self, KvError> {
         Self::read_header_of(state, state.len())
     }
@@ -253,16 +254,12 @@ impl Layout {
         if header[0..8] != MAGIC {
             return Err(KvError::DamagedState("there is no key-value header"));
         }
-        if word(HEADER_USED_BYTES) != crc32c::crc32c(&header[..HEADER_USED_BYTES]) {
-            return Err(KvError::DamagedState("the header does not match its checksum"));
-        }
+        let features = Features::covered_by_checksum(header)
+            .ok_or(KvError::DamagedState("the header does not match its checksum"))?;
         if word(8) != FORMAT_VERSION {
             return Err(KvError::OtherVersion { found: word(8), known: FORMAT_VERSION });
         }
-        let incompatible = u64::from(word(16)) | u64::from(word(20)) << 32;
-        if incompatible != 0 {
-            return Err(KvError::UnknownFeatures { bits: incompatible });
-        }
+        features.check_known()?;
         let layout = Self {
             page_bytes: word(32) as usize,
             segment_shift: word(36),
@@ -311,7 +308,10 @@ mod tests {
         assert_eq!(Layout::read_header(&state).unwrap(), layout);
         for bit in 0..60 * 8 {
             state[bit / 8] ^= 1 << (bit % 8);
-            assert!(Layout::read_header(&state).is_err(), "bit {bit}");
+            // The checksum says what a known feature bit was.
+            let is_known_feature = bit == 16 * 8;
+            assert_eq!(Layout::read_header(&state).is_err(), !is_known_feature, "bit {bit}");
+            assert!(!Features::of(&state).has_leases(), "bit {bit}");
             state[bit / 8] ^= 1 << (bit % 8);
         }
     }

@@ -4,6 +4,7 @@
 mod damage;
 mod engine;
 mod error;
+mod features;
 pub mod fuzz;
 mod index;
 mod layout;
@@ -23,6 +24,7 @@ pub use engine::check::FILL_CLASSES;
 pub use engine::compaction::CompactionCounters;
 pub use engine::follow::FollowCounters;
 pub use engine::get::{Located, PREFETCH_GROUP, ValueInfo};
+pub use engine::lease::{LeaseHandle, LeaseId};
 pub use engine::rebuild::Repaired;
 pub use engine::recovery::{Recovery, Replay};
 pub use engine::scan::{ScanPart, Selection};

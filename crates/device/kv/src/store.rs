@@ -191,7 +191,7 @@ pub trait PageStore {
     fn refresh_state(&mut self, _home: &Home, _part: Range<usize>) {}
 
     /// The same of the window area.
-    fn refresh_windows(&mut self, _home: &Home, _part: Range<usize>) {}
+    fn refresh_windows(&self, _home: &Home, _part: Range<usize>) {}
 
     /// Stores eight aligned bytes of the state area, little-endian, as one store after all stores before it.
     fn commit_u64(&mut self, home: &Home, at: usize, value: u64);
@@ -249,8 +249,8 @@ pub trait PageStore {
     /// Copies from window memory, which a host may be storing into.
     fn read_window(&self, home: &Home, at: usize, into: &mut [u8]);
 
-    /// Copies into window memory.
-    fn write_window(&mut self, home: &Home, at: usize, from: &[u8]);
+    /// Copies into window memory, by one thread for each window at a time.
+    fn write_window(&self, home: &Home, at: usize, from: &[u8]);
 }
 
 impl PageStore for Flash {
@@ -397,7 +397,7 @@ impl PageStore for Flash {
         self.refresh_area(home.state, part);
     }
 
-    fn refresh_windows(&mut self, home: &Home, part: Range<usize>) {
+    fn refresh_windows(&self, home: &Home, part: Range<usize>) {
         home.windows.iter().for_each(|windows| self.refresh_memory(windows, part.clone()));
     }
 
@@ -452,7 +452,7 @@ impl PageStore for Flash {
         debug_assert!(matches!(copied, Some(Ok(()))), "windows lie inside their area");
     }
 
-    fn write_window(&mut self, home: &Home, at: usize, from: &[u8]) {
+    fn write_window(&self, home: &Home, at: usize, from: &[u8]) {
         let copied = home.windows.as_ref().map(|windows| windows.write_at(at, from));
         debug_assert!(matches!(copied, Some(Ok(()))), "windows lie inside their area");
     }

@@ -65,6 +65,23 @@ impl RunLock {
         (self.state.load(Ordering::Acquire) == IDLE).then_some(reading)
     }
 
+    /// As [`read`](Self::read), once the lock is free: a holder is waited for. `None` where the lock is poisoned, this reader reads
+    /// already, or was not added.
+    #[inline]
+    pub fn read_once_free(&self, reader: usize) -> Option<Reading<'_>> {
+        let mut round = 0;
+        loop {
+            if let Some(reading) = self.read(reader) {
+                return Some(reading);
+            }
+            if !self.is_held() || self.is_poisoned() || !self.readers.knows(reader) {
+                return None;
+            }
+            pause(round);
+            round = round.saturating_add(1);
+        }
+    }
+
     /// Acquires the lock if it is free; never sets the pending bit. One atomic operation.
     ///
     /// Acquire: the previous holder's work is visible.

@@ -7,13 +7,14 @@ use byway_link::Class;
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::{Completion, Status};
 
+use super::leases::QueueLeases;
 use super::{DelegatedHabits, DelegatedQueue, ERRORS_KEPT, Gathering, ManyLookup, Place, What, Work};
 use crate::admin::note;
 use crate::counting::{Executed, QueueKind, QueueOf, Typed};
 use crate::data_pointer;
 use crate::error::CommandError;
 use crate::namespace::Namespace;
-use crate::namespace::kv::Lookups;
+use crate::namespace::kv::{Lookups, StoreIf};
 use crate::namespace::media::check_whole;
 use crate::opcode::FIRST_VENDOR_OPCODE;
 use crate::outcome::Outcome;
@@ -25,11 +26,15 @@ impl DelegatedQueue {
     pub fn execute(&mut self, subsystem: &mut Subsystem) {
         subsystem.note_wait(StallCause::FullRing, std::mem::take(&mut self.full_ring_ns));
         self.uncounted.settle(subsystem);
+        let stores_alone = self.has_leased_stores_alone();
         for at in 0..self.gathered.len() {
             if at % PREFETCH_GROUP == 0 {
                 self.prefetch_group(subsystem, at);
             }
-            self.execute_one(subsystem, at);
+            // The first of them renews the lease for the others.
+            if !(stores_alone && !self.gathered[at].is_done && self.put_by_lease(at).is_some()) {
+                self.execute_one(subsystem, at);
+            }
         }
     }
 
@@ -60,13 +65,14 @@ impl DelegatedQueue {
 
     #[inline]
     fn execute_one(&mut self, subsystem: &mut Subsystem, at: usize) {
-        let Self { qid, gathered, payloads, many, habits, .. } = self;
+        let Self { qid, gathered, payloads, many, habits, leases, .. } = self;
         let Some(gathering) = gathered.get_mut(at).filter(|gathering| !gathering.is_done) else { return };
         gathering.is_done = true;
         subsystem.note_command(gathering.counted);
         if gathering.result.is_ok() {
             let room = (payloads.as_mut_slice(), &mut many.lookups);
-            gathering.result = perform_whole(subsystem, habits, gathering.nsid, &gathering.work, room);
+            let Gathering { nsid, work, .. } = gathering;
+            gathering.result = perform_whole(subsystem, habits, leases, *nsid, work, room);
         }
         if gathering.work.what == What::GetMany {
             gathering.work.value.len = many.lookups.result_bytes();
@@ -209,6 +215,7 @@ fn count(subsystem: &mut Subsystem, gathering: &Gathering, bytes: usize) {
 fn perform_whole(
     subsystem: &mut Subsystem,
     habits: &DelegatedHabits,
+    leases: &mut QueueLeases,
     nsid: u32,
     work: &Work,
     room: (&mut [u8], &mut Lookups),
@@ -217,7 +224,7 @@ fn perform_whole(
     let (payloads, lookups) = room;
     let mut attempts = Attempts::default();
     let result = loop {
-        let done = perform(subsystem, habits, nsid, work, (&mut *payloads, &mut *lookups));
+        let done = perform(subsystem, habits, leases, nsid, work, (&mut *payloads, &mut *lookups));
         if !subsystem.is_overtaken(nsid, work.what.access(), &done, &mut attempts) {
             break done?;
         }
@@ -235,10 +242,12 @@ fn perform_whole(
 fn perform(
     subsystem: &mut Subsystem,
     habits: &DelegatedHabits,
+    leases: &mut QueueLeases,
     nsid: u32,
     work: &Work,
     (payloads, lookups): (&mut [u8], &mut Lookups),
 ) -> Result<u32, CommandError> {
+    let is_counted = subsystem.counts_commands();
     let (namespace, flash) = subsystem.admit(nsid, habits.id, work.what.access())?;
     let value = work.value.at..work.value.at + work.value.len;
     let Some(key) = work.key() else {
@@ -255,6 +264,10 @@ fn perform(
     };
     let kv = namespace.kv()?;
     match work.what {
+        What::Put if work.when == StoreIf::Any && !is_counted => match leases.open(nsid, kv, flash) {
+            Some(lease) => kv.put_leased_at(flash, lease, &key, &payloads[value]).map(|()| 0),
+            None => kv.put_at(flash, &key, &payloads[value], work.when, &mut 0).map(|()| 0),
+        },
         What::Put => kv.put_at(flash, &key, &payloads[value], work.when, &mut 0).map(|()| 0),
         What::Get => kv.get_at(flash, &key, false, &mut payloads[value], &mut 0),
         What::Delete => kv.delete_at(flash, &key, &mut 0).map(|()| 0),

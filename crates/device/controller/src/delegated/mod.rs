@@ -8,6 +8,7 @@
 
 mod execute;
 mod gather;
+mod leases;
 mod shared;
 mod unlocked;
 
@@ -26,6 +27,7 @@ use crate::subsystem::BlockAccess;
 use crate::ticket::Ticket;
 
 pub use gather::Gathered;
+use leases::QueueLeases;
 use unlocked::Uncounted;
 
 /// Most commands gathered before they are executed.
@@ -91,6 +93,7 @@ pub struct DelegatedQueue {
     /// By namespace: an attached namespace of blocks, whose reads and writes are carried.
     blocks: Vec<Option<BlockAccess>>,
     uncounted: Uncounted,
+    leases: QueueLeases,
     gathered: Vec<Gathering>,
     /// By gathered command: the command, if it reads. Its data pointer names the host's buffer.
     commands: Box<[Command; DELEGATED_COMMANDS]>,
@@ -218,6 +221,7 @@ impl DelegatedQueue {
             habits,
             blocks,
             uncounted: Uncounted::default(),
+            leases: QueueLeases::default(),
             gathered: Vec::with_capacity(DELEGATED_COMMANDS),
             commands: Box::new([Command::default(); DELEGATED_COMMANDS]),
             payloads: vec![0; ROOM_BYTES],
@@ -238,6 +242,7 @@ impl DelegatedQueue {
             "gathered commands are completed before a queue is reclaimed"
         );
         debug_assert!(self.uncounted.is_empty(), "commands are counted before a queue is reclaimed");
+        debug_assert!(self.leases.is_empty(), "leases are closed before a queue is reclaimed");
         let Self { qid, sq, cq, buffered, errors, broken, .. } = self;
         DelegatedParts { qid, sq, cq, buffered, errors, broken }
     }

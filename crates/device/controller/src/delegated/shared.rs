@@ -1,4 +1,4 @@
-//! Gathered Retrieves that are executed by shared reference, beside other threads that do (decision 0065).
+//! Gathered Retrieves that are executed by shared reference, beside other threads that do (decision 0065), and stores between them.
 
 use byway_flash::FlashReads;
 use byway_kv::{PREFETCH_GROUP, TryGet};
@@ -18,7 +18,7 @@ impl DelegatedQueue {
             && !self.uncounted.is_full()
     }
 
-    /// Executes the gathered Retrieves up to the first command that changes the subsystem or needs it for itself;
+    /// Executes the gathered Retrieves, and stores by leases, up to the first command that needs the subsystem for itself;
     /// [`execute`](Self::execute) executes the rest. True if none is left.
     pub fn execute_shared(&mut self, subsystem: &Subsystem) -> bool {
         if subsystem.counts_commands() || self.uncounted.is_full() {
@@ -31,7 +31,7 @@ impl DelegatedQueue {
             }
             let done = match self.gathered[at].work.what {
                 What::GetMany => self.get_many_shared(subsystem, at),
-                _ => self.get_shared(subsystem, at, was_prefetched),
+                _ => self.get_shared(subsystem, at, was_prefetched).or_else(|| self.put_by_lease(at)),
             };
             if done.is_none() {
                 return false;

@@ -1,4 +1,4 @@
-//! Gathered commands that are executed without the run lock (decision 0064).
+//! Gathered commands that are executed without the run lock (decisions 0064 and 0061).
 
 use byway_flash::FlashReads;
 use byway_kv::PREFETCH_GROUP;
@@ -37,6 +37,12 @@ impl Uncounted {
         self.flash.bytes += reads.bytes;
     }
 
+    /// Adds a store of so many bytes.
+    #[inline]
+    pub(super) fn add_store(&mut self, counted: Counted, bytes: u64) {
+        self.add(counted, bytes, FlashReads::default());
+    }
+
     /// Whether so many wait that they are to be counted now.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
@@ -70,7 +76,7 @@ impl DelegatedQueue {
             if at % PREFETCH_GROUP == 0 && self.gathered.len() > 1 {
                 self.prefetch_reads(at);
             }
-            is_all &= self.execute_one_unlocked(at);
+            is_all &= self.execute_one_unlocked(at, is_all);
         }
         is_all && !self.uncounted.is_full()
     }
@@ -85,9 +91,12 @@ impl DelegatedQueue {
         reads.for_each(|(reader, at)| reader.prefetch_unit(at));
     }
 
-    /// Executes the command gathered at `at`; whether it is done.
+    /// Executes the command gathered at `at`; whether it is done. Stores of values wait for earlier commands.
     #[inline]
-    fn execute_one_unlocked(&mut self, at: usize) -> bool {
+    fn execute_one_unlocked(&mut self, at: usize, is_next: bool) -> bool {
+        if is_next && self.put_by_lease(at).is_some() {
+            return true;
+        }
         let Self { gathered, payloads, blocks, uncounted, .. } = self;
         let (earlier, rest) = gathered.split_at_mut(at);
         let Some(gathering) = rest.first_mut().filter(|gathering| !gathering.is_done) else { return true };

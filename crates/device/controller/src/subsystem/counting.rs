@@ -86,10 +86,13 @@ impl Subsystem {
         }
     }
 
-    /// Counts reads that a delegated queue executed without the subsystem, which moved `bytes` of data in all.
+    /// Counts commands that a delegated queue executed without the run lock, which moved `bytes` of data in all.
     pub(crate) fn count_unlocked(&mut self, counted: Counted, commands: u64, bytes: u64) {
         self.io.note_many(counted, commands);
-        self.flash.count_host(HostIo::Read, commands, bytes);
+        // Data counts whether it came by a pointer or in the commands.
+        if let Some(HostCommand { io, .. }) = HostCommand::of(counted.opcode()) {
+            self.flash.count_host(io, commands, bytes);
+        }
     }
 
     /// Counts a stored value for SMART whose bytes came in commands or in device memory.

@@ -269,6 +269,23 @@ impl Subsystem {
         Some((&mut slot.namespace, &mut self.flash))
     }
 
+    /// A namespace and the flash, to execute commands by: its state for hosts does not change.
+    pub(crate) fn parts_of(&mut self, nsid: u32) -> Option<(&mut Namespace, &mut Flash)> {
+        let slot = self.slots.get_mut((nsid as usize).checked_sub(1)?)?.as_mut()?;
+        Some((&mut slot.namespace, &mut self.flash))
+    }
+
+    /// Has every key-value namespace recall leases and take in what threads have stored by them: no store is executed from here on but
+    /// by this reference.
+    #[inline]
+    pub fn take_in_stores(&mut self) {
+        for slot in self.slots.iter_mut().flatten() {
+            if let Namespace::Kv(kv) = &mut slot.namespace {
+                kv.take_in(&mut self.flash);
+            }
+        }
+    }
+
     /// Every namespace, in order of identifiers.
     pub fn namespaces(&self) -> impl Iterator<Item = (u32, &Namespace)> {
         (1..).zip(&self.slots).filter_map(|(nsid, slot)| Some((nsid, &slot.as_ref()?.namespace)))

@@ -147,10 +147,12 @@ impl Executor {
                 continue;
             }
             let executed_last = || self.delegation.executed_last(queue.qid());
-            let waits = batching == Batching::Gather && gathered == Gathered::All && !executed_last();
+            let is_brief = || queue.has_leases() || executed_last();
+            let waits = batching == Batching::Gather && gathered == Gathered::All && !is_brief();
             if waits || queue.gathered() == 0 {
                 break gathered;
             }
+            let stores_alone = queue.has_leased_stores_alone();
             let since_ns = self.counting_since_ns();
             let execute = |core: &mut Core| {
                 core.counting(self, since_ns, |core| self.execute(core, queue));
@@ -159,7 +161,13 @@ impl Executor {
                     core.meter.absorb(port.meter);
                 }
             };
-            if self.core.run(execute, |core| core.run_now(self)).is_none() {
+            let run_now = |core: &mut Core| core.run_now(self);
+            // Other leases stay active meanwhile.
+            let ran = match stores_alone {
+                true => self.core.run_as_it_is(execute, run_now),
+                false => self.core.run(execute, run_now),
+            };
+            if ran.is_none() {
                 break gathered;
             }
             executed = true;
@@ -232,6 +240,7 @@ impl Executor {
         let Some(delegated) = from.take() else { return };
         let Delegated { mut queue, memory, mut meter, .. } = *delegated;
         core.counting(self, self.counting_since_ns(), |core| queue.execute(&mut core.subsystem));
+        queue.close_leases(&mut core.subsystem);
         queue.complete(&mut self.port(&memory, &mut meter));
         core.meter.absorb(&mut meter);
         self.delegation.remove(queue.qid());

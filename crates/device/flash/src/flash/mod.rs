@@ -38,7 +38,7 @@ use crate::image::layout::Layout;
 use crate::image::namespaces::{Entry, ExtentId, NamespaceTable};
 use crate::image::superblock::Superblock;
 use crate::mapped::MappedCounts;
-use crate::protected::Backing;
+use crate::protected::{Backing, ImageWatch};
 use crate::spare::PageKind;
 use crate::state::PowerHistory;
 use crate::victims::GcPolicy;
@@ -124,6 +124,12 @@ impl Flash {
     #[inline]
     pub fn check_not_truncated(&self) -> Result<(), FlashError> {
         if self.backing.is_truncated() { Err(FlashError::CutShort) } else { Ok(()) }
+    }
+
+    /// A handle for other threads, which says whether the image takes writes.
+    #[must_use]
+    pub fn image_watch(&self) -> ImageWatch {
+        ImageWatch(self.backing.clone())
     }
 
     /// Whether anything can be written.

@@ -97,8 +97,9 @@ impl KvEngine {
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
         if self.is_due() {
+            self.take_in(store);
             self.waited_for(StallCause::Freeze, store, |engine, store| {
-                engine.index.make_room(&mut engine.log, store, engine.next_seq - 1, at_ps)
+                engine.index.make_room(&mut engine.log, store, engine.next_seq.last(), at_ps)
             })?;
             self.note_checkpoint();
         }
@@ -143,6 +144,12 @@ impl KvEngine {
     /// Whether the memtable is to be written out before anything more is stored.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
-        self.index.is_full() || self.unsaved.is_due()
+        self.is_due_with(0)
+    }
+
+    /// The same with so many records more than leases may add.
+    #[inline]
+    pub(crate) fn is_due_with(&self, more: usize) -> bool {
+        self.index.is_full_with(self.leases.records_out() + more) || self.unsaved.is_due()
     }
 }

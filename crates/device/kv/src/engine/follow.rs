@@ -84,6 +84,7 @@ impl KvEngine {
     #[must_use]
     pub fn is_behind<S: PageStore>(&self, store: &S) -> bool {
         store.is_stale(self.log.home(), ROOT_AT..ROOT_AT + 8)
+            || self.log.is_header_stale(store)
             || (0..self.log.stream_count()).any(|stream| self.log.is_stream_stale(store, stream))
     }
 
@@ -134,6 +135,7 @@ impl KvEngine {
         if self.follow_manifests(store)? == Caught::Behind {
             return Ok(Caught::Behind);
         }
+        self.log.follow_header(store);
         let mut recovery = Recovery::default();
         for stream in 0..self.log.stream_count() {
             if self.log.is_stream_stale(store, stream) && !self.read_on(store, stream, &mut recovery)? {

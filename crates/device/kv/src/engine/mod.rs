@@ -8,7 +8,9 @@ pub(crate) mod check;
 pub(crate) mod compaction;
 pub(crate) mod follow;
 pub(crate) mod get;
+pub(crate) mod lease;
 mod list;
+mod next_seq;
 mod power_loss;
 pub(crate) mod rebuild;
 pub(crate) mod recovery;
@@ -23,11 +25,14 @@ pub(crate) mod window;
 mod work;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use byway_flash::{FlashError, NamespaceRecord, SyncPoint};
 
 use crate::engine::compaction::Compaction;
 use crate::engine::follow::FollowCounters;
+use crate::engine::lease::Leases;
+use crate::engine::next_seq::NextSeq;
 use crate::engine::recovery::{Recovery, Replay};
 use crate::engine::space::{Over, charge};
 use crate::engine::unsaved::Unsaved;
@@ -74,7 +79,8 @@ pub struct KvEngine {
     reserve: Reserve,
     value_max_bytes: u32,
     windows: Vec<Option<Window>>,
-    next_seq: u64,
+    leases: Leases,
+    next_seq: Arc<NextSeq>,
     unsaved: Unsaved,
     options: KvOptions,
     read_only: bool,
@@ -260,13 +266,14 @@ impl KvEngine {
     /// Errors of the flash.
     pub fn format<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
         self.check_writable(store)?;
+        self.end_leases(store);
         self.drop_compaction(store);
         let segment_bytes = self.log.layout().segment_bytes();
         for stream in 0..self.log.stream_count() {
             self.log.skip_to_multiple(store, stream, segment_bytes, at_ps)?;
         }
         self.windows.fill_with(|| None);
-        self.index.clear(&mut self.log, store, self.next_seq - 1)?;
+        self.index.clear(&mut self.log, store, self.next_seq.last())?;
         self.compaction.forget();
         self.note_checkpoint();
         // The manifest before does not need it: what was in it was programmed, and that synced for the manifest that counts now.
@@ -292,7 +299,9 @@ impl KvEngine {
 
     #[inline]
     pub(crate) fn draft(&self, key: &Key, kind: Kind, value_len: u32, placement: Placement) -> Draft {
-        Draft { key: *key, kind, seq: self.next_seq, value_len, placement }
+        // Threads that store by leases take numbers meanwhile.
+        let seq = if self.leases.are_active() { self.next_seq.take() } else { self.next_seq.get() };
+        Draft { key: *key, kind, seq, value_len, placement }
     }
 
     /// Enters a committed record in the index, over what is known of its older version.
@@ -310,7 +319,7 @@ impl KvEngine {
             store.count_payload(draft.key.len() as u64 + u64::from(draft.value_len));
         }
         let bytes = shape.record_bytes();
-        self.next_seq += 1;
+        self.next_seq.pass(draft.seq);
         self.unsaved.add_with_gaps(charge(bytes), self.log.counters().wasted_bytes);
         let entry = Entry::new(&draft.key, shape, address, draft.seq);
         match over {

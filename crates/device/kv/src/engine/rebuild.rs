@@ -43,7 +43,7 @@ impl KvEngine {
         if findings.is_empty() {
             return Ok(repaired);
         }
-        self.index.flush(&mut self.log, store, self.next_seq - 1, &mut 0)?;
+        self.index.flush(&mut self.log, store, self.next_seq.last(), &mut 0)?;
         self.unsaved.clear();
         if findings.iter().any(is_of_index) {
             self.rebuild(store, watch, &mut repaired)?;
@@ -54,7 +54,7 @@ impl KvEngine {
             }
             self.flush(store, &mut 0)?;
         }
-        self.index.forget_losses(&mut self.log, store, self.next_seq - 1)?;
+        self.index.forget_losses(&mut self.log, store, self.next_seq.last())?;
         Ok(repaired)
     }
 

@@ -2,6 +2,8 @@
 //!
 //! The work is bounded by the memtable (entries) and by [`KvOptions::replay_bytes`], never by the size of the image.
 
+use std::sync::Arc;
+
 use byway_flash::{FlashError, NamespaceRecord};
 use tracing::{debug, warn};
 
@@ -9,6 +11,8 @@ use crate::damage::Damage;
 use crate::engine::KvEngine;
 use crate::engine::compaction::Compaction;
 use crate::engine::follow::{self, FollowCounters};
+use crate::engine::lease::Leases;
+use crate::engine::next_seq::NextSeq;
 use crate::engine::power_loss;
 use crate::engine::unsaved::Unsaved;
 use crate::engine::work::Longest;
@@ -112,7 +116,8 @@ pub(super) fn open_at<S: PageStore>(
         reserve: Reserve::of(&layout),
         value_max_bytes: layout.value_max_bytes(),
         windows: (0..layout.windows).map(|_| None).collect(),
-        next_seq: seq + 1,
+        leases: Leases::new(layout.windows),
+        next_seq: Arc::new(NextSeq::after(seq)),
         unsaved: Unsaved::replayed(recovery.record_bytes + recovery.records * INDEX_BYTES_PER_KEY),
         replay: recovery.replay(),
         log,
@@ -123,6 +128,7 @@ pub(super) fn open_at<S: PageStore>(
         lookup_hints: LookupHints::default(),
         longest: Longest::default(),
     };
+    engine.note_leases(store, false);
     engine.unsaved.set_flush_at(engine.flush_due_bytes());
     engine.refresh_marks();
     Ok((engine, recovery))

@@ -83,7 +83,7 @@ impl KvEngine {
     ) -> Result<Over, KvError> {
         // The longest header there is: a few bytes of a namespace are not worth a branch.
         let charge = charge(PREAMBLE_MAX_BYTES as u64 + value_len);
-        let after = self.used_bytes() + charge;
+        let after = self.used_bytes() + self.leases.charged_out() + charge;
         if after <= self.capacity_bytes - self.capacity_bytes / NEARLY_FULL_SHARE {
             return Ok(over);
         }
@@ -99,6 +99,7 @@ impl KvEngine {
         over: Over,
         at_ps: &mut u64,
     ) -> Result<Over, KvError> {
+        self.take_in(store);
         let charge = charge(crate::value_log::record::record_header_bytes(key.len()) as u64 + value_len);
         self.index.settle_some(SETTLED_PER_PUT, &mut self.log, store, at_ps);
         if self.used_bytes() + charge <= self.capacity_bytes {
@@ -142,6 +143,7 @@ impl KvEngine {
         let (layout, segments) = (self.log.layout(), self.log.segments());
         let segment_bytes = layout.segment_bytes();
         let [active, frozen] = self.index.entries_in_ram().map(|entries| entries as u64);
+        let active = active + self.leases.records_out() as u64;
         let [flushing, merging] = self.index.segments_at_work();
         let due = if layout.has_few_segments() { self.due_entries().max(active) } else { active };
         let writing = match frozen {

@@ -19,7 +19,7 @@ pub enum TryGet {
     },
     /// The key has no value.
     Absent,
-    /// [`KvEngine::get`] is needed: a run of the index has to be searched, the record lies in several pages or in a window, cannot
+    /// [`KvEngine::get`] is needed: a run of the index has to be searched, another thread has stored the key beside this one, the record lies in several pages, is a long one in a window, cannot
     /// be looked at where it lies, or is damaged.
     Unknown,
 }
@@ -35,7 +35,10 @@ impl KvEngine {
         was_prefetched: bool,
         into: &mut [u8],
     ) -> TryGet {
-        let Self { index, log, .. } = self;
+        let Self { index, log, leases, .. } = self;
+        if leases.may_hold(key) {
+            return TryGet::Unknown;
+        }
         if !was_prefetched {
             index.prefetch_hint(key);
         }

@@ -15,6 +15,7 @@ use byway_flash::SyncPoint;
 use byway_queue::WindowCursor;
 use byway_sys::Mapping;
 
+use crate::engine::lease::LeaseId;
 use crate::engine::space::Over;
 use crate::engine::{KvEngine, StoreHow};
 use crate::error::KvError;
@@ -127,6 +128,7 @@ impl KvEngine {
         if usize::from(window.0) >= self.windows.len() {
             return Err(KvError::NoWindow(window.0));
         }
+        self.close_lease(store, LeaseId::of(window));
         let is_copied = self.windows_beside(window) >= self.log.layout().windows_in_segments();
         let base = if is_copied { 0 } else { self.next_base(store, window, at_ps)? };
         let cursor = WindowCursor::new(segment_bytes);
@@ -151,7 +153,7 @@ impl KvEngine {
     }
 
     /// Other windows that have a segment, or may take one.
-    fn windows_beside(&self, window: WindowId) -> usize {
+    pub(super) fn windows_beside(&self, window: WindowId) -> usize {
         let shift = self.log.layout().segment_shift;
         let takes = |(i, open): (usize, &Option<Window>)| {
             let stream = self.log.stream(FIRST_WINDOW + i);
@@ -394,7 +396,7 @@ impl KvEngine {
         let draft = self.draft(key, Kind::Void, value_len, Placement::Dma);
         let marked =
             self.log.append_in_place(store, stream_of(window), &draft, start, Stored::default(), at_ps);
-        self.next_seq += 1;
+        self.next_seq.pass(self.next_seq.get());
         // The host goes on behind it, over pages that are full now.
         if marked.is_err() || self.empty_window(store, window, &mut |_, _, _| false, at_ps).is_err() {
             self.close_window(window);

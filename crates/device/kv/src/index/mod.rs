@@ -413,6 +413,12 @@ impl Index {
         hash
     }
 
+    /// Prefetches the line that an insertion of `key` reads first.
+    #[inline]
+    pub(crate) fn prefetch_to_insert(&self, key: &Key) {
+        self.active.prefetch(key);
+    }
+
     /// Prefetches the memtables' lines for a lookup of `key`.
     #[inline]
     pub(crate) fn prefetch_in_ram(&self, key: &Key) {
@@ -454,10 +460,10 @@ impl Index {
         self.active.entry(number)
     }
 
-    /// Whether a record may come only after [`Index::make_room`].
+    /// Whether a record may come only after [`Index::make_room`], where there are so many more to come.
     #[inline]
-    pub(crate) fn is_full(&self) -> bool {
-        self.active.is_full_with(self.late.len())
+    pub(crate) fn is_full_with(&self, more: usize) -> bool {
+        self.active.is_full_with(self.late.len() + more)
     }
 
     /// Whether there are jobs for [`Index::tend`].

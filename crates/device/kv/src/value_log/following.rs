@@ -6,12 +6,16 @@
 use std::ops::Range;
 
 use crate::error::KvError;
+use crate::features::Features;
 use crate::layout::{Layout, STREAM_BLOCK_BYTES};
 use crate::sealed;
 use crate::store::{Home, PageStore};
 use crate::value_log::ValueLog;
 use crate::value_log::ring::Ring;
 use crate::value_log::stream::{PROGRAMMED_AT, Stream, TABLE_AT, TAGS_AT};
+
+/// Bytes of the header that change.
+const HEADER_WORDS_BYTES: usize = 64;
 
 /// What a stream holds that was not read yet.
 pub(crate) struct Unread {
@@ -25,7 +29,19 @@ impl ValueLog {
     #[inline]
     pub(crate) fn is_stream_stale<S: PageStore>(&self, store: &S, stream: usize) -> bool {
         let words = self.streams[stream].committing_words();
-        words.into_iter().any(|part| store.is_stale(&self.home, part))
+        words.into_iter().any(|part| store.is_stale(&self.home, part)) || self.has_unread_lease(store, stream)
+    }
+
+    /// Whether the other process has begun or ceased to hold leases.
+    #[inline]
+    pub(crate) fn is_header_stale<S: PageStore>(&self, store: &S) -> bool {
+        store.is_stale(&self.home, 0..HEADER_WORDS_BYTES)
+    }
+
+    /// Finds out whether the other process may hold leases.
+    pub(crate) fn follow_header<S: PageStore>(&mut self, store: &mut S) {
+        store.refresh_state(&self.home, 0..HEADER_WORDS_BYTES);
+        self.follows_leases = Features::of(store.state(&self.home)).has_leases();
     }
 
     /// Brings a stream up to date. `None` where its write pointer went back: it is another stream.
@@ -36,9 +52,15 @@ impl ValueLog {
     ) -> Result<Option<Unread>, KvError> {
         let old = &self.streams[stream];
         let (from, block_at, ring, had_regions) = (old.wp(), old.block_at, old.ring(), old.has_regions());
+        // What was read of a lease may be ahead of the write pointer, and the lease reaches into the next page.
+        let is_leased = self.follows_leases && ring.in_window;
+        let (least_wp, tagged_to) = match is_leased {
+            true => (from, from + self.layout.page_bytes as u64),
+            false => (0, 0),
+        };
         let tags = tag_words(store, &self.home, block_at, ring);
         refresh_block(store, &self.home, block_at);
-        let new = Stream::load(&self.layout, store.state(&self.home), stream)?;
+        let new = Stream::load_at(&self.layout, store.state(&self.home), stream, tagged_to)?;
         if new.wp() < from {
             return Ok(None);
         }
@@ -53,10 +75,14 @@ impl ValueLog {
             refresh_slot(store, &self.home, ring, slot, known as usize);
         }
         void_reused_slots(store, &self.home, block_at, ring);
-        let mut new = Stream::load(&self.layout, store.state(&self.home), stream)?;
+        self.streams[stream] = Stream::load_at(&self.layout, store.state(&self.home), stream, least_wp)?;
+        if is_leased {
+            let end = self.whole_to(store, stream, self.streams[stream].wp());
+            self.streams[stream] = Stream::load_at(&self.layout, store.state(&self.home), stream, end)?;
+        }
+        let new = &mut self.streams[stream];
         new.drop_programmed();
         let (wp, tail) = (new.wp(), new.tail());
-        self.streams[stream] = new;
         self.follow_segments(store, stream, from, tail)?;
         Ok(Some(Unread { from, to: wp }))
     }

@@ -7,6 +7,7 @@ mod access;
 mod cutting;
 pub(crate) mod dead;
 pub(crate) mod following;
+pub(crate) mod lease;
 pub(crate) mod live;
 pub(crate) mod packing;
 mod peek;
@@ -29,6 +30,7 @@ use byway_flash::{Cause, SyncPoint};
 use byway_sys::cacheline::prefetch_to_write;
 
 use crate::error::KvError;
+use crate::features::Features;
 use crate::layout::Layout;
 use crate::store::{Home, PageStore};
 use crate::work::Work;
@@ -94,6 +96,8 @@ pub(crate) struct ValueLog {
     typical_bytes: u64,
     /// What the command at hand has done so far.
     work: Work,
+    /// Of a log that another process appends to: whether it may hold leases.
+    follows_leases: bool,
 }
 
 impl ValueLog {
@@ -107,7 +111,7 @@ impl ValueLog {
         }
     }
 
-    /// Reads the segment table and the control blocks.
+    /// Reads the segment table and the control blocks. Write pointers of streams that were leased are moved on past whole records.
     pub(crate) fn open<S: PageStore>(
         store: &mut S,
         home: &Home,
@@ -121,7 +125,8 @@ impl ValueLog {
         let scratch = vec![0; layout.page_bytes];
         let uncharged_bytes = vec![0; streams.len()];
         let counters = PackingCounters::default();
-        Ok(Self {
+        let has_leases = Features::of(state).has_leases();
+        let mut log = Self {
             layout: *layout,
             home: home.clone(),
             packing,
@@ -133,7 +138,12 @@ impl ValueLog {
             scratch,
             typical_bytes: 0,
             work: Work::default(),
-        })
+            follows_leases: has_leases && store.is_following(),
+        };
+        if has_leases {
+            log.roll_forward(store)?;
+        }
+        Ok(log)
     }
 
     /// Appends a record and commits it; its address.
@@ -299,7 +309,7 @@ impl ValueLog {
             return self.append_streamed(store, stream, draft, spot, fill, at_ps);
         }
         if !simple {
-            self.prepare(store, stream, draft, spot, at_ps)?;
+            self.prepare(store, stream, draft.kind, spot, at_ps)?;
         }
         if let Err(error) = self.write(store, stream, draft, spot, fill, at_ps) {
             self.streams[stream].close_uncommitted(store, &self.home);
@@ -334,12 +344,12 @@ impl ValueLog {
         &mut self,
         store: &mut S,
         stream: usize,
-        draft: &Draft,
+        kind: Kind,
         spot: Spot,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
         self.settle(store, stream, at_ps)?;
-        self.take_segments(store, stream, draft, spot)?;
+        self.take_segments(store, stream, kind, spot)?;
         let wp = self.streams[stream].wp();
         self.order_slots(store, stream, wp, spot.end)?;
         if spot.ahead
@@ -376,11 +386,11 @@ impl ValueLog {
         &mut self,
         store: &mut S,
         stream: usize,
-        draft: &Draft,
+        kind: Kind,
         spot: Spot,
     ) -> Result<(), KvError> {
         let shift = self.layout.segment_shift;
-        let keep = match draft.kind {
+        let keep = match kind {
             Kind::Value if stream == MOVED => self.bounds.index_floor,
             Kind::Value => self.bounds.floor,
             _ => 0,

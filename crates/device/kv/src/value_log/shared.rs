@@ -7,10 +7,14 @@ use crate::store::PageStore;
 use crate::value_log::ValueLog;
 use crate::value_log::read::{Place, Sought, whole_value};
 use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES, Preamble, Shape};
+use crate::value_log::ring::Ring;
+
+/// Longest record that is copied from a window.
+const COPIED_BYTES: usize = 1024;
 
 impl ValueLog {
-    /// Copies as much of a value as `into` takes. Bytes of flash that were read; `None` where the record lies in several pages or in
-    /// a window, cannot be looked at, or is not what its entry says.
+    /// Copies as much of a value as `into` takes. Bytes of flash that were read; `None` where the record lies in several pages, is a long
+    /// one in a window, cannot be looked at, or is not what its entry says.
     #[inline]
     pub(crate) fn peek_sought<S: PageStore>(
         &self,
@@ -24,11 +28,35 @@ impl ValueLog {
             return None;
         }
         let place = self.place_of(sought.address)?;
+        if let Some(ring) = self.open_ring(place).filter(|ring| ring.in_window) {
+            return self.peek_window(store, ring, place, sought, into);
+        }
         let (record, flash_bytes) = self.peek_place(store, place, bytes as usize)?;
         let value = whole_value(record, place.stand(), sought).ok()?;
         let len = value.len().min(into.len());
         into[..len].copy_from_slice(&value[..len]);
         Some(flash_bytes)
+    }
+
+    /// As [`peek_sought`](Self::peek_sought), for a short record in the ring of a window: what is checked is a copy, as others may store
+    /// there.
+    #[cold]
+    fn peek_window<S: PageStore>(
+        &self,
+        store: &S,
+        ring: Ring,
+        place: Place,
+        sought: &Sought<'_>,
+        into: &mut [u8],
+    ) -> Option<u64> {
+        let mut room = [0; COPIED_BYTES];
+        let copy = room.get_mut(..sought.shape.record_bytes() as usize)?;
+        let (held, _) = ring.pieces(place.position, copy.len());
+        store.read_window(&self.home, held.start, copy);
+        let value = whole_value(copy, place.stand(), sought).ok()?;
+        let len = value.len().min(into.len());
+        into[..len].copy_from_slice(&value[..len]);
+        Some(0)
     }
 
     /// As [`value_of`](Self::value_of).

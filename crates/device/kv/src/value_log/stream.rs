@@ -72,12 +72,22 @@ impl Stream {
 
     /// Reads a control block.
     pub(crate) fn load(layout: &Layout, state: &[u8], stream: usize) -> Result<Self, KvError> {
+        Self::load_at(layout, state, stream, 0)
+    }
+
+    /// Reads a control block, of a stream whose records go on at least to a position.
+    pub(super) fn load_at(
+        layout: &Layout,
+        state: &[u8],
+        stream: usize,
+        least_wp: u64,
+    ) -> Result<Self, KvError> {
         let ring = Ring::new(layout, stream);
         let block_at = layout.stream_block_at(stream);
         let word = |at: usize| sealed::read(state, block_at + at);
         // Streams begin behind a segment that is none, so a pointer wiped to zero is no pointer.
         let wp = word(0).filter(|wp| (layout.segment_bytes()..WP_END).contains(wp));
-        let wp = wp.ok_or(KvError::DamagedState("a write pointer"))?;
+        let wp = wp.ok_or(KvError::DamagedState("a write pointer"))?.max(least_wp);
         let regions = read_regions(state, block_at, wp, ring.bytes())?;
         let next_row = regions.last().map_or(0, |region| (region.row + 1) % TABLE_ROWS);
         let mut held = Vec::with_capacity(ring.slots());
@@ -256,6 +266,16 @@ impl Stream {
     pub(crate) fn slot_is_open(&self, page: u64) -> bool {
         let held = self.held[self.ring.slot(page)];
         held > self.page_of(self.wp) && held != page + 1
+    }
+
+    /// Where its control block is in the state area.
+    pub(super) fn block_at(&self) -> usize {
+        self.block_at
+    }
+
+    /// Whether a ring slot is tagged with a page in the state area, though nothing committed may reach it.
+    pub(super) fn has_tag(&self, state: &[u8], page: u64) -> bool {
+        sealed::read(state, self.tag_at(page)) == Some(page + 1)
     }
 
     /// Moves the write pointer: the commit of every record before it.

@@ -105,7 +105,7 @@ impl ValueLog {
         at_ps: &mut u64,
     ) -> Result<LongAppend, KvError> {
         self.settle(store, stream, at_ps)?;
-        self.take_segments(store, stream, draft, spot)?;
+        self.take_segments(store, stream, draft.kind, spot)?;
         let value_at = spot.start + draft.shape().preamble_bytes() as u64;
         let s = &self.streams[stream];
         let front_end = s.page_start(s.page_of(value_at - 1) + 1);

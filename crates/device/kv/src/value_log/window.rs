@@ -35,9 +35,11 @@ impl ValueLog {
             let (now, later) = head.split_at(head.len().min(piece.len()));
             store.write_window(&home, at, now);
             head = later;
-            Ok(())
+            Ok::<(), KvError>(())
         };
-        self.append_to_window(store, stream, draft, spot, bring, at_ps)
+        let address = self.append_to_window(store, stream, draft, spot, bring, at_ps)?;
+        self.counters.placed_bytes += u64::from(draft.value_len);
+        Ok(address)
     }
 
     /// Where a value moved into a window by DMA would stand, behind everything in it: the record's start. `None` where it does not fit.
@@ -64,13 +66,15 @@ impl ValueLog {
         let moved = |(store, at): (&mut S, usize), piece: &mut [u8], at_ps: &mut u64| {
             fill(piece, at_ps)?;
             store.write_window(&home, at, piece);
-            Ok(())
+            Ok::<(), E>(())
         };
-        self.append_to_window(store, stream, draft, spot, moved, at_ps)
+        let address = self.append_to_window(store, stream, draft, spot, moved, at_ps)?;
+        self.counters.placed_bytes += u64::from(draft.value_len);
+        Ok(address)
     }
 
     /// `bring` is called for each piece of the value, and brings it where it is not there yet.
-    fn append_to_window<S: PageStore, E: From<KvError>>(
+    pub(super) fn append_to_window<S: PageStore, E: From<KvError>>(
         &mut self,
         store: &mut S,
         stream: usize,
@@ -82,12 +86,11 @@ impl ValueLog {
         if !self.streams[stream].fits(spot.end) {
             return Err(KvError::WindowBehind.into());
         }
-        self.prepare(store, stream, draft, spot, at_ps)?;
+        self.prepare(store, stream, draft.kind, spot, at_ps)?;
         if let Err(error) = self.write_to_window(store, stream, draft, spot, bring, at_ps) {
             self.streams[stream].close_uncommitted(store, &self.home);
             return Err(error);
         }
-        self.counters.placed_bytes += u64::from(draft.value_len);
         self.commit(store, stream, draft, spot);
         Ok(self.address(stream, spot.start).ok_or(KvError::DamagedState("the segment table"))?)
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use byway_flash::{Cause, FlashError, NamespaceRecord};
 use byway_kit::Random;
-use byway_kv::{Home, Key, KvEngine, KvError, Packing, PageStore, Placement, StoreHow};
+use byway_kv::{Home, Key, KvEngine, KvError, LeaseId, Packing, PageStore, Placement, StoreHow};
 
 use crate::common::{Image, Rig, get, numbered, small, value};
 
@@ -66,10 +66,10 @@ impl PageStore for Beside {
         }
     }
 
-    fn refresh_windows(&mut self, _: &Home, part: Range<usize>) {
+    fn refresh_windows(&self, _: &Home, part: Range<usize>) {
         for from in part.clone().step_by(PIECE_BYTES) {
             let piece = from..(from + PIECE_BYTES).min(part.end);
-            self.windows.borrow_mut()[piece.clone()].copy_from_slice(&self.live().windows[piece]);
+            self.windows.borrow_mut()[piece.clone()].copy_from_slice(&self.live().windows.borrow()[piece]);
         }
     }
 
@@ -124,7 +124,7 @@ impl PageStore for Beside {
         into.copy_from_slice(&self.windows.borrow()[at..at + into.len()]);
     }
 
-    fn write_window(&mut self, _: &Home, _: usize, _: &[u8]) {
+    fn write_window(&self, _: &Home, _: usize, _: &[u8]) {
         panic!("a follower writes to a window")
     }
 }
@@ -152,6 +152,8 @@ struct Writer {
     versions: BTreeMap<u64, History>,
     next: u64,
     lens: &'static [usize],
+    /// By which some of the short values are stored.
+    lease: Option<LeaseId>,
 }
 
 impl Writer {
@@ -159,7 +161,14 @@ impl Writer {
         let number = random.below(keys);
         let version = self.next;
         self.next += 1;
-        let new = if random.below(8) == 0 {
+        let (is_leased, deletes) = (random.below(2) == 0, random.below(8) == 0);
+        if !is_leased {
+            self.rig.engine.take_in(&mut self.rig.store);
+        }
+        let new = if is_leased {
+            self.store_by_lease(&numbered(number), &versioned(number, version, self.lens[1].min(300)));
+            Some(version)
+        } else if deletes {
             self.rig.delete(&numbered(number)).unwrap();
             None
         } else {
@@ -171,6 +180,18 @@ impl Writer {
         };
         let since = self.rig.store.cuts.as_ref().map_or(0, Vec::len);
         self.versions.entry(number).or_default().0.push((since, new));
+    }
+
+    fn store_by_lease(&mut self, key: &Key, value: &[u8]) {
+        let Rig { store, engine, .. } = &mut self.rig;
+        let lease = self.lease.or_else(|| engine.open_lease(store));
+        self.lease = lease;
+        match lease {
+            Some(lease) => self.rig.put_leased(lease, key, value).unwrap(),
+            None => self.rig.put(key, value).unwrap(),
+        }
+        let image = self.rig.store.image.clone();
+        self.rig.store.cuts.iter_mut().for_each(|cuts| cuts.push(image.clone()));
     }
 
     /// Ends a round: everything written before counts as there from the first image of the next.
@@ -234,12 +255,13 @@ fn follow_at_every_store(seed: u64, keys: u64, rounds: usize, pace: u64, lens: &
         store.find_home(&rig.namespace).unwrap()
     });
     let mut random = Random::new(seed);
-    let mut writer = Writer { rig, versions: BTreeMap::new(), next: 1, lens };
+    let mut writer = Writer { rig, versions: BTreeMap::new(), next: 1, lens, lease: None };
     writer.begin_round();
     let image = writer.rig.store.image.clone();
+    let windows_bytes = image.windows.borrow().len();
     let mut store = Beside {
         state: vec![0; image.state.len()],
-        windows: RefCell::new(vec![0; image.windows.len()]),
+        windows: RefCell::new(vec![0; windows_bytes]),
         images: vec![image],
         now: Cell::new(0),
         random: RefCell::new(Random::new(seed ^ 0x5eed)),

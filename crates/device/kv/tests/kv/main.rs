@@ -7,6 +7,7 @@ mod common;
 mod compaction;
 mod crash;
 mod follow;
+mod leases;
 mod model;
 mod on_flash;
 mod room;

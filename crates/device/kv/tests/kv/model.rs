@@ -3,19 +3,39 @@
 use std::collections::BTreeMap;
 
 use crate::common::{Rig, key, scan, small, value};
-use byway_kv::{Key, KvError, Packing, Placement, StoreHow, TryGet};
+use byway_kv::{Key, KvError, LeaseId, Packing, Placement, StoreHow, TryGet};
 use byway_spec::vendor::KeyRange;
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Put { key: Key, len: usize, dma: bool },
-    PutNew { key: Key, len: usize },
-    PutOver { key: Key, len: usize },
+    Put {
+        key: Key,
+        len: usize,
+        dma: bool,
+    },
+    /// By one of two leases, beside the other.
+    PutBeside {
+        key: Key,
+        len: usize,
+        second: bool,
+    },
+    PutNew {
+        key: Key,
+        len: usize,
+    },
+    PutOver {
+        key: Key,
+        len: usize,
+    },
     Delete(Key),
     Get(Key),
     List(Key, usize),
-    Scan { range: KeyRange, most: usize, value_bytes: u32 },
+    Scan {
+        range: KeyRange,
+        most: usize,
+        value_bytes: u32,
+    },
     Die,
     Flush,
     Format,
@@ -36,6 +56,8 @@ fn any_len() -> impl Strategy<Value = usize> {
 fn any_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         12 => (any_key(), any_len(), any::<bool>()).prop_map(|(key, len, dma)| Op::Put { key, len, dma }),
+        8 => (any_key(), 0usize..300, any::<bool>())
+            .prop_map(|(key, len, second)| Op::PutBeside { key, len, second }),
         1 => (any_key(), any_len()).prop_map(|(key, len)| Op::PutNew { key, len }),
         1 => (any_key(), any_len()).prop_map(|(key, len)| Op::PutOver { key, len }),
         3 => any_key().prop_map(Op::Delete),
@@ -77,6 +99,7 @@ fn any_ops() -> impl Strategy<Value = Vec<Op>> {
 struct Checked {
     rig: Rig,
     model: BTreeMap<Key, Vec<u8>>,
+    leases: [Option<LeaseId>; 2],
 }
 
 impl Checked {
@@ -93,13 +116,30 @@ impl Checked {
         }
     }
 
+    fn put_beside(&mut self, n: u64, key: &Key, len: usize, second: bool) {
+        let lease = &mut self.leases[usize::from(second)];
+        *lease = lease.or_else(|| self.rig.engine.open_lease(&mut self.rig.store));
+        let Some(lease) = *lease else { return };
+        let value = value(n, len);
+        match self.rig.put_leased(lease, key, &value) {
+            Ok(()) => drop(self.model.insert(*key, value)),
+            Err(KvError::Full) => {}
+            Err(error) => panic!("{error}"),
+        }
+        self.check_try_get(key);
+    }
+
     fn step(&mut self, n: u64, op: Op) {
+        if !matches!(op, Op::PutBeside { .. } | Op::Die) {
+            self.rig.engine.take_in(&mut self.rig.store);
+        }
         let there = |model: &BTreeMap<Key, Vec<u8>>, key: &Key| model.contains_key(key);
         match op {
             Op::Put { key, len, dma } => {
                 let placement = if dma { Placement::Dma } else { Placement::Packed };
                 self.put(n, &key, len, StoreHow { placement, ..StoreHow::default() });
             }
+            Op::PutBeside { key, len, second } => self.put_beside(n, &key, len, second),
             Op::PutNew { key, len } if !there(&self.model, &key) => {
                 self.put(n, &key, len, StoreHow { must_not_exist: true, ..StoreHow::default() });
             }
@@ -129,7 +169,10 @@ impl Checked {
                 assert_eq!(listed[..limit.min(listed.len())], expected.take(limit).collect::<Vec<_>>());
             }
             Op::Scan { range, most, value_bytes } => self.check_scan(range, most, value_bytes),
-            Op::Die => assert_eq!(self.rig.reopen().damage, []),
+            Op::Die => {
+                assert_eq!(self.rig.reopen().damage, []);
+                self.leases = [None; 2];
+            }
             Op::Flush => match self.rig.engine.flush(&mut self.rig.store, &mut 0) {
                 Ok(()) | Err(KvError::Full) => {}
                 Err(error) => panic!("{error}"),
@@ -137,6 +180,7 @@ impl Checked {
             Op::Format => {
                 self.rig.engine.format(&mut self.rig.store, &mut 0).unwrap();
                 self.model.clear();
+                self.leases = [None; 2];
             }
         }
     }
@@ -195,10 +239,12 @@ impl Checked {
 }
 
 fn run(packing: Packing, size_bytes: u64, ops: Vec<Op>) {
-    let mut checked = Checked { rig: Rig::new(size_bytes, small(packing)), model: BTreeMap::new() };
+    let mut checked =
+        Checked { rig: Rig::new(size_bytes, small(packing)), model: BTreeMap::new(), leases: [None; 2] };
     for (n, op) in ops.into_iter().enumerate() {
         checked.step(n as u64, op);
     }
+    checked.rig.engine.take_in(&mut checked.rig.store);
     checked.check_all();
     assert_eq!(checked.rig.reopen().damage, []);
     checked.check_all();

@@ -242,7 +242,7 @@ impl Tried {
         let Some(position) = cursor.place((header_bytes + len) as u64) else { return };
         let range = self.rig.engine.window_range(WindowId(window));
         let at = range.start + (position % range.len() as u64) as usize + header_bytes;
-        self.rig.store.image.windows[at..at + len].copy_from_slice(&value);
+        self.rig.store.image.windows.get_mut()[at..at + len].copy_from_slice(&value);
         let Rig { store, engine, .. } = &mut self.rig;
         let result =
             engine.put_in_place(store, WindowId(window), key, &[], len as u64, StoreHow::default(), &mut 0);

@@ -27,7 +27,7 @@ impl Host {
         let range = self.rig.engine.window_range(WINDOW);
         let at = range.start + (position % range.len() as u64) as usize + header_bytes + head_len;
         let rest = &value[head_len..];
-        self.rig.store.image.windows[at..at + rest.len()].copy_from_slice(rest);
+        self.rig.store.image.windows.get_mut()[at..at + rest.len()].copy_from_slice(rest);
     }
 
     fn command(&mut self, key: &Key, head: &[u8], len: usize, how: StoreHow) -> Result<(), KvError> {

@@ -17,8 +17,8 @@ use std::fmt;
 
 use byway_flash::{Flash, NamespaceRecord};
 use byway_kv::{
-    FILL_CLASSES, Key, KvEngine, KvError, KvFormat, KvOptions, KvStats, LookupHints, Placement, STATE_AREA,
-    Selection, TryGet,
+    FILL_CLASSES, Key, KvEngine, KvError, KvFormat, KvOptions, KvStats, LeaseHandle, LeaseId, LookupHints,
+    Placement, STATE_AREA, Selection, TryGet,
 };
 use byway_spec::kv::{KvConfiguration, KvOpcode};
 use byway_spec::{Command, Status};
@@ -148,6 +148,7 @@ impl KvNamespace {
     /// # Errors
     /// What the flash says.
     pub fn settle(&mut self, flash: &mut Flash) -> Result<(), KvError> {
+        self.engine.end_leases(flash);
         self.engine.flush(flash, &mut 0)
     }
 
@@ -236,6 +237,42 @@ impl KvNamespace {
             }
             put => Ok(put?),
         }
+    }
+
+    /// As [`put_at`](Self::put_at), in the stream of a lease, which goes on behind it.
+    ///
+    /// # Errors
+    /// As any store.
+    pub(crate) fn put_leased_at(
+        &mut self,
+        flash: &mut Flash,
+        lease: LeaseId,
+        key: &Key,
+        value: &[u8],
+    ) -> Result<(), CommandError> {
+        match self.engine.put_leased(flash, lease, key, value, &mut 0) {
+            Err(error) if self.reclaims(flash, &error) => {
+                Ok(self.engine.put_leased(flash, lease, key, value, &mut 0)?)
+            }
+            put => Ok(put?),
+        }
+    }
+
+    /// Opens a lease, if there is one to be had.
+    pub(crate) fn open_lease(&mut self, flash: &mut Flash) -> Option<LeaseHandle> {
+        let lease = self.engine.open_lease(flash)?;
+        self.engine.lease_handle(lease)
+    }
+
+    /// Ends a lease.
+    pub(crate) fn close_lease(&mut self, flash: &mut Flash, lease: LeaseId) {
+        self.engine.close_lease(flash, lease);
+    }
+
+    /// Recalls leases, and takes in what was stored by them.
+    #[inline]
+    pub(crate) fn take_in(&mut self, flash: &mut Flash) {
+        self.engine.take_in(flash);
     }
 
     /// After a put failed on a full host disk: reclaims deleted data. Whether to retry the put.

@@ -332,6 +332,7 @@ impl TestHost {
     pub fn finish_delegated(&mut self, queue: &mut DelegatedQueue) {
         let (_, subsystem, mut port, _) = self.device();
         if !queue.execute_unlocked() && !queue.execute_shared(subsystem) {
+            subsystem.take_in_stores();
             queue.execute(subsystem);
         }
         queue.complete(&mut port);
@@ -341,6 +342,7 @@ impl TestHost {
     pub fn reclaim(&mut self, mut queue: Box<DelegatedQueue>) {
         self.finish_delegated(&mut queue);
         queue.execute(&mut self.subsystem);
+        queue.close_leases(&mut self.subsystem);
         self.controller.reclaim(queue);
     }
 

@@ -69,6 +69,8 @@ impl KvEngine {
         self.refresh_marks();
         // What is moved fills the memtable, too.
         if self.log.segments().free_count() <= self.compaction.pace.high && !self.index.is_behind() {
+            // A record is moved under a new number, which no store of its key that is not known yet may have below it.
+            self.take_in(store);
             let done = self
                 .waited_for(StallCause::Compaction, store, |engine, store| engine.pay(store, bytes, *at_ps));
             self.index.count_failed_step(&done);
@@ -127,6 +129,7 @@ impl KvEngine {
     /// do the same, so that none of them has to wait.
     #[cold]
     pub(crate) fn hurry_on<S: PageStore>(&mut self, store: &mut S, now_ps: u64) {
+        self.take_in(store);
         self.refresh_marks();
         let mut at_ps = self.compaction.busy_ps.max(now_ps);
         let done = self.hurry_once(store, &mut at_ps);
@@ -161,7 +164,7 @@ impl KvEngine {
         if self.unsaved.bytes() == 0 || !has_room || !self.index.may_freeze() {
             return Ok(());
         }
-        self.index.make_room(&mut self.log, store, self.next_seq - 1, at_ps)?;
+        self.index.make_room(&mut self.log, store, self.next_seq.last(), at_ps)?;
         self.note_checkpoint();
         Ok(())
     }
@@ -169,6 +172,7 @@ impl KvEngine {
     /// Makes free segments until `wanted` are there beside those left alone, or nothing more can be done.
     #[cold]
     pub(crate) fn free_segments<S: PageStore>(&mut self, store: &mut S, wanted: usize, at_ps: &mut u64) {
+        self.take_in(store);
         self.refresh_marks();
         let slices = self.log.layout().segment_bytes().div_ceil(SLICE_MOST_BYTES);
         let mut slices_left = 2 * self.log.segments().count() as u64 * slices;
@@ -218,7 +222,8 @@ impl KvEngine {
 
     /// Has the index written out, with everything that is in RAM.
     pub(crate) fn checkpoint<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
-        self.index.flush(&mut self.log, store, self.next_seq - 1, at_ps)?;
+        self.take_in(store);
+        self.index.flush(&mut self.log, store, self.next_seq.last(), at_ps)?;
         self.note_checkpoint();
         Ok(())
     }

@@ -69,7 +69,7 @@ impl KvEngine {
 
     /// Leaves a segment for now: another checkpoint may show that nothing in it is alive.
     pub(super) fn leave(&mut self, segment: u32) {
-        let seq = self.next_seq;
+        let seq = self.next_seq.get();
         match self.compaction.left.iter_mut().find(|left| left.segment == segment) {
             Some(left) => (left.tries, left.seq) = (left.tries + 1, seq),
             // The second time nothing is taken from hints.
@@ -86,7 +86,7 @@ impl KvEngine {
     pub(super) fn wait_for_checkpoint(&mut self, segment: u32) {
         let checkpoint = self.index.manifest().seq;
         self.compaction.left.retain(|left| left.tries > 0 || left.seq > checkpoint);
-        self.compaction.left.push(Left { segment, tries: 0, seq: self.next_seq - 1 });
+        self.compaction.left.push(Left { segment, tries: 0, seq: self.next_seq.last() });
     }
 
     /// Whether a segment was tried before.

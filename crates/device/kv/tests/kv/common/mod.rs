@@ -2,6 +2,7 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use byway_flash::{
 };
 pub use byway_kit::pattern as value;
 use byway_kv::{
-    Home, Key, KvEngine, KvError, KvFormat, KvOptions, Packing, PageStore, Recovery, ScanPart, Selection,
-    StoreHow,
+    Home, Key, KvEngine, KvError, KvFormat, KvOptions, LeaseId, Packing, PageStore, Recovery, ScanPart,
+    Selection, StoreHow,
 };
 use byway_spec::vendor::KeyRange;
 
@@ -20,7 +21,7 @@ use byway_spec::vendor::KeyRange;
 #[derive(Clone)]
 pub struct Image {
     pub state: Vec<u8>,
-    pub windows: Vec<u8>,
+    pub windows: RefCell<Vec<u8>>,
     pub pages: HashMap<u64, Arc<[u8]>>,
 }
 
@@ -68,7 +69,7 @@ pub fn namespace(size_bytes: u64) -> NamespaceRecord {
 
 impl MemStore {
     pub fn new(page_bytes: usize) -> Self {
-        let image = Image { state: Vec::new(), windows: Vec::new(), pages: HashMap::new() };
+        let image = Image { state: Vec::new(), windows: RefCell::default(), pages: HashMap::new() };
         let home = Home { extent: ExtentId(0), state: any_area(), windows: None };
         Self {
             image,
@@ -127,7 +128,7 @@ impl PageStore for MemStore {
         windows_bytes: usize,
     ) -> Result<Home, FlashError> {
         self.image.state.resize(state_bytes, 0);
-        self.image.windows.resize(windows_bytes, 0);
+        self.image.windows.get_mut().resize(windows_bytes, 0);
         Ok(self.home.clone())
     }
 
@@ -225,11 +226,11 @@ impl PageStore for MemStore {
     }
 
     fn read_window(&self, _: &Home, at: usize, into: &mut [u8]) {
-        into.copy_from_slice(&self.image.windows[at..at + into.len()]);
+        into.copy_from_slice(&self.image.windows.borrow()[at..at + into.len()]);
     }
 
-    fn write_window(&mut self, _: &Home, at: usize, from: &[u8]) {
-        self.image.windows[at..at + from.len()].copy_from_slice(from);
+    fn write_window(&self, _: &Home, at: usize, from: &[u8]) {
+        self.image.windows.borrow_mut()[at..at + from.len()].copy_from_slice(from);
     }
 }
 
@@ -272,6 +273,14 @@ impl Rig {
 
     pub fn put_how(&mut self, key: &Key, value: &[u8], how: StoreHow) -> Result<(), KvError> {
         self.engine.put(&mut self.store, key, value, how, &mut 0)
+    }
+
+    /// Stores by a lease: beside others if that can be, else by exclusive reference.
+    pub fn put_leased(&mut self, lease: LeaseId, key: &Key, value: &[u8]) -> Result<(), KvError> {
+        if self.engine.put_beside(&self.store, lease, key, value) {
+            return Ok(());
+        }
+        self.engine.put_leased(&mut self.store, lease, key, value, &mut 0)
     }
 
     pub fn get(&mut self, key: &Key) -> Result<Vec<u8>, KvError> {

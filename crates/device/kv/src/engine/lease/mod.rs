@@ -1,0 +1,312 @@
+//! Stores by several threads at the same time, each by a lease of its own (decision 0061).
+//!
+//! A lease is a stretch of the stream of a window that no host stores into. Its thread appends to it without the engine, whatever other
+//! threads do meanwhile. The index learns of these records later: the engine [takes them in](KvEngine::take_in). Until then
+//! [`KvEngine::try_get`] finds by a filter that it does not know.
+//!
+//! What a lease may take is set aside when it is given: entries of the memtable, bytes of the capacity, pages of the log. A thread whose
+//! lease has no room stores by exclusive reference, which [renews](KvEngine::put_leased) the lease.
+//!
+//! Leases are active while the index takes in records, programs pages, flushes and merges. They are recalled before anything that
+//! needs all records or their order: reads and conditions, deletions, a freeze of the memtable, compaction, a change of who may store.
+
+mod filter;
+mod slot;
+
+use std::sync::Arc;
+
+use byway_spec::Key;
+
+use crate::engine::space::charge;
+use crate::engine::window::WindowId;
+use crate::engine::{KvEngine, StoreHow};
+use crate::error::KvError;
+use crate::features::Features;
+use crate::index::entry::Entry;
+use crate::layout::FIRST_WINDOW;
+use crate::store::PageStore;
+use crate::value_log::lease::Lease;
+use crate::value_log::packing::Placement;
+use crate::value_log::record::Kind;
+use slot::Slot;
+
+pub use slot::LeaseHandle;
+
+/// Records that a lease takes at most.
+const RECORDS_MOST: usize = 256;
+/// The same while stores have work to share: the thread that takes them in pays the share of all.
+const RECORDS_BESIDE_WORK: usize = 32;
+/// Leases together take at most this share of the capacity, and none are given where less than that is left.
+const CAPACITY_SHARE: u64 = 64;
+/// A lease takes at most this share of a memtable's entries.
+const MEMTABLE_SHARE: usize = 8;
+/// Bytes of log for each record that a lease may take: it takes fewer where they are shorter.
+const BYTES_PER_RECORD: u64 = 64;
+/// Entries that are looked for together.
+const GROUP: usize = 16;
+
+/// A lease of a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseId(u16);
+
+impl LeaseId {
+    /// The lease of a window's stream.
+    pub(crate) fn of(window: WindowId) -> Self {
+        Self(window.0)
+    }
+}
+
+/// The leases of a namespace, by window.
+pub(crate) struct Leases {
+    slots: Vec<Arc<Slot>>,
+    /// Those that hold a lease.
+    held: Vec<Arc<Slot>>,
+    /// No lease was renewed since all were recalled: none has a record that waits, or room for one.
+    is_quiet: bool,
+    /// Records that leases may still add, and those that wait.
+    records_out: usize,
+    /// What those take of the capacity at most, in bytes.
+    charged_out: u64,
+    /// Room for records that are taken in.
+    taken: Vec<Entry>,
+}
+
+impl Leases {
+    pub(crate) fn new(windows: usize) -> Self {
+        let slots = (0..windows).map(|_| Arc::new(Slot::new())).collect();
+        Self { slots, held: Vec::new(), is_quiet: true, records_out: 0, charged_out: 0, taken: Vec::new() }
+    }
+
+    /// Records that leases may still add, and those that wait.
+    #[inline]
+    pub(crate) fn records_out(&self) -> usize {
+        self.records_out
+    }
+
+    /// What leases take of the capacity at most, in bytes.
+    #[inline]
+    pub(crate) fn charged_out(&self) -> u64 {
+        self.charged_out
+    }
+
+    /// Whether threads may store by leases now.
+    #[inline]
+    pub(crate) fn are_active(&self) -> bool {
+        !self.is_quiet
+    }
+
+    /// Whether a record of a key may wait to be taken in.
+    #[inline]
+    pub(crate) fn may_hold(&self, key: &Key) -> bool {
+        self.are_active() && self.held.iter().any(|slot| slot.may_hold(key))
+    }
+
+    fn slot(&self, id: LeaseId) -> Option<&Arc<Slot>> {
+        self.slots.get(usize::from(id.0)).filter(|slot| slot.is_held())
+    }
+
+    /// Holds a lease in the slot of a window.
+    fn hold(&mut self, window: usize, lease: Lease) {
+        self.slots[window].set(Some(lease));
+        self.held.push(self.slots[window].clone());
+    }
+
+    /// Has a lease take no more records.
+    fn recall(&mut self, window: usize) {
+        let returned = self.slots[window].recall();
+        self.records_out -= returned.records;
+        self.charged_out -= returned.charged;
+    }
+}
+
+/// A thread that has a lease still must not store by it: no engine would take it in.
+impl Drop for Leases {
+    fn drop(&mut self) {
+        self.slots.iter().for_each(|slot| slot.set(None));
+    }
+}
+
+impl KvEngine {
+    /// Gives a thread a lease, by which it stores with [`put_beside`](Self::put_beside), and else with [`put_leased`](Self::put_leased).
+    /// `None` where every window is in use, or the namespace is small.
+    pub fn open_lease<S: PageStore>(&mut self, store: &mut S) -> Option<LeaseId> {
+        let is_large = self.capacity_bytes / CAPACITY_SHARE >= self.lease_charge(RECORDS_BESIDE_WORK);
+        if !is_large || self.check_writable(store).is_err() {
+            return None;
+        }
+        let most = self.log.layout().windows_in_segments();
+        // Hosts take the first window that is free.
+        let window = (0..self.windows.len()).rev().find(|window| {
+            self.windows[*window].is_none()
+                && !self.leases.slots[*window].is_held()
+                && self.windows_beside(WindowId(*window as u16)) < most
+        })?;
+        self.leases.hold(window, self.log.no_lease(FIRST_WINDOW + window));
+        self.note_leases(store, true);
+        Some(LeaseId(window as u16))
+    }
+
+    /// A lease for its thread. `None` where the windows are not in memory.
+    #[must_use]
+    pub fn lease_handle(&self, id: LeaseId) -> Option<LeaseHandle> {
+        let (slot, numbers) = (self.leases.slot(id)?.clone(), self.next_seq.clone());
+        Some(LeaseHandle { id, slot, numbers, windows: self.log.home().windows.clone()? })
+    }
+
+    /// Ends a lease. What was stored by it stays.
+    pub fn close_lease<S: PageStore>(&mut self, store: &mut S, id: LeaseId) {
+        let Some(slot) = self.leases.slot(id).cloned() else { return };
+        self.take_in(store);
+        slot.set(None);
+        self.leases.held.retain(|held| !Arc::ptr_eq(held, &slot));
+        self.log.end_lease(store, FIRST_WINDOW + usize::from(id.0));
+        if self.leases.held.is_empty() {
+            self.note_leases(store, false);
+        }
+    }
+
+    /// Ends every lease, as before an orderly close: then older versions open the namespace.
+    pub fn end_leases<S: PageStore>(&mut self, store: &mut S) {
+        (0..self.leases.slots.len() as u16).for_each(|window| self.close_lease(store, LeaseId(window)));
+    }
+
+    /// Notes in the namespace's header whether records behind write pointers count after a kill.
+    pub(crate) fn note_leases<S: PageStore>(&self, store: &mut S, has_leases: bool) {
+        let home = self.log.home();
+        let features = Features::of(store.state(home));
+        if features.has_leases() != has_leases && !store.is_read_only() {
+            features.with_leases(has_leases).store(store, home);
+        }
+    }
+
+    /// Stores a value by a lease, whatever the key had before. False where that takes [`put_leased`](Self::put_leased): then nothing
+    /// was stored. When this returns true, the value survives the process at any instruction.
+    #[must_use]
+    pub fn put_beside<S: PageStore>(&self, store: &S, id: LeaseId, key: &Key, value: &[u8]) -> bool {
+        let write = |at: usize, bytes: &[u8]| store.write_window(self.log.home(), at, bytes);
+        self.leases.slot(id).is_some_and(|slot| slot.put(&self.next_seq, key, value, write))
+    }
+
+    /// Stores a value by exclusive reference in the stream of a lease, and leases the stretch behind it. Other leases stay active, unless
+    /// the store has work to do that needs all records.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn put_leased<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        id: LeaseId,
+        key: &Key,
+        value: &[u8],
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        let is_long = value.len() as u64 > self.window_segment_bytes() / 2;
+        if is_long || self.leases.slot(id).is_none() {
+            self.take_in(store);
+            return self.put(store, key, value, StoreHow::default(), at_ps);
+        }
+        let (window, stream) = (usize::from(id.0), FIRST_WINDOW + usize::from(id.0));
+        self.leases.recall(window);
+        self.take_in_waiting(store);
+        self.counted(|engine| {
+            let value_len = value.len() as u64;
+            engine.check_store(store, value_len)?;
+            let reach = engine.reach_from(stream, engine.log.stream(stream).tail(), value_len);
+            let over = engine.admit_to(store, key, value_len, StoreHow::default(), reach, at_ps)?;
+            let draft = engine.draft(key, Kind::Value, value_len as u32, Placement::Packed);
+            let address = engine.log.append_behind_lease(store, stream, &draft, value, at_ps)?;
+            engine.enter(store, &draft, address, over, at_ps);
+            engine.renew_lease(store, window, at_ps);
+            Ok(())
+        })
+    }
+
+    /// Leases the next stretch to the thread that has the window, if there is room.
+    fn renew_lease<S: PageStore>(&mut self, store: &mut S, window: usize, at_ps: &mut u64) {
+        let most = self.lease_records();
+        let charged = self.lease_charge(most);
+        let share = self.capacity_bytes / CAPACITY_SHARE;
+        let charged_out = self.leases.charged_out + charged;
+        let has_room = charged_out <= share && self.used_bytes() + charged_out + share <= self.capacity_bytes;
+        if !has_room || self.is_due_with(most) {
+            return;
+        }
+        let Ok(lease) = self.log.lease(store, FIRST_WINDOW + window, at_ps) else { return };
+        self.leases.slots[window].renew(lease, most, charged);
+        self.leases.records_out += most;
+        self.leases.charged_out = charged_out;
+        self.leases.is_quiet = false;
+    }
+
+    /// Most records that a lease given now takes.
+    fn lease_records(&self) -> usize {
+        let most = if self.has_work() { RECORDS_BESIDE_WORK } else { RECORDS_MOST };
+        let share = (self.index.most_entries() / MEMTABLE_SHARE).max(1);
+        most.min(share).min((self.log.lease_bytes() / BYTES_PER_RECORD) as usize)
+    }
+
+    /// What a lease of so many records takes of the capacity at most, in bytes.
+    fn lease_charge(&self, records: usize) -> u64 {
+        charge(0) * records as u64 + self.log.lease_bytes()
+    }
+
+    /// Recalls every lease and takes in what was stored by them: from here on until one is renewed, no thread stores but by this
+    /// reference, and the engine knows of all that was stored.
+    #[inline]
+    pub fn take_in<S: PageStore>(&mut self, store: &mut S) {
+        if self.leases.are_active() {
+            (0..self.leases.slots.len()).for_each(|window| self.leases.recall(window));
+            self.leases.is_quiet = true;
+            self.take_in_waiting(store);
+        }
+    }
+
+    /// Takes in the records that wait now.
+    #[inline(never)]
+    fn take_in_waiting<S: PageStore>(&mut self, store: &mut S) {
+        let mut taken = std::mem::take(&mut self.leases.taken);
+        for window in 0..self.leases.slots.len() {
+            self.collect(store, window, &mut taken);
+        }
+        for group in taken.chunks(GROUP) {
+            self.take_in_group(store, group);
+        }
+        // Each pays its share of the work, once the index knows all.
+        for entry in &taken {
+            if !self.has_work() {
+                break;
+            }
+            let bytes = entry.shape().record_bytes();
+            self.counted(|engine| engine.tend(store, bytes, &mut 0));
+        }
+        taken.clear();
+        self.leases.taken = taken;
+    }
+
+    /// Collects the records of a window's lease, and moves the write pointer past them.
+    fn collect<S: PageStore>(&mut self, store: &mut S, window: usize, into: &mut Vec<Entry>) {
+        let Self { leases, log, .. } = self;
+        let (before, records_out) = (into.len(), &mut leases.records_out);
+        leases.slots[window].collect(into, |lease, records, value_bytes| {
+            log.pass_leased(store, lease, value_bytes);
+            *records_out -= records;
+        });
+        if into.len() > before {
+            // A page that cannot be programmed now is tried again before its slot is needed.
+            let _ = log.settle(store, FIRST_WINDOW + window, &mut 0);
+        }
+    }
+
+    /// Enters records in the index. Of one key, the highest number counts.
+    fn take_in_group<S: PageStore>(&mut self, store: &mut S, group: &[Entry]) {
+        group.iter().for_each(|entry| self.index.prefetch_to_insert(&entry.key()));
+        let mut payload_bytes = 0;
+        for entry in group {
+            let shape = entry.shape();
+            payload_bytes += shape.key_len() as u64 + u64::from(shape.value_len());
+            self.unsaved.add(charge(shape.record_bytes()));
+            self.index.insert(*entry, &mut self.log);
+        }
+        store.count_payload(payload_bytes);
+    }
+}

@@ -1,0 +1,156 @@
+//! A lease as its thread has it, and as the engine does.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use byway_spec::Key;
+use byway_sys::Mapping;
+
+use super::filter::Filter;
+use super::{LeaseId, RECORDS_MOST};
+use crate::engine::next_seq::NextSeq;
+use crate::index::entry::Entry;
+use crate::value_log::lease::Lease;
+use crate::value_log::record::record_header_bytes;
+
+/// The place of one lease. The thread that has it stores into no line that other threads store into while it stores records.
+#[repr(align(128))]
+pub(super) struct Slot {
+    filter: Filter,
+    held: Mutex<Option<Held>>,
+}
+
+/// A lease and its records that wait to be taken in.
+pub(super) struct Held {
+    pub(super) lease: Lease,
+    records: Vec<Entry>,
+    value_bytes: u64,
+    /// Records that may still be added.
+    left: usize,
+    /// What the lease takes of the capacity at most, in bytes.
+    charged: u64,
+}
+
+/// What a lease gives back.
+#[derive(Default)]
+pub(super) struct Returned {
+    /// Records that it may no longer add.
+    pub(super) records: usize,
+    /// What it no longer takes of the capacity, in bytes.
+    pub(super) charged: u64,
+}
+
+impl Slot {
+    pub(super) fn new() -> Self {
+        Self { filter: Filter::default(), held: Mutex::new(None) }
+    }
+
+    /// The lease. The engine and the thread that has it hold it for the time of one record at most.
+    #[inline]
+    fn lock(&self) -> MutexGuard<'_, Option<Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    /// Holds a lease that takes no record, or none.
+    pub(super) fn set(&self, lease: Option<Lease>) {
+        let held = |lease| Held {
+            lease,
+            records: Vec::with_capacity(RECORDS_MOST),
+            value_bytes: 0,
+            left: 0,
+            charged: 0,
+        };
+        *self.lock() = lease.map(held);
+    }
+
+    /// Whether a record of a key may wait.
+    #[inline]
+    pub(super) fn may_hold(&self, key: &Key) -> bool {
+        self.filter.may_hold(key)
+    }
+
+    /// Appends a record, if it has room: `write` writes bytes of the windows' memory.
+    #[inline]
+    pub(super) fn put(
+        &self,
+        numbers: &NextSeq,
+        key: &Key,
+        value: &[u8],
+        write: impl FnMut(usize, &[u8]),
+    ) -> bool {
+        let mut held = self.lock();
+        let Some(Held { lease, records, value_bytes, left, .. }) = &mut *held else { return false };
+        let record_bytes = (record_header_bytes(key.len()) + value.len()) as u64;
+        if *left == 0 || !lease.has_room(record_bytes) {
+            return false;
+        }
+        // Taken after the command came and before it is completed: so numbers order the stores of a key.
+        let entry = lease.append((key, value), numbers.take(), write);
+        records.push(entry);
+        *left -= 1;
+        *value_bytes += value.len() as u64;
+        self.filter.insert(key);
+        true
+    }
+
+    /// Gives the lease another stretch.
+    pub(super) fn renew(&self, lease: Lease, records: usize, charged: u64) {
+        if let Some(held) = &mut *self.lock() {
+            (held.lease, held.left, held.charged) = (lease, records, charged);
+        }
+    }
+
+    /// Takes out the records that wait: `pass` gets the lease, how many there are, and the bytes of their values.
+    pub(super) fn collect(&self, into: &mut Vec<Entry>, pass: impl FnOnce(&Lease, usize, u64)) {
+        let mut held = self.lock();
+        let Some(held) = held.as_mut().filter(|held| !held.records.is_empty()) else { return };
+        pass(&held.lease, held.records.len(), std::mem::take(&mut held.value_bytes));
+        into.append(&mut held.records);
+        self.filter.clear();
+    }
+
+    /// Has the lease take no more records.
+    pub(super) fn recall(&self) -> Returned {
+        let mut held = self.lock();
+        let Some(held) = held.as_mut() else { return Returned::default() };
+        held.lease.close();
+        Returned { records: std::mem::take(&mut held.left), charged: std::mem::take(&mut held.charged) }
+    }
+}
+
+/// A lease for the thread that stores by it, without the engine.
+#[derive(Clone)]
+pub struct LeaseHandle {
+    pub(super) id: LeaseId,
+    pub(super) slot: Arc<Slot>,
+    pub(super) numbers: Arc<NextSeq>,
+    pub(super) windows: Arc<Mapping>,
+}
+
+impl LeaseHandle {
+    /// Its name for the engine.
+    #[must_use]
+    pub fn id(&self) -> LeaseId {
+        self.id
+    }
+
+    /// As [`KvEngine::put_beside`](crate::KvEngine::put_beside).
+    #[inline]
+    #[must_use]
+    pub fn put(&self, key: &Key, value: &[u8]) -> bool {
+        self.slot.put(&self.numbers, key, value, |at, bytes| {
+            let copied = self.windows.write_at(at, bytes);
+            debug_assert!(copied.is_ok(), "windows lie inside their area");
+        })
+    }
+}
+
+impl fmt::Debug for LeaseHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaseHandle").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -91,6 +91,11 @@ impl Page {
         self.last
     }
 
+    /// The key behind which the device goes on, if it is none of a pair.
+    pub(crate) const fn resume(&self) -> Option<Key> {
+        self.reader.resume()
+    }
+
     /// Bytes of a pair on average, 0 of an empty page.
     pub(crate) fn pair_bytes(&self) -> usize {
         self.reader.bytes().checked_div(self.reader.left() as usize).unwrap_or(0)
@@ -111,8 +116,8 @@ impl Kv {
         let outcome = self.execute(scan.into()).map_err(|error| error.doing("scan"))?;
         let buffer = outcome.buffer.ok_or_else(|| wrong("a scan whose buffer did not come back"))?;
         let reader = ResultReader::new(buffer.as_slice())?;
-        if reader.left() == 0 && !reader.is_end() {
-            return Err(wrong("a scan that has no pairs and does not end"));
+        if reader.left() == 0 && !reader.is_end() && reader.resume().is_none() {
+            return Err(wrong("a scan that has no pairs, no end and no key to resume behind"));
         }
         Ok(Page { result: Bytes::Device(buffer), reader, is_end: reader.is_end(), last: None })
     }
@@ -249,7 +254,7 @@ impl Composed {
 
     fn into_page(mut self, is_end: bool, last: Option<Key>) -> Result<Page> {
         let bytes = self.result.len() as u32;
-        let head = ScanHeader { count: self.count, bytes, is_end: is_end.into(), reserved: 0 };
+        let head = ScanHeader { count: self.count, bytes, is_end: is_end.into(), resume_len: 0 };
         let (place, _) = self.result.split_at_mut(size_of::<ScanHeader>());
         place.copy_from_slice(head.as_bytes());
         let reader = ResultReader::new(&self.result)?;

@@ -232,7 +232,10 @@ impl ScanState {
         // Dropped first, so that the pool has its memory.
         let page = std::mem::take(&mut self.page);
         let Some(left) = self.left.as_mut().filter(|_| !page.is_end()) else { return Ok(false) };
-        left.span = page.last().map_or(left.span, |last| left.span.behind(last));
+        if let Some(resume) = page.resume() {
+            left.check_order(&resume)?;
+        }
+        left.span = page.resume().or(page.last()).map_or(left.span, |last| left.span.behind(last));
         drop(page);
         left.page_bytes = left.bytes(kv);
         self.page = kv.page(&left.ask(kv))?;

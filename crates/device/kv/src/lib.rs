@@ -27,7 +27,7 @@ pub use engine::get::{Located, PREFETCH_GROUP, ValueInfo};
 pub use engine::lease::{LeaseHandle, LeaseId};
 pub use engine::rebuild::Repaired;
 pub use engine::recovery::{Recovery, Replay};
-pub use engine::scan::{ScanPart, Selection};
+pub use engine::scan::{PASSED_MAX, ScanPart, Selection};
 pub use engine::stats::KvStats;
 pub use engine::try_get::TryGet;
 pub use engine::window::{Stored, WindowCopy, WindowEntry, WindowId};

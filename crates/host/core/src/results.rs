@@ -6,6 +6,9 @@ use zerocopy::FromBytes;
 
 use crate::error::{Error, ErrorKind, Result};
 
+/// Keys and values are padded to this.
+const ALIGN_BYTES: usize = 4;
+
 /// Position in a result, whose bytes its holder passes with every call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResultReader {
@@ -13,6 +16,7 @@ pub struct ResultReader {
     end: usize,
     left: u32,
     is_end: bool,
+    resume: Option<Key>,
 }
 
 /// One pair of a Scan.
@@ -43,14 +47,20 @@ impl ResultReader {
     /// Reads the head of a result.
     ///
     /// # Errors
-    /// [`ErrorKind::Protocol`] for a head that speaks of more bytes than there are.
+    /// [`ErrorKind::Protocol`] for a head that speaks of more bytes than there are, or for a resume key that is none.
     pub fn new(result: &[u8]) -> Result<Self> {
         let (head, _) = ScanHeader::read_from_prefix(result).map_err(|_| short())?;
-        let end = head.bytes as usize;
-        if end > result.len() || end < size_of::<ScanHeader>() {
-            return Err(short());
-        }
-        Ok(Self { at: size_of::<ScanHeader>(), end, left: head.count, is_end: head.is_end != 0 })
+        let (at, end) = (size_of::<ScanHeader>(), head.bytes as usize);
+        let behind = result.get(at..end).ok_or_else(short)?;
+        let (resume, resume_bytes) = match head.resume_len as usize {
+            0 => (None, 0),
+            len => {
+                let bytes = len.next_multiple_of(ALIGN_BYTES);
+                let field = behind.len().checked_sub(bytes).and_then(|at| behind.get(at..at + len));
+                (Some(Key::new(field.ok_or_else(short)?)?), bytes)
+            }
+        };
+        Ok(Self { at, end: end - resume_bytes, left: head.count, is_end: head.is_end != 0, resume })
     }
 
     /// Entries that were not read yet.
@@ -65,7 +75,13 @@ impl ResultReader {
         self.is_end
     }
 
-    /// Bytes of the result, its head included.
+    /// The key behind which the device goes on, if it is none of a pair.
+    #[must_use]
+    pub const fn resume(&self) -> Option<Key> {
+        self.resume
+    }
+
+    /// Bytes of the head and its pairs.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.end
@@ -138,7 +154,7 @@ mod tests {
     fn result(count: u32, bytes: Option<u32>, entries: &[&[u8]]) -> Vec<u8> {
         let entries = entries.concat();
         let bytes = bytes.unwrap_or(16 + entries.len() as u32);
-        let head = ScanHeader { count, bytes, is_end: 1, reserved: 0 };
+        let head = ScanHeader { count, bytes, is_end: 1, resume_len: 0 };
         [head.as_bytes(), &entries].concat()
     }
 
@@ -162,6 +178,25 @@ mod tests {
         let expected = [(b"a".as_slice(), 3, b"xyz".as_slice()), (b"abcde", 9, b"")];
         let read: Vec<_> = pairs.iter().map(|(key, len, value)| (key.as_bytes(), *len, &value[..])).collect();
         assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn resume_key_follows_the_pairs_and_is_none_of_them() {
+        let resumed = |resume_len: u32, entries: &[&[u8]]| {
+            let mut bytes = result(entries.len() as u32 - 1, None, entries);
+            bytes[12..16].copy_from_slice(&resume_len.to_le_bytes());
+            bytes
+        };
+        let pair = pair(1, 3, 3, b"a\0\0\0xyz\0");
+        for bytes in [resumed(5, &[&pair, b"abcde\0\0\0"]), resumed(5, &[b"abcde\0\0\0"])] {
+            let resume = ResultReader::new(&bytes).unwrap().resume();
+            assert_eq!(resume.map(|key| key.as_bytes().to_vec()), Some(b"abcde".to_vec()));
+            assert_eq!(read(&bytes).unwrap().len() * pair.len(), bytes.len() - 24);
+        }
+        for len in [9, 17, 1 << 20, u32::MAX - 2, u32::MAX] {
+            assert!(ResultReader::new(&resumed(len, &[b"abcde\0\0\0"])).is_err(), "{len}");
+        }
+        assert!(read(&resumed(4, &[&pair, b""])).is_err(), "the key would be a part of the pair");
     }
 
     #[test]

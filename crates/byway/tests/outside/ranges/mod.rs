@@ -122,6 +122,39 @@ fn lies_of_a_device_end_a_scan_with_an_error() {
 }
 
 #[test]
+fn scan_over_deleted_keys_alone_resumes_behind_the_key_that_the_device_names() {
+    let model = numbered(0, 0);
+    model.state().deleted = (0..100_u32).map(|n| key(&n.to_be_bytes())).collect();
+    for backward in [false, true] {
+        let options = ScanOptions::default().backward(backward);
+        assert_eq!(collect(&mut model.kv(true, 16), KeyRange::ALL, options), []);
+        assert_eq!(std::mem::take(&mut model.state().commands), ["scan"; 34]);
+    }
+}
+
+#[test]
+fn key_to_resume_behind_that_goes_back_ends_a_scan_with_an_error() {
+    fn first_key(bytes: &mut [u8]) {
+        let at = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]) as usize;
+        bytes[at - 4..at].copy_from_slice(&[0; 4]);
+    }
+    fn long(bytes: &mut [u8]) {
+        bytes[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
+    }
+    fn empty(bytes: &mut [u8]) {
+        bytes[12..16].fill(0);
+    }
+    for lie in [first_key as Lie, long, empty] {
+        let model = numbered(50, 60);
+        model.state().deleted = (0..50_u32).map(|n| key(&n.to_be_bytes())).collect();
+        model.state().lie = Some(lie);
+        let mut kv = model.kv(true, 16);
+        let error = kv.scan(KeyRange::ALL).take(1000).find_map(Result::err).expect("an error");
+        assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+    }
+}
+
+#[test]
 fn deletion_of_a_range_resumes_until_the_device_has_done_all() {
     for (has_all, bound) in WAYS {
         let model = numbered(0, 3000);
@@ -225,11 +258,12 @@ proptest! {
 
     #[test]
     fn scan_gives_what_a_map_gives(
-        pairs in any_pairs(), start in any_bound(), end in any_bound(), backward: bool, way in 0..3_usize,
-        limit in prop::option::of(0..20_u64), value_bytes in prop::option::of(0..50_u16),
+        pairs in any_pairs(), deleted in prop::collection::btree_set(any_key(), 0..40), start in any_bound(),
+        end in any_bound(), backward: bool, way in 0..3_usize, limit in prop::option::of(0..20_u64), value_bytes in prop::option::of(0..50_u16),
     ) {
         let model = Model::default();
         model.state().pairs.clone_from(&pairs);
+        model.state().deleted = deleted.into_iter().filter(|key| !pairs.contains_key(key)).collect();
         let range = KeyRange::new::<&[u8]>((as_bytes(&start), as_bytes(&end))).unwrap();
         let options = ScanOptions::default().backward(backward).limit(limit).value_bytes(value_bytes);
         let mut kv = model.kv(WAYS[way].0, WAYS[way].1);

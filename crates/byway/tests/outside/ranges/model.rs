@@ -1,6 +1,6 @@
 //! A device of keys and values in a map, with or without commands on ranges and on many keys, which may lie.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use byway::spec::Status;
 use byway::spec::kv::list_entry_bytes;
 use byway::spec::vendor::{
     BulkPair, DeleteRangeResult, Found, FoundValue, KeyRange as Span, Methods, ScanHeader, ScanPair,
-    VendorArea, WHOLE_VALUE,
+    VendorArea, WHOLE_VALUE, read_many_keys,
 };
 use byway::{
     Answer, BackendQueue, Buffer, Capabilities, Command, Error, ErrorKind, Failed, Finished, Key, Kv,
@@ -24,6 +24,8 @@ pub type Lie = fn(&mut [u8]);
 #[derive(Default)]
 pub struct State {
     pub pairs: BTreeMap<Key, Vec<u8>>,
+    /// Deleted keys, of which a Scan passes [`PASSED_MAX`] at most.
+    pub deleted: BTreeSet<Key>,
     /// Opcodes by name, in their order.
     pub commands: Vec<&'static str>,
     pub lie: Option<Lie>,
@@ -35,6 +37,8 @@ pub struct State {
 pub struct Model(Arc<Mutex<State>>);
 
 pub const RESULT_BYTES: u32 = 8192;
+
+const PASSED_MAX: usize = 3;
 
 /// Longest payload of an atomic Store Many.
 pub const STORE_MANY_BYTES: u32 = 4096;
@@ -138,8 +142,10 @@ impl State {
             }
             KvCommand::RetrieveMany { .. } => {
                 self.commands.push("retrieve many");
-                let Payload::Buffer(buffer) = Command::from(command).into_payload() else { panic!() };
-                Ok((0, Some(self.retrieve_many(buffer))))
+                let command = Command::from(command);
+                let entry = byway_core::encode::encode(&command).entry;
+                let Payload::Buffer(buffer) = command.into_payload() else { panic!() };
+                Ok((0, Some(self.retrieve_many(buffer, entry.cdw12 as usize, entry.cdw13 as usize))))
             }
             KvCommand::DeleteRange { range, .. } => {
                 self.commands.push("delete range");
@@ -187,16 +193,28 @@ impl State {
             });
             begins && !(span.exclusive && span.start == Some(**key)) && span.is_within_bound(key)
         };
-        let keys = self.pairs.keys().filter(is_inside).copied();
-        if span.backward { keys.rev().collect() } else { keys.collect() }
+        let mut keys: Vec<Key> = self.pairs.keys().chain(&self.deleted).filter(is_inside).copied().collect();
+        keys.sort_unstable();
+        if span.backward {
+            keys.reverse();
+        }
+        keys
     }
 
     fn scan(&mut self, span: &Span, most: u16, prefix: u16, mut into: Buffer) -> Buffer {
         self.commands.push("scan");
         assert!(into.len() <= RESULT_BYTES as usize);
         let (room, mut body, mut count, mut is_end) = (into.len() - 16, Vec::new(), 0, true);
+        let (mut passed, mut resume) = (0, None);
         for key in self.keys(span) {
-            let value = &self.pairs[&key];
+            let Some(value) = self.pairs.get(&key) else {
+                passed += 1;
+                if passed == PASSED_MAX {
+                    (is_end, resume) = (false, Some(key));
+                    break;
+                }
+                continue;
+            };
             let wanted = if prefix == WHOLE_VALUE { value.len() } else { value.len().min(prefix.into()) };
             let fits = body.len() + ScanPair::bytes(key.len(), wanted) <= room;
             if count > 0 && (!fits || count == u32::from(most)) {
@@ -216,7 +234,12 @@ impl State {
             }
             count += 1;
         }
-        let head = ScanHeader { count, bytes: 16 + body.len() as u32, is_end: is_end.into(), reserved: 0 };
+        let has_room = |key: &Key| body.len() + key.len().next_multiple_of(4) <= room;
+        let resume = resume.filter(has_room);
+        body.extend_from_slice(resume.as_ref().map_or(&[], Key::as_bytes));
+        body.resize(body.len().next_multiple_of(4), 0);
+        let resume_len = resume.map_or(0, |key| key.len() as u32);
+        let head = ScanHeader { count, bytes: 16 + body.len() as u32, is_end: is_end.into(), resume_len };
         let bytes = into.as_mut_slice();
         bytes[..16].copy_from_slice(head.as_bytes());
         bytes[16..16 + body.len()].copy_from_slice(&body);
@@ -226,15 +249,9 @@ impl State {
         into
     }
 
-    fn retrieve_many(&mut self, mut buffer: Buffer) -> Buffer {
-        let (mut keys, mut at, room) = (Vec::new(), 0, buffer.len());
-        // The request ends where a length is none; what is behind is zeroes in a new buffer.
-        while let Some(len) =
-            buffer.as_slice().get(at).map(|len| usize::from(*len)).filter(|len| (1..17).contains(len))
-        {
-            keys.push(Key::new(&buffer.as_slice()[at + 1..at + 1 + len]).unwrap());
-            at += 1 + len;
-        }
+    fn retrieve_many(&mut self, mut buffer: Buffer, request_bytes: usize, count: usize) -> Buffer {
+        let (mut keys, room) = (Vec::new(), buffer.len());
+        read_many_keys(&buffer.as_slice()[..request_bytes], count, |key| keys.push(key)).unwrap();
         let mut body = Vec::new();
         for key in &keys {
             let left = room - 16 - body.len();
@@ -251,7 +268,7 @@ impl State {
             body.resize(body.len().next_multiple_of(4), 0);
         }
         let head =
-            ScanHeader { count: keys.len() as u32, bytes: 16 + body.len() as u32, is_end: 1, reserved: 0 };
+            ScanHeader { count: keys.len() as u32, bytes: 16 + body.len() as u32, is_end: 1, resume_len: 0 };
         buffer.as_mut_slice()[..16].copy_from_slice(head.as_bytes());
         buffer.as_mut_slice()[16..16 + body.len()].copy_from_slice(&body);
         buffer

@@ -38,7 +38,8 @@ type Pair = (Key, u32, Vec<u8>);
 /// The pairs of a result, and whether the range ends with them.
 fn pairs(result: &[u8]) -> (Vec<Pair>, bool) {
     let (head, _) = ScanHeader::read_from_prefix(result).unwrap();
-    let mut rest = &result[size_of::<ScanHeader>()..head.bytes as usize];
+    let resume_bytes = head.resume_len.next_multiple_of(4);
+    let mut rest = &result[size_of::<ScanHeader>()..(head.bytes - resume_bytes) as usize];
     let mut pairs = Vec::new();
     for _ in 0..head.count {
         let (pair, behind) = ScanPair::read_from_prefix(rest).unwrap();
@@ -174,5 +175,49 @@ fn scan_with_a_long_key_is_an_invalid_field() {
         command.cdw11 = change(ScanCdw11::from_bits(command.cdw11), 17).into_bits();
         io.point_prps(&mut command, DATA, BUFFER_BYTES);
         assert_status(io.run(command), Status::INVALID_FIELD);
+    }
+}
+
+/// The pairs of a scan in as many commands as it takes, how many had no pair, and how many there were.
+fn scan_on(io: &mut Io, mut range: KeyRange, buffer_bytes: usize) -> (Vec<u32>, usize, usize) {
+    let (mut seen, mut empty, mut commands) = (Vec::new(), 0, 0);
+    loop {
+        let (pairs, is_end) = scan(io, command(&range, buffer_bytes, 0), buffer_bytes);
+        seen.extend(numbers(&pairs));
+        commands += 1;
+        if is_end {
+            return (seen, empty, commands);
+        }
+        let result = io.get(DATA, buffer_bytes);
+        let (head, _) = ScanHeader::read_from_prefix(&result).unwrap();
+        let resume_len = head.resume_len as usize;
+        let resume_at = head.bytes as usize - resume_len.next_multiple_of(4);
+        let resume = Key::new(&result[resume_at..resume_at + resume_len]).ok();
+        empty += usize::from(pairs.is_empty());
+        range = range.behind(resume.or(pairs.last().map(|pair| pair.0)).expect("where to go on"));
+    }
+}
+
+#[test]
+fn scan_over_deleted_keys_alone_ends_with_a_key_to_resume_behind() {
+    let mut io = io();
+    const DELETED: u32 = 10_000;
+    for n in 0..DELETED {
+        let key = format!("key150-{n:05}");
+        put(&mut io, key.as_bytes(), b"");
+        let delete = keyed(KvOpcode::DELETE.0, key.as_bytes(), 0);
+        assert!(io.run(delete).status().is_success());
+    }
+    for (backward, buffer_bytes) in [(false, BUFFER_BYTES), (true, BUFFER_BYTES), (false, 44), (true, 44)] {
+        let range = KeyRange { backward, ..KeyRange::default() };
+        let (seen, empty, commands) = scan_on(&mut io, range, buffer_bytes);
+        let mut expected: Vec<u32> = (0..300).collect();
+        if backward {
+            expected.reverse();
+        }
+        assert_eq!(seen, expected);
+        let is_long = buffer_bytes == BUFFER_BYTES;
+        // 4,096 deleted keys each. A short buffer has room for one pair, and no room for a key to resume behind as well.
+        assert_eq!((empty, commands), if is_long { (1, 3) } else { (2, 302) }, "{backward}, {buffer_bytes}");
     }
 }

@@ -20,11 +20,16 @@ use crate::value_log::read::Wanted;
 /// Records that are prefetched ahead of the one that is read.
 const AHEAD: usize = 8;
 
+/// Deleted keys that one selection passes: a bound of its work, as they do not fill a result.
+pub const PASSED_MAX: usize = 4096;
+
 /// Pairs that a scan selected, in the order of its range. Reused for the next scan.
 #[derive(Debug, Default)]
 pub struct Selection {
     pairs: Vec<Selected>,
     is_end: bool,
+    resume: Option<Key>,
+    passed: usize,
 }
 
 /// A selected pair, and how many bytes of its value are wanted.
@@ -58,6 +63,18 @@ impl Selection {
     pub fn is_end(&self) -> bool {
         self.is_end
     }
+
+    /// The key behind which to go on, where the selection ended because it passed [`PASSED_MAX`] deleted keys.
+    #[must_use]
+    pub fn resume(&self) -> Option<Key> {
+        self.resume
+    }
+
+    /// Deleted keys that the selection passed.
+    #[must_use]
+    pub fn passed(&self) -> usize {
+        self.passed
+    }
 }
 
 /// What a scan hands over: for each pair its head, then the bytes of its value in pieces.
@@ -77,7 +94,7 @@ pub enum ScanPart<'a> {
 }
 
 impl KvEngine {
-    /// Selects pairs of `range` in its order. `wants` is given key and value length of each, and says how many bytes of the
+    /// Selects pairs of `range` in its order, and passes at most [`PASSED_MAX`] deleted keys. `wants` is given key and value length of each, and says how many bytes of the
     /// value are wanted; `None` ends the selection before this pair. About `expected` pairs are looked for at once.
     ///
     /// # Errors
@@ -95,13 +112,21 @@ impl KvEngine {
         let visit = Visit { start: range.start.as_ref(), order, expected };
         let left_out = range.start.filter(|_| range.exclusive);
         selection.pairs.clear();
-        let mut is_end = true;
+        let (mut is_end, mut resume, mut passed) = (true, None, 0);
         let each = |entry: &Entry| {
-            if entry.shape().is_tombstone() || left_out.is_some_and(|key| entry.is_of(&key)) {
-                return true;
-            }
             let key = entry.key();
             if !range.is_within_bound(&key) {
+                return false;
+            }
+            if left_out.is_some_and(|left_out| left_out == key) {
+                return true;
+            }
+            if entry.shape().is_tombstone() {
+                passed += 1;
+                if passed < PASSED_MAX {
+                    return true;
+                }
+                (is_end, resume) = (false, Some(key));
                 return false;
             }
             let Some(value_bytes) = wants(&key, entry.shape().value_len()) else {
@@ -112,7 +137,7 @@ impl KvEngine {
             true
         };
         self.index.visit(store, visit, each, at_ps)?;
-        selection.is_end = is_end;
+        (selection.is_end, selection.resume, selection.passed) = (is_end, resume, passed);
         Ok(())
     }
 
@@ -136,7 +161,7 @@ impl KvEngine {
                 self.prefetch_selected(store, ahead);
             }
             if let Err(error) = self.read_pair(store, pair, &mut into, at_ps) {
-                selection.is_end = false;
+                (selection.is_end, selection.resume) = (false, None);
                 done = if at == 0 { Err(error) } else { Ok(at) };
                 break;
             }

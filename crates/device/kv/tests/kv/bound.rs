@@ -4,8 +4,11 @@
 //! never come to its end is found as one that does too much.
 
 use crate::common::{MemStore, Rig, namespace, value};
-use byway_kv::{Key, KvEngine, KvError, KvFormat, KvOptions, Placement, StoreHow, WindowId, Work};
+use byway_kv::{
+    Key, KvEngine, KvError, KvFormat, KvOptions, PASSED_MAX, Placement, Selection, StoreHow, WindowId, Work,
+};
 use byway_queue::WindowCursor;
+use byway_spec::vendor::KeyRange;
 use proptest::prelude::*;
 
 /// A namespace, and what is done to it.
@@ -267,4 +270,51 @@ fn a_merge_of_long_pages_gives_back_what_it_has_passed() {
     let (page_bytes, size_kib, memtable_entries, cache_bytes) = (16384, 7168, 210, 64 << 10);
     let load = Load { page_bytes, size_kib, memtable_entries, cache_bytes, is_mixed: true, fill: 70, ..EVEN };
     Run::new(Load { by_dma: 2, overwrites: 2, seed: 3_965_668_428_753_845_306, ..load }).go();
+}
+
+/// A scan in as many selections as it takes: its keys, how many selections there were, and how many entries they passed.
+fn select_all(rig: &mut Rig, mut range: KeyRange) -> (Vec<Key>, usize, usize) {
+    let (mut keys, mut selections, mut passed) = (Vec::new(), 0, 0);
+    loop {
+        let mut selection = Selection::default();
+        let wants = |key: &Key, _| {
+            keys.push(*key);
+            Some(0)
+        };
+        rig.engine.select(&mut rig.store, &range, 100, &mut selection, wants, &mut 0).unwrap();
+        assert!(selection.passed() <= PASSED_MAX, "{} entries", selection.passed());
+        (selections, passed) = (selections + 1, passed + selection.passed());
+        match selection.resume() {
+            Some(resume) => range = range.behind(resume),
+            None => return (keys, selections, passed),
+        }
+    }
+}
+
+#[test]
+fn scan_over_a_million_deleted_keys_passes_a_bounded_number_at_a_time() {
+    const DELETED: u64 = 1_000_000;
+    let namespace = namespace(1 << 30);
+    let mut store = MemStore::new(4096);
+    let options = KvOptions::default().memtable_bytes(256 << 20);
+    let engine = KvEngine::create(&mut store, &namespace, &KvFormat::default(), options).unwrap();
+    let mut rig = Rig { store, engine, options, namespace };
+    let key = |n: u64| Key::new(&n.to_be_bytes()).unwrap();
+    let how = StoreHow { placement: Placement::Packed, ..StoreHow::default() };
+    for n in 0..=DELETED + 1 {
+        rig.engine.put(&mut rig.store, &key(n), b"", how, &mut 0).unwrap();
+        if (1..=DELETED).contains(&n) {
+            rig.engine.delete(&mut rig.store, &key(n), &mut 0).unwrap();
+        }
+    }
+    for backward in [false, true] {
+        let (mut keys, selections, passed) =
+            select_all(&mut rig, KeyRange { backward, ..KeyRange::default() });
+        keys.sort();
+        assert_eq!(keys, [key(0), key(DELETED + 1)]);
+        assert_eq!((passed, selections), (DELETED as usize, DELETED as usize / PASSED_MAX + 1));
+    }
+    // Deleted keys beyond the bound are not passed.
+    let bounded = KeyRange { bound: Some(key(10)), ..KeyRange::default() };
+    assert_eq!(select_all(&mut rig, bounded), (vec![key(0)], 1, 9));
 }

@@ -151,7 +151,8 @@ fn optional(field: [u8; 16], len: u8) -> Result<Option<Key>, KeyError> {
 /// Head of a Scan's result; `count` pairs follow, each a [`ScanPair`], the key padded to 4 bytes, and the bytes of the
 /// value that were asked for, padded to 4.
 ///
-/// A pair that does not fit whole ends the result, but the first: of its value come as many bytes as fit.
+/// A pair that does not fit whole ends the result, but the first: of its value come as many bytes as fit. A controller may also end
+/// the result where it has passed many deleted keys: the result, which may have no pair, then ends with the key to resume behind.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct ScanHeader {
@@ -159,10 +160,11 @@ pub struct ScanHeader {
     pub count: u32,
     /// Bytes of the result, this head included.
     pub bytes: u32,
-    /// 1 if the range ends with these pairs, 0 if more may follow.
+    /// 1 if the range ends with this result, 0 if more pairs may follow.
     pub is_end: u32,
-    /// Reserved.
-    pub reserved: u32,
+    /// Length in bytes of the resume key, which follows the pairs and is padded to 4: the next Scan goes on behind it. 0 for none:
+    /// the next one goes on behind the last pair.
+    pub resume_len: u32,
 }
 
 /// Head of one pair in a Scan's result.
@@ -201,7 +203,7 @@ pub struct DeleteRangeResult {
 
 /// CDW10 of Retrieve Many. The host's buffer begins with the request, which CDW12 says the bytes of: CDW13 keys, each a
 /// length byte and as many bytes of key, without padding. The controller reads it whole, then overwrites the buffer with the
-/// result: a [`ScanHeader`], then a [`FoundValue`] for each key in order.
+/// result: a [`ScanHeader`] without resume key, then a [`FoundValue`] for each key in order.
 ///
 /// CDW11 bits 31:16 are the most bytes of each value. The buffer has room for the heads of the result at least. DW0 of the
 /// completion is the number of values that follow their heads.

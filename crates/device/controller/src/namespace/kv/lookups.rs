@@ -155,7 +155,7 @@ impl Lookups {
         stage: &mut Stage,
     ) -> Result<(), CommandError> {
         let (count, bytes) = (self.answered as u32, self.filled as u32);
-        let head = ScanHeader { count, bytes, is_end: 1, reserved: 0 };
+        let head = ScanHeader { count, bytes, is_end: 1, resume_len: 0 };
         self.bytes[..size_of::<ScanHeader>()].copy_from_slice(head.as_bytes());
         mapped.len_bytes = self.filled;
         let mut sink = HostData::Mapped(mapped).sink(stage)?;

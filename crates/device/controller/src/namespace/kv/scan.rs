@@ -138,14 +138,23 @@ impl<'a> ScanResult<'a> {
         self.bytes.resize(self.bytes.len().next_multiple_of(ALIGN_BYTES), 0);
     }
 
-    /// The result of `count` pairs; one begun behind them is dropped.
-    fn finish(mut self, count: usize, begun: usize, is_end: bool) -> &'a [u8] {
-        if count < begun {
+    /// The result of `count` pairs of a selection; one begun behind them is dropped.
+    fn finish(mut self, count: usize, selection: &Selection, buffer_bytes: usize) -> &'a [u8] {
+        if count < selection.len() {
             self.bytes.truncate(self.pair_at);
         }
         self.pad();
-        let bytes = self.bytes.len() as u32;
-        let head = ScanHeader { count: count as u32, bytes, is_end: is_end.into(), reserved: 0 };
+        // Without room for it the host goes on behind the last pair: a result without pairs has room for any key.
+        let has_room = |key: &Key| self.bytes.len() + key.len().next_multiple_of(ALIGN_BYTES) <= buffer_bytes;
+        let resume = selection.resume().filter(has_room);
+        self.bytes.extend_from_slice(resume.as_ref().map_or(&[], Key::as_bytes));
+        self.pad();
+        let head = ScanHeader {
+            count: count as u32,
+            bytes: self.bytes.len() as u32,
+            is_end: selection.is_end().into(),
+            resume_len: resume.map_or(0, |key| key.len() as u32),
+        };
         self.bytes[..size_of::<ScanHeader>()].copy_from_slice(head.as_bytes());
         self.bytes
     }
@@ -181,7 +190,7 @@ impl KvNamespace {
         let mut result = ScanResult::new(&mut room.bytes);
         let into = |part: ScanPart<'_>| result.push(part);
         let count = timed(port, |now_ps| engine.read_selected(*flash, selection, into, now_ps))?;
-        let result = result.finish(count, selection.len(), selection.is_end());
+        let result = result.finish(count, selection, scan.buffer_bytes);
         let mapped = &mut room.mapped;
         let data =
             data_pointer::map_buffer(port, mapped, command, scan.buffer_bytes, result.len(), *whole_pages)?;

@@ -46,6 +46,8 @@ struct Source<'a> {
     place: Place<'a>,
     batch: Vec<Entry>,
     at: usize,
+    /// Entries to prefetch behind each batch.
+    ahead: usize,
 }
 
 enum Place<'a> {
@@ -88,8 +90,10 @@ impl<'a> Place<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn new(place: Place<'a>) -> Self {
-        Self { place, batch: Vec::with_capacity(BATCH_ENTRIES), at: 0 }
+    fn new(place: Place<'a>, visit: &Visit<'_>) -> Self {
+        // A short visit ends with its first batch.
+        let ahead = if visit.expected > BATCH_ENTRIES { BATCH_ENTRIES } else { 0 };
+        Self { place, batch: Vec::with_capacity(BATCH_ENTRIES), at: 0, ahead }
     }
 
     /// Its current entry.
@@ -109,7 +113,7 @@ impl<'a> Source<'a> {
         self.batch.clear();
         self.at = 0;
         match &mut self.place {
-            Place::Table(table, walk) => table.next(walk, &mut self.batch, most),
+            Place::Table(table, walk) => table.next(walk, &mut self.batch, most, self.ahead),
             Place::TableBack(table, walk) => table.previous(walk, &mut self.batch, most),
             Place::Run(cursor) => cursor.next(&mut self.batch, most, pages, store, at_ps)?,
             Place::RunBack(cursor) => cursor.next(&mut self.batch, most, pages, store, at_ps)?,
@@ -133,10 +137,10 @@ impl Index {
         let (tables, runs, pages) = self.places();
         let mut sources = Vec::with_capacity(2 + runs.len());
         for table in tables.into_iter().flatten().filter(|table| table.len() > 0) {
-            sources.push(Source::new(Place::of_table(table, &visit)));
+            sources.push(Source::new(Place::of_table(table, &visit), &visit));
         }
         for run in runs.iter().filter(|run| visit.meets(run)) {
-            sources.push(Source::new(Place::of_run(run, &visit, pages, store, at_ps)?));
+            sources.push(Source::new(Place::of_run(run, &visit, pages, store, at_ps)?, &visit));
         }
         let first = visit.expected.div_ceil(sources.len().max(1)).saturating_add(1).min(BATCH_ENTRIES);
         for source in &mut sources {

@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use byway_flash::{
-    AreaId, AreaRef, Cause, Durability, Epoch, ExtentId, Flash, FlashError, NamespaceRecord, StallCause,
-    SyncPoint,
+    AreaId, AreaRef, Cause, Durability, Epoch, ExtentId, Flash, FlashError, FlashReads, NamespaceRecord,
+    StallCause, SyncPoint,
 };
 use byway_sys::Mapping;
 
@@ -107,6 +107,17 @@ pub trait PageStore {
     fn peek(&self, _home: &Home, _at_bytes: u64, _len_bytes: usize) -> Option<&[u8]> {
         None
     }
+
+    /// Whether what is [looked at](Self::peek) may be [counted](Self::count_reads) later, for several reads together: reads take no
+    /// modelled time and disturb nothing.
+    #[inline]
+    fn reads_in_any_order(&self) -> bool {
+        false
+    }
+
+    /// Counts reads for a host that were looked at.
+    #[inline]
+    fn count_reads(&mut self, _reads: FlashReads) {}
 
     /// Prefetches bytes that will soon be read.
     #[inline]
@@ -322,6 +333,16 @@ impl PageStore for Flash {
     #[inline]
     fn peek(&self, home: &Home, at_bytes: u64, len_bytes: usize) -> Option<&[u8]> {
         Self::peek(self, home.extent, at_bytes, len_bytes)
+    }
+
+    #[inline]
+    fn reads_in_any_order(&self) -> bool {
+        Self::reads_in_any_order(self)
+    }
+
+    #[inline]
+    fn count_reads(&mut self, reads: FlashReads) {
+        Self::count_reads(self, reads);
     }
 
     #[inline]

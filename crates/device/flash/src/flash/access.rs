@@ -117,6 +117,14 @@ impl Flash {
         self.ftl.has_retention() || self.is_following()
     }
 
+    /// Whether reads may come in any order, and be [counted](Flash::count_reads) together afterwards: they take no modelled time,
+    /// disturb no block, and none is too old.
+    #[inline]
+    #[must_use]
+    pub fn reads_in_any_order(&self) -> bool {
+        self.ftl.reads_in_any_order()
+    }
+
     /// Prefetches bytes of a KV extent that will soon be read, up to the end of the page of the first one.
     #[inline]
     pub fn prefetch(&self, extent: ExtentId, at_bytes: u64, len_bytes: usize) {

@@ -119,7 +119,7 @@ impl KvEngine {
             let mut before = usize::MAX;
             while entries.len() != before {
                 before = entries.len();
-                table.next(&mut walk, &mut entries, 4096);
+                table.next(&mut walk, &mut entries, 4096, 0);
             }
         }
         entries

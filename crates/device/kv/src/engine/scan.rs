@@ -5,7 +5,7 @@
 
 use std::mem;
 
-use byway_flash::Cause;
+use byway_flash::{Cause, FlashReads};
 use byway_spec::Key;
 use byway_spec::vendor::KeyRange;
 
@@ -15,10 +15,15 @@ use crate::index::entry::Entry;
 use crate::index::key_order::KeyOrder;
 use crate::list::Visit;
 use crate::store::PageStore;
-use crate::value_log::read::Wanted;
+use crate::value_log::read::{Sought, Wanted};
+use crate::value_log::shared::PeekedRecord;
 
-/// Records that are prefetched ahead of the one that is read.
-const AHEAD: usize = 8;
+/// Small records that are prefetched ahead of the one that is read.
+const AHEAD: usize = 16;
+/// Longer records that are prefetched ahead of the one that is read.
+const LONG_AHEAD: usize = 8;
+/// Bytes of a small record, at most.
+const SMALL_BYTES: u64 = 2048;
 
 /// Deleted keys that one selection passes: a bound of its work, as they do not fill a result.
 pub const PASSED_MAX: usize = 4096;
@@ -37,6 +42,14 @@ pub struct Selection {
 struct Selected {
     entry: Entry,
     value_bytes: u32,
+}
+
+impl Selected {
+    /// Whether bytes of its value are wanted, and its record is small.
+    #[inline]
+    fn is_small(&self) -> bool {
+        self.value_bytes > 0 && self.entry.shape().record_bytes() <= SMALL_BYTES
+    }
 }
 
 impl Selection {
@@ -154,20 +167,110 @@ impl KvEngine {
         at_ps: &mut u64,
     ) -> Result<usize, KvError> {
         let pairs = mem::take(&mut selection.pairs);
-        let mut done = Ok(pairs.len());
-        pairs.iter().take(AHEAD).for_each(|pair| self.prefetch_selected(store, pair));
-        for (at, pair) in pairs.iter().enumerate() {
-            if let Some(ahead) = pairs.get(at + AHEAD) {
-                self.prefetch_selected(store, ahead);
+        let mut done = 0;
+        let failed = loop {
+            done += self.read_small(store, &pairs[done..], &mut into);
+            match self.read_others(store, &pairs, &mut done, &mut into, at_ps) {
+                Ok(()) if done < pairs.len() => {}
+                ended => break ended.err(),
             }
-            if let Err(error) = self.read_pair(store, pair, &mut into, at_ps) {
+        };
+        selection.pairs = pairs;
+        match failed {
+            Some(error) if done == 0 => Err(error),
+            Some(_) => {
                 (selection.is_end, selection.resume) = (false, None);
-                done = if at == 0 { Err(error) } else { Ok(at) };
+                Ok(done)
+            }
+            None => Ok(done),
+        }
+    }
+
+    /// Reads the first of these pairs whose records are small and can be read where they lie; how many.
+    fn read_small<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        pairs: &[Selected],
+        into: &mut impl FnMut(ScanPart<'_>),
+    ) -> usize {
+        if !store.reads_in_any_order() {
+            return 0;
+        }
+        let (read, reads) = self.peek_small(store, pairs, into);
+        self.log.count_pages_read(reads.pages);
+        store.count_reads(reads);
+        read
+    }
+
+    fn peek_small<S: PageStore>(
+        &self,
+        store: &S,
+        pairs: &[Selected],
+        into: &mut impl FnMut(ScanPart<'_>),
+    ) -> (usize, FlashReads) {
+        let mut reads = FlashReads::default();
+        let mut ahead = [None; AHEAD];
+        for (slot, pair) in ahead.iter_mut().zip(pairs) {
+            *slot = self.look_ahead(store, pair);
+        }
+        for (at, pair) in pairs.iter().enumerate() {
+            let next = pairs.get(at + AHEAD).and_then(|pair| self.look_ahead(store, pair));
+            let record = mem::replace(&mut ahead[at % AHEAD], next);
+            let Selected { entry, value_bytes } = pair;
+            let (key, shape) = (entry.key(), entry.shape());
+            let sought = Sought { key: &key, address: entry.address(), shape };
+            let value = record.and_then(|record| record.value(&sought)?.get(..*value_bytes as usize));
+            let (Some(record), Some(value)) = (record, value) else { return (at, reads) };
+            reads.pages += u64::from(record.flash_bytes > 0);
+            reads.bytes += record.flash_bytes;
+            into(ScanPart::Pair { key, value_len: shape.value_len(), value_bytes: *value_bytes });
+            into(ScanPart::Value(value));
+        }
+        (pairs.len(), reads)
+    }
+
+    /// A small record that is soon read, where it lies; it is prefetched.
+    #[inline]
+    fn look_ahead<'a, S: PageStore>(&self, store: &'a S, pair: &Selected) -> Option<PeekedRecord<'a>> {
+        if !pair.is_small() {
+            return None;
+        }
+        let (key, shape) = (pair.entry.key(), pair.entry.shape());
+        let sought = Sought { key: &key, address: pair.entry.address(), shape };
+        let record = self.log.peek_record(store, &sought)?;
+        record.prefetch();
+        Some(record)
+    }
+
+    /// Reads pair `done` and those behind it, one by one, up to a small one that lies in one page.
+    fn read_others<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        pairs: &[Selected],
+        done: &mut usize,
+        into: &mut impl FnMut(ScanPart<'_>),
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        let may_peek = store.reads_in_any_order();
+        let first = *done;
+        pairs.iter().skip(first).take(LONG_AHEAD).for_each(|pair| self.prefetch_selected(store, pair));
+        while let Some(pair) = pairs.get(*done) {
+            let is_other = !may_peek || !pair.is_small() || self.spans_pages(pair);
+            if *done > first && !is_other {
                 break;
             }
+            if let Some(ahead) = pairs.get(*done + LONG_AHEAD) {
+                self.prefetch_selected(store, ahead);
+            }
+            self.read_pair(store, pair, into, at_ps)?;
+            *done += 1;
         }
-        selection.pairs = pairs;
-        done
+        Ok(())
+    }
+
+    #[inline]
+    fn spans_pages(&self, pair: &Selected) -> bool {
+        self.log.spans_pages(pair.entry.address(), pair.entry.shape())
     }
 
     #[inline]

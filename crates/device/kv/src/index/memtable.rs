@@ -289,9 +289,9 @@ impl Memtable {
         self.order.previous(&self.entries, walk, into, most);
     }
 
-    /// Appends the next entries of a walk to `into`: at least one and at most `most`, if there are any.
-    pub(crate) fn next(&mut self, walk: &mut Walk, into: &mut Vec<Entry>, most: usize) {
-        self.order.next(&self.entries, walk, into, most);
+    /// Appends the next entries of a walk to `into`: at least one and at most `most`, if there are any. Prefetches `ahead` more.
+    pub(crate) fn next(&mut self, walk: &mut Walk, into: &mut Vec<Entry>, most: usize, ahead: usize) {
+        self.order.next(&self.entries, walk, into, most, ahead);
     }
 
     /// About where the record of a key of this hash is: in the 64 bytes at the address, or behind them; or, seldom, somewhere
@@ -401,7 +401,7 @@ mod tests {
         let (mut walk, mut entries) = (table.walk(start.as_ref()), Vec::new());
         loop {
             let before = entries.len();
-            table.next(&mut walk, &mut entries, most);
+            table.next(&mut walk, &mut entries, most, most);
             if entries.len() == before {
                 return entries.iter().map(Entry::key).collect();
             }

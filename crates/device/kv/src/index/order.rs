@@ -228,19 +228,28 @@ impl Order {
     }
 
     /// Appends the next entries behind a place to `into`, at least one and at most `most` if there are any, and goes past
-    /// them.
-    pub(crate) fn next(&mut self, entries: &[Entry], walk: &mut Walk, into: &mut Vec<Entry>, most: usize) {
-        let count = self.next_words(entries, walk, most).len();
-        let Some(leaf) = self.leaf(walk.node, walk.leaf) else { return };
-        // Entries lie anywhere. Those of the leaf behind are asked for meanwhile, one by one.
-        let behind = self.leaf(walk.node, walk.leaf + 1).or_else(|| self.leaf(walk.node + 1, 0));
-        let behind = behind.map_or(&[][..], |leaf| &leaf.words);
-        for at in walk.at - count..walk.at {
-            into.push(entries[number_of(leaf.words[at]) as usize]);
-            if let Some(&word) = behind.get(at) {
-                prefetch(entries, number_of(word) as usize);
-            }
+    /// them. `ahead` entries behind them are prefetched: they lie anywhere in memory.
+    pub(crate) fn next(
+        &mut self,
+        entries: &[Entry],
+        walk: &mut Walk,
+        into: &mut Vec<Entry>,
+        most: usize,
+        ahead: usize,
+    ) {
+        let words = self.next_words(entries, walk, most);
+        into.extend(words.iter().map(|word| entries[number_of(*word) as usize]));
+        if ahead > 0 {
+            let behind = self.words_behind(walk).take(ahead);
+            behind.for_each(|word| prefetch(entries, number_of(*word) as usize));
         }
+    }
+
+    /// The words behind a place in its leaf and in the one after it.
+    fn words_behind(&self, walk: &Walk) -> impl Iterator<Item = &Word> {
+        let here = self.leaf(walk.node, walk.leaf).and_then(|leaf| leaf.words.get(walk.at..));
+        let after = self.leaf(walk.node, walk.leaf + 1).or_else(|| self.leaf(walk.node + 1, 0));
+        here.into_iter().flatten().chain(after.into_iter().flat_map(|leaf| &leaf.words))
     }
 
     /// The numbers of the next entries behind a place, as [`next`](Self::next) takes them.

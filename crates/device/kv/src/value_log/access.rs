@@ -74,6 +74,11 @@ impl ValueLog {
         self.segments.release_some(store, &self.home, segment, pages)
     }
 
+    /// Counts pages that were looked at for the command at hand.
+    pub(crate) fn count_pages_read(&mut self, pages: u64) {
+        self.work.pages_read += pages as u32;
+    }
+
     /// As [`Segments::trim_free`].
     pub(crate) fn trim_free<S: PageStore>(&self, store: &mut S) -> Result<(), FlashError> {
         self.segments.trim_free(store, &self.home)

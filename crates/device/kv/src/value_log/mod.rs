@@ -19,7 +19,7 @@ mod repair;
 mod ring;
 pub(crate) mod scan;
 pub(crate) mod segment;
-mod shared;
+pub(crate) mod shared;
 pub(crate) mod stream;
 pub(crate) mod streamed;
 mod usage;

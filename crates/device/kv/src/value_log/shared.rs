@@ -2,15 +2,38 @@
 
 use byway_flash::UNIT_BYTES;
 use byway_spec::Key;
+use byway_sys::cacheline::prefetch_all;
 
 use crate::store::PageStore;
 use crate::value_log::ValueLog;
 use crate::value_log::read::{Place, Sought, whole_value};
-use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES, Preamble, Shape};
-use crate::value_log::ring::Ring;
+use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES, Preamble, Shape, Stand};
 
 /// Longest record that is copied from a window.
 const COPIED_BYTES: usize = 1024;
+
+/// The bytes of a record where they lie, not verified yet.
+#[derive(Clone, Copy)]
+pub(crate) struct PeekedRecord<'a> {
+    bytes: &'a [u8],
+    stand: Stand,
+    /// Bytes of flash that reading it takes, in whole units; 0 in protected memory.
+    pub(crate) flash_bytes: u64,
+}
+
+impl<'a> PeekedRecord<'a> {
+    /// Prefetches its bytes.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch_all(self.bytes);
+    }
+
+    /// Its value, if record and value are what was sought.
+    #[inline]
+    pub(crate) fn value(&self, sought: &Sought<'_>) -> Option<&'a [u8]> {
+        whole_value(self.bytes, self.stand, sought).ok()
+    }
+}
 
 impl ValueLog {
     /// Copies as much of a value as `into` takes. Bytes of flash that were read; `None` where the record lies in several pages, is a long
@@ -22,33 +45,44 @@ impl ValueLog {
         sought: &Sought<'_>,
         into: &mut [u8],
     ) -> Option<u64> {
-        let bytes = sought.shape.record_bytes();
-        let in_page = sought.address & (self.layout.page_bytes as u64 - 1);
-        if in_page + bytes > self.layout.page_bytes as u64 {
+        let Some(record) = self.peek_record(store, sought) else {
+            return self.peek_window(store, sought, into);
+        };
+        let value = record.value(sought)?;
+        let len = value.len().min(into.len());
+        into[..len].copy_from_slice(&value[..len]);
+        Some(record.flash_bytes)
+    }
+
+    /// A record where it lies; `None` where it lies in several pages or in a window, or cannot be looked at.
+    #[inline]
+    pub(crate) fn peek_record<'a, S: PageStore>(
+        &self,
+        store: &'a S,
+        sought: &Sought<'_>,
+    ) -> Option<PeekedRecord<'a>> {
+        if self.spans_pages(sought.address, sought.shape) {
             return None;
         }
         let place = self.place_of(sought.address)?;
-        if let Some(ring) = self.open_ring(place).filter(|ring| ring.in_window) {
-            return self.peek_window(store, ring, place, sought, into);
-        }
-        let (record, flash_bytes) = self.peek_place(store, place, bytes as usize)?;
-        let value = whole_value(record, place.stand(), sought).ok()?;
-        let len = value.len().min(into.len());
-        into[..len].copy_from_slice(&value[..len]);
-        Some(flash_bytes)
+        let (bytes, flash_bytes) = self.peek_place(store, place, sought.shape.record_bytes() as usize)?;
+        Some(PeekedRecord { bytes, stand: place.stand(), flash_bytes })
+    }
+
+    /// Whether a record lies in several pages.
+    #[inline]
+    pub(crate) fn spans_pages(&self, address: u64, shape: Shape) -> bool {
+        let in_page = address & (self.layout.page_bytes as u64 - 1);
+        in_page + shape.record_bytes() > self.layout.page_bytes as u64
     }
 
     /// As [`peek_sought`](Self::peek_sought), for a short record in the ring of a window: what is checked is a copy, as others may store
     /// there.
     #[cold]
-    fn peek_window<S: PageStore>(
-        &self,
-        store: &S,
-        ring: Ring,
-        place: Place,
-        sought: &Sought<'_>,
-        into: &mut [u8],
-    ) -> Option<u64> {
+    fn peek_window<S: PageStore>(&self, store: &S, sought: &Sought<'_>, into: &mut [u8]) -> Option<u64> {
+        let place =
+            self.place_of(sought.address).filter(|_| !self.spans_pages(sought.address, sought.shape))?;
+        let ring = self.open_ring(place).filter(|ring| ring.in_window)?;
         let mut room = [0; COPIED_BYTES];
         let copy = room.get_mut(..sought.shape.record_bytes() as usize)?;
         let (held, _) = ring.pieces(place.position, copy.len());

@@ -113,6 +113,7 @@ impl KeyRange {
     }
 
     /// What is left of the range behind `last`.
+    #[inline]
     #[must_use]
     pub fn behind(&self, last: Key) -> Self {
         Self { start: Some(last), exclusive: true, ..*self }

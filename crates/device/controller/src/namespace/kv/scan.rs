@@ -127,15 +127,21 @@ impl<'a> ScanResult<'a> {
         self.pad();
         self.pair_at = self.bytes.len();
         let head = ScanPair { key_len: key.len() as u8, value_len, value_moved, ..ScanPair::default() };
-        self.bytes.extend_from_slice(head.as_bytes());
         // All of the key's field, and then as much of it as is wanted: one copy of known size.
-        self.bytes.extend_from_slice(key.padded());
+        let mut bytes = [0; size_of::<ScanPair>() + KEY_MAX_BYTES];
+        let (head_bytes, key_bytes) = bytes.split_at_mut(size_of::<ScanPair>());
+        head_bytes.copy_from_slice(head.as_bytes());
+        key_bytes.copy_from_slice(key.padded());
+        self.bytes.extend_from_slice(&bytes);
         self.bytes.truncate(self.pair_at + ScanPair::bytes(key.len(), 0));
     }
 
     #[inline]
     fn pad(&mut self) {
-        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGN_BYTES), 0);
+        let padded = self.bytes.len().next_multiple_of(ALIGN_BYTES);
+        if padded > self.bytes.len() {
+            self.bytes.resize(padded, 0);
+        }
     }
 
     /// The result of `count` pairs of a selection; one begun behind them is dropped.

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use byway_flash::{
-    AreaRef, Cause, ExtentId, Flash, FlashError, FlashOptions, MediaKind, NamespaceKind, NamespaceRecord,
-    NamespaceSpec,
+    AreaRef, Cause, ExtentId, Flash, FlashError, FlashOptions, FlashReads, MediaKind, NamespaceKind,
+    NamespaceRecord, NamespaceSpec,
 };
 pub use byway_kit::pattern as value;
 use byway_kv::{
@@ -173,6 +173,14 @@ impl PageStore for MemStore {
     fn peek(&self, _: &Home, at_bytes: u64, len_bytes: usize) -> Option<&[u8]> {
         let within = at_bytes as usize % self.page_bytes;
         self.image.pages.get(&(at_bytes / self.page_bytes as u64))?.get(within..within + len_bytes)
+    }
+
+    fn reads_in_any_order(&self) -> bool {
+        !self.fails_reads && self.fail_after.is_none()
+    }
+
+    fn count_reads(&mut self, reads: FlashReads) {
+        self.reads += reads.pages;
     }
 
     fn peek_state(&self, _: &Home) -> Option<&[u8]> {

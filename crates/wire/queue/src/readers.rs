@@ -48,12 +48,6 @@ impl Readers {
         }
     }
 
-    /// Whether a reader was added.
-    #[inline]
-    pub(crate) fn knows(&self, reader: usize) -> bool {
-        reader < self.marks.len() && self.known.load(Ordering::Relaxed) >> reader & 1 == 1
-    }
-
     /// Sets the mark of a reader; `None` if it is set already, or was not added. The caller then checks that the lock is free.
     #[inline]
     pub(crate) fn begin(&self, reader: usize) -> Option<Reading<'_>> {

@@ -65,20 +65,25 @@ impl RunLock {
         (self.state.load(Ordering::Acquire) == IDLE).then_some(reading)
     }
 
-    /// As [`read`](Self::read), once the lock is free: a holder is waited for. `None` where the lock is poisoned, this reader reads
+    /// As [`read`](Self::read), again and again until the lock is free: a holder is waited for. `None` where the lock is poisoned, this reader reads
     /// already, or was not added.
     #[inline]
     pub fn read_once_free(&self, reader: usize) -> Option<Reading<'_>> {
         let mut round = 0;
         loop {
-            if let Some(reading) = self.read(reader) {
-                return Some(reading);
+            let reading = self.readers.begin(reader)?;
+            match self.state.load(Ordering::Acquire) {
+                IDLE => return Some(reading),
+                POISONED => return None,
+                _ => drop(reading),
             }
-            if !self.is_held() || self.is_poisoned() || !self.readers.knows(reader) {
-                return None;
-            }
+            // Without a mark, which a thread that acquires the lock would wait for.
             pause(round);
             round = round.saturating_add(1);
+            while !cfg!(loom) && self.is_held() && !self.is_poisoned() {
+                pause(round);
+                round = round.saturating_add(1);
+            }
         }
     }
 
@@ -213,6 +218,22 @@ mod tests {
         assert!(run_lock.release() && run_lock.read(0).is_some());
         run_lock.poison();
         assert!(run_lock.read(1).is_none());
+    }
+
+    #[test]
+    fn run_lock_that_is_held_is_read_once_it_is_released() {
+        let run_lock = RunLock::with_readers(1);
+        assert!(run_lock.read_once_free(0).is_none(), "it is no reader yet");
+        assert!(run_lock.try_acquire());
+        run_lock.add_reader(0);
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| run_lock.read_once_free(0).is_some() && run_lock.read(0).is_some());
+            assert!(!reader.is_finished(), "the lock is held");
+            assert!(run_lock.release());
+            assert!(reader.join().is_ok_and(|has_read| has_read));
+        });
+        run_lock.poison();
+        assert!(run_lock.read_once_free(0).is_none());
     }
 
     #[test]

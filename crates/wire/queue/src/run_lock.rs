@@ -65,8 +65,8 @@ impl RunLock {
         (self.state.load(Ordering::Acquire) == IDLE).then_some(reading)
     }
 
-    /// As [`read`](Self::read), again and again until the lock is free: a holder is waited for. `None` where the lock is poisoned, this reader reads
-    /// already, or was not added.
+    /// As [`read`](Self::read), but waits while a thread holds the lock. `None` where the lock is poisoned, this reader reads already, or
+    /// was not added.
     #[inline]
     pub fn read_once_free(&self, reader: usize) -> Option<Reading<'_>> {
         let mut round = 0;

@@ -50,7 +50,13 @@ impl QueueLeases {
         Some(self.get(nsid)?.handle.id())
     }
 
-    /// Whether there are none.
+    /// Whether the queue has a lease of any namespace.
+    #[inline]
+    fn has_any(&self) -> bool {
+        self.0.iter().any(|place| place.lease.is_some())
+    }
+
+    /// Whether the queue is known to have stored to no namespace.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -77,10 +83,10 @@ impl DelegatedQueue {
         self.leases.close(subsystem);
     }
 
-    /// Whether it has stored by leases.
+    /// Whether it may store by leases.
     #[inline]
     pub fn has_leases(&self) -> bool {
-        !self.leases.is_empty()
+        self.leases.has_any()
     }
 
     #[inline]

@@ -55,7 +55,7 @@ impl Lease {
         let preamble = Preamble { shape, value_crc: checksum::crc32c(value), seq, key: *key };
         let header = preamble.encode(Stand::new(self.stream, self.at));
         self.put(self.at + shape.preamble_bytes() as u64, value, &mut write);
-        // Nothing before it can be taken for a record that is there.
+        // The header comes last: without it a kill leaves no record here.
         self.put(self.at, &header[..shape.preamble_bytes()], &mut write);
         let entry = Entry::new(key, shape, self.at.wrapping_add(self.to_address), seq);
         self.at += shape.record_bytes();

@@ -40,9 +40,9 @@ const RECORDS_BESIDE_WORK: usize = 32;
 const CAPACITY_SHARE: u64 = 64;
 /// A lease takes at most this share of a memtable's entries.
 const MEMTABLE_SHARE: usize = 8;
-/// Bytes of log for each record that a lease may take: it takes fewer where they are shorter.
+/// A lease takes one record for so many bytes of its log: shorter records use up their number before the log.
 const BYTES_PER_RECORD: u64 = 64;
-/// Entries that are looked for together.
+/// Records whose index lines are prefetched together before they are entered.
 const GROUP: usize = 16;
 
 /// A lease of a namespace.
@@ -63,9 +63,9 @@ pub(crate) struct Leases {
     held: Vec<Arc<Slot>>,
     /// No lease was renewed since all were recalled: none has a record that waits, or room for one.
     is_quiet: bool,
-    /// Records that leases may still add, and those that wait.
+    /// Entries of the memtable set aside: for records that leases may still add, and for those that wait.
     records_out: usize,
-    /// What those take of the capacity at most, in bytes.
+    /// Bytes of the capacity set aside for active leases.
     charged_out: u64,
     /// Room for records that are taken in.
     taken: Vec<Entry>,
@@ -77,13 +77,13 @@ impl Leases {
         Self { slots, held: Vec::new(), is_quiet: true, records_out: 0, charged_out: 0, taken: Vec::new() }
     }
 
-    /// Records that leases may still add, and those that wait.
+    /// Entries of the memtable set aside for leases.
     #[inline]
     pub(crate) fn records_out(&self) -> usize {
         self.records_out
     }
 
-    /// What leases take of the capacity at most, in bytes.
+    /// Bytes of the capacity set aside for leases.
     #[inline]
     pub(crate) fn charged_out(&self) -> u64 {
         self.charged_out
@@ -119,7 +119,7 @@ impl Leases {
     }
 }
 
-/// A thread that has a lease still must not store by it: no engine would take it in.
+/// A thread may have a handle still: what it stored by it, no engine would take in.
 impl Drop for Leases {
     fn drop(&mut self) {
         self.slots.iter().for_each(|slot| slot.set(None));

@@ -21,8 +21,8 @@ pub(super) struct Slot {
 }
 
 /// A lease and its records that wait to be taken in.
-pub(super) struct Held {
-    pub(super) lease: Lease,
+struct Held {
+    lease: Lease,
     records: Vec<Entry>,
     value_bytes: u64,
     /// Records that may still be added.

@@ -86,6 +86,19 @@ impl Stage {
         engine.put(flash, &key(n), &pattern(step, n, len), how, &mut 0).unwrap();
     }
 
+    /// Stores values by one lease.
+    pub fn put_by_lease(&mut self, keys: Range<u64>, step: u64, len: u64) {
+        let Device { engine, flash, .. } = self.device();
+        let lease = engine.open_lease(flash).unwrap();
+        for n in keys {
+            let value = pattern(step, n, len);
+            if !engine.put_beside(flash, lease, &key(n), &value) {
+                engine.put_leased(flash, lease, &key(n), &value, &mut 0).unwrap();
+            }
+        }
+        engine.close_lease(flash, lease);
+    }
+
     pub fn put_in_place(&mut self, n: u64, step: u64, len: u64) {
         self.device().put_in_place(&key(n), &pattern(step, n, len)).unwrap();
     }

@@ -5,12 +5,13 @@ use std::io::Write;
 
 use anyhow::Result;
 use byway::embedded::EmbeddedDevice;
-use byway::{Limits, Namespace, NamespaceKind, Profile};
+use byway::{Capabilities, Limits, Namespace, NamespaceKind, Profile};
 use byway_console::size;
 use byway_console::terminal::print_json;
 use serde::Serialize;
 
 use super::info_blocks::Blocks;
+use super::info_pairs::PairOperations;
 use super::inside::Inside;
 use crate::args::Info;
 
@@ -27,6 +28,9 @@ pub struct Described {
     /// Its namespaces.
     pub namespaces: Vec<DescribedNamespace>,
     methods: Vec<&'static str>,
+    /// Where there are namespaces of keys and values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pair_operations: Option<PairOperations>,
     limits: DescribedLimits,
     flash: DescribedFlash,
     acknowledged_means: &'static str,
@@ -142,6 +146,7 @@ pub fn describe(uri: &str) -> Result<Described> {
 
 fn describe_open(device: &EmbeddedDevice) -> Result<Described> {
     let (identity, profile) = (device.identity(), device.profile());
+    let namespaces = namespaces(device)?;
     Ok(Described {
         model: identity.model.clone(),
         serial: identity.serial.clone(),
@@ -150,13 +155,19 @@ fn describe_open(device: &EmbeddedDevice) -> Result<Described> {
         link: profile.link.to_string(),
         mps: profile.link.mps_bytes(),
         mrrs: profile.link.mrrs_bytes(),
-        namespaces: namespaces(device)?,
+        pair_operations: pair_operations(device.capabilities(), &namespaces),
+        namespaces,
         methods: device.capabilities().methods.iter().map(byway::Method::name).collect(),
         limits: DescribedLimits::of(&device.capabilities().limits),
         flash: flash(device),
         acknowledged_means: device.flush_mode().meaning(),
         inside: None,
     })
+}
+
+/// What serves operations on several pairs, where there is a namespace that holds pairs.
+pub(super) fn pair_operations(can: &Capabilities, of: &[DescribedNamespace]) -> Option<PairOperations> {
+    of.iter().any(|namespace| namespace.kind == "kv").then(|| can.kv.into())
 }
 
 fn namespaces(device: &EmbeddedDevice) -> Result<Vec<DescribedNamespace>> {
@@ -218,6 +229,7 @@ impl fmt::Display for Described {
             namespace.fmt_line(f)?;
         }
         writeln!(f, "transfer methods: {}", self.methods.join(", "))?;
+        self.pair_operations.iter().try_for_each(|operations| writeln!(f, "{operations}"))?;
         self.limits.fmt_lines(f)?;
         self.flash.fmt_lines(f)?;
         if let Some(inside) = &self.inside {

@@ -9,7 +9,8 @@ use byway_console::size;
 use byway_console::table::time;
 use serde::Serialize;
 
-use super::info::{DescribedLimits, DescribedNamespace};
+use super::info::{DescribedLimits, DescribedNamespace, pair_operations};
+use super::info_pairs::PairOperations;
 use crate::watch::{self, Figure};
 
 /// A device behind a backend.
@@ -31,6 +32,8 @@ pub struct Blocks {
     cancel: bool,
     commands: Vec<&'static str>,
     methods: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pair_operations: Option<PairOperations>,
     #[serde(skip_serializing_if = "Option::is_none")]
     announced: Option<DescribedLimits>,
     /// With `--verbose`: what commands waited for.
@@ -132,10 +135,12 @@ impl Blocks {
             .passed_over
             .iter()
             .map(|one| PassedOver { backend: one.backend, because: one.why.clone() });
+        let namespaces: Vec<_> = device.namespaces()?.into_iter().map(DescribedNamespace::from).collect();
         Ok(Self {
             model: identity.model.clone(),
             serial: identity.serial.clone(),
-            namespaces: device.namespaces()?.into_iter().map(DescribedNamespace::from).collect(),
+            pair_operations: pair_operations(can, &namespaces),
+            namespaces,
             backend: chosen.backend,
             backend_because: chosen.why.clone(),
             passed_over: passed_over.collect(),
@@ -204,6 +209,7 @@ impl fmt::Display for Blocks {
         if self.methods.len() > 1 {
             writeln!(f, "transfer methods: {}", self.methods.join(", "))?;
         }
+        self.pair_operations.iter().try_for_each(|operations| writeln!(f, "{operations}"))?;
         self.stalls.iter().try_for_each(|stall| writeln!(f, "{stall}"))?;
         self.announced.as_ref().map_or(Ok(()), |limits| limits.fmt_lines(f))
     }

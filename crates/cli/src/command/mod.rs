@@ -14,6 +14,7 @@ pub mod feature;
 pub mod identify;
 pub mod info;
 mod info_blocks;
+mod info_pairs;
 pub mod inside;
 pub mod key;
 pub mod kv;

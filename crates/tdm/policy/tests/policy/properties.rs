@@ -125,8 +125,11 @@ proptest! {
         let truth = Truth { sync_byte_ns: 0.0, ..Truth::default() };
         let few = absorbed(Load { syncs, ..load }, truth);
         let many = absorbed(Load { syncs: syncs * more, ..load }, truth);
-        prop_assert!(many.0 >= few.0 - 1.0, "{few:?} {many:?}");
-        prop_assert!(few.1 <= 0.0 || many.1 >= few.1 - 1.0, "{few:?} {many:?}");
+        // Counters are whole numbers. At a slightly higher rate the last sync may be counted a tick earlier, and the averages of a
+        // second then give it less weight: by no more than all of it.
+        let one_sync_ns = truth.costs.lower.sync.call_ns;
+        prop_assert!(many.0 >= few.0 - one_sync_ns, "{few:?} {many:?}");
+        prop_assert!(few.1 <= 0.0 || many.1 >= few.1 - one_sync_ns, "{few:?} {many:?}");
         prop_assert!(few.2.is_none() || many.2.is_some_and(|ns| ns <= few.2.unwrap()), "{few:?} {many:?}");
     }
 

@@ -8,7 +8,7 @@
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const SHORT_BYTES: usize = 256;
 
-/// Bytes of a page, as [`racing::page_from_shared`](crate::racing::page_from_shared) copies it.
+/// Bytes of a page, as [`checked_page::copy`](crate::checked_page::copy) copies it.
 pub const PAGE_BYTES: usize = 4096;
 
 /// The polynomial, lowest power in the highest bit.
@@ -125,50 +125,110 @@ const fn further_by(bytes: u32) -> [i64; 2] {
     [power(8 * bytes + 31), power(8 * bytes - 33)]
 }
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+const FOUR: [i64; 2] = further_by(256);
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+const ONE: [i64; 2] = further_by(64);
+
 /// # Safety
 /// The processor has AVX-512, VPCLMULQDQ and SSE 4.2.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "avx512f,vpclmulqdq,sse4.2")]
 fn folded(crc: u32, bytes: &[u8]) -> u32 {
-    use std::arch::x86_64::{
-        __m512i, _mm_crc32_u64, _mm512_clmulepi64_epi128, _mm512_loadu_si512, _mm512_set_epi64,
-        _mm512_setr_epi64, _mm512_storeu_si512, _mm512_ternarylogic_epi64, _mm512_xor_si512,
-    };
-    const FOUR: [i64; 2] = const { further_by(256) };
-    const ONE: [i64; 2] = const { further_by(64) };
-    let factors = |[low, high]: [i64; 2]| _mm512_set_epi64(high, low, high, low, high, low, high, low);
-    let (by_four, by_one) = (factors(FOUR), factors(ONE));
+    use std::arch::x86_64::_mm512_loadu_si512;
     let load = |block: &[u8; 64]| {
         // SAFETY: 64 bytes, wherever they begin.
         unsafe { _mm512_loadu_si512(block.as_ptr().cast()) }
     };
-    let fold = |sum: __m512i, factors: __m512i, next: __m512i| {
-        let low = _mm512_clmulepi64_epi128::<0x00>(sum, factors);
-        let high = _mm512_clmulepi64_epi128::<0x11>(sum, factors);
-        _mm512_ternarylogic_epi64::<0x96>(low, high, next)
-    };
     let (blocks, rest) = bytes.as_chunks::<64>();
     let (fours, ones) = blocks.as_chunks::<4>();
     let Some((first, fours)) = fours.split_first() else { return short(crc, bytes) };
-    let mut sums = [load(&first[0]), load(&first[1]), load(&first[2]), load(&first[3])];
-    sums[0] = _mm512_xor_si512(sums[0], _mm512_setr_epi64(i64::from(!crc), 0, 0, 0, 0, 0, 0, 0));
+    let mut sums = Folding::new(crc, [load(&first[0]), load(&first[1]), load(&first[2]), load(&first[3])]);
     for four in fours {
-        for (sum, block) in sums.iter_mut().zip(four) {
-            *sum = fold(*sum, by_four, load(block));
+        sums.fold([load(&four[0]), load(&four[1]), load(&four[2]), load(&four[3])]);
+    }
+    let mut sum = sums.join();
+    for block in ones {
+        sum = fold(sum, ONE, load(block));
+    }
+    short(end(sum), rest)
+}
+
+/// A checksum by folding: four sums of 64 bytes, each of every fourth block.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[derive(Clone, Copy)]
+pub(crate) struct Folding {
+    sums: [std::arch::x86_64::__m512i; 4],
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+impl Folding {
+    /// Begins with the first four blocks behind what `crc` is the checksum of.
+    ///
+    /// # Safety
+    /// As all of these: the processor has AVX-512, VPCLMULQDQ and SSE 4.2.
+    #[inline]
+    #[target_feature(enable = "avx512f,vpclmulqdq,sse4.2")]
+    pub(crate) fn new(crc: u32, mut first: [std::arch::x86_64::__m512i; 4]) -> Self {
+        use std::arch::x86_64::{_mm512_setr_epi64, _mm512_xor_si512};
+        first[0] = _mm512_xor_si512(first[0], _mm512_setr_epi64(i64::from(!crc), 0, 0, 0, 0, 0, 0, 0));
+        Self { sums: first }
+    }
+
+    /// Adds the next four blocks.
+    #[inline]
+    #[target_feature(enable = "avx512f,vpclmulqdq,sse4.2")]
+    pub(crate) fn fold(&mut self, four: [std::arch::x86_64::__m512i; 4]) {
+        for (sum, block) in self.sums.iter_mut().zip(four) {
+            *sum = fold(*sum, FOUR, block);
         }
     }
-    let [mut sum, second, third, fourth] = sums;
-    for next in [second, third, fourth] {
-        sum = fold(sum, by_one, next);
+
+    /// The checksum of the blocks.
+    #[inline]
+    #[target_feature(enable = "avx512f,vpclmulqdq,sse4.2")]
+    pub(crate) fn end(self) -> u32 {
+        end(self.join())
     }
-    for block in ones {
-        sum = fold(sum, by_one, load(block));
+
+    #[inline]
+    #[target_feature(enable = "avx512f,vpclmulqdq")]
+    fn join(self) -> std::arch::x86_64::__m512i {
+        let [first, second, third, fourth] = self.sums;
+        fold(fold(fold(first, ONE, second), ONE, third), ONE, fourth)
     }
+}
+
+/// The checksum whose sum of 64 bytes this is.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+#[target_feature(enable = "avx512f,sse4.2")]
+fn end(sum: std::arch::x86_64::__m512i) -> u32 {
+    use std::arch::x86_64::{_mm_crc32_u64, _mm512_storeu_si512};
     let mut words = [0u64; 8];
     // SAFETY: 64 bytes.
     unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), sum) };
-    let sum = words.iter().fold(0, |sum, word| _mm_crc32_u64(sum, *word));
-    short(!(sum as u32), rest)
+    let mut sum = 0;
+    for word in words {
+        sum = _mm_crc32_u64(sum, word);
+    }
+    !(sum as u32)
+}
+
+/// A sum, as many bytes further behind as the factors say, and what stands there.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+#[target_feature(enable = "avx512f,vpclmulqdq")]
+fn fold(
+    sum: std::arch::x86_64::__m512i,
+    [low, high]: [i64; 2],
+    next: std::arch::x86_64::__m512i,
+) -> std::arch::x86_64::__m512i {
+    use std::arch::x86_64::{_mm512_clmulepi64_epi128, _mm512_set_epi64, _mm512_ternarylogic_epi64};
+    let factors = _mm512_set_epi64(high, low, high, low, high, low, high, low);
+    let low = _mm512_clmulepi64_epi128::<0x00>(sum, factors);
+    let high = _mm512_clmulepi64_epi128::<0x11>(sum, factors);
+    _mm512_ternarylogic_epi64::<0x96>(low, high, next)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ pub mod alarm;
 pub mod barrier;
 pub mod boot;
 pub mod cacheline;
+pub mod checked_page;
 pub mod checksum;
 pub mod copy;
 pub mod dax;

@@ -8,7 +8,7 @@ use crate::cacheline::prefetch_address;
 use crate::checksum::PAGE_BYTES;
 use crate::exclusive::ExclusiveMapping;
 use crate::map::{MapError, Mapping};
-use crate::racing;
+use crate::{checked_page, racing};
 
 /// Memory that one owner writes while other threads read it: the owner reads it as a slice, others by a [`MappingReader`].
 ///
@@ -118,6 +118,14 @@ impl MappingReader {
         }
     }
 
+    /// Prefetches 4096 bytes that are soon copied, into the processor's second cache. Outside of the mapping it does nothing.
+    #[inline]
+    pub fn prefetch_page(&self, at: usize) {
+        if let Ok(page) = self.0.check(at, PAGE_BYTES, 1) {
+            checked_page::prefetch(page.addr());
+        }
+    }
+
     /// Copies from the mapping.
     ///
     /// # Errors
@@ -130,15 +138,21 @@ impl MappingReader {
         Ok(())
     }
 
-    /// Copies 4096 bytes from an aligned place; the CRC-32C of what was copied.
+    /// Copies 4096 bytes from an aligned place; the CRC-32C of what was copied. The page at byte `next` is prefetched meanwhile.
     ///
     /// # Errors
     /// [`MapError`] when they are not inside the mapping or not aligned to 8 bytes.
     #[inline]
-    pub fn copy_page(&self, at: usize, into: &mut [u8; PAGE_BYTES]) -> Result<u32, MapError> {
+    pub fn copy_page(
+        &self,
+        at: usize,
+        into: &mut [u8; PAGE_BYTES],
+        next: Option<usize>,
+    ) -> Result<u32, MapError> {
         let from = self.0.check(at, PAGE_BYTES, 8)?;
+        let next = next.and_then(|next| self.0.check(next, PAGE_BYTES, 1).ok()).map(|page| page.addr());
         // SAFETY: inside the mapping, which lives as long as `self`, and aligned; `into` is exclusive, so no part of it.
-        Ok(unsafe { racing::page_from_shared(from, into) })
+        Ok(unsafe { checked_page::copy(from, into, next) })
     }
 }
 
@@ -174,7 +188,7 @@ mod tests {
                 (0..PAGE_BYTES as u32).map(|i| (i * (seed + 7)).rotate_left(seed) as u8).collect();
             map.write_at(PAGE_BYTES, &bytes).unwrap();
             let mut copy = [0; PAGE_BYTES];
-            assert_eq!(map.reader().copy_page(PAGE_BYTES, &mut copy), Ok(crc32c(&bytes)));
+            assert_eq!(map.reader().copy_page(PAGE_BYTES, &mut copy, Some(0)), Ok(crc32c(&bytes)));
             assert_eq!(copy[..], bytes);
         }
     }
@@ -184,8 +198,8 @@ mod tests {
         let mut map = two_pages();
         let reader = map.reader();
         assert!(reader.copy_at(2 * PAGE_BYTES - 3, &mut [0; 4]).is_err());
-        assert!(reader.copy_page(PAGE_BYTES + 8, &mut [0; PAGE_BYTES]).is_err());
-        assert!(reader.copy_page(4, &mut [0; PAGE_BYTES]).is_err(), "unaligned words could tear");
+        assert!(reader.copy_page(PAGE_BYTES + 8, &mut [0; PAGE_BYTES], None).is_err());
+        assert!(reader.copy_page(4, &mut [0; PAGE_BYTES], None).is_err(), "unaligned words could tear");
         assert!(map.write_at(usize::MAX, &[0; 4]).is_err());
     }
 }

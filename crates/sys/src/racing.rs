@@ -3,10 +3,6 @@
 //! A plain `memcpy` that races with another thread is undefined behaviour in Rust. On x86-64 the copies are inline
 //! assembly: opaque to the compiler, and on the machine each racing byte is old or new. Elsewhere they are relaxed
 //! atomic words. Copies carry no memory order; the caller provides it.
-//!
-//! [`page_from_shared`] takes the checksum of what it copies on the way: one pass over memory that is seldom in a cache.
-
-use crate::checksum::PAGE_BYTES;
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub use native::{from_shared, to_shared};
@@ -177,68 +173,6 @@ mod native {
                 options(nostack, preserves_flags),
             );
         }
-    }
-}
-
-/// Copies a page from shared memory; the CRC-32C of the bytes as they were copied.
-///
-/// # Safety
-/// `from` is valid for reads of 4096 bytes, a multiple of 8, and does not overlap `into`; others touch it atomically or by the system.
-#[inline]
-pub unsafe fn page_from_shared(from: *const u8, into: &mut [u8; PAGE_BYTES]) -> u32 {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if std::arch::is_x86_feature_detected!("sse4.2") && std::arch::is_x86_feature_detected!("pclmulqdq") {
-        // SAFETY: the processor has the instructions; the caller's promise, passed on.
-        return unsafe { checked_page::copy(from, into) };
-    }
-    // SAFETY: the caller's promise, passed on.
-    unsafe { from_shared(from, into) };
-    crate::checksum::crc32c(into)
-}
-
-/// Three chains of the processor's CRC instruction, each over its third of a page, hide the latency of it (Gopal and others, Fast CRC
-/// Computation for iSCSI Polynomial Using CRC32 Instruction, Intel 2011).
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-mod checked_page {
-    use core::arch::x86_64::{_mm_clmulepi64_si128, _mm_crc32_u64, _mm_cvtsi64_si128, _mm_cvtsi128_si64};
-    use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-    use crate::checksum::{PAGE_BYTES, power};
-
-    const WORDS: usize = PAGE_BYTES / 8;
-    /// Words of a chain. The last chain has those too that are left.
-    const CHAIN: usize = WORDS / 3;
-    const LAST: usize = WORDS - 2 * CHAIN;
-
-    /// # Safety
-    /// As [`super::page_from_shared`].
-    #[target_feature(enable = "sse4.2,pclmulqdq")]
-    pub(super) unsafe fn copy(from: *const u8, into: &mut [u8; PAGE_BYTES]) -> u32 {
-        let from: *mut u64 = from.cast_mut().cast();
-        let (into, _) = into.as_chunks_mut::<8>();
-        let mut step = |sum: u64, at: usize| {
-            // SAFETY: the caller's promise: `at` is below `WORDS`.
-            let word = unsafe { AtomicU64::from_ptr(from.add(at)) }.load(Relaxed);
-            into[at] = word.to_le_bytes();
-            _mm_crc32_u64(sum, word)
-        };
-        let mut sums = [u64::from(u32::MAX), 0, 0];
-        for at in 0..CHAIN {
-            sums[0] = step(sums[0], at);
-            sums[1] = step(sums[1], CHAIN + at);
-            sums[2] = step(sums[2], 2 * CHAIN + at);
-        }
-        let last = (3 * CHAIN..WORDS).fold(sums[2], step);
-        let first = further(sums[0], const { power(64 * (CHAIN + LAST) as u32 - 33) });
-        let second = further(sums[1], const { power(64 * LAST as u32 - 33) });
-        !(_mm_crc32_u64(0, first ^ second) ^ last) as u32
-    }
-
-    /// A checksum times a power of x: what the chains behind it make of it, but for the last 64 bits.
-    #[target_feature(enable = "sse4.2,pclmulqdq")]
-    fn further(sum: u64, power: i64) -> u64 {
-        let product = _mm_clmulepi64_si128::<0>(_mm_cvtsi64_si128(sum as i64), _mm_cvtsi64_si128(power));
-        _mm_cvtsi128_si64(product) as u64
     }
 }
 

@@ -13,7 +13,7 @@ use crate::cacheline::prefetch_all;
 use crate::checksum::PAGE_BYTES;
 use crate::guard::Guard;
 use crate::inherited::NotInherited;
-use crate::racing;
+use crate::{checked_page, racing};
 
 /// A file range that can be read and not written.
 ///
@@ -94,13 +94,22 @@ impl ReadMapping {
     }
 
     /// Copies 4096 bytes that the file's owner may write meanwhile. Their CRC-32C, of what was copied; `None` where they are not inside
-    /// the mapping or not aligned to 8 bytes.
+    /// the mapping or not aligned to 8 bytes. The page at byte `next` is prefetched meanwhile.
     #[inline]
     #[must_use]
-    pub fn copy_page(&self, at: u64, into: &mut [u8; PAGE_BYTES]) -> Option<u32> {
+    pub fn copy_page(&self, at: u64, into: &mut [u8; PAGE_BYTES], next: Option<u64>) -> Option<u32> {
         let from = self.place(at, PAGE_BYTES).filter(|_| at.is_multiple_of(8))?;
+        let next = next.and_then(|next| self.place(next, PAGE_BYTES)).map(|page| page.addr());
         // SAFETY: inside the mapping, which is readable for as long as `self` lives, and aligned; `into` is exclusive, so no part of it.
-        Some(unsafe { racing::page_from_shared(from, into) })
+        Some(unsafe { checked_page::copy(from, into, next) })
+    }
+
+    /// Prefetches 4096 bytes that are soon copied, into the processor's second cache. Outside of the mapping it does nothing.
+    #[inline]
+    pub fn prefetch_page(&self, at: u64) {
+        if let Some(page) = self.place(at, PAGE_BYTES) {
+            checked_page::prefetch(page.addr());
+        }
     }
 
     #[inline]
@@ -173,7 +182,7 @@ mod tests {
         let mapping = ReadMapping::file(&file, 0, 2 * PAGE_BYTES as u64).unwrap();
         file.write_all_at(&[0xa5; 100], PAGE_BYTES as u64 + 1000).unwrap();
         let (mut page, mut part) = ([1; PAGE_BYTES], [0; 3]);
-        let crc = mapping.copy_page(PAGE_BYTES as u64, &mut page);
+        let crc = mapping.copy_page(PAGE_BYTES as u64, &mut page, Some(1 << 50));
         assert_eq!(crc, Some(crate::checksum::crc32c(&page)));
         assert!(mapping.copy_at(PAGE_BYTES as u64 + 1098, &mut part));
         assert_eq!((&page[998..1002], part), (&[0, 0, 0xa5, 0xa5][..], [0xa5, 0xa5, 0]));

@@ -265,7 +265,10 @@ impl BufferReader {
         let word = |fields| self.memory.load_u64(field(slot, fields, position)).unwrap_or(0);
         let is_there = BufferPlace::new(slot, position, word(SEQS)) == place && word(OWNERS) == owner;
         let at = data_at(self.page_bytes, slot, position);
-        is_there && copy_checked(within, into, word(CRCS) as u32, |unit| self.memory.copy_page(at, unit).ok())
+        is_there
+            && copy_checked(within, into, word(CRCS) as u32, |unit| {
+                self.memory.copy_page(at, unit, None).ok()
+            })
     }
 }
 

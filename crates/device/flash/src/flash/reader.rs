@@ -149,7 +149,7 @@ impl UnitReader {
     fn prefetch(&self, entry: EntryIndex) {
         if let Ok(Location::Flash(unit)) = self.map.location(entry, self.map.load(entry)) {
             let from = self.geometry.unit_in_page(unit) as usize * UNIT_BYTES;
-            self.pages.prefetch(self.geometry.page_of(unit), from);
+            self.pages.announce(self.geometry.page_of(unit), from);
         }
     }
 

@@ -117,7 +117,7 @@ impl Ftl {
     pub(crate) fn prefetch_unit(&self, entry: EntryIndex) {
         if let (Some(pages), Ok(Location::Flash(unit))) = (&self.pages, self.map.load(entry)) {
             let from = self.geometry.unit_in_page(unit) as usize * UNIT_BYTES;
-            pages.prefetch(self.geometry.page_of(unit), from);
+            pages.announce(self.geometry.page_of(unit), from);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Reads of units from mapped media, by any thread, while the device programs and erases pages (decision 0064).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use byway_queue::validated;
 use byway_sys::{MappingReader, ReadMapping};
@@ -17,6 +18,49 @@ pub(crate) struct PageReader {
     record_bytes: usize,
     spare: MappingReader,
     data: Data,
+    upcoming: Upcoming,
+}
+
+/// Most units that are remembered as announced: those of a group of commands.
+const UPCOMING_MAX: u32 = 16;
+
+/// Where the units are that were announced and not yet copied, oldest first. Only the thread that reads here writes it; it is made of
+/// atomic words so that readers may be shared.
+#[derive(Debug, Default)]
+struct Upcoming {
+    at: [AtomicU64; UPCOMING_MAX as usize],
+    first: AtomicU32,
+    end: AtomicU32,
+}
+
+impl Upcoming {
+    #[inline]
+    fn place(&self, index: u32) -> &AtomicU64 {
+        &self.at[(index % UPCOMING_MAX) as usize]
+    }
+
+    /// Adds the unit at byte `at` of all pages, in place of the oldest if there are too many. Whether it is the only one.
+    #[inline]
+    fn push(&self, at: u64) -> bool {
+        let (first, end) = (self.first.load(Relaxed), self.end.load(Relaxed));
+        self.place(end).store(at, Relaxed);
+        self.end.store(end.wrapping_add(1), Relaxed);
+        if end.wrapping_sub(first) == UPCOMING_MAX {
+            self.first.store(first.wrapping_add(1), Relaxed);
+        }
+        end == first
+    }
+
+    /// Takes the unit at byte `at` and those before it away. `None` if it was not announced, else what comes next.
+    #[inline]
+    fn take(&self, at: u64) -> Option<Option<u64>> {
+        let (first, end) = (self.first.load(Relaxed), self.end.load(Relaxed));
+        let waiting = end.wrapping_sub(first).min(UPCOMING_MAX);
+        let found = (0..waiting).find(|index| self.place(first.wrapping_add(*index)).load(Relaxed) == at)?;
+        let next = first.wrapping_add(found + 1);
+        self.first.store(next, Relaxed);
+        Some((next != end).then(|| self.place(next).load(Relaxed)))
+    }
 }
 
 /// Where pages are.
@@ -49,6 +93,7 @@ impl PageReader {
             record_bytes: geometry.spare_record_bytes(),
             spare,
             data,
+            upcoming: Upcoming::default(),
         }
     }
 
@@ -66,10 +111,10 @@ impl PageReader {
         if from + into.len() > self.page_bytes {
             return false;
         }
-        self.prefetch(page, from);
+        let next = self.next_of(page, from);
         let record = RecordReader::new(&self.spare, page.0 as usize * self.record_bytes, self.units);
         let copied = |version: &Option<RecordVersion>| {
-            version.is_some() && self.copy_units(kind, page, &record, from, into, first)
+            version.is_some() && self.copy_units(kind, page, &record, (from, next), into, first)
         };
         validated(1, || record.version(kind), copied) == Some(true)
     }
@@ -81,7 +126,7 @@ impl PageReader {
         kind: PageKind,
         page: PageId,
         record: &RecordReader<'_>,
-        from: usize,
+        (from, next): (usize, Option<u64>),
         into: &mut [u8],
         first: EntryIndex,
     ) -> bool {
@@ -91,7 +136,8 @@ impl PageReader {
         while !rest.is_empty() {
             let (piece, after) = rest.split_at_mut((UNIT_BYTES - within).min(rest.len()));
             let at = page.0 * self.page_bytes as u64 + (unit * UNIT_BYTES) as u64;
-            if record.owner(unit) != owner || !self.copy_unit(at, within, piece, record.crc(unit)) {
+            let next = if after.is_empty() { next } else { Some(at + UNIT_BYTES as u64) };
+            if record.owner(unit) != owner || !self.copy_unit(at, within, piece, (record.crc(unit), next)) {
                 return false;
             }
             (unit, within, rest, owner) = (unit + 1, 0, after, owner + step);
@@ -99,30 +145,61 @@ impl PageReader {
         true
     }
 
-    /// Copies bytes of the unit at byte `at` of all pages; whether they match its checksum.
+    /// Copies bytes of the unit at byte `at` of all pages; whether they match its checksum. The unit at byte `next` is prefetched.
     #[inline]
-    fn copy_unit(&self, at: u64, within: usize, into: &mut [u8], crc: u32) -> bool {
+    fn copy_unit(&self, at: u64, within: usize, into: &mut [u8], (crc, next): (u32, Option<u64>)) -> bool {
         match &self.data {
-            Data::File(view) => copy_checked(within, into, crc, |unit| view.copy_page(at, unit)),
+            Data::File(view) => copy_checked(within, into, crc, |unit| view.copy_page(at, unit, next)),
             Data::Memory { pages, is_exact: true } => pages.copy_at(at as usize + within, into).is_ok(),
-            Data::Memory { pages, is_exact: false } => {
-                copy_checked(within, into, crc, |unit| pages.copy_page(at as usize, unit).ok())
-            }
+            Data::Memory { pages, is_exact: false } => copy_checked(within, into, crc, |unit| {
+                pages.copy_page(at as usize, unit, next.map(|next| next as usize)).ok()
+            }),
         }
     }
 
-    /// Prefetches the spare record and the lines with which copies of the unit at byte `from` begin, each of which a processor's own
-    /// prefetching goes on from: misses of all overlap.
+    /// Announces a copy that comes soon, after those announced before. Its spare record is prefetched now, and the unit while the one
+    /// before it is copied.
     #[inline]
-    pub(crate) fn prefetch(&self, page: PageId, from: usize) {
-        self.spare.prefetch(page.0 as usize * self.record_bytes);
-        let at = page.0 * self.page_bytes as u64 + (from / UNIT_BYTES * UNIT_BYTES) as u64;
-        for part in (0..3).map(|part| at + (part * UNIT_BYTES / 3) as u64) {
-            match &self.data {
-                Data::File(view) => view.prefetch(part, 1),
-                Data::Memory { pages, .. } => pages.prefetch(part as usize),
-            }
+    pub(crate) fn announce(&self, page: PageId, from: usize) {
+        self.prefetch_spare(page);
+        let at = self.unit_at(page, from);
+        if self.upcoming.push(at) {
+            self.prefetch_unit(at);
         }
+    }
+
+    /// The unit to prefetch while the one at byte `from` of a page is copied. One that was not announced is prefetched itself.
+    #[inline]
+    fn next_of(&self, page: PageId, from: usize) -> Option<u64> {
+        let at = self.unit_at(page, from);
+        self.upcoming.take(at).unwrap_or_else(|| {
+            self.prefetch_spare(page);
+            self.prefetch_unit(at);
+            None
+        })
+    }
+
+    #[inline]
+    fn prefetch_spare(&self, page: PageId) {
+        self.spare.prefetch(page.0 as usize * self.record_bytes);
+    }
+
+    #[inline]
+    fn prefetch_unit(&self, at: u64) {
+        match &self.data {
+            Data::File(view) => view.prefetch_page(at),
+            // What is wanted of it may be short. A processor's own prefetching goes on from each of these lines.
+            Data::Memory { pages, is_exact: true } => {
+                (0..3).for_each(|third| pages.prefetch(at as usize + third * UNIT_BYTES / 3));
+            }
+            Data::Memory { pages, is_exact: false } => pages.prefetch_page(at as usize),
+        }
+    }
+
+    /// The unit that byte `from` of a page is in, as a byte of all pages.
+    #[inline]
+    fn unit_at(&self, page: PageId, from: usize) -> u64 {
+        page.0 * self.page_bytes as u64 + (from / UNIT_BYTES * UNIT_BYTES) as u64
     }
 }
 
@@ -141,4 +218,29 @@ pub(crate) fn copy_checked(
     let matches = copy(&mut unit) == Some(crc);
     into.copy_from_slice(&unit[within..within + into.len()]);
     matches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn announced_units_are_taken_in_order_and_name_what_comes_next() {
+        let upcoming = Upcoming::default();
+        assert_eq!(upcoming.take(1), None);
+        assert_eq!([upcoming.push(1), upcoming.push(2), upcoming.push(3)], [true, false, false]);
+        assert_eq!([upcoming.take(1), upcoming.take(9), upcoming.take(3)], [Some(Some(2)), None, Some(None)]);
+        assert_eq!(upcoming.take(2), None, "one that was skipped is gone");
+        assert!(upcoming.push(4), "none waits");
+    }
+
+    #[test]
+    fn oldest_announced_units_are_forgotten() {
+        let upcoming = Upcoming::default();
+        upcoming.first.store(u32::MAX - 3, Relaxed);
+        upcoming.end.store(u32::MAX - 3, Relaxed);
+        (0..20).for_each(|at| _ = upcoming.push(at));
+        assert_eq!([upcoming.take(3), upcoming.take(4)], [None, Some(Some(5))]);
+        assert_eq!([upcoming.take(19), upcoming.take(5)], [Some(None), None]);
+    }
 }

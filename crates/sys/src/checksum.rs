@@ -45,10 +45,32 @@ pub fn crc32c_words<const WORDS: usize>(words: &[u64; WORDS]) -> u32 {
     words.iter().fold(0, |crc, word| crc32c_append(crc, &word.to_le_bytes()))
 }
 
+/// The checksums of words, as [`crc32c_words`], and of bytes, as [`crc32c`]: of a header and what follows it. The processor takes both at
+/// the same time.
+#[inline]
+#[must_use]
+pub fn crc32c_words_and<const WORDS: usize>(words: &[u64; WORDS], bytes: &[u8]) -> (u32, u32) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if bytes.len() <= SHORT_BYTES && std::arch::is_x86_feature_detected!("sse4.2") {
+        // SAFETY: the processor has the instruction.
+        return unsafe { of_words_and(words, bytes) };
+    }
+    (crc32c_words(words), crc32c(bytes))
+}
+
 /// # Safety
 /// The processor has SSE 4.2.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "sse4.2")]
+fn of_words_and<const WORDS: usize>(words: &[u64; WORDS], bytes: &[u8]) -> (u32, u32) {
+    (of_words(words), short(0, bytes))
+}
+
+/// # Safety
+/// The processor has SSE 4.2.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "sse4.2")]
+#[inline]
 fn of_words<const WORDS: usize>(words: &[u64; WORDS]) -> u32 {
     let sum = u64::from(u32::MAX);
     !words.iter().fold(sum, |sum, word| std::arch::x86_64::_mm_crc32_u64(sum, *word)) as u32
@@ -89,6 +111,7 @@ pub fn flipped_bit(len: usize, difference: u32) -> Option<usize> {
 /// The processor has SSE 4.2.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "sse4.2")]
+#[inline]
 fn short(crc: u32, bytes: &[u8]) -> u32 {
     use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u32, _mm_crc32_u64};
     let (words, rest) = bytes.as_chunks::<8>();
@@ -251,6 +274,11 @@ mod tests {
         let words: [u64; 5] = std::array::from_fn(|i| 0x0123_4567_89ab_cdef_u64.rotate_left(7 * i as u32));
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         assert_eq!(crc32c_words(&words), crc32c(&bytes));
+        for len in [0, 1, 7, 32, 39] {
+            assert_eq!(crc32c_words_and(&words, &bytes[..len]), (crc32c(&bytes), crc32c(&bytes[..len])));
+        }
+        let long = vec![3; 1000];
+        assert_eq!(crc32c_words_and(&words, &long), (crc32c(&bytes), crc32c(&long)));
     }
 
     #[test]

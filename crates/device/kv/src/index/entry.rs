@@ -109,10 +109,12 @@ impl Entry {
     /// The entry in bytes that [are sound](Self::is_sound).
     #[inline]
     pub(crate) fn decode_sound(bytes: &[u8; ENTRY_BYTES]) -> Self {
-        let (key, rest) = bytes.split_at(KEY_MAX_BYTES);
-        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| rest[at + i]));
+        let (number, words) = bytes.split_at(KEY_MAX_BYTES);
+        let word = |at: usize| {
+            words.get(at..).and_then(|word| word.first_chunk()).map_or(0, |word| u64::from_le_bytes(*word))
+        };
         Self {
-            number: u128::from_be_bytes(std::array::from_fn(|i| key[i])),
+            number: number.first_chunk().map_or(0, |number| u128::from_be_bytes(*number)),
             address_seq: word(0),
             shape_seq: word(8),
         }

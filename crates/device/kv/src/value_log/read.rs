@@ -438,17 +438,19 @@ pub(super) fn whole_value<'a>(
     stand: Stand,
     sought: &Sought<'_>,
 ) -> Result<&'a [u8], &'static str> {
-    let Some(value_crc) = Preamble::value_crc_of(record, stand, sought.key, sought.shape) else {
-        return Err(match Preamble::decode(record, stand) {
-            Some(_) => "another record stands there",
-            None => "its header does not match its checksum",
-        });
-    };
-    let value = record.get(sought.shape.preamble_bytes()..).unwrap_or_default();
-    if checksum::crc32c(value) != value_crc {
-        return Err("its value does not match its checksum");
+    Preamble::value_in(record, stand, sought.key, sought.shape).ok_or_else(|| mismatch(record, stand, sought))
+}
+
+/// Why bytes are not the record that was sought.
+#[cold]
+fn mismatch(record: &[u8], stand: Stand, sought: &Sought<'_>) -> &'static str {
+    match Preamble::decode(record, stand) {
+        Some(found) if found.key == *sought.key && found.shape == sought.shape => {
+            "its value does not match its checksum"
+        }
+        Some(_) => "another record stands there",
+        None => "its header does not match its checksum",
     }
-    Ok(value)
 }
 
 #[inline]

@@ -114,7 +114,7 @@ impl Shape {
 }
 
 /// A record's position as its header checksum covers it: the stream in the top byte, the position below.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stand(pub(crate) u64);
 
 impl Stand {
@@ -157,21 +157,24 @@ impl Preamble {
         (found.crc(stand) == word(4)? && seq < SEQ_END).then_some(found)
     }
 
-    /// The checksum of the value of a record that begins with `bytes`, if that is a record of this key and shape and its
-    /// header is whole: what [`decode`](Self::decode) returns, without parsing it.
+    /// The value of a record in one piece, if that is a record of this key and shape, and header and value match their checksums.
     #[inline]
-    pub(crate) fn value_crc_of(bytes: &[u8], stand: Stand, key: &Key, shape: Shape) -> Option<u32> {
+    pub(crate) fn value_in<'a>(bytes: &'a [u8], stand: Stand, key: &Key, shape: Shape) -> Option<&'a [u8]> {
         let header: &[u8; RECORD_HEADER_BYTES] = bytes.first_chunk()?;
-        let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| header[at + i]));
-        let seq = u64::from_le_bytes(std::array::from_fn(|i| header[12 + i]));
-        let stands_there = word(0) == shape.bits()
+        let value = bytes.get(shape.preamble_bytes()..)?;
+        // Not `array::from_fn`, which makes a call of each byte.
+        let [bits, header_crc, value_crc, seq_low, seq_high] = header.as_chunks().0 else { return None };
+        let value_crc = u32::from_le_bytes(*value_crc);
+        let seq = u64::from(u32::from_le_bytes(*seq_high)) << 32 | u64::from(u32::from_le_bytes(*seq_low));
+        let stands_there = u32::from_le_bytes(*bits) == shape.bits()
             && match bytes.get(RECORD_HEADER_BYTES..)?.first_chunk() {
                 Some(field) if key.len() == KEY_MAX_BYTES => *field == *key.padded(),
                 _ => bytes.get(RECORD_HEADER_BYTES..shape.preamble_bytes())? == key.as_bytes(),
             };
-        let value_crc = word(8);
-        let is_whole = seq < SEQ_END && header_crc(stand, shape, value_crc, seq, key) == word(4);
-        (stands_there && is_whole).then_some(value_crc)
+        let header_crc = u32::from_le_bytes(*header_crc);
+        let words = header_words(stand, shape, value_crc, seq, key);
+        let is_whole = seq < SEQ_END && checksum::crc32c_words_and(&words, value) == (header_crc, value_crc);
+        (stands_there && is_whole).then_some(value)
     }
 
     #[inline]
@@ -183,10 +186,16 @@ impl Preamble {
 /// One checksum over five words: cheaper than a chain of small ones.
 #[inline(always)]
 fn header_crc(stand: Stand, shape: Shape, value_crc: u32, seq: u64, key: &Key) -> u32 {
+    checksum::crc32c_words(&header_words(stand, shape, value_crc, seq, key))
+}
+
+/// What the checksum of a header covers.
+#[inline(always)]
+fn header_words(stand: Stand, shape: Shape, value_crc: u32, seq: u64, key: &Key) -> [u64; 5] {
     let number = key.number();
     let (first, second) = ((number >> 64) as u64, number as u64);
     let shape = u64::from(shape.bits()) | u64::from(value_crc) << 32;
-    checksum::crc32c_words(&[stand.0, shape, seq, first.swap_bytes(), second.swap_bytes()])
+    [stand.0, shape, seq, first.swap_bytes(), second.swap_bytes()]
 }
 
 /// Fills the pieces that an append asks for with `value`, from its beginning on.

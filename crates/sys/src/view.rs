@@ -83,6 +83,12 @@ impl ReadMapping {
         Some(unsafe { std::slice::from_raw_parts(start, len_bytes) })
     }
 
+    /// All of its bytes.
+    #[must_use]
+    pub fn all(&self) -> Option<&[u8]> {
+        self.bytes(0, self.len_bytes)
+    }
+
     /// Copies bytes that the file's owner may write meanwhile; whether they are inside the mapping.
     #[inline]
     #[must_use]

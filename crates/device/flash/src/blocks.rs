@@ -136,6 +136,12 @@ impl BlockTable {
         &self.blocks[id.0 as usize]
     }
 
+    /// Pages of a block that are programmed since its erase; none of a block that does not exist.
+    #[inline]
+    pub(crate) fn written(&self, block: u32) -> u32 {
+        self.blocks.get(block as usize).map_or(0, |block| block.written)
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (BlockId, &Block)> {
         (0..).map(BlockId).zip(&self.blocks)
     }

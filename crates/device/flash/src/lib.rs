@@ -61,7 +61,9 @@ pub use durability::{Durability, Epoch, SyncCounters, SyncPoint};
 pub use error::{FlashError, ImageError};
 pub use event::FlashEvent;
 pub use finding::{Finding, Hit, Remedy, Watch};
-pub use flash::{Ages, BlockCounts, BlockReader, Flash, FlashHealth, FlashReads, RATED_ERASES, WearBucket};
+pub use flash::{
+    Ages, BlockCounts, BlockReader, ExtentView, Flash, FlashHealth, FlashReads, RATED_ERASES, WearBucket,
+};
 pub use ftl::recovery::Recovery;
 pub use geometry::{Geometry, MIN_SIZE_BYTES, UNIT_BYTES};
 pub use image::namespaces::{

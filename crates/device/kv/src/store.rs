@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use byway_flash::{
-    AreaId, AreaRef, Cause, Durability, Epoch, ExtentId, Flash, FlashError, FlashReads, NamespaceRecord,
-    StallCause, SyncPoint,
+    AreaId, AreaRef, Cause, Durability, Epoch, ExtentId, ExtentView, Flash, FlashError, FlashReads,
+    NamespaceRecord, StallCause, SyncPoint,
 };
 use byway_sys::Mapping;
 
@@ -105,6 +105,12 @@ pub trait PageStore {
     /// read, as they will be read right after.
     #[inline]
     fn peek(&self, _home: &Home, _at_bytes: u64, _len_bytes: usize) -> Option<&[u8]> {
+        None
+    }
+
+    /// The pages, to look at many records one after another, where that is cheap: [`peek`](Self::peek) is for one.
+    #[inline]
+    fn view(&self, _home: &Home) -> Option<ExtentView<'_>> {
         None
     }
 
@@ -333,6 +339,11 @@ impl PageStore for Flash {
     #[inline]
     fn peek(&self, home: &Home, at_bytes: u64, len_bytes: usize) -> Option<&[u8]> {
         Self::peek(self, home.extent, at_bytes, len_bytes)
+    }
+
+    #[inline]
+    fn view(&self, home: &Home) -> Option<ExtentView<'_>> {
+        Self::view(self, home.extent)
     }
 
     #[inline]

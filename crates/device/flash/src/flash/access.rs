@@ -65,11 +65,10 @@ impl Flash {
         at_ps: &mut u64,
     ) -> Result<&'a [u8], FlashError> {
         let (first, kind) = self.range(extent, at_bytes, room.len() as u64)?;
-        let page_bytes = u64::from(self.ftl.geometry().page_bytes);
-        let (index, within) = (at_bytes / page_bytes, (at_bytes % page_bytes) as usize);
+        let (page_bytes, index, within) = self.place_in_page(at_bytes);
         if kind == PageKind::Page
             && !self.is_following()
-            && within + room.len() <= page_bytes as usize
+            && within + room.len() <= page_bytes
             && let Some(page) = self.ftl.lend_from(first + index, within, room.len(), cause, at_ps)
         {
             let lent = self.ftl.media.lend(page, within, room.len());
@@ -79,6 +78,17 @@ impl Flash {
             Ok(()) => Ok(room),
             Err(error) => self.as_it_is(extent, at_bytes, room).then_some(&*room).ok_or(error),
         }
+    }
+
+    /// Bytes of a page, the page of a byte, and where it is there. A page is a power of two: a shift costs less than a division.
+    #[inline]
+    const fn place_in_page(&self, at_bytes: u64) -> (usize, u64, usize) {
+        let page_bytes = self.ftl.geometry().page_bytes;
+        (
+            page_bytes as usize,
+            at_bytes >> page_bytes.trailing_zeros(),
+            at_bytes as usize & (page_bytes as usize - 1),
+        )
     }
 
     /// Reads what does not match the checksums of its page, of an image that is checked; false where it cannot be read at all.
@@ -99,11 +109,10 @@ impl Flash {
     #[inline]
     #[must_use]
     pub fn peek(&self, extent: ExtentId, at_bytes: u64, len_bytes: usize) -> Option<&[u8]> {
-        let page_bytes = u64::from(self.ftl.geometry().page_bytes);
-        let (index, within) = (at_bytes / page_bytes, (at_bytes % page_bytes) as usize);
+        let (page_bytes, index, within) = self.place_in_page(at_bytes);
         let (first, kind) = self.range(extent, at_bytes, len_bytes as u64).ok()?;
         // Beside a writer, bytes are copied and then verified.
-        if kind != PageKind::Page || self.is_following() || within + len_bytes > page_bytes as usize {
+        if kind != PageKind::Page || self.is_following() || within + len_bytes > page_bytes {
             return None;
         }
         self.ftl.peek(first + index, within, len_bytes)
@@ -128,9 +137,8 @@ impl Flash {
     /// Prefetches bytes of a KV extent that will soon be read, up to the end of the page of the first one.
     #[inline]
     pub fn prefetch(&self, extent: ExtentId, at_bytes: u64, len_bytes: usize) {
-        let page_bytes = u64::from(self.ftl.geometry().page_bytes);
-        let (index, within) = (at_bytes / page_bytes, (at_bytes % page_bytes) as usize);
-        let len = len_bytes.min(page_bytes as usize - within);
+        let (page_bytes, index, within) = self.place_in_page(at_bytes);
+        let len = len_bytes.min(page_bytes - within);
         if self.is_following() {
             return;
         }

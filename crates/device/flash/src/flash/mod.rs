@@ -14,10 +14,12 @@ mod repair;
 mod report;
 mod resize;
 mod snapshot;
+mod view;
 
 pub use health::{FlashHealth, RATED_ERASES};
 pub use reader::{BlockReader, FlashReads};
 pub use report::{Ages, BlockCounts, WearBucket};
+pub use view::ExtentView;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;

@@ -258,6 +258,10 @@ impl Media for FileMedia {
         self.view.as_ref().filter(|view| !view.is_lost())?.bytes(self.in_pages(page, at), len)
     }
 
+    fn lend_all(&self) -> Option<&[u8]> {
+        self.view.as_ref().filter(|view| !view.is_lost())?.all()
+    }
+
     fn prefetch(&self, page: PageId, at: usize, len: usize) {
         if let Some(view) = &self.view {
             view.prefetch(self.in_pages(page, at), len);

@@ -88,6 +88,11 @@ pub(crate) trait Media: Send + Sync {
         None
     }
 
+    /// All pages where they lie, one after another from page 0 on, for media that [lend](Self::lend) them in one piece.
+    fn lend_all(&self) -> Option<&[u8]> {
+        None
+    }
+
     /// Prefetches data that is soon read, where that is cheap.
     fn prefetch(&self, _page: PageId, _at: usize, _len: usize) {}
 

@@ -89,6 +89,10 @@ impl Media for RamMedia {
         self.data.as_ref()?.get(at..at + len)
     }
 
+    fn lend_all(&self) -> Option<&[u8]> {
+        self.data.as_deref()
+    }
+
     fn prefetch(&self, page: PageId, at: usize, len: usize) {
         self.lend(page, at, len).into_iter().for_each(prefetch_all);
     }

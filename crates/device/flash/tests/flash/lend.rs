@@ -58,6 +58,38 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A view finds what a look finds, and of a page that was never written, or is outside, as little.
+    #[test]
+    fn pages_of_a_view_are_those_of_a_peek(
+        (in_memory, reads) in (any::<bool>(), any_reads()),
+        writes in proptest::collection::vec((0..PAGES, 1..1000u64), 1..400),
+        looks in proptest::collection::vec((0..2 * PAGES, 0..PAGE, 1..PAGE), 1..40),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut flash = media(if in_memory { MediaKind::Ram } else { image(&dir) }, reads);
+        let extent = extent(&flash, 1);
+        prop_assert!(flash.view(extent).is_none(), "reads take modelled time");
+        flash.set_timing(false);
+        for (page, seed) in writes {
+            let data = page_of(&flash, seed);
+            flash.write_page(extent, page, &data, Cause::Host, &mut 0).unwrap();
+        }
+        let view = flash.view(extent);
+        prop_assert_eq!(view.is_some(), in_memory || reads == Reads::Mapped);
+        let end = flash.extent_len_bytes(extent).unwrap();
+        for (page, within, len) in looks {
+            let at = page * PAGE as u64 + within as u64;
+            for (at, len) in [(at, len), (end - len as u64, len), (end - 1, len), (end, len), (u64::MAX, len)] {
+                let seen = view.and_then(|view| view.peek(at, len));
+                prop_assert_eq!(seen, flash.peek(extent, at, len).filter(|_| view.is_some()));
+            }
+        }
+    }
+}
+
 #[test]
 fn nothing_outside_of_an_extent_is_lent() {
     let dir = tempfile::tempdir().unwrap();

@@ -16,14 +16,18 @@ use crate::index::key_order::KeyOrder;
 use crate::list::Visit;
 use crate::store::PageStore;
 use crate::value_log::read::{Sought, Wanted};
-use crate::value_log::shared::PeekedRecord;
+use crate::value_log::record::Shape;
+use crate::value_log::shared::{PeekedRecord, Records};
 
-/// Small records that are prefetched ahead of the one that is read.
-const AHEAD: usize = 16;
+/// Small records that are prefetched together.
+const GROUP: usize = 16;
 /// Longer records that are prefetched ahead of the one that is read.
 const LONG_AHEAD: usize = 8;
 /// Bytes of a small record, at most.
 const SMALL_BYTES: u64 = 2048;
+
+/// Pairs that a selection makes room for before it begins, at most.
+const RESERVED_PAIRS: usize = 1024;
 
 /// Deleted keys that one selection passes: a bound of its work, as they do not fill a result.
 pub const PASSED_MAX: usize = 4096;
@@ -37,18 +41,30 @@ pub struct Selection {
     passed: usize,
 }
 
-/// A selected pair, and how many bytes of its value are wanted.
+/// A selected pair: what its entry says, and how many bytes of its value are wanted.
 #[derive(Clone, Copy, Debug)]
 struct Selected {
-    entry: Entry,
+    number: u128,
+    address: u64,
+    shape: Shape,
     value_bytes: u32,
 }
 
 impl Selected {
+    #[inline]
+    fn of(entry: &Entry, value_bytes: u32) -> Self {
+        Self { number: entry.number(), address: entry.address(), shape: entry.shape(), value_bytes }
+    }
+
+    #[inline]
+    fn key(&self) -> Key {
+        Key::from_number(self.number, self.shape.key_len())
+    }
+
     /// Whether bytes of its value are wanted, and its record is small.
     #[inline]
     fn is_small(&self) -> bool {
-        self.value_bytes > 0 && self.entry.shape().record_bytes() <= SMALL_BYTES
+        self.value_bytes > 0 && self.shape.record_bytes() <= SMALL_BYTES
     }
 }
 
@@ -90,7 +106,7 @@ impl Selection {
     }
 }
 
-/// What a scan hands over: for each pair its head, then the bytes of its value in pieces.
+/// What a scan hands over: a pair at once, or its head and then the bytes of its value in pieces.
 #[derive(Clone, Copy, Debug)]
 pub enum ScanPart<'a> {
     /// A pair begins.
@@ -104,6 +120,15 @@ pub enum ScanPart<'a> {
     },
     /// Bytes of the value.
     Value(&'a [u8]),
+    /// A pair with all bytes of its value that are wanted.
+    Whole {
+        /// Its key.
+        key: Key,
+        /// Length of the whole value in bytes.
+        value_len: u32,
+        /// Bytes of the value.
+        value: &'a [u8],
+    },
 }
 
 impl KvEngine {
@@ -123,30 +148,32 @@ impl KvEngine {
     ) -> Result<(), KvError> {
         let order = if range.backward { KeyOrder::Descending } else { KeyOrder::Ascending };
         let visit = Visit { start: range.start.as_ref(), order, expected };
-        let left_out = range.start.filter(|_| range.exclusive);
+        let mut left_out = range.start.filter(|_| range.exclusive);
         selection.pairs.clear();
+        selection.pairs.reserve(expected.min(RESERVED_PAIRS));
         let (mut is_end, mut resume, mut passed) = (true, None, 0);
         let each = |entry: &Entry| {
-            let key = entry.key();
-            if !range.is_within_bound(&key) {
+            if range.bound.is_some() && !range.is_within_bound(&entry.key()) {
                 return false;
             }
-            if left_out.is_some_and(|left_out| left_out == key) {
+            // It is the first one, if it is there.
+            if left_out.take().is_some_and(|left_out| entry.is_of(&left_out)) {
                 return true;
             }
-            if entry.shape().is_tombstone() {
+            let shape = entry.shape();
+            if shape.is_tombstone() {
                 passed += 1;
                 if passed < PASSED_MAX {
                     return true;
                 }
-                (is_end, resume) = (false, Some(key));
+                (is_end, resume) = (false, Some(entry.key()));
                 return false;
             }
-            let Some(value_bytes) = wants(&key, entry.shape().value_len()) else {
+            let Some(value_bytes) = wants(&entry.key(), shape.value_len()) else {
                 is_end = false;
                 return false;
             };
-            selection.pairs.push(Selected { entry: *entry, value_bytes });
+            selection.pairs.push(Selected::of(entry, value_bytes));
             true
         };
         self.index.visit(store, visit, each, at_ps)?;
@@ -193,53 +220,11 @@ impl KvEngine {
         pairs: &[Selected],
         into: &mut impl FnMut(ScanPart<'_>),
     ) -> usize {
-        if !store.reads_in_any_order() {
-            return 0;
-        }
-        let (read, reads) = self.peek_small(store, pairs, into);
+        let Some(records) = self.log.records(store) else { return 0 };
+        let (read, reads) = peek_small(&records, pairs, into);
         self.log.count_pages_read(reads.pages);
         store.count_reads(reads);
         read
-    }
-
-    fn peek_small<S: PageStore>(
-        &self,
-        store: &S,
-        pairs: &[Selected],
-        into: &mut impl FnMut(ScanPart<'_>),
-    ) -> (usize, FlashReads) {
-        let mut reads = FlashReads::default();
-        let mut ahead = [None; AHEAD];
-        for (slot, pair) in ahead.iter_mut().zip(pairs) {
-            *slot = self.look_ahead(store, pair);
-        }
-        for (at, pair) in pairs.iter().enumerate() {
-            let next = pairs.get(at + AHEAD).and_then(|pair| self.look_ahead(store, pair));
-            let record = mem::replace(&mut ahead[at % AHEAD], next);
-            let Selected { entry, value_bytes } = pair;
-            let (key, shape) = (entry.key(), entry.shape());
-            let sought = Sought { key: &key, address: entry.address(), shape };
-            let value = record.and_then(|record| record.value(&sought)?.get(..*value_bytes as usize));
-            let (Some(record), Some(value)) = (record, value) else { return (at, reads) };
-            reads.pages += u64::from(record.flash_bytes > 0);
-            reads.bytes += record.flash_bytes;
-            into(ScanPart::Pair { key, value_len: shape.value_len(), value_bytes: *value_bytes });
-            into(ScanPart::Value(value));
-        }
-        (pairs.len(), reads)
-    }
-
-    /// A small record that is soon read, where it lies; it is prefetched.
-    #[inline]
-    fn look_ahead<'a, S: PageStore>(&self, store: &'a S, pair: &Selected) -> Option<PeekedRecord<'a>> {
-        if !pair.is_small() {
-            return None;
-        }
-        let (key, shape) = (pair.entry.key(), pair.entry.shape());
-        let sought = Sought { key: &key, address: pair.entry.address(), shape };
-        let record = self.log.peek_record(store, &sought)?;
-        record.prefetch();
-        Some(record)
     }
 
     /// Reads pair `done` and those behind it, one by one, up to a small one that lies in one page.
@@ -270,13 +255,13 @@ impl KvEngine {
 
     #[inline]
     fn spans_pages(&self, pair: &Selected) -> bool {
-        self.log.spans_pages(pair.entry.address(), pair.entry.shape())
+        self.log.spans_pages(pair.address, pair.shape)
     }
 
     #[inline]
     fn prefetch_selected<S: PageStore>(&self, store: &S, pair: &Selected) {
         if pair.value_bytes > 0 {
-            self.log.prefetch(store, pair.entry.address(), pair.entry.shape().record_bytes());
+            self.log.prefetch(store, pair.address, pair.shape.record_bytes());
         }
     }
 
@@ -284,20 +269,68 @@ impl KvEngine {
     fn read_pair<S: PageStore>(
         &mut self,
         store: &mut S,
-        Selected { entry, value_bytes }: &Selected,
+        pair: &Selected,
         into: &mut impl FnMut(ScanPart<'_>),
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        let (key, value_len) = (entry.key(), entry.shape().value_len());
-        into(ScanPart::Pair { key, value_len, value_bytes: *value_bytes });
-        if *value_bytes == 0 {
+        let Selected { address, shape, value_bytes, .. } = *pair;
+        let key = pair.key();
+        into(ScanPart::Pair { key, value_len: shape.value_len(), value_bytes });
+        if value_bytes == 0 {
             return Ok(());
         }
-        let wanted = Wanted { from: 0, to: u64::from(*value_bytes) };
+        let wanted = Wanted { from: 0, to: u64::from(value_bytes) };
         let mut piece = |bytes: &[u8], _: &mut u64| {
             into(ScanPart::Value(bytes));
             Ok::<(), KvError>(())
         };
-        self.log.read_value(store, entry, wanted, Cause::Host, &mut piece, at_ps)
+        let sought = Sought { key: &key, address, shape };
+        self.log.read_sought(store, &sought, wanted, Cause::Host, &mut piece, at_ps)
     }
+}
+
+/// Hands over the first of these pairs whose records are small and can be read where they lie; how many, and what was read.
+///
+/// All records of a group are prefetched while those of the group before are read.
+fn peek_small(
+    records: &Records<'_>,
+    pairs: &[Selected],
+    into: &mut impl FnMut(ScanPart<'_>),
+) -> (usize, FlashReads) {
+    let (mut done, mut reads) = (0, FlashReads::default());
+    let (mut group, mut behind) = ([PeekedRecord::default(); GROUP], [PeekedRecord::default(); GROUP]);
+    let mut count = look_ahead(records, pairs, &mut group);
+    while count > 0 {
+        let count_behind =
+            if count == GROUP { look_ahead(records, &pairs[done + count..], &mut behind) } else { 0 };
+        for (record, pair) in group[..count].iter().zip(&pairs[done..]) {
+            let (key, shape) = (pair.key(), pair.shape);
+            let sought = Sought { key: &key, address: pair.address, shape };
+            let value = record.value(&sought).and_then(|value| value.get(..pair.value_bytes as usize));
+            let Some(value) = value else { return (done, reads) };
+            reads.pages += u64::from(record.flash_bytes > 0);
+            reads.bytes += record.flash_bytes;
+            into(ScanPart::Whole { key, value_len: shape.value_len(), value });
+            done += 1;
+        }
+        mem::swap(&mut group, &mut behind);
+        count = count_behind;
+    }
+    (done, reads)
+}
+
+/// Prefetches the records of the first of these pairs, as long as they are small and can be looked at; how many.
+#[inline]
+fn look_ahead<'a>(records: &Records<'a>, pairs: &[Selected], group: &mut [PeekedRecord<'a>; GROUP]) -> usize {
+    let mut count = 0;
+    for (place, pair) in group.iter_mut().zip(pairs) {
+        if !pair.is_small() {
+            break;
+        }
+        let Some(record) = records.peek(pair.address, pair.shape) else { break };
+        record.prefetch();
+        *place = record;
+        count += 1;
+    }
+    count
 }

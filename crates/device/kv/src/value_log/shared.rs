@@ -1,6 +1,6 @@
 //! Reading records by shared reference, for threads that read at the same time.
 
-use byway_flash::UNIT_BYTES;
+use byway_flash::{ExtentView, UNIT_BYTES};
 use byway_spec::Key;
 use byway_sys::cacheline::prefetch_all;
 
@@ -13,7 +13,7 @@ use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES, Preamble, Shape, Stand}
 const COPIED_BYTES: usize = 1024;
 
 /// The bytes of a record where they lie, not verified yet.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct PeekedRecord<'a> {
     bytes: &'a [u8],
     stand: Stand,
@@ -35,7 +35,42 @@ impl<'a> PeekedRecord<'a> {
     }
 }
 
+/// Records where they lie, to look at many of them while nothing is changed.
+pub(crate) struct Records<'a> {
+    log: &'a ValueLog,
+    pages: ExtentView<'a>,
+    state: Option<&'a [u8]>,
+}
+
+impl<'a> Records<'a> {
+    /// A record where it lies, as [`ValueLog::peek_record`] gives it.
+    #[inline]
+    pub(crate) fn peek(&self, address: u64, shape: Shape) -> Option<PeekedRecord<'a>> {
+        let (log, len) = (self.log, shape.record_bytes() as usize);
+        let place = log.place_of(address)?;
+        if let Some(ring) = log.open_ring(place) {
+            let state = self.state.filter(|_| !ring.in_window && !log.spans_pages(address, shape))?;
+            let (held, _) = ring.pieces(place.position, len);
+            return Some(PeekedRecord { bytes: state.get(held)?, stand: place.stand(), flash_bytes: 0 });
+        }
+        let bytes = self.pages.peek(address, len)?;
+        Some(PeekedRecord { bytes, stand: place.stand(), flash_bytes: unit_bytes(address, len) })
+    }
+}
+
+/// Bytes of the whole units that some bytes lie in.
+#[inline]
+fn unit_bytes(address: u64, len: usize) -> u64 {
+    ((address as usize % UNIT_BYTES + len).div_ceil(UNIT_BYTES) * UNIT_BYTES) as u64
+}
+
 impl ValueLog {
+    /// Records to look at, where the store lends all of its pages.
+    pub(crate) fn records<'a, S: PageStore>(&'a self, store: &'a S) -> Option<Records<'a>> {
+        let pages = store.view(&self.home)?;
+        Some(Records { log: self, pages, state: store.peek_state(&self.home) })
+    }
+
     /// Copies as much of a value as `into` takes. Bytes of flash that were read; `None` where the record lies in several pages, is a long
     /// one in a window, cannot be looked at, or is not what its entry says.
     #[inline]
@@ -117,8 +152,6 @@ impl ValueLog {
             let state = if ring.in_window { None } else { store.peek_state(&self.home) };
             return Some((state?.get(held)?, 0));
         }
-        let from = place.address as usize % UNIT_BYTES;
-        let units = (from + len).div_ceil(UNIT_BYTES);
-        Some((store.peek(&self.home, place.address, len)?, (units * UNIT_BYTES) as u64))
+        Some((store.peek(&self.home, place.address, len)?, unit_bytes(place.address, len)))
     }
 }

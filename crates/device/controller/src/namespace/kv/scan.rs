@@ -21,6 +21,9 @@ const ALIGN_BYTES: usize = 4;
 /// A buffer has room for any key at least.
 const BUFFER_MIN_BYTES: usize = size_of::<ScanHeader>() + ScanPair::bytes(KEY_MAX_BYTES, 0);
 
+/// Bytes before the value of a pair whose key is the longest.
+const PAIR_FRONT_BYTES: usize = ScanPair::bytes(KEY_MAX_BYTES, 0);
+
 /// Bytes of an average pair, to guess how many fit a buffer.
 const PAIR_BYTES: usize = 64;
 
@@ -84,17 +87,18 @@ impl Fitting {
     }
 
     /// How many bytes of the next pair's value go to the result; `None` if the result ends before the pair.
-    fn take(&mut self, key: &Key, value_len: u32) -> Option<u32> {
+    #[inline]
+    fn take(&mut self, key_len: usize, value_len: u32) -> Option<u32> {
         self.pairs_left = self.pairs_left.checked_sub(1)?;
         let value_bytes = value_len.min(self.prefix_bytes);
-        let pair_bytes = ScanPair::bytes(key.len(), value_bytes as usize);
+        let pair_bytes = ScanPair::bytes(key_len, value_bytes as usize);
         if pair_bytes <= self.bytes_left {
             self.bytes_left -= pair_bytes;
             self.has_any = true;
             return Some(value_bytes);
         }
         // The first pair's value is cut: else a scan would never get past it.
-        let room_bytes = self.bytes_left.saturating_sub(ScanPair::bytes(key.len(), 0));
+        let room_bytes = self.bytes_left.saturating_sub(ScanPair::bytes(key_len, 0));
         (self.pairs_left, self.bytes_left) = (0, 0);
         (!self.has_any).then_some((room_bytes - room_bytes % ALIGN_BYTES) as u32)
     }
@@ -102,67 +106,114 @@ impl Fitting {
 
 /// A result that is being filled.
 struct ScanResult<'a> {
+    /// Filled up to `len`; behind it what a result before left there.
     bytes: &'a mut Vec<u8>,
+    len: usize,
     /// Where the last pair begins.
     pair_at: usize,
 }
 
 impl<'a> ScanResult<'a> {
-    fn new(bytes: &'a mut Vec<u8>) -> Self {
-        bytes.clear();
-        bytes.extend_from_slice(ScanHeader::default().as_bytes());
-        Self { pair_at: bytes.len(), bytes }
+    /// An empty result, for which `expected_bytes` are ready.
+    fn new(bytes: &'a mut Vec<u8>, expected_bytes: usize) -> Self {
+        if bytes.len() < expected_bytes {
+            bytes.resize(expected_bytes, 0);
+        }
+        let mut result = Self { bytes, len: 0, pair_at: 0 };
+        result.append(ScanHeader::default().as_bytes());
+        result.pair_at = result.len;
+        result
     }
 
     #[inline]
     fn push(&mut self, part: ScanPart<'_>) {
         match part {
-            ScanPart::Pair { key, value_len, value_bytes } => self.begin_pair(&key, value_len, value_bytes),
-            ScanPart::Value(bytes) => self.bytes.extend_from_slice(bytes),
+            ScanPart::Whole { key, value_len, value } => self.push_pair(&key, value_len, value),
+            ScanPart::Pair { key, value_len, value_bytes } => {
+                self.begin_pair(&key, value_len, value_bytes);
+            }
+            ScanPart::Value(bytes) => self.append(bytes),
         }
     }
 
+    /// Appends a pair at once: one look at the room for all of it.
     #[inline]
+    fn push_pair(&mut self, key: &Key, value_len: u32, value: &[u8]) {
+        self.pad();
+        let (at, moved) = (self.len, value.len());
+        let front = ScanPair::bytes(key.len(), 0);
+        let room = self.room(PAIR_FRONT_BYTES + moved);
+        write_front(room, key, value_len, moved as u32);
+        room[front..front + moved].copy_from_slice(value);
+        (self.pair_at, self.len) = (at, at + front + moved);
+    }
+
     fn begin_pair(&mut self, key: &Key, value_len: u32, value_moved: u32) {
         self.pad();
-        self.pair_at = self.bytes.len();
-        let head = ScanPair { key_len: key.len() as u8, value_len, value_moved, ..ScanPair::default() };
-        // All of the key's field, and then as much of it as is wanted: one copy of known size.
-        let mut bytes = [0; size_of::<ScanPair>() + KEY_MAX_BYTES];
-        let (head_bytes, key_bytes) = bytes.split_at_mut(size_of::<ScanPair>());
-        head_bytes.copy_from_slice(head.as_bytes());
-        key_bytes.copy_from_slice(key.padded());
-        self.bytes.extend_from_slice(&bytes);
-        self.bytes.truncate(self.pair_at + ScanPair::bytes(key.len(), 0));
+        self.pair_at = self.len;
+        write_front(self.room(PAIR_FRONT_BYTES), key, value_len, value_moved);
+        self.len += ScanPair::bytes(key.len(), 0);
+    }
+
+    #[inline]
+    fn append(&mut self, bytes: &[u8]) {
+        self.room(bytes.len()).copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    /// The next bytes, whatever they hold.
+    #[inline]
+    fn room(&mut self, len: usize) -> &mut [u8] {
+        let end = self.len + len;
+        if end > self.bytes.len() {
+            self.grow(end);
+        }
+        &mut self.bytes[self.len..end]
+    }
+
+    #[cold]
+    fn grow(&mut self, end: usize) {
+        self.bytes.resize(end.next_power_of_two(), 0);
     }
 
     #[inline]
     fn pad(&mut self) {
-        let padded = self.bytes.len().next_multiple_of(ALIGN_BYTES);
-        if padded > self.bytes.len() {
-            self.bytes.resize(padded, 0);
+        while !self.len.is_multiple_of(ALIGN_BYTES) {
+            self.append(&[0]);
         }
     }
 
     /// The result of `count` pairs of a selection; one begun behind them is dropped.
     fn finish(mut self, count: usize, selection: &Selection, buffer_bytes: usize) -> &'a [u8] {
         if count < selection.len() {
-            self.bytes.truncate(self.pair_at);
+            self.len = self.pair_at;
         }
         self.pad();
         // Without room for it the host goes on behind the last pair: a result without pairs has room for any key.
-        let has_room = |key: &Key| self.bytes.len() + key.len().next_multiple_of(ALIGN_BYTES) <= buffer_bytes;
+        let has_room = |key: &Key| self.len + key.len().next_multiple_of(ALIGN_BYTES) <= buffer_bytes;
         let resume = selection.resume().filter(has_room);
-        self.bytes.extend_from_slice(resume.as_ref().map_or(&[], Key::as_bytes));
+        self.append(resume.as_ref().map_or(&[], Key::as_bytes));
         self.pad();
         let head = ScanHeader {
             count: count as u32,
-            bytes: self.bytes.len() as u32,
+            bytes: self.len as u32,
             is_end: selection.is_end().into(),
             resume_len: resume.map_or(0, |key| key.len() as u32),
         };
-        self.bytes[..size_of::<ScanHeader>()].copy_from_slice(head.as_bytes());
-        self.bytes
+        let bytes = &mut self.bytes[..self.len];
+        bytes[..size_of::<ScanHeader>()].copy_from_slice(head.as_bytes());
+        bytes
+    }
+}
+
+/// Writes what stands before a value. All of the key's field, of which as much counts as the key has: copies of known size.
+#[inline]
+fn write_front(room: &mut [u8], key: &Key, value_len: u32, value_moved: u32) {
+    let head = ScanPair { key_len: key.len() as u8, reserved: [0; 3], value_len, value_moved };
+    if let Some(room) = room.first_chunk_mut::<PAIR_FRONT_BYTES>() {
+        let (head_bytes, key_bytes) = room.split_at_mut(size_of::<ScanPair>());
+        head_bytes.copy_from_slice(head.as_bytes());
+        key_bytes.copy_from_slice(key.padded());
     }
 }
 
@@ -191,9 +242,11 @@ impl KvNamespace {
         let Execution { flash, port, room, whole_pages, .. } = execution;
         let (engine, expected) = (&mut self.engine, scan.expected_pairs());
         let mut fitting = Fitting::new(scan);
-        let wants = |key: &Key, value_len| fitting.take(key, value_len);
+        let wants = |key: &Key, value_len| fitting.take(key.len(), value_len);
         timed(port, |now_ps| engine.select(*flash, &scan.range, expected, selection, wants, now_ps))?;
-        let mut result = ScanResult::new(&mut room.bytes);
+        // The key's field of the last pair may go beyond it.
+        let expected_bytes = scan.buffer_bytes - fitting.bytes_left + KEY_MAX_BYTES;
+        let mut result = ScanResult::new(&mut room.bytes, expected_bytes);
         let into = |part: ScanPart<'_>| result.push(part);
         let count = timed(port, |now_ps| engine.read_selected(*flash, selection, into, now_ps))?;
         let result = result.finish(count, selection, scan.buffer_bytes);
@@ -218,10 +271,6 @@ const LONG_KEY: CommandError =
 mod tests {
     use super::*;
 
-    fn key() -> Key {
-        Key::from_number(1, 16)
-    }
-
     #[test]
     fn fitting_ends_at_the_limit_of_pairs_or_bytes() {
         let scan = Scan {
@@ -231,9 +280,9 @@ mod tests {
             prefix_bytes: 8,
         };
         let mut fitting = Fitting::new(&scan);
-        assert_eq!([0; 3].map(|_| fitting.take(&key(), 100)), [Some(8), Some(8), None]);
+        assert_eq!([0; 3].map(|_| fitting.take(16, 100)), [Some(8), Some(8), None]);
         let mut fitting = Fitting::new(&Scan { pairs_max: 1, ..scan });
-        assert_eq!([0; 2].map(|_| fitting.take(&key(), 100)), [Some(8), None]);
+        assert_eq!([0; 2].map(|_| fitting.take(16, 100)), [Some(8), None]);
     }
 
     #[test]
@@ -244,8 +293,8 @@ mod tests {
             pairs_max: usize::MAX,
             prefix_bytes: u32::MAX,
         };
-        assert_eq!(Fitting::new(&scan).take(&key(), 100), Some(8));
+        assert_eq!(Fitting::new(&scan).take(16, 100), Some(8));
         let mut fitting = Fitting::new(&Scan { buffer_bytes: BUFFER_MIN_BYTES + 60, ..scan });
-        assert_eq!([0, 100].map(|len| fitting.take(&key(), len)), [Some(0), None]);
+        assert_eq!([0, 100].map(|len| fitting.take(16, len)), [Some(0), None]);
     }
 }

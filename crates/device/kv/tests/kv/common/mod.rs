@@ -374,6 +374,7 @@ pub fn scan(
     let mut pairs: Vec<Scanned> = Vec::new();
     let into = |part: ScanPart<'_>| match part {
         ScanPart::Pair { key, value_len, .. } => pairs.push((key, value_len, Vec::new())),
+        ScanPart::Whole { key, value_len, value } => pairs.push((key, value_len, value.to_vec())),
         ScanPart::Value(bytes) => pairs.last_mut().unwrap().2.extend_from_slice(bytes),
     };
     assert_eq!(engine.read_selected(store, &mut selection, into, &mut 0).unwrap(), selection.len());

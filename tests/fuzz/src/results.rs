@@ -26,10 +26,11 @@ fn scan(result: &[u8]) {
     let mut left = reader.left();
     while let Ok(Some(pair)) = reader.next_pair(result) {
         let key_at = end + size_of::<ScanPair>();
-        assert_eq!(&result[key_at..key_at + pair.key.len()], pair.key.as_bytes());
-        assert_eq!(&result[pair.value_at..pair.value_at + pair.value.len()], pair.value);
-        assert!(pair.value.len() <= pair.value_len && pair.value_at + pair.value.len() <= reader.bytes());
-        end = (end + ScanPair::bytes(pair.key.len(), pair.value.len())).min(reader.bytes());
+        assert_eq!(&result[key_at..key_at + pair.key_len], pair.key().as_bytes());
+        assert_eq!((pair.key_at, pair.value_at), (key_at, key_at + pair.key_len.next_multiple_of(4)));
+        assert!(result.get(pair.value_at..pair.value_at + pair.value_bytes).is_some());
+        assert!(pair.value_bytes <= pair.value_len && pair.value_at + pair.value_bytes <= reader.bytes());
+        end = (end + ScanPair::bytes(pair.key_len, pair.value_bytes)).min(reader.bytes());
         assert!(reader.left() == left - 1, "each pair is counted once");
         left -= 1;
     }

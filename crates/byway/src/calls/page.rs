@@ -1,5 +1,7 @@
 //! One page of a scan: asked for by one Scan, or put together from a List and Retrieves on a device without it.
 
+use std::ops::Range;
+
 use byway_core::results::{Pair, ResultReader};
 use byway_core::{Buffer, Error, ErrorKind, Key, KvCommand, Result};
 use byway_spec::vendor::{KeyRange as Span, ScanHeader, ScanPair, WHOLE_VALUE};
@@ -49,21 +51,19 @@ pub(crate) struct Page {
     last: Option<Key>,
 }
 
+/// The result of a Scan, or one that was put together.
 #[derive(Default)]
-enum Bytes {
-    #[default]
-    None,
-    Device(Buffer),
-    Composed(Vec<u8>),
+struct Bytes {
+    device: Option<Buffer>,
+    composed: Vec<u8>,
 }
 
 impl Bytes {
     #[inline]
     fn as_slice(&self) -> &[u8] {
-        match self {
-            Self::None => &[],
-            Self::Device(buffer) => buffer.as_slice(),
-            Self::Composed(bytes) => bytes,
+        match &self.device {
+            Some(buffer) => buffer.as_slice(),
+            None => &self.composed,
         }
     }
 }
@@ -71,14 +71,21 @@ impl Bytes {
 impl Page {
     /// The next pair; `None` behind the last.
     #[inline]
-    pub(crate) fn next(&mut self) -> Result<Option<Pair<'_>>> {
+    pub(crate) fn next(&mut self) -> Result<Option<Pair>> {
         self.reader.next_pair(self.result.as_slice())
     }
 
-    /// The bytes of a value of this page.
+    /// Bytes of this page, of a value.
     #[inline]
     pub(crate) fn bytes(&self, at: usize, len: usize) -> &[u8] {
-        self.result.as_slice().get(at..at + len).unwrap_or_default()
+        self.both(at..at + len, 0..0).0
+    }
+
+    /// Bytes of this page, of a key and of its value.
+    #[inline]
+    pub(crate) fn both(&self, key: Range<usize>, value: Range<usize>) -> (&[u8], &[u8]) {
+        let bytes = self.result.as_slice();
+        (bytes.get(key).unwrap_or_default(), bytes.get(value).unwrap_or_default())
     }
 
     /// Whether the range ends with this page.
@@ -119,7 +126,8 @@ impl Kv {
         if reader.left() == 0 && !reader.is_end() && reader.resume().is_none() {
             return Err(wrong("a scan that has no pairs, no end and no key to resume behind"));
         }
-        Ok(Page { result: Bytes::Device(buffer), reader, is_end: reader.is_end(), last: None })
+        let result = Bytes { device: Some(buffer), composed: Vec::new() };
+        Ok(Page { result, reader, is_end: reader.is_end(), last: None })
     }
 
     fn listed(&mut self, ask: &Ask) -> Result<Page> {
@@ -258,7 +266,7 @@ impl Composed {
         let (place, _) = self.result.split_at_mut(size_of::<ScanHeader>());
         place.copy_from_slice(head.as_bytes());
         let reader = ResultReader::new(&self.result)?;
-        Ok(Page { result: Bytes::Composed(self.result), reader, is_end, last })
+        Ok(Page { result: Bytes { device: None, composed: self.result }, reader, is_end, last })
     }
 }
 

@@ -1,5 +1,7 @@
 //! Scans: the pairs of a range in order, page by page.
 
+use std::cmp::Ordering;
+
 use byway_core::{Key, Result};
 use byway_spec::vendor::{KeyRange as Span, ScanPair, WHOLE_VALUE};
 
@@ -87,7 +89,11 @@ pub struct ScanState {
     /// What is left; `None` once the scan has ended.
     left: Option<Left>,
     page: Page,
-    pair: Option<Current>,
+    /// Where in the page the key of the pair that came last is, and where its value is.
+    key_at: usize,
+    value: Place,
+    /// Length in bytes of all of it.
+    value_len: usize,
     /// A value that had no room in its page.
     whole: Vec<u8>,
 }
@@ -95,7 +101,10 @@ pub struct ScanState {
 /// What is left of a scan.
 #[derive(Clone, Copy)]
 struct Left {
+    /// The range, from where the page at hand began.
     span: Span,
+    /// Where what is left begins: at the start of the range, then behind the pair that came last.
+    last: Last,
     /// Most pairs.
     pairs: Option<u64>,
     value_prefix: u16,
@@ -103,18 +112,36 @@ struct Left {
     page_bytes: usize,
 }
 
-/// The pair that came last.
+/// A key that what is left begins at or behind, as words: a pair waits for a [`Key`], which is moved in pieces.
 #[derive(Clone, Copy)]
-struct Current {
-    key: Key,
-    value_len: usize,
-    place: Place,
+struct Last {
+    number: u128,
+    /// Length in bytes; 0 where there is no such key.
+    len: usize,
+    exclusive: bool,
 }
 
-/// Where its value is.
-#[derive(Clone, Copy)]
+impl Last {
+    fn of(span: &Span) -> Self {
+        let (number, len) = span.start.map_or((0, 0), |key| (key.number(), key.len()));
+        Self { number, len, exclusive: span.exclusive }
+    }
+
+    fn key(self) -> Option<Key> {
+        (self.len > 0).then(|| Key::from_number(self.number, self.len))
+    }
+}
+
+/// Where a value is.
+#[derive(Clone, Copy, Default)]
 enum Place {
-    Page { at: usize, len: usize },
+    /// No pair came so far.
+    #[default]
+    Nowhere,
+    Page {
+        at: usize,
+        len: usize,
+    },
     Whole,
 }
 
@@ -132,7 +159,9 @@ impl ScanState {
     }
 
     fn of(span: Span, options: ScanOptions) -> Self {
-        let left = Left { span, pairs: options.limit, value_prefix: options.value_prefix(), page_bytes: 0 };
+        let last = Last::of(&span);
+        let left =
+            Left { span, last, pairs: options.limit, value_prefix: options.value_prefix(), page_bytes: 0 };
         Self { left: Some(left), ..Self::default() }
     }
 
@@ -150,8 +179,12 @@ impl ScanState {
         if !self.advance(kv)? {
             return Ok(None);
         }
-        let value = self.value();
-        Ok(self.pair.as_ref().map(|pair| (pair.key.as_bytes(), value)))
+        let key = self.key_at..self.key_at + self.left.as_ref().map_or(0, |left| left.last.len);
+        Ok(Some(match self.value {
+            Place::Page { at, len } => self.page.both(key, at..at + len),
+            Place::Whole => (self.page.both(key, 0..0).0, &self.whole),
+            Place::Nowhere => return Ok(None),
+        }))
     }
 
     /// Goes to the next pair; whether there is one.
@@ -170,24 +203,27 @@ impl ScanState {
     /// The key of the pair that came last.
     #[must_use]
     pub fn key(&self) -> Option<Key> {
-        self.pair.map(|pair| pair.key)
+        match self.value {
+            Place::Nowhere => None,
+            Place::Page { .. } | Place::Whole => self.left.and_then(|left| left.last.key()),
+        }
     }
 
     /// The value of the pair that came last, or its first bytes.
     #[must_use]
     #[inline]
     pub fn value(&self) -> &[u8] {
-        match self.pair.map(|pair| pair.place) {
-            Some(Place::Page { at, len }) => self.page.bytes(at, len),
-            Some(Place::Whole) => &self.whole,
-            None => &[],
+        match self.value {
+            Place::Page { at, len } => self.page.bytes(at, len),
+            Place::Whole => &self.whole,
+            Place::Nowhere => &[],
         }
     }
 
     /// Length in bytes of the whole value of the pair that came last.
     #[must_use]
     pub fn value_len(&self) -> usize {
-        self.pair.map_or(0, |pair| pair.value_len)
+        self.value_len
     }
 
     #[inline]
@@ -203,23 +239,24 @@ impl ScanState {
                 }
                 continue;
             };
-            let (key, value_len) = (pair.key, pair.value_len);
-            let (at, len) = (pair.value_at, pair.value.len());
-            left.check_order(&key)?;
-            if !left.span.is_within_bound(&key) {
-                return left.check_bound(&key, kv).map(|()| false);
+            let last = Last { number: pair.key_number, len: pair.key_len, exclusive: true };
+            left.check_order(last)?;
+            if left.span.bound.is_some() && !left.span.is_within_bound(&pair.key()) {
+                return left.check_bound(&pair.key(), kv).map(|()| false);
             }
-            left.span = left.span.behind(key);
-            let mut current = Current { key, value_len, place: Place::Page { at, len } };
-            if len < left.wanted(value_len) && !self.read_whole(kv, &mut current)? {
+            left.last = last;
+            let is_short = pair.value_bytes < left.wanted(pair.value_len);
+            (self.key_at, self.value_len) = (pair.key_at, pair.value_len);
+            self.value = Place::Page { at: pair.value_at, len: pair.value_bytes };
+            if is_short && !self.read_whole(kv)? {
                 continue;
             }
             self.count_down();
-            self.pair = Some(current);
             return Ok(true);
         }
     }
 
+    #[inline]
     fn count_down(&mut self) {
         if let Some(Left { pairs: Some(pairs), .. }) = &mut self.left {
             *pairs -= 1;
@@ -233,9 +270,12 @@ impl ScanState {
         let page = std::mem::take(&mut self.page);
         let Some(left) = self.left.as_mut().filter(|_| !page.is_end()) else { return Ok(false) };
         if let Some(resume) = page.resume() {
-            left.check_order(&resume)?;
+            left.check_order(Last { number: resume.number(), len: resume.len(), exclusive: true })?;
         }
-        left.span = page.resume().or(page.last()).map_or(left.span, |last| left.span.behind(last));
+        if let Some(last) = page.resume().or(page.last()) {
+            left.last = Last { number: last.number(), len: last.len(), exclusive: true };
+        }
+        (left.span.start, left.span.exclusive) = (left.last.key(), left.last.exclusive);
         drop(page);
         left.page_bytes = left.bytes(kv);
         self.page = kv.page(&left.ask(kv))?;
@@ -245,12 +285,13 @@ impl ScanState {
         Ok(true)
     }
 
-    /// Reads a value that had no room in its page by itself; whether its key is still there.
+    /// Reads the value of the last pair, which had no room in its page, by itself; whether its key is still there.
     #[cold]
-    fn read_whole(&mut self, kv: &mut Kv, pair: &mut Current) -> Result<bool> {
-        let Some(value) = kv.get(pair.key.as_bytes())? else { return Ok(false) };
+    fn read_whole(&mut self, kv: &mut Kv) -> Result<bool> {
+        let Some(key) = self.left.and_then(|left| left.last.key()) else { return Ok(false) };
+        let Some(value) = kv.get(key.as_bytes())? else { return Ok(false) };
         let prefix = self.left.map_or(0, |left| left.wanted(value.len()));
-        (pair.value_len, pair.place, self.whole) = (value.len(), Place::Whole, value);
+        (self.value_len, self.value, self.whole) = (value.len(), Place::Whole, value);
         self.whole.truncate(prefix);
         Ok(true)
     }
@@ -296,13 +337,14 @@ impl Left {
 
     /// Refuses a key that is not behind the one before it.
     #[inline]
-    fn check_order(&self, key: &Key) -> Result<()> {
-        let is_behind = match (self.span.start, self.span.backward) {
-            (Some(start), _) if start == *key => !self.span.exclusive,
-            (Some(start), false) => start < *key,
-            (Some(start), true) => *key < start,
-            (None, _) => true,
-        };
+    fn check_order(&self, key: Last) -> Result<()> {
+        let last = &self.last;
+        let is_behind = last.len == 0
+            || match (key.number, key.len).cmp(&(last.number, last.len)) {
+                Ordering::Greater => !self.span.backward,
+                Ordering::Less => self.span.backward,
+                Ordering::Equal => !last.exclusive,
+            };
         if is_behind { Ok(()) } else { Err(wrong("a scan whose keys are out of order")) }
     }
 

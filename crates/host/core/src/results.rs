@@ -19,17 +19,30 @@ pub struct ResultReader {
     resume: Option<Key>,
 }
 
-/// One pair of a Scan.
+/// One pair of a Scan: places in the result. Words alone: a [`Key`] is moved in pieces, and each pair would wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pair<'a> {
-    /// The key.
-    pub key: Key,
+pub struct Pair {
+    /// [`Key::number`] of the key.
+    pub key_number: u128,
+    /// Length of the key in bytes, 1 to 16.
+    pub key_len: usize,
+    /// Where in the result the key begins.
+    pub key_at: usize,
     /// Length of the whole value in bytes.
     pub value_len: usize,
     /// Where in the result the value begins.
     pub value_at: usize,
-    /// The bytes of the value that came.
-    pub value: &'a [u8],
+    /// Bytes of the value that came.
+    pub value_bytes: usize,
+}
+
+impl Pair {
+    /// The key.
+    #[inline]
+    #[must_use]
+    pub const fn key(&self) -> Key {
+        Key::from_number(self.key_number, self.key_len)
+    }
 }
 
 /// What became of one key of a Retrieve Many.
@@ -92,21 +105,34 @@ impl ResultReader {
     /// # Errors
     /// [`ErrorKind::Protocol`] for a pair that is longer than the result, or a key that is none.
     #[inline]
-    pub fn next_pair<'a>(&mut self, result: &'a [u8]) -> Result<Option<Pair<'a>>> {
+    pub fn next_pair(&mut self, result: &[u8]) -> Result<Option<Pair>> {
         if self.left == 0 {
             return Ok(None);
         }
-        let rest = result.get(self.at..self.end).ok_or_else(short)?;
-        let (head, behind) = ScanPair::read_from_prefix(rest).map_err(|_| short())?;
-        let key_len = usize::from(head.key_len);
-        let key = match behind.first_chunk::<{ Key::MAX_BYTES }>() {
-            Some(field) => Key::from_field(*field, key_len)?,
-            None => Key::new(behind.get(..key_len).ok_or_else(short)?)?,
+        // Without a `Result`, whose error would be moved along with each pair.
+        match self.take_pair(result) {
+            Some(pair) => Ok(Some(pair)),
+            None => Err(short()),
+        }
+    }
+
+    #[inline]
+    fn take_pair(&mut self, result: &[u8]) -> Option<Pair> {
+        let rest = result.get(self.at..self.end)?;
+        let (head, behind) = rest.split_first_chunk::<{ size_of::<ScanPair>() }>()?;
+        let head: ScanPair = zerocopy::transmute!(*head);
+        let (key_len, value_len) = (usize::from(head.key_len), head.value_len as usize);
+        let key_number = match behind.first_chunk::<{ Key::MAX_BYTES }>() {
+            Some(field) if key_len == Key::MAX_BYTES => u128::from_be_bytes(*field),
+            _ => Key::new(behind.get(..key_len)?).ok()?.number(),
         };
-        let value = part(behind, key_len.next_multiple_of(4), head.value_moved, head.value_len)?;
-        let value_at = self.at + size_of::<ScanPair>() + key_len.next_multiple_of(4);
-        self.pass(ScanPair::bytes(key_len, value.len()));
-        Ok(Some(Pair { key, value_len: head.value_len as usize, value_at, value }))
+        let (key_bytes, value_bytes) = (key_len.next_multiple_of(ALIGN_BYTES), head.value_moved as usize);
+        if value_bytes > value_len || value_bytes > behind.len().checked_sub(key_bytes)? {
+            return None;
+        }
+        let key_at = self.at + size_of::<ScanPair>();
+        self.pass(ScanPair::bytes(key_len, value_bytes));
+        Some(Pair { key_number, key_len, key_at, value_len, value_at: key_at + key_bytes, value_bytes })
     }
 
     /// The next entry of a Retrieve Many; `None` behind the last.
@@ -120,23 +146,16 @@ impl ResultReader {
         }
         let rest = result.get(self.at..self.end).ok_or_else(short)?;
         let (head, behind) = FoundValue::read_from_prefix(rest).map_err(|_| short())?;
-        let value = part(behind, 0, head.value_moved, head.value_len)?;
+        let (len, moved) = (head.value_len as usize, head.value_moved as usize);
+        let value = behind.get(..moved).filter(|_| moved <= len).ok_or_else(short)?;
         self.pass(size_of::<FoundValue>() + value.len().next_multiple_of(4));
-        Ok(Some(FoundEntry { found: Found(head.found), value_len: head.value_len as usize, value }))
+        Ok(Some(FoundEntry { found: Found(head.found), value_len: len, value }))
     }
 
+    #[inline]
     fn pass(&mut self, bytes: usize) {
         (self.at, self.left) = ((self.at + bytes).min(self.end), self.left - 1);
     }
-}
-
-/// The bytes of a value that came.
-#[inline]
-fn part(behind: &[u8], at: usize, moved: u32, len: u32) -> Result<&[u8]> {
-    if moved > len {
-        return Err(short());
-    }
-    behind.get(at..).and_then(|rest| rest.get(..moved as usize)).ok_or_else(short)
 }
 
 #[cold]
@@ -166,7 +185,9 @@ mod tests {
     fn read(result: &[u8]) -> Result<Vec<(Key, usize, Vec<u8>)>> {
         let (mut reader, mut pairs) = (ResultReader::new(result)?, Vec::new());
         while let Some(pair) = reader.next_pair(result)? {
-            pairs.push((pair.key, pair.value_len, pair.value.to_vec()));
+            let value = &result[pair.value_at..][..pair.value_bytes];
+            assert_eq!(pair.key().as_bytes(), &result[pair.key_at..][..pair.key_len]);
+            pairs.push((pair.key(), pair.value_len, value.to_vec()));
         }
         Ok(pairs)
     }

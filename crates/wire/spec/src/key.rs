@@ -50,7 +50,8 @@ impl Key {
     pub fn from_field(field: [u8; KEY_MAX_BYTES], len: usize) -> Result<Self, KeyError> {
         match len {
             0 => Err(KeyError::Empty),
-            1..=KEY_MAX_BYTES => {
+            KEY_MAX_BYTES => Ok(Self { padded: field, len: len as u8 }),
+            1..KEY_MAX_BYTES => {
                 let behind = 8 * (KEY_MAX_BYTES - len);
                 let padded = (u128::from_be_bytes(field) >> behind << behind).to_be_bytes();
                 Ok(Self { padded, len: len as u8 })

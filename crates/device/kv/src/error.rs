@@ -19,6 +19,20 @@ pub enum KvError {
         /// Longest value taken this way.
         limit_bytes: u64,
     },
+    /// The batch is longer than what is stored atomically.
+    #[error(
+        "the batch has {changes} changes of {bytes} bytes; at most {limit_changes} changes of {limit_bytes} bytes are stored atomically"
+    )]
+    BatchTooLong {
+        /// Bytes of its records: headers, keys and values.
+        bytes: u64,
+        /// Most bytes of a batch.
+        limit_bytes: u64,
+        /// Changes asked for.
+        changes: usize,
+        /// Most changes of a batch.
+        limit_changes: usize,
+    },
     /// There is no value under the key.
     #[error("the key is not there")]
     NotFound,

@@ -9,7 +9,10 @@ const FEATURES_AT: usize = 16;
 
 /// Records behind a write pointer may count ([`crate::engine::lease`]): set while threads hold leases, and after a kill.
 const LEASES: u64 = 1;
-const KNOWN: u64 = LEASES;
+/// The log to replay may hold atomic batches ([`crate::engine::batch`]): set before the first batch, cleared by a flush or an orderly
+/// close.
+const BATCHES: u64 = 2;
+const KNOWN: u64 = LEASES | BATCHES;
 
 /// Incompatible features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +53,16 @@ impl Features {
     /// The same, with or without leases.
     pub(crate) fn with_leases(self, has_leases: bool) -> Self {
         Self(if has_leases { self.0 | LEASES } else { self.0 & !LEASES })
+    }
+
+    /// Whether the log to replay may hold atomic batches.
+    pub(crate) fn has_unflushed_batches(self) -> bool {
+        self.0 & BATCHES != 0
+    }
+
+    /// The same, with or without atomic batches in the log to replay.
+    pub(crate) fn with_unflushed_batches(self, has_batches: bool) -> Self {
+        Self(if has_batches { self.0 | BATCHES } else { self.0 & !BATCHES })
     }
 
     /// Stores the features and then the header's checksum, each by one store. Until the second, those before count.

@@ -20,6 +20,7 @@ mod work;
 
 pub use byway_spec::Key;
 pub use damage::Damage;
+pub use engine::batch::{Change, DeletedRange};
 pub use engine::check::FILL_CLASSES;
 pub use engine::compaction::CompactionCounters;
 pub use engine::follow::FollowCounters;

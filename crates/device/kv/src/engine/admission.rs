@@ -19,6 +19,8 @@ pub(crate) struct Reach {
     end: u64,
     /// Most segments that it takes.
     segments: usize,
+    /// Entries of the memtable needed beside the one that is always kept free.
+    extra_entries: usize,
 }
 
 impl KvEngine {
@@ -52,14 +54,23 @@ impl KvEngine {
     #[inline]
     pub(crate) fn reach_in_shared(&self, value_len: u64, placement: Placement) -> Reach {
         let end = self.log.shared_end(value_len, placement);
-        Reach { stream: SHARED, end, segments: self.segments_for(value_len) }
+        Reach { stream: SHARED, end, segments: self.segments_for(value_len), extra_entries: 0 }
     }
 
     /// A record that begins at `start` of another stream, which takes segments for what it passes, too.
     pub(crate) fn reach_from(&self, stream: usize, start: u64, value_len: u64) -> Reach {
         let passed_bytes = start.saturating_sub(self.log.stream(stream).wp());
         let end = start + PREAMBLE_MAX_BYTES as u64 + value_len;
-        Reach { stream, end, segments: self.segments_for(passed_bytes + value_len) }
+        Reach { stream, end, segments: self.segments_for(passed_bytes + value_len), extra_entries: 0 }
+    }
+
+    /// A batch of so many records, and so many bytes of log, in one segment of the shared stream. Deletions alone may use the segments
+    /// that are kept free.
+    pub(crate) fn reach_of_batch(&self, records: usize, bytes: u64, only_deletes: bool) -> Reach {
+        let spot = self.log.batch_spot(bytes);
+        let passed_bytes = spot.start - self.log.stream(SHARED).wp();
+        let segments = if only_deletes { 0 } else { self.segments_for(passed_bytes + bytes) };
+        Reach { stream: SHARED, end: spot.end, segments, extra_entries: records }
     }
 
     /// As [`admit`](Self::admit), for a record of any stream, whose length was [checked](Self::check_store).
@@ -96,7 +107,19 @@ impl KvEngine {
         segments: usize,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        if self.is_due() {
+        self.make_room_with(store, segments, 0, at_ps)
+    }
+
+    /// As [`make_room`](Self::make_room), with so many extra entries in the memtable.
+    #[inline]
+    fn make_room_with<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        segments: usize,
+        extra_entries: usize,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        if self.is_due_with(extra_entries) {
             self.take_in(store);
             self.waited_for(StallCause::Freeze, store, |engine, store| {
                 engine.index.make_room(&mut engine.log, store, engine.next_seq.last(), at_ps)
@@ -124,7 +147,7 @@ impl KvEngine {
     /// As [`make_room`](Self::make_room), for a record that may stay in the segment that its stream stands in: then it takes
     /// none, and need not wait for any.
     #[inline(always)]
-    fn make_room_in_open<S: PageStore>(
+    pub(crate) fn make_room_in_open<S: PageStore>(
         &mut self,
         store: &mut S,
         reach: Reach,
@@ -134,11 +157,12 @@ impl KvEngine {
         if free_ahead < self.log.floor() + self.compaction.pace.early {
             self.waited_for(StallCause::Compaction, store, |engine, store| engine.hurry_on(store, *at_ps));
             // A memtable that is written out takes segments.
-            if !self.is_due() && self.log.stays_in_segment(reach.stream, reach.end) {
+            let is_due = self.is_due_with(reach.extra_entries);
+            if !is_due && self.log.stays_in_segment(reach.stream, reach.end) {
                 return Ok(());
             }
         }
-        self.make_room(store, reach.segments, at_ps)
+        self.make_room_with(store, reach.segments, reach.extra_entries, at_ps)
     }
 
     /// Whether the memtable is to be written out before anything more is stored.

@@ -4,6 +4,7 @@
 //! The index can be made anew from the log and the manifest, so nothing after the commit can lose a put.
 
 mod admission;
+pub(crate) mod batch;
 pub(crate) mod check;
 pub(crate) mod compaction;
 pub(crate) mod follow;
@@ -246,6 +247,8 @@ impl KvEngine {
     pub fn flush<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
         self.check_writable(store)?;
         self.checkpoint(store, at_ps)?;
+        // No batch is replayed from here on.
+        self.set_batches_feature(store, false);
         self.index.finish_jobs(&mut self.log, store, at_ps)
     }
 

@@ -14,6 +14,7 @@ use crate::layout::LOSSES_AT;
 use crate::sealed;
 use crate::store::{Home, PageStore};
 use crate::value_log::ValueLog;
+use crate::value_log::batch::batch_bytes;
 use crate::value_log::read::Wanted;
 use crate::value_log::record::{Kind, Preamble};
 use crate::value_log::scan::{Found, Scanner, is_of_host};
@@ -70,6 +71,30 @@ fn whole_to<S: PageStore>(
     scanner.refusal().map_or(Ok(torn.unwrap_or(wp)), Err)
 }
 
+/// Positions of a batch whose records so far are whole, in bytes of its stream.
+struct OpenBatch {
+    /// Of its header.
+    start: u64,
+    /// Where its next record begins.
+    next: u64,
+    end: u64,
+}
+
+impl OpenBatch {
+    /// The batch whose header is at a position.
+    fn behind_header(preamble: &Preamble, position: u64) -> Option<Self> {
+        let next = position + preamble.shape.record_bytes();
+        Some(Self { start: position, next, end: next + batch_bytes(preamble)? })
+    }
+
+    /// The batch with the record at its next position, or `None` if that was its last.
+    fn with(self, preamble: &Preamble) -> Option<Self> {
+        let next = self.next + preamble.shape.record_bytes();
+        (next < self.end).then_some(Self { next, ..self })
+    }
+}
+
+/// Where to cut a stream: the position of the first torn record that no sync had covered, or of the header of its batch.
 fn first_torn<S: PageStore>(
     store: &mut S,
     log: &mut ValueLog,
@@ -77,19 +102,31 @@ fn first_torn<S: PageStore>(
     scanner: &mut Scanner,
 ) -> Result<Option<u64>, KvError> {
     let synced_to = log.stream(stream).synced_to();
+    let mut batch: Option<OpenBatch> = None;
     while let Some(found) = scanner.next(log, store, &mut 0) {
         match found {
-            Found::Damage { from, .. } if from >= synced_to => return Ok(Some(from)),
+            Found::Damage { from, .. } if from >= synced_to => {
+                return Ok(Some(batch.map_or(from, |batch| batch.start)));
+            }
             Found::Damage { .. } | Found::Nothing => {}
             Found::Record { preamble, position } => {
+                if let Some(batch) = batch.as_ref().filter(|batch| position != batch.next) {
+                    // A lost sector may read as padding: a gap in a batch is a lost record.
+                    return Ok(Some(batch.start));
+                }
                 let is_new = position + preamble.shape.record_bytes() > synced_to;
                 if is_new && !is_whole(store, log, stream, &preamble, position)? {
-                    return Ok(Some(position));
+                    return Ok(Some(batch.map_or(position, |batch| batch.start)));
                 }
+                batch = match batch {
+                    Some(batch) => batch.with(&preamble),
+                    None => OpenBatch::behind_header(&preamble, position).filter(|_| is_new),
+                };
             }
         }
     }
-    Ok(None)
+    // The log ends inside a batch.
+    Ok(batch.map(|batch| batch.start))
 }
 
 fn is_whole<S: PageStore>(

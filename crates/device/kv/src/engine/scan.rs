@@ -81,6 +81,11 @@ impl Selection {
         self.pairs.is_empty()
     }
 
+    /// The selected keys.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = Key> {
+        self.pairs.iter().map(Selected::key)
+    }
+
     /// Releases the memory of more than `pairs` pairs.
     pub fn shrink_to(&mut self, pairs: usize) {
         self.pairs.clear();

@@ -83,11 +83,16 @@ impl KvEngine {
     ) -> Result<Over, KvError> {
         // The longest header there is: a few bytes of a namespace are not worth a branch.
         let charge = charge(PREAMBLE_MAX_BYTES as u64 + value_len);
-        let after = self.used_bytes() + self.leases.charged_out() + charge;
-        if after <= self.capacity_bytes - self.capacity_bytes / NEARLY_FULL_SHARE {
+        if self.used_bytes() + self.leases.charged_out() + charge <= self.nearly_full_bytes() {
             return Ok(over);
         }
         self.fit_closely(store, key, value_len, over, at_ps)
+    }
+
+    /// Used bytes above which the namespace is nearly full.
+    #[inline]
+    pub(crate) fn nearly_full_bytes(&self) -> u64 {
+        self.capacity_bytes - self.capacity_bytes / NEARLY_FULL_SHARE
     }
 
     #[cold]

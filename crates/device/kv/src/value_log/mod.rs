@@ -4,6 +4,7 @@
 //! continues in the stream's next segment.
 
 mod access;
+pub(crate) mod batch;
 mod cutting;
 pub(crate) mod dead;
 pub(crate) mod following;
@@ -71,11 +72,11 @@ impl Draft {
     }
 }
 
-/// Place chosen for a record.
+/// Place chosen for a record, or a batch.
 #[derive(Clone, Copy, Debug)]
-struct Spot {
-    start: u64,
-    end: u64,
+pub(crate) struct Spot {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
     /// It leaves the write pointer behind, in the gap before it.
     ahead: bool,
 }

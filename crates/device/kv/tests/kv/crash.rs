@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::common::{Image, Rig, get, key, list, numbered, small, value};
 use byway_kit::Random;
-use byway_kv::{Key, KvError, KvOptions, Packing, Placement, StoreHow};
+use byway_kv::{Change, Key, KvError, KvOptions, Packing, Placement, StoreHow};
 use proptest::prelude::*;
 
 /// More than the memtable holds.
@@ -29,6 +29,46 @@ fn any_step() -> impl Strategy<Value = Step> {
     })
 }
 
+/// Steps by commands of their own, or short ones in one batch.
+#[derive(Clone, Debug)]
+enum Act {
+    One(Step),
+    Batch(Vec<Step>),
+}
+
+fn any_act() -> impl Strategy<Value = Act> {
+    let short = (0u8..KEYS, proptest::option::weighted(0.7, 0usize..1200)).prop_map(|(key, len)| Step {
+        key,
+        len,
+        dma: false,
+    });
+    prop_oneof![
+        8 => any_step().prop_map(Act::One),
+        1 => proptest::collection::vec(short, 1..9).prop_map(Act::Batch),
+    ]
+}
+
+fn do_act(rig: &mut Rig, n: u64, act: &Act, model: &mut Model) {
+    match act {
+        Act::One(step) => do_step(rig, n, *step, model),
+        Act::Batch(steps) => do_batch(rig, n, steps, model),
+    }
+}
+
+fn do_batch(rig: &mut Rig, n: u64, steps: &[Step], model: &mut Model) {
+    let pairs = steps.iter().map(|step| (key(&[step.key]), step.len.map(|len| value(n, len))));
+    let pairs: Vec<_> = pairs.collect();
+    let changes: Vec<_> =
+        pairs.iter().map(|(key, value)| Change { key: *key, value: value.as_deref() }).collect();
+    rig.engine.store_many(&mut rig.store, &changes, &mut 0).unwrap();
+    for (key, value) in pairs {
+        match value {
+            Some(value) => drop(model.insert(key, value)),
+            None => drop(model.remove(&key)),
+        }
+    }
+}
+
 fn do_step(rig: &mut Rig, n: u64, step: Step, model: &mut Model) {
     let key = key(&[step.key]);
     let placement = if step.dma { Placement::Dma } else { Placement::Packed };
@@ -47,22 +87,23 @@ fn tiny(packing: Packing) -> KvOptions {
     small(packing).memtable_bytes(0)
 }
 
-/// Every key has what it had before the step that was cut, or what it has after.
+/// All keys have what they had before the act that was cut, or all what they have after.
 fn check(rig: &Rig, image: Image, before: &Model, after: &Model) {
     let (mut store, mut engine, recovery) = rig.open_image(image);
     assert_eq!(recovery.damage, []);
+    let mut found = Model::new();
     for n in 0..KEYS {
         let key = key(&[n]);
-        let found = match get(&mut engine, &mut store, &key) {
-            Ok(found) => Some(found),
-            Err(KvError::NotFound) => None,
+        match get(&mut engine, &mut store, &key) {
+            Ok(value) => drop(found.insert(key, value)),
+            Err(KvError::NotFound) => {}
             Err(error) => panic!("{error}"),
-        };
-        let allowed = [before.get(&key), after.get(&key)];
-        assert!(allowed.contains(&found.as_ref()), "{key}: {:?} bytes found", found.map(|f| f.len()));
+        }
     }
+    let lens = |model: &Model| model.iter().map(|(key, value)| (*key, value.len())).collect::<Vec<_>>();
+    assert!(found == *before || found == *after, "{:?}", lens(&found));
     let listed = list(&mut engine, &mut store, b"");
-    assert!(listed.len() == before.len() || listed.len() == after.len());
+    assert_eq!(listed.len(), found.len());
     // What was found goes on working, and is still there the next time.
     engine.put(&mut store, &numbered(77), b"after", StoreHow::default(), &mut 0).unwrap();
     let (mut store, mut engine, recovery) = rig.open_image(store.image);
@@ -71,13 +112,13 @@ fn check(rig: &Rig, image: Image, before: &Model, after: &Model) {
     assert_eq!(list(&mut engine, &mut store, b"").len(), listed.len() + 1);
 }
 
-fn cut_everywhere(packing: Packing, steps: &[Step]) {
+fn cut_everywhere(packing: Packing, acts: &[Act]) {
     let mut rig = Rig::new(2 << 20, tiny(packing));
     let mut model = Model::new();
-    for (n, step) in steps.iter().enumerate() {
+    for (n, act) in acts.iter().enumerate() {
         let before = model.clone();
         rig.store.cuts = Some(Vec::new());
-        do_step(&mut rig, n as u64, *step, &mut model);
+        do_act(&mut rig, n as u64, act, &mut model);
         for image in rig.store.cuts.take().unwrap() {
             check(&rig, image, &before, &model);
         }
@@ -100,18 +141,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn crash_before_any_store_loses_nothing_acknowledged(steps in proptest::collection::vec(any_step(), 1..150), policy in 0usize..3) {
-        cut_everywhere(Packing::ALL[policy], &steps);
+    fn crash_before_any_store_loses_nothing_acknowledged(acts in proptest::collection::vec(any_act(), 1..150), policy in 0usize..3) {
+        cut_everywhere(Packing::ALL[policy], &acts);
     }
 
     #[test]
-    fn crash_between_two_commits_loses_nothing_acknowledged(steps in proptest::collection::vec(any_step(), 1..100), policy in 0usize..3, seed: u64) {
+    fn crash_between_two_commits_loses_nothing_acknowledged(acts in proptest::collection::vec(any_act(), 1..100), policy in 0usize..3, seed: u64) {
         let mut rig = Rig::new(2 << 20, tiny(Packing::ALL[policy]));
         let mut model = Model::new();
-        for (n, step) in steps.iter().enumerate() {
+        for (n, act) in acts.iter().enumerate() {
             let before = model.clone();
             rig.store.cuts = Some(Vec::new());
-            do_step(&mut rig, n as u64, *step, &mut model);
+            do_act(&mut rig, n as u64, act, &mut model);
             let mut cuts = rig.store.cuts.take().unwrap();
             cuts.push(rig.store.image.clone());
             for pair in cuts.windows(2) {

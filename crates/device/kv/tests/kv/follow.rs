@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use byway_flash::{Cause, FlashError, NamespaceRecord};
 use byway_kit::Random;
-use byway_kv::{Home, Key, KvEngine, KvError, LeaseId, Packing, PageStore, Placement, StoreHow};
+use byway_kv::{Change, Home, Key, KvEngine, KvError, LeaseId, Packing, PageStore, Placement, StoreHow};
 
 use crate::common::{Image, Rig, get, numbered, small, value};
 
@@ -158,6 +158,9 @@ struct Writer {
 
 impl Writer {
     fn write(&mut self, random: &mut Random, keys: u64) {
+        if random.below(6) == 0 {
+            return self.write_batch(random, keys);
+        }
         let number = random.below(keys);
         let version = self.next;
         self.next += 1;
@@ -178,8 +181,29 @@ impl Writer {
             self.rig.put_how(&numbered(number), &versioned(number, version, len), how).unwrap();
             Some(version)
         };
+        self.note(number, new);
+    }
+
+    /// Stores and deletes a few keys at once.
+    fn write_batch(&mut self, random: &mut Random, keys: u64) {
+        let (first, count) = (random.below(keys), 1 + random.below(8));
+        let (version, len) = (self.next, self.lens[1].min(900));
+        self.next += 1;
+        let numbers = (0..count).map(|n| (first + n) % keys);
+        let changes: Vec<_> = numbers
+            .map(|number| (number, (random.below(4) > 0).then(|| versioned(number, version, len))))
+            .collect();
+        let batch: Vec<_> = changes
+            .iter()
+            .map(|(number, value)| Change { key: numbered(*number), value: value.as_deref() })
+            .collect();
+        self.rig.engine.store_many(&mut self.rig.store, &batch, &mut 0).unwrap();
+        changes.iter().for_each(|(number, value)| self.note(*number, value.as_ref().map(|_| version)));
+    }
+
+    fn note(&mut self, number: u64, version: Option<u64>) {
         let since = self.rig.store.cuts.as_ref().map_or(0, Vec::len);
-        self.versions.entry(number).or_default().0.push((since, new));
+        self.versions.entry(number).or_default().0.push((since, version));
     }
 
     fn store_by_lease(&mut self, key: &Key, value: &[u8]) {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bad_blocks;
+mod batches;
 mod bound;
 mod common;
 mod compaction;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::common::{Rig, key, scan, small, value};
-use byway_kv::{Key, KvError, LeaseId, Packing, Placement, StoreHow, TryGet};
+use byway_kv::{Change, Key, KvError, LeaseId, Packing, Placement, Selection, StoreHow, TryGet};
 use byway_spec::vendor::KeyRange;
 use proptest::prelude::*;
 
@@ -29,6 +29,12 @@ enum Op {
         len: usize,
     },
     Delete(Key),
+    /// Stores, and deletes where there is no length.
+    Batch(Vec<(Key, Option<usize>)>),
+    DeleteRange {
+        range: KeyRange,
+        most: usize,
+    },
     Get(Key),
     List(Key, usize),
     Scan {
@@ -61,6 +67,9 @@ fn any_op() -> impl Strategy<Value = Op> {
         1 => (any_key(), any_len()).prop_map(|(key, len)| Op::PutNew { key, len }),
         1 => (any_key(), any_len()).prop_map(|(key, len)| Op::PutOver { key, len }),
         3 => any_key().prop_map(Op::Delete),
+        2 => proptest::collection::vec((any_key(), proptest::option::weighted(0.7, 0usize..900)), 0..10)
+            .prop_map(Op::Batch),
+        1 => (any_range(), 1usize..20).prop_map(|(range, most)| Op::DeleteRange { range, most }),
         4 => any_key().prop_map(Op::Get),
         1 => (any_key(), 1usize..20).prop_map(|(start, limit)| Op::List(start, limit)),
         2 => (any_range(), 1usize..50, prop_oneof![Just(0), 1u32..100, Just(u32::MAX)])
@@ -129,6 +138,41 @@ impl Checked {
         self.check_try_get(key);
     }
 
+    fn batch(&mut self, n: u64, changes: &[(Key, Option<usize>)]) {
+        let values: Vec<_> = changes.iter().map(|(_, len)| len.map(|len| value(n, len))).collect();
+        let pairs = changes.iter().zip(&values);
+        let batch: Vec<_> =
+            pairs.clone().map(|((key, _), value)| Change { key: *key, value: value.as_deref() }).collect();
+        match self.rig.engine.store_many(&mut self.rig.store, &batch, &mut 0) {
+            Ok(()) => pairs.for_each(|((key, _), value)| match value {
+                Some(value) => drop(self.model.insert(*key, value.clone())),
+                None => drop(self.model.remove(key)),
+            }),
+            Err(KvError::Full) => {}
+            Err(error) => panic!("{error}"),
+        }
+        changes.iter().for_each(|(key, _)| self.check_try_get(key));
+    }
+
+    /// Deletes some keys of a range, the first of them.
+    fn delete_range(&mut self, range: KeyRange, most: usize) {
+        let mut keys: Vec<_> = self.model.keys().copied().filter(|key| has(&range, key)).collect();
+        if range.backward {
+            keys.reverse();
+        }
+        let Rig { engine, store, .. } = &mut self.rig;
+        match engine.delete_range(store, &range, most, &mut Selection::default(), &mut 0) {
+            Ok(deleted) => {
+                assert!(deleted.deleted_keys <= most && (deleted.deleted_keys > 0 || keys.is_empty()));
+                assert!(deleted.has_more || deleted.deleted_keys == keys.len());
+                keys[..deleted.deleted_keys].iter().for_each(|key| drop(self.model.remove(key)));
+            }
+            Err(KvError::Full) => {}
+            Err(error) => panic!("{error}"),
+        }
+        keys.iter().for_each(|key| self.check_try_get(key));
+    }
+
     fn step(&mut self, n: u64, op: Op) {
         if !matches!(op, Op::PutBeside { .. } | Op::Die) {
             self.rig.engine.take_in(&mut self.rig.store);
@@ -162,6 +206,8 @@ impl Checked {
                 Err(KvError::Full) => {}
                 Err(error) => panic!("{error}"),
             },
+            Op::Batch(changes) => self.batch(n, &changes),
+            Op::DeleteRange { range, most } => self.delete_range(range, most),
             Op::Get(key) => self.check(&key),
             Op::List(start, limit) => {
                 let listed = self.rig.list(start.as_bytes());

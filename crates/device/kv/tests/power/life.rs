@@ -1,5 +1,6 @@
 //! Lives of one key-value namespace, each ended by a power cut.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -9,22 +10,22 @@ use byway_flash::{
 };
 use byway_forgetful::{Forgetful, Random, Versions, copy_sparse, image_folder};
 use byway_kv::{
-    Key, KvEngine, KvError, KvFormat, KvOptions, Packing, Placement, Recovery, StoreHow, WindowId,
+    Change, Key, KvEngine, KvError, KvFormat, KvOptions, Packing, Placement, Recovery, StoreHow, WindowId,
     record_header_bytes,
 };
 use byway_queue::WindowCursor;
 
+use crate::step::Step;
+
 /// A value, or none.
 pub type Value = Option<Vec<u8>>;
 /// Values by the number of their key.
-type Model = Versions<u64, Value>;
+pub type Model = Versions<u64, Value>;
 
-const KEYS: u64 = 128;
+pub const KEYS: u64 = 128;
 const LIVES: u64 = 4;
 /// Steps that a life goes on for at most while its cut is to come.
 const STEPS_MAX: u64 = 400;
-/// Longer than a ring.
-const LONG_BYTES: u64 = 20 << 10;
 pub const WINDOW: WindowId = WindowId(1);
 
 const NAMESPACE: NamespaceSpec =
@@ -103,53 +104,6 @@ pub fn pattern(step: u64, key: u64, len: u64) -> Vec<u8> {
     byway_kit::tagged(step, key, len as usize)
 }
 
-/// One thing a host does.
-#[derive(Debug, Clone, Copy)]
-enum Step {
-    Put { key: u64, len: u64, placement: Placement, step: u64 },
-    PutInPlace { key: u64, len: u64, step: u64 },
-    PutByDma { key: u64, len: u64, step: u64 },
-    Delete { key: u64 },
-    WriteOut,
-    Reclaim,
-    Format,
-    Create,
-}
-
-impl Step {
-    fn any(random: &mut Random, step: u64) -> Self {
-        let key = random.below(KEYS);
-        let len = match random.below(40) {
-            0 => LONG_BYTES + random.below(20_000),
-            1..=8 => random.below(7000),
-            _ => random.below(400),
-        };
-        match random.below(400) {
-            0 => Self::Format,
-            1 => Self::Create,
-            2 | 3 => Self::Reclaim,
-            4..=9 => Self::WriteOut,
-            10..=49 => Self::Delete { key },
-            50..=109 => Self::PutInPlace { key, len: len.min(6000), step },
-            110..=139 => Self::PutByDma { key, len: 1 + len.min(6000), step },
-            140..=179 => Self::Put { key, len: 1 + len, placement: Placement::Dma, step },
-            _ => Self::Put { key, len, placement: Placement::Packed, step },
-        }
-    }
-
-    /// The content once the step is done.
-    fn effects(self, model: &Model) -> Vec<(u64, Value)> {
-        match self {
-            Self::Put { key, len, step, .. }
-            | Self::PutInPlace { key, len, step }
-            | Self::PutByDma { key, len, step } => vec![(key, Some(pattern(step, key, len)))],
-            Self::Delete { key } => vec![(key, None)],
-            Self::Format | Self::Create => model.targets().map(|(key, _)| (key, None)).collect(),
-            Self::WriteOut | Self::Reclaim => Vec::new(),
-        }
-    }
-}
-
 /// The device, and the cursor of the host that stores into its window.
 pub struct Device {
     pub engine: KvEngine,
@@ -221,6 +175,14 @@ impl Device {
                 self.engine.put(flash, &key(n), &pattern(step, n, len), how, &mut 0)
             }
             Step::Delete { key: n } => self.engine.delete(flash, &key(n), &mut 0).map(drop),
+            Step::Batch { first, count, step } => {
+                let changes = Step::changes(first, count, step);
+                let changes: Vec<_> = changes
+                    .iter()
+                    .map(|(n, value)| Change { key: key(*n), value: value.as_deref() })
+                    .collect();
+                self.engine.store_many(flash, &changes, &mut 0)
+            }
             Step::WriteOut => self.engine.flush(flash, &mut 0),
             Step::Reclaim => self.engine.reclaim(flash, &mut 0),
             Step::PutInPlace { key: n, len, step } => self.put_in_place(&key(n), &pattern(step, n, len)),
@@ -296,7 +258,12 @@ impl Device {
     }
 
     /// Checks that every key has a value that it may have, and that the list agrees. The model takes over what was found.
-    fn check_values(&mut self, model: &mut Model, last_only: bool) -> Result<(), String> {
+    fn check_values(
+        &mut self,
+        model: &mut Model,
+        batches: &[Vec<(u64, Value)>],
+        last_only: bool,
+    ) -> Result<(), String> {
         let mut found = Vec::new();
         for (n, allowed) in model.targets() {
             let value = self.get(n).map_err(|error| format!("key {n}: {error}"))?;
@@ -318,9 +285,29 @@ impl Device {
         if listed != there {
             return Err(format!("{listed} keys are listed, {there} have a value"));
         }
+        let found: BTreeMap<_, _> = found.into_iter().collect();
+        batches.iter().try_for_each(|batch| check_batch(batch, model, &found))?;
         *model = Model::of(found);
         Ok(())
     }
+}
+
+/// Checks a batch that no sync has covered: where one of its values is there, each of its other keys has what the batch left it or
+/// a later version.
+fn check_batch(batch: &[(u64, Value)], model: &Model, found: &BTreeMap<u64, Value>) -> Result<(), String> {
+    let versions: BTreeMap<_, _> = model.targets().collect();
+    let place = |(key, value): &(u64, Value)| versions.get(key)?.iter().position(|version| version == value);
+    let values = || batch.iter().filter(|(_, value)| value.is_some());
+    let is_new = values().any(|change| place(change).is_some_and(|place| place > 0));
+    let is_there = values().any(|(key, value)| found.get(key) == Some(value));
+    for change in batch.iter().filter(|_| is_new && is_there) {
+        let (key, Some(first)) = (change.0, place(change)) else { continue };
+        let last = versions[&key].iter().rposition(|version| *version == found[&key]);
+        if last.is_none_or(|last| last < first) {
+            return Err(format!("key {key} lacks a batch of {} keys that is there", batch.len()));
+        }
+    }
+    Ok(())
 }
 
 /// What the medium did for a sync before the device heard of its end: nothing yet, or all.
@@ -341,15 +328,34 @@ struct Life {
     under_way: Option<UnderWay>,
     /// An engine was made that no sync covered yet.
     made: bool,
+    /// Whether some steps are batches, and those of this life.
+    with_batches: bool,
+    batches: Vec<Vec<(u64, Value)>>,
 }
 
 /// Lives one after the other, each on what the power cut of the one before left.
 pub fn run(base: &Base, seed: u64, steps: u64, durability: Durability) -> Result<(), String> {
+    live_on(base, seed, steps, durability, false)
+}
+
+/// The same with batches.
+pub fn run_with_batches(base: &Base, seed: u64, steps: u64, durability: Durability) -> Result<(), String> {
+    live_on(base, seed, steps, durability, true)
+}
+
+fn live_on(
+    base: &Base,
+    seed: u64,
+    steps: u64,
+    durability: Durability,
+    with_batches: bool,
+) -> Result<(), String> {
     let folder = image_folder();
     let mut path = folder.path().join("image");
     copy_sparse(&base.path, &path);
     let (mut model, mut random) = (base.model.clone(), Random::new(seed));
     let (mut step, mut made) = (10_000, false);
+    let mut batches = Vec::new();
     for life in 0..LIVES {
         let left = folder.path().join(format!("left-{life}"));
         let events = Forgetful::new(&path, random.next());
@@ -359,17 +365,29 @@ pub fn run(base: &Base, seed: u64, steps: u64, durability: Durability) -> Result
             .events(Some(events.clone()))
             .power_was_lost(power_was_lost);
         let device = Some(Device::open(&path, &run, packing(&mut random), made)?);
-        let mut life = Life { device, events, path, run, random, step, under_way: None, made: false };
-        life.device().check_values(&mut model, false)?;
+        let mut life = Life {
+            device,
+            events,
+            path,
+            run,
+            random,
+            step,
+            under_way: None,
+            made: false,
+            with_batches,
+            batches: Vec::new(),
+        };
+        life.device().check_values(&mut model, &batches, false)?;
         // Found after a cut, and from now on what is there.
         life.device().flash.make_durable().map_err(|error| error.to_string())?;
         life.live(steps, &mut model, &left)?;
         (random, step, made) = (life.random.clone(), life.step, life.made);
+        batches = std::mem::take(&mut life.batches);
         drop(life);
         path = left;
     }
     let run = RunOptions::default().durability(durability).power_was_lost(true);
-    Device::open(&path, &run, Packing::default(), made)?.check_values(&mut model, false)
+    Device::open(&path, &run, Packing::default(), made)?.check_values(&mut model, &batches, false)
 }
 
 fn packing(random: &mut Random) -> Packing {
@@ -398,7 +416,10 @@ impl Life {
 
     /// One step, and perhaps a sync. Says whether the power was cut in it.
     fn take_step(&mut self, model: &mut Model, left: Option<&Path>) -> Result<bool, String> {
-        let step = Step::any(&mut self.random, self.step);
+        let step = match self.with_batches && self.random.one_in(4) {
+            true => Step::any_batch(&mut self.random, self.step),
+            false => Step::any(&mut self.random, self.step),
+        };
         self.step += 1;
         self.made |= matches!(step, Step::Create);
         let is_cut = |life: &Self| left.is_some() && !life.events.is_waiting();
@@ -406,6 +427,9 @@ impl Life {
         let taken = self.device().take(step).map_err(|error| format!("{step:?}: {error}"))?;
         // What had no room may be there after a cut if it came before the room was missed: it is not.
         if taken || is_cut(self) {
+            if matches!(step, Step::Batch { .. }) {
+                self.batches.push(effects.clone());
+            }
             effects.into_iter().for_each(|(key, value)| model.write(key, value));
         }
         let acknowledges = match self.run.durability {
@@ -468,6 +492,6 @@ impl Life {
         let run = self.run.clone().power_was_lost(false);
         let packing = packing(&mut self.random);
         self.device = Some(Device::open(&self.path, &run, packing, self.made)?);
-        self.device().check_values(&mut model.clone(), true)
+        self.device().check_values(&mut model.clone(), &[], true)
     }
 }

@@ -6,12 +6,14 @@
 //! with deaths of the process and orderly ends between them. A run of so many random lives: `BYWAY_TEST_CASES=1000`.
 #![allow(clippy::unwrap_used)]
 
+mod batches;
 mod life;
 mod points;
 mod stage;
+mod step;
 
 use byway_flash::Durability;
-use life::{Base, run};
+use life::{Base, run, run_with_batches};
 use proptest::prelude::*;
 
 const CASES: u32 = 8;
@@ -31,6 +33,12 @@ proptest! {
     #[test]
     fn without_capacitors_no_flushed_store_is_lost_or_torn(seed: u64, steps in 1u64..200) {
         run(Base::shared(), seed, steps, Durability::Volatile).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn no_batch_is_there_in_part(seed: u64, steps in 1u64..200, volatile: bool) {
+        let durability = if volatile { Durability::Volatile } else { Durability::Media };
+        run_with_batches(Base::shared(), seed, steps, durability).map_err(TestCaseError::fail)?;
     }
 }
 

@@ -167,6 +167,17 @@ impl Stage {
         events.cut_at_events(self.folder.path(), move |sector| reached(&Place::of(&parts, sector)));
     }
 
+    /// The device after a loss of power that these sectors survived of what changed since the last sync. This one goes on.
+    pub fn left_by(&mut self, reached: impl Fn(&Place) -> bool) -> Result<Device, String> {
+        let parts = self.parts();
+        self.lives += 1;
+        let left = self.folder.path().join(format!("left-{}", self.lives));
+        let events = self.events.as_ref().unwrap();
+        events.cut_by(&left, |sector| reached(&Place::of(&parts, sector)));
+        let run = RunOptions::default().power_was_lost(true);
+        Device::open(&left, &run, Packing::default(), false)
+    }
+
     /// Every image that a cut left, opened and checked.
     pub fn cuts(&self, may_be_none: bool) -> impl Iterator<Item = Result<Device, String>> {
         let run = RunOptions::default().power_was_lost(true);

@@ -77,7 +77,7 @@ fn info_names_profile_namespaces_methods_and_what_an_acknowledgement_means() {
     assert_eq!(json["namespaces"].as_array().unwrap().len(), 2);
     assert!(text.contains("scans by Scan, many gets by Retrieve Many"), "{text}");
     assert_eq!(json["pair_operations"]["scan"], "Scan");
-    assert!(json["pair_operations"]["atomic_batch"].is_null());
+    assert_eq!(json["pair_operations"]["atomic_batch"], "Store Many");
 }
 
 #[test]

@@ -84,6 +84,20 @@ fn delete_range_wants_a_range_and_counts_what_it_deletes() {
 }
 
 #[test]
+fn batch_does_all_of_its_lines_or_none() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    said(&["kv", "put", &uri, "order", "open"]);
+    let good = image.file("good", b"put\tto\t110\nput\tfrom\t90\ndelete\torder\n");
+    said(&["kv", "batch", &uri, &good]);
+    assert_eq!(said(&["kv", "scan", &uri]), "from\t90\nto\t110\n");
+    let long = [b"delete\tto\nput\tlong\t", &vec![b'x'; 1 << 20][..]].concat();
+    let long = image.file("long", &long);
+    assert!(refused(2, &["kv", "batch", &uri, &long]).contains("longer than"));
+    assert_eq!(said(&["kv", "count", &uri]), "2\n");
+}
+
+#[test]
 fn records_come_back_whole_by_every_method() {
     let namespaces = ["kv"; Method::ALL.len()];
     let image = Image::new(&namespaces);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
-use byway::{Capabilities, Key, KeyRange, Kv, KvCommands, Result, ScanOptions};
+use byway::{Batch, Capabilities, ErrorKind, Key, KeyRange, Kv, KvCommands, Result, ScanOptions};
 
 type Model = BTreeMap<Key, Vec<u8>>;
 
@@ -40,6 +40,7 @@ pub fn every_range(kv: &mut Kv) {
     many(kv, &model, &deleted);
     ranges().iter().for_each(|range| scans(kv, &model, *range));
     cursor(kv, &model);
+    batch(kv, &mut model);
     deletions(kv, &mut model);
 }
 
@@ -119,6 +120,35 @@ fn many(kv: &mut Kv, model: &Model, deleted: &[Key]) {
     kv.get_many(&[], 100, |_, _| unreachable!("no key")).unwrap();
     kv.put_many(std::iter::empty::<(Key, Vec<u8>)>()).unwrap();
     kv.delete_many(&[]).unwrap();
+}
+
+/// Stores, deletions of keys that are there and that are not, and several changes of a key, all together; or nothing where the
+/// device cannot do that.
+fn batch(kv: &mut Kv, model: &mut Model) {
+    let (mut batch, mut after) = (Batch::new(), model.clone());
+    for (n, key) in model.keys().copied().enumerate().take(90) {
+        let value = value(n as u32 % 3);
+        batch.put(key.as_bytes(), b"not this one").unwrap();
+        if n % 3 == 0 {
+            batch.delete(key.as_bytes()).unwrap();
+            after.remove(&key);
+        } else {
+            batch.put(key.as_bytes(), &value).unwrap();
+            after.insert(key, value);
+        }
+    }
+    batch.delete(b"absent").unwrap();
+    match kv.commit(&batch) {
+        Ok(()) => *model = after,
+        Err(error) => {
+            assert!(error.kind() == ErrorKind::Unsupported && !kv.can().store_many_atomic, "{error}");
+        }
+    }
+    scans(kv, model, KeyRange::ALL);
+    let mut long = Batch::new();
+    long.put(b"long", &vec![1; 2 << 20]).unwrap();
+    assert_eq!(kv.commit(&long).unwrap_err().kind(), ErrorKind::Unsupported);
+    kv.commit(&Batch::new()).unwrap();
 }
 
 fn deletions(kv: &mut Kv, model: &mut Model) {

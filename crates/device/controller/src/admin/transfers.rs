@@ -14,11 +14,17 @@ pub(super) const ANNOUNCED: Methods = Methods::new()
     .with_bulk(true)
     .with_byte_store(true)
     .with_scan(true)
-    .with_retrieve_many(true);
+    .with_retrieve_many(true)
+    .with_store_many(true)
+    .with_delete_range(true);
 
 /// Methods of controllers over fabrics, where values go in capsules.
-pub(super) const FABRIC_METHODS: Methods =
-    Methods::new().with_bulk(true).with_scan(true).with_retrieve_many(true);
+pub(super) const FABRIC_METHODS: Methods = Methods::new()
+    .with_bulk(true)
+    .with_scan(true)
+    .with_retrieve_many(true)
+    .with_store_many(true)
+    .with_delete_range(true);
 
 /// Methods the host enabled since the last reset.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +55,11 @@ impl EnabledTransfers {
         }
     }
 
+    /// Whether Store Many may be atomic.
+    pub fn has_atomic_store_many(self) -> bool {
+        self.0.store_many()
+    }
+
     /// Whether there is a vendor command of this opcode, and the host enabled its transfer method.
     pub fn has_command(self, opcode: VendorOpcode) -> bool {
         match method_of(opcode) {
@@ -57,6 +68,7 @@ impl EnabledTransfers {
                 VendorOpcode::KV_BULK_STORE => self.0.bulk(),
                 VendorOpcode::KV_SCAN => self.0.scan(),
                 VendorOpcode::KV_RETRIEVE_MANY => self.0.retrieve_many(),
+                VendorOpcode::KV_DELETE_RANGE => self.0.delete_range(),
                 _ => false,
             },
         }

@@ -2,7 +2,7 @@
 //! whichever way it came.
 
 use byway_link::Work;
-use byway_spec::vendor::{self, VendorOpcode};
+use byway_spec::vendor::{self, StoreManyCdw12, VendorOpcode};
 use byway_spec::{Command, Status};
 
 use super::Controller;
@@ -10,6 +10,7 @@ use crate::data_pointer;
 use crate::error::CommandError;
 use crate::namespace::kv::key;
 use crate::namespace::{Execution, VALUE_MAX_BYTES};
+use crate::opcode;
 use crate::outcome::Outcome;
 use crate::port::Port;
 use crate::reservation::Access;
@@ -43,28 +44,37 @@ impl Controller {
                 let first = vendor::unpack_write(command);
                 self.store_in_window(subsystem, port, qid, command, &first)
             }
-            VendorOpcode::KV_SCAN => self.with_namespace(
-                subsystem,
-                port,
-                (qid, command.nsid, Access::Read),
-                carried,
-                |namespace, execution| namespace.kv()?.scan(execution, command),
-            ),
-            VendorOpcode::KV_RETRIEVE_MANY => self.with_namespace(
-                subsystem,
-                port,
-                (qid, command.nsid, Access::Read),
-                carried,
-                |namespace, execution| namespace.kv()?.retrieve_many(execution, command),
-            ),
-            _ => self.with_namespace(
-                subsystem,
-                port,
-                (qid, command.nsid, Access::Write),
-                carried,
-                |namespace, execution| namespace.kv()?.bulk_store(execution, command),
-            ),
+            VendorOpcode::KV_SCAN
+            | VendorOpcode::KV_RETRIEVE_MANY
+            | VendorOpcode::KV_BULK_STORE
+            | VendorOpcode::KV_DELETE_RANGE => self.execute_on_many(subsystem, port, qid, command, carried),
+            _ => Err(NOT_ENABLED),
         }
+    }
+
+    /// Scan, Retrieve Many, Store Many or Delete Range.
+    fn execute_on_many(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        qid: u16,
+        command: &Command,
+        carried: Option<&[u8]>,
+    ) -> Result<Outcome, CommandError> {
+        let is_refused = StoreManyCdw12::from_bits(command.cdw12).atomic()
+            && !self.admin.transfers().has_atomic_store_many();
+        let target = (qid, command.nsid, opcode::access(command.opcode()));
+        self.with_namespace(subsystem, port, target, carried, |namespace, execution| {
+            let kv = namespace.kv()?;
+            match VendorOpcode(command.opcode()) {
+                VendorOpcode::KV_SCAN => kv.scan(execution, command),
+                VendorOpcode::KV_RETRIEVE_MANY => kv.retrieve_many(execution, command),
+                VendorOpcode::KV_DELETE_RANGE => kv.delete_range(execution, command),
+                VendorOpcode::KV_BULK_STORE if is_refused => Err(NOT_ATOMIC),
+                VendorOpcode::KV_BULK_STORE => kv.bulk_store(execution, command),
+                _ => Err(NOT_ENABLED),
+            }
+        })
     }
 
     fn piggyback_write(
@@ -259,4 +269,6 @@ const NOT_ENABLED: CommandError = CommandError::new(
     Status::INVALID_OPCODE,
     "no such command, or the host did not enable its transfer method",
 );
+const NOT_ATOMIC: CommandError =
+    CommandError::invalid_field("the host did not enable atomic Store Many").at_byte(48);
 const NO_QUEUE: CommandError = CommandError::new(Status::INTERNAL_ERROR, "the queue is gone");

@@ -97,6 +97,9 @@ fn of_engine(error: KvError) -> CommandError {
         KvError::ValueTooLong { .. } => {
             CommandError::new(Status::INVALID_VALUE_SIZE, "the value is too long")
         }
+        KvError::BatchTooLong { .. } => {
+            CommandError::invalid_field("the pairs are more than the namespace stores atomically").at_byte(40)
+        }
         KvError::NotFound => CommandError::new(Status::KEY_DOES_NOT_EXIST, "the key does not exist"),
         KvError::Exists => CommandError::new(Status::KEY_EXISTS, "the key exists"),
         KvError::Full => CommandError::new(Status::CAPACITY_EXCEEDED, "the namespace is full"),

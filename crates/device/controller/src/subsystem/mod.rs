@@ -405,6 +405,15 @@ impl Subsystem {
         }
     }
 
+    /// Longest payload of an atomic Store Many that every key-value namespace takes, in bytes; 0 where there is none.
+    pub fn store_many_max_bytes(&self) -> u32 {
+        let limit = |namespace: &Namespace| match namespace {
+            Namespace::Kv(kv) => Some(kv.store_many_max_bytes()),
+            _ => None,
+        };
+        self.namespaces().filter_map(|(_, namespace)| limit(namespace)).min().unwrap_or(0)
+    }
+
     /// Saves state that makes the next opening fast, syncs the image and marks it as cleanly closed.
     ///
     /// # Errors

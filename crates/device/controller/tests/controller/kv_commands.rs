@@ -3,7 +3,7 @@
 use crate::io::{BLOCKS_512, DATA, Io, KV, assert_status, keyed};
 use byway_kit::pattern;
 use byway_spec::kv::{KvCdw11, KvConfiguration, KvOpcode};
-use byway_spec::vendor::{BulkPair, StoreManyCdw12, VendorOpcode};
+use byway_spec::vendor::{BulkPair, VendorOpcode};
 use byway_spec::{Command, Completion, Status};
 use zerocopy::IntoBytes;
 
@@ -222,14 +222,9 @@ fn all_namespaces_at_once_and_other_sets_opcodes_are_refused() {
 }
 
 fn bulk(io: &mut Io, payload: &[u8]) -> Completion {
-    bulk_with(io, payload, StoreManyCdw12::new())
-}
-
-fn bulk_with(io: &mut Io, payload: &[u8], options: StoreManyCdw12) -> Completion {
     io.enable_methods();
     let mut command = Command::new(VendorOpcode::KV_BULK_STORE.0, 0, KV);
     command.cdw10 = payload.len() as u32;
-    command.cdw12 = options.into_bits();
     io.put(DATA, payload);
     io.point_prps(&mut command, DATA, payload.len());
     io.run(command)
@@ -258,18 +253,6 @@ fn a_bulk_store_stores_every_pair() {
     assert_eq!(done.dw0, 3);
     assert_eq!(retrieve(&mut io, b"two", 10).0.dw0, 5_000);
     assert_eq!(list(&mut io, b"", 100).1.len(), 3);
-}
-
-#[test]
-fn bulk_store_that_asks_to_be_atomic_or_to_delete_is_refused_and_stores_nothing() {
-    let mut io = Io::new();
-    let mut payload = pairs(&[(b"one", b"1"), (b"two", b"")]);
-    let done = bulk_with(&mut io, &payload, StoreManyCdw12::new().with_atomic(true));
-    assert_status(done, Status::INVALID_FIELD);
-    let second = 4 + BulkPair::bytes(3, 1);
-    payload[second + 1] = BulkPair::DELETE;
-    assert_status(bulk(&mut io, &payload), Status::INVALID_FIELD);
-    assert!(list(&mut io, b"", 100).1.is_empty());
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod fused_commands;
 mod host_counters;
 mod inline_capsules;
 mod io;
+mod kv_batches;
 mod kv_commands;
 mod kv_model;
 mod kv_retrieve_many;

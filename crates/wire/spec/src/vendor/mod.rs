@@ -116,7 +116,7 @@ pub struct VendorArea {
     pub result_max_bytes: u32,
     /// Most keys of one Retrieve Many.
     pub retrieve_many_max: u32,
-    /// Longest payload of an atomic Store Many in bytes.
+    /// Longest payload of an atomic Store Many that every namespace takes, whatever its pairs are, in bytes.
     pub store_many_max_bytes: u32,
     /// Reserved.
     pub reserved: [u8; 920],

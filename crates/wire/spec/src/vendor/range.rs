@@ -191,7 +191,7 @@ impl ScanPair {
     }
 }
 
-/// DW0 of the completion of Delete Range.
+/// DW0 of the completion of Delete Range. The keys that one command deletes are deleted together, in the order of the range.
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct DeleteRangeResult {
@@ -252,7 +252,9 @@ pub struct FoundValue {
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct StoreManyCdw12 {
-    /// All pairs or none, through any crash. Pairs whose `flags` say so are deletions.
+    /// All pairs or none, through any crash. Pairs whose `flags` say so are deletions, and have no value. Of several pairs of a key
+    /// the last counts. A payload of up to [`VendorArea::store_many_max_bytes`](super::VendorArea::store_many_max_bytes)
+    /// fits every namespace.
     pub atomic: bool,
     #[bits(31)]
     __: u32,

@@ -1,5 +1,6 @@
-//! The payload of Bulk Store: many pairs in one command (vendor; layout in `byway_spec::vendor::BulkPair`).
+//! The payload of Store Many (Bulk Store): many pairs in one command (vendor; layout in `byway_spec::vendor::BulkPair`).
 
+use byway_kv::Change;
 use byway_spec::Key;
 use byway_spec::Status;
 use byway_spec::vendor::{BULK_COUNT_BYTES, BulkPair};
@@ -15,13 +16,20 @@ const ALIGN_BYTES: usize = 4;
 pub struct BulkPairs<'a> {
     left: u32,
     rest: &'a [u8],
+    /// Pairs may be deletions.
+    may_delete: bool,
 }
 
 impl<'a> BulkPairs<'a> {
     /// The pairs in `payload`.
     pub fn new(payload: &'a [u8]) -> Result<Self, CommandError> {
         let (count, rest) = payload.split_first_chunk::<BULK_COUNT_BYTES>().ok_or(CUT_SHORT)?;
-        Ok(Self { left: u32::from_le_bytes(*count), rest })
+        Ok(Self { left: u32::from_le_bytes(*count), rest, may_delete: false })
+    }
+
+    /// The same, where pairs may be deletions: of an atomic Store Many.
+    pub fn with_deletions(self) -> Self {
+        Self { may_delete: true, ..self }
     }
 
     /// Reads all pairs and keeps none: whether the payload can be taken, and how many pairs it has.
@@ -31,15 +39,25 @@ impl<'a> BulkPairs<'a> {
         Ok(count)
     }
 
-    fn read(&mut self) -> Result<(Key, &'a [u8]), CommandError> {
+    fn read(&mut self) -> Result<Change<'a>, CommandError> {
         let (head, _) = BulkPair::read_from_prefix(self.rest).map_err(|_| CUT_SHORT)?;
-        if head.flags != 0 {
-            return Err(FLAGS);
-        }
+        let deletes = self.deletes(&head)?;
         self.rest = &self.rest[size_of::<BulkPair>()..];
         let key = self.take(usize::from(head.key_len))?;
         let key = Key::new(key).map_err(|_| BAD_KEY)?;
-        Ok((key, self.take(head.value_len as usize)?))
+        let value = self.take(head.value_len as usize)?;
+        Ok(Change { key, value: (!deletes).then_some(value) })
+    }
+
+    /// Whether a pair is a deletion.
+    fn deletes(&self, head: &BulkPair) -> Result<bool, CommandError> {
+        match head.flags {
+            0 => Ok(false),
+            BulkPair::DELETE if !self.may_delete => Err(NO_DELETIONS),
+            BulkPair::DELETE if head.value_len > 0 => Err(DELETED_VALUE),
+            BulkPair::DELETE => Ok(true),
+            _ => Err(FLAGS),
+        }
     }
 
     /// The next `len` bytes; the padding behind them is skipped, and may be missing behind the last value.
@@ -51,7 +69,7 @@ impl<'a> BulkPairs<'a> {
 }
 
 impl<'a> Iterator for BulkPairs<'a> {
-    type Item = Result<(Key, &'a [u8]), CommandError>;
+    type Item = Result<Change<'a>, CommandError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
@@ -63,11 +81,13 @@ impl<'a> Iterator for BulkPairs<'a> {
     }
 }
 
-const CUT_SHORT: CommandError = CommandError::invalid_field("the bulk payload ends inside a pair");
-const FLAGS: CommandError =
-    CommandError::invalid_field("flags of a pair are for atomic stores, which are not announced");
+const CUT_SHORT: CommandError = CommandError::invalid_field("the payload of Store Many ends inside a pair");
+const FLAGS: CommandError = CommandError::invalid_field("flags of a pair are 0 or 1 (delete)");
+const NO_DELETIONS: CommandError =
+    CommandError::invalid_field("a pair deletes its key, which only an atomic Store Many does");
+const DELETED_VALUE: CommandError = CommandError::invalid_field("a pair that deletes its key has a value");
 const BAD_KEY: CommandError =
-    CommandError::new(Status::INVALID_KEY_SIZE, "a key of the bulk payload is not 1 to 16 bytes");
+    CommandError::new(Status::INVALID_KEY_SIZE, "a key in the payload of Store Many is not 1 to 16 bytes");
 
 #[cfg(test)]
 mod tests {
@@ -98,9 +118,9 @@ mod tests {
             let bytes = payload(&pairs);
             let read: Vec<_> = BulkPairs::new(&bytes).unwrap().map(|pair| pair.unwrap()).collect();
             prop_assert_eq!(read.len(), pairs.len());
-            for ((key, value), (k, v)) in read.iter().zip(&pairs) {
-                prop_assert_eq!(key.as_bytes(), &k[..]);
-                prop_assert_eq!(*value, &v[..]);
+            for (change, (k, v)) in read.iter().zip(&pairs) {
+                prop_assert_eq!(change.key.as_bytes(), &k[..]);
+                prop_assert_eq!(change.value, Some(&v[..]));
             }
         }
 
@@ -120,10 +140,22 @@ mod tests {
     }
 
     #[test]
-    fn bulk_pair_with_flags_is_refused() {
-        let mut bytes = payload(&[(b"k".to_vec(), Vec::new())]);
-        bytes[BULK_COUNT_BYTES + 1] = BulkPair::DELETE;
-        assert_eq!(BulkPairs::new(&bytes).unwrap().check().unwrap_err().status, Status::INVALID_FIELD);
+    fn a_pair_is_a_deletion_only_where_those_are_taken_and_without_a_value() {
+        let with_flags = |value: &[u8], flags| {
+            let mut bytes = payload(&[(b"k".to_vec(), value.to_vec())]);
+            bytes[BULK_COUNT_BYTES + 1] = flags;
+            bytes
+        };
+        let read = |bytes: &[u8]| {
+            let mut pairs = BulkPairs::new(bytes).unwrap();
+            let alone = pairs.clone().check().is_ok();
+            pairs = pairs.with_deletions();
+            (alone, pairs.next().unwrap().ok().map(|change| change.value.map(<[u8]>::to_vec)))
+        };
+        assert_eq!(read(&with_flags(b"v", 0)), (true, Some(Some(b"v".to_vec()))));
+        assert_eq!(read(&with_flags(b"", BulkPair::DELETE)), (false, Some(None)));
+        assert_eq!(read(&with_flags(b"v", BulkPair::DELETE)), (false, None));
+        assert_eq!(read(&with_flags(b"", BulkPair::DELETE | 2)), (false, None));
     }
 
     #[test]

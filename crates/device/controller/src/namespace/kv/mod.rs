@@ -3,6 +3,7 @@
 //! A put is acknowledged once its record is in power-protected state. Whatever way a value came, by PRP, SGL,
 //! inline, in pieces or through device memory, it ends in one call of the engine.
 
+mod batch;
 mod bulk;
 mod command;
 mod deleted_space;

@@ -28,7 +28,7 @@ const PAIR_FRONT_BYTES: usize = ScanPair::bytes(KEY_MAX_BYTES, 0);
 const PAIR_BYTES: usize = 64;
 
 /// Selected pairs that a namespace keeps room for between scans.
-const PAIRS_KEPT: usize = 1024;
+pub(super) const PAIRS_KEPT: usize = 1024;
 
 /// A Scan command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -264,7 +264,7 @@ const SHORT_BUFFER: CommandError =
     CommandError::invalid_field("the scan buffer has no room for a key").at_byte(40);
 const LONG_BUFFER: CommandError =
     CommandError::invalid_field("the scan buffer is over the announced limit").at_byte(40);
-const LONG_KEY: CommandError =
+pub(super) const LONG_KEY: CommandError =
     CommandError::invalid_field("a key of the range is too long; keys are 1 to 16 bytes").at_byte(44);
 
 #[cfg(test)]

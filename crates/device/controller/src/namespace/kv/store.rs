@@ -1,8 +1,9 @@
 //! Storing values, whichever way they come.
 
 use byway_flash::Flash;
-use byway_kv::{Key, KvError, Placement, StoreHow, WindowId};
+use byway_kv::{Change, Key, KvError, Placement, StoreHow, WindowId};
 use byway_link::Work;
+use byway_spec::vendor::StoreManyCdw12;
 use byway_spec::{Command, Status};
 
 use super::KvNamespace;
@@ -133,8 +134,8 @@ impl KvNamespace {
         Ok(Outcome::OK)
     }
 
-    /// Bulk Store: many pairs in one payload of CDW10 bytes. A payload that is not sound stores nothing; DW0 is the
-    /// number of pairs stored, also where a later one failed.
+    /// Store Many (Bulk Store): many pairs in one payload of CDW10 bytes. A payload that is not sound stores nothing; DW0 is the
+    /// number of pairs stored, also where a later one failed. If CDW12 asks for it, all are stored or none.
     pub fn bulk_store(
         &mut self,
         execution: &mut Execution<'_, '_>,
@@ -144,11 +145,12 @@ impl KvNamespace {
         if len > BULK_MAX_BYTES {
             return Err(CommandError::invalid_field("bulk payload over the announced limit"));
         }
-        if command.cdw12 != 0 {
-            return Err(NOT_ATOMIC);
+        let options = StoreManyCdw12::from_bits(command.cdw12);
+        if options != StoreManyCdw12::new().with_atomic(options.atomic()) {
+            return Err(UNKNOWN_OPTIONS);
         }
         let mut payload = std::mem::take(&mut execution.room.bytes);
-        let result = self.bulk_payload(execution, command, sized(&mut payload, len));
+        let result = self.bulk_payload(execution, command, options, sized(&mut payload, len));
         execution.room.bytes = payload;
         result
     }
@@ -157,24 +159,29 @@ impl KvNamespace {
         &mut self,
         execution: &mut Execution<'_, '_>,
         command: &Command,
+        options: StoreManyCdw12,
         payload: &mut [u8],
     ) -> Result<Outcome, CommandError> {
         execution.receive(command, payload)?;
         let pairs = BulkPairs::new(payload)?;
+        if options.atomic() {
+            return self.store_atomically(execution, pairs.with_deletions());
+        }
         pairs.clone().check()?;
         let mut stored = 0;
         for pair in pairs {
-            let (key, value) = pair?;
-            self.store(execution, key, value).map_err(|error| CommandError { dw0: stored, ..error })?;
+            let Change { key, value } = pair?;
+            self.store(execution, key, value.unwrap_or_default())
+                .map_err(|error| CommandError { dw0: stored, ..error })?;
             stored += 1;
         }
         Ok(Outcome::with(stored))
     }
 }
 
-/// Store Many is not atomic here: a host that asks for it must not get a success.
-const NOT_ATOMIC: CommandError =
-    CommandError::invalid_field("atomic stores of many pairs are not announced").at_byte(48);
+/// A host that sets reserved bits asks for what is not done: it must not get a success.
+const UNKNOWN_OPTIONS: CommandError =
+    CommandError::invalid_field("CDW12 has reserved bits set: only bit 0 (atomic) is defined").at_byte(48);
 
 fn check_length(value_bytes: usize, limit_bytes: u32) -> Result<(), CommandError> {
     if value_bytes > limit_bytes as usize {

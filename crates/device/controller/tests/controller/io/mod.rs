@@ -155,7 +155,14 @@ impl Io {
             .with_cxl_piggyback(true)
             .with_bulk(true)
             .with_scan(true)
-            .with_retrieve_many(true);
+            .with_retrieve_many(true)
+            .with_store_many(true)
+            .with_delete_range(true);
+        self.enable(methods);
+    }
+
+    /// Enables transfer methods, and no others.
+    pub fn enable(&mut self, methods: Methods) {
         self.set_feature(FeatureId::METHODS, 0, methods.into_bits());
     }
 

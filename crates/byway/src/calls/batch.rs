@@ -76,14 +76,20 @@ impl Batch {
         self.values.clear();
     }
 
-    /// The last change of each key, in the order of keys.
-    fn effective(&self) -> Vec<&Change> {
-        let mut changes: Vec<_> = self.changes.iter().collect();
-        // Of equal keys the first of each run is kept: the one that was added last.
-        changes.reverse();
-        changes.sort_by_key(|change| change.key);
-        changes.dedup_by_key(|change| change.key);
-        changes
+    fn payload_bytes(&self) -> usize {
+        BULK_COUNT_BYTES + self.changes.iter().map(Change::payload_bytes).sum::<usize>()
+    }
+
+    fn write_to(&self, payload: &mut [u8]) {
+        let (count, mut rest) = payload.split_at_mut(BULK_COUNT_BYTES);
+        count.copy_from_slice(&(self.changes.len() as u32).to_le_bytes());
+        for change in &self.changes {
+            let (place, behind) = rest.split_at_mut(change.payload_bytes());
+            let value = change.value.clone().and_then(|range| self.values.get(range));
+            let flags = if value.is_none() { BulkPair::DELETE } else { 0 };
+            write_pair(place, &change.key, value.unwrap_or_default(), flags);
+            rest = behind;
+        }
     }
 }
 
@@ -101,17 +107,20 @@ impl Kv {
     /// [`ErrorKind::Unsupported`] on a device without atomic Store Many, and for a batch that is longer than the device takes
     /// ([`Limits::store_many_bytes`](crate::Limits::store_many_bytes)); else as [`Kv::put`]. Nothing is changed then.
     pub fn commit(&mut self, batch: &Batch) -> Result<()> {
-        let changes = batch.effective();
-        if changes.is_empty() {
+        if batch.is_empty() {
             return Ok(());
         }
-        let bytes = BULK_COUNT_BYTES + changes.iter().map(|change| change.payload_bytes()).sum::<usize>();
+        let bytes = batch.payload_bytes();
         self.check_commit(bytes)?;
-        let mut payload = self.buffer(bytes)?;
-        write_changes(payload.as_mut_slice(), &changes, &batch.values);
+        let mut payload = self.many_buffer(bytes)?;
+        batch.write_to(payload.as_mut_slice());
         let (nsid, pairs) = (self.nsid(), Payload::Buffer(payload));
         let command = KvCommand::BulkStore { nsid, pairs, atomic: true };
-        self.execute(command.into()).map(drop).map_err(|error| error.doing("commit a batch"))
+        let done = self.execute(command.into()).map_err(|error| error.doing("commit a batch"))?;
+        if let Some(payload) = done.buffer {
+            self.keep_many(payload);
+        }
+        Ok(())
     }
 
     fn check_commit(&self, bytes: usize) -> Result<()> {
@@ -126,17 +135,5 @@ impl Kv {
             (true, false) => return Ok(()),
         };
         Err(Error::host(ErrorKind::Unsupported, said))
-    }
-}
-
-fn write_changes(payload: &mut [u8], changes: &[&Change], values: &[u8]) {
-    let (count, mut rest) = payload.split_at_mut(BULK_COUNT_BYTES);
-    count.copy_from_slice(&(changes.len() as u32).to_le_bytes());
-    for change in changes {
-        let (place, behind) = rest.split_at_mut(change.payload_bytes());
-        let value = change.value.clone().and_then(|range| values.get(range));
-        let flags = if value.is_none() { BulkPair::DELETE } else { 0 };
-        write_pair(place, &change.key, value.unwrap_or_default(), flags);
-        rest = behind;
     }
 }

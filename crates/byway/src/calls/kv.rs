@@ -47,7 +47,7 @@ pub struct Kv {
     /// How far below a key the keys before it were found, on a device that lists in one direction alone.
     distance: u128,
     scratch: Vec<u8>,
-    /// The buffer of the last Retrieve Many.
+    /// The buffer of the last command of many keys.
     many: Option<Buffer>,
     /// What borrowed values travel in where a queue takes none.
     copy: Scratch,
@@ -123,15 +123,18 @@ impl Kv {
         self.memory.as_ref().map_or_else(|| Buffer::zeroed(len), |memory| memory(len))
     }
 
-    /// A buffer of `len` bytes for a Retrieve Many: the last one, if it has that length.
+    /// A buffer of `len` bytes for a command of many keys: the last one, if it has room for them.
     pub(crate) fn many_buffer(&mut self, len: usize) -> Result<Buffer> {
         match self.many.take() {
-            Some(buffer) if buffer.len() == len => Ok(buffer),
+            Some(mut buffer) if buffer.capacity() >= len => {
+                buffer.set_len(len);
+                Ok(buffer)
+            }
             _ => self.buffer(len),
         }
     }
 
-    /// Keeps the buffer of a Retrieve Many for the next.
+    /// Keeps the buffer of a command of many keys for the next.
     pub(crate) fn keep_many(&mut self, buffer: Buffer) {
         self.many = Some(buffer);
     }

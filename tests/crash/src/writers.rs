@@ -4,13 +4,19 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use byway::{BackendQueue, NvmCommand};
+use byway::{BackendQueue, Batch, Kv, NvmCommand};
 use byway_kit::{Random, tagged};
 
 /// Threads that store at the same time.
 pub const WRITERS: u32 = 4;
 /// Keys of each of them.
 const KEYS: u32 = 200;
+/// Further keys of each of them that one batch stores and deletes. They share a version.
+const BATCH_KEYS: u32 = 12;
+/// Number of that version, behind those of single keys.
+const BATCH_VERSION: u32 = KEYS;
+/// Every so many stores a writer commits a batch.
+const BATCH_EVERY: u64 = 16;
 /// Every so many versions of a key delete it.
 const DELETED_EVERY: u64 = 11;
 /// Every so many stores a writer lists or flushes, which needs the device for itself.
@@ -27,12 +33,12 @@ impl Versions {
     /// What the system says.
     pub fn open(path: &Path) -> Result<Self, String> {
         let open = File::options().read(true).write(true).create(true).truncate(false).open(path);
-        let file = open.and_then(|file| file.set_len(u64::from(WRITERS * KEYS) * 16).map(|()| file));
+        let file = open.and_then(|file| file.set_len(u64::from(WRITERS * (KEYS + 1)) * 16).map(|()| file));
         file.map(Self).map_err(|error| error.to_string())
     }
 
     fn place(writer: u32, key: u32) -> u64 {
-        u64::from(writer * KEYS + key) * 16
+        u64::from(writer * (KEYS + 1) + key) * 16
     }
 
     fn word(&self, at: u64) -> Result<u64, String> {
@@ -93,6 +99,9 @@ fn store_one(
             None => drop(kv.delete(&key(writer, number)).map_err(said)?),
         }
         versions.set(at + 8, version)?;
+        if step % BATCH_EVERY == 0 {
+            commit_batch(&mut kv, versions, writer)?;
+        }
         match step % INTERRUPTED_EVERY {
             0 if writer == 0 => drop(kv.keys(None).take(20).count()),
             0 if writer == 1 => flush(&mut kv).map_err(said)?,
@@ -102,7 +111,45 @@ fn store_one(
     Ok(())
 }
 
-fn flush(kv: &mut byway::Kv) -> byway::Result<()> {
+/// The keys that a batch stores or deletes, and their values of a version. Which are deleted changes with each.
+fn batch_of(writer: u32, version: u64) -> impl Iterator<Item = (Vec<u8>, Option<Vec<u8>>)> {
+    (KEYS..KEYS + BATCH_KEYS).map(move |number| {
+        let is_there = version > 0 && (version + u64::from(number)) % 4 != 0;
+        let len = 20 + (version as usize * 41 + number as usize * 7) % 80;
+        let value = is_there.then(|| tagged(version, (writer * KEYS + number).into(), len));
+        (key(writer, number), value)
+    })
+}
+
+fn commit_batch(kv: &mut Kv, versions: &Versions, writer: u32) -> Result<(), String> {
+    let said = |error: byway::Error| error.to_string();
+    let at = Versions::place(writer, BATCH_VERSION);
+    let version = versions.word(at)? + 1;
+    let mut batch = Batch::new();
+    for (key, value) in batch_of(writer, version) {
+        match value {
+            Some(value) => batch.put(&key, &value),
+            None => batch.delete(&key),
+        }
+        .map_err(said)?;
+    }
+    versions.set(at, version)?;
+    kv.commit(&batch).map_err(said)?;
+    versions.set(at + 8, version)
+}
+
+/// Checks that all keys of a writer's batches are as one of those that may be the last left them.
+fn verify_batch(kv: &mut Kv, versions: &Versions, writer: u32) -> Result<(), String> {
+    let at = Versions::place(writer, BATCH_VERSION);
+    let (begun, done) = (versions.word(at)?, versions.word(at + 8)?);
+    let found = batch_of(writer, 1).map(|(key, _)| kv.get(&key)).collect::<byway::Result<Vec<_>>>();
+    let found = found.map_err(|error| error.to_string())?;
+    let is_version = |version| batch_of(writer, version).map(|(_, value)| value).eq(found.iter().cloned());
+    let says = || format!("the keys of writer {writer} match none of its batches {done} to {begun}");
+    if (done..=begun).any(is_version) { Ok(()) } else { Err(says()) }
+}
+
+fn flush(kv: &mut Kv) -> byway::Result<()> {
     let nsid = kv.nsid();
     kv.queue().execute(NvmCommand::Flush { nsid }.into()).map(drop)
 }
@@ -116,6 +163,7 @@ pub fn verify(uri: &str, versions: &Path) -> Result<u64, String> {
     let said = |error: byway::Error| error.to_string();
     let mut kv = byway::open(uri).and_then(|device| device.kv(None)).map_err(said)?;
     let mut acknowledged = 0;
+    (0..WRITERS).try_for_each(|writer| verify_batch(&mut kv, &versions, writer))?;
     for (writer, number) in (0..WRITERS).flat_map(|writer| (0..KEYS).map(move |key| (writer, key))) {
         let at = Versions::place(writer, number);
         let (begun, done) = (versions.word(at)?, versions.word(at + 8)?);

@@ -5,7 +5,7 @@ use std::path::Path;
 use ::byway::embedded::EmbeddedDevice;
 use ::byway::uri::{of_image, with_options};
 use ::byway::{
-    BackendQueue, Buffer, Command, CreateOptions, Finished, KeyRange, Kv, KvCommand, Outcome, Payload,
+    BackendQueue, Batch, Buffer, Command, CreateOptions, Finished, KeyRange, Kv, KvCommand, Outcome, Payload,
     ScanOptions, SmallBytes, StoreOptions,
 };
 use anyhow::{Context, Result};
@@ -52,6 +52,7 @@ impl Store for Embedded {
             kv: self.device.kv(None)?,
             value: vec![0; self.value_bytes],
             listing: Some(self.device.driver().buffer(LISTED_KEYS * LISTED_KEY_BYTES + 4)?),
+            batch: Batch::new(),
             free: (0..DEPTH).map(buffer).collect::<byway::Result<_>>()?,
         }))
     }
@@ -62,6 +63,7 @@ struct Client {
     value: Vec<u8>,
     listing: Option<Buffer>,
     free: Vec<Buffer>,
+    batch: Batch,
 }
 
 impl Session for Client {
@@ -114,6 +116,12 @@ impl Session for Client {
             seen += 1;
         }
         Ok(seen)
+    }
+
+    fn put_batch(&mut self, pairs: &[(Key, &[u8])]) -> Result<()> {
+        self.batch.clear();
+        pairs.iter().try_for_each(|(key, value)| self.batch.put(key, value))?;
+        Ok(self.kv.commit(&self.batch)?)
     }
 
     fn put_together(&mut self, pairs: &[(Key, &[u8])]) -> Result<()> {

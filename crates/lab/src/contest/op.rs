@@ -14,6 +14,9 @@ pub enum Op {
     /// Every key is stored again, 32 at a time: 32 commands outstanding, or a batch or transaction of 32.
     #[value(name = "put_qd32")]
     PutQd32,
+    /// Every key is stored again, 32 in one atomic batch or transaction.
+    #[value(name = "put_batch32")]
+    PutBatch32,
     /// Values of random keys are read.
     Get,
     /// The same, 32 at a time: 32 commands outstanding; one after another where an engine has nothing better.
@@ -43,6 +46,7 @@ impl Op {
         match self {
             Self::Put => "put",
             Self::PutQd32 => "put_qd32",
+            Self::PutBatch32 => "put_batch32",
             Self::Get => "get",
             Self::GetQd32 => "get_qd32",
             Self::List => "list",

@@ -19,7 +19,7 @@ use super::op::Op;
 use super::score::{KvRow, Score};
 use super::stopwatch::{self, Taken};
 use super::store::{Guarantee, Opening, Store};
-use super::work::{Act, Step, Sum, Walk, Worker};
+use super::work::{Act, Group, Step, Sum, Walk, Worker};
 use super::ycsb::{Letter, Ycsb};
 
 /// Rounds of each kind of work in a pass.
@@ -64,7 +64,8 @@ impl Plan {
     /// Operations of a kind of work in one pass.
     pub fn operations(&self, op: Op) -> u64 {
         match op {
-            Op::Put | Op::PutQd32 | Op::Get | Op::GetQd32 | Op::List | Op::ListGet => self.count,
+            Op::Put | Op::PutQd32 | Op::PutBatch32 => self.count,
+            Op::Get | Op::GetQd32 | Op::List | Op::ListGet => self.count,
             Op::Scan => (self.count / u64::from(SCANNED_PAIRS)).max(1),
             Op::Mixgraph => (self.count * 3 / 10).max(1),
             Op::Ycsb(Letter::E) => (self.count * 3 / 100).max(1),
@@ -114,7 +115,7 @@ struct Contestant {
 #[derive(Clone, Copy)]
 enum Round<'a> {
     Steps(&'a [Step]),
-    Together(&'a [Step]),
+    Together(&'a [Step], Group),
     GetTogether(&'a [Step]),
     Walk(Walk),
 }
@@ -122,7 +123,7 @@ enum Round<'a> {
 impl Round<'_> {
     fn ops(&self) -> u64 {
         match self {
-            Round::Steps(steps) | Round::Together(steps) | Round::GetTogether(steps) => steps.len() as u64,
+            Round::Steps(steps) | Round::Together(steps, _) | Round::GetTogether(steps) => steps.len() as u64,
             Round::Walk(walk) => walk.count,
         }
     }
@@ -240,7 +241,9 @@ impl<'a> Contest<'a> {
                     values: op == Op::ListGet,
                     page: TIMED_KEYS.min(size),
                 }),
-                Op::PutQd32 | Op::PutFlushQd32 => Round::Together(&steps),
+                Op::PutQd32 | Op::PutFlushQd32 | Op::PutBatch32 => {
+                    Round::Together(&steps, Group { together: TOGETHER, is_atomic: op == Op::PutBatch32 })
+                }
                 Op::GetQd32 => Round::GetTogether(&steps),
                 _ => Round::Steps(&steps),
             };
@@ -289,8 +292,8 @@ impl<'a> Contest<'a> {
                 let times = (!plain).then(|| score.times());
                 stopwatch::time(|| worker.take(steps, &self.values, times))?.1
             }
-            Round::Together(steps) => {
-                stopwatch::time(|| worker.take_together(steps, &self.values, TOGETHER, score.times()))?.1
+            Round::Together(steps, group) => {
+                stopwatch::time(|| worker.take_together(steps, &self.values, group, score.times()))?.1
             }
             Round::GetTogether(steps) => {
                 stopwatch::time(|| worker.get_together(steps, TOGETHER, score.times()))?.1
@@ -323,7 +326,7 @@ impl<'a> Contest<'a> {
             move |_: u64| Step { act, key: self.keys.key(random.below(count)), value: 0, value_bytes: 0 }
         };
         match op {
-            Op::Put | Op::PutQd32 => self.stored(range),
+            Op::Put | Op::PutQd32 | Op::PutBatch32 => self.stored(range),
             Op::Get | Op::GetQd32 => range.map(any(Act::Get)).collect(),
             Op::Scan => range.map(any(Act::Scan(SCANNED_PAIRS))).collect(),
             Op::Mixgraph | Op::Ycsb(_) => mix.take((range.end - range.start) as usize).collect(),
@@ -361,7 +364,7 @@ impl<'a> Contest<'a> {
         let row = |(&(op, engine), score): (&(Op, Engine), &Score)| {
             let (ops_per_s, cpu_us_per_op) = score.medians();
             let guarantee = if op.is_synced() { Guarantee::Media } else { Guarantee::Process };
-            let is_together = matches!(op, Op::PutQd32 | Op::PutFlushQd32);
+            let is_together = matches!(op, Op::PutQd32 | Op::PutBatch32 | Op::PutFlushQd32);
             let together = if is_together { TOGETHER as u64 } else { 1 };
             KvRow {
                 engine: engine.name().to_owned(),

@@ -82,6 +82,14 @@ pub trait Session {
     /// What the engine says.
     fn pairs(&mut self, from: &Key, limit: u64, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64>;
 
+    /// Stores values all or none, through a crash.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn put_batch(&mut self, pairs: &[(Key, &[u8])]) -> Result<()> {
+        self.put_together(pairs)
+    }
+
     /// Stores values that are acknowledged together, with as few syncs as the engine can.
     ///
     /// # Errors

@@ -124,7 +124,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Stores the steps' values `together` at a time. The time of each put is that of its group.
+    /// Stores the steps' values `together` at a time, each group by commands of its own or all or none. The time of each put is that
+    /// of its group.
     ///
     /// # Errors
     /// What the engine says.
@@ -132,14 +133,17 @@ impl<'a> Worker<'a> {
         &mut self,
         steps: &[Step],
         values: &Values,
-        together: usize,
+        Group { together, is_atomic }: Group,
         times: &mut Histogram<u64>,
     ) -> Result<()> {
         let mut lap = Lap::begin();
         for group in steps.chunks(together) {
             let value = |step: &Step| values.value(step.value as usize, step.value_bytes);
             let pairs: Vec<(Key, &[u8])> = group.iter().map(|step| (step.key, value(step))).collect();
-            self.session.put_together(&pairs)?;
+            match is_atomic {
+                true => self.session.put_batch(&pairs)?,
+                false => self.session.put_together(&pairs)?,
+            }
             times.saturating_record_n(lap.next_ns(), group.len() as u64);
         }
         Ok(())
@@ -190,6 +194,15 @@ impl<'a> Worker<'a> {
         ensure!(found == walk.count, "{found} keys are listed where {} were stored", walk.count);
         self.session.settle()
     }
+}
+
+/// Puts that are done together.
+#[derive(Clone, Copy, Debug)]
+pub struct Group {
+    /// How many.
+    pub together: usize,
+    /// All or none, through a crash.
+    pub is_atomic: bool,
 }
 
 /// A part of a listing.

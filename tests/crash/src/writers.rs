@@ -114,7 +114,7 @@ fn store_one(
 /// The keys that a batch stores or deletes, and their values of a version. Which are deleted changes with each.
 fn batch_of(writer: u32, version: u64) -> impl Iterator<Item = (Vec<u8>, Option<Vec<u8>>)> {
     (KEYS..KEYS + BATCH_KEYS).map(move |number| {
-        let is_there = version > 0 && (version + u64::from(number)) % 4 != 0;
+        let is_there = version > 0 && !(version + u64::from(number)).is_multiple_of(4);
         let len = 20 + (version as usize * 41 + number as usize * 7) % 80;
         let value = is_there.then(|| tagged(version, (writer * KEYS + number).into(), len));
         (key(writer, number), value)

@@ -101,7 +101,8 @@ impl Change {
 
 impl Kv {
     /// Does all that a batch holds, or nothing of it, through any crash. When this returns, it survives the death of the process
-    /// at any instruction.
+    /// at any instruction. Each get and each command of a scan beside it sees all of it or nothing; of the keys of one
+    /// [`get_many`](Kv::get_many), some may be seen as before it and others as after it.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] on a device without atomic Store Many, and for a batch that is longer than the device takes

@@ -47,16 +47,16 @@ impl Kv {
         }
         let bound_len = range.span(false).bound.map_or(0, |bound| bound.len());
         match self.can().delete_range && bound_len <= self.bound_max_bytes() {
-            true => self.delete_by_range(&range, &mut on),
+            true => self.delete_by_range(range, &mut on),
             false => self.delete_by_keys(range, &mut on),
         }
     }
 
-    fn delete_by_range(&mut self, range: &KeyRange, on: &mut impl FnMut(u64) -> Result<()>) -> Result<u64> {
-        let (nsid, range) = (self.nsid(), range.span(false));
+    fn delete_by_range(&mut self, range: KeyRange, on: &mut impl FnMut(u64) -> Result<()>) -> Result<u64> {
+        let (nsid, mut range) = (self.nsid(), range);
         let (mut deleted, mut idle) = (0, 0);
         loop {
-            let command = KvCommand::DeleteRange { nsid, range, keys: 0 };
+            let command = KvCommand::DeleteRange { nsid, range: range.span(false), keys: 0 };
             let outcome = self.execute(command.into()).map_err(|error| error.doing("delete a range"))?;
             let result = DeleteRangeResult::from_bits(outcome.dw0());
             deleted += u64::from(result.deleted());
@@ -68,7 +68,15 @@ impl Kv {
             if idle == IDLE_MAX {
                 return Err(wrong("a deletion of a range that goes on and deletes nothing"));
             }
+            // From the same start, each command would pass all keys that were deleted before it.
+            let Some(first) = self.first_key(range)? else { return Ok(deleted) };
+            range = range.from(Some(first));
         }
+    }
+
+    fn first_key(&mut self, range: KeyRange) -> Result<Option<Key>> {
+        let mut keys = self.scan_with(range, ScanOptions::default().keys_only(true).limit(1));
+        keys.next().map(|pair| pair.map(|(key, _)| key)).transpose()
     }
 
     fn delete_by_keys(&mut self, range: KeyRange, on: &mut impl FnMut(u64) -> Result<()>) -> Result<u64> {

@@ -76,6 +76,8 @@ pub enum SyncPoint {
     EngineEnd,
     /// What an engine cut off after a loss of power, before anything takes its place.
     TailCut,
+    /// That the log of an engine may hold what older releases do not know, before it does.
+    FeatureBit,
 }
 
 impl SyncPoint {
@@ -99,7 +101,7 @@ impl SyncPoint {
     ];
 
     /// Those of key-value engines.
-    pub const OF_ENGINES: [Self; 8] = [
+    pub const OF_ENGINES: [Self; 9] = [
         Self::RingSlot,
         Self::WindowSlot,
         Self::TableRow,
@@ -108,6 +110,7 @@ impl SyncPoint {
         Self::SegmentRelease,
         Self::EngineEnd,
         Self::TailCut,
+        Self::FeatureBit,
     ];
 
     /// Those of whole devices. There are no others.

@@ -65,10 +65,21 @@ impl Features {
         Self(if has_batches { self.0 | BATCHES } else { self.0 & !BATCHES })
     }
 
-    /// Stores the features and then the header's checksum, each by one store. Until the second, those before count.
+    /// Stores the features and then the header's checksum, each by one 8-byte write. Until the second, those before count. Nothing is
+    /// written where both are there.
     pub(crate) fn store<S: PageStore>(self, store: &mut S, home: &Home) {
+        if self.is_stored(store.state(home)) {
+            return;
+        }
         store.commit_u64(home, FEATURES_AT, self.0);
         let crc = crc32c::crc32c(&store.state(home)[..HEADER_USED_BYTES]);
         store.commit_u64(home, HEADER_USED_BYTES, crc.into());
+    }
+
+    /// Whether a header holds these features, and a checksum that covers them: a kill between two writes leaves others.
+    fn is_stored(self, header: &[u8]) -> bool {
+        let stored = header.get(FEATURES_AT..).and_then(|word| word.first_chunk());
+        stored.is_some_and(|word| u64::from_le_bytes(*word) == self.0)
+            && Self::covered_by_checksum(header) == Some(self)
     }
 }

@@ -11,6 +11,9 @@ use crate::value_log::SHARED;
 use crate::value_log::packing::Placement;
 use crate::value_log::record::PREAMBLE_MAX_BYTES;
 
+/// Times that a batch has room made in segments and memtable: each may take of the other.
+const ROOMS_MADE: usize = 8;
+
 /// What a record asks of the segments.
 #[derive(Clone, Copy)]
 pub(crate) struct Reach {
@@ -119,18 +122,29 @@ impl KvEngine {
         extra_entries: usize,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        if self.is_due_with(extra_entries) {
-            self.take_in(store);
-            self.waited_for(StallCause::Freeze, store, |engine, store| {
-                engine.index.make_room(&mut engine.log, store, engine.next_seq.last(), at_ps)
-            })?;
-            self.note_checkpoint();
+        for _ in 0..ROOMS_MADE {
+            if self.is_due_with(extra_entries) {
+                self.make_room_in_memtable(store, at_ps)?;
+            }
+            if self.log.segments().free_count() < self.log.floor() + segments {
+                self.waited_for(StallCause::Compaction, store, |engine, store| {
+                    engine.free_segments(store, segments, at_ps);
+                });
+            }
+            // Records that compaction moved are in the memtable, too.
+            if extra_entries == 0 || !self.is_due_with(extra_entries) {
+                return Ok(());
+            }
         }
-        if self.log.segments().free_count() < self.log.floor() + segments {
-            self.waited_for(StallCause::Compaction, store, |engine, store| {
-                engine.free_segments(store, segments, at_ps);
-            });
-        }
+        Err(KvError::Full)
+    }
+
+    fn make_room_in_memtable<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
+        self.take_in(store);
+        self.waited_for(StallCause::Freeze, store, |engine, store| {
+            engine.index.make_room(&mut engine.log, store, engine.next_seq.last(), at_ps)
+        })?;
+        self.note_checkpoint();
         Ok(())
     }
 

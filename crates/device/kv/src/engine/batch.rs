@@ -10,10 +10,11 @@ use crate::error::KvError;
 use crate::features::Features;
 use crate::index::entry::Entry;
 use crate::store::PageStore;
-use crate::value_log::batch::{BATCH_HEADER_BYTES, BatchRecord};
+use crate::value_log::batch::{BatchRecord, batch_log_bytes};
 use crate::value_log::packing::Placement;
 use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES, Shape};
 use crate::value_log::{Draft, SHARED};
+use byway_flash::SyncPoint;
 use byway_spec::Key;
 use byway_spec::vendor::KeyRange;
 
@@ -63,7 +64,7 @@ impl<'a> Staged<'a> {
         let (Change { key, value }, shape) = (self.change, self.change.shape());
         let (kind, value_len) = (shape.kind(), shape.value_len());
         let draft = Draft { key, kind, seq, value_len, placement: Placement::Packed };
-        BatchRecord { draft, value: value.unwrap_or_default() }
+        BatchRecord { draft, value: value.unwrap_or_default(), address: 0 }
     }
 
     /// Whether it needs a record: the deletion of an absent key does not. For deletions that were looked up.
@@ -84,7 +85,7 @@ impl KvEngine {
     /// Largest sum of [`record_header_bytes`](crate::record_header_bytes) and value bytes over the changes of a batch.
     #[must_use]
     pub fn batch_max_bytes(&self) -> u64 {
-        self.log.batch_with_header_max_bytes() - BATCH_HEADER_BYTES
+        self.log.batch_max_bytes()
     }
 
     /// Most changes of a batch.
@@ -151,8 +152,11 @@ impl KvEngine {
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
         self.check_batch(store, changes)?;
+        if changes.is_empty() {
+            return Ok(());
+        }
         let mut batch = last_of_each_key(changes);
-        let bytes = log_bytes(changes);
+        let bytes = batch_log_bytes(changes.len(), record_bytes(changes));
         let only_deletes = changes.iter().all(|change| change.value.is_none());
         self.make_room_in_open(store, self.reach_of_batch(batch.len(), bytes, only_deletes), at_ps)?;
         self.fit_batch(store, &mut batch, at_ps)?;
@@ -168,7 +172,7 @@ impl KvEngine {
         for change in changes {
             self.check_store(store, change.value.map_or(0, |value| value.len() as u64))?;
         }
-        let bytes = log_bytes(changes) - BATCH_HEADER_BYTES;
+        let bytes = record_bytes(changes);
         let (limit_bytes, limit_changes) = (self.batch_max_bytes(), self.batch_max_changes());
         if bytes > limit_bytes || changes.len() > limit_changes {
             let changes = changes.len();
@@ -203,7 +207,7 @@ impl KvEngine {
                 return Err(KvError::Full);
             }
             // That took segments: they are made free again, which may move the versions just looked up.
-            let bytes = log_bytes(batch.iter().map(|staged| &staged.change));
+            let bytes = batch_log_bytes(batch.len(), record_bytes(batch.iter().map(|staged| &staged.change)));
             self.make_room_in_open(store, self.reach_of_batch(batch.len(), bytes, false), at_ps)?;
         }
     }
@@ -228,17 +232,16 @@ impl KvEngine {
         batch: &[Staged<'_>],
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        self.set_batches_feature(store, true);
+        self.announce_batches(store)?;
         let first = self.next_seq.get();
-        let records: Vec<_> = (first..).zip(batch).map(|(seq, staged)| staged.record(seq)).collect();
+        let mut records: Vec<_> = (first..).zip(batch).map(|(seq, staged)| staged.record(seq)).collect();
         let before = self.log.stream(SHARED).tail();
-        let mut address = self.log.append_batch(store, &records, at_ps)?;
+        self.log.append_batch(store, &mut records, at_ps)?;
         // A replay also reads what was left empty at a segment's end.
         let appended: u64 = records.iter().map(|record| record.draft.record_bytes()).sum();
         self.unsaved.add(self.log.stream(SHARED).wp() - before - appended);
         for (record, staged) in records.iter().zip(batch) {
-            self.enter_one(store, &record.draft, address, staged.over);
-            address += record.draft.record_bytes();
+            self.enter_one(store, record, staged.over);
         }
         for record in &records {
             if !self.has_work() {
@@ -249,35 +252,43 @@ impl KvEngine {
         Ok(())
     }
 
-    fn enter_one<S: PageStore>(&mut self, store: &mut S, draft: &Draft, address: u64, over: Over) {
+    fn enter_one<S: PageStore>(&mut self, store: &mut S, record: &BatchRecord<'_>, over: Over) {
+        let BatchRecord { draft, address, .. } = record;
         let shape = Shape::new(draft.kind, draft.key.len(), draft.value_len);
         if draft.kind == Kind::Value {
             store.count_payload(draft.key.len() as u64 + u64::from(draft.value_len));
         }
         self.next_seq.pass(draft.seq);
         self.unsaved.add_with_gaps(charge(shape.record_bytes()), self.log.counters().wasted_bytes);
-        let entry = Entry::new(&draft.key, shape, address, draft.seq);
+        let entry = Entry::new(&draft.key, shape, *address, draft.seq);
         match over {
             Over::Unknown => drop(self.index.insert(entry, &mut self.log)),
             Over::Known(old) => self.index.insert_over(entry, old.as_ref(), &mut self.log),
         }
     }
 
-    /// Sets or clears the feature bit of batches in the namespace's header: an older release would cut inside a batch after a loss of
-    /// power.
-    pub(crate) fn set_batches_feature<S: PageStore>(&self, store: &mut S, has_batches: bool) {
+    /// Sets the feature bit of batches, on the medium before the first batch: an older release would cut inside a batch after a loss
+    /// of power.
+    fn announce_batches<S: PageStore>(&self, store: &mut S) -> Result<(), KvError> {
         let home = self.log.home();
         let features = Features::of(store.state(home));
-        if features.has_unflushed_batches() != has_batches && !store.is_read_only() {
-            features.with_unflushed_batches(has_batches).store(store, home);
+        if !features.has_unflushed_batches() {
+            features.with_unflushed_batches(true).store(store, home);
+            store.order(SyncPoint::FeatureBit)?;
         }
+        Ok(())
+    }
+
+    /// Clears it, once no batch is to be replayed.
+    pub(crate) fn retract_batches<S: PageStore>(&self, store: &mut S) {
+        let home = self.log.home();
+        Features::of(store.state(home)).with_unflushed_batches(false).store(store, home);
     }
 }
 
-/// Bytes of log of a batch, its header included.
-fn log_bytes<'a>(changes: impl IntoIterator<Item = &'a Change<'a>>) -> u64 {
-    let records: u64 = changes.into_iter().map(|change| change.shape().record_bytes()).sum();
-    BATCH_HEADER_BYTES + records
+/// Bytes of the records of a batch.
+fn record_bytes<'a>(changes: impl IntoIterator<Item = &'a Change<'a>>) -> u64 {
+    changes.into_iter().map(|change| change.shape().record_bytes()).sum()
 }
 
 /// The last change of each key, in the order of keys: neighbours in the log are neighbours in scans.

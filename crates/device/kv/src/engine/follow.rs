@@ -94,15 +94,17 @@ impl KvEngine {
     /// [`FlashError::Overtaken`] where it passes checkpoints faster than they are read; damaged state.
     #[inline]
     pub fn follow<S: PageStore>(&mut self, store: &mut S) -> Result<(), KvError> {
-        if self.is_behind(store) { self.catch_up(store) } else { Ok(()) }
+        if self.is_half_way || self.is_behind(store) { self.catch_up(store) } else { Ok(()) }
     }
 
     #[cold]
     fn catch_up<S: PageStore>(&mut self, store: &mut S) -> Result<(), KvError> {
         // What is torn here is read anew, and named there if it is damage.
-        if self.advance(store).is_ok_and(|caught| caught == Caught::Up) {
+        if !self.is_half_way && self.advance(store).is_ok_and(|caught| caught == Caught::Up) {
             return Ok(());
         }
+        // Until that succeeds, no read may find what was taken over so far.
+        self.is_half_way = true;
         self.reload(store)
     }
 

@@ -87,6 +87,8 @@ pub struct KvEngine {
     read_only: bool,
     replay: Replay,
     follow: FollowCounters,
+    /// Following another process ended in the midst of what it committed: everything is to be read anew.
+    is_half_way: bool,
     lookup_hints: LookupHints,
     longest: Longest,
 }
@@ -248,7 +250,7 @@ impl KvEngine {
         self.check_writable(store)?;
         self.checkpoint(store, at_ps)?;
         // No batch is replayed from here on.
-        self.set_batches_feature(store, false);
+        self.retract_batches(store);
         self.index.finish_jobs(&mut self.log, store, at_ps)
     }
 

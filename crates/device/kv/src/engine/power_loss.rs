@@ -14,7 +14,7 @@ use crate::layout::LOSSES_AT;
 use crate::sealed;
 use crate::store::{Home, PageStore};
 use crate::value_log::ValueLog;
-use crate::value_log::batch::batch_bytes;
+use crate::value_log::batch::BatchPart;
 use crate::value_log::read::Wanted;
 use crate::value_log::record::{Kind, Preamble};
 use crate::value_log::scan::{Found, Scanner, is_of_host};
@@ -81,10 +81,11 @@ struct OpenBatch {
 }
 
 impl OpenBatch {
-    /// The batch whose header is at a position.
-    fn behind_header(preamble: &Preamble, position: u64) -> Option<Self> {
+    /// The batch that begins with the part at a position.
+    fn begun_by(part: BatchPart, preamble: &Preamble, position: u64) -> Option<Self> {
+        let BatchPart::Header { bytes } = part else { return None };
         let next = position + preamble.shape.record_bytes();
-        Some(Self { start: position, next, end: next + batch_bytes(preamble)? })
+        Some(Self { start: position, next, end: next + bytes })
     }
 
     /// The batch with the record at its next position, or `None` if that was its last.
@@ -118,9 +119,12 @@ fn first_torn<S: PageStore>(
                 if is_new && !is_whole(store, log, stream, &preamble, position)? {
                     return Ok(Some(batch.map_or(position, |batch| batch.start)));
                 }
-                batch = match batch {
-                    Some(batch) => batch.with(&preamble),
-                    None => OpenBatch::behind_header(&preamble, position).filter(|_| is_new),
+                let part = BatchPart::of(&preamble).filter(|_| is_new);
+                batch = match (batch, part) {
+                    (Some(batch), _) => batch.with(&preamble),
+                    // The header was lost, and read as padding.
+                    (None, Some(BatchPart::Link { distance })) => return Ok(position.checked_sub(distance)),
+                    (None, part) => part.and_then(|part| OpenBatch::begun_by(part, &preamble, position)),
                 };
             }
         }

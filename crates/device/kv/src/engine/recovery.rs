@@ -125,6 +125,7 @@ pub(super) fn open_at<S: PageStore>(
         options,
         read_only,
         follow: FollowCounters::default(),
+        is_half_way: false,
         lookup_hints: LookupHints::default(),
         longest: Longest::default(),
     };

@@ -154,6 +154,27 @@ fn a_full_namespace_takes_all_of_a_batch_or_none() {
 }
 
 #[test]
+fn batches_keep_the_memtable_within_its_bound_while_logs_are_compacted() {
+    let options = small(Packing::default()).memtable_bytes(60 * 64);
+    let mut rig = Rig::new(768 << 10, options);
+    let most = 2 * rig.engine.batch_max_changes() as u64;
+    for round in 0..600u64 {
+        let values: Vec<_> = (0..24).map(|n| value(round * 32 + n, 200)).collect();
+        // Half of each batch is soon replaced, and half stays.
+        let number = |n: u64| if n < 12 { n } else { 100 + (round * 12 + n) % 1000 };
+        let change = |n: u64| (numbered(number(n)), Some(&values[n as usize][..]));
+        match store_many(&mut rig, &(0..24).map(change).collect::<Vec<_>>()) {
+            Ok(()) | Err(KvError::Full) => {}
+            Err(error) => panic!("{error}"),
+        }
+        let entries = rig.engine.stats().memtable_entries;
+        assert!(entries <= most, "{entries} entries of {most}");
+    }
+    let stats = rig.engine.stats();
+    assert!(stats.compaction.moved_records > 0, "{stats:?}");
+}
+
+#[test]
 fn a_flush_behind_batches_lets_older_releases_open_the_image() {
     let mut rig = rig();
     assert_eq!(features(&rig), 0);
@@ -163,6 +184,16 @@ fn a_flush_behind_batches_lets_older_releases_open_the_image() {
     assert_eq!(features(&rig), 2, "a batch is still to be replayed");
     rig.engine.flush(&mut rig.store, &mut 0).unwrap();
     assert_eq!(features(&rig), 0);
+}
+
+/// A kill between the two writes of the bit leaves it without a checksum that covers it.
+#[test]
+fn a_bit_that_was_half_written_is_gone_after_an_opening() {
+    let mut rig = rig();
+    let whole = rig.store.image.state[..64].to_vec();
+    rig.store.image.state[16] = 2;
+    assert_eq!(rig.reopen().damage, []);
+    assert_eq!(rig.store.image.state[..64], whole);
 }
 
 #[test]

@@ -2,9 +2,9 @@
 //! lost or torn if that one sync is left out, and nothing if it is made.
 
 use byway_flash::SyncPoint;
-use byway_kv::{KvFormat, Placement, record_header_bytes};
+use byway_kv::{Change, KvFormat, PageStore, Placement, record_header_bytes};
 
-use crate::life::{Device, FORMAT, WINDOW, pattern};
+use crate::life::{Device, FORMAT, WINDOW, key, namespace, pattern};
 use crate::stage::{Life, Reached, Size, Stage};
 
 struct Script {
@@ -246,8 +246,27 @@ const TAIL_CUT: Script = Script {
     ..CREATE
 };
 
+/// A batch is there, and the bit that has older releases refuse the image is not.
+const FEATURE_BIT: Script = Script {
+    point: SyncPoint::FeatureBit,
+    prepare: |stage| stage.put(1, 1, 100, Placement::Packed),
+    life: cut(|place| place.part != "key-value header"),
+    act: |stage| {
+        let Device { engine, flash, .. } = stage.device();
+        let changes = [2, 3].map(|n| Change { key: key(n), value: Some(&b"value"[..]) });
+        engine.store_many(flash, &changes, &mut 0).unwrap();
+    },
+    holds: |device| {
+        let record = namespace(&device.flash);
+        let home = device.flash.find_home(&record).unwrap();
+        let has_bit = device.flash.state(&home)[16] & 2 != 0;
+        has(device, 1, 1, 100) && (has_bit || has_none(device, 2))
+    },
+    ..RING_SLOT
+};
+
 /// A script for each point, and for each place in the code that has one.
-const SCRIPTS: [Script; 10] = [
+const SCRIPTS: [Script; 11] = [
     RING_SLOT,
     RING_SLOT_OF_A_LEASE,
     WINDOW_SLOT,
@@ -258,6 +277,7 @@ const SCRIPTS: [Script; 10] = [
     SEGMENT_RELEASE,
     ENGINE_END,
     TAIL_CUT,
+    FEATURE_BIT,
 ];
 
 #[test]

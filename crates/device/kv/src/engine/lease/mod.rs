@@ -173,9 +173,8 @@ impl KvEngine {
     /// Notes in the namespace's header whether records behind write pointers count after a kill.
     pub(crate) fn note_leases<S: PageStore>(&self, store: &mut S, has_leases: bool) {
         let home = self.log.home();
-        let features = Features::of(store.state(home));
-        if features.has_leases() != has_leases && !store.is_read_only() {
-            features.with_leases(has_leases).store(store, home);
+        if !store.is_read_only() {
+            Features::of(store.state(home)).with_leases(has_leases).store(store, home);
         }
     }
 

@@ -158,6 +158,59 @@ fn the_golden_images_of_version_1_are_sound_and_hold_what_was_stored() {
     }
 }
 
+/// What two batches leave, of which the second deletes every third key of the first.
+fn batches() -> [Vec<(Vec<u8>, Option<Vec<u8>>)>; 2] {
+    let key = |n: u32| format!("batch {n:02}").into_bytes();
+    let first = (0..40).map(|n| (key(n), Some(value(n, n as usize * 9)))).collect();
+    [first, (0..40).step_by(3).map(|n| (key(n), None)).collect()]
+}
+
+fn commit(kv: &mut byway::Kv, changes: &[(Vec<u8>, Option<Vec<u8>>)]) {
+    let mut batch = byway::Batch::new();
+    for (key, value) in changes {
+        match value {
+            Some(value) => batch.put(key, value).unwrap(),
+            None => batch.delete(key).unwrap(),
+        }
+    }
+    kv.commit(&batch).unwrap();
+}
+
+#[test]
+fn the_golden_image_that_ends_in_batches_holds_them_whole() {
+    let (_dir, path) = golden("v1-batches.img");
+    let device = byway::embedded::open(&format!("embedded:{}", path.display())).unwrap();
+    let mut kv = device.kv(None).unwrap();
+    let pairs: Pairs = kv
+        .scan(byway::KeyRange::ALL)
+        .map(|pair| pair.map(|(key, value)| (key.as_bytes().to_vec(), value)))
+        .collect::<byway::Result<_>>()
+        .unwrap();
+    let mut expected = Pairs::new();
+    for (key, value) in batches().concat() {
+        match value {
+            Some(value) => _ = expected.insert(key, value),
+            None => _ = expected.remove(&key),
+        }
+    }
+    assert_eq!(pairs, expected);
+    drop((kv, device));
+    assert!(byway::check(&path, &mut |_, _, _| {}).unwrap().is_clean());
+}
+
+#[test]
+#[ignore = "makes the golden image with batches anew: only for a new version of the format"]
+fn make_the_image_with_batches() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    let options = CreateOptions::new(8 << 20).namespaces([NewNamespace::KV]).uuid(*b"byway-golden-two");
+    byway::create(&path, &options).unwrap();
+    let device = byway::embedded::open(&format!("embedded:{}", path.display())).unwrap();
+    let mut kv = device.kv(None).unwrap();
+    batches().iter().for_each(|changes| commit(&mut kv, changes));
+    std::fs::write(folder().join("v1-batches.img"), pack(&path)).unwrap();
+}
+
 #[test]
 #[ignore = "makes the golden images anew: only for a new version of the format"]
 fn make_the_golden_images() {

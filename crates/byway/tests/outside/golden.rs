@@ -17,13 +17,15 @@ const LINE: usize = 32;
 
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 type Blocks = BTreeMap<u64, Vec<u8>>;
+/// A store, or a deletion.
+type Change = (Vec<u8>, Option<Vec<u8>>);
 
 fn value(n: u32, len: usize) -> Vec<u8> {
     (0..len).map(|i| (n as usize * 31 + i / 3) as u8).collect()
 }
 
 /// What is stored, in order: keys of every length, values of none, few, a page's and many bytes, overwrites, deletions.
-fn stores() -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+fn stores() -> Vec<Change> {
     let lens = [0, 1, 35, 36, 127, 128, 1000, 4095, 4096, 4097, 16_384, 20_000, 70_000];
     let mut stores = Vec::new();
     for n in 0..160_u32 {
@@ -159,13 +161,13 @@ fn the_golden_images_of_version_1_are_sound_and_hold_what_was_stored() {
 }
 
 /// What two batches leave, of which the second deletes every third key of the first.
-fn batches() -> [Vec<(Vec<u8>, Option<Vec<u8>>)>; 2] {
+fn batches() -> [Vec<Change>; 2] {
     let key = |n: u32| format!("batch {n:02}").into_bytes();
     let first = (0..40).map(|n| (key(n), Some(value(n, n as usize * 9)))).collect();
     [first, (0..40).step_by(3).map(|n| (key(n), None)).collect()]
 }
 
-fn commit(kv: &mut byway::Kv, changes: &[(Vec<u8>, Option<Vec<u8>>)]) {
+fn commit(kv: &mut byway::Kv, changes: &[Change]) {
     let mut batch = byway::Batch::new();
     for (key, value) in changes {
         match value {

@@ -26,6 +26,9 @@ const SETTLED_AT_ONCE: usize = 64;
 /// Most keys that one deletion of a range deletes.
 const DELETE_RANGE_MAX_KEYS: usize = 1024;
 
+/// Records whose places in the memtable are prefetched ahead of the one that is entered.
+const AHEAD: usize = 32;
+
 /// One change of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<'a> {
@@ -235,12 +238,16 @@ impl KvEngine {
         self.announce_batches(store)?;
         let first = self.next_seq.get();
         let mut records: Vec<_> = (first..).zip(batch).map(|(seq, staged)| staged.record(seq)).collect();
+        records.iter().take(AHEAD).for_each(|record| self.index.prefetch_to_insert(&record.draft.key));
         let before = self.log.stream(SHARED).tail();
         self.log.append_batch(store, &mut records, at_ps)?;
         // A replay also reads what was left empty at a segment's end.
         let appended: u64 = records.iter().map(|record| record.draft.record_bytes()).sum();
         self.unsaved.add(self.log.stream(SHARED).wp() - before - appended);
-        for (record, staged) in records.iter().zip(batch) {
+        for (nth, (record, staged)) in records.iter().zip(batch).enumerate() {
+            if let Some(ahead) = records.get(nth + AHEAD) {
+                self.index.prefetch_to_insert(&ahead.draft.key);
+            }
             self.enter_one(store, record, staged.over);
         }
         for record in &records {

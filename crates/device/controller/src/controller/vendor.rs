@@ -2,7 +2,7 @@
 //! whichever way it came.
 
 use byway_link::Work;
-use byway_spec::vendor::{self, StoreManyCdw12, VendorOpcode};
+use byway_spec::vendor::{self, VendorOpcode};
 use byway_spec::{Command, Status};
 
 use super::Controller;
@@ -61,8 +61,7 @@ impl Controller {
         command: &Command,
         carried: Option<&[u8]>,
     ) -> Result<Outcome, CommandError> {
-        let is_refused = StoreManyCdw12::from_bits(command.cdw12).atomic()
-            && !self.admin.transfers().has_atomic_store_many();
+        let may_be_atomic = self.admin.transfers().has_atomic_store_many();
         let target = (qid, command.nsid, opcode::access(command.opcode()));
         self.with_namespace(subsystem, port, target, carried, |namespace, execution| {
             let kv = namespace.kv()?;
@@ -70,8 +69,7 @@ impl Controller {
                 VendorOpcode::KV_SCAN => kv.scan(execution, command),
                 VendorOpcode::KV_RETRIEVE_MANY => kv.retrieve_many(execution, command),
                 VendorOpcode::KV_DELETE_RANGE => kv.delete_range(execution, command),
-                VendorOpcode::KV_BULK_STORE if is_refused => Err(NOT_ATOMIC),
-                VendorOpcode::KV_BULK_STORE => kv.bulk_store(execution, command),
+                VendorOpcode::KV_BULK_STORE => kv.bulk_store(execution, command, may_be_atomic),
                 _ => Err(NOT_ENABLED),
             }
         })
@@ -269,6 +267,4 @@ const NOT_ENABLED: CommandError = CommandError::new(
     Status::INVALID_OPCODE,
     "no such command, or the host did not enable its transfer method",
 );
-const NOT_ATOMIC: CommandError =
-    CommandError::invalid_field("the host did not enable atomic Store Many").at_byte(48);
 const NO_QUEUE: CommandError = CommandError::new(Status::INTERNAL_ERROR, "the queue is gone");

@@ -113,8 +113,8 @@ impl KvEngine {
         self.counted(|engine| engine.store_batch(store, changes, at_ps))
     }
 
-    /// Deletes the first keys of `range` atomically: at most `max_keys`, and as many as fit one batch. It passes tombstones without a bound until it finds a
-    /// key or the range ends, as its caller has no place for a resume key. `selection` is scratch memory.
+    /// Deletes the first keys of `range` atomically: at most `max_keys`, and as many as fit one batch. It passes tombstones without a
+    /// bound until it finds a key or the range ends, as its caller has no place for a resume key. `selection` is scratch memory.
     ///
     /// # Errors
     /// As [`store_many`](Self::store_many), errors of the index.

@@ -135,19 +135,23 @@ impl KvNamespace {
     }
 
     /// Store Many (Bulk Store): many pairs in one payload of CDW10 bytes. A payload that is not sound stores nothing; DW0 is the
-    /// number of pairs stored, also where a later one failed. If CDW12 asks for it, all are stored or none.
+    /// number of pairs stored, also where a later one failed. If CDW12 asks for it, and the host enabled that, all are stored or none.
     pub fn bulk_store(
         &mut self,
         execution: &mut Execution<'_, '_>,
         command: &Command,
+        may_be_atomic: bool,
     ) -> Result<Outcome, CommandError> {
         let len = command.cdw10 as usize;
         if len > BULK_MAX_BYTES {
-            return Err(CommandError::invalid_field("bulk payload over the announced limit"));
+            return Err(CommandError::invalid_field("the payload of Store Many is over the announced limit"));
         }
         let options = StoreManyCdw12::from_bits(command.cdw12);
         if options != StoreManyCdw12::new().with_atomic(options.atomic()) {
             return Err(UNKNOWN_OPTIONS);
+        }
+        if options.atomic() && !may_be_atomic {
+            return Err(NOT_ATOMIC);
         }
         let mut payload = std::mem::take(&mut execution.room.bytes);
         let result = self.bulk_payload(execution, command, options, sized(&mut payload, len));
@@ -179,6 +183,8 @@ impl KvNamespace {
     }
 }
 
+const NOT_ATOMIC: CommandError =
+    CommandError::invalid_field("the host did not enable atomic Store Many").at_byte(48);
 /// A host that sets reserved bits asks for what is not done: it must not get a success.
 const UNKNOWN_OPTIONS: CommandError =
     CommandError::invalid_field("CDW12 has reserved bits set: only bit 0 (atomic) is defined").at_byte(48);

@@ -155,28 +155,6 @@ pub fn prefetch_address(address: usize) {
     let _ = address;
 }
 
-/// Asks for every line that holds some of a value, to be written: lines that another processor wrote last come together,
-/// where each would be waited for when its turn is.
-#[inline]
-pub fn prefetch_to_write<T: ?Sized>(value: &T) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        let start = std::ptr::from_ref(value).cast::<u8>();
-        let end = start.addr() + size_of_val(value);
-        let mut line = start.addr() / LINE_BYTES * LINE_BYTES;
-        while line < end {
-            // SAFETY: processors without the instruction take it for one that does nothing; it changes no value and faults
-            // nowhere.
-            unsafe {
-                std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly))
-            };
-            line += LINE_BYTES;
-        }
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = value;
-}
-
 /// Asks for every line that holds some of the bytes.
 #[inline]
 pub fn prefetch_all(bytes: &[u8]) {
@@ -333,15 +311,6 @@ mod tests {
         assert!(
             back.iter().enumerate().all(|(at, byte)| *byte == if (48..144).contains(&at) { 7 } else { 9 })
         );
-    }
-
-    #[test]
-    fn asking_for_lines_to_write_changes_no_byte() {
-        let bytes: [u8; 300] = std::array::from_fn(|i| i as u8);
-        prefetch_to_write(&bytes);
-        prefetch_to_write(&bytes[7..7]);
-        prefetch_to_write(&bytes[63..66]);
-        assert!(bytes.iter().enumerate().all(|(i, byte)| *byte == i as u8));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Delegated queue pairs: each has a cell that its thread locks to serve it outside the controller (decision 0009).
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use byway_controller::{DelegatedQueue, DelegatedTo, MAX_IO_QUEUES};
 use byway_dma::DmaView;
@@ -8,17 +8,18 @@ use byway_link::Meter;
 
 use crate::guarded::Guarded;
 
-/// A queue is delegated after its thread has found the run lock held this many times.
-const CONTENTION_MIN: i32 = 16;
+/// Doorbells that the controller serves of a queue before its thread takes it back: behind a command that only the controller
+/// executes. Others like it may follow.
+pub(crate) const AFTER_ITS_COMMAND: u32 = 16;
 
-/// Added to that after a queue was returned for a command that cannot be delegated.
-pub(crate) const PENALTY: i32 = 240;
+/// The same where the controller cannot give the queue away.
+pub(crate) const AFTER_REFUSAL: u32 = 256;
+
+/// The same of a queue that a thread of the device polls, for as long as it is busy.
+const UNTIL_BUSY: u32 = 16;
 
 /// The state of a delegated queue.
-const DELEGATED: i32 = i32::MAX;
-
-/// No queue executed last.
-const NO_QUEUE: u32 = u32::MAX;
+const DELEGATED: u32 = u32::MAX;
 
 /// The cells of all queues.
 #[derive(Debug)]
@@ -30,7 +31,6 @@ pub(crate) struct Delegation {
     reclaims: AtomicBool,
     /// How their threads learn of commands.
     to: DelegatedTo,
-    last: Last,
 }
 
 /// A bit for each queue, on a cache line that changes rarely.
@@ -72,22 +72,14 @@ impl QueueBits {
     }
 }
 
-/// The queue that executed last, whose thread has the engine's cache lines. Written under the run lock.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Last {
-    qid: AtomicU32,
-    executions: AtomicU32,
-}
-
 /// The cell of one queue, on cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct QueueCell {
-    /// Contentions so far, or [`DELEGATED`]. A hint; the cell's content decides.
-    state: AtomicI32,
-    /// Gathered commands that wait for more.
-    gathering: AtomicU32,
+    /// Doorbells until the queue's thread takes it, or [`DELEGATED`]. A hint; the cell's content decides.
+    state: AtomicU32,
+    /// Doorbells that the controller serves of a queue before a thread takes it.
+    first: u32,
     /// A command waits for room in the completion queue.
     blocked: AtomicBool,
     queue: Guarded<Option<Box<Delegated>>>,
@@ -106,9 +98,13 @@ pub(crate) struct Delegated {
 impl Delegation {
     /// Cells for queues 0 to `queues` − 1; 0 for a device that delegates none.
     pub fn new(queues: u16, to: DelegatedTo) -> Self {
+        let first = match to {
+            DelegatedTo::Poller => UNTIL_BUSY,
+            _ => 0,
+        };
         let cell = |_| QueueCell {
-            state: AtomicI32::new(0),
-            gathering: AtomicU32::new(0),
+            state: AtomicU32::new(first),
+            first,
             blocked: AtomicBool::new(false),
             queue: Guarded::new(None),
         };
@@ -117,7 +113,6 @@ impl Delegation {
             delegated: QueueBits::default(),
             reclaims: AtomicBool::new(false),
             to,
-            last: Last { qid: AtomicU32::new(NO_QUEUE), executions: AtomicU32::new(0) },
         }
     }
 
@@ -169,22 +164,6 @@ impl Delegation {
     pub fn set_reclaims(&self, reclaims: bool) {
         self.reclaims.store(reclaims, Relaxed);
     }
-
-    /// Whether queue `qid` executed last.
-    pub fn executed_last(&self, qid: u16) -> bool {
-        self.last.qid.load(Relaxed) == u32::from(qid)
-    }
-
-    /// Notes that queue `qid` executes now.
-    pub fn note_execution(&self, qid: u16) {
-        self.last.qid.store(u32::from(qid), Relaxed);
-        self.last.executions.store(self.executions().wrapping_add(1), Relaxed);
-    }
-
-    /// Executions of delegated queues so far, modulo 2³².
-    pub fn executions(&self) -> u32 {
-        self.last.executions.load(Relaxed)
-    }
 }
 
 impl QueueCell {
@@ -196,12 +175,16 @@ impl QueueCell {
     /// Whether the queue is delegated, or should be.
     #[inline]
     pub fn should_delegate(&self) -> bool {
-        self.state.load(Relaxed) >= CONTENTION_MIN
+        matches!(self.state.load(Relaxed), 0 | DELEGATED)
     }
 
-    /// Notes that the queue's thread found the run lock held.
-    pub fn note_contention(&self) {
-        self.state.store(self.state.load(Relaxed).saturating_add(1), Relaxed);
+    /// Notes a doorbell that the controller serves.
+    #[inline]
+    pub fn note_rung(&self) {
+        let left = self.state.load(Relaxed);
+        if left != DELEGATED {
+            self.state.store(left.saturating_sub(1), Relaxed);
+        }
     }
 
     /// Notes that the queue is delegated.
@@ -209,23 +192,15 @@ impl QueueCell {
         self.state.store(DELEGATED, Relaxed);
     }
 
-    /// Notes that the queue is in the controller, with this many contentions.
-    pub fn set_in_controller(&self, contentions: i32) {
-        self.state.store(contentions, Relaxed);
-        self.gathering.store(0, Relaxed);
+    /// Notes that the queue is in the controller, which serves this many doorbells at least.
+    pub fn set_in_controller(&self, doorbells: u32) {
+        self.state.store(doorbells.max(self.first), Relaxed);
         self.blocked.store(false, Relaxed);
     }
 
     /// Notes the state of the queue after it was served.
     pub fn note_served(&self, queue: &DelegatedQueue) {
-        self.gathering.store(queue.gathered() as u32, Relaxed);
         self.blocked.store(queue.is_blocked(), Relaxed);
-    }
-
-    /// Gathered commands that wait for more.
-    #[inline]
-    pub fn gathering(&self) -> u32 {
-        self.gathering.load(Relaxed)
     }
 
     /// Whether a command waits for room in the completion queue.
@@ -244,13 +219,4 @@ pub(crate) enum Polled {
     Idle,
     /// Commands were executed.
     Busy,
-}
-
-/// When gathered commands are executed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Batching {
-    /// At once.
-    Execute,
-    /// At once if the queue executed last or is full; else more commands are gathered.
-    Gather,
 }

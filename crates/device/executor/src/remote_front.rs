@@ -106,7 +106,7 @@ impl RemoteFront {
         if self.runs_on_own_thread() {
             self.executor().wake();
         } else if self.executor().has_work() {
-            self.executor().run_here();
+            self.executor().run_now();
         }
     }
 
@@ -125,7 +125,7 @@ impl RemoteFront {
     pub fn stop_polling_buffers(&self) {
         if let Some(remote) = self.executor().remote() {
             remote.set_polls_doorbell_buffers(false);
-            self.executor().run_here();
+            self.executor().run_now();
         }
     }
 

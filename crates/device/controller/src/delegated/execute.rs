@@ -38,17 +38,6 @@ impl DelegatedQueue {
         }
     }
 
-    /// Prefetches for writing the memory that puts will write, where another thread executed last. Gets write so little
-    /// that they would only take it from that thread's cache.
-    pub fn prefetch_for_write(&self, subsystem: &Subsystem) {
-        let put = self.gathered.iter().find(|gathering| gathering.work.what == What::Put);
-        if let Some(Gathering { nsid, .. }) = put
-            && let Some(Namespace::Kv(kv)) = subsystem.namespace(*nsid)
-        {
-            kv.prefetch_for_write();
-        }
-    }
-
     /// Prefetches memory for the lookups of the group that begins at `at`, of the namespace of its first command.
     #[inline]
     pub(super) fn prefetch_group(&self, subsystem: &Subsystem, at: usize) {

@@ -4,8 +4,6 @@
 //! pending bit, and the thread that serves there returns the queue before it releases. A queue pair moves between controller and
 //! cell under both locks, so its doorbell is served in exactly one place.
 
-use std::time::{Duration, Instant};
-
 use byway_controller::{DelegatedQueue, Gathered};
 use byway_flash::StallCause;
 use byway_link::Meter;
@@ -14,15 +12,8 @@ use tracing::debug;
 
 use super::Executor;
 use crate::core::Core;
-use crate::delegated::{Batching, Delegated, PENALTY, Polled, QueueCell};
+use crate::delegated::{AFTER_ITS_COMMAND, AFTER_REFUSAL, Delegated, Polled, QueueCell};
 use crate::snapshot::ABSORB_NS;
-
-/// Below this many gathered commands, a transfer of the engine's cache lines costs more than the commands.
-const FEW: u32 = 4;
-
-/// How long a thread with few commands checks whether another thread executes, and how long it then backs off.
-const CONTENTION_CHECK: Duration = Duration::from_nanos(500);
-const BACK_OFF: Duration = Duration::from_micros(10);
 
 /// The result of serving a delegated queue.
 struct Service {
@@ -34,15 +25,15 @@ struct Service {
 impl Executor {
     /// Serves queue `qid` outside the controller, delegating it first if possible; whether it did.
     #[inline(never)]
-    pub(super) fn serve_delegated(&self, qid: u16, batching: Batching) -> bool {
+    pub(super) fn serve_delegated(&self, qid: u16) -> bool {
         let Some(cell) = self.delegation.cell(qid) else { return false };
         let serve = |slot: &mut Option<Box<Delegated>>| {
             if slot.is_none() {
                 self.delegate(cell, slot, qid);
             }
             let Some(delegated) = slot else { return false };
-            if !self.serve_queue(cell, delegated, batching).stays {
-                self.return_queue(cell, slot, -PENALTY);
+            if !self.serve_queue(cell, delegated).stays {
+                self.return_queue(cell, slot, AFTER_ITS_COMMAND);
             }
             true
         };
@@ -66,12 +57,12 @@ impl Executor {
 
     /// Returns a queue to the controller and runs that. Waits for the run lock.
     #[cold]
-    fn return_queue(&self, cell: &QueueCell, slot: &mut Option<Box<Delegated>>, contentions: i32) {
+    fn return_queue(&self, cell: &QueueCell, slot: &mut Option<Box<Delegated>>, doorbells: u32) {
         if slot.is_none() {
             return;
         }
         let return_it = |core: &mut Core| {
-            self.take_back(core, cell, slot, contentions);
+            self.take_back(core, cell, slot, doorbells);
             core.run_now(self);
         };
         self.core.run(return_it, |core| core.run_now(self));
@@ -95,9 +86,9 @@ impl Executor {
         let poll = |slot: &mut Option<Box<Delegated>>| {
             let Some(delegated) = slot else { return Polled::Returned };
             self.doorbells.take_shared_of(qid, |index| self.host_meter.doorbell(index.place()));
-            let Service { executed, stays } = self.serve_queue(cell, delegated, Batching::Execute);
+            let Service { executed, stays } = self.serve_queue(cell, delegated);
             if !stays {
-                self.return_queue(cell, slot, -PENALTY);
+                self.return_queue(cell, slot, AFTER_ITS_COMMAND);
                 return Polled::Returned;
             }
             if executed { Polled::Busy } else { Polled::Idle }
@@ -112,73 +103,42 @@ impl Executor {
         }
     }
 
-    /// Executes the gathered commands of queue `qid`, as its host is idle.
-    #[cold]
-    pub(super) fn execute_gathered(&self, qid: u16) {
-        let Some(cell) = self.delegation.cell(qid) else { return };
-        if cell.gathering() < FEW {
-            self.back_off();
-        }
-        self.serve_delegated(qid, Batching::Execute);
-    }
-
-    /// At depth 1 a transfer of cache lines costs more than the command: backs off up to 10 µs while another thread executes.
-    fn back_off(&self) {
-        let before = self.delegation.executions();
-        spin_for(CONTENTION_CHECK);
-        if self.delegation.executions() != before {
-            spin_for(BACK_OFF);
-        }
-    }
-
-    /// Gathers, executes and completes commands of a delegated queue.
-    fn serve_queue(&self, cell: &QueueCell, delegated: &mut Delegated, batching: Batching) -> Service {
-        let Delegated { queue, memory, meter, absorbed_ns } = delegated;
-        let mut port = self.port(memory, meter);
+    /// Gathers, executes and completes commands of a delegated queue, until none is left, or a lock holder waits for queues.
+    fn serve_queue(&self, cell: &QueueCell, delegated: &mut Delegated) -> Service {
         let mut executed = false;
         let gathered = loop {
-            let gathered = queue.gather(&mut port, &self.doorbells);
-            if queue.gathered() > 0 && self.execute_without_lock(queue) {
-                executed = true;
-                queue.complete(&mut port);
-                if gathered != Gathered::Full || self.delegation.reclaims() {
-                    break gathered;
-                }
-                continue;
-            }
-            let executed_last = || self.delegation.executed_last(queue.qid());
-            let is_brief = || queue.has_leases() || executed_last();
-            let waits = batching == Batching::Gather && gathered == Gathered::All && !is_brief();
-            if waits || queue.gathered() == 0 {
-                break gathered;
-            }
-            let stores_alone = queue.has_leased_stores_alone();
-            let since_ns = self.counting_since_ns();
-            let execute = |core: &mut Core| {
-                core.counting(self, since_ns, |core| self.execute(core, queue));
-                if self.is_counting && since_ns.saturating_sub(*absorbed_ns) > ABSORB_NS {
-                    *absorbed_ns = since_ns;
-                    core.meter.absorb(port.meter);
-                }
-            };
-            let run_now = |core: &mut Core| core.run_now(self);
-            // Other leases stay active meanwhile.
-            let ran = match stores_alone {
-                true => self.core.run_as_it_is(execute, run_now),
-                false => self.core.run(execute, run_now),
-            };
-            if ran.is_none() {
+            let Delegated { queue, memory, meter, .. } = &mut *delegated;
+            let gathered = queue.gather(&mut self.port(memory, meter), &self.doorbells);
+            if queue.gathered() == 0 || !self.execute_gathered(delegated) {
                 break gathered;
             }
             executed = true;
-            queue.complete(&mut port);
+            let Delegated { queue, memory, meter, .. } = &mut *delegated;
+            queue.complete(&mut self.port(memory, meter));
             // A host can submit without end, so check for a reclaim after each round.
             if gathered != Gathered::Full || self.delegation.reclaims() {
                 break gathered;
             }
         };
+        let queue = &delegated.queue;
         cell.note_served(queue);
         Service { executed, stays: gathered != Gathered::NotMine && !queue.is_broken() }
+    }
+
+    /// Executes what a queue has gathered, without the run lock as far as that goes. False on a failed device.
+    fn execute_gathered(&self, delegated: &mut Delegated) -> bool {
+        if self.execute_without_lock(&mut delegated.queue) {
+            return true;
+        }
+        let stores_alone = delegated.queue.has_leased_stores_alone();
+        let execute = |core: &mut Core| self.execute(core, delegated);
+        let run_now = |core: &mut Core| core.run_now(self);
+        // Other leases stay active meanwhile.
+        let ran = match stores_alone {
+            true => self.core.run_as_it_is(execute, run_now),
+            false => self.core.run(execute, run_now),
+        };
+        ran.is_some()
     }
 
     /// Executes gathered commands without the run lock, those of keys beside other threads that do; whether all were executed.
@@ -195,13 +155,17 @@ impl Executor {
             && self.core.read(reader, |subsystem| queue.execute_shared(subsystem)) == Some(true)
     }
 
-    fn execute(&self, core: &mut Core, queue: &mut DelegatedQueue) {
-        if !self.delegation.executed_last(queue.qid()) {
-            queue.prefetch_for_write(&core.subsystem);
+    fn execute(&self, core: &mut Core, delegated: &mut Delegated) {
+        let Delegated { queue, meter, absorbed_ns, .. } = delegated;
+        let since_ns = self.counting_since_ns();
+        core.counting(self, since_ns, |core| {
+            core.subsystem.note_wait(StallCause::Lock, self.core.take_waited_ns());
+            queue.execute(&mut core.subsystem);
+        });
+        if self.is_counting && since_ns.saturating_sub(*absorbed_ns) > ABSORB_NS {
+            *absorbed_ns = since_ns;
+            core.meter.absorb(meter);
         }
-        self.delegation.note_execution(queue.qid());
-        core.subsystem.note_wait(StallCause::Lock, self.core.take_waited_ns());
-        queue.execute(&mut core.subsystem);
     }
 
     #[cold]
@@ -214,7 +178,7 @@ impl Executor {
             let queue = core.controller.delegate(&core.subsystem, qid, self.delegation.to());
             let Some(queue) = queue else {
                 // A deleted queue is no reason against the next one with its identifier.
-                cell.set_in_controller(if core.controller.has_queue(qid) { -PENALTY } else { 0 });
+                cell.set_in_controller(if core.controller.has_queue(qid) { AFTER_REFUSAL } else { 0 });
                 return None;
             };
             cell.set_delegated();
@@ -235,7 +199,7 @@ impl Executor {
         core: &mut Core,
         cell: &QueueCell,
         from: &mut Option<Box<Delegated>>,
-        contentions: i32,
+        doorbells: u32,
     ) {
         let Some(delegated) = from.take() else { return };
         let Delegated { mut queue, memory, mut meter, .. } = *delegated;
@@ -245,7 +209,7 @@ impl Executor {
         core.meter.absorb(&mut meter);
         self.delegation.remove(queue.qid());
         debug!(qid = queue.qid(), is_reclaim = self.delegation.reclaims(), "queue pair returned");
-        cell.set_in_controller(contentions);
+        cell.set_in_controller(doorbells);
         for doorbell in [DoorbellIndex::submission(queue.qid()), DoorbellIndex::completion(queue.qid())] {
             self.doorbells.mark_dirty(doorbell);
         }
@@ -266,13 +230,5 @@ impl Executor {
         let any = self.delegation.any();
         self.delegation.set_reclaims(any);
         !any
-    }
-}
-
-/// Spins for a time without yielding.
-fn spin_for(time: Duration) {
-    let start = Instant::now();
-    while start.elapsed() < time {
-        std::hint::spin_loop();
     }
 }

@@ -37,7 +37,7 @@ impl Executor {
             Some(qid) => core.controller.waits_for_sync(qid),
             None => core.wants_sync(),
         };
-        while self.with_core(waits).unwrap_or(false) {
+        while self.with_core_only(waits).unwrap_or(false) {
             if let Some(mut leader) = self.group_commit.lead_or_wait() {
                 let expected = leader.expected;
                 // A panic of the leader leaves commands whose sync never ends: it fails the device.
@@ -49,15 +49,15 @@ impl Executor {
     fn sync_once(&self, expected: usize, queues: &mut usize) -> Result<(), Failed> {
         let start = Instant::now();
         loop {
-            *queues = self.with_core(|core| core.controller.queues_that_wait())?;
+            *queues = self.with_core_only(|core| core.controller.queues_that_wait())?;
             if *queues >= expected || start.elapsed() >= JOIN {
                 break;
             }
             std::thread::yield_now();
         }
-        if let Some(sync) = self.with_core(Core::begin_sync)? {
+        if let Some(sync) = self.with_core_only(Core::begin_sync)? {
             let finished = sync.wait();
-            self.with_core(|core| core.end_sync(self, finished))?;
+            self.with_core_only(|core| core.end_sync(self, finished))?;
             self.notify_fabric();
         }
         Ok(())

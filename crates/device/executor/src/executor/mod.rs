@@ -231,10 +231,7 @@ impl Executor {
 
     /// Runs `work` under the run lock with every queue in the controller.
     pub(crate) fn with_core<R>(&self, work: impl FnOnce(&mut Core) -> R) -> Result<R, Failed> {
-        // In a forked child the run lock may be held by a thread that does not exist.
-        if !self.owner.is_current() {
-            return Err(Failed::Child { process: self.owner.number() });
-        }
+        self.check_process()?;
         let mut work = Some(work);
         loop {
             let attempt = |core: &mut Core| {
@@ -255,8 +252,14 @@ impl Executor {
         }
     }
 
+    /// Refuses a forked child, where a thread that does not exist may hold the run lock.
+    fn check_process(&self) -> Result<(), Failed> {
+        if self.owner.is_current() { Ok(()) } else { Err(Failed::Child { process: self.owner.number() }) }
+    }
+
     /// Runs `work` under the run lock; delegated queues stay delegated.
     pub(crate) fn with_core_only<R>(&self, work: impl FnOnce(&mut Core) -> R) -> Result<R, Failed> {
+        self.check_process()?;
         self.core.run(work, |core| core.run_now(self)).ok_or(Failed::Panicked)
     }
 

@@ -36,7 +36,7 @@ impl Executor {
             return;
         };
         if self.delegation.is_in_controller(qid) {
-            cell.note_contention();
+            cell.note_rung();
             if cell.should_delegate() {
                 thread.assign(qid);
             }

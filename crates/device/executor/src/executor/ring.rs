@@ -6,7 +6,7 @@ use byway_link::ClockMode;
 use byway_queue::DoorbellIndex;
 
 use super::Executor;
-use crate::delegated::{Batching, QueueCell};
+use crate::delegated::QueueCell;
 use crate::options::RunBy;
 use crate::parker::PARK_MAX;
 
@@ -32,7 +32,7 @@ impl Executor {
     #[inline(never)]
     fn ring_delegated(&self, index: DoorbellIndex, value: u32) {
         self.doorbells.store(index, value);
-        if !self.serve_delegated(index.queue(), Batching::Gather) {
+        if !self.serve_delegated(index.queue()) {
             self.ring_and_run(index, value);
         }
     }
@@ -41,27 +41,18 @@ impl Executor {
     #[inline(never)]
     fn ring_and_run(&self, index: DoorbellIndex, value: u32) {
         self.doorbells.store(index, value);
+        self.delegation.cell(index.queue()).into_iter().for_each(QueueCell::note_rung);
         let at_ps = self.doorbell_arrival_ps();
         self.core.run_or_set_pending(
             || {
                 self.doorbells.mark_dirty(index);
-                self.delegation.cell(index.queue()).into_iter().for_each(QueueCell::note_contention);
             },
             |core, first| core.run(self, first.then_some(index), at_ps),
         );
     }
 
-    /// Serves the doorbells rung so far, with every queue in the controller.
-    pub(crate) fn run_now(&self) {
-        if self.delegation.any() {
-            let _ = self.with_core(|core| core.run_now(self));
-            return;
-        }
-        self.run_here();
-    }
-
     /// Serves the doorbells rung so far of queues in the controller.
-    pub(crate) fn run_here(&self) {
+    pub(crate) fn run_now(&self) {
         self.core.run_or_set_pending(|| {}, |core, _| core.run_now(self));
     }
 
@@ -87,7 +78,7 @@ impl Executor {
             self.run_now();
         }
         if self.delegation.cell(index.queue()).is_some_and(QueueCell::is_blocked) {
-            self.serve_delegated(index.queue(), Batching::Gather);
+            self.serve_delegated(index.queue());
         }
     }
 
@@ -98,14 +89,11 @@ impl Executor {
         self.parker.wake();
     }
 
-    /// The host of queue `qid` is idle: executes gathered commands and syncs.
+    /// The host of queue `qid` is idle: syncs the image if one of its commands waits for that.
     #[inline]
     pub(crate) fn idle(&self, qid: u16) {
         if self.run_by == RunBy::Thread {
             return;
-        }
-        if self.delegation.cell(qid).is_some_and(|cell| cell.gathering() > 0) {
-            self.execute_gathered(qid);
         }
         if self.wants_sync() {
             self.sync(Some(qid));

@@ -53,7 +53,6 @@ use crate::value_log::packing::{Packing, Placement};
 use crate::value_log::record::{Kind, Shape, pieces_of};
 use crate::value_log::{Draft, SHARED, ValueLog};
 use byway_spec::Key;
-use byway_sys::cacheline::prefetch_to_write;
 
 /// What a store asks for (NVMe KV Store, store options), and how its value comes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -155,13 +154,6 @@ impl KvEngine {
     pub fn publish_hints(&mut self, lookup_hints: LookupHints) {
         lookup_hints.publish(self.index.tables());
         self.lookup_hints = lookup_hints;
-    }
-
-    /// Says that another thread put and got last: what both write comes over at once.
-    pub fn prefetch_for_write(&self) {
-        prefetch_to_write(self);
-        self.index.prefetch_for_write();
-        self.log.prefetch_for_write();
     }
 
     /// Stores a value. When this returns, the value survives the process at any instruction.

@@ -33,7 +33,6 @@ use crate::value_log::live::Part;
 use crate::value_log::record::Kind;
 use crate::value_log::segment::ReplayFrom;
 use byway_spec::Key;
-use byway_sys::cacheline::prefetch_to_write;
 use cache::{PageCache, PageName};
 use entry::Entry;
 use hints::Hints;
@@ -431,13 +430,6 @@ impl Index {
     pub(crate) fn prefetch_hint(&self, key: &Key) {
         if self.hints.are_there() {
             self.hints.prefetch(self.hash(key));
-        }
-    }
-
-    /// What each put writes comes over from another processor, beside the index itself.
-    pub(crate) fn prefetch_for_write(&self) {
-        for entries in [&self.late, &self.replaced] {
-            prefetch_to_write(entries.as_slice());
         }
     }
 

@@ -28,7 +28,6 @@ mod window;
 mod writing;
 
 use byway_flash::{Cause, SyncPoint};
-use byway_sys::cacheline::prefetch_to_write;
 
 use crate::error::KvError;
 use crate::features::Features;
@@ -161,11 +160,6 @@ impl ValueLog {
     ) -> Result<u64, E> {
         let spot = self.place(store, stream, draft);
         self.append_at(store, stream, draft, spot, fill, at_ps)
-    }
-
-    /// What each append writes comes over from another processor, beside the log itself.
-    pub(crate) fn prefetch_for_write(&self) {
-        self.streams.get(SHARED).into_iter().for_each(prefetch_to_write);
     }
 
     /// Where a record of the shared stream ends at the latest, whatever is left out before it.

@@ -169,11 +169,6 @@ impl KvNamespace {
         self.engine.prefetch(flash, keys);
     }
 
-    /// Prefetches for writing what puts will write, after another thread executed commands.
-    pub fn prefetch_for_write(&self) {
-        self.engine.prefetch_for_write();
-    }
-
     /// Executes one standard command.
     #[inline]
     pub fn execute(

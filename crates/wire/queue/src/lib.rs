@@ -16,7 +16,7 @@
 //! * the **run lock** passes from one holder to the next with Release and Acquire ([`RunLock`]); **readers** and a holder see
 //!   each other by a fence on both sides ([`readers`]).
 //!
-//! [`validated`] copies memory that its owner reuses meanwhile, for readers without the run lock.
+//! [`validated`] copies memory that its owner reuses meanwhile, for readers without the run lock. [`Grants`] are their rights to read.
 //!
 //! Tests under `cfg(loom)` check these in every interleaving and every outcome that the orderings permit:
 //! `RUSTFLAGS="--cfg loom" cargo test -p byway-queue --release --lib --target-dir target/loom`.
@@ -24,6 +24,7 @@
 
 pub mod completion;
 pub mod doorbell;
+mod grants;
 pub mod memory;
 pub mod permit;
 pub mod readers;
@@ -39,6 +40,7 @@ mod model;
 
 pub use completion::{CompletionConsumer, CompletionProducer, CompletionSlot};
 pub use doorbell::{DoorbellIndex, Doorbells, SharedDoorbells};
+pub use grants::{Grant, Grants};
 pub use memory::{EntryMemory, SlotMemory};
 pub use permit::{CompletionPermit, SlotPermit};
 pub use readers::{MAX_READERS, Reading};

@@ -6,8 +6,11 @@
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence, pause};
 
+/// Words of known readers.
+const WORDS: usize = 2;
+
 /// Most readers of one lock: a bit each.
-pub const MAX_READERS: usize = u64::BITS as usize;
+pub const MAX_READERS: usize = WORDS * u64::BITS as usize;
 
 /// A mark, on cache lines of its own.
 #[derive(Debug)]
@@ -18,7 +21,7 @@ struct Mark(AtomicU32);
 #[derive(Debug)]
 pub(crate) struct Readers {
     /// Bit `n`: reader `n` may read. Written under the lock.
-    known: AtomicU64,
+    known: [AtomicU64; WORDS],
     marks: Box<[Mark]>,
 }
 
@@ -38,13 +41,13 @@ impl Readers {
     /// Marks of at most `count` readers.
     pub(crate) fn new(count: usize) -> Self {
         let marks = (0..count.min(MAX_READERS)).map(|_| Mark(AtomicU32::new(0))).collect();
-        Self { known: AtomicU64::new(0), marks }
+        Self { known: [AtomicU64::new(0), AtomicU64::new(0)], marks }
     }
 
     /// Lets a reader read. The caller holds the lock, so that each later holder knows of it.
     pub(crate) fn add(&self, reader: usize) {
         if reader < self.marks.len() {
-            self.known.fetch_or(1 << reader, Ordering::Relaxed);
+            self.known[reader / 64].fetch_or(1 << (reader % 64), Ordering::Relaxed);
         }
     }
 
@@ -52,7 +55,7 @@ impl Readers {
     #[inline]
     pub(crate) fn begin(&self, reader: usize) -> Option<Reading<'_>> {
         let mark = self.marks.get(reader)?;
-        let is_known = self.known.load(Ordering::Relaxed) >> reader & 1 == 1;
+        let is_known = self.known[reader / 64].load(Ordering::Relaxed) >> (reader % 64) & 1 == 1;
         if !is_known || mark.0.swap(1, Ordering::Relaxed) == 1 {
             return None;
         }
@@ -64,24 +67,33 @@ impl Readers {
     /// Waits until no mark is set. The caller has just acquired the lock, so no reader begins.
     #[inline]
     pub(crate) fn wait(&self) {
-        let known = self.known.load(Ordering::Relaxed);
-        if known != 0 {
+        let known = [0, 1].map(|at: usize| self.known[at].load(Ordering::Relaxed));
+        if known != [0; WORDS] {
             self.wait_for(known);
         }
     }
 
-    fn wait_for(&self, mut known: u64) {
+    fn wait_for(&self, known: [u64; WORDS]) {
         fence(Ordering::SeqCst);
-        while known != 0 {
-            if let Some(mark) = self.marks.get(known.trailing_zeros() as usize) {
-                let mut round = 0;
-                // Acquire: the reader has read all it wanted.
-                while mark.0.load(Ordering::Acquire) == 1 {
-                    pause(round);
-                    round = round.saturating_add(1);
+        for (marks, mut known) in self.marks.chunks(64).zip(known) {
+            while known != 0 {
+                if let Some(mark) = marks.get(known.trailing_zeros() as usize) {
+                    mark.wait();
                 }
+                known &= known - 1;
             }
-            known &= known - 1;
+        }
+    }
+}
+
+impl Mark {
+    #[inline]
+    fn wait(&self) {
+        let mut round = 0;
+        // Acquire: the reader has read all it wanted.
+        while self.0.load(Ordering::Acquire) == 1 {
+            pause(round);
+            round = round.saturating_add(1);
         }
     }
 }

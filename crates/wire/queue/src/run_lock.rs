@@ -44,7 +44,7 @@ impl RunLock {
         Self::with_readers(0)
     }
 
-    /// A free lock with at most `count` readers, of which 64 are served.
+    /// A free lock with at most `count` readers, of which [`MAX_READERS`](crate::MAX_READERS) are served.
     pub fn with_readers(count: usize) -> Self {
         Self { state: AtomicU8::new(IDLE), readers: Readers::new(count) }
     }

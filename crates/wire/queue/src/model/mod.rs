@@ -5,6 +5,7 @@
 
 mod callers;
 mod delegation;
+mod grants;
 mod readers;
 mod rings;
 mod threads;

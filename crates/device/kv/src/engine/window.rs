@@ -15,7 +15,6 @@ use byway_flash::SyncPoint;
 use byway_queue::WindowCursor;
 use byway_sys::Mapping;
 
-use crate::engine::lease::LeaseId;
 use crate::engine::space::Over;
 use crate::engine::{KvEngine, StoreHow};
 use crate::error::KvError;
@@ -128,7 +127,7 @@ impl KvEngine {
         if usize::from(window.0) >= self.windows.len() {
             return Err(KvError::NoWindow(window.0));
         }
-        self.close_lease(store, LeaseId::of(window));
+        self.end_lease_of(store, usize::from(window.0));
         let is_copied = self.windows_beside(window) >= self.log.layout().windows_in_segments();
         let base = if is_copied { 0 } else { self.next_base(store, window, at_ps)? };
         let cursor = WindowCursor::new(segment_bytes);

@@ -153,6 +153,25 @@ fn a_namespace_without_leases_is_one_that_older_versions_open() {
 }
 
 #[test]
+fn a_lease_that_has_ended_names_no_later_one_of_its_window_or_of_another_engine() {
+    let mut rig = rig();
+    let ended = begun(&mut rig, 1000);
+    rig.engine.close_lease(&mut rig.store, ended);
+    let later = begun(&mut rig, 1001);
+    assert!(!rig.engine.put_beside(&rig.store, ended, &numbered(1), b"by the ended one"));
+    rig.put_leased(ended, &numbered(2), b"without a lease").unwrap();
+    rig.engine.close_lease(&mut rig.store, ended);
+    rig.put_leased(later, &numbered(3), b"renewed").unwrap();
+    assert!(rig.engine.put_beside(&rig.store, later, &numbered(4), b"by the later one"));
+    rig.reopen();
+    let of_new_engine = begun(&mut rig, 1002);
+    assert!(!rig.engine.put_beside(&rig.store, later, &numbered(5), b"of the engine before"));
+    assert!(rig.engine.put_beside(&rig.store, of_new_engine, &numbered(6), b"of this one"));
+    assert!(rig.get(&numbered(1)).is_err() && rig.get(&numbered(5)).is_err());
+    assert_eq!(rig.get(&numbered(2)).unwrap(), b"without a lease");
+}
+
+#[test]
 fn leases_keep_within_the_capacity() {
     let mut rig = rig();
     let leases = [lease(&mut rig), lease(&mut rig)];

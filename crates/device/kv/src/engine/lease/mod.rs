@@ -14,6 +14,7 @@ mod filter;
 mod slot;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use byway_spec::Key;
 
@@ -45,14 +46,25 @@ const BYTES_PER_RECORD: u64 = 64;
 /// Records whose index lines are prefetched together before they are entered.
 const GROUP: usize = 16;
 
-/// A lease of a namespace.
+/// A lease of a namespace. It names no other one, in this engine or a later one, after it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaseId(u16);
+pub struct LeaseId {
+    window: u16,
+    /// Its number among the leases of this process.
+    number: u64,
+}
+
+/// Leases given in this process so far.
+static GIVEN: AtomicU64 = AtomicU64::new(0);
 
 impl LeaseId {
-    /// The lease of a window's stream.
-    pub(crate) fn of(window: WindowId) -> Self {
-        Self(window.0)
+    /// The next lease, of the stream of window `window`.
+    fn next(window: usize) -> Self {
+        Self { window: window as u16, number: GIVEN.fetch_add(1, Relaxed) }
+    }
+
+    fn window(self) -> usize {
+        usize::from(self.window)
     }
 }
 
@@ -102,13 +114,14 @@ impl Leases {
     }
 
     fn slot(&self, id: LeaseId) -> Option<&Arc<Slot>> {
-        self.slots.get(usize::from(id.0)).filter(|slot| slot.is_held())
+        self.slots.get(id.window()).filter(|slot| slot.id() == Some(id))
     }
 
-    /// Holds a lease in the slot of a window.
-    fn hold(&mut self, window: usize, lease: Lease) {
-        self.slots[window].set(Some(lease));
-        self.held.push(self.slots[window].clone());
+    /// Holds a lease in the slot of its window.
+    fn hold(&mut self, id: LeaseId, lease: Lease) {
+        let slot = &self.slots[id.window()];
+        slot.set(Some((id, lease)));
+        self.held.push(slot.clone());
     }
 
     /// Has a lease take no more records.
@@ -138,12 +151,13 @@ impl KvEngine {
         // Hosts take the first window that is free.
         let window = (0..self.windows.len()).rev().find(|window| {
             self.windows[*window].is_none()
-                && !self.leases.slots[*window].is_held()
+                && self.leases.slots[*window].id().is_none()
                 && self.windows_beside(WindowId(*window as u16)) < most
         })?;
-        self.leases.hold(window, self.log.no_lease(FIRST_WINDOW + window));
+        let id = LeaseId::next(window);
+        self.leases.hold(id, self.log.no_lease(FIRST_WINDOW + window));
         self.note_leases(store, true);
-        Some(LeaseId(window as u16))
+        Some(id)
     }
 
     /// A lease for its thread. `None` where the windows are not in memory.
@@ -159,7 +173,7 @@ impl KvEngine {
         self.take_in(store);
         slot.set(None);
         self.leases.held.retain(|held| !Arc::ptr_eq(held, &slot));
-        self.log.end_lease(store, FIRST_WINDOW + usize::from(id.0));
+        self.log.end_lease(store, FIRST_WINDOW + id.window());
         if self.leases.held.is_empty() {
             self.note_leases(store, false);
         }
@@ -167,7 +181,14 @@ impl KvEngine {
 
     /// Ends every lease, as before an orderly close: then older versions open the namespace.
     pub fn end_leases<S: PageStore>(&mut self, store: &mut S) {
-        (0..self.leases.slots.len() as u16).for_each(|window| self.close_lease(store, LeaseId(window)));
+        (0..self.leases.slots.len()).for_each(|window| self.end_lease_of(store, window));
+    }
+
+    /// Ends the lease of a window's stream, if there is one.
+    pub(crate) fn end_lease_of<S: PageStore>(&mut self, store: &mut S, window: usize) {
+        if let Some(id) = self.leases.slots.get(window).and_then(|slot| slot.id()) {
+            self.close_lease(store, id);
+        }
     }
 
     /// Notes in the namespace's header whether records behind write pointers count after a kill.
@@ -183,7 +204,7 @@ impl KvEngine {
     #[must_use]
     pub fn put_beside<S: PageStore>(&self, store: &S, id: LeaseId, key: &Key, value: &[u8]) -> bool {
         let write = |at: usize, bytes: &[u8]| store.write_window(self.log.home(), at, bytes);
-        self.leases.slot(id).is_some_and(|slot| slot.put(&self.next_seq, key, value, write))
+        self.leases.slot(id).is_some_and(|slot| slot.put(id, &self.next_seq, (key, value), write))
     }
 
     /// Stores a value by exclusive reference in the stream of a lease, and leases the stretch behind it. Other leases stay active, unless
@@ -204,7 +225,7 @@ impl KvEngine {
             self.take_in(store);
             return self.put(store, key, value, StoreHow::default(), at_ps);
         }
-        let (window, stream) = (usize::from(id.0), FIRST_WINDOW + usize::from(id.0));
+        let (window, stream) = (id.window(), FIRST_WINDOW + id.window());
         self.leases.recall(window);
         self.take_in_waiting(store);
         self.counted(|engine| {

@@ -22,6 +22,7 @@ pub(super) struct Slot {
 
 /// A lease and its records that wait to be taken in.
 struct Held {
+    id: LeaseId,
     lease: Lease,
     records: Vec<Entry>,
     value_bytes: u64,
@@ -51,13 +52,15 @@ impl Slot {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn is_held(&self) -> bool {
-        self.lock().is_some()
+    /// The lease that is held here.
+    pub(super) fn id(&self) -> Option<LeaseId> {
+        self.lock().as_ref().map(|held| held.id)
     }
 
     /// Holds a lease that takes no record, or none.
-    pub(super) fn set(&self, lease: Option<Lease>) {
-        let held = |lease| Held {
+    pub(super) fn set(&self, lease: Option<(LeaseId, Lease)>) {
+        let held = |(id, lease)| Held {
+            id,
             lease,
             records: Vec::with_capacity(RECORDS_MOST),
             value_bytes: 0,
@@ -73,17 +76,18 @@ impl Slot {
         self.filter.may_hold(key)
     }
 
-    /// Appends a record, if it has room: `write` writes bytes of the windows' memory.
+    /// Appends a record, if lease `id` is held here and has room: `write` writes bytes of the windows' memory.
     #[inline]
     pub(super) fn put(
         &self,
+        id: LeaseId,
         numbers: &NextSeq,
-        key: &Key,
-        value: &[u8],
+        (key, value): (&Key, &[u8]),
         write: impl FnMut(usize, &[u8]),
     ) -> bool {
         let mut held = self.lock();
-        let Some(Held { lease, records, value_bytes, left, .. }) = &mut *held else { return false };
+        let Some(held) = held.as_mut().filter(|held| held.id == id) else { return false };
+        let Held { lease, records, value_bytes, left, .. } = held;
         let record_bytes = (record_header_bytes(key.len()) + value.len()) as u64;
         if *left == 0 || !lease.has_room(record_bytes) {
             return false;
@@ -142,7 +146,7 @@ impl LeaseHandle {
     #[inline]
     #[must_use]
     pub fn put(&self, key: &Key, value: &[u8]) -> bool {
-        self.slot.put(&self.numbers, key, value, |at, bytes| {
+        self.slot.put(self.id, &self.numbers, (key, value), |at, bytes| {
             let copied = self.windows.write_at(at, bytes);
             debug_assert!(copied.is_ok(), "windows lie inside their area");
         })
